@@ -220,20 +220,15 @@ impl Preprocessor<'_> {
             // Line markers of an earlier preprocessor, and pragmas, have nothing to say to us.
             "line" | "pragma" => {}
             "" if matches!(keyword.tok, Tok::Number { .. }) => {}
-            _ => self.diagnostics.report(
-                Diagnostic::error(
-                    "bad-directive",
-                    span,
-                    format!("unknown directive {}", keyword.describe()),
-                )
-                .suggest(
-                    name,
-                    [
-                        "if", "ifdef", "ifndef", "elif", "else", "endif", "define", "undef",
-                        "include", "error",
-                    ],
-                ),
-            ),
+            _ => {
+                let known = [
+                    "if", "ifdef", "ifndef", "elif", "else", "endif", "define", "undef", "include",
+                    "error",
+                ];
+                let message = format!("unknown directive {}", keyword.describe());
+                let error = Diagnostic::error("bad-directive", span, message);
+                self.diagnostics.report(error.suggest(name, known));
+            }
         }
     }
 

@@ -213,14 +213,12 @@ impl Pipeline<'_, '_> {
                 let name = &self.backend.flat.tables[table].name;
                 let declared =
                     self.backend.program.tables[self.backend.flat.tables[table].table].span;
+                let message =
+                    format!("table `{name}` is applied at two places that go on differently");
                 self.backend.diagnostics.report(
-                    Diagnostic::error(
-                        "table-applied-twice",
-                        span,
-                        format!("table `{name}` is applied at two places that go on differently"),
-                    )
-                    .note(declared, "the table")
-                    .help("a BMv2 table has one successor; declare a second table"),
+                    Diagnostic::error("table-applied-twice", span, message)
+                        .note(declared, "the table")
+                        .help("a BMv2 table has one successor; declare a second table"),
                 );
                 None
             }

@@ -368,13 +368,9 @@ impl Backend<'_> {
         if let Some(id) = self.field_lists.get(number) {
             return *id;
         }
+        let message = format!("no metadata field has @field_list({number})");
         self.diagnostics.report(
-            Diagnostic::warning(
-                "empty-field-list",
-                span,
-                format!("no metadata field has @field_list({number})"),
-            )
-            .label("nothing is preserved"),
+            Diagnostic::warning("empty-field-list", span, message).label("nothing is preserved"),
         );
         self.empty_field_list()
     }

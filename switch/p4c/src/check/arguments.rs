@@ -173,9 +173,11 @@ impl Checker<'_> {
                     let found = params.iter().position(|p| p.name == arg_name.text);
                     let Some(found) = found else {
                         let message = format!("`{name}` has no parameter `{}`", arg_name.text);
-                        self.report(
-                            Diagnostic::error("unknown-parameter", arg_name.span, message)
-                                .suggest(&arg_name.text, params.iter().map(|p| p.name.as_str())),
+                        self.unknown(
+                            "unknown-parameter",
+                            arg_name,
+                            message,
+                            params.iter().map(|p| p.name.as_str()),
                         );
                         return None;
                     };

@@ -252,9 +252,11 @@ impl Checker<'_> {
                 None => {
                     let names = all.iter().map(|s| s.name.text.as_str());
                     let message = format!("there is no state `{text}`");
-                    self.report(
-                        Diagnostic::error("unknown-state", name.span, message)
-                            .suggest(text, names.chain(["accept", "reject"])),
+                    self.unknown(
+                        "unknown-state",
+                        name,
+                        message,
+                        names.chain(["accept", "reject"]),
                     );
                     Target::Reject
                 }

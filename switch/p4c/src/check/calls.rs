@@ -4,7 +4,6 @@ use super::arguments::ArgumentRule;
 use super::rules::extracted_types;
 use super::{Checker, Entity};
 use crate::ast::{self, ExprKind as Ast};
-use crate::diagnostics::Diagnostic;
 use crate::eval::Value;
 use crate::ir::{
     Block, BlockKind, Call, Callee, Construct, Constructed, Expr, ExprKind, Instance, Param,
@@ -122,10 +121,7 @@ impl Checker<'_> {
                 Some(Entity::Table(table)) => {
                     if method.text != "apply" {
                         let message = format!("a table has no method `{}`", method.text);
-                        self.report(
-                            Diagnostic::error("unknown-method", method.span, message)
-                                .suggest(&method.text, ["apply"]),
-                        );
+                        self.unknown("unknown-method", method, message, ["apply"]);
                         return Target::Failed;
                     }
                     if !args.is_empty() {
@@ -204,10 +200,7 @@ impl Checker<'_> {
                         .iter()
                         .map(|m| m.name.as_str())
                         .collect();
-                    self.report(
-                        Diagnostic::error("unknown-method", method.span, message)
-                            .suggest(&method.text, names),
-                    );
+                    self.unknown("unknown-method", method, message, names);
                     return Target::Failed;
                 }
                 Target::Overloads(candidates)
@@ -307,10 +300,7 @@ impl Checker<'_> {
                     "maxSizeInBytes",
                 ],
             };
-            self.report(
-                Diagnostic::error("unknown-method", method.span, message)
-                    .suggest(&method.text, known.iter().copied()),
-            );
+            self.unknown("unknown-method", method, message, known.iter().copied());
         }
         Target::Failed
     }

@@ -158,6 +158,17 @@ impl Checker<'_> {
         self.diagnostics.error_with_help(code, span, message, help);
     }
 
+    /// Reports a name that is none of `known`, of which one may be meant.
+    fn unknown<'b>(
+        &self,
+        code: &'static str,
+        name: &ast::Ident,
+        message: String,
+        known: impl IntoIterator<Item = &'b str>,
+    ) {
+        self.report(Diagnostic::error(code, name.span, message).suggest(&name.text, known));
+    }
+
     /// Whether the expression can be written to; what cannot has been reported.
     fn check_lvalue(&self, expr: &ir::Expr) -> bool {
         rules::lvalues::check(expr, &self.program, self.diagnostics)

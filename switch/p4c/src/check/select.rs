@@ -147,10 +147,7 @@ impl Checker<'_> {
                 let names: Vec<&str> = parts.iter().filter_map(|p| p.field.as_deref()).collect();
                 if let Some((name, _)) = fields.iter().find(|(n, _)| !names.contains(&&*n.text)) {
                     let message = format!("`{shown}` has no field `{}`", name.text);
-                    self.report(
-                        Diagnostic::error("unknown-field", name.span, message)
-                            .suggest(&name.text, names),
-                    );
+                    self.unknown("unknown-field", name, message, names);
                     return false;
                 }
                 let given = |name: &str| fields.iter().any(|(n, _)| n.text == name);

@@ -65,17 +65,13 @@ impl Elaborator<'_> {
             Some(index) => {
                 let before = &self.flat.tables[index].key;
                 if before.iter().zip(&key).any(|(a, b)| !same(a, b)) {
+                    let name = &declared.name;
+                    let message =
+                        format!("table `{name}` is applied a second time with another key");
                     self.diagnostics.report(
-                        Diagnostic::error(
-                            "table-applied-twice",
-                            span,
-                            format!(
-                                "table `{}` is applied a second time with another key",
-                                declared.name
-                            ),
-                        )
-                        .note(declared.span, "the table")
-                        .help("use two instances of the control around it"),
+                        Diagnostic::error("table-applied-twice", span, message)
+                            .note(declared.span, "the table")
+                            .help("use two instances of the control around it"),
                     );
                 }
                 index

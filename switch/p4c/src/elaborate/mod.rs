@@ -143,10 +143,8 @@ pub fn elaborate(program: &Program, diagnostics: &Diagnostics) -> Option<Flat> {
     let architecture = &program.blocks[package].signature.name;
     if architecture != "V1Switch" {
         let message = format!("`main` is a `{architecture}`, this compiler is for `V1Switch`");
-        diagnostics.report(
-            Diagnostic::error("unsupported-architecture", main.span, message)
-                .help("include <v1model.p4> and instantiate V1Switch"),
-        );
+        let help = "include <v1model.p4> and instantiate V1Switch";
+        diagnostics.error_with_help("unsupported-architecture", main.span, message, help);
         return None;
     }
     let mut elaborator = Elaborator {
@@ -168,10 +166,8 @@ pub fn elaborate(program: &Program, diagnostics: &Diagnostics) -> Option<Flat> {
     if elaborator.main(&main.construct.args).is_none() && !diagnostics.has_errors() {
         let message =
             "this `V1Switch` has not the blocks of v1model.p4, or these not its parameters";
-        diagnostics.report(
-            Diagnostic::error("unsupported-architecture", main.span, message)
-                .help("include <v1model.p4> instead of declaring a package of the same name"),
-        );
+        let help = "include <v1model.p4> instead of declaring a package of the same name";
+        diagnostics.error_with_help("unsupported-architecture", main.span, message, help);
         return None;
     }
     Some(elaborator.flat)
