@@ -33,7 +33,7 @@ pub fn read(path: &Path) -> Vec<Vec<u8>> {
 ///
 /// # Panics
 ///
-/// If the corpus is empty or cannot be read, and if `run` panics; then with the input.
+/// If the corpus is empty or cannot be read, and, with the input, if `run` panics.
 pub fn replay(path: &Path, few: usize, run: impl Fn(&[u8])) {
     let inputs = read(path);
     let shown = path.display();

@@ -3,7 +3,7 @@
 /// How a frame that is longer than the MTU is to be cut.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Segmentation {
-    /// Not at all.
+    /// The frame is sent as it is.
     None,
     /// As TCP over IPv4: payload of each segment in bytes.
     TcpV4(u16),

@@ -31,7 +31,7 @@ impl PacketType {
         })
     }
 
-    /// Only these carry payload and can be trimmed.
+    /// Whether packets of the type carry payload, and so can be trimmed.
     pub fn carries_payload(self) -> bool {
         matches!(self, PacketType::Data | PacketType::Symbol)
     }

@@ -16,7 +16,7 @@ use crate::environment::{Call, ClientId, Content, Engine, Storage};
 use crate::host::Host;
 use crate::request::{Error, ErrorCode, Fetch, Peer};
 use crate::sending::{Outbound, Preparation, check_hosts, check_priority, open};
-use crate::transfers::{Flow, Incoming, Kind, Stage, TransferId, Wanted};
+use crate::transfers::{Flow, Incoming, Kind, TransferId, Wanted};
 
 /// A fetch that has asked its servers.
 pub(crate) struct Fetching<S: Storage> {
@@ -192,14 +192,8 @@ impl<S: Storage> Host<S> {
         let flow = transport
             .expect(call.now, expect)
             .map_err(|error| Error::new(ErrorCode::NotPossible, error))?;
-        let incoming = Incoming {
-            transfer: Some(id),
-            listener: None,
-            peer: fetch.from[0].with_port(scheme.service_port()),
-            local_port,
-            stage: Stage::Head(Vec::new()),
-            received: 0,
-        };
+        let peer = fetch.from[0].with_port(scheme.service_port());
+        let incoming = Incoming::new(Some(id), peer, local_port);
         self.flows
             .insert((scheme, flow), Flow::Incoming(Box::new(incoming)));
         Ok(Some(flow))

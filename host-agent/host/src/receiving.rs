@@ -28,14 +28,8 @@ impl<S: Storage> Host<S> {
             }
             None => self.fetch_answered((scheme, local_port), *peer.ip()),
         };
-        let incoming = Incoming {
-            transfer,
-            listener,
-            peer,
-            local_port,
-            stage: Stage::Head(Vec::new()),
-            received: 0,
-        };
+        let mut incoming = Incoming::new(transfer, peer, local_port);
+        incoming.listener = listener;
         self.flows
             .insert((scheme, flow), Flow::Incoming(Box::new(incoming)));
         // Without a transfer it may still be a request; an object for nobody is refused.
@@ -75,7 +69,7 @@ impl<S: Storage> Host<S> {
                     }
                     Ok(Some(StreamHead::Request(request))) => {
                         incoming.stage = Stage::Request(request);
-                        // Not an object for the listener of the port.
+                        // The listener of the port waits for objects, and this is none.
                         if incoming.listener.take().is_some()
                             && let Some(id) = incoming.transfer.take()
                         {

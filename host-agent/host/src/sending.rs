@@ -5,7 +5,7 @@ use std::collections::BTreeSet;
 use std::net::{Ipv4Addr, SocketAddrV4};
 use std::sync::Arc;
 
-use ebb_transport::object::{Envelope, ObjectSource};
+use ebb_transport::object::{Envelope, EnvelopeHeader, ObjectSource};
 use ebb_transport::{
     FlowId, GroupRequest, Part, Scheme, SendError, SendRequest, Transport, group_address,
 };
@@ -223,7 +223,7 @@ impl<S: Storage> Host<S> {
         let grouped = send.group.is_some() || (send.to.len() > 1 && !send.unicast);
         if grouped {
             let (flow, group) = self.start_group(send, envelope, call)?;
-            self.sending(id, send.scheme, flow, envelope, group);
+            self.sending(id, (send.scheme, flow), envelope.header().clone(), group);
             return Ok(());
         }
         for host in &send.to {
@@ -235,7 +235,7 @@ impl<S: Storage> Host<S> {
                 part: None,
             };
             let flow = self.start_flow(send.scheme, outbound, call)?;
-            self.sending(id, send.scheme, flow, envelope, to);
+            self.sending(id, (send.scheme, flow), envelope.header().clone(), to);
         }
         Ok(())
     }
@@ -350,21 +350,20 @@ impl<S: Storage> Host<S> {
         None
     }
 
-    /// Notes a flow that sends `envelope`.
+    /// Notes a flow of a transfer that sends the object of `header`.
     pub(crate) fn sending(
         &mut self,
-        id: TransferId,
-        scheme: Scheme,
-        flow: FlowId,
-        envelope: &Envelope,
+        transfer: TransferId,
+        (scheme, flow): Key,
+        header: EnvelopeHeader,
         peer: SocketAddrV4,
     ) {
-        if let Some(transfer) = self.transfers.get_mut(&id) {
-            transfer.flows.insert(flow);
+        if let Some(found) = self.transfers.get_mut(&transfer) {
+            found.flows.insert(flow);
         }
         let outgoing = Outgoing {
-            transfer: id,
-            header: envelope.header().clone(),
+            transfer,
+            header,
             peer,
             heard: false,
         };
@@ -373,19 +372,9 @@ impl<S: Storage> Host<S> {
 
     /// A straggler goes on alone, as one more flow of the transfer.
     pub(crate) fn detached(&mut self, (scheme, flow): Key, straggler: FlowId, peer: SocketAddrV4) {
-        let Some(Flow::Outgoing(of)) = self.flows.get(&(scheme, flow)) else {
-            return;
-        };
-        let outgoing = Outgoing {
-            transfer: of.transfer,
-            header: of.header.clone(),
-            peer,
-            heard: false,
-        };
-        if let Some(transfer) = self.transfers.get_mut(&outgoing.transfer) {
-            transfer.flows.insert(straggler);
+        if let Some(Flow::Outgoing(of)) = self.flows.get(&(scheme, flow)) {
+            let (transfer, header) = (of.transfer, of.header.clone());
+            self.sending(transfer, (scheme, straggler), header, peer);
         }
-        self.flows
-            .insert((scheme, straggler), Flow::Outgoing(outgoing));
     }
 }

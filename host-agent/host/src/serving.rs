@@ -249,7 +249,7 @@ impl<S: Storage> Host<S> {
         match self.start_flow(scheme, outbound, call) {
             Ok(flow) => {
                 self.counts.entry(scheme).or_default().requests_served += 1;
-                self.sending(id, scheme, flow, &envelope, to);
+                self.sending(id, (scheme, flow), envelope.header().clone(), to);
             }
             Err(error) => {
                 self.remove_transfer(id);

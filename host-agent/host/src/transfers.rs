@@ -112,6 +112,20 @@ pub(crate) struct Incoming<S: Storage> {
     pub received: u64,
 }
 
+impl<S: Storage> Incoming<S> {
+    /// A flow of which nothing has come.
+    pub fn new(transfer: Option<TransferId>, peer: SocketAddrV4, local_port: u16) -> Self {
+        Incoming {
+            transfer,
+            listener: None,
+            peer,
+            local_port,
+            stage: Stage::Head(Vec::new()),
+            received: 0,
+        }
+    }
+}
+
 /// What a flow of another host brings, as far as it has come.
 pub(crate) enum Stage<S: Storage> {
     /// The first bytes, which do not say yet what it is.

@@ -4,8 +4,8 @@ use std::collections::VecDeque;
 use std::os::fd::{AsFd, BorrowedFd};
 
 use anyhow::{Context, bail};
+use ebb_packet_io::{PollFd, wait};
 use ebb_units::Duration;
-use rustix::event::{PollFd, PollFlags, Timespec};
 use serde_json::Value;
 
 use super::VERSION;
@@ -132,23 +132,18 @@ impl Client {
     /// Waits until there is something to read. False: the time is over, or a signal came.
     fn poll(&self, patience: Option<Duration>) -> anyhow::Result<bool> {
         let end = patience.map(|patience| clock::now() + patience);
-        let connection = PollFd::from_borrowed_fd(self.connection.as_fd(), PollFlags::IN);
-        let signal = self
-            .signals
-            .as_ref()
-            .map(|(_, waker)| PollFd::new(waker, PollFlags::IN));
+        let connection = PollFd::readable(self.connection.as_fd());
+        let signal = self.signals.as_ref();
+        let signal = signal.map(|(_, waker)| PollFd::readable(waker.as_fd()));
         let mut polled: Vec<PollFd<'_>> = std::iter::once(connection).chain(signal).collect();
         while !self.asked_to_end() {
-            let left = end.map(|end| end.since(clock::now()).as_nanos());
-            let left = left.map(|ns| Timespec {
-                tv_sec: (ns / 1_000_000_000) as i64,
-                tv_nsec: (ns % 1_000_000_000) as i64,
-            });
-            match rustix::event::poll(&mut polled, left.as_ref()) {
-                Ok(0) => return Ok(false),
-                Ok(_) if !polled[0].revents().is_empty() => return Ok(true),
-                Ok(_) | Err(rustix::io::Errno::INTR) => {}
-                Err(error) => return Err(error).context("cannot wait for the daemon"),
+            let left = end.map(|end| end.since(clock::now()));
+            wait(&mut polled, left.map(Into::into)).context("cannot wait for the daemon")?;
+            if polled[0].is_readable() {
+                return Ok(true);
+            }
+            if left.is_some_and(Duration::is_zero) {
+                return Ok(false);
             }
         }
         Ok(false)

@@ -71,7 +71,7 @@ fn connect(args: &EngineArgs, needs: Needs) -> anyhow::Result<Option<Client>> {
     if other {
         return Ok(None);
     }
-    // Not before: an engine of this process would have signals of its own.
+    // An engine of this process, which there is not now, would handle signals itself.
     client.end_on_signals()?;
     Ok(Some(client))
 }

@@ -135,7 +135,8 @@ impl Runtime {
         &mut self.transports
     }
 
-    /// Also for other threads, which may wait for an answer while the engine may not.
+    /// The way to other hosts. Other threads use it too, which may wait for an answer while the engine
+    /// may not.
     pub fn hops(&self) -> NextHops {
         self.link.hops().clone()
     }
@@ -288,7 +289,8 @@ impl Runtime {
             self.last_work = now;
             self.worked_at = Some(now);
         }
-        // If this process had no processor for a while, what came meanwhile has not been silence.
+        // Timers take for silence what they have not seen: what came while this process had no processor
+        // is read first.
         self.catching_up = match more {
             true => self.catching_up.saturating_sub(1),
             false => 0,

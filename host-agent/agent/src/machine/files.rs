@@ -45,7 +45,7 @@ impl FileSource {
         }
         match rustix::fs::openat2(dir, name, flags, Mode::empty(), beneath) {
             Ok(descriptor) => FileSource::new(descriptor).map_err(|_| OpenError::NotThere),
-            // Also what is in no state to be told from what is not there.
+            // A peer is not told whether there is something that it may not have.
             Err(Errno::NOENT | Errno::XDEV | Errno::LOOP | Errno::NXIO | Errno::NOTDIR) => {
                 Err(OpenError::NotThere)
             }

@@ -174,7 +174,7 @@ fn move_local_rule_back(rules: &[Value]) -> anyhow::Result<()> {
         if let Err(error) = deleted
             && !error.to_string().contains("No such file")
         {
-            // Not even another agent that starts now has moved it.
+            // The rule is still there: another agent that starts now has not moved it either.
             return Err(error);
         }
     }

@@ -36,7 +36,7 @@ pub struct Results {
     served: Counts,
     /// Transfers that other hosts sent to this one.
     received: Counts,
-    /// Of transfers that this host started, from the time at which they were offered.
+    /// Sizes of transfers that this host started and their times, from when they were offered.
     completions: Completions,
     /// How long after it was offered each of these started, in ns.
     late_ns: Vec<f64>,

@@ -94,7 +94,7 @@ impl Host {
         };
         let interface = Interface::find(&name)?;
         let port = PortLock::take(interface.address, args.port)?;
-        // Or it would answer every packet that nobody listens.
+        // The kernel would answer every packet with ICMP, as it knows nobody who listens.
         let rule = KernelRule::hide_udp_ports(PortRange::one(args.port))?;
         let filter = Filter::new()
             .or(packet::UDP.0, PortOffset::UDP, args.port..=args.port)

@@ -147,7 +147,7 @@ impl Numbers {
 
     fn insert(&mut self, number: u64) -> Order {
         let order = if number == u64::MAX {
-            // Not a number that anybody counts up to; `end` could not be above it.
+            // `end` could not be above this number, up to which no sender counts.
             return Order::Again;
         } else if number >= self.end {
             let new = number - self.end;
@@ -158,8 +158,8 @@ impl Numbers {
             self.end = number + 1;
             Order::Next
         } else if self.end - number > WINDOW || *self.word(number) & bit(number) != 0 {
-            // So late that nobody remembers: counted as what it most likely is not, a copy, rather
-            // than let a copy hide a loss.
+            // A packet later than the window counts as a copy, though it most likely is none: otherwise a
+            // copy could hide a loss.
             return Order::Again;
         } else {
             Order::Late
