@@ -1,117 +1,12 @@
-"""P4Info in protobuf's text form."""
+"""What a P4Info says of tables and action profiles."""
 
 from __future__ import annotations
 
-import re
+from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any
 
-Message = dict[str, list[Any]]
-"""A message: the values of each field, one unless it is repeated. Enums are words."""
-
-TOKEN = re.compile(
-    r"""\s+ | \#[^\n]*
-    | (?P<string>"(?:[^"\\\n]|\\.)*"|'(?:[^'\\\n]|\\.)*')
-    | (?P<number>-?(?:0[xX][0-9a-fA-F]+|[0-9]+(?:\.[0-9]*)?(?:[eE][-+]?[0-9]+)?)(?![\w.]))
-    | (?P<word>-?[A-Za-z_][\w.]*)
-    | (?P<mark>[][{}<>:;,/])""",
-    re.VERBOSE,
-)
-ESCAPES = {"n": 10, "t": 9, "r": 13, "a": 7, "b": 8, "f": 12, "v": 11}
-
-
-def parse(text: str) -> Message:
-    """Parses a whole file. Strings are bytes."""
-    return Parser(text).message("")
-
-
-class Parser:
-    def __init__(self, text: str) -> None:
-        self.tokens: list[tuple[str, str]] = []
-        at = 0
-        while at < len(text):
-            found = TOKEN.match(text, at)
-            if not found:
-                line = text.count("\n", 0, at) + 1
-                raise ValueError(f"P4Info, line {line}: what is `{text[at : at + 10]}`?")
-            if found.lastgroup:
-                self.tokens.append((found.lastgroup, found.group()))
-            at = found.end()
-        self.at = 0
-
-    def take(self) -> tuple[str, str]:
-        if self.at == len(self.tokens):
-            raise ValueError("the P4Info ends in the middle of a field")
-        self.at += 1
-        return self.tokens[self.at - 1]
-
-    def eat(self, mark: str) -> bool:
-        if self.tokens[self.at : self.at + 1] == [("mark", mark)]:
-            self.at += 1
-            return True
-        return False
-
-    def message(self, end: str) -> Message:
-        fields: Message = {}
-        while True:
-            if self.at == len(self.tokens) and not end:
-                return fields
-            if end and self.eat(end):
-                return fields
-            name = self.name()
-            values = fields.setdefault(name, [])
-            self.eat(":")
-            if self.eat("["):
-                while not self.eat("]"):
-                    values.append(self.value())
-                    self.eat(",")
-            else:
-                values.append(self.value())
-            if not self.eat(";"):
-                self.eat(",")
-
-    def name(self) -> str:
-        """The name of a field; `[..]` is that of an extension or of the type of an Any."""
-        if not self.eat("["):
-            return self.take()[1]
-        parts = []
-        while not self.eat("]"):
-            parts.append(self.take()[1])
-        return "".join(parts)
-
-    def value(self) -> Any:
-        for begin, end in (("{", "}"), ("<", ">")):
-            if self.eat(begin):
-                return self.message(end)
-        kind, text = self.take()
-        if kind == "string":
-            value = unescape(text)
-            while self.tokens[self.at : self.at + 1] and self.tokens[self.at][0] == "string":
-                value += unescape(self.take()[1])
-            return value
-        if kind == "number":
-            return float(text) if re.search(r"[.eE]", text) and "x" not in text else int(text, 0)
-        return text
-
-
-def unescape(quoted: str) -> bytes:
-    out = bytearray()
-    text = quoted[1:-1]
-    at = 0
-    while at < len(text):
-        if text[at] != "\\":
-            out += text[at].encode()
-            at += 1
-        elif found := re.compile(r"\\([0-7]{1,3})").match(text, at):
-            out.append(int(found.group(1), 8))
-            at = found.end()
-        elif found := re.compile(r"\\x([0-9a-fA-F]{1,2})").match(text, at):
-            out.append(int(found.group(1), 16))
-            at = found.end()
-        else:
-            out.append(ESCAPES.get(text[at + 1], ord(text[at + 1])))
-            at += 2
-    return bytes(out)
+from finsy.proto import p4i
+from google.protobuf import text_format
 
 
 @dataclass(frozen=True, slots=True)
@@ -146,20 +41,21 @@ class Profile:
 
 class P4Info:
     def __init__(self, text: str) -> None:
-        self.message = parse(text)
-        actions = {preamble(a)["id"][0]: name(a) for a in self.message.get("actions", [])}
-        profiles = self.message.get("action_profiles", [])
-        names = {preamble(p)["id"][0]: name(p) for p in profiles}
-        self.tables = [table(t, actions, names) for t in self.message.get("tables", [])]
-        tables = {preamble(t)["id"][0]: name(t) for t in self.message.get("tables", [])}
+        """Reads protobuf's text form. Raises `google.protobuf.text_format.ParseError`; fields that
+        this version of P4Runtime does not know are passed over."""
+        found = text_format.Parse(text, p4i.P4Info(), allow_unknown_field=True)
+        actions = {each.preamble.id: each.preamble.name for each in found.actions}
+        profiles = {each.preamble.id: each.preamble.name for each in found.action_profiles}
+        tables = {each.preamble.id: each.preamble.name for each in found.tables}
+        self.tables = [table(each, actions, profiles) for each in found.tables]
         self.profiles = [
             Profile(
-                name(p),
-                [tables[i] for i in p.get("table_ids", [])],
-                first(p, "with_selector", "false") == "true",
-                first(p, "size", 0),
+                each.preamble.name,
+                [tables[number] for number in each.table_ids],
+                each.with_selector,
+                each.size,
             )
-            for p in profiles
+            for each in found.action_profiles
         ]
 
     def keep(self, tables: set[str]) -> list[str]:
@@ -170,34 +66,17 @@ class P4Info:
         return forgotten
 
 
-def table(message: Message, actions: dict[int, str], profiles: dict[int, str]) -> Table:
-    refs = []
-    for ref in message.get("action_refs", []):
-        scope = first(ref, "scope", "TABLE_AND_DEFAULT")
-        action = actions[ref["id"][0]]
-        refs.append(Ref(action, scope != "DEFAULT_ONLY", scope != "TABLE_ONLY"))
-    fields = message.get("match_fields", [])
-    fixed = ("is_const_table", "has_initial_entries")
+def table(message: p4i.Table, actions: Mapping[int, str], profiles: Mapping[int, str]) -> Table:
+    only_default, only_entries = p4i.ActionRef.DEFAULT_ONLY, p4i.ActionRef.TABLE_ONLY
     return Table(
-        name(message),
-        [first(f, "match_type", "UNSPECIFIED") for f in fields],
-        refs,
-        profiles.get(first(message, "implementation_id", 0)),
-        first(message, "size", 0),
-        "const_default_action_id" in message,
-        any(first(message, word, "false") == "true" for word in fixed),
+        message.preamble.name,
+        [p4i.MatchField.MatchType.Name(each.match_type) for each in message.match_fields],
+        [
+            Ref(actions[each.id], each.scope != only_default, each.scope != only_entries)
+            for each in message.action_refs
+        ],
+        profiles.get(message.implementation_id),
+        message.size,
+        message.const_default_action_id != 0,
+        message.is_const_table or message.has_initial_entries,
     )
-
-
-def preamble(message: Message) -> Message:
-    found: Message = message["preamble"][0]
-    return found
-
-
-def name(message: Message) -> str:
-    found: bytes = preamble(message)["name"][0]
-    return found.decode()
-
-
-def first(message: Message, field: str, default: Any) -> Any:
-    return message.get(field, [default])[0]

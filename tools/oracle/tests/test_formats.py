@@ -39,19 +39,6 @@ def test_p4info_is_read() -> None:
     assert info.profiles == [p4info.Profile("I.members", ["I.ecmp"], True, 4)]
 
 
-def test_text_of_protobuf_has_escapes_lists_and_extensions() -> None:
-    text = r"""a: "\001\x41\n\"" "b" a: 'c'; n: [1, 0x10] f: 1.5 e: WORD
-    any { [type.googleapis.com/p4.X] { y: -1 } } m < z: true >"""
-    found = p4info.parse(text)
-    assert found["a"] == [b'\x01A\n"b', b"c"]
-    assert (found["n"], found["f"], found["e"]) == ([1, 16], [1.5], ["WORD"])
-    assert found["any"] == [{"type.googleapis.com/p4.X": [{"y": [-1]}]}]
-    assert found["m"] == [{"z": ["true"]}]
-    for broken in ("a: ", "a { b: 1", "a: ^"):
-        with pytest.raises(ValueError):
-            p4info.parse(broken)
-
-
 ARGUMENTS = bytes.fromhex("0c0001 020002 01 00 0f0002 0800000001ffffffff 00")
 
 
