@@ -12,7 +12,6 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from asynchronous import asynchronous
 from built import NEEDS_PROGRAM, PROGRAM, p4info
 from ebb_controller.controller import Controller, Event, Program
 from ebb_controller.mechanisms import FabricParameters
@@ -112,7 +111,6 @@ async def message(work: Awaitable[Any]) -> str:
 # -- what goes well ---------------------------------------------------------------------------
 
 
-@asynchronous
 async def test_the_plan_is_installed_and_only_differences_are_written(program: Program) -> None:
     async with fabric() as switches, controller(switches, program) as fabric_controller:
         changes = await fabric_controller.configure(PLAIN)
@@ -136,7 +134,6 @@ async def test_the_plan_is_installed_and_only_differences_are_written(program: P
         ]
 
 
-@asynchronous
 async def test_multicast_comes_and_goes(program: Program) -> None:
     group = MulticastGroup("239.0.0.1", 1, ("h1", "h2", "h3"))
     async with fabric() as switches, controller(switches, program) as fabric_controller:
@@ -155,7 +152,6 @@ async def test_multicast_comes_and_goes(program: Program) -> None:
             await fabric_controller.configure(PLAIN, [group, replace(group, group=2)])
 
 
-@asynchronous
 async def test_a_second_run_takes_over_what_the_first_left(program: Program) -> None:
     async with fabric() as switches:
         async with controller(switches, program) as first:
@@ -165,7 +161,6 @@ async def test_a_second_run_takes_over_what_the_first_left(program: Program) -> 
         assert switches["l0"].pipelines == 1
 
 
-@asynchronous
 async def test_a_restarted_switch_gets_everything_again(program: Program) -> None:
     events: list[Event] = []
     async with (
@@ -183,7 +178,6 @@ async def test_a_restarted_switch_gets_everything_again(program: Program) -> Non
         assert told == ["connected", "installed", "lost", "connected", "installed"]
 
 
-@asynchronous
 async def test_a_switch_that_comes_late_is_waited_for(program: Program) -> None:
     async with fabric() as switches:
         late = switches["s0"]
@@ -196,7 +190,6 @@ async def test_a_switch_that_comes_late_is_waited_for(program: Program) -> None:
             assert (await configuring)["s0"].total > 0
 
 
-@asynchronous
 async def test_counters_come_in_order(program: Program) -> None:
     async with fabric() as switches, controller(switches, program) as fabric_controller:
         await fabric_controller.configure(PLAIN)
@@ -211,7 +204,6 @@ async def test_counters_come_in_order(program: Program) -> None:
         )
 
 
-@asynchronous
 async def test_queues_come_with_the_tables_and_come_back_too(program: Program) -> None:
     async with fabric() as switches:
         managers = TrafficManagers(TOPOLOGY, lambda node: address(switches, node))
@@ -239,7 +231,6 @@ async def test_queues_come_with_the_tables_and_come_back_too(program: Program) -
 # -- what goes wrong --------------------------------------------------------------------------
 
 
-@asynchronous
 async def test_a_refused_entry_is_named_with_its_cause(program: Program) -> None:
     marked = entry_of("ecn_threshold")
     faults = Faults(refuse=lambda entity: "table is full" if marked(entity) else None)
@@ -253,7 +244,6 @@ async def test_a_refused_entry_is_named_with_its_cause(program: Program) -> None
         assert (await broken.configure(DCTCP))["l1"] == Change(inserted=1)
 
 
-@asynchronous
 async def test_an_entry_that_was_lost_is_seen_in_the_read_back(program: Program) -> None:
     faults = Faults(lose=entry_of("phantom_queue"))
     async with fabric(s0=faults) as switches, controller(switches, program) as broken:
@@ -262,7 +252,6 @@ async def test_an_entry_that_was_lost_is_seen_in_the_read_back(program: Program)
         assert text.endswith("was accepted but does not read back")
 
 
-@asynchronous
 async def test_another_action_is_seen_in_the_read_back(program: Program) -> None:
     marked = entry_of("ecn_threshold")
 
@@ -277,7 +266,6 @@ async def test_another_action_is_seen_in_the_read_back(program: Program) -> None
         assert text.endswith("set_ecn_threshold(depth=0x1)")
 
 
-@asynchronous
 async def test_an_entry_that_does_not_go_is_seen(program: Program) -> None:
     async with fabric() as switches, controller(switches, program) as broken:
         await broken.configure(DCTCP)
@@ -287,7 +275,6 @@ async def test_an_entry_that_does_not_go_is_seen(program: Program) -> None:
         assert text.endswith("is there but not in the plan")
 
 
-@asynchronous
 async def test_padding_and_order_make_no_difference(program: Program) -> None:
     """Some servers pad byte strings to the width of the field, or sort as they like."""
 
@@ -307,7 +294,6 @@ async def test_padding_and_order_make_no_difference(program: Program) -> None:
         assert (await fabric_controller.configure(DCTCP))["l0"] == Change()
 
 
-@asynchronous
 async def test_an_unreachable_switch_is_named(program: Program) -> None:
     async with fabric() as switches:
         await switches["s0"].stop()
@@ -318,7 +304,6 @@ async def test_an_unreachable_switch_is_named(program: Program) -> None:
             )
 
 
-@asynchronous
 async def test_a_refused_program_is_told_at_once(program: Program) -> None:
     faults = Faults(refuse_pipeline="unknown extern 'warp'")
     async with fabric(l1=faults) as switches, controller(switches, program) as broken:
@@ -327,7 +312,6 @@ async def test_a_refused_program_is_told_at_once(program: Program) -> None:
         assert text.endswith("fabric.json: INVALID_ARGUMENT: unknown extern 'warp'")
 
 
-@asynchronous
 async def test_a_refused_session_is_told_at_once(program: Program) -> None:
     faults = Faults(refuse_session="no device 2 here")
     async with fabric(l1=faults) as switches, controller(switches, program) as broken:
@@ -337,7 +321,6 @@ async def test_a_refused_session_is_told_at_once(program: Program) -> None:
         )
 
 
-@asynchronous
 async def test_another_primary_is_named(program: Program) -> None:
     async with fabric() as switches, controller(switches, program) as first:
         await first.configure(PLAIN)
@@ -347,7 +330,6 @@ async def test_another_primary_is_named(program: Program) -> None:
         assert (await first.configure(DCTCP))["l0"] == Change(inserted=3)
 
 
-@asynchronous
 async def test_a_program_with_another_key_is_told(program: Program) -> None:
     other = p4i.P4Info()
     other.CopyFrom(p4info())
@@ -365,7 +347,6 @@ def test_a_missing_program_is_told(tmp_path: Path) -> None:
         Controller(TOPOLOGY, Program(tmp_path / "p4info", tmp_path / "json"))
 
 
-@asynchronous
 async def test_a_switch_that_dies_while_it_is_configured_is_waited_for(program: Program) -> None:
     """The call neither hangs nor fails: the switch comes back and gets the plan."""
 
@@ -392,7 +373,6 @@ def routes(switch: FakeSwitch) -> dict[bytes, int]:
     }
 
 
-@asynchronous
 async def test_rerouting_changes_what_must_and_comes_back_to_what_was(program: Program) -> None:
     async with fabric() as switches, controller(switches, program) as fabric_controller:
         await fabric_controller.configure(PLAIN)
@@ -407,7 +387,6 @@ async def test_rerouting_changes_what_must_and_comes_back_to_what_was(program: P
         assert {name: dict(switch.entities) for name, switch in switches.items()} == before
 
 
-@asynchronous
 async def test_a_new_group_is_there_before_an_entry_names_it(program: Program) -> None:
     two_spines = from_table({"leaf_spine": {"leaves": 2, "spines": 2}}, "test")
     everyone = {s.name: await FakeSwitch(s.device_id).start() for s in two_spines.switches}
@@ -426,7 +405,6 @@ async def test_a_new_group_is_there_before_an_entry_names_it(program: Program) -
         await switch.stop()
 
 
-@asynchronous
 async def test_a_switch_is_left_alone_until_the_controller_comes_back(program: Program) -> None:
     async with fabric() as switches, controller(switches, program) as fabric_controller:
         await fabric_controller.configure(DCTCP)
@@ -441,7 +419,6 @@ async def test_a_switch_is_left_alone_until_the_controller_comes_back(program: P
         assert switches["l1"].entities == before
 
 
-@asynchronous
 async def test_a_link_that_is_not_there_cannot_be_down(program: Program) -> None:
     async with fabric() as switches, controller(switches, program) as fabric_controller:
         (cut,) = (link.ends for link in TOPOLOGY.links if link.ends[0].node == "h1")

@@ -12,7 +12,6 @@ from typing import Any
 
 import grpc
 import pytest
-from asynchronous import asynchronous
 from ebb_controller import ebb_fabric_pb2 as proto
 from ebb_controller import fabric_cli
 from ebb_controller.fabric_admin import End, FabricAdmin, Link, LinkState
@@ -76,7 +75,6 @@ class FakeFabric:
         )
 
 
-@asynchronous
 async def test_what_there_is() -> None:
     fake = FakeFabric(state=proto.LinkState(up=True, loss=0.5, rate_bps=1))
     async with fake.served() as socket, FabricAdmin(socket) as admin:
@@ -89,7 +87,6 @@ async def test_what_there_is() -> None:
         ]
 
 
-@asynchronous
 async def test_only_what_is_given_is_asked_for() -> None:
     fake = FakeFabric()
     async with fake.served() as socket, FabricAdmin(socket) as admin:
@@ -102,7 +99,6 @@ async def test_only_what_is_given_is_asked_for() -> None:
         assert slow.HasField("rate_bps") and slow.HasField("loss") and not slow.HasField("up")
 
 
-@asynchronous
 async def test_repair_touches_what_is_broken_only() -> None:
     fake = FakeFabric()
     async with fake.served() as socket, FabricAdmin(socket) as admin:
@@ -114,7 +110,6 @@ async def test_repair_touches_what_is_broken_only() -> None:
         assert ends == [("s1:1", "h1", True), ("s1:2", "s2:1", True)]
 
 
-@asynchronous
 async def test_captures_have_names_and_the_service_says_where_they_are() -> None:
     fake = FakeFabric()
     async with fake.served() as socket, FabricAdmin(socket) as admin:
@@ -122,7 +117,6 @@ async def test_captures_have_names_and_the_service_says_where_they_are() -> None
         assert files == ("/run/x.pcap_in", "/run/x.pcap_out")
 
 
-@asynchronous
 async def test_errors_say_what_the_service_says() -> None:
     async with FakeFabric().served() as socket, FabricAdmin(socket) as admin:
         with pytest.raises(ControllerError, match='fabric: there is no switch or host "s9"'):
@@ -154,7 +148,6 @@ def test_wrong_commands_get_one_clear_line(
     assert len(printed.splitlines()) == 1
 
 
-@asynchronous
 async def test_the_command_shows_and_changes(capsys: pytest.CaptureFixture[str]) -> None:
     async def command(*arguments: str) -> int:
         return await asyncio.to_thread(fabric_cli.main, list(arguments))

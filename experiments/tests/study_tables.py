@@ -9,6 +9,7 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.parquet
 from ebb_experiments.results.arrow import SCHEMAS
+from ebb_experiments.scenario.loaded import all_at_once
 from ebb_experiments.study.spec import Experiment
 from ebb_experiments.study.store import Tables
 from ebb_topologies.files import validate
@@ -16,12 +17,7 @@ from ebb_topologies.files import validate
 
 def table(**keys: Any) -> dict[str, Any]:
     """An experiment file: two schemes, one of which varies along an axis, two seeds."""
-    traffic = {
-        "name": "incast",
-        "pattern": {"type": "incast", "senders": 2},
-        "arrivals": {"type": "once"},
-        "size": {"type": "fixed", "bytes": 20_000},
-    }
+    traffic = all_at_once("incast", {"type": "incast", "senders": 2}, 20_000)
     return {
         "title": "A small incast",
         "source": "nowhere",

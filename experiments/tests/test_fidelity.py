@@ -12,46 +12,26 @@ more to do than processors.
 
 from __future__ import annotations
 
-import os
 from dataclasses import dataclass
 from pathlib import Path
 from statistics import mean
 from typing import Any
 
 import pytest
+from binaries import BINARIES, needs_root, needs_switches
 from ebb_controller.mechanisms.counters import PORT_IN, PORT_OUT
 from ebb_controller.mechanisms.trimming import TRIMMED
 from ebb_experiments.results.results import Results
 from ebb_experiments.run.loop import LoopThread
-from ebb_experiments.run.run import Binaries, Run
+from ebb_experiments.run.run import Run
 from ebb_experiments.run.virtual import Virtual
 from ebb_experiments.run.wall import Wall, Where
-from ebb_experiments.scenario.loaded import Loaded, resolve
-from ebb_experiments.scenario.spec import ScenarioFile
-from ebb_topologies.files import validate
+from ebb_experiments.scenario.loaded import Loaded, all_at_once, scenario
 from ebb_topologies.targets import target
 
-BUILD = Path(__file__).resolve().parents[2] / "build"
-BINARIES = Binaries(BUILD)
-
-pytestmark = [
-    pytest.mark.skipif(os.geteuid() != 0, reason="network namespaces need root"),
-    pytest.mark.skipif(
-        not all((BUILD / name).exists() for name in ("ebb-simulator", "ebb-switch", "ebb-agent")),
-        reason="needs the binaries: run `make build`",
-    ),
-]
+pytestmark = [needs_root, needs_switches]
 
 DILATION = 500
-
-
-def traffic(name: str, pattern: dict[str, Any], size: int) -> dict[str, Any]:
-    return {
-        "name": name,
-        "pattern": pattern,
-        "arrivals": {"type": "once"},
-        "size": {"type": "fixed", "bytes": size},
-    }
 
 
 @dataclass(frozen=True)
@@ -81,7 +61,7 @@ def load(scheme: str, traffics: list[dict[str, Any]]) -> Loaded:
         "workload": {"traffic": traffics},
         "dilation": DILATION,
     }
-    return resolve(validate(ScenarioFile, table, "test"), "fidelity", Path())
+    return scenario(table, "fidelity")
 
 
 def times(results: Results) -> list[float]:
@@ -91,7 +71,7 @@ def times(results: Results) -> list[float]:
 
 def both(loaded: Loaded, scheme: str, directory: Path) -> tuple[Results, Results]:
     virtual = Run(loaded, scheme, 1, Virtual(BINARIES), directory / "virtual").go()
-    fused = target("ebb", BUILD, fused=True)
+    fused = target("ebb", BINARIES.directory, fused=True)
     where = Where(fused, BINARIES.program, BINARIES, directory / "fabric")
     with LoopThread() as loop, Wall(loaded, where, loop) as wall:
         return virtual, Run(loaded, scheme, 1, wall, directory / "wall").go()
@@ -99,7 +79,7 @@ def both(loaded: Loaded, scheme: str, directory: Path) -> tuple[Results, Results
 
 def test_a_lone_flow_takes_the_same_time(tmp_path: Path) -> None:
     """Nothing competes, so only the lateness of processes is left."""
-    loaded = load("ndp", [traffic("one", {"type": "incast", "senders": 1}, 100_000)])
+    loaded = load("ndp", [all_at_once("one", {"type": "incast", "senders": 1}, 100_000)])
     virtual, wall = both(loaded, "ndp", tmp_path)
     assert times(wall)[0] == pytest.approx(times(virtual)[0], rel=0.03)
     for counter in (PORT_IN.name, PORT_OUT.name, TRIMMED.name):
@@ -116,7 +96,7 @@ def test_a_lone_flow_takes_the_same_time(tmp_path: Path) -> None:
     ],
 )
 def test_an_incast_does_the_same(tmp_path: Path, scheme: str, tolerance: Tolerance) -> None:
-    loaded = load(scheme, [traffic("incast", {"type": "incast", "senders": 5}, 60_000)])
+    loaded = load(scheme, [all_at_once("incast", {"type": "incast", "senders": 5}, 60_000)])
     virtual, wall = both(loaded, scheme, tmp_path)
     ends = {(flow["source"], flow["destination"]) for flow in virtual.flows}
     assert ends == {(flow["source"], flow["destination"]) for flow in wall.flows}
@@ -134,7 +114,9 @@ def test_an_incast_does_the_same(tmp_path: Path, scheme: str, tolerance: Toleran
 def test_a_full_queue_drops_as_much(tmp_path: Path) -> None:
     """TCP over 20 packets of buffer. How long each flow takes is not compared: whether it waits
     for a timeout of 10 ms depends on which packets find the queue full, and so on their order."""
-    loaded = load("small-buffer", [traffic("incast", {"type": "incast", "senders": 20}, 30_000)])
+    loaded = load(
+        "small-buffer", [all_at_once("incast", {"type": "incast", "senders": 20}, 30_000)]
+    )
     virtual, wall = both(loaded, "small-buffer", tmp_path)
     assert set(virtual.losses) == set(wall.losses) == {"queue-full"}
     assert virtual.losses["queue-full"] > 100

@@ -8,23 +8,17 @@ from types import SimpleNamespace
 from typing import Any
 
 import pytest
+from binaries import BINARIES, ROOT, needs_agent
 from ebb_controller import ebb_tm_pb2 as tm
 from ebb_experiments.results.flows import FlowTable
 from ebb_experiments.run.agents import Agent, Agents, Line
 from ebb_experiments.run.players import Commands, Plan, same_file
-from ebb_experiments.run.run import Binaries, Task
+from ebb_experiments.run.run import Task
 from ebb_experiments.run.wall import _between, _take_off
-from ebb_experiments.scenario.loaded import load_scenario, resolve
-from ebb_experiments.scenario.spec import ScenarioFile
-from ebb_topologies.files import InputError, validate
+from ebb_experiments.scenario.loaded import all_at_once, load_scenario, scenario
+from ebb_topologies.files import InputError
 
-ROOT = Path(__file__).resolve().parents[2]
-BINARIES = Binaries(ROOT / "build")
 TOUR = ROOT / "experiments" / "scenarios" / "tour.toml"
-
-needs_agent = pytest.mark.skipif(
-    not BINARIES.agent.exists(), reason="needs build/ebb-agent: run `make build`"
-)
 
 
 def plan(directory: Path, scheme: str, label: str, file: Path = TOUR) -> Plan:
@@ -59,16 +53,12 @@ def test_the_tour_is_what_its_page_says(tmp_path: Path) -> None:
 
 @needs_agent
 def test_what_waits_for_others_takes_agents_that_play_by_themselves(tmp_path: Path) -> None:
-    traffic = {
-        "name": "search",
-        "pattern": {"type": "partition-aggregate", "fan_out": 2, "query_bytes": 100,
-                    "service": {"type": "fixed", "value_ns": 10}},
-        "arrivals": {"type": "once"},
-        "size": {"type": "fixed", "bytes": 1_000},
-    }  # fmt: skip
+    service = {"type": "fixed", "value_ns": 10}
+    query = {"type": "partition-aggregate", "fan_out": 2, "query_bytes": 100, "service": service}
+    traffic = all_at_once("search", query, 1_000)
     phase = {"name": "search", "objects": "files", "workload": {"traffic": [traffic]}}
     table = {"single_rack": {"hosts": 4}, "schemes": ["ndp"], "phase": [phase]}
-    loaded = resolve(validate(ScenarioFile, table, "test"), "test", tmp_path)
+    loaded = scenario(table, "test")
     (play,) = loaded.plays("ndp")
     agents: Any = Agents(None, BINARIES.agent, tmp_path / "records", "test")  # type: ignore[arg-type]
     made = Plan.of(Task(loaded, "ndp", 1, play, tmp_path), agents)

@@ -15,39 +15,26 @@ from typing import Any
 import pyarrow.csv
 import pyarrow.parquet
 import pytest
+from binaries import BINARIES, needs_simulator
 from ebb_controller.mechanisms.trimming import TRIMMED
 from ebb_experiments.results.arrow import SCHEMAS
 from ebb_experiments.results.results import Results
-from ebb_experiments.run.run import Binaries, Run
+from ebb_experiments.run.run import Run
 from ebb_experiments.run.simulator import SimulatorError
 from ebb_experiments.run.virtual import Virtual
-from ebb_experiments.scenario.loaded import resolve
-from ebb_experiments.scenario.spec import ScenarioFile
-from ebb_topologies.files import validate
-
-ROOT = Path(__file__).resolve().parents[2]
-BINARIES = Binaries(ROOT / "build")
-
-needs_simulator = pytest.mark.skipif(
-    not BINARIES.simulator.exists(), reason="needs build/ebb-simulator: run `make build`"
-)
+from ebb_experiments.scenario.loaded import all_at_once, scenario
 
 
 def incast(senders: int = 5, size: int = 60_000, **pattern: Any) -> dict[str, Any]:
-    traffic = {
-        "name": "incast",
-        "pattern": {"type": "incast", "senders": senders, **pattern},
-        "arrivals": {"type": "once"},
-        "size": {"type": "fixed", "bytes": size},
-    }
-    return {"traffic": [traffic]}
+    kind = {"type": "incast", "senders": senders, **pattern}
+    return {"traffic": [all_at_once("incast", kind, size)]}
 
 
 def simulate(directory: Path, scheme: str, threads: int = 1, **keys: Any) -> Results:
     table = {"schemes": [scheme], "workload": incast(), **keys}
     if "single_rack" not in keys:
         table["leaf_spine"] = {"leaves": 2, "spines": 2, "hosts_per_leaf": 3}
-    loaded = resolve(validate(ScenarioFile, table, "test"), "test", directory)
+    loaded = scenario(table, "test")
     (seed,) = loaded.spec.seeds
     return Run(loaded, scheme, seed, Virtual(BINARIES, threads), directory).go()
 
@@ -272,13 +259,9 @@ def test_queues_are_sampled_and_ports_captured(tmp_path: Path) -> None:
 @needs_simulator
 def test_an_object_to_several_and_from_several(tmp_path: Path) -> None:
     """The groups of the transfers are installed before the clock runs."""
-    storage = {
-        "arrivals": {"type": "once"},
-        "size": {"type": "fixed", "bytes": 50_000},
-    }
     traffic = [
-        {"name": "w", "pattern": {"type": "storage-write", "placement": "any"}, **storage},
-        {"name": "r", "pattern": {"type": "storage-read", "placement": "any"}, **storage},
+        all_at_once(name, {"type": f"storage-{name}", "placement": "any"}, 50_000)
+        for name in ("write", "read")
     ]
     results = simulate(tmp_path, "scdp", workload={"traffic": traffic})
     assert {flow["status"] for flow in results.flows} == {"finished"}

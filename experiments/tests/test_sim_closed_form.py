@@ -9,13 +9,11 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from ebb_experiments.run.run import Binaries, Run
+from binaries import BINARIES, needs_simulator
+from ebb_experiments.run.run import Run
 from ebb_experiments.run.virtual import Virtual
-from ebb_experiments.scenario.loaded import resolve
-from ebb_experiments.scenario.spec import ScenarioFile
-from ebb_topologies.files import validate
+from ebb_experiments.scenario.loaded import all_at_once, scenario
 
-BINARIES = Binaries(Path(__file__).resolve().parents[2] / "build")
 RATE_BPS = 1_000_000_000
 DELAY_NS = 10_000
 MTU = 1500
@@ -29,9 +27,7 @@ WINDOWS = {
 }
 """Longer than a round trip, so that nothing but the network takes time."""
 
-pytestmark = pytest.mark.skipif(
-    not BINARIES.simulator.exists(), reason="needs build/ebb-simulator: run `make build`"
-)
+pytestmark = needs_simulator
 
 
 def frame_ns(ip_bytes: int) -> float:
@@ -59,15 +55,10 @@ def closed_form_ns(scheme: str, stream_bytes: int, switches: int) -> float:
 @pytest.mark.parametrize("scheme", WINDOWS)
 @pytest.mark.parametrize(("destination", "switches"), [("h2", 1), ("h3", 3), ("h5", 5)])
 def test_a_lone_flow(tmp_path: Path, scheme: str, destination: str, switches: int) -> None:
+    pattern = {"type": "random", "from": "source", "to": "destination"}
     traffic = [
-        {
-            "name": f"of-{size}",
-            "pattern": {"type": "random", "from": "source", "to": "destination"},
-            "arrivals": {"type": "once"},
-            "size": {"type": "fixed", "bytes": size},
-            # Long after the one before it has ended.
-            "start_ns": 20_000_000 * number,
-        }
+        # Each long after the one before it has ended.
+        all_at_once(f"of-{size}", pattern, size) | {"start_ns": 20_000_000 * number}
         for number, size in enumerate((1, 5_000, 150_000))
     ]
     groups = [
@@ -80,7 +71,7 @@ def test_a_lone_flow(tmp_path: Path, scheme: str, destination: str, switches: in
         "override": {scheme: {"agent": WINDOWS[scheme]}},
         "workload": {"group": groups, "traffic": traffic},
     }
-    loaded = resolve(validate(ScenarioFile, table, "test"), "test", tmp_path)
+    loaded = scenario(table, "test")
     results = Run(loaded, scheme, loaded.spec.seeds[0], Virtual(BINARIES, 1), tmp_path).go()
     assert len(results.flows) == len(traffic)
     for flow in results.flows:

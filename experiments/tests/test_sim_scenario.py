@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 from ebb_experiments.scenario.faults import Reroute, SetLink
-from ebb_experiments.scenario.loaded import Loaded, load_scenario, resolve, sampled_queues
+from ebb_experiments.scenario.loaded import Loaded, load_scenario, sampled_queues, scenario
 from ebb_experiments.scenario.spec import ScenarioFile
 from ebb_topologies.files import InputError, validate
 
@@ -19,7 +19,7 @@ RACK = {"single_rack": {"hosts": 3}, "schemes": ["ndp"], "workload": WORKLOAD}
 
 def load(tmp_path: Path, **keys: Any) -> Loaded:
     table = {key: value for key, value in {**RACK, **keys}.items() if value is not None}
-    return resolve(validate(ScenarioFile, table, "test"), "test", tmp_path)
+    return scenario(table, "test", tmp_path)
 
 
 def phase(name: str, **keys: Any) -> dict[str, Any]:

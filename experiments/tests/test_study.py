@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 import tomli_w
-from ebb_experiments.run.virtual import Binaries
+from binaries import needs_simulator
 from ebb_experiments.study import cli
 from ebb_experiments.study.eta import Eta, expected_end
 from ebb_experiments.study.run import plan
@@ -20,8 +20,6 @@ from ebb_experiments.study.trials import put, trials
 from ebb_topologies.files import InputError
 from study_tables import experiment, table
 
-ROOT = Path(__file__).resolve().parents[2]
-BINARIES = Binaries(ROOT / "build")
 HERE = Path(__file__).parent
 
 
@@ -143,7 +141,7 @@ def test_an_unknown_experiment_is_told_in_a_line(capsys: pytest.CaptureFixture[s
     assert "unknown experiment 'nothing'; known: " in capsys.readouterr().out
 
 
-@pytest.mark.skipif(not BINARIES.simulator.exists(), reason="needs build/: run `make build`")
+@needs_simulator
 def test_from_a_file_to_the_report_and_again_from_the_store(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:

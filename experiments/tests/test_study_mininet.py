@@ -2,18 +2,16 @@
 
 from __future__ import annotations
 
-import os
 from pathlib import Path
 from typing import Any
 
 import pytest
 import tomli_w
+from binaries import needs_root, needs_switches
 from ebb_experiments.run.players import within
-from ebb_experiments.run.run import Binaries
 from ebb_experiments.study import cli, mininet
 from ebb_experiments.study.report import beside
 from ebb_experiments.study.store import Store
-from ebb_experiments.study.trial import BUILD
 from ebb_experiments.study.trials import on_mininet, trials
 from study_tables import experiment, table
 
@@ -70,10 +68,8 @@ def test_numbers_are_beside_those_of_the_same_seeds_in_virtual_time() -> None:
     assert alone[-2:] == ["4", ""]
 
 
-@pytest.mark.skipif(
-    os.geteuid() != 0 or not Binaries(BUILD).simulator.exists(),
-    reason="needs root, and build/: run `make build`",
-)
+@needs_root
+@needs_switches
 def test_a_small_experiment_gives_the_same_under_both_clocks(tmp_path: Path) -> None:
     """Within what `test_fidelity.py` allows."""
     claim = {"text": "NDP", "expression": 'fct("ndp")', "published": 400, "band": [200, 800]}

@@ -16,10 +16,13 @@ from ebb_topologies.mininet_links import ControlError
 from ebb_topologies.mininet_net import FabricNet
 from mininet.log import lg
 from probes import interfaces, runs
-from test_mininet_net import StandIn, nothing_is_left, other_ports, topology
+from test_mininet_net import StandIn, nothing_is_left, topology
 
-pytestmark = pytest.mark.skipif(os.geteuid() != 0, reason="network namespaces need root")
-__all__ = ["nothing_is_left", "other_ports"]  # fixtures
+pytestmark = [
+    pytest.mark.skipif(os.geteuid() != 0, reason="network namespaces need root"),
+    pytest.mark.usefixtures("own_ports"),
+]
+__all__ = ["nothing_is_left"]  # a fixture
 
 LISTEN_ALL = """
 import json, socket, sys, time

@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import os
 import signal
-import socket
 import subprocess
 import sys
 from collections.abc import Iterator
@@ -23,7 +22,10 @@ from ebb_topologies.model import Switch, Topology, from_table
 from ebb_topologies.processes import ProcessDied
 from probes import interfaces, runs
 
-pytestmark = pytest.mark.skipif(os.geteuid() != 0, reason="network namespaces need root")
+pytestmark = [
+    pytest.mark.skipif(os.geteuid() != 0, reason="network namespaces need root"),
+    pytest.mark.usefixtures("own_ports"),
+]
 
 LISTEN = (
     "import socket, sys, time; "
@@ -47,13 +49,6 @@ class StandIn:
         self, switch: Switch, interfaces: dict[int, str], config: Path | None, pcap: Path | None
     ) -> list[str]:
         return [sys.executable, "-c", self.program, str(switch.grpc_port)]
-
-
-@pytest.fixture(autouse=True)
-def other_ports(monkeypatch: pytest.MonkeyPatch) -> None:
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        monkeypatch.setattr("ebb_topologies.model.FIRST_GRPC_PORT", probe.getsockname()[1])
 
 
 @pytest.fixture(autouse=True)

@@ -15,7 +15,7 @@ from ebb_experiments.bench.fabric_transports import (
     SCHEMES,
     WINDOW_PACKETS,
     Transfers,
-    scenario,
+    permutation,
     transfer,
 )
 from ebb_experiments.bench.section import Cell, Context, Section
@@ -50,7 +50,7 @@ def run(context: Context) -> Section:
     at_line: dict[str, Load] = {}
     long_runs: dict[str, Load] = {}
     transfers: list[Transfers] = []
-    loaded = scenario(LINE_BPS, 1.0 if context.quick else seconds)
+    loaded = permutation(LINE_BPS, 1.0 if context.quick else seconds)
     for switch, fused in kinds:
         with BenchFabric(context, switch, fused, loaded) as fabric:
             fabric.configure(PARAMETERS)

@@ -4,14 +4,12 @@ from __future__ import annotations
 
 import dataclasses
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Any
 
 from ebb_experiments.bench.fabric_net import BenchFabric, Cpu
 from ebb_experiments.results.tables import BY_SENDER
 from ebb_experiments.run.run import Run
-from ebb_experiments.scenario.loaded import Loaded, resolve
-from ebb_experiments.scenario.spec import ScenarioFile
+from ebb_experiments.scenario.loaded import Loaded, all_at_once, scenario
 
 SCHEMES = ("dctcp", "ndp", "scdp")
 NOMINAL_BPS = 1_000_000_000
@@ -50,7 +48,7 @@ class Transfers:
         return dataclasses.asdict(self)
 
 
-def scenario(line_bps: int, seconds: float) -> Loaded:
+def permutation(line_bps: int, seconds: float) -> Loaded:
     """A k=4 fat-tree as much slower than nominal as its links are, and objects that take `seconds`
     at line rate."""
     dilation = NOMINAL_BPS / line_bps
@@ -61,23 +59,16 @@ def scenario(line_bps: int, seconds: float) -> Loaded:
         "ndp": window,
         "scdp": window,
     }
-    part = {
-        "name": "permutation",
-        "pattern": {"type": "permutation"},
-        "arrivals": {"type": "once"},
-        "size": {"type": "fixed", "bytes": round(line_bps * seconds / 8)},
+    size_bytes = round(line_bps * seconds / 8)
+    table = {
+        "fat_tree": {"k": 4, "rate_bps": NOMINAL_BPS, "delay_ns": NOMINAL_DELAY_NS},
+        "schemes": SCHEMES,
+        "override": {scheme: {"agent": agent} for scheme in SCHEMES},
+        "workload": {"traffic": [all_at_once("permutation", {"type": "permutation"}, size_bytes)]},
+        "dilation": dilation,
+        "limit_ns": round((SLOWEST * seconds + 10) * 1e9 / dilation),
     }
-    spec = ScenarioFile.model_validate(
-        {
-            "fat_tree": {"k": 4, "rate_bps": NOMINAL_BPS, "delay_ns": NOMINAL_DELAY_NS},
-            "schemes": SCHEMES,
-            "override": {scheme: {"agent": agent} for scheme in SCHEMES},
-            "workload": {"traffic": [part]},
-            "dilation": dilation,
-            "limit_ns": round((SLOWEST * seconds + 10) * 1e9 / dilation),
-        }
-    )
-    return resolve(spec, "bench fabric", Path())
+    return scenario(table, "bench fabric")
 
 
 def transfer(fabric: BenchFabric, scheme: str) -> Transfers:

@@ -10,8 +10,7 @@ from typing import Any
 from ebb_experiments.bench.section import Context, Section
 from ebb_experiments.run.run import Binaries, Run
 from ebb_experiments.run.virtual import Virtual
-from ebb_experiments.scenario.loaded import resolve
-from ebb_experiments.scenario.spec import ScenarioFile
+from ebb_experiments.scenario.loaded import all_at_once, scenario
 
 RATE_BPS = 100_000_000_000
 DELAY_NS = 1_000
@@ -184,7 +183,7 @@ def _reached(yes: bool) -> str:
 
 def permutation(hosts: int, size: int) -> dict[str, Any]:
     """Every host sends to another one and hears from another one, all at once."""
-    return {"traffic": [_part("permutation", {"type": "permutation"}, size)]}
+    return {"traffic": [all_at_once("permutation", {"type": "permutation"}, size)]}
 
 
 def incasts(hosts: int, size: int) -> dict[str, Any]:
@@ -198,15 +197,10 @@ def incasts(hosts: int, size: int) -> dict[str, Any]:
             {"name": "others", "rest": True},
         ],
         "traffic": [
-            *(_part(group, many | {"from": group}, size // SENDERS) for group in groups),
-            _part("others", {"type": "permutation", "hosts": "others"}, size),
+            *(all_at_once(group, many | {"from": group}, size // SENDERS) for group in groups),
+            all_at_once("others", {"type": "permutation", "hosts": "others"}, size),
         ],
     }
-
-
-def _part(name: str, pattern: dict[str, Any], size: int) -> dict[str, Any]:
-    fixed = {"type": "fixed", "bytes": size}
-    return {"name": name, "pattern": pattern, "arrivals": {"type": "once"}, "size": fixed}
 
 
 def simulate(
@@ -214,20 +208,18 @@ def simulate(
 ) -> Cost:
     """Runs a scenario once."""
     scheme = {"agent": {"ndp": {"initial_window_packets": WINDOW_PACKETS}}}
-    spec = ScenarioFile.model_validate(
-        {
-            "fat_tree": {"k": k, "rate_bps": RATE_BPS, "delay_ns": DELAY_NS},
-            "schemes": ["ndp"],
-            "override": {"ndp": scheme},
-            "workload": workload(k**3 // 4, size),
-            "dilation": DILATION,
-            "mtu_bytes": MTU_BYTES,
-        }
-    )
+    table = {
+        "fat_tree": {"k": k, "rate_bps": RATE_BPS, "delay_ns": DELAY_NS},
+        "schemes": ["ndp"],
+        "override": {"ndp": scheme},
+        "workload": workload(k**3 // 4, size),
+        "dilation": DILATION,
+        "mtu_bytes": MTU_BYTES,
+    }
     directory = context.directory / name
     directory.mkdir()
     clock = Virtual(Binaries(context.agent.parent), threads)
-    results = Run(resolve(spec, name, directory), "ndp", 1, clock, directory).go()
+    results = Run(scenario(table, name), "ndp", 1, clock, directory).go()
     run = results.run
     return Cost(
         hosts=run["topology"]["hosts"],

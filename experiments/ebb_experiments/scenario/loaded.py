@@ -130,6 +130,23 @@ def load_scenario(
     return resolve(spec, path.stem, path.parent, schemes, where=str(path), topology=topology)
 
 
+def scenario(table: dict[str, Any], name: str, folder: Path = Path()) -> Loaded:
+    """Loads a scenario from the keys of its file; files that it names are relative to the
+    folder."""
+    return resolve(validate(ScenarioFile, table, name), name, folder)
+
+
+def all_at_once(name: str, pattern: dict[str, Any], size_bytes: int) -> dict[str, Any]:
+    """A part of a workload: every host that the pattern lets start does so once, at the
+    beginning, with an object of that size."""
+    return {
+        "name": name,
+        "pattern": pattern,
+        "arrivals": {"type": "once"},
+        "size": {"type": "fixed", "bytes": size_bytes},
+    }
+
+
 def resolve(
     spec: ScenarioFile,
     name: str,

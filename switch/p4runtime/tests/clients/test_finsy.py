@@ -22,17 +22,6 @@ from p4switch import CPU_PORT, DEVICE_ID, JSON, P4INFO, PATIENCE_S, frame, ipv4
 
 CODE = fy.GRPCStatusCode
 T = TypeVar("T")
-Scenario = Callable[[str], Coroutine[Any, Any, None]]
-
-
-def scenario(test: Scenario) -> Callable[[str], None]:
-    """A test that is a coroutine and has a limit."""
-
-    def run(address: str) -> None:
-        asyncio.run(asyncio.wait_for(test(address), 60))
-
-    run.__name__, run.__doc__ = test.__name__, test.__doc__
-    return run
 
 
 def options(**more: Any) -> fy.SwitchOptions:
@@ -100,7 +89,6 @@ def out(payload: bytes) -> fy.P4PacketOut:
     return fy.P4PacketOut(payload, egress_port=1, padding=0)
 
 
-@scenario
 async def test_the_second_controller_is_a_backup_and_takes_over(address: str) -> None:
     """finsy chooses another election id by itself, if it understands why the first was refused."""
     # Seconds: how long finsy waits before it tries again.
@@ -144,7 +132,6 @@ def role_config(**values: Any) -> Message:
     return config
 
 
-@scenario
 async def test_roles_have_primaries_and_objects_of_their_own(address: str) -> None:
     async with primary(address) as main:
         ids = main.p4info
@@ -166,7 +153,6 @@ async def test_roles_have_primaries_and_objects_of_their_own(address: str) -> No
             assert (await refused(push))[0] == CODE.PERMISSION_DENIED
 
 
-@scenario
 async def test_the_config_is_there_with_its_cookie_until_another_is(address: str) -> None:
     async with primary(address) as switch:
         await switch.insert([bridge(1)])
@@ -188,7 +174,6 @@ async def test_the_config_is_there_with_its_cookie_until_another_is(address: str
         assert await read(switch, fy.P4TableEntry("bridge")) == [bridge(1)]
 
 
-@scenario
 async def test_a_push_that_fails_loses_no_packet(address: str) -> None:
     """All packets of a steady stream come back, with what the switch had counted and installed."""
     async with primary(address) as switch:
@@ -232,7 +217,6 @@ async def test_a_push_that_fails_loses_no_packet(address: str) -> None:
         assert await read(switch, fy.P4TableEntry("bridge")) == [to_cpu(7)]
 
 
-@scenario
 async def test_entries_of_all_match_kinds_with_wildcard_reads(address: str) -> None:
     async with primary(address) as switch:
         drop = fy.P4TableAction("drop")
@@ -270,7 +254,6 @@ async def test_entries_of_all_match_kinds_with_wildcard_reads(address: str) -> N
         assert code == CODE.NOT_FOUND
 
 
-@scenario
 async def test_the_highest_priority_wins(address: str) -> None:
     async with primary(address) as switch:
         packets = switch.read_packets()
@@ -291,7 +274,6 @@ async def test_the_highest_priority_wins(address: str) -> None:
         assert packet.payload[26:30] == (0x0A000001).to_bytes(4, "big")
 
 
-@scenario
 async def test_default_entries_are_read_changed_and_reset(address: str) -> None:
     async with primary(address) as switch:
         default = fy.P4TableEntry("bridge", is_default_action=True)
@@ -310,7 +292,6 @@ async def test_default_entries_are_read_changed_and_reset(address: str) -> None:
         assert (await refused(switch.modify([constant])))[0] == CODE.PERMISSION_DENIED
 
 
-@scenario
 async def test_counters_count_are_set_and_are_read_by_wildcard(address: str) -> None:
     async with primary(address) as switch:
         packets = switch.read_packets()
@@ -333,7 +314,6 @@ async def test_counters_count_are_set_and_are_read_by_wildcard(address: str) -> 
         assert code == CODE.OUT_OF_RANGE and "MyIngress.port_in" in message
 
 
-@scenario
 async def test_direct_counters_count_entries_and_misses(address: str) -> None:
     async with primary(address) as switch:
         member = fy.P4ActionProfileMember(
@@ -368,7 +348,6 @@ async def test_direct_counters_count_entries_and_misses(address: str) -> None:
         assert hits.packet_count == 70
 
 
-@scenario
 async def test_meters_are_configured_and_count_by_colour(address: str) -> None:
     async with primary(address) as switch:
         config = fy.P4MeterConfig(cir=1, cburst=60, pir=2, pburst=120)
@@ -411,7 +390,6 @@ async def test_meters_are_configured_and_count_by_colour(address: str) -> None:
         assert direct.config is None
 
 
-@scenario
 async def test_registers_are_read_and_written(address: str) -> None:
     async with primary(address) as switch:
         await switch.modify([fy.P4RegisterEntry("last_seen", index=1, data=0x01020304)])
@@ -439,7 +417,6 @@ def route(dst: int, action: fy.P4IndirectAction) -> fy.P4TableEntry:
     return fy.P4TableEntry("route", match=fy.P4TableMatch(dst=(dst, 32)), action=action)
 
 
-@scenario
 async def test_members_and_groups_of_action_profiles(address: str) -> None:
     async with primary(address) as switch:
         members = [
@@ -471,7 +448,6 @@ async def test_members_and_groups_of_action_profiles(address: str) -> None:
         assert (await refused(switch.insert([missing])))[0] == CODE.NOT_FOUND
 
 
-@scenario
 async def test_one_shot_sets_come_back_as_they_were_written(address: str) -> None:
     async with primary(address) as switch:
         entry = route(1, fy.P4IndirectAction([(1, next_hop(1)), ((2, 3), next_hop(2))]))
@@ -484,7 +460,6 @@ async def test_one_shot_sets_come_back_as_they_were_written(address: str) -> Non
         await switch.delete([entry])
 
 
-@scenario
 async def test_multicast_groups_and_clone_sessions_make_copies(address: str) -> None:
     async with primary(address) as switch:
         flood = fy.P4MulticastGroupEntry(
@@ -523,7 +498,6 @@ async def test_multicast_groups_and_clone_sessions_make_copies(address: str) -> 
         assert (await refused(switch.insert([twice])))[0] == CODE.INVALID_ARGUMENT
 
 
-@scenario
 async def test_digests_are_listed_and_acknowledged(address: str) -> None:
     async with primary(address) as switch:
         config = fy.P4DigestEntry(
@@ -549,7 +523,6 @@ async def test_digests_are_listed_and_acknowledged(address: str) -> None:
         assert await read(switch, fy.P4DigestEntry("learned_t")) == []
 
 
-@scenario
 async def test_packets_go_out_and_come_in_with_their_metadata(address: str) -> None:
     async with primary(address) as switch:
         packets = switch.read_packets()
@@ -573,7 +546,6 @@ async def test_packets_go_out_and_come_in_with_their_metadata(address: str) -> N
         assert "metadata 'egress_port'" in errors[0].message
 
 
-@scenario
 async def test_value_sets_steer_the_parser(address: str) -> None:
     async with primary(address) as switch:
         ip_types = fy.P4ValueSetEntry(
@@ -595,7 +567,6 @@ async def test_value_sets_steer_the_parser(address: str) -> None:
         assert (await refused(switch.modify([five])))[0] == CODE.RESOURCE_EXHAUSTED
 
 
-@scenario
 async def test_idle_entries_are_told(address: str) -> None:
     async with primary(address) as switch:
         entry = fy.P4TableEntry(
@@ -624,7 +595,6 @@ def bridge_message(switch: fy.Switch, dst: bytes, port: bytes) -> p4r.Entity:
     return p4r.Entity(table_entry=entry)
 
 
-@scenario
 async def test_byte_strings_of_any_length_come_back_canonical(address: str) -> None:
     async with primary(address) as switch:
         shortest = bridge_message(switch, b"\x01", b"\x00")
@@ -639,7 +609,6 @@ async def test_byte_strings_of_any_length_come_back_canonical(address: str) -> N
             assert (await refused(write))[0] == CODE.OUT_OF_RANGE
 
 
-@scenario
 async def test_errors_name_table_field_and_what_is_allowed(address: str) -> None:
     async with primary(address) as switch:
         wide = bridge_message(switch, b"\x01", b"\x02\x00")
@@ -664,7 +633,6 @@ async def test_errors_name_table_field_and_what_is_allowed(address: str) -> None
         assert len(await read(switch, fy.P4TableEntry("bridge"))) == 2
 
 
-@scenario
 async def test_a_batch_may_be_all_or_nothing(address: str) -> None:
     async with primary(address) as switch:
         await switch.insert([bridge(1)])
@@ -683,7 +651,6 @@ async def test_a_batch_may_be_all_or_nothing(address: str) -> None:
             assert await read(switch, fy.P4TableEntry("bridge")) == [bridge(1)]
 
 
-@scenario
 async def test_delete_many_leaves_the_program_as_it_was_pushed(address: str) -> None:
     async with primary(address) as switch:
         before = await read(switch, fy.P4TableEntry())

@@ -1,0 +1,40 @@
+"""What tests of several folders use: tests that are coroutines, and what they want of the
+machine."""
+
+from __future__ import annotations
+
+import asyncio
+import inspect
+import socket
+
+import pytest
+
+COROUTINE_SECONDS = 60.0
+"""How long a test that is a coroutine may take, on a busy machine too."""
+
+
+@pytest.hookimpl(tryfirst=True)
+def pytest_pyfunc_call(pyfuncitem: pytest.Function) -> bool | None:
+    """Runs a test that is a coroutine to its end, in an event loop of its own."""
+    test = pyfuncitem.obj
+    if not inspect.iscoroutinefunction(test):
+        return None
+    arguments = {name: pyfuncitem.funcargs[name] for name in inspect.signature(test).parameters}
+    asyncio.run(asyncio.wait_for(test(**arguments), COROUTINE_SECONDS))
+    return True
+
+
+@pytest.fixture
+def no_waiting(monkeypatch: pytest.MonkeyPatch) -> None:
+    """finsy waits 10 s before it tries again a switch that failed within 2 s."""
+    monkeypatch.setattr("finsy.switch._FAIL_THROTTLE_SECS", 0.1)
+
+
+@pytest.fixture
+def own_ports(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Switches listen where no other fabric of this machine does."""
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        port = probe.getsockname()[1]
+    monkeypatch.setattr("ebb_topologies.model.FIRST_GRPC_PORT", port)
+    monkeypatch.setattr("ebb_topologies.targets.FIRST_THRIFT_PORT", port + 100)
