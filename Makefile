@@ -144,8 +144,8 @@ test-build: ## what the tests need
 test-rust: $(BUILD)/fabric.json ## unit, property and golden tests of the crates
 	@$(CARGO) test --locked --workspace --no-fail-fast
 
-test-long: $(BUILD)/fabric.json ## the same with many more random inputs (many minutes)
-	@EBB_LONG=1 PROPTEST_CASES=5000 $(CARGO) test --locked --workspace --no-fail-fast
+test-long: $(BUILD)/fabric.json ## the same with many more random inputs and all of the corpora
+	@EBB_LONG=1 PROPTEST_CASES=5000 EBB_FUZZ_CORPORA=all $(CARGO) test --locked --workspace --no-fail-fast
 
 test-python: .venv/.dev-installed build ## unit tests of topologies, controller and experiments
 	@$(PYTHON) -m pytest

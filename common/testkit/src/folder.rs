@@ -60,3 +60,20 @@ pub fn names(folder: &Path) -> Vec<String> {
     names.sort();
     names
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_folder_is_its_own_and_goes_with_its_content() {
+        let (one, other) = (Folder::new("same"), Folder::new("same"));
+        assert_ne!(*one, *other);
+        let file = one.write("b", "text");
+        one.make_dir("a");
+        assert_eq!(names(&one), ["a", "b"]);
+        assert_eq!(names(&other), [""; 0]);
+        drop(one);
+        assert!(!file.exists() && other.exists());
+    }
+}

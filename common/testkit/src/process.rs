@@ -76,3 +76,35 @@ pub fn free_address() -> SocketAddr {
     let listener = TcpListener::bind("127.0.0.1:0").expect("a port");
     listener.local_addr().expect("bound")
 }
+
+#[cfg(test)]
+mod tests {
+    use std::process::Stdio;
+
+    use super::*;
+
+    fn shell(script: &str) -> Process {
+        let mut command = Command::new("sh");
+        Process::start(command.args(["-c", script]).stderr(Stdio::piped()))
+    }
+
+    #[test]
+    fn its_end_is_told_with_what_it_has_said() {
+        assert_eq!(
+            shell("echo why >&2; exit 3").end(),
+            (Some(3), "why\n".into())
+        );
+        let sleeping = shell("exec sleep 100");
+        sleeping.signal(Signal::TERM);
+        assert_eq!(sleeping.end(), (None, String::new()));
+    }
+
+    #[test]
+    fn it_does_not_outlive_its_test() {
+        let process = shell("exec sleep 100");
+        let proc = format!("/proc/{}", process.id());
+        assert!(std::fs::exists(&proc).expect("readable"));
+        drop(process);
+        assert!(!std::fs::exists(&proc).expect("readable"));
+    }
+}

@@ -18,3 +18,19 @@ pub fn wait_until(what: &str, mut happened: impl FnMut() -> bool) {
         thread::sleep(LOOK_EVERY);
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn it_waits_until_it_has_happened_and_no_longer() {
+        let (mut looks, begun) = (0, Instant::now());
+        wait_until("the third look", || {
+            looks += 1;
+            looks == 3
+        });
+        assert_eq!(looks, 3);
+        assert!(begun.elapsed() >= 2 * LOOK_EVERY);
+    }
+}

@@ -26,8 +26,8 @@ macro_rules! corpora {
 // How many inputs of each corpus are replayed: as many as take about a second in the test profile.
 corpora! {
     p4: 100, harness::p4;
-    bmv2_json: 100, |bytes| harness::bmv2_json(&KITCHEN_SINK, bytes);
-    packets_kitchen_sink: 200, |bytes| harness::packets(&KITCHEN_SINK, bytes);
+    bmv2_json: 40, |bytes| harness::bmv2_json(&KITCHEN_SINK, bytes);
+    packets_kitchen_sink: 60, |bytes| harness::packets(&KITCHEN_SINK, bytes);
     packets_fabric: 200, |bytes| harness::packets(&FABRIC, bytes);
     p4runtime: 200, |bytes| harness::p4runtime(&TARGET, bytes);
     controllers: 200, |bytes| harness::controllers(&TARGET, bytes);

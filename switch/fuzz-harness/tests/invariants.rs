@@ -34,7 +34,7 @@ fn config(cases: u32) -> ProptestConfig {
 }
 
 proptest! {
-    #![proptest_config(config(500))]
+    #![proptest_config(config(150))]
 
     #[test]
     fn the_compiler_answers(bytes in bytes(40)) {
