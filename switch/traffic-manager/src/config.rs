@@ -9,97 +9,111 @@ use thiserror::Error;
 
 use crate::MAX_QUEUES;
 
-/// What BMv2's simple_switch gives every queue.
+/// Capacity of every queue in BMv2's simple_switch, in packets.
 const BMV2_QUEUE_CAPACITY_PACKETS: u64 = 64;
 /// The key of `[ports]` that covers every port not listed.
 const DEFAULT_PORT: &str = "default";
 
-/// A whole traffic manager.
+/// Configuration of the traffic manager of one switch.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct TrafficManagerConfig {
-    /// What P4 sees in `enq_qdepth` and `deq_qdepth`.
+    /// Unit in which P4 sees `enq_qdepth` and `deq_qdepth`.
     #[serde(default)]
     pub depth_unit: DepthUnit,
+    /// The profiles that ports refer to by name.
     #[serde(default)]
     pub profile: Vec<Profile>,
-    /// Port number, or "default", to the name of a profile.
+    /// Name of the profile of each port; the key is a port number, or "default" for all ports that
+    /// are not listed.
     #[serde(default)]
     pub ports: BTreeMap<String, String>,
 }
 
+/// Unit of the queue depths that P4 sees.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum DepthUnit {
-    /// As BMv2.
+    /// Packets, as BMv2 counts.
     #[default]
     Packets,
+    /// Bytes.
     Bytes,
 }
 
-/// What a kind of port looks like.
+/// The properties that a kind of port has: its link, its queues and how they are scheduled.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Profile {
+    /// Name by which `[ports]` refers to the profile; unique.
     pub name: String,
-    /// Zero: no limit.
+    /// Rate of the link in bits per second; 0 means no limit.
     #[serde(default)]
     pub rate_bps: BitRate,
-    /// Propagation delay after the last bit.
+    /// Propagation delay of the link, added after the last bit has left.
     #[serde(default)]
     pub delay_ns: u64,
-    /// Delay added to frames that arrive on this port from outside.
+    /// Delay added to frames that arrive on this port from outside the network.
     #[serde(default)]
     pub rx_delay_ns: u64,
-    /// Bytes each frame costs on the wire beyond its own; 24 counts preamble, FCS and gap.
+    /// Bytes that each frame costs on the wire beyond its own: 24 counts preamble, FCS and
+    /// inter-frame gap.
     #[serde(default)]
     pub frame_overhead_bytes: u64,
-    /// Limits of what the queues with `pool = true` hold together.
+    /// Most packets that the queues with `pool = true` hold together; none means no limit.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub pool_packets: Option<u64>,
+    /// Most bytes that the queues with `pool = true` hold together; none means no limit.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub pool_bytes: Option<u64>,
+    /// The queues that exist; a packet for another one is dropped.
     #[serde(default)]
     pub queue: Vec<QueueConfig>,
-    /// Empty: strict priority over all queues, highest id first.
+    /// Groups of the scheduler; empty means strict priority over all queues, highest id first.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub group: Vec<Group>,
 }
 
+/// One queue of a profile.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct QueueConfig {
-    /// v1model's `standard_metadata.priority`, 0 (lowest) to 7.
+    /// Value of v1model's `standard_metadata.priority` that selects the queue: 0 (lowest) to 7.
     pub id: u8,
+    /// Most packets that may wait; none means no limit.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub capacity_packets: Option<u64>,
+    /// Most bytes that may wait; none means no limit.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub capacity_bytes: Option<u64>,
     /// Whether the queue also counts against the port's shared pool.
     #[serde(default)]
     pub pool: bool,
+    /// What happens to a packet for which there is no room.
     #[serde(default)]
     pub on_full: OnFull,
 }
 
-/// What happens to a packet that does not fit.
+/// What happens to a packet that does not fit into its queue.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum OnFull {
+    /// The packet is dropped.
     #[default]
     TailDrop,
-    /// The packet goes back to ingress, where P4 decides.
+    /// The packet goes back to the ingress pipeline, where P4 decides.
     Deflect,
-    /// Reserved: drop from the tail of a lower priority instead. Refused by validation.
+    /// Reserved for dropping from the tail of a lower priority instead; validation refuses it.
     PushOut,
 }
 
-/// Queues served in strict priority among themselves; groups share the link by weight.
+/// Queues that are served in strict priority among themselves. Groups share the link by weight.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Group {
+    /// Ids of the queues; every queue of the profile is in exactly one group.
     pub queues: Vec<u8>,
-    /// Packets per round of weighted round robin.
+    /// Packets that the group may send per round of the weighted round robin; at least 1.
     #[serde(default = "one")]
     pub weight: u32,
 }
@@ -126,8 +140,8 @@ impl ConfigError {
 }
 
 impl TrafficManagerConfig {
-    /// What BMv2 does without any option but `--priority-queues`: tail-drop queues of 64 packets in
-    /// strict priority and no rate limit.
+    /// The configuration of BMv2 without options, save for `--priority-queues`: tail-drop queues of
+    /// 64 packets, strict priority, no rate limit.
     pub fn like_bmv2(priority_queues: u8) -> Self {
         Self {
             depth_unit: DepthUnit::Packets,
@@ -136,7 +150,8 @@ impl TrafficManagerConfig {
         }
     }
 
-    /// The profile of a port: its own, else that of "default", else none is configured.
+    /// The profile of a port: the one it is listed with, else that of "default"; none if there is
+    /// neither.
     pub fn profile_of(&self, port: u16) -> Option<&Profile> {
         let name = self.ports.get(&port.to_string());
         let name = name.or_else(|| self.ports.get(DEFAULT_PORT))?;
@@ -148,7 +163,7 @@ impl TrafficManagerConfig {
         self.ports.contains_key(&port.to_string())
     }
 
-    /// Gives the port eight queues as BMv2 has them and no rate limit, for a port that is no link.
+    /// Gives a port that is no link (the CPU port) eight queues like BMv2's and no rate limit.
     pub fn set_unlimited(&mut self, port: u16) {
         let profile = Profile::like_bmv2(MAX_QUEUES as u8);
         let name = format!("unlimited-port-{port}");
@@ -157,7 +172,7 @@ impl TrafficManagerConfig {
         self.profile.push(Profile { name, ..profile });
     }
 
-    /// Checks what the types cannot say. A traffic manager accepts nothing unchecked.
+    /// Checks what the types cannot express. A traffic manager takes only configurations that pass.
     pub fn validate(&self) -> Result<(), ConfigError> {
         let mut names = BTreeSet::new();
         for profile in &self.profile {
@@ -192,7 +207,7 @@ impl TrafficManagerConfig {
 impl Profile {
     const LIKE_BMV2: &str = "like-bmv2";
 
-    /// See [`TrafficManagerConfig::like_bmv2`].
+    /// Profile of a port with this many queues (1 to 8) as in [`TrafficManagerConfig::like_bmv2`].
     pub fn like_bmv2(priority_queues: u8) -> Self {
         let count = priority_queues.clamp(1, MAX_QUEUES as u8);
         let queue = |id| QueueConfig {

@@ -1,32 +1,39 @@
-//! A histogram of delays with buckets a fixed share of their value wide, as HdrHistogram's: each
-//! octave of nanoseconds is cut into [`PARTS`] equal parts, so that a percentile read off it is
-//! right within 1 / [`PARTS`].
+//! A histogram of delays whose buckets are a fixed share of their value wide, like those of
+//! HdrHistogram: each octave of nanoseconds is cut into [`PARTS`] equal buckets, so a percentile
+//! that is read from it is off by at most 1 / [`PARTS`].
 
 use ebb_units::Duration;
 use serde::{Deserialize, Serialize};
 
-/// Buckets in an octave. Delays below so many nanoseconds have buckets of 1 ns.
+/// Buckets per octave. Delays below this many nanoseconds have buckets of 1 ns.
 const PARTS: u64 = 32;
 
-/// How many packets waited from `from_ns` to below `below_ns`.
+/// One bucket: how many packets waited for at least `from_ns` and less than `below_ns`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct DelayBucket {
+    /// Shortest delay of the bucket, in nanoseconds.
     pub from_ns: u64,
+    /// The first delay beyond the bucket, in nanoseconds.
     pub below_ns: u64,
+    /// Packets with such a delay; not 0.
     pub packets: u64,
 }
 
-/// Percentiles of delays, at most 1 / [`PARTS`] too long, and the longest of them; zero if there are
-/// none.
+/// Percentiles of delays, too long by at most 1 / [`PARTS`], and their exact maximum. All are 0 if
+/// there were no delays.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct DelaySummary {
+    /// How many delays there were.
     pub count: u64,
+    /// 99th percentile, in nanoseconds.
     pub p99_ns: u64,
+    /// 99.9th percentile, in nanoseconds.
     pub p999_ns: u64,
+    /// The longest delay, in nanoseconds.
     pub max_ns: u64,
 }
 
-/// Delays that are of interest as a [`DelaySummary`].
+/// Collects delays of which a [`DelaySummary`] is wanted.
 #[derive(Debug, Default)]
 pub struct DelayTally {
     delays: DelayHistogram,
@@ -35,12 +42,14 @@ pub struct DelayTally {
 }
 
 impl DelayTally {
+    /// Counts one delay.
     pub fn add(&mut self, delay: Duration) {
         self.delays.add(delay);
         self.count += 1;
         self.max = self.max.max(delay);
     }
 
+    /// The summary of all delays counted so far.
     pub fn summary(&self) -> DelaySummary {
         let (buckets, max_ns) = (self.delays.buckets(), self.max.as_nanos());
         let percentile = |per_mille: u128| {
@@ -61,24 +70,27 @@ impl DelayTally {
     }
 }
 
-/// Delays that are counted together. The buckets of many queues are in no cache, and each delay has another one:
-/// waiting for all of them at once takes little longer than for one.
+/// How many delays are buffered and then counted at once. With many queues no counter is in a
+/// cache, and each delay has another counter: waiting for all of them at once takes little longer
+/// than waiting for one.
 const TOGETHER: usize = 19;
 
-/// One cache line, and the counts.
+/// The histogram of one queue: the buffer fills one cache line, the counters lie elsewhere.
 #[derive(Debug, Default)]
 #[repr(C)]
 pub(crate) struct DelayHistogram {
-    /// Buckets of the latest delays, not yet counted.
+    /// Bucket numbers of the latest delays, which are not counted yet.
     latest: [u16; TOGETHER],
+    /// How many entries of `latest` are in use.
     latest_len: u16,
-    /// By number of the bucket, as far as there was a delay.
+    /// Packets per bucket number, up to the last bucket that ever had one.
     packets: Vec<u64>,
 }
 
 impl DelayHistogram {
+    /// Counts one delay.
     pub(crate) fn add(&mut self, delay: Duration) {
-        // There are fewer than 2000 buckets.
+        // The number fits: there are fewer than 2000 buckets.
         self.latest[usize::from(self.latest_len)] = bucket(delay.as_nanos()) as u16;
         self.latest_len += 1;
         if usize::from(self.latest_len) == TOGETHER {
@@ -87,7 +99,7 @@ impl DelayHistogram {
         }
     }
 
-    /// In the order of delays, without the empty ones.
+    /// The buckets that are not empty, shortest delay first.
     pub(crate) fn buckets(&self) -> Vec<DelayBucket> {
         let mut packets = self.packets.clone();
         count(&mut packets, &self.latest[..usize::from(self.latest_len)]);
@@ -104,6 +116,7 @@ impl DelayHistogram {
     }
 }
 
+/// Adds one packet to each of the buckets with these numbers.
 fn count(packets: &mut Vec<u64>, buckets: &[u16]) {
     let last = buckets.iter().max().map_or(0, |last| usize::from(*last));
     if packets.len() <= last {
@@ -114,13 +127,14 @@ fn count(packets: &mut Vec<u64>, buckets: &[u16]) {
     }
 }
 
+/// Number of the bucket that holds a delay of `ns` nanoseconds.
 fn bucket(ns: u64) -> usize {
-    // Octaves are counted from PARTS on: what is below has one bucket per value.
+    // Octave 0 begins at PARTS; the values below have a bucket each.
     let octave = ns.max(PARTS).ilog2() - PARTS.ilog2();
     (u64::from(octave) * PARTS + (ns >> octave)) as usize
 }
 
-/// The shortest delay of a bucket; of the one after the last, the longest there is.
+/// Shortest delay of a bucket in nanoseconds; `u64::MAX` for the number after the last bucket.
 fn lowest(bucket: usize) -> u64 {
     let bucket = bucket as u64;
     let octave = (bucket / PARTS).saturating_sub(1);

@@ -1,21 +1,22 @@
-//! Since when the head of each queue of a port may leave: asked for every packet, so it lies
-//! together, away from the queues.
+//! From when on the packet at the head of each queue of a port may leave. This is asked for every
+//! packet, so the answers lie together, apart from the queues.
 
 use ebb_units::Instant;
 
 use crate::MAX_QUEUES;
 use crate::scheduler::QueueSet;
 
+/// The queues that have something to send, and since when.
 #[derive(Debug, Default)]
 pub(crate) struct Heads {
-    /// Queues with a packet that may leave.
+    /// Queues with a packet that may leave: not empty, not paused.
     present: QueueSet,
-    /// Since when the head of each of those may leave.
+    /// From when on the head of each queue in `present` may leave; meaningless for the others.
     since: [Instant; MAX_QUEUES],
 }
 
 impl Heads {
-    /// The head of a queue is another one now; `None` if nothing may leave.
+    /// Records from when on the new head of a queue may leave; `None` if nothing may leave.
     pub(crate) fn set(&mut self, queue: usize, since: Option<Instant>) {
         match since {
             Some(since) => {
@@ -26,30 +27,33 @@ impl Heads {
         }
     }
 
+    /// From when on the head of a queue may leave; `None` if nothing may leave.
     pub(crate) fn get(&self, queue: usize) -> Option<Instant> {
         (self.present & 1 << queue != 0).then(|| self.since[queue])
     }
 
+    /// The earliest time at which any head may leave; `None` if there is no head.
     pub(crate) fn earliest(&self) -> Option<Instant> {
         self.queues().map(|queue| self.since[queue]).min()
     }
 
-    /// The highest queue with a head.
+    /// The queue with the highest id among those with a head.
     pub(crate) fn highest(&self) -> Option<usize> {
         self.present.checked_ilog2().map(|queue| queue as usize)
     }
 
-    /// The queues whose heads may leave at a time.
+    /// The queues whose heads may leave at this time.
     pub(crate) fn ready(&self, at: Instant) -> QueueSet {
         let ready = self.queues().filter(|queue| self.since[*queue] <= at);
         ready.fold(0, |set, queue| set | 1 << queue)
     }
 
+    /// Ids of the queues with a head, lowest first.
     fn queues(&self) -> impl Iterator<Item = usize> + use<> {
         let mut left = self.present;
         std::iter::from_fn(move || {
             let queue = left.trailing_zeros() as usize;
-            // Clears the lowest bit.
+            // This clears the lowest bit.
             left &= left.checked_sub(1)?;
             Some(queue)
         })

@@ -1,4 +1,4 @@
-//! All ports of one switch.
+//! The traffic manager: all ports of one switch, created as they are named.
 
 use ebb_units::{BitRate, Duration, Instant};
 
@@ -7,19 +7,22 @@ use crate::port::{Admission, Ahead, Arrival, Departure, Port, Transmission};
 use crate::queue::Depth;
 use crate::statistics::PortStatistics;
 
-/// A port number of the data plane.
+/// Number of a port in the data plane, as in v1model's `egress_spec`.
 pub type PortId = u16;
 
-/// The traffic manager of one switch, for packets of type `P`. A port comes into being when it is
-/// first named, with the profile that the configuration gives it, or as on BMv2 if it gives none.
+/// The traffic manager of one switch, for packets of type `P`. A port is created when it is first
+/// named, with the profile that the configuration gives it, or like BMv2's ports if it gives none.
 #[derive(Debug)]
 pub struct TrafficManager<P> {
     config: TrafficManagerConfig,
+    /// Profile of ports for which the configuration has none.
     fallback: Profile,
+    /// The ports by number; `None` for those that were never named.
     ports: Vec<Option<Box<Port<P>>>>,
 }
 
 impl<P> TrafficManager<P> {
+    /// A traffic manager without ports; the error says what is wrong with the configuration.
     pub fn new(config: TrafficManagerConfig) -> Result<Self, ConfigError> {
         config.validate()?;
         Ok(Self {
@@ -29,10 +32,12 @@ impl<P> TrafficManager<P> {
         })
     }
 
+    /// The configuration in force.
     pub fn config(&self) -> &TrafficManagerConfig {
         &self.config
     }
 
+    /// Unit in which P4 sees queue depths.
     pub fn depth_unit(&self) -> DepthUnit {
         self.config.depth_unit
     }
@@ -54,19 +59,19 @@ impl<P> TrafficManager<P> {
         Ok(())
     }
 
-    /// Drops everything that waits, because the program it belongs to is replaced.
+    /// Drops all packets that wait, because the program they belong to is replaced.
     pub fn clear(&mut self, now: Instant) {
         for port in self.ports.iter_mut().flatten() {
             port.clear(now);
         }
     }
 
-    /// Makes sure the port exists, so that it has statistics before its first packet.
+    /// Creates the port if it does not exist, so that it has statistics before its first packet.
     pub fn open_port(&mut self, now: Instant, port: PortId) {
         self.port_or_new(now, port);
     }
 
-    /// Offers a packet to a queue of a port.
+    /// Offers a packet to a queue of a port, which takes it or hands it back.
     pub fn enqueue(
         &mut self,
         now: Instant,
@@ -82,22 +87,26 @@ impl<P> TrafficManager<P> {
         self.port(port)?.next_deadline()
     }
 
-    /// What arrivals at a port and its next departures will touch, for those who have it fetched into the caches: the
-    /// port. It tells where its queues are ([`queues_ahead`](Self::queues_ahead)), and they where their packets are.
+    /// Memory that arrivals at a port and its next departures will touch, for a caller that has it
+    /// fetched into the caches: the port itself. Once it is there,
+    /// [`queues_ahead`](Self::queues_ahead) can tell where its queues lie, and these in turn where
+    /// their packets lie ([`packets_ahead`](Self::packets_ahead)).
     pub fn port_ahead(&self, port: PortId) -> Option<Ahead> {
         Some(self.port(port)?.ahead())
     }
 
+    /// Memory of the queues of a port that arrivals and departures will touch.
     pub fn queues_ahead(&self, port: PortId) -> impl Iterator<Item = Ahead> {
         self.port(port).into_iter().flat_map(Port::queues_ahead)
     }
 
-    /// The first few packets of the queue that will be served.
+    /// Memory of the first few packets in the queue that will be served next.
     pub fn packets_ahead(&self, port: PortId) -> Option<Ahead> {
         self.port(port)?.packets_ahead()
     }
 
-    /// Packets that may well leave the port before a time: the scheduler has not been asked.
+    /// Packets that will probably leave the port before a time. It is a guess, since the scheduler
+    /// is not asked.
     pub fn leaving(&self, port: PortId, before: Instant) -> impl Iterator<Item = &P> {
         let port = self.port(port).into_iter();
         port.flat_map(move |port| port.leaving(before))
@@ -110,8 +119,8 @@ impl<P> TrafficManager<P> {
         self.port_mut(port)?.dequeue(now)
     }
 
-    /// Sends a dequeued packet, with the length that egress left it. `ecn_ce` says that the frame
-    /// carries congestion experienced, for the statistics.
+    /// Sends a dequeued packet with the length `len` that egress left it. `ecn_ce` says whether its
+    /// ECN field is "congestion experienced", for the statistics.
     pub fn transmit(
         &mut self,
         port: PortId,
@@ -124,19 +133,20 @@ impl<P> TrafficManager<P> {
             .transmit(queue, start, len, ecn_ce)
     }
 
-    /// Counts a dequeued packet that egress dropped.
+    /// Counts a dequeued packet of `len` bytes that egress dropped.
     pub fn egress_dropped(&mut self, port: PortId, queue: u8, len: u64) {
         if let Some(port) = self.port_mut(port) {
             port.egress_dropped(queue, len);
         }
     }
 
-    /// Stops or restarts a queue (802.1Qbb). The frame being serialised goes out.
+    /// Pauses or resumes a queue, as priority flow control does (IEEE 802.1Qbb). The frame that is
+    /// being serialised still goes out.
     pub fn set_paused(&mut self, now: Instant, port: PortId, queue: u8, paused: bool) {
         self.port_or_new(now, port).set_paused(now, queue, paused);
     }
 
-    /// The delay configured for frames that arrive on the port from outside.
+    /// Delay configured for frames that arrive on the port from outside.
     pub fn rx_delay(&self, port: PortId) -> Duration {
         let profile = || self.config.profile_of(port);
         match self.port(port) {
@@ -145,7 +155,7 @@ impl<P> TrafficManager<P> {
         }
     }
 
-    /// The propagation delay configured for frames that leave the port.
+    /// Propagation delay configured for frames that leave the port.
     pub fn tx_delay(&self, port: PortId) -> Duration {
         let profile = || self.config.profile_of(port);
         match self.port(port) {
@@ -154,26 +164,27 @@ impl<P> TrafficManager<P> {
         }
     }
 
-    /// Lowers the rate of a port below that of its profile, for as long as the link behind it is that
-    /// slow; `None`: it is not. The frame being serialised goes out at the old rate.
+    /// Lowers the rate of a port below that of its profile, for as long as the link behind it is
+    /// slow; `None` ends that. The frame that is being serialised goes out at the old rate.
     pub fn limit_rate(&mut self, now: Instant, port: PortId, limit: Option<BitRate>) {
         self.port_or_new(now, port).limit_rate(limit);
     }
 
-    /// The link behind a port takes so many frames from now on, and then none until this is called
-    /// again; `None`: as many as there are. For a link that is slower than the port and tells so
-    /// only by taking no more (credit-based flow control). Packets that egress drops take nothing.
+    /// Allows the port to send this many frames from now on, and none after them until this is
+    /// called again; `None` lifts the limit. This serves a link that is slower than the port and
+    /// shows it only by refusing frames (credit-based flow control). Packets that egress drops use
+    /// up no credit.
     pub fn set_credit(&mut self, now: Instant, port: PortId, frames: Option<u64>) {
         self.port_or_new(now, port).set_credit(now, frames);
     }
 
-    /// What waits in a queue of a port.
+    /// How much waits in a queue of a port.
     pub fn depth(&self, port: PortId, queue: u8) -> Depth {
         let port = self.port(port);
         port.map_or(Depth::default(), |port| port.depth(queue))
     }
 
-    /// What waits in all queues of all ports.
+    /// How much waits in all queues of all ports.
     pub fn queued(&self) -> Depth {
         let depths = self.ports.iter().flatten().map(|p| p.queued());
         depths.fold(Depth::default(), |sum, d| Depth {
@@ -182,18 +193,20 @@ impl<P> TrafficManager<P> {
         })
     }
 
-    /// Dropped since the statistics began, here and by egress.
+    /// Packets dropped since the statistics began, by the traffic manager and by egress.
     pub fn dropped_packets(&self) -> u64 {
         let ports = self.ports.iter().flatten();
         ports.map(|port| port.dropped_packets()).sum()
     }
 
+    /// Statistics of all ports that exist, by port number.
     pub fn statistics(&self) -> Vec<PortStatistics> {
         let ports = (0..).zip(&self.ports);
         let open = ports.filter_map(|(id, port)| Some((id, port.as_ref()?)));
         open.map(|(id, port)| port.statistics(id)).collect()
     }
 
+    /// Sets the statistics of all ports to zero.
     pub fn reset_statistics(&mut self, now: Instant) {
         for port in self.ports.iter_mut().flatten() {
             port.reset_statistics(now);
@@ -208,6 +221,7 @@ impl<P> TrafficManager<P> {
         self.ports.get_mut(usize::from(port))?.as_deref_mut()
     }
 
+    /// The port, which is created if it does not exist.
     fn port_or_new(&mut self, now: Instant, port: PortId) -> &mut Port<P> {
         let index = usize::from(port);
         if self.ports.len() <= index {

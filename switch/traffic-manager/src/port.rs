@@ -1,4 +1,4 @@
-//! One port: admission to its queues, and the serialiser.
+//! One port: admission of packets to its queues, choice of the next one, and the serialiser.
 
 use ebb_units::{BitRate, Duration, Instant};
 
@@ -9,82 +9,103 @@ use crate::scheduler::{QueueSet, Scheduler};
 use crate::statistics::{Count, DropReason, PortStatistics, Recorder};
 use crate::{MAX_DEFLECTIONS, MAX_QUEUES};
 
-/// What is known about a packet that is offered.
+/// What the port must know about a packet that is offered.
 #[derive(Clone, Copy, Debug)]
 pub struct Arrival {
-    /// v1model's priority; only the three low bits count.
+    /// Value of v1model's `standard_metadata.priority`; only its three low bits count.
     pub queue: u8,
+    /// Length of the packet in bytes.
     pub len: u64,
-    /// How often the packet has been deflected: at most [`MAX_DEFLECTIONS`](crate::MAX_DEFLECTIONS)
-    /// times, then it is dropped.
+    /// How often the packet has been deflected. After [`MAX_DEFLECTIONS`](crate::MAX_DEFLECTIONS)
+    /// times it is dropped instead.
     pub deflections: u8,
 }
 
-/// What became of an offered packet. The depth is that of its queue without the packet.
+/// What became of an offered packet; `depth` is that of its queue without the packet.
 #[derive(Debug, PartialEq, Eq)]
 #[must_use = "a packet that was not queued is handed back"]
 pub enum Admission<P> {
+    /// It waits in its queue.
     Enqueued { depth: Depth },
+    /// Its queue is full and hands it back for another pass through ingress.
     Deflected { packet: P, depth: Depth },
+    /// It is handed back to be discarded.
     Dropped { packet: P, reason: DropReason },
 }
 
 /// A packet whose transmission starts.
 #[derive(Debug, PartialEq, Eq)]
 pub struct Departure<P> {
+    /// The packet.
     pub packet: P,
+    /// Id of the queue it comes from, 0 to 7.
     pub queue: u8,
+    /// When it was queued.
     pub enqueued_at: Instant,
-    /// When the transmission starts; may lie before the time of the call.
+    /// When the transmission starts; this may be before the time of the call.
     pub start: Instant,
-    /// What the packet found in its queue (v1model's `enq_qdepth`).
+    /// Depth of its queue when the packet came (v1model's `enq_qdepth`).
     pub depth_at_enqueue: Depth,
-    /// What the packet leaves behind in its queue (v1model's `deq_qdepth`).
+    /// Depth of its queue without the packet, as it leaves (v1model's `deq_qdepth`).
     pub depth_at_dequeue: Depth,
-    /// The length at enqueue.
+    /// Length in bytes at the time it was queued.
     pub len: u64,
 }
 
-/// The occupation of the serialiser by one frame.
+/// The time during which one frame occupies the serialiser.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Transmission {
+    /// When the first bit leaves.
     pub start: Instant,
     /// When the last bit has left.
     pub end: Instant,
-    /// When the last bit is at the other end of the link.
+    /// When the last bit arrives at the other end of the link.
     pub arrival: Instant,
 }
 
-/// First what every packet touches.
+/// A port. The fields that every packet touches come first, so that they share few cache lines.
 #[derive(Debug)]
 #[repr(C, align(64))]
 pub(crate) struct Port<P> {
+    /// From when on the head of each queue may leave.
     heads: Heads,
-    /// Queues that exist.
+    /// Queues that the profile lists.
     listed: QueueSet,
-    /// When the serialiser has finished what it was given.
+    /// When the serialiser will have finished the frames it was given.
     free_at: Instant,
-    /// Frames that the link behind the port takes yet; `None`: as many as there are.
+    /// How many more frames the link behind the port takes; `None` means no limit.
     credit: Option<u64>,
+    /// Rate of the profile; zero means no limit.
     rate: BitRate,
-    /// Rate of the link behind the port, where that is slower; none: it is not.
+    /// Rate of the link behind the port where that is lower; `None` if it is not.
     rate_limit: Option<BitRate>,
+    /// Bytes that each frame costs on the wire beyond its own.
     overhead: u64,
+    /// Propagation delay.
     delay: Duration,
+    /// What was sent since the statistics began.
     transmitted: Count,
+    /// How long the serialiser was busy since the statistics began.
     busy: Duration,
+    /// Chooses the queue that sends next.
     scheduler: Scheduler,
+    /// Limit of the shared pool.
     pool_limit: Limit,
+    /// What waits in all queues that use the shared pool.
     pool: Depth,
+    /// All queues that a port can have; those that are not listed admit nothing.
     queues: [Queue<P>; MAX_QUEUES],
+    /// Delay added to frames that arrive from outside.
     rx_delay: Duration,
+    /// Name of the profile, for the statistics.
     profile_name: String,
 }
 
-/// Memory that a port is about to touch: where it starts, and how many bytes.
+/// Memory that a port is about to touch: its address and length in bytes.
 pub type Ahead = (*const u8, usize);
 
-/// Bytes of a port in front of its queues that packets touch; of its scheduler the first groups.
+/// Bytes at the start of a port, before its queues, that every packet touches. They end after the
+/// first groups of the scheduler.
 const HOT_BYTES: usize = 4 * 64;
 
 impl<P> Port<P> {
@@ -111,8 +132,8 @@ impl<P> Port<P> {
         port
     }
 
-    /// Takes over a profile. Packets stay, even above a smaller capacity, except those of queues
-    /// that no longer exist.
+    /// Takes over a profile. Packets stay even above a lower capacity, except those of queues that
+    /// no longer exist.
     pub(crate) fn configure(&mut self, now: Instant, profile: &Profile) {
         self.profile_name.clone_from(&profile.name);
         self.rate = profile.rate_bps;
@@ -140,24 +161,28 @@ impl<P> Port<P> {
         }
     }
 
+    /// Drops all packets that wait.
     pub(crate) fn clear(&mut self, now: Instant) {
         self.queues.iter_mut().for_each(|queue| queue.clear(now));
         self.heads = Heads::default();
         self.pool = Depth::default();
     }
 
+    /// See [`TrafficManager::limit_rate`](crate::TrafficManager::limit_rate).
     pub(crate) fn limit_rate(&mut self, limit: Option<BitRate>) {
         self.rate_limit = limit;
     }
 
+    /// See [`TrafficManager::set_credit`](crate::TrafficManager::set_credit).
     pub(crate) fn set_credit(&mut self, now: Instant, credit: Option<u64>) {
         if self.credit == Some(0) && credit != Some(0) {
-            // Until now the link was not free.
+            // Without credit the link was not free until now.
             self.free_at = self.free_at.max(now);
         }
         self.credit = credit;
     }
 
+    /// The lower of the rates of profile and link; zero means no limit.
     fn effective_rate(&self) -> BitRate {
         match self.rate_limit {
             Some(limit) if self.rate.is_zero() || limit < self.rate => limit,
@@ -165,18 +190,22 @@ impl<P> Port<P> {
         }
     }
 
+    /// How much waits in a queue.
     pub(crate) fn depth(&self, queue: u8) -> Depth {
         self.queues[usize::from(queue) % MAX_QUEUES].depth
     }
 
+    /// Delay added to frames that arrive from outside.
     pub(crate) fn rx_delay(&self) -> Duration {
         self.rx_delay
     }
 
+    /// Propagation delay.
     pub(crate) fn tx_delay(&self) -> Duration {
         self.delay
     }
 
+    /// Queues a packet, or hands it back for deflection or as dropped.
     pub(crate) fn enqueue(&mut self, now: Instant, arrival: Arrival, packet: P) -> Admission<P> {
         let Arrival { len, .. } = arrival;
         let id = usize::from(arrival.queue) % MAX_QUEUES;
@@ -218,7 +247,8 @@ impl<P> Port<P> {
         Admission::Dropped { packet, reason }
     }
 
-    /// When the next transmission starts: the link is free, takes a frame, and a packet is there.
+    /// When the next transmission starts: once the link is free, accepts a frame, and a packet is
+    /// there.
     pub(crate) fn next_deadline(&self) -> Option<Instant> {
         debug_assert!(
             (0..MAX_QUEUES).all(|id| self.heads.get(id) == self.queues[id].ready_at()),
@@ -230,24 +260,27 @@ impl<P> Port<P> {
         Some(self.heads.earliest()?.max(self.free_at))
     }
 
+    /// Memory of the port that every packet touches.
     pub(crate) fn ahead(&self) -> Ahead {
         (std::ptr::from_ref(self).cast(), HOT_BYTES)
     }
 
     pub(crate) fn queues_ahead(&self) -> impl Iterator<Item = Ahead> {
-        // All of it but what is rare.
+        // This leaves out the rare counters at the end of the recorder.
         let bytes = std::mem::offset_of!(Queue<P>, recorder) + Recorder::OFTEN_BYTES;
         let queues = (0..).zip(&self.queues);
         let listed = queues.filter(|(id, _)| self.listed & 1 << id != 0);
         listed.map(move |(_, queue)| (std::ptr::from_ref(queue).cast(), bytes))
     }
 
+    /// Memory of the first four packets in the highest queue that has one.
     pub(crate) fn packets_ahead(&self) -> Option<Ahead> {
         let first = self.queues[self.heads.highest()?].items().next()?;
         Some((std::ptr::from_ref(first).cast(), 4 * size_of_val(first)))
     }
 
-    /// Packets of the highest queue, as long as it has the link for itself.
+    /// Packets of the highest queue that would leave before this time if it had the link for
+    /// itself.
     pub(crate) fn leaving(&self, before: Instant) -> impl Iterator<Item = &P> {
         let rate = self.effective_rate();
         let mut at = self.next_deadline().unwrap_or(before);
@@ -260,10 +293,10 @@ impl<P> Port<P> {
         })
     }
 
-    /// The packet whose transmission starts at the deadline, if that has come.
+    /// The packet whose transmission starts at the deadline, if that is not after `now`.
     pub(crate) fn dequeue(&mut self, now: Instant) -> Option<Departure<P>> {
         let start = self.next_deadline().filter(|start| *start <= now)?;
-        // Only packets that were there at the start take part, however late this call is.
+        // However late this call is, only packets that were there at the start take part.
         let id = self.scheduler.pick(self.heads.ready(start))?;
         let queue = &mut self.queues[id];
         let item = queue.pop(start)?;
@@ -282,6 +315,7 @@ impl<P> Port<P> {
         })
     }
 
+    /// Occupies the serialiser with a packet of `len` bytes, from `start` or when the link is free.
     pub(crate) fn transmit(
         &mut self,
         queue: u8,
@@ -307,11 +341,13 @@ impl<P> Port<P> {
         }
     }
 
+    /// Counts a packet of `len` bytes that egress dropped.
     pub(crate) fn egress_dropped(&mut self, queue: u8, len: u64) {
         let recorder = &mut self.queues[usize::from(queue) % MAX_QUEUES].recorder;
         recorder.egress_dropped.add(len);
     }
 
+    /// Pauses or resumes a queue.
     pub(crate) fn set_paused(&mut self, now: Instant, queue: u8, paused: bool) {
         let id = usize::from(queue) % MAX_QUEUES;
         let queue = &mut self.queues[id];
@@ -322,6 +358,7 @@ impl<P> Port<P> {
         self.heads.set(id, queue.ready_at());
     }
 
+    /// How much waits in all queues.
     pub(crate) fn queued(&self) -> Depth {
         self.queues.iter().fold(Depth::default(), |sum, q| Depth {
             packets: sum.packets + q.depth.packets,
@@ -329,11 +366,13 @@ impl<P> Port<P> {
         })
     }
 
+    /// Packets dropped since the statistics began, here and by egress.
     pub(crate) fn dropped_packets(&self) -> u64 {
         let recorders = self.queues.iter().map(|queue| &queue.recorder);
         recorders.map(Recorder::dropped_packets).sum()
     }
 
+    /// The statistics of the port, whose number is given.
     pub(crate) fn statistics(&self, port: u16) -> PortStatistics {
         let used =
             |q: &Queue<P>| q.exists || q.recorder.dropped.iter().any(|count| !count.is_zero());
@@ -350,6 +389,7 @@ impl<P> Port<P> {
         }
     }
 
+    /// Sets the statistics to zero.
     pub(crate) fn reset_statistics(&mut self, now: Instant) {
         self.transmitted = Count::default();
         self.busy = Duration::ZERO;

@@ -1,22 +1,29 @@
-//! Weighted round robin, in packets, between groups; strict priority inside a group.
+//! The scheduler of a port: weighted round robin, counted in packets, between groups of queues, and
+//! strict priority inside a group.
 
 use crate::MAX_QUEUES;
 use crate::config::Profile;
 
-/// A set of queues, one bit each.
+/// A set of queues: bit i stands for queue i.
 pub(crate) type QueueSet = u8;
 
+/// The groups of a port and whose turn it is.
 #[derive(Debug)]
 pub(crate) struct Scheduler {
+    /// Index of the group whose turn it is.
     current: usize,
+    /// How many groups there are.
     len: usize,
-    /// Only so many are used. Here, so that a port is one piece of memory.
+    /// The groups; only the first `len` are used. An array keeps the port in one piece of memory.
     groups: [Group; MAX_QUEUES],
 }
 
+/// One group of queues.
 #[derive(Clone, Copy, Debug, Default)]
 struct Group {
+    /// The queues of the group.
     queues: QueueSet,
+    /// Packets the group may send per round.
     weight: u32,
     /// Packets the group may still send in this round.
     credit: u32,
@@ -33,11 +40,13 @@ impl Group {
 }
 
 impl Scheduler {
+    /// The scheduler of a profile. Without groups, one group holds all queues.
     pub(crate) fn new(profile: &Profile) -> Self {
         let set = |ids: &[u8]| ids.iter().fold(0, |set, id| set | 1 << id);
         let mut groups = [Group::default(); MAX_QUEUES];
         groups[0] = Group::new(QueueSet::MAX, 1);
-        // Every queue is in one group, so there are no more; one without queues changes nothing.
+        // Each queue is in one group, so eight groups are enough; groups without queues are left
+        // out.
         let with_queues = profile.group.iter().filter(|g| !g.queues.is_empty());
         let mut len = 0;
         for (place, g) in groups.iter_mut().zip(with_queues) {
@@ -51,10 +60,11 @@ impl Scheduler {
         }
     }
 
-    /// Chooses among the queues that have a packet. A group that has none when its turn comes
-    /// loses what is left of its round, so the link never idles for it.
+    /// Chooses the next queue among those that are `ready`. A group that has no packet when its
+    /// turn comes loses the rest of its round, so the link never idles for it.
     pub(crate) fn pick(&mut self, ready: QueueSet) -> Option<usize> {
-        // One step more than there are groups: the current one may come round with new credit.
+        // One step more than there are groups, because the current one may come round with new
+        // credit.
         for _ in 0..=self.len {
             let group = &mut self.groups[self.current];
             let candidates = group.queues & ready;

@@ -9,42 +9,47 @@ use serde::{Deserialize, Serialize};
 use crate::delay_histogram::{DelayBucket, DelayHistogram};
 use crate::queue::Depth;
 
-/// Packets and their bytes.
+/// A number of packets and the sum of their lengths.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+/// Number of packets.
 pub struct Count {
+    /// Sum of their lengths.
     pub packets: u64,
     pub bytes: u64,
 }
 
 impl Count {
+    /// Counts one packet of this many bytes.
     pub fn add(&mut self, bytes: u64) {
         self.packets += 1;
         self.bytes += bytes;
     }
 
+    /// Whether no packet was counted.
     pub fn is_zero(&self) -> bool {
         self.packets == 0
     }
 }
 
-/// Why the traffic manager dropped a packet.
+/// The reasons for which the traffic manager drops packets.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum DropReason {
-    /// The port's profile has no such queue.
+    /// The profile of the port has no such queue.
     NoSuchQueue,
-    /// The queue is at its own capacity.
+    /// The queue has reached its own capacity.
     QueueFull,
-    /// The shared pool of the port is at its limit.
+    /// The shared pool of the port has reached its limit.
     PoolFull,
-    /// The packet had been deflected before and did not fit again, into a queue that does not
-    /// deflect or for the last time that is allowed.
+    /// The packet had been deflected before and did not fit again: its new queue does not deflect,
+    /// or it was deflected as often as is allowed.
     DeflectFailed,
     /// A new configuration or program left no place for the packet while it waited.
     Flushed,
 }
 
 impl DropReason {
+    /// All reasons, in the order of their numbers.
     pub const ALL: [DropReason; 5] = [
         DropReason::NoSuchQueue,
         DropReason::QueueFull,
@@ -53,6 +58,7 @@ impl DropReason {
         DropReason::Flushed,
     ];
 
+    /// The name of the reason in statistics and reports.
     pub fn as_str(self) -> &'static str {
         match self {
             DropReason::NoSuchQueue => "no-such-queue",
@@ -73,75 +79,98 @@ impl fmt::Display for DropReason {
 /// What one queue did since the last reset.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct QueueStatistics {
+    /// Id of the queue, 0 to 7.
     pub queue: u8,
+    /// Packets that were queued.
     pub enqueued: Count,
+    /// Packets that were given to egress.
     pub dequeued: Count,
+    /// Packets that did not fit and went back to ingress.
     pub deflected: Count,
-    /// By reason; reasons that never occurred are absent.
+    /// Dropped packets by reason; reasons that never occurred are absent.
     pub dropped: BTreeMap<DropReason, Count>,
-    /// Dequeued, then dropped by egress.
+    /// Packets that were dequeued and then dropped by egress.
     pub egress_dropped: Count,
-    /// Sent, with the length that egress left.
+    /// Packets that were sent, with the length that egress left them.
     pub transmitted: Count,
-    /// Sent with the ECN field at CE.
+    /// Packets that were sent with "congestion experienced" in their ECN field.
     pub ecn_ce: Count,
+    /// Packets that wait now.
     pub depth_packets: u64,
+    /// Bytes that wait now.
     pub depth_bytes: u64,
+    /// Most packets that waited at once.
     pub max_depth_packets: u64,
+    /// Most bytes that waited at once.
     pub max_depth_bytes: u64,
-    /// Over the time from the first enqueue to the last dequeue.
+    /// Mean over time from the first enqueue to the last dequeue.
     pub average_depth_packets: f64,
+    /// Like `average_depth_packets`, in bytes.
     pub average_depth_bytes: f64,
-    /// Mean of the depths that offered packets found, whether they were accepted or not.
+    /// Mean of the depths that offered packets found, whether they were queued or not.
     pub arrival_depth_packets: f64,
+    /// Like `arrival_depth_packets`, in bytes.
     pub arrival_depth_bytes: f64,
+    /// Mean time from enqueue to dequeue, in nanoseconds.
     pub average_delay_ns: f64,
+    /// Longest time from enqueue to dequeue, in nanoseconds.
     pub max_delay_ns: u64,
-    /// Histogram of queueing delays: 32 buckets per octave, those without packets absent.
+    /// Histogram of these times: 32 buckets per octave, without the empty ones.
     pub delays: Vec<DelayBucket>,
 }
 
 /// What one port did since the last reset.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct PortStatistics {
+    /// Number of the port.
     pub port: u16,
+    /// Name of its profile.
     pub profile: String,
+    /// Packets that were sent.
     pub transmitted: Count,
-    /// How long the serialiser was busy.
+    /// How long the serialiser was busy, in nanoseconds.
     pub busy_ns: u64,
-    /// Queues that exist or that a packet was sent to.
+    /// Queues that exist, and those that packets were sent to although they do not.
     pub queues: Vec<QueueStatistics>,
 }
 
-/// Fills the statistics of a queue as things happen to it. In the order in which a packet touches it, what is rare
-/// last: of many switches, none is in the caches when its turn comes.
+/// Fills the statistics of a queue. The fields are in the order in which a packet touches them, and
+/// what is rare comes last: with many switches, none of them is in the caches when its turn comes.
 #[derive(Debug, Default)]
 #[repr(C)]
 pub(crate) struct Recorder {
+    /// Packets that were offered to the queue, whatever became of them.
     offered: u64,
+    /// Sum of the depths they found, in packets.
     arrival_depth_packets: u64,
+    /// Sum of the depths they found, in bytes.
     arrival_depth_bytes: u64,
+    /// Longest time from enqueue to dequeue.
     delay_max: Duration,
     pub(crate) enqueued: Count,
+    /// Greatest depth in packets and, on its own, in bytes.
     max: Depth,
+    /// Mean depth over time.
     average: TimeAverage,
     pub(crate) dequeued: Count,
+    /// Sum of the times from enqueue to dequeue, in picoseconds.
     delay_total: u128,
     delays: DelayHistogram,
     pub(crate) transmitted: Count,
     pub(crate) ecn_ce: Count,
     pub(crate) deflected: Count,
+    /// Dropped packets, indexed by [`DropReason`].
     pub(crate) dropped: [Count; DropReason::ALL.len()],
     pub(crate) egress_dropped: Count,
-    /// What was queued when the counters were reset, for the balance.
+    /// What waited when the counters were last reset; the balance starts from it.
     initial: Depth,
 }
 
 impl Recorder {
-    /// From the start, what every packet touches.
+    /// Bytes at the start of a recorder that every packet touches.
     pub(crate) const OFTEN_BYTES: usize = std::mem::offset_of!(Recorder, deflected);
 
-    /// Starts from zero with what is queued now.
+    /// A recorder that starts from zero with what waits now.
     pub(crate) fn restart(now: Instant, depth: Depth) -> Self {
         let mut recorder = Self {
             initial: depth,
@@ -154,12 +183,14 @@ impl Recorder {
         recorder
     }
 
+    /// A packet was offered and found this depth.
     pub(crate) fn offered(&mut self, depth: Depth) {
         self.offered += 1;
         self.arrival_depth_packets += depth.packets;
         self.arrival_depth_bytes += depth.bytes;
     }
 
+    /// A packet was queued; `before` is the depth it found.
     pub(crate) fn enqueued(&mut self, now: Instant, before: Depth, len: u64) {
         self.average.advance(now, before);
         self.enqueued.add(len);
@@ -167,6 +198,7 @@ impl Recorder {
         self.max.bytes = self.max.bytes.max(before.bytes + len);
     }
 
+    /// A packet left after `delay`; `before` is the depth with it.
     pub(crate) fn dequeued(&mut self, now: Instant, before: Depth, len: u64, delay: Duration) {
         self.average.advance(now, before);
         self.average.mark();
@@ -176,22 +208,24 @@ impl Recorder {
         self.delays.add(delay);
     }
 
+    /// An offered packet was dropped.
     pub(crate) fn dropped(&mut self, reason: DropReason, len: u64) {
         self.dropped[reason as usize].add(len);
     }
 
+    /// Packets dropped for any reason, by egress too.
     pub(crate) fn dropped_packets(&self) -> u64 {
         let dropped: u64 = self.dropped.iter().map(|count| count.packets).sum();
         dropped + self.egress_dropped.packets
     }
 
-    /// A queued packet was thrown away.
+    /// A packet that waited was thrown away; `before` is the depth with it.
     pub(crate) fn removed(&mut self, now: Instant, before: Depth, len: u64) {
         self.average.advance(now, before);
         self.dropped(DropReason::Flushed, len);
     }
 
-    /// in = out + dropped + deflected + queued, in packets and in bytes.
+    /// Whether in = out + dropped + deflected + queued, both in packets and in bytes.
     pub(crate) fn balances(&self, depth: Depth) -> bool {
         let removed = self.dropped[DropReason::Flushed as usize];
         self.initial.packets + self.enqueued.packets
@@ -205,6 +239,7 @@ impl Recorder {
                     - removed.packets
     }
 
+    /// The statistics of the queue with this id and depth.
     pub(crate) fn snapshot(&self, queue: u8, depth: Depth) -> QueueStatistics {
         let mean = |sum: u64| ratio(sum as f64, self.offered as f64);
         let (average_packets, average_bytes) = self.average.value();
@@ -237,20 +272,24 @@ impl Recorder {
     }
 }
 
-/// The depth integrated over time, from the first change to the last dequeue.
+/// The mean depth of a queue over time, from the first change to the last dequeue.
 #[derive(Debug, Default)]
 #[repr(C)]
 struct TimeAverage {
+    /// Integral of the depth in packets over time in picoseconds.
     packet_ps: u128,
+    /// Integral of the depth in bytes over time in picoseconds.
     byte_ps: u128,
+    /// When the depth last changed.
     last: Instant,
+    /// When it first changed; `None` if it never did.
     first: Option<Instant>,
-    /// Time, packet and byte integral as of the last dequeue.
+    /// Time since the first change and both integrals, as of the last dequeue.
     marked: (Duration, u128, u128),
 }
 
 impl TimeAverage {
-    /// The depth was `depth` from the last change until now.
+    /// The depth was `depth` from the last change until `now`.
     fn advance(&mut self, now: Instant, depth: Depth) {
         if self.first.is_none() {
             self.first = Some(now);
@@ -262,6 +301,7 @@ impl TimeAverage {
         self.last = self.last.max(now);
     }
 
+    /// The mean counts until the last change.
     fn mark(&mut self) {
         let span = self
             .first
@@ -269,6 +309,7 @@ impl TimeAverage {
         self.marked = (span, self.packet_ps, self.byte_ps);
     }
 
+    /// Mean depth in packets and in bytes.
     fn value(&self) -> (f64, f64) {
         let (span, packet_ps, byte_ps) = self.marked;
         let span = span.as_picos() as f64;
@@ -276,6 +317,7 @@ impl TimeAverage {
     }
 }
 
+/// The quotient, or 0 without a denominator.
 fn ratio(numerator: f64, denominator: f64) -> f64 {
     if denominator > 0.0 {
         numerator / denominator
