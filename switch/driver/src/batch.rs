@@ -1,51 +1,58 @@
-//! Frames for one interface, and what became of them.
+//! Frames on their way out through one interface, and what became of them.
 
 use ebb_pipeline::Frames;
 use ebb_units::{Duration, Instant};
 
 use crate::line::Dropped;
 
+/// Frames that are sent together. An attempt to send deals with the first `done` of them.
 #[derive(Debug, Default)]
 pub(crate) struct Batch {
+    /// The frames, in the order in which they leave.
     pub frames: Vec<Vec<u8>>,
-    /// For each, when it should leave; [`HELD`] if it could not.
+    /// When each frame should leave; [`HELD`] for those that an interface held back.
     due: Vec<Instant>,
-    /// So many of the first ones were sent or dropped.
+    /// How many of the first frames the last attempt sent or dropped.
     done: usize,
-    /// When that was.
+    /// When that attempt ended.
     done_at: Instant,
+    /// Frames that the last attempt dropped, by reason.
     pub drops: Vec<Dropped>,
 }
 
-/// The interface holds the frame back: the switch is not late with it.
+/// Due time of a frame that the interface held back: the switch is not late with it.
 const HELD: Instant = Instant::FAR_FUTURE;
 
 impl Batch {
+    /// Whether there are no frames.
     pub fn is_empty(&self) -> bool {
         self.frames.is_empty()
     }
 
+    /// The number of frames.
     pub fn len(&self) -> usize {
         self.frames.len()
     }
 
+    /// Adds a frame that should leave at `due`.
     pub fn push(&mut self, due: Instant, frame: Vec<u8>) {
         self.frames.push(frame);
         self.due.push(due);
     }
 
-    /// The first frames, so many, have been sent or dropped.
+    /// Records that the first `done` frames have been sent or dropped, at this time.
     pub fn finish(&mut self, done: usize, at: Instant) {
         (self.done, self.done_at) = (done, at);
     }
 
-    /// Whether frames are left, after an attempt to send them all.
+    /// Whether the last attempt has left frames.
     pub fn is_left(&self) -> bool {
         self.done < self.frames.len()
     }
 
-    /// Gives the memory of the frames back that are done with, and tells how late each of them was.
-    /// Returns how many these are; the others stay, and are held back from now on.
+    /// Removes the frames that were dealt with, gives their memory back and adds to `late` how late
+    /// each of them was. Returns how many they are. The others stay and count as held back from now
+    /// on.
     pub fn clear_done(&mut self, memory: &mut Frames, late: &mut Vec<Duration>) -> usize {
         let done = std::mem::take(&mut self.done);
         let on_time = self.due.drain(..done).filter(|due| *due != HELD);
@@ -55,7 +62,7 @@ impl Batch {
         done
     }
 
-    /// Takes the frames of a later batch.
+    /// Adds the frames of a later batch, which is empty afterwards.
     pub fn append(&mut self, later: &mut Batch) {
         self.frames.append(&mut later.frames);
         self.due.append(&mut later.due);

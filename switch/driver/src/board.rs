@@ -1,5 +1,5 @@
-//! Where the threads tell each other how far they are: reports that are read without a lock, all as
-//! of one moment, and what it takes to wake a thread that sleeps.
+//! The board on which the threads post how far they are. Reports are read without locks, all as of
+//! one moment; beside them stands what it takes to wake a thread that sleeps.
 
 use std::os::fd::{AsFd, OwnedFd};
 use std::sync::Arc;
@@ -12,41 +12,50 @@ use crate::progress::{Report, Toward};
 use crate::wake::Waker;
 use ebb_engine::drive::Wake;
 
-/// Attempts to read all reports while none changes. A failed one is no harm: an old limit holds.
+/// Attempts to read all reports while none changes. If they fail, the limit known so far stays
+/// valid.
 const ATTEMPTS: usize = 8;
-/// Nobody waits.
+/// Value of [`Slot::wanted`] if the thread does not wait.
 const NOBODY: u64 = u64::MAX;
+/// Value of [`Slot::asleep_until`] while the thread is awake.
 const AWAKE: u64 = 0;
 
+/// One slot per thread.
 pub(crate) struct Board(Vec<Slot>);
 
-/// A thread's report: written by it alone, under a version that is odd while it writes (a sequence
-/// lock, but its readers give up instead of waiting). Slots share no cache line.
+/// The report of one thread, written only by that thread. Its version is odd while it writes: a
+/// sequence lock whose readers give up instead of waiting. Slots share no cache line.
 #[repr(align(128))]
 struct Slot {
+    /// Even while the report is whole; grows by two with every report.
     version: AtomicU64,
+    /// [`Report::next`] in picoseconds.
     next: AtomicU64,
+    /// [`Report::read_until`] in picoseconds.
     read_until: AtomicU64,
-    /// Bit 0: asleep; bit 1: done.
+    /// [`Report::asleep`] in bit 0, [`Report::done`] in bit 1.
     flags: AtomicU64,
+    /// [`Report::toward`]: lookahead, frames sent, earliest in flight, frames taken.
     toward: Vec<[AtomicU64; 4]>,
-    /// While it sleeps: until when, if nothing comes.
+    /// Time in picoseconds until which the thread sleeps if nothing comes, or [`AWAKE`].
     asleep_until: AtomicU64,
-    /// For each thread that waits for this one: how far it must be.
+    /// Time in picoseconds that each other thread waits for this one to reach, or [`NOBODY`].
     wanted: Vec<AtomicU64>,
+    /// Wakes the thread.
     waker: Arc<Waker>,
-    /// Readable when anything waits for the thread outside.
+    /// The thread's epoll: readable when a frame or command waits for the thread.
     epoll: Arc<OwnedFd>,
 }
 
-/// The reports, and what shows whether they are still the same.
+/// A copy of all reports, with the versions that show whether they still hold.
 pub(crate) struct Snapshot {
+    /// The reports, by thread.
     pub reports: Vec<Report>,
     versions: Vec<u64>,
 }
 
 impl Board {
-    /// With what wakes each thread, and its epoll.
+    /// A board for threads of which each has a waker and an epoll.
     pub fn new(threads: Vec<(Arc<Waker>, Arc<OwnedFd>)>) -> Self {
         let count = threads.len();
         let slots = threads.into_iter().map(|(waker, epoll)| Slot {
@@ -67,10 +76,12 @@ impl Board {
         board
     }
 
+    /// The number of threads.
     pub fn threads(&self) -> usize {
         self.0.len()
     }
 
+    /// A snapshot to read into, of the right size.
     pub fn snapshot(&self) -> Snapshot {
         let count = self.0.len();
         Snapshot {
@@ -79,7 +90,7 @@ impl Board {
         }
     }
 
-    /// Tells the others.
+    /// Publishes the report of thread `own`.
     pub fn post(&self, own: usize, report: &Report) {
         let slot = &self.0[own];
         let version = slot.version.load(Ordering::Relaxed);
@@ -99,7 +110,7 @@ impl Board {
         slot.version.store(version + 2, Ordering::Release);
     }
 
-    /// Reads all reports as of one moment. False if they kept changing.
+    /// Reads all reports as of one moment; false if they kept changing.
     pub fn read(&self, into: &mut Snapshot) -> bool {
         (0..ATTEMPTS).any(|_| {
             for (version, slot) in into.versions.iter_mut().zip(&self.0) {
@@ -121,15 +132,16 @@ impl Board {
         })
     }
 
-    /// The thread is about to sleep, until `until` if nothing comes. What it looks at after this it
-    /// does not miss.
+    /// Announces that thread `own` is about to sleep until `until`, unless something comes.
+    /// Whatever the thread looks for after this call it cannot miss.
     pub fn fall_asleep(&self, own: usize, until: Instant) {
         let until = until.as_picos().max(AWAKE + 1);
         self.0[own].asleep_until.store(until, Ordering::SeqCst);
         fence(Ordering::SeqCst);
     }
 
-    /// What the thread told before this, the others know before they can see what it does after.
+    /// Ends the announced sleep. Reports posted before this call are visible to the others before
+    /// anything that the thread does after it.
     pub fn wake_up(&self, own: usize) {
         self.0[own].asleep_until.store(AWAKE, Ordering::SeqCst);
         for slot in &self.0 {
@@ -138,12 +150,13 @@ impl Board {
         fence(Ordering::SeqCst);
     }
 
-    /// To be called after something was told, or sent.
+    /// Makes what was posted or sent visible before the wakers are looked at. To be called between
+    /// the two.
     pub fn settle(&self) {
         fence(Ordering::SeqCst);
     }
 
-    /// Wakes a thread if it would sleep beyond the arrival of what was sent to it.
+    /// Wakes a thread that would sleep beyond the arrival of a frame that was sent to it.
     pub fn wake_for(&self, to: usize, arrival: Instant) {
         let slot = &self.0[to];
         let until = slot.asleep_until.load(Ordering::SeqCst);
@@ -152,13 +165,13 @@ impl Board {
         }
     }
 
-    /// The thread waits until another one is at `instant` or later.
+    /// Registers that thread `own` waits until thread `of` has reached `instant`.
     pub fn want(&self, own: usize, of: usize, instant: Instant) {
         self.0[of].wanted[own].store(instant.as_picos(), Ordering::SeqCst);
         fence(Ordering::SeqCst);
     }
 
-    /// Wakes those who waited for the thread to get as far as it is.
+    /// Wakes the threads that waited for thread `own` to get as far as `earliest`.
     pub fn wake_waiting(&self, own: usize, earliest: Instant) {
         for (waiting, wanted) in self.0[own].wanted.iter().enumerate() {
             let instant = wanted.load(Ordering::SeqCst);
@@ -169,7 +182,7 @@ impl Board {
         }
     }
 
-    /// Whether nothing waits for a thread outside.
+    /// Whether neither frames from outside nor commands wait for a thread.
     pub fn is_quiet(&self, of: usize) -> bool {
         let mut polled = [PollFd::readable(self.0[of].epoll.as_fd())];
         wait(&mut polled, Some(std::time::Duration::ZERO)).is_ok() && !polled[0].is_readable()

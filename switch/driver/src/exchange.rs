@@ -1,9 +1,10 @@
-//! One thread's dealings with the other threads of a driver: frames both ways, and how far it may
-//! run.
+//! What one thread exchanges with the other threads of a driver: frames both ways, and how far each
+//! may run.
 //!
-//! Frames cross in batches over one queue per pair of threads: unbounded, so that nobody ever waits
-//! for room, and lock-free (`std::sync::mpsc` locks only to wake a receiver that blocks, and none
-//! does). What bounds them is the limit: a thread that does not take frames holds back the others.
+//! Frames cross in batches over one queue per pair of threads. The queues are unbounded, so that
+//! nobody waits for room, and lock-free (`std::sync::mpsc` locks only to wake a receiver that
+//! blocks, and none does here). The limit bounds them: a thread that takes no frames holds back the
+//! others.
 
 use std::sync::Arc;
 use std::sync::mpsc::{Receiver, Sender, channel};
@@ -18,25 +19,32 @@ use ebb_engine::drive::{Crossing, Partition};
 
 type Batch = Vec<Crossing>;
 
+/// The end of one thread.
 pub(crate) struct Exchange {
+    /// Number of the thread.
     own: usize,
+    /// Where all threads post their reports.
     board: Arc<Board>,
+    /// Memory for reading the board.
     snapshot: Snapshot,
+    /// What the thread has sent and taken, from which its limit follows.
     course: Course,
-    /// The last one known. It holds: limits only grow.
+    /// The last limit that was computed. It stays valid, because limits only grow.
     limit: Limit,
-    /// For each thread; those of the own one are not used.
+    /// A queue to each thread; the one to itself is not used.
     senders: Vec<Sender<Batch>>,
+    /// A queue from each thread; the one from itself is not used.
     receivers: Vec<Receiver<Batch>>,
-    /// Earliest arrival of what was sent since the others were last told.
+    /// For each thread, the earliest arrival of what was sent to it since the last report; `None`
+    /// if nothing was sent.
     just_sent: Vec<Option<Instant>>,
-    /// The others have been told so.
+    /// Whether the others have been told that the thread sleeps.
     asleep: bool,
-    /// Frames that came for a time that had passed already.
+    /// How many frames came when their time of arrival had already passed.
     late: u64,
 }
 
-/// One for each thread of the board.
+/// The ends of all threads of the board.
 pub(crate) fn exchanges(board: &Arc<Board>) -> Vec<Exchange> {
     let count = board.threads();
     let mut senders: Vec<Vec<_>> = (0..count).map(|_| Vec::new()).collect();
@@ -69,12 +77,13 @@ pub(crate) fn exchanges(board: &Arc<Board>) -> Vec<Exchange> {
 }
 
 impl Exchange {
-    /// To be called whenever the delays of links have been measured.
+    /// Learns how fast the links to other partitions are. To be called whenever the delays of links
+    /// have been measured.
     pub fn set_lookahead(&mut self, partition: &Partition<Interface>) {
         self.course.set_lookahead(partition.lookahead());
     }
 
-    /// Takes what the others have sent.
+    /// Takes the frames that the others have sent; true if there were any.
     pub fn take(&mut self, partition: &mut Partition<Interface>) -> bool {
         let mut any = false;
         for (from, receiver) in self.receivers.iter().enumerate() {
@@ -87,7 +96,8 @@ impl Exchange {
         any
     }
 
-    /// Until when the partition may run, if it has read from outside until `read_until`.
+    /// Until when (exclusively) the partition may run, if it has read until `read_until` what comes
+    /// from outside.
     pub fn limit(
         &mut self,
         partition: &Partition<Interface>,
@@ -95,7 +105,7 @@ impl Exchange {
         clock: Clock,
     ) -> Instant {
         let next = next_of(partition);
-        // There is nothing to do, or it is allowed.
+        // Either there is nothing to do, or the known limit allows it.
         if next >= read_until || read_until <= self.limit.until {
             return self.limit.until;
         }
@@ -106,7 +116,7 @@ impl Exchange {
         self.course.acknowledge(reports);
         reports[self.own].clone_from(self.course.report(next, read_until, false));
         let mut limit = self.course.limit(reports);
-        // A sleeping thread has read everything until now, if nothing waits for it.
+        // A sleeping thread has read everything until now, provided that nothing waits for it.
         while limit.until <= next {
             let now = clock.now();
             let report = &mut self.snapshot.reports[limit.by];
@@ -124,14 +134,15 @@ impl Exchange {
         limit.until
     }
 
-    /// Sends what the partition has for the others, and tells them how far it is.
+    /// Sends the frames that the partition has for others, then posts how far it is and wakes those
+    /// who wait for that.
     pub fn tell(&mut self, partition: &mut Partition<Interface>, read_until: Instant) {
         for to in 0..self.senders.len() {
             let batch = partition.take_crossing(to);
             if let Some(earliest) = batch.iter().map(|crossing| crossing.at).min() {
                 self.course.sent(to, batch.len(), earliest);
                 self.just_sent[to] = Some(earliest);
-                // Who has ended takes nothing.
+                // A thread that has ended takes no frames.
                 let _ = self.senders[to].send(batch);
             }
         }
@@ -146,8 +157,8 @@ impl Exchange {
         self.board.wake_waiting(self.own, report.earliest());
     }
 
-    /// How long the thread may sleep that would sleep for `patience`. If not at all it is zero; else
-    /// the others know that it sleeps, until [`wake_up`](Self::wake_up).
+    /// How long the thread may sleep; `patience` is how long it would. Unless the result is zero,
+    /// the others know that it sleeps until it calls [`wake_up`](Self::wake_up).
     pub fn patience(
         &mut self,
         partition: &mut Partition<Interface>,
@@ -164,14 +175,14 @@ impl Exchange {
         let report = self.course.report(next, read_until, true);
         self.board.post(self.own, report);
         self.board.fall_asleep(self.own, next);
-        // Frames that were sent before anybody could see that it sleeps.
+        // This takes frames that were sent before anybody could see that the thread sleeps.
         if self.take(partition) {
             return Duration::ZERO;
         }
         if !blocked {
             return patience;
         }
-        // It has something to do and may not: whoever holds it back wakes it.
+        // There is something to do that the limit forbids: whoever holds this thread back wakes it.
         let Limit { by, distance, .. } = self.limit;
         if by == self.own {
             return Duration::ZERO;
@@ -185,7 +196,8 @@ impl Exchange {
         }
     }
 
-    /// To be called after a sleep, before anything is read from outside.
+    /// Tells the others that the sleep has ended. To be called before anything is read from
+    /// outside.
     pub fn wake_up(&mut self, partition: &Partition<Interface>, read_until: Instant) {
         if std::mem::take(&mut self.asleep) {
             let report = self.course.report(next_of(partition), read_until, false);
@@ -194,14 +206,14 @@ impl Exchange {
         }
     }
 
-    /// Frames that came too late for the time they were meant for.
+    /// How many frames came when their time of arrival had already passed.
     pub fn late(&self) -> u64 {
         self.late
     }
 }
 
 impl Drop for Exchange {
-    /// However the thread ends, the others do not wait for it.
+    /// However the thread ends, the others must not wait for it.
     fn drop(&mut self) {
         let report = self.course.report_end();
         self.board.post(self.own, report);
@@ -210,6 +222,7 @@ impl Drop for Exchange {
     }
 }
 
+/// When the partition has its next event; the far future if it has none.
 fn next_of(partition: &Partition<Interface>) -> Instant {
     partition.next_event().unwrap_or(Instant::FAR_FUTURE)
 }

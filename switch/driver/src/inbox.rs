@@ -1,22 +1,25 @@
-//! What a thread has read from its interfaces, and the memory for it.
+//! What a thread has read from its interfaces, and memory for it.
 
 use ebb_packet_io::{MAX_FRAME_BYTES, ReceiveBuffers};
 use ebb_pipeline::Frames;
 use ebb_units::Instant;
 
-/// Frames per system call, where frames are read by system calls.
+/// Frames per system call, where frames are read without a mapped ring.
 const BATCH: usize = 32;
 
+/// Filled by [`Interface::read`](crate::interface::Interface::read), emptied into the partition.
 pub(crate) struct Inbox {
+    /// Memory for frames that are read by system calls.
     pub buffers: ReceiveBuffers,
-    /// With the times of their arrival.
+    /// The frames with the times of their arrival, oldest first.
     pub frames: Vec<(Instant, Vec<u8>)>,
-    /// That of the partition while frames are read and sent, and empty else: a switch that forwards
-    /// allocates nothing.
+    /// The frame memory of the partition while frames are read or sent, empty at all other times.
+    /// Thus a switch that forwards allocates nothing.
     pub memory: Frames,
 }
 
 impl Inbox {
+    /// An empty inbox.
     pub fn new() -> Self {
         Self {
             buffers: ReceiveBuffers::new(BATCH, MAX_FRAME_BYTES),

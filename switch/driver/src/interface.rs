@@ -1,4 +1,4 @@
-//! An external port: a host of the network that is a Linux interface.
+//! An external port: a Linux interface as a host of the network.
 
 use std::io;
 use std::sync::Arc;
@@ -20,34 +20,45 @@ use crate::line::{Dropped, Line};
 use crate::pressure::{Credit, Pressure};
 use crate::sender::Addressed;
 
-/// Frames read from one interface before the others get their turn.
+/// Most frames that are read from one interface before the others have their turn.
 const FRAMES_PER_TURN: usize = 256;
 
-/// A Linux interface as a host of the network: what it receives enters at the time at which the
-/// kernel received it, what arrives at it is sent in batches.
+/// A Linux interface as a host of the network. What it receives enters the network at the time at
+/// which the kernel received it; what arrives at it is sent in batches.
 pub struct Interface {
+    /// Name of the interface.
     name: String,
+    /// Its socket, shared with the thread that sends.
     line: Arc<Line>,
+    /// How frames come from the kernel.
     reception: Reception,
-    /// What is received comes through it, not through the queue of the socket.
+    /// The mapped ring through which frames come; `None` if they come by system calls.
     ring: Option<ReceiveRing>,
+    /// Frames that have arrived at the interface and are to be sent.
     to_send: Batch,
-    /// Came before those, and could not be sent.
+    /// Frames that came before `to_send` and that the kernel did not take.
     held: Batch,
-    /// Batches that another thread is to send.
+    /// How many batches a sending thread still has.
     handed_over: usize,
+    /// Whether the kernel takes what there is, and how much the port may send.
     pressure: Pressure,
-    /// It may take frames again.
+    /// Whether the kernel may take frames again.
     has_room: bool,
-    /// Credit was used since it was last granted.
+    /// Whether frames have been sent since the port last got credit.
     credit_used: bool,
+    /// Whether the credit is to be reviewed though none was used.
     review_due: bool,
-    /// Whether its room is waited for.
+    /// Whether epoll waits for room in the socket.
     waits_for_room: bool,
+    /// Frames dropped since [`take_drops`](Self::take_drops).
     drops: Vec<Dropped>,
+    /// How late frames were since [`exchange_late`](Self::exchange_late).
     late: Late,
+    /// Whether frames may wait in the kernel.
     readable: bool,
+    /// Whether the warning about missing checksums was given.
     warned_checksum: bool,
+    /// Whether the warning about long frames was given.
     warned_too_long: bool,
 }
 
@@ -56,13 +67,14 @@ pub struct Interface {
 pub enum Reception {
     /// By system calls, from the queue of the socket.
     Calls,
-    /// From a mapped ring of this size, which holds frames for a thread that comes late: one in
-    /// [`RING_SLOT_BYTES`](ebb_packet_io::RING_SLOT_BYTES). Where there can be none, by system calls.
+    /// From a mapped ring of this size, which keeps frames for a thread that comes late, one in
+    /// each [`RING_SLOT_BYTES`](ebb_packet_io::RING_SLOT_BYTES). If no ring can be mapped, by
+    /// system calls.
     Ring { bytes: usize },
 }
 
 impl Interface {
-    /// Puts a port of a switch on a Linux interface. The interface becomes a node of the network, with
+    /// Connects a port of a switch to a Linux interface, which becomes a node of the network under
     /// its own name.
     pub fn attach(
         network: &mut Network<Interface>,
@@ -103,29 +115,31 @@ impl Interface {
         Ok(node)
     }
 
+    /// The socket and the state of the interface.
     pub(crate) fn line(&self) -> &Arc<Line> {
         &self.line
     }
 
+    /// Takes note of what epoll reported about the socket.
     pub(crate) fn note_events(&mut self, readable: bool, has_room: bool, failed: bool) {
         self.readable |= readable;
         self.has_room |= has_room || failed;
         if failed {
-            // Reading the error clears it; otherwise poll would return at once for ever.
+            // Reading the error clears it; otherwise epoll would report it for ever.
             if let Ok(Some(error)) | Err(error) = self.line.socket().take_error() {
                 self.line.note_error(&error);
             }
         }
     }
 
-    /// Looks whether the interface is still there, and opens it anew if it was deleted and is there
-    /// again: true if it did.
+    /// Looks whether the interface still exists, and opens it anew if it was deleted and has come
+    /// back; true if it did.
     pub(crate) fn reopen(&mut self) -> bool {
         self.line.look_for_interface();
         if self.line.is_present() || self.handed_over > 0 {
             return false;
         }
-        // Why it cannot be opened is known: it was told that it has gone.
+        // The reason of a failure is known: it was reported that the interface has gone.
         let Ok((socket, ring)) = open(&self.name, self.reception, self.line.label()) else {
             return false;
         };
@@ -136,7 +150,7 @@ impl Interface {
         true
     }
 
-    /// Reads what has arrived. Returns the time up to which everything has been read.
+    /// Reads frames into `inbox`. Returns the time up to which everything has been read.
     pub(crate) fn read(
         &mut self,
         now: Instant,
@@ -155,7 +169,7 @@ impl Interface {
         } = inbox;
         let take = |frame: ReceivedFrame<'_>| {
             let arrived = frame.realtime_ns.map_or(now, |ns| realtime.to_instant(ns));
-            // The two clocks are read one after the other, and one of them may be stepped.
+            // The two clocks are read one after the other, and CLOCK_REALTIME may be stepped.
             latest = latest.max(arrived.min(now));
             checksum_missing |= frame.checksum_missing;
             let mut copy = memory.take(frame.bytes.len());
@@ -189,11 +203,12 @@ impl Interface {
         if received.drained {
             return now;
         }
-        // More is waiting, all of it later than what was read.
+        // More frames wait, all of them later than those read.
         self.readable = true;
         latest
     }
 
+    /// Counts frames that were too long to be received, and warns at the first.
     fn count_too_long(&mut self, frames: usize) {
         if frames == 0 {
             return;
@@ -214,13 +229,14 @@ impl Interface {
         self.to_send.len()
     }
 
-    /// Sends them, unless it has to wait for room.
+    /// Sends these frames, unless the interface has to wait for room.
     pub(crate) fn send(&mut self, memory: &mut Frames, clock: Clock) {
         if !self.pressure.is_blocked() && self.handed_over == 0 {
             self.send_all(memory, clock);
         }
     }
 
+    /// Sends what was held back, then what is new.
     fn send_all(&mut self, memory: &mut Frames, clock: Clock) {
         let mut batch = std::mem::take(&mut self.to_send);
         if !self.held.is_empty() {
@@ -231,11 +247,12 @@ impl Interface {
             self.line.send(&mut batch, clock);
             self.settle(&mut batch, memory);
         }
-        // It is empty, and its memory is used again.
+        // The batch is empty now; its memory is used again.
         self.to_send = batch;
     }
 
-    /// Has them sent elsewhere, through the same line, unless it has to wait for room.
+    /// Moves the frames to be sent into `part` for a sending thread, unless the interface has to
+    /// wait for room.
     pub(crate) fn hand_over(&mut self, part: &mut Addressed) {
         if self.is_pressed() || self.to_send.is_empty() {
             return;
@@ -247,7 +264,7 @@ impl Interface {
         }
     }
 
-    /// What was handed over has been sent, or is left.
+    /// Takes back a batch that was handed over, with the frames that the kernel did not take.
     pub(crate) fn take_back(&mut self, batch: &mut Batch, memory: &mut Frames) {
         if !batch.is_empty() {
             self.handed_over -= 1;
@@ -255,7 +272,7 @@ impl Interface {
         }
     }
 
-    /// Takes notice of what became of a batch, and keeps what is left of it.
+    /// Takes note of what became of a batch, and keeps what is left of it.
     fn settle(&mut self, batch: &mut Batch, memory: &mut Frames) {
         let done = batch.clear_done(memory, &mut self.late.departures);
         self.pressure.took(done as u64);
@@ -275,28 +292,29 @@ impl Interface {
         }
     }
 
-    /// Whether it is slower than what is to be sent.
+    /// Whether the interface is slower than what is to be sent, so that its port needs credit.
     pub(crate) fn is_pressed(&self) -> bool {
         !self.pressure.is_free()
     }
 
-    /// The kernel takes no more for now.
+    /// Whether the kernel takes no more frames for now.
     pub(crate) fn is_blocked(&self) -> bool {
         self.pressure.is_blocked()
     }
 
-    /// Whether the port is to be told anew what it may send.
+    /// Whether the port should get new credit.
     pub(crate) fn wants_credit(&self) -> bool {
         self.is_pressed() && !self.is_blocked() && (self.credit_used || self.review_due)
     }
 
-    /// Sends what was left if there is room again, and tells what the port may send if that changes.
+    /// Sends what was left if there is room again. Returns what the port may send from now on, or
+    /// `None` if that does not change.
     pub(crate) fn relieve(&mut self, memory: &mut Frames, clock: Clock) -> Option<Credit> {
         if self.handed_over > 0 {
             return None;
         }
         if self.is_blocked() {
-            // If the interface is gone, frames are dropped instead.
+            // If the interface is gone, its frames are dropped instead.
             if !std::mem::take(&mut self.has_room) && self.line.is_present() {
                 return None;
             }
@@ -319,30 +337,32 @@ impl Interface {
         Some(credit)
     }
 
-    /// Whether to wait for room, if that has changed since the last call.
+    /// Whether to wait for room; `None` if that has not changed since the last call.
     pub(crate) fn take_waits_for_room(&mut self) -> Option<bool> {
         let waits = self.is_blocked();
         let changed = waits != std::mem::replace(&mut self.waits_for_room, waits);
         changed.then_some(waits)
     }
 
-    /// Has the port's credit looked at even if none of it came here: frames may have been lost on a
-    /// faulty link. To be called about every second.
+    /// Has the credit of the port reviewed even if none was used here, because frames may have been
+    /// lost on a faulty link. To be called about every second.
     pub(crate) fn review_credit(&mut self) {
         self.review_due = true;
     }
 
+    /// Bytes that the kernel holds for the interface, as it counts them.
     fn unsent_bytes(&self) -> usize {
         // An interface that is gone holds nothing.
         self.line.socket().unsent_bytes().unwrap_or(0)
     }
 
+    /// Tells the kernel how much it may hold.
     fn limit_unsent(&self) {
-        // Without the permission the system's limit holds, which is a bound, too.
+        // Without the permission the system's limit holds, which also is a bound.
         let _ = self.line.socket().limit_unsent(self.pressure.bound_bytes());
     }
 
-    /// Drops what could not be sent: nobody will.
+    /// Drops the frames that could not be sent, when nobody will send them any more.
     pub(crate) fn abandon(&mut self) {
         self.held.append(&mut self.to_send);
         let left = std::mem::take(&mut self.held);
@@ -352,11 +372,12 @@ impl Interface {
         }
     }
 
-    /// Exchanges what was noted of lateness, for something empty.
+    /// Exchanges what is known of lateness for the (empty) `late`.
     pub(crate) fn exchange_late(&mut self, late: &mut Late) {
         std::mem::swap(&mut self.late, late);
     }
 
+    /// Counts the frames that the kernel dropped for want of room.
     pub(crate) fn read_kernel_drops(&mut self) {
         match self.line.socket().take_kernel_drops() {
             Ok(0) | Err(_) => {}
@@ -364,6 +385,7 @@ impl Interface {
         }
     }
 
+    /// Notes frames dropped here.
     fn drop_frames(&mut self, reason: DropReason, packets: u64, bytes: u64) {
         self.drops.push(Dropped {
             reason,
@@ -372,7 +394,7 @@ impl Interface {
         });
     }
 
-    /// What was dropped since the last call.
+    /// The frames dropped since the last call.
     pub(crate) fn take_drops(&mut self) -> Vec<Dropped> {
         std::mem::take(&mut self.drops)
     }
@@ -389,7 +411,7 @@ impl Host for Interface {
 
     fn wake(&mut self, _: Instant) {}
 
-    /// Its frames are injected as they are read.
+    /// There is none: frames are injected as they are read.
     fn next_wake(&self) -> Option<Instant> {
         None
     }
@@ -403,13 +425,14 @@ impl Host for Interface {
     }
 }
 
+/// Opens the socket of an interface and, if asked for, its ring; `label` names it in messages.
 fn open(
     interface: &str,
     reception: Reception,
     label: &str,
 ) -> io::Result<(PacketSocket, Option<ReceiveRing>)> {
-    // Promiscuous; frames carry the time of their arrival, so that a process that gets the CPU late
-    // still sees when they came.
+    // The socket is promiscuous. Frames carry the time of their arrival, so that a process that
+    // gets the CPU late still sees when they came.
     let options = SocketOptions {
         audience: Audience::Everyone,
         timestamps: true,
@@ -428,6 +451,7 @@ fn open(
     Ok((socket, ring))
 }
 
+/// What to do about a failure to open an interface.
 fn remedy(reason: &io::Error) -> &'static str {
     match reason.raw_os_error() {
         Some(libc::ENODEV | libc::ENXIO) => {

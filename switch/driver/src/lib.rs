@@ -1,9 +1,9 @@
-//! Drives a network under the wall clock; its hosts are Linux interfaces.
+//! Drives a network under the wall clock, with Linux interfaces as its hosts.
 //!
-//! A thread sleeps until a frame, a command or its partition's next event, and then lets
-//! the partition catch up with the time. Frames enter at the time the kernel received them, so a
-//! process that gets the CPU late computes the queues that a punctual one would have seen, and its
-//! frames leave late but at the right rate.
+//! A thread sleeps until a frame, a command or the next event of its partition, and then lets the
+//! partition catch up with the time. Frames enter at the time at which the kernel received them. So
+//! a process that gets the CPU late computes the queues of a punctual one; its frames leave late,
+//! but at the right rate.
 //!
 //! ```text
 //!  worker     one thread: sleeps, reads, lets its partition run, sends
@@ -52,14 +52,16 @@ use exchange::{Exchange, exchanges};
 use wake::Waker;
 use worker::{Commands, Worker, epoll_for};
 
-/// The lowest.
+/// Priority of the threads under SCHED_FIFO: 1 is the lowest of the real-time priorities.
 const REALTIME_PRIORITY: i32 = 1;
-/// Links between threads are at least this slow, or their ends would do nothing but wait for each
-/// other.
+/// The shortest delay of links between threads, as configured at the start. With shorter ones the
+/// threads would do nothing but wait for each other.
 const LEAST_DELAY_BETWEEN_THREADS: Duration = Duration::from_micros(5);
 
+/// Why a driver cannot start or go on.
 #[derive(Debug, Error)]
 pub enum DriverError {
+    /// An interface cannot be opened.
     #[error(
         "switch \"{switch}\", port {port}: cannot open interface \"{interface}\": {reason}; {remedy}"
     )]
@@ -70,26 +72,29 @@ pub enum DriverError {
         reason: io::Error,
         remedy: &'static str,
     },
+    /// The network refused a link to an interface.
     #[error(transparent)]
     Network(#[from] NetworkError),
+    /// A system call failed that threads need to wait for packets.
     #[error("the switch cannot wait for packets: {0}")]
     System(#[from] io::Error),
 }
 
+/// How a driver runs its network.
 #[derive(Clone, Copy, Debug)]
 pub struct DriverOptions {
-    /// At most so many; fewer if links without delay keep the switches together.
+    /// Most threads to use; fewer run if links without delay keep the switches together.
     pub threads: usize,
-    /// How long what arrives or is due may wait for more of it. A thread that does all of it at once
-    /// wakes up less often and reads and sends more frames per system call. Queues are the same, as
-    /// frames count from their arrival; what leaves is late by so much at most.
+    /// How long what arrives or is due may wait for more of it. A thread that does all of it at
+    /// once wakes up less often, and reads and sends more frames per system call. Queues stay the
+    /// same, because frames count from their arrival; what leaves is late by this much at most.
     pub coalesce: Duration,
-    /// Each thread has another one that sends for it, which is half of the work where frames leave
-    /// through veths.
+    /// Whether each thread has a second one that sends for it. Sending is half of the work where
+    /// frames leave through veths.
     pub senders: bool,
-    /// The threads run before all others of the machine, where that is permitted: they stand for
-    /// hardware, which waits for nobody. They leave the others a twentieth of their processors (the
-    /// kernel's `sched_rt_runtime_us`).
+    /// Whether the threads take precedence over all others of the machine, if that is permitted:
+    /// they stand for hardware, which waits for nobody. A twentieth of their processors remains for
+    /// the others (the kernel's `sched_rt_runtime_us`).
     pub realtime: bool,
 }
 
@@ -104,17 +109,25 @@ impl Default for DriverOptions {
     }
 }
 
+/// A network and the threads that will run it.
 pub struct Driver {
+    /// The network, cut into one partition per thread.
     network: Network<Interface>,
+    /// The time of the network.
     clock: Clock,
+    /// CLOCK_REALTIME at the zero of the clock, in nanoseconds.
     epoch_ns: u64,
+    /// The commands for each thread.
     commands: Vec<Commands>,
+    /// The sending end of these commands.
     handle: ControlHandle,
+    /// How the threads run.
     options: DriverOptions,
 }
 
 impl Driver {
-    /// The network has all its switches, links and interfaces; its clock starts.
+    /// Cuts a complete network (switches, links and interfaces) into partitions and starts its
+    /// clock.
     pub fn new(
         mut network: Network<Interface>,
         options: DriverOptions,
@@ -148,30 +161,32 @@ impl Driver {
         })
     }
 
-    /// How other threads reach the nodes.
+    /// The handle by which other threads reach the nodes.
     pub fn handle(&self) -> ControlHandle {
         self.handle.clone()
     }
 
-    /// What the clock of CLOCK_REALTIME showed when that of the network was zero, in ns.
+    /// CLOCK_REALTIME at the zero of the network's clock, in nanoseconds.
     pub fn epoch_ns(&self) -> u64 {
         self.epoch_ns
     }
 
-    /// How many it will have.
+    /// How many threads the network gets.
     pub fn threads(&self) -> usize {
         self.commands.len()
     }
 
+    /// The network, while it does not run.
     pub fn network(&self) -> &Network<Interface> {
         &self.network
     }
 
+    /// The network, while it does not run.
     pub fn network_mut(&mut self) -> &mut Network<Interface> {
         &mut self.network
     }
 
-    /// Runs until [`ControlHandle::stop`], then gives the network back for a last look at it.
+    /// Runs until [`ControlHandle::stop`], then returns the network for a last look at it.
     pub fn run(mut self) -> Result<Network<Interface>, DriverError> {
         let (clock, handle) = (self.clock, &self.handle);
         let DriverOptions {
@@ -185,7 +200,7 @@ impl Driver {
         let epolls = epolls?;
         let wakes = self.commands.iter().map(|c| c.waker.clone());
         let board = Arc::new(Board::new(wakes.zip(epolls.iter().cloned()).collect()));
-        // One thread has nobody to talk to.
+        // A single thread has nobody to exchange with.
         let exchanges: Vec<Option<Exchange>> = match board.threads() {
             1 => vec![None],
             _ => exchanges(&board).into_iter().map(Some).collect(),
@@ -197,7 +212,7 @@ impl Driver {
                 .enumerate()
                 .map(|(number, (((partition, commands), epoll), exchange))| {
                     let work = move || {
-                        // However one ends, all end.
+                        // However one thread ends, all of them end.
                         let _end = StopAll(handle);
                         let mut worker = Worker::new(partition, clock, commands, epoll, exchange)?;
                         worker.coalesce(coalesce);
@@ -220,7 +235,7 @@ impl Driver {
             }
             let mut ended = threads.into_iter().map(|thread| match thread?.join() {
                 Ok(result) => result,
-                // A panic is one of ours, and goes on here.
+                // A panic of a thread goes on here.
                 Err(panic) => std::panic::resume_unwind(panic),
             });
             ended.try_for_each(|result| result)
@@ -230,13 +245,14 @@ impl Driver {
     }
 }
 
-/// The calling thread runs in real time, if it should.
+/// Gives the calling thread real-time priority, if it should have it.
 fn go_first(realtime: bool) {
     if realtime && let Err(error) = run_in_real_time(REALTIME_PRIORITY) {
         tracing::info!("packets wait for their turn on the processors: {error}");
     }
 }
 
+/// Stops all threads when it is dropped.
 struct StopAll<'a>(&'a ControlHandle);
 
 impl Drop for StopAll<'_> {

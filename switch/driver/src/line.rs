@@ -1,4 +1,4 @@
-//! What both directions of an interface share: its socket, and whether it is there.
+//! What both directions of an interface share: its socket, and whether the interface exists.
 
 use std::io;
 use std::sync::atomic::{AtomicBool, AtomicU8, Ordering};
@@ -10,36 +10,43 @@ use tracing::{info, warn};
 use crate::batch::Batch;
 use crate::clock::Clock;
 
-/// One thread may receive while another one sends.
+/// An open interface. One thread may receive through it while another one sends.
 #[derive(Debug)]
 pub(crate) struct Line {
-    /// Names switch, port and interface in messages.
+    /// Switch, port and interface, for messages.
     label: String,
+    /// The socket, bound to the interface.
     socket: PacketSocket,
-    /// A [`State`].
+    /// Number of the [`State`].
     state: AtomicU8,
-    /// The kernel takes no more: frames wait, and those after them too.
+    /// Whether the kernel took no more: then frames wait, and so do those after them.
     full: AtomicBool,
 }
 
 /// Frames that never got in or out.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Dropped {
+    /// Why they were dropped.
     pub reason: DropReason,
+    /// How many they are.
     pub packets: u64,
+    /// Sum of their lengths; 0 if the kernel does not tell.
     pub bytes: u64,
 }
 
+/// Whether the interface is there.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum State {
+    /// The interface works, as far as is known.
     Up,
     /// The interface exists and is down; it may come back.
     Down,
-    /// The interface does not exist any more, and the socket is of no more use.
+    /// The interface does not exist any more, and the socket has become useless.
     Gone,
 }
 
 impl Line {
+    /// A line over a socket that was just opened.
     pub fn new(label: String, socket: PacketSocket) -> Self {
         Self {
             label,
@@ -49,26 +56,28 @@ impl Line {
         }
     }
 
+    /// Switch, port and interface, for messages.
     pub fn label(&self) -> &str {
         &self.label
     }
 
+    /// The socket.
     pub fn socket(&self) -> &PacketSocket {
         &self.socket
     }
 
-    /// Whether the socket is worth polling: the interface is there, or nobody knows better.
+    /// Whether the socket is worth polling: the interface exists, as far as is known.
     pub fn is_present(&self) -> bool {
         self.state.load(Ordering::Relaxed) != State::Gone as u8
     }
 
-    /// Frames are sent again, after the kernel took no more.
+    /// Allows sending again, after the kernel took no more.
     pub fn unblock(&self) {
         self.full.store(false, Ordering::Relaxed);
     }
 
-    /// Sends frames in order until the kernel takes no more. What the interface refuses is dropped,
-    /// and told.
+    /// Sends frames in order until the kernel takes no more. Frames that the interface refuses are
+    /// dropped and noted in the batch.
     pub fn send(&self, batch: &mut Batch, clock: Clock) {
         let mut done = 0;
         while let Some(first) = batch.frames.get(done)
@@ -105,6 +114,7 @@ impl Line {
         }
     }
 
+    /// The reason to count for a frame that was refused; errors of the interface are noted.
     fn note_send_error(&self, error: SendError) -> DropReason {
         match error {
             SendError::Full | SendError::QueueFull => return DropReason::InterfaceBusy,
@@ -116,8 +126,8 @@ impl Line {
         DropReason::PortDown
     }
 
-    /// Has it found out whether an interface that is down is there at all: the kernel tells only that
-    /// it has gone down, and that before it is gone.
+    /// Finds out whether an interface that is down still exists: the kernel tells only that an
+    /// interface has gone down, and does so before it is gone.
     pub fn look_for_interface(&self) {
         let down = self.state.load(Ordering::Relaxed) == State::Down as u8;
         if down && !self.socket.interface_exists() {
@@ -125,6 +135,7 @@ impl Line {
         }
     }
 
+    /// Notes that the interface is down or gone, and warns if that is news.
     pub fn note_error(&self, error: &io::Error) {
         let (state, what) = match self.socket.interface_exists() {
             true => (State::Down, "is down"),
@@ -133,16 +144,17 @@ impl Line {
                 "has vanished; it is opened again when it is back",
             ),
         };
-        // Both directions see it; one tells.
+        // Both directions see the change; one of them reports it.
         if self.state.swap(state as u8, Ordering::Relaxed) != state as u8 {
             warn!("{}: {what} ({error})", self.label);
         }
     }
 
+    /// Notes that the interface works, and says so if it was down.
     pub fn note_up(&self) {
         let (down, up) = (State::Down as u8, State::Up as u8);
         let relaxed = Ordering::Relaxed;
-        // Every batch comes by here: a look is cheaper than an exchange.
+        // This is called for every batch, and a look is cheaper than an exchange.
         if self.state.load(relaxed) == down
             && self
                 .state

@@ -1,4 +1,5 @@
-//! What a thread sends through its interfaces: by itself, or with a thread that does nothing else.
+//! What a thread sends through its interfaces, either itself or with a thread that does nothing
+//! else.
 
 use std::io;
 use std::sync::Arc;
@@ -11,27 +12,30 @@ use crate::interface::Interface;
 use crate::sender::{Addressed, Parcel, Sender};
 use crate::wake::Waker;
 
-/// The interfaces of a thread.
+/// The interfaces of a thread, for the time of one call.
 pub(crate) struct Interfaces<'a> {
+    /// The partition whose hosts they are.
     pub partition: &'a mut Partition<Interface>,
-    /// Their places in it.
+    /// Indices of the interfaces in the partition.
     pub places: &'a [u32],
-    /// Where frames go that have been sent.
+    /// Store to which the memory of sent frames returns.
     pub memory: &'a mut Frames,
+    /// The time of the network.
     pub clock: Clock,
 }
 
+/// Sends what the interfaces of a thread have.
 #[derive(Default)]
 pub(crate) struct Outbox {
-    /// `None`: the thread sends itself.
+    /// The thread that sends; `None` if this one does.
     sender: Option<Sender>,
-    /// To be used again.
+    /// Parcels that came back, whose memory is used again.
     empty: Vec<Parcel>,
 }
 
 impl Outbox {
-    /// Has what leaves in larger numbers sent by a thread of this name, which calls `prepare` first, and
-    /// `waker` when an interface takes no more.
+    /// Starts a thread of this name to which larger numbers of frames are handed. It calls
+    /// `prepare` first, and `waker` when an interface takes no more frames.
     pub fn send_apart(
         &mut self,
         name: String,
@@ -55,7 +59,7 @@ impl Outbox {
         Ok(())
     }
 
-    /// Sends what the interfaces have, or has it sent.
+    /// Sends what the interfaces have, or hands it to the sending thread.
     pub fn send(&mut self, mut interfaces: Interfaces<'_>) {
         let Some(sender) = &mut self.sender else {
             return interfaces.for_each(Interface::send);
@@ -81,7 +85,7 @@ impl Outbox {
         }
     }
 
-    /// Returns when all has been sent.
+    /// Ends the sending thread, once it has sent all that it has.
     pub fn finish(&mut self, mut interfaces: Interfaces<'_>) {
         if let Some(sender) = self.sender.take() {
             sender.finish(|parcel| {
@@ -92,6 +96,7 @@ impl Outbox {
 }
 
 impl Interfaces<'_> {
+    /// Calls `f` for each interface.
     fn for_each(&mut self, mut f: impl FnMut(&mut Interface, &mut Frames, Clock)) {
         for place in self.places {
             if let Some(interface) = self.partition.host_mut(*place) {
@@ -100,7 +105,7 @@ impl Interfaces<'_> {
         }
     }
 
-    /// All that is to be sent.
+    /// Moves all frames to be sent into a parcel.
     fn pack(&mut self, mut parcel: Parcel) -> Parcel {
         parcel.resize_with(self.places.len(), Default::default);
         for (place, part) in self.places.iter().zip(&mut parcel) {
@@ -111,7 +116,7 @@ impl Interfaces<'_> {
         parcel
     }
 
-    /// It has been sent, as far as the interfaces took it.
+    /// Takes back a parcel that was sent, with the frames that the interfaces did not take.
     fn unpack(&mut self, mut parcel: Parcel) -> Parcel {
         for (place, part) in self.places.iter().zip(&mut parcel) {
             if let Some(interface) = self.partition.host_mut(*place) {

@@ -1,48 +1,53 @@
-//! How an interface that is slower than the switch holds back its port. Pure: no clock, no socket.
+//! How an interface that is slower than the switch holds back its port. It uses neither clock nor
+//! socket.
 //!
-//! A queueing discipline (tbf, htb, a network card) takes frames and sends them later. As long as it
-//! takes what there is, the port knows nothing of it. When the kernel takes no more, because what it
-//! holds has reached a bound, the port gets credit for what fits only, and frames wait in the queues
-//! of the traffic manager: there they show in depths, get marked, and are dropped. What had left them
-//! by then, in the same turn of the thread, waits at the interface. An interface that sends as much
-//! at once as the kernel may ever hold, or that never had to wait for a second, is free again.
+//! A queueing discipline (tbf, htb, a network card) takes frames and sends them later. As long as
+//! it takes all frames, the port knows nothing of it. Once the kernel takes no more, because what
+//! it holds has reached a bound, the port gets credit for as much as fits, and frames wait in the
+//! queues of the traffic manager: there they count as depth, get marked, and are dropped. Frames
+//! that had left these queues in the same turn wait at the interface. An interface is free again
+//! when it sends as much at once as the kernel may ever hold, or when it held nothing for a second.
 //!
-//! The bound is as low as it can be without the interface running dry: it doubles whenever the
-//! interface had nothing left before it got more, and is halved when it had plenty, as Linux does for
-//! network cards (dynamic queue limits, `lib/dynamic_queue_limits.c`).
+//! The bound is as low as it can be without the interface running dry. It doubles whenever the
+//! interface had nothing left before it got more, and is halved when plenty was left, as Linux does
+//! for network cards (dynamic queue limits, `lib/dynamic_queue_limits.c`).
 
 use ebb_packet_io::FULL_FRAME_BYTES;
 
-/// At the start, as the kernel counts bytes: 28 full frames.
+/// The bound at the start, as the kernel counts bytes: 28 full frames.
 const FIRST_BOUND_BYTES: usize = 64 << 10;
-/// Four full frames; the kernel tells that there is room when it holds one or none.
+/// The lowest bound, four full frames: the kernel reports room when it holds one frame or none.
 const LEAST_BOUND_BYTES: usize = 8 << 10;
-/// A millisecond at 4 Gbit/s.
+/// The highest bound, 455 full frames: what 4 Gbit/s carry in 1.4 ms.
 const MOST_BOUND_BYTES: usize = 1 << 20;
 
+/// Whether one interface keeps up with its port, and what the port may send if not.
 #[derive(Debug)]
 pub(crate) struct Pressure {
+    /// Whether the interface keeps up.
     state: State,
+    /// Most bytes that the kernel is to hold.
     bound_bytes: usize,
-    /// Whenever it was looked at since the last review, the kernel held nothing.
+    /// Whether the kernel held nothing each time it was looked at since the last review.
     quiet: bool,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum State {
-    /// The interface takes what there is.
+    /// The interface takes all frames.
     Free,
-    /// The port has credit for so many frames, of which so many have come.
+    /// The port got credit for `granted` frames, of which `came` have come.
     Metered { granted: u64, came: u64 },
-    /// The kernel has taken no more and frames are left over.
+    /// The kernel took no more, and frames are left over.
     Blocked,
 }
 
-/// What a port may send to its interface: the argument of
+/// How many frames a port may send to its interface; `None` means no limit. It is the argument of
 /// [`set_credit`](ebb_engine::drive::Partition::set_credit).
 pub(crate) type Credit = Option<u64>;
 
 impl Pressure {
+    /// The pressure of an interface that takes all frames.
     pub fn new() -> Self {
         Self {
             state: State::Free,
@@ -51,27 +56,30 @@ impl Pressure {
         }
     }
 
-    /// What the kernel is to hold at most.
+    /// Most bytes that the kernel is to hold.
     pub fn bound_bytes(&self) -> usize {
         self.bound_bytes
     }
 
+    /// Whether the interface takes all frames, so that its port needs no credit.
     pub fn is_free(&self) -> bool {
         self.state == State::Free
     }
 
+    /// Whether the kernel took no more, and frames are left over.
     pub fn is_blocked(&self) -> bool {
         self.state == State::Blocked
     }
 
-    /// The kernel has taken frames, all that there were.
+    /// Notes that the kernel has taken this many frames, or dropped them.
     pub fn took(&mut self, frames: u64) {
         if let State::Metered { came, .. } = &mut self.state {
             *came += frames;
         }
     }
 
-    /// To be called about every second, before a [`grant`](Self::grant).
+    /// Frees an interface that held nothing since the last review. To be called about every second,
+    /// before a [`grant`](Self::grant).
     pub fn review(&mut self) {
         if self.quiet && !self.is_blocked() {
             self.state = State::Free;
@@ -79,19 +87,20 @@ impl Pressure {
         self.quiet = true;
     }
 
-    /// The kernel takes no more. The port has no credit.
+    /// Notes that the kernel takes no more; the port is to have no credit.
     pub fn block(&mut self) {
         self.state = State::Blocked;
         self.quiet = false;
     }
 
-    /// The queueing discipline has dropped a frame, and holds so much: that is all it has room for.
+    /// Notes that the queueing discipline dropped a frame while it held `unsent_bytes`: more it has
+    /// no room for.
     pub fn refused(&mut self, unsent_bytes: usize) {
         let half = unsent_bytes.min(self.bound_bytes) / 2;
         self.bound_bytes = half.max(LEAST_BOUND_BYTES);
     }
 
-    /// The kernel takes frames again, and still holds so much.
+    /// Adapts the bound when the kernel takes frames again, while it still holds `unsent_bytes`.
     pub fn relieve(&mut self, unsent_bytes: usize) {
         if unsent_bytes == 0 {
             self.double();
@@ -100,7 +109,8 @@ impl Pressure {
         }
     }
 
-    /// The kernel has taken everything, and holds so much. Returns what the port may send now.
+    /// Returns what the port may send, now that the kernel has taken all frames and holds
+    /// `unsent_bytes`.
     pub fn grant(&mut self, unsent_bytes: usize) -> Credit {
         if self.is_free() {
             return None;

@@ -1,4 +1,4 @@
-//! What ends a thread's sleep.
+//! What ends the sleep of a thread.
 
 use std::io;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
@@ -6,17 +6,20 @@ use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use ebb_engine::drive::Wake;
 use rustix::event::{EventfdFlags, eventfd};
 
-/// An eventfd: readable since somebody woke the thread, until the thread takes notice.
+/// An eventfd. It is readable from the time somebody wakes the thread until the thread acknowledges
+/// it.
 #[derive(Debug)]
 pub(crate) struct Waker(OwnedFd);
 
 impl Waker {
+    /// A waker that nobody has used.
     pub fn new() -> io::Result<Self> {
         let flags = EventfdFlags::NONBLOCK | EventfdFlags::CLOEXEC;
         Ok(Self(eventfd(0, flags)?))
     }
 
-    /// To be called before the thread looks for what it was woken for, so that nothing is overlooked.
+    /// Takes note of having been woken. To be called before the thread looks for the reason, so
+    /// that nothing is overlooked.
     pub fn acknowledge(&self) {
         let _ = rustix::io::read(&self.0, &mut [0u8; 8]);
     }
@@ -24,7 +27,7 @@ impl Waker {
 
 impl Wake for Waker {
     fn wake(&self) {
-        // Fails only if the counter is full, and then its reader is awake anyway.
+        // The write fails only if the counter is full, and then its reader is awake anyway.
         let _ = rustix::io::write(&self.0, &1u64.to_ne_bytes());
     }
 }

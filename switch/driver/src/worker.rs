@@ -1,4 +1,4 @@
-//! One thread of the driver: one partition of the network, with its interfaces.
+//! One thread of the driver: it sleeps, reads, lets its partition of the network run, and sends.
 
 use std::io;
 use std::mem::MaybeUninit;
@@ -19,56 +19,70 @@ use crate::interface::Interface;
 use crate::outbox::{Interfaces, Outbox};
 use crate::wake::Waker;
 
-/// The longest sleep; interfaces are looked after at least this often.
+/// The longest sleep. Interfaces are looked after at least this often.
 const MAX_SLEEP: Duration = Duration::from_secs(1);
-/// Turns of the partition after which the other threads are told how far it is.
+/// Turns of the partition after which the other threads learn how far it is.
 const TURNS_PER_ROUND: usize = 64;
-/// Descriptors that are looked at in one go.
+/// Most descriptors that are handled after one sleep.
 const MAX_EVENTS: usize = 64;
-/// In the place of an interface's number: somebody wakes the thread.
+/// What epoll reports for the waker, where it reports the index of an interface otherwise.
 const WAKE: u64 = u64::MAX;
 
+/// A thread's partition and what it needs to run it.
 pub(crate) struct Worker<'a> {
+    /// The nodes that this thread runs.
     partition: &'a mut Partition<Interface>,
+    /// The time of the network.
     clock: Clock,
+    /// Requests of other threads.
     commands: Commands,
-    /// `None`: it is the only thread.
+    /// The connection to the other threads; `None` if this is the only one.
     exchange: Option<Exchange>,
+    /// What the thread sleeps on: its waker and the sockets of its interfaces.
     epoll: Arc<OwnedFd>,
-    /// Places of the interfaces.
+    /// Indices of the interfaces in the partition.
     interfaces: Vec<u32>,
+    /// What was read from the interfaces.
     inbox: Inbox,
+    /// What is to be sent through them.
     outbox: Outbox,
+    /// Everything that came from outside before this time has been read.
     read_until: Instant,
+    /// When the interfaces are to be looked after next.
     routine_due: Instant,
+    /// How long what comes waits for more.
     coalesce: Duration,
-    /// When the thread last woke up.
+    /// When the thread last woke up; kept only if it coalesces.
     awake_since: Instant,
-    /// Interfaces that take less than the switch has are to be looked at again at once.
+    /// Whether an interface needs new credit, so that the thread must not sleep.
     hurry: bool,
-    /// Work memory.
+    /// Memory for what an interface says about lateness.
     late: Late,
 }
 
-/// What other threads ask of this one, and what they wake it by.
+/// The requests of other threads to this one, and the waker that announces them.
 pub(crate) struct Commands {
+    /// The queue of requests.
     pub receiver: ControlReceiver,
+    /// The waker, shared with those who send requests.
     pub waker: Arc<Waker>,
 }
 
-/// What ends a thread's sleep: its waker, and whatever is added later.
+/// An epoll with the waker of a thread; the sockets of its interfaces are added later.
 pub(crate) fn epoll_for(waker: &Waker) -> io::Result<Arc<OwnedFd>> {
     let poll = epoll::create(epoll::CreateFlags::CLOEXEC)?;
     add(&poll, waker.as_fd(), WAKE)?;
     Ok(Arc::new(poll))
 }
 
+/// Adds a descriptor that is reported as `data` when it becomes readable.
 fn add(poll: &OwnedFd, fd: BorrowedFd<'_>, data: u64) -> io::Result<()> {
     let data = epoll::EventData::new_u64(data);
     Ok(epoll::add(poll, fd, data, epoll::EventFlags::IN)?)
 }
 
 impl<'a> Worker<'a> {
+    /// A worker for a partition; `exchange` is `None` if no other thread runs.
     pub(crate) fn new(
         partition: &'a mut Partition<Interface>,
         clock: Clock,
@@ -102,12 +116,12 @@ impl<'a> Worker<'a> {
         })
     }
 
-    /// Has what comes wait so long for more.
+    /// Lets what comes wait this long for more of it.
     pub(crate) fn coalesce(&mut self, coalesce: Duration) {
         self.coalesce = coalesce;
     }
 
-    /// Has what leaves in larger numbers sent by another thread, which calls `prepare` first.
+    /// Starts a thread that sends larger numbers of frames for this one, after calling `prepare`.
     pub(crate) fn send_apart(
         &mut self,
         name: String,
@@ -117,7 +131,7 @@ impl<'a> Worker<'a> {
         self.outbox.send_apart(name, self.clock, waker, prepare)
     }
 
-    /// Runs until it is told to stop.
+    /// Runs until a command says stop, then sends what is left and drops what cannot be sent.
     pub(crate) fn run(&mut self) -> io::Result<()> {
         let result = self.take_turns();
         let (outbox, interfaces) = self.outgoing();
@@ -131,6 +145,7 @@ impl<'a> Worker<'a> {
         result
     }
 
+    /// The outbox, and the interfaces it sends through.
     fn outgoing(&mut self) -> (&mut Outbox, Interfaces<'_>) {
         let interfaces = Interfaces {
             partition: self.partition,
@@ -141,6 +156,7 @@ impl<'a> Worker<'a> {
         (&mut self.outbox, interfaces)
     }
 
+    /// Takes turns until a command says stop.
     fn take_turns(&mut self) -> io::Result<()> {
         ebb_packet_io::wake_up_on_time();
         loop {
@@ -164,8 +180,8 @@ impl<'a> Worker<'a> {
         }
     }
 
-    /// Lets what comes and what is due wait for more, unless the partition lags behind what was read:
-    /// then other threads wait for it, or it for them.
+    /// Waits for more of what comes and of what is due, unless the partition lags behind what was
+    /// read: then threads wait for each other.
     fn gather(&mut self) -> io::Result<()> {
         let now = self.clock.now();
         let rest = (self.awake_since + self.coalesce).since(now);
@@ -200,7 +216,7 @@ impl<'a> Worker<'a> {
         self.note_events(events)
     }
 
-    /// Which descriptors have something; what does not fit is there the next time.
+    /// Waits for events. Those that do not fit into `events` are reported the next time.
     fn wait_for_events<'e>(
         &self,
         patience: Duration,
@@ -218,6 +234,7 @@ impl<'a> Worker<'a> {
         }
     }
 
+    /// Passes events on to the waker and the interfaces.
     fn note_events(&mut self, events: &[epoll::Event]) -> io::Result<()> {
         for event in events {
             if event.data.u64() == WAKE {
@@ -241,7 +258,7 @@ impl<'a> Worker<'a> {
         Ok(())
     }
 
-    /// Reads what has arrived, from outside and from other threads.
+    /// Reads what has arrived from outside.
     fn read(&mut self) {
         let now = self.clock.now();
         let realtime = self.clock.realtime();
@@ -258,11 +275,12 @@ impl<'a> Worker<'a> {
             }
         }
         self.partition.exchange_frames(&mut self.inbox.memory);
-        // The clock of the frames may be stepped back.
+        // The clock of the frames may be stepped back, but time must not.
         self.read_until = self.read_until.max(read_until);
     }
 
-    /// Lets everything happen that may: later frames may still be unread, here or elsewhere.
+    /// Runs the partition as far as is allowed: not beyond what was read here, nor beyond the limit
+    /// that the other threads set.
     fn advance(&mut self) {
         let Some(exchange) = &mut self.exchange else {
             return self.partition.run(self.read_until);
@@ -273,8 +291,8 @@ impl<'a> Worker<'a> {
         self.partition.run_some(horizon, TURNS_PER_ROUND);
     }
 
-    /// The time for what comes from other threads. A partition with nothing to do is not told how far
-    /// it might run, but time goes on there too.
+    /// The time at which commands of other threads take effect. A partition with nothing to do is
+    /// not told how far it might run, but time goes on there too.
     fn now(&self) -> Instant {
         let next = self.partition.next_event();
         match next.is_some_and(|next| next < self.read_until) {
@@ -283,7 +301,7 @@ impl<'a> Worker<'a> {
         }
     }
 
-    /// Does what other threads ask for; true if one of them stops the driver.
+    /// Does what other threads ask for; true if one of them asks for the end.
     fn obey(&mut self) -> bool {
         let mut stop = false;
         let mut any = false;
@@ -301,8 +319,8 @@ impl<'a> Worker<'a> {
         stop
     }
 
-    /// Has the switches send what interfaces take that took no more. Before the others are told what
-    /// the partition has to do: this adds to it.
+    /// Sends what interfaces now take that took no more before, and gives their ports new credit.
+    /// This comes before the report to the other threads, because it creates events.
     fn relieve(&mut self) -> io::Result<()> {
         let now = self.now();
         for place in 0..self.interfaces.len() {
@@ -324,8 +342,9 @@ impl<'a> Worker<'a> {
         Ok(())
     }
 
-    /// Takes notice of what became of frames at the interfaces: what they dropped, how late they were,
-    /// and which of them take no more. Now and then also of the interfaces themselves, or if `last`.
+    /// Takes note of what became of frames at the interfaces: what was dropped, how late they were,
+    /// and which interfaces take no more. About every second, or if this is the `last` time, the
+    /// interfaces themselves are looked after.
     fn settle(&mut self, last: bool) -> io::Result<()> {
         let routine = self.read_until >= self.routine_due || last;
         if routine {
@@ -358,7 +377,8 @@ impl<'a> Worker<'a> {
         Ok(())
     }
 
-    /// What an interface needs now and then.
+    /// Looks after an interface: counts what the kernel dropped, and opens the interface anew if it
+    /// has come back.
     fn look_after(&mut self, index: u32) -> io::Result<()> {
         let Some(interface) = self.partition.host_mut(index) else {
             return Ok(());
@@ -367,7 +387,8 @@ impl<'a> Worker<'a> {
         interface.review_credit();
         let before = interface.line().clone();
         if interface.reopen() {
-            // It is gone, but others may still have it open. Most often the kernel told so before.
+            // The old socket is of no use, but others may still have it open. Mostly epoll reported
+            // its end before.
             let _ = epoll::delete(&self.epoll, before.socket().as_fd());
             let socket = interface.line().socket().as_fd();
             add(&self.epoll, socket, index.into())?;
@@ -375,7 +396,7 @@ impl<'a> Worker<'a> {
         Ok(())
     }
 
-    /// Is woken when an interface has room again that has none, and no more by one that has.
+    /// Has epoll report room at an interface that has none, and no more at one that has some.
     fn wait_for_room(&mut self, index: u32) -> io::Result<()> {
         let Some(interface) = self.partition.host_mut(index) else {
             return Ok(());
@@ -395,7 +416,7 @@ impl<'a> Worker<'a> {
         Ok(epoll::modify(&self.epoll, socket, data, flags)?)
     }
 
-    /// Frames from other threads that came too late for the time they were meant for.
+    /// How many frames of other threads came when their time of arrival had already passed.
     pub(crate) fn late(&self) -> u64 {
         self.exchange.as_ref().map_or(0, Exchange::late)
     }
