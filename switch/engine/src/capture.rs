@@ -1,24 +1,29 @@
-//! Where the frames go that a switch port receives and sends, if somebody wants to see them.
+//! Packet captures: where the frames go that a switch port receives and sends, if somebody wants
+//! them.
 
 use std::io;
 
 use ebb_units::Instant;
 
-/// As the switch sees it.
+/// The direction of a captured frame, as the switch sees it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Direction {
+    /// The switch received the frame.
     In,
+    /// The switch sent the frame.
     Out,
 }
 
-/// Takes the frames of one port. The first error ends the capture; the switch goes on.
+/// Takes the captured frames of one port. Its first error ends the capture; the switch goes on.
 pub trait FrameSink: Send {
-    /// The last bit of a frame arrived, or left, at a time.
+    /// Records a frame whose last bit arrived at the switch, or left it, at this time.
     fn record(&mut self, direction: Direction, at: Instant, frame: &[u8]) -> io::Result<()>;
 
-    /// Nothing happens for a while, or any more: who looks now should see all that was recorded.
+    /// Makes what was recorded visible to readers. Called when nothing happens for a while, and at
+    /// the end.
     fn flush(&mut self) -> io::Result<()>;
 }
 
-/// Makes a sink. Called once it is known that there is such a port; its error says what and where.
+/// Opens a sink. It is called once the port is known to exist; its error says what failed and
+/// where.
 pub type OpenSink = Box<dyn FnOnce() -> io::Result<Box<dyn FrameSink>> + Send>;

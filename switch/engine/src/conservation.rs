@@ -1,55 +1,63 @@
-//! Nothing gets lost: at every moment, what came into a switch or was made in it has been sent,
-//! dropped with a reason that was counted, or is queued. Checked after every event in debug builds.
+//! Conservation of packets: at every moment, each packet that came into a switch or was made in it
+//! has been sent, has been dropped with a counted reason, or waits in a queue. Debug builds check
+//! this after every event.
 //!
-//! The left side is counted here where frames come in and copies are made; the right side is what the
-//! statistics tell people and the depths of the queues, which know nothing of this module.
+//! What came and was made is counted here, where frames come in and copies are made. The rest is
+//! read from the statistics and from the depths of the queues, which know nothing of this module.
 
-/// In debug builds, counts what the statistics do not; otherwise does nothing.
+/// Counts in debug builds what the statistics do not, and nothing in release builds.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct Ledger {
-    /// Frames received, and copies made for multicast and clones.
+    /// Frames received, and copies made for multicast groups and clone sessions.
     came: u64,
-    /// Taken out without being sent or dropped: originals of which copies were made, and clones for a
-    /// session that does not exist, as on BMv2.
+    /// Packets that ended without being sent or dropped: originals of which copies were made, and
+    /// clones for a session that does not exist, which BMv2 does not make either.
     consumed: u64,
+    /// Frames sent.
     sent: u64,
-    /// What the statistics said when they were last set back.
+    /// Value of [`missing`](Self::missing) when the statistics were last reset, which balances
+    /// them.
     before: i64,
 }
 
 /// What the statistics and the queues of a switch say, in packets.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct Account {
+    /// Packets dropped since the statistics began.
     pub dropped: u64,
+    /// Packets that wait in queues.
     pub queued: u64,
 }
 
 impl Ledger {
+    /// Packets were received, or made by copying.
     pub(crate) fn came(&mut self, packets: u64) {
         if cfg!(debug_assertions) {
             self.came += packets;
         }
     }
 
+    /// Packets ended without being sent or dropped.
     pub(crate) fn consumed(&mut self, packets: u64) {
         if cfg!(debug_assertions) {
             self.consumed += packets;
         }
     }
 
+    /// A packet was sent.
     pub(crate) fn sent(&mut self) {
         if cfg!(debug_assertions) {
             self.sent += 1;
         }
     }
 
-    /// Packets that are not accounted for; negative if some are so twice.
+    /// How many packets are not accounted for; negative if some are accounted for twice.
     pub(crate) fn missing(&self, account: Account) -> i64 {
         let came = self.came as i64 - self.consumed as i64 - self.sent as i64;
         came - self.before - account.dropped as i64 - account.queued as i64
     }
 
-    /// The statistics start anew, after the switch had lost nothing.
+    /// Starts anew because the statistics are reset; `account` is what they say after that.
     pub(crate) fn restart(&mut self, account: Account) {
         self.before = 0;
         self.before = self.missing(account);

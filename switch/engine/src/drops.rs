@@ -1,4 +1,4 @@
-//! Where packets were lost outside the traffic manager and the pipeline.
+//! Packets that were lost outside the traffic manager and the pipeline, and where.
 
 use std::collections::BTreeMap;
 use std::fmt;
@@ -10,37 +10,43 @@ use serde::Serialize;
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum DropReason {
-    /// The switch has no P4 program yet. Counted at the ingress port.
+    /// The switch has no P4 program yet. It counts at the ingress port.
     NoProgram,
-    /// The multicast group has no member or does not exist. Counted at the ingress port.
+    /// The multicast group does not exist or has no member. It counts at the ingress port.
     NoReplica,
-    /// Resubmitted, recirculated or deflected too often. Counted at the ingress port.
+    /// The packet was resubmitted, recirculated, cloned or deflected too often. It counts at the
+    /// ingress port.
     PassLimit,
-    /// Too many copies were made of one packet that went round. Counted at the ingress port.
+    /// Too many copies were made of one packet that went round. It counts at the ingress port.
     CopyLimit,
-    /// The egress port has neither interface nor link.
+    /// The egress port has neither an interface nor a link.
     NoSuchPort,
-    /// The interface is down or has vanished.
+    /// The interface is down or does not exist any more.
     PortDown,
-    /// The queueing discipline of the interface dropped the frame, or it still waited for room there
-    /// at the end.
+    /// The queueing discipline of the interface dropped the frame, or the frame still waited for
+    /// room there at the end.
     InterfaceBusy,
+    /// The frame is longer than the interface accepts, or than the switch receives.
     FrameTooLong,
+    /// The frame is too short to be sent.
     FrameTooShort,
-    /// The receive buffer in the kernel was full: the switch did not get enough CPU time.
+    /// The receive buffer of the kernel was full: the switch did not get enough CPU time.
     KernelDrop,
-    /// The link behind the port is down. Of a link from a host, counted where it ends.
+    /// The link behind the port is down. For a link from a host this counts at the switch port at
+    /// its end.
     LinkDown,
-    /// The link behind the port lost the frame. Of a link from a host, counted where it ends.
+    /// The link behind the port lost the frame. For a link from a host this counts at the switch
+    /// port at its end.
     LinkLoss,
-    /// The link behind the port flipped a bit of the frame, which went on: no drop. Of a link from a
-    /// host, counted where it ends.
+    /// The link behind the port flipped a bit of the frame, which went on: this is no drop. For a
+    /// link from a host it counts at the switch port at its end.
     LinkCorrupt,
-    /// The controller did not take packet-ins fast enough, or there is none.
+    /// The controller did not take packet-ins fast enough, or there is no controller.
     NoController,
 }
 
 impl DropReason {
+    /// The name of the reason in statistics and reports.
     pub fn as_str(self) -> &'static str {
         match self {
             DropReason::NoProgram => "no-program",
@@ -67,19 +73,22 @@ impl fmt::Display for DropReason {
     }
 }
 
-/// Drops of one switch by port and reason, whoever dropped.
+/// Drops of one switch by port and reason. The reasons include those of the pipeline.
 #[derive(Debug, Default)]
 pub(crate) struct DropLedger {
+    /// The drops of each port and reason that occurred.
     counts: BTreeMap<(u16, &'static str), Count>,
+    /// Dropped packets in total.
     packets: u64,
 }
 
 impl DropLedger {
-    /// All of them.
+    /// Dropped packets in total.
     pub(crate) fn packets(&self) -> u64 {
         self.packets
     }
 
+    /// Counts dropped packets and their bytes.
     pub(crate) fn add(&mut self, port: u16, reason: &'static str, packets: u64, bytes: u64) {
         self.packets += packets;
         let count = self.counts.entry((port, reason)).or_default();
@@ -87,6 +96,7 @@ impl DropLedger {
         count.bytes += bytes;
     }
 
+    /// All counts, ordered by port and reason.
     pub(crate) fn iter(&self) -> impl Iterator<Item = (u16, &'static str, Count)> {
         self.counts
             .iter()

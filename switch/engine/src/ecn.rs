@@ -1,10 +1,14 @@
-//! Whether a frame carries congestion experienced (RFC 3168), for the statistics of the queues.
+//! Recognises frames that carry "congestion experienced" (RFC 3168), for the statistics of the
+//! queues.
 
+/// Where the first EtherType of an Ethernet frame stands, in bytes.
 const ETHERTYPE_OFFSET: usize = 12;
+/// Length of a VLAN tag, in bytes.
 const VLAN_TAG: usize = 4;
+/// The codepoint "congestion experienced": both bits of the ECN field.
 const CE: u8 = 0b11;
 
-/// True for IPv4 and IPv6, also behind VLAN tags, with both ECN bits set.
+/// Whether the frame is IPv4 or IPv6, perhaps behind VLAN tags, with the ECN field at CE.
 pub(crate) fn carries_ce(frame: &[u8]) -> bool {
     let mut offset = ETHERTYPE_OFFSET;
     loop {
@@ -14,7 +18,7 @@ pub(crate) fn carries_ce(frame: &[u8]) -> bool {
         let header = &frame[offset + 2..];
         match (ethertype, header) {
             ([0x81, 0x00] | [0x88, 0xa8], _) => offset += VLAN_TAG,
-            // The traffic class byte: second byte of IPv4, across two nibbles in IPv6.
+            // The traffic class is the second byte in IPv4; in IPv6 it lies across two bytes.
             ([0x08, 0x00], [_, traffic_class, ..]) => return traffic_class & CE == CE,
             ([0x86, 0xdd], [_, second, ..]) => return (second >> 4) & CE == CE,
             _ => return false,

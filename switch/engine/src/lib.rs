@@ -1,4 +1,5 @@
-//! One engine, two clocks.
+//! One engine for two clocks: networks of switches, hosts and links, run under a virtual clock here
+//! or under the wall clock by the crate `ebb-driver`.
 //!
 //! ```text
 //!  Switch      a pipeline, a traffic manager and the packet's ways between them
@@ -7,8 +8,8 @@
 //!  drive       what another clock needs to run them: that of the machine, in the crate ebb-driver
 //! ```
 //!
-//! [`ControlHandle`] is how a server on another thread reaches the nodes under either clock.
-//! Sans-IO: no clock, no socket, no file; captured frames go to a [`FrameSink`].
+//! [`ControlHandle`] is how a server on another thread reaches the nodes under either clock. The
+//! crate is sans-IO: it uses no clock, socket or file, and captured frames go to a [`FrameSink`].
 
 mod capture;
 mod conservation;

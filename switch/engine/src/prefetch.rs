@@ -1,21 +1,23 @@
-//! Asking for memory before it is needed.
+//! Asks the processor for memory before it is needed.
 //!
-//! The headers of a frame were last touched by the switch before, thousands of events ago. In a large
-//! network, waiting for them took longer than all that is done to a frame outside the pipeline.
+//! The headers of a frame were last touched by the previous switch, thousands of events ago. In a
+//! large network, waiting for them took longer than everything that is done to a frame outside the
+//! pipeline.
 
+/// Length of a cache line in bytes.
 const LINE_BYTES: usize = 64;
 
 /// Cache lines that the headers of a frame take.
 pub(crate) const HEADER_LINES: usize = 2;
 
-/// Has the processor fetch a slice, `lines` cache lines of it at most, while it goes on.
+/// Starts to fetch the first `lines` cache lines of a slice, or all of it if it is shorter.
 #[inline]
 pub(crate) fn prefetch<T>(slice: &[T], lines: usize) {
     let bytes = size_of_val(slice).min(lines * LINE_BYTES);
     prefetch_at(Some((slice.as_ptr().cast(), bytes)));
 }
 
-/// So many bytes from an address on, if there is one.
+/// Starts to fetch memory given as address and length in bytes, if any.
 #[inline]
 pub(crate) fn prefetch_at(memory: Option<(*const u8, usize)>) {
     let Some((start, bytes)) = memory else { return };

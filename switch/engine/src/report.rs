@@ -1,4 +1,4 @@
-//! What was lost where: one row per switch, port, queue and reason.
+//! The report of a switch: its statistics, and what was lost where and why.
 
 use std::fmt::Write;
 
@@ -8,30 +8,40 @@ use serde::Serialize;
 use crate::lateness::LatenessReport;
 use crate::switch::Switch;
 
-/// The reason of packets that the egress program dropped, after their queue.
+/// The reason given for packets that the egress program dropped after their queue.
 const EGRESS: &str = "egress";
 
+/// Packets that were lost at one place for one reason.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct DropRow {
+    /// The port where they were counted.
     pub port: u16,
-    /// Absent where the packet had no queue yet.
+    /// Their queue; `None` if they had none yet.
     pub queue: Option<u8>,
+    /// The reason: of the switch, of the traffic manager, or of the program.
     pub reason: String,
+    /// How many they were.
     #[serde(flatten)]
     pub count: Count,
 }
 
-/// Everything a switch counted, for programs.
+/// Everything that a switch counted, for programs.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct SwitchReport {
+    /// Name of the switch.
     pub switch: String,
+    /// Its P4Runtime device id.
     pub device_id: u64,
+    /// What was lost, ordered by port, queue and reason.
     pub drops: Vec<DropRow>,
+    /// Statistics of its ports and queues.
     pub ports: Vec<PortStatistics>,
+    /// How late it was at its interfaces.
     pub lateness: LatenessReport,
 }
 
 impl SwitchReport {
+    /// The report of a switch as of now.
     pub fn of(switch: &Switch) -> Self {
         let ports = switch.statistics();
         let mut drops: Vec<DropRow> = switch
@@ -67,7 +77,7 @@ impl SwitchReport {
     }
 }
 
-/// A table for people. Switches without drops are one line.
+/// The drops as a table for people; a switch without drops is one line.
 pub fn drop_table(reports: &[SwitchReport]) -> String {
     let mut text = String::new();
     for report in reports {

@@ -1,11 +1,12 @@
-//! One switch: the pipeline, the traffic manager, and the ways a packet takes between them.
+//! One switch: a pipeline, a traffic manager, and the ways a packet takes between them.
 //!
-//! Where a packet goes after ingress and after egress is what behavioral-model's
-//! `docs/simple_switch.md` says, with two additions. The traffic manager may hand a packet back: it
+//! Where a packet goes after ingress and after egress follows behavioral-model's
+//! `docs/simple_switch.md`, with two additions. The traffic manager may hand a packet back, which
 //! then enters ingress again as a deflection (docs/architecture.md, "Data path of one switch"). And
-//! a packet that has been through the pipeline [`MAX_PASSES`] times is dropped, and so is what a packet makes of
-//! itself beyond [`MAX_COPIES`], so that no program can occupy the switch for ever.
+//! no program can occupy the switch for ever: a packet that has been through the pipeline
+//! [`MAX_PASSES`] times is dropped, and so are copies beyond [`MAX_COPIES`].
 
+mod copies;
 mod lineage;
 mod queueing;
 mod visits;
@@ -13,8 +14,8 @@ mod visits;
 use std::collections::{BTreeSet, VecDeque};
 
 use ebb_pipeline::{
-    CloneRequest, Deflect, Digest, EgressInput, EgressVerdict, EntryId, IngressInput,
-    IngressVerdict, Packet, Pipeline, Pool, Preserved, TableId, control::Replica, instance_type,
+    Deflect, Digest, EgressInput, EgressVerdict, EntryId, IngressInput, IngressVerdict, Packet,
+    Pipeline, Pool, Preserved, TableId, control::Replica, instance_type,
 };
 use ebb_traffic_manager::{
     ConfigError, Count, Departure, Depth, PortStatistics, TrafficManager, TrafficManagerConfig,
@@ -31,42 +32,44 @@ pub use ebb_traffic_manager::PortId;
 use lineage::Lineage;
 pub use lineage::MAX_COPIES;
 
-/// Passes through ingress or egress that resubmission, recirculation, cloning and deflection may
-/// add up to for one packet.
+/// How many passes one packet may owe to resubmission, recirculation, cloning and deflection, all
+/// together.
 pub const MAX_PASSES: u8 = 64;
-/// v1model's queue depths are 19 bits wide; greater depths stay at the greatest value.
+/// Greatest queue depth that P4 can see, because v1model's fields are 19 bits wide; greater depths
+/// show as this.
 const MAX_DEPTH: u64 = (1 << 19) - 1;
 
 /// What identifies a switch and does not change.
 #[derive(Clone, Debug)]
 pub struct SwitchOptions {
+    /// Name of the switch in reports and messages.
     pub name: String,
+    /// Its P4Runtime device id.
     pub device_id: u64,
-    /// The port whose packets are packet-ins and packet-outs.
+    /// The port whose packets are packet-ins and packet-outs; `None` if there is none.
     pub cpu_port: Option<PortId>,
-    /// The `egress_spec` that drops.
+    /// The value of `egress_spec` that drops a packet.
     pub drop_port: PortId,
 }
 
 /// What a switch tells its controller.
 #[derive(Debug)]
 pub enum Notice {
+    /// A packet that the program sent to the CPU port.
     PacketIn(Vec<u8>),
+    /// A digest of the program.
     Digest(Digest),
-    /// An entry was not hit for its idle timeout. Told again after another timeout.
-    Idle {
-        table: TableId,
-        entry: EntryId,
-    },
+    /// An entry was not hit during its idle timeout. This is repeated after each further timeout.
+    Idle { table: TableId, entry: EntryId },
 }
 
-/// Takes notices; false if it could not.
+/// Takes notices; returns false if it could not take one.
 pub type Listener = Box<dyn FnMut(Notice) -> bool + Send>;
 
 /// What a switch wants to happen at some time.
 #[derive(Debug)]
 pub(crate) enum Effect {
-    /// A transmission is due.
+    /// A transmission may start at this port.
     Serve(PortId),
     /// The last bit of a frame is at the far end of the port's link, or at the controller.
     Send { port: PortId, frame: Vec<u8> },
@@ -75,64 +78,92 @@ pub(crate) enum Effect {
 /// A packet between ingress and egress.
 #[derive(Debug)]
 struct Queued {
+    /// The packet with its headers and metadata.
     packet: Box<Packet>,
+    /// v1model's `egress_rid`: the number of the copy, 0 if it is none.
     egress_rid: u16,
+    /// Its way so far.
     journey: Journey,
 }
 
-/// What the switch remembers of a packet across passes.
+/// What the switch remembers of a packet across its passes.
 #[derive(Clone, Debug)]
 struct Journey {
+    /// The port it came in at.
     ingress_port: PortId,
+    /// Its number, counted from 1 in the order of arrival at the switch; copies share it.
     packet_id: u64,
+    /// Passes it owes to resubmission, recirculation, cloning and deflection.
     passes: u8,
-    /// How often it has been deflected.
+    /// How often it has been deflected since it last left a queue.
     deflections: u8,
-    /// Who wants to know what happens to it.
+    /// The watches that trace it.
     watches: Watches,
+    /// The copies made of it and its relatives.
     lineage: Lineage,
 }
 
 /// A packet before ingress.
 struct Entering {
+    /// The bytes of the packet.
     frame: Vec<u8>,
+    /// v1model's `instance_type`: why it enters.
     instance_type: u32,
+    /// User metadata that it keeps from its last pass; `None` if it is new.
     preserved: Option<Preserved>,
+    /// Where it was deflected; `None` if it was not.
     deflect: Option<Deflect>,
+    /// Its way so far.
     journey: Journey,
 }
 
+/// A switch. Events come in through methods; what it wants to happen comes out as effects.
 pub struct Switch {
+    /// What identifies it.
     options: SwitchOptions,
+    /// The time that has been reached.
     now: Instant,
+    /// The program; `None` until a controller installs one.
     pipeline: Option<Pipeline>,
+    /// The queues.
     manager: TrafficManager<Queued>,
-    /// The configuration at the start, for the next one.
+    /// The configuration at the start, to which a restart returns.
     start_config: TrafficManagerConfig,
-    /// Since this was last asked, the delays of links may have changed.
+    /// Whether the delays of links may have changed since this was last asked.
     delays_changed: bool,
+    /// Whether each port has an interface or a link, by port number.
     connected: Vec<bool>,
-    /// For each port, when it will be served, by an [`Effect::Serve`] or because it is due.
+    /// When each port will be served, by an [`Effect::Serve`] or because it is in `due`; `None` if
+    /// it has nothing to send.
     serve_at: Vec<Option<Instant>>,
+    /// What is to happen, and when.
     effects: Vec<(Instant, Effect)>,
+    /// Packets that come back to ingress now.
     entering: VecDeque<Entering>,
     /// Ports with a transmission that starts now.
     due: VecDeque<PortId>,
-    /// Work memory.
+    /// Memory for the copies of a multicast group.
     replicas: Vec<Replica>,
-    /// Inside the switch.
+    /// Drops inside the switch.
     drops: DropLedger,
-    /// Drops of frames that never got in, or had been sent.
+    /// Drops of frames that never got in, or that had been sent.
     outside_drops: DropLedger,
+    /// Checks that no packet is lost without being counted.
     ledger: Ledger,
+    /// How late frames were at the interfaces.
     lateness: Lateness,
+    /// Frames received so far, for packet ids.
     packets_seen: u64,
+    /// Takes what is for the controller; `None` if there is none.
     listener: Option<Listener>,
+    /// Traces packets for those who watch.
     tracer: Tracer,
+    /// Ports whose links are down.
     ports_down: BTreeSet<PortId>,
 }
 
 impl Switch {
+    /// A switch without a program. The error says what is wrong with the configuration.
     pub fn new(
         options: SwitchOptions,
         traffic_manager: TrafficManagerConfig,
@@ -167,26 +198,32 @@ impl Switch {
         Ok(switch)
     }
 
+    /// Name of the switch.
     pub fn name(&self) -> &str {
         &self.options.name
     }
 
+    /// Its P4Runtime device id.
     pub fn device_id(&self) -> u64 {
         self.options.device_id
     }
 
+    /// The port whose packets are packet-ins and packet-outs.
     pub fn cpu_port(&self) -> Option<PortId> {
         self.options.cpu_port
     }
 
+    /// The time that has been reached.
     pub fn now(&self) -> Instant {
         self.now
     }
 
+    /// The program and its state; `None` without a program.
     pub fn pipeline(&self) -> Option<&Pipeline> {
         self.pipeline.as_ref()
     }
 
+    /// The program and its state; `None` without a program.
     pub fn pipeline_mut(&mut self) -> Option<&mut Pipeline> {
         self.pipeline.as_mut()
     }
@@ -202,8 +239,8 @@ impl Switch {
         self.pipeline = Some(pipeline);
     }
 
-    /// The link behind a port has gone down or come up. Members of groups that watch it are not
-    /// chosen while it is down.
+    /// Notes that the link behind a port has gone down or come up. While it is down, members of
+    /// action selectors that watch it are not chosen.
     pub fn set_port_up(&mut self, port: PortId, up: bool) {
         match up {
             true => self.ports_down.remove(&port),
@@ -214,10 +251,10 @@ impl Switch {
         }
     }
 
-    /// Everything is as at the start, without a program. Ports stay connected, and frames that have
-    /// left are on their way.
+    /// Puts everything into its initial state, without a program. Ports stay connected, and frames
+    /// that have left stay on their way.
     pub(crate) fn restart(&mut self) {
-        // It was valid at the start.
+        // The configuration was valid at the start.
         let Ok(manager) = TrafficManager::new(self.start_config.clone()) else {
             return;
         };
@@ -242,13 +279,12 @@ impl Switch {
         self.manager.depth(port, queue)
     }
 
-    /// The link behind a port is slower than the port (`None`: it is not).
+    /// Limits the rate of a port to that of the link behind it; `None` lifts the limit.
     pub(crate) fn limit_rate(&mut self, now: Instant, port: PortId, rate: Option<BitRate>) {
         self.manager.limit_rate(now, port, rate);
     }
 
-    /// The link behind a port takes so many frames from now on; see
-    /// [`TrafficManager::set_credit`].
+    /// Allows a port to send this many frames; see [`TrafficManager::set_credit`].
     pub(crate) fn set_credit(&mut self, port: PortId, frames: Option<u64>) {
         self.manager.set_credit(self.now, port, frames);
         self.schedule(port);
@@ -260,14 +296,17 @@ impl Switch {
         std::mem::take(&mut self.delays_changed)
     }
 
+    /// The configuration of the traffic manager in force.
     pub fn traffic_manager_config(&self) -> &TrafficManagerConfig {
         self.manager.config()
     }
 
+    /// Statistics of ports and queues.
     pub fn statistics(&self) -> Vec<PortStatistics> {
         self.manager.statistics()
     }
 
+    /// Replaces the configuration of the traffic manager while traffic flows.
     pub fn set_traffic_manager_config(
         &mut self,
         config: TrafficManagerConfig,
@@ -282,6 +321,7 @@ impl Switch {
         Ok(())
     }
 
+    /// Sets the statistics of ports, queues and lateness to zero.
     pub fn reset_statistics(&mut self) {
         self.manager.reset_statistics(self.now);
         self.lateness = Lateness::default();
@@ -290,12 +330,12 @@ impl Switch {
         }
     }
 
-    /// Who takes packet-ins and digests.
+    /// Sets who takes packet-ins and digests; `None`: nobody.
     pub fn set_listener(&mut self, listener: Option<Listener>) {
         self.listener = listener;
     }
 
-    /// Looks for entries that have become idle. To be called now and then.
+    /// Reports entries that have become idle to the listener. To be called now and then.
     pub fn check_idle_entries(&mut self) {
         let Some(pipeline) = &mut self.pipeline else {
             return;
@@ -305,7 +345,7 @@ impl Switch {
         }
     }
 
-    /// A packet from the controller. False if the switch has no CPU port.
+    /// Takes a packet from the controller. False if the switch has no CPU port.
     pub fn packet_out(&mut self, frame: Vec<u8>) -> bool {
         match self.options.cpu_port {
             Some(port) => {
@@ -316,19 +356,22 @@ impl Switch {
         }
     }
 
+    /// Drops by port and reason, without those of the traffic manager.
     pub fn drops(&self) -> impl Iterator<Item = (PortId, &'static str, Count)> {
         self.drops.iter().chain(self.outside_drops.iter())
     }
 
+    /// Takes note of how late frames were at an interface.
     pub(crate) fn note_lateness(&mut self, late: &Late) {
         self.lateness.note(late);
     }
 
-    /// How late it was at its interfaces; nothing under a virtual clock.
+    /// How late frames were at the interfaces; empty under a virtual clock.
     pub fn lateness(&self) -> LatenessReport {
         self.lateness.report()
     }
 
+    /// Counts frames that were lost at an interface or on a link.
     pub fn count_interface_drop(
         &mut self,
         port: PortId,
@@ -340,11 +383,13 @@ impl Switch {
             .add(port, reason.as_str(), packets, bytes);
     }
 
-    /// What a port is for if it cannot have a link or an interface.
+    /// The purpose of a port that therefore can have neither link nor interface; `None` for other
+    /// ports.
     pub(crate) fn reserved_role(&self, port: PortId) -> Option<&'static str> {
         (self.options.cpu_port == Some(port)).then_some("CPU port")
     }
 
+    /// Notes that a port has an interface or a link.
     pub(crate) fn connect_port(&mut self, now: Instant, port: PortId) {
         let index = usize::from(port);
         if self.connected.len() <= index {
@@ -354,16 +399,17 @@ impl Switch {
         self.manager.open_port(now, port);
     }
 
+    /// Delay of frames that come from outside, before they arrive at the port.
     pub(crate) fn rx_delay(&self, port: PortId) -> Duration {
         self.manager.rx_delay(port)
     }
 
-    /// From the last bit of a frame leaving the port to its arrival at the other end.
+    /// Delay from the last bit of a frame leaving the port to its arrival at the other end.
     pub(crate) fn tx_delay(&self, port: PortId) -> Duration {
         self.manager.tx_delay(port)
     }
 
-    /// Time goes on. To be called before anything else at that time.
+    /// Moves the clock on. To be called before anything else at that time.
     pub(crate) fn advance(&mut self, now: Instant) {
         self.now = self.now.max(now);
     }
@@ -373,13 +419,14 @@ impl Switch {
         std::mem::take(&mut self.effects)
     }
 
+    /// Takes back the empty vector of [`take_effects`](Self::take_effects).
     pub(crate) fn give_back(&mut self, effects: Vec<(Instant, Effect)>) {
         if self.effects.is_empty() {
             self.effects = effects;
         }
     }
 
-    /// The last bit of a frame has arrived at a port.
+    /// Takes a frame whose last bit has arrived at a port.
     pub(crate) fn receive(&mut self, port: PortId, frame: Vec<u8>) {
         self.packets_seen += 1;
         self.ledger.came(1);
@@ -391,7 +438,7 @@ impl Switch {
             watches: self.tracer.admit(port),
             lineage: Lineage::default(),
         };
-        // Nothing else waits: `run` leaves nothing.
+        // No other packet waits for ingress, because `run` leaves none.
         self.ingress(Entering {
             frame,
             instance_type: instance_type::NORMAL,
@@ -402,13 +449,13 @@ impl Switch {
         self.run();
     }
 
-    /// Transmissions are due at a port.
+    /// Starts the transmission that is due at a port.
     pub(crate) fn serve(&mut self, port: PortId) {
         self.start(port);
         self.run();
     }
 
-    /// A frame sent to the CPU port.
+    /// Passes a frame that was sent to the CPU port to the controller.
     pub(crate) fn packet_in(&mut self, frame: Vec<u8>) {
         let port = self.options.cpu_port.unwrap_or_default();
         let len = frame.len() as u64;
@@ -417,25 +464,28 @@ impl Switch {
         }
     }
 
+    /// Passes something to the listener; false if it did not take it.
     fn notify(&mut self, notice: Notice) -> bool {
         self.listener
             .as_mut()
             .is_some_and(|listener| listener(notice))
     }
 
+    /// Counts a dropped packet.
     fn drop_one(&mut self, port: PortId, reason: &'static str, bytes: u64) {
         self.tracer.note(|| Event::Dropped { reason });
         self.drops.add(port, reason, 1, bytes);
     }
 
+    /// Counts a dropped packet and gives its memory back.
     fn drop_packet(&mut self, packet: Box<Packet>, journey: &Journey, reason: DropReason) {
         let len = packet.wire_len() as u64;
         self.drop_one(journey.ingress_port, reason.as_str(), len);
         self.recycle(packet);
     }
 
-    /// Does everything there is to do now: packets before ingress, including those that come back
-    /// meanwhile, and transmissions that start.
+    /// Does everything there is to do now: ingress for packets that come back, and transmissions
+    /// that start.
     fn run(&mut self) {
         loop {
             if let Some(entering) = self.entering.pop_front() {
@@ -449,6 +499,7 @@ impl Switch {
         self.check_conservation();
     }
 
+    /// What the statistics and the queues say about packets.
     fn account(&self) -> Account {
         Account {
             dropped: self.drops.packets() + self.manager.dropped_packets(),
@@ -456,6 +507,7 @@ impl Switch {
         }
     }
 
+    /// Checks in debug builds that no packet is lost without being counted.
     fn check_conservation(&self) {
         if cfg!(debug_assertions) {
             let missing = self.ledger.missing(self.account());
@@ -469,7 +521,7 @@ impl Switch {
         }
     }
 
-    /// Starts the transmission that is due at a port.
+    /// Starts the transmission that is due at a port, and schedules the next one.
     fn start(&mut self, port: PortId) {
         self.serve_at[usize::from(port)] = None;
         if let Some(departure) = self.manager.dequeue(self.now, port) {
@@ -478,6 +530,7 @@ impl Switch {
         self.schedule(port);
     }
 
+    /// Passes a packet through ingress and on to the queues.
     fn pass_ingress(&mut self, entering: Entering) {
         let Entering {
             frame, mut journey, ..
@@ -505,7 +558,7 @@ impl Switch {
             self.tracer.note(|| Event::Digest {
                 values: digest.values.clone(),
             });
-            // A digest is a hint; P4Runtime lets the switch lose it.
+            // P4Runtime allows the switch to lose digests.
             self.notify(Notice::Digest(digest));
         }
         match outcome.verdict {
@@ -536,110 +589,21 @@ impl Switch {
         }
     }
 
-    fn multicast(&mut self, group: u16, packet: Box<Packet>, journey: Journey) {
-        let mut replicas = std::mem::take(&mut self.replicas);
-        replicas.clear();
-        if let Some(pipeline) = &self.pipeline {
-            replicas.extend_from_slice(pipeline.multicast_replicas(group));
-        }
-        self.tracer.note(|| Event::Multicast {
-            group,
-            replicas: replicas.clone(),
-        });
-        if replicas.is_empty() {
-            self.drop_packet(packet, &journey, DropReason::NoReplica);
-        } else {
-            self.replicate(&replicas, None, 0, packet, journey);
-        }
-        self.replicas = replicas;
-    }
-
-    fn clone_packet(&mut self, clone: CloneRequest, original: &mut Journey) {
-        self.ledger.came(1);
-        if !original.may_copy() {
-            return self.drop_packet(clone.packet, original, DropReason::CopyLimit);
-        }
-        let journey = original.clone().next_pass();
-        if journey.passes >= MAX_PASSES {
-            return self.drop_packet(clone.packet, &journey, DropReason::PassLimit);
-        }
-        let session = self
-            .pipeline
-            .as_ref()
-            .and_then(|p| p.clone_session(clone.session));
-        self.tracer.note(|| Event::Cloned {
-            session: clone.session,
-            replicas: session.map_or_else(Vec::new, |s| s.replicas.clone()),
-        });
-        // A session that does not exist makes no copy, as on BMv2.
-        let Some(session) = session.cloned() else {
-            self.ledger.consumed(1);
-            return self.recycle(clone.packet);
-        };
-        let queue = Some(session.class_of_service as u8);
-        let truncate = session.packet_length_bytes as usize;
-        self.replicate(&session.replicas, queue, truncate, clone.packet, journey);
-    }
-
-    /// Copies a packet for every replica; `queue` overrides the packet's own priority.
-    fn replicate(
-        &mut self,
-        replicas: &[Replica],
-        queue: Option<u8>,
-        truncate_bytes: usize,
-        mut packet: Box<Packet>,
-        mut journey: Journey,
-    ) {
-        let Some(pipeline) = &mut self.pipeline else {
-            return;
-        };
-        if truncate_bytes > 0 {
-            packet.truncate(truncate_bytes);
-        }
-        let queue = queue.unwrap_or_else(|| pipeline.priority(&packet));
-        let Some((last, others)) = replicas.split_last() else {
-            self.ledger.consumed(1);
-            return self.recycle(packet);
-        };
-        self.ledger.came(others.len() as u64);
-        for replica in others {
-            if !journey.may_copy() {
-                let len = packet.wire_len() as u64;
-                self.drop_one(journey.ingress_port, DropReason::CopyLimit.as_str(), len);
-                continue;
-            }
-            // Offering a copy may need the pipeline, so it is borrowed anew for each.
-            let Some(pipeline) = &mut self.pipeline else {
-                return;
-            };
-            let queued = Queued {
-                packet: pipeline.clone_packet(&packet),
-                egress_rid: replica.instance,
-                journey: journey.clone(),
-            };
-            self.offer(replica.port, queue, queued);
-        }
-        let queued = Queued {
-            packet,
-            egress_rid: last.instance,
-            journey,
-        };
-        self.offer(last.port, queue, queued);
-    }
-
-    /// Gives the pipeline other memory for packets; see [`Pipeline::exchange_pool`].
+    /// Exchanges the pipeline's memory for packets; see [`Pipeline::exchange_pool`].
     pub(crate) fn exchange_pool(&mut self, pool: &mut Pool) {
         if let Some(pipeline) = &mut self.pipeline {
             pipeline.exchange_pool(pool);
         }
     }
 
+    /// Gives the memory of a packet back.
     fn recycle(&mut self, packet: Box<Packet>) {
         if let Some(pipeline) = &mut self.pipeline {
             pipeline.recycle(packet);
         }
     }
 
+    /// Passes a packet through egress and onto the link.
     fn pass_egress(&mut self, port: PortId, departure: Departure<Queued>) {
         let Departure {
             packet: queued,
@@ -648,7 +612,7 @@ impl Switch {
             start,
             ..
         } = departure;
-        // Queues are emptied when a program is replaced, so there is one.
+        // The queues are emptied when a program is replaced, so there is a program.
         let Some(pipeline) = &mut self.pipeline else {
             return;
         };
@@ -693,6 +657,7 @@ impl Switch {
         }
     }
 
+    /// Sends a frame that egress has left, if the port leads anywhere.
     fn transmit(&mut self, port: PortId, queue: u8, start: Instant, frame: Vec<u8>) {
         let len = frame.len() as u64;
         let connected = self.connected.get(usize::from(port));
@@ -734,6 +699,7 @@ impl Switch {
 }
 
 impl Journey {
+    /// The way of this packet, or of a copy, in its next pass.
     fn next_pass(self) -> Self {
         Self {
             passes: self.passes + 1,
@@ -741,13 +707,14 @@ impl Journey {
         }
     }
 
-    /// Whether another packet may be made of this one. If so, it is counted.
+    /// Whether another copy of this packet may be made. If so, it is counted.
     fn may_copy(&mut self) -> bool {
         self.passes == 0 || self.lineage.take_copy()
     }
 }
 
-/// The CPU port is no link: unless the configuration lists it, "default" does not apply to it.
+/// Gives the CPU port queues of its own unless the configuration lists it: it is no link, so
+/// "default" does not apply to it.
 fn spare_cpu_port(
     mut config: TrafficManagerConfig,
     cpu_port: Option<PortId>,

@@ -1,4 +1,4 @@
-//! What can be done to a node between two events.
+//! Access to a node between two events, for commands of other threads and for tests.
 
 use ebb_units::Instant;
 
@@ -10,10 +10,10 @@ use crate::capture::OpenSink;
 use crate::control::NodeControl;
 use crate::switch::{PortId, Switch};
 
-/// What all nodes of a network have in common.
+/// Settings that all nodes of a network share.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Settings {
-    /// Seed of what links lose and corrupt.
+    /// Seed from which it follows which frames links lose and corrupt.
     pub seed: u64,
 }
 
@@ -23,7 +23,7 @@ impl Default for Settings {
     }
 }
 
-/// A node at a time.
+/// A node at a certain time.
 pub(crate) struct Access<'a, H> {
     pub(super) node: &'a mut Node<H>,
     pub(super) now: Instant,

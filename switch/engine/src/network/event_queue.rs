@@ -1,10 +1,10 @@
-//! The events of one node, in the order in which they happen: by time, then arrivals by port and
-//! order on the link, then departures by port.
+//! The pending events of one node, in the order in which they happen: by time; at the same time
+//! arrivals come first, by port and then in the order of the link, then departures by port.
 //!
-//! Frames arrive on a link in the order in which they were sent, and a port has one departure to
-//! come at most. So there is a queue for each port's arrivals, and only what comes first at each
-//! port competes, in a tree of winners: a handful of small comparisons per event, whatever the number
-//! of frames under way.
+//! Frames arrive on a link in the order in which they were sent, and a port has at most one
+//! departure to come. So each port has a queue of arrivals, and only the first event of each port
+//! competes, in a tree of winners. That costs a handful of small comparisons per event, whatever
+//! the number of frames under way.
 
 use std::collections::VecDeque;
 
@@ -14,80 +14,92 @@ use super::event::Event;
 use crate::prefetch::{HEADER_LINES, prefetch};
 use crate::switch::PortId;
 
+/// The pending events of one node.
 #[derive(Debug)]
-pub(crate) struct Agenda {
-    /// By port: its place among the ports that have had events.
-    places: Vec<Option<u16>>,
-    /// By place.
+pub(crate) struct EventQueue {
+    /// The slot of each port, by port number; `None` for ports that never had an event.
+    slots: Vec<Option<u16>>,
+    /// Arrivals that are to come, by slot.
     arrivals: Vec<VecDeque<(Instant, Event)>>,
-    /// The winner of the nodes 2n and 2n + 1 is at n. The leaves, in the second half: by place, what
-    /// arrives next and what departs next.
+    /// A tree in an array: node n holds the earlier of the keys at 2n and 2n + 1, so node 1 holds
+    /// the first event. The second half are the leaves: the next arrival and the next departure of
+    /// each slot.
     winners: Vec<Key>,
 }
 
-/// When, what and where, in the order of events.
+/// Time, kind, port and slot of an event in one number, whose order is that of events.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 struct Key(u128);
 
-/// Cache lines of a queue of arrivals that are fetched before a turn: as many frames as a link of 100 Gbit/s carries in
-/// a microsecond, half of them control packets.
+/// Cache lines of a queue of arrivals that are fetched before a turn. They hold as many frames as a
+/// link of 100 Gbit/s carries in a microsecond, half of them control packets.
 const QUEUE_LINES: usize = 10;
 
-/// Frames of a link that are fetched before a turn: all headers of one must not push each other out of the cache.
+/// Most frames per link whose headers are fetched before a turn; the headers of one link must not
+/// push each other out of the cache.
 const PREFETCHED: usize = 32;
 
+/// Kind of an arrival in a [`Key`], which comes before departures of the same time.
 const ARRIVAL: usize = 0;
+/// Kind of a departure in a [`Key`].
 const DEPARTURE: usize = 1;
 
 impl Key {
+    /// The key of a slot without an event, later than all others.
     const NEVER: Key = Key(u128::MAX);
 
-    fn new(at: Instant, kind: usize, port: PortId, place: u16) -> Self {
-        let what = (kind as u64) << 32 | u64::from(port) << 16 | u64::from(place);
+    /// The key of an event.
+    fn new(at: Instant, kind: usize, port: PortId, slot: u16) -> Self {
+        let what = (kind as u64) << 32 | u64::from(port) << 16 | u64::from(slot);
         Key(u128::from(at.as_picos()) << 64 | u128::from(what))
     }
 
+    /// When the event happens.
     fn at(self) -> Instant {
         Instant::from_picos((self.0 >> 64) as u64)
     }
 
+    /// [`ARRIVAL`] or [`DEPARTURE`].
     fn kind(self) -> usize {
         (self.0 >> 32) as usize & 1
     }
 
+    /// The port at which it happens.
     fn port(self) -> PortId {
         (self.0 >> 16) as PortId
     }
 
-    fn place(self) -> u16 {
+    /// The slot of that port.
+    fn slot(self) -> u16 {
         self.0 as u16
     }
 }
 
-impl Agenda {
+impl EventQueue {
+    /// A queue without events or ports.
     pub(crate) fn new() -> Self {
         Self {
-            places: Vec::new(),
+            slots: Vec::new(),
             arrivals: Vec::new(),
             winners: vec![Key::NEVER; 4],
         }
     }
 
-    /// Adds an event; of several departures of a port the earliest counts.
+    /// Adds an event. If a port has several departures, only the earliest counts.
     pub(crate) fn push(&mut self, at: Instant, event: Event) {
         let port = event.port();
-        let place = self.place(port);
+        let slot = self.slot(port);
         match event {
             Event::Serve(_) => {
-                let key = Key::new(at, DEPARTURE, port, place);
-                let leaf = self.leaf(DEPARTURE, place);
+                let key = Key::new(at, DEPARTURE, port, slot);
+                let leaf = self.leaf(DEPARTURE, slot);
                 if key < self.winners[leaf] {
                     self.set(leaf, key);
                 }
             }
             Event::Receive { .. } | Event::Fault { .. } => {
-                let queue = &mut self.arrivals[usize::from(place)];
-                // A link that has become faster: what it sends now may overtake.
+                let queue = &mut self.arrivals[usize::from(slot)];
+                // If the link has become faster, what it carries now may overtake earlier frames.
                 let overtaken = queue.iter().rev().take_while(|(other, _)| *other > at);
                 let index = queue.len() - overtaken.count();
                 if index == queue.len() {
@@ -96,13 +108,14 @@ impl Agenda {
                     queue.insert(index, (at, event));
                 }
                 if index == 0 {
-                    let leaf = self.leaf(ARRIVAL, place);
-                    self.set(leaf, Key::new(at, ARRIVAL, port, place));
+                    let leaf = self.leaf(ARRIVAL, slot);
+                    self.set(leaf, Key::new(at, ARRIVAL, port, slot));
                 }
             }
         }
     }
 
+    /// When the next event happens; `None` if there is none.
     pub(crate) fn next_time(&self) -> Option<Instant> {
         let first = self.winners[1];
         (first != Key::NEVER).then(|| first.at())
@@ -122,29 +135,31 @@ impl Agenda {
 
     fn pop(&mut self) -> Option<(Instant, Event)> {
         let first = self.winners[1];
-        let (kind, place, port) = (first.kind(), first.place(), first.port());
-        let leaf = self.leaf(kind, place);
+        let (kind, slot, port) = (first.kind(), first.slot(), first.port());
+        let leaf = self.leaf(kind, slot);
         let event = if kind == DEPARTURE {
             self.set(leaf, Key::NEVER);
             (first.at(), Event::Serve(port))
         } else {
-            let queue = &mut self.arrivals[usize::from(place)];
+            let queue = &mut self.arrivals[usize::from(slot)];
             let event = queue.pop_front()?;
             if queue.is_empty() {
-                // From the start of its memory again, which is in the caches.
+                // This moves an empty deque back to the start of its memory, which is in the
+                // caches.
                 queue.clear();
             }
             let next = queue.front().map(|(at, _)| *at);
-            let next = next.map_or(Key::NEVER, |at| Key::new(at, ARRIVAL, port, place));
+            let next = next.map_or(Key::NEVER, |at| Key::new(at, ARRIVAL, port, slot));
             self.set(leaf, next);
             event
         };
         Some(event)
     }
 
-    /// Has the headers of the frames fetched that arrive before `horizon`, of which it says how many there are.
+    /// Fetches the headers of the frames that arrive before `horizon` into the caches, and returns
+    /// how many frames these are.
     pub(crate) fn prefetch_arrivals(&self, horizon: Instant) -> usize {
-        // Where the frames are is to be known first, for all links.
+        // First it must be known where the frames lie, for all links.
         for queue in &self.arrivals {
             let (first, wrapped) = queue.as_slices();
             prefetch(first, QUEUE_LINES);
@@ -163,39 +178,40 @@ impl Agenda {
         frames
     }
 
-    /// Ports that have had events.
+    /// The ports that have had events.
     pub(crate) fn ports(&self) -> impl Iterator<Item = PortId> {
-        let ports = (0..).zip(&self.places);
-        ports.filter_map(|(port, place)| place.map(|_| port))
+        let ports = (0..).zip(&self.slots);
+        ports.filter_map(|(port, slot)| slot.map(|_| port))
     }
 
-    /// The ports of which a departure before `horizon` is known.
+    /// The ports with a known departure before `horizon`.
     pub(crate) fn departures(&self, horizon: Instant) -> impl Iterator<Item = PortId> {
         let (leaves, _) = self.winners[self.winners.len() / 2..].as_chunks::<2>();
         let keys = leaves.iter().map(|leaf| leaf[DEPARTURE]);
-        // That there is none is the latest time.
+        // A slot without a departure has the latest key of all.
         keys.filter(move |key| key.at() < horizon).map(Key::port)
     }
 
-    /// Has fetched what leads to the queue of a port's arrivals.
-    pub(crate) fn prefetch_place(&self, port: PortId) {
-        if let Some(Some(place)) = self.places.get(usize::from(port)) {
-            prefetch(&self.arrivals[usize::from(*place)..], 1);
-            prefetch(&self.winners[self.leaf(ARRIVAL, *place)..], 1);
+    /// Fetches what leads to a port's queue of arrivals into the caches.
+    pub(crate) fn prefetch_slot(&self, port: PortId) {
+        if let Some(Some(slot)) = self.slots.get(usize::from(port)) {
+            prefetch(&self.arrivals[usize::from(*slot)..], 1);
+            prefetch(&self.winners[self.leaf(ARRIVAL, *slot)..], 1);
         }
     }
 
-    /// Has the end of that queue fetched.
+    /// Fetches the end of a port's queue of arrivals into the caches.
     pub(crate) fn prefetch_end(&self, port: PortId) {
-        if let Some(Some(place)) = self.places.get(usize::from(port))
-            && let Some(last) = self.arrivals[usize::from(*place)].back()
+        if let Some(Some(slot)) = self.slots.get(usize::from(port))
+            && let Some(last) = self.arrivals[usize::from(*slot)].back()
         {
             prefetch(std::slice::from_ref(last), 2);
         }
     }
 
-    fn leaf(&self, kind: usize, place: u16) -> usize {
-        self.winners.len() / 2 + 2 * usize::from(place) + kind
+    /// Index in `winners` of the leaf for this kind of event.
+    fn leaf(&self, kind: usize, slot: u16) -> usize {
+        self.winners.len() / 2 + 2 * usize::from(slot) + kind
     }
 
     /// Replaces a leaf, and the winners above it as far as they change.
@@ -212,20 +228,22 @@ impl Agenda {
         }
     }
 
-    fn place(&mut self, port: PortId) -> u16 {
-        match self.places.get(usize::from(port)) {
-            Some(Some(place)) => *place,
+    /// The slot of a port, which gets one if it has none.
+    fn slot(&mut self, port: PortId) -> u16 {
+        match self.slots.get(usize::from(port)) {
+            Some(Some(slot)) => *slot,
             _ => self.add(port),
         }
     }
 
+    /// Gives a port a slot, and doubles the tree if it is full.
     fn add(&mut self, port: PortId) -> u16 {
         let index = usize::from(port);
-        if self.places.len() <= index {
-            self.places.resize(index + 1, None);
+        if self.slots.len() <= index {
+            self.slots.resize(index + 1, None);
         }
-        let place = self.arrivals.len() as u16;
-        self.places[index] = Some(place);
+        let slot = self.arrivals.len() as u16;
+        self.slots[index] = Some(slot);
         self.arrivals.push(VecDeque::new());
         let leaves = 2 * self.arrivals.len();
         if leaves > self.winners.len() / 2 {
@@ -237,7 +255,7 @@ impl Agenda {
                 }
             }
         }
-        place
+        slot
     }
 }
 
@@ -315,7 +333,7 @@ mod tests {
     proptest! {
         #[test]
         fn as_a_list_searched_for_the_least(steps in prop::collection::vec(step(), 1..200)) {
-            let (mut agenda, mut list) = (Agenda::new(), List::default());
+            let (mut queue, mut list) = (EventQueue::new(), List::default());
             let mut now = 0;
             for (number, step) in steps.into_iter().enumerate() {
                 let at = |after| Instant::from_picos(now + after);
@@ -323,16 +341,16 @@ mod tests {
                     Step::Arrive { port, after } => {
                         let event = arrival(port, number);
                         list.push(told((at(after), arrival(port, number))));
-                        agenda.push(at(after), event);
+                        queue.push(at(after), event);
                     }
                     Step::Depart { port, after } => {
                         list.push((at(after), true, port, 0));
-                        agenda.push(at(after), Event::Serve(port));
+                        queue.push(at(after), Event::Serve(port));
                     }
                     Step::Pop { until } => {
-                        prop_assert_eq!(agenda.next_time(), list.0.iter().map(|e| e.0).min());
+                        prop_assert_eq!(queue.next_time(), list.0.iter().map(|e| e.0).min());
                         let expected = list.pop_due(at(until));
-                        prop_assert_eq!(agenda.pop_due(at(until)).map(told), expected);
+                        prop_assert_eq!(queue.pop_due(at(until)).map(told), expected);
                         now = expected.map_or(now, |e| e.0.as_picos());
                     }
                 }
@@ -342,15 +360,15 @@ mod tests {
 
     #[test]
     fn the_horizon_itself_is_not_before_it() {
-        let mut agenda = Agenda::new();
+        let mut queue = EventQueue::new();
         let at = Instant::from_micros(1);
-        agenda.push(at, Event::Serve(3));
-        assert!(agenda.pop_before(at).is_none());
+        queue.push(at, Event::Serve(3));
+        assert!(queue.pop_before(at).is_none());
         assert!(
-            agenda
+            queue
                 .pop_before(at + ebb_units::Duration::from_picos(1))
                 .is_some()
         );
-        assert_eq!(agenda.next_time(), None);
+        assert_eq!(queue.next_time(), None);
     }
 }

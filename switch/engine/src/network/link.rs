@@ -1,4 +1,4 @@
-//! Links: where a port leads, and what happens to the frames on the way there.
+//! Links: where a port leads, and what happens to frames on the way.
 
 use ebb_units::{BitRate, Duration, Instant};
 use thiserror::Error;
@@ -8,17 +8,17 @@ use super::trace::mix;
 use super::{Address, NodePort};
 use crate::drops::DropReason;
 
-/// What one direction of a link does to frames. By default it delivers them all.
+/// The state of one direction of a link. The default delivers all frames.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct LinkState {
-    /// Down: every frame is lost. The sender keeps sending.
+    /// Whether the link is up. If it is down every frame is lost, though the sender keeps sending.
     pub up: bool,
-    /// Probability that a frame is lost.
+    /// Probability that a frame is lost, 0 to 1.
     pub loss: f64,
-    /// Probability that one bit of a frame is flipped, unseen by the frame check sequence.
+    /// Probability that one bit of a frame is flipped, unseen by the frame check sequence, 0 to 1.
     pub corrupt: f64,
-    /// The link is slower than the sender's port. A switch port sends at this rate; frames of a
-    /// host wait where its link begins.
+    /// Rate of the link in bits per second where it is slower than the sender's port; `None`: it is
+    /// not. A switch port sends at this rate; the frames of a host wait where its link begins.
     pub rate_bps: Option<u64>,
 }
 
@@ -33,15 +33,19 @@ impl Default for LinkState {
     }
 }
 
+/// Why a link cannot have a state.
 #[derive(Clone, Copy, Debug, PartialEq, Error)]
 pub enum LinkStateError {
+    /// A probability lies outside 0 to 1.
     #[error("`{name}` is {value}; it is a probability, from 0 to 1")]
     NoProbability { name: &'static str, value: f64 },
+    /// The rate is 0.
     #[error("`rate_bps` is 0; a link that carries nothing is down (`up = false`)")]
     NoRate,
 }
 
 impl LinkState {
+    /// Checks that probabilities and rate make sense.
     pub fn validate(&self) -> Result<(), LinkStateError> {
         for (name, value) in [("loss", self.loss), ("corrupt", self.corrupt)] {
             if !(0.0..=1.0).contains(&value) {
@@ -54,52 +58,60 @@ impl LinkState {
         }
     }
 
+    /// The rate of the link; `None` if it is as fast as the sender.
     pub fn rate(&self) -> Option<BitRate> {
         self.rate_bps.map(BitRate::from_bps)
     }
 }
 
-/// One direction of a link.
+/// One direction of a link, and its state.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct LinkInfo {
+    /// The port that sends.
     pub from: NodePort,
+    /// The port that receives.
     pub to: NodePort,
+    /// What the link does to frames.
     pub state: LinkState,
 }
 
 /// A frame on its way to another node.
 #[derive(Debug)]
 pub struct Crossing {
+    /// The node it goes to.
     pub(crate) to: Address,
     /// When it arrives.
     pub at: Instant,
+    /// What happens to the node then.
     pub(crate) event: Event,
 }
 
-/// One direction of a link, at its sender.
+/// One direction of a link, kept by its sender.
 #[derive(Clone, Debug)]
 pub(super) struct Link {
+    /// The port at the other end.
     pub peer: NodePort,
-    /// Where the peer is now.
+    /// Which partition runs the node at the other end, and its index there.
     pub to: Address,
-    /// Beyond the time at which the sender says that the frame arrives.
+    /// Delay beyond the time at which the sender says that a frame arrives.
     pub delay: Duration,
-    /// Frames sent so far, lost ones among them.
+    /// Frames sent so far, including lost ones.
     sent: u64,
-    /// Absent while the link is as it should be.
+    /// What the link does to frames; `None` while its state is the default.
     faults: Option<Box<Faults>>,
 }
 
-/// Who sends, for what differs between the two.
+/// The kind of node that sends, which decides who counts what the link does.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Sender {
-    /// Counts what the link does.
+    /// A switch, which counts itself.
     Switch,
-    /// Has none: the switch at its end counts.
+    /// A host, which counts nothing: the switch at the other end does.
     Host,
 }
 
 impl Link {
+    /// A link in the default state.
     pub fn new(peer: NodePort, to: Address) -> Self {
         Self {
             peer,
@@ -110,12 +122,14 @@ impl Link {
         }
     }
 
+    /// The state of the link.
     pub fn state(&self) -> LinkState {
         let faults = self.faults.as_ref();
         faults.map_or(LinkState::default(), |faults| faults.state)
     }
 
-    /// `key` differs from link to link. `paced`: the sender keeps to the rate.
+    /// Sets the state. `key` differs from link to link and decides which frames are hit; `paced`
+    /// says that the sender itself keeps to the rate.
     pub fn set_state(&mut self, state: LinkState, key: u64, paced: bool) {
         let free_at = self.faults.as_ref().map_or(Instant::ZERO, |f| f.free_at);
         let faulty = state != LinkState::default();
@@ -129,8 +143,9 @@ impl Link {
         });
     }
 
-    /// A frame whose last bit leaves the sender, or arrives if the sender counts the delay in, at a
-    /// time. Returns what the link did to it for the sender to count.
+    /// Carries a frame that leaves the sender at this time, or arrives then if the sender has added
+    /// the delay. What happens at the other end is added to `out`. Returns what the link did to the
+    /// frame, if the sender has to count it.
     pub fn send(
         &mut self,
         mut at: Instant,
@@ -172,17 +187,21 @@ impl Link {
     }
 }
 
+/// A link that is not in the default state.
 #[derive(Clone, Debug)]
 struct Faults {
+    /// What it does to frames.
     state: LinkState,
+    /// Decides, with the number of a frame, what happens to it.
     key: u64,
-    /// The sender keeps to the rate.
+    /// Whether the sender itself keeps to the rate of the link.
     paced: bool,
-    /// When a link that is slower than its host has passed on what it was given.
+    /// When a link that is slower than its host will have passed on what it was given.
     free_at: Instant,
 }
 
 impl Faults {
+    /// When the last bit of a frame is through, if it is given to the link at this time.
     fn serialise(&mut self, at: Instant, bytes: u64) -> Instant {
         let Some(rate) = self.state.rate() else {
             return at;
@@ -191,14 +210,14 @@ impl Faults {
         self.free_at
     }
 
-    /// Decides what happens to a frame. Drawn from the link and the frame's number alone, so that it
-    /// does not depend on who runs the link, or on what happens elsewhere.
+    /// Decides what happens to a frame. The draw depends only on the link and the number of the
+    /// frame, so neither on who runs the link nor on what happens elsewhere.
     fn strike(&self, sequence: u64, frame: &mut [u8]) -> Option<DropReason> {
         let LinkState {
             up, loss, corrupt, ..
         } = self.state;
         let draw = |purpose: u64| mix(mix(self.key, purpose), sequence);
-        // 53 bits are what an f64 holds.
+        // An f64 holds 53 bits.
         let happens = |purpose, probability: f64| {
             probability > 0.0 && ((draw(purpose) >> 11) as f64) < probability * (1u64 << 53) as f64
         };

@@ -1,17 +1,18 @@
-//! Nodes (switches and hosts), the links between them, and the partitions that run them: what both
-//! clocks share.
+//! A network: nodes (switches and hosts), the links between them, and the partitions that run them.
+//! Both clocks use it.
 //!
-//! Nodes share nothing but links. In a partition every node works off its own events in the order of
-//! their time; events of the same time in an order that depends on the links only
-//! ([`agenda::Agenda`]). Nothing that happens depends on which node runs first, or where. What a
-//! node sends reaches another one after the link's delay at the earliest, so the nodes of a
-//! partition take turns of the shortest delay between them, and partitions need to hear from each
-//! other only as often as the shortest delay between *them* asks for. How they do is for the clock:
-//! [`simulation`](crate::simulation), or whoever uses [`drive`](crate::drive).
+//! Nodes share nothing but links. In a partition each node works off its own events by time, and
+//! events of the same time in an order that depends only on its links
+//! ([`event_queue::EventQueue`]). So nothing depends on which node runs first, or where. What a
+//! node sends reaches another one no sooner than after the link's delay. Hence the nodes of a
+//! partition take turns as long as the shortest delay between them, and partitions must hear from
+//! each other only as often as the shortest delay between *them* demands. How they do that is up to
+//! the clock: [`simulation`](crate::simulation), or a user of [`drive`](crate::drive).
 
 mod access;
-mod agenda;
+
 mod event;
+mod event_queue;
 mod host;
 mod link;
 mod node;
@@ -36,77 +37,94 @@ pub use link::{Crossing, LinkInfo, LinkState, LinkStateError};
 pub use partition::Partition;
 pub use samples::QueueSample;
 
-/// A switch or a host of a [`Network`].
+/// The number of a switch or host in its [`Network`], counted from 0 in the order of being added.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct NodeId(pub usize);
 
-/// A port of a node. A host has port 0 only.
+/// A port of a node. A host has only port 0.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct NodePort {
+    /// The node.
     pub node: NodeId,
+    /// The number of its port.
     pub port: PortId,
 }
 
-/// What was asked of a network and cannot be.
+/// A request that a network cannot fulfil.
 #[derive(Clone, Debug, PartialEq, Error)]
 pub enum NetworkError {
+    /// A port already has a link.
     #[error("port {port} of \"{node}\" is connected twice; a port has one link or interface")]
     Taken { node: String, port: PortId },
+    /// A port of a switch serves another purpose.
     #[error("port {port} of switch \"{node}\" is its {role}; connect another port")]
     Reserved {
         node: String,
         port: PortId,
         role: &'static str,
     },
+    /// A port has no link.
     #[error("port {port} of \"{node}\" has no link")]
     NoLink { node: String, port: PortId },
+    /// The node is a host, and only a switch will do.
     #[error("\"{node}\" is no switch")]
     NotASwitch { node: String },
+    /// A link cannot have this state.
     #[error("link of \"{node}\", port {port}: {problem}")]
     LinkState {
         node: String,
         port: PortId,
         problem: LinkStateError,
     },
+    /// No capture runs at the port.
     #[error("no capture runs at port {port} of \"{node}\"")]
     NoCapture { node: String, port: PortId },
-    /// Says what and where.
+    /// A capture failed; the text says what and where.
     #[error("{0}")]
     Capture(String),
 }
 
-/// What a network has done so far.
+/// How much a network has done so far.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Work {
-    /// Frames that arrived at switches: each went through a P4 pipeline.
+    /// Frames that arrived at switches, each of which went through a P4 pipeline.
     pub packet_hops: u64,
+    /// Events at all nodes.
     pub events: u64,
 }
 
-/// Where a node is: which partition runs it, and its place there.
+/// Where a node is.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct Address {
+    /// Number of the partition that runs it.
     pub partition: u32,
+    /// Its index in that partition.
     pub index: u32,
 }
 
 /// Which links may lead from one partition to another.
 #[derive(Clone, Copy, Debug)]
 pub struct Cut {
-    /// Faster links may not.
+    /// Shorter links stay within a partition.
     pub least_delay: Duration,
+    /// Whether links to hosts may be cut.
     pub hosts: bool,
 }
 
+/// Switches and hosts of type `H`, with the links between them.
 pub struct Network<H> {
-    /// At least one. Empty except the first until the nodes are spread.
+    /// At least one partition. Until the nodes are spread, the first one has them all.
     partitions: Vec<Partition<H>>,
+    /// Where each node is.
     addresses: Vec<Address>,
+    /// The time that has been reached.
     now: Instant,
+    /// What all nodes share.
     settings: Settings,
 }
 
 impl<H: Host> Network<H> {
+    /// A network without nodes, at time zero.
     pub fn new() -> Self {
         Self {
             partitions: vec![Partition::default()],
@@ -116,7 +134,7 @@ impl<H: Host> Network<H> {
         }
     }
 
-    /// Sets the seed of what links lose and corrupt, which is 1 by default.
+    /// Sets the seed from which it follows which frames links lose and corrupt; 1 by default.
     pub fn set_seed(&mut self, seed: u64) {
         self.set(Settings { seed });
     }
@@ -128,17 +146,19 @@ impl<H: Host> Network<H> {
         }
     }
 
+    /// Adds a switch.
     pub fn add_switch(&mut self, switch: Switch) -> NodeId {
         let id = NodeId(self.addresses.len());
         self.add(Node::switch(id, switch))
     }
 
+    /// Adds a host.
     pub fn add_host(&mut self, host: H) -> NodeId {
         let id = NodeId(self.addresses.len());
         self.add(Node::host(id, host))
     }
 
-    /// Before the nodes are spread.
+    /// Adds a node to the first partition. This must happen before the nodes are spread.
     fn add(&mut self, node: Node<H>) -> NodeId {
         let id = node.id();
         let index = self.partitions[0].add(node);
@@ -149,8 +169,9 @@ impl<H: Host> Network<H> {
         id
     }
 
-    /// Joins two ports. Rate and delay of each direction are those of the sending switch port's
-    /// profile; a host has its own serialiser, and the switch port's `rx_delay` is its delay.
+    /// Links two ports. Rate and delay of a direction are those in the profile of the switch port
+    /// that sends. A host has a serialiser of its own, and the delay of its frames is the
+    /// `rx_delay` of the switch port.
     pub fn connect(&mut self, a: NodePort, b: NodePort) -> Result<(), NetworkError> {
         let now = self.now;
         for near in [a, b] {
@@ -169,27 +190,33 @@ impl<H: Host> Network<H> {
         self.now
     }
 
+    /// Moves the clock on; it never goes back.
     pub(crate) fn set_now(&mut self, now: Instant) {
         self.now = self.now.max(now);
     }
 
+    /// The switch with this id; `None` if it is a host.
     pub fn switch(&self, id: NodeId) -> Option<&Switch> {
         self.node(id).as_switch()
     }
 
+    /// The host with this id; `None` if it is a switch.
     pub fn host(&self, id: NodeId) -> Option<&H> {
         self.node(id).as_host()
     }
 
+    /// The name of a node.
     pub fn name(&self, id: NodeId) -> &str {
         self.node(id).name()
     }
 
+    /// All switches, in the order of their ids.
     pub fn switches(&self) -> impl Iterator<Item = (NodeId, &Switch)> {
         self.ids()
             .filter_map(|id| Some((id, self.node(id).as_switch()?)))
     }
 
+    /// All hosts, in the order of their ids.
     pub fn hosts(&self) -> impl Iterator<Item = (NodeId, &H)> {
         self.ids()
             .filter_map(|id| Some((id, self.node(id).as_host()?)))
@@ -209,12 +236,12 @@ impl<H: Host> Network<H> {
         &mut self.partitions[address.partition as usize].nodes[address.index as usize]
     }
 
-    /// Gives access to a switch at the present time; packets it wants to send are sent.
+    /// Gives access to a switch at the present time; what it then wants to send is sent.
     pub fn with_switch<R>(&mut self, id: NodeId, f: impl FnOnce(&mut Switch) -> R) -> Option<R> {
         self.with_node(id, |access| access.node.as_switch_mut().map(f))
     }
 
-    /// Gives access to a host; it is woken when it then wants to be.
+    /// Gives access to a host, which is woken when it then wants to be.
     pub fn with_host<R>(&mut self, id: NodeId, f: impl FnOnce(&mut H) -> R) -> Option<R> {
         self.with_node(id, |access| access.node.as_host_mut().map(f))
     }
@@ -227,46 +254,48 @@ impl<H: Host> Network<H> {
         result
     }
 
-    /// Sets one direction of a link: that in which this port sends.
+    /// Sets the state of a link in the direction in which this port sends.
     pub fn set_link(&mut self, from: NodePort, state: LinkState) -> Result<(), NetworkError> {
         self.with_node(from.node, |access| access.set_link(from.port, state))
     }
 
-    /// Every direction of every link, in the order of the nodes and their ports.
+    /// The states of all directions of all links, ordered by node and port.
     pub fn link_states(&self) -> Vec<LinkInfo> {
         let ids = self.ids();
         ids.flat_map(|id| self.node(id).link_states()).collect()
     }
 
-    /// The switch as at its start, without a program: queues, tables and statistics are gone. Its
-    /// listener stays, and is not told.
+    /// Puts a switch into its initial state without a program: queues, tables and statistics are
+    /// gone. Its listener stays and is not told.
     pub fn restart_switch(&mut self, id: NodeId) -> Result<(), NetworkError> {
         self.with_node(id, |access| access.restart())
     }
 
-    /// Captures what a switch port receives and sends. A capture that runs at the port already ends.
+    /// Captures what a switch port receives and sends. If a capture already runs there, it ends.
     pub fn start_capture(&mut self, at: NodePort, open: OpenSink) -> Result<(), NetworkError> {
         self.with_node(at.node, |access| access.start_capture(at.port, open))
     }
 
+    /// Ends the capture at a port; what it recorded is complete then.
     pub fn stop_capture(&mut self, at: NodePort) -> Result<(), NetworkError> {
         self.with_node(at.node, |access| access.stop_capture(at.port))
     }
 
+    /// Makes what captures have recorded so far visible to their readers.
     pub(crate) fn flush_captures(&mut self) {
         self.partitions
             .iter_mut()
             .for_each(Partition::flush_captures);
     }
 
-    /// Has the depths of queues of a switch (port, queue) sampled from now on, instead of those of
-    /// before.
+    /// From now on samples the depths of these queues (port, queue) of a switch, every so often;
+    /// earlier choices are forgotten.
     pub fn sample_queues(&mut self, switch: NodeId, queues: &[(PortId, u8)], every: Duration) {
         let sampler = Sampler::new(switch, queues.to_vec(), self.now, every);
         self.node_mut(switch).sampler = Some(Box::new(sampler));
     }
 
-    /// The samples since the last call, by time, then in the order of the switches.
+    /// The samples since the last call, ordered by time and then by switch.
     pub fn take_queue_samples(&mut self) -> Vec<QueueSample> {
         let now = self.now;
         let mut samples = Vec::new();
@@ -287,7 +316,7 @@ impl<H: Host> Network<H> {
         let now = self.now;
         let goes_on = match command {
             Command(Request::At(id, work)) => {
-                // A command for a node that is not there is dropped, which tells its sender.
+                // A command for a node that does not exist is dropped, which tells its sender.
                 if let Some(address) = self.addresses.get(id.0).copied() {
                     let partition = &mut self.partitions[address.partition as usize];
                     partition.with_node(address.index, now, |access| work(access));
@@ -306,8 +335,8 @@ impl<H: Host> Network<H> {
         goes_on
     }
 
-    /// Spreads the nodes over `parts` partitions or fewer: each with about the same number of link
-    /// ends, neighbours together.
+    /// Spreads the nodes over at most `parts` partitions, each with about the same number of link
+    /// ends and with neighbours together.
     pub fn spread(&mut self, parts: usize, cut: Cut) {
         self.measure();
         let edges: Vec<Edge> = self.edges(cut).collect();
@@ -333,6 +362,7 @@ impl<H: Host> Network<H> {
         self.measure();
     }
 
+    /// The links as the plan of partitions sees them.
     fn edges(&self, cut: Cut) -> impl Iterator<Item = Edge> {
         let ids = self.ids();
         let directions = ids.flat_map(move |id| {
@@ -349,7 +379,7 @@ impl<H: Host> Network<H> {
                 }
             })
         });
-        // Each link once.
+        // Each link has two directions and counts once.
         directions.filter(|edge| edge.ends[0] <= edge.ends[1])
     }
 
@@ -367,29 +397,29 @@ impl<H: Host> Network<H> {
         self.partitions.iter_mut().for_each(Partition::measure);
     }
 
-    /// One for each thread, since [`spread`](Self::spread).
+    /// The partitions, one for each thread; just one before [`spread`](Self::spread).
     pub fn partitions(&mut self) -> &mut [Partition<H>] {
         &mut self.partitions
     }
 
-    /// For each node, the partition that runs it.
+    /// The number of the partition that runs each node.
     pub fn partition_of(&self) -> impl Iterator<Item = u32> {
         self.addresses.iter().map(|address| address.partition)
     }
 
-    /// No link between two partitions is faster.
+    /// The shortest delay of a link between two partitions; [`Duration::MAX`] without such links.
     pub(crate) fn lookahead(&self) -> Duration {
         let all = self.partitions.iter().flat_map(Partition::lookahead);
         all.min().copied().unwrap_or(Duration::MAX)
     }
 
-    /// When something happens next.
+    /// When the next event happens; `None` if none is pending.
     pub fn next_event(&self) -> Option<Instant> {
         let next = self.partitions.iter().filter_map(Partition::next_event);
         next.min()
     }
 
-    /// Hands over the frames that left one partition for another.
+    /// Hands over the frames that go from one partition to another.
     pub fn deliver(&mut self) {
         for from in 0..self.partitions.len() {
             for to in 0..self.partitions.len() {
@@ -399,6 +429,7 @@ impl<H: Host> Network<H> {
         }
     }
 
+    /// What all nodes have done so far.
     pub fn work(&self) -> Work {
         let works = self.partitions.iter().map(Partition::work);
         works.fold(Work::default(), |sum, work| Work {
@@ -407,15 +438,15 @@ impl<H: Host> Network<H> {
         })
     }
 
-    /// Whether a hash is taken of all that happens from now on. Without a call it is.
+    /// Says whether a hash is taken of all that happens from now on, as is the default.
     pub fn set_traced(&mut self, traced: bool) {
         for id in self.ids() {
             self.node_mut(id).set_traced(traced);
         }
     }
 
-    /// A hash of everything that happened at every node, in its order: two runs with the same hash
-    /// were the same.
+    /// A hash of everything that happened at every node, in order. Runs with the same hash were the
+    /// same.
     pub fn trace_hash(&self) -> u64 {
         self.ids()
             .fold(0, |hash, id| trace::mix(hash, self.node(id).trace_hash()))

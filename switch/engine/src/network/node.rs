@@ -1,12 +1,12 @@
-//! A switch or a host, its pending events and its links.
+//! A node: a switch or a host with its pending events and its links.
 
 use std::io;
 
 use ebb_pipeline::Pool;
 use ebb_units::{Duration, Instant};
 
-use super::agenda::Agenda;
 use super::event::Event;
+use super::event_queue::EventQueue;
 use super::host::Host;
 use super::link::{Crossing, Link, LinkInfo, LinkState, Sender};
 use super::samples::Sampler;
@@ -15,27 +15,37 @@ use super::{Address, NetworkError, NodeId, NodePort};
 use crate::capture::{Direction, FrameSink, OpenSink};
 use crate::switch::{Effect, PortId, Switch};
 
+/// What a node is.
 #[derive(Default)]
 enum Kind<H> {
-    /// Only while nodes are moved.
+    /// Nothing; only while nodes are moved between partitions.
     #[default]
     Nobody,
     Switch(Box<Switch>),
     Host(Box<H>),
 }
 
+/// A switch or a host of type `H`, its events and its links.
 pub(super) struct Node<H> {
+    /// Its number in the network.
     id: NodeId,
+    /// The switch or the host.
     kind: Kind<H>,
-    agenda: Agenda,
+    /// What is going to happen at it.
+    pending: EventQueue,
+    /// The link of each port, by port number; `None` for ports without one.
     links: Vec<Option<Link>>,
+    /// The capture of each port, by port number; `None` for ports without one.
     captures: Vec<Option<Box<dyn FrameSink>>>,
+    /// Samples its queues; `None` if nobody wants that.
     pub sampler: Option<Box<Sampler>>,
-    /// The earliest time at which the partition has it on its list.
+    /// When the partition has it on its list of nodes to run, by the earliest entry.
     pub listed: Instant,
-    /// `None`: nobody wants it.
+    /// Hash of what happens at it; `None` if nobody wants it.
     trace: Option<Trace>,
+    /// Frames that arrived at it so far, if it is a switch.
     pub packet_hops: u64,
+    /// Events at it so far.
     pub events: u64,
 }
 
@@ -44,7 +54,7 @@ impl<H> Default for Node<H> {
         Self {
             id: NodeId(usize::MAX),
             kind: Kind::Nobody,
-            agenda: Agenda::new(),
+            pending: EventQueue::new(),
             links: Vec::new(),
             captures: Vec::new(),
             sampler: None,
@@ -57,6 +67,7 @@ impl<H> Default for Node<H> {
 }
 
 impl<H: Host> Node<H> {
+    /// A node that is a switch.
     pub fn switch(id: NodeId, switch: Switch) -> Self {
         Self {
             id,
@@ -65,6 +76,7 @@ impl<H: Host> Node<H> {
         }
     }
 
+    /// A node that is a host.
     pub fn host(id: NodeId, host: H) -> Self {
         Self {
             id,
@@ -73,10 +85,12 @@ impl<H: Host> Node<H> {
         }
     }
 
+    /// Its number in the network.
     pub fn id(&self) -> NodeId {
         self.id
     }
 
+    /// The switch, unless it is a host.
     pub fn as_switch(&self) -> Option<&Switch> {
         match &self.kind {
             Kind::Switch(switch) => Some(switch),
@@ -84,6 +98,7 @@ impl<H: Host> Node<H> {
         }
     }
 
+    /// The switch, unless it is a host.
     pub fn as_switch_mut(&mut self) -> Option<&mut Switch> {
         match &mut self.kind {
             Kind::Switch(switch) => Some(switch),
@@ -91,6 +106,7 @@ impl<H: Host> Node<H> {
         }
     }
 
+    /// The host, unless it is a switch.
     pub fn as_host(&self) -> Option<&H> {
         match &self.kind {
             Kind::Host(host) => Some(host),
@@ -98,6 +114,7 @@ impl<H: Host> Node<H> {
         }
     }
 
+    /// The host, unless it is a switch.
     pub fn as_host_mut(&mut self) -> Option<&mut H> {
         match &mut self.kind {
             Kind::Host(host) => Some(host),
@@ -105,11 +122,12 @@ impl<H: Host> Node<H> {
         }
     }
 
-    /// A host that sends nothing while the network runs.
+    /// Whether it is a host that sends nothing while the network runs.
     pub fn is_passive(&self) -> bool {
         self.as_host().is_some_and(Host::is_passive)
     }
 
+    /// The name of the switch or host.
     pub fn name(&self) -> &str {
         match &self.kind {
             Kind::Nobody => "",
@@ -118,7 +136,7 @@ impl<H: Host> Node<H> {
         }
     }
 
-    /// Whether the port can get a link.
+    /// Checks that the port can get a link.
     pub fn check_port(&self, port: PortId) -> Result<(), NetworkError> {
         let node = || self.name().to_owned();
         if let Some(role) = self.as_switch().and_then(|s| s.reserved_role(port)) {
@@ -134,6 +152,7 @@ impl<H: Host> Node<H> {
         }
     }
 
+    /// Gives a port a link to `peer`, which is found at `to`.
     pub fn connect(&mut self, now: Instant, port: PortId, peer: NodePort, to: Address) {
         let index = usize::from(port);
         if self.links.len() <= index {
@@ -145,6 +164,7 @@ impl<H: Host> Node<H> {
         }
     }
 
+    /// The link of a port.
     pub fn link(&self, port: PortId) -> Option<&Link> {
         self.links.get(usize::from(port))?.as_ref()
     }
@@ -158,11 +178,13 @@ impl<H: Host> Node<H> {
         link.and_then(Option::as_mut).ok_or(error)
     }
 
+    /// All ports that have a link.
     pub fn ports(&self) -> impl Iterator<Item = (PortId, &Link)> {
         let links = (0..).zip(&self.links);
         links.filter_map(|(port, link)| Some((port, link.as_ref()?)))
     }
 
+    /// The state of each link in the direction in which this node sends.
     pub fn link_states(&self) -> impl Iterator<Item = LinkInfo> {
         self.ports().map(|(port, link)| LinkInfo {
             from: NodePort {
@@ -174,7 +196,8 @@ impl<H: Host> Node<H> {
         })
     }
 
-    /// Sets one direction of a link: that in which this node sends.
+    /// Sets the state of a link in the direction in which this node sends. `seed` decides which
+    /// frames are hit.
     pub fn set_link(
         &mut self,
         now: Instant,
@@ -205,7 +228,7 @@ impl<H: Host> Node<H> {
         Ok(())
     }
 
-    /// The switch as at its start, without a program. Its links stay as they are.
+    /// Puts a switch into its initial state without a program. Its links stay as they are.
     pub fn restart(&mut self, now: Instant) -> Result<(), NetworkError> {
         let Kind::Switch(switch) = &mut self.kind else {
             let node = self.name().to_owned();
@@ -221,6 +244,7 @@ impl<H: Host> Node<H> {
         Ok(())
     }
 
+    /// Captures what a port of a switch receives and sends.
     pub fn start_capture(&mut self, port: PortId, open: OpenSink) -> Result<(), NetworkError> {
         if self.as_switch().is_none() {
             let node = self.name().to_owned();
@@ -236,7 +260,7 @@ impl<H: Host> Node<H> {
         Ok(())
     }
 
-    /// What was captured is in the sink when this returns.
+    /// Ends a capture. All that was captured is in the sink when this returns.
     pub fn stop_capture(&mut self, port: PortId) -> Result<(), NetworkError> {
         let capture = self.captures.get_mut(usize::from(port));
         match capture.and_then(Option::take) {
@@ -248,13 +272,14 @@ impl<H: Host> Node<H> {
         }
     }
 
+    /// Makes what captures have recorded visible to their readers.
     pub fn flush_captures(&mut self) {
         for port in 0..self.captures.len() {
             self.record(port as PortId, |sink| sink.flush());
         }
     }
 
-    /// A capture that cannot be written ends; the switch goes on.
+    /// Passes something to the capture of a port. A capture that fails ends; the switch goes on.
     fn record(&mut self, port: PortId, f: impl FnOnce(&mut dyn FrameSink) -> io::Result<()>) {
         let Some(slot) = self.captures.get_mut(usize::from(port)) else {
             return;
@@ -266,48 +291,53 @@ impl<H: Host> Node<H> {
         }
     }
 
-    /// Frames take so long beyond the time at which the node says that they arrive.
+    /// Sets the delay of a link beyond the time at which this node says that frames arrive.
     pub fn set_delay(&mut self, port: PortId, delay: Duration) {
         if let Ok(link) = self.link_mut(port) {
             link.delay = delay;
         }
     }
 
-    /// The nodes have moved.
+    /// Learns where the nodes at the other ends are, after nodes have moved.
     pub fn relocate(&mut self, addresses: &[Address]) {
         for link in self.links.iter_mut().flatten() {
             link.to = addresses[link.peer.node.0];
         }
     }
 
+    /// Says whether a hash is taken of what happens from now on.
     pub fn set_traced(&mut self, traced: bool) {
         self.trace = traced.then(Trace::default);
     }
 
-    /// The time from the node's sending a frame through a port to its arrival.
+    /// The time from sending a frame through a port to its arrival.
     pub fn delay(&self, port: PortId, link: &Link) -> Duration {
         let propagation = self.as_switch().map(|switch| switch.tx_delay(port));
         link.delay + propagation.unwrap_or_default()
     }
 
-    pub fn agenda(&self) -> &Agenda {
-        &self.agenda
+    /// Its pending events.
+    pub fn pending(&self) -> &EventQueue {
+        &self.pending
     }
 
+    /// Adds an event.
     pub fn push(&mut self, at: Instant, event: Event) {
-        self.agenda.push(at, event);
+        self.pending.push(at, event);
     }
 
+    /// When something happens at it next; `None` if nothing is known to.
     pub fn next_event(&self) -> Option<Instant> {
         let wake = self.as_host().and_then(Host::next_wake);
-        self.agenda.next_time().into_iter().chain(wake).min()
+        self.pending.next_time().into_iter().chain(wake).min()
     }
 
+    /// Hash of what happened at it so far.
     pub fn trace_hash(&self) -> u64 {
         self.trace.unwrap_or_default().value()
     }
 
-    /// Works off all events before `horizon`, with the thread's memory for packets.
+    /// Works off all events before `horizon`. `pool` is the thread's memory for packets.
     pub fn run(&mut self, horizon: Instant, out: &mut Vec<Crossing>, pool: &mut Pool) {
         self.prefetch(horizon);
         match &mut self.kind {
@@ -329,8 +359,9 @@ impl<H: Host> Node<H> {
         }
     }
 
+    /// Works off all events of a switch before `horizon`.
     fn run_switch(&mut self, horizon: Instant, out: &mut Vec<Crossing>) {
-        while let Some((now, event)) = self.agenda.pop_before(horizon) {
+        while let Some((now, event)) = self.pending.pop_before(horizon) {
             self.note(now, &event);
             self.sample(now);
             if let Event::Receive { port, frame, .. } = &event {
@@ -357,20 +388,21 @@ impl<H: Host> Node<H> {
         }
     }
 
-    /// Has fetched what the events before `horizon` are about, as far as it is known, all at once: each by
-    /// itself would be waited for.
+    /// Fetches what the events before `horizon` will touch into the caches, as far as that is
+    /// known, all at once: else the processor would wait for each in turn.
     fn prefetch(&self, horizon: Instant) {
-        let frames = self.agenda.prefetch_arrivals(horizon);
+        let frames = self.pending.prefetch_arrivals(horizon);
         if let Kind::Switch(switch) = &self.kind {
-            // Where few frames go is not known: it would be fetched in vain.
-            match frames < self.agenda.ports().count() {
-                true => switch.prefetch_ports(|| self.agenda.departures(horizon), horizon),
-                false => switch.prefetch_ports(|| self.agenda.ports(), horizon),
+            // It is unknown which way frames go. If they are few, fetching all ports would be in
+            // vain.
+            match frames < self.pending.ports().count() {
+                true => switch.prefetch_ports(|| self.pending.departures(horizon), horizon),
+                false => switch.prefetch_ports(|| self.pending.ports(), horizon),
             }
         }
     }
 
-    /// Takes the samples that are due before what happens now.
+    /// Takes the samples that are due up to `now`, before anything happens at that time.
     pub fn sample(&mut self, now: Instant) {
         if let (Some(sampler), Kind::Switch(switch)) = (&mut self.sampler, &self.kind) {
             sampler.advance(now, switch);
@@ -382,13 +414,13 @@ impl<H: Host> Node<H> {
         let Kind::Switch(switch) = &mut self.kind else {
             return;
         };
-        // Nothing below adds effects, and the allocation is given back.
+        // Nothing below adds effects, and the memory goes back.
         let mut effects = switch.take_effects();
         for (at, effect) in effects.drain(..) {
             match effect {
                 Effect::Serve(port) => {
                     let event = Event::Serve(port);
-                    self.agenda.push(at, event);
+                    self.pending.push(at, event);
                 }
                 Effect::Send { port, frame } => self.send(at, port, frame, out),
             }
@@ -398,7 +430,7 @@ impl<H: Host> Node<H> {
         }
     }
 
-    /// A frame of the switch, that arrives at a time unless the link delays it more.
+    /// Sends a frame of the switch that arrives at this time, unless the link delays it more.
     fn send(&mut self, at: Instant, port: PortId, frame: Vec<u8>, out: &mut Vec<Crossing>) {
         if !self.captures.is_empty() {
             let delay = self.as_switch().map(|s| s.tx_delay(port));
@@ -408,7 +440,7 @@ impl<H: Host> Node<H> {
         let Kind::Switch(switch) = &mut self.kind else {
             return;
         };
-        // A switch sends to connected ports and to its CPU port only.
+        // A switch sends only to connected ports and to its CPU port.
         let Some(Some(link)) = self.links.get_mut(usize::from(port)) else {
             return switch.packet_in(frame);
         };
@@ -418,16 +450,17 @@ impl<H: Host> Node<H> {
         }
     }
 
-    /// A frame of the host, whose last bit leaves it at a time.
+    /// Sends a frame of the host whose last bit leaves it at this time.
     pub fn inject(&mut self, at: Instant, frame: Vec<u8>, out: &mut Vec<Crossing>) {
         if let Some(Some(link)) = self.links.first_mut() {
             link.send(at, frame, Sender::Host, out);
         }
     }
 
+    /// Works off all events of a host before `horizon`.
     fn run_host(&mut self, horizon: Instant, out: &mut Vec<Crossing>) {
         while let Some(now) = self.next_event().filter(|next| *next < horizon) {
-            let arrival = self.agenda.pop_due(now);
+            let arrival = self.pending.pop_due(now);
             match &arrival {
                 Some((at, event)) => self.note(*at, event),
                 None => self.events += 1,
@@ -447,6 +480,7 @@ impl<H: Host> Node<H> {
         }
     }
 
+    /// Counts an event and takes it into the hash.
     fn note(&mut self, at: Instant, event: &Event) {
         self.events += 1;
         if let Some(trace) = &mut self.trace {

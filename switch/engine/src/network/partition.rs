@@ -1,4 +1,4 @@
-//! The nodes that one thread runs.
+//! A partition: the nodes that one thread runs.
 
 use std::cmp::Reverse;
 use std::collections::BinaryHeap;
@@ -17,23 +17,28 @@ use crate::lateness::Late;
 use crate::prefetch::prefetch;
 use crate::switch::{PortId, Switch};
 
+/// The nodes that one thread runs, and when each has something to do.
 pub struct Partition<H> {
+    /// Number of the partition.
     number: u32,
-    /// In the order of their ids.
+    /// The nodes, ordered by id.
     pub(super) nodes: Vec<Node<H>>,
+    /// What all nodes of the network share.
     pub(super) settings: Settings,
-    /// When which node has something to do. An entry counts if it is the node's `listed` time.
+    /// When nodes have something to do, by time and index. An entry counts only if its time is that
+    /// of the node's `listed`.
     list: BinaryHeap<Reverse<(Instant, u32)>>,
-    /// Frames for nodes of other partitions.
+    /// For each partition, the frames that go to its nodes.
     crossing: Vec<Vec<Crossing>>,
+    /// Memory for what a node sends in its turn.
     sent: Vec<Crossing>,
-    /// Memory for the packets of all switches.
+    /// Memory for the packets of all switches, used in turn.
     pool: Pool,
-    /// No link between two of the nodes that may answer is faster.
+    /// The shortest delay of a link between two of the nodes, without links of passive hosts.
     window: Duration,
-    /// For each partition: no link to it is faster.
+    /// For each partition, the shortest delay of a link to it; [`Duration::MAX`] without links.
     lookahead: Vec<Duration>,
-    /// Everything before has happened.
+    /// Everything before this time has happened.
     ran_until: Instant,
 }
 
@@ -55,12 +60,13 @@ impl<H> Default for Partition<H> {
 }
 
 impl<H: Host> Partition<H> {
+    /// Adds a node and returns its index.
     pub(super) fn add(&mut self, node: Node<H>) -> u32 {
         self.nodes.push(node);
         (self.nodes.len() - 1) as u32
     }
 
-    /// To be called when the nodes of all partitions are in place.
+    /// Learns where all nodes are. To be called when the nodes of all partitions are in place.
     pub(super) fn prepare(&mut self, number: u32, partitions: usize, addresses: &[Address]) {
         self.number = number;
         self.crossing = (0..partitions).map(|_| Vec::new()).collect();
@@ -92,14 +98,14 @@ impl<H: Host> Partition<H> {
         }
     }
 
-    /// The delay of a host's link is the switch's to know.
+    /// Learns the delays of hosts' links, which the switches at their other ends know.
     fn measure_host_links(&mut self) {
         for index in 0..self.nodes.len() {
             let node = &self.nodes[index];
             let Some(link) = node.as_host().and_then(|_| node.link(0)) else {
                 continue;
             };
-            // The network knows the delay of a switch elsewhere.
+            // If the switch is elsewhere, the network sets the delay.
             if link.to.partition == self.number {
                 let switch = self.nodes[link.to.index as usize].as_switch();
                 let delay = switch.map_or(Duration::ZERO, |s| s.rx_delay(link.peer.port));
@@ -108,11 +114,12 @@ impl<H: Host> Partition<H> {
         }
     }
 
-    /// For each partition, the shortest time that a frame is on its way there.
+    /// For each partition, the shortest time that a frame takes to get there.
     pub fn lookahead(&self) -> &[Duration] {
         &self.lookahead
     }
 
+    /// What the nodes have done so far.
     pub fn work(&self) -> Work {
         Work {
             packet_hops: self.nodes.iter().map(|n| n.packet_hops).sum(),
@@ -120,11 +127,12 @@ impl<H: Host> Partition<H> {
         }
     }
 
+    /// When the next event happens at a node; `None` if none is pending.
     pub fn next_event(&self) -> Option<Instant> {
         Some(self.list.peek()?.0.0)
     }
 
-    /// Notes when the node has something to do next.
+    /// Puts a node on the list for its next event, unless it is there for that time or earlier.
     fn enlist(&mut self, index: u32) {
         let node = &mut self.nodes[index as usize];
         if let Some(next) = node.next_event()
@@ -143,7 +151,7 @@ impl<H: Host> Partition<H> {
         self.ran_until = self.ran_until.max(horizon);
     }
 
-    /// The same, but no longer than for so many turns.
+    /// Like [`run`](Self::run), but for at most this many turns.
     pub fn run_some(&mut self, horizon: Instant, turns: usize) {
         for _ in 0..turns {
             match self.next_event().filter(|next| *next < horizon) {
@@ -154,15 +162,15 @@ impl<H: Host> Partition<H> {
                 }
             }
         }
-        // All that is before the next event has happened.
+        // Everything before the next event has happened.
         let next = self.next_event().unwrap_or(horizon);
         self.ran_until = self.ran_until.max(next.min(horizon));
     }
 
-    /// Lets every node work off what is due in a window that begins with the next event, at `next`,
-    /// and in which no node hears from another; at most before `horizon`.
+    /// Lets each node work off what is due in a window that begins with the next event, at `next`.
+    /// The window is so short that no node hears from another one in it, and ends before `horizon`.
     pub(crate) fn take_turn(&mut self, next: Instant, horizon: Instant) {
-        // It has events even where a link has no delay.
+        // Even where a link has no delay, the window must hold the next event.
         let window = self.window.max(Duration::from_picos(1));
         let horizon = horizon.min(next + window);
         while let Some(&Reverse((at, index))) = self.list.peek()
@@ -185,10 +193,10 @@ impl<H: Host> Partition<H> {
         self.ran_until
     }
 
-    /// Puts what a node sent where it belongs.
+    /// Passes on what a node sent, within the partition or to another one.
     fn dispatch(&mut self) {
         let mut sent = std::mem::take(&mut self.sent);
-        // The wait for a single place overlaps with nothing.
+        // For a single frame there is nothing that the wait could overlap with.
         if sent.len() > 1 {
             self.prefetch_places(&sent);
         }
@@ -202,23 +210,25 @@ impl<H: Host> Partition<H> {
         self.sent = sent;
     }
 
-    /// Where frames go was last touched a turn ago. Step by step for all of them, so that the waiting overlaps.
+    /// Fetches the places where frames go into the caches, since they were last touched a turn ago.
+    /// Each step is done for all frames, so that the waiting overlaps.
     fn prefetch_places(&self, sent: &[Crossing]) {
         let here = || {
             let here = sent.iter().filter(|c| c.to.partition == self.number);
-            here.map(|c| (self.nodes[c.to.index as usize].agenda(), c.event.port()))
+            here.map(|c| (self.nodes[c.to.index as usize].pending(), c.event.port()))
         };
-        for (agenda, _) in here() {
-            prefetch(std::slice::from_ref(agenda), 2);
+        for (queue, _) in here() {
+            prefetch(std::slice::from_ref(queue), 2);
         }
-        for (agenda, port) in here() {
-            agenda.prefetch_place(port);
+        for (queue, port) in here() {
+            queue.prefetch_slot(port);
         }
-        for (agenda, port) in here() {
-            agenda.prefetch_end(port);
+        for (queue, port) in here() {
+            queue.prefetch_end(port);
         }
     }
 
+    /// Adds a frame to the events of a node of this partition.
     fn place(&mut self, crossing: Crossing) {
         let Crossing { to, at, event } = crossing;
         let node = &mut self.nodes[to.index as usize];
@@ -229,18 +239,20 @@ impl<H: Host> Partition<H> {
         }
     }
 
+    /// The frames that go to nodes of another partition.
     pub fn take_crossing(&mut self, to: usize) -> Vec<Crossing> {
         std::mem::take(&mut self.crossing[to])
     }
 
+    /// Takes frames from another partition.
     pub fn accept(&mut self, crossing: impl IntoIterator<Item = Crossing>) {
         for crossing in crossing {
             self.place(crossing);
         }
     }
 
-    /// The same for frames that can come when their time has passed, which are then there at once.
-    /// Returns how many did.
+    /// Takes frames from another partition that may come after their time; those arrive at the time
+    /// reached here. Returns how many they are.
     pub fn accept_late(&mut self, crossing: impl IntoIterator<Item = Crossing>) -> u64 {
         let mut late = 0;
         for mut crossing in crossing {
@@ -253,13 +265,13 @@ impl<H: Host> Partition<H> {
         late
     }
 
-    /// A frame leaves a host at a time.
+    /// Sends a frame of a host whose last bit leaves it at this time.
     pub fn inject(&mut self, host: u32, at: Instant, frame: Vec<u8>) {
         self.nodes[host as usize].inject(at, frame, &mut self.sent);
         self.dispatch();
     }
 
-    /// Gives access to a node at a time; what it then wants to send is sent.
+    /// Gives access to a node at this time; what it then wants to send is sent.
     pub(super) fn with_node<R>(
         &mut self,
         index: u32,
@@ -282,14 +294,15 @@ impl<H: Host> Partition<H> {
         result
     }
 
+    /// Gives access to one node after the other at this time.
     pub(super) fn with_all_nodes(&mut self, now: Instant, f: &mut dyn FnMut(&mut dyn NodeControl)) {
         for index in 0..self.nodes.len() {
             self.with_node(index as u32, now, |access| f(access));
         }
     }
 
-    /// Does what another thread asks for through a [`ControlHandle`](crate::ControlHandle), at a time.
-    /// False if it asks for the end.
+    /// Does what another thread asks for through a [`ControlHandle`](crate::ControlHandle), at this
+    /// time. False if it asks for the end.
     pub fn obey(&mut self, Command(request): Command, now: Instant) -> bool {
         match request {
             Request::At(id, work) => {
@@ -304,40 +317,40 @@ impl<H: Host> Partition<H> {
         true
     }
 
-    /// The place of a node of this partition.
+    /// Index of a node of this partition; `None` if the node is elsewhere.
     fn index_of(&self, id: NodeId) -> Option<u32> {
         let index = self.nodes.binary_search_by_key(&id, Node::id).ok()?;
         Some(index as u32)
     }
 
-    /// The switch at the end of a host's link, and its port there.
+    /// The switch at the other end of a host's link, and its port there.
     fn switch_of(&mut self, host: u32) -> Option<(&mut Switch, PortId)> {
         let link = self.nodes[host as usize].link(0)?;
         let (index, port) = (link.to.index as usize, link.peer.port);
         Some((self.nodes[index].as_switch_mut()?, port))
     }
 
-    /// Has the switch at the end of a host's link count frames that the host's port lost.
+    /// Makes the switch at the other end of a host's link count frames that the host's port lost.
     pub fn count_drop(&mut self, host: u32, reason: DropReason, packets: u64, bytes: u64) {
         if let Some((switch, port)) = self.switch_of(host) {
             switch.count_interface_drop(port, reason, packets, bytes);
         }
     }
 
-    /// Has it take notice of how late frames were at the host.
+    /// Tells the switch at the other end of a host's link how late frames were at the host.
     pub fn note_lateness(&mut self, host: u32, late: &Late) {
         if let Some((switch, _)) = self.switch_of(host) {
             switch.note_lateness(late);
         }
     }
 
-    /// Has the switch at the end of a host's link send it so many frames from now on, and then none
-    /// until this is called again; `None`: as many as there are.
+    /// Lets the switch at the other end of a host's link send this many frames from now on, and
+    /// none after them until this is called again; `None` lifts the limit.
     pub fn set_credit(&mut self, host: u32, now: Instant, frames: Option<u64>) {
         let Some(link) = self.nodes[host as usize].link(0) else {
             return;
         };
-        // An interface and its switch are in one partition.
+        // An interface and its switch are always in one partition.
         let (index, port) = (link.to.index, link.peer.port);
         self.with_node(index, now, |access| {
             if let Some(switch) = access.node.as_switch_mut() {
@@ -355,22 +368,24 @@ impl<H: Host> Partition<H> {
         any
     }
 
-    /// Exchanges the memory for frames, for who reads and sends between the turns: one store for all
-    /// is the smallest.
+    /// Exchanges the memory for frames with a caller that reads and sends between the turns: one
+    /// store for all uses stays the smallest.
     pub fn exchange_frames(&mut self, frames: &mut Frames) {
         std::mem::swap(self.pool.frames(), frames);
     }
 
+    /// The host at an index; `None` if it is a switch.
     pub fn host_mut(&mut self, index: u32) -> Option<&mut H> {
         self.nodes[index as usize].as_host_mut()
     }
 
-    /// Places of the hosts.
+    /// All hosts with their indices.
     pub fn hosts(&self) -> impl Iterator<Item = (u32, &H)> {
         let nodes = (0..).zip(&self.nodes);
         nodes.filter_map(|(index, node)| Some((index, node.as_host()?)))
     }
 
+    /// Makes what captures have recorded visible to their readers.
     pub fn flush_captures(&mut self) {
         self.nodes.iter_mut().for_each(Node::flush_captures);
     }

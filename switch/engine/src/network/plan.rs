@@ -1,19 +1,21 @@
-//! Which nodes go together: parts of about the same number of link ends, with few links between
-//! them.
+//! How nodes are divided into parts: with about the same number of link ends in each, and few links
+//! between them.
 
-/// A link between two nodes, for the plan.
+/// A link between two nodes.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Edge {
+    /// The numbers of the two nodes.
     pub ends: [usize; 2],
-    /// Its nodes stay together.
+    /// Whether its nodes must stay together.
     pub tight: bool,
 }
 
-/// The part of each node. Parts are numbered from 0 without gaps; there are fewer than asked for if
-/// there are not enough nodes that can be parted.
+/// Returns the part of each node. Parts are numbered from 0 without gaps. There are fewer than
+/// asked for if not enough nodes can be separated.
 ///
-/// Each part grows from the first node that has none, by the neighbour that has most of its links
-/// in the part already, so that a switch's hosts and a pod's switches come before other pods.
+/// Each part grows from the first node that has none yet, by the neighbour with the largest share
+/// of its links in the part already. So the hosts of a switch and the switches of a pod come before
+/// other pods.
 pub(super) fn plan(nodes: usize, edges: &[Edge], parts: usize) -> Vec<usize> {
     let groups = groups(nodes, edges);
     let count = groups.iter().max().map_or(0, |last| last + 1);
@@ -32,7 +34,8 @@ pub(super) fn plan(nodes: usize, edges: &[Edge], parts: usize) -> Vec<usize> {
     groups.iter().map(|group| part_of_group[*group]).collect()
 }
 
-/// The group of each node: nodes that must stay together. Numbered in the order of their first node.
+/// Returns the group of each node: nodes that must stay together. Groups are numbered in the order
+/// of their first nodes.
 fn groups(nodes: usize, edges: &[Edge]) -> Vec<usize> {
     let mut leader: Vec<usize> = (0..nodes).collect();
     fn find(leader: &mut [usize], mut node: usize) -> usize {
@@ -61,6 +64,8 @@ fn groups(nodes: usize, edges: &[Edge]) -> Vec<usize> {
         .collect()
 }
 
+/// Returns the part of each group, given the link ends in each group and its neighbours, one entry
+/// per link.
 fn grow(sizes: &[usize], neighbours: &[Vec<usize>], parts: usize) -> Vec<usize> {
     const NONE: usize = usize::MAX;
     let count = sizes.len();
@@ -72,9 +77,9 @@ fn grow(sizes: &[usize], neighbours: &[Vec<usize>], parts: usize) -> Vec<usize> 
         let share = left.div_ceil(parts_left);
         let mut size = 0;
         let mut links_in = vec![0usize; count];
-        // Every part to come gets a group at least.
+        // Each part to come must get at least one group.
         while groups_left >= parts_left {
-            // Fractions are compared by cross-multiplication; of equals the first.
+            // Fractions are compared by cross-multiplication; among equals the first wins.
             let open = (0..count).filter(|group| part_of[*group] == NONE);
             let best = open.reduce(|best, group| {
                 let weight = |a: usize, b: usize| links_in[a] * neighbours[b].len().max(1);
@@ -84,7 +89,8 @@ fn grow(sizes: &[usize], neighbours: &[Vec<usize>], parts: usize) -> Vec<usize> 
                 }
             });
             let Some(best) = best else { break };
-            // The last part takes what is left; others stop where they are nearest to their share.
+            // The last part takes all that is left; the others stop where they are nearest to their
+            // share.
             let after = size + sizes[best];
             if size > 0 && parts_left > 1 && after.abs_diff(share) > size.abs_diff(share) {
                 break;

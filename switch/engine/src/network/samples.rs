@@ -1,4 +1,4 @@
-//! Depths of chosen queues at regular instants.
+//! Samples of the depths of chosen queues, at regular instants.
 
 use ebb_traffic_manager::Depth;
 use ebb_units::{Duration, Instant};
@@ -6,28 +6,38 @@ use ebb_units::{Duration, Instant};
 use super::NodeId;
 use crate::switch::{PortId, Switch};
 
-/// How much waited in a queue at an instant, before what happened at that instant.
+/// How much waited in a queue at an instant, before anything happened at that instant.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct QueueSample {
+    /// The instant.
     pub at: Instant,
+    /// The switch.
     pub switch: NodeId,
+    /// Its port.
     pub port: PortId,
+    /// The queue of the port, 0 to 7.
     pub queue: u8,
+    /// How much waited there.
     pub depth: Depth,
 }
 
-/// Samples the queues of one switch.
+/// Samples chosen queues of one switch.
 #[derive(Debug)]
 pub(super) struct Sampler {
+    /// The switch.
     switch: NodeId,
+    /// The queues, as port and queue id.
     queues: Vec<(PortId, u8)>,
+    /// When the next sample is due.
     next: Instant,
+    /// Time between two samples; not zero.
     every: Duration,
+    /// Samples that nobody has taken yet.
     samples: Vec<QueueSample>,
 }
 
 impl Sampler {
-    /// The first sample is at `first`.
+    /// A sampler whose first sample is due at `first`.
     pub fn new(switch: NodeId, queues: Vec<(PortId, u8)>, first: Instant, every: Duration) -> Self {
         Self {
             switch,
@@ -38,7 +48,7 @@ impl Sampler {
         }
     }
 
-    /// Takes all samples until `now`, before which all that happened has happened.
+    /// Takes all samples that are due up to `now`. Everything before `now` must have happened.
     pub fn advance(&mut self, now: Instant, switch: &Switch) {
         while self.next <= now {
             for (port, queue) in &self.queues {
@@ -54,6 +64,7 @@ impl Sampler {
         }
     }
 
+    /// The samples since the last call.
     pub fn take(&mut self) -> Vec<QueueSample> {
         std::mem::take(&mut self.samples)
     }

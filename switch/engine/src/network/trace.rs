@@ -1,22 +1,25 @@
-//! A hash of everything that happened at a node, in its order.
+//! A hash of everything that happened at a node, in order.
 
 use ebb_units::Instant;
 
 use super::event::Event;
 
-/// What of a frame is taken in: its headers, whatever they are.
+/// How many bytes of a frame enter the hash: enough for all headers.
 const HEADERS_BYTES: usize = 96;
+/// The number of 16-byte blocks in them.
 const WORD_PAIRS: usize = HEADERS_BYTES / 16;
 
-/// Two nodes with the same trace did the same.
+/// The hash of a node's events so far. Nodes with the same hash did the same.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(super) struct Trace(u64);
 
 impl Trace {
+    /// The hash.
     pub fn value(self) -> u64 {
         self.0
     }
 
+    /// Takes an event into the hash.
     pub fn note(&mut self, at: Instant, event: &Event) {
         let port = u64::from(event.port());
         let what = match event {
@@ -30,14 +33,14 @@ impl Trace {
     }
 }
 
-/// Takes `value` into a running hash (the finaliser of SplitMix64 over the sum; not cryptographic).
+/// Takes a value into a running hash: the finaliser of SplitMix64 over the sum, not cryptographic.
 pub(super) const fn mix(hash: u64, value: u64) -> u64 {
     let mut z = hash.rotate_left(25) ^ value.wrapping_mul(0x9e37_79b9_7f4a_7c15);
     z = (z ^ (z >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
     z ^ (z >> 27)
 }
 
-/// Different for every word of the headers.
+/// Two keys for each 16-byte block, all of them different.
 const KEYS: [[u64; 2]; WORD_PAIRS] = {
     let mut keys = [[0; 2]; WORD_PAIRS];
     let mut i = 0;
@@ -48,8 +51,8 @@ const KEYS: [[u64; 2]; WORD_PAIRS] = {
     keys
 };
 
-/// A hash of the headers. Pairs of words are multiplied independently of each other, as in wyhash:
-/// one after the other would take longer than the switch needs to queue the frame.
+/// A hash of the headers of a frame. Blocks are multiplied independently of each other, as in
+/// wyhash; one after the other would take longer than the switch needs to queue the frame.
 fn fold(frame: &[u8]) -> u64 {
     let Some(headers) = frame.first_chunk::<HEADERS_BYTES>() else {
         let mut padded = [0; HEADERS_BYTES];

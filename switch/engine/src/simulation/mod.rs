@@ -1,9 +1,9 @@
-//! A whole network under a virtual clock, as a discrete-event simulation that runs on several cores
-//! and gives the same result on any number.
+//! A network under a virtual clock: a discrete-event simulation that runs on several cores and has
+//! the same result on any number of them.
 //!
 //! All partitions run through a window as long as the shortest delay between two of them without
-//! hearing from each other, then hand over frames (conservative synchronisation; Chandy and Misra
-//! 1979, bounded lag: Lubachevsky 1989).
+//! hearing from each other, and then hand over frames. This is conservative synchronisation (Chandy
+//! and Misra 1979) with bounded lag (Lubachevsky 1989).
 
 mod rendezvous;
 
@@ -20,10 +20,12 @@ pub use crate::network::{Host, NodeId, NodePort, Work};
 /// A [`Network`] and a virtual clock.
 pub struct Simulation<H> {
     network: Network<H>,
+    /// How many threads were asked for.
     threads: usize,
 }
 
 impl<H: Host> Simulation<H> {
+    /// A network without nodes, on one thread.
     pub fn new() -> Self {
         Self {
             network: Network::new(),
@@ -31,8 +33,8 @@ impl<H: Host> Simulation<H> {
         }
     }
 
-    /// Spreads the nodes over so many threads, or fewer if there are not enough nodes that a link
-    /// with a delay parts. Call it when all nodes are there.
+    /// Spreads the nodes over at most `threads` threads; fewer are used if links without delay keep
+    /// nodes together. To be called when all nodes are there.
     pub fn spread(&mut self, threads: usize) {
         self.threads = threads;
         self.network.spread(
@@ -44,13 +46,14 @@ impl<H: Host> Simulation<H> {
         );
     }
 
-    /// Lets everything happen that is due before `end`, or until `stop` says so, which is asked
-    /// every now and then with the time reached. The clock then shows `end`, or where it stopped.
+    /// Lets everything happen that is due before `end`, or until `stop` returns true. `stop` is
+    /// asked now and then, with the time reached and the work done. The clock then shows `end`, or
+    /// where it stopped.
     pub fn run_until(&mut self, end: Instant, stop: impl FnMut(Instant, Work) -> bool + Send) {
         self.network.deliver();
         self.network.measure();
         if self.network.lookahead().is_zero() {
-            // A link between two threads has lost its delay since.
+            // A link between two threads has lost its delay since they were spread.
             self.spread(self.threads);
         }
         let reached = match self.network.partitions().len() {
@@ -61,6 +64,7 @@ impl<H: Host> Simulation<H> {
         self.network.flush_captures();
     }
 
+    /// Runs a single partition on this thread. Returns the time reached.
     fn run_alone(&mut self, end: Instant, mut stop: impl FnMut(Instant, Work) -> bool) -> Instant {
         let mut rounds = 0u64;
         while let Some(next) = self.network.next_event().filter(|next| *next < end) {
@@ -75,7 +79,8 @@ impl<H: Host> Simulation<H> {
         end
     }
 
-    /// One thread per partition. They agree on every window, and hand over frames between two windows.
+    /// Runs each partition on a thread of its own. They agree on every window, and hand over frames
+    /// between two windows. Returns the time reached.
     fn run_together(
         &mut self,
         end: Instant,
@@ -94,7 +99,7 @@ impl<H: Host> Simulation<H> {
                     scope.spawn(move || run_partition(partition, number, meeting, window, end, ask))
                 })
                 .collect();
-            // A panic in a partition is one of ours, and goes on here.
+            // A panic of a partition goes on here.
             let reached = runs.into_iter().map(|run| match run.join() {
                 Ok(reached) => reached,
                 Err(panic) => std::panic::resume_unwind(panic),
@@ -124,9 +129,10 @@ impl<H: Host> Default for Simulation<H> {
     }
 }
 
-/// Windows between two questions whether to stop.
+/// Windows between two calls of `stop`.
 const ASK_EVERY: u64 = 1024;
 
+/// Runs one partition until `end`; `stop` is `None` for all partitions but the first.
 fn run_partition<H: Host>(
     partition: &mut Partition<H>,
     number: usize,
@@ -135,7 +141,7 @@ fn run_partition<H: Host>(
     end: Instant,
     mut stop: Option<impl FnMut(Instant, Work) -> bool>,
 ) -> Instant {
-    // A partition that panics must not leave the others waiting.
+    // If a partition panics, the others must not wait for it.
     let _leaving = meeting.guard();
     let mut rounds = 0u64;
     loop {
@@ -144,7 +150,8 @@ fn run_partition<H: Host>(
         if asked {
             meeting.post_work(number, partition.work());
         }
-        // What the others have done is as of the last time: good enough for a progress bar.
+        // What the others have done is that of their last report, which is good enough for a
+        // progress bar.
         if asked
             && let Some(stop) = &mut stop
             && stop(meeting.last_start(), meeting.work())

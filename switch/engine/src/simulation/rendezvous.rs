@@ -9,26 +9,34 @@ use ebb_units::Instant;
 use super::Work;
 use crate::network::{Crossing, Host, Partition};
 
-/// Looks before a waiting thread gives way to others: a window takes microseconds, being woken more.
+/// How often a waiting thread looks before it yields: a window takes microseconds, and being woken
+/// takes longer.
 const SPINS: u32 = 2000;
 
+/// What the threads share.
 pub(super) struct Rendezvous {
+    /// The number of threads.
     parties: usize,
+    /// How many of them wait at the barrier.
     arrived: AtomicUsize,
+    /// How often the barrier has opened.
     generation: AtomicUsize,
-    /// Each partition's next event.
+    /// For each partition, its next event in picoseconds.
     next: Vec<AtomicU64>,
+    /// For each partition, its packet hops and its events so far.
     work: Vec<[AtomicU64; 2]>,
-    /// Start of the window that is being run.
+    /// Start of the window that is being run, in picoseconds.
     started: AtomicU64,
+    /// Whether the run is to end.
     stop: AtomicBool,
-    /// A thread has panicked.
+    /// Whether a thread has panicked.
     broken: AtomicBool,
-    /// Frames from one partition to another: `from * parties + to`.
+    /// Frames from one partition to another, at index `from * parties + to`.
     mailboxes: Vec<Mutex<Vec<Crossing>>>,
 }
 
 impl Rendezvous {
+    /// A rendezvous of this many threads.
     pub fn new(parties: usize) -> Self {
         let mailboxes = (0..parties * parties).map(|_| Mutex::new(Vec::new()));
         Self {
@@ -44,19 +52,20 @@ impl Rendezvous {
         }
     }
 
-    /// Says when a partition's next event is.
+    /// Publishes when a partition has its next event; `None`: it has none.
     pub fn post(&self, partition: usize, next: Option<Instant>) {
         let next = next.unwrap_or(Instant::FAR_FUTURE);
         self.next[partition].store(next.as_picos(), Ordering::Relaxed);
     }
 
+    /// Publishes what a partition has done so far.
     pub fn post_work(&self, partition: usize, work: Work) {
         let [hops, events] = &self.work[partition];
         hops.store(work.packet_hops, Ordering::Relaxed);
         events.store(work.events, Ordering::Relaxed);
     }
 
-    /// What all partitions have done, as of the last time they told.
+    /// What all partitions had done when they last said so.
     pub fn work(&self) -> Work {
         let sum = |which: usize| {
             let counts = self.work.iter().map(|w| w[which].load(Ordering::Relaxed));
@@ -68,16 +77,18 @@ impl Rendezvous {
         }
     }
 
+    /// Ends the run when the threads meet next.
     pub fn stop(&self) {
         self.stop.store(true, Ordering::Relaxed);
     }
 
-    /// Start of the window before, or of the one being run.
+    /// Start of the window that is being run, or of the one before.
     pub fn last_start(&self) -> Instant {
         Instant::from_picos(self.started.load(Ordering::Relaxed))
     }
 
-    /// Waits for all, then says when the first event of any partition is. `None`: the end.
+    /// Waits for all threads, then returns the time of the first event of all partitions; `None` at
+    /// the end.
     pub fn agree(&self) -> Option<Instant> {
         self.wait();
         if self.broken.load(Ordering::Relaxed) || self.stop.load(Ordering::Relaxed) {
@@ -88,7 +99,7 @@ impl Rendezvous {
         Some(Instant::from_picos(next))
     }
 
-    /// Gives the partition's frames to the other partitions and takes theirs.
+    /// Gives the frames of a partition to the others, and takes theirs.
     pub fn exchange<H: Host>(&self, number: usize, partition: &mut Partition<H>) {
         for to in (0..self.parties).filter(|to| *to != number) {
             let crossing = partition.take_crossing(to);
@@ -107,7 +118,7 @@ impl Rendezvous {
         mailbox.unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// A barrier. Ends at once when a thread has panicked.
+    /// A barrier, which also ends when a thread has panicked.
     fn wait(&self) {
         let generation = self.generation.load(Ordering::Acquire);
         if self.arrived.fetch_add(1, Ordering::AcqRel) + 1 == self.parties {
@@ -128,13 +139,13 @@ impl Rendezvous {
         }
     }
 
-    /// To be held while a partition runs.
+    /// What a thread must hold while it runs a partition.
     pub fn guard(&self) -> Guard<'_> {
         Guard(self)
     }
 }
 
-/// Frees the others if its thread panics.
+/// Frees the other threads if its thread panics.
 pub(super) struct Guard<'a>(&'a Rendezvous);
 
 impl Drop for Guard<'_> {

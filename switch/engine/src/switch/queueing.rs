@@ -1,4 +1,5 @@
-//! Into the traffic manager, and what is fetched before packets come out of it.
+//! The way of packets into the traffic manager, and what is fetched into the caches before they
+//! leave it.
 
 use ebb_pipeline::{Deflect, instance_type};
 use ebb_traffic_manager::{Admission, Arrival};
@@ -8,15 +9,17 @@ use super::{Entering, Journey, MAX_DEPTH, PortId, Queued, Switch};
 use crate::prefetch::{HEADER_LINES, prefetch, prefetch_at};
 use crate::trace::Event;
 
-/// Packets of a port that are fetched before a turn.
+/// Most packets of a port that are fetched before a turn.
 const PREFETCHED: usize = 16;
 
-/// Cache lines of a packet, and of its fields: metadata and headers, without most local variables (`fabric.p4`).
+/// Cache lines of a packet.
 const PACKET_LINES: usize = 3;
+/// Cache lines of a packet's fields: metadata and headers of `fabric.p4`, without most local
+/// variables.
 const FIELD_LINES: usize = 14;
 
 impl Switch {
-    /// Offers a packet to the traffic manager and follows its answer.
+    /// Offers a packet to the traffic manager, and sends it back to ingress if it is deflected.
     pub(super) fn offer(&mut self, port: PortId, priority: u8, queued: Queued) {
         let arrival = Arrival {
             queue: priority,
@@ -33,7 +36,7 @@ impl Switch {
                 });
                 self.schedule(port);
             }
-            // The traffic manager has counted it.
+            // The traffic manager has counted the drop.
             Admission::Dropped {
                 packet: queued,
                 reason,
@@ -83,8 +86,8 @@ impl Switch {
         }
     }
 
-    /// Has fetched what arrivals at these ports, and departures before a time, will touch. Step by
-    /// step for all of them, so that the waiting overlaps.
+    /// Fetches what arrivals at these ports, and departures before a time, will touch. Each step is
+    /// done for all ports, so that the waiting overlaps.
     pub(crate) fn prefetch_ports<I: Iterator<Item = PortId>>(
         &self,
         ports: impl Fn() -> I,
@@ -99,13 +102,14 @@ impl Switch {
         ports().for_each(|port| self.prefetch_contents(port, before));
     }
 
+    /// Fetches the packets that will leave a port.
     fn prefetch_packets(&self, port: PortId, before: Instant) {
         for queued in self.manager.leaving(port, before).take(PREFETCHED) {
             prefetch(std::slice::from_ref(&*queued.packet), PACKET_LINES);
         }
     }
 
-    /// What they lead to.
+    /// Fetches the fields and frames that these packets refer to.
     fn prefetch_contents(&self, port: PortId, before: Instant) {
         for queued in self.manager.leaving(port, before).take(PREFETCHED) {
             let (fields, frame) = queued.packet.memory();

@@ -1,4 +1,4 @@
-//! Packets that somebody watches: what surrounds their ways through ingress and egress.
+//! Tracing of watched packets, wrapped around their passes through ingress and egress.
 
 use ebb_pipeline::instance_type;
 use ebb_traffic_manager::Departure;
@@ -7,12 +7,12 @@ use super::{Entering, Journey, PortId, Queued, Switch};
 use crate::trace::{Cause, Event, Visit, Watch};
 
 impl Switch {
-    /// Has packets traced. False if there are too many watches already.
+    /// Starts to trace packets. False if there are too many watches already.
     pub fn watch(&mut self, watch: Watch) -> bool {
         self.tracer.add(watch)
     }
 
-    /// What happens until it ends is noted.
+    /// Starts a visit; what happens until it ends is noted in it.
     #[cold]
     fn begin_visit(&mut self, journey: &Journey) {
         let visit = Visit {
@@ -27,7 +27,7 @@ impl Switch {
         }
     }
 
-    /// What the pipeline noted goes before what the switch does of it.
+    /// Takes what the pipeline noted, which comes before what the switch does with the result.
     pub(super) fn collect_trace(&mut self) {
         if let Some(pipeline) = &mut self.pipeline
             && self.tracer.is_visited()
@@ -36,6 +36,7 @@ impl Switch {
         }
     }
 
+    /// Passes a packet through ingress, traced if somebody watches it.
     pub(super) fn ingress(&mut self, entering: Entering) {
         if entering.journey.watches == 0 {
             return self.pass_ingress(entering);
@@ -56,6 +57,7 @@ impl Switch {
         self.tracer.end();
     }
 
+    /// Passes a packet through egress, traced if somebody watches it.
     pub(super) fn egress(&mut self, port: PortId, departure: Departure<Queued>) {
         let journey = &departure.packet.journey;
         if journey.watches == 0 {

@@ -1,9 +1,9 @@
-//! Who watches what happens to packets: the switch's side of the glass box.
+//! Traces what happens to chosen packets in a switch.
 //!
-//! A [`Watch`] chooses packets by the port they come in, and from then on gets a [`Visit`] for every stretch of
-//! their way, and of their copies: once through ingress and into queues, once out of a queue and through
-//! egress. Everything is told, in order; the pipeline's part is [`ebb_pipeline::trace`]. A packet
-//! that nobody watches costs one comparison.
+//! A [`Watch`] chooses packets by the port at which they come in. It then gets a [`Visit`] for each
+//! stretch of their way and of that of their copies: through ingress and into queues, or out of a
+//! queue and through egress. A visit tells everything in order; the pipeline's part is
+//! [`ebb_pipeline::trace`]. A packet that nobody watches costs one comparison.
 
 mod text;
 
@@ -17,85 +17,96 @@ use ebb_units::{Duration, Instant};
 
 use crate::switch::PortId;
 
-/// Gets what happens; false ends the watch.
+/// Takes visits; returning false ends the watch.
 pub type Sink = Box<dyn FnMut(&Visit) -> bool + Send>;
 
-/// Which packets are traced, and who gets to know.
+/// Which packets are traced, and who gets the traces.
 pub struct Watch {
-    /// Those that come in here; none: everywhere.
+    /// The ports at which they come in; empty means all ports.
     pub ports: BTreeSet<PortId>,
-    /// At most so many packets from outside. When the last of them and its copies have left, the sink is dropped.
+    /// Most packets from outside that are traced. The sink is dropped when the last of them and its
+    /// copies have left.
     pub packets: u64,
+    /// Takes the visits.
     pub sink: Sink,
 }
 
-/// A packet in the switch without interruption.
+/// What happened to a packet in the switch in one stretch without waiting.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Visit {
     /// Name of the switch.
     pub switch: Arc<str>,
+    /// When it happened.
     pub at: Instant,
-    /// The same for all visits of a packet and of its copies.
+    /// Number of the packet, which is the same for all its visits and for its copies.
     pub packet_id: u64,
+    /// What happened, in order.
     pub events: Vec<Event>,
 }
 
+/// Something that happened to a packet.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Event {
     /// A frame enters ingress.
     Enters {
+        /// The port at which it came in.
         port: PortId,
+        /// Why it enters.
         cause: Cause,
+        /// Its bytes.
         frame: Vec<u8>,
     },
+    /// Something in the pipeline.
     Pipeline(TraceEvent),
-    /// The copies of a clone session; none if there is no such session.
+    /// A clone session made copies; none if there is no such session.
     Cloned {
         session: u32,
         replicas: Vec<Replica>,
     },
-    /// The copies of a multicast group; none if there is no such group.
-    Multicast {
-        group: u16,
-        replicas: Vec<Replica>,
-    },
+    /// A multicast group made copies; none if there is no such group.
+    Multicast { group: u16, replicas: Vec<Replica> },
+    /// The program sent a digest.
     Digest {
-        /// Big-endian.
+        /// The values of its fields, each big-endian.
         values: Vec<Vec<u8>>,
     },
-    /// `depth` is what was in the queue before.
+    /// The packet joined a queue, in which `depth` was before.
     Enqueued {
         port: PortId,
         queue: u8,
         bytes: u64,
         depth: Depth,
     },
-    /// The queue has no room, and ingress gets the packet again.
+    /// The packet did not fit into a queue, and ingress gets it again.
     Deflected {
         port: PortId,
         queue: u8,
         depth: Depth,
     },
+    /// The traffic manager dropped the packet.
     Refused {
         port: PortId,
         queue: u8,
         reason: &'static str,
         depth: Depth,
     },
-    /// Egress begins. `depth` is what stays in the queue.
+    /// The packet left a queue, in which `depth` stays, and egress begins.
     Dequeued {
         port: PortId,
         queue: u8,
-        /// `egress_rid`
+        /// v1model's `egress_rid`.
         instance: u16,
+        /// How long it was queued.
         waited: Duration,
         depth: Depth,
     },
+    /// The program resubmits the packet.
     Resubmitted,
+    /// The program recirculates the packet.
     Recirculated,
-    Dropped {
-        reason: &'static str,
-    },
+    /// The packet was dropped, by the program or by the switch.
+    Dropped { reason: &'static str },
+    /// The packet was sent.
     Sent {
         port: PortId,
         /// When its last bit is at the other end of the link.
@@ -107,14 +118,18 @@ pub enum Event {
 /// Why a frame enters ingress.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Cause {
+    /// It arrived from outside.
     Arrived,
+    /// It was resubmitted after ingress.
     Resubmitted,
+    /// It was recirculated after egress.
     Recirculated,
+    /// A queue had no room for it.
     Deflected,
 }
 
 impl Event {
-    /// Whether the packet will be seen again.
+    /// Whether the packet, or a copy of it, will have another visit.
     fn goes_on(&self) -> bool {
         matches!(
             self,
@@ -126,29 +141,35 @@ impl Event {
     }
 }
 
-/// Bits of a packet: which watches it belongs to.
+/// A set of watches: bit i is the watch in slot i.
 pub(crate) type Watches = u8;
 
 /// All watches of a switch.
 #[derive(Default)]
 pub(crate) struct Tracer {
+    /// The watches; `None` is a free slot.
     slots: [Option<Slot>; Watches::BITS as usize],
-    /// Watches that want more packets.
+    /// The watches that want more packets.
     open: Watches,
+    /// The visit that goes on, and the watches it is for.
     visit: Option<(Watches, Visit)>,
 }
 
+/// One watch.
 struct Slot {
+    /// The ports at which its packets come in; empty means all.
     ports: BTreeSet<PortId>,
+    /// How many more packets it wants.
     left: u64,
-    /// Packets and copies in the switch.
+    /// How many of its packets and their copies are in the switch.
     inside: u64,
-    /// `None`: nobody is interested any more, but there are packets with this bit.
+    /// Takes the visits; `None` if nobody wants them any more, while packets of the watch are still
+    /// there.
     sink: Option<Sink>,
 }
 
 impl Tracer {
-    /// False if there are too many watches.
+    /// Adds a watch; false if there are too many.
     pub fn add(&mut self, watch: Watch) -> bool {
         let Some(free) = self.slots.iter().position(Option::is_none) else {
             return false;
@@ -165,7 +186,7 @@ impl Tracer {
         true
     }
 
-    /// The watches of a frame that comes in.
+    /// The watches that a frame which comes in belongs to.
     #[inline]
     pub fn admit(&mut self, port: PortId) -> Watches {
         match self.open {
@@ -174,6 +195,7 @@ impl Tracer {
         }
     }
 
+    /// Like [`admit`](Self::admit), if any watch wants packets.
     fn admit_watched(&mut self, port: PortId) -> Watches {
         let mut watches = 0;
         for (bit, slot) in self.slots.iter_mut().enumerate() {
@@ -192,6 +214,7 @@ impl Tracer {
         watches
     }
 
+    /// Begins a visit.
     pub fn begin(&mut self, watches: Watches, visit: Visit) {
         self.visit = Some((watches, visit));
     }
@@ -204,17 +227,19 @@ impl Tracer {
         }
     }
 
+    /// Notes what the pipeline did, if there is a visit.
     pub fn note_pipeline(&mut self, events: Vec<TraceEvent>) {
         if let Some((_, visit)) = &mut self.visit {
             visit.events.extend(events.into_iter().map(Event::Pipeline));
         }
     }
 
+    /// Whether a visit goes on.
     pub fn is_visited(&self) -> bool {
         self.visit.is_some()
     }
 
-    /// Tells those who watch.
+    /// Ends the visit and passes it to those who watch.
     pub fn end(&mut self) {
         let Some((watches, visit)) = self.visit.take() else {
             return;
@@ -235,7 +260,7 @@ impl Tracer {
         }
     }
 
-    /// There are no packets in the switch any more.
+    /// Ends the watches of packets that are gone, when all queues have been emptied.
     pub fn flush(&mut self) {
         for bit in 0..self.slots.len() {
             if let Some(slot) = &mut self.slots[bit] {
@@ -245,6 +270,7 @@ impl Tracer {
         }
     }
 
+    /// Frees a slot whose watch wants no packets and has none in the switch.
     fn close_if_over(&mut self, bit: usize) {
         if let Some(slot) = &self.slots[bit]
             && slot.inside == 0

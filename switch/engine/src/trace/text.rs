@@ -1,4 +1,4 @@
-//! A visit as text: a line for the packet, then one or two for each event.
+//! A visit as text: one line for the packet, then one or two lines for each event.
 
 use std::fmt::{self, Display, Formatter, Write};
 
@@ -7,7 +7,7 @@ use ebb_traffic_manager::Depth;
 
 use super::{Cause, Event, Visit};
 
-/// How much of a frame is shown in hexadecimal.
+/// How many bytes of a frame are shown in hexadecimal.
 const SHOWN_BYTES: usize = 64;
 
 impl Display for Visit {
@@ -23,7 +23,7 @@ impl Display for Visit {
     }
 }
 
-/// Text of a program, which a controller may have sent: what a terminal would obey is escaped.
+/// Text of a program, which a controller may have sent: whatever a terminal would obey is escaped.
 struct Shown<'a>(&'a str);
 
 impl Display for Shown<'_> {
@@ -114,6 +114,7 @@ impl Display for Event {
     }
 }
 
+/// Bytes in hexadecimal.
 struct Hex<'a>(&'a [u8]);
 
 impl Display for Hex<'_> {
@@ -122,6 +123,7 @@ impl Display for Hex<'_> {
     }
 }
 
+/// A frame: its length and its first bytes.
 struct Frame<'a>(&'a [u8]);
 
 impl Display for Frame<'_> {
@@ -132,6 +134,7 @@ impl Display for Frame<'_> {
     }
 }
 
+/// What waits in a queue.
 struct Waiting(Depth);
 
 impl Display for Waiting {
@@ -140,6 +143,7 @@ impl Display for Waiting {
     }
 }
 
+/// The copies of a packet.
 struct Replicas<'a>(&'a [Replica]);
 
 impl Display for Replicas<'_> {

@@ -1,0 +1,103 @@
+//! Copies of packets for multicast groups and clone sessions.
+
+use ebb_pipeline::{CloneRequest, Packet, control::Replica};
+
+use super::{Journey, MAX_PASSES, Queued, Switch};
+use crate::drops::DropReason;
+use crate::trace::Event;
+
+impl Switch {
+    /// Sends copies of a packet to the members of a multicast group.
+    pub(super) fn multicast(&mut self, group: u16, packet: Box<Packet>, journey: Journey) {
+        let mut replicas = std::mem::take(&mut self.replicas);
+        replicas.clear();
+        if let Some(pipeline) = &self.pipeline {
+            replicas.extend_from_slice(pipeline.multicast_replicas(group));
+        }
+        self.tracer.note(|| Event::Multicast {
+            group,
+            replicas: replicas.clone(),
+        });
+        if replicas.is_empty() {
+            self.drop_packet(packet, &journey, DropReason::NoReplica);
+        } else {
+            self.replicate(&replicas, None, 0, packet, journey);
+        }
+        self.replicas = replicas;
+    }
+
+    /// Sends copies of a packet to the members of a clone session.
+    pub(super) fn clone_packet(&mut self, clone: CloneRequest, original: &mut Journey) {
+        self.ledger.came(1);
+        if !original.may_copy() {
+            return self.drop_packet(clone.packet, original, DropReason::CopyLimit);
+        }
+        let journey = original.clone().next_pass();
+        if journey.passes >= MAX_PASSES {
+            return self.drop_packet(clone.packet, &journey, DropReason::PassLimit);
+        }
+        let session = self
+            .pipeline
+            .as_ref()
+            .and_then(|p| p.clone_session(clone.session));
+        self.tracer.note(|| Event::Cloned {
+            session: clone.session,
+            replicas: session.map_or_else(Vec::new, |s| s.replicas.clone()),
+        });
+        // A session that does not exist makes no copy, as on BMv2.
+        let Some(session) = session.cloned() else {
+            self.ledger.consumed(1);
+            return self.recycle(clone.packet);
+        };
+        let queue = Some(session.class_of_service as u8);
+        let truncate = session.packet_length_bytes as usize;
+        self.replicate(&session.replicas, queue, truncate, clone.packet, journey);
+    }
+
+    /// Queues a copy of a packet for each replica. `queue` overrides the packet's own priority;
+    /// `truncate_bytes` cuts it to this length, unless 0.
+    fn replicate(
+        &mut self,
+        replicas: &[Replica],
+        queue: Option<u8>,
+        truncate_bytes: usize,
+        mut packet: Box<Packet>,
+        mut journey: Journey,
+    ) {
+        let Some(pipeline) = &mut self.pipeline else {
+            return;
+        };
+        if truncate_bytes > 0 {
+            packet.truncate(truncate_bytes);
+        }
+        let queue = queue.unwrap_or_else(|| pipeline.priority(&packet));
+        let Some((last, others)) = replicas.split_last() else {
+            self.ledger.consumed(1);
+            return self.recycle(packet);
+        };
+        self.ledger.came(others.len() as u64);
+        for replica in others {
+            if !journey.may_copy() {
+                let len = packet.wire_len() as u64;
+                self.drop_one(journey.ingress_port, DropReason::CopyLimit.as_str(), len);
+                continue;
+            }
+            // Queueing a copy may need the pipeline, so it is borrowed anew for each.
+            let Some(pipeline) = &mut self.pipeline else {
+                return;
+            };
+            let queued = Queued {
+                packet: pipeline.clone_packet(&packet),
+                egress_rid: replica.instance,
+                journey: journey.clone(),
+            };
+            self.offer(replica.port, queue, queued);
+        }
+        let queued = Queued {
+            packet,
+            egress_rid: last.instance,
+            journey,
+        };
+        self.offer(last.port, queue, queued);
+    }
+}
