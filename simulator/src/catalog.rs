@@ -1,4 +1,4 @@
-//! What all hosts of a run know: each other's addresses, and what the objects are.
+//! What all hosts of a run know: each other's addresses, and the content of the objects.
 
 use std::io;
 use std::net::Ipv4Addr;
@@ -11,31 +11,34 @@ use ebb_units::Duration;
 use ebb_workload::Transfer;
 use serde::Deserialize;
 
-/// What is in the objects.
+/// The content of objects.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Content {
-    /// Costs least.
+    /// All bytes are zero, which costs least.
     #[default]
     Zeros,
-    /// Different bytes everywhere, so that what is put together wrongly is found out.
+    /// The bytes differ everywhere, so that an object which is put together wrongly is noticed.
     Pattern,
 }
 
+/// What all hosts of a run know.
 pub struct Catalog {
+    /// The transport of all hosts.
     pub scheme: Scheme,
-    /// By their numbers in the workload.
+    /// Addresses of the hosts, by their numbers in the workload.
     pub addresses: Vec<Ipv4Addr>,
-    /// As those of `ebb-agent bench`.
+    /// Names of the objects, the same that `ebb-agent bench` uses.
     pub names: ObjectNames,
+    /// Content of the objects.
     pub content: Content,
     /// How long a fetch waits for its first byte.
     pub patience: Duration,
 }
 
 impl Catalog {
-    /// The stream of a transfer, the same at every host that has it. Nothing is hashed: receivers
-    /// know what to expect.
+    /// The stream of a transfer, the same at every host that has the object. Its hash is zero,
+    /// because receivers know what to expect.
     pub fn envelope(&self, transfer: &Transfer) -> Result<Envelope, EnvelopeError> {
         let header = EnvelopeHeader {
             name: self.names.of(transfer.id),
@@ -49,7 +52,7 @@ impl Catalog {
         Envelope::with_header(header, content)
     }
 
-    /// Whether these are the bytes of the content of a transfer from `offset` on.
+    /// Whether these bytes stand at `offset` in the content of a transfer.
     pub fn is_intact(&self, transfer: u64, offset: u64, bytes: &[u8]) -> bool {
         match self.content {
             Content::Zeros => bytes.iter().fold(0, |all, byte| all | byte) == 0,
@@ -62,10 +65,12 @@ impl Catalog {
     }
 }
 
+/// Content of [`Content::Pattern`] for a transfer.
 fn pattern(seed: u64, bytes: u64) -> GeneratedSource {
     GeneratedSource { seed, bytes }
 }
 
+/// So many zero bytes.
 struct Zeros(u64);
 
 impl ObjectSource for Zeros {

@@ -1,4 +1,4 @@
-//! Gives the hosts their transfers shortly before they start, so that a schedule can be of any
+//! Gives the hosts their transfers shortly before these start, so that a schedule can have any
 //! length.
 
 use std::collections::BTreeMap;
@@ -12,16 +12,18 @@ use ebb_workload::HostId;
 use crate::host::SimHost;
 use crate::workload::Transfers;
 
+/// The transfers that the hosts have not been given yet.
 pub struct Feed {
+    /// These transfers, by start.
     transfers: Peekable<Transfers>,
-    /// The hosts by their numbers in the transfers.
+    /// The hosts, by their numbers in the transfers.
     hosts: Vec<NodeId>,
-    /// Those to come, by part of the workload.
+    /// How many transfers are left, by part of the workload.
     left: BTreeMap<String, u64>,
 }
 
 impl Feed {
-    /// `counts`: how many there are of each part of the workload.
+    /// A feed of all transfers. `counts` says how many each part of the workload has.
     pub fn new(transfers: Transfers, hosts: Vec<NodeId>, counts: BTreeMap<String, u64>) -> Self {
         Feed {
             transfers: transfers.peekable(),
@@ -30,7 +32,8 @@ impl Feed {
         }
     }
 
-    /// There are no more; of the named parts of the workload, or of all if none is.
+    /// Whether no transfers are left of the named parts of the workload, or of all parts if none is
+    /// named.
     pub fn is_empty(&mut self, traffic: &[String]) -> bool {
         if traffic.is_empty() {
             return self.transfers.peek().is_none();
@@ -39,7 +42,7 @@ impl Feed {
         traffic.iter().all(|name| left(name) == 0)
     }
 
-    /// When the next one starts.
+    /// When the next transfer starts; `None` if there is none.
     pub fn next_start(&mut self) -> Option<Instant> {
         let next = self.transfers.peek()?;
         Some(Instant::from_nanos(next.start_ns))

@@ -1,40 +1,42 @@
-//! The lines on stdin and stdout: one JSON object each. `docs/simulation.md`.
+//! The lines on stdin and stdout, each of them a JSON object (`docs/simulation.md`).
 
 use std::io::Write;
 use std::net::{Ipv4Addr, SocketAddrV4};
 
 use anyhow::{Context, Result};
-use ebb_engine::SwitchReport;
 use ebb_host::FlowFields;
 use ebb_workload::{Open, OpenFields};
 use serde::{Deserialize, Serialize};
 
-use crate::host::{Arrivals, Ended, Told, Unfinished};
+use crate::host::{Arrivals, Ended, Notice, Unfinished};
 
-/// A line on stdin.
+/// An order, which is a line on stdin.
 #[derive(Debug, Deserialize)]
 #[serde(tag = "do", rename_all = "snake_case", deny_unknown_fields)]
 pub enum Order {
-    /// Let the clock run until then, or until all transfers have ended if `flows` says so.
+    /// Lets the clock run until `until_ns`, or until all transfers have ended if `flows` is true.
     Run {
         until_ns: u64,
         #[serde(default)]
         flows: bool,
     },
-    /// Tell the depths of queues from now on, in place of those of before.
+    /// Prints the depths of these queues from now on, and of no others.
     Sample(SampleOrder),
-    /// Tell all that there is to tell so far.
+    /// Prints what has not ended and the hash of the trace.
     Report,
 }
 
+/// Which queues to sample, and how often.
 #[derive(Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct SampleOrder {
+    /// Time between two samples.
     pub every_ns: u64,
-    /// None: no more samples.
+    /// The queues; empty ends the samples.
     pub queues: Vec<QueueName>,
 }
 
+/// A queue of a switch port.
 #[derive(Clone, Debug, Deserialize, Serialize)]
 #[serde(deny_unknown_fields)]
 pub struct QueueName {
@@ -43,18 +45,20 @@ pub struct QueueName {
     pub queue: u8,
 }
 
-/// A line on stdout.
+/// A line on stdout. `docs/simulation.md` describes the keys of each.
 #[derive(Serialize)]
 #[serde(tag = "event", rename_all = "snake_case")]
 pub enum Line<'a> {
     /// The switches can be configured.
     Ready {
+        /// Threads that run the network.
         threads: usize,
-        /// How many there will be.
+        /// How many transfers there will be.
         transfers: u64,
-        /// Which the network has to know before the clock runs.
+        /// The multicast groups that the network must know before the clock runs.
         groups: Vec<Group<'a>>,
     },
+    /// The clock runs; printed now and then.
     Progress {
         at_ns: u64,
         #[serde(flatten)]
@@ -65,50 +69,55 @@ pub enum Line<'a> {
         at_ns: u64,
         #[serde(flatten)]
         done: Done,
-        /// Real time that the clock has run in all.
+        /// Real time for which the clock has run so far, in seconds.
         seconds: f64,
     },
-    /// A flow has ended, at one of its ends.
+    /// A flow has ended at one of its ends.
     Flow(Box<FlowLine<'a>>),
-    /// A transfer has ended without a flow to tell it, or not at all.
+    /// A transfer that no flow line describes: it failed, or has not ended.
     Transfer(TransferLine<'a>),
-    /// How much of an object had arrived when.
+    /// How much of an object had arrived at which times.
     Arrivals(ArrivalsLine<'a>),
-    /// An object that has begun to come and is not complete.
+    /// An object of which a part has arrived.
     Open(OpenLine<'a>),
-    /// What the numbers of the samples that follow belong to.
+    /// The queues to which the numbers of the samples that follow belong.
     Sampling {
         every_ns: u64,
         queues: Vec<&'a QueueName>,
     },
-    /// Depths at an instant, before what happens at it.
+    /// Depths of these queues at an instant, before anything happens at it.
     Sample {
         at_ns: u64,
         packets: Vec<u64>,
         bytes: Vec<u64>,
     },
-    Switch(SwitchReport),
-    End {
-        trace_hash: String,
-    },
+    /// The end of a report, with the hash of everything that happened.
+    End { trace_hash: String },
 }
 
+/// A multicast group of a one-to-many transfer.
 #[derive(Serialize)]
 pub struct Group<'a> {
+    /// Address of the group.
     pub address: Ipv4Addr,
+    /// Names of the receivers.
     pub receivers: Vec<&'a str>,
 }
 
+/// What has been done so far.
 #[derive(Clone, Copy, Serialize)]
 pub struct Done {
+    /// Frames that arrived at switches.
     pub packet_hops: u64,
+    /// Events at all nodes.
     pub events: u64,
     /// Transfers that have ended, well or not.
     pub ended: u64,
-    /// The others, yet to start included.
+    /// Transfers that have not ended, those yet to start included.
     pub unfinished: u64,
 }
 
+/// A flow that has ended, as one of its hosts sees it.
 #[derive(Serialize)]
 pub struct FlowLine<'a> {
     host: &'a str,
@@ -118,6 +127,7 @@ pub struct FlowLine<'a> {
     flow: FlowFields<'a>,
 }
 
+/// A transfer, as the host that starts it sees it.
 #[derive(Serialize)]
 pub struct TransferLine<'a> {
     host: &'a str,
@@ -128,6 +138,7 @@ pub struct TransferLine<'a> {
     reason: Option<&'a str>,
 }
 
+/// How much of an object had arrived at which times.
 #[derive(Serialize)]
 pub struct ArrivalsLine<'a> {
     host: &'a str,
@@ -136,6 +147,7 @@ pub struct ArrivalsLine<'a> {
     bytes: &'a [u64],
 }
 
+/// An object of which a part has arrived.
 #[derive(Serialize)]
 pub struct OpenLine<'a> {
     host: &'a str,
@@ -146,14 +158,16 @@ pub struct OpenLine<'a> {
 }
 
 impl<'a> Line<'a> {
-    pub fn told(host: &'a str, told: &'a Told) -> Self {
-        match told {
-            Told::Arrivals { transfer, arrivals } => Line::arrivals(host, *transfer, arrivals),
-            Told::Flow(ended) => Line::Flow(Box::new(FlowLine::new(host, ended))),
-            Told::Failed { open, reason } => Line::transfer(host, open, "failed", Some(reason)),
+    /// The line about something that has ended.
+    pub fn notice(host: &'a str, notice: &'a Notice) -> Self {
+        match notice {
+            Notice::Arrivals { transfer, arrivals } => Line::arrivals(host, *transfer, arrivals),
+            Notice::Flow(ended) => Line::Flow(Box::new(FlowLine::new(host, ended))),
+            Notice::Failed { open, reason } => Line::transfer(host, open, "failed", Some(reason)),
         }
     }
 
+    /// The line about arrivals of an object.
     pub fn arrivals(host: &'a str, transfer: u64, arrivals: &'a Arrivals) -> Self {
         Line::Arrivals(ArrivalsLine {
             host,
@@ -163,6 +177,7 @@ impl<'a> Line<'a> {
         })
     }
 
+    /// The line about an object that is not complete.
     pub fn open(host: &'a str, flow: &Unfinished<'a>) -> Self {
         Line::Open(OpenLine {
             host,
@@ -172,6 +187,7 @@ impl<'a> Line<'a> {
         })
     }
 
+    /// The line about a transfer that no flow line describes.
     pub fn transfer(
         host: &'a str,
         open: &'a Open,
@@ -201,7 +217,7 @@ impl<'a> FlowLine<'a> {
     }
 }
 
-/// Writes lines; they are on their way when it is dropped or flushed.
+/// Writes a line; it reaches the reader when `out` is flushed or dropped.
 pub fn say(out: &mut impl Write, line: &Line<'_>) -> Result<()> {
     serde_json::to_writer(&mut *out, line).context("cannot write to stdout")?;
     out.write_all(b"\n").context("cannot write to stdout")

@@ -1,7 +1,7 @@
-//! `ebb-simulator`: runs a network in virtual time. It is told what to do on stdin and answers on
-//! stdout, a JSON object per line; `ebb-sim` (Python) is the command for people.
+//! `ebb-simulator` runs a network in virtual time. It takes orders on stdin and answers on stdout,
+//! both as JSON objects, one per line. `ebb-sim` (Python) is the command for people.
 //!
-//! While the clock stands still, before the first `run` and between two, every switch serves
+//! While the clock stands still, before the first run and between two runs, every switch serves
 //! P4Runtime at its address, as it would under the wall clock.
 
 mod catalog;
@@ -22,6 +22,7 @@ use std::process::ExitCode;
 
 use clap::Parser;
 
+/// Options of the command line.
 #[derive(Parser, Debug)]
 #[command(name = "ebb-simulator", version)]
 struct Options {

@@ -40,6 +40,7 @@ use crate::catalog::{Catalog, Content};
 use crate::host::{Identity, Parts, SimHost};
 use crate::workload::{Plan, Survey, TransferEntry};
 
+/// The content of a network file; the table above has the keys.
 #[derive(Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Network {
@@ -68,7 +69,7 @@ pub struct Network {
     ends_with: Vec<String>,
     #[serde(default)]
     arrivals_every_ns: u64,
-    /// What relative paths are relative to.
+    /// The folder of the network file, which its relative paths start from.
     #[serde(skip)]
     folder: PathBuf,
 }
@@ -84,6 +85,7 @@ fn ten_seconds() -> u64 {
 /// Simulated hosts use no machine and make no mistakes.
 type Params = ebb_transport::Params<IgnoredAny, IgnoredAny>;
 
+/// A switch of the network file.
 #[derive(Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 struct SwitchEntry {
@@ -92,10 +94,11 @@ struct SwitchEntry {
     grpc_server_addr: SocketAddr,
     cpu_port: Option<u16>,
     drop_port: u16,
-    /// Until the controller says otherwise.
+    /// Configuration until the controller sets another one.
     traffic_manager: TrafficManagerConfig,
 }
 
+/// A host of the network file.
 #[derive(Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 struct HostEntry {
@@ -111,42 +114,54 @@ struct HostEntry {
     rate_bps: Option<u64>,
 }
 
+/// One end of a link.
 #[derive(Clone, Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 struct End {
     node: String,
-    /// Port of a switch; a host has one only.
+    /// Port of a switch; a host has only port 0.
     #[serde(default)]
     port: u16,
 }
 
+/// A switch of the simulation and how controllers reach it.
 pub struct SimSwitch {
+    /// Its number in the simulation.
     pub node: NodeId,
+    /// Its P4Runtime device id.
     pub device_id: u64,
+    /// Where P4Runtime is served for it.
     pub grpc_address: SocketAddr,
 }
 
-/// A simulation that has not begun.
+/// A simulation whose clock has not run yet, and what belongs to it.
 pub struct Built {
+    /// The network.
     pub simulation: Simulation<SimHost>,
-    /// Switches, hosts and links in the order of the file.
+    /// The switches, in the order of the file.
     pub switches: Vec<SimSwitch>,
+    /// The hosts, in the order of the file.
     pub hosts: Vec<NodeId>,
+    /// The links, in the order of the file.
     pub links: Vec<[NodePort; 2]>,
+    /// Socket of the fabric service; `None` if it is not served.
     pub fabric_socket: Option<PathBuf>,
-    /// The folder for captures.
+    /// Folder for packet captures.
     pub captures: PathBuf,
+    /// The transfers.
     pub plan: Plan,
-    /// The hosts of the plan by their numbers there, with their names.
+    /// The hosts that take part in transfers, by their numbers there, with their names.
     pub planned: Vec<(NodeId, String)>,
+    /// What is known of the transfers in advance.
     pub survey: Survey,
-    /// Parts of the workload that a run ends with; none: all.
+    /// Parts of the workload with which a run ends; empty means all.
     pub ends_with: Vec<String>,
-    /// Transfers that have ended, for whoever watches.
+    /// Counts the transfers that have ended.
     pub ended: Arc<AtomicU64>,
 }
 
 impl Network {
+    /// Reads a network file.
     pub fn read(path: &Path) -> Result<Self> {
         let shown = path.display();
         let text = std::fs::read(path).with_context(|| format!("cannot read {shown}"))?;
@@ -158,6 +173,7 @@ impl Network {
         })
     }
 
+    /// Builds the simulation, or says what in the file makes no sense.
     pub fn build(mut self) -> Result<Built> {
         let mut suite = self.params.suite();
         // Nobody wakes up late in virtual time.
@@ -266,7 +282,7 @@ impl Network {
             fabric_socket: self.fabric_socket.map(|socket| self.folder.join(socket)),
             captures: self.folder.join(self.captures),
             plan,
-            // `catalog` has found all of them.
+            // `catalog` has found all of them, so none is missing.
             planned: planned.into_iter().flatten().collect(),
             survey,
             ends_with: self.ends_with,
@@ -274,6 +290,7 @@ impl Network {
         })
     }
 
+    /// Checks that names and addresses are unique.
     fn check_names(&self) -> Result<()> {
         let switches = self.switches.iter().map(|switch| &switch.name);
         let hosts = self.hosts.iter().map(|host| &host.name);
@@ -290,6 +307,7 @@ impl Network {
         Ok(())
     }
 
+    /// The transfers: drawn from a workload file, or those of the network file.
     fn plan(&mut self) -> Result<Plan> {
         let places = places(&self.hosts);
         match (&self.workload, std::mem::take(&mut self.transfers)) {
@@ -301,6 +319,7 @@ impl Network {
         }
     }
 
+    /// What all hosts know.
     fn catalog(&self, plan: &Plan) -> Result<Catalog> {
         let all = places(&self.hosts);
         let addresses: BTreeMap<_, _> = self.hosts.iter().map(|h| (&*h.name, h.ip)).collect();

@@ -1,4 +1,4 @@
-//! Lets the clock of a network run, and collects what its hosts tell.
+//! Lets the clock of a network run, and collects the notices of its transfers.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -8,28 +8,37 @@ use ebb_units::{Duration, Instant};
 use ebb_workload::Open;
 
 use crate::feed::Feed;
-use crate::host::{SimHost, Told, Unfinished};
+use crate::host::{Notice, SimHost, Unfinished};
 use crate::lines::Done;
 use crate::network::{Built, SimSwitch};
 
-/// A run that is to end with its transfers looks whether they have ended after so many events, more
-/// or less; the clock does not stop before that. Events and not real time, so that a run always
-/// stops at the same point.
+/// About how many events happen between two checks whether all transfers of a run have ended; the
+/// clock stops only at such checks. Events are counted, not real time, so that a run always stops
+/// at the same point.
 const EVENTS_PER_SLICE: u64 = 100_000;
+/// Length of the first stretch; later ones follow from the number of events.
 const FIRST_SLICE: Duration = Duration::from_micros(10);
 
+/// A simulation that is run in stretches.
 pub struct Run {
+    /// The network.
     pub simulation: Simulation<SimHost>,
+    /// Its hosts, in the order of the file.
     hosts: Vec<NodeId>,
+    /// Transfers that the hosts have not been given yet.
     feed: Feed,
+    /// How many transfers the run has.
     transfers: u64,
+    /// Parts of the workload with which the run ends; empty means all.
     ends_with: Vec<String>,
+    /// Counts the transfers that have ended.
     ended: Arc<AtomicU64>,
+    /// Length of the next stretch.
     slice: Duration,
 }
 
 impl Run {
-    /// Also returns the switches.
+    /// A run from the beginning, and the switches of the network.
     pub fn new(built: Built) -> anyhow::Result<(Self, Vec<SimSwitch>)> {
         let planned = built.planned.iter().map(|(node, _)| *node);
         let counts = built.survey.of_traffic;
@@ -45,8 +54,8 @@ impl Run {
         Ok((run, built.switches))
     }
 
-    /// Runs to the next look, `until` at the latest. `progress` is told now and then what has been
-    /// done, and says whether to stop.
+    /// Runs for one stretch, at most until `until`. `progress` is told now and then what has been
+    /// done; if it returns true the run stops.
     pub fn advance(
         &mut self,
         until: Instant,
@@ -71,27 +80,30 @@ impl Run {
         done(self.simulation.work(), &self.ended, self.transfers)
     }
 
-    /// All transfers that the run is to end with have ended, at all hosts that send.
+    /// Whether all transfers with which the run ends have ended, at all hosts that send.
     pub fn is_over(&mut self) -> bool {
         let of = &*self.ends_with;
         let mut hosts = self.simulation.hosts();
         self.feed.is_empty(of) && hosts.all(|(_, host)| host.unfinished(of) == 0)
     }
 
-    /// Gives what has ended since the last time to `tell`, with the host that says so.
-    pub fn tell<E>(&mut self, mut tell: impl FnMut(&str, Told) -> Result<(), E>) -> Result<(), E> {
+    /// Passes the notices since the last call to `tell`, each with the name of its host.
+    pub fn tell<E>(
+        &mut self,
+        mut tell: impl FnMut(&str, Notice) -> Result<(), E>,
+    ) -> Result<(), E> {
         for id in &self.hosts {
-            let told = self.simulation.with_host(*id, SimHost::take_told);
+            let notices = self.simulation.with_host(*id, SimHost::take_notices);
             if let Some(host) = self.simulation.host(*id) {
-                for told in told.unwrap_or_default() {
-                    tell(host.name(), told)?;
+                for notice in notices.unwrap_or_default() {
+                    tell(host.name(), notice)?;
                 }
             }
         }
         Ok(())
     }
 
-    /// Objects that have begun to come and are not complete, with the host they come to.
+    /// Objects that have come in part, with the names of the hosts they go to.
     pub fn incomplete(&mut self) -> impl Iterator<Item = (&str, Unfinished<'_>)> {
         let now = self.simulation.now();
         for id in &self.hosts {
@@ -101,8 +113,8 @@ impl Run {
         hosts.flat_map(|(_, host)| host.incomplete().map(|open| (host.name(), open)))
     }
 
-    /// Transfers that have been told to the hosts that start them and have not ended, with what is
-    /// to be said of them.
+    /// Transfers that have been given to the hosts that start them and have not ended: name of the
+    /// host, transfer, and status.
     pub fn rest(&self) -> impl Iterator<Item = (&str, &Open, &'static str)> {
         let hosts = self.simulation.hosts();
         hosts.flat_map(|(_, host)| {
@@ -114,6 +126,7 @@ impl Run {
     }
 }
 
+/// The counts of a run as a line shows them.
 fn done(work: Work, ended: &AtomicU64, transfers: u64) -> Done {
     let ended = ended.load(Ordering::Relaxed);
     Done {

@@ -1,4 +1,4 @@
-//! Depths of queues over time, as lines: one per instant.
+//! Depths of queues over time: one line per instant.
 
 use std::io::Write;
 
@@ -10,17 +10,20 @@ use crate::host::SimHost;
 use crate::lines::{Line, QueueName, SampleOrder, say};
 use crate::network::SimSwitch;
 
-/// Instants for which samples are collected before they are written.
+/// After how many instants samples are written.
 const INSTANTS_AT_A_TIME: u64 = 1000;
 
-/// Samples of the queues of an order, in the order of the switches.
+/// The queues that an order asks for, ordered by switch.
 pub struct Sampling {
+    /// Time between two samples.
     every: Duration,
+    /// The queues, with their switches.
     queues: Vec<(NodeId, QueueName)>,
 }
 
 impl Sampling {
-    /// In place of `before`.
+    /// Starts to sample what an order asks for, and ends the samples of `before`. Returns `None` if
+    /// the order names no queues.
     pub fn start(
         order: SampleOrder,
         switches: &[SimSwitch],
@@ -53,7 +56,7 @@ impl Sampling {
         Ok(Some(Sampling { every, queues }))
     }
 
-    /// What the samples are of, as the first line.
+    /// Writes the line that says which queues the samples are of.
     pub fn begin(&self, out: &mut impl Write) -> Result<()> {
         let queues = self.queues.iter().map(|(_, name)| name).collect();
         let line = Line::Sampling {
@@ -63,12 +66,12 @@ impl Sampling {
         say(out, &line)
     }
 
-    /// How far the clock may run before samples are to be written.
+    /// How far the clock may run before samples must be written.
     pub fn horizon(&self, now: Instant) -> Instant {
         now + self.every * INSTANTS_AT_A_TIME
     }
 
-    /// Writes the samples since the last time.
+    /// Writes the samples since the last call.
     pub fn write(&self, simulation: &mut Simulation<SimHost>, out: &mut impl Write) -> Result<()> {
         let samples = simulation.take_queue_samples();
         for instant in samples.chunk_by(|a, b| a.at == b.at) {

@@ -1,4 +1,4 @@
-//! The gRPC servers beside a simulation: they are answered while its clock stands still.
+//! The gRPC servers beside a simulation. They are answered while its clock stands still.
 
 use std::sync::Arc;
 use std::thread;
@@ -11,8 +11,8 @@ use tokio::sync::oneshot;
 
 use crate::network::Built;
 
-/// P4Runtime of every switch, and the fabric service if it has a socket. They end when the sender
-/// says so or is gone.
+/// Serves P4Runtime for every switch, and the fabric service if it has a socket. The servers end
+/// when something is sent through the result, or when that is dropped.
 pub fn serve(built: &Built, handle: &ControlHandle) -> Result<oneshot::Sender<()>> {
     let addresses: Vec<_> = built.switches.iter().map(|s| s.grpc_address).collect();
     let mut server = Server::bind(&addresses)?;
@@ -55,6 +55,7 @@ pub fn serve(built: &Built, handle: &ControlHandle) -> Result<oneshot::Sender<()
     Ok(stop)
 }
 
+/// The network as the fabric service describes it.
 fn layout(built: &Built, server: &Server) -> Layout {
     let of_switch = |node| built.switches.iter().position(|s| s.node == node);
     let of_host = |node| built.hosts.iter().position(|host| *host == node);

@@ -1,4 +1,4 @@
-//! The conversation with the runner.
+//! The conversation with the program that started the simulator.
 
 use std::io::{self, BufRead, BufWriter, Write};
 use std::path::Path;
@@ -7,7 +7,7 @@ use std::thread;
 use std::time::{Duration, Instant as WallClock};
 
 use anyhow::{Context, Result, anyhow};
-use ebb_engine::{ControlHandle, ControlReceiver, SwitchReport, control_channel};
+use ebb_engine::{ControlHandle, ControlReceiver, control_channel};
 use ebb_units::Instant;
 
 use crate::lines::{Group, Line, Order, SampleOrder, say};
@@ -16,9 +16,10 @@ use crate::run::Run;
 use crate::sampling::Sampling;
 use crate::servers;
 
-/// How often progress is told, in real time.
+/// Real time between two progress lines.
 const PROGRESS_EVERY: Duration = Duration::from_millis(500);
 
+/// Runs the network of a file as the orders on stdin say, until stdin ends.
 pub fn run(network: &Path, threads: usize) -> Result<()> {
     let mut built = Network::read(network)?.build()?;
     let threads = match threads {
@@ -39,12 +40,13 @@ pub fn run(network: &Path, threads: usize) -> Result<()> {
         seconds: 0.0,
     };
     let result = session.obey(&orders);
-    // The server may have ended already.
+    // The servers may have ended already.
     let _ = stop.send(());
     result
 }
 
-/// Reads stdin in a thread. Every order, and the end, also wakes whoever serves the switches.
+/// Reads the orders on stdin in a thread. Each order, and the end of stdin, also ends the wait of
+/// [`Session::serve_switches`].
 fn read_orders(handle: ControlHandle) -> mpsc::Receiver<Result<Order>> {
     let (sender, receiver) = mpsc::channel();
     thread::spawn(move || {
@@ -63,6 +65,7 @@ fn read_orders(handle: ControlHandle) -> mpsc::Receiver<Result<Order>> {
     receiver
 }
 
+/// The first line.
 fn ready(built: &Built, threads: usize) -> Line<'_> {
     let survey = &built.survey;
     let groups = survey.groups.iter().map(|(address, receivers)| {
@@ -79,16 +82,22 @@ fn ready(built: &Built, threads: usize) -> Line<'_> {
     }
 }
 
+/// A run and what its orders have set up.
 struct Session {
+    /// The run.
     run: Run,
+    /// The switches of the network.
     switches: Vec<SimSwitch>,
+    /// The queues to sample; `None` if there are none.
     sampling: Option<Sampling>,
+    /// What the servers ask of the switches.
     commands: ControlReceiver,
-    /// Real time for which the clock has run.
+    /// Real time for which the clock has run, in seconds.
     seconds: f64,
 }
 
 impl Session {
+    /// Obeys orders until there are no more.
     fn obey(&mut self, orders: &mpsc::Receiver<Result<Order>>) -> Result<()> {
         loop {
             self.serve_switches();
@@ -104,7 +113,7 @@ impl Session {
         }
     }
 
-    /// Does what the P4Runtime servers ask for until there is an order.
+    /// Does what the servers ask for until an order has come.
     fn serve_switches(&mut self) {
         while let Some(command) = self.commands.wait() {
             if !self.run.simulation.obey(command) {
@@ -113,6 +122,7 @@ impl Session {
         }
     }
 
+    /// Runs until a time or, if `flows` is true, until the transfers have ended.
     fn run(&mut self, until_ns: u64, flows: bool) -> Result<()> {
         let until = Instant::from_nanos(until_ns);
         let started = WallClock::now();
@@ -128,14 +138,14 @@ impl Session {
                 }
                 told = WallClock::now();
                 let at_ns = at.as_nanos();
-                // Nobody listens any more.
+                // An error means that nobody reads the lines any more.
                 broken = tell(&Line::Progress { at_ns, done }).err();
                 broken.is_some()
             });
             if let Some(error) = broken {
                 return Err(error);
             }
-            self.tell_flows()?;
+            self.tell_notices()?;
             if flows && self.run.is_over() {
                 break;
             }
@@ -148,6 +158,7 @@ impl Session {
         })
     }
 
+    /// Changes the queues that are sampled.
     fn sample(&mut self, order: SampleOrder) -> Result<()> {
         let before = self.sampling.take();
         let simulation = &mut self.run.simulation;
@@ -159,24 +170,20 @@ impl Session {
         out.flush().context("cannot write to stdout")
     }
 
-    /// Tells what has ended, and the samples.
-    fn tell_flows(&mut self) -> Result<()> {
+    /// Prints the notices and samples since the last call.
+    fn tell_notices(&mut self) -> Result<()> {
         let mut out = BufWriter::new(io::stdout().lock());
         if let Some(sampling) = &self.sampling {
             sampling.write(&mut self.run.simulation, &mut out)?;
         }
         self.run
-            .tell(|host, told| say(&mut out, &Line::told(host, &told)))?;
+            .tell(|host, notice| say(&mut out, &Line::notice(host, &notice)))?;
         out.flush().context("cannot write to stdout")
     }
 
+    /// Prints what has not ended, and the hash of the trace.
     fn report(&mut self) -> Result<()> {
         let mut out = BufWriter::new(io::stdout().lock());
-        for switch in &self.switches {
-            if let Some(switch) = self.run.simulation.switch(switch.node) {
-                say(&mut out, &Line::Switch(SwitchReport::of(switch)))?;
-            }
-        }
         for (host, flow) in self.run.incomplete() {
             say(&mut out, &Line::open(host, &flow))?;
             let id = flow.open.transfer.id;
@@ -191,6 +198,7 @@ impl Session {
     }
 }
 
+/// Prints one line at once.
 fn tell(line: &Line<'_>) -> Result<()> {
     let mut out = io::stdout().lock();
     say(&mut out, line)?;

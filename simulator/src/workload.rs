@@ -1,4 +1,4 @@
-//! What the hosts are to do: transfers drawn from a workload, or listed one by one.
+//! What the hosts are to do: transfers that are drawn from a workload, or listed one by one.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::net::Ipv4Addr;
@@ -10,7 +10,7 @@ use ebb_transport::{MAX_SENDERS, Scheme, group_address};
 use ebb_workload::{After, Format, Host, HostId, Kind, Schedule, Transfer, Workload};
 use serde::Deserialize;
 
-/// A transfer as `ebb-agent workload` prints them.
+/// A transfer of the network file, with the keys that `ebb-agent workload` prints.
 #[derive(Clone, Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct TransferEntry {
@@ -26,7 +26,7 @@ pub struct TransferEntry {
     kind: Kind,
     sources: Vec<String>,
     destinations: Vec<String>,
-    /// Follow from the names.
+    /// Accepted and ignored, because the names of the hosts determine the addresses.
     #[serde(default, rename = "source_addresses")]
     _source_addresses: Option<Vec<Ipv4Addr>>,
     #[serde(default, rename = "destination_addresses")]
@@ -48,7 +48,7 @@ fn send_one_to_one() -> Kind {
     Kind::SendOneToOne
 }
 
-/// All transfers, by start and then id.
+/// All transfers, ordered by start and then by id.
 pub enum Transfers {
     Drawn(Box<Schedule>),
     Listed(std::vec::IntoIter<Transfer>),
@@ -65,24 +65,25 @@ impl Iterator for Transfers {
     }
 }
 
-/// Who sends what to whom.
+/// The transfers of a run, before they are generated.
 pub enum Plan {
     Drawn(Box<Workload>),
     Listed(Vec<Transfer>),
 }
 
-/// What is to be known of a plan before it is carried out.
+/// What is known of the transfers before any of them starts.
 #[derive(Debug, Default, PartialEq, Eq)]
 pub struct Survey {
+    /// How many transfers there are.
     pub transfers: u64,
-    /// The same of each part of the workload.
+    /// How many of them each part of the workload has.
     pub of_traffic: BTreeMap<String, u64>,
-    /// Receivers of one-to-many transfers, once each.
+    /// The multicast groups of one-to-many transfers, with their receivers.
     pub groups: BTreeMap<Ipv4Addr, Vec<HostId>>,
 }
 
 impl Plan {
-    /// Reads a workload file, for `hosts` unless it has its own.
+    /// Reads a workload file, which is for `hosts` unless it lists its own.
     pub fn read(path: &Path, hosts: Vec<Host>) -> Result<Self> {
         let shown = path.display();
         let format = Format::of(&path.to_string_lossy())?;
@@ -100,6 +101,7 @@ impl Plan {
         Ok(Plan::Drawn(Box::new(workload)))
     }
 
+    /// The transfers that a network file lists; the error says which of them makes no sense.
     pub fn listed(entries: Vec<TransferEntry>, hosts: &[Host]) -> Result<Self> {
         let ids: BTreeMap<&str, HostId> = (0..)
             .zip(hosts)
@@ -117,7 +119,7 @@ impl Plan {
         );
         for transfer in &transfers {
             if let Some(after) = transfer.after {
-                // Whoever waits is known before what it waits for can have ended.
+                // So the transfer that waits is known before the other one can end.
                 let before = starts.get(&after.transfer);
                 ensure!(
                     before == Some(&transfer.start_ns) && after.transfer < transfer.id,
@@ -131,6 +133,7 @@ impl Plan {
         Ok(Plan::Listed(transfers))
     }
 
+    /// The transfers from the beginning.
     pub fn transfers(&self) -> Result<Transfers> {
         Ok(match self {
             Plan::Drawn(workload) => Transfers::Drawn(Box::new(workload.schedule()?)),
@@ -138,7 +141,7 @@ impl Plan {
         })
     }
 
-    /// The hosts by their numbers in the transfers: names.
+    /// The hosts that the numbers in the transfers stand for; `all` are those of the network.
     pub fn hosts<'a>(&'a self, all: &'a [Host]) -> &'a [Host] {
         match self {
             Plan::Drawn(workload) => &workload.hosts,
@@ -146,7 +149,7 @@ impl Plan {
         }
     }
 
-    /// What `ebb-agent bench` would call the objects.
+    /// The names that `ebb-agent bench` would give the objects.
     pub fn names(&self) -> ObjectNames {
         ObjectNames::new(match self {
             Plan::Drawn(workload) => workload.fingerprint(),
@@ -154,7 +157,7 @@ impl Plan {
         })
     }
 
-    /// Goes through all transfers, so that what `scheme` cannot do is known before anything starts.
+    /// Goes through all transfers, so that what `scheme` cannot do is found before anything starts.
     pub fn survey(&self, scheme: Scheme, addresses: &[Ipv4Addr]) -> Result<Survey> {
         let mut survey = Survey::default();
         let mut seen: BTreeSet<Vec<HostId>> = BTreeSet::new();
@@ -197,6 +200,7 @@ impl Plan {
 }
 
 impl TransferEntry {
+    /// The transfer with numbers instead of names for its hosts.
     fn resolve(self, ids: &BTreeMap<&str, HostId>) -> Result<Transfer> {
         let id = self.id;
         let find = |names: &[String]| {
@@ -209,7 +213,7 @@ impl TransferEntry {
         let (sources, destinations) = (find(&self.sources)?, find(&self.destinations)?);
         let (most_sources, most_destinations) = match self.kind {
             Kind::SendOneToMany => (1, usize::MAX),
-            // As many as the header of a session can name.
+            // The header of a session can name this many senders.
             Kind::FetchManyToOne => (usize::from(MAX_SENDERS), 1),
             _ => (1, 1),
         };

@@ -234,8 +234,6 @@ class Simulator:
         self._order({"do": "report"})
         for line in self._lines():
             match line["event"]:
-                case "switch":
-                    pass  # the traffic managers tell it under either clock
                 case "transfer" | "open":
                     self.records.append(line)
                 case "arrivals":

@@ -1,6 +1,6 @@
-//! The client of a simulated host: sends, fetches and offers the objects of a workload, and tells
-//! what became of them. `docs/agent-records.md` has what is told, `docs/workloads.md` when things
-//! start.
+//! The only client of a simulated host. It sends, fetches and offers the objects of a workload and
+//! collects the notices. `docs/workloads.md` says when things start, `docs/agent-records.md` what
+//! the notices hold.
 
 use std::collections::BTreeMap;
 use std::net::Ipv4Addr;
@@ -18,50 +18,49 @@ use super::arrivals::Arrivals;
 use super::objects::Objects;
 use crate::catalog::Catalog;
 
-/// Answers come to ports below those that flows leave from, so that none is taken twice.
+/// Ports for answers to requests. They lie below the ports that flows leave from, so that none is
+/// used twice.
 const REPLY_PORTS: (u16, u16) = (32_768, EPHEMERAL_PORTS.0 - 1);
-/// The only client of a host.
+/// Number of the only client of a host.
 const CLIENT: u64 = 1;
 
-/// A flow that has ended, at one of its ends.
+/// A flow that has ended, as one of its ends sees it.
 pub struct Ended {
-    /// The transfer it belongs to, as it was before that.
+    /// The transfer it belongs to, in its last state before the end; `None` if it belongs to none.
     pub open: Option<Open>,
-    /// When this host began with the transfer.
+    /// When this host began with the transfer, in nanoseconds; `None` if it did not start it.
     pub started_at_ns: Option<u64>,
-    /// What a receiver learns from the beginning of a stream.
+    /// What a receiver learned from the beginning of the stream; `None` at a sender, or if nothing
+    /// arrived.
     pub header: Option<EnvelopeHeader>,
-    /// Receiver: whether the content is what was sent; `None` if not all arrived.
+    /// At a receiver, whether the content is what was sent; `None` if not all of it arrived.
     pub intact: Option<bool>,
+    /// What the transport says of the flow.
     pub record: FlowRecord,
 }
 
-/// What there is to tell.
-pub enum Told {
+/// Something that has ended.
+pub enum Notice {
+    /// A flow.
     Flow(Box<Ended>),
-    /// A transfer that failed without a flow that could tell it.
-    Failed {
-        open: Open,
-        reason: String,
-    },
-    /// How an object has come that has ended.
-    Arrivals {
-        transfer: u64,
-        arrivals: Arrivals,
-    },
+    /// A transfer that failed without a flow that could show it.
+    Failed { open: Open, reason: String },
+    /// The arrivals of an object that has ended.
+    Arrivals { transfer: u64, arrivals: Arrivals },
 }
 
+/// The client of a host and the host's part of the workload.
 pub struct Application {
     pub(super) catalog: Arc<Catalog>,
     pub(super) host: Host<Objects>,
     pub(super) player: Player,
-    /// Fetches that were due when the host was told of them, and since when.
+    /// Fetches that were due when the host was given them, and when that was.
     due: Vec<(Instant, Arc<Transfer>)>,
     pub(super) arrivals: BTreeMap<FlowId, Arrivals>,
-    pub(super) told: Vec<Told>,
+    pub(super) notices: Vec<Notice>,
 }
 
-/// The one transport of a host.
+/// The transport of a host, as the only one that runs there.
 struct Only<'a> {
     scheme: Scheme,
     transport: &'a mut dyn Transport,
@@ -96,8 +95,8 @@ impl Engine for Only<'_> {
 }
 
 impl Application {
-    /// For the host with the number `me` in the workload, which listens from now on. `seed` is that
-    /// of session ids.
+    /// The client of the host that has the number `me` in the workload and listens from now on.
+    /// Session ids are drawn from `seed`.
     pub fn new(
         catalog: Arc<Catalog>,
         (me, address): (HostId, Ipv4Addr),
@@ -127,11 +126,11 @@ impl Application {
             host,
             due: Vec::new(),
             arrivals: BTreeMap::new(),
-            told: Vec::new(),
+            notices: Vec::new(),
         })
     }
 
-    /// Tells it of a transfer that concerns it, before its time.
+    /// Takes a transfer that concerns this host, before it starts.
     pub fn add(&mut self, now: Instant, transfer: Arc<Transfer>, transport: &mut dyn Transport) {
         self.player.share.add(transfer);
         for transfer in self.plan(now, transport) {
@@ -139,8 +138,9 @@ impl Application {
         }
     }
 
-    pub fn take_told(&mut self) -> Vec<Told> {
-        std::mem::take(&mut self.told)
+    /// The notices since the last call.
+    pub fn take_notices(&mut self) -> Vec<Notice> {
+        std::mem::take(&mut self.notices)
     }
 
     /// Transfers that this host has started, or is to start, and what it sends because others have
@@ -156,19 +156,20 @@ impl Application {
         open.count()
     }
 
-    /// Transfers that this host has started, or is to start, and that have not ended.
+    /// How many transfers this host has started, or is to start, that have not ended.
     pub fn to_end(&self) -> usize {
         self.player.share.to_end()
     }
 
-    /// Transfers that this host starts and that have not ended, and those that never start.
+    /// The transfers that this host starts and that have not ended, and those that never start
+    /// because what they wait for failed.
     pub fn rest(&self) -> (impl Iterator<Item = &Open>, impl Iterator<Item = &Open>) {
         let open = self.player.share.iter();
         let ours = open.filter(|open| open.part == Part::Start);
         (ours, self.player.share.not_started().iter())
     }
 
-    /// When [`act`](Self::act) has something to do.
+    /// When [`act`](Self::act) has something to do; `None` if nothing is known.
     pub fn next_deadline(&self) -> Option<Instant> {
         let fetch = self
             .player
@@ -180,7 +181,7 @@ impl Application {
         all.into_iter().flatten().min()
     }
 
-    /// Starts what is due.
+    /// Starts what is due at `now`.
     pub fn act(&mut self, now: Instant, transport: &mut dyn Transport) {
         let due = std::mem::take(&mut self.due).into_iter();
         let mut fetches: Vec<_> = due.map(|(_, transfer)| transfer).collect();
@@ -194,7 +195,8 @@ impl Application {
         self.take_outputs(now);
     }
 
-    /// Does what the share of this host says is to be done. Returns what is to be fetched.
+    /// Does what this host's share of the workload asks for. Returns the transfers that must be
+    /// fetched.
     fn plan(&mut self, now: Instant, transport: &mut dyn Transport) -> Vec<Arc<Transfer>> {
         let mut fetches = Vec::new();
         while let Some(action) = self.player.share.poll_action(now.as_nanos()) {
@@ -214,6 +216,7 @@ impl Application {
         fetches
     }
 
+    /// Starts to send a transfer at its time.
     fn send(
         &mut self,
         now: Instant,
@@ -237,6 +240,7 @@ impl Application {
         self.fail_unless(now, id, sent);
     }
 
+    /// Starts to fetch a transfer.
     fn fetch(&mut self, now: Instant, transfer: &Transfer, transport: &mut dyn Transport) {
         let (id, scheme) = (transfer.id, self.catalog.scheme);
         let fetch = Fetch {
@@ -253,6 +257,7 @@ impl Application {
         self.take_outputs(now);
     }
 
+    /// Offers the object of a transfer to hosts that will fetch it.
     fn offer(&mut self, now: Instant, transfer: Arc<Transfer>, transport: &mut dyn Transport) {
         let (id, scheme) = (transfer.id, self.catalog.scheme);
         let name = self.player.names.of(id);
@@ -261,6 +266,7 @@ impl Application {
         self.fail_unless(now, id, offered);
     }
 
+    /// Passes an event of the transport on.
     pub fn handle_event(&mut self, now: Instant, event: Event, transport: &mut dyn Transport) {
         let ended = match &event {
             Event::Finished { flow, .. } | Event::Failed { flow, .. } => Some(*flow),
@@ -275,6 +281,7 @@ impl Application {
         }
     }
 
+    /// Takes note of what the host logic says.
     fn take_outputs(&mut self, now: Instant) {
         while let Some(output) = self.host.poll_output() {
             match output {
@@ -290,6 +297,7 @@ impl Application {
         }
     }
 
+    /// Takes note of something that the host logic tells its clients.
     fn take_notice(&mut self, now_ns: u64, notice: ebb_host::Notice) {
         match notice {
             ebb_host::Notice::Incoming { header, .. } => {
@@ -314,7 +322,7 @@ impl Application {
                     intact: sha256_ok,
                     record: *record,
                 };
-                self.told.push(Told::Flow(Box::new(ended)));
+                self.notices.push(Notice::Flow(Box::new(ended)));
             }
             ebb_host::Notice::End { transfer, failure } => {
                 let ended = self.player.handle_end(now_ns, transfer, failure);
@@ -324,25 +332,27 @@ impl Application {
         }
     }
 
+    /// Adds the arrivals of an object whose flow has ended to the notices.
     fn tell_arrivals(&mut self, flow: FlowId, name: Option<&str>) {
         if let Some(transfer) = name.and_then(|name| self.player.names.transfer(name))
             && let Some(arrivals) = self.arrivals.remove(&flow)
         {
-            self.told.push(Told::Arrivals { transfer, arrivals });
+            self.notices.push(Notice::Arrivals { transfer, arrivals });
         }
     }
 
+    /// Adds a transfer that failed to the notices, unless a flow shows the failure.
     fn tell_end(&mut self, ended: Option<PlayedTransfer>) {
         if let Some(PlayedTransfer {
             open, unreported, ..
         }) = ended
             && let Some(reason) = unreported
         {
-            self.told.push(Told::Failed { open, reason });
+            self.notices.push(Notice::Failed { open, reason });
         }
     }
 
-    /// Ends a transfer that cannot start.
+    /// Ends a transfer that could not be started.
     fn fail_unless(&mut self, now: Instant, id: u64, result: Result<(), Error>) {
         if let Err(error) = result {
             let ended = self.player.handle_failed(now.as_nanos(), id, error.message);
@@ -352,14 +362,16 @@ impl Application {
 }
 
 impl Catalog {
-    /// Whether a transfer goes to a multicast group: as with `ebb-agent`, to several hosts if the
-    /// scheme can. Of another scheme each host gets a flow of its own (`ebb-agent send --unicast`).
+    /// Whether a transfer goes to a multicast group: one to several hosts does if the transport is
+    /// SCDP. With other transports each host gets a flow of its own, as with `ebb-agent send
+    /// --unicast`.
     pub fn is_grouped(&self, transfer: &Transfer) -> bool {
         self.scheme.entry().groups
             && transfer.kind == Kind::SendOneToMany
             && transfer.destinations.len() > 1
     }
 
+    /// The hosts with these numbers, as peers.
     fn peers(&self, hosts: &[HostId]) -> Vec<Peer> {
         let addresses = hosts.iter().map(|host| self.addresses[host.index()]);
         addresses.map(Peer::from).collect()

@@ -1,5 +1,5 @@
-//! How much of every object has arrived, over time: samples at exact instants, before what happens
-//! at them.
+//! How much of every object has arrived over time, sampled at exact instants before anything
+//! happens at them.
 
 use std::net::SocketAddrV4;
 
@@ -9,14 +9,16 @@ use ebb_workload::Open;
 
 use super::application::Application;
 
-/// Bytes of an object that have arrived by the instants.
+/// How many bytes of an object had arrived at which instants.
 #[derive(Clone, Default, PartialEq, Eq, Debug)]
 pub struct Arrivals {
+    /// The instants, in nanoseconds.
     pub at_ns: Vec<u64>,
+    /// Bytes that had arrived by then.
     pub bytes: Vec<u64>,
 }
 
-/// No samples.
+/// The arrivals of an object without samples.
 static NONE: Arrivals = Arrivals {
     at_ns: Vec::new(),
     bytes: Vec::new(),
@@ -24,27 +26,32 @@ static NONE: Arrivals = Arrivals {
 
 /// When samples are taken.
 pub struct Clock {
+    /// Time between two samples.
     every: Duration,
+    /// When the next one is due.
     next: Instant,
 }
 
 /// An object of which not all has arrived.
 pub struct Unfinished<'a> {
+    /// Its transfer.
     pub open: &'a Open,
-    /// The sender; of several the one that was asked first.
+    /// Its sender; if there are several, the one that was asked first.
     pub peer: SocketAddrV4,
+    /// Bytes that have arrived.
     pub arrived_bytes: u64,
+    /// The samples of its arrivals.
     pub arrivals: &'a Arrivals,
 }
 
 impl Clock {
-    /// 0: never.
+    /// A clock that ticks every so often; `None` if that is zero.
     pub fn new(every: Duration) -> Option<Self> {
         let next = Instant::ZERO + every;
         (!every.is_zero()).then_some(Clock { every, next })
     }
 
-    /// The next instant that `now` has reached.
+    /// The next instant for samples, if `now` has reached it.
     fn poll(&mut self, now: Instant) -> Option<Instant> {
         let due = self.next;
         (due <= now).then(|| {
@@ -53,14 +60,14 @@ impl Clock {
         })
     }
 
-    /// Nothing is open: the instants up to `now` need no samples.
+    /// Leaves out the instants up to `now`, at which no object was under way.
     fn skip(&mut self, now: Instant) {
         while self.poll(now).is_some() {}
     }
 }
 
 impl Application {
-    /// Takes the samples that are due. Before anything that happens at `now`.
+    /// Takes the samples that are due. To be called before anything happens at `now`.
     pub fn sample(&mut self, now: Instant, clock: &mut Clock, transport: &dyn Transport) {
         if clock.next > now {
             return;
@@ -82,7 +89,7 @@ impl Application {
         }
     }
 
-    /// Objects that have begun to come and are not complete.
+    /// Objects of which a part has arrived.
     pub fn incomplete<'a>(
         &'a self,
         transport: &'a dyn Transport,

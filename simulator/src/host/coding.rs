@@ -1,20 +1,23 @@
-//! The work that a transport gives away: done at once, and its result is there when a processor of
-//! the given speed would have it.
+//! The coding work that a transport hands out. It is done at once, and its result is delivered when
+//! a processor of the given speed would have it.
 
 use std::collections::VecDeque;
 
 use ebb_transport::{Job, JobResult};
 use ebb_units::{BitRate, Instant};
 
-/// One processor, which takes one job after the other.
+/// A processor that takes one job after the other.
 pub struct Coding {
-    /// 0: it needs no time.
+    /// How fast it works in bits per second; 0 means that jobs take no time.
     rate: BitRate,
+    /// When it will have done all jobs.
     free_at: Instant,
+    /// Results that have not been delivered, and when they are to be.
     done: VecDeque<(Instant, JobResult)>,
 }
 
 impl Coding {
+    /// An idle processor of this speed.
     pub fn new(rate: BitRate) -> Self {
         Coding {
             rate,
@@ -23,16 +26,18 @@ impl Coding {
         }
     }
 
+    /// Takes a job.
     pub fn start(&mut self, now: Instant, job: Job) {
         let time = self.rate.time_for(job.bytes() as u64);
         self.free_at = self.free_at.max(now) + time;
         let mut result = job.run();
-        // Not what it took here: that is another machine's, and another one every time.
+        // The time that it took here does not count: it is another machine's, and differs every
+        // time.
         result.cpu_time = time;
         self.done.push_back((self.free_at, result));
     }
 
-    /// The next result that is there by `now`.
+    /// The next result that is ready by `now`.
     pub fn poll(&mut self, now: Instant) -> Option<JobResult> {
         if self.done.front()?.0 > now {
             return None;
@@ -40,6 +45,7 @@ impl Coding {
         self.done.pop_front().map(|(_, result)| result)
     }
 
+    /// When the next result is ready.
     pub fn next_deadline(&self) -> Option<Instant> {
         self.done.front().map(|(at, _)| *at)
     }

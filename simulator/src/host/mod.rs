@@ -1,4 +1,5 @@
-//! A simulated host: its transport, what its agent would do with it, and the serialiser of its link.
+//! A simulated host: its transport, the client that an agent would have, and the serialiser of its
+//! link.
 
 mod application;
 mod arrivals;
@@ -18,67 +19,85 @@ use ebb_wire::{EthernetHeader, MacAddress};
 use ebb_workload::{HostId, Open, Transfer};
 
 use application::Application;
-pub use application::{Ended, Told};
+pub use application::{Ended, Notice};
 use arrivals::Clock;
 pub use arrivals::{Arrivals, Unfinished};
 use coding::Coding;
 
 use crate::catalog::Catalog;
 
-/// A transport that asks to be woken at a time that has passed, and then does nothing, must not
-/// stop the clock.
+/// The shortest time between two wake-ups. Without it, a transport that asks to be woken at a time
+/// that has passed, and then does nothing, would stop the clock.
 const SHORTEST_SLEEP: Duration = Duration::from_nanos(1);
 
 /// How a host is attached.
 #[derive(Clone, Debug)]
 pub struct Identity {
+    /// Its name.
     pub name: String,
+    /// Its address.
     pub address: Ipv4Addr,
+    /// Its MAC address.
     pub mac: MacAddress,
+    /// MAC address of its gateway.
     pub gateway: MacAddress,
-    /// Its number in the workload; `None`: it is not in it.
+    /// Its number in the workload; `None` if it has no part in it.
     pub id: Option<HostId>,
 }
 
-/// What a host is made of.
+/// The parts that a host is made of.
 pub struct Parts {
+    /// Its transport.
     pub transport: Box<dyn Transport + Send>,
+    /// Parameters of its interface.
     pub nic: NicParams,
-    /// How fast it codes blocks. 0: in no time.
+    /// How fast it codes blocks, in bits per second; 0 means in no time.
     pub coding: BitRate,
+    /// What all hosts know.
     pub catalog: Arc<Catalog>,
-    /// Seed of the session ids of many-to-one flows.
+    /// Seed of the session ids of its many-to-one flows.
     pub seed: u64,
-    /// Ended transfers of all hosts, for whoever watches.
+    /// Counts the ended transfers of all hosts.
     pub ended: Arc<AtomicU64>,
-    /// How often it is noted how much of every object has arrived. 0: never.
+    /// How often the arrivals of every object are sampled; 0 means never.
     pub arrivals_every: Duration,
 }
 
+/// A host of the simulation.
 pub struct SimHost {
+    /// How it is attached.
     identity: Identity,
+    /// Its transport.
     transport: Box<dyn Transport + Send>,
+    /// Its client.
     application: Application,
+    /// The processor that codes blocks.
     coding: Coding,
+    /// The serialiser of its link.
     nic: Nic,
-    /// Rate of the NIC while the link is as it should be.
+    /// Rate of its interface in bits per second, while the link is not slower.
     rate_bps: u64,
+    /// Memory for the packet that leaves.
     packet: Vec<u8>,
-    /// Memory of frames that have arrived, for those that leave.
+    /// Memory of frames that have arrived, for frames that leave.
     frames: Frames,
+    /// When it wants to be woken; `None` if only by a frame.
     wake: Option<Instant>,
-    /// Transfers that this host starts and that have been told to it.
+    /// How many transfers that it starts it has been given.
     starts: u64,
+    /// Counts the ended transfers of all hosts.
     ended: Arc<AtomicU64>,
-    /// How many of `ended` are this host's.
+    /// How many of `ended` are transfers that it starts.
     counted: u64,
+    /// When arrivals are sampled; `None` if never.
     clock: Option<Clock>,
 }
 
 impl SimHost {
+    /// A host of these parts, which listens from now on.
     pub fn new(identity: Identity, parts: Parts) -> anyhow::Result<Self> {
         let mut transport = parts.transport;
-        // A host that is not in the workload is none of its hosts.
+        // A host without a part in the workload must not have the number of another one.
         let me = identity.id.unwrap_or(HostId(u32::MAX));
         let place = (me, identity.address);
         let application = Application::new(parts.catalog, place, parts.seed, &mut *transport)?;
@@ -87,7 +106,7 @@ impl SimHost {
             transport,
             application,
             coding: Coding::new(parts.coding),
-            // Nobody wakes up late here.
+            // Nobody wakes up late in virtual time, so nothing is to be caught up with.
             nic: Nic::new(NicParams {
                 catch_up_packets: 0,
                 ..parts.nic
@@ -103,7 +122,7 @@ impl SimHost {
         })
     }
 
-    /// Tells it of a transfer that concerns it, before its time.
+    /// Takes a transfer that concerns this host, before it starts.
     pub fn add(&mut self, now: Instant, transfer: Arc<Transfer>) {
         self.starts += u64::from(Some(transfer.initiator()) == self.identity.id);
         self.application.add(now, transfer, &mut *self.transport);
@@ -112,12 +131,12 @@ impl SimHost {
     }
 
     /// What has ended since the last call.
-    pub fn take_told(&mut self) -> Vec<Told> {
-        self.application.take_told()
+    pub fn take_notices(&mut self) -> Vec<Notice> {
+        self.application.take_notices()
     }
 
-    /// Transfers of this host that have not ended, and what it still sends to others; of the named
-    /// parts of the workload, or of all if none is.
+    /// How many transfers of this host, and how many sends for others, have not ended; only those
+    /// in the named parts of the workload, unless none is named.
     pub fn unfinished(&self, traffic: &[String]) -> usize {
         self.application.unfinished(traffic)
     }
@@ -129,7 +148,7 @@ impl SimHost {
         }
     }
 
-    /// Objects that have begun to come and are not complete.
+    /// Objects of which a part has arrived.
     pub fn incomplete(&self) -> impl Iterator<Item = Unfinished<'_>> {
         self.application.incomplete(&*self.transport)
     }
@@ -140,7 +159,7 @@ impl SimHost {
         self.application.rest()
     }
 
-    /// Does what follows from what has happened. Whether there was anything.
+    /// Does what follows from what the transport reports; true if there was anything.
     fn take_events(&mut self, now: Instant) -> bool {
         let mut any = false;
         loop {
@@ -168,11 +187,12 @@ impl SimHost {
         any
     }
 
-    /// When to be woken. `held`: the transport may have more to send, and the link is busy.
+    /// Sets when to be woken. `held` means that the transport may have more to send, but the link
+    /// is busy.
     fn plan(&mut self, now: Instant, held: bool) {
         let deadline = self.transport.next_deadline();
         let wake = if held {
-            // What is due already waits for the link.
+            // What is due by now waits for the link anyway.
             let later = deadline.filter(|at| *at > now);
             later.into_iter().chain([self.nic.free_at()]).min()
         } else {
@@ -221,7 +241,7 @@ impl Host for SimHost {
             .poll_transmit(now, &mut self.packet)
             .is_none()
         {
-            // Sending can end a flow, and that can start others.
+            // Sending can end a flow, and that can start other flows.
             if !self.take_events(now) {
                 self.nic.idle(now);
                 self.plan(now, false);
@@ -247,7 +267,7 @@ impl Host for SimHost {
     fn limit_rate(&mut self, rate: Option<BitRate>) -> bool {
         let rate = match rate.map(BitRate::as_bps) {
             None => self.rate_bps,
-            // 0: no limit of its own.
+            // A rate of 0 means that the interface has no limit of its own.
             Some(rate) if self.rate_bps == 0 => rate,
             Some(rate) => rate.min(self.rate_bps),
         };
@@ -256,7 +276,7 @@ impl Host for SimHost {
     }
 }
 
-/// The MAC address that an IPv4 packet is sent to.
+/// The MAC address of the next hop of an IPv4 packet.
 fn next_hop(packet: &[u8], gateway: MacAddress) -> MacAddress {
     let destination = packet.get(16..20);
     let destination = destination.and_then(|bytes| <[u8; 4]>::try_from(bytes).ok());

@@ -1,5 +1,5 @@
-//! Where the objects of a simulated host come from and go to: what is in them follows from their
-//! transfers, so that nothing is stored and the content is checked as it comes.
+//! The source and sink of a simulated host's objects. Their content follows from their transfers,
+//! so nothing is stored, and content is checked as it arrives.
 
 use std::sync::Arc;
 
@@ -9,24 +9,29 @@ use ebb_workload::Transfer;
 
 use crate::catalog::Catalog;
 
+/// Makes objects and checks them.
 pub struct Objects {
+    /// What all hosts know of the objects.
     pub catalog: Arc<Catalog>,
 }
 
 /// An object that is being received.
 pub struct Sink {
-    /// `None`: the object is of another run.
+    /// Its transfer; `None` if the object is of another run.
     transfer: Option<u64>,
+    /// Length of its content in bytes.
     content_bytes: u64,
-    /// Bytes of the envelope that are still to come.
+    /// Bytes of the envelope that have not arrived.
     envelope_left: usize,
+    /// Bytes of the content that have arrived.
     received: u64,
+    /// Whether all of these were right.
     intact: bool,
 }
 
 impl Storage for Objects {
     type Source = Arc<Transfer>;
-    /// Nowhere: only the content is looked at.
+    /// Objects are kept nowhere.
     type Target = ();
     type Listening = ();
     type Sink = Sink;

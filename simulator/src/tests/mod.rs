@@ -18,7 +18,7 @@ use ebb_transport::Role;
 use ebb_units::Instant;
 use serde_json::{Value, json};
 
-use crate::host::{Arrivals, Ended, Told};
+use crate::host::{Arrivals, Ended, Notice};
 use crate::network::{Built, Network};
 use crate::run::Run;
 
@@ -255,11 +255,11 @@ impl Topology {
             run.advance(Instant::from_nanos(60_000_000_000), |_, _| false);
             let told = run.tell(|host, told| -> Result<(), ()> {
                 match told {
-                    Told::Flow(ended) => outcome.flows.push((host.to_owned(), *ended)),
-                    Told::Failed { open, reason } => {
+                    Notice::Flow(ended) => outcome.flows.push((host.to_owned(), *ended)),
+                    Notice::Failed { open, reason } => {
                         outcome.failed.push((open.transfer.id, reason));
                     }
-                    Told::Arrivals { transfer, arrivals } => {
+                    Notice::Arrivals { transfer, arrivals } => {
                         outcome.arrivals.insert(transfer, arrivals);
                     }
                 }
