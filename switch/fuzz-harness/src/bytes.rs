@@ -1,13 +1,13 @@
-//! Numbers that meet each other.
+//! Numbers that are likely to meet each other.
 
 use arbitrary::{Result, Unstructured};
 
-/// What packets and entries of the programs here have in common.
+/// Values that packets and entries of the programs here have in common.
 const POPULAR: [u64; 18] = [
     0, 1, 2, 3, 4, 5, 6, 7, 8, 0x10, 0x17, 0x20, 0x30, 0x40, 0x50, 0x80, 0x800, 0xff,
 ];
 
-/// A number of that width, big-endian; sometimes too wide.
+/// A number of this width, big-endian; sometimes too wide.
 pub fn number(input: &mut Unstructured, bits: u32) -> Result<Vec<u8>> {
     let len = bits.div_ceil(8) as usize;
     let mut bytes = vec![0; len];
@@ -31,6 +31,7 @@ pub fn number(input: &mut Unstructured, bits: u32) -> Result<Vec<u8>> {
     Ok(bytes)
 }
 
+/// One of the values that occur often.
 pub fn popular(input: &mut Unstructured) -> Result<u64> {
     input.choose(&POPULAR).copied()
 }

@@ -1,4 +1,4 @@
-//! What no input may do to compiler and switch, as functions of arbitrary bytes.
+//! What no input may do to the compiler and the switch, as functions of arbitrary bytes.
 //!
 //! The same functions are called by the fuzz targets (`switch/fuzz`) and, with fewer inputs, by
 //! `cargo test` (`tests/`). Each panics when an invariant breaks:
@@ -26,7 +26,7 @@ use arbitrary::Unstructured;
 use state::Operation;
 use world::World;
 
-/// Operations of one input.
+/// Most operations of one input.
 const MOST_OPERATIONS: usize = 60;
 
 /// Changes state and sends packets as the bytes say, in three switches that must not differ.
@@ -36,7 +36,7 @@ pub fn packets(program: &Loaded, bytes: &[u8]) {
     perform_all(program, &mut worlds, &mut input, MOST_OPERATIONS);
 }
 
-/// At most so many operations, for as long as there is input.
+/// Performs at most this many operations, as long as there is input.
 fn perform_all(program: &Loaded, worlds: &mut [World; 3], input: &mut Unstructured, most: usize) {
     for _ in 0..most {
         if input.is_empty() {

@@ -13,10 +13,10 @@ use prost::Message;
 
 use crate::bytes::{number, popular};
 
-/// Requests of one input.
+/// Most requests of one input.
 const MOST_REQUESTS: usize = 40;
 
-/// A program, and the names of its objects.
+/// A program and the names of its objects.
 pub struct Target {
     offline: Offline,
     info: P4Info,
@@ -24,7 +24,7 @@ pub struct Target {
 }
 
 impl Target {
-    /// The program of the P4Runtime server's own tests: one of every kind of entity.
+    /// The program of the P4Runtime server's own tests, which has one of every kind of entity.
     pub fn fixture() -> Target {
         let file = |name| {
             std::path::Path::new(env!("CARGO_MANIFEST_DIR"))
@@ -40,13 +40,14 @@ impl Target {
         }
     }
 
+    /// The program as a client pushes it.
     pub fn config(&self) -> &p4::ForwardingPipelineConfig {
         &self.config
     }
 }
 
-/// Writes and reads as the bytes say. A request that is refused changes nothing, nor does a read, nor a
-/// batch of which one update fails; and what is there can be written to a fresh switch.
+/// Writes and reads as the bytes say. A refused request changes nothing, nor does a read, nor a
+/// batch of which one update fails. What is there afterwards can be written to a fresh switch.
 pub fn p4runtime(target: &Target, bytes: &[u8]) {
     let mut input = Unstructured::new(bytes);
     let offline = target.offline.fresh();
@@ -63,7 +64,7 @@ pub fn p4runtime(target: &Target, bytes: &[u8]) {
     assert_eq!(kept(&copy), kept(&offline), "restored by {updates:?}");
 }
 
-/// `known` is what there is, before and after.
+/// Makes one request. `known` is the state before it and, afterwards, the state after it.
 fn request(
     target: &Target,
     offline: &Offline,
@@ -74,7 +75,7 @@ fn request(
     let (done, what) = match input.int_in_range(0..=7u8)? {
         0 => {
             let filter = entity(target, input)?;
-            // Whatever it says.
+            // Whatever the read returns, it must change nothing.
             let _ = offline.read(&filter);
             (Vec::new(), format!("{filter:?} is a read"))
         }
@@ -115,7 +116,7 @@ fn request(
     Ok(())
 }
 
-/// How many entities an update adds that has been done.
+/// How many entities an update adds that was accepted.
 fn added(update: &p4::Update) -> i64 {
     match update.r#type() {
         p4::update::Type::Insert => 1,
@@ -124,13 +125,13 @@ fn added(update: &p4::Update) -> i64 {
     }
 }
 
-/// How many there are, without the counters that belong to entries.
+/// How many entities there are, without the counters that belong to entries.
 fn entities(state: &[String]) -> i64 {
     let of_an_entry = |entity: &&String| entity.contains("(DirectCounterEntry");
     state.iter().filter(|e| !of_an_entry(e)).count() as i64
 }
 
-/// All that can be read, in an order that means nothing.
+/// All that can be read, in a fixed order.
 fn state(target: &Target, offline: &Offline, with_counters: bool) -> Vec<String> {
     let replication = |kind| {
         Kind::PacketReplicationEngineEntry(p4::PacketReplicationEngineEntry { r#type: Some(kind) })
@@ -170,13 +171,14 @@ fn state(target: &Target, offline: &Offline, with_counters: bool) -> Vec<String>
     all
 }
 
+/// An update, most of which nearly fit.
 pub fn update(target: &Target, input: &mut Unstructured) -> Result<p4::Update> {
     let update = p4::Update {
         r#type: input.int_in_range(0..=4)?,
         entity: Some(entity(target, input)?),
     };
     Ok(match input.int_in_range(0..=9u8)? {
-        // Some bytes of a message on the wire are others; what is still a message is taken.
+        // Some bytes of the encoded message are changed; what still is a message is taken.
         0 => {
             let mut wire = update.encode_to_vec();
             for _ in 0..input.int_in_range(1..=3u8)? {
@@ -194,6 +196,7 @@ pub fn update(target: &Target, input: &mut Unstructured) -> Result<p4::Update> {
     })
 }
 
+/// An entity of any kind.
 fn entity(target: &Target, input: &mut Unstructured) -> Result<p4::Entity> {
     let info = &target.info;
     let kind = match input.int_in_range(0..=13u8)? {
@@ -297,7 +300,7 @@ fn entity(target: &Target, input: &mut Unstructured) -> Result<p4::Entity> {
 
 type Preamble = Option<ebb_p4runtime::proto::config::Preamble>;
 
-/// One of the objects, or sometimes something else.
+/// The id of one of the objects, or sometimes another one.
 fn id<'a>(input: &mut Unstructured, objects: impl Iterator<Item = &'a Preamble>) -> Result<u32> {
     let ids: Vec<u32> = objects.flatten().map(|p| p.id).collect();
     match input.int_in_range(0..=19u8)? {
@@ -308,7 +311,7 @@ fn id<'a>(input: &mut Unstructured, objects: impl Iterator<Item = &'a Preamble>)
     }
 }
 
-/// Ids that meet each other.
+/// Ids that are likely to meet each other.
 fn small(input: &mut Unstructured) -> Result<u32> {
     match input.int_in_range(0..=19u8)? {
         0 => input.arbitrary(),

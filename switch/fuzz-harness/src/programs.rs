@@ -1,4 +1,4 @@
-//! Programs, and what may be said instead of one.
+//! Programs, and arbitrary inputs in the place of programs.
 
 use std::sync::Arc;
 
@@ -28,19 +28,19 @@ pub const PROGRAMS: [(&str, &str); 2] = [
     ),
 ];
 
-/// A program with what the harness knows of it.
+/// A loaded program with what the harness knows of it.
 pub struct Loaded {
     pub(crate) source: Program,
-    /// What entries can be for.
+    /// The tables and arrays that operations can be on.
     pub(crate) pipeline: Pipeline,
     pub(crate) arrays: Arrays,
-    /// With native code, for the interpreter, and for its plain form. Compiled once, since that
-    /// takes longer than an input.
+    /// The program with native code, for the interpreter, and in its plain form. Compiling takes
+    /// longer than an input, so it is done once.
     executors: [Arc<Executor>; 3],
 }
 
-/// The widest member of a value set, in bits, that is tried: a file may say any width, also for a
-/// set that nothing uses.
+/// The widest member of a value set that is tried, in bits: a file may declare any width, even for
+/// a set that nothing uses.
 const MOST_KEY_BITS: u32 = 1024;
 
 /// What keeps numbers between packets, and the value sets of the parser.
@@ -49,12 +49,12 @@ pub(crate) struct Arrays {
     pub counters: Vec<CounterId>,
     pub meters: Vec<MeterId>,
     pub registers: Vec<RegisterId>,
-    /// With the bits of all keys of a member.
+    /// Each with the width of a member in bits, all keys together.
     pub value_sets: Vec<(ValueSetId, u32)>,
 }
 
 impl Arrays {
-    /// Those that the pipeline knows; what belongs to tables has no name there.
+    /// The arrays that the pipeline knows by name; those that belong to tables have none there.
     fn new(source: &Program, p: &Pipeline) -> Arrays {
         let counters = source.counter_arrays.iter();
         let meters = source.meter_arrays.iter();
@@ -87,12 +87,12 @@ fn compile(name: &str, text: &str) -> Option<Compiled> {
 }
 
 impl Loaded {
-    /// One of [`PROGRAMS`].
+    /// Compiles one of [`PROGRAMS`].
     pub fn compile((name, text): (&str, &str)) -> Loaded {
         Loaded::new(compile(name, text).expect("a right program").json)
     }
 
-    /// The switch program of the fabric.
+    /// The program of the fabric's switches.
     pub fn fabric() -> Loaded {
         let path = concat!(env!("CARGO_MANIFEST_DIR"), "/../../p4src/fabric.p4");
         let text = std::fs::read_to_string(path).expect("a file of this repository");
@@ -103,7 +103,7 @@ impl Loaded {
         Loaded::load(source).expect("a right program")
     }
 
-    /// Every executor takes it, or every one refuses it for the same reason.
+    /// Loads a program: every executor takes it, or all refuse it for the same reason.
     fn load(source: Program) -> Result<Loaded, LoadError> {
         let native = Executor::load(&source);
         let interpreted = Executor::load_interpreted(&source);
@@ -127,13 +127,15 @@ impl Loaded {
     }
 }
 
-/// Longer texts find no more.
+/// Longest text that is compiled; longer ones find no more.
 const LONGEST_TEXT: usize = 100_000;
 
-/// Operations on a program that is used once: loading it takes longer than many.
+/// Most operations on a program that is used once, because loading it takes longer than many of
+/// them.
 const FEW_OPERATIONS: usize = 20;
 
-/// Compiles the bytes, or the kitchen sink with some of its pieces exchanged; loads the result and sends packets.
+/// Compiles the bytes, or the kitchen sink with some pieces exchanged; loads the result and sends
+/// packets.
 pub fn p4(bytes: &[u8]) {
     let mut input = Unstructured::new(bytes);
     let text = match bytes.split_first() {
@@ -158,7 +160,7 @@ pub fn p4(bytes: &[u8]) {
     }
 }
 
-/// The P4Runtime server takes what was made, and tables start with the entries that the program has.
+/// The P4Runtime server takes what the compiler made, and tables start with the program's entries.
 fn serve(compiled: &Compiled, json: Vec<u8>) {
     let config = p4::ForwardingPipelineConfig {
         p4info: Some(compiled.p4info.clone()),
@@ -172,8 +174,8 @@ fn serve(compiled: &Compiled, json: Vec<u8>) {
     };
     for update in &entries.updates {
         let mut entry = update.entity.clone().expect("an entity");
-        // The entry is read whatever its priority: controllers are told the order of the entries, and the annotation
-        // `@priority`, which may say another, is for BMv2 alone.
+        // The entry is read whatever its priority is. Controllers are told the order of the
+        // entries; the annotation `@priority`, which may say something else, is only for BMv2.
         if let Some(p4::entity::Entity::TableEntry(entry)) = &mut entry.entity {
             entry.priority = 0;
         }
@@ -183,12 +185,12 @@ fn serve(compiled: &Compiled, json: Vec<u8>) {
     }
 }
 
-/// Whether the program asks for more than the switch has. The compiler does not know how much that is.
+/// Whether the program asks for more than the switch has, which the compiler cannot know.
 fn is_limit(error: &LoadError) -> bool {
     error.problem.contains("at most") || error.problem.contains("more than")
 }
 
-/// Lines and words of a text in other places.
+/// A text with some of its lines and words moved elsewhere.
 fn changed_text(input: &mut Unstructured, text: &str) -> Result<String> {
     let mut pieces: Vec<&str> = text
         .split_inclusive([' ', ';', '(', '{', '\n', '.'])
@@ -206,7 +208,8 @@ fn changed_text(input: &mut Unstructured, text: &str) -> Result<String> {
     Ok(pieces.concat())
 }
 
-/// Loads the bytes, or the kitchen sink's file with some of its values exchanged; sends packets if it is taken.
+/// Loads the bytes, or the kitchen sink's file with some values exchanged; sends packets if it is
+/// taken.
 pub fn bmv2_json(base: &Loaded, bytes: &[u8]) {
     let mut input = Unstructured::new(bytes);
     let json = match bytes.split_first() {
@@ -229,7 +232,7 @@ pub fn bmv2_json(base: &Loaded, bytes: &[u8]) {
     }
 }
 
-/// Puts values of the file, or others, in the place of values.
+/// Replaces a value by another one of the file, or by any other.
 fn change(input: &mut Unstructured, value: &mut Value) -> Result<()> {
     for _ in 0..input.int_in_range(1..=3)? {
         let donor = walk(input, value)?.clone();
@@ -245,7 +248,7 @@ fn change(input: &mut Unstructured, value: &mut Value) -> Result<()> {
     Ok(())
 }
 
-/// A value somewhere inside.
+/// A value somewhere inside another one.
 fn walk<'a>(input: &mut Unstructured, mut value: &'a mut Value) -> Result<&'a mut Value> {
     loop {
         let children = match value {
@@ -266,8 +269,8 @@ fn walk<'a>(input: &mut Unstructured, mut value: &'a mut Value) -> Result<&'a mu
     }
 }
 
-/// What is loaded takes packets, as it is and with the entries and other state that the rest of the input says, and
-/// every executor does the same.
+/// A loaded program takes packets, as it is and with the entries and other state that the rest of
+/// the input describes, and every executor does the same.
 fn try_it(program: &Loaded, input: &mut Unstructured) {
     let mut worlds = program.worlds();
     for kind in [0x10, 0x20, 0x30, 0x40, 0x50, 0xff] {

@@ -1,4 +1,4 @@
-//! What a controller does to a pipeline, and packets.
+//! What a controller does to a pipeline, and the packets that follow.
 
 use arbitrary::{Result, Unstructured};
 use ebb_pipeline::control::{
@@ -11,7 +11,7 @@ use crate::bytes::{number, popular};
 use crate::programs::Loaded;
 use crate::world::{PORTS, World};
 
-/// Numbers of members and groups, sessions and multicast groups.
+/// How many numbers members, groups, clone sessions and multicast groups have.
 const IDS: u32 = 5;
 
 #[derive(Clone, Debug)]
@@ -118,7 +118,7 @@ impl Operation {
         })
     }
 
-    /// In every switch; what comes of it is the same.
+    /// Performs the operation in every switch; the results must be the same.
     pub fn perform_alike(&self, worlds: &mut [World; 3]) {
         let [native, interpreted, plain] = worlds.each_mut().map(|w| self.perform(w));
         assert_eq!(native, interpreted, "native code and interpreter: {self:?}");
@@ -128,7 +128,7 @@ impl Operation {
         );
     }
 
-    /// What comes of it.
+    /// Performs the operation and describes the result.
     fn perform(&self, world: &mut World) -> String {
         let text = |done: std::result::Result<(), ControlError>| match done {
             Ok(()) => "done".to_owned(),
@@ -176,11 +176,11 @@ impl Operation {
     }
 }
 
-/// Bytes; the first is often one that the parsers know.
+/// The bytes of a frame; the first is often one that the parsers know.
 fn frame(input: &mut Unstructured) -> Result<Vec<u8>> {
     let mut frame = Vec::new();
     if input.ratio(1, 3)? {
-        // The headers of the router: Ethernet and IPv4.
+        // These are the headers that the router parses: Ethernet and IPv4.
         frame.extend([2; 12]);
         frame.extend([8, 0, 0x45, 0, 0, 46, 0, 0, 0, 0, 64, 17, 0, 0]);
         for _ in 0..2 {

@@ -1,4 +1,4 @@
-//! A switch with four ports, under a virtual clock.
+//! A switch with four ports under a virtual clock.
 
 use std::collections::VecDeque;
 use std::fmt::Write;
@@ -11,15 +11,18 @@ use ebb_units::{BitRate, Duration, Instant};
 
 use crate::programs::Arrays;
 
+/// How many ports the switch has.
 pub const PORTS: u16 = 4;
-/// How many cells of each array are compared, from the first: the indices used here are small.
+/// How many cells of each array are compared, counted from the first: operations use small indices.
 const MOST_CELLS: u64 = 64;
 /// The time between two operations.
 const STEP: Duration = Duration::from_micros(7);
 
-/// The outside end of a port.
+/// What is at the outer end of a port.
 struct Outside {
+    /// Frames that it will send, and when.
     to_send: VecDeque<(Instant, Vec<u8>)>,
+    /// Frames that it has received, and when.
     received: Vec<(Instant, Vec<u8>)>,
 }
 
@@ -44,6 +47,7 @@ impl Host for Outside {
     }
 }
 
+/// A switch with what is at its ports.
 pub struct World {
     simulation: Simulation<Outside>,
     switch: NodeId,
@@ -117,7 +121,8 @@ impl World {
         done.flatten().expect("it has a program")
     }
 
-    /// A frame comes in; what is told and what leaves soon.
+    /// Sends a frame to a port. Returns a description of what the controller is told and of what
+    /// leaves soon.
     pub fn send(&mut self, port: u16, frame: &[u8]) -> String {
         let (at, frame) = (self.now, frame.to_vec());
         let outside = self.ports[usize::from(port % PORTS)];
