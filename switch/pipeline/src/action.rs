@@ -1,4 +1,4 @@
-//! Actions, compiled: each primitive with its operands resolved.
+//! Actions, compiled: a list of primitives whose operands are resolved.
 
 use std::collections::HashMap;
 
@@ -13,117 +13,154 @@ use crate::program::Place;
 use crate::stateful::RegisterRef;
 use crate::trace::Source;
 
+/// An action of the program.
 #[derive(Debug)]
 pub(crate) struct Action {
+    /// Its name in P4.
     pub name: String,
+    /// Its number in the JSON file.
     pub id: u32,
-    /// Its name, and where its first primitive stands.
+    /// Its name, and the place of its first primitive in the P4 program.
     pub source: Source,
+    /// Its parameters, in order.
     pub params: Vec<Param>,
-    /// Words of action data.
+    /// How many words its arguments take.
     pub data_words: usize,
+    /// What it does.
     pub body: Vec<Primitive>,
 }
 
+/// A parameter of an action.
 #[derive(Debug)]
 pub(crate) struct Param {
+    /// Its name in P4.
     pub name: String,
+    /// Where its argument lies in the action data.
     pub slot: Slot,
 }
 
-/// Where a result goes.
+/// Where a result is stored.
 #[derive(Clone, Debug)]
 pub(crate) enum Target {
+    /// In a field.
     Field(Slot),
+    /// In the field of a stack element that an index chooses; one slot for each element.
     Element(Box<[Slot]>, Box<Number>),
-    /// A field of the last element of a stack.
+    /// In a field of the last element of a stack: the word of its counter, and a slot for each
+    /// element.
     Last(u32, Box<[Slot]>),
+    /// In a cell of a register array.
     Register(RegisterRef, Box<Number>),
-    /// Something that is read only or never seen again.
+    /// Nowhere: the target cannot be written, or would never be seen again.
     Nowhere,
 }
 
+/// One step of an action. Jumps count primitives from the start of the body.
 #[derive(Debug)]
 pub(crate) enum Primitive {
+    /// Does nothing.
     NoOp,
+    /// Stores a number.
     Assign(Target, Number),
-    /// The usual case of it: word of the packet, mask, value.
+    /// The most common assignment: word of the packet, mask, value.
     AssignWord(u32, u64, Word),
-    AssignVariable {
-        to: (Slot, u32),
-        from: (Slot, u32),
-    },
+    /// Copies a variable-length field; each is given by its slot and the word of its length.
+    AssignVariable { to: (Slot, u32), from: (Slot, u32) },
+    /// Copies a header and its validity to another one.
     AssignHeader(HeaderRef, HeaderRef),
+    /// Copies a header union.
     AssignUnion(UnionRef, UnionRef),
-    AssignStack {
-        to: StackRef,
-        from: StackRef,
-    },
+    /// Copies a header stack.
+    AssignStack { to: StackRef, from: StackRef },
+    /// P4's `push_front`.
     Push(StackRef, Number),
+    /// P4's `pop_front`.
     Pop(StackRef, Number),
+    /// Goes on at another primitive.
     Jump(Number),
-    /// `_jump_if_zero`: the condition, the target.
+    /// Goes on at another primitive if a condition is false (`_jump_if_zero`).
     JumpUnless(Condition, Number),
+    /// Ends the pipeline.
     Exit,
+    /// Drops the packet if the condition is false.
     Assert(Condition),
+    /// Drops the packet if the condition is false; a promise to verification tools.
     Assume(Condition),
+    /// P4's `log_msg`: text with `{}` for each number.
     Log(String, Vec<Number>),
+    /// P4's `mark_to_drop`.
     MarkToDrop(Dropping),
+    /// P4's `setValid`.
     SetValid(HeaderRef),
+    /// P4's `setInvalid`.
     SetInvalid(HeaderRef),
-    Clone {
-        session: Number,
-        field_list: Number,
-    },
+    /// Asks for a clone at the end of the pipeline.
+    Clone { session: Number, field_list: Number },
+    /// Asks for a resubmit, preserving this field list.
     Resubmit(Number),
+    /// Asks for a recirculation, preserving this field list.
     Recirculate(Number),
+    /// Asks for a digest with this learn list.
     Digest(Number),
+    /// Stores `base` plus the hash modulo `size`.
     Hash {
         to: Target,
         base: Number,
         calculation: u32,
         size: Number,
     },
+    /// Stores a random number between two bounds, both included.
     Random {
         to: Target,
         low: Number,
         high: Number,
     },
+    /// Stores the colour of the packet.
     Meter {
         meter: u32,
         index: Number,
         to: Target,
     },
+    /// Counts the packet in a cell of a counter array.
     Count(u32, Number),
+    /// Reads a cell of a register array.
     RegisterRead {
         to: Target,
         register: RegisterRef,
         index: Number,
     },
+    /// Writes a cell of a register array.
     RegisterWrite {
         register: RegisterRef,
         index: Number,
         value: Number,
     },
+    /// Cuts the packet to this many bytes when it leaves.
     Truncate(Number),
 }
 
-/// What `mark_to_drop` sets in the standard metadata that it is given, which may be a copy of the packet's own.
+/// The fields that `mark_to_drop` sets. They are those of the metadata passed to it, which may be a
+/// copy of the packet's own.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Dropping {
+    /// The field that is set to the drop port.
     pub egress_spec: Place,
+    /// The field that is set to 0; `None` if the metadata lacks it.
     pub mcast_grp: Option<Place>,
 }
 
 /// A header stack, or a stack of unions.
 #[derive(Clone, Debug)]
 pub(crate) struct StackRef {
+    /// Word of the index of the next free element.
     pub next_at: u32,
+    /// Numbers of the headers or unions.
     pub elements: Box<[u32]>,
+    /// Whether the elements are header unions.
     pub of_unions: bool,
 }
 
-/// Names of the arrays that actions refer to.
+/// The arrays and calculations that actions refer to, by name.
 #[derive(Debug, Default)]
 pub(crate) struct Names {
     pub registers: HashMap<String, RegisterRef>,
@@ -132,6 +169,7 @@ pub(crate) struct Names {
     pub calculations: HashMap<String, u32>,
 }
 
+/// Compiles actions of the JSON file.
 pub(crate) struct ActionCompiler<'a> {
     pub layout: &'a Layout,
     pub names: &'a Names,
@@ -140,6 +178,7 @@ pub(crate) struct ActionCompiler<'a> {
 type Result<T> = std::result::Result<T, LoadError>;
 
 impl ActionCompiler<'_> {
+    /// Compiles an action; its errors say where it stands.
     pub fn action(&self, action: &json::Action) -> Result<Action> {
         let mut at = 0;
         let params: Vec<Param> = action
@@ -180,6 +219,7 @@ impl ActionCompiler<'_> {
         })
     }
 
+    /// Compiles primitives, which may use these parameters.
     pub fn body(&self, primitives: &[json::Primitive], params: &[Slot]) -> Result<Vec<Primitive>> {
         primitives
             .iter()
@@ -192,7 +232,7 @@ impl ActionCompiler<'_> {
                     }
                 })
             })
-            // A primitive without effect keeps its place, since jumps count primitives.
+            // Primitives without effect keep their places, because jumps count primitives.
             .collect()
     }
 
@@ -224,7 +264,7 @@ impl ActionCompiler<'_> {
         };
         let array = |i, kind: &str, names: &HashMap<String, u32>| named(arg(i)?, i, kind, names);
         let register = |i| named(arg(i)?, i, "register array", &self.names.registers);
-        // The P4_14 forms `op(dst, a, b)` and `op_field(dst, b)`.
+        // P4_14 has two forms: `op(dst, a, b)` and `op_to_field(dst, b)`.
         let arithmetic = |op, a, b| -> Result<Primitive> {
             let tree = Num::Binary(
                 op,
@@ -322,6 +362,7 @@ impl ActionCompiler<'_> {
         })
     }
 
+    /// The fields of the metadata passed to `mark_to_drop`.
     fn dropping(&self, header: &HeaderRef) -> Result<Dropping> {
         let HeaderRef::Fixed(header) = header else {
             return Err(LoadError::new(
@@ -337,7 +378,7 @@ impl ActionCompiler<'_> {
         })
     }
 
-    /// `drop` is the P4_14 form and names no header.
+    /// The fields for `drop`, the P4_14 form, which names no header.
     fn dropping_of_the_packet(&self) -> Result<Dropping> {
         let spec = FieldRef::new("standard_metadata", "egress_spec");
         let group = self.layout.known("intrinsic_metadata.mcast_grp");
@@ -362,6 +403,7 @@ impl ActionCompiler<'_> {
         Ok(Primitive::Log(text.clone(), args))
     }
 
+    /// Where the result of a primitive goes.
     fn target(&self, expr: &Compiler, value: &Value) -> Result<Target> {
         let inner = match value {
             Value::Expression(e) => match &**e {
@@ -384,7 +426,7 @@ impl ActionCompiler<'_> {
         }
     }
 
-    /// The slot of a variable-length field and the word of its length.
+    /// A variable-length field: its slot, and the word of its length.
     fn variable(&self, value: &Value) -> Result<(Slot, u32)> {
         let Value::Field(f) = value else {
             return Err(LoadError::new("argument", "expected a field"));
@@ -401,7 +443,7 @@ impl ActionCompiler<'_> {
     }
 }
 
-/// The array or calculation that argument `i` names, by the names of its kind.
+/// What argument `i` names, among the objects of a kind.
 fn named<T: Copy>(argument: &Value, i: usize, kind: &str, names: &HashMap<String, T>) -> Result<T> {
     let (Value::RegisterArray(name)
     | Value::CounterArray(name)
@@ -419,6 +461,7 @@ fn named<T: Copy>(argument: &Value, i: usize, kind: &str, names: &HashMap<String
         .ok_or_else(|| LoadError::missing(kind, name))
 }
 
+/// The cheapest primitive for an assignment.
 fn assignment(to: Target, value: Number) -> Primitive {
     match (to, value) {
         (
@@ -431,12 +474,13 @@ fn assignment(to: Target, value: Number) -> Primitive {
     }
 }
 
+/// Whether a field is the hidden validity bit of a header.
 fn is_valid_bit(layout: &Layout, slot: Slot) -> bool {
     layout.headers.iter().any(|h| h.valid_at == slot.at)
 }
 
 impl Target {
-    /// Width of what is stored.
+    /// Width of what is stored, in bits.
     pub fn bits(&self) -> u32 {
         match self {
             Target::Field(slot) => slot.bits,

@@ -1,7 +1,7 @@
-//! Fields as big-endian 64-bit words, and their place in packet bytes.
+//! Fields as big-endian 64-bit words, and how they lie in the bytes of a packet.
 //!
-//! A value of n bits occupies `ceil(n / 64)` words, the most significant first and zero above bit n.
-//! So two values of one width compare like their slices.
+//! A value of n bits occupies `ceil(n / 64)` words, the most significant one first, with zeros
+//! above bit n. So two values of the same width compare like their slices.
 
 /// Words needed for a value of `bits` bits (at least one).
 pub(crate) fn words_for(bits: u32) -> usize {
@@ -17,7 +17,7 @@ pub(crate) const fn low_mask(bits: u32) -> u64 {
     }
 }
 
-/// Bits that the first of `words_for(bits)` words carries.
+/// How many bits the first of `words_for(bits)` words carries.
 pub(crate) fn first_word_bits(bits: u32) -> u32 {
     match bits % 64 {
         0 if bits > 0 => 64,
@@ -35,7 +35,7 @@ pub(crate) fn read_word(data: &[u8], bit_offset: usize, bits: u32) -> u64 {
     }
 }
 
-/// The plain way, for the end of the data and for words that straddle nine bytes.
+/// Reads byte by byte: for the end of the data, and for values that straddle nine bytes.
 fn read_bytewise(data: &[u8], bit_offset: usize, bits: u32) -> u64 {
     let first = bit_offset / 8;
     let last = (bit_offset + bits as usize).div_ceil(8);
@@ -68,6 +68,7 @@ pub(crate) fn read_words(data: &[u8], bit_offset: usize, bits: u32, words: &mut 
     }
 }
 
+/// Reads values of any width.
 fn read_many(data: &[u8], bit_offset: usize, bits: u32, words: &mut [u64]) {
     let needed = words_for(bits);
     let (above, words) = words.split_at_mut(words.len() - needed);
@@ -95,16 +96,18 @@ pub(crate) fn write_words(out: &mut [u8], bit_offset: usize, bits: u32, words: &
     }
 }
 
-/// Appends values of any width to bytes, without gaps between them.
+/// Appends values of any width to bytes, without gaps in between.
 pub(crate) struct BitWriter<'a> {
+    /// The bytes; whole words are appended as they fill up.
     out: &'a mut Vec<u8>,
-    /// Bits that are not in `out` yet, the last one lowest. Always fewer than 64.
+    /// Bits that are not in `out` yet, the last one lowest; always fewer than 64.
     pending: u64,
+    /// How many bits are pending.
     count: u32,
 }
 
 impl<'a> BitWriter<'a> {
-    /// Writes behind what is there.
+    /// A writer that appends to these bytes.
     pub fn new(out: &'a mut Vec<u8>) -> BitWriter<'a> {
         BitWriter {
             out,
@@ -113,7 +116,7 @@ impl<'a> BitWriter<'a> {
         }
     }
 
-    /// The low `bits` bits of `words`.
+    /// Appends the low `bits` bits of `words`.
     #[inline]
     pub fn append(&mut self, bits: u32, words: &[u64]) {
         match words {
@@ -139,7 +142,7 @@ impl<'a> BitWriter<'a> {
             self.count += bits;
             return;
         }
-        // At least one bit is free, so what stays pending is less than a word.
+        // At least one bit is free, so fewer than 64 bits stay pending.
         let left = bits - free;
         let full = self.pending.checked_shl(free).unwrap_or(0) | word >> left;
         self.out.extend_from_slice(&full.to_be_bytes());
@@ -147,7 +150,7 @@ impl<'a> BitWriter<'a> {
         self.count = left;
     }
 
-    /// Pads the last byte with zeros.
+    /// Appends the pending bits and pads the last byte with zeros.
     pub fn finish(self) {
         if self.count > 0 {
             let bytes = (self.pending << (64 - self.count)).to_be_bytes();

@@ -1,15 +1,19 @@
-//! Things that the control plane numbers: found in constant time, told in order.
+//! Objects that the control plane numbers: found in constant time and listed in order.
 
 use std::collections::BTreeMap;
 
 use crate::table::WordMap;
 
+/// Objects by their numbers.
 #[derive(Debug)]
 pub(crate) struct ById<T> {
-    /// From the number to the place.
+    /// From the number of an object to its index in `things`.
     places: WordMap,
+    /// The objects; `None` marks a free index.
     things: Vec<Option<T>>,
+    /// The free indices.
     free: Vec<u32>,
+    /// From the number to the index again, in order.
     in_order: BTreeMap<u32, u32>,
 }
 
@@ -25,25 +29,30 @@ impl<T> Default for ById<T> {
 }
 
 impl<T> ById<T> {
+    /// The object with this number.
     #[inline]
     pub fn get(&self, id: &u32) -> Option<&T> {
         let place = self.places.get(u64::from(*id))?;
         self.things[place as usize].as_ref()
     }
 
+    /// The object with this number.
     pub fn get_mut(&mut self, id: &u32) -> Option<&mut T> {
         let place = self.places.get(u64::from(*id))?;
         self.things[place as usize].as_mut()
     }
 
+    /// Whether there is an object with this number.
     pub fn contains_key(&self, id: &u32) -> bool {
         self.in_order.contains_key(id)
     }
 
+    /// How many objects there are.
     pub fn len(&self) -> usize {
         self.in_order.len()
     }
 
+    /// Adds an object, or replaces the one with this number.
     pub fn insert(&mut self, id: u32, thing: T) {
         if let Some(old) = self.get_mut(&id) {
             *old = thing;
@@ -63,6 +72,7 @@ impl<T> ById<T> {
         self.in_order.insert(id, place);
     }
 
+    /// Removes the object with this number, if there is one.
     pub fn remove(&mut self, id: &u32) {
         if let Some(place) = self.in_order.remove(id) {
             self.places.remove(u64::from(*id));
@@ -71,12 +81,12 @@ impl<T> ById<T> {
         }
     }
 
-    /// In any order.
+    /// All objects, in any order.
     pub fn values_mut(&mut self) -> impl Iterator<Item = &mut T> {
         self.things.iter_mut().flatten()
     }
 
-    /// In the order of the numbers.
+    /// All objects, ordered by number.
     pub fn iter(&self) -> impl Iterator<Item = (&u32, &T)> {
         let present = self.in_order.iter();
         present.filter_map(|(id, place)| Some((id, self.things[*place as usize].as_ref()?)))

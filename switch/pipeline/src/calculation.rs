@@ -1,4 +1,5 @@
-//! Calculations: fields laid out as bytes and hashed. Checksums and selectors are built on them.
+//! Calculations: fields that are laid out as bytes and hashed. Checksums and selectors are built on
+//! them.
 
 use ebb_bmv2_json as json;
 use ebb_bmv2_json::Value;
@@ -10,33 +11,42 @@ use crate::layout::{Layout, Slot};
 use crate::packet::Packet;
 use crate::wire::Pieces;
 
+/// One input of a calculation.
 #[derive(Clone, Debug)]
 pub(crate) enum Input {
-    /// A field and the word that tells whether its header is valid.
+    /// A field, the word that tells whether its header is valid, and the word of its length if that
+    /// varies.
     Field(Slot, u32, Option<u32>),
+    /// All fields of a header.
     Header(u32),
+    /// A constant and its width in bits.
     Constant(Box<[u64]>, u32),
+    /// The payload behind the headers.
     Payload,
 }
 
-/// The bytes to be hashed. The algorithm, which may have state, lives elsewhere.
+/// The bytes to hash. The algorithm, which may have state, is kept elsewhere.
 #[derive(Clone, Debug)]
 pub(crate) struct Calculation {
+    /// What is hashed, in order.
     pub inputs: Vec<Input>,
+    /// A faster way for the common case; `None` if there is none.
     pub usual: Option<Usual>,
 }
 
-/// The layout while every header is there and every variable-length field is empty.
+/// The layout of the inputs while all their headers are valid and all variable-length fields empty.
 #[derive(Clone, Debug)]
 pub(crate) struct Usual {
+    /// The fields, with fixed places in the bytes.
     pub pieces: Pieces,
-    /// Words that must not be zero, and words that must be.
+    /// Words that must not be zero for this layout to apply.
     pub valid: Box<[u32]>,
+    /// Words that must be zero for this layout to apply.
     pub lengths: Box<[u32]>,
 }
 
 impl Usual {
-    /// Only for fields and headers.
+    /// The layout of fields and headers; `None` if other inputs take part.
     fn new(inputs: &[Input], layout: &Layout) -> Option<Usual> {
         let (mut slots, mut valid, mut lengths) = (Vec::new(), Vec::new(), Vec::new());
         let mut field = |slot: Slot, length_at: Option<u32>| match length_at {
@@ -69,6 +79,7 @@ impl Usual {
         })
     }
 
+    /// Whether this layout applies to the packet.
     fn applies(&self, words: &[u64]) -> bool {
         self.valid.iter().all(|at| words[*at as usize] != 0)
             && self.lengths.iter().all(|at| words[*at as usize] == 0)
@@ -76,35 +87,39 @@ impl Usual {
 }
 
 impl Calculation {
+    /// Loads a calculation and its algorithm.
     pub fn load(
         layout: &Layout,
         calculation: &json::Calculation,
     ) -> Result<(Calculation, Algorithm), LoadError> {
-        let owner = || format!("calculation {}", calculation.name);
-        let algorithm = Algorithm::by_name(&calculation.algo).map_err(|e| e.within(owner()))?;
-        let inputs = calculation
-            .input
-            .iter()
-            .map(|i| input(layout, &i.value, i.bitwidth))
-            .collect::<Result<_, _>>()
-            .map_err(|e| e.within(owner()))?;
-        Ok((Calculation::new(inputs, layout), algorithm))
+        let inputs = calculation.input.iter().map(|i| (&i.value, i.bitwidth));
+        Self::of_inputs(layout, &calculation.algo, inputs)
+            .map_err(|e| e.within(format_args!("calculation {}", calculation.name)))
     }
 
+    /// Loads the hash of an action selector and its algorithm.
     pub fn load_selector(
         layout: &Layout,
         profile: &str,
         selector: &json::Selector,
     ) -> Result<(Calculation, Algorithm), LoadError> {
-        let owner = || format!("selector of action profile {profile}");
-        let algorithm = Algorithm::by_name(&selector.algo).map_err(|e| e.within(owner()))?;
-        let inputs = selector
-            .input
-            .iter()
-            .map(|v| input(layout, v, None))
-            .collect::<Result<_, _>>()
-            .map_err(|e| e.within(owner()))?;
-        Ok((Calculation::new(inputs, layout), algorithm))
+        let inputs = selector.input.iter().map(|value| (value, None));
+        Self::of_inputs(layout, &selector.algo, inputs)
+            .map_err(|e| e.within(format_args!("selector of action profile {profile}")))
+    }
+
+    /// A calculation of inputs, each with the width of a constant, and the algorithm of this name.
+    fn of_inputs<'a>(
+        layout: &Layout,
+        algorithm: &str,
+        inputs: impl Iterator<Item = (&'a Value, Option<u32>)>,
+    ) -> Result<(Calculation, Algorithm), LoadError> {
+        let algorithm = Algorithm::by_name(algorithm)?;
+        let inputs = inputs.map(|(value, bitwidth)| input(layout, value, bitwidth));
+        Ok((
+            Calculation::new(inputs.collect::<Result<_, _>>()?, layout),
+            algorithm,
+        ))
     }
 
     fn new(inputs: Vec<Input>, layout: &Layout) -> Calculation {
@@ -114,12 +129,14 @@ impl Calculation {
         }
     }
 
+    /// Whether the payload takes part.
     pub fn has_payload(&self) -> bool {
         let is_payload = |input: &Input| matches!(input, Input::Payload);
         self.inputs.iter().any(is_payload)
     }
 
-    /// Fields of invalid headers are left out, as on BMv2. Bits follow each other without padding.
+    /// Writes the input bytes into `out`. As on BMv2, fields of invalid headers are left out, and
+    /// bits follow each other without padding.
     pub fn lay_out(&self, layout: &Layout, packet: &Packet, out: &mut Vec<u8>) {
         out.clear();
         match &self.usual {
@@ -148,7 +165,7 @@ impl Calculation {
                 }
                 Input::Payload => {
                     writer.finish();
-                    // Headers do not count against the limit of a truncation here, as on BMv2.
+                    // As on BMv2, the limit of a truncation does not count headers here.
                     out.extend_from_slice(packet.payload(0));
                     writer = BitWriter::new(out);
                 }
@@ -158,18 +175,20 @@ impl Calculation {
     }
 }
 
+/// Appends a field at its current width.
 #[inline]
 fn append(writer: &mut BitWriter, packet: &Packet, slot: Slot, length_at: Option<u32>) {
     let bits = length_at.map_or(slot.bits, |l| packet.words[l as usize] as u32);
     writer.append(bits, slot.of(&packet.words));
 }
 
+/// An input of the JSON file; `bitwidth` is that of a constant.
 fn input(layout: &Layout, value: &Value, bitwidth: Option<u32>) -> Result<Input, LoadError> {
     Ok(match value {
         Value::Field(f) => {
             let header = layout.header_at(layout.header(f.header())?);
             if f.field() == "$valid$" {
-                // The bit itself, which is there even when the header is not.
+                // It is the bit itself, which exists even when the header is not valid.
                 Input::Field(header.valid_slot(), header.valid_at, None)
             } else {
                 let field = header.field(f.field())?;

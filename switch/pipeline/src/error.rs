@@ -1,10 +1,12 @@
-//! Why a program cannot be loaded.
+//! The reasons for which a program cannot be loaded.
 
-/// Names the object of the BMv2 JSON and what is wrong with it.
+/// An object of the BMv2 JSON and what is wrong with it.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("cannot load the BMv2 program: {object}: {problem}")]
 pub struct LoadError {
+    /// The object.
     pub object: String,
+    /// What is wrong with it.
     pub problem: String,
 }
 
@@ -16,6 +18,7 @@ impl LoadError {
         }
     }
 
+    /// Something is used that the file does not declare.
     pub(crate) fn missing(kind: &str, name: &str) -> Self {
         LoadError::new(
             format!("{kind} {name}"),
@@ -23,7 +26,7 @@ impl LoadError {
         )
     }
 
-    /// Says in which object the problem was met, if it is not said already.
+    /// Adds in which object the problem was met.
     pub(crate) fn within(self, owner: impl std::fmt::Display) -> Self {
         LoadError {
             object: format!("{owner}: {}", self.object),

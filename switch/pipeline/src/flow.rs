@@ -1,4 +1,4 @@
-//! Control flow of one packet: pipelines, tables, checksums, deparser.
+//! The control flow of one packet: pipelines, tables, checksums, deparser.
 
 use crate::action::Primitive;
 use crate::bits::write_words;
@@ -9,16 +9,20 @@ use crate::profile::{BoundAction, Profile, Resolved};
 use crate::program::{Checksum, Emit, Next, Node};
 use crate::trace::TraceEvent;
 
-/// A pipeline whose nodes go in a circle, which no compiler writes, is cut off.
+/// Most nodes that a packet may pass: a pipeline that goes in a circle, which no compiler writes,
+/// is cut off.
 const MAX_NODES: usize = 65_536;
 
-/// What a table application came to.
+/// The result of applying a table.
 struct Applied {
+    /// Whether an entry was hit, and had an action.
     hit: bool,
+    /// The action that ran; `None` if none did.
     action: Option<u32>,
 }
 
 impl Machine<'_> {
+    /// Runs a pipeline from a node.
     pub fn pipeline(&mut self, start: Next) {
         let program = self.program;
         let mut next = start;
@@ -62,6 +66,7 @@ impl Machine<'_> {
         }
     }
 
+    /// Applies a table.
     fn apply(&mut self, table: usize) -> Applied {
         let mut data = std::mem::take(&mut self.state.action_data);
         let before = self.snapshot();
@@ -69,7 +74,7 @@ impl Machine<'_> {
         let hash = self.selector_hash(table, entry);
         if self.is_traced() {
             self.note_table(table, entry, hash);
-            // A direct meter writes its colour.
+            // A direct meter has written its colour.
             self.note_changes(before);
         }
         let action = self.member_of(table, entry, hash).map(|bound| {
@@ -77,7 +82,7 @@ impl Machine<'_> {
             data.extend_from_slice(&bound.data);
             bound.action
         });
-        // A group without members is like a miss, and no action runs.
+        // A group without members is like a miss, without an action.
         let hit = entry.is_some() && action.is_some();
         if let Some(action) = action {
             let program = self.program;
@@ -87,7 +92,7 @@ impl Machine<'_> {
         Applied { hit, action }
     }
 
-    /// The entry that is hit, counted.
+    /// Finds the entry that the packet hits and counts the packet there.
     #[inline]
     pub fn find(&mut self, table: usize) -> Option<u32> {
         let state = &mut *self.state;
@@ -104,13 +109,13 @@ impl Machine<'_> {
         entry
     }
 
-    /// The action of an entry, or of a miss.
+    /// The action of an entry, or of a miss (`None`).
     pub fn action_of(&mut self, table: usize, entry: Option<u32>) -> Option<&BoundAction> {
         let hash = self.selector_hash(table, entry);
         self.member_of(table, entry, hash)
     }
 
-    /// The hash that chooses among several actions; 0 if there is nothing to choose.
+    /// The hash that chooses among several actions; 0 if there is no choice.
     fn selector_hash(&mut self, table: usize, entry: Option<u32>) -> u64 {
         let profile = self.profile_of(table);
         let several = match self.resolved(table, entry) {
@@ -126,7 +131,8 @@ impl Machine<'_> {
         }
     }
 
-    /// The same, with the hash that chooses among the members of a group.
+    /// Like [`action_of`](Self::action_of), with the hash that chooses among the members of a
+    /// group.
     #[inline]
     pub fn member_of(&self, table: usize, entry: Option<u32>, hash: u64) -> Option<&BoundAction> {
         let chosen = |n: usize| (n > 0).then(|| bucket(hash, n));
@@ -142,11 +148,13 @@ impl Machine<'_> {
         Some(&self.profile_of(table)?.members.get(member)?.bound)
     }
 
+    /// The action profile of a table.
     pub fn profile_of(&self, table: usize) -> Option<&Profile> {
         let profile = self.state.tables[table].spec.profile?;
         self.state.profiles().get(profile.index())
     }
 
+    /// What an entry, or a miss (`None`), does.
     #[inline]
     pub fn resolved(&self, table: usize, entry: Option<u32>) -> Option<&Resolved> {
         self.state.tables[table].action(entry)
@@ -170,14 +178,15 @@ impl Machine<'_> {
         right
     }
 
+    /// Whether a checksum applies to the packet.
     fn applies(&self, c: &Checksum) -> bool {
         c.condition
             .as_ref()
             .is_none_or(|condition| condition.eval(&self.scope(&[])))
     }
 
-    /// Updates checksums and makes `packet.frame` the frame to be sent: the headers are written over the
-    /// old ones, and the payload moves only if they are not as long.
+    /// Updates checksums and turns `packet.frame` into the frame to be sent. The headers are
+    /// written over the old ones, and the payload moves only if they have another length.
     pub fn deparse(&mut self) {
         match self.native() {
             Some(native) => self.deparse_native(native),
@@ -190,6 +199,7 @@ impl Machine<'_> {
         self.packet.frame.truncate(whole);
     }
 
+    /// Updates checksums and writes the headers, as the interpreter does it.
     fn deparse_headers(&mut self) {
         let program = self.program;
         let before = self.snapshot();
@@ -212,7 +222,8 @@ impl Machine<'_> {
         }
     }
 
-    /// Writes a valid header into the frame, where there is room for it; how many bytes it is.
+    /// Writes a valid header into the frame, where there is room for it. Returns its length in
+    /// bytes.
     pub fn emit(&mut self, emit: &Emit, at: usize) -> usize {
         let layout = &self.program.layout;
         let packet = &mut *self.packet;
@@ -241,7 +252,7 @@ impl Machine<'_> {
     }
 }
 
-/// `hash` modulo `n`. Division is slow, the more so of 64 bits.
+/// `hash` modulo `n`, without the slow division where possible.
 #[inline]
 fn bucket(hash: u64, n: usize) -> usize {
     match (u32::try_from(hash), u32::try_from(n)) {
@@ -251,7 +262,7 @@ fn bucket(hash: u64, n: usize) -> usize {
     }
 }
 
-/// Field by field. A header that is not whole bytes loses its last bits, as on BMv2.
+/// Writes a header field by field. If it is not whole bytes, its last bits are lost, as on BMv2.
 fn emit_fields(header: &Header, words: &[u64], out: &mut [u8]) {
     out.fill(0);
     let mut bit = 0;

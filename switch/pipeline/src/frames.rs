@@ -1,27 +1,31 @@
-//! Memory of frames that are gone, for those that come.
+//! Memory of frames that are gone, for frames to come.
 
 use crate::stock::Stock;
 
-/// Long enough for all headers without payload: most frames of a transport are control packets.
+/// Longest frame of the short kind: all headers without payload, because most frames of a transport
+/// are control packets.
 const SHORT_BYTES: usize = 256;
-/// More of a kind is not kept. So much a thousand hosts with a window of 85 packets have on their way; freed and
-/// allocated anew, its pages would have to be cleared again.
+/// Most memory that is kept of each kind. A thousand hosts with a window of 85 packets have this
+/// much under way. If it were freed and allocated anew, its pages would have to be cleared again.
 const KEPT_BYTES: usize = 128 << 20;
-/// Longer than a jumbo frame, as frames with offloads are: what comes next would hardly ever need them.
+/// Frames of at least this length are not kept. They are longer than jumbo frames, as with
+/// offloads, and later frames hardly ever need that.
 const TOO_LONG_BYTES: usize = 10_000;
 
-/// Frames to be used again. Short and long ones are kept apart, so that control packets take no memory of full ones,
-/// which would be spread over many pages.
+/// Frames to be used again. Short and long ones are kept apart, so that control packets do not take
+/// the memory of full ones, which would spread them over many pages.
 #[derive(Debug, Default)]
 pub struct Frames {
     short: Kind,
     long: Kind,
 }
 
+/// The frames of one kind.
 #[derive(Debug, Default)]
 struct Kind {
+    /// The frames.
     frames: Stock<Vec<u8>>,
-    /// Memory of all frames kept here.
+    /// Memory of all these frames in bytes.
     bytes: usize,
 }
 
@@ -36,12 +40,13 @@ impl Frames {
         kind.bytes -= frame.capacity();
         frame.clear();
         if frame.capacity() < bytes {
-            // Growing it would copy what it held.
+            // Growing the old frame would copy what it held.
             frame = Vec::with_capacity(least);
         }
         frame
     }
 
+    /// Takes the memory of a frame that is gone.
     pub fn give(&mut self, frame: Vec<u8>) {
         let bytes = frame.capacity();
         let kind = match bytes {

@@ -2,24 +2,32 @@
 
 use crate::error::LoadError;
 
-/// Parameters of a cyclic redundancy check, in the model of Williams' "A painless guide to CRC".
+/// A cyclic redundancy check, with the parameters of Williams' "A painless guide to CRC".
 #[derive(Clone, Debug)]
 pub(crate) struct Crc {
+    /// Width of the checksum in bits, 8 to 64.
     bits: u32,
+    /// The checksum of no bytes, before `xor_out`.
     pub init: u64,
+    /// What the result is combined with.
     pub xor_out: u64,
+    /// Whether bits are taken lowest first.
     reflect: bool,
+    /// The contribution of each byte value.
     table: Box<[u64; 256]>,
-    /// What a byte comes to that 0 to 7 others follow ("slicing by 8"); none unless reflected.
+    /// The contribution of each byte value that 0 to 7 other bytes follow ("slicing by 8"); `None`
+    /// unless reflected and at most 32 bits wide.
     pub sliced: Option<Box<[[u32; 256]; 8]>>,
 }
 
+/// A hash algorithm.
 #[derive(Clone, Debug)]
 pub(crate) enum Algorithm {
+    /// A cyclic redundancy check.
     Crc(Crc),
-    /// RFC 1071: the complement of the one's complement sum.
+    /// The Internet checksum (RFC 1071): the complement of the one's complement sum.
     Csum16,
-    /// XOR of words of that many bytes.
+    /// XOR of all words of this many bytes.
     Xor(usize),
     /// The first eight bytes as a number.
     Identity,
@@ -28,9 +36,10 @@ pub(crate) enum Algorithm {
 }
 
 impl Algorithm {
+    /// The algorithm with this name in BMv2 JSON.
     pub fn by_name(name: &str) -> Result<Algorithm, LoadError> {
         Ok(match name {
-            // The `custom` ones have the same parameters until a controller changes them.
+            // The `custom` ones start with the same parameters.
             "crc8_custom" => Algorithm::Crc(Crc::new(8, 0x07, 0, 0, false)),
             "crc16" | "crc16_custom" => Algorithm::Crc(Crc::new(16, 0x8005, 0, 0, true)),
             "crcCCITT" => Algorithm::Crc(Crc::new(16, 0x1021, 0xffff, 0, false)),
@@ -52,7 +61,7 @@ impl Algorithm {
         })
     }
 
-    /// `turns` counts for [`Algorithm::RoundRobin`].
+    /// The hash of these bytes. `turns` is the counter of [`Algorithm::RoundRobin`].
     #[inline]
     pub fn compute(&self, bytes: &[u8], turns: &mut u64) -> u64 {
         match self {
@@ -60,7 +69,7 @@ impl Algorithm {
             Algorithm::Csum16 => u64::from(internet_checksum(bytes)),
             Algorithm::Xor(width) => bytes.chunks(*width).fold(0, |sum, chunk| {
                 let word = chunk.iter().fold(0, |n, b| n << 8 | u64::from(*b));
-                // A short last word has its zeros at the end.
+                // A short last word is filled up with zeros at its end.
                 sum ^ word << (8 * (*width - chunk.len()))
             }),
             Algorithm::Identity => bytes.iter().take(8).fold(0, |n, b| n << 8 | u64::from(*b)),
@@ -126,6 +135,7 @@ impl Crc {
     }
 }
 
+/// The tables for slicing by 8.
 fn slice(table: &[u64; 256]) -> Box<[[u32; 256]; 8]> {
     let mut sliced = Box::new([[0; 256]; 8]);
     for (byte, start) in table.iter().enumerate() {
@@ -138,7 +148,7 @@ fn slice(table: &[u64; 256]) -> Box<[[u32; 256]; 8]> {
     sliced
 }
 
-/// Eight bytes at once: their contributions do not depend on each other.
+/// Takes eight bytes at once: their contributions do not depend on each other.
 #[inline]
 fn eight(tables: &[[u32; 256]; 8], crc: u32, chunk: [u8; 8]) -> u32 {
     let word = u64::from_le_bytes(chunk) ^ u64::from(crc);
@@ -146,8 +156,10 @@ fn eight(tables: &[[u32; 256]; 8], crc: u32, chunk: [u8; 8]) -> u32 {
     (0..8).fold(0, |sum, i| sum ^ tables[7 - i][usize::from(bytes[i])])
 }
 
+/// The Internet checksum (RFC 1071).
 pub(crate) fn internet_checksum(bytes: &[u8]) -> u16 {
-    // 2^16 is 1 in one's complement arithmetic, so words of any multiple of 16 bits add up to the same.
+    // 2^16 is 1 in one's complement arithmetic, so words of any multiple of 16 bits have the same
+    // sum.
     let (words, rest) = bytes.as_chunks::<4>();
     let mut sum: u64 = words
         .iter()

@@ -15,16 +15,22 @@ macro_rules! ids {
 }
 
 ids! {
+    /// A table.
     TableId,
+    /// An action.
     ActionId,
     /// An action profile, with or without selector.
     ProfileId,
+    /// A counter array.
     CounterId,
+    /// A meter array.
     MeterId,
+    /// A register array.
     RegisterId,
+    /// A parser value set.
     ValueSetId,
-    /// A learn list.
+    /// A learn list: the fields of a digest.
     DigestId,
-    /// An entry of one table, until it is deleted.
+    /// An entry of a table, until it is deleted.
     EntryId,
 }

@@ -1,6 +1,8 @@
-//! Where every header, field and stack of the program lives in a packet's flat array of words.
+//! Where every header, field and stack of the program lies in the flat array of words that a packet
+//! has.
 
 use std::collections::HashMap;
+use std::fmt;
 
 use ebb_bmv2_json as json;
 use ebb_bmv2_json::{FieldRef, FieldWidth};
@@ -11,42 +13,50 @@ use crate::wire::Pieces;
 
 /// Widest field, or cell of a register array, in bits.
 pub(crate) const MAX_FIELD_BITS: u32 = 1 << 16;
-/// Widest header, which may have many fields, in bits.
+/// Widest header, in bits; it may have many fields.
 const MAX_HEADER_BITS: u64 = 1 << 20;
-/// Words of 64 bits of all headers and metadata together, at most: a packet is 8 MB then.
+/// Most 64-bit words of all headers and metadata together: a packet then takes 8 MB.
 const MAX_WORDS: u32 = 1 << 20;
 
-/// Where a field is. Small and copied into the compiled program.
+/// Where a field lies. It is small and copied into the compiled program.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Slot {
+    /// Index of its first word.
     pub at: u32,
+    /// How many words it has.
     pub words: u32,
+    /// Its width in bits.
     pub bits: u32,
+    /// Whether it is a signed number.
     pub signed: bool,
 }
 
 impl Slot {
-    /// The field's words out of all words of a packet.
+    /// The words of the field, out of all words of a packet.
     #[inline]
     pub fn of(self, words: &[u64]) -> &[u64] {
         &words[self.at as usize..(self.at + self.words) as usize]
     }
 
+    /// The words of the field, out of all words of a packet.
     pub fn of_mut(self, words: &mut [u64]) -> &mut [u64] {
         &mut words[self.at as usize..(self.at + self.words) as usize]
     }
 }
 
+/// A field of a header.
 #[derive(Debug)]
 pub(crate) struct Field {
+    /// Its name in P4.
     pub name: String,
+    /// Where it lies.
     pub slot: Slot,
-    /// Word that holds the current width in bits, for the variable-length field.
+    /// Word that holds its current width in bits, if it is the variable-length field.
     pub length_at: Option<u32>,
 }
 
 impl Field {
-    /// Current width in the packet.
+    /// Its current width in the packet, in bits.
     #[inline]
     pub fn bits(&self, words: &[u64]) -> u32 {
         match self.length_at {
@@ -56,87 +66,171 @@ impl Field {
     }
 }
 
+/// A header or metadata struct.
 #[derive(Debug)]
 pub(crate) struct Header {
+    /// Its name in P4.
     pub name: String,
+    /// The name of its type.
     pub header_type: String,
+    /// Its fields, in order.
     pub fields: Vec<Field>,
-    /// Word that is 1 while the header is valid.
+    /// Word that is 1 while the header is valid and 0 otherwise.
     pub valid_at: u32,
-    /// All words of the fields.
+    /// Index of the first word of its fields.
     pub first: u32,
+    /// How many words its fields have.
     pub words: u32,
-    /// Width without the variable-length field.
+    /// Width in bits, without the variable-length field.
     pub fixed_bits: u32,
-    /// Index into `fields`.
+    /// Index of the variable-length field in `fields`.
     pub variable: Option<u32>,
-    /// Longest it can be, in bytes; 0: the fixed width.
+    /// Greatest length in bytes; 0 if the header has its fixed width.
     pub max_bytes: u32,
+    /// Computes the length of the variable-length field, if the type says how.
     pub length_exp: Option<json::Value>,
-    /// Other members of the union it belongs to.
+    /// The other members of the header union that it belongs to.
     pub siblings: Vec<u32>,
-    /// The fixed fields, as they lie while the variable-length field is empty.
+    /// The fixed fields as they lie while the variable-length field is empty.
     pub pieces: Pieces,
 }
 
+/// A stack of headers or of header unions.
 #[derive(Debug)]
 pub(crate) struct Stack {
+    /// Its name in P4.
     pub name: String,
-    /// Headers of a header stack, or unions of a union stack.
+    /// Numbers of its headers or unions.
     pub elements: Vec<u32>,
     /// Word that holds the index of the next free element.
     pub next_at: u32,
 }
 
+/// A header union.
 #[derive(Debug)]
 pub(crate) struct Union {
+    /// Its name in P4.
     pub name: String,
+    /// Numbers of its headers.
     pub headers: Vec<u32>,
+    /// Their names in the union.
     pub member_names: Vec<String>,
 }
 
+/// The layout of a packet.
 #[derive(Debug, Default)]
 pub(crate) struct Layout {
+    /// All headers and metadata structs.
     pub headers: Vec<Header>,
+    /// The header stacks.
     pub stacks: Vec<Stack>,
+    /// The header unions.
     pub unions: Vec<Union>,
+    /// The stacks of header unions.
     pub union_stacks: Vec<Stack>,
-    /// The array of a new packet: zeros, but metadata is always valid.
+    /// The words of a new packet: zeros, except that metadata is valid.
     pub initial: Vec<u64>,
-    /// Whether shortcuts are to be taken. Without them everything is done the plain way, which the
-    /// tests hold against the other.
+    /// Whether shortcuts are taken. Without them everything is done the plain way, which the tests
+    /// compare with the other.
     pub shortcuts: bool,
-    /// Words of metadata headers, as ranges.
+    /// Words of the metadata structs, as pairs of first word and length.
     pub metadata: Vec<(u32, u32)>,
+    /// Numbers of headers by name.
     header_names: HashMap<String, u32>,
+    /// Fields by the names that the target has for them.
     aliases: HashMap<String, FieldRef>,
 }
 
+/// How many words of a packet have been given away.
+#[derive(Default)]
+struct Words(u32);
+
+impl Words {
+    /// Gives away `n` words; returns the index of the first.
+    fn take(&mut self, n: u32) -> u32 {
+        self.0 += n;
+        self.0 - n
+    }
+}
+
+/// From the ids of the JSON file to the numbers of headers or unions, which count from 0.
+struct Numbers {
+    /// What has these ids, for errors.
+    kind: &'static str,
+    /// The number of each id.
+    by_id: HashMap<u32, u32>,
+}
+
+impl Numbers {
+    /// The numbers of objects with these ids, in this order.
+    fn new(kind: &'static str, ids: impl Iterator<Item = u32>) -> Numbers {
+        let by_id = ids.zip(0..).collect();
+        Numbers { kind, by_id }
+    }
+
+    /// The numbers for these ids, which `owner` lists.
+    fn find(&self, ids: &[u32], owner: fmt::Arguments) -> Result<Vec<u32>, LoadError> {
+        let number = |id: &u32| {
+            self.by_id.get(id).copied().ok_or_else(|| {
+                LoadError::new(
+                    owner.to_string(),
+                    format!("there is no {} with id {id}", self.kind),
+                )
+            })
+        };
+        ids.iter().map(number).collect()
+    }
+}
+
 impl Layout {
+    /// Lays out the headers of a program.
     pub fn load(program: &json::Program, shortcuts: bool) -> Result<Layout, LoadError> {
         let mut layout = Layout {
             shortcuts,
             aliases: program.field_aliases.iter().cloned().collect(),
             ..Layout::default()
         };
-        let types: HashMap<&str, &json::HeaderType> = program
-            .header_types
-            .iter()
-            .map(|t| (t.name.as_str(), t))
-            .collect();
-        let mut by_id = HashMap::new();
-        let mut always_valid = Vec::new();
-        let mut at = 0u32;
-        let mut take = |n: u32| {
-            let first = at;
-            at += n;
-            first
-        };
-        // Together, since every packet is asked for all of them, and has the fields of few.
-        let valid_bits = take(program.headers.len() as u32);
+        let mut words = Words::default();
+        layout.add_headers(program, &mut words)?;
+        let headers = Numbers::new("header", program.headers.iter().map(|h| h.id));
+        for s in &program.header_stacks {
+            layout.stacks.push(Stack {
+                name: s.name.clone(),
+                elements: headers.find(&s.header_ids, format_args!("header stack {}", s.name))?,
+                next_at: words.take(1),
+            });
+        }
+        layout.add_unions(program, &headers)?;
+        let unions = Numbers::new("header union", program.header_unions.iter().map(|u| u.id));
+        for s in &program.header_union_stacks {
+            layout.union_stacks.push(Stack {
+                name: s.name.clone(),
+                elements: unions.find(
+                    &s.header_union_ids,
+                    format_args!("header union stack {}", s.name),
+                )?,
+                next_at: words.take(1),
+            });
+        }
+        layout.initial = vec![0; words.0 as usize];
+        for (header, h) in layout.headers.iter().zip(&program.headers) {
+            if h.metadata {
+                layout.metadata.push((header.first, header.words));
+                layout.initial[header.valid_at as usize] = 1;
+            }
+        }
+        Ok(layout)
+    }
+
+    /// Lays out the headers and metadata structs, which stay in the order of the program.
+    fn add_headers(&mut self, program: &json::Program, words: &mut Words) -> Result<(), LoadError> {
+        let types = program.header_types.iter().map(|t| (t.name.as_str(), t));
+        let types: HashMap<&str, &json::HeaderType> = types.collect();
+        // The validity words lie together: every packet is asked for all of them, and has the
+        // fields of few headers.
+        let valid_bits = words.take(program.headers.len() as u32);
         let mut headers: Vec<_> = program.headers.iter().zip(valid_bits..).collect();
         headers.sort_by_cached_key(|(h, _)| distance(program, h));
-        let mut placed = Vec::new();
         for (h, valid_at) in headers {
             let ty = types.get(h.header_type.as_str()).ok_or_else(|| {
                 LoadError::new(
@@ -144,102 +238,44 @@ impl Layout {
                     format!("its type {} is not in header_types", h.header_type),
                 )
             })?;
-            let header = place_header(h, ty, valid_at, &mut take)?;
-            if take(0) > MAX_WORDS {
+            self.headers.push(place_header(h, ty, valid_at, words)?);
+            if words.0 > MAX_WORDS {
                 return Err(LoadError::new(
                     "headers",
                     format!("together they have more than {MAX_WORDS} words of 64 bits"),
                 ));
             }
-            placed.push((header, h));
         }
-        placed.sort_by_key(|(header, _)| header.valid_at);
-        for (header, h) in placed {
-            by_id.insert(h.id, layout.headers.len() as u32);
-            layout
-                .header_names
-                .insert(h.name.clone(), layout.headers.len() as u32);
-            if h.metadata {
-                layout.metadata.push((header.first, header.words));
-                always_valid.push(header.valid_at);
-            }
-            layout.headers.push(header);
-        }
-        let header_of = |owner: &str, id: &u32| {
-            by_id
-                .get(id)
-                .copied()
-                .ok_or_else(|| LoadError::new(owner, format!("there is no header with id {id}")))
-        };
-        for s in &program.header_stacks {
-            let owner = format!("header stack {}", s.name);
-            layout.stacks.push(Stack {
-                name: s.name.clone(),
-                elements: s
-                    .header_ids
-                    .iter()
-                    .map(|id| header_of(&owner, id))
-                    .collect::<Result<_, _>>()?,
-                next_at: take(1),
-            });
-        }
-        let mut union_by_id = HashMap::new();
-        for u in &program.header_unions {
-            let owner = format!("header union {}", u.name);
-            let headers = u
-                .header_ids
-                .iter()
-                .map(|id| header_of(&owner, id))
-                .collect::<Result<Vec<_>, _>>()?;
-            for h in &headers {
-                layout.headers[*h as usize].siblings =
-                    headers.iter().copied().filter(|o| o != h).collect();
-            }
-            let member_names = program
-                .header_union_types
-                .iter()
-                .find(|t| t.name == u.union_type)
-                .ok_or_else(|| {
-                    LoadError::new(
-                        &owner,
-                        format!("its type {} is not in header_union_types", u.union_type),
-                    )
-                })?
-                .headers
-                .iter()
-                .map(|(name, _)| name.clone())
-                .collect();
-            union_by_id.insert(u.id, layout.unions.len() as u32);
-            layout.unions.push(Union {
-                name: u.name.clone(),
-                headers,
-                member_names,
-            });
-        }
-        for s in &program.header_union_stacks {
-            let owner = format!("header union stack {}", s.name);
-            let elements = s
-                .header_union_ids
-                .iter()
-                .map(|id| {
-                    union_by_id.get(id).copied().ok_or_else(|| {
-                        LoadError::new(&owner, format!("there is no header union with id {id}"))
-                    })
-                })
-                .collect::<Result<_, _>>()?;
-            layout.union_stacks.push(Stack {
-                name: s.name.clone(),
-                elements,
-                next_at: take(1),
-            });
-        }
-        layout.initial = vec![0; at as usize];
-        for valid_at in always_valid {
-            layout.initial[valid_at as usize] = 1;
-        }
-        Ok(layout)
+        self.headers.sort_by_key(|header| header.valid_at);
+        let names = self.headers.iter().map(|header| header.name.clone());
+        self.header_names = names.zip(0..).collect();
+        Ok(())
     }
 
+    /// Adds the header unions, whose members are laid out already.
+    fn add_unions(&mut self, program: &json::Program, numbers: &Numbers) -> Result<(), LoadError> {
+        for u in &program.header_unions {
+            let owner = format!("header union {}", u.name);
+            let headers = numbers.find(&u.header_ids, format_args!("{owner}"))?;
+            for h in &headers {
+                self.headers[*h as usize].siblings =
+                    headers.iter().copied().filter(|o| o != h).collect();
+            }
+            let mut types = program.header_union_types.iter();
+            let ty = types.find(|t| t.name == u.union_type).ok_or_else(|| {
+                let problem = format!("its type {} is not in header_union_types", u.union_type);
+                LoadError::new(owner, problem)
+            })?;
+            self.unions.push(Union {
+                name: u.name.clone(),
+                headers,
+                member_names: ty.headers.iter().map(|(name, _)| name.clone()).collect(),
+            });
+        }
+        Ok(())
+    }
+
+    /// The number of the header with this name.
     pub fn header(&self, name: &str) -> Result<u32, LoadError> {
         self.header_names
             .get(name)
@@ -247,10 +283,12 @@ impl Layout {
             .ok_or_else(|| LoadError::missing("header", name))
     }
 
+    /// The header with this number.
     pub fn header_at(&self, index: u32) -> &Header {
         &self.headers[index as usize]
     }
 
+    /// The header stack with this name.
     pub fn stack(&self, name: &str) -> Result<&Stack, LoadError> {
         self.stacks
             .iter()
@@ -258,6 +296,7 @@ impl Layout {
             .ok_or_else(|| LoadError::missing("header stack", name))
     }
 
+    /// The number of the header union with this name.
     pub fn union(&self, name: &str) -> Result<u32, LoadError> {
         self.unions
             .iter()
@@ -266,6 +305,7 @@ impl Layout {
             .ok_or_else(|| LoadError::missing("header union", name))
     }
 
+    /// The stack of header unions with this name.
     pub fn union_stack(&self, name: &str) -> Result<&Stack, LoadError> {
         self.union_stacks
             .iter()
@@ -273,7 +313,7 @@ impl Layout {
             .ok_or_else(|| LoadError::missing("header union stack", name))
     }
 
-    /// The field, which may be the hidden `$valid$`.
+    /// Where a field lies, which may be the hidden `$valid$`.
     pub fn slot(&self, field: &FieldRef) -> Result<Slot, LoadError> {
         let header = self.header_at(self.header(field.header())?);
         if field.field() == "$valid$" {
@@ -282,7 +322,7 @@ impl Layout {
         header.field(field.field()).map(|f| f.slot)
     }
 
-    /// A field that the target knows by a name of its own, `a.b`, if the program has it.
+    /// Where a field lies that the target knows as `a.b`; `None` if the program lacks it.
     pub fn known(&self, name: &str) -> Option<Slot> {
         let field = match self.aliases.get(name) {
             Some(field) => field.clone(),
@@ -296,6 +336,7 @@ impl Layout {
 }
 
 impl Header {
+    /// The validity as a field of one bit.
     pub fn valid_slot(&self) -> Slot {
         Slot {
             at: self.valid_at,
@@ -305,6 +346,7 @@ impl Header {
         }
     }
 
+    /// The field with this name.
     pub fn field(&self, name: &str) -> Result<&Field, LoadError> {
         self.fields.iter().find(|f| f.name == name).ok_or_else(|| {
             LoadError::new(
@@ -322,7 +364,7 @@ impl Header {
         })
     }
 
-    /// Current width in the packet.
+    /// Current width in the packet, in bits.
     pub fn bits(&self, words: &[u64]) -> usize {
         let variable = self
             .variable
@@ -331,12 +373,14 @@ impl Header {
         self.fixed_bits as usize + variable
     }
 
+    /// Whether the header is valid in the packet.
     pub fn is_valid(&self, words: &[u64]) -> bool {
         words[self.valid_at as usize] != 0
     }
 }
 
-/// How far from the start a header is: what packets that wait in queues are going to need is together there.
+/// How far from the start of a packet a header lies. What packets that wait in queues are going to
+/// need comes first.
 fn distance(program: &json::Program, header: &json::Header) -> u8 {
     let deparsers = &program.deparsers;
     let emitted = deparsers.iter().any(|d| d.order.contains(&header.name));
@@ -348,11 +392,12 @@ fn distance(program: &json::Program, header: &json::Header) -> u8 {
     }
 }
 
+/// Lays out the fields of a header in words of their own.
 fn place_header(
     h: &json::Header,
     ty: &json::HeaderType,
     valid_at: u32,
-    take: &mut impl FnMut(u32) -> u32,
+    words: &mut Words,
 ) -> Result<Header, LoadError> {
     let owner = || format!("header type {}", ty.name);
     let widths = ty.fields.iter().map(|f| match f.width {
@@ -373,7 +418,7 @@ fn place_header(
         header_type: ty.name.clone(),
         fields: Vec::new(),
         valid_at,
-        first: take(0),
+        first: words.0,
         words: 0,
         fixed_bits,
         variable: None,
@@ -390,11 +435,11 @@ fn place_header(
                     return Err(LoadError::new(owner(), "it has two variable-length fields"));
                 }
                 header.variable = Some(header.fields.len() as u32);
-                // Without max_length the longest IPv4 or TCP options are assumed.
+                // Without max_length, the longest IPv4 or TCP options are assumed.
                 let max = ty
                     .max_length
                     .map_or(320, |bytes| (bytes * 8).saturating_sub(fixed_bits));
-                (max, Some(take(1)))
+                (max, Some(words.take(1)))
             }
         };
         if bits > MAX_FIELD_BITS {
@@ -406,19 +451,19 @@ fn place_header(
                 ),
             ));
         }
-        let words = words_for(bits) as u32;
+        let count = words_for(bits) as u32;
         header.fields.push(Field {
             name: f.name.clone(),
             slot: Slot {
-                at: take(words),
-                words,
+                at: words.take(count),
+                words: count,
                 bits,
                 signed: f.signed,
             },
             length_at,
         });
     }
-    header.words = take(0) - header.first;
+    header.words = words.0 - header.first;
     let fixed = header.fields.iter().filter(|f| f.length_at.is_none());
     header.pieces = Pieces::new(fixed.map(|f| f.slot));
     Ok(header)

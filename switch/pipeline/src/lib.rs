@@ -1,12 +1,13 @@
-//! The v1model pipeline: parser, match-action, deparser and their control-plane state, without I/O or clock.
+//! The v1model pipeline: parser, match-action, deparser and the state that the control plane sets.
+//! It uses no I/O and no clock.
 //!
 //! [`Pipeline::load`] takes a BMv2 JSON program. A frame goes through [`Pipeline::ingress`], which
-//! says what is to become of it; the traffic manager queues it; [`Pipeline::egress`] makes a frame
-//! of it again. The module [`control`] has what a P4Runtime server needs. Behaviour is that of
-//! BMv2's `simple_switch`; where P4 leaves something undefined, the result is zero or nothing, and
+//! says what becomes of it; the traffic manager queues it; [`Pipeline::egress`] turns it into a
+//! frame again. The module [`control`] has what a P4Runtime server needs. The behaviour is that of
+//! BMv2's `simple_switch`. Where P4 leaves something undefined, the result is zero or nothing, and
 //! always the same.
 
-// So that the tests here and the integration tests share fixtures.
+// With this name the tests here and the integration tests share fixtures.
 #[cfg(test)]
 extern crate self as ebb_pipeline;
 

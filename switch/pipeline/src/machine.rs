@@ -1,4 +1,4 @@
-//! Runs actions on one packet.
+//! Runs actions on one packet: the interpreter.
 
 use std::panic::{AssertUnwindSafe, catch_unwind};
 
@@ -15,17 +15,23 @@ use crate::packet::{CloneCall, Packet};
 use crate::program::Program;
 use crate::state::State;
 
-/// An action that jumps back is cut off after this many primitives.
+/// Most primitives that an action may run: one that jumps back without end is cut off.
 const MAX_STEPS: usize = 100_000;
 
+/// The interpreter, with what it works on.
 pub(crate) struct Machine<'a> {
+    /// The program.
     pub program: &'a Program,
+    /// The state of the switch.
     pub state: &'a mut State,
+    /// The packet.
     pub packet: &'a mut Packet,
+    /// The time of the packet's pass.
     pub now: Instant,
 }
 
 impl Machine<'_> {
+    /// What expressions can refer to, with the data of the action.
     #[inline]
     pub fn scope<'s>(&'s self, data: &'s [u64]) -> Scope<'s> {
         Scope {
@@ -36,6 +42,7 @@ impl Machine<'_> {
         }
     }
 
+    /// Runs primitives with the data of their action.
     pub fn run(&mut self, body: &[Primitive], data: &[u64]) {
         match self.snapshot() {
             None => self.run_body::<false>(body, data),
@@ -60,7 +67,7 @@ impl Machine<'_> {
                 self.note_primitive(primitive, data);
             }
             match primitive {
-                // Most primitives are assignments, and they cannot end anything.
+                // Most primitives are assignments, which cannot end anything.
                 Primitive::AssignWord(to, mask, value) => {
                     let value = value.eval(&self.scope(data));
                     self.packet.words[*to as usize] = value & mask;
@@ -81,19 +88,21 @@ impl Machine<'_> {
         }
     }
 
-    /// A panic in the interpreter is a bug, but none that may end the thread, with all its switches: it costs the
-    /// packet. What native code calls has the same guard.
+    /// Runs a part of the interpreter. A panic there is a bug, but must not end the thread with all
+    /// its switches: it costs the packet. Calls from native code are guarded likewise.
     pub fn interpret(&mut self, part: impl FnOnce(&mut Self)) {
         if catch_unwind(AssertUnwindSafe(|| part(self))).is_err() {
             self.fail(DropReason::InternalError);
         }
     }
 
+    /// Ends the pipeline; the packet will be dropped for this reason.
     pub fn fail(&mut self, reason: DropReason) {
         self.packet.requests.failed = Some(reason);
         self.packet.requests.exit = true;
     }
 
+    /// Runs one primitive that is no jump.
     #[inline(never)]
     pub fn step(&mut self, primitive: &Primitive, data: &[u64]) {
         let index = |n: &Number, machine: &Self| n.index(&machine.scope(data));
@@ -232,7 +241,7 @@ impl Machine<'_> {
                 let n = index(n, self) as usize;
                 self.packet.truncate(n);
             }
-            // The others are the business of `run`.
+            // `run_body` handles these itself.
             Primitive::NoOp
             | Primitive::AssignWord(..)
             | Primitive::Jump(_)
@@ -261,7 +270,7 @@ impl Machine<'_> {
         self.store_big(to, &value, data);
     }
 
-    /// The field that a target means, if it is a field and exists.
+    /// The field that a target stands for; `None` if it is no field or does not exist.
     fn slot(&self, to: &Target, data: &[u64]) -> Option<Slot> {
         match to {
             Target::Field(slot) => Some(*slot),
@@ -277,6 +286,7 @@ impl Machine<'_> {
         }
     }
 
+    /// Stores a number in a target.
     #[inline]
     pub fn store(&mut self, to: &Target, value: i128, data: &[u64]) {
         match to {
@@ -302,6 +312,7 @@ impl Machine<'_> {
         }
     }
 
+    /// Copies a variable-length field with its length.
     fn assign_variable(&mut self, to: (Slot, u32), from: (Slot, u32)) {
         let words = &mut self.packet.words;
         words[to.1 as usize] = words[from.1 as usize].min(u64::from(to.0.bits));
@@ -314,6 +325,7 @@ impl Machine<'_> {
         words.copy_within(source..source + n, target);
     }
 
+    /// Copies a header and its validity.
     pub fn copy_header(&mut self, to: u32, from: u32) {
         let layout = &self.program.layout;
         let (target, source) = (layout.header_at(to), layout.header_at(from));
@@ -371,7 +383,7 @@ impl Machine<'_> {
         }
     }
 
-    /// P4_16 8.18, `push_front`.
+    /// P4_16 section 8.18, `push_front`.
     fn push(&mut self, stack: &StackRef, n: usize) {
         let size = stack.elements.len();
         let n = n.min(size);
@@ -385,7 +397,7 @@ impl Machine<'_> {
         *next = (*next + n as u64).min(size as u64);
     }
 
-    /// P4_16 8.18, `pop_front`.
+    /// P4_16 section 8.18, `pop_front`.
     fn pop(&mut self, stack: &StackRef, n: usize) {
         let size = stack.elements.len();
         let n = n.min(size);
@@ -399,7 +411,7 @@ impl Machine<'_> {
         *next = next.saturating_sub(n as u64);
     }
 
-    /// At most one member of a union is valid.
+    /// Makes a header valid, and with it the other members of its union invalid.
     pub fn mark_valid(&mut self, header: u32) {
         let layout = &self.program.layout;
         let h = layout.header_at(header);
@@ -409,6 +421,7 @@ impl Machine<'_> {
         self.packet.words[h.valid_at as usize] = 1;
     }
 
+    /// P4's `setValid`: the fields are zero then.
     pub fn set_valid(&mut self, header: u32) {
         let h = self.program.layout.header_at(header);
         if h.is_valid(&self.packet.words) {
@@ -419,6 +432,7 @@ impl Machine<'_> {
         self.mark_valid(header);
     }
 
+    /// P4's `setInvalid`.
     fn set_invalid(&mut self, header: u32) {
         let h = self.program.layout.header_at(header);
         if h.is_valid(&self.packet.words) {
@@ -428,7 +442,7 @@ impl Machine<'_> {
         }
     }
 
-    /// Hashes the fields of a calculation.
+    /// Hashes the inputs of a calculation.
     pub fn calculate(&mut self, calculation: u32) -> u64 {
         let mut bytes = std::mem::take(&mut self.state.scratch);
         self.program.calculations[calculation as usize].lay_out(
@@ -441,7 +455,7 @@ impl Machine<'_> {
         hash
     }
 
-    /// Applies the algorithm of a calculation.
+    /// Applies the algorithm of a calculation to bytes.
     pub fn hash(&mut self, calculation: u32, bytes: &[u8]) -> u64 {
         self.program.algorithms[calculation as usize]
             .compute(bytes, &mut self.state.turns[calculation as usize])
@@ -455,6 +469,7 @@ impl Machine<'_> {
         tracing::info!(packet = self.packet.packet_id, "{message}");
     }
 
+    /// The text of `log_msg` with numbers in the place of `{}`.
     pub fn log_text(&self, text: &str, args: &[Number], data: &[u64]) -> String {
         let scope = self.scope(data);
         let mut args = args.iter();

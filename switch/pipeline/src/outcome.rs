@@ -1,145 +1,172 @@
-//! What goes into the ingress and egress pipelines and what comes out, as
-//! behavioral-model's `docs/simple_switch.md` orders it.
+//! What goes into the ingress and egress pipelines and what comes out, as behavioral-model's
+//! `docs/simple_switch.md` describes it.
 
 use ebb_units::{Duration, Instant};
 
 use crate::ids::DigestId;
 use crate::packet::{Packet, Preserved};
 
-/// Values of `standard_metadata.instance_type`.
+/// Values of v1model's `standard_metadata.instance_type`: why a packet is in the pipeline.
 pub mod instance_type {
+    /// It came from outside.
     pub const NORMAL: u32 = 0;
+    /// It is a clone made by ingress.
     pub const INGRESS_CLONE: u32 = 1;
+    /// It is a clone made by egress.
     pub const EGRESS_CLONE: u32 = 2;
-    /// Reserved by BMv2.
+    /// BMv2 reserves this value.
     pub const COALESCED: u32 = 3;
+    /// It was recirculated after egress.
     pub const RECIRCULATED: u32 = 4;
+    /// It is a replica of a multicast packet.
     pub const REPLICATION: u32 = 5;
+    /// It was resubmitted after ingress.
     pub const RESUBMITTED: u32 = 6;
-    /// Ours: the traffic manager had no room and hands the packet back to ingress.
+    /// The traffic manager had no room and hands it back to ingress; BMv2 has no such value.
     pub const DEFLECTED: u32 = 7;
 }
 
-/// What a frame brings to ingress besides its bytes.
+/// What ingress must know about a frame besides its bytes.
 #[derive(Clone, Debug, Default)]
 pub struct IngressInput {
+    /// The port at which it came in.
     pub ingress_port: u16,
-    /// Only for tracing; copied to clones and replicas.
+    /// Its number, for tracing only; clones and replicas have the same.
     pub packet_id: u64,
-    /// See [`instance_type`].
+    /// Why it enters; see [`instance_type`].
     pub instance_type: u32,
-    /// What a resubmit or recirculate carried over.
+    /// What a resubmit or recirculation preserved; `None` for other packets.
     pub preserved: Option<Preserved>,
-    /// Set together with [`instance_type::DEFLECTED`].
+    /// Why it was deflected; `None` unless `instance_type` is [`instance_type::DEFLECTED`].
     pub deflect: Option<Deflect>,
 }
 
-/// Why the traffic manager deflected a packet.
+/// The circumstances in which the traffic manager deflected a packet.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Deflect {
-    /// The port it could not be queued for.
+    /// The port for which it could not be queued.
     pub egress_port: u16,
-    /// Depth of that queue, in the unit the switch is configured for.
+    /// Depth of its queue there, in the unit that the switch is configured for.
     pub enq_qdepth: u32,
 }
 
-/// Everything that happens after ingress. The clone and the digest come first, then the verdict.
+/// Everything that follows from ingress. The clone and the digest come first, then the verdict.
 #[derive(Debug)]
 pub struct IngressOutcome {
+    /// A clone to make; `None` if the program asked for none.
     pub clone: Option<CloneRequest>,
+    /// A message to send; `None` if the program asked for none.
     pub digest: Option<Digest>,
+    /// What becomes of the packet.
     pub verdict: IngressVerdict,
 }
 
+/// What becomes of a packet after ingress.
 #[derive(Debug)]
 pub enum IngressVerdict {
-    /// The frame as it came, to be given to ingress again with
-    /// [`instance_type::RESUBMITTED`] and what is preserved.
+    /// The frame, as it came, goes to ingress again, with [`instance_type::RESUBMITTED`] and what
+    /// is preserved.
     Resubmit {
         frame: Vec<u8>,
         preserved: Preserved,
     },
-    /// One replica for each of [`Pipeline::multicast_replicas`](crate::Pipeline::multicast_replicas).
-    /// `instance_type` is already [`instance_type::REPLICATION`].
-    Multicast {
-        group: u16,
-        packet: Box<Packet>,
-    },
+    /// One replica goes to each of
+    /// [`Pipeline::multicast_replicas`](crate::Pipeline::multicast_replicas). `instance_type` is
+    /// [`instance_type::REPLICATION`] already.
+    Multicast { group: u16, packet: Box<Packet> },
+    /// The packet goes to one port.
     Unicast {
         egress_spec: u16,
         priority: u8,
         packet: Box<Packet>,
     },
+    /// The packet is dropped.
     Dropped(DropReason),
 }
 
-/// A copy for every replica of a clone session. The packet is ready for egress: an
-/// ingress-to-egress clone is the frame as it came, parsed again; an egress-to-egress clone is the
-/// packet as it left egress.
+/// A request to send a copy to every replica of a clone session. The packet is ready for egress:
+/// the frame as it came, parsed again, if ingress cloned it; the packet as it left egress, if
+/// egress did.
 #[derive(Debug)]
 pub struct CloneRequest {
+    /// The clone session.
     pub session: u32,
+    /// The packet.
     pub packet: Box<Packet>,
 }
 
-/// A message for the control plane: the fields of a learn list.
+/// A message for the control plane: the values of a learn list.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Digest {
+    /// The learn list.
     pub digest: DigestId,
-    /// Big-endian, as many bytes as the field needs.
+    /// The values, each big-endian, with as many bytes as the field needs.
     pub values: Vec<Vec<u8>>,
 }
 
-/// What the queue adds to the packet's metadata.
+/// What is known of a packet when it leaves its queue, for its metadata.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct EgressInput {
+    /// The port it leaves by.
     pub egress_port: u16,
-    /// The replica's instance number; 0 for unicast.
+    /// The number of the replica; 0 for unicast packets.
     pub egress_rid: u16,
-    /// `None`: as the packet has it (what ingress or the clone set).
+    /// Value of `instance_type`; `None` leaves the one that ingress or the clone has set.
     pub instance_type: Option<u32>,
+    /// The queue it was in.
     pub queue_id: u8,
+    /// When it was queued.
     pub enq_timestamp: Instant,
+    /// Depth of the queue at that time, without the packet.
     pub enq_qdepth: u32,
+    /// How long it was queued.
     pub deq_timedelta: Duration,
+    /// Depth of the queue that it leaves behind.
     pub deq_qdepth: u32,
 }
 
+/// Everything that follows from egress. The clone comes first, then the verdict.
 #[derive(Debug)]
 pub struct EgressOutcome {
+    /// A clone to make; `None` if the program asked for none.
     pub clone: Option<CloneRequest>,
+    /// What becomes of the packet.
     pub verdict: EgressVerdict,
 }
 
+/// What becomes of a packet after egress.
 #[derive(Debug)]
 pub enum EgressVerdict {
+    /// The frame goes onto the link.
     Transmit(Vec<u8>),
-    /// Give the frame to ingress with [`instance_type::RECIRCULATED`] and what is preserved.
+    /// The frame goes to ingress, with [`instance_type::RECIRCULATED`] and what is preserved.
     Recirculate {
         frame: Vec<u8>,
         preserved: Preserved,
     },
+    /// The packet is dropped.
     Dropped(DropReason),
 }
 
 /// Why the pipeline itself dropped a packet.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub enum DropReason {
-    /// `egress_spec` was the drop port after ingress.
+    /// Its `egress_spec` was the drop port after ingress.
     IngressMarkToDrop,
-    /// `egress_spec` was the drop port after egress.
+    /// Its `egress_spec` was the drop port after egress.
     EgressMarkToDrop,
     /// An `assert` was false.
     AssertFailed,
     /// An `assume` was false.
     AssumeFailed,
-    /// The parser did not end, or an action jumped without end.
+    /// The parser or the control flow did not end, or an action jumped without end.
     NoTermination,
-    /// A panic of the pipeline itself, which is a bug; what it said is on stderr.
+    /// The pipeline panicked, which is a bug; the message is on stderr.
     InternalError,
 }
 
 impl DropReason {
+    /// All reasons, in the order of their numbers.
     pub const ALL: [DropReason; 6] = [
         DropReason::IngressMarkToDrop,
         DropReason::EgressMarkToDrop,
@@ -149,6 +176,7 @@ impl DropReason {
         DropReason::InternalError,
     ];
 
+    /// The name of the reason in statistics and reports.
     pub fn name(self) -> &'static str {
         match self {
             DropReason::IngressMarkToDrop => "ingress-mark-to-drop",

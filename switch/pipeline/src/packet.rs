@@ -1,93 +1,115 @@
-//! A packet between ingress and egress: its headers as words, and its bytes.
+//! A packet in the pipeline: its headers as words, and its bytes.
 
 use crate::frames::Frames;
 use crate::stock::Stock;
 
-/// A packet that has been parsed. It owns the frame it came in; its payload stays where it is until
-/// it leaves, and its headers are written over the old ones.
+/// A packet that has been parsed. It owns the frame it came in. The payload stays where it is until
+/// the packet leaves, and the headers are written over the old ones.
 #[derive(Debug, Default)]
 pub struct Packet {
-    /// Validity, stack counters and fields; see `layout`.
+    /// Validity, stack counters and fields of all headers and metadata; see `layout`.
     pub(crate) words: Vec<u64>,
-    /// The frame as it came in, until it is deparsed; the payload starts at `payload_at`.
+    /// The frame as it came in, until it is deparsed.
     pub(crate) frame: Vec<u8>,
+    /// Where the payload starts in the frame.
     pub(crate) payload_at: usize,
+    /// What the program has asked for so far.
     pub(crate) requests: Requests,
+    /// The port at which it came in.
     pub(crate) ingress_port: u16,
+    /// Its number, for tracing.
     pub(crate) packet_id: u64,
-    /// What counters and meters count.
+    /// Length of the frame as it came in, in bytes, which counters and meters count.
     pub(crate) ingress_length: u32,
-    /// `standard_metadata.packet_length`: follows headers that are added and removed.
+    /// Value of `standard_metadata.packet_length`; it follows headers that are added and removed.
     pub(crate) packet_length: u32,
+    /// Most bytes that the packet keeps when it is deparsed.
     pub(crate) truncated_to: usize,
-    /// Bytes of valid headers that the deparser emits, as of the last `measure`.
+    /// Bytes of the valid headers that the deparser emits, as of the last `measure`.
     pub(crate) header_bytes: usize,
 }
 
-/// What primitives asked for, to be done when the pipeline ends. The last call counts.
+/// What primitives have asked for, which is done when the pipeline ends. The last request of a kind
+/// counts.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct Requests {
+    /// A clone.
     pub clone: Option<CloneCall>,
+    /// The learn list of a digest.
     pub digest: Option<u32>,
+    /// The field list of a resubmit.
     pub resubmit: Option<u32>,
+    /// The field list of a recirculation.
     pub recirculate: Option<u32>,
+    /// Whether the pipeline ends here.
     pub exit: bool,
+    /// Why the packet is dropped; `None` if it is not.
     pub failed: Option<crate::DropReason>,
 }
 
+/// A clone that was asked for.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct CloneCall {
+    /// The clone session.
     pub session: u32,
+    /// The fields to preserve.
     pub field_list: u32,
 }
 
-/// Values that a resubmit or recirculate carries to the next pass.
+/// Values that a resubmit or recirculation carries to the next pass.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Preserved {
+    /// The list that says which fields they are.
     pub(crate) field_list: u32,
+    /// Their words.
     pub(crate) words: Vec<u64>,
 }
 
 impl Packet {
-    /// What the next pipeline will touch, for those who have it fetched into the cache: the fields, and
-    /// the frame.
+    /// The fields and the frame, which the next pipeline will touch, for callers that have them
+    /// fetched into the caches.
     pub fn memory(&self) -> (&[u64], &[u8]) {
         (&self.words, &self.frame)
     }
 
-    /// Bytes the packet would have if it were deparsed now.
+    /// Length in bytes that the packet would have if it were deparsed now.
     pub fn wire_len(&self) -> usize {
         (self.header_bytes + self.frame.len() - self.payload_at).min(self.truncated_to)
     }
 
+    /// The port at which it came in.
     pub fn ingress_port(&self) -> u16 {
         self.ingress_port
     }
 
+    /// Its number, for tracing.
     pub fn packet_id(&self) -> u64 {
         self.packet_id
     }
 
-    /// Cuts the packet when it is deparsed. Of several calls the smallest counts.
+    /// Cuts the packet to this many bytes when it is deparsed. Of several calls the smallest
+    /// counts.
     pub fn truncate(&mut self, bytes: usize) {
         self.truncated_to = self.truncated_to.min(bytes);
     }
 
-    /// The payload as far as truncation leaves it, behind `header_bytes` of headers.
+    /// The payload as far as truncation leaves it, behind this many bytes of headers.
     pub(crate) fn payload(&self, header_bytes: usize) -> &[u8] {
         &self.frame[self.payload_at..][..self.payload_len(header_bytes)]
     }
 
+    /// Length of the payload as far as truncation leaves it.
     fn payload_len(&self, header_bytes: usize) -> usize {
         let room = self.truncated_to.saturating_sub(header_bytes);
         (self.frame.len() - self.payload_at).min(room)
     }
 
-    /// Puts the payload, as far as truncation leaves it, behind room for that many bytes of headers.
+    /// Moves the payload, as far as truncation leaves it, behind room for this many bytes of
+    /// headers.
     pub(crate) fn make_room(&mut self, header_bytes: usize) {
         let payload = self.payload_at..self.payload_at + self.payload_len(header_bytes);
         let len = header_bytes + payload.len();
-        // Nearly always the headers are as long as they were.
+        // Nearly always the headers have the length that they had.
         if payload.start != header_bytes {
             if self.frame.len() < len {
                 self.frame.resize(len, 0);
@@ -99,23 +121,26 @@ impl Packet {
     }
 }
 
-/// Memory of packets that are gone, for those that come: [`Pipeline::exchange_pool`](crate::Pipeline::exchange_pool).
+/// Memory of packets that are gone, for packets to come; see
+/// [`Pipeline::exchange_pool`](crate::Pipeline::exchange_pool).
 #[derive(Debug, Default)]
 pub struct Pool {
+    /// The packets, without their frames.
     packets: Stock<Box<Packet>>,
+    /// The frames.
     frames: Frames,
 }
 
-/// More than wait in queues is not worth keeping.
+/// Most packets that are kept; more hardly ever wait in queues.
 const PACKETS: usize = 65_536;
 
 impl Pool {
-    /// For replicas and clones, and for what hosts of the same thread send.
+    /// Memory of frames: for replicas and clones, and for what hosts of the same thread send.
     pub fn frames(&mut self) -> &mut Frames {
         &mut self.frames
     }
 
-    /// A packet that has not been parsed.
+    /// A packet that has not been parsed, with the words `initial`.
     pub(crate) fn packet(&mut self, initial: &[u64], frame: Vec<u8>) -> Box<Packet> {
         let length = frame.len() as u32;
         let mut packet = self.packets.take().unwrap_or_default();
@@ -136,6 +161,7 @@ impl Pool {
         packet
     }
 
+    /// A copy of a packet.
     pub(crate) fn copy(&mut self, packet: &Packet) -> Box<Packet> {
         let frame = self.copy_frame(&packet.frame);
         let mut copy = self.packet(&packet.words, frame);
@@ -149,13 +175,14 @@ impl Pool {
         copy
     }
 
+    /// A copy of a frame.
     pub(crate) fn copy_frame(&mut self, frame: &[u8]) -> Vec<u8> {
         let mut copy = self.frames.take(frame.len());
         copy.extend_from_slice(frame);
         copy
     }
 
-    /// Words of the packet that ended last.
+    /// The words of the packet that ended last.
     #[cfg(test)]
     pub(crate) fn last_words(&self) -> Option<&[u64]> {
         self.packets.last().map(|packet| packet.words.as_slice())

@@ -1,4 +1,4 @@
-//! The data plane: what happens to a frame between its arrival and its departure.
+//! The data plane of one switch: what happens to a frame between its arrival and its departure.
 
 use ebb_units::Instant;
 use rand::SeedableRng;
@@ -19,42 +19,45 @@ use crate::trace::TraceEvent;
 /// A v1model switch without ports and queues.
 #[derive(Debug)]
 pub struct Pipeline {
+    /// The program, shared with other switches.
     pub(crate) program: Arc<Program>,
+    /// Everything that changes.
     pub(crate) state: State,
 }
 
 impl Pipeline {
-    /// A switch at its start. Only tables, arrays and statistics are its own.
+    /// A switch in its initial state. Only tables, arrays and statistics belong to it alone.
     pub fn new(program: Arc<Program>) -> Pipeline {
         let state = State::new(&program);
         Pipeline { program, state }
     }
 
-    /// For a program that no other switch has.
+    /// A switch with a program that no other switch shares.
     pub fn load(program: &ebb_bmv2_json::Program) -> Result<Pipeline, LoadError> {
         Program::load(program).map(Pipeline::new)
     }
 
-    /// As [`Program::load_interpreted`].
+    /// Like [`load`](Self::load), with [`Program::load_interpreted`].
     pub fn load_interpreted(program: &ebb_bmv2_json::Program) -> Result<Pipeline, LoadError> {
         Program::load_interpreted(program).map(Pipeline::new)
     }
 
-    /// As [`Program::load_plain`].
+    /// Like [`load`](Self::load), with [`Program::load_plain`].
     pub fn load_plain(program: &ebb_bmv2_json::Program) -> Result<Pipeline, LoadError> {
         Program::load_plain(program).map(Pipeline::new)
     }
 
+    /// The program.
     pub fn program(&self) -> &Arc<Program> {
         &self.program
     }
 
-    /// Seeds `random()`. The seed is 0 until this is called.
+    /// Sets the seed of P4's `random()`, which is 0 by default.
     pub fn set_seed(&mut self, seed: u64) {
         self.state.rng = SmallRng::seed_from_u64(seed);
     }
 
-    /// The `egress_spec` that means drop: 511 until this is called.
+    /// Sets the value of `egress_spec` that means drop, which is 511 by default.
     pub fn set_drop_port(&mut self, port: u16) {
         self.state.drop_port = port;
     }
@@ -100,6 +103,7 @@ impl Pipeline {
         packet
     }
 
+    /// What becomes of a packet after ingress, in the order of BMv2.
     fn after_ingress(&mut self, now: Instant, mut packet: Box<Packet>) -> IngressOutcome {
         let requests = std::mem::take(&mut packet.requests);
         if let Some(reason) = requests.failed {
@@ -153,7 +157,8 @@ impl Pipeline {
         }
     }
 
-    /// The frame as it came, parsed again, with the metadata that the field list names.
+    /// A clone made by ingress: the frame as it came, parsed again, with the metadata that the
+    /// field list names.
     fn clone_ingress(
         &mut self,
         now: Instant,
@@ -170,7 +175,7 @@ impl Pipeline {
         copy.ingress_length = packet.ingress_length;
         let port = self.program.standard.ingress_port;
         set(&mut copy.words, port, u64::from(packet.ingress_port));
-        // What the parser does to the copy is what it did to the packet.
+        // The parser does to the copy what it did to the packet.
         let trace = self.state.trace.take();
         let mut machine = self.machine(&mut copy, now);
         machine.begin();
@@ -189,6 +194,7 @@ impl Pipeline {
         })
     }
 
+    /// A clone made by egress: the packet as it is, with the metadata that the field list names.
     fn clone_egress(&mut self, packet: &Packet, call: CloneCall) -> Option<CloneRequest> {
         let length = self.clone_session(call.session)?.packet_length_bytes;
         self.state.stats.clones += 1;
@@ -225,6 +231,7 @@ impl Pipeline {
         }
     }
 
+    /// The values of a learn list.
     fn digest_of(&mut self, packet: &Packet, id: u32) -> Option<Digest> {
         let index = self.program.digests.iter().position(|d| d.id == id)?;
         self.state.stats.digests += 1;
@@ -242,7 +249,7 @@ impl Pipeline {
         })
     }
 
-    /// Runs the egress pipeline and, unless the packet is dropped, makes a frame of it again.
+    /// Runs the egress pipeline and, unless the packet is dropped, turns it into a frame again.
     pub fn egress(
         &mut self,
         now: Instant,
@@ -292,7 +299,7 @@ impl Pipeline {
         EgressOutcome { clone, verdict }
     }
 
-    /// The metadata that a packet has when it leaves its queue.
+    /// Sets the metadata that a packet has when it leaves its queue.
     fn depart(&self, now: Instant, packet: &mut Packet, input: &EgressInput) {
         let standard = &self.program.standard;
         let length = u64::from(packet.packet_length);
@@ -302,7 +309,7 @@ impl Pipeline {
         if let Some(instance_type) = input.instance_type {
             set(words, standard.instance_type, u64::from(instance_type));
         }
-        // Anything but the drop port.
+        // It must differ from the drop port.
         let spec = u64::from(self.state.drop_port).wrapping_add(1);
         set(words, standard.egress_spec, spec);
         set(words, standard.packet_length, length);
@@ -322,8 +329,8 @@ impl Pipeline {
         set_if(words, standard.qid, u64::from(input.queue_id));
     }
 
-    /// The frame of a packet right after ingress, with its checksums updated: for one that the traffic
-    /// manager deflects.
+    /// The frame of a packet right after ingress, with its checksums updated, for a packet that the
+    /// traffic manager deflects.
     pub fn deparse(&mut self, mut packet: Box<Packet>) -> Result<Vec<u8>, DropReason> {
         self.machine(&mut packet, Instant::ZERO).deparse();
         match packet.requests.failed {
@@ -332,12 +339,13 @@ impl Pipeline {
         }
     }
 
-    /// A replica, from pooled memory.
+    /// A copy of a packet in pooled memory.
     pub fn clone_packet(&mut self, packet: &Packet) -> Box<Packet> {
         self.state.pool.copy(packet)
     }
 
-    /// Gives a packet's memory back. Dropping the packet is right too, but the next one allocates.
+    /// Takes the memory of a packet back. A packet may also just be dropped, but then the next one
+    /// allocates.
     pub fn recycle(&mut self, packet: Box<Packet>) {
         self.state.pool.recycle(packet);
     }
@@ -348,7 +356,7 @@ impl Pipeline {
         std::mem::swap(&mut self.state.pool, pool);
     }
 
-    /// `standard_metadata.priority`: the queue, 0 lowest.
+    /// The packet's `standard_metadata.priority`: its queue, 0 the lowest.
     pub fn priority(&self, packet: &Packet) -> u8 {
         self.program
             .standard
@@ -361,29 +369,32 @@ impl Pipeline {
         self.state.multicast.get(&group).map_or(&[], Vec::as_slice)
     }
 
+    /// A clone session; `None` if it does not exist.
     pub fn clone_session(&self, session: u32) -> Option<&CloneSession> {
         self.state.clone_sessions.get(&session)
     }
 
+    /// What the pipeline has counted.
     pub fn stats(&self) -> &PipelineStats {
         &self.state.stats
     }
 
-    /// The name of a P4 error, if the program declares it.
+    /// The name of a P4 error; `None` if the program does not declare it.
     pub fn error_name(&self, code: u32) -> Option<&str> {
         self.program.error_names.get(&code).map(String::as_str)
     }
 
-    /// From now on packets are interpreted, and what happens to them is noted.
+    /// From now on interprets packets and notes what happens to them.
     pub fn start_trace(&mut self) {
         self.state.trace.get_or_insert_default();
     }
 
-    /// What was noted since [`start_trace`](Self::start_trace). Nothing is noted any more.
+    /// Ends tracing and returns what was noted since [`start_trace`](Self::start_trace).
     pub fn take_trace(&mut self) -> Vec<TraceEvent> {
         self.state.trace.take().unwrap_or_default()
     }
 
+    /// Counts a dropped packet and takes its memory back.
     fn drop_packet(&mut self, packet: Box<Packet>, reason: DropReason) -> DropReason {
         self.state.pool.recycle(packet);
         self.state.stats.dropped(reason)
@@ -400,12 +411,13 @@ impl Pipeline {
 }
 
 impl<'a> Machine<'a> {
-    /// The native code, if there is any for this packet: steps can be noted only where they are interpreted.
+    /// The native code; `None` if there is none, or if the packet is traced, because only the
+    /// interpreter can note steps.
     pub fn native(&self) -> Option<&'a Native> {
         self.program.native.as_ref().filter(|_| !self.is_traced())
     }
 
-    /// Parser and checksum verification.
+    /// Parses the packet and verifies its checksums.
     fn begin(&mut self) {
         let (error, right) = match self.native() {
             Some(native) => self.begin_native(native),
@@ -469,6 +481,7 @@ fn get(words: &[u64], place: Place) -> u64 {
     place.get(words)
 }
 
+/// The values of a field list.
 fn preserve(program: &Program, packet: &Packet, field_list: u32) -> Preserved {
     let words = match program.field_lists.get(&field_list) {
         None => Vec::new(),
@@ -482,6 +495,7 @@ fn preserve(program: &Program, packet: &Packet, field_list: u32) -> Preserved {
     Preserved { field_list, words }
 }
 
+/// Sets the fields of a field list to preserved values.
 fn restore(program: &Program, packet: &mut Packet, preserved: &Preserved) {
     let Some(list) = program.field_lists.get(&preserved.field_list) else {
         return;

@@ -1,4 +1,4 @@
-//! Action profiles and selectors, and the actions of entries ready to run.
+//! Action profiles and selectors, and the actions of entries, ready to run.
 
 use std::collections::{BTreeSet, VecDeque};
 use std::ops::Deref;
@@ -8,20 +8,25 @@ use crate::by_id::ById;
 use crate::control::{ActionCall, Group};
 pub(crate) use crate::native::ActionSet;
 
-/// An action and its data as words.
+/// An action with its arguments as words.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct BoundAction {
+    /// Number of the action.
     pub action: u32,
+    /// Its arguments.
     pub data: Data,
 }
 
-/// Words of action data: those of most actions are where the action is.
+/// Words of action data. Those of most actions are stored in place.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum Data {
+    /// How many words there are, and the words.
     Short(u8, [u64; SHORT]),
+    /// More words than fit in place.
     Long(Box<[u64]>),
 }
 
+/// Most words that are stored in place.
 const SHORT: usize = 3;
 
 impl From<&[u64]> for Data {
@@ -49,57 +54,73 @@ impl Deref for Data {
     }
 }
 
-/// What an entry does.
+/// What an entry does, ready to run.
 #[derive(Clone, Debug)]
 pub(crate) enum Resolved {
+    /// Runs this action.
     Action(BoundAction),
+    /// Runs the action of this member.
     Member(u32),
+    /// Runs the action of one member of this group.
     Group(u32),
-    /// One-shot: every action as often as its weight says.
+    /// Runs one of these actions, each listed as often as its weight says (a one-shot set).
     Set(Arc<ActionSet>),
 }
 
 /// What the program says about an action profile.
 #[derive(Debug)]
 pub(crate) struct ProfileSpec {
+    /// Its name in P4.
     pub name: String,
+    /// Most members or, with a selector, most that the weights of a group may add up to.
     pub max_size: u32,
-    /// Hash over the selector's inputs.
+    /// The calculation of the selector's hash; `None` if it has no selector.
     pub selector: Option<u32>,
+    /// The actions that members may have.
     pub actions: Vec<crate::ids::ActionId>,
 }
 
+/// An action profile of a switch.
 #[derive(Debug)]
 pub(crate) struct Profile {
+    /// What the program says about it.
     pub spec: Arc<ProfileSpec>,
+    /// Its members.
     pub members: ById<Member>,
+    /// Its groups.
     pub groups: ById<GroupState>,
+    /// One-shot sets in use.
     pub sets: RecentSets,
 }
 
+/// A member of an action profile.
 #[derive(Debug)]
 pub(crate) struct Member {
+    /// The action as the control plane gave it.
     pub call: ActionCall,
+    /// The action, ready to run.
     pub bound: BoundAction,
 }
 
+/// A group of an action selector.
 #[derive(Debug)]
 pub(crate) struct GroupState {
+    /// The group as the control plane gave it.
     pub group: Group,
-    /// Members whose ports are up, each as often as its weight says, in order of their numbers.
+    /// Members whose ports are up, each as often as its weight says, ordered by number.
     pub buckets: Vec<u32>,
 }
 
-/// One-shot sets of late. Most routes of a switch lead over the same few sets of links: one copy of each, for all
-/// entries together, is what the caches can hold.
+/// One-shot sets that were written lately. Most routes of a switch lead over the same few sets of
+/// links. With one copy of each for all entries, they fit into the caches.
 #[derive(Debug, Default)]
 pub(crate) struct RecentSets(VecDeque<Arc<ActionSet>>);
 
-/// More different sets than a controller writes in turn.
+/// How many sets are remembered: more than a controller writes in turn.
 const RECENT_SETS: usize = 64;
 
 impl RecentSets {
-    /// The set with these actions.
+    /// The set with these actions, shared with earlier entries if it was written lately.
     pub fn share(&mut self, actions: Vec<BoundAction>) -> Arc<ActionSet> {
         if let Some(set) = self.0.iter().find(|set| set.actions() == actions) {
             return set.clone();
@@ -114,6 +135,7 @@ impl RecentSets {
 }
 
 impl Profile {
+    /// A profile without members.
     pub fn new(spec: &Arc<ProfileSpec>) -> Profile {
         Profile {
             spec: spec.clone(),
@@ -123,7 +145,12 @@ impl Profile {
         }
     }
 
-    /// The actions of which a packet gets one, of a member or a group.
+    /// The name of a member or group in messages.
+    pub fn name_of(&self, number: u32) -> String {
+        format!("{}#{number}", self.spec.name)
+    }
+
+    /// The actions among which a packet of a member or group gets one.
     pub fn actions_of(&self, resolved: &Resolved) -> Option<Vec<BoundAction>> {
         let bound = |member: &u32| Some(self.members.get(member)?.bound.clone());
         match resolved {
@@ -138,6 +165,7 @@ impl Profile {
 }
 
 impl GroupState {
+    /// The state of a group while these ports are down.
     pub fn new(group: Group, ports_down: &BTreeSet<u32>) -> GroupState {
         let is_up = |port: Option<u32>| port.is_none_or(|p| !ports_down.contains(&p));
         let members = group.members.iter().filter(|m| is_up(m.watch_port));

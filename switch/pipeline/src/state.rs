@@ -1,4 +1,4 @@
-//! Everything that changes after a program is loaded.
+//! Everything of a switch that changes after its program is loaded.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -7,7 +7,7 @@ use rand::SeedableRng;
 use rand::rngs::SmallRng;
 
 use crate::control::MeterUnit;
-use crate::control::{CloneSession, DigestConfig, MatchKey, ProtectedReplica, Replica};
+use crate::control::{CloneSession, MatchKey, ProtectedReplica, Replica};
 use crate::ids::ProfileId;
 use crate::native::Tables;
 use crate::packet::Pool;
@@ -18,65 +18,89 @@ use crate::stateful::{ArraySpec, Counters, Meters, RegisterArray, Registers};
 use crate::stats::PipelineStats;
 use crate::table::Table;
 
+/// The state of one switch.
 #[derive(Debug)]
 pub(crate) struct State {
+    /// Its tables.
     pub tables: Tables,
-    /// Changed by [`change_profile`](State::change_profile) only.
+    /// Its action profiles, which only [`change_profile`](State::change_profile) changes.
     profiles: Vec<Profile>,
+    /// Its counter arrays.
     pub counters: Vec<Counters>,
+    /// Its meter arrays.
     pub meters: Vec<Meters>,
+    /// Its register arrays.
     pub registers: Registers,
-    /// One for every calculation; see [`Algorithm::compute`](crate::hash::Algorithm::compute).
+    /// A counter for each calculation; see [`Algorithm::compute`](crate::hash::Algorithm::compute).
     pub turns: Vec<u64>,
+    /// Its parser value sets.
     pub value_sets: Vec<ValueSet>,
+    /// Replicas in use of each multicast group.
     pub multicast: BTreeMap<u16, Vec<Replica>>,
-    /// Replicas of the groups that have backup replicas: what `multicast` is made of when a port goes
-    /// down or comes up.
+    /// Replicas of the groups that have backups, from which `multicast` is chosen anew when a port
+    /// goes down or comes up.
     pub protected: BTreeMap<u16, Vec<ProtectedReplica>>,
+    /// Its clone sessions.
     pub clone_sessions: BTreeMap<u32, CloneSession>,
-    /// Those that are up are not told apart from those that do not exist.
+    /// Ports that are down. All others count as up, whether they exist or not.
     pub ports_down: BTreeSet<u32>,
-    pub digest_configs: Vec<Option<DigestConfig>>,
+    /// The source of `random()`.
     pub rng: SmallRng,
+    /// The value of `egress_spec` that means drop.
     pub drop_port: u16,
+    /// What the pipeline has counted.
     pub stats: PipelineStats,
+    /// Memory for packets.
     pub pool: Pool,
-    /// Work memory, so that packets cost no allocation.
+    /// Memory for the input of hashes; like the next ones it saves allocations per packet.
     pub scratch: Vec<u8>,
+    /// Memory for table keys.
     pub key: Vec<u64>,
+    /// Memory for table keys under a mask.
     pub masked_key: Vec<u64>,
+    /// Memory for action data.
     pub action_data: Vec<u64>,
-    /// What happens to the packet, if somebody wants to know.
+    /// What has happened to the packet; `None` if nobody wants to know.
     pub trace: Option<Vec<crate::trace::TraceEvent>>,
 }
 
+/// A parser value set.
 #[derive(Clone, Debug)]
 pub(crate) struct ValueSet {
+    /// Its name in P4.
     pub name: Arc<str>,
-    /// Widths of the key fields of the select that uses it.
+    /// Widths in bits of the key fields of the select that uses it.
     pub fields: Vec<u32>,
+    /// Most members that it can have; `None` means no limit.
     pub max_size: Option<u32>,
+    /// Its members as the control plane gave them.
     pub members: Vec<Vec<MatchKey>>,
+    /// Its members as the parser compares them.
     pub compiled: CompiledMembers,
 }
 
 /// What every switch with the same program starts with.
 #[derive(Debug)]
 pub(crate) struct Blueprint {
-    /// With the program's own entries and default actions.
+    /// The tables, with the program's own entries and default actions.
     pub tables: Vec<Table>,
+    /// The action profiles.
     pub profiles: Vec<Arc<ProfileSpec>>,
+    /// The counter arrays.
     pub counters: Vec<ArraySpec>,
+    /// The meter arrays and what they count.
     pub meters: Vec<(ArraySpec, MeterUnit)>,
-    /// With the width of a cell in bits.
+    /// The register arrays and the widths of their cells in bits.
     pub registers: Vec<(ArraySpec, u32)>,
+    /// The parser value sets.
     pub value_sets: Vec<ValueSet>,
 }
 
-/// simple_switch's default.
+/// The value of `egress_spec` that means drop by default in simple_switch.
 const DROP_PORT: u16 = 511;
 
 impl State {
+    /// The initial state of a switch.
     pub fn new(program: &Program) -> State {
         let start = &program.blueprint;
         State {
@@ -93,7 +117,6 @@ impl State {
             protected: BTreeMap::new(),
             clone_sessions: BTreeMap::new(),
             ports_down: BTreeSet::new(),
-            digest_configs: vec![None; program.digests.len()],
             rng: SmallRng::seed_from_u64(0),
             drop_port: DROP_PORT,
             stats: Default::default(),
@@ -106,23 +129,27 @@ impl State {
         }
     }
 
+    /// The action profiles.
     #[inline]
     pub fn profiles(&self) -> &[Profile] {
         &self.profiles
     }
 
-    /// A profile, to change its members or groups: what tables show of them is out of date.
+    /// An action profile, for a change of its members or groups. What tables have cached of it is
+    /// forgotten.
     pub fn change_profile(&mut self, profile: ProfileId) -> &mut Profile {
         self.tables.forget(profile);
         &mut self.profiles[profile.index()]
     }
 
-    /// Equal one-shot sets of a profile are one; this changes nothing that tables show.
+    /// One-shot sets with the same actions are shared; that changes nothing that tables have
+    /// cached.
     pub fn share_set(&mut self, profile: ProfileId, actions: Vec<BoundAction>) -> Arc<ActionSet> {
         self.profiles[profile.index()].sets.share(actions)
     }
 
-    /// Brings what native code sees of a table up to date, for a packet that hit an entry, or none.
+    /// Brings what native code sees of a table up to date, for a packet that hit this entry, or
+    /// none.
     pub fn refresh(&mut self, table: usize, words: &[u64], entry: Option<u32>) {
         let profile = self.tables[table].spec.profile;
         let profile = profile.map(|profile| &self.profiles[profile.index()]);

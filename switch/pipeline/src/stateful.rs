@@ -21,18 +21,22 @@ impl CounterValue {
     }
 }
 
-/// Counters of the program, before there are any cells.
+/// An array of the program, before it has cells.
 #[derive(Debug)]
 pub(crate) struct ArraySpec {
+    /// Its name in P4.
     pub name: Arc<str>,
+    /// How many cells it has.
     pub size: u32,
 }
 
+/// A counter array.
 #[derive(Debug)]
 pub(crate) struct Counters {
+    /// Its name in P4.
     pub name: Arc<str>,
-    /// Packets and bytes. Zeroed memory costs nothing until it is written to, and most ports of an array
-    /// are not there.
+    /// Packets and bytes of each cell. Zeroed memory costs nothing until it is written to, and most
+    /// of an array is never used.
     pub cells: Cells<[u64; 2]>,
 }
 
@@ -44,7 +48,7 @@ impl Counters {
         }
     }
 
-    /// Outside the array nothing happens, as on BMv2.
+    /// Counts a packet of this length in bytes. Outside the array nothing happens, as on BMv2.
     #[inline]
     pub fn count(&mut self, index: u64, length: u64) {
         if let Some([packets, bytes]) = self.cells.get_mut(index as usize) {
@@ -54,28 +58,36 @@ impl Counters {
     }
 }
 
-/// v1model's `MeterColor`.
+/// Values of v1model's `MeterColor`.
 const GREEN: u64 = 0;
 const YELLOW: u64 = 1;
 const RED: u64 = 2;
 
+/// A meter.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Meter {
+    /// Its configuration; `None` if every packet is green.
     config: Option<MeterConfig>,
+    /// The bucket of the committed rate.
     committed: Bucket,
+    /// The bucket of the peak rate or of the excess burst.
     peak: Bucket,
-    /// By colour.
+    /// Packets by colour.
     counts: MeterCounts,
 }
 
-/// A token bucket. What it got is computed from the start of time, so that rounding does not add up.
+/// A token bucket. What it has been granted is computed from the start of time, so that rounding
+/// errors do not add up.
 #[derive(Clone, Debug, Default)]
 struct Bucket {
+    /// The tokens it has.
     tokens: u64,
+    /// The tokens it has been granted since time zero.
     granted: u128,
 }
 
 impl Bucket {
+    /// A bucket that is full at `now`.
     fn full(burst: u64, rate: u64, now: Instant) -> Bucket {
         Bucket {
             tokens: burst,
@@ -83,11 +95,12 @@ impl Bucket {
         }
     }
 
+    /// The tokens that a rate grants from time zero to `now`.
     fn granted_by(rate: u64, now: Instant) -> u128 {
         u128::from(now.as_picos()) * u128::from(rate) / PS_PER_S
     }
 
-    /// Tokens that do not fit.
+    /// Grants what is due, and returns the tokens that did not fit.
     fn fill(&mut self, rate: u64, burst: u64, now: Instant) -> u64 {
         let granted = Bucket::granted_by(rate, now);
         let fresh = u64::try_from(granted.saturating_sub(self.granted)).unwrap_or(u64::MAX);
@@ -97,6 +110,7 @@ impl Bucket {
         all - self.tokens
     }
 
+    /// Takes this many tokens if there are as many.
     fn take(&mut self, amount: u64) -> bool {
         match self.tokens.checked_sub(amount) {
             Some(left) => {
@@ -109,6 +123,7 @@ impl Bucket {
 }
 
 impl Meter {
+    /// Sets the configuration, with full buckets.
     pub fn configure(&mut self, config: Option<MeterConfig>, now: Instant) {
         self.config = config;
         if let Some(c) = config {
@@ -120,14 +135,17 @@ impl Meter {
         }
     }
 
+    /// The configuration; `None` if every packet is green.
     pub fn config(&self) -> Option<MeterConfig> {
         self.config
     }
 
+    /// Packets by colour.
     pub fn counts(&self) -> MeterCounts {
         self.counts
     }
 
+    /// Sets the packets by colour.
     pub fn set_counts(&mut self, counts: MeterCounts) {
         self.counts = counts;
     }
@@ -139,7 +157,8 @@ impl Meter {
         colour
     }
 
-    /// RFC 2697 and 2698, colour-blind. A meter without configuration passes everything as green.
+    /// The colour of a packet by RFC 2697 or RFC 2698, colour-blind. Without configuration every
+    /// packet is green.
     fn mark(&mut self, unit: MeterUnit, bytes: u64, now: Instant) -> u64 {
         let Some(c) = self.config else {
             return GREEN;
@@ -175,10 +194,14 @@ impl Meter {
     }
 }
 
+/// A meter array.
 #[derive(Debug)]
 pub(crate) struct Meters {
+    /// Its name in P4.
     pub name: Arc<str>,
+    /// What it counts.
     pub unit: MeterUnit,
+    /// Its meters.
     pub cells: Vec<Meter>,
 }
 
@@ -192,28 +215,33 @@ impl Meters {
     }
 }
 
-/// A register array, as expressions and primitives name it.
+/// A register array, as expressions and primitives refer to it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct RegisterRef {
-    /// Its place among the arrays of the program.
+    /// Its index among the arrays of the program.
     pub number: u32,
-    /// Width of a cell.
+    /// Width of a cell in bits.
     pub bits: u32,
 }
 
-/// All register arrays of the program.
+/// All register arrays of a switch.
 #[derive(Debug, Default)]
 pub(crate) struct Registers {
+    /// The arrays, in the order of the program.
     pub arrays: Vec<RegisterArray>,
 }
 
+/// A register array.
 #[derive(Debug)]
 pub(crate) struct RegisterArray {
+    /// Its name in P4.
     pub name: Arc<str>,
+    /// Width of a cell in bits.
     pub bits: u32,
     /// Number of cells.
     pub size: u64,
-    /// The cells one after the other, each the words of its value, the most significant one first.
+    /// The cells one after the other, each as the words of its value, the most significant one
+    /// first.
     pub words: Cells<u64>,
 }
 
@@ -227,8 +255,8 @@ impl RegisterArray {
         }
     }
 
-    /// Where a cell is in [`words`](Self::words). The loader bounds the memory of all arrays, so that 32 bits
-    /// hold every place.
+    /// Where a cell lies in [`words`](Self::words). The loader bounds the memory of all arrays, so
+    /// 32 bits hold every index.
     #[inline]
     pub fn slot(&self, index: u64) -> Option<Slot> {
         let words = words_for(self.bits) as u32;
@@ -241,15 +269,16 @@ impl RegisterArray {
     }
 }
 
-/// Outside the array there is nothing to read, and writes do nothing, as on BMv2.
+/// Outside the array reads find nothing, and writes do nothing, as on BMv2.
 impl Registers {
-    /// The low 128 bits of a cell.
+    /// The low 128 bits of a cell; `None` outside the array.
     #[inline]
     pub fn get(&self, register: RegisterRef, index: u64) -> Option<i128> {
         let array = &self.arrays[register.number as usize];
         Some(load(&array.words, array.slot(index)?))
     }
 
+    /// The value of a cell of any width; `None` outside the array.
     pub fn get_big(&self, register: RegisterRef, index: u64) -> Option<BigInt> {
         let array = &self.arrays[register.number as usize];
         Some(load_big(&array.words, array.slot(index)?))
@@ -264,6 +293,7 @@ impl Registers {
         }
     }
 
+    /// Stores as many low bits of a big number as the cell has.
     pub fn set_big(&mut self, register: RegisterRef, index: u64, value: &BigInt) {
         let array = &mut self.arrays[register.number as usize];
         if let Some(slot) = array.slot(index) {

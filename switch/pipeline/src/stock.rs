@@ -1,15 +1,16 @@
-//! Things to be used again, as many as are used: what nobody needed for a while is freed.
+//! Objects to be used again, about as many as are in use: what nobody needed for a while is freed.
 
-/// Fewer than so many are not worth looking after.
+/// Stocks with fewer objects than this are left alone.
 const FEW: usize = 1024;
 
-/// The last one comes back first: it is still in the caches.
+/// Objects to be used again. The last one given comes back first, since it is still in the caches.
 #[derive(Debug)]
 pub(crate) struct Stock<T> {
+    /// The objects.
     items: Vec<T>,
-    /// The fewest there were since the last look: so many were not needed.
+    /// The fewest objects there were since the last review: as many were not needed.
     fewest: usize,
-    /// Given since then.
+    /// How many objects were given since the last review.
     given: usize,
 }
 
@@ -24,14 +25,15 @@ impl<T> Default for Stock<T> {
 }
 
 impl<T> Stock<T> {
+    /// An object, if there is one.
     pub fn take(&mut self) -> Option<T> {
         let item = self.items.pop();
         self.fewest = self.fewest.min(self.items.len());
         item
     }
 
-    /// Keeps a thing, and returns those that are too many, which is none but now and then: half of
-    /// what was not needed while a quarter of all was given.
+    /// Keeps an object. Now and then it returns objects that are too many: half of those that were
+    /// not needed while a quarter of all was given.
     pub fn give(&mut self, item: T) -> impl Iterator<Item = T> + '_ {
         self.items.push(item);
         self.given += 1;
@@ -43,6 +45,7 @@ impl<T> Stock<T> {
         self.items.drain(..surplus)
     }
 
+    /// How many objects there are.
     pub fn len(&self) -> usize {
         self.items.len()
     }

@@ -1,11 +1,13 @@
-//! Fixed sequences of fields to and from bytes, with offsets and shifts worked out at load.
+//! Fixed sequences of fields, read from and written to bytes with offsets and shifts that are
+//! worked out when a program is loaded.
 //!
-//! Wherever a variable-length field has a length, or a header is missing, `bits` does it field by field.
+//! Where a variable-length field is not empty, or a header is missing, `bits` does it field by
+//! field.
 
 use crate::bits::{first_word_bits, low_mask};
 use crate::layout::Slot;
 
-/// One word of a field and where it is in the bytes.
+/// One word of a field and where it lies in the bytes.
 #[derive(Clone, Copy, Debug)]
 struct Cut {
     at: u32,
@@ -28,23 +30,30 @@ fn cuts(fields: impl IntoIterator<Item = Slot>) -> Vec<Cut> {
     all
 }
 
-/// Words of fields as parts of chunks of eight bytes.
+/// The words of fields as parts of chunks of eight bytes.
 #[derive(Clone, Debug)]
 pub(crate) struct Pieces {
+    /// The parts, in the order of the bytes.
     pub pieces: Box<[Piece]>,
+    /// How many bytes there are.
     pub bytes: usize,
 }
 
-/// A word, shifted left and then right, is part of a chunk, and the other way round.
+/// A part of a chunk: a word of the packet, shifted left and then right. The same shifts, undone in
+/// the opposite order and cut by the mask, give the word again.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Piece {
+    /// Ones in its bits of the word.
     pub mask: u64,
+    /// Index of the word in the packet.
     pub at: u32,
+    /// How far the word is shifted left, which cuts off the bits that belong to other chunks.
     pub left: u8,
+    /// How far it is then shifted right, to its place in the chunk.
     pub right: u8,
-    /// The last of its chunk.
+    /// Whether it is the last part of its chunk.
     pub ends: bool,
-    /// The rest of a word that began in the chunk before.
+    /// Whether it is the rest of a word that began in the chunk before.
     pub continues: bool,
 }
 
@@ -83,7 +92,7 @@ impl Pieces {
         }
     }
 
-    /// Reads the fields from the start of `data`. What is missing at its end is zero.
+    /// Reads the fields from the start of `data`, as if zeros followed it.
     #[inline]
     pub fn read(&self, mut data: &[u8], words: &mut [u64]) {
         let mut chunk = take_chunk(&mut data);
@@ -112,7 +121,7 @@ impl Pieces {
         out.truncate(end);
     }
 
-    /// Writes the fields to bytes of which there are exactly as many.
+    /// Writes the fields into `out`, which has exactly the right length.
     #[inline]
     pub fn write(&self, words: &[u64], mut out: &mut [u8]) {
         let mut chunk = 0;

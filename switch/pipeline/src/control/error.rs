@@ -1,24 +1,26 @@
-//! Why a request of the control plane was refused. Each variant has one P4Runtime code.
+//! The reasons for which requests of the control plane are refused. Each corresponds to one
+//! P4Runtime code.
 
+/// A request that was refused.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum ControlError {
-    /// NOT_FOUND
+    /// The object does not exist (P4Runtime code NOT_FOUND).
     #[error("{kind} `{name}` does not exist")]
     NotFound { kind: &'static str, name: String },
-    /// ALREADY_EXISTS
+    /// The object exists already (ALREADY_EXISTS).
     #[error("{kind} `{name}` exists already; modify it or delete it first")]
     AlreadyExists { kind: &'static str, name: String },
-    /// RESOURCE_EXHAUSTED
+    /// There is no room for the object (RESOURCE_EXHAUSTED).
     #[error("{kind} `{name}` is full: it holds {size} entries")]
     Full {
         kind: &'static str,
         name: String,
         size: u32,
     },
-    /// INVALID_ARGUMENT
+    /// The request makes no sense (INVALID_ARGUMENT).
     #[error("{name}: {problem}")]
     Invalid { name: String, problem: String },
-    /// OUT_OF_RANGE
+    /// The array has no such cell (OUT_OF_RANGE).
     #[error("{kind} `{name}` has {size} cells, there is no index {index}")]
     OutOfRange {
         kind: &'static str,
@@ -26,10 +28,10 @@ pub enum ControlError {
         size: u64,
         index: u64,
     },
-    /// PERMISSION_DENIED
+    /// The program does not allow a change (PERMISSION_DENIED).
     #[error("{name} is constant in the P4 program and cannot be changed")]
     Const { name: String },
-    /// FAILED_PRECONDITION
+    /// Something else refers to the object (FAILED_PRECONDITION).
     #[error("{kind} `{name}` is in use by {user}; delete that first")]
     InUse {
         kind: &'static str,

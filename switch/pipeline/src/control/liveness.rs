@@ -1,13 +1,13 @@
-//! Ports that are down, and what watches them (P4Runtime spec, "Group Programming", `watch_port`).
+//! Ports that are down and what watches them (P4Runtime 1.5, "Group Programming", `watch_port`).
 
 use crate::control::{ProtectedReplica, TableAction};
 use crate::profile::{GroupState, Resolved};
 use crate::{Pipeline, ProfileId, TableId};
 
 impl Pipeline {
-    /// A member of a group or of a one-shot set is not chosen while the port that it watches is
-    /// down. A group of which nothing is left is like a miss, and no action runs. A replica of a
-    /// multicast group goes to its backup.
+    /// Notes that a port has come up or gone down. While a port is down, members of groups and
+    /// one-shot sets that watch it are not chosen, and replicas of multicast groups go to their
+    /// backups. A group without a member left acts like a miss, without an action.
     pub fn set_port_up(&mut self, port: u32, up: bool) {
         let changed = match up {
             true => self.state.ports_down.remove(&port),
@@ -48,6 +48,7 @@ impl Pipeline {
         }
     }
 
+    /// Chooses anew among the actions of one-shot sets that watch a port.
     fn watch_sets(&mut self, table: TableId, watches: impl Fn(Option<u32>) -> bool) {
         let mut sets = Vec::new();
         for (slot, entry) in self.state.tables[table.index()].entries.iter().enumerate() {
@@ -58,7 +59,7 @@ impl Pipeline {
                 sets.push((slot, TableAction::Set(extra.set.clone())));
             }
         }
-        // They were accepted before; a port changes nothing about that.
+        // The sets were accepted before, and the state of a port does not change that.
         let resolve = |(slot, set)| Some((slot, self.resolve(table, &set).ok()?));
         let resolved: Vec<(usize, Resolved)> = sets.into_iter().filter_map(resolve).collect();
         if !resolved.is_empty() {

@@ -1,6 +1,6 @@
-//! What a control plane may see and change.
+//! What a control plane can read and change.
 //!
-//! Objects are named as in the BMv2 JSON, which are the P4 names that P4Runtime uses. A name is
+//! Objects have the names of the BMv2 JSON, which are the P4 names that P4Runtime uses. A name is
 //! turned into a handle once; everything else takes the handle.
 
 mod error;

@@ -1,4 +1,4 @@
-//! Action profiles: members and groups.
+//! Members and groups of action profiles, and the binding of actions to their arguments.
 
 use super::{ActionCall, ControlError, Group, Result, TableAction, WeightedAction};
 use crate::action::Action;
@@ -7,7 +7,8 @@ use crate::ids::{ActionId, ProfileId};
 use crate::profile::{BoundAction, GroupState, Member, Resolved};
 use crate::{Pipeline, TableId};
 
-/// No group needs more; a wrong weight must not fill the memory.
+/// Most buckets of a group, so that a wrong weight cannot fill the memory; no real group needs
+/// more.
 const MAX_BUCKETS: u64 = 65_536;
 
 /// Checks an action call and turns its arguments into words.
@@ -44,7 +45,7 @@ pub(crate) fn bind(actions: &[Action], call: &ActionCall) -> Result<BoundAction>
     })
 }
 
-/// What [`bind`] was given, with values as wide as their parameters.
+/// The inverse of [`bind`], except that values get the width of their parameters.
 pub(crate) fn unbind(actions: &[Action], bound: &BoundAction) -> ActionCall {
     let mut rest: &[u64] = &bound.data;
     let params = actions[bound.action as usize].params.iter().map(|param| {
@@ -60,6 +61,7 @@ pub(crate) fn unbind(actions: &[Action], bound: &BoundAction) -> ActionCall {
 }
 
 impl Pipeline {
+    /// Adds a member to an action profile.
     pub fn insert_member(
         &mut self,
         profile: ProfileId,
@@ -69,10 +71,7 @@ impl Pipeline {
         let bound = self.bind_for_profile(profile, &call)?;
         let p = self.state.change_profile(profile);
         if p.members.contains_key(&member) {
-            return Err(ControlError::exists(
-                "member",
-                format!("{}#{member}", p.spec.name),
-            ));
+            return Err(ControlError::exists("member", p.name_of(member)));
         }
         if p.members.len() as u64 >= u64::from(p.spec.max_size) {
             return Err(ControlError::Full {
@@ -85,6 +84,7 @@ impl Pipeline {
         Ok(())
     }
 
+    /// Replaces the action of a member.
     pub fn modify_member(
         &mut self,
         profile: ProfileId,
@@ -98,16 +98,14 @@ impl Pipeline {
                 *m = Member { call, bound };
                 Ok(())
             }
-            None => Err(ControlError::not_found(
-                "member",
-                format!("{}#{member}", p.spec.name),
-            )),
+            None => Err(ControlError::not_found("member", p.name_of(member))),
         }
     }
 
+    /// Deletes a member that nothing refers to.
     pub fn delete_member(&mut self, profile: ProfileId, member: u32) -> Result<()> {
         let p = &self.state.profiles()[profile.index()];
-        let name = format!("{}#{member}", p.spec.name);
+        let name = p.name_of(member);
         if !p.members.contains_key(&member) {
             return Err(ControlError::not_found("member", name));
         }
@@ -132,6 +130,7 @@ impl Pipeline {
         Ok(())
     }
 
+    /// The members of an action profile, by number.
     pub fn members(&self, profile: ProfileId) -> impl Iterator<Item = (u32, &ActionCall)> + '_ {
         self.state.profiles()[profile.index()]
             .members
@@ -139,20 +138,19 @@ impl Pipeline {
             .map(|(id, m)| (*id, &m.call))
     }
 
+    /// Adds a group to an action selector.
     pub fn insert_group(&mut self, profile: ProfileId, group: u32, value: Group) -> Result<()> {
         self.check_group(profile, group, &value)?;
         let value = GroupState::new(value, &self.state.ports_down);
         let p = self.state.change_profile(profile);
         if p.groups.contains_key(&group) {
-            return Err(ControlError::exists(
-                "group",
-                format!("{}#{group}", p.spec.name),
-            ));
+            return Err(ControlError::exists("group", p.name_of(group)));
         }
         p.groups.insert(group, value);
         Ok(())
     }
 
+    /// Replaces the members of a group.
     pub fn modify_group(&mut self, profile: ProfileId, group: u32, value: Group) -> Result<()> {
         self.check_group(profile, group, &value)?;
         let value = GroupState::new(value, &self.state.ports_down);
@@ -162,16 +160,14 @@ impl Pipeline {
                 *g = value;
                 Ok(())
             }
-            None => Err(ControlError::not_found(
-                "group",
-                format!("{}#{group}", p.spec.name),
-            )),
+            None => Err(ControlError::not_found("group", p.name_of(group))),
         }
     }
 
+    /// Deletes a group that nothing refers to.
     pub fn delete_group(&mut self, profile: ProfileId, group: u32) -> Result<()> {
         let p = &self.state.profiles()[profile.index()];
-        let name = format!("{}#{group}", p.spec.name);
+        let name = p.name_of(group);
         if !p.groups.contains_key(&group) {
             return Err(ControlError::not_found("group", name));
         }
@@ -185,6 +181,7 @@ impl Pipeline {
         Ok(())
     }
 
+    /// The groups of an action selector, by number.
     pub fn groups(&self, profile: ProfileId) -> impl Iterator<Item = (u32, &Group)> + '_ {
         self.state.profiles()[profile.index()]
             .groups
@@ -192,6 +189,7 @@ impl Pipeline {
             .map(|(id, g)| (*id, &g.group))
     }
 
+    /// Binds an action that the profile allows.
     fn bind_for_profile(&self, profile: ProfileId, call: &ActionCall) -> Result<BoundAction> {
         let p = &self.state.profiles()[profile.index()];
         self.check_action(&p.spec.actions, call.action, || {
@@ -200,6 +198,7 @@ impl Pipeline {
         bind(&self.program.actions, call)
     }
 
+    /// Checks that an action is among those allowed.
     fn check_action(
         &self,
         allowed: &[ActionId],
@@ -220,9 +219,10 @@ impl Pipeline {
         ))
     }
 
+    /// Checks that a group can have these members.
     fn check_group(&self, profile: ProfileId, group: u32, value: &Group) -> Result<()> {
         let p = &self.state.profiles()[profile.index()];
-        let owner = format!("group {}#{group}", p.spec.name);
+        let owner = format!("group {}", p.name_of(group));
         if p.spec.selector.is_none() {
             return Err(ControlError::invalid(
                 owner,
@@ -231,10 +231,7 @@ impl Pipeline {
         }
         for m in &value.members {
             if !p.members.contains_key(&m.member) {
-                return Err(ControlError::not_found(
-                    "member",
-                    format!("{}#{}", p.spec.name, m.member),
-                ));
+                return Err(ControlError::not_found("member", p.name_of(m.member)));
             }
         }
         check_weights(
@@ -244,6 +241,7 @@ impl Pipeline {
         )
     }
 
+    /// Checks that no entry refers to a member or group.
     fn check_unused(
         &self,
         profile: ProfileId,
@@ -265,7 +263,7 @@ impl Pipeline {
         }
     }
 
-    /// Checks that the table can have the action and makes it ready to run.
+    /// Checks that a table can have this action, and makes it ready to run.
     pub(crate) fn resolve(&mut self, table: TableId, action: &TableAction) -> Result<Resolved> {
         let spec = self.state.tables[table.index()].spec.clone();
         let owner = || format!("table {}", spec.name);
@@ -285,15 +283,9 @@ impl Pipeline {
                 wrong("it has an action profile; give a member, a group or an action set")
             }
             TableAction::Member(m) if p.members.contains_key(m) => Ok(Resolved::Member(*m)),
-            TableAction::Member(m) => Err(ControlError::not_found(
-                "member",
-                format!("{}#{m}", p.spec.name),
-            )),
+            TableAction::Member(m) => Err(ControlError::not_found("member", p.name_of(*m))),
             TableAction::Group(g) if p.groups.contains_key(g) => Ok(Resolved::Group(*g)),
-            TableAction::Group(g) => Err(ControlError::not_found(
-                "group",
-                format!("{}#{g}", p.spec.name),
-            )),
+            TableAction::Group(g) => Err(ControlError::not_found("group", p.name_of(*g))),
             TableAction::Set(_) if p.spec.selector.is_none() => {
                 wrong("its action profile has no selector; give a member")
             }
@@ -301,6 +293,7 @@ impl Pipeline {
         }
     }
 
+    /// Makes the actions of a one-shot set ready to run, without those whose port is down.
     fn resolve_set(
         &mut self,
         profile: ProfileId,
@@ -321,6 +314,7 @@ impl Pipeline {
     }
 }
 
+/// Checks that weights are positive and within the limit; 0 for `max_size` means the default limit.
 fn check_weights(owner: &str, weights: impl Iterator<Item = u32>, max_size: u32) -> Result<()> {
     let mut sum = 0u64;
     for weight in weights {

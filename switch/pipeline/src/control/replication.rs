@@ -1,12 +1,11 @@
-//! Packet replication engine, value sets, digests.
+//! Multicast groups, clone sessions and parser value sets.
 
-use super::{
-    CloneSession, ControlError, DigestConfig, MatchKey, ProtectedReplica, Replica, Result,
-};
+use super::{CloneSession, ControlError, MatchKey, ProtectedReplica, Replica, Result};
 use crate::bits::{from_bytes, ones, prefix_mask, words_for, write_words};
-use crate::{DigestId, Pipeline, ValueSetId};
+use crate::{Pipeline, ValueSetId};
 
 impl Pipeline {
+    /// Adds a multicast group.
     pub fn insert_multicast_group(&mut self, group: u16, replicas: Vec<Replica>) -> Result<()> {
         if group == 0 {
             return Err(ControlError::invalid(
@@ -22,7 +21,7 @@ impl Pipeline {
         Ok(())
     }
 
-    /// Gives an existing group replicas with backups (P4Runtime 1.5, "MulticastGroupEntry").
+    /// Gives an existing group replicas that have backups (P4Runtime 1.5, "MulticastGroupEntry").
     pub fn protect_multicast_group(
         &mut self,
         group: u16,
@@ -43,7 +42,7 @@ impl Pipeline {
         Ok(())
     }
 
-    /// Takes for each replica of a group with backups the first one whose port is up.
+    /// Chooses for each replica of a group with backups the first one whose port is up.
     pub(super) fn choose_replicas(&mut self, group: u16) {
         let down = &self.state.ports_down;
         let choose = |r: &ProtectedReplica| {
@@ -57,6 +56,7 @@ impl Pipeline {
         }
     }
 
+    /// Replaces the replicas of a multicast group, which then have no backups.
     pub fn modify_multicast_group(&mut self, group: u16, replicas: Vec<Replica>) -> Result<()> {
         check_replicas(&format!("multicast group {group}"), &replicas)?;
         match self.state.multicast.get_mut(&group) {
@@ -67,14 +67,14 @@ impl Pipeline {
         Ok(())
     }
 
+    /// Deletes a multicast group.
     pub fn delete_multicast_group(&mut self, group: u16) -> Result<()> {
         self.state.protected.remove(&group);
-        match self.state.multicast.remove(&group) {
-            Some(_) => Ok(()),
-            None => Err(ControlError::not_found("multicast group", group)),
-        }
+        let removed = self.state.multicast.remove(&group).map(drop);
+        removed.ok_or_else(|| ControlError::not_found("multicast group", group))
     }
 
+    /// All multicast groups with the replicas in use.
     pub fn multicast_groups(&self) -> impl Iterator<Item = (u16, &[Replica])> + '_ {
         self.state
             .multicast
@@ -82,6 +82,7 @@ impl Pipeline {
             .map(|(id, r)| (*id, r.as_slice()))
     }
 
+    /// Adds a clone session.
     pub fn insert_clone_session(&mut self, session: u32, value: CloneSession) -> Result<()> {
         check_replicas(&format!("clone session {session}"), &value.replicas)?;
         if self.state.clone_sessions.contains_key(&session) {
@@ -91,6 +92,7 @@ impl Pipeline {
         Ok(())
     }
 
+    /// Replaces a clone session.
     pub fn modify_clone_session(&mut self, session: u32, value: CloneSession) -> Result<()> {
         check_replicas(&format!("clone session {session}"), &value.replicas)?;
         match self.state.clone_sessions.get_mut(&session) {
@@ -100,18 +102,19 @@ impl Pipeline {
         Ok(())
     }
 
+    /// Deletes a clone session.
     pub fn delete_clone_session(&mut self, session: u32) -> Result<()> {
-        match self.state.clone_sessions.remove(&session) {
-            Some(_) => Ok(()),
-            None => Err(ControlError::not_found("clone session", session)),
-        }
+        let removed = self.state.clone_sessions.remove(&session).map(drop);
+        removed.ok_or_else(|| ControlError::not_found("clone session", session))
     }
 
+    /// All clone sessions.
     pub fn clone_sessions(&self) -> impl Iterator<Item = (u32, &CloneSession)> + '_ {
         self.state.clone_sessions.iter().map(|(id, s)| (*id, s))
     }
 
-    /// Replaces the members. Each has one key for every field of the `select` that uses the set.
+    /// Replaces the members of a value set. Each has one key for every field of the `select` that
+    /// uses the set.
     pub fn set_value_set(&mut self, set: ValueSetId, members: Vec<Vec<MatchKey>>) -> Result<()> {
         let s = &mut self.state.value_sets[set.index()];
         if let Some(size) = s.max_size
@@ -133,20 +136,13 @@ impl Pipeline {
         Ok(())
     }
 
+    /// The members of a value set.
     pub fn value_set_members(&self, set: ValueSetId) -> &[Vec<MatchKey>] {
         &self.state.value_sets[set.index()].members
     }
-
-    pub fn set_digest_config(&mut self, digest: DigestId, config: Option<DigestConfig>) {
-        self.state.digest_configs[digest.index()] = config;
-    }
-
-    pub fn digest_config(&self, digest: DigestId) -> Option<DigestConfig> {
-        self.state.digest_configs[digest.index()]
-    }
 }
 
-/// P4Runtime 9.5: a pair of port and instance appears once.
+/// Checks that no pair of port and instance appears twice (P4Runtime 1.5, section 9.5).
 fn check_replicas(owner: &str, replicas: &[Replica]) -> Result<()> {
     let mut seen = std::collections::HashSet::new();
     match replicas.iter().find(|r| !seen.insert(**r)) {
@@ -160,7 +156,7 @@ fn check_replicas(owner: &str, replicas: &[Replica]) -> Result<()> {
 
 type Bytes = Box<[u8]>;
 
-/// Value and mask, laid out like the parser's key.
+/// Value and mask of a member, laid out like the key of the parser.
 fn member(fields: &[u32], keys: &[MatchKey]) -> std::result::Result<(Bytes, Bytes), String> {
     if keys.len() != fields.len() {
         return Err(format!(

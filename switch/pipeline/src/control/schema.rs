@@ -1,4 +1,4 @@
-//! Names to handles, and what the program says about its objects.
+//! From names to handles, and what the program says about its objects.
 
 use std::collections::HashMap;
 
@@ -7,6 +7,7 @@ use crate::{
     ActionId, CounterId, DigestId, MeterId, Pipeline, ProfileId, RegisterId, TableId, ValueSetId,
 };
 
+/// The object of a kind that has this name.
 fn find<T: Copy>(names: &HashMap<String, T>, kind: &'static str, name: &str) -> Result<T> {
     names
         .get(name)
@@ -15,14 +16,17 @@ fn find<T: Copy>(names: &HashMap<String, T>, kind: &'static str, name: &str) -> 
 }
 
 impl Pipeline {
+    /// The table with this name.
     pub fn table(&self, name: &str) -> Result<TableId> {
         find(&self.program.table_names, "table", name).map(TableId)
     }
 
+    /// All tables.
     pub fn tables(&self) -> impl Iterator<Item = TableId> + '_ {
         (0..self.state.tables.len() as u32).map(TableId)
     }
 
+    /// What the program says about a table.
     pub fn table_info(&self, table: TableId) -> TableInfo<'_> {
         let spec = &self.state.tables[table.index()].spec;
         TableInfo {
@@ -47,7 +51,8 @@ impl Pipeline {
         }
     }
 
-    /// An action of a table. p4c gives one name to several actions, so the table matters.
+    /// The action with this name that the table has. p4c gives several actions one name, so the
+    /// table matters.
     pub fn table_action(&self, table: TableId, name: &str) -> Result<ActionId> {
         self.action_among(&self.state.tables[table.index()].spec.actions, name)
     }
@@ -60,6 +65,7 @@ impl Pipeline {
             .ok_or_else(|| ControlError::not_found("action", name))
     }
 
+    /// What the program says about an action.
     pub fn action_info(&self, action: ActionId) -> ActionInfo<'_> {
         let action = &self.program.actions[action.index()];
         ActionInfo {
@@ -72,6 +78,7 @@ impl Pipeline {
         }
     }
 
+    /// The action profile with this name.
     pub fn profile(&self, name: &str) -> Result<ProfileId> {
         self.state
             .profiles()
@@ -81,48 +88,51 @@ impl Pipeline {
             .ok_or_else(|| ControlError::not_found("action profile", name))
     }
 
+    /// The name of an action profile.
     pub fn profile_name(&self, profile: ProfileId) -> &str {
         &self.state.profiles()[profile.index()].spec.name
     }
 
-    /// Bound on the members or, with a selector, on the sum of weights.
-    pub fn profile_size(&self, profile: ProfileId) -> u32 {
-        self.state.profiles()[profile.index()].spec.max_size
-    }
-
+    /// The action with this name that the profile has.
     pub fn profile_action(&self, profile: ProfileId, name: &str) -> Result<ActionId> {
         self.action_among(&self.state.profiles()[profile.index()].spec.actions, name)
     }
 
+    /// The counter array with this name.
     pub fn counter(&self, name: &str) -> Result<CounterId> {
         find(&self.program.names.counters, "counter", name).map(CounterId)
     }
 
+    /// The meter array with this name.
     pub fn meter(&self, name: &str) -> Result<MeterId> {
         find(&self.program.names.meters, "meter", name).map(MeterId)
     }
 
+    /// The register array with this name.
     pub fn register(&self, name: &str) -> Result<RegisterId> {
         find(&self.program.names.registers, "register", name).map(|r| RegisterId(r.number))
     }
 
+    /// The parser value set with this name.
     pub fn value_set(&self, name: &str) -> Result<ValueSetId> {
         find(&self.program.value_set_names, "value set", name).map(ValueSetId)
     }
 
+    /// The first learn list with this name.
     pub fn digest(&self, name: &str) -> Result<DigestId> {
         self.digests(name)
             .next()
             .ok_or_else(|| ControlError::not_found("digest", name))
     }
 
-    /// All learn lists of that name: a digest that is sent from several places may have one for each.
+    /// All learn lists with this name: a digest that is sent from several places may have several.
     pub fn digests(&self, name: &str) -> impl Iterator<Item = DigestId> {
         let all = self.program.digests.iter().enumerate();
         all.filter(move |(_, d)| d.name == name)
             .map(|(i, _)| DigestId(i as u32))
     }
 
+    /// The name of a learn list.
     pub fn digest_name(&self, digest: DigestId) -> &str {
         &self.program.digests[digest.index()].name
     }

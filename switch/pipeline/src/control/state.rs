@@ -1,8 +1,8 @@
-//! Counters, meters, registers.
+//! Cells of counters, meters and registers.
 
 use ebb_units::Instant;
 
-use super::{ControlError, CounterValue, MeterConfig, MeterCounts, MeterUnit, Result};
+use super::{ControlError, CounterValue, MeterConfig, MeterCounts, Result};
 use crate::bits::{from_bytes, to_bytes};
 use crate::{CounterId, MeterId, Pipeline, RegisterId};
 
@@ -15,6 +15,25 @@ fn out_of_range(kind: &'static str, name: &str, size: u64, index: u64) -> Contro
     }
 }
 
+/// The cell of an array with this index.
+fn cell<'a, T>(kind: &'static str, name: &str, cells: &'a [T], index: u64) -> Result<&'a T> {
+    let found = cells.get(index as usize);
+    found.ok_or_else(|| out_of_range(kind, name, cells.len() as u64, index))
+}
+
+/// The cell of an array with this index, to be changed.
+fn cell_mut<'a, T>(
+    kind: &'static str,
+    name: &str,
+    cells: &'a mut [T],
+    index: u64,
+) -> Result<&'a mut T> {
+    let size = cells.len() as u64;
+    let found = cells.get_mut(index as usize);
+    found.ok_or_else(|| out_of_range(kind, name, size, index))
+}
+
+/// Checks that a meter can have this configuration.
 pub(super) fn check_meter(config: Option<MeterConfig>) -> Result<()> {
     match config {
         Some(c) if c.cir > c.pir => Err(ControlError::invalid(
@@ -29,21 +48,19 @@ pub(super) fn check_meter(config: Option<MeterConfig>) -> Result<()> {
 }
 
 impl Pipeline {
+    /// How many cells a counter array has.
     pub fn counter_size(&self, counter: CounterId) -> u64 {
         self.state.counters[counter.index()].cells.len() as u64
     }
 
+    /// The value of a counter.
     pub fn counter_value(&self, counter: CounterId, index: u64) -> Result<CounterValue> {
         let c = &self.state.counters[counter.index()];
-        c.cells
-            .get(index as usize)
-            .map(|[packets, bytes]| CounterValue {
-                packets: *packets,
-                bytes: *bytes,
-            })
-            .ok_or_else(|| out_of_range("counter", &c.name, c.cells.len() as u64, index))
+        let [packets, bytes] = *cell("counter", &c.name, &c.cells, index)?;
+        Ok(CounterValue { packets, bytes })
     }
 
+    /// Sets the value of a counter.
     pub fn set_counter_value(
         &mut self,
         counter: CounterId,
@@ -51,31 +68,22 @@ impl Pipeline {
         value: CounterValue,
     ) -> Result<()> {
         let c = &mut self.state.counters[counter.index()];
-        let size = c.cells.len() as u64;
-        match c.cells.get_mut(index as usize) {
-            Some(cell) => *cell = [value.packets, value.bytes],
-            None => return Err(out_of_range("counter", &c.name, size, index)),
-        }
+        *cell_mut("counter", &c.name, &mut c.cells, index)? = [value.packets, value.bytes];
         Ok(())
     }
 
+    /// How many cells a meter array has.
     pub fn meter_size(&self, meter: MeterId) -> u64 {
         self.state.meters[meter.index()].cells.len() as u64
     }
 
-    pub fn meter_unit(&self, meter: MeterId) -> MeterUnit {
-        self.state.meters[meter.index()].unit
-    }
-
-    /// `None`: not configured, every packet is green.
+    /// The configuration of a meter; `None` means that every packet is green.
     pub fn meter_config(&self, meter: MeterId, index: u64) -> Result<Option<MeterConfig>> {
         let m = &self.state.meters[meter.index()];
-        m.cells
-            .get(index as usize)
-            .map(|cell| cell.config())
-            .ok_or_else(|| out_of_range("meter", &m.name, m.cells.len() as u64, index))
+        Ok(cell("meter", &m.name, &m.cells, index)?.config())
     }
 
+    /// Configures a meter, whose buckets are full then.
     pub fn set_meter_config(
         &mut self,
         now: Instant,
@@ -85,22 +93,17 @@ impl Pipeline {
     ) -> Result<()> {
         check_meter(config)?;
         let m = &mut self.state.meters[meter.index()];
-        let size = m.cells.len() as u64;
-        match m.cells.get_mut(index as usize) {
-            Some(cell) => cell.configure(config, now),
-            None => return Err(out_of_range("meter", &m.name, size, index)),
-        }
+        cell_mut("meter", &m.name, &mut m.cells, index)?.configure(config, now);
         Ok(())
     }
 
+    /// How many packets a meter has coloured.
     pub fn meter_counts(&self, meter: MeterId, index: u64) -> Result<MeterCounts> {
         let m = &self.state.meters[meter.index()];
-        m.cells
-            .get(index as usize)
-            .map(|cell| cell.counts())
-            .ok_or_else(|| out_of_range("meter", &m.name, m.cells.len() as u64, index))
+        Ok(cell("meter", &m.name, &m.cells, index)?.counts())
     }
 
+    /// Sets how many packets a meter has coloured.
     pub fn set_meter_counts(
         &mut self,
         meter: MeterId,
@@ -108,23 +111,21 @@ impl Pipeline {
         counts: MeterCounts,
     ) -> Result<()> {
         let m = &mut self.state.meters[meter.index()];
-        let size = m.cells.len() as u64;
-        match m.cells.get_mut(index as usize) {
-            Some(cell) => cell.set_counts(counts),
-            None => return Err(out_of_range("meter", &m.name, size, index)),
-        }
+        cell_mut("meter", &m.name, &mut m.cells, index)?.set_counts(counts);
         Ok(())
     }
 
+    /// How many cells a register array has.
     pub fn register_size(&self, register: RegisterId) -> u64 {
         self.state.registers.arrays[register.index()].size
     }
 
+    /// Width of the cells of a register array in bits.
     pub fn register_bits(&self, register: RegisterId) -> u32 {
         self.state.registers.arrays[register.index()].bits
     }
 
-    /// Big-endian, as many bytes as the cell has.
+    /// The value of a register: big-endian, as many bytes as the cell has.
     pub fn register_value(&self, register: RegisterId, index: u64) -> Result<Vec<u8>> {
         let r = &self.state.registers.arrays[register.index()];
         r.slot(index)
@@ -132,6 +133,7 @@ impl Pipeline {
             .ok_or_else(|| out_of_range("register", &r.name, r.size, index))
     }
 
+    /// Sets the value of a register, given as big-endian bytes of any length that fit.
     pub fn set_register_value(
         &mut self,
         register: RegisterId,

@@ -1,4 +1,4 @@
-//! Table entries.
+//! Table entries, with their direct counters and meters.
 
 use ebb_units::Instant;
 
@@ -13,6 +13,7 @@ use crate::table::{DefaultEntry, Entry, Table};
 use crate::{EntryId, Pipeline, TableId};
 
 impl Pipeline {
+    /// Adds an entry to a table.
     pub fn insert_entry(
         &mut self,
         now: Instant,
@@ -53,6 +54,7 @@ impl Pipeline {
         Ok(EntryId(slot))
     }
 
+    /// Deletes the entry with this key and priority.
     pub fn delete_entry(
         &mut self,
         table: TableId,
@@ -67,11 +69,13 @@ impl Pipeline {
         Ok(EntryId(slot))
     }
 
+    /// The entry with this key and priority.
     pub fn entry(&self, table: TableId, key: &[MatchKey], priority: i32) -> Result<EntryView> {
         let slot = self.state.tables[table.index()].find(key, priority)?;
         self.entry_by_id(table, EntryId(slot))
     }
 
+    /// The entry with this handle.
     pub fn entry_by_id(&self, table: TableId, entry: EntryId) -> Result<EntryView> {
         let t = &self.state.tables[table.index()];
         match t.entries.get(entry.index()) {
@@ -80,13 +84,13 @@ impl Pipeline {
         }
     }
 
-    /// In order of insertion.
+    /// All entries, in the order of insertion.
     pub fn entries(&self, table: TableId) -> impl Iterator<Item = EntryView> + '_ {
         let t = &self.state.tables[table.index()];
         t.ordered().into_iter().map(|(id, e)| self.view(t, id, e))
     }
 
-    /// From an entry on, in the order in which they are kept; `None`: from the first.
+    /// All entries from one on (`None`: from the first), in the order in which they are stored.
     pub fn entries_from(
         &self,
         table: TableId,
@@ -98,7 +102,7 @@ impl Pipeline {
         slots.filter_map(move |(slot, e)| Some(self.view(t, EntryId(slot as u32), e.as_ref()?)))
     }
 
-    /// `None` sets the program's default again.
+    /// Sets the default action; `None` sets the one of the program again.
     pub fn set_default_entry(&mut self, table: TableId, action: Option<TableAction>) -> Result<()> {
         let spec = &self.state.tables[table.index()].spec;
         if spec.const_default_entry {
@@ -124,13 +128,14 @@ impl Pipeline {
         Ok(())
     }
 
-    /// `None`: no default action, a miss does nothing.
+    /// The default action; `None` if there is none, and a miss does nothing.
     pub fn default_entry(&self, table: TableId) -> Option<&TableAction> {
         let t = &self.state.tables[table.index()];
         t.default.as_ref().map(|d| &d.action)
     }
 
-    /// Direct counter of an entry; `None`: of the default entry, which counts the packets that miss.
+    /// The direct counter of an entry; `None` stands for the default entry, which counts the
+    /// packets that miss.
     pub fn entry_counter(&self, table: TableId, entry: Option<EntryId>) -> CounterValue {
         let t = &self.state.tables[table.index()];
         match entry {
@@ -142,7 +147,7 @@ impl Pipeline {
         }
     }
 
-    /// As [`entry_counter`](Self::entry_counter).
+    /// Sets the counter that [`entry_counter`](Self::entry_counter) reads.
     pub fn set_entry_counter(
         &mut self,
         table: TableId,
@@ -166,7 +171,8 @@ impl Pipeline {
         Ok(())
     }
 
-    /// Configuration and packets by colour of a direct meter. `None`: that of the default entry.
+    /// The direct meter of an entry: its configuration and the packets by colour. `None` stands for
+    /// the default entry.
     pub fn entry_meter(
         &self,
         table: TableId,
@@ -183,7 +189,7 @@ impl Pipeline {
         meter.map_or_else(Default::default, |m| (m.config(), m.counts()))
     }
 
-    /// `config` `None`: every packet is green.
+    /// Configures the direct meter of an entry; without `config` every packet is green.
     pub fn set_entry_meter(
         &mut self,
         now: Instant,
@@ -196,6 +202,7 @@ impl Pipeline {
         Ok(())
     }
 
+    /// Sets how many packets the direct meter of an entry has coloured.
     pub fn set_entry_meter_counts(
         &mut self,
         table: TableId,
@@ -221,20 +228,21 @@ impl Pipeline {
         meter.ok_or_else(|| no_entry(name, entry))
     }
 
-    /// Whether the entry is const in the program.
+    /// Whether the entry is constant in the program.
     pub fn is_const_entry(&self, table: TableId, entry: EntryId) -> bool {
         let entries = &self.state.tables[table.index()].entries;
         let entry = entries.get(entry.index()).and_then(Option::as_ref);
         entry.is_some_and(|e| e.is_const)
     }
 
-    /// Which entry has this key and priority.
+    /// The entry with this key and priority.
     pub fn find_entry(&self, table: TableId, key: &[MatchKey], priority: i32) -> Result<EntryId> {
         let slot = self.state.tables[table.index()].find(key, priority)?;
         Ok(EntryId(slot))
     }
 
-    /// Entries that were not hit for their idle timeout, each again after another timeout.
+    /// Entries that were not hit during their idle timeout. Each comes again after each further
+    /// timeout.
     pub fn take_idle_entries(&mut self, now: Instant) -> Vec<(TableId, EntryId)> {
         let mut idle = Vec::new();
         for i in 0..self.state.tables.len() {
@@ -251,6 +259,7 @@ impl Pipeline {
         idle
     }
 
+    /// Checks that the program lets the entries of a table change.
     fn check_mutable(&self, table: TableId) -> Result<()> {
         let spec = &self.state.tables[table.index()].spec;
         if spec.is_const {
@@ -261,6 +270,7 @@ impl Pipeline {
         Ok(())
     }
 
+    /// An entry as the control plane reads it.
     fn view(&self, t: &Table, id: EntryId, e: &Entry) -> EntryView {
         let hot = &t.hot[id.index()];
         let extra = e.extra.as_deref();
@@ -291,7 +301,7 @@ fn no_entry(table: &str, entry: EntryId) -> ControlError {
     ControlError::not_found("table entry", format!("{table}#{}", entry.0))
 }
 
-/// A table that is not const may have entries that are.
+/// Checks that an entry may change: even a table that is not constant may have constant entries.
 fn check_changeable(t: &Table, slot: u32) -> Result<()> {
     match &t.entries[slot as usize] {
         Some(e) if e.is_const => Err(ControlError::Const {
@@ -301,6 +311,7 @@ fn check_changeable(t: &Table, slot: u32) -> Result<()> {
     }
 }
 
+/// Checks that the table supports an idle timeout, if the entry has one.
 fn check_timeout(t: &Table, entry: &TableEntry) -> Result<()> {
     if entry.idle_timeout.is_some() && !t.spec.support_timeout {
         return Err(ControlError::invalid(

@@ -1,196 +1,238 @@
-//! Values the control plane exchanges with the pipeline.
+//! Values that the control plane exchanges with the pipeline.
 
 use ebb_units::Duration;
 
 use crate::ids::{ActionId, EntryId};
 
-/// What an entry says about one key field. Values are big-endian bytes of any length that fit the
+/// What an entry demands of one key field. Values are big-endian bytes of any length that fit the
 /// field.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub enum MatchKey {
+    /// The field has this value.
     Exact(Vec<u8>),
-    Lpm {
-        value: Vec<u8>,
-        prefix_len: u32,
-    },
-    Ternary {
-        value: Vec<u8>,
-        mask: Vec<u8>,
-    },
-    /// Both ends belong to the range.
-    Range {
-        low: Vec<u8>,
-        high: Vec<u8>,
-    },
-    /// `None` matches everything. For fields of match kind `optional`, which BMv2 JSON calls ternary.
+    /// The field begins with the first `prefix_len` bits of `value`.
+    Lpm { value: Vec<u8>, prefix_len: u32 },
+    /// The field equals `value` wherever `mask` has ones.
+    Ternary { value: Vec<u8>, mask: Vec<u8> },
+    /// The field lies in this range, both ends included.
+    Range { low: Vec<u8>, high: Vec<u8> },
+    /// The field has this value, or any value if `None`. For fields of match kind `optional`, which
+    /// BMv2 JSON calls ternary.
     Optional(Option<Vec<u8>>),
-    /// Validity of a header.
+    /// The header is valid, or is not.
     Valid(bool),
-    /// Matches everything; not for exact fields.
+    /// Any value; not for exact fields.
     Any,
 }
 
+/// How a key field is matched.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum MatchKind {
+    /// By its whole value.
     Exact,
+    /// By its longest prefix.
     Lpm,
-    /// `ternary` and `optional`.
+    /// Under a mask; also for the match kind `optional`.
     Ternary,
+    /// By a range.
     Range,
+    /// By the validity of a header.
     Valid,
 }
 
-/// An action with its arguments, big-endian.
+/// An action with its arguments.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ActionCall {
+    /// The action.
     pub action: ActionId,
+    /// Its arguments, each big-endian.
     pub params: Vec<Vec<u8>>,
 }
 
+/// What an entry does with a packet.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum TableAction {
+    /// Runs this action.
     Direct(ActionCall),
-    /// A member of the table's action profile.
+    /// Runs the action of a member of the table's action profile.
     Member(u32),
-    /// A group of the table's action selector.
+    /// Runs the action of one member of a group, chosen by the table's selector.
     Group(u32),
-    /// One-shot programming of an action selector: a group that lives and dies with the entry.
+    /// Runs one of these actions, chosen by the table's selector: one-shot programming, a group
+    /// that lives as long as the entry.
     Set(Vec<WeightedAction>),
 }
 
+/// One action of a one-shot set.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct WeightedAction {
+    /// The action with its arguments.
     pub call: ActionCall,
+    /// Its share of the packets, at least 1.
     pub weight: u32,
+    /// While this port is down the action is not chosen; `None` means always.
     pub watch_port: Option<u32>,
 }
 
+/// A table entry as the control plane writes it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct TableEntry {
-    /// One element for every key field.
+    /// One element for each key field.
     pub key: Vec<MatchKey>,
-    /// Higher wins. Only for tables with a ternary or range field, and at least 1 there; 0 elsewhere.
+    /// Higher values win; at least 1 in tables with a ternary or range field, and 0 in all others.
     pub priority: i32,
+    /// What the entry does.
     pub action: TableAction,
+    /// After this time without a hit it is reported as idle; `None` means never.
     pub idle_timeout: Option<Duration>,
-    /// The controller's own, given back as it was.
+    /// Bytes of the controller, which are given back unchanged.
     pub metadata: Vec<u8>,
 }
 
 /// An installed entry as the control plane reads it.
 #[derive(Clone, Debug)]
 pub struct EntryView {
+    /// The handle of the entry.
     pub id: EntryId,
-    /// Values are as wide as their fields; an `optional` field is a ternary one.
+    /// The entry. Its values are as wide as their fields, and an `optional` field reads as a
+    /// ternary one.
     pub entry: TableEntry,
-    /// Comes from the program and cannot be changed.
+    /// Whether it comes from the program and cannot be changed.
     pub is_const: bool,
     /// Packets that hit the entry, if the table has a direct counter.
     pub counter: CounterValue,
+    /// Configuration of its direct meter; `None` if it has none.
     pub meter: Option<MeterConfig>,
-    /// Or when it was installed; followed only if the table has idle timeouts.
+    /// When it was last hit or, before that, installed. Kept only if the table has idle timeouts.
     pub last_hit: ebb_units::Instant,
 }
 
+/// The value of a counter.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct CounterValue {
+    /// Packets counted.
     pub packets: u64,
+    /// Their bytes.
     pub bytes: u64,
 }
 
-/// Three-colour meter, colour-blind: rates per second and bursts, in bytes or packets as the meter
-/// counts.
+/// Configuration of a colour-blind three-colour meter. Rates are per second, and all values are in
+/// bytes or packets, as the meter counts.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct MeterConfig {
+    /// Committed rate.
     pub cir: u64,
+    /// Committed burst.
     pub cburst: u64,
+    /// Peak rate.
     pub pir: u64,
+    /// Peak burst.
     pub pburst: u64,
-    /// `None`: two rates (RFC 2698). `Some`: a single one with this excess burst (RFC 2697), and
-    /// `pir` and `pburst` mean nothing.
+    /// `None` for a two-rate meter (RFC 2698). Otherwise the excess burst of a single-rate meter
+    /// (RFC 2697), where `pir` and `pburst` have no meaning.
     pub eburst: Option<u64>,
 }
 
-/// Packets that a meter has coloured, green, yellow and red.
+/// Packets that a meter has coloured green, yellow and red.
 pub type MeterCounts = [CounterValue; 3];
 
+/// What a meter counts.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum MeterUnit {
     Bytes,
     Packets,
 }
 
+/// A member of a group.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct GroupMember {
+    /// Number of the member in the action profile.
     pub member: u32,
+    /// Its share of the packets, at least 1.
     pub weight: u32,
+    /// While this port is down the member is not chosen; `None` means always.
     pub watch_port: Option<u32>,
 }
 
+/// A group of an action selector.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Group {
+    /// Its members.
     pub members: Vec<GroupMember>,
-    /// Bound on the sum of weights; 0: the profile's.
+    /// Most that the weights may add up to; 0 means the limit of the profile.
     pub max_size: u32,
 }
 
-/// A copy of a multicast packet that goes elsewhere while its port is down.
+/// A replica of a multicast group that goes elsewhere while its port is down.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ProtectedReplica {
+    /// Where it goes normally.
     pub primary: Replica,
-    /// The first one whose port is up is taken; if there is none, the primary.
+    /// The first of these whose port is up stands in; without one, the primary stays.
     pub backups: Vec<Replica>,
 }
 
 /// One copy of a multicast or cloned packet.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct Replica {
+    /// The port it goes to.
     pub port: u16,
-    /// Becomes `egress_rid`.
+    /// The number of the copy, which becomes `egress_rid`.
     pub instance: u16,
 }
 
+/// A clone session: the copies that a clone makes.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct CloneSession {
+    /// The copies.
     pub replicas: Vec<Replica>,
-    /// Copies are cut to this length; 0: not.
+    /// Copies are cut to this length; 0 means that they are not cut.
     pub packet_length_bytes: u32,
+    /// The queue of the copies.
     pub class_of_service: u32,
 }
 
-/// How digests of a learn list are to be sent; kept for the server, not used by the pipeline.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct DigestConfig {
-    pub max_timeout_ns: i64,
-    pub max_list_size: i32,
-    pub ack_timeout_ns: i64,
-}
-
+/// What the program says about a key field.
 #[derive(Clone, Debug)]
 pub struct KeyFieldInfo<'a> {
+    /// Its name in P4.
     pub name: &'a str,
+    /// How it is matched.
     pub kind: MatchKind,
+    /// Its width in bits.
     pub bits: u32,
 }
 
+/// What the program says about a table.
 #[derive(Clone, Debug)]
 pub struct TableInfo<'a> {
+    /// Its name in P4.
     pub name: &'a str,
+    /// The fields of its key.
     pub key: Vec<KeyFieldInfo<'a>>,
+    /// Most entries that it can have.
     pub max_size: u32,
+    /// Its actions.
     pub actions: &'a [ActionId],
+    /// Its action profile; `None` if it has none.
     pub profile: Option<crate::ids::ProfileId>,
+    /// Whether its entries have counters.
     pub with_counter: bool,
+    /// What the meters of its entries count; `None` if they have none.
     pub meter: Option<MeterUnit>,
-    /// All entries come from the program, and stay.
+    /// Whether all its entries come from the program and cannot be changed.
     pub is_const: bool,
+    /// Whether its entries may have idle timeouts.
     pub support_timeout: bool,
+    /// Whether its entries have priorities.
     pub needs_priority: bool,
 }
 
+/// What the program says about an action.
 #[derive(Clone, Debug)]
 pub struct ActionInfo<'a> {
+    /// Its name in P4.
     pub name: &'a str,
-    /// Name and width of each parameter.
+    /// Name and width in bits of each parameter.
     pub params: Vec<(&'a str, u32)>,
 }

@@ -1,4 +1,4 @@
-//! From the JSON's type-value objects to [`Num`], [`Bool`] and references.
+//! Compiles the type-value objects of the JSON into [`Num`], [`Bool`] and references.
 
 use std::collections::HashMap;
 
@@ -11,7 +11,7 @@ use crate::error::LoadError;
 use crate::layout::{Layout, Slot};
 use crate::stateful::RegisterRef;
 
-/// An expression before it is known what it is wanted for.
+/// An expression, before it is known what is wanted of it.
 enum Typed {
     Num(Num),
     Bool(Bool),
@@ -34,8 +34,11 @@ impl Typed {
     }
 }
 
+/// Compiles expressions.
 pub(crate) struct Compiler<'a> {
+    /// Where fields and headers lie.
     pub layout: &'a Layout,
+    /// Register arrays by name.
     pub registers: &'a HashMap<String, RegisterRef>,
     /// Parameters of the action being compiled.
     pub params: &'a [Slot],
@@ -52,24 +55,26 @@ fn wants(expected: &str, got: &Typed) -> LoadError {
 }
 
 impl Compiler<'_> {
-    /// A number whose low bits are stored somewhere of `bits` bits.
+    /// A number that will be stored in `bits` bits.
     pub fn number_for(&self, value: &Value, bits: u32) -> Result<Number> {
         Ok(Number::low(self.num(value)?, bits, self.layout))
     }
 
-    /// A number wanted exactly.
+    /// A number whose value matters as a whole.
     pub fn number(&self, value: &Value) -> Result<Number> {
         Ok(Number::exact(self.num(value)?, self.layout))
     }
 
+    /// A condition, ready to run.
     pub fn condition(&self, value: &Value) -> Result<Condition> {
         Ok(Condition::new(&self.boolean(value)?, self.layout))
     }
 
+    /// A number as a tree.
     pub fn num(&self, value: &Value) -> Result<Num> {
         match self.typed(value)? {
             Typed::Num(n) => Ok(n),
-            // p4c leaves out the conversion here and there.
+            // p4c sometimes leaves out the conversion.
             Typed::Bool(b) => Ok(Num::FromBool(Box::new(b))),
             other => Err(wants("a number", &other)),
         }
@@ -83,6 +88,7 @@ impl Compiler<'_> {
         }
     }
 
+    /// A header.
     pub fn header(&self, value: &Value) -> Result<HeaderRef> {
         match self.typed(value)? {
             Typed::Header(h) => Ok(h),
@@ -90,6 +96,7 @@ impl Compiler<'_> {
         }
     }
 
+    /// A header union.
     pub fn union(&self, value: &Value) -> Result<UnionRef> {
         match self.typed(value)? {
             Typed::Union(u) => Ok(u),
@@ -97,7 +104,7 @@ impl Compiler<'_> {
         }
     }
 
-    /// The counter and elements of a header stack or header union stack; `true` for the latter.
+    /// Counter and elements of a header stack or union stack; `true` for the latter.
     pub fn stack(&self, value: &Value) -> Result<(u32, Box<[u32]>, bool)> {
         match self.typed(value)? {
             Typed::Stack(next, headers) => Ok((next, headers, false)),
@@ -313,7 +320,7 @@ impl Compiler<'_> {
             let header = self.layout.header_at(h);
             match header.fields.get(field) {
                 Some(f) => Ok(f.slot),
-                // The hidden field comes after the others.
+                // The hidden validity bit comes after the other fields.
                 None if field == header.fields.len() => Ok(header.valid_slot()),
                 None => Err(error(format!(
                     "header {} has no field number {field}",
@@ -377,7 +384,7 @@ fn non_zero(n: Num) -> Bool {
 }
 
 fn comparison(op: Compare, a: Num, b: Num) -> Bool {
-    // Equality of two unsigned fields of up to 128 bits needs only their bits.
+    // Equality of unsigned fields of up to 128 bits needs only their bits.
     let raw = |n: &Num| matches!(n, Num::Field(s) | Num::Param(s) if !s.signed);
     let demand = match op {
         Compare::Eq | Compare::Ne if raw(&a) && raw(&b) => Demand::Low,
@@ -398,7 +405,7 @@ fn negate(b: Bool) -> Bool {
     }
 }
 
-/// Leaves out masks that a field's width makes idle: p4c writes `(f & 0xff)` for every cast.
+/// Omits masks that the width of a field makes idle: p4c writes `(f & 0xff)` for every cast.
 fn fold(op: BinaryOp, a: Num, b: Num) -> Num {
     if op == BinaryOp::And
         && let (Num::Field(s) | Num::Param(s), Num::Const(mask)) = (&a, &b)
@@ -412,6 +419,7 @@ fn fold(op: BinaryOp, a: Num, b: Num) -> Num {
     Num::Binary(op, Box::new(a), Box::new(b))
 }
 
+/// A constant as a number.
 pub(crate) fn constant(hex: &HexStr) -> Result<Num> {
     let bytes = hex.to_bytes().map_err(|e| error(e.to_string()))?;
     let sign = if hex.is_negative() {

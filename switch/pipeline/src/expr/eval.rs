@@ -1,4 +1,4 @@
-//! Evaluation.
+//! Evaluates the trees of expressions, with `i128` or with big integers.
 
 use num_bigint::{BigInt, Sign};
 
@@ -6,19 +6,24 @@ use super::{BinaryOp, Bool, Cast, Compare, HeaderRef, Num, Number, UnionRef};
 use crate::layout::{Layout, Slot};
 use crate::stateful::Registers;
 
-/// Left shifts beyond this give zero: no field is that wide, so nothing could be seen of the result.
+/// Left shifts by more than this give zero: no field is as wide, so nothing of the result could be
+/// seen.
 const WIDEST_SHIFT: i128 = 1 << 17;
 
-/// What an expression can see.
+/// What an expression can refer to.
 #[derive(Clone, Copy)]
 pub(crate) struct Scope<'a> {
+    /// Words of the packet.
     pub words: &'a [u64],
+    /// Words of the action data.
     pub data: &'a [u64],
+    /// The registers of the switch.
     pub registers: &'a Registers,
+    /// Where fields and headers lie.
     pub layout: &'a Layout,
 }
 
-/// The low 128 bits of a field.
+/// The low 128 bits of a field, sign-extended if the field is signed.
 #[inline]
 pub(crate) fn load(words: &[u64], slot: Slot) -> i128 {
     let at = slot.at as usize;
@@ -36,6 +41,7 @@ pub(crate) fn load(words: &[u64], slot: Slot) -> i128 {
     }
 }
 
+/// The value of a field of any width.
 pub(crate) fn load_big(words: &[u64], slot: Slot) -> BigInt {
     let at = slot.at as usize;
     let words = &words[at..at + slot.words as usize];
@@ -69,12 +75,14 @@ pub(crate) fn store(words: &mut [u64], slot: Slot, value: i128) {
     cut(words, slot.bits);
 }
 
+/// Clears the bits above the width of a field.
 fn cut(words: &mut [u64], bits: u32) {
     if !bits.is_multiple_of(64) {
         words[0] &= crate::bits::low_mask(bits % 64);
     }
 }
 
+/// Stores the low bits of a number of any size.
 pub(crate) fn store_big(words: &mut [u64], slot: Slot, value: &BigInt) {
     let modulus = BigInt::from(1) << slot.bits;
     let mut low = value % &modulus;
@@ -90,7 +98,8 @@ pub(crate) fn store_big(words: &mut [u64], slot: Slot, value: &BigInt) {
 }
 
 impl Number {
-    /// For indices, lengths and the like: clamped to `u64`, negative numbers give `u64::MAX`.
+    /// The value for indices, lengths and the like: clamped to `u64`, where negative numbers give
+    /// `u64::MAX`.
     #[inline]
     pub fn index(&self, scope: &Scope) -> u64 {
         match &self.word {
@@ -107,7 +116,7 @@ impl Number {
         }
     }
 
-    /// Not for big ones.
+    /// The value; not for numbers that need big integers.
     #[inline]
     pub fn value(&self, scope: &Scope) -> i128 {
         match &self.word {
@@ -116,6 +125,7 @@ impl Number {
         }
     }
 
+    /// The value in decimal.
     pub fn text(&self, scope: &Scope) -> String {
         if self.big {
             self.tree.eval_big(scope).to_string()
@@ -126,6 +136,7 @@ impl Number {
 }
 
 impl Num {
+    /// The value in `i128` arithmetic, which wraps.
     pub fn eval(&self, scope: &Scope) -> i128 {
         match self {
             Num::Const(n) => *n,
@@ -161,11 +172,13 @@ impl Num {
         }
     }
 
+    /// The field of the last element of a stack; `None` if the stack is empty.
     fn last(&self, scope: &Scope, next: u32, fields: &[Slot]) -> Option<Slot> {
         let count = scope.words[next as usize] as usize;
         fields.get(count.checked_sub(1)?).copied()
     }
 
+    /// The value, with big integers.
     pub fn eval_big(&self, scope: &Scope) -> BigInt {
         match self {
             Num::BigConst(n) => (**n).clone(),
@@ -201,6 +214,7 @@ impl Num {
     }
 }
 
+/// The element that an index chooses; `None` if it lies outside.
 fn pick<'a, T>(elements: &'a [T], index: &Num, scope: &Scope) -> Option<&'a T> {
     elements.get(usize::try_from(index.eval(scope)).ok()?)
 }
@@ -252,7 +266,7 @@ fn cast_to(cast: Cast, value: i128, width: u32) -> i128 {
     if width == 0 {
         return 0;
     }
-    // At most 127, see `range`.
+    // The width is at most 127, see `range`.
     let unused = 128 - width.min(127);
     match cast {
         Cast::Wrap => (value << unused) >> unused,
@@ -295,6 +309,7 @@ fn compare<T: Ord>(op: Compare, a: T, b: T) -> bool {
 }
 
 impl Bool {
+    /// Whether the condition holds.
     pub fn eval(&self, scope: &Scope) -> bool {
         match self {
             Bool::Const(b) => *b,
@@ -340,7 +355,7 @@ fn union_valid(scope: &Scope, union: u32) -> bool {
         .any(|h| scope.layout.header_at(*h).is_valid(scope.words))
 }
 
-/// P4_16 8.17: both invalid, or both valid with equal fields.
+/// P4_16 section 8.17: headers are equal if both are invalid, or both valid with equal fields.
 fn same_header(scope: &Scope, a: u32, b: u32) -> bool {
     let (a, b) = (scope.layout.header_at(a), scope.layout.header_at(b));
     let words =

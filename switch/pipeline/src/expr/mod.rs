@@ -1,8 +1,9 @@
-//! Expressions, compiled to trees with every name resolved.
+//! Expressions, compiled to trees in which every name is resolved.
 //!
 //! BMv2 computes with integers of any size and cuts the result when it is stored. `i128` gives the
-//! same answer for all that real programs compute; `range` decides at load which expressions
-//! it cannot, and those are evaluated with big integers; `word` compiles those for which 64 bits do.
+//! same answer for all that real programs compute. When a program is loaded, `range` finds the
+//! expressions for which it does not, and those are evaluated with big integers; `word` compiles
+//! those for which 64 bits are enough.
 
 mod compile;
 mod eval;
@@ -24,15 +25,16 @@ pub(crate) use word::Word;
 /// A number, ready to be evaluated.
 #[derive(Clone, Debug)]
 pub(crate) struct Number {
+    /// The expression.
     pub tree: Num,
-    /// `i128` is not enough.
+    /// Whether `i128` is not enough.
     pub big: bool,
-    /// 64 bits are.
+    /// The expression in 64-bit arithmetic; `None` if that is not enough.
     pub word: Option<Word>,
 }
 
 impl Number {
-    /// A number wanted exactly.
+    /// A number whose value matters as a whole.
     pub fn exact(tree: Num, layout: &Layout) -> Number {
         Number {
             big: !layout.shortcuts || !fits(&tree, Demand::Exact),
@@ -41,7 +43,7 @@ impl Number {
         }
     }
 
-    /// A number of which `bits` bits will be stored.
+    /// A number of which only the low `bits` bits will be stored.
     pub fn low(tree: Num, bits: u32, layout: &Layout) -> Number {
         let demand = if bits <= 128 {
             Demand::Low
@@ -63,27 +65,36 @@ impl Number {
 /// A condition, ready to be evaluated. Its comparisons know which arithmetic they need.
 pub(crate) type Condition = Test;
 
+/// An expression that is a number.
 #[derive(Clone, Debug)]
 pub(crate) enum Num {
+    /// A constant.
     Const(i128),
+    /// A constant that `i128` cannot hold.
     BigConst(Box<BigInt>),
+    /// A field of the packet.
     Field(Slot),
-    /// Action data, where [`Slot::at`] counts from the start of the data.
+    /// An argument of the action; [`Slot::at`] counts from the start of the action data.
     Param(Slot),
+    /// The cell of a register array that an index chooses.
     Register(RegisterRef, Box<Num>),
-    /// A field of the last header of a stack: the stack's counter, the field in each element.
+    /// A field of the last element of a stack: the word of the stack's counter, and the field in
+    /// each element.
     Last(u32, Box<[Slot]>),
-    /// A field of the element with this index.
+    /// A field of the stack element that an index chooses.
     Element(Box<[Slot]>, Box<Num>),
-    /// The stack's counter, minus one if `true`.
+    /// The counter of a stack, minus one if `true`.
     StackCount(u32, bool),
     Binary(BinaryOp, Box<Num>, Box<Num>),
     Not(Box<Num>),
     If(Box<Bool>, Box<Num>, Box<Num>),
+    /// 1 if the condition holds, else 0.
     FromBool(Box<Bool>),
+    /// A number cast to a width in bits.
     Cast(Cast, Box<Num>, u32),
 }
 
+/// An operation on two numbers.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum BinaryOp {
     Add,
@@ -98,14 +109,18 @@ pub(crate) enum BinaryOp {
     Xor,
 }
 
+/// How a number is cut to a width.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Cast {
-    /// Two's complement of that width.
+    /// To the low bits, as two's complement.
     Wrap,
+    /// To the nearest signed number of this width.
     Saturate,
+    /// To the nearest unsigned number of this width.
     SaturateUnsigned,
 }
 
+/// A comparison of two numbers.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Compare {
     Eq,
@@ -116,32 +131,41 @@ pub(crate) enum Compare {
     Ge,
 }
 
+/// An expression that is a condition.
 #[derive(Clone, Debug)]
 pub(crate) enum Bool {
     Const(bool),
-    /// A number that is not zero.
+    /// The number is not zero.
     NonZero(Box<Num>),
+    /// The number, which takes big integers, is not zero.
     NonZeroBig(Box<Num>),
     Not(Box<Bool>),
     And(Box<Bool>, Box<Bool>),
+    /// Both conditions have the same value.
     Or(Box<Bool>, Box<Bool>),
     Same(Box<Bool>, Box<Bool>),
     If(Box<Bool>, Box<Bool>, Box<Bool>),
     Compare(Compare, Box<Num>, Box<Num>),
+    /// A comparison that takes big integers.
     CompareBig(Compare, Box<Num>, Box<Num>),
+    /// The header is valid.
     Valid(HeaderRef),
+    /// A member of the union is valid.
     UnionValid(UnionRef),
+    /// P4's equality of headers.
     SameHeader(HeaderRef, HeaderRef),
+    /// P4's equality of header unions.
     SameUnion(UnionRef, UnionRef),
 }
 
-/// A header, or the element of a list of headers that an index chooses.
+/// A header, or the one that an index chooses from a list.
 #[derive(Clone, Debug)]
 pub(crate) enum HeaderRef {
     Fixed(u32),
     Element(Box<[u32]>, Box<Num>),
 }
 
+/// A header union, or the one that an index chooses from a list.
 #[derive(Clone, Debug)]
 pub(crate) enum UnionRef {
     Fixed(u32),

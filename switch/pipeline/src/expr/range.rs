@@ -1,31 +1,49 @@
-//! Decides whether `i128` arithmetic, wrapping where it overflows, gives the exact result.
+//! Decides whether `i128` arithmetic, which wraps where it overflows, gives the exact result.
 
-use super::{BinaryOp, Bool, Cast, Num};
+use super::{BinaryOp, Cast, Num};
 
 /// What is wanted of a number.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Demand {
-    /// The mathematical value.
+    /// Its value.
     Exact,
-    /// Only the low 128 bits of its two's complement.
+    /// The low 128 bits of its two's complement only.
     Low,
 }
 
-/// |value| < 2^bits.
+/// A bound of a number: its magnitude is below 2^bits.
 #[derive(Clone, Copy)]
 pub(super) struct Bound {
+    /// The magnitude is below two to this power.
     pub bits: u32,
+    /// Whether the number can be negative.
     pub negative: bool,
 }
 
-const UNBOUNDED: Bound = Bound {
-    bits: u32::MAX,
-    negative: true,
-};
+impl Bound {
+    /// A number that may be negative.
+    const fn signed(bits: u32) -> Bound {
+        Bound {
+            bits,
+            negative: true,
+        }
+    }
 
-/// The widest magnitude that `i128` holds.
+    /// A number that is never negative.
+    const fn unsigned(bits: u32) -> Bound {
+        Bound {
+            bits,
+            negative: false,
+        }
+    }
+}
+
+const UNBOUNDED: Bound = Bound::signed(u32::MAX);
+
+/// Most bits of a magnitude that `i128` can hold.
 const EXACT_BITS: u32 = 127;
 
+/// Whether `i128` arithmetic gives what is wanted.
 pub(crate) fn fits(num: &Num, demand: Demand) -> bool {
     if demand == Demand::Exact && bound(num).bits > EXACT_BITS {
         return false;
@@ -39,13 +57,14 @@ pub(crate) fn fits(num: &Num, demand: Demand) -> bool {
         Num::Element(fields, index) => {
             fields.iter().all(|s| s.bits <= 128) && fits(index, Demand::Exact)
         }
-        Num::FromBool(b) => bool_ok(b),
+        // Conditions choose their own arithmetic.
+        Num::FromBool(_) => true,
         Num::Not(a) => fits(a, demand),
-        Num::If(c, a, b) => bool_ok(c) && fits(a, demand) && fits(b, demand),
+        Num::If(_, a, b) => fits(a, demand) && fits(b, demand),
         Num::Cast(Cast::Wrap, a, width) => *width <= 127 && fits(a, Demand::Low),
         Num::Cast(_, a, width) => *width <= 127 && fits(a, Demand::Exact),
         Num::Binary(op, a, b) => match op {
-            // A mask makes the low bits of the other side enough.
+            // With a mask on one side, the low bits of the other side are enough.
             BinaryOp::And if masks(a) || masks(b) => fits(a, Demand::Low) && fits(b, Demand::Low),
             BinaryOp::Add
             | BinaryOp::Sub
@@ -61,11 +80,6 @@ pub(crate) fn fits(num: &Num, demand: Demand) -> bool {
     }
 }
 
-fn bool_ok(_: &Bool) -> bool {
-    // Comparisons choose their own arithmetic.
-    true
-}
-
 fn masks(num: &Num) -> bool {
     matches!(num, Num::Const(n) if *n >= 0)
 }
@@ -77,6 +91,7 @@ fn slot_bound(s: &crate::layout::Slot) -> Bound {
     }
 }
 
+/// The bound of an expression.
 pub(super) fn bound(num: &Num) -> Bound {
     match num {
         Num::Const(n) => Bound {
@@ -88,81 +103,48 @@ pub(super) fn bound(num: &Num) -> Bound {
             negative: n.sign() == num_bigint::Sign::Minus,
         },
         Num::Field(s) | Num::Param(s) => slot_bound(s),
-        Num::Register(r, _) => Bound {
-            bits: r.bits,
-            negative: false,
-        },
-        Num::Last(_, fields) | Num::Element(fields, _) => fields.iter().map(slot_bound).fold(
-            Bound {
-                bits: 0,
-                negative: false,
-            },
-            union,
-        ),
-        Num::StackCount(..) => Bound {
-            bits: 32,
-            negative: true,
-        },
-        Num::FromBool(_) => Bound {
-            bits: 1,
-            negative: false,
-        },
-        Num::Not(a) => Bound {
-            bits: bound(a).bits.saturating_add(1),
-            negative: true,
-        },
+        Num::Register(r, _) => Bound::unsigned(r.bits),
+        Num::Last(_, fields) | Num::Element(fields, _) => fields
+            .iter()
+            .map(slot_bound)
+            .fold(Bound::unsigned(0), union),
+        Num::StackCount(..) => Bound::signed(32),
+        Num::FromBool(_) => Bound::unsigned(1),
+        Num::Not(a) => Bound::signed(bound(a).bits.saturating_add(1)),
         Num::If(_, a, b) => union(bound(a), bound(b)),
-        Num::Cast(Cast::SaturateUnsigned, _, width) => Bound {
-            bits: *width,
-            negative: false,
-        },
-        Num::Cast(_, _, width) => Bound {
-            bits: *width,
-            negative: true,
-        },
-        Num::Binary(op, a, b) => {
-            let (a, b) = (bound(a), bound(b));
+        Num::Cast(Cast::SaturateUnsigned, _, width) => Bound::unsigned(*width),
+        Num::Cast(_, _, width) => Bound::signed(*width),
+        Num::Binary(op, a, by) => {
+            let (a, b) = (bound(a), bound(by));
             let either = union(a, b);
             match op {
                 BinaryOp::Add => Bound {
                     bits: either.bits.saturating_add(1),
                     ..either
                 },
-                BinaryOp::Sub => Bound {
-                    bits: either.bits.saturating_add(1),
-                    negative: true,
-                },
+                BinaryOp::Sub => Bound::signed(either.bits.saturating_add(1)),
                 BinaryOp::Mul => Bound {
                     bits: a.bits.saturating_add(b.bits),
                     ..either
                 },
-                BinaryOp::Shl => match num {
-                    Num::Binary(_, _, by) => match **by {
-                        Num::Const(n) if (0..=4096).contains(&n) => Bound {
-                            bits: a.bits.saturating_add(n as u32),
-                            ..a
-                        },
-                        _ => UNBOUNDED,
+                BinaryOp::Shl => match **by {
+                    Num::Const(n) if (0..=4096).contains(&n) => Bound {
+                        bits: a.bits.saturating_add(n as u32),
+                        ..a
                     },
                     _ => UNBOUNDED,
                 },
-                BinaryOp::Shr => match num {
-                    Num::Binary(_, _, by) => match **by {
-                        Num::Const(n) if n >= 0 && !a.negative => Bound {
-                            bits: a.bits.saturating_sub(n.min(1 << 16) as u32),
-                            ..a
-                        },
-                        _ => a,
+                BinaryOp::Shr => match **by {
+                    Num::Const(n) if n >= 0 && !a.negative => Bound {
+                        bits: a.bits.saturating_sub(n.min(1 << 16) as u32),
+                        ..a
                     },
                     _ => a,
                 },
                 BinaryOp::Div => a,
                 BinaryOp::Mod => union(a, b),
                 BinaryOp::And => match (a.negative, b.negative) {
-                    (false, false) => Bound {
-                        bits: a.bits.min(b.bits),
-                        negative: false,
-                    },
+                    (false, false) => Bound::unsigned(a.bits.min(b.bits)),
                     (false, true) => a,
                     (true, false) => b,
                     (true, true) => either,
@@ -173,6 +155,7 @@ pub(super) fn bound(num: &Num) -> Bound {
     }
 }
 
+/// The bound of a number that is one of two.
 fn union(a: Bound, b: Bound) -> Bound {
     Bound {
         bits: a.bits.max(b.bits),

@@ -1,31 +1,36 @@
-//! Expressions in 64-bit arithmetic, for those where it gives the right result: nearly all.
+//! Expressions in 64-bit arithmetic, for those where it gives the right result, which are nearly
+//! all.
 //!
-//! Compiled from [`Num`] and [`Bool`], which stay as the plain way (and the oracle of the tests).
-//! Two facts carry it. The low n bits of sums, products, bitwise operations and left shifts depend
-//! only on the low n bits of their operands. And a value that is known to lie in `0..2^64` is its
-//! low 64 bits.
+//! They are compiled from [`Num`] and [`Bool`], which stay for all others and as the oracle of the
+//! tests. Two facts justify it. The low n bits of sums, products, bitwise operations and left
+//! shifts depend only on the low n bits of their operands. And a value that is known to lie in
+//! `0..2^64` equals its low 64 bits.
 
 use super::range::bound;
 use super::{BinaryOp, Bool, Cast, Compare, HeaderRef, Num, Scope};
 use crate::bits::low_mask;
 use crate::layout::{Layout, Slot};
 
-/// A number of which the bits that were asked for are right.
+/// A number of which those bits are right that were asked for.
 #[derive(Clone, Debug)]
 pub(crate) enum Word {
     Const(u64),
-    /// Index into the packet's words.
+    /// A word of the packet, by index.
     Field(u32),
-    /// Index into the action data.
+    /// A word of the action data, by index.
     Param(u32),
-    /// The value shifted up and down again by this many bits.
+    /// The value shifted left and back by this many bits, so that its sign fills them.
     SignExtend(Box<Word>, u32),
+    /// A word of the packet and a constant.
     FieldConst(BinaryOp, u32, u64),
+    /// Two words of the packet.
     Fields(BinaryOp, u32, u32),
+    /// A number and a constant.
     WithConst(BinaryOp, Box<Word>, u64),
     Binary(BinaryOp, Box<Word>, Box<Word>),
     Not(Box<Word>),
     If(Box<Test>, Box<Word>, Box<Word>),
+    /// 1 if the condition holds, else 0.
     FromTest(Box<Test>),
 }
 
@@ -33,20 +38,24 @@ pub(crate) enum Word {
 #[derive(Clone, Debug)]
 pub(crate) enum Test {
     Const(bool),
-    /// A field and a constant.
+    /// Compares a word of the packet with a constant.
     Field(Compare, u32, u64),
+    /// Compares two words of the packet.
     Fields(Compare, u32, u32),
     Compare(Compare, Box<Word>, Box<Word>),
     Not(Box<Test>),
     And(Box<Test>, Box<Test>),
     Or(Box<Test>, Box<Test>),
+    /// Both conditions have the same value.
     Same(Box<Test>, Box<Test>),
     If(Box<Test>, Box<Test>, Box<Test>),
+    /// A condition that takes wider arithmetic.
     Plain(Bool),
 }
 
 impl Word {
-    /// Right in its low `bits` bits, which are at most 64; `None` if that takes wider arithmetic.
+    /// The number, right in its low `bits` bits (at most 64); `None` if that takes wider
+    /// arithmetic.
     pub fn low(num: &Num, bits: u32, layout: &Layout) -> Option<Word> {
         if !layout.shortcuts {
             return None;
@@ -89,7 +98,7 @@ impl Word {
         })
     }
 
-    /// The value itself; `None` if it may be negative or above 64 bits.
+    /// The number itself; `None` if it may be negative or need more than 64 bits.
     pub fn exact(num: &Num, layout: &Layout) -> Option<Word> {
         let bound = bound(num);
         (!bound.negative && bound.bits <= 64)
@@ -97,7 +106,7 @@ impl Word {
             .flatten()
     }
 
-    /// The leaves here, where they are inlined; what has subexpressions in `eval_inner`.
+    /// The value. Leaves are evaluated here, where they are inlined; `eval_inner` has the rest.
     #[inline]
     pub fn eval(&self, scope: &Scope) -> u64 {
         let field = |at: u32| scope.words[at as usize];
@@ -130,10 +139,12 @@ impl Word {
     }
 }
 
+/// The index of the lowest word of a field.
 fn last_word(slot: &Slot) -> u32 {
     slot.at + slot.words - 1
 }
 
+/// Extends the sign of a signed field.
 fn extend(word: Word, slot: &Slot) -> Word {
     if slot.signed && (1..64).contains(&slot.bits) {
         Word::SignExtend(Box::new(word), 64 - slot.bits)
@@ -142,7 +153,7 @@ fn extend(word: Word, slot: &Slot) -> Word {
     }
 }
 
-/// The low bits of a constant that can be a mask.
+/// The low bits of a constant that can serve as a mask.
 fn mask(num: &Num) -> Option<u64> {
     match num {
         Num::Const(n) if *n >= 0 => Some(*n as u64),
@@ -150,7 +161,7 @@ fn mask(num: &Num) -> Option<u64> {
     }
 }
 
-/// `of & mask`, without the mask if it changes none of the `bits` low bits.
+/// `of & mask`, without the mask if it changes none of the low `bits` bits.
 fn masked(of: &Num, mask: u64, bits: u32, layout: &Layout) -> Option<Word> {
     let bound = bound(of);
     let can_be_set = if bound.negative {
@@ -182,7 +193,7 @@ fn compute(op: BinaryOp, a: u64, b: u64) -> u64 {
         BinaryOp::Add => a.wrapping_add(b),
         BinaryOp::Sub => a.wrapping_sub(b),
         BinaryOp::Mul => a.wrapping_mul(b),
-        // Undefined in P4.
+        // Division by zero is undefined in P4.
         BinaryOp::Div => a.checked_div(b).unwrap_or(0),
         BinaryOp::Mod => a.checked_rem(b).unwrap_or(0),
         BinaryOp::Shl if b < 64 => a << b,
@@ -207,6 +218,7 @@ fn compare(op: Compare, a: u64, b: u64) -> bool {
 }
 
 impl Test {
+    /// The condition, in 64-bit arithmetic where that is enough.
     pub fn new(condition: &Bool, layout: &Layout) -> Test {
         if !layout.shortcuts {
             return Test::Plain(condition.clone());
@@ -248,6 +260,7 @@ impl Test {
         }
     }
 
+    /// Whether the condition holds.
     #[inline]
     pub fn eval(&self, scope: &Scope) -> bool {
         let field = |at: u32| scope.words[at as usize];
@@ -280,7 +293,7 @@ impl Test {
     }
 }
 
-/// Out of line, so that the others need not make room for it.
+/// This is kept out of line, so that the other cases need not make room for it.
 #[inline(never)]
 fn plain(condition: &Bool, scope: &Scope) -> bool {
     condition.eval(scope)

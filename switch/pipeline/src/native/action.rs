@@ -1,4 +1,5 @@
-//! Actions: assignments and the cheap externs as instructions, the rest as calls of the interpreter.
+//! Actions: assignments and the cheap externs as instructions, everything else as calls of the
+//! interpreter.
 
 use cranelift_codegen::ir::condcodes::IntCC;
 use cranelift_codegen::ir::{Block, InstBuilder, Value};
@@ -9,14 +10,14 @@ use crate::action::{Primitive, Target};
 use crate::expr::{Condition, HeaderRef, Number, Word};
 use crate::layout::Slot;
 
-/// What comes after an action.
+/// What follows an action.
 pub(super) struct Exit {
-    /// Where a packet goes that is done with the pipeline.
+    /// The block for packets that are done with the pipeline.
     pub block: Block,
 }
 
 impl Code<'_, '_> {
-    /// The action's primitives. The code goes on behind them, unless the packet exits.
+    /// The primitives of an action. The code goes on behind them, unless the packet exits.
     pub fn body(&mut self, body: &[Primitive], data: Data, exit: &Exit) {
         let Some(targets) = jump_targets(body) else {
             return self.interpret(body, data, exit);
@@ -26,7 +27,7 @@ impl Code<'_, '_> {
             .map(|is_target| is_target.then(|| self.block()))
             .collect();
         let end = self.block();
-        // Behind a jump there is nothing until somebody jumps there.
+        // Behind a jump no code can be reached until some jump leads there.
         let mut reachable = true;
         for (at, primitive) in body.iter().enumerate() {
             if let Some(block) = blocks[at] {
@@ -60,6 +61,7 @@ impl Code<'_, '_> {
         self.go_on_in(end);
     }
 
+    /// Has the interpreter run all primitives.
     fn interpret(&mut self, body: &[Primitive], data: Data, exit: &Exit) {
         let start = self.constant(body.as_ptr() as u64);
         let length = self.constant(body.len() as u64);
@@ -68,12 +70,14 @@ impl Code<'_, '_> {
         self.exit_if(left, exit);
     }
 
+    /// Exits if `left` is not zero.
     fn exit_if(&mut self, left: Value, exit: &Exit) {
         let on = self.block();
         self.branch(left, exit.block, on);
         self.go_on_in(on);
     }
 
+    /// One primitive that is no jump.
     fn primitive(&mut self, primitive: &Primitive, data: Data, exit: &Exit) {
         match primitive {
             Primitive::NoOp => {}
@@ -145,14 +149,14 @@ impl Code<'_, '_> {
         }
     }
 
-    /// Lets the interpreter do it. Not zero: the packet exits.
+    /// Has the interpreter run one primitive. The result is not zero if the packet exits.
     fn step(&mut self, primitive: &Primitive, data: Data) -> Value {
         let primitive = self.address(primitive);
         let words = self.constant(data.words as u64);
         self.call(calls::address::step(), &[primitive, data.pointer, words])
     }
 
-    /// What is to be done in the rare case that a condition is false; it ends with a jump.
+    /// Code for the rare case that a condition is false; it must end with a jump.
     fn unless(&mut self, condition: &Condition, data: Data, rare: impl FnOnce(&mut Self)) {
         let (fails, on) = (self.block(), self.block());
         self.b.set_cold_block(fails);
@@ -171,7 +175,7 @@ impl Code<'_, '_> {
         self.set_word(to, value);
     }
 
-    /// A number of one word into a field of any width.
+    /// Stores a number of one word in a field of any width.
     pub fn assign(&mut self, slot: Slot, value: &Word, data: Data) {
         let value = self.eval(value, data);
         self.store_wide(slot, value);
@@ -220,7 +224,7 @@ impl Code<'_, '_> {
         self.go_on_in(done);
     }
 
-    /// At most one member of a union is valid.
+    /// Makes a header valid, and with it the other members of its union invalid.
     pub fn mark_valid(&mut self, header: u32) {
         let program = self.program;
         let h = program.layout.header_at(header);
@@ -231,6 +235,7 @@ impl Code<'_, '_> {
     }
 }
 
+/// The value of a constant; `None` if the number is not constant.
 fn constant(number: &Number) -> Option<usize> {
     match number.word {
         Some(Word::Const(n)) => usize::try_from(n).ok(),
@@ -238,8 +243,8 @@ fn constant(number: &Number) -> Option<usize> {
     }
 }
 
-/// Which primitives are jumped to. `None` if the code cannot be laid out so: a jump goes back, or its target
-/// is not known.
+/// Which primitives are targets of jumps. `None` if the code cannot be laid out in this order: a
+/// jump leads back, or its target is not constant.
 fn jump_targets(body: &[Primitive]) -> Option<Vec<bool>> {
     let mut targets = vec![false; body.len()];
     for (at, primitive) in body.iter().enumerate() {

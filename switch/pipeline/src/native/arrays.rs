@@ -1,4 +1,4 @@
-//! Counters and registers.
+//! Counters and registers: access to their cells.
 
 use std::mem::offset_of;
 
@@ -11,6 +11,7 @@ use super::code::Code;
 use crate::stateful::{Counters, RegisterArray};
 
 impl Code<'_, '_> {
+    /// Counts the packet in a cell. Outside the array nothing happens.
     pub fn count(&mut self, counter: u32, index: Value) {
         let counters = self.load_context(offset::COUNTERS);
         let array = counter as usize * size_of::<Counters>() + offset_of!(Counters, cells);
@@ -31,7 +32,7 @@ impl Code<'_, '_> {
         );
     }
 
-    /// `use_it` with the address of a cell of one word. Outside the array nothing happens.
+    /// Calls `use_it` with the address of a cell of one word. Outside the array nothing happens.
     pub fn in_register(
         &mut self,
         register: u32,
@@ -44,6 +45,8 @@ impl Code<'_, '_> {
         self.in_cell(registers, array, index, size_of::<u64>(), use_it);
     }
 
+    /// Calls `use_it` with the address of a cell of `size` bytes. Outside the array nothing
+    /// happens.
     fn in_cell(
         &mut self,
         arrays: Value,

@@ -1,11 +1,11 @@
 //! What generated code calls: the interpreter, for everything that has no instructions of its own.
 //!
-//! Every function gets the [`Context`] of the run it is called from. Other pointers are either to parts of
-//! the [`Program`](crate::program::Program) that the code belongs to, which neither moves nor changes, or to
-//! the data of the entry's action, which no function here touches.
+//! Every function gets the [`Context`] of the run that calls it. Other pointers lead either into
+//! the [`Program`](crate::program::Program) that the code belongs to, which neither moves nor
+//! changes, or to the data of the entry's action, which no function here touches.
 //!
-//! A panic in here is a bug, but none that may end the process, with all its switches: the packet is dropped
-//! with reason `internal-error`, and until then its function gets the value behind `or`.
+//! A panic in here is a bug, but must not end the process with all its switches. The packet is
+//! dropped with reason `internal-error`; until then the function returns the value behind `or`.
 
 #![allow(clippy::missing_safety_doc)] // the module's rules are the same for all of them
 
@@ -21,23 +21,28 @@ use crate::profile::BoundAction;
 use crate::program::Emit;
 use crate::stateful::{Counters, RegisterArray};
 
-/// What a generated function gets, at offsets that it knows.
+/// The argument of a generated function, whose fields it reads at known offsets.
 #[repr(C)]
 pub(super) struct Context {
     /// The packet's words, as many as `Layout::initial` has.
     pub words: *mut u64,
+    /// The bytes of the frame.
     pub frame: *const u8,
+    /// How many bytes the frame has.
     pub frame_length: u64,
+    /// The value of `egress_spec` that means drop.
     pub drop_port: u64,
-    /// What counters count.
+    /// Length of the frame as it came in, which counters count.
     pub ingress_length: u64,
-    /// Views of all tables, by table.
+    /// The views of all tables, by number.
     pub views: *const View,
+    /// The counter arrays.
     pub counters: *mut Counters,
+    /// The register arrays.
     pub registers: *mut RegisterArray,
-    /// A [`Machine`], whose lifetime is that of the run.
+    /// The [`Machine`] of the run, whose lifetime is that of the run.
     pub machine: *mut (),
-    /// Set by the parser.
+    /// Where the payload starts; the parser sets it.
     pub payload_at: u64,
 }
 
@@ -54,19 +59,20 @@ pub(super) mod offset {
     pub const PAYLOAD_AT: usize = std::mem::offset_of!(Context, payload_at);
 }
 
-/// Results from here on are P4 errors, in their low half.
+/// Results of the parser from here on are P4 errors, whose code is in the low half.
 pub(super) const FAILED: u64 = 1 << 63;
 
-/// In the low half of what [`apply`](address::apply) returns.
+/// The low half of the result of [`apply`](address::apply) if no action is to run.
 pub(super) const NO_ACTION: u32 = u32::MAX;
 
-/// In what [`apply`](address::apply) returns.
+/// Set in the result of [`apply`](address::apply) if an entry was hit.
 pub(super) const HIT: u64 = 1 << 32;
 
-/// Two registers.
+/// A result of two registers.
 #[repr(C)]
 struct Pair(u64, u64);
 
+/// The result of applying a table: the action, and the address of its data.
 #[inline]
 fn outcome(entry: Option<u32>, action: Option<&BoundAction>) -> Pair {
     match action {
@@ -78,13 +84,14 @@ fn outcome(entry: Option<u32>, action: Option<&BoundAction>) -> Pair {
     }
 }
 
-/// SAFETY for the caller: nothing else uses the machine until the reference is gone.
+/// Safety: the caller must see to it that nothing else uses the machine until the reference is
+/// gone.
 unsafe fn machine<'a>(context: *mut Context) -> &'a mut Machine<'a> {
     // SAFETY: `run` in the parent module put it there, and waits for the generated code.
     unsafe { &mut *(*context).machine.cast() }
 }
 
-/// SAFETY for the caller: generated code gives the start and length of a slice.
+/// Safety: the arguments must be the start and length of a slice, as generated code gives them.
 unsafe fn slice<'a, T>(start: *const T, length: usize) -> &'a [T] {
     // SAFETY: see the module's documentation.
     unsafe { std::slice::from_raw_parts(start, length) }
@@ -114,7 +121,7 @@ macro_rules! calls {
             }
         }
     )*
-        /// Where the functions are.
+        /// The addresses of the functions.
         pub(super) mod address {
             $(
                 $(#[$doc])*
@@ -127,43 +134,44 @@ macro_rules! calls {
 }
 
 calls! {
-    /// Primitive, data: one primitive. Not zero: the packet exits.
+    /// Runs a primitive with the action data. The result is not zero if the packet exits.
     fn step(machine, primitive: *const Primitive, data: *const u64, words: usize) -> u64 {
         machine.step(&*primitive, slice(data, words));
         u64::from(machine.packet.requests.exit)
     } or 1;
-    /// Primitives, data: a whole body. Not zero: the packet exits.
+    /// Runs primitives with the action data. The result is not zero if the packet exits.
     fn run(machine, body: *const Primitive, length: usize, data: *const u64, words: usize) -> u64 {
         machine.run(slice(body, length), slice(data, words));
         u64::from(machine.packet.requests.exit)
     } or 1;
-    /// Action, data: an action that its table did not announce.
+    /// Runs an action that its table did not announce, with its data.
     fn run_action(machine, action: usize, data: *const u64) -> u64 {
         let action = &machine.program.actions[action];
         machine.run(&action.body, slice(data, action.data_words));
         u64::from(machine.packet.requests.exit)
     } or 1;
-    /// Number, data: its value as an index.
+    /// The value of a number as an index.
     fn index(machine, number: *const Number, data: *const u64, words: usize) -> u64 {
         (*number).index(&machine.scope(slice(data, words)))
     } or 0;
-    /// Condition, data: 0 or 1.
+    /// Whether a condition holds: 0 or 1.
     fn condition(machine, condition: *const Condition, data: *const u64, words: usize) -> u64 {
         u64::from((*condition).eval(&machine.scope(slice(data, words))))
     } or 0;
-    /// Table: the action, with 2^32 for a hit, and its data.
+    /// Applies a table: the action, with [`HIT`] for a hit, and its data.
     fn apply(machine, table: usize) -> Pair {
         let entry = machine.find(table);
         machine.state.refresh(table, &machine.packet.words, entry);
         outcome(entry, machine.action_of(table, entry))
     } or Pair(u64::from(NO_ACTION), 0);
-    /// Table, hash of its selector: as `apply`.
+    /// Like `apply`, with the hash of the table's selector.
     fn select_member(machine, table: usize, hash: u64) -> Pair {
         let entry = machine.find(table);
         machine.state.refresh(table, &machine.packet.words, entry);
         outcome(entry, machine.member_of(table, entry, hash))
     } or Pair(u64::from(NO_ACTION), 0);
-    /// Operation, bytes parsed so far: bytes parsed, or an error.
+    /// Runs a parser operation; `at` and the result are bytes parsed so far, or the result is an
+    /// error.
     fn parser_op(machine, op: *const Op, at: usize) -> u64 {
         let mut at = at;
         match machine.parser_op(&*op, &mut at) {
@@ -171,7 +179,8 @@ calls! {
             Err(code) => FAILED | u64::from(code),
         }
     } or FAILED | u64::from(machine.program.errors.no_error);
-    /// Header, bits of the variable-length field, bytes parsed so far: bytes parsed, or an error.
+    /// Extracts a header whose variable-length field has `variable` bits; `at` and the result are
+    /// bytes parsed so far, or the result is an error.
     fn extract(machine, header: u32, variable: u64, at: usize) -> u64 {
         let mut at = at;
         match machine.extract(header, variable, &mut at) {
@@ -179,23 +188,24 @@ calls! {
             Err(code) => FAILED | u64::from(code),
         }
     } or FAILED | u64::from(machine.program.errors.no_error);
-    /// State, bytes parsed so far: number of the next state plus one, 0 for the end, or an error.
+    /// Chooses the next state: its number plus one, 0 for the end, or an error.
     fn select(machine, state: *const State, at: usize) -> u64 {
         match machine.choose_next(&*state, at) {
             Ok(next) => next.map_or(0, |n| u64::from(n) + 1),
             Err(code) => FAILED | u64::from(code),
         }
     } or FAILED | u64::from(machine.program.errors.no_error);
-    /// Calculation: the hash of its fields.
+    /// The hash of a calculation's inputs.
     fn calculate(machine, calculation: u32) -> u64 {
         machine.calculate(calculation)
     } or 0;
-    /// Where the payload begins, for checksums that are verified before the parser's function has returned.
+    /// Sets where the payload starts, for checksums that are verified before the parser's function
+    /// returns.
     fn set_payload_at(machine, at: usize) -> u64 {
         machine.packet.payload_at = at;
         0
     } or 0;
-    /// Calculation, bytes: their hash.
+    /// The hash of these bytes by the algorithm of a calculation.
     fn hash(machine, calculation: u32, bytes: *const u8, length: usize) -> u64 {
         machine.hash(calculation, slice(bytes, length))
     } or 0;

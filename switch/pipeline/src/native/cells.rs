@@ -3,7 +3,7 @@
 use std::fmt;
 use std::ops::{Deref, DerefMut};
 
-/// An array that stays where it is, at a start that generated code can load.
+/// An array that does not move, so that generated code can load its start.
 #[repr(C)]
 pub(crate) struct Cells<T> {
     pub(super) start: *mut T,

@@ -1,4 +1,4 @@
-//! What all generated functions are made of: words of the packet, bytes of the frame, calls.
+//! The means of all generated functions: words of the packet, bytes of the frame, branches, calls.
 
 use cranelift_codegen::ir::condcodes::IntCC;
 use cranelift_codegen::ir::immediates::Offset32;
@@ -13,19 +13,23 @@ use super::calls::{Context, offset};
 use crate::layout::Slot;
 use crate::program::{Place, Program};
 
-/// One function being generated.
+/// A function that is being generated.
 pub(super) struct Code<'p, 'f> {
+    /// The program that it is part of.
     pub program: &'p Program,
+    /// Where instructions are added.
     pub b: FunctionBuilder<'f>,
+    /// How the functions of the process are called.
     convention: CallConv,
-    /// By number of arguments and of results.
+    /// Signatures by number of arguments and of results.
     signatures: Vec<((usize, usize), SigRef)>,
-    /// The one argument of the function.
+    /// The only argument of the function.
     pub context: Value,
+    /// The address of the packet's words.
     words: Value,
 }
 
-/// Data of the action that is compiled.
+/// The data of the action that is compiled.
 #[derive(Clone, Copy)]
 pub(super) struct Data {
     pub pointer: Value,
@@ -33,7 +37,7 @@ pub(super) struct Data {
 }
 
 impl<'p, 'f> Code<'p, 'f> {
-    /// Starts the function; its one argument is a [`Context`], its result a number.
+    /// Starts the function. Its only argument is a [`Context`], and its result a number.
     pub fn start(
         program: &'p Program,
         mut b: FunctionBuilder<'f>,
@@ -71,17 +75,19 @@ impl<'p, 'f> Code<'p, 'f> {
         self.constant(std::ptr::from_ref(of) as u64)
     }
 
-    /// No action data.
+    /// The data of an action without parameters.
     pub fn no_data(&mut self) -> Data {
-        // A slice of nothing still has an aligned address.
+        // A slice of nothing still needs an aligned address.
         let pointer = self.constant(align_of::<u64>() as u64);
         Data { pointer, words: 0 }
     }
 
+    /// A word of the packet.
     pub fn word(&mut self, at: u32) -> Value {
         self.b.ins().load(I64, packet(), self.words, byte(at))
     }
 
+    /// Sets a word of the packet.
     pub fn set_word(&mut self, at: u32, value: Value) {
         self.b.ins().store(packet(), value, self.words, byte(at));
     }
@@ -110,6 +116,7 @@ impl<'p, 'f> Code<'p, 'f> {
         self.set_word(slot.at, value);
     }
 
+    /// The low bits of a value.
     pub fn low(&mut self, value: Value, bits: u32) -> Value {
         match crate::bits::low_mask(bits) {
             u64::MAX => value,
@@ -123,13 +130,13 @@ impl<'p, 'f> Code<'p, 'f> {
             .load(I64, constant_memory(), self.context, at as i32)
     }
 
-    /// Memory that calls may change.
+    /// Loads from memory that calls may change.
     pub fn load_changing(&mut self, base: Value, at: usize) -> Value {
         let flags = MemFlags::trusted().with_alias_region(Some(AliasRegion::Vmctx));
         self.b.ins().load(I64, flags, base, at as i32)
     }
 
-    /// A cell of a counter or register.
+    /// Loads a word of a cell of a counter or register.
     pub fn load_cell(&mut self, cell: Value, at: i32) -> Value {
         self.b.ins().load(I64, cells_memory(), cell, at)
     }
@@ -138,12 +145,12 @@ impl<'p, 'f> Code<'p, 'f> {
         self.b.ins().store(cells_memory(), value, cell, at);
     }
 
-    /// A number of 32 bits in constant memory.
+    /// Loads a number of 32 bits from memory that does not change.
     pub fn load_u32(&mut self, base: Value, at: usize) -> Value {
         self.b.ins().uload32(constant_memory(), base, at as i32)
     }
 
-    /// Something that does not change while the function runs.
+    /// Loads from memory that does not change while the function runs.
     pub fn load_constant(&mut self, base: Value, at: usize) -> Value {
         self.b.ins().load(I64, constant_memory(), base, at as i32)
     }
@@ -183,7 +190,7 @@ impl<'p, 'f> Code<'p, 'f> {
         self.b.switch_to_block(block);
     }
 
-    /// Goes to `rare` if `condition`, else on.
+    /// Goes to `rare` if the condition holds, and on otherwise.
     pub fn leave_if(&mut self, condition: Value, rare: Block) {
         let on = self.block();
         self.b.set_cold_block(rare);
@@ -191,12 +198,12 @@ impl<'p, 'f> Code<'p, 'f> {
         self.go_on_in(on);
     }
 
-    /// Calls a function of [`calls`](super::calls), which gets the context and the arguments.
+    /// Calls a function of [`calls`](super::calls) with the context and these arguments.
     pub fn call(&mut self, function: usize, args: &[Value]) -> Value {
         self.call_for(function, args, 1)[0]
     }
 
-    /// The same for one with two results.
+    /// Calls a function that has two results.
     pub fn call_for_two(&mut self, function: usize, args: &[Value]) -> (Value, Value) {
         let results = self.call_for(function, args, 2);
         (results[0], results[1])
@@ -276,7 +283,7 @@ impl<'p, 'f> Code<'p, 'f> {
     }
 }
 
-/// Bytes as loads of 8, 4, 2 and 1: their starts and widths.
+/// Splits bytes into loads of 8, 4, 2 and 1; returns their starts and widths.
 fn power_of_two_parts(bytes: usize) -> impl Iterator<Item = (usize, usize)> {
     debug_assert!(bytes <= 8);
     let mut start = 0;
@@ -309,22 +316,23 @@ fn byte(word: u32) -> Offset32 {
     Offset32::new(8 * word as i32)
 }
 
-/// The packet's words. What is loaded is known until something is stored or called.
+/// Access to the packet's words. What was loaded stays known until something is stored or called.
 fn packet() -> MemFlags {
     MemFlags::trusted().with_alias_region(Some(AliasRegion::Heap))
 }
 
-/// Memory that does not change while the function runs.
+/// Access to memory that does not change while the function runs.
 fn constant_memory() -> MemFlags {
     MemFlags::trusted().with_readonly()
 }
 
-/// Counters and registers. They share a region with what else is not of the packet.
+/// Access to counters and registers. They share a region with all else that is not the packet.
 fn cells_memory() -> MemFlags {
     MemFlags::trusted().with_alias_region(Some(AliasRegion::Vmctx))
 }
 
-/// Bytes of frames, which lie anywhere. Whatever the machine, they are read so and then reversed.
+/// Access to the bytes of frames, which are not aligned. They are read the same on every machine
+/// and then reversed.
 fn bytes_memory() -> MemFlags {
     MemFlags::new()
         .with_notrap()

@@ -15,7 +15,8 @@ use crate::program::{Next, Node, TableNode};
 use crate::table::TableSpec;
 
 impl Code<'_, '_> {
-    /// The pipeline from `start`, and what its headers come to: [`measure`](Self::measure).
+    /// A pipeline from `start`. The result is the length of the headers that
+    /// [`measure`](Self::measure) finds.
     pub fn pipeline(&mut self, start: Next) -> Value {
         let program = self.program;
         let blocks: Vec<Option<Block>> = reachable(&program.nodes, start)
@@ -53,7 +54,8 @@ impl Code<'_, '_> {
 
     fn table(&mut self, node: &TableNode, to: &dyn Fn(Next) -> Block, end: Block) {
         let program = self.program;
-        // The action's number, or -1, in the low half, whether it was a hit above.
+        // The low half of the outcome is the action's number, or -1; the high half says whether an
+        // entry was hit.
         let (outcome, pointer) = self.lookup(node.table);
         let hit = self.b.ins().ushr_imm(outcome, 32);
         let action = self.low(outcome, 32);
@@ -77,7 +79,7 @@ impl Code<'_, '_> {
             after(self, Some(number.0));
             self.go_on_in(on);
         }
-        // Members of a shared action profile may have actions that this table does not.
+        // Members of a shared action profile may have actions that this table does not list.
         let (foreign, none) = (self.block(), self.block());
         let is_none = self.is(IntCC::Equal, action, u64::from(calls::NO_ACTION));
         self.b.set_cold_block(foreign);
@@ -89,7 +91,7 @@ impl Code<'_, '_> {
         after(self, None);
     }
 
-    /// What the packet's key comes to, and the data of the action.
+    /// Applies a table: the outcome, and the data of the action.
     fn lookup(&mut self, table: u32) -> (Value, Value) {
         let number = self.constant(u64::from(table));
         let spec = &self.program.blueprint.tables[table as usize].spec;
@@ -141,7 +143,7 @@ impl Code<'_, '_> {
         self.go_on_in(on);
     }
 
-    /// The address of an element.
+    /// The address of an element of an array.
     fn element<T>(&mut self, array: Value, index: Value) -> Value {
         const { assert!(size_of::<T>().is_power_of_two()) };
         let shift = size_of::<T>().ilog2();
@@ -183,7 +185,8 @@ impl Code<'_, '_> {
         let choices = self.load_changing(memo, offset_of!(Memo, choices));
         let rows = self.load_changing(choices, offset_of!(Choices, rows));
         let Some(hash) = hash else { return rows };
-        // As `bucket` of the interpreter: division is slow, and mostly there is a power of two.
+        // As in `bucket` of the interpreter, division is slow and mostly the count is a power of
+        // two.
         let choices = self.load_changing(choices, offset_of!(Choices, count));
         let (divide, chosen) = (self.block(), self.block());
         let choice = self.b.append_block_param(chosen, I64);
@@ -200,14 +203,15 @@ impl Code<'_, '_> {
         self.element::<Row>(rows, choice)
     }
 
-    /// The calculation that chooses among members, if it can be made before it is known to be needed.
+    /// The calculation that chooses among members, if it can be made before it is known to be
+    /// needed.
     fn selector_of(&self, spec: &TableSpec) -> Option<u32> {
         let program = self.program;
         let selector = program.blueprint.profiles[spec.profile?.index()].selector?;
         self.is_generated(selector).then_some(selector)
     }
 
-    /// Bytes of the headers that the deparser would emit.
+    /// Length in bytes of the headers that the deparser would emit.
     pub fn measure(&mut self) -> Value {
         let program = self.program;
         let mut sum = self.constant(0);
@@ -229,7 +233,7 @@ impl Code<'_, '_> {
     }
 }
 
-/// Which nodes a packet can get to.
+/// Which nodes a packet can reach.
 fn reachable(nodes: &[Node], start: Next) -> Vec<bool> {
     let mut reached = vec![false; nodes.len()];
     let mut open: Vec<u32> = start.into_iter().collect();
@@ -241,14 +245,14 @@ fn reachable(nodes: &[Node], start: Next) -> Vec<bool> {
     reached
 }
 
-/// Whether the graph goes in a circle. No compiler writes that; only the interpreter counts steps.
+/// Whether the graph has a cycle. No compiler writes one, and only the interpreter counts steps.
 pub(super) fn is_cyclic(nodes: &[Node], start: Next) -> bool {
     has_circle(nodes.len(), start, |node| successors(&nodes[node as usize]))
 }
 
-/// Whether one can come back to where one was.
+/// Whether a graph has a cycle that can be reached from `start`.
 pub(super) fn has_circle(nodes: usize, start: Next, successors: impl Fn(u32) -> Vec<u32>) -> bool {
-    /// Not seen, on the path from the start, done with.
+    /// Not seen, on the path from the start, or done with.
     #[derive(Clone, Copy, PartialEq)]
     enum Mark {
         New,
@@ -256,7 +260,7 @@ pub(super) fn has_circle(nodes: usize, start: Next, successors: impl Fn(u32) -> 
         Done,
     }
     let mut marks = vec![Mark::New; nodes];
-    // The flag is set when all successors are done with.
+    // The flag says that all successors are done with.
     let mut open: Vec<(u32, bool)> = start.map(|s| (s, false)).into_iter().collect();
     while let Some((node, leave)) = open.pop() {
         if leave {

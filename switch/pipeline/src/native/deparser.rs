@@ -1,4 +1,4 @@
-//! The deparser, and the function that parses and verifies.
+//! The function that parses and verifies checksums, and the one that deparses.
 
 use cranelift_codegen::ir::InstBuilder;
 use cranelift_codegen::ir::types::I64;
@@ -8,7 +8,8 @@ use super::calls;
 use super::code::Code;
 
 impl Code<'_, '_> {
-    /// Parser and checksum verification: the P4 error, with 2^32 if the checksums are right.
+    /// Parses the packet and verifies checksums. The result is the P4 error, with 2^32 if the
+    /// checksums are right.
     pub fn begin(&mut self) -> cranelift_codegen::ir::Value {
         let error = self.parse();
         let right = self.verify_checksums();
@@ -25,7 +26,8 @@ impl Code<'_, '_> {
         self.b.ins().bor(error, right)
     }
 
-    /// Updates checksums and writes the headers into the frame; how many bytes they are.
+    /// Updates checksums and writes the headers into the frame. The result is their length in
+    /// bytes.
     pub fn deparse(&mut self) -> cranelift_codegen::ir::Value {
         let program = self.program;
         self.update_checksums();
@@ -35,7 +37,7 @@ impl Code<'_, '_> {
         self.jump(emit);
         self.go_on_in(emit);
         let header_bytes = self.measure();
-        // As many bytes are there then, and nothing below changes which headers are valid.
+        // This makes room for as many bytes, and nothing below changes which headers are valid.
         let out = self.call(calls::address::make_room(), &[header_bytes]);
         let mut position = self.constant(0);
         for emit in &program.emit {

@@ -1,4 +1,5 @@
-//! Expressions: the words and conditions of `expr::word`, and calls for what those cannot say.
+//! Expressions: instructions for the words and conditions of `expr::word`, and calls for all
+//! others.
 
 use cranelift_codegen::ir::condcodes::IntCC;
 use cranelift_codegen::ir::types::{I8, I64};
@@ -9,7 +10,7 @@ use super::code::{Code, Data};
 use crate::expr::{BinaryOp, Compare, Condition, Number, Word};
 
 impl Code<'_, '_> {
-    /// A number that is wanted as an index or a length.
+    /// The value of a number that is an index or a length.
     pub fn index(&mut self, number: &Number, data: Data) -> Value {
         match &number.word {
             Some(word) => self.eval(word, data),
@@ -21,6 +22,7 @@ impl Code<'_, '_> {
         }
     }
 
+    /// The value of a number in 64-bit arithmetic.
     pub fn eval(&mut self, word: &Word, data: Data) -> Value {
         match word {
             Word::Const(n) => self.constant(*n),
@@ -63,7 +65,7 @@ impl Code<'_, '_> {
         }
     }
 
-    /// As `compute` of `expr::word`.
+    /// An operation, with the results of `compute` in `expr::word`.
     fn compute(&mut self, op: BinaryOp, a: Value, b: Value) -> Value {
         let zero = self.constant(0);
         match op {
@@ -94,6 +96,7 @@ impl Code<'_, '_> {
         }
     }
 
+    /// An operation with a constant.
     fn compute_const(&mut self, op: BinaryOp, a: Value, n: u64) -> Value {
         let zero_result = match op {
             BinaryOp::Shl | BinaryOp::Shr => n >= 64,
@@ -113,6 +116,7 @@ impl Code<'_, '_> {
         }
     }
 
+    /// The value of a condition as a word.
     pub fn test(&mut self, test: &Condition, data: Data) -> Value {
         match test {
             Condition::Const(b) => self.b.ins().iconst(I8, i64::from(*b)),
@@ -157,7 +161,7 @@ impl Code<'_, '_> {
         }
     }
 
-    /// Ends the block with a branch, which needs fewer instructions than the condition as a value.
+    /// Ends the block with a branch, which takes fewer instructions than the condition as a value.
     pub fn branch_on(&mut self, test: &Condition, data: Data, then: Block, otherwise: Block) {
         match test {
             Condition::Not(a) => self.branch_on(a, data, otherwise, then),

@@ -8,12 +8,13 @@ use super::calls;
 use super::code::Code;
 use crate::hash::{Algorithm, Crc};
 
-/// Longer inputs than these are summed up or hashed by the plain functions.
+/// Longer inputs than this are summed up by the plain functions.
 const MAX_SUMMED_BYTES: usize = 256;
+/// Longer inputs than this are hashed by the plain functions.
 const MAX_HASHED_BYTES: usize = 64;
 
 impl Code<'_, '_> {
-    /// The hash of a calculation's fields.
+    /// The hash of a calculation's inputs.
     pub fn calculate(&mut self, calculation: u32) -> Value {
         let program = self.program;
         let number = self.constant(u64::from(calculation));
@@ -60,7 +61,7 @@ impl Code<'_, '_> {
         result
     }
 
-    /// Whether there are instructions for the calculation, and it has no memory.
+    /// Whether the calculation has instructions of its own, and keeps no state.
     pub fn is_generated(&self, calculation: u32) -> bool {
         let usual = &self.program.calculations[calculation as usize].usual;
         let bytes = usual.as_ref().map_or(usize::MAX, |u| u.pieces.bytes);
@@ -71,7 +72,8 @@ impl Code<'_, '_> {
         }
     }
 
-    /// RFC 1071. As 2^16 is 1 in one's complement, the words may be of 32 bits until the end.
+    /// The Internet checksum (RFC 1071). As 2^16 is 1 in one's complement arithmetic, the words may
+    /// have 32 bits until the end.
     fn internet_checksum(&mut self, chunks: Vec<Value>) -> Value {
         let mut sum = self.constant(0);
         for chunk in chunks {
@@ -80,7 +82,7 @@ impl Code<'_, '_> {
             sum = self.b.ins().iadd(sum, high);
             sum = self.b.ins().iadd(sum, low);
         }
-        // At most 2^6 words of 32 bits: 38 bits, then 23, 17 and 16.
+        // The sum of at most 2^6 words of 32 bits has 38 bits; folding leaves 23, 17 and then 16.
         for _ in 0..3 {
             let high = self.b.ins().ushr_imm(sum, 16);
             let low = self.low(sum, 16);
@@ -90,7 +92,7 @@ impl Code<'_, '_> {
         self.low(complement, 16)
     }
 
-    /// A reflected CRC of at most 32 bits, up to eight bytes at once ("slicing").
+    /// A reflected CRC of at most 32 bits, up to eight bytes at once ("slicing by 8").
     fn crc(&mut self, crc: &Crc, chunks: &[Value], bytes: usize) -> Value {
         let Some(tables) = &crc.sliced else {
             return self.constant(0);
@@ -103,7 +105,7 @@ impl Code<'_, '_> {
             let swapped = self.b.ins().bswap(state);
             let word = self.b.ins().bxor(*chunk, swapped);
             let mut sum = match length {
-                // What is left of the state when these bytes have gone by.
+                // This is what remains of the state after these bytes.
                 1..4 => self.b.ins().ushr_imm(state, 8 * length as i64),
                 _ => self.constant(0),
             };

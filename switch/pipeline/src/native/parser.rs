@@ -16,25 +16,29 @@ use crate::parser::{ExtractTo, MAX_STATES, Op, State};
 
 /// What the code of all states shares.
 struct Walk {
-    /// Bytes parsed.
+    /// How many bytes have been parsed.
     at: Variable,
-    /// States entered, if there may be any number.
+    /// How many states have been entered; `None` if the parser cannot loop.
     entered: Option<Variable>,
+    /// The address of the frame.
     frame: Value,
+    /// The length of the frame.
     length: Value,
+    /// The block of each state; `None` for states that cannot be reached.
     states: Vec<Option<Block>>,
-    /// The end, with the P4 error as argument.
+    /// The block at the end, with the P4 error as argument.
     end: Block,
 }
 
 impl Walk {
+    /// The block of the next state; `None` is the end.
     fn block(&self, next: Option<u32>) -> Option<Block> {
         next.and_then(|n| self.states[n as usize])
     }
 }
 
 impl Code<'_, '_> {
-    /// Parses the frame and notes where the payload starts; the P4 error code.
+    /// Parses the frame and notes where the payload starts. The result is the P4 error code.
     pub fn parse(&mut self) -> Value {
         let program = self.program;
         let states = &program.parser.states;
@@ -95,7 +99,7 @@ impl Code<'_, '_> {
         self.jump_with(walk.end, code);
     }
 
-    /// Ends the parser if `condition`.
+    /// Ends the parser with this error if the condition holds.
     fn fail_if(&mut self, walk: &Walk, condition: Value, code: u32) {
         let fails = self.block();
         let on = self.block();
@@ -147,7 +151,8 @@ impl Code<'_, '_> {
         }
     }
 
-    /// The interpreter chooses. It says the number of the state plus one, 0 for the end, or an error.
+    /// Has the interpreter choose. It returns the number of the state plus one, 0 for the end, or
+    /// an error.
     fn select(&mut self, walk: &Walk, state: &State) {
         let address = self.address(state);
         let at = self.b.use_var(walk.at);
@@ -176,7 +181,7 @@ impl Code<'_, '_> {
         self.go_to_state(walk, None);
     }
 
-    /// Ends the parser if a call says so.
+    /// Ends the parser if the result of a call is an error.
     fn fail_with_result(&mut self, walk: &Walk, result: Value) {
         let (fails, on) = (self.block(), self.block());
         self.b.set_cold_block(fails);
@@ -244,7 +249,8 @@ impl Code<'_, '_> {
         bits.is_multiple_of(8)
     }
 
-    /// As `extract` of the interpreter, which does what has a variable-length field that is not empty.
+    /// Extracts a header. The interpreter does it if the header has a variable-length field that is
+    /// not empty.
     fn extract(&mut self, walk: &Walk, header: u32, length: Option<&Number>) {
         let program = self.program;
         let errors = program.errors;
@@ -296,7 +302,7 @@ impl Code<'_, '_> {
         self.fail_if(walk, short, self.program.errors.packet_too_short);
     }
 
-    /// Bits that lie in eight bytes.
+    /// Reads bits ahead that lie in eight bytes.
     fn lookahead(&mut self, walk: &Walk, to: Slot, offset: u32, bits: u32) {
         let at = self.b.use_var(walk.at);
         let last = (offset + bits).div_ceil(8);

@@ -8,8 +8,8 @@
 //!                                                   a selector takes one
 //! ```
 //!
-//! Whoever takes a table to change it (`IndexMut`), or its profile (`forget`), takes its view away; the next packets
-//! ask the interpreter's lookup, which makes a new one.
+//! Taking a table in order to change it (`IndexMut`), or its profile (`forget`), drops its view.
+//! The next packets ask the interpreter's lookup, which makes a new one.
 
 use std::collections::HashMap;
 use std::collections::hash_map::Entry;
@@ -24,23 +24,25 @@ use crate::profile::{BoundAction, Profile, Resolved};
 use crate::stateful::Meter;
 use crate::table::{DirectMeter, Table, TableSpec, WordHasher};
 
-/// What a key comes to.
+/// The result of a key.
 #[repr(C)]
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Row {
-    /// The action's number or [`NO_ACTION`] in the low half, and [`HIT`].
+    /// The action's number or [`NO_ACTION`] in the low half, and perhaps [`HIT`].
     pub outcome: u64,
+    /// The data of the action.
     pub data: *const u64,
 }
 
-/// What a key comes to, if a selector chooses.
+/// The results of a key among which a selector chooses.
 #[repr(C)]
 #[derive(Debug)]
 pub(super) struct Choices {
+    /// The rows.
     pub rows: *const Row,
-    /// How many rows.
+    /// How many rows there are.
     pub count: u64,
-    /// Where they are.
+    /// The memory of the rows.
     memory: Box<[Row]>,
 }
 
@@ -55,15 +57,16 @@ impl From<Vec<Row>> for Choices {
     }
 }
 
-/// Actions of which a selector chooses one, each as often as its weight says: a one-shot set, or those of a group.
+/// Actions of which a selector chooses one, each listed as often as its weight says: a one-shot
+/// set, or those of a group.
 #[derive(Debug)]
 pub(crate) struct ActionSet {
     actions: Box<[BoundAction]>,
-    /// The actions that a hit chooses among.
+    /// The results of a hit.
     choices: Choices,
 }
 
-// SAFETY: the pointers are to `actions`, which does not change.
+// SAFETY: the pointers lead to `actions`, which does not change.
 unsafe impl Send for ActionSet {}
 // SAFETY: as above.
 unsafe impl Sync for ActionSet {}
@@ -81,85 +84,89 @@ impl ActionSet {
     }
 }
 
-/// What one of the latest packets came to. Its place is the hash of the key, or the one beside it (`^ 1`), which is
-/// in the same cache line.
+/// What one of the latest packets came to. Its slot is the hash of the key, or the one beside it
+/// (`^ 1`), which lies in the same cache line.
 #[repr(C)]
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Memo {
-    /// Keys have fewer than 64 bits, so that this can be none: [`NO_KEY`].
+    /// The key, or [`NO_KEY`], which is none because keys have fewer than 64 bits.
     pub key: u64,
+    /// Its results.
     pub choices: *const Choices,
 }
 
+/// Marks a slot without a key.
 const NO_KEY: u64 = u64::MAX;
 
-/// Bits of the hash of a key: twice as many places as the table has entries, within these bounds. Routes of a
-/// fat-tree with 1024 hosts all have a place then.
+/// Bits of the hash of a key: twice as many slots as the table has entries, within these bounds.
+/// The routes of a fat-tree with 1024 hosts then all have a slot.
 const MEMO_BITS: std::ops::RangeInclusive<u32> = 8..=12;
 
-/// One in so many entries is asked for before all are remembered: tables that change all the time are not gone
-/// through for every packet.
+/// Before all entries are remembered, one in so many must have been asked for. So tables that
+/// change all the time are not walked through for every packet.
 const ASKED_PART: usize = 16;
 
-/// Keys are multiplied by this for their hash, which is the upper bits: 2^64 / golden ratio.
+/// What keys are multiplied by for their hash, which is the upper bits: 2^64 / golden ratio.
 pub(super) const MEMO_FACTOR: u64 = 0x9e37_79b9_7f4a_7c15;
 
-/// What packets see of a table, or nothing.
+/// What generated code sees of a table, if anything.
 #[repr(C)]
 #[derive(Debug)]
 pub(super) struct View {
-    /// One for every key. Null while there are none.
+    /// The row of each key; null while there are none.
     pub rows: *const Row,
-    /// As many as there are hashes. Null while there are none.
+    /// A memo for each hash; null while there are none.
     pub memos: *const Memo,
-    /// The hash is what is left of the product.
+    /// How far the product is shifted right to leave the hash.
     pub memo_shift: u64,
-    /// Packets that no memo was there for.
+    /// How many packets found no memo.
     asked: usize,
+    /// The memory of the rows.
     row_memory: Vec<Row>,
+    /// The memory of the memos.
     memo_memory: Vec<Memo>,
-    /// Choices of the entries that packets have hit and that are no one-shot sets; `None` is the
-    /// default action.
+    /// Results of the entries that packets have hit, without one-shot sets; `None` is the default
+    /// action.
     entries: HashMap<Option<u32>, Box<Choices>, BuildHasherDefault<WordHasher>>,
     /// Actions of the members (false) and groups (true) that packets have hit.
     chosen: HashMap<(bool, u32), Box<ActionSet>, BuildHasherDefault<WordHasher>>,
 }
 
-// SAFETY: the pointers are to memory that the same `Tables` owns; who has the one has the other.
+// SAFETY: the pointers lead to memory that the same `Tables` owns, so both move together.
 unsafe impl Send for View {}
-// SAFETY: as above; reading it changes nothing.
+// SAFETY: as above, and reading changes nothing.
 unsafe impl Sync for View {}
 
-/// The tables of a switch.
+/// The tables of a switch, and what generated code sees of them.
 #[derive(Debug)]
 pub(crate) struct Tables {
     tables: Vec<Table>,
     views: Vec<View>,
 }
 
-/// A key of one word at most.
+/// A key of at most one word.
 pub(super) struct WordKey {
     pub at: u32,
     pub mask: u64,
-    /// 0: the table has no key.
+    /// Width in bits; 0 if the table has no key.
     pub bits: u32,
 }
 
 /// How generated code reads a table.
 pub(super) enum Access {
-    /// [`View::rows`]
+    /// By key, in [`View::rows`].
     Rows(WordKey),
-    /// [`View::memos`]
+    /// By hash, in [`View::memos`].
     Memos(WordKey),
-    /// Not at all.
+    /// Not at all: it asks the interpreter.
     Ask,
 }
 
-/// More rows would take too much memory.
+/// Wider keys have no rows, because these would take too much memory.
 const MAX_ROW_BITS: u32 = 10;
 
 pub(super) fn access(spec: &TableSpec) -> Access {
-    // Packets leave something in the entries.
+    // Packets change something in the entries of such tables.
     if spec.notes_hits() {
         return Access::Ask;
     }
@@ -214,7 +221,7 @@ impl Tables {
         self.tables.iter()
     }
 
-    /// As [`Table::hit`], which changes nothing that a view shows.
+    /// Like [`Table::hit`], which changes nothing that a view shows.
     #[inline]
     pub fn hit(
         &mut self,
@@ -227,7 +234,7 @@ impl Tables {
         self.tables[table].hit(words, seen, key, scratch)
     }
 
-    /// The direct meter of an entry, or of the default entry if somebody has configured it: without, a
+    /// The direct meter of an entry, or of the default entry if it is configured: without that, a
     /// miss leaves the metadata alone, as on BMv2.
     #[inline]
     pub fn meter(&mut self, table: usize, entry: Option<u32>) -> Option<(DirectMeter, &mut Meter)> {
@@ -247,7 +254,7 @@ impl Tables {
         self.views.as_ptr()
     }
 
-    /// Brings the view up to date, for a packet that hit an entry, or none.
+    /// Brings the view up to date, for a packet that hit this entry, or none.
     pub fn refresh(
         &mut self,
         table: usize,
@@ -266,7 +273,7 @@ impl Tables {
         }
     }
 
-    /// Members or groups of a profile are going to change.
+    /// Drops the views of tables with this profile, whose members or groups are going to change.
     pub fn forget(&mut self, profile: ProfileId) {
         for (table, view) in self.tables.iter().zip(&mut self.views) {
             if table.spec.profile == Some(profile) {
@@ -290,8 +297,9 @@ impl View {
         self.rows = self.row_memory.as_ptr();
     }
 
-    /// For a packet with this key. When so many were asked for that it pays, all other keys that are known to come
-    /// to one entry: in a large network most of them come seldom, to tables that are in no cache.
+    /// Remembers the results of a packet's key. Once so many keys were asked for that it pays, all
+    /// other keys are remembered that are known to hit one entry: in a large network most of them
+    /// come seldom, to tables that are in no cache.
     fn remember(&mut self, of: (&Table, Option<&Profile>), key: u64, entry: Option<u32>) {
         let (table, _) = of;
         let (least, most) = MEMO_BITS.into_inner();
@@ -334,7 +342,7 @@ impl View {
             let memo = Memo { key, choices };
             let place = (key.wrapping_mul(MEMO_FACTOR) >> self.memo_shift) as usize;
             let memos = &mut self.memo_memory;
-            // The other one may stay, unless it has to make room for this one.
+            // The other memo stays, unless it has to make room for this one.
             if ![key, NO_KEY].contains(&memos[place].key) {
                 memos[place ^ 1] = memos[place];
             }
@@ -342,7 +350,8 @@ impl View {
         }
     }
 
-    /// Those of a member or a group, for all entries that name it. `None`: it has none.
+    /// The results of a member or a group, shared by all entries that name it; `None` if it has
+    /// none.
     fn choices_among(&mut self, profile: &Profile, chosen: &Resolved) -> Option<&Choices> {
         let key = match chosen {
             Resolved::Member(member) => (false, *member),
@@ -358,7 +367,7 @@ impl View {
         Some(&set.choices)
     }
 
-    /// Those of an entry with one action, or of the default action.
+    /// The results of an entry with one action, or of the default action.
     fn choices_of(&mut self, entry: Option<u32>, action: Option<&Resolved>) -> &Choices {
         self.entries.entry(entry).or_insert_with(|| {
             let rows: Vec<Row> = match (entry, action) {
@@ -392,7 +401,7 @@ impl IndexMut<usize> for Tables {
 fn row(resolved: Option<&Resolved>, hit: u64) -> Row {
     match resolved {
         Some(Resolved::Action(bound)) => bound_row(bound, hit),
-        // The others are for tables with a profile.
+        // The other kinds belong to tables with a profile.
         _ => Row {
             outcome: u64::from(NO_ACTION),
             data: std::ptr::null(),

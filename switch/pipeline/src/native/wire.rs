@@ -10,7 +10,7 @@ use crate::program::Checksum;
 use crate::wire::Pieces;
 
 impl Code<'_, '_> {
-    /// Reads fields from bytes that are all there.
+    /// Reads fields from bytes, all of which exist.
     pub fn read_pieces(&mut self, pieces: &Pieces, from: Value) {
         let mut first = 0;
         let mut chunk = self.chunk(pieces, from, 0);
@@ -38,13 +38,13 @@ impl Code<'_, '_> {
         }
     }
 
-    /// Eight bytes of the header; what is behind its end does not count.
+    /// Eight bytes of the header; what lies behind its end does not matter.
     fn chunk(&mut self, pieces: &Pieces, from: Value, first: usize) -> Value {
         let bytes = pieces.bytes.saturating_sub(first).min(8);
         match bytes {
             0 => self.constant(0),
             8 => self.load_bytes(from, first, 8),
-            // The end of the header, and what is in front of it.
+            // This loads the end of the header, and what precedes it.
             _ if pieces.bytes >= 8 => {
                 let last = self.load_bytes(from, pieces.bytes - 8, 8);
                 self.b.ins().ishl_imm(last, 8 * (8 - bytes) as i64)
@@ -56,7 +56,7 @@ impl Code<'_, '_> {
         }
     }
 
-    /// The fields as chunks of eight bytes, the last one filled up with zeros.
+    /// The fields as chunks of eight bytes, the last of which is filled up with zeros.
     pub fn chunks(&mut self, pieces: &Pieces) -> Vec<Value> {
         let mut chunks = Vec::new();
         let mut chunk = None;
@@ -82,7 +82,7 @@ impl Code<'_, '_> {
         chunks
     }
 
-    /// Writes fields, and nothing behind them.
+    /// Writes the fields, and nothing behind them.
     pub fn write_pieces(&mut self, pieces: &Pieces, to: Value) {
         let chunks = self.chunks(pieces);
         for (i, chunk) in chunks.into_iter().enumerate() {

@@ -11,17 +11,23 @@ use crate::error::LoadError;
 use crate::expr::Compiler;
 use crate::layout::{Layout, Slot, Stack};
 
+/// Loads one parser.
 pub(crate) struct ParserLoader<'a> {
+    /// Where headers and fields lie.
     pub layout: &'a Layout,
+    /// Compiles primitives of parser states.
     pub actions: &'a ActionCompiler<'a>,
+    /// Numbers of value sets by name.
     pub value_sets: &'a HashMap<String, u32>,
-    /// Filled in: widths of the key fields of the select that uses a value set.
+    /// To be filled in: for each value set, the widths of the key fields of the select that uses
+    /// it.
     pub value_set_fields: &'a mut Vec<Vec<u32>>,
 }
 
 type Result<T> = std::result::Result<T, LoadError>;
 
 impl ParserLoader<'_> {
+    /// Loads all states.
     pub fn load(&mut self, parser: &json::Parser) -> Result<Parser> {
         let names: HashMap<&str, u32> = parser
             .parse_states
@@ -118,6 +124,7 @@ impl ParserLoader<'_> {
         Ok(state)
     }
 
+    /// A value or mask of a select, padded to the length of its key.
     fn key_value(&self, hex: &str, key_bytes: usize) -> Result<Box<[u8]>> {
         let bytes = json::HexStr(hex.to_owned())
             .to_bytes()
@@ -212,7 +219,7 @@ impl ParserLoader<'_> {
         })
     }
 
-    /// Where to, and one of the headers it may be.
+    /// Where a header is extracted to, and one of the headers that this may be.
     fn extract_to(&self, value: &Value) -> Result<(ExtractTo, u32)> {
         let of_stack = |s: &Stack, headers: Vec<u32>| match headers.first().copied() {
             Some(first) => Ok((ExtractTo::Stack(s.next_at, headers.into()), first)),
@@ -238,6 +245,7 @@ impl ParserLoader<'_> {
         }
     }
 
+    /// The headers that are this member in each union of a stack.
     fn union_members(&self, stack: &Stack, member: &str) -> Result<Vec<u32>> {
         stack
             .elements
@@ -290,6 +298,7 @@ impl ParserLoader<'_> {
     }
 }
 
+/// Most bits that a parser can look ahead.
 const MAX_LOOKAHEAD_BITS: u32 = 1024;
 
 fn check_lookahead(bits: u32) -> Result<()> {
@@ -302,6 +311,7 @@ fn check_lookahead(bits: u32) -> Result<()> {
     Ok(())
 }
 
+/// The value inside an expression that is just a value.
 fn unwrap(value: &Value) -> &Value {
     match value {
         Value::Expression(e) => match &**e {

@@ -1,4 +1,4 @@
-//! The parser: states with operations and a select.
+//! The parser: states with operations, each followed by a select that chooses the next state.
 
 mod load;
 mod run;
@@ -11,70 +11,95 @@ pub(crate) use load::ParserLoader;
 pub(crate) use run::MAX_STATES;
 use short::ShortSelect;
 
+/// A parser.
 #[derive(Debug, Default)]
 pub(crate) struct Parser {
+    /// Its states.
     pub states: Vec<State>,
+    /// The first state; `None` if the parser does nothing.
     pub start: Option<u32>,
 }
 
+/// A state of a parser.
 #[derive(Debug)]
 pub(crate) struct State {
+    /// Its name in P4.
     pub name: String,
+    /// What it does, in order.
     pub ops: Vec<Op>,
+    /// The key of its select.
     key: Vec<KeyPart>,
-    /// Bytes of the key, every part padded to whole bytes.
+    /// Length of the key in bytes, with every part padded to whole bytes.
     key_bytes: usize,
+    /// The cases of its select, in order.
     pub cases: Vec<Case>,
+    /// The next state if no case applies; `None` is the end.
     pub default: Option<u32>,
-    /// The same select for a key that fits in a word.
+    /// The same select for a key that fits into one word; `None` if it does not.
     pub short: Option<ShortSelect>,
 }
 
+/// An operation of a state.
 #[derive(Debug)]
 pub(crate) enum Op {
+    /// Extracts a header; the number is the length of its variable-length field in bits.
     Extract(ExtractTo, Option<Number>),
+    /// Stores a number.
     Set(Target, Number),
+    /// Stores bits ahead: target, bit offset, width.
     SetLookahead(Target, u32, u32),
+    /// Ends the parser with an error, whose code is the number, if the condition is false.
     Verify(Condition, Number),
+    /// Skips this many bits.
     Advance(Number),
+    /// Runs primitives.
     Primitives(Vec<Primitive>),
 }
 
+/// Where a header is extracted to.
 #[derive(Debug)]
 pub(crate) enum ExtractTo {
+    /// To this header.
     Header(u32),
-    /// Counter and candidates of a header stack, or of one member of a union stack.
+    /// To the next element of a stack: the word of its counter, and the headers. Also for one
+    /// member of a union stack.
     Stack(u32, Box<[u32]>),
 }
 
+/// A part of a select's key.
 #[derive(Debug)]
 pub(crate) enum KeyPart {
+    /// A field.
     Field(Slot),
-    /// A field of the last element.
+    /// A field of the last element of a stack.
     Last(u32, Box<[Slot]>),
-    /// Bit offset and width.
+    /// Bits ahead: bit offset and width.
     Lookahead(u32, u32),
 }
 
+/// A case of a select.
 #[derive(Debug)]
 pub(crate) struct Case {
     test: Test,
+    /// The next state; `None` is the end.
     pub next: Option<u32>,
 }
 
+/// When a case applies.
 #[derive(Debug)]
 pub(crate) enum Test {
     Value {
         value: Box<[u8]>,
         mask: Option<Box<[u8]>>,
     },
+    /// The key is a member of a value set, after it is masked.
     ValueSet(u32, Option<Box<[u8]>>),
 }
 
-/// Members of a value set: value and mask, padded like the key.
+/// Members of a value set as value and mask, padded like the key.
 pub(crate) type CompiledMembers = Vec<(Box<[u8]>, Box<[u8]>)>;
 
-/// Codes of the errors that the parser itself raises.
+/// Codes of the errors that the parser itself raises, named as in P4's core library.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct ErrorCodes {
     pub no_error: u32,
@@ -87,7 +112,7 @@ pub(crate) struct ErrorCodes {
 
 impl ErrorCodes {
     pub fn load(errors: &[(String, u32)]) -> ErrorCodes {
-        // Core errors that the program does not number cannot be compared with by it.
+        // A program cannot compare with core errors that it does not number.
         let code = |name: &str, absent| {
             errors
                 .iter()
@@ -114,6 +139,7 @@ impl State {
 }
 
 impl KeyPart {
+    /// Width of a part of the key, in bits.
     fn bits(&self) -> u32 {
         match self {
             KeyPart::Field(s) => s.bits,

@@ -7,14 +7,15 @@ use crate::expr::Number;
 use crate::layout::{Field, Header, Slot};
 use crate::machine::Machine;
 
-/// A parser that loops without end stops with `ParserTimeout` after this many states.
+/// Most states that a parser may enter. One that loops without end stops with `ParserTimeout`.
 pub(crate) const MAX_STATES: usize = 4096;
 
-/// `Err` is the P4 error that ends the parser.
+/// The result of a step, or the code of the P4 error that ends the parser.
 type Step<T> = Result<T, u32>;
 
 impl Machine<'_> {
-    /// Parses `packet.frame` from its start; sets the payload. Returns the P4 error code.
+    /// Parses `packet.frame` from its start and notes where the payload starts. Returns the P4
+    /// error code.
     pub fn parse(&mut self) -> u32 {
         let parser = &self.program.parser;
         let mut at = 0;
@@ -43,6 +44,7 @@ impl Machine<'_> {
         error
     }
 
+    /// Runs a state; returns the next one, or `None` at the end.
     fn parse_state(&mut self, state: &State, at: &mut usize) -> Step<Option<u32>> {
         if self.is_traced() {
             return self.parse_state_traced(state, at);
@@ -59,6 +61,7 @@ impl Machine<'_> {
         }
     }
 
+    /// Chooses the state after `state`, when `at` bytes have been parsed.
     pub fn choose_next(&mut self, state: &State, at: usize) -> Step<Option<u32>> {
         let mut key = std::mem::take(&mut self.state.scratch);
         let result = self.select(state, at, &mut key);
@@ -66,6 +69,7 @@ impl Machine<'_> {
         result
     }
 
+    /// Runs an operation; `at` is the number of bytes parsed.
     pub fn parser_op(&mut self, op: &Op, at: &mut usize) -> Step<()> {
         let errors = self.program.errors;
         match op {
@@ -120,11 +124,12 @@ impl Machine<'_> {
         Ok(())
     }
 
+    /// Length of a variable-length field in bits.
     fn variable_bits(&self, length: Option<&Number>) -> u64 {
         length.map_or(0, |n| n.index(&self.scope(&[])))
     }
 
-    /// `variable`: bits of the variable-length field.
+    /// Extracts a header whose variable-length field has `variable` bits.
     pub fn extract(&mut self, header: u32, variable: u64, at: &mut usize) -> Step<()> {
         let errors = self.program.errors;
         let h = self.program.layout.header_at(header);
@@ -154,6 +159,7 @@ impl Machine<'_> {
         Ok(())
     }
 
+    /// Sets a variable-length field to no bits.
     fn empty(&mut self, field: &Field) {
         let slot = field.slot;
         self.packet.words[slot.at as usize..(slot.at + slot.words) as usize].fill(0);
@@ -162,7 +168,7 @@ impl Machine<'_> {
         }
     }
 
-    /// Field by field, since those behind the variable-length one are shifted.
+    /// Extracts field by field, because the fields behind the variable-length one are shifted.
     fn extract_variable(&mut self, h: &Header, variable: u64, mut bit: usize) {
         for field in &h.fields {
             let slot = field.slot;
@@ -180,6 +186,7 @@ impl Machine<'_> {
         }
     }
 
+    /// Chooses the next state by comparing the bytes of the key, which are laid out in `key`.
     fn select(&self, state: &State, at: usize, key: &mut Vec<u8>) -> Step<Option<u32>> {
         key.clear();
         key.resize(state.key_bytes, 0);
@@ -234,6 +241,7 @@ impl Machine<'_> {
         Ok(state.default)
     }
 
+    /// Writes a field into the key.
     fn key_field(&self, key: &mut [u8], bit: usize, slot: Slot) {
         let words = &self.packet.words[slot.at as usize..(slot.at + slot.words) as usize];
         write_words(key, bit, slot.bits, words);

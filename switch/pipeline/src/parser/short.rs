@@ -1,17 +1,20 @@
-//! Selects whose key is made of fields and fits in a word: nearly all.
+//! Selects whose key consists of fields and fits into one word, which nearly all do.
 
 use super::{Case, KeyPart, Test};
 
+/// The select of such a state.
 #[derive(Debug)]
 pub(crate) struct ShortSelect {
-    /// Word of the packet and how far it is shifted to the left.
+    /// For each field, its word in the packet and how far it is shifted left.
     pub parts: Box<[(u32, u32)]>,
-    /// Value, mask, next state.
+    /// The cases: value, mask, next state.
     pub cases: Box<[(u64, u64, Option<u32>)]>,
+    /// The next state if no case applies; `None` is the end.
     pub default: Option<u32>,
 }
 
 impl ShortSelect {
+    /// The select of a state in this form; `None` if it does not fit.
     pub fn new(key: &[KeyPart], cases: &[Case], default: Option<u32>) -> Option<ShortSelect> {
         let mut shift = 0;
         let mut parts = Vec::new();
@@ -46,6 +49,7 @@ impl ShortSelect {
         })
     }
 
+    /// The next state; `None` is the end.
     #[inline]
     pub fn next(&self, words: &[u64]) -> Option<u32> {
         let key = self

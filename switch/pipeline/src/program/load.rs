@@ -21,6 +21,7 @@ use crate::stateful::{ArraySpec, Meter, RegisterRef};
 
 type Result<T> = std::result::Result<T, LoadError>;
 
+/// Loads a program; without `shortcuts` everything is done the plain way.
 pub(crate) fn load(source: &json::Program, shortcuts: bool) -> Result<Program> {
     let layout = Layout::load(source, shortcuts)?;
     let standard = StandardMetadata::load(&layout)?;
@@ -146,7 +147,7 @@ pub(crate) fn load(source: &json::Program, shortcuts: bool) -> Result<Program> {
     })
 }
 
-/// The object that v1model calls so, or the only one there is.
+/// The object with the name that v1model has for it, or the only object there is.
 fn named<'a, T>(all: &'a [T], name: &str, name_of: impl Fn(&T) -> &str) -> Option<&'a T> {
     all.iter().find(|o| name_of(o) == name).or(match all {
         [only] => Some(only),
@@ -154,6 +155,7 @@ fn named<'a, T>(all: &'a [T], name: &str, name_of: impl Fn(&T) -> &str) -> Optio
     })
 }
 
+/// The arrays of a program.
 struct Arrays {
     names: Names,
     counters: Vec<ArraySpec>,
@@ -216,12 +218,12 @@ fn array(name: &str, size: u32) -> ArraySpec {
     ArraySpec { name, size }
 }
 
-/// More is a mistake.
+/// Most cells of an array; more must be a mistake.
 const MAX_CELLS: u32 = 1 << 26;
 /// Most memory of all arrays together, in each switch that has the program.
 const MAX_BYTES: u64 = 4 << 30;
 
-/// What the arrays take.
+/// The memory that the arrays of a program take, in bytes.
 #[derive(Default)]
 struct Memory(u64);
 
@@ -257,7 +259,7 @@ pub(super) fn unit(unit: json::MeterUnit) -> MeterUnit {
     }
 }
 
-/// Those to verify and those to update.
+/// The checksums to verify and those to update.
 fn checksums(
     source: &json::Program,
     layout: &Layout,
@@ -312,7 +314,7 @@ fn field_lists(source: &json::Program, layout: &Layout) -> Result<HashMap<u32, F
                     let header = layout.header_at(layout.header(name)?);
                     ranges.push((header.first, header.words));
                 }
-                // Constants can be listed; there is nothing to preserve in them.
+                // Constants can be listed, but nothing in them is to be preserved.
                 _ => {}
             }
         }
@@ -354,7 +356,7 @@ fn digests(source: &json::Program, layout: &Layout) -> Result<Vec<DigestSpec>> {
         .collect()
 }
 
-/// Only so that the list of algorithms stays next to the calculations.
+/// Adds a calculation and its algorithm, so that both lists stay in step.
 pub(super) fn add_calculation(
     calculations: &mut Vec<Calculation>,
     algorithms: &mut Vec<Algorithm>,

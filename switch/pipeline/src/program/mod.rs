@@ -21,67 +21,93 @@ use crate::state::Blueprint;
 use crate::trace::Source;
 use load::load;
 
-/// A compiled program. It does not change, and any number of switches share it:
+/// A compiled program. It does not change, and any number of switches can share it; see
 /// [`Pipeline::new`](crate::Pipeline::new).
 #[derive(Debug)]
 pub struct Program {
+    /// Where headers and fields lie in a packet.
     pub(crate) layout: Layout,
+    /// The standard metadata.
     pub(crate) standard: StandardMetadata,
+    /// Codes of the parser's own errors.
     pub(crate) errors: ErrorCodes,
+    /// Names of the P4 errors by code.
     pub(crate) error_names: HashMap<u32, String>,
+    /// The actions.
     pub(crate) actions: Vec<Action>,
+    /// The calculations.
     pub(crate) calculations: Vec<Calculation>,
-    /// One for every calculation.
+    /// The algorithm of each calculation.
     pub(crate) algorithms: Vec<Algorithm>,
+    /// The parser.
     pub(crate) parser: Parser,
+    /// The checksums to verify.
     pub(crate) verify: Vec<Checksum>,
+    /// The checksums to update.
     pub(crate) update: Vec<Checksum>,
+    /// The nodes of both pipelines.
     pub(crate) nodes: Vec<Node>,
+    /// Where ingress starts.
     pub(crate) ingress: Next,
+    /// Where egress starts.
     pub(crate) egress: Next,
-    /// Headers in the order in which they are emitted.
+    /// The headers in the order in which the deparser emits them.
     pub(crate) emit: Vec<Emit>,
+    /// Primitives that the deparser runs first.
     pub(crate) deparser_calls: Vec<Primitive>,
+    /// Field lists by number.
     pub(crate) field_lists: HashMap<u32, FieldList>,
+    /// The learn lists.
     pub(crate) digests: Vec<DigestSpec>,
+    /// Numbers of tables by name.
     pub(crate) table_names: HashMap<String, u32>,
+    /// Numbers of value sets by name.
     pub(crate) value_set_names: HashMap<String, u32>,
+    /// Arrays and calculations by name.
     pub(crate) names: crate::action::Names,
+    /// What every switch with this program starts with.
     pub(crate) blueprint: Blueprint,
-    /// The same as native code.
+    /// The program as native code; `None` if there is no code generator for the machine, or if it
+    /// is not wanted.
     pub(crate) native: Option<Native>,
 }
 
 impl Program {
-    /// Compiles a BMv2 JSON program, to native code where there is a code generator for the machine.
+    /// Compiles a BMv2 JSON program, to native code where there is a code generator for the
+    /// machine.
     pub fn load(program: &json::Program) -> Result<Arc<Program>, LoadError> {
         let mut program = load(program, true)?;
         program.native = Native::compile(&program);
         Ok(Arc::new(program))
     }
 
-    /// The same without native code: slower, and with the same results.
+    /// Compiles a program without native code: it is slower, with the same results.
     pub fn load_interpreted(program: &json::Program) -> Result<Arc<Program>, LoadError> {
         Ok(Arc::new(load(program, true)?))
     }
 
-    /// The oracle of the tests: big integers, fields and keys bit by bit, every table looked up.
+    /// Compiles a program as the oracle of the tests: with big integers, bit by bit, and a lookup
+    /// in every table.
     pub fn load_plain(program: &json::Program) -> Result<Arc<Program>, LoadError> {
         Ok(Arc::new(load(program, false)?))
     }
 }
 
-/// What the deparser has to know of every header, valid or not.
+/// What the deparser must know of every header, whether valid or not.
 #[derive(Debug)]
 pub(crate) struct Emit {
+    /// Number of the header.
     pub header: u32,
+    /// Word that tells whether it is valid.
     pub valid_at: u32,
+    /// Width in bits, without the variable-length field.
     pub fixed_bits: u32,
-    /// Word with the current width of the variable-length field.
+    /// Word with the current width of the variable-length field; `None` if there is none.
     pub length_at: Option<u32>,
 }
 
 impl Emit {
+    /// What the deparser must know of a header.
     pub fn new(layout: &Layout, header: u32) -> Emit {
         let h = layout.header_at(header);
         Emit {
@@ -92,11 +118,13 @@ impl Emit {
         }
     }
 
+    /// Whether the header is valid in the packet.
     #[inline]
     pub fn is_valid(&self, words: &[u64]) -> bool {
         words[self.valid_at as usize] != 0
     }
 
+    /// Current width in the packet, in bits.
     #[inline]
     pub fn bits(&self, words: &[u64]) -> usize {
         let variable = self.length_at.map_or(0, |at| words[at as usize] as usize);
@@ -107,8 +135,10 @@ impl Emit {
 /// The next node of a pipeline; `None` is its end.
 pub(crate) type Next = Option<u32>;
 
+/// A node of a pipeline.
 #[derive(Debug)]
 pub(crate) enum Node {
+    /// A table.
     Table(TableNode),
     Condition {
         source: Source,
@@ -122,18 +152,21 @@ pub(crate) enum Node {
     },
 }
 
+/// A table as a node: where a packet goes after it.
 #[derive(Debug)]
 pub(crate) struct TableNode {
+    /// Number of the table.
     pub table: u32,
-    /// Next by action.
+    /// The next node for each action.
     pub by_action: Vec<(u32, Next)>,
-    /// Instead, next by hit and by miss.
+    /// The next nodes after a hit and after a miss, where that decides instead of the action.
     pub by_hit: Option<(Next, Next)>,
-    /// After a miss without a default action.
+    /// The next node after a miss without a default action.
     pub base: Next,
 }
 
 impl TableNode {
+    /// The node that follows.
     #[inline]
     pub fn next(&self, hit: bool, action: Option<u32>) -> Next {
         match (self.by_hit, action) {
@@ -149,28 +182,38 @@ impl TableNode {
     }
 }
 
+/// A checksum of a header field.
 #[derive(Debug)]
 pub(crate) struct Checksum {
+    /// The field.
     pub target: Slot,
+    /// Word that tells whether its header is valid.
     pub target_valid_at: u32,
+    /// The calculation of its value.
     pub calculation: u32,
+    /// When it applies; `None` means always.
     pub condition: Option<Condition>,
 }
 
-/// Words to carry over, as ranges.
+/// The metadata to carry over to another pass.
 #[derive(Debug, Default)]
 pub(crate) struct FieldList {
+    /// Its words, as pairs of first word and length.
     pub ranges: Vec<(u32, u32)>,
 }
 
+/// A learn list.
 #[derive(Debug)]
 pub(crate) struct DigestSpec {
+    /// Its name in P4.
     pub name: String,
+    /// Its number in the JSON file.
     pub id: u32,
+    /// Its fields.
     pub fields: Vec<Slot>,
 }
 
-/// The fields of `standard_metadata_t` that the target reads and writes. Those that older programs
+/// The fields of `standard_metadata_t` that the target reads and writes. Fields that older programs
 /// lack are optional, as on BMv2.
 #[derive(Debug)]
 pub(crate) struct StandardMetadata {
@@ -193,15 +236,17 @@ pub(crate) struct StandardMetadata {
     pub qid: Option<Place>,
 }
 
-/// A field of one word.
+/// A field of one word, for fast access.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Place {
+    /// Its word in the packet.
     pub at: u32,
+    /// Ones in the bits of the field.
     pub mask: u64,
 }
 
 impl Place {
-    /// `name` is the field's, for the error if it is too wide.
+    /// The place of a field, or an error with its `name` if it is too wide.
     pub fn of(name: &str, slot: Slot) -> Result<Place, LoadError> {
         match slot {
             Slot {
@@ -217,11 +262,13 @@ impl Place {
         }
     }
 
+    /// Sets the field.
     #[inline]
     pub fn set(self, words: &mut [u64], value: u64) {
         words[self.at as usize] = value & self.mask;
     }
 
+    /// The value of the field.
     #[inline]
     pub fn get(self, words: &[u64]) -> u64 {
         words[self.at as usize]
@@ -243,7 +290,7 @@ impl StandardMetadata {
                 )
             })
         };
-        // p4c announces these under the P4_14 names, as aliases.
+        // p4c announces these by their P4_14 names, as aliases.
         let alias = |header: &str, field: &str| match known(&format!("{header}.{field}"))? {
             None => standard(field),
             place => Ok(place),

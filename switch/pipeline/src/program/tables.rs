@@ -1,4 +1,4 @@
-//! Loads tables, action profiles and the order in which a pipeline applies them.
+//! Loads tables, action profiles and the graph in which a pipeline applies them.
 
 use std::collections::HashMap;
 
@@ -21,11 +21,12 @@ use crate::profile::{ProfileSpec, Resolved};
 use crate::table::{DefaultEntry, DirectMeter, KeyField, Table, TableSpec, needs_priority};
 use crate::trace::Source;
 
-/// BMv2's default where the file does not say it.
+/// Size of a table for which the file gives none, as on BMv2.
 const DEFAULT_TABLE_SIZE: u32 = 1024;
 
 type Result<T> = std::result::Result<T, LoadError>;
 
+/// Collects tables, profiles and nodes while a program is loaded.
 pub(crate) struct Builder<'a> {
     pub layout: &'a Layout,
     pub names: &'a Names,
@@ -40,7 +41,7 @@ pub(crate) struct Builder<'a> {
 }
 
 impl Builder<'_> {
-    /// Adds the pipeline's tables and nodes; returns where it starts.
+    /// Adds the tables and nodes of a pipeline. Returns where it starts.
     pub fn pipeline(&mut self, name: &str) -> Result<Next> {
         let source = self.source;
         let Some(pipeline) = source.pipelines.iter().find(|p| p.name == name) else {
@@ -49,7 +50,7 @@ impl Builder<'_> {
         for profile in &pipeline.action_profiles {
             self.profile(profile)?;
         }
-        // Nodes refer to each other, so all of them get their numbers first.
+        // All nodes get their numbers first, because they refer to each other.
         let mut numbers = HashMap::new();
         let names = pipeline
             .tables
@@ -346,7 +347,7 @@ impl Builder<'_> {
                 if !hex.is_negative() {
                     return Ok(bytes);
                 }
-                // Two's complement in the parameter's width.
+                // A negative number is given as two's complement in the width of the parameter.
                 let bits = param.slot.bits;
                 let value = -num_bigint::BigInt::from_bytes_be(num_bigint::Sign::Plus, &bytes);
                 let modulus = num_bigint::BigInt::from(1) << bits;
@@ -370,7 +371,7 @@ impl Builder<'_> {
     }
 
     fn initial_entries(&self, table: &mut Table, entries: &[json::Entry]) -> Result<()> {
-        // Lower numbers win in the file, higher ones in P4Runtime.
+        // In the file lower numbers have precedence, in P4Runtime higher ones.
         let lowest = entries.iter().filter_map(|e| e.priority).max().unwrap_or(0);
         for (i, e) in entries.iter().enumerate() {
             let call = self.call(e.action_entry.action_id, &e.action_entry.action_data)?;
@@ -402,7 +403,8 @@ impl Builder<'_> {
     }
 }
 
-/// The action of a table that can do nothing else, and counts nothing. Compilers make such tables of statements.
+/// The action of a table that can do nothing else and counts nothing. Compilers make such tables of
+/// statements.
 fn fixed_action(table: &Table) -> Option<u32> {
     let spec = &table.spec;
     if !spec.key.is_empty() || !spec.const_default_entry || spec.notes_hits() {

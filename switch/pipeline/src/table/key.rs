@@ -6,40 +6,51 @@ use crate::control::{ControlError, MatchKey, MatchKind};
 /// One field of a table's key.
 #[derive(Debug)]
 pub(crate) struct KeyField {
+    /// Its name in P4.
     pub name: String,
+    /// How it is matched.
     pub kind: MatchKind,
+    /// Where it lies in the packet.
     pub slot: crate::layout::Slot,
-    /// A static mask that the program puts over the field.
+    /// A static mask that the program puts over the field; `None` if there is none.
     pub mask: Option<Box<[u64]>>,
-    /// First of its words in the lookup key.
+    /// Index of its first word in the lookup key.
     pub first: usize,
 }
 
 impl KeyField {
+    /// How many words it has in the lookup key.
     pub fn words(&self) -> usize {
         words_for(self.slot.bits)
     }
 }
 
-/// Fields compared under a mask, then ranges.
+/// The key of an entry: fields that are compared under a mask, and ranges.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub(crate) struct CompiledKey {
+    /// The fields.
     pub value: Box<[u64]>,
+    /// Their masks.
     pub mask: Box<[u64]>,
+    /// The fields that are compared with a range.
     pub ranges: Box<[Range]>,
-    /// Prefix length of the table's one lpm field, in bits.
+    /// Length in bits of the prefix of the one lpm field; 0 if the table has none.
     pub prefix_len: u32,
 }
 
-/// Both ends included.
+/// A range of a field, both ends included.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub(crate) struct Range {
+    /// Index of the field's first word in the lookup key.
     pub first: usize,
+    /// The lower end.
     pub low: Box<[u64]>,
+    /// The upper end.
     pub high: Box<[u64]>,
 }
 
 impl CompiledKey {
+    /// Checks the key of an entry and turns it into words.
     pub fn compile(
         fields: &[KeyField],
         key: &[MatchKey],
@@ -72,7 +83,7 @@ impl CompiledKey {
         Ok(compiled)
     }
 
-    /// What [`compile`](Self::compile) was given, with values as wide as their fields.
+    /// The inverse of [`compile`](Self::compile), except that values are as wide as their fields.
     pub fn decompile(&self, fields: &[KeyField]) -> Vec<MatchKey> {
         let decompile = |field: &KeyField| {
             let words = field.first..field.first + field.words();

@@ -7,8 +7,8 @@ use super::map::Map;
 use super::prefixes::Prefixes;
 use super::tuples::Tuples;
 
-/// Multiply and rotate: table keys are short and the attacker of a laboratory is its owner. No
-/// random state, so that two runs are the same.
+/// A hash by multiplication and rotation. Table keys are short, and only a controller installs
+/// them, so it need not resist attackers. It has no random state, so that two runs are the same.
 #[derive(Clone, Copy, Default)]
 pub(crate) struct WordHasher(u64);
 
@@ -34,23 +34,27 @@ impl Hasher for WordHasher {
     }
 }
 
+/// How the entries of a table are searched.
 #[derive(Clone, Debug)]
 pub(crate) enum Lookup {
+    /// By the whole key.
     Exact(Map),
+    /// By the longest prefix of one field.
     Lpm(Prefixes),
-    /// The highest priority wins, then the oldest.
+    /// By mask: the highest priority wins, and among equals the oldest entry.
     Ternary(Tuples),
 }
 
-/// As many maps are asked in the time in which a recent key is found.
+/// How many maps can be searched in the time that finding a recent key takes.
 const FEW_MAPS: usize = 3;
 
-/// Recent keys are found sooner than fewer values of words are, but where there are more flows than places
-/// looking for them in vain costs more than it saves (`make bench BENCH=tables`: 500 entries of 10 values, 4096 flows).
+/// From so many values of words on, recent keys are found sooner. With fewer it does not pay: where
+/// there are more flows than slots, looking for them in vain costs more than it saves (`make bench
+/// BENCH=tables`: 500 entries of 10 values, 4096 flows).
 const MANY_VALUES: usize = 16;
 
 impl Lookup {
-    /// Whether a search takes so long that it pays to remember what it found.
+    /// Whether a search takes so long that it pays to remember its result.
     #[inline]
     pub fn is_long(&self) -> bool {
         match self {
@@ -60,6 +64,7 @@ impl Lookup {
         }
     }
 
+    /// Adds an entry.
     pub fn insert(&mut self, key: &CompiledKey, priority: i32, entry: u32) {
         match self {
             Lookup::Exact(map) => {
@@ -70,6 +75,7 @@ impl Lookup {
         }
     }
 
+    /// Removes an entry.
     pub fn remove(&mut self, key: &CompiledKey, priority: i32, entry: u32) {
         match self {
             Lookup::Exact(map) => {
@@ -80,7 +86,7 @@ impl Lookup {
         }
     }
 
-    /// The entry with this very key, where no two entries have the same one.
+    /// The entry with exactly this key, in tables where no two entries have the same key.
     pub fn entry(&self, key: &CompiledKey) -> Option<u32> {
         match self {
             Lookup::Exact(map) => map.get(&key.value),
@@ -89,7 +95,7 @@ impl Lookup {
         }
     }
 
-    /// For a key of one word.
+    /// The entry that a key of one word hits.
     #[inline]
     pub fn find_word(&self, word: u64) -> Option<u32> {
         match self {
@@ -99,7 +105,7 @@ impl Lookup {
         }
     }
 
-    /// `scratch` is work memory.
+    /// The entry that a key hits; `scratch` is working memory.
     #[inline]
     pub fn find(&self, key: &[u64], scratch: &mut Vec<u64>) -> Option<u32> {
         match self {

@@ -1,4 +1,4 @@
-//! From the words of a key to an entry: an array, or a hash map of the cheapest kind of key.
+//! From the words of a key to an entry: an array, or a hash map of the cheapest kind.
 
 use std::collections::HashMap;
 use std::hash::BuildHasherDefault;
@@ -8,17 +8,22 @@ use super::word_map::WordMap;
 
 /// Keys of at most this many bits are indices of an array.
 const DIRECT_BITS: u32 = 10;
+/// Marks a key without an entry.
 const NO_ENTRY: u32 = u32::MAX;
 
+/// A map from keys of one kind to entries.
 #[derive(Clone, Debug)]
 pub(crate) enum Map {
+    /// Indexed by the key; `count` is the number of entries.
     Direct { entries: Box<[u32]>, count: usize },
+    /// For keys of one word.
     Word(WordMap),
+    /// For all other keys.
     Words(HashMap<Box<[u64]>, u32, BuildHasherDefault<WordHasher>>),
 }
 
 impl Map {
-    /// For keys whose fields have these widths.
+    /// A map for keys whose fields have these widths in bits.
     pub fn new(widths: &[u32]) -> Map {
         match widths {
             [bits] if *bits <= DIRECT_BITS => Map::Direct {
@@ -30,6 +35,7 @@ impl Map {
         }
     }
 
+    /// The entry of a key.
     #[inline]
     pub fn get(&self, key: &[u64]) -> Option<u32> {
         match (self, key) {
@@ -39,6 +45,7 @@ impl Map {
         }
     }
 
+    /// The entry of a key of one word.
     #[inline]
     pub fn get_word(&self, word: u64) -> Option<u32> {
         match self {
@@ -51,6 +58,7 @@ impl Map {
         }
     }
 
+    /// Adds an entry, or replaces the one with this key.
     pub fn insert(&mut self, key: &[u64], entry: u32) {
         match (self, key) {
             (Map::Direct { entries, count }, [word]) => {
@@ -69,6 +77,7 @@ impl Map {
         }
     }
 
+    /// Removes the entry of a key.
     pub fn remove(&mut self, key: &[u64]) {
         match (self, key) {
             (Map::Direct { entries, count }, [word]) => {
@@ -87,6 +96,7 @@ impl Map {
         }
     }
 
+    /// Whether there are no entries.
     pub fn is_empty(&self) -> bool {
         match self {
             Map::Direct { count, .. } => *count == 0,

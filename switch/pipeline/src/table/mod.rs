@@ -34,19 +34,31 @@ pub(crate) use word_map::WordMap;
 /// What the program says about a table.
 #[derive(Debug)]
 pub(crate) struct TableSpec {
+    /// Its name in P4.
     pub name: String,
+    /// The fields of its key.
     pub key: Vec<KeyField>,
+    /// Whether its entries have priorities.
     pub needs_priority: bool,
+    /// Whether a field of its key is matched by longest prefix.
     pub lpm: bool,
+    /// Most entries that it can have.
     pub max_size: u32,
+    /// Its actions.
     pub actions: Vec<ActionId>,
+    /// Its action profile; `None` if it has none.
     pub profile: Option<ProfileId>,
+    /// Whether its entries have counters.
     pub with_counter: bool,
+    /// The meter of its entries; `None` if they have none.
     pub meter: Option<DirectMeter>,
+    /// Whether its entries may have idle timeouts.
     pub support_timeout: bool,
-    /// All entries come from the program, and stay.
+    /// Whether all its entries come from the program and cannot be changed.
     pub is_const: bool,
+    /// The only default action that it can have; `None` if it can have others.
     pub const_default_action: Option<ActionId>,
+    /// Whether its default action and the arguments of that are constant.
     pub const_default_entry: bool,
 }
 
@@ -57,77 +69,105 @@ impl TableSpec {
     }
 }
 
+/// The meter that each entry of a table has.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct DirectMeter {
+    /// What it counts.
     pub unit: crate::control::MeterUnit,
+    /// The field that gets the colour.
     pub target: Slot,
 }
 
-/// What the control plane put into it.
+/// A table with the entries that the control plane has installed.
 #[derive(Clone, Debug)]
 pub(crate) struct Table {
+    /// What the program says about it.
     pub spec: Arc<TableSpec>,
-    /// Where in the packet the key is, if it is one word.
+    /// Word of the packet that is the key; `None` if the key is not just one word.
     key_at: Option<u32>,
+    /// The meter of its entries, as in `spec`, kept where packets look.
     pub meter: Option<DirectMeter>,
+    /// Whether entries have counters, as in `spec`.
     with_counter: bool,
+    /// Whether entries have idle timeouts, as in `spec`.
     support_timeout: bool,
+    /// How many entries there are.
     count: u32,
+    /// Finds the entry of a key.
     lookup: Lookup,
+    /// Results of the latest searches.
     recent: Recent,
-    /// What packets need of the entries, in the same places.
+    /// What packets need of the entries, at the same indices as `entries`.
     pub hot: Vec<Hot>,
+    /// The entries; `None` marks a free index.
     pub entries: Vec<Option<Entry>>,
+    /// The free indices.
     free: Vec<u32>,
+    /// The sequence number of the next entry.
     next_sequence: u64,
-    /// Which entry has this key and priority. Empty where no priorities are: there the lookup knows.
+    /// The entry with this key and priority. It is empty in tables without priorities, where
+    /// `lookup` knows.
     by_key: HashMap<(CompiledKey, i32), u32, BuildHasherDefault<WordHasher>>,
+    /// The default action; `None` if there is none.
     pub default: Option<DefaultEntry>,
+    /// The default action that the program sets.
     pub program_default: Option<DefaultEntry>,
     /// Direct counter of the default entry: packets that missed.
     pub default_counter: CounterValue,
+    /// Direct meter of the default entry.
     pub default_meter: Meter,
 }
 
-/// What a packet that hits an entry reads and writes of it: one cache line.
+/// What a packet that hits an entry reads and writes: one cache line.
 #[derive(Clone, Debug)]
 #[repr(align(64))]
 pub(crate) struct Hot {
+    /// What the entry does.
     pub action: Resolved,
+    /// Its direct counter.
     pub counter: CounterValue,
 }
 
-/// What packets do not need. There may be millions, so what few entries have is apart.
+/// What packets do not need of an entry. There may be millions of entries, so what few of them have
+/// is kept apart.
 #[derive(Clone, Debug)]
 pub(crate) struct Entry {
+    /// Its key.
     pub key: CompiledKey,
+    /// Its priority; 0 in tables without priorities.
     pub priority: i32,
+    /// Whether it comes from the program and cannot be changed.
     pub is_const: bool,
-    /// Order of insertion.
+    /// Its number in the order of insertion.
     pub sequence: u64,
-    /// Followed only if the table has idle timeouts.
+    /// When it was last hit; kept only if the table has idle timeouts.
     pub last_hit: Instant,
-    /// Only of entries in tables with a meter.
+    /// Its direct meter; `None` if the table has none.
     pub meter: Option<Box<Meter>>,
+    /// What few entries have; `None` for all others.
     pub extra: Option<Box<Extra>>,
 }
 
+/// What few entries have.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Extra {
+    /// After this time without a hit the entry is idle; `None` means never.
     pub idle_timeout: Option<Duration>,
-    /// When it was last told that the entry is idle.
+    /// When it was last reported as idle.
     pub told_idle: Instant,
+    /// Bytes of the controller.
     pub metadata: Vec<u8>,
-    /// A one-shot set as it was given, with its weights and watch ports.
+    /// Its one-shot set as it was given, with weights and watch ports; else empty.
     pub set: Vec<WeightedAction>,
 }
 
 impl Entry {
+    /// The idle timeout; `None` if it has none.
     pub fn idle_timeout(&self) -> Option<Duration> {
         self.extra.as_ref()?.idle_timeout
     }
 
-    /// Whether it was not hit for its timeout, nor told to be idle in that time.
+    /// Whether it was neither hit nor reported as idle during its timeout.
     pub fn turns_idle(&mut self, now: Instant) -> bool {
         let last_hit = self.last_hit;
         let Some(extra) = self.extra.as_deref_mut() else {
@@ -143,7 +183,7 @@ impl Entry {
         idle
     }
 
-    /// What `entry` says beyond key and action.
+    /// Keeps what `entry` says beyond its key and action.
     pub fn set_extra(&mut self, entry: TableEntry) {
         let set = match entry.action {
             TableAction::Set(set) => set,
@@ -161,13 +201,17 @@ impl Entry {
     }
 }
 
+/// The default action of a table.
 #[derive(Clone, Debug)]
 pub(crate) struct DefaultEntry {
+    /// The action as the control plane gave it.
     pub action: TableAction,
+    /// The action, ready to run.
     pub resolved: Resolved,
 }
 
 impl Table {
+    /// A table without entries.
     pub fn new(spec: TableSpec) -> Table {
         let widths: Box<[u32]> = spec.key.iter().map(|f| f.slot.bits).collect();
         let lookup = if spec.needs_priority {
@@ -203,10 +247,12 @@ impl Table {
         }
     }
 
+    /// Checks the key of an entry and turns it into words.
     pub fn compile(&self, key: &[MatchKey]) -> Result<CompiledKey, ControlError> {
         CompiledKey::compile(&self.spec.key, key, &self.spec.name)
     }
 
+    /// The index of the entry with this key and priority.
     pub fn find(&self, key: &[MatchKey], priority: i32) -> Result<u32, ControlError> {
         let identity = (self.compile(key)?, self.effective_priority(priority)?);
         self.slot_of(&identity).ok_or_else(|| {
@@ -221,6 +267,7 @@ impl Table {
         }
     }
 
+    /// The priority to search with, after a check.
     fn effective_priority(&self, priority: i32) -> Result<i32, ControlError> {
         match (self.spec.needs_priority, priority) {
             (true, 1..) | (false, 0) => Ok(priority),
@@ -240,6 +287,7 @@ impl Table {
         }
     }
 
+    /// Adds an entry.
     pub fn insert(
         &mut self,
         entry: TableEntry,
@@ -299,6 +347,7 @@ impl Table {
         Ok(EntryId(slot))
     }
 
+    /// Removes the entry at an index.
     pub fn remove(&mut self, slot: u32) {
         if let Some(entry) = self.entries[slot as usize].take() {
             self.recent.forget();
@@ -309,7 +358,7 @@ impl Table {
         }
     }
 
-    /// In order of insertion.
+    /// The entries in the order of insertion.
     pub fn ordered(&self) -> Vec<(EntryId, &Entry)> {
         let mut all: Vec<_> = self
             .entries
@@ -321,13 +370,14 @@ impl Table {
         all
     }
 
-    /// Actions of the entries that there are.
+    /// The actions of all entries.
     pub fn actions(&self) -> impl Iterator<Item = &Resolved> {
         let present = self.entries.iter().zip(&self.hot);
         present.filter_map(|(entry, hot)| entry.as_ref().map(|_| &hot.action))
     }
 
-    /// The entry that a packet hits, noted where the program wants to know of it. `key` and `scratch` are work memory.
+    /// The entry that a packet hits, with the hit noted where the program wants that. `key` and
+    /// `scratch` are working memory.
     #[inline]
     pub fn hit(
         &mut self,
@@ -355,7 +405,7 @@ impl Table {
         Some(entry)
     }
 
-    /// The action of an entry, or of a miss.
+    /// The action of an entry, or of a miss (`None`).
     #[inline]
     pub fn action(&self, entry: Option<u32>) -> Option<&Resolved> {
         Some(match entry {
@@ -369,7 +419,7 @@ impl Table {
         self.count as usize
     }
 
-    /// Keys of one word that surely come to one entry: whole ones, where there are no priorities.
+    /// Keys of one word that certainly hit one entry: whole ones, in tables without priorities.
     pub fn whole_keys(&self) -> impl Iterator<Item = (u64, u32)> {
         let bits = match self.spec.key.as_slice() {
             [field] if !self.spec.needs_priority => Some(field.slot.bits),
@@ -384,7 +434,7 @@ impl Table {
         })
     }
 
-    /// The entry for a key of one word, if the table has keys.
+    /// The entry that a key of one word hits, if the table has keys.
     pub fn find_word(&self, key: u64) -> Option<u32> {
         match self.count {
             0 => None,
@@ -392,7 +442,7 @@ impl Table {
         }
     }
 
-    /// Lays out the packet's fields and looks them up. `key` and `scratch` are work memory.
+    /// Lays out the packet's key and finds its entry. `key` and `scratch` are working memory.
     #[inline]
     pub fn lookup(&self, words: &[u64], key: &mut Vec<u64>, scratch: &mut Vec<u64>) -> Option<u32> {
         if self.count == 0 {
@@ -404,7 +454,7 @@ impl Table {
         }
     }
 
-    /// As [`lookup`](Self::lookup), which it asks unless it was asked the same lately.
+    /// Like [`lookup`](Self::lookup), but remembers the latest results.
     fn lookup_recent(
         &mut self,
         words: &[u64],
@@ -438,7 +488,8 @@ impl Table {
     }
 }
 
-/// The strongest of the key's match kinds decides how the table is searched.
+/// Whether entries have priorities. The strongest match kind of the key decides how a table is
+/// searched.
 pub(crate) fn needs_priority(key: &[KeyField]) -> bool {
     key.iter()
         .any(|f| matches!(f.kind, MatchKind::Ternary | MatchKind::Range))

@@ -1,55 +1,63 @@
-//! Longest prefix match: a map for every prefix length in use, the longest first.
+//! Longest prefix match: one map for every prefix length in use, the longest first.
 //!
-//! For tables that may become large, a bit for every length says under which beginnings of the
-//! field there are such prefixes at all, so that most maps are not asked. It may say too much,
-//! never too little: bits stay until the table is empty.
+//! In tables that may become large, a summary says under which beginnings of the field there are
+//! prefixes of which lengths, so that most maps are not searched. It may say too much but never too
+//! little, because its bits stay until the table is empty.
 
 use super::key::CompiledKey;
 use super::map::Map;
 
-/// Tables that may have more entries have a [`Summary`].
+/// Tables that may have more entries than this have a [`Summary`].
 const SMALL_TABLE: u32 = 1024;
-/// Bits of the field by which prefixes are told apart: 32 KB.
+/// Bits of the field that make up its beginning; the summary then takes 32 KB.
 const TOP_BITS: u32 = 12;
 
+/// A table with one field that is matched by longest prefix.
 #[derive(Clone, Debug)]
 pub(crate) struct Prefixes {
-    /// Widths of the key's fields, in bits.
+    /// Widths of the key's fields in bits.
     widths: Box<[u32]>,
+    /// The maps, longest prefix first.
     maps: Vec<PrefixMap>,
+    /// Which maps to search; `None` in small tables.
     summary: Option<Summary>,
 }
 
+/// The entries with one prefix length.
 #[derive(Clone, Debug)]
 struct PrefixMap {
+    /// The length in bits.
     length: u32,
+    /// The mask of the key.
     mask: Box<[u64]>,
     /// The last word of `mask`.
     low_mask: u64,
+    /// The entries by masked key.
     map: Map,
 }
 
+/// Which prefix lengths occur under which beginnings of the field.
 #[derive(Clone, Debug)]
 struct Summary {
-    /// From the first word of the key to its highest bits.
+    /// How far the first word of the key is shifted right to leave its beginning.
     shift: u32,
-    /// Lengths of at most `TOP_BITS`, which are under several beginnings.
+    /// Lengths of at most `TOP_BITS`, which lie under several beginnings, as bits.
     short: u64,
-    /// Longer ones by beginning; empty until there are any.
+    /// Longer lengths by beginning, as bits; empty until there are any.
     lengths: Vec<u64>,
 }
 
-/// Longer ones share bits.
+/// The bit of a prefix length; long ones share bits.
 fn bit(length: u32) -> u64 {
     1 << (length % u64::BITS)
 }
 
 impl Prefixes {
-    /// `size`: how many entries there may be.
+    /// A table without entries that may have `size` of them.
     pub fn new(widths: Box<[u32]>, size: u32) -> Prefixes {
         let summary = match *widths {
             [bits] if bits > TOP_BITS && size > SMALL_TABLE => {
-                // Bits of the first word, which is full only if the width is a multiple of 64.
+                // The first word is full only if the width is a multiple of 64.
                 let first = (bits - 1) % u64::BITS + 1;
                 first.checked_sub(TOP_BITS).map(|shift| Summary {
                     shift,
@@ -66,7 +74,7 @@ impl Prefixes {
         }
     }
 
-    /// How many maps a miss is looked up in, about.
+    /// About how many maps are searched for a key that misses.
     pub fn searches(&self) -> usize {
         match self.summary {
             Some(_) => 1,
@@ -74,6 +82,7 @@ impl Prefixes {
         }
     }
 
+    /// Adds an entry.
     pub fn insert(&mut self, key: &CompiledKey, entry: u32) {
         let length = key.prefix_len;
         let at = self.maps.partition_point(|m| m.length > length);
@@ -94,6 +103,7 @@ impl Prefixes {
         }
     }
 
+    /// Removes the entry with this key.
     pub fn remove(&mut self, key: &CompiledKey) {
         if let Some(m) = self.maps.iter_mut().find(|m| m.length == key.prefix_len) {
             m.map.remove(&key.value);
@@ -105,13 +115,13 @@ impl Prefixes {
         }
     }
 
-    /// The entry with this very key.
+    /// The entry with exactly this key.
     pub fn entry(&self, key: &CompiledKey) -> Option<u32> {
         let map = self.maps.iter().find(|m| m.length == key.prefix_len)?;
         map.map.get(&key.value)
     }
 
-    /// Maps in which there may be something for a key with this first word.
+    /// The maps that may have something for a key with this first word.
     #[inline]
     fn maps(&self, first: u64) -> impl Iterator<Item = &PrefixMap> {
         let lengths = self.summary.as_ref().map_or(u64::MAX, |s| s.lengths(first));
@@ -119,14 +129,14 @@ impl Prefixes {
         maps.filter(move |m| lengths & bit(m.length) != 0)
     }
 
-    /// For a key of one word.
+    /// The entry that a key of one word hits.
     #[inline]
     pub fn find_word(&self, word: u64) -> Option<u32> {
         self.maps(word)
             .find_map(|m| m.map.get_word(word & m.low_mask))
     }
 
-    /// `scratch` is work memory.
+    /// The entry that a key hits; `scratch` is working memory.
     #[inline]
     pub fn find(&self, key: &[u64], scratch: &mut Vec<u64>) -> Option<u32> {
         let first = key.first().copied().unwrap_or(0);

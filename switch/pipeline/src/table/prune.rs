@@ -1,50 +1,64 @@
 //! Which tuples can have an entry for a key at all.
 //!
-//! For every word of the key and every mask that entries have there: what values they have, and in which tuples. A
-//! tuple is a candidate if each word of the key is among its values (Srinivasan et al. 1999, tuple pruning). The answer
-//! may name too many, never too few: tuples share bits, and bits stay until nobody has the value. A few
-//! lookups for each word so take the place of one for every tuple, and a packet that matches nothing is
-//! mostly through with them.
+//! For every word of the key and every mask that entries have there, this knows the values and the
+//! tuples in which they occur. A tuple is a candidate if each word of the key is among its values
+//! (tuple pruning, Srinivasan et al. 1999). The answer may name too many tuples but never too few:
+//! tuples share bits, and bits stay until nobody has the value. So a few lookups for each word take
+//! the place of one for every tuple, and for a packet that matches nothing they are mostly all.
 
 use super::word_map::WordMap;
 
-/// Tuples share these bits.
+/// A set of tuples, one bit each; more than 128 tuples share bits.
 pub(crate) type Candidates = u128;
 
-/// With more values under a mask, nothing is known of them: it would take memory for little.
+/// Most values that are kept for a mask. With more, nothing is known of them, because the memory
+/// would gain little.
 const MAX_VALUES: usize = 4096;
 
+/// What is known of the entries of a table.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Pruning {
-    /// For every word of the key.
+    /// What is known of each word of the key.
     words: Vec<Word>,
-    /// Words under which entries have masks, those with the fewest first: the quickest to ask.
+    /// Indices of the words under which entries have masks, the ones with the fewest masks first
+    /// because they are the quickest.
     order: Vec<usize>,
+    /// How many entries there are.
     entries: usize,
 }
 
+/// What is known of one word of the key.
 #[derive(Clone, Debug, Default)]
 struct Word {
-    /// Tuples to which any value is right, or of which nothing is known.
+    /// Tuples for which any value will do, or of which nothing is known.
     any: Candidates,
+    /// The values under each mask.
     masks: Vec<Masked>,
 }
 
+/// The values under one mask.
 #[derive(Clone, Debug)]
 struct Masked {
+    /// The mask.
     mask: u64,
-    /// Those with this mask, at least.
+    /// Tuples that have this mask, and perhaps others.
     tuples: Candidates,
-    /// From a value to its number.
+    /// From a value to its index in `values`.
     map: WordMap,
+    /// The values.
     values: Vec<Value>,
+    /// Free indices in `values`.
     free: Vec<u32>,
+    /// Whether there were too many values.
     is_full: bool,
 }
 
+/// What is known of one value.
 #[derive(Clone, Copy, Debug)]
 struct Value {
+    /// The tuples in which it occurs.
     tuples: Candidates,
+    /// How many entries have it.
     entries: u32,
 }
 
@@ -53,6 +67,7 @@ fn bit(tuple: u32) -> Candidates {
 }
 
 impl Pruning {
+    /// Adds an entry of a tuple.
     pub fn insert(&mut self, value: &[u64], mask: &[u64], tuple: u32) {
         self.words.resize_with(value.len(), Word::default);
         self.entries += 1;
@@ -65,10 +80,11 @@ impl Pruning {
         self.order.sort_by_key(|at| self.words[*at].masks.len());
     }
 
+    /// Removes an entry.
     pub fn remove(&mut self, value: &[u64], mask: &[u64]) {
         self.entries = self.entries.saturating_sub(1);
         if self.entries == 0 {
-            // A new start for what is not counted.
+            // With no entries left, what was not counted can start anew.
             *self = Pruning::default();
             return;
         }
@@ -79,11 +95,12 @@ impl Pruning {
         }
     }
 
-    /// How many values are looked up at most.
+    /// How many values are looked up for a key, at most.
     pub fn searches(&self) -> usize {
         self.words.iter().map(|word| word.masks.len()).sum()
     }
 
+    /// The tuples that can have an entry for this key.
     #[inline]
     pub fn candidates(&self, key: &[u64]) -> Candidates {
         let mut candidates = Candidates::MAX;
@@ -96,6 +113,7 @@ impl Pruning {
         candidates
     }
 
+    /// Whether a tuple is among the candidates.
     #[inline]
     pub fn names(candidates: Candidates, tuple: u32) -> bool {
         candidates & bit(tuple) != 0
@@ -103,7 +121,7 @@ impl Pruning {
 }
 
 impl Word {
-    /// Those of the tuples `left` to which the word is right; others may be named too.
+    /// Those of the tuples `left` that accept this word; others may be named too.
     #[inline]
     fn candidates(&self, word: u64, left: Candidates) -> Candidates {
         let mut right = self.any;

@@ -1,28 +1,35 @@
-//! What the latest keys came to, for tables that search long: packets of a flow have the same key.
+//! Results of the latest searches, for tables whose searches take long: packets of a flow have the
+//! same key.
 
-/// A power of two.
+/// How many results are kept; a power of two.
 const SLOTS: usize = 1024;
+/// Marks a key that hits no entry.
 const MISS: u32 = u32::MAX;
 
-/// One place for every hash of a key; a change of the table forgets all of them.
+/// One slot for every hash of a key. A change of the table forgets all results.
 #[derive(Clone, Debug)]
 pub(crate) struct Recent {
-    /// Words of a key.
+    /// Length of a key in words.
     words: usize,
-    /// Empty until it is needed.
+    /// The results; empty until they are needed.
     slots: Vec<Slot>,
+    /// The keys of the slots.
     keys: Vec<u64>,
+    /// Slots of other generations have been forgotten.
     generation: u32,
 }
 
+/// One result.
 #[derive(Clone, Copy, Debug)]
 struct Slot {
-    /// 0: never used.
+    /// Generation in which it was noted; 0 if the slot was never used.
     generation: u32,
+    /// The entry, or [`MISS`].
     entry: u32,
 }
 
 impl Recent {
+    /// Results of keys of this length in words.
     pub fn new(words: usize) -> Recent {
         Recent {
             words,
@@ -32,6 +39,7 @@ impl Recent {
         }
     }
 
+    /// Forgets all results.
     pub fn forget(&mut self) {
         self.generation = match self.generation.checked_add(1) {
             Some(next) => next,
@@ -42,7 +50,7 @@ impl Recent {
         };
     }
 
-    /// What was noted for this key, or what `find` finds now.
+    /// The result that is kept for this key, or else the one that `find` returns now.
     #[inline]
     pub fn find(&mut self, key: &[u64], find: impl FnOnce() -> Option<u32>) -> Option<u32> {
         if self.slots.is_empty() {

@@ -1,10 +1,11 @@
 //! Tables with priorities: tuple space search.
 //!
-//! Entries with the same mask are a *tuple* and found by one hash lookup of the masked key
+//! Entries with the same mask form a *tuple*, in which one hash lookup of the masked key finds them
 //! (Srinivasan, Suri, Varghese, SIGCOMM 1999). Tuples are tried in the order of their best
-//! priority, until none can have a better entry than the one found (Pfaff et al., NSDI 2015, 5.3).
-//! A range takes part with the bits that both of its ends have in common, and is compared where the
-//! rest is right; disjoint ranges of a field so make at most one tuple for every width.
+//! priorities, until none can have a better entry than the one found (Pfaff et al., NSDI 2015,
+//! section 5.3). A range takes part with the bits that both of its ends have in common, and is
+//! compared once the rest matches. So disjoint ranges of a field make at most one tuple for every
+//! width.
 //!
 //! ```text
 //!  order  (best priority, tuple) ..         highest first
@@ -12,8 +13,9 @@
 //!  row    priority, ranges, next ──► row    others with the same masked key, in order
 //! ```
 //!
-//! With more than a few tuples, [`Pruning`] says first which of them are worth asking.
-//! An insertion or removal touches one tuple, and the order if the best priority of the tuple changes.
+//! With more than a few tuples, [`Pruning`] first says which of them are worth searching. An
+//! insertion or removal touches one tuple, and the order only if the best priority of the tuple
+//! changes.
 
 use std::cmp::Ordering;
 use std::collections::{BTreeMap, HashMap};
@@ -24,30 +26,39 @@ use super::lookup::WordHasher;
 use super::map::Map;
 use super::prune::{Candidates, Pruning};
 
+/// Marks the end of a list of rows.
 const NO_ROW: u32 = u32::MAX;
 
-/// These are asked without a look at which of them are worth it.
+/// Up to this many tuples are searched without pruning.
 const FEW_TUPLES: usize = 2;
 
+/// The entries of a table with priorities.
 #[derive(Clone, Debug)]
 pub(crate) struct Tuples {
-    /// Widths of the key's fields, in bits.
+    /// Widths of the key's fields in bits.
     widths: Box<[u32]>,
+    /// The tuples, by number.
     tuples: Vec<Tuple>,
+    /// Numbers of tuples that are free.
     free: Vec<u32>,
+    /// Numbers of tuples by mask.
     by_mask: HashMap<Box<[u64]>, u32, BuildHasherDefault<WordHasher>>,
-    /// Best priority and number of every tuple that has entries.
+    /// Best priority and number of every tuple that has entries, best first.
     order: Vec<(i32, u32)>,
-    /// Rows by the number of their entry.
+    /// Rows, by the numbers of their entries.
     rows: Vec<Row>,
+    /// The sequence number of the next row.
     next_sequence: u64,
+    /// Which tuples to search.
     pruning: Pruning,
     /// How many values `pruning` looks up for a key, at most.
     searches: usize,
 }
 
+/// Entries with the same mask.
 #[derive(Clone, Debug)]
 struct Tuple {
+    /// The mask.
     mask: Box<[u64]>,
     /// From the masked key to the first row.
     map: Map,
@@ -55,20 +66,26 @@ struct Tuple {
     priorities: BTreeMap<i32, u32>,
 }
 
+/// What the search must know of an entry.
 #[derive(Clone, Debug)]
 struct Row {
+    /// Its priority.
     priority: i32,
-    /// The next row with the same masked key.
+    /// The next row with the same masked key, or [`NO_ROW`].
     next: u32,
+    /// Its number in the order of insertion.
     sequence: u64,
+    /// Its ranges, which are compared last.
     ranges: Box<[Range]>,
 }
 
 impl Row {
+    /// Whether it comes before a row with this priority and sequence number.
     fn is_before(&self, priority: i32, sequence: u64) -> bool {
         (self.priority, sequence) > (priority, self.sequence)
     }
 
+    /// Whether the key lies in all ranges.
     #[inline]
     fn matches(&self, key: &[u64]) -> bool {
         self.ranges.iter().all(|r| r.contains(key))
@@ -76,6 +93,7 @@ impl Row {
 }
 
 impl Range {
+    /// Whether the key lies in the range.
     #[inline]
     pub fn contains(&self, key: &[u64]) -> bool {
         let field = &key[self.first..self.first + self.low.len()];
@@ -84,6 +102,7 @@ impl Range {
 }
 
 impl Tuples {
+    /// A table without entries.
     pub fn new(widths: Box<[u32]>) -> Tuples {
         Tuples {
             widths,
@@ -98,7 +117,7 @@ impl Tuples {
         }
     }
 
-    /// How many hash lookups a miss costs, at most, unless tuples share bits.
+    /// How many hash lookups a key that misses costs at most, unless tuples share bits.
     pub fn searches(&self) -> usize {
         match self.order.len() {
             few @ ..=FEW_TUPLES => few,
@@ -106,6 +125,7 @@ impl Tuples {
         }
     }
 
+    /// Adds an entry.
     pub fn insert(&mut self, key: &CompiledKey, priority: i32, entry: u32) {
         let (value, mask) = place(key);
         let number = self.tuple(&mask);
@@ -114,7 +134,7 @@ impl Tuples {
         let tuple = &mut self.tuples[number as usize];
         let sequence = self.next_sequence;
         self.next_sequence += 1;
-        // Behind those that come before it.
+        // Its place is behind the rows that precede it.
         let first = tuple.map.get(&value);
         let (mut before, mut next) = (NO_ROW, first.unwrap_or(NO_ROW));
         while next != NO_ROW && self.rows[next as usize].is_before(priority, sequence) {
@@ -149,6 +169,7 @@ impl Tuples {
         self.reorder(number, best);
     }
 
+    /// Removes an entry.
     pub fn remove(&mut self, key: &CompiledKey, priority: i32, entry: u32) {
         let (value, mask) = place(key);
         let Some(&number) = self.by_mask.get(&mask) else {
@@ -185,13 +206,13 @@ impl Tuples {
         self.reorder(number, best);
         if self.tuples[number as usize].priorities.is_empty() {
             self.by_mask.remove(&mask);
-            // Its memory goes with it.
+            // The memory of the tuple goes with it.
             self.tuples[number as usize].map = Map::new(&[64]);
             self.free.push(number);
         }
     }
 
-    /// The tuple with this mask.
+    /// The number of the tuple with this mask, which is added if there is none.
     fn tuple(&mut self, mask: &[u64]) -> u32 {
         if let Some(number) = self.by_mask.get(mask) {
             return *number;
@@ -215,13 +236,14 @@ impl Tuples {
         number
     }
 
-    /// Puts a tuple where its best priority belongs, which was another.
+    /// Puts a tuple where its best priority belongs; `was` is what it was before.
     fn reorder(&mut self, number: u32, was: Option<i32>) {
         let is = self.tuples[number as usize].best();
         if was == is {
             return;
         }
-        // Those of one priority are in no order, so that it is one of them.
+        // Tuples with the same priority have no order among each other, so the right one must be
+        // found.
         if let Some(was) = was {
             let from = self.order.partition_point(|(best, _)| *best > was);
             let at = self.order[from..].iter().position(|(_, n)| *n == number);
@@ -233,7 +255,7 @@ impl Tuples {
         }
     }
 
-    /// For a key of one word.
+    /// The entry that a key of one word hits.
     #[inline]
     pub fn find_word(&self, word: u64) -> Option<u32> {
         self.search(&[word], |tuple| match &*tuple.mask {
@@ -242,7 +264,7 @@ impl Tuples {
         })
     }
 
-    /// `scratch` is work memory.
+    /// The entry that a key hits; `scratch` is working memory.
     #[inline]
     pub fn find(&self, key: &[u64], scratch: &mut Vec<u64>) -> Option<u32> {
         self.search(key, |tuple| {
@@ -252,7 +274,7 @@ impl Tuples {
         })
     }
 
-    /// `first` finds the first row of a tuple.
+    /// The best entry of all tuples; `first` finds the first row of a tuple.
     #[inline]
     fn search(&self, key: &[u64], mut first: impl FnMut(&Tuple) -> Option<u32>) -> Option<u32> {
         let mut found: Option<(u32, &Row)> = None;
@@ -288,12 +310,14 @@ impl Tuples {
 }
 
 impl Tuple {
+    /// The best priority in the tuple.
     fn best(&self) -> Option<i32> {
         self.priorities.last_key_value().map(|(best, _)| *best)
     }
 }
 
-/// Value and mask by which an entry is found: its own, and of a range what its ends have in common.
+/// Value and mask by which an entry is found: its own, and for a range the bits that both ends
+/// share.
 fn place(key: &CompiledKey) -> (Box<[u64]>, Box<[u64]>) {
     let (mut value, mut mask) = (key.value.clone(), key.mask.clone());
     for range in &key.ranges {

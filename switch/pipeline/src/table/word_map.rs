@@ -1,16 +1,20 @@
 //! From one word to an entry: a hash table in which a lookup touches one cache line.
 //!
-//! Open addressing with linear probing, at most half full. Not against attackers: the keys are those that a
-//! controller installs. No random state, so that two runs are the same.
+//! It uses open addressing with linear probing and is at most half full. It does not resist
+//! attackers, because only controllers install keys. It has no random state, so that two runs are
+//! the same.
 
+/// Marks an empty slot.
 const NO_ENTRY: u32 = u32::MAX;
 
+/// A map from words to entries.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct WordMap {
-    /// A power of two of them, or none.
+    /// The slots: a power of two of them, or none.
     slots: Vec<Slot>,
+    /// How many entries there are.
     len: usize,
-    /// The hash's highest bits are the slot.
+    /// How far a hash is shifted right to leave the number of a slot.
     shift: u32,
 }
 
@@ -29,7 +33,7 @@ impl WordMap {
     #[inline]
     pub fn get(&self, key: u64) -> Option<u32> {
         let mut at = self.home(key);
-        // Only a map that is empty has no empty slot.
+        // Only a map without slots has no empty slot.
         loop {
             let slot = self.slots.get(at)?;
             if slot.key == key || slot.entry == NO_ENTRY {
@@ -39,6 +43,7 @@ impl WordMap {
         }
     }
 
+    /// Adds an entry, or replaces the one with this key.
     pub fn insert(&mut self, key: u64, entry: u32) {
         if self.len * 2 >= self.slots.len() {
             self.grow();
@@ -51,6 +56,7 @@ impl WordMap {
         self.slots[at] = Slot { key, entry };
     }
 
+    /// Removes the entry of a key.
     pub fn remove(&mut self, key: u64) {
         let mut at = self.home(key);
         loop {
@@ -62,7 +68,8 @@ impl WordMap {
             }
         }
         self.len -= 1;
-        // What was pushed past the gap comes back, or it would not be found (Knuth 6.4, algorithm R).
+        // Entries that were pushed past the gap move back, or they would not be found (Knuth 6.4,
+        // algorithm R).
         let mut gap = at;
         loop {
             at = self.after(at);
@@ -84,16 +91,19 @@ impl WordMap {
         self.len == 0
     }
 
+    /// The slot in which a key belongs.
     #[inline]
     fn home(&self, key: u64) -> usize {
         (key.wrapping_mul(0x9e37_79b9_7f4a_7c15) >> self.shift) as usize
     }
 
+    /// The slot after this one.
     #[inline]
     fn after(&self, at: usize) -> usize {
         (at + 1) & (self.slots.len() - 1)
     }
 
+    /// Doubles the number of slots.
     fn grow(&mut self) {
         let size = (self.slots.len() * 2).max(8);
         let old = std::mem::replace(&mut self.slots, vec![EMPTY; size]);

@@ -1,9 +1,10 @@
-//! What happened to one packet, step by step: the glass box.
+//! What happened to one packet in the pipeline, step by step.
 //!
-//! [`Pipeline::start_trace`](crate::Pipeline::start_trace) has the next packets interpreted, which means the same as
-//! native code, and every step noted; [`Pipeline::take_trace`](crate::Pipeline::take_trace) gives the notes and ends
-//! it. While nobody traces, the only cost is the question whether somebody does. Events are data
-//! with the program's names; [`Display`](std::fmt::Display) makes a line of text of each.
+//! After [`Pipeline::start_trace`](crate::Pipeline::start_trace) packets are interpreted, with the
+//! same results as in native code, and every step is noted.
+//! [`Pipeline::take_trace`](crate::Pipeline::take_trace) returns the notes and ends this. While
+//! nobody traces, the only cost is to ask whether somebody does. Events are data with the program's
+//! names; [`Display`](std::fmt::Display) makes a line of text of each.
 
 mod note;
 #[cfg(test)]
@@ -12,77 +13,82 @@ mod text;
 
 use crate::control::{MatchKey, MatchKind};
 
-/// A program that loops does not fill the memory with what it does: what follows is not noted.
+/// Most events that are noted of a packet, so that a program that loops cannot fill the memory.
 pub(crate) const MAX_EVENTS: usize = 20_000;
 
-/// A number and its width: big-endian, in whole bytes.
+/// A number with its width.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Value {
+    /// Its width in bits.
     pub bits: u32,
+    /// Its value, big-endian, in whole bytes.
     pub bytes: Vec<u8>,
 }
 
+/// A step of a packet's way through the pipeline.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum TraceEvent {
-    /// The parser enters a state.
+    /// The parser has entered this state.
     State(String),
+    /// The parser has extracted a header.
     Extract {
         header: String,
         bytes: u32,
         fields: Vec<(String, Value)>,
     },
-    /// The select of a state: its key, and the next state; `None` is the end, `accept` or `reject`.
+    /// The select of a state has chosen the next one; `None` is the end, `accept` or `reject`.
     Select {
         key: Vec<Value>,
         next: Option<String>,
     },
+    /// The parser has ended.
     ParserEnd {
-        /// `NoError` or what stopped it.
+        /// `NoError`, or the error that stopped it.
         error: String,
         parsed_bytes: u32,
         payload_bytes: u32,
     },
-    /// A checksum that the program verifies.
+    /// A checksum was verified.
     Checksum {
         field: String,
         found: Value,
         expected: Value,
     },
-    /// An `if`.
-    Condition {
-        source: Source,
-        value: bool,
-    },
+    /// A condition was evaluated.
+    Condition { source: Source, value: bool },
+    /// A table was applied.
     Table(TableEvent),
-    /// Statements outside of tables, which compilers make an action of.
+    /// Statements outside of tables are going to run; compilers make an action of them.
     Statements(Source),
+    /// A field or a validity has changed.
     Changed(Change),
+    /// A register was read.
     RegisterRead {
         register: String,
         index: u64,
-        /// In decimal.
+        /// The value in decimal.
         value: String,
     },
+    /// A register was written.
     RegisterWrite {
         register: String,
         index: u64,
-        /// In decimal, as computed, before it is cut to the width of the cell.
+        /// The value in decimal, as computed, before it is cut to the width of the cell.
         value: String,
     },
+    /// The packet was counted.
     Count {
         counter: String,
         index: u64,
         bytes: u32,
     },
-    /// The colour shows where it is stored.
-    Meter {
-        meter: String,
-        index: u64,
-    },
-    /// `log_msg`
+    /// A meter has coloured the packet; the colour shows where it is stored.
+    Meter { meter: String, index: u64 },
+    /// The program has logged a message (`log_msg`).
     Log(String),
+    /// The program has ended the pipeline.
     Exit,
-    /// The headers are written in front of the payload.
+    /// The headers have been written in front of the payload.
     Deparse {
         headers: Vec<String>,
         header_bytes: u32,
@@ -95,62 +101,73 @@ pub enum TraceEvent {
 /// A place in the P4 program, as far as the compiler tells.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Source {
-    /// What stands there, or the name that the compiler gave it.
+    /// The text there, or the name that the compiler gave it.
     pub text: String,
-    /// `file:line`, or empty.
+    /// File and line as `file:line`; empty if unknown.
     pub at: String,
 }
 
+/// A change of the packet.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Change {
+    /// A field has another value.
     Field {
-        /// With its header: `ipv4.ttl`.
+        /// The field with its header: `ipv4.ttl`.
         field: String,
         from: Value,
         to: Value,
     },
-    /// A header became valid or invalid.
+    /// A header has become valid or invalid.
     Validity { header: String, valid: bool },
 }
 
 /// A table that was applied.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct TableEvent {
+    /// Name of the table.
     pub table: String,
+    /// The fields of the key.
     pub key: Vec<KeyValue>,
-    /// `None` is a miss.
+    /// The entry that was hit; `None` is a miss.
     pub entry: Option<EntryHit>,
+    /// How a member was chosen; `None` if the table has no action profile.
     pub choice: Option<Choice>,
-    /// Name and arguments; `None` if there is none to run.
+    /// Name and arguments of the action; `None` if none is to run.
     pub action: Option<(String, Vec<(String, Value)>)>,
 }
 
+/// A key field with its value.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct KeyValue {
+    /// Its name in P4.
     pub name: String,
+    /// How it is matched.
     pub kind: MatchKind,
+    /// Its value in the packet.
     pub value: Value,
 }
 
+/// The entry that was hit.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct EntryHit {
-    /// One for each field of the key.
+    /// What it demands of each field of the key.
     pub key: Vec<MatchKey>,
-    /// 0 in tables without priorities.
+    /// Its priority; 0 in tables without priorities.
     pub priority: i32,
 }
 
 /// How an action profile came to its action.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Choice {
+    /// The entry names this member.
     Member(u32),
-    /// `member` is `None` if the group is empty or gone.
+    /// The entry names a group; `member` is `None` if that is empty or gone.
     Group {
         group: u32,
         member: Option<u32>,
         hash: u64,
     },
-    /// The actions of an entry itself (one-shot), counted with their weights.
+    /// The entry has actions of its own (one-shot), counted with their weights.
     Set {
         index: Option<usize>,
         of: usize,

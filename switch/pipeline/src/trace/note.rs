@@ -292,7 +292,7 @@ impl Machine<'_> {
     }
 }
 
-/// The field whose words start there.
+/// The name of the field whose words start there.
 fn field_name(layout: &Layout, at: u32) -> String {
     let mut fields = layout
         .headers
@@ -302,7 +302,7 @@ fn field_name(layout: &Layout, at: u32) -> String {
     found.map_or_else(String::new, |(h, f)| format!("{}.{}", h.name, f.name))
 }
 
-/// Fields of headers that are not valid have no value, so that they cannot change.
+/// The changes between two states. Fields of invalid headers have no value, so they cannot change.
 fn changes(layout: &Layout, before: &[u64], after: &[u64]) -> Vec<Change> {
     let mut changes = Vec::new();
     for header in &layout.headers {

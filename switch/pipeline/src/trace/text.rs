@@ -6,8 +6,8 @@ use super::{Change, Choice, EntryHit, KeyValue, Source, TableEvent, TraceEvent, 
 use crate::control::{MatchKey, MatchKind};
 
 impl Display for Value {
-    /// By the width alone: 48 bits are a MAC address, 32 may be an IPv4 address, up to 16 are a number. `{:#}`:
-    /// no addresses.
+    /// The width decides alone: 48 bits are shown as a MAC address, 32 bits perhaps as an IPv4
+    /// address, up to 16 bits as a number. `{:#}` shows no addresses.
     fn fmt(&self, f: &mut Formatter) -> fmt::Result {
         match (self.bits, self.bytes.as_slice()) {
             (0, _) | (_, []) => f.write_str("empty"),
@@ -16,7 +16,7 @@ impl Display for Value {
             }
             (32, ip) => {
                 write_hex(f, ip)?;
-                // Small numbers are not addresses.
+                // Small numbers are no addresses.
                 if ip[0] != 0 && !f.alternate() {
                     f.write_str(" (")?;
                     separated(f, ip, ".", |f, byte| write!(f, "{byte}"))?;
@@ -202,7 +202,7 @@ impl Display for TableEvent {
 }
 
 impl TableEvent {
-    /// What the entry says about the fields. Exact ones are what the key is.
+    /// What the entry demands of the fields, without exact ones, which equal the key.
     fn write_entry(&self, f: &mut Formatter, entry: &EntryHit) -> fmt::Result {
         f.write_str("\n  hit")?;
         let fields = entry.key.iter().zip(&self.key);
@@ -241,7 +241,7 @@ fn write_match(f: &mut Formatter, key: &MatchKey, name: &str, bits: u32) -> fmt:
     }
 }
 
-/// The control plane leaves leading zeros out.
+/// A value with the leading zeros that the control plane leaves out.
 fn padded(bytes: &[u8], bits: u32) -> Value {
     let len = bits.div_ceil(8) as usize;
     let significant = &bytes[bytes.len().saturating_sub(len)..];
