@@ -32,6 +32,7 @@ use ebb_engine::{Switch, SwitchOptions};
 use ebb_traffic_manager::TrafficManagerConfig;
 use ebb_transport::{EPHEMERAL_PORTS, Scheme};
 use ebb_units::{BitRate, Duration};
+use ebb_wire::MacAddress;
 use ebb_workload::{Host as Place, HostId};
 use serde::Deserialize;
 use serde::de::IgnoredAny;
@@ -183,37 +184,20 @@ impl Network {
         let plan = self.plan()?;
         let catalog = Arc::new(self.catalog(&plan)?);
         let survey = plan.survey(self.scheme, &catalog.addresses)?;
-        for name in &self.ends_with {
-            ensure!(
-                survey.of_traffic.contains_key(name),
-                "ends_with: there are no transfers of traffic {name}; there are some of {}",
-                survey
-                    .of_traffic
-                    .keys()
-                    .map(String::as_str)
-                    .collect::<Vec<_>>()
-                    .join(", ")
-            );
-        }
+        self.check_ends(&survey)?;
         let mut simulation = Simulation::new();
         simulation.set_seed(self.seed);
         let mut ids = BTreeMap::new();
         let mut switches = Vec::new();
         for entry in self.switches {
-            let options = SwitchOptions {
-                name: entry.name.clone(),
-                device_id: entry.device_id,
-                cpu_port: entry.cpu_port,
-                drop_port: entry.drop_port,
-            };
-            let switch = Switch::new(options, entry.traffic_manager)
-                .with_context(|| format!("traffic manager of {}", entry.name))?;
-            let node = simulation.add_switch(switch);
-            ids.insert(entry.name, node);
+            let (name, grpc_address) = (entry.name.clone(), entry.grpc_server_addr);
+            let device_id = entry.device_id;
+            let node = simulation.add_switch(entry.build()?);
+            ids.insert(name, node);
             switches.push(SimSwitch {
                 node,
-                device_id: entry.device_id,
-                grpc_address: entry.grpc_server_addr,
+                device_id,
+                grpc_address,
             });
         }
         let places = places(&self.hosts);
@@ -231,18 +215,8 @@ impl Network {
                 .scheme
                 .transport(entry.ip, &suite, EPHEMERAL_PORTS, seed)
                 .map_err(anyhow::Error::msg)?;
-            let of = |what| format!("{what} of host {}", entry.name);
-            let identity = Identity {
-                name: entry.name.clone(),
-                address: entry.ip,
-                mac: entry.mac.parse().with_context(|| of("mac"))?,
-                gateway: entry
-                    .gateway_mac
-                    .parse()
-                    .with_context(|| of("gateway_mac"))?,
-                id: numbers.get(&entry.name).copied(),
-            };
-            let number = identity.id;
+            let number = numbers.get(&entry.name).copied();
+            let identity = entry.identity(number)?;
             let parts = Parts {
                 transport,
                 nic: suite.nic,
@@ -261,16 +235,7 @@ impl Network {
         }
         let mut links = Vec::new();
         for [a, b] in self.links {
-            let end = |end: &End| -> Result<NodePort> {
-                let node = ids
-                    .get(&end.node)
-                    .with_context(|| format!("link to {}: there is no such node", end.node))?;
-                Ok(NodePort {
-                    node: *node,
-                    port: end.port,
-                })
-            };
-            let ends = [end(&a)?, end(&b)?];
+            let ends = [a.find(&ids)?, b.find(&ids)?];
             simulation.connect(ends[0], ends[1])?;
             links.push(ends);
         }
@@ -288,6 +253,19 @@ impl Network {
             ends_with: self.ends_with,
             ended,
         })
+    }
+
+    /// Checks that the workload has transfers of the parts with which the run ends.
+    fn check_ends(&self, survey: &Survey) -> Result<()> {
+        let known: Vec<&str> = survey.of_traffic.keys().map(String::as_str).collect();
+        for name in &self.ends_with {
+            ensure!(
+                known.contains(&&**name),
+                "ends_with: there are no transfers of traffic {name}; there are some of {}",
+                known.join(", ")
+            );
+        }
+        Ok(())
     }
 
     /// Checks that names and addresses are unique.
@@ -334,6 +312,49 @@ impl Network {
             names: plan.names(),
             content: self.content,
             patience: Duration::from_nanos(self.patience_ns),
+        })
+    }
+}
+
+impl SwitchEntry {
+    /// The switch, which has no program yet.
+    fn build(self) -> Result<Switch> {
+        let place = format!("traffic manager of {}", self.name);
+        let options = SwitchOptions {
+            name: self.name,
+            device_id: self.device_id,
+            cpu_port: self.cpu_port,
+            drop_port: self.drop_port,
+        };
+        Switch::new(options, self.traffic_manager).context(place)
+    }
+}
+
+impl HostEntry {
+    /// How the host is attached; `id` is its number in the workload.
+    fn identity(&self, id: Option<HostId>) -> Result<Identity> {
+        let address = |what, text: &str| {
+            let parsed = text.parse::<MacAddress>();
+            parsed.with_context(|| format!("{what} of host {}", self.name))
+        };
+        Ok(Identity {
+            name: self.name.clone(),
+            address: self.ip,
+            mac: address("mac", &self.mac)?,
+            gateway: address("gateway_mac", &self.gateway_mac)?,
+            id,
+        })
+    }
+}
+
+impl End {
+    /// The port that is meant, among the nodes of the network.
+    fn find(&self, nodes: &BTreeMap<String, NodeId>) -> Result<NodePort> {
+        let node = nodes.get(&self.node);
+        let node = node.with_context(|| format!("link to {}: there is no such node", self.node))?;
+        Ok(NodePort {
+            node: *node,
+            port: self.port,
         })
     }
 }

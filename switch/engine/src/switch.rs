@@ -95,7 +95,7 @@ struct Journey {
     packet_id: u64,
     /// Passes it owes to resubmission, recirculation, cloning and deflection.
     passes: u8,
-    /// How often it has been deflected since it last left a queue.
+    /// How often it has been deflected; a recirculation starts anew.
     deflections: u8,
     /// The watches that trace it.
     watches: Watches,

@@ -11,10 +11,10 @@ use crate::queue::Depth;
 
 /// A number of packets and the sum of their lengths.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
-/// Number of packets.
 pub struct Count {
-    /// Sum of their lengths.
+    /// Number of packets.
     pub packets: u64,
+    /// Sum of their lengths.
     pub bytes: u64,
 }
 

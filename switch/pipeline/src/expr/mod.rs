@@ -141,8 +141,8 @@ pub(crate) enum Bool {
     NonZeroBig(Box<Num>),
     Not(Box<Bool>),
     And(Box<Bool>, Box<Bool>),
-    /// Both conditions have the same value.
     Or(Box<Bool>, Box<Bool>),
+    /// Both conditions have the same value.
     Same(Box<Bool>, Box<Bool>),
     If(Box<Bool>, Box<Bool>, Box<Bool>),
     Compare(Compare, Box<Num>, Box<Num>),
