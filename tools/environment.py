@@ -6,12 +6,11 @@ import os
 import sys
 from pathlib import Path
 
-ENVIRONMENT = Path(__file__).resolve().parents[1] / ".venv"
+PYTHON = Path(__file__).resolve().parents[1] / ".venv" / "bin" / "python"
 
 
 def enter() -> None:
     """Starts the command again with the Python of `.venv`, which `tools/setup` makes; goes on if it
-    runs there already, or if there is none."""
-    python = ENVIRONMENT / "bin" / "python"
-    if python.exists() and Path(sys.prefix).resolve() != ENVIRONMENT.resolve():
-        os.execv(python, [str(python), *sys.argv])
+    is that one already, or if there is none."""
+    if PYTHON.exists() and Path(sys.executable) != PYTHON:
+        os.execv(PYTHON, [str(PYTHON), *sys.argv])
