@@ -19,7 +19,7 @@ pub struct DelayBucket {
     pub packets: u64,
 }
 
-/// Percentiles of delays, too long by at most 1 / [`PARTS`], and their exact maximum. All are 0 if
+/// Percentiles of delays, too long by at most 1 / `PARTS`, and their exact maximum. All are 0 if
 /// there were no delays.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct DelaySummary {

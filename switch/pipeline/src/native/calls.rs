@@ -158,7 +158,7 @@ calls! {
     fn condition(machine, condition: *const Condition, data: *const u64, words: usize) -> u64 {
         u64::from((*condition).eval(&machine.scope(slice(data, words))))
     } or 0;
-    /// Applies a table: the action, with [`HIT`] for a hit, and its data.
+    /// Applies a table: the action, with 2^32 added for a hit, and its data.
     fn apply(machine, table: usize) -> Pair {
         let entry = machine.find(table);
         machine.state.refresh(table, &machine.packet.words, entry);
