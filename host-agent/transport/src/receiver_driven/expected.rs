@@ -6,7 +6,8 @@ use ebb_units::Instant;
 use ebb_wire::{EbbFlags, EbbHeader};
 
 use super::ResetReason;
-use super::host::{Host, Open, Path};
+use super::host::Host;
+use super::path::{Open, Path};
 use super::session::{Ending, ReceiverDriven, ReceiverSession, SenderSummary};
 use super::tombstones::{Epitaph, Tombstone};
 use crate::record::{Counters, Role};

@@ -1,29 +1,30 @@
 //! All sessions of one scheme on one host: the [`Transport`] of NDP and of SCDP.
 //!
-//! What arrives is handled in `inbound`; this file has the tables, the way out and the timers.
+//! This file has the tables, the timers and what the application asks for. What arrives is handled
+//! in `inbound`, what leaves in `outbound`; sessions are opened in `opening` and end in `ending`.
 
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::net::{Ipv4Addr, SocketAddrV4};
 
 use ebb_units::Instant;
-use ebb_wire::{EbbFlags, EbbHeader, Ecn, Ipv4Header, PacketType, Protocol};
+use ebb_wire::{EbbHeader, Ipv4Header};
 use rand::rngs::SmallRng;
 use rand::{Rng, SeedableRng};
 
 use super::expected::Expected;
+use super::outbound::reset_header;
+use super::path::{Open, Path};
 use super::pull_queue::PullQueue;
-use super::session::{
-    Cast, Ending, Outbox, ReceiverDriven, ReceiverSession, SenderSession, SenderSummary,
-};
-use super::tombstones::{Epitaph, SessionKey, Tombstone, Tombstones};
+use super::session::{Cast, Ending, Outbox, ReceiverDriven, ReceiverSession, SenderSession};
+use super::tombstones::{Epitaph, SessionKey, Tombstones};
 use super::{DscpParams, ResetReason};
 use crate::job::{Job, JobResult};
 use crate::nic::NicParams;
-use crate::record::{Counters, FlowRecord, GroupSummary, Role, Status};
+use crate::record::Role;
 use crate::timers::Timers;
 use crate::transport::{
-    Event, ExpectRequest, FlowId, GroupRequest, ListenError, PacketKind, Progress, SendError,
-    SendRequest, Transport, TxInfo,
+    Event, ExpectRequest, FlowId, GroupRequest, ListenError, Progress, SendError, SendRequest,
+    Transport, TxInfo,
 };
 
 /// Ended sessions that are remembered; more than are ever open at once.
@@ -59,66 +60,6 @@ pub struct StrayCounters {
     pub unknown_session: u64,
 }
 
-/// The two ends of a session and its name.
-#[derive(Clone, Copy, Debug)]
-pub(super) struct Path {
-    /// The other end; of a one-to-many session the multicast address.
-    pub peer: SocketAddrV4,
-    pub local_port: u16,
-    pub session: u32,
-}
-
-impl Path {
-    /// Whether a packet from `src` belongs here: a guessed session id alone is not enough. The port
-    /// of a sender that was never heard is not known.
-    pub fn is_from(&self, src: Ipv4Addr, header: &EbbHeader) -> bool {
-        let unknown = self.peer.port() == 0 && self.local_port == header.destination_port;
-        *self.peer.ip() == src && (unknown || self.matches_ports(header))
-    }
-
-    /// The same where the session was found by the address already.
-    pub fn matches_ports(&self, header: &EbbHeader) -> bool {
-        self.peer.port() == header.source_port
-            && self.local_port == header.destination_port
-            && self.session == header.session
-    }
-
-    /// The way to one peer of several.
-    pub fn to(self, peer: SocketAddrV4) -> Path {
-        Path { peer, ..self }
-    }
-}
-
-/// An open session.
-pub(super) struct Open<T> {
-    /// With several senders: that of the first that was heard.
-    pub path: Path,
-    /// The peer, the receivers of a group, or all senders. Port 0: not known yet.
-    pub peers: Vec<SocketAddrV4>,
-    pub state: T,
-    pub started: Instant,
-    pub stream_bytes: u64,
-    /// Sender: what its packets announce. Receiver: what the first packet announced.
-    pub priority: Option<u8>,
-    /// Its slot in `Host::timers`.
-    pub timer: usize,
-    /// It is in `Host::ready`.
-    pub ready: bool,
-    /// Sender: [`Event::Heard`] has been told.
-    pub heard: bool,
-}
-
-impl<T> Open<T> {
-    /// Where a header of this session goes: those for one of several senders say for which.
-    pub fn path_of(&self, header: &EbbHeader) -> Path {
-        if !header.flags.contains(EbbFlags::MULTI_SOURCE) {
-            return self.path;
-        }
-        let peer = self.peers.get(usize::from(header.sender));
-        self.path.to(peer.copied().unwrap_or(self.path.peer))
-    }
-}
-
 /// See the module documentation.
 pub struct Host<S: ReceiverDriven> {
     pub(super) config: HostConfig,
@@ -142,14 +83,15 @@ pub struct Host<S: ReceiverDriven> {
     pub(super) ports: BTreeSet<(SocketAddrV4, u16)>,
     pub(super) tombstones: Tombstones,
     pub(super) control: VecDeque<(FlowId, Path, EbbHeader)>,
-    pulls: PullQueue,
+    pub(super) pulls: PullQueue,
     /// Senders with a packet to send, next one first.
-    ready: VecDeque<FlowId>,
+    pub(super) ready: VecDeque<FlowId>,
     pub(super) timers: Timers<FlowId>,
     pub(super) events: VecDeque<Event>,
     jobs: VecDeque<Job>,
     pub(super) stray: StrayCounters,
-    payload: Vec<u8>,
+    /// Of the packet that leaves now; kept so that it need not be allocated.
+    pub(super) payload: Vec<u8>,
     /// Handed to every call into a receiver session, so that it need not be allocated.
     pub(super) out: Outbox,
 }
@@ -206,37 +148,6 @@ impl<S: ReceiverDriven> Host<S> {
     pub(super) fn new_flow(&mut self) -> FlowId {
         self.last_flow += 1;
         FlowId(self.last_flow)
-    }
-
-    /// Writes the packet that carries `header`.
-    fn emit(&mut self, path: &Path, header: EbbHeader, with_payload: bool, packet: &mut Vec<u8>) {
-        let header = EbbHeader {
-            source_port: path.local_port,
-            destination_port: path.peer.port(),
-            session: path.session,
-            entropy: self.rng.random(),
-            ..header
-        };
-        let to = *path.peer.ip();
-        let header = EbbHeader {
-            // The low half names the group; the high half is the same for all of 239.x/16.
-            multicast_group: if to.is_multicast() {
-                u32::from(to) as u16
-            } else {
-                0
-            },
-            ..header
-        };
-        let payload: &[u8] = if with_payload { &self.payload } else { &[] };
-        let dscp = if with_payload {
-            self.config.dscp.trimmable
-        } else {
-            self.config.dscp.control
-        };
-        packet.clear();
-        Ipv4Header::new(self.config.address, to, Protocol::EBB, dscp, Ecn::NotEct)
-            .emit(EbbHeader::BYTES + payload.len(), packet);
-        header.emit(payload, packet);
     }
 
     pub(super) fn pause_receiver(&mut self, now: Instant, flow: FlowId, paused: bool) {
@@ -343,239 +254,6 @@ impl<S: ReceiverDriven> Host<S> {
         self.pulls
             .push(now, flow, open.priority.unwrap_or(0), pulls);
         self.timers.set(open.timer, flow, open.state.deadline());
-    }
-
-    pub(super) fn end_sender(
-        &mut self,
-        now: Instant,
-        flow: FlowId,
-        ending: Ending,
-        reset: Option<ResetReason>,
-    ) {
-        let Some(mut open) = self.senders.remove(&flow) else {
-            return;
-        };
-        let path = open.path;
-        for &peer in &open.peers {
-            let key = (*peer.ip(), path.session);
-            if self
-                .senders_by_key
-                .get(&key)
-                .is_some_and(|(f, _)| *f == flow)
-            {
-                self.senders_by_key.remove(&key);
-                if let Some(reason) = reset {
-                    self.control
-                        .push_back((flow, path.to(peer), reset_header(reason)));
-                }
-            }
-        }
-        self.timers.close_slot(open.timer);
-        self.ports.remove(&(path.peer, path.local_port));
-        let counters = *open.state.counters();
-        let group = open.state.group();
-        let ending = match ending {
-            Ending::Failed(reason) if group.is_some() => {
-                let unfinished = open.state.unfinished().into_iter();
-                let names: Vec<String> = unfinished
-                    .filter_map(|index| open.peers.get(index))
-                    .map(|peer| peer.ip().to_string())
-                    .collect();
-                match &names[..] {
-                    [] => Ending::Failed(reason),
-                    _ => Ending::Failed(format!("{} did not finish: {reason}", names.join(", "))),
-                }
-            }
-            other => other,
-        };
-        let about = (path, open.started, open.stream_bytes);
-        let finished = ending == Ending::Finished;
-        let record = self.record(now, Role::Sender, about, (counters, group), ending);
-        self.report(flow, finished, record);
-    }
-
-    /// Everything has been delivered, and the application is told. The session stays until it says
-    /// what became of that; only its peer, by asking, makes it do anything.
-    fn hold_receiver(&mut self, now: Instant, flow: FlowId) {
-        let Some(mut open) = self.receivers.remove(&flow) else {
-            return;
-        };
-        self.timers.set(open.timer, flow, None);
-        self.pulls.remove(flow);
-        self.report_receiver(now, flow, &mut open, Ending::Finished);
-        self.receivers.insert(flow, open);
-    }
-
-    fn report_receiver(
-        &mut self,
-        now: Instant,
-        flow: FlowId,
-        open: &mut Open<S::Receiver>,
-        ending: Ending,
-    ) {
-        let counters = *open.state.counters();
-        open.state.release(&mut self.out.buffers);
-        let peers = open.peers.iter().zip(open.state.sources());
-        let senders = peers
-            .map(|(&peer, source)| SenderSummary { peer, ..source })
-            .collect();
-        let about = (open.path, open.started, open.stream_bytes);
-        let finished = ending == Ending::Finished;
-        let mut record = self.record(now, Role::Receiver, about, (counters, None), ending);
-        record.senders = senders;
-        self.report(flow, finished, record);
-    }
-
-    /// Ends a receiver, and reports that unless it is held.
-    pub(super) fn end_receiver(
-        &mut self,
-        now: Instant,
-        flow: FlowId,
-        ending: Ending,
-        reset: Option<ResetReason>,
-    ) {
-        let Some(mut open) = self.receivers.remove(&flow) else {
-            return;
-        };
-        self.timers.close_slot(open.timer);
-        self.pulls.remove(flow);
-        if reset.is_some() {
-            self.control.retain(|(f, ..)| *f != flow);
-        }
-        for (index, &peer) in open.peers.iter().enumerate() {
-            let path = open.path.to(peer);
-            let key = (*peer.ip(), path.session);
-            self.receivers_by_key.remove(&key);
-            if let Some(reason) = reset.filter(|_| peer.port() != 0) {
-                self.control.push_back((flow, path, reset_header(reason)));
-            }
-            let epitaph = match &ending {
-                Ending::Finished => Epitaph::Finished(EbbHeader {
-                    sender: index as u8,
-                    ..open.state.closing()
-                }),
-                Ending::Failed(_) => Epitaph::Reset(reset.unwrap_or(ResetReason::UnknownSession)),
-            };
-            let stone = Tombstone {
-                flow,
-                path,
-                epitaph,
-            };
-            self.tombstones.insert(now, key, stone);
-        }
-        if self.held.remove(&flow).is_none() {
-            self.report_receiver(now, flow, &mut open, ending);
-        }
-    }
-
-    fn report(&mut self, flow: FlowId, finished: bool, record: FlowRecord) {
-        self.events.push_back(if finished {
-            Event::Finished { flow, record }
-        } else {
-            Event::Failed { flow, record }
-        });
-    }
-
-    pub(super) fn record(
-        &self,
-        now: Instant,
-        role: Role,
-        (path, started, stream_bytes): (Path, Instant, u64),
-        (counters, group): (Counters, Option<GroupSummary>),
-        ending: Ending,
-    ) -> FlowRecord {
-        let mut record = FlowRecord {
-            role,
-            scheme: S::ENTRY.name,
-            local: SocketAddrV4::new(self.config.address, path.local_port),
-            peer: path.peer,
-            session: path.session,
-            stream_bytes,
-            started_at_ns: 0,
-            finished_at_ns: 0,
-            duration_ns: 0,
-            status: match ending {
-                Ending::Finished => Status::Finished,
-                Ending::Failed(reason) => Status::Failed(reason),
-            },
-            counters,
-            tcp: None,
-            group,
-            senders: Vec::new(),
-        };
-        record.set_times(started, now);
-        record
-    }
-
-    fn poll_pull(&mut self, now: Instant, packet: &mut Vec<u8>) -> Option<TxInfo> {
-        while let Some(flow) = self.pulls.pop(now) {
-            let Some(open) = self.receivers.get_mut(&flow) else {
-                continue;
-            };
-            let header = open.state.next_pull(now);
-            open.state.counters().pulls_sent += u64::from(header.is_some());
-            self.timers.set(open.timer, flow, open.state.deadline());
-            if let Some(header) = header {
-                let path = open.path_of(&header);
-                self.emit(&path, header, false, packet);
-                return Some(TxInfo {
-                    flow,
-                    kind: PacketKind::Control,
-                });
-            }
-        }
-        None
-    }
-
-    fn poll_data(&mut self, now: Instant, packet: &mut Vec<u8>) -> Option<TxInfo> {
-        while let Some(flow) = self.ready.pop_front() {
-            let Some(open) = self.senders.get_mut(&flow) else {
-                continue;
-            };
-            open.ready = false;
-            if !open.state.can_send() {
-                continue;
-            }
-            self.payload.clear();
-            match open.state.next_packet(now, &mut self.payload) {
-                Ok(header) => {
-                    let counters = open.state.counters();
-                    counters.packets_sent += 1;
-                    counters.payload_bytes_sent += self.payload.len() as u64;
-                    counters.retransmitted +=
-                        u64::from(header.flags.contains(EbbFlags::RETRANSMIT));
-                    counters.repair_symbols += u64::from(header.flags.contains(EbbFlags::REPAIR));
-                    let header = EbbHeader {
-                        priority: open.priority.unwrap_or(0),
-                        ..header
-                    };
-                    let path = open.path;
-                    self.after_sender(now, flow);
-                    let whole = !header.flags.contains(EbbFlags::TRIMMED);
-                    self.emit(&path, header, whole, packet);
-                    return Some(TxInfo {
-                        flow,
-                        kind: PacketKind::Data,
-                    });
-                }
-                Err(error) => self.cannot_read(now, flow, &error),
-            }
-        }
-        None
-    }
-
-    fn cannot_read(&mut self, now: Instant, flow: FlowId, error: &std::io::Error) {
-        let reason = format!("cannot read the object to be sent: {error}");
-        let reset = Some(ResetReason::Aborted);
-        self.end_sender(now, flow, Ending::Failed(reason), reset);
-    }
-}
-
-/// A RESET that carries `reason`.
-pub(super) fn reset_header(reason: ResetReason) -> EbbHeader {
-    EbbHeader {
-        symbol: reason as u32,
-        ..EbbHeader::new(PacketType::Reset, 0, 0)
     }
 }
 
@@ -737,24 +415,7 @@ impl<S: ReceiverDriven> Transport for Host<S> {
     }
 
     fn poll_transmit(&mut self, now: Instant, packet: &mut Vec<u8>) -> Option<TxInfo> {
-        loop {
-            if let Some((flow, path, header)) = self.control.pop_front() {
-                self.emit(&path, header, false, packet);
-                return Some(TxInfo {
-                    flow,
-                    kind: PacketKind::Control,
-                });
-            }
-            if let Some(info) = self.poll_pull(now, packet) {
-                return Some(info);
-            }
-            if let Some(info) = self.poll_data(now, packet) {
-                return Some(info);
-            }
-            if self.control.is_empty() {
-                return None;
-            }
-        }
+        self.outbound(now, packet)
     }
 
     fn poll_event(&mut self) -> Option<Event> {

@@ -6,7 +6,9 @@ use ebb_units::Instant;
 use ebb_wire::{EbbFlags, EbbHeader, EbbPacket, Ecn, Ipv4Header, PacketType, Protocol};
 
 use super::ResetReason;
-use super::host::{Host, MAX_STRAY_RESETS, Open, Path, STRAY, reset_header};
+use super::host::{Host, MAX_STRAY_RESETS, STRAY};
+use super::outbound::reset_header;
+use super::path::{Open, Path};
 use super::session::{Ending, ReceiverDriven, ReceiverSession, SenderSession};
 use super::tombstones::Epitaph;
 use crate::record::Counters;

@@ -6,10 +6,13 @@
 
 mod buffers;
 mod credit;
+mod ending;
 mod expected;
 mod host;
 mod inbound;
 mod opening;
+mod outbound;
+mod path;
 mod pull_queue;
 mod retry;
 mod returned;

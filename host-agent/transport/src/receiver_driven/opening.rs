@@ -5,7 +5,8 @@ use std::net::{Ipv4Addr, SocketAddrV4};
 use ebb_units::Instant;
 use rand::Rng;
 
-use super::host::{Host, Open, Path};
+use super::host::Host;
+use super::path::{Open, Path};
 use super::pull_queue::MAX_PRIORITY;
 use super::session::{Cast, ReceiverDriven};
 use crate::transport::{FlowId, Part, SendError, SendRequest};

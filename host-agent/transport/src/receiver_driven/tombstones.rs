@@ -9,7 +9,7 @@ use ebb_units::{Duration, Instant};
 use ebb_wire::EbbHeader;
 
 use super::ResetReason;
-use super::host::Path;
+use super::path::Path;
 use crate::FlowId;
 
 /// Names a session at its receiver: the sender's address and session id.
