@@ -20,6 +20,8 @@ mod session;
 mod tombstones;
 
 #[cfg(test)]
+mod conformance_tests;
+#[cfg(test)]
 mod dead_path_tests;
 #[cfg(test)]
 mod tests;
