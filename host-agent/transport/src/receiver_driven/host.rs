@@ -69,15 +69,18 @@ pub struct Host<S: ReceiverDriven> {
     last_flow: u64,
     pub(super) last_port: u16,
     pub(super) senders: BTreeMap<FlowId, Open<S::Sender>>,
-    /// By receiver and session id, with the receiver's place in `Open::peers`.
+    /// Sender sessions by address of the receiver and session id, with the place of that receiver in
+    /// `Open::peers`.
     pub(super) senders_by_key: BTreeMap<SessionKey, (FlowId, usize)>,
     pub(super) receivers: BTreeMap<FlowId, Open<S::Receiver>>,
-    /// By sender and session id, with the sender's place in `Open::peers`. Expected ones too.
+    /// Receiver sessions, expected ones too, by address of the sender and session id, with the place
+    /// of that sender in `Open::peers`.
     pub(super) receivers_by_key: BTreeMap<SessionKey, (FlowId, usize)>,
     pub(super) expected: BTreeMap<FlowId, Expected>,
     /// Whether the application says when peers are told that everything arrived.
     holds: bool,
-    /// What will tell them: of the receivers whose end has been reported and not been confirmed.
+    /// Receivers whose end has been reported and not been confirmed yet, with the headers that will
+    /// tell their peers.
     pub(super) held: BTreeMap<FlowId, Vec<(Path, EbbHeader)>>,
     /// Local ports in use, by peer.
     pub(super) ports: BTreeSet<(SocketAddrV4, u16)>,
@@ -90,7 +93,7 @@ pub struct Host<S: ReceiverDriven> {
     pub(super) events: VecDeque<Event>,
     jobs: VecDeque<Job>,
     pub(super) stray: StrayCounters,
-    /// Of the packet that leaves now; kept so that it need not be allocated.
+    /// Payload of the packet that leaves now; kept so that it need not be allocated.
     pub(super) payload: Vec<u8>,
     /// Handed to every call into a receiver session, so that it need not be allocated.
     pub(super) out: Outbox,

@@ -103,7 +103,7 @@ pub trait SenderSession: Sized {
     fn handle_job(&mut self, _result: JobResult) -> io::Result<()> {
         Ok(())
     }
-    /// A packet can leave now.
+    /// Whether a packet can leave now.
     fn can_send(&self) -> bool;
     /// The next packet. Called when [`can_send`](Self::can_send); fills `payload`, which is empty.
     fn next_packet(&mut self, now: Instant, payload: &mut Vec<u8>) -> io::Result<EbbHeader>;
@@ -118,7 +118,7 @@ pub trait SenderSession: Sized {
     fn take_detached(&mut self, _now: Instant) -> Option<(usize, Self)> {
         None
     }
-    /// Those of a group that are still served.
+    /// Receivers of a group that are still served, as places in the group.
     fn unfinished(&self) -> Vec<usize> {
         Vec::new()
     }
