@@ -11,6 +11,8 @@ from rich.box import SIMPLE_HEAD
 from rich.console import Console
 from rich.table import Table
 
+from ebb_experiments.results.numbers import three_digits
+
 Cell = str | float | int | None
 
 
@@ -64,5 +66,5 @@ def _text(cell: Cell) -> str:
     if cell is None:
         return "-"
     if isinstance(cell, float):
-        return f"{cell:.0f}" if abs(cell) >= 100 else f"{cell:.3g}"
+        return three_digits(cell)
     return str(cell)

@@ -15,6 +15,7 @@ from typing import Any
 from ebb_topologies.files import write as write_file
 from jinja2 import Environment, PackageLoader, select_autoescape
 
+from ebb_experiments.results.numbers import three_digits
 from ebb_experiments.run.run import Binaries, versions
 from ebb_experiments.study.claims import Checked, Estimate, Verdict, check, estimate
 from ebb_experiments.study.eta import duration
@@ -246,21 +247,12 @@ def _point(point: Any) -> str:
     return f"{point:g}" if isinstance(point, float) else str(point)
 
 
-def number(value: float) -> str:
-    """Three digits, no powers of ten below a million."""
-    if value == 0:
-        return "0"
-    if abs(value) >= 100:
-        return f"{value:.0f}"
-    return f"{value:.3g}"
-
-
 def shown(ours: Estimate) -> str:
     """A mean and its interval; one far below the digits that are shown is 0."""
-    mean, half = number(ours.mean), ours.half_width
+    mean, half = three_digits(ours.mean), ours.half_width
     if half is None:
         return mean
-    return f"{mean} ± {number(half if half > abs(ours.mean) * NEGLIGIBLE else 0)}"
+    return f"{mean} ± {three_digits(half if half > abs(ours.mean) * NEGLIGIBLE else 0)}"
 
 
 def band(limits: tuple[float | None, float | None]) -> str:
@@ -340,7 +332,7 @@ def short(commit: str) -> str:
 
 
 def _published(value: float | str) -> str:
-    return value if isinstance(value, str) else number(value)
+    return value if isinstance(value, str) else three_digits(value)
 
 
 def _cell(text: str) -> str:
