@@ -11,20 +11,21 @@ pub struct Buffers {
 }
 
 impl Buffers {
-    /// A buffer of `len` bytes, whatever they are.
+    /// A buffer of `len` bytes with any content.
     pub fn take(&mut self, len: usize) -> Vec<u8> {
         let mut buffer = self.free.pop().unwrap_or_default();
         buffer.resize(len, 0);
         buffer
     }
 
-    /// The same, counted in [`held`](Self::held) until it is let go.
+    /// A buffer of `len` bytes with any content, which counts in [`held`](Self::held) until it is
+    /// let go.
     pub fn hold(&mut self, len: usize) -> Vec<u8> {
         self.held_bytes += len as u64;
         self.take(len)
     }
 
-    /// A buffer that is held has grown by as much.
+    /// Notes that a buffer that is held has grown by so many bytes.
     pub fn grow(&mut self, bytes: usize) {
         self.held_bytes += bytes as u64;
     }

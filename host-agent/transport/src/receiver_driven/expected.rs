@@ -16,7 +16,7 @@ use crate::transport::{ExpectRequest, FlowId, SendError};
 pub(super) struct Expected {
     pub(super) local_port: u16,
     session: u32,
-    /// In the order of their numbers, with the reason why one will not send.
+    /// The senders in the order of their numbers; with a reason if one will not send.
     senders: Vec<(Ipv4Addr, Option<String>)>,
     started: Instant,
     paused: bool,
@@ -76,7 +76,7 @@ impl<S: ReceiverDriven> Host<S> {
         Ok(flow)
     }
 
-    /// The first packet of an expected session opens it. `Err`: it is refused.
+    /// Opens an expected session with its first packet. `Err`: it is refused.
     pub(super) fn open_expected(
         &mut self,
         now: Instant,

@@ -138,7 +138,7 @@ impl<S: ReceiverDriven> Host<S> {
         self.after_sender(now, flow);
     }
 
-    /// No session that we take has such sizes.
+    /// Whether no session that we take has what this opening says.
     pub(super) fn is_impossible(&self, header: &EbbHeader) -> bool {
         (header.flags.contains(EbbFlags::MULTICAST) && !S::ENTRY.groups)
             || header.symbol_bytes == 0
@@ -292,8 +292,7 @@ impl<T> Open<T> {
         [0, header.source_port].contains(&known) && self.path.local_port == header.destination_port
     }
 
-    /// A packet belongs to this session. From the first one of each of several senders its port is
-    /// learned.
+    /// Notes a packet of this session. The first one of each of several senders tells its port.
     fn accepts(&mut self, index: usize, header: &EbbHeader) -> bool {
         let several = self.peers.len() > 1;
         let of_several =

@@ -8,7 +8,7 @@ use ebb_units::{Duration, Instant};
 
 use crate::FlowId;
 
-/// The most urgent; 0 is normal. What is above counts as this.
+/// The most urgent priority; 0 is normal. A larger number counts as this one.
 pub(super) const MAX_PRIORITY: u8 = 7;
 
 #[derive(Debug)]

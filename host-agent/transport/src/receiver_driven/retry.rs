@@ -50,7 +50,7 @@ impl Retry {
         }
     }
 
-    /// The same for another session that begins now.
+    /// A counter with the same parameters for another session, which begins now.
     pub fn restarted(&self, now: Instant) -> Self {
         Retry::new(now, self.params)
     }
@@ -94,20 +94,22 @@ impl Retry {
         since + self.interval()
     }
 
-    /// When a peer that is to say something since `since` has been silent for as long as all
-    /// retries take, although there is nothing to retry.
+    /// When a peer that has had to say something since `since` has been silent for as long as all
+    /// retries take. For sessions that have nothing to retry.
     pub fn give_up_at(&self, since: Instant) -> Instant {
         self.last_heard.max(since) + self.params.patience()
     }
 
-    /// A deadline has passed. False: the peer is given up.
+    /// Notes that a deadline has passed, and returns whether to try again; false: the peer is given
+    /// up.
     pub fn expired(&mut self, now: Instant) -> bool {
         self.silent += 1;
         self.last_timeout = now;
         self.silent <= self.params.max_retries || now < self.last_heard + self.params.give_up
     }
 
-    /// All retries have been in vain: what can still come is what the peer has not got round to.
+    /// Whether all retries have been in vain. What can still come then is what the peer has not got
+    /// round to.
     pub fn is_exhausted(&self) -> bool {
         self.silent > self.params.max_retries
     }

@@ -25,7 +25,7 @@ impl Returned {
         self.owed > 0
     }
 
-    /// One packet that came back may go again without a pull. False: there is none.
+    /// Allows one packet that came back to go again without a pull; false if none has come back.
     #[must_use]
     pub fn pay_back(&mut self) -> bool {
         let owes = self.owes();
@@ -33,8 +33,9 @@ impl Returned {
         owes
     }
 
-    /// A packet has got through. What a window lost grows back by one packet per `window` of them;
-    /// at the end, when nothing more is pulled, by one for each. True: one more packet may go.
+    /// Notes that a packet has got through, and returns whether one more may go for it. The credit
+    /// that is owed comes back by one packet per `window` of them; at the end, when nothing more is
+    /// pulled, by one for each.
     #[must_use]
     pub fn progressed(&mut self, window: u32, at_the_end: bool) -> bool {
         self.progress += 1;
@@ -45,13 +46,13 @@ impl Returned {
         false
     }
 
-    /// The receiver was heard.
+    /// Notes that the receiver was heard.
     pub fn heard(&mut self) {
         self.unasked = 0;
     }
 
-    /// No pull can be waited for: up to `most` packets go again at once until the receiver is heard;
-    /// if these come back too, a timer has to decide. True: one packet may go.
+    /// Returns whether one packet may go although no pull can be waited for: up to `most` of them
+    /// go at once until the receiver is heard. If these come back too, a timer has to decide.
     #[must_use]
     pub fn at_once(&mut self, most: u32) -> bool {
         let may = self.unasked < most && self.pay_back();

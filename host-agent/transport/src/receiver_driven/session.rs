@@ -70,7 +70,7 @@ pub struct Outbox {
     pub jobs: Vec<Job>,
     /// Pulls to put into the pull queue.
     pub pulls: u64,
-    /// Where the buffers of `delivered` come from. Empty is all else between two calls.
+    /// Where the buffers of `delivered` come from. All other fields are empty between two calls.
     pub buffers: Buffers,
 }
 
@@ -95,11 +95,12 @@ pub trait SenderSession: Sized {
     fn done_bytes(&self) -> u64 {
         0
     }
-    /// Work to be done elsewhere for what is to be sent. `flow`: ours.
+    /// Work to be done elsewhere for what is to be sent. `flow` is the flow of this session.
     fn poll_job(&mut self, _flow: FlowId) -> Option<Job> {
         None
     }
-    /// An error is one of the source, as in [`next_packet`](Self::next_packet).
+    /// What came out of a job. An error is one of the source, as in
+    /// [`next_packet`](Self::next_packet).
     fn handle_job(&mut self, _result: JobResult) -> io::Result<()> {
         Ok(())
     }
@@ -108,13 +109,14 @@ pub trait SenderSession: Sized {
     /// The next packet. Called when [`can_send`](Self::can_send); fills `payload`, which is empty.
     fn next_packet(&mut self, now: Instant, payload: &mut Vec<u8>) -> io::Result<EbbHeader>;
     fn deadline(&self) -> Option<Instant>;
-    /// Called when [`deadline`](Self::deadline) has passed.
+    /// Does what is due when [`deadline`](Self::deadline) has passed.
     fn handle_timeout(&mut self, now: Instant);
     fn ending(&self) -> Option<Ending>;
     fn counters(&mut self) -> &mut Counters;
     /// A receiver of a group has left it; `reason` is for its sender's record.
     fn receiver_left(&mut self, _from: usize, _reason: String) {}
-    /// A receiver to be served from now on by the session returned.
+    /// Takes a receiver out of the group: its place in it, and the session that serves it from now
+    /// on. None: nobody has to leave.
     fn take_detached(&mut self, _now: Instant) -> Option<(usize, Self)> {
         None
     }
@@ -140,9 +142,10 @@ pub trait ReceiverSession {
     );
     /// What came out of a job that this session put into its [`Outbox`].
     fn handle_job(&mut self, _now: Instant, _result: JobResult, _out: &mut Outbox) {}
-    /// The same for a session that has ended meanwhile: the result's buffers can serve others.
+    /// Gives back the buffers of a result whose session has ended meanwhile.
     fn discard(_result: JobResult, _buffers: &mut Buffers) {}
-    /// Back-pressure: ask for nothing more, but let the sender know that we live; or go on.
+    /// Back-pressure. While paused the session asks for nothing more, but lets the sender know that
+    /// the receiver lives.
     fn set_paused(&mut self, _now: Instant, _paused: bool, _out: &mut Outbox) {}
     /// Bytes delivered.
     fn done_bytes(&self) -> u64 {
@@ -160,7 +163,7 @@ pub trait ReceiverSession {
     /// A sender of a many-to-one session has left it; `reason` is for the record.
     fn sender_left(&mut self, _now: Instant, _from: usize, _reason: String, _out: &mut Outbox) {}
     fn deadline(&self) -> Option<Instant>;
-    /// Called when [`deadline`](Self::deadline) has passed.
+    /// Does what is due when [`deadline`](Self::deadline) has passed.
     fn handle_timeout(&mut self, now: Instant, out: &mut Outbox);
     fn ending(&self) -> Option<Ending>;
     fn counters(&mut self) -> &mut Counters;

@@ -33,7 +33,7 @@ pub(super) struct Tombstone {
 pub(super) struct Tombstones {
     linger: Duration,
     capacity: usize,
-    /// With the time of expiry.
+    /// The sessions that are remembered, with the time at which each is forgotten.
     stones: BTreeMap<SessionKey, (Instant, Tombstone)>,
     expiries: BTreeSet<(Instant, SessionKey)>,
 }
@@ -50,7 +50,8 @@ impl Tombstones {
         }
     }
 
-    /// The one that would expire first gives way when there are too many.
+    /// Remembers a session. When too many are remembered, the one that would expire first is
+    /// forgotten.
     pub fn insert(&mut self, now: Instant, key: SessionKey, stone: Tombstone) {
         if self.stones.len() >= self.capacity {
             self.remove_first();
@@ -76,7 +77,7 @@ impl Tombstones {
         }
     }
 
-    /// All of a flow: one per sender.
+    /// All sessions of a flow: one for each of its senders.
     pub fn of_flow(&mut self, flow: FlowId) -> impl Iterator<Item = &mut Tombstone> {
         let stones = self.stones.values_mut().map(|(_, stone)| stone);
         stones.filter(move |stone| stone.flow == flow)

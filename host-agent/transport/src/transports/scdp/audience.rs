@@ -16,7 +16,7 @@ const MAX_WANTED_BLOCKS: usize = 4096;
 pub struct Listener {
     /// The highest pull counter seen.
     pub pulled: u32,
-    /// Its last pull said that it asks for all that is missing.
+    /// Whether its last pull said that it asks for all that is missing.
     pub finishing: bool,
     /// Repair symbols wanted in all, by block, as pulls said.
     wanted: BTreeMap<u32, u32>,
@@ -32,7 +32,7 @@ enum State {
     Served,
     Finished,
     Detached,
-    /// Why it will never have everything.
+    /// Why it will never have everything. None: it still may.
     Left(String),
 }
 
@@ -56,7 +56,7 @@ impl Audience {
         }
     }
 
-    /// Those that are still served.
+    /// The receivers that are still served.
     fn served(&self) -> impl Iterator<Item = &Listener> {
         self.listeners.iter().filter(|l| l.state == State::Served)
     }
@@ -67,12 +67,12 @@ impl Audience {
         listener.filter(|l| l.state == State::Served)
     }
 
-    /// What all of them have pulled.
+    /// Symbols that all of them have pulled together.
     pub fn pulled(&self) -> u32 {
         self.served().map(|l| l.pulled).min().unwrap_or(0)
     }
 
-    /// All that is missing anywhere has been asked for.
+    /// Whether all that is missing anywhere has been asked for.
     pub fn all_finishing(&self) -> bool {
         self.served().all(|l| l.finishing)
     }
@@ -81,7 +81,7 @@ impl Audience {
         self.served().any(|l| l.finishing)
     }
 
-    /// Somebody does not wait for us and has not said either that it has everything.
+    /// Whether somebody does not wait for us and has not said either that it has everything.
     pub fn any_waits_for_nothing(&self) -> bool {
         self.served().any(|l| l.pulled == 0 || l.finishing)
     }
@@ -136,13 +136,13 @@ impl Audience {
         Some(left.map_or(Ok(()), Err))
     }
 
-    /// Receivers that have everything.
+    /// How many receivers have everything.
     pub fn finished(&self) -> u64 {
         let finished = self.listeners.iter();
         finished.filter(|l| l.state == State::Finished).count() as u64
     }
 
-    /// Those that are still served.
+    /// The receivers that are still served.
     pub fn unfinished(&self) -> Vec<usize> {
         let all = self.listeners.iter().enumerate();
         all.filter(|(_, l)| l.state == State::Served)
@@ -194,7 +194,7 @@ impl Audience {
 }
 
 impl Listener {
-    /// A pull with a counter that is not below the last one's.
+    /// Notes a pull whose counter is not below that of the last one.
     pub fn advance(&mut self, now: Instant, counter: u32, finishing: bool) {
         if counter > self.pulled {
             self.last_progress = now;
@@ -218,7 +218,7 @@ impl Listener {
         true
     }
 
-    /// A pull said that nothing is wanted any more of the blocks before `block`.
+    /// Notes that a pull wants nothing more of the blocks before `block`.
     pub fn has_all_before(&mut self, block: u32) {
         self.first_wanted = self.first_wanted.max(block);
         while let Some(entry) = self.wanted.first_entry()

@@ -7,17 +7,17 @@ use super::decode::{DecodeJob, DecodeResult};
 use super::symbols::Symbols;
 use crate::receiver_driven::Buffers;
 
-/// With these, and no overhead, a block of good symbols is given up once in 10^18 times.
+/// Decodings of a block that may fail in a row; good symbols fail so often once in 10^18 times.
 const MAX_FAILED_DECODINGS: u32 = 8;
 
 #[derive(Debug, Default)]
 pub struct Block {
     symbols: Symbols,
-    /// Added to K once a source symbol will not come.
+    /// Symbols that are asked for beyond K once a source symbol will not come.
     overhead: u32,
     /// Symbols asked for because a decoding failed.
     extra: u32,
-    /// A source symbol will not come from its sender: the block has to be decoded.
+    /// Whether a source symbol will not come from its sender, so that the block has to be decoded.
     lossy: bool,
     /// Source symbols that are counted on: under way, or asked for when their turn comes.
     due: Bits,
@@ -26,7 +26,7 @@ pub struct Block {
     repairs_due: u32,
     /// Repair symbols that arrived trimmed.
     trimmed_repairs: Vec<u32>,
-    /// What comes from each sender.
+    /// The accounts of each sender, by its number.
     parts: Vec<Part>,
     state: State,
 }
@@ -34,7 +34,7 @@ pub struct Block {
 #[derive(Clone, Copy, Debug, Default)]
 struct Part {
     repairs_due: u32,
-    /// In all, for the cumulative count that pulls carry.
+    /// Repair symbols asked for in all, for the cumulative count that pulls carry.
     repairs_asked: u32,
 }
 
@@ -50,7 +50,7 @@ enum State {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Effect {
     Stored,
-    /// A copy of what is there.
+    /// It is a copy of one that is there.
     Duplicate,
     /// The block needs no more.
     TooLate,
@@ -83,7 +83,7 @@ impl Block {
         self.state == State::Receiving
     }
 
-    /// K.
+    /// K: the number of source symbols of the block.
     pub fn source_symbols(&self) -> u16 {
         self.symbols.source_symbols()
     }
@@ -107,7 +107,7 @@ impl Block {
         self.target().saturating_sub(counted_on)
     }
 
-    /// Source symbol `esi` is counted on.
+    /// Counts on source symbol `esi` from now on.
     pub fn is_due(&self, esi: u32) -> bool {
         self.due.contains(esi as usize)
     }
@@ -144,7 +144,7 @@ impl Block {
         Effect::Stored
     }
 
-    /// A symbol arrived trimmed.
+    /// Notes that a symbol arrived trimmed.
     pub fn receive_trimmed(&mut self, from: usize, esi: u32) -> Effect {
         if !self.is_receiving() {
             return Effect::TooLate;
@@ -166,7 +166,7 @@ impl Block {
         Effect::Stored
     }
 
-    /// Source symbol `esi` is no longer counted on. It is still welcome.
+    /// Counts on source symbol `esi` no longer. It is still welcome.
     pub fn abandon_source(&mut self, esi: u32) {
         if self.is_receiving() && self.due.remove(esi as usize) {
             self.sources_due -= 1;
@@ -174,7 +174,7 @@ impl Block {
         }
     }
 
-    /// Nor are the repair symbols that a sender was asked for.
+    /// Counts no longer on the repair symbols that a sender was asked for.
     pub fn abandon_repairs(&mut self, from: usize) {
         if let Some(part) = self.parts.get_mut(from) {
             self.repairs_due -= part.repairs_due;
@@ -182,7 +182,7 @@ impl Block {
         }
     }
 
-    /// A sender is asked for as many repair symbols more.
+    /// Notes that a sender is asked for so many repair symbols more.
     pub fn ask_repairs(&mut self, from: usize, repairs: u32) {
         if let Some(part) = self.parts.get_mut(from) {
             part.repairs_due += repairs;
@@ -203,14 +203,14 @@ impl Block {
         }
     }
 
-    /// Its repair symbols `..sent` are known to have been sent.
+    /// Notes that a sender is known to have sent its repair symbols `..sent`.
     pub fn repairs_sent(&mut self, from: usize, sent: u32) {
         if let Some(part) = self.parts.get_mut(from) {
             part.repairs_asked = part.repairs_asked.max(sent);
         }
     }
 
-    /// The decoding to be done, once enough is there.
+    /// The job that decodes the block. None: not enough has arrived, or no decoding is needed.
     pub fn decode(&mut self, block: u32) -> Option<DecodeJob> {
         if !self.is_receiving() || !self.lossy || self.symbols.count() < self.target() {
             return None;
@@ -222,7 +222,7 @@ impl Block {
         })
     }
 
-    /// The result of the decoding.
+    /// Takes the result of the decoding.
     pub fn decoded(&mut self, result: DecodeResult) {
         if self.state != State::Decoding {
             return;
@@ -243,7 +243,7 @@ impl Block {
         self.extra > MAX_FAILED_DECODINGS
     }
 
-    /// It has had more symbols than it takes to decode it.
+    /// Whether it has had more symbols than it takes to decode it.
     pub fn is_saturated(&self) -> bool {
         let enough = u32::from(self.symbols.source_symbols()) + self.overhead + self.extra;
         self.is_receiving() && self.symbols.count() > enough

@@ -12,7 +12,7 @@ pub const MAX_ENCODERS: usize = 4;
 #[derive(Default)]
 pub struct Encoders {
     ready: Vec<(u32, SourceBlockEncoder)>,
-    /// Jobs under way.
+    /// How many jobs are under way.
     building: Vec<u32>,
     /// Nobody wants anything more of the blocks before this one.
     first_wanted: u32,
@@ -37,7 +37,7 @@ impl Encoders {
         Some(block)
     }
 
-    /// A job is done. An error is that of the source.
+    /// Takes the result of a job. An error is that of the source.
     pub fn built(&mut self, result: EncodeResult) -> io::Result<()> {
         self.building.retain(|block| *block != result.block);
         if result.block >= self.first_wanted {
@@ -60,7 +60,7 @@ impl Encoders {
         Ok(())
     }
 
-    /// Nobody wants anything more of the blocks before `block`.
+    /// Forgets the blocks before `block`, of which nobody wants anything more.
     pub fn forget_before(&mut self, block: u32) {
         self.first_wanted = block;
         self.ready.retain(|(b, _)| *b >= block);

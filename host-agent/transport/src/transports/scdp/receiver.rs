@@ -33,11 +33,11 @@ pub struct Receiver {
     pub(super) open: VecDeque<Block>,
     /// Delivered blocks, whose sets and lists can serve others.
     spare: Vec<Block>,
-    /// One, or the senders of a many-to-one session.
+    /// The sender, or the senders of a many-to-one session in the order of their numbers.
     pub(super) suppliers: Vec<Supplier>,
-    /// Whose pull leaves next.
+    /// Index of the supplier whose pull leaves next.
     pub(super) turn: usize,
-    /// Decodings under way.
+    /// How many blocks are being decoded.
     pub(super) decoding: u32,
     pub(super) paused: bool,
     /// When a symbol last arrived whole and was of use, here or in the group.
@@ -57,7 +57,7 @@ pub(super) enum Membership {
 }
 
 impl Membership {
-    /// After a packet that went to the group or to us alone.
+    /// What is known after one more packet, which went to the group or to us alone.
     fn after(self, to_group: bool) -> Self {
         match (self, to_group) {
             (Membership::Alone, false) => Membership::Alone,
@@ -121,7 +121,7 @@ impl Receiver {
         }
     }
 
-    /// The header contradicts the session or itself.
+    /// Whether the header contradicts the session or itself.
     fn is_foreign(&self, header: &EbbHeader) -> bool {
         let Some(supplier) = self.suppliers.get(self.from(header)) else {
             return true;
@@ -172,7 +172,7 @@ impl Receiver {
         Some(index)
     }
 
-    /// Takes what arrived to its block.
+    /// Hands a symbol that arrived to its block.
     fn store(
         &mut self,
         from: usize,
@@ -202,7 +202,7 @@ impl Receiver {
         (shared || repair) && !header.flags.contains(EbbFlags::RETRANSMIT)
     }
 
-    /// Keeps the accounts of its sender.
+    /// Notes an arrival in the accounts of its sender.
     fn account(
         &mut self,
         now: Instant,
@@ -310,12 +310,12 @@ impl Receiver {
         self.addressed(index, self.speaking_of(index, None, pull))
     }
 
-    /// Nothing whole has arrived since then.
+    /// When the sender is given up for lack of progress. None: a block is being decoded.
     pub(super) fn progress_deadline(&self) -> Option<Instant> {
         (self.decoding == 0).then(|| self.last_progress + self.progress_timeout)
     }
 
-    /// A supplier is gone for good; the session ends with the last one.
+    /// Notes that a supplier is gone for good; the session ends with the last one.
     pub(super) fn lose_supplier(&mut self, index: usize, reason: String, out: &mut Outbox) {
         if self.ending.is_some() || !self.suppliers[index].is_alive() {
             return;

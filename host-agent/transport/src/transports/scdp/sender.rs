@@ -19,24 +19,24 @@ use crate::receiver_driven::{
 use crate::record::{Counters, GroupSummary};
 use crate::{FlowId, Job, JobResult, Role};
 
-/// More copies of a symbol do not help a silent receiver.
+/// Copies of a symbol that are sent to a silent receiver at most; more do not help.
 const MAX_PROBES: u32 = 8;
-/// The same for one that may never have asked for anything.
+/// As [`MAX_PROBES`], to a receiver that may never have asked for anything.
 const MAX_PROBES_UNVERIFIED: u32 = 4;
 
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Mode {
     Unicast,
     Group,
-    /// One receiver that was of a group: repair symbols only.
+    /// One receiver that has left a group: it is sent repair symbols only.
     Detached,
-    /// One of several senders.
+    /// This host is one of several senders.
     Part,
 }
 
 pub struct Sender {
     mode: Mode,
-    /// What of every block is ours to send.
+    /// The part of every block that is ours to send.
     share: Share,
     audience: Audience,
     straggler_timeout: Duration,
@@ -68,11 +68,11 @@ pub struct Sender {
 }
 
 enum Next {
-    /// Our first one, to make a silent receiver say something.
+    /// Our first symbol once more, to make a silent receiver say something.
     Probe,
-    /// The one at this place of `to_resend`.
+    /// The symbol at this index of `to_resend`.
     Again(usize),
-    /// Block and ESI.
+    /// The source symbol with this ESI of this block.
     Source(u32, u32),
     Repair(u32),
 }
@@ -201,7 +201,7 @@ impl Sender {
         }
     }
 
-    /// Nobody wants anything more of the blocks before `block`.
+    /// Notes that nobody wants anything more of the blocks before `block`.
     fn forget(&mut self, block: u32) {
         while let Some(entry) = self.repair_sent.first_entry()
             && *entry.key() < block
@@ -273,7 +273,7 @@ impl Sender {
         (self.sent < self.window && self.encoders.has(0)).then_some(Next::Repair(0))
     }
 
-    /// The window, and what everybody has pulled, is not used up.
+    /// Whether the window, and what everybody has pulled, is not used up.
     fn has_credit(&self, pulled: u32) -> bool {
         self.sent < self.window.saturating_add(pulled)
     }
@@ -290,7 +290,7 @@ impl Sender {
         self.repair_sent.get(&block).copied().unwrap_or(0)
     }
 
-    /// Repair symbols of blocks below may be sent.
+    /// Repair symbols of blocks before this one may be sent.
     fn end_of_repairs(&self) -> u32 {
         match self.mode {
             Mode::Detached => u32::MAX,
@@ -309,7 +309,7 @@ impl Sender {
         })
     }
 
-    /// It is a source symbol, or its encoder is there.
+    /// Whether a symbol can be made: it is a source symbol, or the encoder of its block is there.
     fn is_at_hand(&self, block: u32, esi: u32) -> bool {
         esi < self.blocks.source_symbols(block).into() || self.encoders.has(block)
     }
@@ -348,7 +348,7 @@ impl Sender {
         (needed, count)
     }
 
-    /// Something may and should leave, and only its encoder is missing.
+    /// Whether something may and should leave, and only its encoder is missing.
     fn waits_for_encoder(&self) -> bool {
         let allowed = self.probes > 0 || self.has_credit(self.audience.pulled());
         allowed && self.next().is_none() && self.needed_encoders().1 > 0
@@ -370,7 +370,7 @@ impl Sender {
         Ok(esi)
     }
 
-    /// Any symbol.
+    /// Appends a symbol to `payload`: a source symbol or a repair symbol, as its ESI says.
     fn symbol(&mut self, block: u32, esi: u32, payload: &mut Vec<u8>) -> io::Result<()> {
         match esi.checked_sub(self.blocks.source_symbols(block).into()) {
             None => self.source_symbol(block, esi, payload),
@@ -384,12 +384,12 @@ impl Sender {
         self.source.read_at(offset, payload)
     }
 
-    /// The receiver has not said yet that it has everything, and it is not waiting for us either.
+    /// Whether the receiver neither has said that it has everything nor waits for us.
     fn waits_for_confirmation(&self) -> bool {
         self.audience.any_waits_for_nothing()
     }
 
-    /// The receivers wait for us.
+    /// Whether the receivers wait for us.
     fn is_our_turn(&self) -> bool {
         self.can_send() || self.waits_for_encoder()
     }

@@ -79,7 +79,7 @@ impl Supplier {
         }
     }
 
-    /// Something arrived from it, which says that its initial window is `window`.
+    /// Notes an arrival from it, which says that its initial window is `window`.
     pub fn heard(&mut self, now: Instant, window: u32) {
         self.retry.heard(now);
         self.last_activity = now;
@@ -102,17 +102,17 @@ impl Supplier {
         !matches!(self.state, State::Gone(_))
     }
 
-    /// It can be pulled: its port is known.
+    /// Whether it can be pulled: its port is known.
     pub fn can_be_asked(&self) -> bool {
         matches!(self.state, State::Heard | State::RepairsOnly)
     }
 
-    /// Its source symbols come when their turn comes.
+    /// Whether its source symbols come when their turn comes.
     pub fn sends_sources(&self) -> bool {
         matches!(self.state, State::Unheard | State::Late | State::Heard)
     }
 
-    /// Nothing has come for at least one timeout.
+    /// Whether nothing has come for at least one timeout.
     pub fn is_suspect(&self) -> bool {
         self.state == State::Late || self.retry.silent() > 0
     }
@@ -147,12 +147,12 @@ impl Supplier {
         }
     }
 
-    /// A transmission arrived that had been asked for.
+    /// Notes that a transmission arrived that had been asked for.
     pub fn arrived(&mut self) {
         self.arrived = (self.arrived + 1).min(self.window + self.sent);
     }
 
-    /// A source symbol arrived: the sender has passed it.
+    /// Notes that a source symbol arrived, so that the sender has passed it.
     pub fn passed(&mut self, position: u64) {
         self.position = self.position.max(position + 1);
     }
@@ -166,7 +166,7 @@ impl Supplier {
         }
     }
 
-    /// A pull leaves. Returns its cumulative counter.
+    /// Notes that a pull leaves, and returns its cumulative counter.
     pub fn pull(&mut self, for_repair: bool) -> u32 {
         self.sent += 1;
         if for_repair {
@@ -182,7 +182,7 @@ impl Supplier {
         u32::try_from(self.sent).unwrap_or(u32::MAX)
     }
 
-    /// What is under way will not arrive.
+    /// Counts on nothing any more that is under way.
     pub fn write_off(&mut self) {
         self.arrived = self.window + self.sent;
         self.repairs_due = 0;

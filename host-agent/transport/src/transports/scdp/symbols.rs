@@ -28,7 +28,7 @@ impl Symbols {
         self.repairs.clear();
     }
 
-    /// K.
+    /// K: the number of source symbols of the block.
     pub fn source_symbols(&self) -> u16 {
         self.source_symbols
     }
@@ -37,7 +37,7 @@ impl Symbols {
         self.symbol_bytes
     }
 
-    /// How many there are.
+    /// How many symbols have arrived.
     pub fn count(&self) -> u32 {
         u32::from(self.sources_present) + self.repairs.len() as u32
     }
@@ -83,7 +83,7 @@ impl Symbols {
         padding.fill(0);
     }
 
-    /// What is there, by ESI.
+    /// The symbols that have arrived, with their ESIs.
     pub fn iter(&self) -> impl Iterator<Item = (u32, &[u8])> {
         let k = usize::from(self.source_symbols);
         let sources = (0..k).filter(|&esi| self.present.contains(esi));
@@ -114,7 +114,7 @@ impl Symbols {
         self.buffer.len()
     }
 
-    /// The buffer, which is held no longer.
+    /// Takes the buffer out; it is held no longer.
     pub fn take_buffer(&mut self, buffers: &mut Buffers) -> Vec<u8> {
         buffers.let_go(std::mem::take(&mut self.held));
         std::mem::take(&mut self.buffer)
