@@ -35,6 +35,30 @@ impl Process {
         kill_process(Pid::from_child(&self.0), signal).expect("not waited for");
     }
 
+    /// Stops it while all its threads sleep, as an engine does that waits for its next deadline. To be resumed with
+    /// [`Signal::CONT`].
+    pub fn stop_asleep(&self) {
+        wait_until("the process sleeps", || {
+            let asleep = self.all_threads_sleep();
+            if asleep {
+                self.signal(Signal::STOP);
+            }
+            asleep
+        });
+    }
+
+    /// Whether the kernel shows all its threads in an interruptible sleep (proc(5), `/proc/PID/task/TID/stat`).
+    fn all_threads_sleep(&self) -> bool {
+        let threads =
+            std::fs::read_dir(format!("/proc/{}/task", self.id())).expect("not waited for");
+        threads.flatten().all(|thread| {
+            let stat = std::fs::read_to_string(thread.path().join("stat")).unwrap_or_default();
+            // The name of the process, in parentheses, may hold anything.
+            stat.rsplit_once(") ")
+                .is_some_and(|(_, state)| state.starts_with('S'))
+        })
+    }
+
     pub fn has_ended(&mut self) -> bool {
         self.0.try_wait().expect("a child").is_some()
     }
@@ -97,6 +121,15 @@ mod tests {
         let sleeping = shell("exec sleep 100");
         sleeping.signal(Signal::TERM);
         assert_eq!(sleeping.end(), (None, String::new()));
+    }
+
+    #[test]
+    fn it_is_stopped_when_it_sleeps() {
+        let process = shell("exec sleep 100");
+        process.stop_asleep();
+        wait_until("it is stopped", || !process.all_threads_sleep());
+        process.signal(Signal::CONT);
+        wait_until("it sleeps again", || process.all_threads_sleep());
     }
 
     #[test]
