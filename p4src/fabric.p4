@@ -3,11 +3,11 @@
 // The switch of the fabric: a composition of the mechanisms in include/, one file each. Thresholds and rates
 // are table entries; docs/architecture.md lists the tables, docs/*.md the mechanisms.
 //
-//  ingress  validity ─ traffic_class ─┬─ arp ─────── arp_responder ────────────────────────┬─► queue
-//                                     ├─ ipv4 ─────► flow_hash ─ mlfq ─ route ─ occupancy ─┤
-//                                     │           ▲ returned                       refused │
-//                                     └─ deflected ─ return_to_sender ───────────────► trimming ─► trim queue
-//  egress   replica pruning ─ occupancy release ─ ecn_threshold ─ phantom_queue ─ link
+//  ingress  validity ─ traffic_class ─┬─ arp ─────── arp_responder ───────────────────────────┬─► queue
+//                                     ├─ ipv4 ─► flow_hash ─ mlfq ─ route ─ adaptive_routing ─┤
+//                                     │       ▲ returned                              refused │ occupancy
+//                                     └─ deflected ─ return_to_sender ──────────────────► trimming ─► trim queue
+//  egress   replica pruning ─ occupancy release ─ drain release ─ ecn_threshold ─ phantom_queue ─ link
 
 #include <core.p4>
 #include <v1model.p4>
@@ -22,6 +22,8 @@
 #include "include/flow_hash.p4"
 #include "include/mlfq.p4"
 #include "include/route.p4"
+#include "include/queue_state.p4"
+#include "include/adaptive_routing.p4"
 #include "include/occupancy.p4"
 #include "include/return_to_sender.p4"
 #include "include/trimming.p4"
@@ -39,6 +41,8 @@ control FabricIngress(inout headers_t hdr,
     FlowHash() flow_hash;
     Mlfq() mlfq;
     Route() route;
+    AdaptiveRouting() adaptive_routing;
+    DrainAccounting() drain_accounting;
     OccupancyAdmission() occupancy;
     ReturnToSender() return_to_sender;
     Trimming() trimming;
@@ -70,6 +74,9 @@ control FabricIngress(inout headers_t hdr,
                     flow_hash.apply(hdr, meta);
                     mlfq.apply(hdr, meta, standard_metadata);
                     route.apply(hdr, meta, standard_metadata);
+                    if (meta.spray == SPRAY_ADAPTIVE) {
+                        adaptive_routing.apply(hdr, meta, standard_metadata);
+                    }
                 }
             }
             if (meta.drop_reason == DropReason.NONE) {
@@ -80,6 +87,9 @@ control FabricIngress(inout headers_t hdr,
         if (meta.refused == 1 && meta.drop_reason == DropReason.NONE) {
             trimming.apply(hdr, meta, standard_metadata);
         }
+        if (meta.spray == SPRAY_ADAPTIVE) {
+            drain_accounting.apply(meta, standard_metadata);
+        }
         drop_and_count.apply(meta, standard_metadata);
     }
 }
@@ -89,6 +99,7 @@ control FabricEgress(inout headers_t hdr,
                      inout standard_metadata_t standard_metadata) {
     ReplicaPruning() replica_pruning;
     OccupancyRelease() occupancy;
+    DrainRelease() drain_release;
     EcnThreshold() ecn_threshold;
     PhantomQueue() phantom_queue;
     EgressCounters() counters;
@@ -96,6 +107,7 @@ control FabricEgress(inout headers_t hdr,
 
     apply {
         occupancy.apply(meta, standard_metadata);
+        drain_release.apply(meta, standard_metadata);
         replica_pruning.apply(hdr, meta, standard_metadata);
         if (meta.drop_reason == DropReason.NONE) {
             ecn_threshold.apply(hdr, standard_metadata);

@@ -151,7 +151,7 @@ def _fabric(options: argparse.Namespace) -> tuple[Topology, FabricParameters]:
     dilation = Dilation(_positive("--dilation", options.dilation))
     parameters = load_scheme(options.scheme).fabric
     if options.switch != "ebb":
-        parameters = parameters.without_deflection()
+        parameters = parameters.without_traffic_manager()
     return dilation.topology(load_topology(options.topology)), parameters
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any, get_args
 
 from ebb_controller.mechanisms import FabricParameters
+from ebb_controller.mechanisms.adaptive_routing import AdaptiveRouting
 from ebb_controller.mechanisms.traffic_class import TrafficClass
 from ebb_controller.mechanisms.trimming import Trimming
 from ebb_topologies.traffic_manager import PortParameters, QueueParameters
@@ -20,9 +21,14 @@ def everything(*, return_to_sender: bool, **parameters: Any) -> FabricParameters
     }
     assert "trimming" in on
     on["trimming"] = Trimming(trigger="occupancy", return_to_sender=return_to_sender)
+    on["adaptive_routing"] = AdaptiveRouting(queue_state="program")
     queues = [
         QueueParameters(id=number, on_full="deflect" if return_to_sender else "tail-drop")
         for number in range(8)
     ]
-    classes = [TrafficClass(dscp=0), TrafficClass(dscp=10, queue=1, mlfq="in-switch")]
+    classes = [
+        TrafficClass(dscp=0),
+        TrafficClass(dscp=10, queue=1, mlfq="in-switch"),
+        TrafficClass(dscp=34, queue=6, spray="adaptive"),
+    ]
     return FabricParameters(**on, classes=classes, ports=PortParameters(queue=queues), **parameters)

@@ -83,5 +83,5 @@ def test_another_program_is_refused_at_the_start(tmp_path: Path) -> None:
 
 def test_every_sum_of_a_network_has_counters() -> None:
     assert mechanisms.summed("trims") == ("trimmed",)
-    assert set(mechanisms.summed("marks")) == {"step_marked", "phantom_marked"}
+    assert set(mechanisms.summed("marks")) == {"step_marked", "phantom_marked", "drain_marked"}
     assert mechanisms.summed("lost") == ("dropped",)

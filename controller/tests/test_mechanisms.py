@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable
 from itertools import pairwise
 from typing import Any
 
+import pytest
 from ebb_controller.mechanisms import (
     FabricParameters,
+    adaptive_routing,
     arp,
     ecn_threshold,
     mlfq,
@@ -18,12 +21,14 @@ from ebb_controller.mechanisms import (
     traffic_class,
     trimming,
 )
+from ebb_controller.mechanisms.adaptive_routing import AdaptiveRouting
 from ebb_controller.mechanisms.ecn_threshold import StepMarking
 from ebb_controller.mechanisms.phantom_queue import PhantomQueue
 from ebb_controller.mechanisms.traffic_class import TrafficClass
 from ebb_controller.mechanisms.trimming import Trimming
 from ebb_controller.site import DepthUnit, Site
 from ebb_topologies.dilation import Dilation
+from ebb_topologies.files import InputError, validate
 from ebb_topologies.model import Topology, from_table
 from ebb_topologies.traffic_manager import PortParameters, QueueParameters
 from finsy import P4ActionProfileGroup, P4ActionProfileMember, P4TableEntry
@@ -306,3 +311,71 @@ class TestArp:
     def test_leaves_answer_for_different_gateways(self) -> None:
         found = [rows(arp.entries(site(leaf, LEAF_SPINE)))[0][0] for leaf in ("l0", "l1")]
         assert found == [{"target": "10.0.0.1"}, {"target": "10.0.1.1"}]
+
+
+class TestAdaptiveRouting:
+    def acceptable(self, switch: str, topology: Topology = FAT_TREE) -> dict[str, set[int]]:
+        """Ports of each destination that has several."""
+        there = site(switch, topology, adaptive_routing=AdaptiveRouting())
+        found = {}
+        for match, action, arguments in rows(adaptive_routing.entries(there)):
+            if action == "set_acceptable":
+                slots = [i for i in range(8) if arguments["slots"] >> i & 1]
+                ports = {arguments[f"port{i}"] for i in slots}
+                assert len(ports) == len(slots)
+                found[match["dst"]] = ports
+        return found
+
+    def test_off_unless_asked_for(self) -> None:
+        assert rows(adaptive_routing.entries(site("c0"))) == []
+
+    def test_destinations_with_several_shortest_paths_have_all_of_them(self) -> None:
+        up = self.acceptable("p0e0")
+        assert len(up) == 14
+        assert set(map(frozenset, up.values())) == {frozenset({3, 4})}
+        assert "10.0.0.2/32" not in up
+        assert len(self.acceptable("p0a0")) == 12
+        assert self.acceptable("c0") == {}
+
+    def test_a_failed_link_leaves_the_choice(self) -> None:
+        (link,) = (link for link in FAT_TREE.links if {e.node for e in link.ends} == {"p0a0", "c0"})
+        damaged = FAT_TREE.without(frozenset({link.ends}))
+        assert self.acceptable("p0a0", damaged) == {}
+        assert len(self.acceptable("p0a1", damaged)) == 12
+        # c0 reaches pod 0 no more, so that nothing for it goes there.
+        to_pod_0 = {dst for dst in self.acceptable("p1a0") if dst.startswith("10.0.")}
+        assert len(to_pod_0) == 4
+        assert not to_pod_0 & self.acceptable("p1a0", damaged).keys()
+
+    def test_of_many_ports_hosts_have_eight_each_and_all_are_used(self) -> None:
+        wide = from_table({"leaf_spine": {"leaves": 2, "spines": 11, "hosts_per_leaf": 11}}, "test")
+        found = self.acceptable("l0", wide)
+        assert {len(ports) for ports in found.values()} == {8}
+        assert set().union(*found.values()) == set(range(12, 23))
+
+    def test_only_classes_that_may_be_slowed_down_mark(self) -> None:
+        there = site("c0", adaptive_routing=AdaptiveRouting(marking_queues=[0, 2]))
+        marking = [
+            (match, arguments)
+            for match, action, arguments in rows(adaptive_routing.entries(there))
+            if action == "set_drain_marking"
+        ]
+        assert marking == [({"queue": q}, {"threshold_bytes": 65_536}) for q in (0, 2)]
+
+    def test_the_program_counts_only_where_the_target_does_not(self) -> None:
+        fabric = FabricParameters(ports=EIGHT_QUEUES, adaptive_routing=AdaptiveRouting())
+        for parameters, ports in ((fabric, 0), (fabric.without_traffic_manager(), 4)):
+            there = Site(FAT_TREE, FAT_TREE.switch("p0e0"), parameters)
+            actions = [action for _, action, _ in rows(adaptive_routing.entries(there))]
+            assert actions.count("account_queue") == ports
+
+    def test_what_cannot_be_is_refused(self) -> None:
+        adaptive = {"classes": [{"dscp": 3, "spray": "adaptive"}]}
+        for wrong, said in (
+            (adaptive, 'class of dscp 3: spray = "adaptive" needs [fabric.adaptive_routing]'),
+            ({"adaptive_routing": {"favoured_bytes": 3}}, "most_favoured_bytes = 16384 must not"),
+            ({"adaptive_routing": {"marking_queues": [1, 1]}}, "names a queue twice: [1, 1]"),
+            ({"adaptive_routing": {"marking_queues": [3]}}, "marking_queues: there is no queue 3"),
+        ):
+            with pytest.raises(InputError, match=re.escape(said)):
+                validate(FabricParameters, wrong, "test")

@@ -148,7 +148,7 @@ async def scenario(net: FabricNet, controller: Controller, deflects: bool) -> No
     for name in known_schemes():
         parameters = load_scheme(name).fabric
         if not deflects:
-            parameters = parameters.without_deflection()
+            parameters = parameters.without_traffic_manager()
         changes = await controller.configure(parameters)
         assert all(change.total for change in changes.values()), name
         again = await controller.configure(parameters)

@@ -13,6 +13,7 @@ typedef bit<48> mac_t;
 typedef bit<32> ipv4_address_t;
 
 const bit<32> PORTS = 512;          // size of what is indexed by a port_t
+const bit<32> QUEUES = 8;           // of a port; v1model's priority has 3 bits
 
 const bit<16> ETHERTYPE_IPV4 = 0x0800;
 const bit<16> ETHERTYPE_ARP  = 0x0806;
@@ -40,6 +41,10 @@ const bit<8> EBB_RETURNED = 0x80;   // a switch turned the header round to its s
 // standard_metadata.instance_type. BMv2 uses 0 to 6; 7 is a packet that did not fit into its queue and
 // comes back to ingress (docs/architecture.md, "Data path of one switch").
 const bit<32> INSTANCE_DEFLECTED = 7;
+
+// How the packets of a class are spread over the shortest paths. 0: all packets of a flow take one.
+const bit<2> SPRAY_PACKET   = 1;    // each takes one, by the entropy in its header or at random
+const bit<2> SPRAY_ADAPTIVE = 2;    // each takes one where few bytes wait before it, see adaptive_routing.p4
 
 header ethernet_t {
     mac_t   dst;
@@ -148,12 +153,13 @@ struct metadata_t {
     flow_t     flow;
     bit<32>    flow_hash;          // set by flow_hash.p4
 
-    bit<1>     spray;              // the class takes a path per packet instead of one per flow
+    bit<2>     spray;              // how the packets of the class are spread over paths, SPRAY_*
     bit<1>     trimmable;          // packets of the class may lose their payload
     bit<2>     mlfq;               // who chooses the MLFQ level in this class, see mlfq.p4
 
     bit<1>     demoted;            // the MLFQ of this switch gave it a level below the top one
     bit<1>     occupying;          // its bytes are in the register of occupancy.p4
+    bit<1>     accounted;          // the program has counted its bytes in the register of queue_state.p4
     bit<1>     refused;            // it does not fit into the data queue of `refused_port`
     port_t     refused_port;
     bit<1>     trimmed;            // it goes through the trim queue, cut or whole

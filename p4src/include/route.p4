@@ -7,6 +7,7 @@
 //   spray = 0  the flow: all its packets take one path
 //   spray = 1  the packet: flow and `entropy` of the Ebb header, which the sender varies (NDP section 3.1.1,
 //              SCDP section 3.2); a packet without that header takes a random path
+//   spray = 2  the flow, and then adaptive_routing.p4 where the destination has several ports
 //
 // The hash is multiplied by a per-switch number (`hash_settings`) and its upper half taken. A seed merely fed
 // into the CRC would not do: CRCs are linear, two switches with different seeds would still send the flows
@@ -77,7 +78,7 @@ control Route(inout headers_t hdr,
             meta.drop_reason = DropReason.TTL_EXPIRED;
         } else {
             bit<16> entropy = 0;
-            if (meta.spray == 1) {
+            if (meta.spray == SPRAY_PACKET) {
                 if (hdr.ebb.isValid()) {
                     entropy = hdr.ebb.entropy;
                 } else {

@@ -13,14 +13,14 @@ control TrafficClass(in headers_t hdr,
                      inout metadata_t meta,
                      inout standard_metadata_t standard_metadata) {
 
-    action set_traffic_class(queue_t queue, bit<1> spray, bit<1> trimmable, bit<2> mlfq) {
+    action set_traffic_class(queue_t queue, bit<2> spray, bit<1> trimmable, bit<2> mlfq) {
         standard_metadata.priority = queue;
         meta.spray = spray;
         meta.trimmable = trimmable;
         meta.mlfq = mlfq;
     }
 
-    @brief("per class: queue, path choice, trim eligibility; mlfq 0 off, 1 sender level, 2 in-switch demotion")
+    @brief("per class: queue; spray 0 flow, 1 packet, 2 adaptive; trim eligibility; mlfq 0 off, 1 sender, 2 in-switch")
     table traffic_class {
         key = {
             hdr.ipv4.dscp : exact @name("dscp");             // 6 bits

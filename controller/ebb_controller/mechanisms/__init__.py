@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+from typing import Self
+
 from ebb_controller.mechanisms import (
+    adaptive_routing,
     arp,
     counters,
     ecn_threshold,
@@ -24,6 +27,7 @@ MECHANISMS = (
     return_to_sender.MECHANISM,
     occupancy.MECHANISM,
     mlfq.MECHANISM,
+    adaptive_routing.MECHANISM,
     traffic_class.MECHANISM,
     route.MECHANISM,
     multicast.MECHANISM,
@@ -39,9 +43,14 @@ class FabricParameters(
     trimming.WithTrimming,
     phantom_queue.WithPhantomQueue,
     ecn_threshold.WithStepMarking,
+    adaptive_routing.WithAdaptiveRouting,
     traffic_class.WithClasses,
 ):
     """What the switches do for one scheme. Keys are listed from the last base to the first."""
+
+    def without_traffic_manager(self) -> Self:
+        """The parameters for a target that has no traffic manager of ours (BMv2)."""
+        return self.without_deflection().without_export()
 
 
 COUNTERS = {counter.name: counter for each in MECHANISMS for counter in each.counters}

@@ -14,6 +14,8 @@ from ebb_controller.site import Site
 
 TRAFFIC_CLASS = Table("traffic_class", ("set_traffic_class",))
 
+SPRAY: dict[bool | str, int] = {False: 0, True: 1, "adaptive": 2}
+"""How `set_traffic_class` encodes the paths of a class (SPRAY_* of p4src/include/headers.p4)."""
 MLFQ = {"off": 0, "sender": 1, "in-switch": 2}
 """How `set_traffic_class` encodes who assigns the MLFQ level (p4src/include/mlfq.p4)."""
 
@@ -25,8 +27,9 @@ class TrafficClass(Parameters):
     """DSCP that names the class; what agents send by default is in docs/wire-format.md."""
     queue: QueueId = 0
     """Queue of the class, 0 lowest, unless MLFQ chooses one."""
-    spray: bool = False
-    """Whether each packet takes a path of its own; otherwise each flow does."""
+    spray: bool | Literal["adaptive"] = False
+    """Whether each packet takes a path of its own, at random or the least loaded one
+    (`adaptive_routing`); otherwise each flow takes one."""
     trimmable: bool = False
     """Whether packets of the class may be trimmed (UEC DSCP_TRIMMABLE)."""
     mlfq: Literal["off", "sender", "in-switch"] = "off"
@@ -55,7 +58,7 @@ def entries(site: Site[WithClasses]) -> Iterator[P4TableEntry]:
         yield TRAFFIC_CLASS.entry(
             {"dscp": traffic_class.dscp},
             queue=traffic_class.queue,
-            spray=int(traffic_class.spray),
+            spray=SPRAY[traffic_class.spray],
             trimmable=int(traffic_class.trimmable),
             mlfq=MLFQ[traffic_class.mlfq],
         )

@@ -96,7 +96,7 @@ class ForwardNet(Testbed):
                 else:
                     controller = Controller(topology, compiled, "packets")
                     stack.enter_context(loop.inside(controller))
-                    loop.run(controller.configure(FabricParameters().without_deflection(), []))
+                    loop.run(controller.configure(FabricParameters().without_traffic_manager(), []))
             else:
                 time.sleep(SETTLE_SECONDS)
             if not process.running:

@@ -91,5 +91,5 @@ class Fabric:
     ) -> None:
         """Queues and tables of every switch."""
         if self.managers is None:
-            parameters = parameters.without_deflection()
+            parameters = parameters.without_traffic_manager()
         self.loop.run(self.controller.configure(parameters, groups))
