@@ -70,17 +70,21 @@ def test_numbers_are_beside_those_of_the_same_seeds_in_virtual_time() -> None:
 
 @needs_root
 @needs_switches
-def test_a_small_experiment_gives_the_same_under_both_clocks(tmp_path: Path) -> None:
+def test_a_small_experiment_gives_the_same_under_both_clocks(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
     """Within what `test_fidelity.py` allows."""
     claim = {"text": "NDP", "expression": 'fct("ndp")', "published": 400, "band": [200, 800]}
-    keys = {"size": {"quick": {"seeds": 1, "schemes": ["ndp"]}}, "mininet": {"dilation": 200}}
+    keys = {"size": {"quick": {"seeds": 1, "schemes": ["ndp"]}}, "mininet": {"dilation": 500}}
     file = tmp_path / "small.toml"
     file.write_text(tomli_w.dumps(table(claim=[claim], **keys)))
     command = ["run", str(file), "--results", str(tmp_path / "res"), "--out", str(tmp_path / "rep")]
     assert cli.main(command) == 0
     assert cli.main([*command, "--fabric", "mininet"]) == 0
+    if "this machine was too busy" in capsys.readouterr().out:
+        pytest.skip("this machine was too busy: the numbers are not valid")
     markdown = (tmp_path / "rep" / "README.md").read_text()
     (claimed,) = (line.split("|") for line in markdown.splitlines() if "| NDP | 400" in line)
     virtual, wall = (float(claimed[n].split()[0].rstrip(",")) for n in (3, 4))
     assert wall == pytest.approx(virtual, rel=0.15)
-    assert "The same on Mininet: real switches and agents, slowed by 200" in markdown
+    assert "The same on Mininet: real switches and agents, slowed by 500" in markdown

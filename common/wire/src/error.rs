@@ -9,6 +9,7 @@ pub enum Layer {
     Ipv4,
     Tcp,
     Ebb,
+    MacControl,
 }
 
 impl fmt::Display for Layer {
@@ -18,6 +19,7 @@ impl fmt::Display for Layer {
             Layer::Ipv4 => "IPv4",
             Layer::Tcp => "TCP",
             Layer::Ebb => "receiver-driven",
+            Layer::MacControl => "MAC control",
         })
     }
 }
@@ -57,4 +59,16 @@ pub enum ParseError {
     PayloadCrc { announced: u32, computed: u32 },
     #[error("TCP option {kind} is malformed")]
     TcpOption { kind: u8 },
+    #[error("not a MAC control frame: its type is not 0x8808, or it is for another address")]
+    NotMacControl,
+    #[error("{layer} frame has {found} bytes, expected {expected}")]
+    FrameLength {
+        layer: Layer,
+        expected: usize,
+        found: usize,
+    },
+    #[error("MAC control opcode is {found:#06x}, expected {expected:#06x}")]
+    Opcode { expected: u16, found: u16 },
+    #[error("the PFC frame names no class")]
+    NoClass,
 }

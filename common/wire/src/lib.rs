@@ -1,4 +1,4 @@
-//! Wire formats: Ethernet, IPv4, TCP and the receiver-driven header of `docs/wire-format.md`.
+//! Wire formats: Ethernet, PFC, IPv4, TCP and the receiver-driven header of `docs/wire-format.md`.
 //!
 //! Each protocol has a header type of legal values with `parse` (checks everything, borrows the
 //! payload, names the cause of an error, never panics) and `emit` (appends the bytes, with lengths
@@ -9,12 +9,14 @@ mod ebb;
 mod error;
 mod ethernet;
 mod ipv4;
+mod pfc;
 mod tcp;
 
 pub use ebb::{EbbFlags, EbbHeader, EbbPacket, PacketType};
 pub use error::{Layer, ParseError};
 pub use ethernet::{EthernetFrame, EthernetHeader, MacAddress};
 pub use ipv4::{Ecn, Ipv4Header, Ipv4Packet, Protocol};
+pub use pfc::PfcFrame;
 pub use tcp::{SackBlocks, TcpFlags, TcpGlance, TcpHeader, TcpOptions, TcpSegment};
 
 #[cfg(test)]
