@@ -2,7 +2,7 @@
 //!
 //! | key | default | meaning |
 //! |---|---|---|
-//! | `scheme` | | of all hosts: `ndp`, `scdp`, `reno`, `reno-ecn`, `dctcp`, `hull` |
+//! | `scheme` | | of all hosts: a transport that `ebb-agent transports` lists |
 //! | `params` | {} | as `ebb-agent params` prints them; `nic.catch_up_packets` is taken for 0, `engine` and `faults` are ignored |
 //! | `seed` | | of session ids, path entropy, and what links lose |
 //! | `switches` | | `name`, `device_id`, `grpc_server_addr`, `cpu_port`, `drop_port`, `traffic_manager` (its configuration until the controller says otherwise) |

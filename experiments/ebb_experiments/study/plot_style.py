@@ -26,6 +26,7 @@ PLOT_STYLES: dict[str, PlotStyle] = {
     "dctcp-65": PlotStyle("DCTCP, K = 65 packets", BLUE, "s"),
     "dctcp-6k-pacer": PlotStyle("DCTCP, K = 6 KB, paced", SKY, "D"),
     "dctcp-6k-no-pacer": PlotStyle("DCTCP, K = 6 KB", SKY, "d", "--"),
+    "fh": PlotStyle("FH", BLACK, "o"),
     "hull": PlotStyle("HULL", RED, "^"),
     "hull-no-pacer": PlotStyle("HULL without pacer", ORANGE, "<", "--"),
     "ndp": PlotStyle("NDP", GREEN, "v"),

@@ -20,7 +20,7 @@ use crate::machine::files::{open_directory, remove_leftovers};
 pub struct RecvArgs {
     #[command(flatten)]
     pub common: CommonArgs,
-    /// Port to listen on; by default 7000 (ndp) to 7005 (hull)
+    /// Port to listen on; by default the scheme's service port
     #[arg(long, value_parser = clap::value_parser!(u16).range(1..))]
     pub port: Option<u16>,
     #[command(flatten)]

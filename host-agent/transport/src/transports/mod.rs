@@ -21,7 +21,8 @@ use crate::{DscpParams, HostConfig, Transport};
 use ndp::NdpParams;
 use scdp::ScdpParams;
 use tcp::TcpParams;
-use tcp::congestion::{dctcp, hull, reno, reno_ecn};
+use tcp::congestion::detail::DetailParams;
+use tcp::congestion::{dctcp, detail, fh, hull, lps, reno, reno_ecn};
 
 /// Makes all flows of a transport on one host. The error says in words which parameter is wrong.
 pub type Make = fn(HostConfig, &Suite) -> Result<Box<dyn Transport + Send>, String>;
@@ -63,16 +64,25 @@ pub enum Scheme {
     Dctcp,
     /// DCTCP with the pacer of HULL
     Hull,
+    /// NewReno over hashed paths, a baseline of DeTail
+    Fh,
+    /// Lossless packet scatter, a baseline of DeTail
+    Lps,
+    /// NewReno over paths that reorder and do not lose
+    Detail,
 }
 
 impl Scheme {
-    pub const ALL: [Scheme; 6] = [
+    pub const ALL: [Scheme; 9] = [
         Scheme::Ndp,
         Scheme::Scdp,
         Scheme::Reno,
         Scheme::RenoEcn,
         Scheme::Dctcp,
         Scheme::Hull,
+        Scheme::Fh,
+        Scheme::Lps,
+        Scheme::Detail,
     ];
 
     pub fn entry(self) -> &'static Entry {
@@ -83,6 +93,9 @@ impl Scheme {
             Scheme::RenoEcn => &reno_ecn::ENTRY,
             Scheme::Dctcp => &dctcp::ENTRY,
             Scheme::Hull => &hull::ENTRY,
+            Scheme::Fh => &fh::ENTRY,
+            Scheme::Lps => &lps::ENTRY,
+            Scheme::Detail => &detail::ENTRY,
         }
     }
 
@@ -136,6 +149,7 @@ pub struct Params<Engine, Faults> {
     pub ndp: NdpParams,
     pub scdp: ScdpParams,
     pub tcp: TcpParams,
+    pub detail: DetailParams,
     pub pacer: PacerParams,
     /// What goes wrong on purpose.
     pub faults: Faults,
@@ -154,6 +168,7 @@ impl<Engine, Faults> Params<Engine, Faults> {
             ndp: self.ndp,
             scdp: self.scdp.clone(),
             tcp: self.tcp.clone(),
+            detail: self.detail,
             pacer: self.pacer.clone(),
             faults: (),
         }
@@ -161,6 +176,11 @@ impl<Engine, Faults> Params<Engine, Faults> {
 }
 
 impl Suite {
+    /// Parameters of the pacer of a transport that is paced.
+    pub(crate) fn pacer_if(&self, paced: bool) -> Option<&PacerParams> {
+        paced.then_some(&self.pacer)
+    }
+
     /// In words what is wrong, with section and key.
     pub fn validate(&self) -> Result<(), String> {
         self.nic.validate()?;
@@ -168,6 +188,7 @@ impl Suite {
         self.ndp.validate()?;
         self.scdp.validate()?;
         self.tcp.validate().map_err(|error| error.to_string())?;
+        self.detail.validate()?;
         self.pacer.validate().map_err(|error| error.to_string())
     }
 }

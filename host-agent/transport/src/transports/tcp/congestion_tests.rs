@@ -234,6 +234,7 @@ fn windows_never_fall_below_two_segments_and_the_link_stays_busy() {
 /// not know of it.
 const CONSTANT: Algorithm = Algorithm {
     ecn: EcnMode::Off,
+    priority_ecn: EcnMode::Off,
     start: |_, mut window| {
         window.reduce_to(6 * 1460);
         Box::new(Constant(window))

@@ -169,6 +169,15 @@ impl TcpEndpoint {
         }
     }
 
+    /// DSCP of the packets of a connection whose flows have a priority above 0, or have not.
+    fn dscp_of(&self, has_priority: bool) -> u8 {
+        if has_priority {
+            self.host.dscp.priority
+        } else {
+            self.params.dscp
+        }
+    }
+
     fn free_port(&mut self, to: SocketAddrV4) -> Option<u16> {
         let (first, last) = self.host.source_ports;
         for _ in first..=last {
@@ -271,9 +280,10 @@ impl TcpEndpoint {
             self.counters.refused_syns += 1;
             return;
         }
+        let has_priority = dscp == self.host.dscp.priority;
         let connection = Connection::accept(
             self.params.clone(),
-            self.algorithm,
+            self.algorithm.for_priority(has_priority),
             Arc::new(Vec::new()),
             self.rng.random(),
             segment,
@@ -284,11 +294,7 @@ impl TcpEndpoint {
         let local = SocketAddrV4::new(self.host.address, port);
         let mut flow = Flow::new(Role::Receiver, local, peer, connection, segment.seq, now);
         // ACKs are as urgent as the data they are for.
-        flow.dscp = if dscp == self.host.dscp.priority {
-            dscp
-        } else {
-            self.params.dscp
-        };
+        flow.dscp = self.dscp_of(has_priority);
         flow.holds = self.holds;
         let id = self.insert(now, flow);
         self.half_open.insert(id);
@@ -448,16 +454,13 @@ impl Transport for TcpEndpoint {
         let iss = self.rng.random();
         let stream_bytes = source.len();
         let params = self.of_peers.get(to.ip()).unwrap_or(&self.params).clone();
-        let mut connection = Connection::connect(params, self.algorithm, source, iss);
+        let algorithm = self.algorithm.for_priority(priority > 0);
+        let mut connection = Connection::connect(params, algorithm, source, iss);
         connection.close();
         let local = SocketAddrV4::new(self.host.address, port);
         let mut flow = Flow::new(Role::Sender, local, to, connection, iss, now);
         flow.stream_bytes = stream_bytes;
-        flow.dscp = if priority > 0 {
-            self.host.dscp.priority
-        } else {
-            self.params.dscp
-        };
+        flow.dscp = self.dscp_of(priority > 0);
         Ok(self.insert(now, flow))
     }
 

@@ -1,4 +1,4 @@
-//! TCP over IPv4 with real headers: `reno`, `reno-ecn` and `dctcp` (docs/tcp.md).
+//! TCP over IPv4 with real headers: `reno`, `reno-ecn`, `dctcp`, `fh`, `lps` and `detail` (docs/tcp.md).
 //!
 //! ```text
 //!            ┌ handshake    what SYN and SYN-ACK negotiate
@@ -18,6 +18,8 @@ pub mod congestion;
 #[cfg(test)]
 mod congestion_tests;
 pub mod connection;
+#[cfg(test)]
+mod detail_tests;
 mod ecn;
 mod endpoint;
 mod flow;
@@ -39,7 +41,7 @@ mod transfer_tests;
 
 use ebb_wire::Protocol;
 
-pub use congestion::{Algorithm, DCTCP, EcnMode, RENO, RENO_ECN};
+pub use congestion::{Algorithm, DCTCP, DETAIL, EcnMode, RENO, RENO_ECN};
 pub use connection::{Connection, Failure, State, Statistics};
 pub use endpoint::{ConfigError, EndpointCounters, TcpEndpoint};
 pub use params::{InvalidTcpParams, TcpParams};
@@ -47,7 +49,8 @@ pub use receiver::ReceiverCounters;
 pub use segment::{Flags, Segment};
 pub use sender::SenderCounters;
 
-use crate::transports::{Entry, Make, Suite};
+use crate::pacer::PacerParams;
+use crate::transports::{Entry, Make};
 use crate::{HostConfig, Transport};
 
 /// An entry of the registry for a TCP that `make` makes. TCP has flows between two hosts only.
@@ -64,16 +67,16 @@ pub(crate) const fn entry(name: &'static str, service_port: u16, seed: u64, make
     }
 }
 
-/// All TCP flows of one host, under the name `name` in records. `paced`: data packets pass a pacer.
+/// All TCP flows of one host, under the name `name` in records. Data packets pass the `pacer`, if
+/// there is one.
 pub(crate) fn make(
     host: HostConfig,
     name: &'static str,
     algorithm: Algorithm,
-    suite: &Suite,
-    paced: bool,
+    params: &TcpParams,
+    pacer: Option<&PacerParams>,
 ) -> Result<Box<dyn Transport + Send>, String> {
-    let pacer = paced.then_some(&suite.pacer);
-    TcpEndpoint::new(host, name, algorithm, suite.tcp.clone(), pacer)
+    TcpEndpoint::new(host, name, algorithm, params.clone(), pacer)
         .map(|endpoint| Box::new(endpoint) as Box<dyn Transport + Send>)
         .map_err(|error| error.to_string())
 }

@@ -342,13 +342,14 @@ impl Sender {
             Recovery::None if acked > 0 => self.duplicate_acks = 0,
             _ => {}
         }
+        let Some(threshold) = threshold else {
+            // Duplicates are of reordering: nothing has left the network that they could tell of.
+            return;
+        };
         self.duplicate_acks += u32::from(duplicate);
         if matches!(self.recovery, Recovery::Timeout { .. }) {
             return;
         }
-        let Some(threshold) = threshold else {
-            return;
-        };
         let mut lost = false;
         if self.sack && (newly_sacked || acked > 0) {
             lost = self.scoreboard.mark_lost(threshold, self.segment_bytes);

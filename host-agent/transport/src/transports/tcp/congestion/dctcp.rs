@@ -5,12 +5,19 @@ use crate::tcp::{entry, make};
 use crate::transports::Entry;
 
 pub(crate) const ENTRY: Entry = entry("dctcp", 7004, 4, |host, suite| {
-    make(host, "dctcp", DCTCP, suite, suite.tcp.paced)
+    make(
+        host,
+        "dctcp",
+        DCTCP,
+        &suite.tcp,
+        suite.pacer_if(suite.tcp.paced),
+    )
 });
 
 /// DCTCP, with `dctcp_gain` and `dctcp_initial_alpha` of the parameters.
 pub const DCTCP: Algorithm = Algorithm {
     ecn: EcnMode::Accurate,
+    priority_ecn: EcnMode::Accurate,
     start: |params, window| {
         let (gain, alpha) = (params.dctcp_gain, params.dctcp_initial_alpha);
         Box::new(Dctcp::new(window, gain, alpha))

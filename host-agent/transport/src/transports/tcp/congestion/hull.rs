@@ -5,5 +5,5 @@ use crate::tcp::{entry, make};
 use crate::transports::Entry;
 
 pub(crate) const ENTRY: Entry = entry("hull", 7005, 5, |host, suite| {
-    make(host, "hull", DCTCP, suite, true)
+    make(host, "hull", DCTCP, &suite.tcp, suite.pacer_if(true))
 });

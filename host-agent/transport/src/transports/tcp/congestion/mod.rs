@@ -7,7 +7,10 @@
 //! "A new algorithm").
 
 pub(crate) mod dctcp;
+pub(crate) mod detail;
+pub(crate) mod fh;
 pub(crate) mod hull;
+pub(crate) mod lps;
 pub(crate) mod reno;
 pub(crate) mod reno_ecn;
 mod window;
@@ -15,6 +18,7 @@ mod window;
 use std::fmt;
 
 pub use dctcp::DCTCP;
+pub use detail::DETAIL;
 pub use reno::RENO;
 pub use reno_ecn::RENO_ECN;
 pub use window::Window;
@@ -26,8 +30,22 @@ use super::params::TcpParams;
 pub struct Algorithm {
     /// What to ask of the peer in the handshake. Without ECN-capable peer it is [`EcnMode::Off`].
     pub ecn: EcnMode,
+    /// The same for flows of a priority above 0.
+    pub priority_ecn: EcnMode,
     /// The state of one connection, which begins with this window.
     pub start: fn(&TcpParams, Window) -> Box<dyn CongestionControl>,
+}
+
+impl Algorithm {
+    /// The algorithm of a connection whose flows have a priority above 0, or have not.
+    pub(crate) fn for_priority(self, has_priority: bool) -> Algorithm {
+        let ecn = if has_priority {
+            self.priority_ecn
+        } else {
+            self.ecn
+        };
+        Algorithm { ecn, ..self }
+    }
 }
 
 /// How a connection negotiates and echoes ECN.

@@ -5,12 +5,19 @@ use crate::tcp::{entry, make};
 use crate::transports::Entry;
 
 pub(crate) const ENTRY: Entry = entry("reno", 7002, 2, |host, suite| {
-    make(host, "reno", RENO, suite, suite.tcp.paced)
+    make(
+        host,
+        "reno",
+        RENO,
+        &suite.tcp,
+        suite.pacer_if(suite.tcp.paced),
+    )
 });
 
 /// Reno without ECN: losses are all it sees.
 pub const RENO: Algorithm = Algorithm {
     ecn: EcnMode::Off,
+    priority_ecn: EcnMode::Off,
     start: |_, window| Box::new(Reno::new(window)),
 };
 
@@ -20,6 +27,8 @@ pub(super) struct Reno {
     window: Window,
     /// No second reaction to ECN before this is acknowledged: once per window (RFC 3168 6.1.2).
     reduced_until: u64,
+    /// The network reorders and does not lose: duplicate ACKs say nothing.
+    is_reordered: bool,
 }
 
 impl Reno {
@@ -27,6 +36,15 @@ impl Reno {
         Reno {
             window,
             reduced_until: 0,
+            is_reordered: false,
+        }
+    }
+
+    /// Reno without fast retransmit and fast recovery: only the timer finds losses.
+    pub(super) fn over_reordering_paths(window: Window) -> Self {
+        Reno {
+            is_reordered: true,
+            ..Reno::new(window)
         }
     }
 }
@@ -57,6 +75,10 @@ impl CongestionControl for Reno {
 
     fn on_idle(&mut self) {
         self.window.restart();
+    }
+
+    fn duplicate_ack_threshold(&self, configured: u32) -> Option<u32> {
+        (!self.is_reordered).then_some(configured)
     }
 
     fn window(&self) -> &Window {

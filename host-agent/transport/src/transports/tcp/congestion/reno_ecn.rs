@@ -6,10 +6,17 @@ use crate::tcp::{entry, make};
 use crate::transports::Entry;
 
 pub(crate) const ENTRY: Entry = entry("reno-ecn", 7003, 3, |host, suite| {
-    make(host, "reno-ecn", RENO_ECN, suite, suite.tcp.paced)
+    make(
+        host,
+        "reno-ecn",
+        RENO_ECN,
+        &suite.tcp,
+        suite.pacer_if(suite.tcp.paced),
+    )
 });
 
 pub const RENO_ECN: Algorithm = Algorithm {
     ecn: EcnMode::Classic,
+    priority_ecn: EcnMode::Classic,
     start: |_, window| Box::new(Reno::new(window)),
 };
