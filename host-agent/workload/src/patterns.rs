@@ -26,7 +26,8 @@ pub enum Resolved {
     Incast {
         from: Vec<HostId>,
         to: Vec<HostId>,
-        senders: usize,
+        /// One of these for each job; not empty.
+        senders: Vec<usize>,
         stagger_ns: u64,
         fetch: bool,
     },
@@ -52,6 +53,11 @@ pub enum Resolved {
         choose: ConnectionChoice,
         /// Requests of each client so far.
         turns: Vec<u64>,
+    },
+    Sequence {
+        clients: Vec<HostId>,
+        servers: Vec<HostId>,
+        requests: usize,
     },
     StorageRead {
         storage: Storage,
@@ -180,12 +186,21 @@ impl Resolved {
                 to,
             } => {
                 let (from, to) = (group(from)?, group(to)?);
-                check_count(place, "senders", *senders)?;
+                let senders = senders.values();
+                if senders.is_empty() {
+                    return Err(Error::at(
+                        place,
+                        "senders is an empty list, expected one number or several",
+                    ));
+                }
+                for &count in senders {
+                    check_count(place, "senders", count)?;
+                }
                 need_others(hosts, place, &to, &from, 1, distinct)?;
                 Self::Incast {
                     from,
                     to,
-                    senders: *senders as usize,
+                    senders: senders.iter().map(|&count| count as usize).collect(),
                     stagger_ns: *stagger_ns,
                     fetch: *fetch,
                 }
@@ -249,6 +264,20 @@ impl Resolved {
                     choose: *choose,
                 }
             }
+            Pattern::Sequence {
+                requests,
+                clients,
+                servers,
+            } => {
+                let (clients, servers) = (group(clients)?, group(servers)?);
+                check_count(place, "requests", *requests)?;
+                need_others(hosts, place, &clients, &servers, 1, distinct)?;
+                Self::Sequence {
+                    clients,
+                    servers,
+                    requests: *requests as usize,
+                }
+            }
             Pattern::StorageRead {
                 mode,
                 replicas,
@@ -300,9 +329,9 @@ impl Resolved {
             Self::Random { from, .. } => from.len(),
             Self::Ring(ring) => ring.len(),
             Self::AllToAll(_) | Self::Incast { .. } | Self::Outcast { .. } => 1,
-            Self::PartitionAggregate { clients, .. } | Self::Requests { clients, .. } => {
-                clients.len()
-            }
+            Self::PartitionAggregate { clients, .. }
+            | Self::Requests { clients, .. }
+            | Self::Sequence { clients, .. } => clients.len(),
             Self::StorageRead { storage, .. } | Self::StorageWrite { storage, .. } => {
                 storage.clients.len()
             }
@@ -322,10 +351,11 @@ impl Resolved {
         let transfers = match self {
             Self::Random { .. } | Self::Ring(_) | Self::Requests { .. } => 1,
             Self::AllToAll(members) => members.len() * (members.len() - 1),
-            Self::Incast { senders, .. } => *senders,
+            Self::Incast { senders, .. } => senders.iter().copied().max().unwrap_or(0),
             Self::Outcast { near, far, .. } => near + far,
             // A query and a response each.
             Self::PartitionAggregate { fan_out, .. } => 2 * fan_out,
+            Self::Sequence { requests, .. } => *requests,
             Self::StorageRead { blocks, .. } => *blocks as usize,
             Self::StorageWrite { storage, mode } => match mode {
                 WriteMode::OneToMany => 1,
@@ -345,12 +375,18 @@ impl Resolved {
                 let n = members.len();
                 ((n * (n - 1)) as f64, n)
             }
-            Self::Incast { to, senders, .. } => (*senders as f64, to.len()),
+            Self::Incast { to, senders, .. } => {
+                let mean = senders.iter().sum::<usize>() as f64 / senders.len() as f64;
+                (mean, to.len())
+            }
             Self::Outcast { near, far, .. } => ((near + far) as f64, 2),
             Self::PartitionAggregate {
                 clients, fan_out, ..
             } => (*fan_out as f64, clients.len()),
             Self::Requests { clients, .. } => (1.0, clients.len()),
+            Self::Sequence {
+                clients, requests, ..
+            } => (*requests as f64, clients.len()),
             Self::StorageRead { storage, .. } | Self::StorageWrite { storage, .. } => {
                 (1.0, storage.clients.len())
             }

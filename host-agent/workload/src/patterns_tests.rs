@@ -131,6 +131,63 @@ fn an_outcast_has_two_neighbours_with_near_and_far_senders() {
 }
 
 #[test]
+fn an_incast_has_one_of_several_numbers_of_senders() {
+    let (_, transfers) = run(
+        "[[traffic]]\nname = 's'\ncount = 300\narrivals = { type = 'poisson', rate_hz = 100 }
+         size = { type = 'fixed', bytes = 2000 }
+         [traffic.pattern]\ntype = 'incast'\nsenders = [2, 5, 9]\nfetch = true",
+        &star(12),
+    );
+    let mut jobs = std::collections::BTreeMap::<u64, u64>::new();
+    for transfer in &transfers {
+        *jobs.entry(transfer.job).or_default() += 1;
+        assert_eq!(transfer.kind, Kind::FetchOneToOne);
+    }
+    assert_eq!(jobs.len(), 300);
+    let times = |count| jobs.values().filter(|&&senders| senders == count).count();
+    // The standard deviation of each is 8.
+    assert_eq!(times(2) + times(5) + times(9), 300);
+    assert!(
+        [2, 5, 9]
+            .iter()
+            .all(|&count| times(count).abs_diff(100) < 30)
+    );
+}
+
+#[test]
+fn requests_of_a_sequence_wait_for_each_other() {
+    let (_, transfers) = run(
+        "[[traffic]]\nname = 's'\ncount = 40\narrivals = { type = 'poisson', rate_hz = 100 }
+         size = { type = 'uniform', min_bytes = 2000, max_bytes = 3000 }
+         [traffic.pattern]\ntype = 'sequence'\nrequests = 10",
+        &star(12),
+    );
+    assert_eq!(transfers.len(), 400);
+    for job in transfers.chunks(10) {
+        let client = job[0].destinations[0];
+        assert_eq!(job[0].after.map(|after| after.transfer), None);
+        for (before, transfer) in job.iter().zip(&job[1..]) {
+            let after = transfer.after.unwrap();
+            assert_eq!(
+                (after.transfer, after.moment),
+                (before.id, Moment::Finished)
+            );
+            assert_eq!((after.delay_ns, after.serial), (0, false));
+        }
+        assert!(
+            job.iter()
+                .all(|t| t.kind == Kind::FetchOneToOne && t.initiator() == client)
+        );
+        assert!(
+            job.iter()
+                .all(|t| t.sources[0] != client && t.job == job[0].id)
+        );
+    }
+    let servers: std::collections::BTreeSet<_> = transfers.iter().map(|t| t.sources[0]).collect();
+    assert_eq!(servers.len(), 12);
+}
+
+#[test]
 fn responses_wait_for_their_query_and_the_service() {
     let (_, transfers) = run(
         "[[traffic]]\nname = 's'\ncount = 40\narrivals = { type = 'poisson', rate_hz = 100 }

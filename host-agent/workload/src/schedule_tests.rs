@@ -120,12 +120,14 @@ fn the_offered_load_is_what_was_asked_for() {
     let search = "type = 'partition-aggregate', fan_out = 10, query_bytes = 9,
                   service = { type = 'fixed', value_ns = 9 }";
     type Case<'a> = (&'a str, &'a str, f64, u64);
-    let cases: [Case; 8] = [
+    let cases: [Case; 10] = [
         ("type = 'random'", fixed, 16.0, 100),
         ("type = 'random'", "type = 'web-search'", 16.0, 1000),
         ("type = 'permutation'", fixed, 16.0, 100),
         ("type = 'all-to-all'", fixed, 16.0, 1000),
         ("type = 'incast', senders = 8", fixed, 16.0, 1000),
+        ("type = 'incast', senders = [4, 12]", fixed, 16.0, 4000),
+        ("type = 'sequence', requests = 10", fixed, 16.0, 1000),
         ("type = 'outcast'", fixed, 2.0, 1000),
         ("type = 'requests'", fixed, 16.0, 100),
         ("type = 'storage-read'", fixed, 16.0, 100),
@@ -288,6 +290,8 @@ fn any_pattern() -> impl Strategy<Value = String> {
         "type = 'random', placement = '(any|same-pod|other-pod|other-rack|same-rack)'",
         "type = 'incast', senders = [1-9]{1,2}, stagger_ns = [1-9][0-9]{0,4}, fetch = (true|false)",
         "type = 'outcast', near = [1-4], far = [1-9]",
+        "type = 'incast', senders = \\[[1-9], [1-9]{2}\\]",
+        "type = 'sequence', requests = [1-9]",
         "type = 'requests', connections = [1-9], choose = '(random|round-robin)'",
         "type = 'storage-read', mode = '(many-to-one|nearest)', blocks = [1-4], replicas = [1-4]",
         "type = 'storage-write', mode = '(one-to-many|multi-unicast|daisy-chain)', replicas = [1-4]",
@@ -394,6 +398,8 @@ fn counts_beyond_all_reason_are_refused() {
     let (once, million) = ("type = 'once'", "1 to 1000000");
     for (pattern, key) in [
         ("type = 'incast', senders = 1_000_000_000", "senders"),
+        ("type = 'incast', senders = [1, 4_000_000_000]", "senders"),
+        ("type = 'sequence', requests = 1_000_000_000", "requests"),
         ("type = 'outcast', near = 4_294_967_295", "near"),
         ("type = 'outcast', far = 4_294_967_295", "far"),
         ("type = 'storage-read', blocks = 1_000_000_000", "blocks"),

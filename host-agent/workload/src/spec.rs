@@ -106,8 +106,8 @@ pub enum Pattern {
     },
     /// Several hosts send to one, which is drawn anew for each job.
     Incast {
-        /// More than there are hosts: hosts have several.
-        senders: u32,
+        /// One number, or several of which each is as likely. More than there are hosts: hosts have several.
+        senders: Counts,
         /// Time between the start of one and the next.
         #[serde(default)]
         stagger_ns: u64,
@@ -154,6 +154,15 @@ pub enum Pattern {
         #[serde(default, skip_serializing_if = "Option::is_none")]
         servers: Option<String>,
     },
+    /// A client asks one server after another for bytes, each as soon as it has those of the one before.
+    Sequence {
+        /// How many requests a job has.
+        requests: u32,
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        clients: Option<String>,
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        servers: Option<String>,
+    },
     /// A client reads an object that several servers have.
     StorageRead {
         #[serde(default)]
@@ -183,6 +192,25 @@ pub enum Pattern {
         #[serde(default, skip_serializing_if = "Option::is_none")]
         servers: Option<String>,
     },
+}
+
+/// How many of something: always the same, or drawn anew for each job.
+#[derive(Clone, PartialEq, Eq, Debug, Deserialize, Serialize)]
+#[serde(untagged)]
+pub enum Counts {
+    One(u32),
+    /// Each is as likely as the others; one that is there twice is twice as likely.
+    OneOf(Vec<u32>),
+}
+
+impl Counts {
+    /// All numbers that it can be.
+    pub fn values(&self) -> &[u32] {
+        match self {
+            Self::One(count) => std::slice::from_ref(count),
+            Self::OneOf(counts) => counts,
+        }
+    }
 }
 
 #[derive(Clone, Copy, PartialEq, Eq, Default, Debug, Deserialize, Serialize)]

@@ -114,7 +114,12 @@ impl Resolved {
                     true => Kind::FetchOneToOne,
                     false => Kind::SendOneToOne,
                 };
-                let chosen = several(from, *senders, places, |id| id != receiver);
+                // A single number takes no draw, so that a list of one is the same workload.
+                let count = match senders[..] {
+                    [count] => count,
+                    _ => senders[places.below(senders.len())],
+                };
+                let chosen = several(from, count, places, |id| id != receiver);
                 let drafts = chosen.into_iter().enumerate().map(|(index, sender)| Draft {
                     offset_ns: stagger_ns.saturating_mul(index as u64),
                     ..Draft::new(kind, sender, receiver, bytes())
@@ -193,6 +198,27 @@ impl Resolved {
                     connection: Some(connection),
                     ..Draft::new(Kind::FetchOneToOne, server, client, bytes())
                 }]
+            }
+            Self::Sequence {
+                clients,
+                servers,
+                requests,
+            } => {
+                let client = clients[starter];
+                let after_the_one_before = |index| DraftAfter {
+                    index,
+                    moment: Moment::Finished,
+                    delay_ns: 0,
+                    serial: false,
+                };
+                let drafts = (0..*requests).map(|index: usize| {
+                    let server = other(servers, places, |id| id != client);
+                    Draft {
+                        after: index.checked_sub(1).map(after_the_one_before),
+                        ..Draft::new(Kind::FetchOneToOne, server, client, bytes())
+                    }
+                });
+                drafts.collect()
             }
             Self::StorageRead {
                 storage,
