@@ -96,7 +96,10 @@ def test_files_of_a_workload_become_part_of_it(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("keys", "complaint"),
     [
-        ({"single_rack": None}, "give exactly one of topology, fat_tree, leaf_spine, single_rack"),
+        (
+            {"single_rack": None},
+            "give exactly one of topology, fat_tree, three_tier, leaf_sp",
+        ),
         ({"topology": "x.toml"}, "give exactly one of"),
         ({"single_rack": None, "fat_tree": {"k": 3}}, "k must be even, not 3"),
         ({"single_rack": None, "topology": "x.toml"}, "x.toml: cannot be read"),

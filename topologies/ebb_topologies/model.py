@@ -41,6 +41,9 @@ MAX_DELAY_NS = 10_000_000_000
 MAX_NODES = 50_000
 """Switches, or hosts: their TCP ports and MAC addresses allow no more."""
 
+GENERATORS = ("fat_tree", "three_tier", "leaf_spine", "single_rack")
+"""Tables of a topology file that stand for all its nodes and links."""
+
 Port = Annotated[int, Field(ge=1, le=510)]
 """Number of a port; 511 is the drop port of v1model, 0 is no port."""
 
@@ -63,7 +66,17 @@ class LinkDefaults(Spec):
     `delay_ns`."""
 
 
-class FatTreeSpec(Spec):
+class TierRates(Spec):
+    """Rates that tell the tiers of switches apart; links to hosts have that of `link_defaults`."""
+
+    aggregation_rate_bps: Annotated[int, Field(gt=0, le=MAX_RATE_BPS)] | None = None
+    """Rate of links between edge and aggregation switches, bit/s; none: that of `link_defaults`."""
+    core_rate_bps: Annotated[int, Field(gt=0, le=MAX_RATE_BPS)] | None = None
+    """Rate of links between aggregation and core switches, bit/s; none: that of
+    `link_defaults`."""
+
+
+class FatTreeSpec(TierRates):
     """A k-ary fat-tree (Al-Fares et al., SIGCOMM 2008)."""
 
     k: Annotated[int, Field(ge=2, le=32)] = 4
@@ -85,6 +98,33 @@ class FatTreeSpec(Spec):
     def hosts(self) -> int:
         """Hosts per edge switch."""
         return self.hosts_per_edge or self.k // 2
+
+
+class ThreeTierSpec(TierRates):
+    """Pods of edge and aggregation switches, all linked with each other, and cores above them: the
+    default is the network of DeTail (Zats, UC Berkeley 2014, section 5.4.3), oversubscribed 2:1 at
+    the edge and 2:1 at the aggregation."""
+
+    pods: Annotated[int, Field(ge=1, le=64)] = 4
+    """Groups of edge and aggregation switches."""
+    edges_per_pod: Annotated[int, Field(ge=1, le=64)] = 4
+    """Edge switches of each pod, on which hosts hang."""
+    aggregations_per_pod: Annotated[int, Field(ge=1, le=64)] = 4
+    """Aggregation switches of each pod, each with a link to every edge switch of it."""
+    cores: Annotated[int, Field(ge=1, le=1024)] = 8
+    """Core switches. Each has a link to one aggregation switch of every pod, and these have the
+    same number of them each."""
+    hosts_per_edge: Annotated[int, Field(ge=1, le=250)] = 8
+    """Hosts of each edge switch."""
+
+    @model_validator(mode="after")
+    def _possible(self) -> ThreeTierSpec:
+        if self.cores % self.aggregations_per_pod:
+            raise ValueError(
+                f"cores = {self.cores} must be a multiple of aggregations_per_pod = "
+                f"{self.aggregations_per_pod}, which share them"
+            )
+        return self
 
 
 class LeafSpineSpec(Spec):
@@ -134,6 +174,25 @@ class LinkSpec(Spec):
     """Propagation delay, ns; none: that of `link_defaults`."""
 
 
+class LinkOverride(Spec):
+    """A link that is not as the rest of the file says: slower, longer, or not there."""
+
+    ends: tuple[str, str]
+    """Names of the two nodes; of several links between them all change."""
+    rate_bps: Annotated[int, Field(gt=0, le=MAX_RATE_BPS)] | None = None
+    """Rate, bit/s; none: as it was."""
+    delay_ns: Annotated[int, Field(ge=0, le=MAX_DELAY_NS)] | None = None
+    """Propagation delay, ns; none: as it was."""
+    absent: bool = False
+    """Whether there is no such link; the ports of all others keep their numbers."""
+
+    @model_validator(mode="after")
+    def _changes_something(self) -> LinkOverride:
+        if self.absent == ((self.rate_bps, self.delay_ns) != (None, None)):
+            raise ValueError("give rate_bps or delay_ns, or else absent = true")
+        return self
+
+
 class TopologySpec(Spec):
     """What a topology file may contain."""
 
@@ -143,6 +202,9 @@ class TopologySpec(Spec):
     """Rates and delays of links that name none."""
     fat_tree: FatTreeSpec | None = None
     """The generator of fat-trees; none: another one, or the lists."""
+    three_tier: ThreeTierSpec | None = None
+    """The generator of pods with cores in other numbers than a fat-tree has; none: another one, or
+    the lists."""
     leaf_spine: LeafSpineSpec | None = None
     """The generator of leaf-spines; none: another one, or the lists."""
     single_rack: SingleRackSpec | None = None
@@ -153,14 +215,16 @@ class TopologySpec(Spec):
     """Switches, whose device ids are in this order; empty with a generator."""
     link: list[LinkSpec] = []
     """Links, in their order; empty with a generator."""
+    link_override: list[LinkOverride] = []
+    """Links that differ from what the generator or the list says."""
 
     @model_validator(mode="after")
     def _one_kind(self) -> TopologySpec:
-        generators = [g for g in ("fat_tree", "leaf_spine", "single_rack") if getattr(self, g)]
+        generators = [g for g in GENERATORS if getattr(self, g)]
         explicit = bool(self.host or self.switch or self.link)
         if len(generators) + explicit != 1:
             raise ValueError(
-                "give exactly one of [fat_tree], [leaf_spine], [single_rack], "
+                f"give exactly one of {', '.join(f'[{name}]' for name in GENERATORS)}, "
                 "or the lists [[switch]], [[host]], [[link]]"
             )
         return self
@@ -403,6 +467,9 @@ def build(spec: TopologySpec, default_name: str = "topology") -> Topology:
         default_name = f"fat-tree-k{spec.fat_tree.k}"
         if spec.fat_tree.hosts != spec.fat_tree.k // 2:
             default_name += f"-{spec.fat_tree.hosts}"
+    elif spec.three_tier:
+        _three_tier(draft, spec.three_tier)
+        default_name = "three-tier"
     elif spec.leaf_spine:
         _leaf_spine(draft, spec.leaf_spine)
         default_name = "leaf-spine"
@@ -411,7 +478,37 @@ def build(spec: TopologySpec, default_name: str = "topology") -> Topology:
         default_name = "single-rack"
     else:
         _explicit(draft, spec)
-    return draft.finish(spec.name or default_name)
+    return altered(draft.finish(spec.name or default_name), spec.link_override)
+
+
+def altered(topology: Topology, overrides: Sequence[LinkOverride]) -> Topology:
+    """The topology with some links slower, longer or absent. Raises `InputError` for a link that
+    there is not, and if nodes are cut off."""
+    links = list(topology.links)
+    for override in overrides:
+        ends = set(override.ends)
+        if not any({end.node for end in link.ends} == ends for link in links):
+            raise InputError(
+                f"topology {topology.name} has no link {' - '.join(override.ends)}, which "
+                "link_override names"
+            )
+        links = [
+            new
+            for link in links
+            for new in (_altered(link, override) if {e.node for e in link.ends} == ends else [link])
+        ]
+    if overrides:
+        topology = replace(topology, links=tuple(links))
+        _check_connected(topology)
+    return topology
+
+
+def _altered(link: Link, override: LinkOverride) -> list[Link]:
+    if override.absent:
+        return []
+    rate_bps = link.rate_bps if override.rate_bps is None else override.rate_bps
+    delay_ns = link.delay_ns if override.delay_ns is None else override.delay_ns
+    return [replace(link, rate_bps=rate_bps, delay_ns=delay_ns)]
 
 
 class _Draft:
@@ -543,26 +640,43 @@ def _fat_tree(draft: _Draft, spec: FatTreeSpec) -> None:
     has ports left."""
     half = spec.k // 2
     up_ports = spec.k - spec.hosts
-    for pod in range(spec.k):
-        for edge in range(half):
+    _three_tier(
+        draft,
+        ThreeTierSpec(
+            pods=spec.k,
+            edges_per_pod=half,
+            aggregations_per_pod=up_ports,
+            cores=up_ports * half,
+            hosts_per_edge=spec.hosts,
+            aggregation_rate_bps=spec.aggregation_rate_bps,
+            core_rate_bps=spec.core_rate_bps,
+        ),
+    )
+
+
+def _three_tier(draft: _Draft, spec: ThreeTierSpec) -> None:
+    for pod in range(spec.pods):
+        for edge in range(spec.edges_per_pod):
             draft.add_switch(f"p{pod}e{edge}")
-    for pod in range(spec.k):
-        for aggregation in range(up_ports):
+    for pod in range(spec.pods):
+        for aggregation in range(spec.aggregations_per_pod):
             draft.add_switch(f"p{pod}a{aggregation}")
-    for core in range(up_ports * half):
+    for core in range(spec.cores):
         draft.add_switch(f"c{core}")
+    shared = spec.cores // spec.aggregations_per_pod
     number = 0
-    for pod in range(spec.k):
-        for edge in range(half):
-            for index in range(spec.hosts):
+    for pod in range(spec.pods):
+        for edge in range(spec.edges_per_pod):
+            for index in range(spec.hosts_per_edge):
                 number += 1
                 draft.add_host(f"h{number}", f"10.{pod}.{edge}.{index + 2}", f"10.{pod}.{edge}.1")
                 draft.connect(f"h{number}", f"p{pod}e{edge}")
-            for aggregation in range(up_ports):
-                draft.connect(f"p{pod}e{edge}", f"p{pod}a{aggregation}")
-        for aggregation in range(up_ports):
-            for up in range(half):
-                draft.connect(f"p{pod}a{aggregation}", f"c{aggregation * half + up}")
+            for aggregation in range(spec.aggregations_per_pod):
+                ends = (f"p{pod}e{edge}", f"p{pod}a{aggregation}")
+                draft.connect(*ends, rate_bps=spec.aggregation_rate_bps)
+        for aggregation in range(spec.aggregations_per_pod):
+            for core in range(aggregation * shared, (aggregation + 1) * shared):
+                draft.connect(f"p{pod}a{aggregation}", f"c{core}", rate_bps=spec.core_rate_bps)
 
 
 def _leaf_spine(draft: _Draft, spec: LeafSpineSpec) -> None:

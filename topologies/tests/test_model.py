@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from pathlib import Path
+from typing import Any
 
 import pytest
 from ebb_topologies.files import InputError
@@ -71,9 +73,71 @@ def test_addresses_and_names_follow_the_architecture_page() -> None:
     assert max(map(len, interfaces)) <= MAX_INTERFACE_NAME
 
 
-@pytest.mark.parametrize("name", ["fat-tree-k4", "leaf-spine", "single-rack"])
-def test_shipped_files_load(name: str) -> None:
-    assert load_topology(HERE / f"{name}.toml").hosts
+@pytest.mark.parametrize("path", sorted(HERE.glob("*.toml")), ids=lambda path: path.stem)
+def test_shipped_files_load(path: Path) -> None:
+    assert load_topology(path).hosts
+
+
+def test_the_network_of_detail() -> None:
+    """Zats, section 5.4.3: 128 servers, 4 pods of 4 ToR and 4 aggregation switches, 8 cores."""
+    topology = load_topology(HERE / "three-tier.toml")
+    assert (len(topology.hosts), len(topology.switches)) == (128, 40)
+    ports = {switch.name: len(topology.neighbours[switch.name]) for switch in topology.switches}
+    assert {name[-2]: n for name, n in ports.items() if name[0] == "p"} == {"e": 8 + 4, "a": 4 + 2}
+    assert {n for name, n in ports.items() if name[0] == "c"} == {4}
+    assert len(topology.next_hops("p0e0", "h128")) == 4
+    assert len(topology.next_hops("p0a3", "h128")) == 2
+    assert {end.node for end, _ in topology.neighbours["c7"].values()} == {
+        f"p{pod}a3" for pod in range(4)
+    }
+    with pytest.raises(InputError, match="cores = 6 must be a multiple of aggregations_per_pod"):
+        from_table({"three_tier": {"cores": 6}}, "test")
+
+
+def test_the_limited_tiers_of_the_testbed() -> None:
+    """Zats, section 5.4.2: 500 Mbit/s from ToR to aggregation, 250 from that to the core."""
+    topology = load_topology(HERE / "fat-tree-k4-limited.toml")
+    rates = Counter(link.rate_bps for link in topology.links)
+    assert rates == {1_000_000_000: 16, 500_000_000: 16, 250_000_000: 16}
+    assert {topology.link(host).rate_bps for host in topology.hosts} == {1_000_000_000}
+    assert topology.neighbours["c0"][1][1].rate_bps == 250_000_000
+
+
+def test_links_that_differ() -> None:
+    table = {
+        "fat_tree": {"k": 4},
+        "link_override": [
+            {"ends": ["c0", "p3a0"], "rate_bps": 100_000_000},
+            {"ends": ["p0a1", "c2"], "absent": True},
+            {"ends": ["p0e0", "h1"], "delay_ns": 7},
+        ],
+    }
+    intact = from_table({"fat_tree": {"k": 4}}, "test")
+    topology = from_table(table, "test")
+    assert len(topology.links) == len(intact.links) - 1
+    changed = set(topology.links) - set(intact.links)
+    assert {(link.a.node, link.b.node, link.rate_bps, link.delay_ns) for link in changed} == {
+        ("p3a0", "c0", 100_000_000, 10_000),
+        ("h1", "p0e0", 1_000_000_000, 7),
+    }
+    # Ports keep their numbers, and no path uses the link that is absent.
+    assert list(topology.neighbours["p0a1"]) == [1, 2, 4]
+    assert topology.next_hops("p0a1", "h16") == [4]
+
+
+@pytest.mark.parametrize(
+    ("override", "said"),
+    [
+        ({"ends": ["p0e0", "c0"], "absent": True}, "has no link p0e0 - c0, which link_override"),
+        ({"ends": ["p0e0", "h1"], "absent": True}, "no path from 'h1' to"),
+        ({"ends": ["p0e0", "h1"]}, "give rate_bps or delay_ns, or else absent = true"),
+        ({"ends": ["p0e0", "h1"], "absent": True, "delay_ns": 0}, "give rate_bps or delay_ns"),
+        ({"ends": ["p0e0", "h1"], "rate_bps": 0}, "rate_bps"),
+    ],
+)
+def test_link_overrides_that_cannot_be(override: dict[str, Any], said: str) -> None:
+    with pytest.raises(InputError, match=said):
+        from_table({"fat_tree": {"k": 4}, "link_override": [override]}, "test")
 
 
 BASE = {

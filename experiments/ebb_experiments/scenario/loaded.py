@@ -12,7 +12,7 @@ from ebb_controller.multicast import MulticastGroup, check
 from ebb_controller.scheme import Scheme, known_schemes, scheme_file
 from ebb_topologies.dilation import Dilation
 from ebb_topologies.files import InputError, load, validate
-from ebb_topologies.model import Topology, from_table, load_topology
+from ebb_topologies.model import GENERATORS, Topology, altered, from_table, load_topology
 
 from ebb_experiments.scenario.faults import Step, steps
 from ebb_experiments.scenario.spec import Links, Override, Phase, ScenarioFile
@@ -157,7 +157,7 @@ def resolve(
 ) -> Loaded:
     """Loads what a scenario names. `where`: what people call the file; none: its name. `topology`
     takes the place of the file's."""
-    topology = topology or _topology(spec, folder)
+    topology = altered(topology or _topology(spec, folder), spec.link_override)
     if spec.warm_up_ns >= spec.limit_ns:
         raise InputError(f"warm_up_ns: {spec.warm_up_ns} is not before limit_ns = {spec.limit_ns}")
     if not spec.seeds:
@@ -231,7 +231,7 @@ def sampled_queues(spec: ScenarioFile, topology: Topology, scheme: Scheme) -> li
 def _topology(spec: ScenarioFile, folder: Path) -> Topology:
     if spec.topology is not None:
         return load_topology(folder / spec.topology)
-    for kind in ("fat_tree", "leaf_spine", "single_rack"):
+    for kind in GENERATORS:
         given = getattr(spec, kind)
         if given is not None:
             links = given.model_dump(include=set(Links.model_fields), exclude_none=True)

@@ -9,11 +9,14 @@ from itertools import combinations
 from typing import Annotated, Any, Literal, Self
 
 from ebb_topologies.model import (
+    GENERATORS,
     MAX_DELAY_NS,
     MAX_RATE_BPS,
     FatTreeSpec,
     LeafSpineSpec,
+    LinkOverride,
     SingleRackSpec,
+    ThreeTierSpec,
 )
 from pydantic import BaseModel, ConfigDict, Field, model_validator
 
@@ -42,6 +45,10 @@ class Links(Spec):
 
 
 class FatTree(FatTreeSpec, Links):
+    pass
+
+
+class ThreeTier(ThreeTierSpec, Links):
     pass
 
 
@@ -113,10 +120,16 @@ class ScenarioFile(FaultKeys, Spec):
     """Topology file, relative to the scenario file (docs/topologies.md)."""
     fat_tree: FatTree | None = None
     """Instead of a file: `{ k, rate_bps, delay_ns }`."""
+    three_tier: ThreeTier | None = None
+    """Instead of a file: `{ pods, edges_per_pod, aggregations_per_pod, cores, hosts_per_edge,
+    rate_bps, delay_ns }`."""
     leaf_spine: LeafSpine | None = None
     """Instead of a file: `{ leaves, spines, hosts_per_leaf, rate_bps, delay_ns }`."""
     single_rack: SingleRack | None = None
     """Instead of a file: `{ hosts, rate_bps, delay_ns }`."""
+    link_override: Annotated[list[LinkOverride], Field(max_length=1_000)] = []
+    """Links that are slower, longer or absent here, from the beginning; what breaks on the way is
+    an `[[event]]`."""
     schemes: list[str]
     """Names of files in experiments/schemes, files of your own, or names in `override`."""
     override: dict[str, Override] = {}
@@ -160,9 +173,9 @@ class ScenarioFile(FaultKeys, Spec):
 
     @model_validator(mode="after")
     def _one_fabric(self) -> Self:
-        given = (self.topology, self.fat_tree, self.leaf_spine, self.single_rack)
-        if sum(one is not None for one in given) != 1:
-            raise ValueError("give exactly one of topology, fat_tree, leaf_spine, single_rack")
+        ways = ("topology", *GENERATORS)
+        if sum(getattr(self, way) is not None for way in ways) != 1:
+            raise ValueError(f"give exactly one of {', '.join(ways)}")
         return self
 
     @model_validator(mode="after")
