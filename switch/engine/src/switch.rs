@@ -303,7 +303,7 @@ impl Switch {
 
     /// Statistics of ports and queues.
     pub fn statistics(&self) -> Vec<PortStatistics> {
-        self.manager.statistics()
+        self.manager.statistics(self.now)
     }
 
     /// Replaces the configuration of the traffic manager while traffic flows.

@@ -1,13 +1,18 @@
-//! The configuration: profiles of ports, and which port has which. Humans write it as TOML,
-//! programs exchange it as JSON (docs/architecture.md, "Traffic manager configuration").
+//! The configuration: profiles of ports, which port has which, flow control, and queue state for
+//! the program. Humans write it as TOML, programs exchange it as JSON (docs/architecture.md,
+//! "Traffic manager configuration").
 
-use std::collections::{BTreeMap, BTreeSet};
+mod headroom;
+mod validation;
+
+use std::collections::BTreeMap;
 
 use ebb_units::BitRate;
 use serde::{Deserialize, Serialize};
-use thiserror::Error;
 
 use crate::MAX_QUEUES;
+
+pub use validation::ConfigError;
 
 /// Capacity of every queue in BMv2's simple_switch, in packets.
 const BMV2_QUEUE_CAPACITY_PACKETS: u64 = 64;
@@ -15,7 +20,7 @@ const BMV2_QUEUE_CAPACITY_PACKETS: u64 = 64;
 const DEFAULT_PORT: &str = "default";
 
 /// Configuration of the traffic manager of one switch.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct TrafficManagerConfig {
     /// Unit in which P4 sees `enq_qdepth` and `deq_qdepth`.
@@ -28,6 +33,12 @@ pub struct TrafficManagerConfig {
     /// are not listed.
     #[serde(default)]
     pub ports: BTreeMap<String, String>,
+    /// Priority flow control of the lossless queues; none if no queue is lossless.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub pfc: Option<Pfc>,
+    /// State of the queues that the switch writes into registers of the program.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub export: Vec<Export>,
 }
 
 /// Unit of the queue depths that P4 sees.
@@ -42,7 +53,7 @@ pub enum DepthUnit {
 }
 
 /// The properties that a kind of port has: its link, its queues and how they are scheduled.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Profile {
     /// Name by which `[ports]` refers to the profile; unique.
@@ -56,6 +67,10 @@ pub struct Profile {
     /// Delay added to frames that arrive on this port from outside the network.
     #[serde(default)]
     pub rx_delay_ns: u64,
+    /// Time that the switch takes from the last bit of a frame on this port to its ingress
+    /// pipeline. MAC control frames do not take it.
+    #[serde(default, skip_serializing_if = "is_zero")]
+    pub pipeline_delay_ns: u64,
     /// Bytes that each frame costs on the wire beyond its own: 24 counts preamble, FCS and
     /// inter-frame gap.
     #[serde(default)]
@@ -66,6 +81,15 @@ pub struct Profile {
     /// Most bytes that the queues with `pool = true` hold together; none means no limit.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub pool_bytes: Option<u64>,
+    /// Bytes that came in on this port and may wait for room at the port they go to. It is given
+    /// together with `egress_bytes`, or not at all; none means that packets go to the queues of
+    /// their output port at once.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub ingress_bytes: Option<u64>,
+    /// Bytes that the queues of this port hold together before packets wait at the ports they came
+    /// in on.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub egress_bytes: Option<u64>,
     /// The queues that exist; a packet for another one is dropped.
     #[serde(default)]
     pub queue: Vec<QueueConfig>,
@@ -92,6 +116,12 @@ pub struct QueueConfig {
     /// What happens to a packet for which there is no room.
     #[serde(default)]
     pub on_full: OnFull,
+    /// Whether the neighbours are asked to pause before the queue would lose a packet (`[pfc]`).
+    #[serde(default, skip_serializing_if = "is_false")]
+    pub lossless: bool,
+    /// Whether the packet of the least rank leaves first, instead of the earliest one.
+    #[serde(default, skip_serializing_if = "is_false")]
+    pub rank: bool,
 }
 
 /// What happens to a packet that does not fit into its queue.
@@ -103,40 +133,140 @@ pub enum OnFull {
     TailDrop,
     /// The packet goes back to the ingress pipeline, where P4 decides.
     Deflect,
-    /// Reserved for dropping from the tail of a lower priority instead; validation refuses it.
+    /// Packets that matter less are dropped instead: those at the tail of the lowest queue that
+    /// shares the buffer, or, in a queue with ranks, those of the greatest rank. If there are too
+    /// few of them the packet is dropped.
     PushOut,
 }
 
 /// Queues that are served in strict priority among themselves. Groups share the link by weight.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Group {
     /// Ids of the queues; every queue of the profile is in exactly one group.
     pub queues: Vec<u8>,
-    /// Packets that the group may send per round of the weighted round robin; at least 1.
+    /// Packets that the group may send per round of the weighted round robin; at least 1. A group
+    /// with a share takes no part in it.
     #[serde(default = "one")]
     pub weight: u32,
+    /// Share of the link, above 0 and below 1 in steps of a millionth, within which the group is
+    /// served before all groups without one; beyond it, after them. None means by weight.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub share: Option<f64>,
+    /// Bytes on the wire that a group with a share may send at once after it was silent.
+    #[serde(default, skip_serializing_if = "is_zero")]
+    pub burst_bytes: u64,
+}
+
+impl Default for Group {
+    fn default() -> Self {
+        Self {
+            queues: Vec::new(),
+            weight: one(),
+            share: None,
+            burst_bytes: 0,
+        }
+    }
 }
 
 fn one() -> u32 {
     1
 }
 
-/// A configuration that makes no sense, with the place and the remedy.
-#[derive(Debug, Error, PartialEq, Eq)]
-#[error("traffic manager: {place}: {problem}")]
-pub struct ConfigError {
-    place: String,
-    problem: String,
+fn is_zero(value: &u64) -> bool {
+    *value == 0
 }
 
-impl ConfigError {
-    fn new(place: impl Into<String>, problem: impl Into<String>) -> Self {
-        Self {
-            place: place.into(),
-            problem: problem.into(),
-        }
-    }
+fn is_false(value: &bool) -> bool {
+    !value
+}
+
+/// Priority flow control (IEEE 802.1Qbb): when the neighbour at a port is asked to pause a lossless
+/// queue, by the bytes that came in on the port.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Pfc {
+    /// The neighbour is asked to pause a queue when more bytes than this count for it.
+    pub pause_bytes: u64,
+    /// It is asked to go on when no more than this count; at most `pause_bytes`.
+    pub resume_bytes: u64,
+    /// Which bytes count for a queue.
+    #[serde(default)]
+    pub accounting: Accounting,
+    /// Time from the last bit of a PFC frame until the receiver starts no more frames of the queue.
+    #[serde(default)]
+    pub response_ns: u64,
+    /// How late a process under the wall clock may wake up; 0 under virtual time. PFC frames go out
+    /// and are obeyed as late as that.
+    #[serde(default)]
+    pub wakeup_ns: u64,
+    /// Longest frame with all that it costs on the wire.
+    #[serde(default = "longest_frame")]
+    pub max_frame_bytes: u64,
+    /// How long a neighbour may keep a queue that has packets paused before this counts as a pause
+    /// storm; 0 means for ever.
+    #[serde(default = "one_second")]
+    pub watchdog_ns: u64,
+    /// What happens at a pause storm.
+    #[serde(default)]
+    pub watchdog: Watchdog,
+}
+
+/// A frame of 1500 bytes of payload with Ethernet header, FCS and inter-frame gap.
+fn longest_frame() -> u64 {
+    1530
+}
+
+fn one_second() -> u64 {
+    1_000_000_000
+}
+
+/// Which of the bytes that came in on a port count for a queue.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Accounting {
+    /// Those in the queue and in the queues above it, which are all served before a new packet.
+    #[default]
+    Drain,
+    /// Those in the queue.
+    Class,
+}
+
+/// What happens when a neighbour pauses a queue for too long.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Watchdog {
+    /// It is counted and reported.
+    #[default]
+    Report,
+    /// The port's pauses are ignored from then on as well.
+    Ignore,
+}
+
+/// State of all queues that the switch writes into a register of the program: the cell of a queue
+/// is `port * 8 + queue`.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Export {
+    /// Name of the register in the program.
+    pub register: String,
+    /// What is written.
+    pub what: QueueState,
+    /// Time between two updates; 0 means that the register is always exact.
+    #[serde(default)]
+    pub period_ns: u64,
+}
+
+/// What a register of the program says about a queue.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum QueueState {
+    /// Bytes that wait in the queue and in those of the port above it.
+    DrainBytes,
+    /// Bytes that wait in the queue.
+    DepthBytes,
+    /// Packets that wait in the queue.
+    DepthPackets,
 }
 
 impl TrafficManagerConfig {
@@ -144,9 +274,9 @@ impl TrafficManagerConfig {
     /// 64 packets, strict priority, no rate limit.
     pub fn like_bmv2(priority_queues: u8) -> Self {
         Self {
-            depth_unit: DepthUnit::Packets,
             profile: vec![Profile::like_bmv2(priority_queues)],
             ports: BTreeMap::from([(DEFAULT_PORT.into(), Profile::LIKE_BMV2.into())]),
+            ..Self::default()
         }
     }
 
@@ -171,37 +301,6 @@ impl TrafficManagerConfig {
         self.profile.retain(|p| p.name != name);
         self.profile.push(Profile { name, ..profile });
     }
-
-    /// Checks what the types cannot express. A traffic manager takes only configurations that pass.
-    pub fn validate(&self) -> Result<(), ConfigError> {
-        let mut names = BTreeSet::new();
-        for profile in &self.profile {
-            if !names.insert(profile.name.as_str()) {
-                return Err(ConfigError::new(
-                    format!("profile \"{}\"", profile.name),
-                    "defined twice; give each profile a name of its own",
-                ));
-            }
-            profile.validate()?;
-        }
-        for (port, name) in &self.ports {
-            let place = format!("[ports] {port} = \"{name}\"");
-            if port != DEFAULT_PORT
-                && port.parse::<u16>().map(|n| n.to_string()).as_ref() != Ok(port)
-            {
-                return Err(ConfigError::new(
-                    place,
-                    "the key must be a port number (0 to 65535) or \"default\"",
-                ));
-            }
-            if !names.contains(name.as_str()) {
-                let known: Vec<_> = names.iter().copied().collect();
-                let problem = format!("no such profile; defined: {}", list_or_none(&known));
-                return Err(ConfigError::new(place, problem));
-            }
-        }
-        Ok(())
-    }
 }
 
 impl Profile {
@@ -222,92 +321,11 @@ impl Profile {
         }
     }
 
-    fn validate(&self) -> Result<(), ConfigError> {
-        let place = format!("profile \"{}\"", self.name);
-        let fail = |problem: String| Err(ConfigError::new(place.clone(), problem));
-        if self.queue.is_empty() {
-            return fail("has no queue; add a [[profile.queue]]".into());
-        }
-        let mut ids = BTreeSet::new();
-        for queue in &self.queue {
-            if !ids.insert(queue.id) {
-                return fail(format!("queue {} is defined twice", queue.id));
-            }
-            self.validate_queue(queue)?;
-        }
-        let limits = [
-            ("pool_packets", self.pool_packets),
-            ("pool_bytes", self.pool_bytes),
-        ];
-        for (key, limit) in limits {
-            if limit == Some(0) {
-                return fail(format!("{key} = 0 holds nothing; omit it for no limit"));
-            }
-            if limit.is_some() && !self.queue.iter().any(|q| q.pool) {
-                return fail(format!("{key} is set, but no queue says pool = true"));
-            }
-        }
-        self.validate_groups(&place, &ids)
-    }
-
-    fn validate_queue(&self, queue: &QueueConfig) -> Result<(), ConfigError> {
-        let place = format!("profile \"{}\", queue {}", self.name, queue.id);
-        let fail = |problem: &str| Err(ConfigError::new(place.clone(), problem));
-        if usize::from(queue.id) >= MAX_QUEUES {
-            return fail("queue ids are 0 (lowest priority) to 7");
-        }
-        if queue.capacity_packets == Some(0) || queue.capacity_bytes == Some(0) {
-            return fail("a capacity of 0 holds nothing; omit it for no limit");
-        }
-        if queue.pool && self.pool_packets.is_none() && self.pool_bytes.is_none() {
-            return fail("pool = true, but the profile has neither pool_packets nor pool_bytes");
-        }
-        if queue.on_full == OnFull::PushOut {
-            return fail(
-                "on_full = \"push-out\" is not there yet; use \"tail-drop\" or \"deflect\"",
-            );
-        }
-        Ok(())
-    }
-
-    fn validate_groups(&self, place: &str, ids: &BTreeSet<u8>) -> Result<(), ConfigError> {
-        let fail = |problem: String| Err(ConfigError::new(place, problem));
-        let mut grouped = BTreeSet::new();
-        for group in &self.group {
-            if group.weight == 0 {
-                return fail(format!(
-                    "group of queues {:?}: weight 0 would never be served; use 1 or more",
-                    group.queues
-                ));
-            }
-            if group.queues.is_empty() {
-                return fail("a group without queues".into());
-            }
-            for id in &group.queues {
-                if !ids.contains(id) {
-                    let known: Vec<_> = ids.iter().map(u8::to_string).collect();
-                    return fail(format!(
-                        "a group names queue {id}, which is not defined; defined: {}",
-                        known.join(", ")
-                    ));
-                }
-                if !grouped.insert(*id) {
-                    return fail(format!("queue {id} is in two groups"));
-                }
-            }
-        }
-        match ids.difference(&grouped).next() {
-            Some(id) if !self.group.is_empty() => fail(format!(
-                "queue {id} is in no group and would never be served; add it to one"
-            )),
-            _ => Ok(()),
-        }
-    }
-}
-
-fn list_or_none(names: &[&str]) -> String {
-    match names {
-        [] => "none".into(),
-        _ => names.join(", "),
+    /// The lossless queues: bit i stands for queue i.
+    pub fn lossless(&self) -> u8 {
+        let lossless = self.queue.iter().filter(|queue| queue.lossless);
+        lossless.fold(0, |set, queue| {
+            set | 1 << (usize::from(queue.id) % MAX_QUEUES)
+        })
     }
 }

@@ -29,10 +29,11 @@ mod scheduler;
 mod statistics;
 
 pub use config::{
-    ConfigError, DepthUnit, Group, OnFull, Profile, QueueConfig, TrafficManagerConfig,
+    Accounting, ConfigError, DepthUnit, Export, Group, OnFull, Pfc, Profile, QueueConfig,
+    QueueState, TrafficManagerConfig, Watchdog,
 };
 pub use delay_histogram::{DelayBucket, DelaySummary, DelayTally};
-pub use manager::{PortId, TrafficManager};
+pub use manager::{PauseChange, PortId, PushedOut, TrafficManager};
 pub use port::{Admission, Ahead, Arrival, Departure, Transmission};
 pub use queue::Depth;
 pub use statistics::{Count, DropReason, PortStatistics, QueueStatistics};

@@ -2,6 +2,7 @@
 
 use ebb_units::{BitRate, Duration, Instant};
 
+use crate::MAX_QUEUES;
 use crate::config::{ConfigError, DepthUnit, Profile, TrafficManagerConfig};
 use crate::port::{Admission, Ahead, Arrival, Departure, Port, Transmission};
 use crate::queue::Depth;
@@ -9,6 +10,31 @@ use crate::statistics::PortStatistics;
 
 /// Number of a port in the data plane, as in v1model's `egress_spec`.
 pub type PortId = u16;
+
+/// What the neighbour at a port is asked for by a PFC frame. Bit i stands for queue i.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct PauseChange {
+    /// When the bytes that came in on the port crossed a threshold; this may be before the time of
+    /// the call that found it out.
+    pub at: Instant,
+    /// The port that leads to the neighbour.
+    pub port: PortId,
+    /// The queues about which something changed.
+    pub changed: u8,
+    /// Of those the queues that are to pause; the others are to go on.
+    pub paused: u8,
+}
+
+/// A packet that waited and was dropped for one that matters more. It is counted.
+#[derive(Debug, PartialEq, Eq)]
+pub struct PushedOut<P> {
+    /// The packet.
+    pub packet: P,
+    /// The port that it waited for.
+    pub port: PortId,
+    /// Id of the queue that it waited in or for, 0 to 7.
+    pub queue: u8,
+}
 
 /// The traffic manager of one switch, for packets of type `P`. A port is created when it is first
 /// named, with the profile that the configuration gives it, or like BMv2's ports if it gives none.
@@ -133,6 +159,32 @@ impl<P> TrafficManager<P> {
             .transmit(queue, start, len, ecn_ce)
     }
 
+    /// Sends a MAC control frame of `len` bytes: after the frame that is being serialised, and before
+    /// all that waits in queues.
+    pub fn transmit_control(&mut self, now: Instant, port: PortId, len: u64) -> Transmission {
+        self.port_or_new(now, port).transmit_control(now, len)
+    }
+
+    /// What is to be asked of a neighbour, after a packet came, left or was moved. Call it after
+    /// every [`enqueue`](Self::enqueue), [`dequeue`](Self::dequeue),
+    /// [`reconfigure`](Self::reconfigure) and [`clear`](Self::clear) until it gives `None`.
+    pub fn take_pause(&mut self) -> Option<PauseChange> {
+        None
+    }
+
+    /// A port whose [`next_deadline`](Self::next_deadline) may have changed although it was not
+    /// named, because a packet was moved to its queues from an ingress buffer. Call it like
+    /// [`take_pause`](Self::take_pause).
+    pub fn take_woken(&mut self) -> Option<PortId> {
+        None
+    }
+
+    /// A packet that was pushed out. Call it after every [`enqueue`](Self::enqueue) until it gives
+    /// `None`.
+    pub fn take_pushed_out(&mut self) -> Option<PushedOut<P>> {
+        None
+    }
+
     /// Counts a dequeued packet of `len` bytes that egress dropped.
     pub fn egress_dropped(&mut self, port: PortId, queue: u8, len: u64) {
         if let Some(port) = self.port_mut(port) {
@@ -152,6 +204,15 @@ impl<P> TrafficManager<P> {
         match self.port(port) {
             Some(port) => port.rx_delay(),
             None => Duration::from_nanos(profile().map_or(0, |p| p.rx_delay_ns)),
+        }
+    }
+
+    /// Time that a frame takes from its last bit on the port to ingress.
+    pub fn pipeline_delay(&self, port: PortId) -> Duration {
+        let profile = || self.config.profile_of(port);
+        match self.port(port) {
+            Some(port) => port.pipeline_delay(),
+            None => Duration::from_nanos(profile().map_or(0, |p| p.pipeline_delay_ns)),
         }
     }
 
@@ -184,6 +245,12 @@ impl<P> TrafficManager<P> {
         port.map_or(Depth::default(), |port| port.depth(queue))
     }
 
+    /// Bytes that wait for a port in each queue and in those above it; with an ingress stage, only
+    /// those in the queues of the port itself.
+    pub fn drain_bytes(&self, port: PortId) -> [u64; MAX_QUEUES] {
+        self.port(port).map_or([0; MAX_QUEUES], Port::drain_bytes)
+    }
+
     /// How much waits in all queues of all ports.
     pub fn queued(&self) -> Depth {
         let depths = self.ports.iter().flatten().map(|p| p.queued());
@@ -200,10 +267,10 @@ impl<P> TrafficManager<P> {
     }
 
     /// Statistics of all ports that exist, by port number.
-    pub fn statistics(&self) -> Vec<PortStatistics> {
+    pub fn statistics(&self, now: Instant) -> Vec<PortStatistics> {
         let ports = (0..).zip(&self.ports);
         let open = ports.filter_map(|(id, port)| Some((id, port.as_ref()?)));
-        open.map(|(id, port)| port.statistics(id)).collect()
+        open.map(|(id, port)| port.statistics(now, id)).collect()
     }
 
     /// Sets the statistics of all ports to zero.

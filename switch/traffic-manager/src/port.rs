@@ -4,20 +4,27 @@ use ebb_units::{BitRate, Duration, Instant};
 
 use crate::config::{OnFull, Profile};
 use crate::heads::Heads;
+use crate::manager::PortId;
 use crate::queue::{Depth, Limit, Queue};
 use crate::scheduler::{QueueSet, Scheduler};
 use crate::statistics::{Count, DropReason, PortStatistics, Recorder};
 use crate::{MAX_DEFLECTIONS, MAX_QUEUES};
 
 /// What the port must know about a packet that is offered.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Copy, Debug, Default)]
 pub struct Arrival {
+    /// Port on which the packet came in, for flow control and the ingress stage.
+    pub ingress_port: PortId,
     /// Value of v1model's `standard_metadata.priority`; only its three low bits count.
     pub queue: u8,
     /// Length of the packet in bytes.
     pub len: u64,
     /// How often the packet has been deflected. After [`MAX_DEFLECTIONS`] times it is dropped instead.
     pub deflections: u8,
+    /// In a queue with ranks the packet of the least rank leaves first; elsewhere it means nothing.
+    pub rank: u32,
+    /// Number of the packet's flow, whose packets leave a queue with ranks in order of arrival.
+    pub flow: u32,
 }
 
 /// What became of an offered packet; `depth` is that of its queue without the packet.
@@ -96,6 +103,10 @@ pub(crate) struct Port<P> {
     queues: [Queue<P>; MAX_QUEUES],
     /// Delay added to frames that arrive from outside.
     rx_delay: Duration,
+    /// Time from the last bit of a frame to ingress.
+    pipeline_delay: Duration,
+    /// MAC control frames that were sent since the statistics began.
+    control: Count,
     /// Name of the profile, for the statistics.
     profile_name: String,
 }
@@ -115,6 +126,8 @@ impl<P> Port<P> {
             rate_limit: None,
             delay: Duration::ZERO,
             rx_delay: Duration::ZERO,
+            pipeline_delay: Duration::ZERO,
+            control: Count::default(),
             overhead: 0,
             queues: std::array::from_fn(|_| Queue::new()),
             heads: Heads::default(),
@@ -138,6 +151,7 @@ impl<P> Port<P> {
         self.rate = profile.rate_bps;
         self.delay = Duration::from_nanos(profile.delay_ns);
         self.rx_delay = Duration::from_nanos(profile.rx_delay_ns);
+        self.pipeline_delay = Duration::from_nanos(profile.pipeline_delay_ns);
         self.overhead = profile.frame_overhead_bytes;
         self.scheduler = Scheduler::new(profile);
         self.pool_limit = Limit {
@@ -197,6 +211,11 @@ impl<P> Port<P> {
     /// Delay added to frames that arrive from outside.
     pub(crate) fn rx_delay(&self) -> Duration {
         self.rx_delay
+    }
+
+    /// Time from the last bit of a frame to ingress.
+    pub(crate) fn pipeline_delay(&self) -> Duration {
+        self.pipeline_delay
     }
 
     /// Propagation delay.
@@ -340,6 +359,31 @@ impl<P> Port<P> {
         }
     }
 
+    /// Occupies the serialiser with a MAC control frame of `len` bytes, from `now` or when the link
+    /// is free.
+    pub(crate) fn transmit_control(&mut self, now: Instant, len: u64) -> Transmission {
+        let start = now.max(self.free_at);
+        let time = self.effective_rate().time_for(len + self.overhead);
+        self.free_at = start + time;
+        self.credit = self.credit.map(|frames| frames.saturating_sub(1));
+        self.busy += time;
+        self.control.add(len);
+        Transmission {
+            start,
+            end: self.free_at,
+            arrival: self.free_at + self.delay,
+        }
+    }
+
+    /// Bytes that wait in each queue and in those above it.
+    pub(crate) fn drain_bytes(&self) -> [u64; MAX_QUEUES] {
+        let mut drain = self.queues.each_ref().map(|queue| queue.depth.bytes);
+        for id in (0..MAX_QUEUES - 1).rev() {
+            drain[id] += drain[id + 1];
+        }
+        drain
+    }
+
     /// Counts a packet of `len` bytes that egress dropped.
     pub(crate) fn egress_dropped(&mut self, queue: u8, len: u64) {
         let recorder = &mut self.queues[usize::from(queue) % MAX_QUEUES].recorder;
@@ -350,8 +394,13 @@ impl<P> Port<P> {
     pub(crate) fn set_paused(&mut self, now: Instant, queue: u8, paused: bool) {
         let id = usize::from(queue) % MAX_QUEUES;
         let queue = &mut self.queues[id];
-        if queue.paused && !paused {
-            queue.resumed_at = now;
+        match (queue.paused, paused) {
+            (false, true) => queue.recorder.paused(now),
+            (true, false) => {
+                queue.recorder.resumed(now);
+                queue.resumed_at = now;
+            }
+            _ => {}
         }
         queue.paused = paused;
         self.heads.set(id, queue.ready_at());
@@ -372,18 +421,19 @@ impl<P> Port<P> {
     }
 
     /// The statistics of the port, whose number is given.
-    pub(crate) fn statistics(&self, port: u16) -> PortStatistics {
+    pub(crate) fn statistics(&self, now: Instant, port: PortId) -> PortStatistics {
         let used =
             |q: &Queue<P>| q.exists || q.recorder.dropped.iter().any(|count| !count.is_zero());
         PortStatistics {
             port,
             profile: self.profile_name.clone(),
             transmitted: self.transmitted,
+            control: self.control,
             busy_ns: self.busy.as_nanos(),
             queues: (0..)
                 .zip(&self.queues)
                 .filter(|(_, q)| used(q))
-                .map(|(id, q)| q.recorder.snapshot(id, q.depth))
+                .map(|(id, q)| q.recorder.snapshot(now, id, q.depth))
                 .collect(),
         }
     }
@@ -391,9 +441,10 @@ impl<P> Port<P> {
     /// Sets the statistics to zero.
     pub(crate) fn reset_statistics(&mut self, now: Instant) {
         self.transmitted = Count::default();
+        self.control = Count::default();
         self.busy = Duration::ZERO;
         for queue in &mut self.queues {
-            queue.recorder = Recorder::restart(now, queue.depth);
+            queue.recorder = queue.recorder.restart(now, queue.depth);
         }
     }
 }

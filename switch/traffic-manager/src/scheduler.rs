@@ -88,6 +88,7 @@ mod tests {
         let group = |&(queues, weight): &(&[u8], u32)| config::Group {
             queues: queues.to_vec(),
             weight,
+            ..config::Group::default()
         };
         Scheduler::new(&Profile {
             group: groups.iter().map(group).collect(),

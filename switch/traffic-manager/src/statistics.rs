@@ -76,6 +76,10 @@ impl fmt::Display for DropReason {
     }
 }
 
+fn is_zero(value: &u64) -> bool {
+    *value == 0
+}
+
 /// What one queue did since the last reset.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct QueueStatistics {
@@ -95,6 +99,15 @@ pub struct QueueStatistics {
     pub transmitted: Count,
     /// Packets that were sent with "congestion experienced" in their ECN field.
     pub ecn_ce: Count,
+    /// How often the neighbour at this port was asked to pause the queue.
+    #[serde(default, skip_serializing_if = "is_zero")]
+    pub pauses_sent: u64,
+    /// How often the neighbour at this port paused the queue.
+    #[serde(default, skip_serializing_if = "is_zero")]
+    pub pauses_received: u64,
+    /// How long the neighbour kept the queue paused, in nanoseconds.
+    #[serde(default, skip_serializing_if = "is_zero")]
+    pub paused_ns: u64,
     /// Packets that wait now.
     pub depth_packets: u64,
     /// Bytes that wait now.
@@ -128,6 +141,9 @@ pub struct PortStatistics {
     pub profile: String,
     /// Packets that were sent.
     pub transmitted: Count,
+    /// MAC control frames that were sent.
+    #[serde(default, skip_serializing_if = "Count::is_zero")]
+    pub control: Count,
     /// How long the serialiser was busy, in nanoseconds.
     pub busy_ns: u64,
     /// Queues that exist, and those that packets were sent to although they do not.
@@ -164,17 +180,36 @@ pub(crate) struct Recorder {
     pub(crate) egress_dropped: Count,
     /// What waited when the counters were last reset; the balance starts from it.
     initial: Depth,
+    /// How often the neighbour was asked to pause the queue.
+    pub(crate) pauses_sent: u64,
+    /// What the neighbour did to the queue.
+    pauses: Pauses,
+}
+
+/// Pauses of a queue by the neighbour behind the port.
+#[derive(Debug, Default)]
+struct Pauses {
+    /// How many there were.
+    count: u64,
+    /// How long those took that have ended.
+    ended: Duration,
+    /// When the present one began; `None` if the queue is not paused.
+    since: Option<Instant>,
 }
 
 impl Recorder {
     /// Bytes at the start of a recorder that every packet touches.
     pub(crate) const OFTEN_BYTES: usize = std::mem::offset_of!(Recorder, deflected);
 
-    /// A recorder that starts from zero with what waits now.
-    pub(crate) fn restart(now: Instant, depth: Depth) -> Self {
+    /// A recorder in its place that starts from zero with what waits now.
+    pub(crate) fn restart(&self, now: Instant, depth: Depth) -> Self {
         let mut recorder = Self {
             initial: depth,
             max: depth,
+            pauses: Pauses {
+                since: self.pauses.since.map(|_| now),
+                ..Pauses::default()
+            },
             ..Self::default()
         };
         if depth.packets > 0 {
@@ -225,6 +260,19 @@ impl Recorder {
         self.dropped(DropReason::Flushed, len);
     }
 
+    /// The neighbour pauses the queue.
+    pub(crate) fn paused(&mut self, now: Instant) {
+        self.pauses.count += 1;
+        self.pauses.since = Some(now);
+    }
+
+    /// The neighbour lets the queue go on.
+    pub(crate) fn resumed(&mut self, now: Instant) {
+        if let Some(since) = self.pauses.since.take() {
+            self.pauses.ended += now.since(since);
+        }
+    }
+
     /// Whether in = out + dropped + deflected + queued, both in packets and in bytes.
     pub(crate) fn balances(&self, depth: Depth) -> bool {
         let removed = self.dropped[DropReason::Flushed as usize];
@@ -240,7 +288,8 @@ impl Recorder {
     }
 
     /// The statistics of the queue with this id and depth.
-    pub(crate) fn snapshot(&self, queue: u8, depth: Depth) -> QueueStatistics {
+    pub(crate) fn snapshot(&self, now: Instant, queue: u8, depth: Depth) -> QueueStatistics {
+        let lasting = self.pauses.since.map(|since| now.since(since));
         let mean = |sum: u64| ratio(sum as f64, self.offered as f64);
         let (average_packets, average_bytes) = self.average.value();
         let dropped = DropReason::ALL
@@ -257,6 +306,9 @@ impl Recorder {
             egress_dropped: self.egress_dropped,
             transmitted: self.transmitted,
             ecn_ce: self.ecn_ce,
+            pauses_sent: self.pauses_sent,
+            pauses_received: self.pauses.count,
+            paused_ns: (self.pauses.ended + lasting.unwrap_or(Duration::ZERO)).as_nanos(),
             depth_packets: depth.packets,
             depth_bytes: depth.bytes,
             max_depth_packets: self.max.packets,

@@ -38,6 +38,7 @@ fn offer(tm: &mut TrafficManager<u32>, now: Instant, queue: u8, id: u32) -> Admi
         queue,
         len: 1500,
         deflections: 0,
+        ..Arrival::default()
     };
     tm.enqueue(now, PORT, arrival, id)
 }
@@ -108,7 +109,7 @@ fn a_packet_that_egress_drops_leaves_the_serialiser_free() {
     tm.egress_dropped(PORT, d.queue, 1500);
     assert_eq!(tm.next_deadline(PORT), Some(us(0)));
     assert_eq!(run(&mut tm, us(0)), [(us(0), 2)]);
-    let statistics = tm.statistics();
+    let statistics = tm.statistics(Instant::FAR_FUTURE);
     assert_eq!(statistics[0].queues[0].egress_dropped.packets, 1);
     assert_eq!(statistics[0].transmitted.packets, 1);
 }
@@ -148,7 +149,7 @@ fn a_full_queue_drops_with_its_reason() {
         offer(&mut tm, us(0), 5, 3),
         Admission::Dropped { packet: 3, reason }
     );
-    let statistics = tm.statistics();
+    let statistics = tm.statistics(Instant::FAR_FUTURE);
     let ids: Vec<_> = statistics[0].queues.iter().map(|q| q.queue).collect();
     assert_eq!(ids, [0, 1, 5]);
 }
@@ -158,6 +159,7 @@ fn again(queue: u8, deflections: u8) -> Arrival {
         queue,
         len: 64,
         deflections,
+        ..Arrival::default()
     }
 }
 
@@ -185,7 +187,12 @@ fn deflection_hands_back_the_packet_and_the_depth() {
     };
     let deflected = Admission::Deflected { packet: 3, depth };
     assert_eq!(offer(&mut tm, us(0), 0, 3), deflected);
-    assert_eq!(tm.statistics()[0].queues[0].deflected.packets, 1);
+    assert_eq!(
+        tm.statistics(Instant::FAR_FUTURE)[0].queues[0]
+            .deflected
+            .packets,
+        1
+    );
 }
 
 #[test]
@@ -196,7 +203,7 @@ fn a_queue_that_does_not_deflect_is_the_end_of_a_deflected_packet() {
         tm.enqueue(us(0), PORT, again(7, 1), 3),
         Admission::Dropped { packet: 3, reason }
     );
-    let q = &tm.statistics()[0].queues[1];
+    let q = &tm.statistics(Instant::FAR_FUTURE)[0].queues[1];
     let expected = Count {
         packets: 1,
         bytes: 64,
@@ -219,7 +226,7 @@ fn a_packet_is_deflected_twice_and_not_more() {
         tm.enqueue(us(0), PORT, again(7, 2), 3),
         Admission::Dropped { packet: 3, reason }
     );
-    let q = &tm.statistics()[0].queues[1];
+    let q = &tm.statistics(Instant::FAR_FUTURE)[0].queues[1];
     assert_eq!(q.deflected.packets, 1);
     assert_eq!(q.dropped[&reason].packets, 1);
 }
@@ -264,7 +271,7 @@ fn averages_and_delays() {
         accept(&mut tm, us(0), 0, id);
     }
     run(&mut tm, us(100));
-    let q = &tm.statistics()[0].queues[0];
+    let q = &tm.statistics(Instant::FAR_FUTURE)[0].queues[0];
     // Two packets wait for 12 us, then one for 12 us.
     assert_eq!(q.average_depth_packets, 1.5);
     assert_eq!(q.arrival_depth_packets, 1.0);
@@ -286,7 +293,7 @@ fn a_reset_starts_from_what_is_queued() {
     tm.reset_statistics(us(100));
     let d = tm.dequeue(us(100), PORT).expect("due");
     tm.transmit(PORT, d.queue, d.start, 1500, true);
-    let q = &tm.statistics()[0].queues[0];
+    let q = &tm.statistics(Instant::FAR_FUTURE)[0].queues[0];
     assert_eq!((q.enqueued.packets, q.dequeued.packets), (0, 1));
     assert_eq!((q.max_depth_packets, q.ecn_ce.packets), (1, 1));
 }
@@ -301,7 +308,7 @@ fn reconfiguration_keeps_what_still_has_a_queue() {
     tm.reconfigure(us(1), config(profile)).expect("valid");
     let order: Vec<_> = run(&mut tm, us(100)).into_iter().map(|s| s.1).collect();
     assert_eq!(order, [1]);
-    let q = &tm.statistics()[0].queues[1];
+    let q = &tm.statistics(Instant::FAR_FUTURE)[0].queues[1];
     assert_eq!(q.dropped[&DropReason::Flushed].packets, 1);
 }
 
@@ -311,6 +318,7 @@ fn groups_share_by_weight_when_both_are_backlogged() {
     let group = |queues: &[u8], weight| Group {
         queues: queues.to_vec(),
         weight,
+        ..Group::default()
     };
     profile.group = vec![group(&[1], 10), group(&[0], 1)];
     let mut tm = manager(profile);

@@ -73,7 +73,7 @@ fn complaints_name_the_place() {
         ),
         (
             "[[profile]]\nname = \"a\"\n[[profile.queue]]\nid = 1\non_full = \"push-out\"",
-            "profile \"a\", queue 1: on_full = \"push-out\" is not there yet",
+            "profile \"a\", queue 1: on_full = \"push-out\" needs packets that can give way",
         ),
         (
             "[[profile]]\nname = \"a\"\n[[profile.queue]]\nid = 1\npool = true",

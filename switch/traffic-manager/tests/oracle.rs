@@ -181,6 +181,7 @@ fn profiles() -> impl Strategy<Value = Profile> {
                         } else {
                             OnFull::TailDrop
                         },
+                        ..QueueConfig::default()
                     }
                 };
             let queue: Vec<_> = [0, 2, 3, 5].into_iter().zip(queues).map(queue).collect();
@@ -196,10 +197,12 @@ fn profiles() -> impl Strategy<Value = Profile> {
                     Group {
                         queues: vec![5, 0],
                         weight: w1,
+                        ..Group::default()
                     },
                     Group {
                         queues: vec![2, 3],
                         weight: w2,
+                        ..Group::default()
                     },
                 ],
                 ..Profile::default()
@@ -256,6 +259,7 @@ proptest! {
                 queue: offer.queue,
                 len: offer.len,
                 deflections: offer.deflections,
+                ..Arrival::default()
             };
             let actual = match tm.enqueue(now, PORT, arrival, id) {
                 Admission::Enqueued { depth } => Verdict::Queued(depth.packets),
@@ -273,7 +277,7 @@ proptest! {
             }
         }
         // Conservation by the public counters, before and after everything has left.
-        let statistics = &tm.statistics()[0];
+        let statistics = &tm.statistics(Instant::FAR_FUTURE)[0];
         let sum = |count: &dyn Fn(&ebb_traffic_manager::QueueStatistics) -> u64| -> u64 {
             statistics.queues.iter().map(count).sum()
         };

@@ -22,9 +22,11 @@ impl Switch {
     /// Offers a packet to the traffic manager, and sends it back to ingress if it is deflected.
     pub(super) fn offer(&mut self, port: PortId, priority: u8, queued: Queued) {
         let arrival = Arrival {
+            ingress_port: queued.journey.ingress_port,
             queue: priority,
             len: queued.packet.wire_len() as u64,
             deflections: queued.journey.deflections,
+            ..Arrival::default()
         };
         match self.manager.enqueue(self.now, port, arrival, queued) {
             Admission::Enqueued { depth } => {

@@ -1,0 +1,317 @@
+//! What the types of the configuration cannot express, each with the place and the remedy.
+
+use std::collections::BTreeSet;
+
+use thiserror::Error;
+
+use super::headroom::Need;
+use super::{DEFAULT_PORT, Export, Group, OnFull, Pfc, Profile, QueueConfig, TrafficManagerConfig};
+use crate::MAX_QUEUES;
+
+/// A configuration that makes no sense, with the place and the remedy.
+#[derive(Debug, Error, PartialEq, Eq)]
+#[error("traffic manager: {place}: {problem}")]
+pub struct ConfigError {
+    place: String,
+    problem: String,
+}
+
+impl ConfigError {
+    fn new(place: impl Into<String>, problem: impl Into<String>) -> Self {
+        Self {
+            place: place.into(),
+            problem: problem.into(),
+        }
+    }
+}
+
+impl TrafficManagerConfig {
+    /// Checks what the types cannot express. A traffic manager takes only configurations that pass.
+    pub fn validate(&self) -> Result<(), ConfigError> {
+        let mut names = BTreeSet::new();
+        for profile in &self.profile {
+            if !names.insert(profile.name.as_str()) {
+                return Err(ConfigError::new(
+                    format!("profile \"{}\"", profile.name),
+                    "defined twice; give each profile a name of its own",
+                ));
+            }
+            profile.validate()?;
+            profile.validate_lossless(self.pfc.as_ref())?;
+        }
+        self.validate_pfc()?;
+        self.validate_exports()?;
+        for (port, name) in &self.ports {
+            let place = format!("[ports] {port} = \"{name}\"");
+            if port != DEFAULT_PORT
+                && port.parse::<u16>().map(|n| n.to_string()).as_ref() != Ok(port)
+            {
+                return Err(ConfigError::new(
+                    place,
+                    "the key must be a port number (0 to 65535) or \"default\"",
+                ));
+            }
+            if !names.contains(name.as_str()) {
+                let known: Vec<_> = names.iter().copied().collect();
+                let problem = format!("no such profile; defined: {}", list_or_none(&known));
+                return Err(ConfigError::new(place, problem));
+            }
+        }
+        Ok(())
+    }
+
+    fn validate_pfc(&self) -> Result<(), ConfigError> {
+        let Some(pfc) = &self.pfc else {
+            return Ok(());
+        };
+        let fail = |problem: String| Err(ConfigError::new("[pfc]", problem));
+        let Pfc {
+            pause_bytes,
+            resume_bytes,
+            ..
+        } = pfc;
+        if resume_bytes > pause_bytes {
+            return fail(format!(
+                "resume_bytes = {resume_bytes} is above pause_bytes = {pause_bytes}; a queue would \
+                 resume before it pauses"
+            ));
+        }
+        if pfc.max_frame_bytes == 0 {
+            return fail("max_frame_bytes = 0; give the longest frame, 1530 for Ethernet".into());
+        }
+        if self.profile.iter().all(|profile| profile.lossless() == 0) {
+            return fail("is set, but no queue says lossless = true".into());
+        }
+        Ok(())
+    }
+
+    fn validate_exports(&self) -> Result<(), ConfigError> {
+        let mut registers = BTreeSet::new();
+        for Export { register, .. } in &self.export {
+            let fail = |problem| Err(ConfigError::new("[[export]]", problem));
+            if register.is_empty() {
+                return fail("register = \"\"; name a register of the program".to_owned());
+            }
+            if !registers.insert(register) {
+                return fail(format!(
+                    "register {register:?} is written by two exports; give each one of its own"
+                ));
+            }
+        }
+        Ok(())
+    }
+}
+
+impl Profile {
+    fn validate(&self) -> Result<(), ConfigError> {
+        let place = format!("profile \"{}\"", self.name);
+        let fail = |problem: String| Err(ConfigError::new(place.clone(), problem));
+        if self.queue.is_empty() {
+            return fail("has no queue; add a [[profile.queue]]".into());
+        }
+        let mut ids = BTreeSet::new();
+        for queue in &self.queue {
+            if !ids.insert(queue.id) {
+                return fail(format!("queue {} is defined twice", queue.id));
+            }
+            self.validate_queue(queue)?;
+        }
+        let limits = [
+            ("pool_packets", self.pool_packets),
+            ("pool_bytes", self.pool_bytes),
+        ];
+        for (key, limit) in limits {
+            if limit == Some(0) {
+                return fail(format!("{key} = 0 holds nothing; omit it for no limit"));
+            }
+            if limit.is_some() && !self.queue.iter().any(|q| q.pool) {
+                return fail(format!("{key} is set, but no queue says pool = true"));
+            }
+        }
+        self.validate_buffers(&place)?;
+        self.validate_groups(&place, &ids)?;
+        self.validate_shares(&place)
+    }
+
+    /// Checks the buffers of a port with an ingress stage.
+    fn validate_buffers(&self, place: &str) -> Result<(), ConfigError> {
+        let fail = |problem: &str| Err(ConfigError::new(place, problem));
+        match (self.ingress_bytes, self.egress_bytes) {
+            (None, None) => return Ok(()),
+            (Some(ingress), Some(egress)) if ingress > 0 && egress > 0 => {}
+            (Some(_), Some(_)) => return fail("ingress_bytes and egress_bytes must be above 0"),
+            _ => return fail("needs both ingress_bytes and egress_bytes, or neither"),
+        }
+        if self.pool_packets.is_some() || self.pool_bytes.is_some() {
+            return fail("has ingress_bytes and a pool; packets wait in one or the other");
+        }
+        Ok(())
+    }
+
+    /// Checks the lossless queues, and the headroom for them.
+    fn validate_lossless(&self, pfc: Option<&Pfc>) -> Result<(), ConfigError> {
+        let place = format!("profile \"{}\"", self.name);
+        let fail = |problem: String| Err(ConfigError::new(place.clone(), problem));
+        let Some(queue) = self.queue.iter().find(|queue| queue.lossless) else {
+            return Ok(());
+        };
+        let Some(pfc) = pfc else {
+            return fail(format!(
+                "queue {} is lossless, but there is no [pfc] with pause_bytes and resume_bytes",
+                queue.id
+            ));
+        };
+        let Some(ingress_bytes) = self.ingress_bytes else {
+            return Ok(());
+        };
+        if self.rate_bps.is_zero() {
+            return fail(
+                "has lossless queues and ingress_bytes, but no rate_bps: no buffer is \
+                         large enough for a link without a limit"
+                    .into(),
+            );
+        }
+        let need = Need::new(self, pfc);
+        if let Some(problem) = need.complaint(ingress_bytes) {
+            return fail(problem);
+        }
+        let left = ingress_bytes - need.bytes();
+        let lossy = self.queue.iter().find(|queue| !queue.lossless);
+        match lossy {
+            Some(queue) if left < pfc.max_frame_bytes => fail(format!(
+                "the lossless queues need {} of the {ingress_bytes} bytes of ingress_bytes, which \
+                 leaves no frame for queue {}; make it lossless too or give more",
+                need.bytes(),
+                queue.id
+            )),
+            _ => Ok(()),
+        }
+    }
+
+    fn validate_queue(&self, queue: &QueueConfig) -> Result<(), ConfigError> {
+        let place = format!("profile \"{}\", queue {}", self.name, queue.id);
+        let fail = |problem: &str| Err(ConfigError::new(place.clone(), problem));
+        if usize::from(queue.id) >= MAX_QUEUES {
+            return fail("queue ids are 0 (lowest priority) to 7");
+        }
+        if queue.capacity_packets == Some(0) || queue.capacity_bytes == Some(0) {
+            return fail("a capacity of 0 holds nothing; omit it for no limit");
+        }
+        if queue.pool && self.pool_packets.is_none() && self.pool_bytes.is_none() {
+            return fail("pool = true, but the profile has neither pool_packets nor pool_bytes");
+        }
+        let limited = queue.capacity_packets.is_some() || queue.capacity_bytes.is_some();
+        if queue.lossless && (limited || queue.pool) {
+            return fail("is lossless: omit capacity_packets, capacity_bytes and pool");
+        }
+        if self.ingress_bytes.is_some() && (limited || queue.pool || queue.rank) {
+            return fail(
+                "the profile has ingress_bytes and egress_bytes, which hold the packets of all \
+                 queues: omit capacity_packets, capacity_bytes, pool and rank",
+            );
+        }
+        if queue.rank && !limited {
+            return fail("rank = true needs capacity_packets or capacity_bytes");
+        }
+        let shares_buffer = queue.pool || queue.rank || self.ingress_bytes.is_some();
+        if queue.on_full == OnFull::PushOut && !shares_buffer {
+            return fail(
+                "on_full = \"push-out\" needs packets that can give way: pool = true, rank = true \
+                 or ingress_bytes",
+            );
+        }
+        Ok(())
+    }
+
+    fn validate_groups(&self, place: &str, ids: &BTreeSet<u8>) -> Result<(), ConfigError> {
+        let fail = |problem: String| Err(ConfigError::new(place, problem));
+        let mut grouped = BTreeSet::new();
+        for group in &self.group {
+            if group.weight == 0 {
+                return fail(format!(
+                    "group of queues {:?}: weight 0 would never be served; use 1 or more",
+                    group.queues
+                ));
+            }
+            if group.queues.is_empty() {
+                return fail("a group without queues".into());
+            }
+            for id in &group.queues {
+                if !ids.contains(id) {
+                    let known: Vec<_> = ids.iter().map(u8::to_string).collect();
+                    return fail(format!(
+                        "a group names queue {id}, which is not defined; defined: {}",
+                        known.join(", ")
+                    ));
+                }
+                if !grouped.insert(*id) {
+                    return fail(format!("queue {id} is in two groups"));
+                }
+            }
+        }
+        match ids.difference(&grouped).next() {
+            Some(id) if !self.group.is_empty() => fail(format!(
+                "queue {id} is in no group and would never be served; add it to one"
+            )),
+            _ => Ok(()),
+        }
+    }
+
+    /// Checks the groups that have a share of the link.
+    fn validate_shares(&self, place: &str) -> Result<(), ConfigError> {
+        let fail = |problem: String| Err(ConfigError::new(place, problem));
+        let mut sum = 0.0;
+        for group in &self.group {
+            let Group {
+                queues,
+                burst_bytes,
+                ..
+            } = group;
+            let Some(share) = group.share else {
+                if *burst_bytes > 0 {
+                    return fail(format!(
+                        "group of queues {queues:?}: burst_bytes without a share"
+                    ));
+                }
+                continue;
+            };
+            if !(share * SHARE_STEPS >= 1.0 && share < 1.0) {
+                return fail(format!(
+                    "group of queues {queues:?}: share = {share} is not above 0 and below 1, in \
+                     steps of a millionth"
+                ));
+            }
+            if *burst_bytes == 0 {
+                return fail(format!(
+                    "group of queues {queues:?}: a share needs burst_bytes, at least the longest \
+                     frame that is to be served first"
+                ));
+            }
+            if group.weight > 1 {
+                return fail(format!(
+                    "group of queues {queues:?}: has a share, so omit weight"
+                ));
+            }
+            if self.rate_bps.is_zero() {
+                return fail("a group has a share of the link, but rate_bps has no limit".into());
+            }
+            sum += share;
+        }
+        if sum >= 1.0 {
+            return fail(format!(
+                "the shares of the groups add up to {sum}; together they must be below 1"
+            ));
+        }
+        Ok(())
+    }
+}
+
+/// Shares have steps of a millionth.
+pub(crate) const SHARE_STEPS: f64 = 1e6;
+
+fn list_or_none(names: &[&str]) -> String {
+    match names {
+        [] => "none".into(),
+        _ => names.join(", "),
+    }
+}
