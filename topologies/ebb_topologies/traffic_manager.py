@@ -13,6 +13,8 @@ from ebb_topologies.model import Switch, Topology
 
 Count = Annotated[int, Field(gt=0, lt=2**32)]
 """A number of packets or bytes that a port holds."""
+Nanoseconds = Annotated[int, Field(ge=0, lt=2**63)]
+"""A time that a switch takes or waits."""
 
 
 class QueueParameters(BaseModel):
@@ -28,23 +30,90 @@ class QueueParameters(BaseModel):
     """Bytes it holds; none: no limit of its own."""
     pool: bool = False
     """Whether the queue counts against the port's shared pool (`pool_packets`, `pool_bytes`)."""
-    on_full: Literal["tail-drop", "deflect"] = "tail-drop"
-    """What happens to a packet that does not fit: lost, or back to P4, which may trim it."""
+    on_full: Literal["tail-drop", "deflect", "push-out"] = "tail-drop"
+    """What happens to a packet that does not fit: lost, back to P4, which may trim it, or queued in
+    place of packets at the tail of the lowest queue that shares the buffer."""
+    lossless: bool = False
+    """Whether neighbours are asked to pause before the queue would lose a packet (`pfc`)."""
+    rank: bool = False
+    """Whether the packet of the least rank leaves first, instead of the earliest one."""
 
 
 class GroupParameters(BaseModel):
-    """Queues that share one weight of the weighted round robin between groups, in packets."""
+    """Queues that share one weight of the weighted round robin between groups, in packets, or that
+    are served before all others up to a share of the link."""
 
     model_config = ConfigDict(extra="forbid", frozen=True, use_attribute_docstrings=True)
 
     queues: list[Annotated[int, Field(ge=0, le=7)]]
     """Ids of the queues; strict priority inside the group."""
-    weight: Annotated[int, Field(gt=0, lt=2**32)]
+    weight: Annotated[int, Field(gt=0, lt=2**32)] = 1
     """Packets per turn (NDP: 10 for control, 1 for data)."""
+    share: Annotated[float, Field(ge=1e-6, lt=1)] | None = None
+    """Share of the link within which the group is served before all groups without one, and beyond
+    it after them (FastLane: 0.01 for notifications); none: by weight."""
+    burst_bytes: Annotated[int, Field(ge=0, lt=2**32)] = 0
+    """Bytes on the wire that a group with a share may send at once after it was silent."""
+
+    @model_validator(mode="after")
+    def _consistent(self) -> GroupParameters:
+        if (self.share is None) != (self.burst_bytes == 0):
+            raise ValueError("share and burst_bytes must be given together")
+        if self.share is not None and self.weight != 1:
+            raise ValueError(f"share = {self.share} and weight = {self.weight}: give one of them")
+        return self
+
+
+class PfcParameters(BaseModel):
+    """Priority flow control (IEEE 802.1Qbb) of the lossless queues, by the bytes that came in on a
+    port."""
+
+    model_config = ConfigDict(extra="forbid", frozen=True, use_attribute_docstrings=True)
+
+    pause_bytes: Annotated[int, Field(ge=0, lt=2**32)] = 8_192
+    """The neighbour is asked to pause a queue when more bytes than this count (DeTail)."""
+    resume_bytes: Annotated[int, Field(ge=0, lt=2**32)] = 4_557
+    """It is asked to go on when no more than this count (DeTail)."""
+    accounting: Literal["drain", "class"] = "drain"
+    """Which bytes count for a queue: its own and those of the queues above, or its own."""
+    response_ns: Nanoseconds = 1_024
+    """Time from the last bit of a PFC frame until its receiver obeys: two quanta at 1 Gbit/s."""
+    wakeup_ns: Nanoseconds = 0
+    """How late a process under the wall clock may wake up; it counts in the headroom."""
+    max_frame_bytes: Count = 1_530
+    """Longest frame with all that it costs on the wire."""
+    watchdog_ns: Nanoseconds = 1_000_000_000
+    """How long a neighbour may keep a queue with packets paused before this counts as a pause
+    storm; 0: for ever."""
+    watchdog: Literal["report", "ignore"] = "report"
+    """What happens at a pause storm: it is reported, or the port's pauses are ignored as well."""
+
+    @model_validator(mode="after")
+    def _consistent(self) -> PfcParameters:
+        if self.resume_bytes > self.pause_bytes:
+            raise ValueError(
+                f"resume_bytes = {self.resume_bytes} is above pause_bytes = {self.pause_bytes}"
+            )
+        return self
+
+
+class ExportParameters(BaseModel):
+    """State of all queues that the switch writes into a register of the program; the cell of a
+    queue is `port * 8 + queue`."""
+
+    model_config = ConfigDict(extra="forbid", frozen=True, use_attribute_docstrings=True)
+
+    register: Annotated[str, Field(min_length=1)]
+    """Name of the register in the program."""
+    what: Literal["drain-bytes", "depth-bytes", "depth-packets"]
+    """What waits in the queue and in those of the port above it, or in the queue."""
+    period_ns: Nanoseconds = 0
+    """Time between two updates; 0: always exact."""
 
 
 class PortParameters(BaseModel):
-    """The queues of every port of the fabric: the same on all ports, as in the papers."""
+    """The queues of every port of the fabric, the same on all ports as in the papers, and how the
+    switches use them."""
 
     model_config = ConfigDict(extra="forbid", frozen=True, use_attribute_docstrings=True)
 
@@ -59,6 +128,18 @@ class PortParameters(BaseModel):
     """Bytes that the queues with `pool` hold together; none: no such limit."""
     frame_overhead_bytes: Annotated[int, Field(ge=0, le=1_000)] = 0
     """Bytes a frame costs on the wire beyond its own: 24 for preamble, FCS and inter-frame gap."""
+    pipeline_delay_ns: Nanoseconds = 0
+    """Time from the last bit of a frame to the ingress pipeline (DeTail: 7,284)."""
+    ingress_bytes: Count | None = None
+    """Bytes that came in on a port and may wait for room at the port they go to (DeTail: 131,072);
+    none, like `egress_bytes`: packets go to the queues of their output port at once."""
+    egress_bytes: Count | None = None
+    """Bytes that the queues of a port hold together before packets wait at the ports they came in
+    on (DeTail: 131,072)."""
+    pfc: PfcParameters | None = None
+    """Priority flow control of the lossless queues; none: no queue is lossless."""
+    export: list[ExportParameters] = []
+    """State of the queues that the program can read from its registers."""
 
     @model_validator(mode="after")
     def _consistent(self) -> PortParameters:
@@ -70,6 +151,11 @@ class PortParameters(BaseModel):
             raise ValueError(
                 f"groups must name every queue once: queues {ids}, in groups {grouped}"
             )
+        if (self.ingress_bytes is None) != (self.egress_bytes is None):
+            raise ValueError("ingress_bytes and egress_bytes must be given together")
+        lossless = [queue.id for queue in self.queue if queue.lossless]
+        if (self.pfc is None) != (not lossless):
+            raise ValueError(f"lossless queues {lossless} and pfc must be given together")
         return self
 
 
@@ -82,9 +168,10 @@ def traffic_manager_config(
     """
     profiles: dict[tuple[int, int, bool], dict[str, Any]] = {}
     ports: dict[str, str] = {}
-    shared = parameters.model_dump(exclude_none=True)
+    shared = parameters.model_dump(exclude_none=True, exclude={"pfc", "export"})
     if not parameters.group:
         del shared["group"]
+    of_switch = parameters.model_dump(include={"pfc", "export"})
     for port, (far, link) in topology.neighbours[switch.name].items():
         to_host = topology.is_host(far.node)
         key = (link.rate_bps, link.delay_ns, to_host)
@@ -99,4 +186,5 @@ def traffic_manager_config(
             },
         )
         ports[str(port)] = profile["name"]
-    return {"depth_unit": "bytes", "profile": list(profiles.values()), "ports": ports}
+    config = {"depth_unit": "bytes", "profile": list(profiles.values()), "ports": ports}
+    return config | {key: value for key, value in of_switch.items() if value}
