@@ -8,6 +8,7 @@ from __future__ import annotations
 from typing import Annotated, Any, Literal
 
 from pydantic import BaseModel, ConfigDict, Field, model_validator
+from pydantic.dataclasses import dataclass
 
 from ebb_topologies.model import Switch, Topology
 
@@ -97,11 +98,13 @@ class PfcParameters(BaseModel):
         return self
 
 
-class ExportParameters(BaseModel):
+# A dataclass, because a model has a method `register` already.
+@dataclass(
+    frozen=True, kw_only=True, config=ConfigDict(extra="forbid", use_attribute_docstrings=True)
+)
+class ExportParameters:
     """State of all queues that the switch writes into a register of the program; the cell of a
     queue is `port * 8 + queue`."""
-
-    model_config = ConfigDict(extra="forbid", frozen=True, use_attribute_docstrings=True)
 
     register: Annotated[str, Field(min_length=1)]
     """Name of the register in the program."""
