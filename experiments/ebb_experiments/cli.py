@@ -143,7 +143,7 @@ def run(options: argparse.Namespace, console: Console) -> int:
     if program.p4info.exists() and program.json.exists():  # or the pre-flight check says so
         program.check()
     if not isinstance(chosen, FabricTarget):
-        check_separate(loaded.steps, reopens=chosen.has_traffic_manager)
+        loaded = _possible(loaded, chosen.has_traffic_manager, console)
     binaries = Binaries(BUILD)
     preflight.check(
         loaded.topology, chosen, [binaries.agent, program.p4info, program.json], RUN_DIR
@@ -170,6 +170,21 @@ def run(options: argparse.Namespace, console: Console) -> int:
                     wall.net.check()  # a switch that has died explains everything else
                     raise
             factor, calibrations = found.dilation, calibrations - 1
+
+
+def _possible(loaded: Loaded, reopens: bool, console: Console) -> Loaded:
+    """The scenario without phases whose own events need all switches in one process."""
+    phases = []
+    for phase, given in zip(loaded.phases, loaded.spec.phases, strict=True):
+        try:
+            check_separate(phase.steps, reopens=reopens)
+        except InputError as error:
+            if not given.event:
+                raise
+            console.print(f"phase {phase.name} is left out: {error}", soft_wrap=True)
+        else:
+            phases.append(phase)
+    return replace(loaded, phases=phases)
 
 
 def _say_up(wall: Wall, console: Console, started: float) -> None:
@@ -202,7 +217,8 @@ def _tour(wall: Wall, console: Console, started: float, stay: bool) -> int:
     if (stored := report.storage_table(results, rate)) is not None:
         console.print(stored)
     busy = too_busy(results, loaded.dilation, loaded.packet_ns)
-    for check in checks(results, wall.faults.history):
+    disturbed = {phase.name for phase in loaded.phases if phase.steps}
+    for check in checks(results, wall.faults.history, disturbed):
         valid = busy is None or busy.names.isdisjoint(check.measured)
         verdict = VERDICTS[check.holds] if valid else BUSY
         console.print(f"{verdict} {check.claim}: {check.seen}", soft_wrap=True)

@@ -66,8 +66,9 @@ has; what crosses it has another name. The checks are about phases called `incas
 `read`; `write` and `read` have a table of their own, where goodput counts the object once, until
 the last host has it. To have your own tour, copy `experiments/scenarios/tour.toml`.
 
-`[[event]]` lists break things while traffic runs: every phase has the same events, at the same
-times after its traffic starts, and begins and ends with a fabric that is whole. What was done
+`[[event]]` lists break things while traffic runs: every phase has these events, at the same times
+after its traffic starts, and those of its own (`[[phase.event]]`), and begins and ends with a
+fabric that is whole. A phase whose own events these switches cannot do is left out. What was done
 when is in `results/run/faults.jsonl`, or in `run.json` in virtual time. With a process per switch
 links can go down and up (`FUSED=0`) and switches restart (also `SWITCH=bmv2`); loss, corruption,
 rates and captures need the fabric in one process.

@@ -75,10 +75,22 @@ def test_samples_name_ports_by_pattern(tmp_path: Path) -> None:
 
 def test_faults_are_part_of_a_scenario(tmp_path: Path) -> None:
     event = {"at_ns": 5, "do": "link", "a": "h1", "b": "s1", "up": False}
-    down, reroute = load(tmp_path, event=[event], controller_delay_ns=7).steps
+    (traffic,) = load(tmp_path, event=[event], controller_delay_ns=7).phases
+    down, reroute = traffic.steps
     assert isinstance(down, SetLink)
     assert isinstance(reroute, Reroute)
     assert reroute.at_ns == 12
+
+
+def test_faults_of_one_phase(tmp_path: Path) -> None:
+    slower = {"at_ns": 3, "do": "link", "a": "h1", "b": "s1", "rate_bps": 1000}
+    both = {"at_ns": 5, "do": "link", "a": "h2", "b": "s1", "up": False}
+    phases = [phase("whole"), phase("slower") | {"event": [slower]}]
+    loaded = load(tmp_path, workload=None, phase=phases, event=[both], controller_delay_ns=7)
+    assert [[step.at_ns for step in traffic.steps] for traffic in loaded.phases] == [
+        [5, 12],
+        [3, 5, 12],
+    ]
 
 
 def test_files_of_a_workload_become_part_of_it(tmp_path: Path) -> None:

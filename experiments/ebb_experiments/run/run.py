@@ -64,7 +64,7 @@ class Task:
     @property
     def nic(self) -> dict[str, int]:
         """Parameters of the agents that the scenario says, nominal."""
-        return {"rate_bps": self.loaded.slowest_bps, "mtu_bytes": self.loaded.spec.mtu_bytes}
+        return {"rate_bps": self.loaded.host_bps, "mtu_bytes": self.loaded.spec.mtu_bytes}
 
     @property
     def about(self) -> dict[str, Any]:

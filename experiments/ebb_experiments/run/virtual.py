@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass
 from typing import Any
@@ -93,7 +93,7 @@ class _Simulation:
             coding_bps=round(dilation.rate(spec.coding_bps)),
             content=spec.content,
             loopback=(loopback := own_loopback()),
-            faults=any(not isinstance(step, Reroute | Reinstall) for step in self.loaded.steps),
+            faults=any(not isinstance(step, Reroute | Reinstall) for step in traffic.steps),
             ends_with=spec.ends_with,
             arrivals_every_ns=round(dilation.time(spec.arrivals_every_ns)),
             records=flows,
@@ -177,7 +177,8 @@ class _Simulation:
             )
 
         warm_up_ns = self.loaded.spec.warm_up_ns
-        for step in self.loaded.steps:
+        steps = self.task.play.traffic.steps
+        for step in steps:
             if step.at_ns >= limit:
                 break
             if 0 < warm_up_ns <= step.at_ns:
@@ -194,7 +195,7 @@ class _Simulation:
             run(warm_up_ns)
             loop.run(managers.statistics(reset=True))
         pause = run(limit)
-        skipped: list[Step] = self.loaded.steps[len(done) :]
+        skipped: Sequence[Step] = steps[len(done) :]
         return pause, [
             *done,
             *({"at_ns": s.at_ns, "what": str(s), "skipped": True} for s in skipped),

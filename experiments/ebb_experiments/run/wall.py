@@ -173,7 +173,7 @@ class _Phase:
         start_ns = self.player.start()
         processors = Processors()
         processors.begin(start_ns)
-        steps, label = self.task.loaded.steps, self.task.play.label
+        steps, label = self.task.play.traffic.steps, self.task.play.label
         with wall.faults.during(steps, self.task.scheme, label, start_ns):
             counted_ns = start_ns + round(dilation.time(spec.warm_up_ns))
             reset_ns = counted_ns - (0 if spec.warm_up_ns else round(RESET_SECONDS * 1e9))

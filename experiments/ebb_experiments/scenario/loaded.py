@@ -14,7 +14,7 @@ from ebb_topologies.dilation import Dilation
 from ebb_topologies.files import InputError, load, validate
 from ebb_topologies.model import GENERATORS, Topology, altered, from_table, load_topology
 
-from ebb_experiments.scenario.faults import Step, steps
+from ebb_experiments.scenario.faults import FaultKeys, Step, steps
 from ebb_experiments.scenario.spec import Links, Override, Phase, ScenarioFile
 
 DILATION_PER_GBPS = 10.0
@@ -58,8 +58,6 @@ class Loaded:
     phases: list[Traffic]
     groups: list[MulticastGroup]
     """Multicast groups of the file."""
-    steps: list[Step]
-    """Faults and reactions of every phase."""
     dilation: Dilation
     """Dilation in virtual time; under the wall clock whoever runs it puts another one in its
     place."""
@@ -71,6 +69,11 @@ class Loaded:
             if traffic.transports is None or transport in traffic.transports:
                 for number in range(traffic.repeat):
                     yield Play(traffic, number)
+
+    @property
+    def host_bps(self) -> int:
+        """Rate of the slowest link of a host."""
+        return _slowest_host_link(self.topology)
 
     @property
     def slowest_bps(self) -> int:
@@ -96,6 +99,8 @@ class Traffic:
     repeat: int = 1
     transports: tuple[str, ...] | None = None
     objects: Literal["generated", "files"] = "generated"
+    steps: tuple[Step, ...] = ()
+    """Faults and reactions, by time."""
 
 
 @dataclass(frozen=True)
@@ -177,9 +182,8 @@ def resolve(
         spec=spec,
         topology=topology,
         schemes=chosen,
-        phases=[_traffic(phase, topology, folder, where or name) for phase in spec.phases],
+        phases=[_traffic(spec, phase, topology, folder, where or name) for phase in spec.phases],
         groups=_groups(spec, topology),
-        steps=steps(spec, topology),
         dilation=Dilation(spec.dilation or automatic_dilation(topology)),
     )
 
@@ -263,7 +267,9 @@ def merge(table: Mapping[str, Any], other: Mapping[str, Any]) -> dict[str, Any]:
     return both
 
 
-def _traffic(phase: Phase, topology: Topology, folder: Path, where: str) -> Traffic:
+def _traffic(
+    spec: ScenarioFile, phase: Phase, topology: Topology, folder: Path, where: str
+) -> Traffic:
     given = phase.workload
     path = folder / given if isinstance(given, str) else None
     table = given if isinstance(given, dict) else load(folder / given)
@@ -271,16 +277,23 @@ def _traffic(phase: Phase, topology: Topology, folder: Path, where: str) -> Traf
         for host in group.get("hosts", ()):
             topology.host(host)
     base = folder if path is None else path.parent
-    rate = min(topology.link(host).rate_bps for host in topology.hosts)
+    faults = FaultKeys(
+        event=[*spec.event, *phase.event], controller_delay_ns=spec.controller_delay_ns
+    )
     return Traffic(
         name=phase.name,
-        workload={"link_rate_bps": rate}
+        workload={"link_rate_bps": _slowest_host_link(topology)}
         | {key: _with_files(value, base) for key, value in table.items()},
         place=where if path is None else str(path),
         repeat=phase.repeat,
         transports=None if phase.transports is None else tuple(phase.transports),
         objects=phase.objects,
+        steps=tuple(steps(faults, topology)),
     )
+
+
+def _slowest_host_link(topology: Topology) -> int:
+    return min(topology.link(host).rate_bps for host in topology.hosts)
 
 
 def _groups(spec: ScenarioFile, topology: Topology) -> list[MulticastGroup]:

@@ -20,7 +20,7 @@ from ebb_topologies.model import (
 )
 from pydantic import BaseModel, ConfigDict, Field, model_validator
 
-from ebb_experiments.scenario.faults import MAX_TIME_NS, FaultKeys
+from ebb_experiments.scenario.faults import MAX_TIME_NS, Event, FaultKeys
 
 MIN_DILATION, MAX_DILATION = 0.01, 100_000.0
 MAX_ROUNDS = 1_000
@@ -107,6 +107,9 @@ class Phase(Spec):
     """Under the wall clock. generated: the agents make the objects and check their hashes. files:
     each is a file, sent and fetched by the commands of `ebb-agent`; what has arrived is compared by
     a SHA-256 of our own."""
+
+    event: list[Event] = []
+    """What happens to the fabric in this phase, beside the events of the whole scenario."""
 
     def has_transport_of(self, other: Phase) -> bool:
         """Whether some transport runs both."""

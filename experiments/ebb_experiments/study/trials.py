@@ -45,7 +45,8 @@ class Trial:
         spec = self.loaded.spec.model_dump(mode="json", exclude={"workload", "phase", "topology"})
         content: dict[str, Any] = {
             "spec": spec,
-            "phases": [asdict(phase) for phase in self.loaded.phases],
+            "phases": [asdict(replace(phase, steps=())) for phase in self.loaded.phases],
+            "events": [each.model_dump(include={"event"}) for each in self.loaded.spec.phases],
             "schemes": {n: s.model_dump(mode="json") for n, s in self.loaded.schemes.items()},
             "network": repr((self.loaded.topology.hosts, self.loaded.topology.switches,
                              self.loaded.topology.links)),

@@ -43,8 +43,9 @@ class Calibration:
 
 def calibrate(wall: Wall, directory: Path) -> Calibration:
     """Runs a phase on a fabric that is up, with the scheme that has most packets."""
-    loaded = replace(wall.loaded, steps=[])
+    loaded = wall.loaded
     name, play = probe(loaded)
+    play = replace(play, traffic=replace(play.traffic, steps=()))
     load = Round.of(wall.carry_out(Task(loaded, name, loaded.spec.seeds[0], play, directory))).load
     assert load is not None
     at = loaded.dilation.factor

@@ -5,7 +5,7 @@ Each check says what it compared, so that a failure can be read without the tabl
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
 
@@ -35,10 +35,13 @@ NO_RATE = "BMv2 has no link rate (docs/targets.md)"
 
 
 def checks(
-    results: Mapping[str, SchemeResult], faults: Sequence[PhaseFaults] = ()
+    results: Mapping[str, SchemeResult],
+    faults: Sequence[PhaseFaults] = (),
+    disturbed: Collection[str] = (),
 ) -> Iterator[Check]:
-    """Every check that the schemes that were run allow. With faults nothing is said about losses,
-    queues and timeouts, which then have other causes than congestion."""
+    """Every check that the schemes that were run allow. Of phases that are disturbed by faults
+    nothing is said about losses, queues and timeouts, which there have other causes than
+    congestion."""
     for name, result in results.items():
         flows = result.flows
         failed = [flow for flow in flows if flow["status"] != "finished"]
@@ -46,19 +49,24 @@ def checks(
         if failed:
             seen = f"{len(failed)} failed: {failed[0]['reason'] or failed[0]['status']}"
         yield Check(f"{name}: every object arrived with the right SHA-256", not failed, seen)
-    if faults:
-        yield from _faults(results, faults)
-        return
-    yield from _no_losses(results)
-    yield from _returns(results)
-    yield from _queue_order(results)
-    yield from _timeouts(results)
-    yield from _storage(results)
+    yield from _faults(results, faults)
+    whole = {
+        name: SchemeResult(rounds)
+        for name, result in results.items()
+        if (rounds := [each for each in result.rounds if each.phase not in disturbed])
+    }
+    yield from _no_losses(whole)
+    yield from _returns(whole)
+    yield from _queue_order(whole)
+    yield from _timeouts(whole)
+    yield from _storage(whole)
 
 
 def _faults(results: Mapping[str, SchemeResult], faults: Sequence[PhaseFaults]) -> Iterator[Check]:
     for name, result in results.items():
         phases = [phase for phase in faults if phase.scheme == name]
+        if not phases:
+            continue
         early = [phase.phase for phase in phases if phase.left_out]
         steps = sum(len(phase.done) for phase in phases)
         yield Check(
