@@ -21,6 +21,7 @@ from rich.console import Console
 from ebb_controller.controller import CONNECT_SECONDS, Controller, Event, Program
 from ebb_controller.mechanisms import FabricParameters
 from ebb_controller.multicast import MulticastGroup, check
+from ebb_controller.parameters import WAKEUP_NS
 from ebb_controller.reconcile import ControllerError
 from ebb_controller.scheme import load_scheme
 from ebb_controller.statistics import show, snapshot
@@ -149,7 +150,7 @@ async def run(options: argparse.Namespace, console: Console) -> None:
 def _fabric(options: argparse.Namespace) -> tuple[Topology, FabricParameters]:
     """The topology at the speed at which it runs, and what the scheme asks of this target."""
     dilation = Dilation(_positive("--dilation", options.dilation))
-    parameters = load_scheme(options.scheme).fabric
+    parameters = load_scheme(options.scheme).fabric.slowed(dilation).woken_late(WAKEUP_NS)
     if options.switch != "ebb":
         parameters = parameters.without_traffic_manager()
     return dilation.topology(load_topology(options.topology)), parameters

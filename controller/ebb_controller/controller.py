@@ -24,6 +24,7 @@ from finsy.p4schema import P4SchemaCache
 from finsy.proto import p4i
 from google.protobuf import text_format
 
+from ebb_controller.buffer_dependency import refuse_cycle
 from ebb_controller.encoding import Encoder
 from ebb_controller.mechanism import counter_names, missing
 from ebb_controller.mechanisms import MECHANISMS, FabricParameters
@@ -226,17 +227,21 @@ class Controller:
 
         No route and no multicast tree uses a link that is `down`; a destination without a path has
         no route. Raises `ControllerError` for the first switch that cannot be reached or refuses,
-        and `InputError` for a multicast group or link that cannot be.
+        and `InputError` for a multicast group or link that cannot be, or if lossless queues could
+        wait for each other in a circle.
         """
         check(multicast, self.topology)
         topology = self.topology.without(down)
+        refuse_cycle(topology, parameters.lossless_queues)
         return await self._pursue(_Goal(parameters, tuple(multicast), topology))
 
     async def reroute(self, down: frozenset[LinkEnds]) -> dict[str, Change]:
-        """Goes on with the plan in force, but with paths that avoid exactly these links."""
+        """Goes on with the plan in force, but with paths that avoid exactly these links. Raises
+        what `configure` does; then the plan stays in force as it was."""
         if self._goal is None:
             raise InputError("there is nothing to route again: no plan has been configured")
         topology = self.topology.without(down)
+        refuse_cycle(topology, self._goal.parameters.lossless_queues)
         return await self._pursue(_Goal(self._goal.parameters, self._goal.multicast, topology))
 
     async def leave(self, switch: str) -> None:

@@ -110,7 +110,7 @@ def test_a_signal_is_a_normal_end(ports: str, files: list[str]) -> None:
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
-        (["--scheme", "nsp"], "unknown scheme 'nsp'; known: dctcp, hull, ndp,"),
+        (["--scheme", "nsp"], "unknown scheme 'nsp'; known: dctcp, "),
         (["--scheme", "no.toml"], "no.toml: cannot be read: No such file"),
         (["--scheme", "ndp", "--dilation", "x"], "--dilation must be a positive number, not 'x'"),
         (["--scheme", "ndp", "--stats", "0"], "--stats must be a positive number, not '0'"),

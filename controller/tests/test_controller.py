@@ -22,7 +22,7 @@ from ebb_controller.reconcile import Change, ControllerError
 from ebb_controller.traffic_manager import TrafficManagers
 from ebb_topologies.files import InputError
 from ebb_topologies.model import Switch, from_table
-from ebb_topologies.traffic_manager import PortParameters, QueueParameters
+from ebb_topologies.traffic_manager import PfcParameters, PortParameters, QueueParameters
 from fake_switch import FakeSwitch, Faults
 from finsy.proto import p4i, p4r
 from google.protobuf import text_format
@@ -427,3 +427,35 @@ async def test_a_link_that_is_not_there_cannot_be_down(program: Program) -> None
             await fabric_controller.configure(PLAIN, down=frozenset([wrong]))
         with pytest.raises(InputError, match="nothing to route again"):
             await fabric_controller.reroute(frozenset())
+
+
+async def test_lossless_queues_are_refused_where_paths_go_round(program: Program) -> None:
+    """When the last link of a ring comes back too: then the routes stay as they were."""
+    names = [f"s{i}" for i in range(4)]
+    table = {
+        "switch": [{"name": name} for name in names],
+        "host": [{"name": f"h{i}"} for i in range(4)],
+        "link": [
+            *({"ends": pair} for pair in zip(names, [*names[1:], "s0"], strict=True)),
+            *({"ends": [f"h{i}", name]} for i, name in enumerate(names)),
+        ],
+    }
+    ring = from_table(table, "ring")
+    queue = QueueParameters(id=0, lossless=True)
+    pfc = PfcParameters(pause_bytes=8_192, resume_bytes=4_557)
+    lossless = FabricParameters(ports=PortParameters(queue=[queue], pfc=pfc))
+    everyone = {s.name: await FakeSwitch(s.device_id).start() for s in ring.switches}
+    async with Controller(
+        ring, program, address=lambda node: address(everyone, node)
+    ) as fabric_controller:
+        with pytest.raises(InputError, match="lead round s0:1 -> s1:2 -> s2:2 -> s3:2 -> s0:1, so"):
+            await fabric_controller.configure(lossless)
+        assert not any(switch.entities for switch in everyone.values())
+        await fabric_controller.configure(lossless, down=frozenset({ring.links[0].ends}))
+        before = {name: dict(switch.entities) for name, switch in everyone.items()}
+        with pytest.raises(InputError, match=r"lossless queues \(0\) could wait for each other"):
+            await fabric_controller.reroute(frozenset())
+        assert {name: dict(switch.entities) for name, switch in everyone.items()} == before
+        await fabric_controller.configure(PLAIN)
+    for switch in everyone.values():
+        await switch.stop()

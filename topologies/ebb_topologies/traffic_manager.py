@@ -5,11 +5,13 @@ The schema of the result is the one of docs/architecture.md, "Traffic manager co
 
 from __future__ import annotations
 
+from dataclasses import asdict
 from typing import Annotated, Any, Literal
 
 from pydantic import BaseModel, ConfigDict, Field, model_validator
 from pydantic.dataclasses import dataclass
 
+from ebb_topologies.flow_control import Buffer
 from ebb_topologies.model import Switch, Topology
 
 Count = Annotated[int, Field(gt=0, lt=2**32)]
@@ -71,10 +73,12 @@ class PfcParameters(BaseModel):
 
     model_config = ConfigDict(extra="forbid", frozen=True, use_attribute_docstrings=True)
 
-    pause_bytes: Annotated[int, Field(ge=0, lt=2**32)] = 8_192
-    """The neighbour is asked to pause a queue when more bytes than this count (DeTail)."""
-    resume_bytes: Annotated[int, Field(ge=0, lt=2**32)] = 4_557
-    """It is asked to go on when no more than this count (DeTail)."""
+    pause_bytes: Annotated[int, Field(ge=0, lt=2**32)] | None = None
+    """The neighbour is asked to pause a queue when more bytes than this count (DeTail, for 8 queues
+    at 1 Gbit/s: 8,192); none: computed from `ingress_bytes` and the links of each switch."""
+    resume_bytes: Annotated[int, Field(ge=0, lt=2**32)] | None = None
+    """It is asked to go on when no more than this count (DeTail: 4,557); given together with
+    `pause_bytes`."""
     accounting: Literal["drain", "class"] = "drain"
     """Which bytes count for a queue: its own and those of the queues above, or its own."""
     response_ns: Nanoseconds = 1_024
@@ -91,10 +95,11 @@ class PfcParameters(BaseModel):
 
     @model_validator(mode="after")
     def _consistent(self) -> PfcParameters:
-        if self.resume_bytes > self.pause_bytes:
-            raise ValueError(
-                f"resume_bytes = {self.resume_bytes} is above pause_bytes = {self.pause_bytes}"
-            )
+        pause, resume = self.pause_bytes, self.resume_bytes
+        if (pause is None) != (resume is None):
+            raise ValueError("pause_bytes and resume_bytes must be given together")
+        if pause is not None and resume is not None and resume > pause:
+            raise ValueError(f"resume_bytes = {resume} is above pause_bytes = {pause}")
         return self
 
 
@@ -159,6 +164,8 @@ class PortParameters(BaseModel):
         lossless = [queue.id for queue in self.queue if queue.lossless]
         if (self.pfc is None) != (not lossless):
             raise ValueError(f"lossless queues {lossless} and pfc must be given together")
+        if self.pfc is not None and self.pfc.pause_bytes is None and self.ingress_bytes is None:
+            raise ValueError("pfc without pause_bytes needs ingress_bytes, of which it is computed")
         return self
 
 
@@ -175,6 +182,8 @@ def traffic_manager_config(
     if not parameters.group:
         del shared["group"]
     of_switch = parameters.model_dump(include={"pfc", "export"})
+    if parameters.pfc is not None:
+        of_switch["pfc"] |= _thresholds(topology, switch, parameters, parameters.pfc)
     for port, (far, link) in topology.neighbours[switch.name].items():
         to_host = topology.is_host(far.node)
         key = (link.rate_bps, link.delay_ns, to_host)
@@ -191,3 +200,19 @@ def traffic_manager_config(
         ports[str(port)] = profile["name"]
     config = {"depth_unit": "bytes", "profile": list(profiles.values()), "ports": ports}
     return config | {key: value for key, value in of_switch.items() if value}
+
+
+def _thresholds(
+    topology: Topology, switch: Switch, parameters: PortParameters, pfc: PfcParameters
+) -> dict[str, int]:
+    """The thresholds of a switch, as far as they are not given."""
+    if pfc.pause_bytes is not None or parameters.ingress_bytes is None:
+        return {}
+    buffer = Buffer(
+        parameters.ingress_bytes,
+        sum(queue.lossless for queue in parameters.queue),
+        pfc.response_ns + pfc.wakeup_ns + parameters.pipeline_delay_ns,
+        pfc.max_frame_bytes,
+    )
+    links = [link for _far, link in topology.neighbours[switch.name].values()]
+    return asdict(buffer.thresholds(links, f"switch {switch.name}"))

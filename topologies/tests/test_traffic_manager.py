@@ -22,7 +22,7 @@ DETAIL = PortParameters(
     pipeline_delay_ns=7_284,
     ingress_bytes=131_072,
     egress_bytes=131_072,
-    pfc=PfcParameters(),
+    pfc=PfcParameters(pause_bytes=8_192, resume_bytes=4_557),
     export=[ExportParameters(register="queue_drain", what="drain-bytes")],
 )
 
@@ -71,6 +71,11 @@ LOSSLESS = [{"id": 0, "lossless": True}]
             {"queue": LOSSLESS, "pfc": {"pause_bytes": 1, "resume_bytes": 2}},
             "resume_bytes = 2 is above pause_bytes = 1",
         ),
+        (
+            {"queue": LOSSLESS, "pfc": {"pause_bytes": 1}},
+            "pause_bytes and resume_bytes must be given together",
+        ),
+        ({"queue": LOSSLESS, "pfc": {}}, "pfc without pause_bytes needs ingress_bytes"),
         ({"group": [{"queues": [0], "share": 0.5}]}, "share and burst_bytes"),
         ({"group": [{"queues": [0], "burst_bytes": 5}]}, "share and burst_bytes"),
         (

@@ -11,6 +11,7 @@ from typing import Any
 
 from ebb_controller.controller import Controller
 from ebb_controller.fabric_admin import FabricAdmin
+from ebb_controller.mechanisms import FabricParameters
 from ebb_controller.multicast import MulticastGroup
 from ebb_controller.scheme import Scheme
 from ebb_controller.traffic_manager import TrafficManagers
@@ -84,7 +85,7 @@ class _Simulation:
             slowed,
             self._scheme.transport,
             dilation.slow(nominal),
-            self._scheme.fabric,
+            self._fabric,
             dilation.slow(workload),
             self.task.directory,
             seed=self.task.seed,
@@ -123,7 +124,7 @@ class _Simulation:
                 MulticastGroup(group.address, number, group.receivers)
                 for number, group in enumerate(simulator.groups, start=1)
             ]
-            loop.run(controller.configure(self._scheme.fabric, groups))
+            loop.run(controller.configure(self._fabric, groups))
             if queues := sampled_queues(spec, self.loaded.topology, self._scheme):
                 every_ns = max(1, round(dilation.time(spec.sample[0].every_ns)))
                 simulator.sample(every_ns, queues)
@@ -157,6 +158,10 @@ class _Simulation:
     @property
     def _scheme(self) -> Scheme:
         return self.loaded.schemes[self.task.scheme]
+
+    @property
+    def _fabric(self) -> FabricParameters:
+        return self._scheme.fabric.slowed(self.loaded.dilation)
 
     def _let_run(
         self,

@@ -17,9 +17,11 @@ from pathlib import Path
 from ebb_controller import ebb_tm_pb2 as tm
 from ebb_controller.controller import Counters, Program
 from ebb_controller.fabric_admin import FabricAdmin
+from ebb_controller.mechanisms import FabricParameters
 from ebb_controller.mechanisms.counters import DROPPED
 from ebb_controller.mechanisms.route import REPLICATED
 from ebb_controller.multicast import MulticastGroup, check, tree_ports
+from ebb_controller.parameters import WAKEUP_NS
 from ebb_controller.traffic_manager import lateness
 from ebb_topologies.fabric_file import FABRIC_SOCKET
 from ebb_topologies.processes import Process
@@ -98,6 +100,13 @@ class Wall(Fabric):
             self.loop,
             log=self.directory / "faults.jsonl",
         )
+
+    def configure(
+        self, parameters: FabricParameters, groups: Sequence[MulticastGroup] = ()
+    ) -> None:
+        """Queues and tables of every switch, from nominal parameters."""
+        slowed = parameters.slowed(self.loaded.dilation)
+        super().configure(slowed.woken_late(WAKEUP_NS), groups)
 
     def ping_all(self) -> PingResult:
         """Has every host ping every other one, all at the same time."""
