@@ -12,6 +12,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::MAX_QUEUES;
 
+pub(crate) use headroom::Need;
 pub use validation::ConfigError;
 
 /// Capacity of every queue in BMv2's simple_switch, in packets.

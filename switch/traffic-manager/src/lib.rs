@@ -16,14 +16,23 @@
 //! whenever `dequeue` happens to be called: a process that wakes up late keeps the configured rate
 //! and the scheduler's decisions.
 //!
+//! After each of these calls, [`TrafficManager::take_pause`] says what neighbours are to be asked,
+//! [`TrafficManager::take_woken`] which other ports got something to send, and
+//! [`TrafficManager::take_pushed_out`] which packets gave way. With flow control or ingress buffers a
+//! caller that is late dequeues what is due before it offers a packet: both go by the state that the
+//! last call left.
+//!
 //! The packet being serialised is no longer in its queue: depths and capacities count waiting
 //! packets only.
 
+mod account;
 mod config;
 mod delay_histogram;
 mod heads;
+mod ingress;
 mod manager;
 mod port;
+mod ports;
 mod queue;
 mod scheduler;
 mod statistics;

@@ -3,9 +3,11 @@
 use ebb_units::{BitRate, Duration, Instant};
 
 use crate::MAX_QUEUES;
-use crate::config::{ConfigError, DepthUnit, Profile, TrafficManagerConfig};
+use crate::config::{ConfigError, DepthUnit, TrafficManagerConfig};
+use crate::ingress::Ingress;
 use crate::port::{Admission, Ahead, Arrival, Departure, Port, Transmission};
-use crate::queue::Depth;
+use crate::ports::Ports;
+use crate::queue::{Depth, Item};
 use crate::statistics::PortStatistics;
 
 /// Number of a port in the data plane, as in v1model's `egress_spec`.
@@ -34,17 +36,36 @@ pub struct PushedOut<P> {
     pub port: PortId,
     /// Id of the queue that it waited in or for, 0 to 7.
     pub queue: u8,
+    /// Port on which it came in.
+    pub ingress_port: PortId,
+    /// Its length in bytes.
+    pub len: u64,
+}
+
+impl<P> PushedOut<P> {
+    /// A packet that waited in or for a queue of a port.
+    pub(crate) fn new(port: PortId, queue: usize, item: Item<P>) -> Self {
+        Self {
+            port,
+            queue: queue as u8,
+            ingress_port: item.ingress_port,
+            len: item.len(),
+            packet: item.packet,
+        }
+    }
 }
 
 /// The traffic manager of one switch, for packets of type `P`. A port is created when it is first
 /// named, with the profile that the configuration gives it, or like BMv2's ports if it gives none.
 #[derive(Debug)]
 pub struct TrafficManager<P> {
-    config: TrafficManagerConfig,
-    /// Profile of ports for which the configuration has none.
-    fallback: Profile,
-    /// The ports by number; `None` for those that were never named.
-    ports: Vec<Option<Box<Port<P>>>>,
+    /// The ports with their queues.
+    ports: Ports<P>,
+    /// What came in on each port and is still here; `None` if neither flow control nor ingress
+    /// buffers have been configured.
+    ingress: Option<Box<Ingress<P>>>,
+    /// Packets that gave way to others and have not been taken by the caller.
+    pushed_out: Vec<PushedOut<P>>,
 }
 
 impl<P> TrafficManager<P> {
@@ -52,20 +73,20 @@ impl<P> TrafficManager<P> {
     pub fn new(config: TrafficManagerConfig) -> Result<Self, ConfigError> {
         config.validate()?;
         Ok(Self {
-            config,
-            fallback: Profile::like_bmv2(crate::MAX_QUEUES as u8),
-            ports: Vec::new(),
+            ingress: Ingress::new(&config),
+            ports: Ports::new(config),
+            pushed_out: Vec::new(),
         })
     }
 
     /// The configuration in force.
     pub fn config(&self) -> &TrafficManagerConfig {
-        &self.config
+        &self.ports.config
     }
 
     /// Unit in which P4 sees queue depths.
     pub fn depth_unit(&self) -> DepthUnit {
-        self.config.depth_unit
+        self.ports.config.depth_unit
     }
 
     /// Replaces the configuration while traffic flows. Queued packets stay where their queue still
@@ -76,25 +97,27 @@ impl<P> TrafficManager<P> {
         config: TrafficManagerConfig,
     ) -> Result<(), ConfigError> {
         config.validate()?;
-        self.config = config;
-        for (id, port) in (0..).zip(&mut self.ports) {
-            if let Some(port) = port {
-                port.configure(now, self.config.profile_of(id).unwrap_or(&self.fallback));
-            }
+        self.ports.configure(now, config);
+        match &mut self.ingress {
+            Some(ingress) => ingress.configure(now, &mut self.ports),
+            None => self.ingress = Ingress::started(now, &mut self.ports),
         }
         Ok(())
     }
 
     /// Drops all packets that wait, because the program they belong to is replaced.
     pub fn clear(&mut self, now: Instant) {
-        for port in self.ports.iter_mut().flatten() {
+        for (_, port) in self.ports.iter_mut() {
             port.clear(now);
+        }
+        if let Some(ingress) = &mut self.ingress {
+            ingress.clear(now, &mut self.ports);
         }
     }
 
     /// Creates the port if it does not exist, so that it has statistics before its first packet.
     pub fn open_port(&mut self, now: Instant, port: PortId) {
-        self.port_or_new(now, port);
+        self.ports.open(now, port);
     }
 
     /// Offers a packet to a queue of a port, which takes it or hands it back.
@@ -105,12 +128,21 @@ impl<P> TrafficManager<P> {
         arrival: Arrival,
         packet: P,
     ) -> Admission<P> {
-        self.port_or_new(now, port).enqueue(now, arrival, packet)
+        let Self {
+            ports, pushed_out, ..
+        } = self;
+        match &mut self.ingress {
+            None => {
+                let chosen = ports.open(now, port);
+                chosen.enqueue(now, port, arrival, packet, pushed_out)
+            }
+            Some(ingress) => ingress.enqueue(now, ports, pushed_out, port, arrival, packet),
+        }
     }
 
     /// When the port's next transmission starts, or `None` if it has nothing to send.
     pub fn next_deadline(&self, port: PortId) -> Option<Instant> {
-        self.port(port)?.next_deadline()
+        self.ports.get(port)?.next_deadline()
     }
 
     /// Memory that arrivals at a port and its next departures will touch, for a caller that has it
@@ -118,23 +150,26 @@ impl<P> TrafficManager<P> {
     /// [`queues_ahead`](Self::queues_ahead) can tell where its queues lie, and these in turn where
     /// their packets lie ([`packets_ahead`](Self::packets_ahead)).
     pub fn port_ahead(&self, port: PortId) -> Option<Ahead> {
-        Some(self.port(port)?.ahead())
+        Some(self.ports.get(port)?.ahead())
     }
 
     /// Memory of the queues of a port that arrivals and departures will touch.
     pub fn queues_ahead(&self, port: PortId) -> impl Iterator<Item = Ahead> {
-        self.port(port).into_iter().flat_map(Port::queues_ahead)
+        self.ports
+            .get(port)
+            .into_iter()
+            .flat_map(Port::queues_ahead)
     }
 
     /// Memory of the first few packets in the queue that will be served next.
     pub fn packets_ahead(&self, port: PortId) -> Option<Ahead> {
-        self.port(port)?.packets_ahead()
+        self.ports.get(port)?.packets_ahead()
     }
 
     /// Packets that will probably leave the port before a time. It is a guess, since the scheduler
     /// is not asked.
     pub fn leaving(&self, port: PortId, before: Instant) -> impl Iterator<Item = &P> {
-        let port = self.port(port).into_iter();
+        let port = self.ports.get(port).into_iter();
         port.flat_map(move |port| port.leaving(before))
     }
 
@@ -142,7 +177,11 @@ impl<P> TrafficManager<P> {
     /// `now`. Call it until it gives `None`, with [`transmit`](Self::transmit) or
     /// [`egress_dropped`](Self::egress_dropped) in between.
     pub fn dequeue(&mut self, now: Instant, port: PortId) -> Option<Departure<P>> {
-        self.port_mut(port)?.dequeue(now)
+        let departure = self.ports.get_mut(port)?.dequeue(now)?;
+        if let Some(ingress) = &mut self.ingress {
+            ingress.departed(&mut self.ports, port, &departure);
+        }
+        Some(departure)
     }
 
     /// Sends a dequeued packet with the length `len` that egress left it. `ecn_ce` says whether its
@@ -155,39 +194,40 @@ impl<P> TrafficManager<P> {
         len: u64,
         ecn_ce: bool,
     ) -> Transmission {
-        self.port_or_new(start, port)
+        self.ports
+            .open(start, port)
             .transmit(queue, start, len, ecn_ce)
     }
 
     /// Sends a MAC control frame of `len` bytes: after the frame that is being serialised, and before
     /// all that waits in queues.
     pub fn transmit_control(&mut self, now: Instant, port: PortId, len: u64) -> Transmission {
-        self.port_or_new(now, port).transmit_control(now, len)
+        self.ports.open(now, port).transmit_control(now, len)
     }
 
     /// What is to be asked of a neighbour, after a packet came, left or was moved. Call it after
     /// every [`enqueue`](Self::enqueue), [`dequeue`](Self::dequeue),
     /// [`reconfigure`](Self::reconfigure) and [`clear`](Self::clear) until it gives `None`.
     pub fn take_pause(&mut self) -> Option<PauseChange> {
-        None
+        self.ingress.as_mut()?.pauses.pop_front()
     }
 
     /// A port whose [`next_deadline`](Self::next_deadline) may have changed although it was not
     /// named, because a packet was moved to its queues from an ingress buffer. Call it like
     /// [`take_pause`](Self::take_pause).
     pub fn take_woken(&mut self) -> Option<PortId> {
-        None
+        self.ingress.as_mut()?.woken.pop()
     }
 
-    /// A packet that was pushed out. Call it after every [`enqueue`](Self::enqueue) until it gives
+    /// A packet that was pushed out, the last one first. Call it after every [`enqueue`](Self::enqueue) until it gives
     /// `None`.
     pub fn take_pushed_out(&mut self) -> Option<PushedOut<P>> {
-        None
+        self.pushed_out.pop()
     }
 
     /// Counts a dequeued packet of `len` bytes that egress dropped.
     pub fn egress_dropped(&mut self, port: PortId, queue: u8, len: u64) {
-        if let Some(port) = self.port_mut(port) {
+        if let Some(port) = self.ports.get_mut(port) {
             port.egress_dropped(queue, len);
         }
     }
@@ -195,13 +235,13 @@ impl<P> TrafficManager<P> {
     /// Pauses or resumes a queue, as priority flow control does (IEEE 802.1Qbb). The frame that is
     /// being serialised still goes out.
     pub fn set_paused(&mut self, now: Instant, port: PortId, queue: u8, paused: bool) {
-        self.port_or_new(now, port).set_paused(now, queue, paused);
+        self.ports.open(now, port).set_paused(now, queue, paused);
     }
 
     /// Delay configured for frames that arrive on the port from outside.
     pub fn rx_delay(&self, port: PortId) -> Duration {
-        let profile = || self.config.profile_of(port);
-        match self.port(port) {
+        let profile = || self.ports.config.profile_of(port);
+        match self.ports.get(port) {
             Some(port) => port.rx_delay(),
             None => Duration::from_nanos(profile().map_or(0, |p| p.rx_delay_ns)),
         }
@@ -209,8 +249,8 @@ impl<P> TrafficManager<P> {
 
     /// Time that a frame takes from its last bit on the port to ingress.
     pub fn pipeline_delay(&self, port: PortId) -> Duration {
-        let profile = || self.config.profile_of(port);
-        match self.port(port) {
+        let profile = || self.ports.config.profile_of(port);
+        match self.ports.get(port) {
             Some(port) => port.pipeline_delay(),
             None => Duration::from_nanos(profile().map_or(0, |p| p.pipeline_delay_ns)),
         }
@@ -218,8 +258,8 @@ impl<P> TrafficManager<P> {
 
     /// Propagation delay configured for frames that leave the port.
     pub fn tx_delay(&self, port: PortId) -> Duration {
-        let profile = || self.config.profile_of(port);
-        match self.port(port) {
+        let profile = || self.ports.config.profile_of(port);
+        match self.ports.get(port) {
             Some(port) => port.tx_delay(),
             None => Duration::from_nanos(profile().map_or(0, |p| p.delay_ns)),
         }
@@ -228,7 +268,7 @@ impl<P> TrafficManager<P> {
     /// Lowers the rate of a port below that of its profile, for as long as the link behind it is
     /// slow; `None` ends that. The frame that is being serialised goes out at the old rate.
     pub fn limit_rate(&mut self, now: Instant, port: PortId, limit: Option<BitRate>) {
-        self.port_or_new(now, port).limit_rate(limit);
+        self.ports.open(now, port).limit_rate(limit);
     }
 
     /// Allows the port to send this many frames from now on, and none after them until this is
@@ -236,68 +276,45 @@ impl<P> TrafficManager<P> {
     /// shows it only by refusing frames (credit-based flow control). Packets that egress drops use
     /// up no credit.
     pub fn set_credit(&mut self, now: Instant, port: PortId, frames: Option<u64>) {
-        self.port_or_new(now, port).set_credit(now, frames);
+        self.ports.open(now, port).set_credit(now, frames);
     }
 
     /// How much waits in a queue of a port.
     pub fn depth(&self, port: PortId, queue: u8) -> Depth {
-        let port = self.port(port);
+        let port = self.ports.get(port);
         port.map_or(Depth::default(), |port| port.depth(queue))
     }
 
     /// Bytes that wait for a port in each queue and in those above it; with an ingress stage, only
     /// those in the queues of the port itself.
     pub fn drain_bytes(&self, port: PortId) -> [u64; MAX_QUEUES] {
-        self.port(port).map_or([0; MAX_QUEUES], Port::drain_bytes)
+        self.ports
+            .get(port)
+            .map_or([0; MAX_QUEUES], Port::drain_bytes)
     }
 
-    /// How much waits in all queues of all ports.
+    /// How much waits in all queues of all ports, and in ingress buffers for them.
     pub fn queued(&self) -> Depth {
-        let depths = self.ports.iter().flatten().map(|p| p.queued());
-        depths.fold(Depth::default(), |sum, d| Depth {
-            packets: sum.packets + d.packets,
-            bytes: sum.bytes + d.bytes,
-        })
+        let depths = self.ports.iter().map(|(_, port)| port.queued());
+        depths.fold(Depth::default(), Depth::plus)
     }
 
     /// Packets dropped since the statistics began, by the traffic manager and by egress.
     pub fn dropped_packets(&self) -> u64 {
-        let ports = self.ports.iter().flatten();
-        ports.map(|port| port.dropped_packets()).sum()
+        let ports = self.ports.iter();
+        ports.map(|(_, port)| port.dropped_packets()).sum()
     }
 
     /// Statistics of all ports that exist, by port number.
     pub fn statistics(&self, now: Instant) -> Vec<PortStatistics> {
-        let ports = (0..).zip(&self.ports);
-        let open = ports.filter_map(|(id, port)| Some((id, port.as_ref()?)));
-        open.map(|(id, port)| port.statistics(now, id)).collect()
+        let ports = self.ports.iter();
+        ports.map(|(id, port)| port.statistics(now, id)).collect()
     }
 
     /// Sets the statistics of all ports to zero.
     pub fn reset_statistics(&mut self, now: Instant) {
-        for port in self.ports.iter_mut().flatten() {
+        for (_, port) in self.ports.iter_mut() {
             port.reset_statistics(now);
         }
-    }
-
-    fn port(&self, port: PortId) -> Option<&Port<P>> {
-        self.ports.get(usize::from(port))?.as_deref()
-    }
-
-    fn port_mut(&mut self, port: PortId) -> Option<&mut Port<P>> {
-        self.ports.get_mut(usize::from(port))?.as_deref_mut()
-    }
-
-    /// The port, which is created if it does not exist.
-    fn port_or_new(&mut self, now: Instant, port: PortId) -> &mut Port<P> {
-        let index = usize::from(port);
-        if self.ports.len() <= index {
-            self.ports.resize_with(index + 1, || None);
-        }
-        let (config, fallback) = (&self.config, &self.fallback);
-        self.ports[index].get_or_insert_with(|| {
-            let profile = config.profile_of(port).unwrap_or(fallback);
-            Box::new(Port::new(now, profile))
-        })
     }
 }

@@ -2,10 +2,11 @@
 
 use ebb_units::{BitRate, Duration, Instant};
 
+use crate::account::drain;
 use crate::config::{OnFull, Profile};
 use crate::heads::Heads;
-use crate::manager::PortId;
-use crate::queue::{Depth, Limit, Queue};
+use crate::manager::{PortId, PushedOut};
+use crate::queue::{Depth, Item, Limit, Queue};
 use crate::scheduler::{QueueSet, Scheduler};
 use crate::statistics::{Count, DropReason, PortStatistics, Recorder};
 use crate::{MAX_DEFLECTIONS, MAX_QUEUES};
@@ -46,7 +47,9 @@ pub struct Departure<P> {
     pub packet: P,
     /// Id of the queue it comes from, 0 to 7.
     pub queue: u8,
-    /// When it was queued.
+    /// Port on which it came in.
+    pub ingress_port: PortId,
+    /// When it was queued, in an ingress buffer or here.
     pub enqueued_at: Instant,
     /// When the transmission starts; this may be before the time of the call.
     pub start: Instant,
@@ -105,6 +108,8 @@ pub(crate) struct Port<P> {
     rx_delay: Duration,
     /// Time from the last bit of a frame to ingress.
     pipeline_delay: Duration,
+    /// Size of the ingress buffer; `None` if packets go to the queues of their ports at once.
+    ingress_bytes: Option<u64>,
     /// MAC control frames that were sent since the statistics began.
     control: Count,
     /// Name of the profile, for the statistics.
@@ -127,6 +132,7 @@ impl<P> Port<P> {
             delay: Duration::ZERO,
             rx_delay: Duration::ZERO,
             pipeline_delay: Duration::ZERO,
+            ingress_bytes: None,
             control: Count::default(),
             overhead: 0,
             queues: std::array::from_fn(|_| Queue::new()),
@@ -154,9 +160,11 @@ impl<P> Port<P> {
         self.pipeline_delay = Duration::from_nanos(profile.pipeline_delay_ns);
         self.overhead = profile.frame_overhead_bytes;
         self.scheduler = Scheduler::new(profile);
+        self.ingress_bytes = profile.ingress_bytes;
+        // Behind an ingress stage all queues share the egress buffer; validation allows no pool.
         self.pool_limit = Limit {
             packets: profile.pool_packets,
-            bytes: profile.pool_bytes,
+            bytes: profile.egress_bytes.or(profile.pool_bytes),
         };
         self.pool = Depth::default();
         self.listed = 0;
@@ -167,9 +175,9 @@ impl<P> Port<P> {
                 self.heads.set(id, None);
             }
             self.listed |= QueueSet::from(queue.exists) << id;
+            queue.pooled |= profile.egress_bytes.is_some();
             if queue.pooled {
-                self.pool.packets += queue.depth.packets;
-                self.pool.bytes += queue.depth.bytes;
+                self.pool = self.pool.plus(queue.depth);
             }
         }
     }
@@ -223,8 +231,16 @@ impl<P> Port<P> {
         self.delay
     }
 
-    /// Queues a packet, or hands it back for deflection or as dropped.
-    pub(crate) fn enqueue(&mut self, now: Instant, arrival: Arrival, packet: P) -> Admission<P> {
+    /// Queues a packet, or hands it back for deflection or as dropped. Packets that give way to it
+    /// are added to `pushed_out`, with the number of this port.
+    pub(crate) fn enqueue(
+        &mut self,
+        now: Instant,
+        port: PortId,
+        arrival: Arrival,
+        packet: P,
+        pushed_out: &mut Vec<PushedOut<P>>,
+    ) -> Admission<P> {
         let Arrival { len, .. } = arrival;
         let id = usize::from(arrival.queue) % MAX_QUEUES;
         let queue = &mut self.queues[id];
@@ -239,30 +255,117 @@ impl<P> Port<P> {
         } else {
             None
         };
-        let Some(reason) = problem else {
-            queue.push(now, packet, len);
-            if depth.packets == 0 {
-                self.heads.set(id, queue.ready_at());
-            }
-            if queue.pooled {
-                self.pool.add(len);
-            }
-            return Admission::Enqueued { depth };
-        };
+        if let Some(reason) = problem
+            && !(reason == DropReason::PoolFull && self.make_room(now, (port, id), len, pushed_out))
+        {
+            return self.refuse(reason, arrival, packet);
+        }
+        self.accept(now, id, Item::new(now, arrival.ingress_port, len, packet));
+        Admission::Enqueued { depth }
+    }
+
+    /// Adds a packet to a queue, whether there is room or not.
+    pub(crate) fn accept(&mut self, now: Instant, id: usize, item: Item<P>) {
+        let queue = &mut self.queues[id];
+        let len = item.len();
+        queue.push(now, item);
+        if queue.depth.packets == 1 {
+            self.heads.set(id, queue.ready_at());
+        }
+        if queue.pooled {
+            self.pool.add(len);
+        }
+    }
+
+    /// Hands back a packet for which there is no room.
+    pub(crate) fn refuse(
+        &mut self,
+        reason: DropReason,
+        arrival: Arrival,
+        packet: P,
+    ) -> Admission<P> {
+        let queue = &mut self.queues[usize::from(arrival.queue) % MAX_QUEUES];
         let full = reason != DropReason::NoSuchQueue;
         let deflects = queue.on_full == OnFull::Deflect && arrival.deflections < MAX_DEFLECTIONS;
         if full && deflects {
-            queue.recorder.deflected.add(len);
+            queue.recorder.deflected.add(arrival.len);
             queue.check();
+            let depth = queue.depth;
             return Admission::Deflected { packet, depth };
         }
         let reason = match full && arrival.deflections > 0 {
             true => DropReason::DeflectFailed,
             false => reason,
         };
-        queue.recorder.dropped(reason, len);
+        queue.recorder.dropped(reason, arrival.len);
         queue.check();
         Admission::Dropped { packet, reason }
+    }
+
+    /// Whether packets in lower queues of the pool gave way to one of `len` bytes for this queue:
+    /// those at the tail of the lowest queue first, and none if there are too few.
+    #[cold]
+    fn make_room(
+        &mut self,
+        now: Instant,
+        (port, id): (PortId, usize),
+        len: u64,
+        pushed_out: &mut Vec<PushedOut<P>>,
+    ) -> bool {
+        let (lower, rest) = self.queues.split_at_mut(id);
+        if rest[0].on_full != OnFull::PushOut {
+            return false;
+        }
+        let gives_way = |queue: &Queue<P>| queue.pooled && !queue.lossless;
+        let giving = lower.iter().filter(|queue| gives_way(queue));
+        let all = giving.fold(Depth::default(), |sum, queue| sum.plus(queue.depth));
+        if !self.pool_limit.admits(self.pool.minus(all), len) {
+            return false;
+        }
+        let giving = lower.iter_mut().enumerate();
+        for (lower, queue) in giving.filter(|(_, queue)| gives_way(queue)) {
+            while !self.pool_limit.admits(self.pool, len)
+                && let Some(item) = queue.push_out(now)
+            {
+                self.pool.remove(item.len());
+                self.heads.set(lower, queue.ready_at());
+                pushed_out.push(PushedOut::new(port, lower, item));
+            }
+        }
+        true
+    }
+
+    /// What happens to packets of a queue that do not fit, and whether the queue exists.
+    pub(crate) fn queue(&self, id: usize) -> &Queue<P> {
+        &self.queues[id]
+    }
+
+    /// The counters of a queue.
+    pub(crate) fn recorder(&mut self, id: usize) -> &mut Recorder {
+        &mut self.queues[id].recorder
+    }
+
+    /// Whether packets wait in ingress buffers until there is room at this port.
+    pub(crate) fn staged(&self) -> bool {
+        self.ingress_bytes.is_some()
+    }
+
+    /// Whether there is room for a packet of `len` bytes behind an ingress stage. A packet that is
+    /// longer than the buffer has it for itself.
+    pub(crate) fn has_room(&self, len: u64) -> bool {
+        self.pool.packets == 0 || self.pool_limit.admits(self.pool, len)
+    }
+
+    /// Size of the ingress buffer of this port, for packets to it from a port that has none; `None`
+    /// without an ingress stage.
+    pub(crate) fn ingress_bytes(&self) -> Option<u64> {
+        self.ingress_bytes
+    }
+
+    /// All packets that wait, with their queues.
+    pub(crate) fn items(&self) -> impl Iterator<Item = (usize, &Item<P>)> {
+        let queues = self.queues.iter().enumerate();
+        queues.flat_map(|(id, queue)| queue.items().map(move |item| (id, item)))
     }
 
     /// When the next transmission starts: once the link is free, accepts a frame, and a packet is
@@ -306,7 +409,7 @@ impl<P> Port<P> {
         let items = queue.into_iter().flat_map(Queue::items);
         items.map_while(move |item| {
             let leaves = at < before;
-            at += rate.time_for(item.len + self.overhead);
+            at += rate.time_for(item.len() + self.overhead);
             leaves.then_some(&item.packet)
         })
     }
@@ -320,16 +423,17 @@ impl<P> Port<P> {
         let item = queue.pop(start)?;
         self.heads.set(id, queue.ready_at());
         if queue.pooled {
-            self.pool.remove(item.len);
+            self.pool.remove(item.len());
         }
         Some(Departure {
-            packet: item.packet,
             queue: id as u8,
-            enqueued_at: item.enqueued_at,
+            ingress_port: item.ingress_port,
+            enqueued_at: item.arrived,
             start,
-            depth_at_enqueue: item.depth_before,
+            depth_at_enqueue: item.depth_before(),
             depth_at_dequeue: queue.depth,
-            len: item.len,
+            len: item.len(),
+            packet: item.packet,
         })
     }
 
@@ -377,11 +481,7 @@ impl<P> Port<P> {
 
     /// Bytes that wait in each queue and in those above it.
     pub(crate) fn drain_bytes(&self) -> [u64; MAX_QUEUES] {
-        let mut drain = self.queues.each_ref().map(|queue| queue.depth.bytes);
-        for id in (0..MAX_QUEUES - 1).rev() {
-            drain[id] += drain[id + 1];
-        }
-        drain
+        drain(self.queues.each_ref().map(|queue| queue.depth.bytes))
     }
 
     /// Counts a packet of `len` bytes that egress dropped.
@@ -406,11 +506,11 @@ impl<P> Port<P> {
         self.heads.set(id, queue.ready_at());
     }
 
-    /// How much waits in all queues.
+    /// How much waits in all queues and for them.
     pub(crate) fn queued(&self) -> Depth {
-        self.queues.iter().fold(Depth::default(), |sum, q| Depth {
-            packets: sum.packets + q.depth.packets,
-            bytes: sum.bytes + q.depth.bytes,
+        let queues = self.queues.iter();
+        queues.fold(Depth::default(), |sum, q| {
+            sum.plus(q.depth).plus(q.recorder.staged)
         })
     }
 

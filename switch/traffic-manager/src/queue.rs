@@ -6,7 +6,8 @@ use ebb_units::Instant;
 use serde::{Deserialize, Serialize};
 
 use crate::config::{DepthUnit, OnFull, QueueConfig};
-use crate::statistics::Recorder;
+use crate::manager::PortId;
+use crate::statistics::{DropReason, Recorder};
 
 /// How much waits, in packets and in bytes.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
@@ -37,6 +38,22 @@ impl Depth {
         self.packets -= 1;
         self.bytes -= len;
     }
+
+    /// Both together.
+    pub(crate) fn plus(self, other: Depth) -> Depth {
+        Depth {
+            packets: self.packets + other.packets,
+            bytes: self.bytes + other.bytes,
+        }
+    }
+
+    /// What is left when this part has gone.
+    pub(crate) fn minus(self, part: Depth) -> Depth {
+        Depth {
+            packets: self.packets - part.packets,
+            bytes: self.bytes - part.bytes,
+        }
+    }
 }
 
 /// The most that may wait.
@@ -56,17 +73,53 @@ impl Limit {
     }
 }
 
-/// A packet that waits.
+/// A packet that waits, and what is known of it.
 #[derive(Debug)]
 pub(crate) struct Item<P> {
     /// The packet itself.
     pub(crate) packet: P,
+    /// When it came to the traffic manager.
+    pub(crate) arrived: Instant,
+    /// When it joined its queue: later than it arrived if it waited in an ingress buffer.
+    pub(crate) joined: Instant,
+    /// Depth of the queue that the packet found, in packets and in bytes, as far as 32 bits hold it.
+    depth_before: (u32, u32),
     /// Its length in bytes.
-    pub(crate) len: u64,
-    /// When it was queued.
-    pub(crate) enqueued_at: Instant,
+    len: u32,
+    /// The port on which it came in.
+    pub(crate) ingress_port: PortId,
+}
+
+impl<P> Item<P> {
+    /// A packet that arrives.
+    pub(crate) fn new(now: Instant, ingress_port: PortId, len: u64, packet: P) -> Self {
+        Self {
+            packet,
+            arrived: now,
+            joined: now,
+            depth_before: (0, 0),
+            len: narrow(len),
+            ingress_port,
+        }
+    }
+
+    /// Its length in bytes.
+    pub(crate) fn len(&self) -> u64 {
+        self.len.into()
+    }
+
     /// Depth of the queue that the packet found.
-    pub(crate) depth_before: Depth,
+    pub(crate) fn depth_before(&self) -> Depth {
+        Depth {
+            packets: self.depth_before.0.into(),
+            bytes: self.depth_before.1.into(),
+        }
+    }
+}
+
+/// A number in the 32 bits that a waiting packet has for it.
+fn narrow(value: u64) -> u32 {
+    u32::try_from(value).unwrap_or(u32::MAX)
 }
 
 /// A queue. Every packet touches the first cache line.
@@ -87,6 +140,8 @@ pub(crate) struct Queue<P> {
     pub(crate) on_full: OnFull,
     /// Whether the queue is paused.
     pub(crate) paused: bool,
+    /// Whether flow control keeps the queue from losing packets.
+    pub(crate) lossless: bool,
     /// Capacity of the queue.
     pub(crate) limit: Limit,
     /// Statistics of the queue.
@@ -104,6 +159,7 @@ impl<P> Queue<P> {
             pooled: false,
             on_full: OnFull::TailDrop,
             paused: false,
+            lossless: false,
             resumed_at: Instant::ZERO,
             recorder: Recorder::default(),
         }
@@ -120,18 +176,19 @@ impl<P> Queue<P> {
         };
         self.pooled = config.pool;
         self.on_full = config.on_full;
+        self.lossless = config.lossless;
     }
 
-    /// Adds a packet of `len` bytes at the end.
-    pub(crate) fn push(&mut self, now: Instant, packet: P, len: u64) {
-        let depth_before = self.depth;
-        self.recorder.enqueued(now, depth_before, len);
+    /// Adds a packet at the end.
+    pub(crate) fn push(&mut self, now: Instant, item: Item<P>) {
+        let before = self.depth;
+        let len = item.len();
+        self.recorder.enqueued(now, before, len);
         self.depth.add(len);
         self.items.push_back(Item {
-            packet,
-            len,
-            enqueued_at: now,
-            depth_before,
+            joined: now,
+            depth_before: (narrow(before.packets), narrow(before.bytes)),
+            ..item
         });
         self.check();
     }
@@ -143,9 +200,17 @@ impl<P> Queue<P> {
             // This moves an empty deque back to the start of its memory, which is in the caches.
             self.items.clear();
         }
-        let delay = now.since(item.enqueued_at);
-        self.recorder.dequeued(now, self.depth, item.len, delay);
-        self.depth.remove(item.len);
+        let delay = now.since(item.arrived);
+        self.recorder.dequeued(now, self.depth, item.len(), delay);
+        self.depth.remove(item.len());
+        self.check();
+        Some(item)
+    }
+
+    /// Drops the youngest packet for one that matters more.
+    pub(crate) fn push_out(&mut self, now: Instant) -> Option<Item<P>> {
+        let item = self.items.pop_back()?;
+        self.removed(now, DropReason::PushedOut, item.len());
         self.check();
         Some(item)
     }
@@ -153,10 +218,15 @@ impl<P> Queue<P> {
     /// Drops all packets that wait.
     pub(crate) fn clear(&mut self, now: Instant) {
         while let Some(item) = self.items.pop_front() {
-            self.recorder.removed(now, self.depth, item.len);
-            self.depth.remove(item.len);
+            self.removed(now, DropReason::Flushed, item.len());
         }
         self.check();
+    }
+
+    /// A packet that waited was dropped.
+    fn removed(&mut self, now: Instant, reason: DropReason, len: u64) {
+        self.recorder.removed(now, self.depth, reason, len);
+        self.depth.remove(len);
     }
 
     /// The packets that wait, oldest first.
@@ -167,7 +237,7 @@ impl<P> Queue<P> {
     /// From when on the head may leave; `None` if the queue is empty or paused.
     pub(crate) fn ready_at(&self) -> Option<Instant> {
         let head = self.items.front().filter(|_| !self.paused)?;
-        Some(head.enqueued_at.max(self.resumed_at))
+        Some(head.joined.max(self.resumed_at))
     }
 
     /// Checks in debug builds that no packet was lost or counted twice.

@@ -46,16 +46,22 @@ pub enum DropReason {
     DeflectFailed,
     /// A new configuration or program left no place for the packet while it waited.
     Flushed,
+    /// The ingress buffer of the port that the packet came in on is full.
+    IngressFull,
+    /// The packet waited and gave way to one that matters more.
+    PushedOut,
 }
 
 impl DropReason {
     /// All reasons, in the order of their numbers.
-    pub const ALL: [DropReason; 5] = [
+    pub const ALL: [DropReason; 7] = [
         DropReason::NoSuchQueue,
         DropReason::QueueFull,
         DropReason::PoolFull,
         DropReason::DeflectFailed,
         DropReason::Flushed,
+        DropReason::IngressFull,
+        DropReason::PushedOut,
     ];
 
     /// The name of the reason in statistics and reports.
@@ -66,6 +72,8 @@ impl DropReason {
             DropReason::PoolFull => "pool-full",
             DropReason::DeflectFailed => "deflect-failed",
             DropReason::Flushed => "flushed",
+            DropReason::IngressFull => "ingress-full",
+            DropReason::PushedOut => "pushed-out",
         }
     }
 }
@@ -112,6 +120,9 @@ pub struct QueueStatistics {
     pub depth_packets: u64,
     /// Bytes that wait now.
     pub depth_bytes: u64,
+    /// Packets that wait for room in the queue at the ports they came in on.
+    #[serde(default, skip_serializing_if = "Count::is_zero")]
+    pub ingress_depth: Count,
     /// Most packets that waited at once.
     pub max_depth_packets: u64,
     /// Most bytes that waited at once.
@@ -180,6 +191,12 @@ pub(crate) struct Recorder {
     pub(crate) egress_dropped: Count,
     /// What waited when the counters were last reset; the balance starts from it.
     initial: Depth,
+    /// Those of `dropped` that had waited in the queue.
+    removed: Count,
+    /// What waits in ingress buffers for room in the queue.
+    pub(crate) staged: Depth,
+    /// The same when the counters were last reset.
+    initial_staged: Depth,
     /// How often the neighbour was asked to pause the queue.
     pub(crate) pauses_sent: u64,
     /// What the neighbour did to the queue.
@@ -205,6 +222,8 @@ impl Recorder {
     pub(crate) fn restart(&self, now: Instant, depth: Depth) -> Self {
         let mut recorder = Self {
             initial: depth,
+            staged: self.staged,
+            initial_staged: self.staged,
             max: depth,
             pauses: Pauses {
                 since: self.pauses.since.map(|_| now),
@@ -255,9 +274,10 @@ impl Recorder {
     }
 
     /// A packet that waited was thrown away; `before` is the depth with it.
-    pub(crate) fn removed(&mut self, now: Instant, before: Depth, len: u64) {
+    pub(crate) fn removed(&mut self, now: Instant, before: Depth, reason: DropReason, len: u64) {
         self.average.advance(now, before);
-        self.dropped(DropReason::Flushed, len);
+        self.removed.add(len);
+        self.dropped(reason, len);
     }
 
     /// The neighbour pauses the queue.
@@ -275,16 +295,13 @@ impl Recorder {
 
     /// Whether in = out + dropped + deflected + queued, both in packets and in bytes.
     pub(crate) fn balances(&self, depth: Depth) -> bool {
-        let removed = self.dropped[DropReason::Flushed as usize];
+        let dropped: u64 = self.dropped.iter().map(|count| count.packets).sum();
         self.initial.packets + self.enqueued.packets
-            == self.dequeued.packets + removed.packets + depth.packets
+            == self.dequeued.packets + self.removed.packets + depth.packets
             && self.initial.bytes + self.enqueued.bytes
-                == self.dequeued.bytes + removed.bytes + depth.bytes
-            && self.offered
-                == self.enqueued.packets
-                    + self.deflected.packets
-                    + self.dropped.iter().map(|c| c.packets).sum::<u64>()
-                    - removed.packets
+                == self.dequeued.bytes + self.removed.bytes + depth.bytes
+            && self.initial_staged.packets + self.offered + self.removed.packets
+                == self.staged.packets + self.enqueued.packets + self.deflected.packets + dropped
     }
 
     /// The statistics of the queue with this id and depth.
@@ -311,6 +328,10 @@ impl Recorder {
             paused_ns: (self.pauses.ended + lasting.unwrap_or(Duration::ZERO)).as_nanos(),
             depth_packets: depth.packets,
             depth_bytes: depth.bytes,
+            ingress_depth: Count {
+                packets: self.staged.packets,
+                bytes: self.staged.bytes,
+            },
             max_depth_packets: self.max.packets,
             max_depth_bytes: self.max.bytes,
             average_depth_packets: average_packets,

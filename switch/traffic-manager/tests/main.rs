@@ -2,4 +2,5 @@
 
 mod behaviour;
 mod config;
+mod flow_control;
 mod oracle;

@@ -4,8 +4,9 @@ use std::collections::BTreeSet;
 
 use thiserror::Error;
 
-use super::headroom::Need;
-use super::{DEFAULT_PORT, Export, Group, OnFull, Pfc, Profile, QueueConfig, TrafficManagerConfig};
+use super::{
+    DEFAULT_PORT, Export, Group, Need, OnFull, Pfc, Profile, QueueConfig, TrafficManagerConfig,
+};
 use crate::MAX_QUEUES;
 
 /// A configuration that makes no sense, with the place and the remedy.

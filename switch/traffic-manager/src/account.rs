@@ -1,0 +1,59 @@
+//! The bytes that came in on one port and are still here, by queue, and what they make flow control
+//! ask of the neighbour at that port.
+
+use crate::MAX_QUEUES;
+use crate::config::{Accounting, Pfc};
+use crate::scheduler::QueueSet;
+
+/// The account of one port.
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct Account {
+    /// Bytes by queue.
+    pub(crate) bytes: [u64; MAX_QUEUES],
+    /// The queues that the neighbour was asked to pause.
+    pub(crate) asked: QueueSet,
+}
+
+impl Account {
+    /// The queues of these that the neighbour is to pause from now on. A queue that it was asked to
+    /// pause goes on at the lower threshold.
+    pub(crate) fn wanted(&self, pfc: &Pfc, lossless: QueueSet) -> QueueSet {
+        let counted = match pfc.accounting {
+            Accounting::Drain => drain(self.bytes),
+            Accounting::Class => self.bytes,
+        };
+        let pauses = |id: &usize| {
+            let threshold = match self.asked & 1 << id {
+                0 => pfc.pause_bytes,
+                _ => pfc.resume_bytes,
+            };
+            lossless & 1 << id != 0 && counted[*id] > threshold
+        };
+        let paused = (0..MAX_QUEUES).filter(pauses);
+        paused.fold(0, |set, id| set | 1 << id)
+    }
+}
+
+/// The bytes of each queue and those above it, which a new packet of the queue finds before it.
+pub(crate) fn drain(mut bytes: [u64; MAX_QUEUES]) -> [u64; MAX_QUEUES] {
+    for id in (0..MAX_QUEUES - 1).rev() {
+        bytes[id] += bytes[id + 1];
+    }
+    bytes
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// What a queue holds after packets of 1500 bytes at priority 7 and 0, 800 at 3 and 64 at 0,
+    /// and after the one of priority 7 has left.
+    #[test]
+    fn drain_bytes_are_those_ahead_of_a_new_packet() {
+        let full = [1564, 0, 0, 800, 0, 0, 0, 1500];
+        let expected = [3864, 2300, 2300, 2300, 1500, 1500, 1500, 1500];
+        assert_eq!(drain(full), expected);
+        let left = [1564, 0, 0, 800, 0, 0, 0, 0];
+        assert_eq!(drain(left), [2364, 800, 800, 800, 0, 0, 0, 0]);
+    }
+}

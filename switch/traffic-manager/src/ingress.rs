@@ -1,0 +1,462 @@
+//! The side of the switch where packets come in: what is left of the bytes of each port, which flow
+//! control counts, and the ingress buffers of a switch with combined input and output queueing.
+//!
+//! Without ingress buffers a packet goes to the queues of its output port at once, and counts for
+//! the port that it came in on until it leaves the switch. With them it waits at that port, first in
+//! first out with the packets of its priority, until there is room at the output port, and counts
+//! until it goes there. The way across takes no time, as if the crossbar were fast enough.
+//!
+//! When there is room at an output port, the packet of the highest priority goes there, among those
+//! that are first of their priority at their port; equals take turns by port. If it does not fit,
+//! nothing else does: what is behind it, and what matters less, waits.
+
+use std::collections::{BTreeSet, VecDeque};
+
+use ebb_units::Instant;
+
+use crate::MAX_QUEUES;
+use crate::account::Account;
+use crate::config::{Need, OnFull, Pfc, TrafficManagerConfig};
+use crate::manager::{PauseChange, PortId, PushedOut};
+use crate::port::{Admission, Arrival, Departure, Port};
+use crate::ports::Ports;
+use crate::queue::Item;
+use crate::scheduler::QueueSet;
+use crate::statistics::DropReason;
+
+/// All ports on the side where packets come in.
+#[derive(Debug)]
+pub(crate) struct Ingress<P> {
+    /// Thresholds of flow control; `None` if there is none.
+    pfc: Option<Pfc>,
+    /// Packets by the port that they came in on.
+    inputs: Vec<Input<P>>,
+    /// What waits at the inputs, by the port that it goes to.
+    outputs: Vec<Output>,
+    /// Inputs whose accounts changed since neighbours were last asked for something.
+    touched: Vec<PortId>,
+    /// What neighbours are to be asked.
+    pub(crate) pauses: VecDeque<PauseChange>,
+    /// Ports to which packets were moved.
+    pub(crate) woken: Vec<PortId>,
+}
+
+/// One port on the side where packets come in.
+#[derive(Debug)]
+struct Input<P> {
+    /// What counts for flow control.
+    account: Account,
+    /// The lossless queues of the port.
+    lossless: QueueSet,
+    /// Size of the ingress buffer; `None` if the port has none, such as the CPU port.
+    limit: Option<u64>,
+    /// Part of it that is kept for lossless queues.
+    reserved: u64,
+    /// Bytes in the ingress buffer, by queue.
+    bytes: [u64; MAX_QUEUES],
+    /// The packets in the ingress buffer by queue, oldest first, each with the port that it goes to.
+    fifos: [VecDeque<(PortId, Item<P>)>; MAX_QUEUES],
+}
+
+/// One port on the side where packets go out.
+#[derive(Debug, Default)]
+struct Output {
+    /// The inputs whose first packet of a queue goes to this port.
+    waiting: [BTreeSet<PortId>; MAX_QUEUES],
+    /// The input whose turn it is in each queue.
+    turn: [PortId; MAX_QUEUES],
+}
+
+/// The queue that a packet is for.
+fn queue_id(arrival: Arrival) -> usize {
+    usize::from(arrival.queue) % MAX_QUEUES
+}
+
+impl<P> Input<P> {
+    /// An empty one with the settings of its port.
+    fn new(config: &TrafficManagerConfig, port: PortId) -> Self {
+        let mut input = Self {
+            account: Account::default(),
+            lossless: 0,
+            limit: None,
+            reserved: 0,
+            bytes: [0; MAX_QUEUES],
+            fifos: std::array::from_fn(|_| VecDeque::new()),
+        };
+        if let Some(profile) = config.profile_of(port) {
+            input.limit = profile.ingress_bytes;
+            if let Some(pfc) = &config.pfc {
+                input.lossless = profile.lossless();
+                input.reserved = Need::new(profile, pfc).bytes();
+            }
+        }
+        input
+    }
+
+    /// A packet of `len` bytes left the ingress buffer.
+    fn removed(&mut self, id: usize, len: u64) {
+        self.bytes[id] -= len;
+        self.account.bytes[id] -= len;
+    }
+
+    /// Bytes in these queues of the ingress buffer.
+    fn held(&self, queues: QueueSet) -> u64 {
+        let held = (0..MAX_QUEUES).filter(|id| queues & 1 << id != 0);
+        held.map(|id| self.bytes[id]).sum()
+    }
+
+    /// Bytes that are too many for another packet of `len` bytes in a queue. `limit` is the size of
+    /// the buffer if the port has none of its own.
+    fn excess(&self, id: usize, len: u64, limit: u64) -> u64 {
+        let limit = self.limit.unwrap_or(limit);
+        let all = (self.held(QueueSet::MAX) + len).saturating_sub(limit);
+        if self.lossless & 1 << id != 0 {
+            return all;
+        }
+        let rest = limit.saturating_sub(self.reserved);
+        all.max((self.held(!self.lossless) + len).saturating_sub(rest))
+    }
+}
+
+impl<P> Ingress<P> {
+    /// The side where packets come in as a configuration wants it; `None` if nothing is to be
+    /// counted there.
+    pub(crate) fn new(config: &TrafficManagerConfig) -> Option<Box<Self>> {
+        let staged = config.profile.iter().any(|p| p.ingress_bytes.is_some());
+        (staged || config.pfc.is_some()).then(|| {
+            Box::new(Self {
+                pfc: config.pfc.clone(),
+                inputs: Vec::new(),
+                outputs: Vec::new(),
+                touched: Vec::new(),
+                pauses: VecDeque::new(),
+                woken: Vec::new(),
+            })
+        })
+    }
+
+    /// The same for ports that have been in use without an account.
+    pub(crate) fn started(now: Instant, ports: &mut Ports<P>) -> Option<Box<Self>> {
+        let mut ingress = Self::new(&ports.config)?;
+        ingress.configure(now, ports);
+        Some(ingress)
+    }
+
+    /// Makes sure that a port is known on this side.
+    fn open(&mut self, config: &TrafficManagerConfig, port: PortId) {
+        for port in self.inputs.len()..=usize::from(port) {
+            self.inputs.push(Input::new(config, port as PortId));
+        }
+    }
+
+    /// Offers a packet to a queue of a port, or to the ingress buffer before it.
+    pub(crate) fn enqueue(
+        &mut self,
+        now: Instant,
+        ports: &mut Ports<P>,
+        pushed_out: &mut Vec<PushedOut<P>>,
+        to: PortId,
+        arrival: Arrival,
+        packet: P,
+    ) -> Admission<P> {
+        self.open(&ports.config, arrival.ingress_port);
+        let port = ports.open(now, to);
+        let admission = match port.ingress_bytes() {
+            Some(limit) => self.stage(now, ports, pushed_out, (to, limit), arrival, packet),
+            None => {
+                let before = pushed_out.len();
+                let admission = port.enqueue(now, to, arrival, packet, pushed_out);
+                if matches!(admission, Admission::Enqueued { .. }) {
+                    self.joined(arrival.ingress_port, queue_id(arrival), arrival.len);
+                }
+                for gone in &pushed_out[before..] {
+                    self.left(gone.ingress_port, gone.queue.into(), gone.len);
+                }
+                admission
+            }
+        };
+        self.settle(now, ports);
+        admission
+    }
+
+    /// A packet has left the queues of a port: its bytes count no more, or others may go there.
+    pub(crate) fn departed(
+        &mut self,
+        ports: &mut Ports<P>,
+        port: PortId,
+        departure: &Departure<P>,
+    ) {
+        let Departure {
+            start,
+            ingress_port,
+            queue,
+            len,
+            ..
+        } = departure;
+        match ports.get(port).is_some_and(Port::staged) {
+            true => self.advance(*start, ports, BTreeSet::from([port])),
+            false => self.left(*ingress_port, (*queue).into(), *len),
+        }
+        self.settle(*start, ports);
+    }
+
+    /// A packet of `len` bytes joined a queue of a port without an ingress stage.
+    fn joined(&mut self, from: PortId, id: usize, len: u64) {
+        self.inputs[usize::from(from)].account.bytes[id] += len;
+        self.touch(from);
+    }
+
+    /// A packet that had joined a queue like this is gone.
+    fn left(&mut self, from: PortId, id: usize, len: u64) {
+        self.inputs[usize::from(from)].account.bytes[id] -= len;
+        self.touch(from);
+    }
+
+    /// Remembers that the account of a port changed.
+    fn touch(&mut self, port: PortId) {
+        if self.touched.last() != Some(&port) {
+            self.touched.push(port);
+        }
+    }
+
+    /// Takes a packet for a port with an ingress stage. What comes in on a port without an ingress
+    /// buffer has one of `limit` bytes.
+    fn stage(
+        &mut self,
+        now: Instant,
+        ports: &mut Ports<P>,
+        pushed_out: &mut Vec<PushedOut<P>>,
+        (to, limit): (PortId, u64),
+        arrival: Arrival,
+        packet: P,
+    ) -> Admission<P> {
+        let Arrival {
+            ingress_port: from,
+            len,
+            ..
+        } = arrival;
+        let id = queue_id(arrival);
+        let port = ports.open(now, to);
+        let depth = port.queue(id).depth;
+        port.recorder(id).offered(depth);
+        if !port.queue(id).exists {
+            return port.refuse(DropReason::NoSuchQueue, arrival, packet);
+        }
+        let input = &self.inputs[usize::from(from)];
+        let excess = input.excess(id, len, limit);
+        let mut open = BTreeSet::from([to]);
+        if excess > 0 {
+            let lower = !input.lossless & ((1u16 << id) - 1) as QueueSet;
+            let pushes_out = port.queue(id).on_full == OnFull::PushOut;
+            if !pushes_out || input.held(lower) < excess {
+                return port.refuse(DropReason::IngressFull, arrival, packet);
+            }
+            // A packet that gives way may have been the one that others waited for.
+            for gone in self.push_out(now, ports, from, lower, excess) {
+                open.insert(gone.port);
+                pushed_out.push(gone);
+            }
+        }
+        self.append(now, ports, to, id, Item::new(now, from, len, packet));
+        self.touch(from);
+        self.advance(now, ports, open);
+        Admission::Enqueued { depth }
+    }
+
+    /// Moves packets to outputs for which packets came or from which they left, as long as they fit.
+    /// The packet behind a moved one may go elsewhere, and is moved there.
+    fn advance(&mut self, at: Instant, ports: &mut Ports<P>, mut open: BTreeSet<PortId>) {
+        while let Some(to) = open.first().copied() {
+            match self.move_one(at, ports, to) {
+                Some(next) => open.extend(next),
+                None => {
+                    open.remove(&to);
+                }
+            }
+        }
+    }
+
+    /// Moves the packet whose turn it is to an output; `None` if there is none or no room for it.
+    /// The result is the output that the packet behind it goes to, if there is one.
+    fn move_one(
+        &mut self,
+        at: Instant,
+        ports: &mut Ports<P>,
+        to: PortId,
+    ) -> Option<Option<PortId>> {
+        let output = self.outputs.get_mut(usize::from(to))?;
+        let id = (0..MAX_QUEUES).rfind(|id| !output.waiting[*id].is_empty())?;
+        let waiting = &output.waiting[id];
+        let from = *waiting
+            .range(output.turn[id]..)
+            .next()
+            .or(waiting.first())?;
+        let input = &mut self.inputs[usize::from(from)];
+        let port = ports.open(at, to);
+        let len = input.fifos[id].front()?.1.len();
+        if !port.has_room(len) {
+            return None;
+        }
+        output.turn[id] = from.wrapping_add(1);
+        output.waiting[id].remove(&from);
+        let (_, item) = input.fifos[id].pop_front()?;
+        input.removed(id, len);
+        port.recorder(id).staged.remove(len);
+        port.accept(at, id, item);
+        if self.woken.last() != Some(&to) {
+            self.woken.push(to);
+        }
+        let next = input.fifos[id].front().map(|(to, _)| *to);
+        self.touch(from);
+        if let Some(next) = next {
+            self.outputs[usize::from(next)].waiting[id].insert(from);
+        }
+        Some(next)
+    }
+
+    /// Adds a packet at the end of its queue in the ingress buffer.
+    fn append(&mut self, now: Instant, ports: &mut Ports<P>, to: PortId, id: usize, item: Item<P>) {
+        let (from, len) = (item.ingress_port, item.len());
+        if self.outputs.len() <= usize::from(to) {
+            self.outputs
+                .resize_with(usize::from(to) + 1, Output::default);
+        }
+        let input = &mut self.inputs[usize::from(from)];
+        input.bytes[id] += len;
+        input.account.bytes[id] += len;
+        input.fifos[id].push_back((to, item));
+        if input.fifos[id].len() == 1 {
+            self.outputs[usize::from(to)].waiting[id].insert(from);
+        }
+        ports.open(now, to).recorder(id).staged.add(len);
+    }
+
+    /// Takes the youngest packet of a queue out of the ingress buffer, with the port that it would
+    /// have gone to.
+    fn take_back(&mut self, from: PortId, id: usize) -> Option<(PortId, Item<P>)> {
+        let input = &mut self.inputs[usize::from(from)];
+        let (to, item) = input.fifos[id].pop_back()?;
+        input.removed(id, item.len());
+        if input.fifos[id].is_empty() {
+            self.outputs[usize::from(to)].waiting[id].remove(&from);
+        }
+        Some((to, item))
+    }
+
+    /// Drops packets of these queues until so many bytes are free: those at the tail of the lowest
+    /// queue first.
+    fn push_out(
+        &mut self,
+        now: Instant,
+        ports: &mut Ports<P>,
+        from: PortId,
+        lower: QueueSet,
+        mut excess: u64,
+    ) -> Vec<PushedOut<P>> {
+        let mut gone = Vec::new();
+        for id in (0..MAX_QUEUES).filter(|id| lower & 1 << id != 0) {
+            while excess > 0
+                && let Some((to, item)) = self.take_back(from, id)
+            {
+                excess = excess.saturating_sub(item.len());
+                let recorder = ports.open(now, to).recorder(id);
+                recorder.staged.remove(item.len());
+                recorder.dropped(DropReason::PushedOut, item.len());
+                gone.push(PushedOut::new(to, id, item));
+            }
+        }
+        gone
+    }
+
+    /// Asks the neighbours at the ports whose accounts changed for what these want now.
+    fn settle(&mut self, at: Instant, ports: &mut Ports<P>) {
+        let pfc = self.pfc.as_ref();
+        for port in self.touched.drain(..) {
+            let input = &mut self.inputs[usize::from(port)];
+            let wanted = pfc.map_or(0, |pfc| input.account.wanted(pfc, input.lossless));
+            let changed = wanted ^ input.account.asked;
+            if changed == 0 {
+                continue;
+            }
+            input.account.asked = wanted;
+            let paused = wanted & changed;
+            for id in (0..MAX_QUEUES).filter(|id| paused & 1 << id != 0) {
+                ports.open(at, port).recorder(id).pauses_sent += 1;
+            }
+            self.pauses.push_back(PauseChange {
+                at,
+                port,
+                changed,
+                paused,
+            });
+        }
+    }
+
+    /// Takes all packets out of the ingress buffers, in the order in which they came: from when the
+    /// configuration or the program changes until they have a place again.
+    fn take_all(&mut self) -> Vec<(PortId, usize, Item<P>)> {
+        let mut all = Vec::new();
+        for input in &mut self.inputs {
+            for (id, fifo) in input.fifos.iter_mut().enumerate() {
+                all.extend(fifo.drain(..).map(|(to, item)| (to, id, item)));
+            }
+            input.bytes = [0; MAX_QUEUES];
+        }
+        self.outputs.clear();
+        // The sort is stable: packets of one time keep the order of their ports and queues.
+        all.sort_by_key(|(_, _, item)| item.arrived);
+        all
+    }
+
+    /// Takes over a configuration that the ports have already. Packets stay even above a lower
+    /// limit, except those for queues that no longer exist.
+    pub(crate) fn configure(&mut self, now: Instant, ports: &mut Ports<P>) {
+        let waiting = self.take_all();
+        self.pfc.clone_from(&ports.config.pfc);
+        for (port, input) in (0..).zip(&mut self.inputs) {
+            let account = Account {
+                asked: input.account.asked,
+                ..Account::default()
+            };
+            *input = Input::new(&ports.config, port);
+            input.account = account;
+            self.touched.push(port);
+        }
+        for (_, port) in ports.iter().filter(|(_, port)| !port.staged()) {
+            for (id, item) in port.items() {
+                self.open(&ports.config, item.ingress_port);
+                self.joined(item.ingress_port, id, item.len());
+            }
+        }
+        for (to, id, item) in waiting {
+            let port = ports.open(now, to);
+            port.recorder(id).staged.remove(item.len());
+            if !port.queue(id).exists {
+                port.recorder(id).dropped(DropReason::Flushed, item.len());
+            } else if port.staged() {
+                self.append(now, ports, to, id, item);
+            } else {
+                self.joined(item.ingress_port, id, item.len());
+                port.accept(now, id, item);
+                self.woken.push(to);
+            }
+        }
+        let outputs = 0..self.outputs.len();
+        self.advance(now, ports, outputs.map(|to| to as PortId).collect());
+        self.settle(now, ports);
+    }
+
+    /// Drops all packets that wait here, after those in the queues of the ports were dropped.
+    pub(crate) fn clear(&mut self, now: Instant, ports: &mut Ports<P>) {
+        for (to, id, item) in self.take_all() {
+            let recorder = ports.open(now, to).recorder(id);
+            recorder.staged.remove(item.len());
+            recorder.dropped(DropReason::Flushed, item.len());
+        }
+        for (port, input) in (0..).zip(&mut self.inputs) {
+            input.account.bytes = [0; MAX_QUEUES];
+            self.touched.push(port);
+        }
+        self.settle(now, ports);
+    }
+}
