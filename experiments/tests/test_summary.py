@@ -221,3 +221,39 @@ def test_rounds_are_summed_and_queues_averaged(several: int) -> None:
     found = SchemeResult(rounds).fabric("incast")
     assert (found.max_queue_bytes, found.average_queue_bytes) == (1000, 50.0)
     assert found.dropped_packets == 2 * several
+
+
+def test_lossless_schemes_drop_nothing_and_share_a_slowed_link() -> None:
+    def ran(slow: int, drops: int = 0) -> SchemeResult:
+        sent = {("p0e0", "p0a0"): slow, ("p0e0", "p0a1"): 1000 - slow, ("p0e1", "p0a0"): 7}
+        fabric = replace(QUIET, dropped_packets=drops)
+        return SchemeResult([Round("degraded", [FLOW], fabric, sent=sent)])
+
+    adaptive = "detail: packets take a slowed link as far as it has room"
+    random = "lps: half of the packets wait for a slowed link"
+    found = verdicts({"detail": ran(200), "lps": ran(500)})
+    assert found[adaptive]
+    assert found[random]
+    assert found["detail: no queue dropped a packet"]
+    for share in (0, 90, 310, 500):  # one path, or no choice at all
+        assert verdicts({"detail": ran(share)})[adaptive] is False
+    assert verdicts({"lps": ran(200)})[random] is False
+    dropped = {"lps": ran(500, drops=1), "fh": ran(500, drops=1)}
+    told = verdicts(dropped)
+    assert told["lps: no queue dropped a packet"] is False
+    assert "fh: no queue dropped a packet" not in told
+
+
+def test_without_flow_control_the_switches_cannot_show_it() -> None:
+    silent = replace(QUIET, max_queue_bytes=None, average_queue_bytes=None)
+    told = verdicts({"detail": SchemeResult([Round("incast", [FLOW], silent)])})
+    assert told["detail: no queue dropped a packet"] is None
+
+
+def test_nothing_is_said_of_losses_in_phases_with_faults() -> None:
+    """But of all other phases it is."""
+    lossy = {"ndp": result(drops=3)}
+    claim = "ndp: no packet lost without its header delivered"
+    assert {c.claim: c.holds for c in checks(lossy, disturbed={"incast"})}[claim] is True
+    assert {c.claim: c.holds for c in checks(lossy, disturbed={"file"})}[claim] is False
+    assert claim not in {c.claim for c in checks(lossy, disturbed={"file", "incast"})}

@@ -27,6 +27,8 @@ PLOT_STYLES: dict[str, PlotStyle] = {
     "dctcp-6k-pacer": PlotStyle("DCTCP, K = 6 KB, paced", SKY, "D"),
     "dctcp-6k-no-pacer": PlotStyle("DCTCP, K = 6 KB", SKY, "d", "--"),
     "fh": PlotStyle("FH", BLACK, "o"),
+    "lps": PlotStyle("LPS", ORANGE, "s", "--"),
+    "detail": PlotStyle("DeTail", BLUE, "D"),
     "hull": PlotStyle("HULL", RED, "^"),
     "hull-no-pacer": PlotStyle("HULL without pacer", ORANGE, "<", "--"),
     "ndp": PlotStyle("NDP", GREEN, "v"),

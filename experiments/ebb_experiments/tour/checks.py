@@ -15,10 +15,19 @@ from ebb_experiments.tour.summary import SchemeResult, span_ns, total
 TRIMMING_SCHEMES = ("ndp", "scdp")
 RETURNING_SCHEMES = ("ndp-return",)
 """Schemes whose control queue overflows on purpose."""
+LOSSLESS_SCHEMES = ("detail", "lps")
+"""Schemes all of whose classes have flow control."""
 QUEUE_ORDER = ("tcp-droptail", "dctcp", "hull")
 """Schemes by their average queue in the incast, longest first (HULL sections 3.1 and 6.1)."""
-INCAST, WRITE = "incast", "write"
+INCAST, WRITE, DEGRADED = "incast", "write", "degraded"
 """Phases that claims are about; a scenario may have others, or not these."""
+SLOW_LINK, WHOLE_LINK = ("p0e0", "p0a0"), ("p0e0", "p0a1")
+"""Links of the phase `degraded`: the first has a quarter of the rate of the second."""
+ADAPTIVE_SHARES = (0.1, 0.3)
+"""Share of the bytes that adaptive routing may give to the slow one, which has 0.2 of the rate of
+both: a factor of 1.5 to either side. At the beginning no queue tells them apart."""
+RANDOM_SHARES = (0.45, 0.55)
+"""The same for a random choice: 5,400 packets, so 7 standard deviations to either side."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,6 +59,8 @@ def checks(
             seen = f"{len(failed)} failed: {failed[0]['reason'] or failed[0]['status']}"
         yield Check(f"{name}: every object arrived with the right SHA-256", not failed, seen)
     yield from _faults(results, faults)
+    yield from _lossless(results)
+    yield from _degraded(results)
     whole = {
         name: SchemeResult(rounds)
         for name, result in results.items()
@@ -107,6 +118,29 @@ def _no_losses(results: Mapping[str, SchemeResult]) -> Iterator[Check]:
                 f"{dropped} dropped, {lost_headers} trimmed headers lost",
                 frozenset({name}),
             )
+
+
+def _lossless(results: Mapping[str, SchemeResult]) -> Iterator[Check]:
+    for name in LOSSLESS_SCHEMES:
+        if name in results:
+            counts = results[name].fabric()
+            dropped, claim = counts.dropped_packets, f"{name}: no queue dropped a packet"
+            if counts.max_queue_bytes is None:
+                yield Check(claim, None, "BMv2 has no flow control (docs/targets.md)")
+            else:
+                yield Check(claim, dropped == 0, f"{dropped} dropped", frozenset({name}))
+
+
+def _degraded(results: Mapping[str, SchemeResult]) -> Iterator[Check]:
+    for name, claim, (low, high) in (
+        ("detail", "packets take a slowed link as far as it has room", ADAPTIVE_SHARES),
+        ("lps", "half of the packets wait for a slowed link", RANDOM_SHARES),
+    ):
+        if name in results and (once := results[name].one(DEGRADED)) is not None:
+            slow, whole = (once.sent.get(link, 0) for link in (SLOW_LINK, WHOLE_LINK))
+            share = slow / (slow + whole) if whole else 0.0
+            seen = f"{share:.1%} of the bytes; the link has 20% of the rate of both"
+            yield Check(f"{name}: {claim}", low <= share <= high, seen, frozenset({name}))
 
 
 def _returns(results: Mapping[str, SchemeResult]) -> Iterator[Check]:

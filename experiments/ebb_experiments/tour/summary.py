@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
 from statistics import mean
 
 from ebb_controller.drop_reason import named
@@ -104,12 +104,17 @@ class Round:
     fabric: FabricCounts
     load: Load | None = None
     """How busy the machine was meanwhile; none: not measured."""
+    sent: Mapping[tuple[str, str], int] = field(default_factory=dict)
+    """Bytes that went from a switch to a neighbour, by the names of both; empty where the switches
+    tell nothing of their ports."""
 
     @classmethod
     def of(cls, results: Results) -> Round:
         load = Load.of(results.run["load"]) if "load" in results.run else None
         phase = results.run["phase"]
-        return cls(phase, results.flows, FabricCounts.of(results), load)
+        ports = results.rows("ports") if "ports" in results.tables else []
+        sent = {(row["switch"], row["peer"]): row["transmitted_bytes"] for row in ports}
+        return cls(phase, results.flows, FabricCounts.of(results), load, sent)
 
     @property
     def own(self) -> list[Row]:
