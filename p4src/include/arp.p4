@@ -8,9 +8,6 @@
 
 #include "headers.p4"
 
-const bit<16> ARP_REQUEST = 1;
-const bit<16> ARP_REPLY   = 2;
-
 control ArpResponder(inout headers_t hdr,
                      inout metadata_t meta,
                      inout standard_metadata_t standard_metadata) {

@@ -15,9 +15,6 @@
 
 #include "headers.p4"
 
-const bit<2> MLFQ_SENDER = 1;
-const bit<2> MLFQ_SWITCH = 2;
-
 const bit<32> MLFQ_FLOWS = 65536;  // slots; the lower 16 bits of the flow hash choose one
 
 control Mlfq(in headers_t hdr,

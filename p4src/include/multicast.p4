@@ -9,8 +9,6 @@
 
 #include "headers.p4"
 
-const bit<4> CLASS_D = 0xE;        // 224.0.0.0/4
-
 control ReplicaPruning(in headers_t hdr, inout metadata_t meta, in standard_metadata_t standard_metadata) {
     apply {
         if (hdr.ipv4.isValid() && hdr.ipv4.dst[31:28] == CLASS_D
