@@ -1,0 +1,124 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// The switch of the fabric on Tofino, for receiver-driven transports (NDP, SCDP): packets spread over all paths,
+// trimming, return to sender, MLFQ by sender and in the switch. ../fabric.p4 is the same for v1model;
+// docs/porting-tofino.md says what differs.
+//
+//  ingress  validity ─ traffic_class ─┬─ arp ─────── arp_responder ──────────────────────────────┬─► queue
+//                                     ├─ ipv4 ─► flow_hash ─ mlfq ─ route ─ occupancy ───────────┤
+//                                     │       ▲ returned                                         │
+//                                     └─ deflected ─ return_to_sender ─► trimming ─► trim queue ─┘
+//  egress   ecn_threshold ─ link;  on the deflection port: deflection, which sends what was refused back to ingress
+
+#include <core.p4>
+#include <tna.p4>
+
+#include "include/deflection.p4"
+#include "include/headers.p4"
+#include "include/parser.p4"
+#include "include/counters.p4"
+#include "include/validity.p4"
+#include "include/arp.p4"
+#include "include/traffic_class.p4"
+#include "include/flow_hash.p4"
+#include "include/mlfq.p4"
+#include "include/route.p4"
+#include "include/return_to_sender.p4"
+#include "include/trimming.p4"
+#include "include/ebb_flags.p4"
+#include "include/to_egress.p4"
+#include "include/occupancy.p4"
+#include "include/ecn_threshold.p4"
+#include "include/deparser.p4"
+
+control FabricIngress(inout headers_t hdr,
+                      inout metadata_t meta,
+                      in ingress_intrinsic_metadata_t ig_intr_md,
+                      in ingress_intrinsic_metadata_from_parser_t ig_prsr_md,
+                      inout ingress_intrinsic_metadata_for_deparser_t ig_dprsr_md,
+                      inout ingress_intrinsic_metadata_for_tm_t ig_tm_md) {
+    @brief("packets that came in")
+    Counter<bit<64>, port_t>(PORTS, CounterType_t.PACKETS_AND_BYTES) port_in;
+    Validity() validity;
+    ArpResponder() arp;
+    TrafficClass() traffic_class;
+    FlowHash() flow_hash;
+    Mlfq() mlfq;
+    Route() route;
+    ReturnToSender() return_to_sender;
+    Trimming() trimming;
+    EbbFlags() ebb_flags;
+    ToEgress() to_egress;
+    OccupancyAdmission() occupancy;
+    DropAndCount() drop_and_count;
+
+    apply {
+        validity.apply(hdr, meta, ig_prsr_md);
+        if (hdr.ipv4.isValid()) {
+            traffic_class.apply(hdr, meta);
+        }
+
+        if (hdr.deflected.isValid()) {
+            // The packet was routed when it first came; the queue of that port had no room for it.
+            meta.refused = 1;
+            meta.refused_port = hdr.deflected.refused_port;
+        } else {
+            port_in.count(ig_intr_md.ingress_port);
+        }
+        if (meta.drop_reason == DropReason.NONE && hdr.ebb.isValid()) {
+            return_to_sender.apply(hdr, meta);
+        }
+
+        if (meta.drop_reason == DropReason.NONE) {
+            if (meta.refused == 1) {
+                trimming.apply(hdr, meta, ig_tm_md);
+            } else if (hdr.arp.isValid()) {
+                arp.apply(hdr, meta, ig_intr_md, ig_tm_md);
+            } else {
+                flow_hash.apply(hdr, meta);
+                mlfq.apply(hdr, meta);
+                route.apply(hdr, meta, ig_intr_md, ig_tm_md);
+            }
+        }
+
+        ebb_flags.apply(hdr, meta);
+        to_egress.apply(hdr, meta, ig_tm_md);
+        if (meta.multicast == 0) {
+            ig_tm_md.deflect_on_drop = meta.trimmable | meta.returnable;
+        }
+        if (meta.trimmed == 0) {
+            occupancy.apply(hdr, meta, ig_tm_md);
+        }
+        drop_and_count.apply(meta, ig_dprsr_md);
+    }
+}
+
+control FabricEgress(inout egress_headers_t hdr,
+                     inout egress_metadata_t meta,
+                     in egress_intrinsic_metadata_t eg_intr_md,
+                     in egress_intrinsic_metadata_from_parser_t eg_prsr_md,
+                     inout egress_intrinsic_metadata_for_deparser_t eg_dprsr_md,
+                     inout egress_intrinsic_metadata_for_output_port_t eg_oport_md) {
+    Deflection() deflection;
+    EcnThreshold() ecn_threshold;
+    EgressCounters() counters;
+
+    apply {
+        deflection.apply(hdr, meta, eg_intr_md, eg_dprsr_md);
+        if (hdr.routed.isValid() && eg_dprsr_md.mirror_type != MIRROR_DEFLECTED) {
+            if (hdr.ipv4.isValid()) {
+                ecn_threshold.apply(hdr, eg_intr_md);
+            }
+            counters.apply(hdr, eg_intr_md);
+        }
+    }
+}
+
+Pipeline(FabricIngressParser(),
+         FabricIngress(),
+         FabricIngressDeparser(),
+         FabricEgressParser(),
+         FabricEgress(),
+         FabricEgressDeparser()) pipe;
+
+Switch(pipe) main;

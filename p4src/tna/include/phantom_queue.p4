@@ -1,0 +1,132 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// Phantom queue (HULL), as ../../include/phantom_queue.p4: a counter of the bytes that would be queued if the link ran
+// at drain_rate. Applied in egress, last before the link.
+//
+//   drained := phantom_drain[drain_rate, now - last]                      instead of the product: TNA has no multiplier
+//   before  := max(0, backlog + length of the packet before - drained);   mark if before (+ length) > threshold
+//
+// `phantom_drain` has an entry per drain rate and interval of time. An interval is a prefix, 1/64 of the power of two
+// that it lies above, and its entry has the bytes that drain until the middle of it; the controller makes the entries
+// (ebb_controller.tna), docs/porting-tofino.md has the error. Clock readings have 32 bits, so a pause of more than
+// 4.3 s counts as what it is longer than a multiple of 4.3 s.
+
+#ifndef TNA_PHANTOM_QUEUE_P4
+#define TNA_PHANTOM_QUEUE_P4
+
+#include "headers.p4"
+
+control PhantomQueue(inout egress_headers_t hdr,
+                     inout egress_metadata_t meta,
+                     in egress_intrinsic_metadata_t eg_intr_md,
+                     in egress_intrinsic_metadata_from_parser_t eg_prsr_md) {
+
+    Register<int<32>, port_t>(PORTS, 0) phantom_backlog;             // bytes, without the last packet
+    Register<bit<32>, port_t>(PORTS, 0) phantom_updated;             // time of the last packet that left, in ns
+    Register<bit<32>, port_t>(PORTS, 0) phantom_last;                // its length in bytes
+    @brief("packets marked CE for the backlog of the phantom queue")
+    Counter<bit<64>, port_t>(PORTS, CounterType_t.PACKETS_AND_BYTES) phantom_marked;
+
+    bit<32> rate = 0;
+    bit<32> threshold = 0xFFFFFFFF;
+    bit<32> own = 0;                         // bytes of this packet that are in the number compared
+    bit<1>  with_own = 0;
+    bit<32> elapsed = 0;                     // ns
+    bit<32> change = 0;                      // bytes of the packet before
+    bit<32> drained = 0;                     // bytes
+    bit<32> before = 0;
+    bit<32> excess = 0;
+
+    RegisterAction<bit<32>, port_t, bit<32>>(phantom_updated) exchange_time = {
+        void apply(inout bit<32> last, out bit<32> previous) {
+            previous = last;
+            last = meta.now;
+        }
+    };
+
+    RegisterAction<bit<32>, port_t, bit<32>>(phantom_last) exchange_length = {
+        void apply(inout bit<32> last, out bit<32> previous) {
+            previous = last;
+            last = meta.frame_bytes;
+        }
+    };
+
+    RegisterAction<int<32>, port_t, int<32>>(phantom_backlog) drain = {
+        void apply(inout int<32> backlog, out int<32> left) {
+            if (backlog + meta.delta > 0) {
+                backlog = backlog + meta.delta;
+            } else {
+                backlog = 0;
+            }
+            left = backlog;
+        }
+    };
+
+    action mark() {
+        hdr.ipv4.ecn = ECN_CE;
+        phantom_marked.count(eg_intr_md.egress_port);
+    }
+
+    action set_phantom_queue(bit<32> drain_rate,             // bytes per 2^16 us
+                             bit<32> threshold_bytes,
+                             bit<1> count_self) {
+        rate = drain_rate;
+        threshold = threshold_bytes;
+        with_own = count_self;
+    }
+
+    @brief("drain rate in bytes per 2^16 us, and the backlog above which packets are marked")
+    table phantom_queue {
+        key = {
+            eg_intr_md.egress_port : exact @name("egress_port");     // 9 bits
+        }
+        actions = {
+            set_phantom_queue;
+            @defaultonly NoAction;
+        }
+        const default_action = NoAction();
+        size = 512;
+    }
+
+    action set_drained(bit<32> bytes) {
+        drained = bytes;
+    }
+
+    @brief("bytes that a phantom queue drains in an interval of time, by its drain rate")
+    table phantom_drain {
+        key = {
+            rate    : ternary @name("drain_rate");           // 32 bits
+            elapsed : ternary @name("elapsed_ns");           // 32 bits
+        }
+        actions = {
+            set_drained;
+            @defaultonly NoAction;
+        }
+        const default_action = NoAction();
+        size = 4096;
+    }
+
+    apply {
+        if (phantom_queue.apply().hit) {
+            meta.now = eg_prsr_md.global_tstamp[31:0];
+            meta.frame_bytes = (bit<32>)hdr.ipv4.total_length;
+            meta.frame_bytes = meta.frame_bytes + (bit<32>)ETHERNET_BYTES;
+            elapsed = exchange_time.execute(eg_intr_md.egress_port);
+            elapsed = meta.now - elapsed;
+            change = exchange_length.execute(eg_intr_md.egress_port);
+            if (with_own == 1) {
+                own = meta.frame_bytes;
+            }
+            phantom_drain.apply();
+            meta.delta = (int<32>)(change - drained);
+            before = (bit<32>)drain.execute(eg_intr_md.egress_port);
+            before = before + own;
+            excess = before |-| threshold;
+            if (excess != 0 && (hdr.ipv4.ecn == ECN_ECT0 || hdr.ipv4.ecn == ECN_ECT1)) {
+                mark();
+            }
+        }
+    }
+}
+
+#endif
