@@ -5,6 +5,8 @@ use std::net::{Ipv4Addr, SocketAddrV4};
 
 use anyhow::{Context, Result};
 use ebb_host::FlowFields;
+use ebb_transport::nic::{NicStatistics, PerClass};
+use ebb_units::Duration;
 use ebb_workload::{Open, OpenFields};
 use serde::{Deserialize, Serialize};
 
@@ -80,6 +82,8 @@ pub enum Line<'a> {
     Arrivals(ArrivalsLine<'a>),
     /// An object of which a part has arrived.
     Open(OpenLine<'a>),
+    /// What the neighbour of a host that obeys PFC did to its NIC.
+    Nic(NicLine<'a>),
     /// The queues to which the numbers of the samples that follow belong.
     Sampling {
         every_ns: u64,
@@ -138,6 +142,15 @@ pub struct TransferLine<'a> {
     reason: Option<&'a str>,
 }
 
+/// What the neighbour of a host did to its NIC; lists have an element per class.
+#[derive(Serialize)]
+pub struct NicLine<'a> {
+    host: &'a str,
+    pauses_received: PerClass<u64>,
+    paused_ns: PerClass<u64>,
+    refused_frames: u64,
+}
+
 /// How much of an object had arrived at which times.
 #[derive(Serialize)]
 pub struct ArrivalsLine<'a> {
@@ -174,6 +187,16 @@ impl<'a> Line<'a> {
             transfer,
             at_ns: &arrivals.at_ns,
             bytes: &arrivals.bytes,
+        })
+    }
+
+    /// The line about the NIC of a host.
+    pub fn nic(host: &'a str, statistics: &NicStatistics) -> Self {
+        Line::Nic(NicLine {
+            host,
+            pauses_received: statistics.pauses_received,
+            paused_ns: statistics.paused.map(Duration::as_nanos),
+            refused_frames: statistics.refused_frames,
         })
     }
 

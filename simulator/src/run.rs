@@ -4,6 +4,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use ebb_engine::simulation::{Host, NodeId, Simulation, Work};
+use ebb_transport::nic::NicStatistics;
 use ebb_units::{Duration, Instant};
 use ebb_workload::Open;
 
@@ -111,6 +112,19 @@ impl Run {
         }
         let hosts = self.simulation.hosts();
         hosts.flat_map(|(_, host)| host.incomplete().map(|open| (host.name(), open)))
+    }
+
+    /// What neighbours did to the NICs of hosts that obey PFC, with the names of the hosts.
+    pub fn nics(&mut self) -> Vec<(String, NicStatistics)> {
+        let now = self.simulation.now();
+        let nics = self.hosts.iter().filter_map(|id| {
+            let told = |host: &mut SimHost| {
+                let statistics = host.nic_statistics(now)?;
+                Some((host.name().to_owned(), statistics))
+            };
+            self.simulation.with_host(*id, told)?
+        });
+        nics.collect()
     }
 
     /// Transfers that have been given to the hosts that start them and have not ended: name of the

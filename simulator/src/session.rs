@@ -181,7 +181,7 @@ impl Session {
         out.flush().context("cannot write to stdout")
     }
 
-    /// Prints what has not ended, and the hash of the trace.
+    /// Prints what has not ended, what neighbours did to NICs, and the hash of the trace.
     fn report(&mut self) -> Result<()> {
         let mut out = BufWriter::new(io::stdout().lock());
         for (host, flow) in self.run.incomplete() {
@@ -191,6 +191,9 @@ impl Session {
         }
         for (host, open, status) in self.run.rest() {
             say(&mut out, &Line::transfer(host, open, status, None))?;
+        }
+        for (host, statistics) in self.run.nics() {
+            say(&mut out, &Line::nic(&host, &statistics))?;
         }
         let trace_hash = format!("{:016x}", self.run.simulation.trace_hash());
         say(&mut out, &Line::End { trace_hash })?;

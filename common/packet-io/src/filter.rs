@@ -1,4 +1,5 @@
-//! Which frames a socket sees: classic BPF over IPv4 protocol, a port, and bits beside it.
+//! Which frames a socket sees: classic BPF over IPv4 protocol, a port, and bits beside it; and MAC
+//! control frames.
 
 use std::io;
 use std::ops::RangeInclusive;
@@ -10,6 +11,8 @@ const ETHERNET_BYTES: u32 = 14;
 const ETHERTYPE_AT: u32 = 12;
 const PROTOCOL_AT: u32 = ETHERNET_BYTES + 9;
 const WHOLE_FRAME: u32 = u32::MAX;
+/// The type of MAC control frames (IEEE 802.3 clause 31), those of PFC among them.
+const MAC_CONTROL: u32 = 0x8808;
 
 const LOAD_HALF: u16 = (libc::BPF_LD | libc::BPF_H | libc::BPF_ABS) as u16;
 const LOAD_BYTE: u16 = (libc::BPF_LD | libc::BPF_B | libc::BPF_ABS) as u16;
@@ -41,11 +44,13 @@ pub struct Bits {
     pub mask: u8,
 }
 
-/// IPv4 packets of some protocols to some ports. Without any rule nothing passes. The kernel wakes
-/// a process only for frames that pass.
+/// IPv4 packets of some protocols to some ports, and perhaps MAC control frames. Without any rule
+/// nothing passes. The kernel wakes a process only for frames that pass.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Filter {
     rules: Vec<Rule>,
+    /// Whether MAC control frames pass.
+    mac_control: bool,
     /// How many bytes of a frame that passes are handed over, at most.
     keep_bytes: u32,
 }
@@ -54,6 +59,7 @@ impl Default for Filter {
     fn default() -> Self {
         Filter {
             rules: Vec::new(),
+            mac_control: false,
             keep_bytes: WHOLE_FRAME,
         }
     }
@@ -112,14 +118,32 @@ impl Filter {
         self
     }
 
+    /// Lets MAC control frames pass as well, or no longer. A socket takes them only if the filter
+    /// that it is opened with lets them pass.
+    #[must_use]
+    pub fn with_mac_control(mut self, pass: bool) -> Self {
+        self.mac_control = pass;
+        self
+    }
+
+    pub(crate) fn has_mac_control(&self) -> bool {
+        self.mac_control
+    }
+
     fn program(&self) -> Vec<libc::sock_filter> {
         // Every jump but JUMP is to one of the next five instructions.
-        let mut program = vec![
-            op(LOAD_HALF, 0, 0, ETHERTYPE_AT),
+        let mut program = vec![op(LOAD_HALF, 0, 0, ETHERTYPE_AT)];
+        if self.mac_control {
+            program.extend([
+                op(JUMP_IF_EQUAL, 0, 1, MAC_CONTROL),
+                op(RETURN, 0, 0, self.keep_bytes),
+            ]);
+        }
+        program.extend([
             op(JUMP_IF_EQUAL, 1, 0, libc::ETH_P_IP as u32),
             op(RETURN, 0, 0, 0),
             op(LOAD_HEADER_BYTES, 0, 0, ETHERNET_BYTES),
-        ];
+        ]);
         for rule in &self.rules {
             let port_at = ETHERNET_BYTES + u32::from(rule.port_at.0);
             program.extend([

@@ -25,7 +25,7 @@ pub enum Audience {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct SocketOptions {
     pub audience: Audience,
-    /// `None`: every frame. With a filter: only IPv4 packets that pass it.
+    /// `None`: every frame. With a filter: only IPv4 packets and MAC control frames that pass it.
     pub filter: Option<Filter>,
     /// Bytes of buffer that the kernel is asked for, in each direction. It gives more than the limit of
     /// the system only with CAP_NET_ADMIN.
@@ -103,10 +103,10 @@ impl PacketSocket {
             filter.attach(fd)?;
         }
         self.join(options.audience)?;
-        self.bind(if options.filter.is_some() {
-            libc::ETH_P_IP
-        } else {
-            libc::ETH_P_ALL
+        let only_ip = |filter: &Filter| !filter.has_mac_control();
+        self.bind(match options.filter.as_ref().is_some_and(only_ip) {
+            true => libc::ETH_P_IP,
+            false => libc::ETH_P_ALL,
         })
     }
 

@@ -108,6 +108,35 @@ fn the_filter_lets_the_ports_of_each_protocol_pass_and_nothing_else() {
     assert!(receive(&b, &mut buffers, 1).is_empty());
 }
 
+/// Frames that are no IP, to the address of PFC: only who asks for them gets them.
+fn mac_control_frames_pass_if_they_are_asked_for() {
+    let _space = veth();
+    let a = open("va", &everyone());
+    let control = |ethertype: u8| {
+        let mut control = frame(60, 3);
+        control[..6].copy_from_slice(&[0x01, 0x80, 0xc2, 0, 0, 1]);
+        control[12..14].copy_from_slice(&[0x88, ethertype]);
+        control
+    };
+    let sent = [control(0x08), control(0x09), packet(6, 0, 2, 7002)];
+    for (asked, expected) in [
+        (true, vec![sent[0].clone(), sent[2].clone()]),
+        (false, vec![sent[2].clone()]),
+    ] {
+        let filter = Filter::new()
+            .with_mac_control(asked)
+            .or(6, PortOffset::TCP, 7002..=7002);
+        let options = SocketOptions {
+            filter: Some(filter),
+            ..SocketOptions::default()
+        };
+        let b = open("vb", &options);
+        send(&a, &sent);
+        let mut buffers = ReceiveBuffers::new(32, MAX_FRAME_BYTES);
+        assert_eq!(receive(&b, &mut buffers, 3), expected);
+    }
+}
+
 fn a_filter_that_keeps_the_headers_tells_how_long_the_frame_was() {
     let _space = veth();
     let filter = Filter::new().or(17, PortOffset::UDP, 9..=9).keeping(60);
@@ -325,6 +354,7 @@ ebb_testkit::tests! {
         frames_arrive_whole_and_in_order_in_several_batches,
         who_is_not_promiscuous_hears_groups_but_no_foreign_address,
         the_filter_lets_the_ports_of_each_protocol_pass_and_nothing_else,
+        mac_control_frames_pass_if_they_are_asked_for,
         a_filter_that_keeps_the_headers_tells_how_long_the_frame_was,
         the_filter_can_look_at_bits_beside_the_port,
         a_vlan_tag_is_where_the_sender_put_it,

@@ -7,6 +7,7 @@ mod engine;
 mod forged_requests;
 mod load;
 mod pace;
+mod pauses;
 mod stored;
 mod two_hosts;
 mod workloads;
@@ -18,6 +19,7 @@ fn main() -> std::process::ExitCode {
         forged_requests::trials(),
         load::trials(),
         pace::trials(),
+        pauses::trials(),
         stored::trials(),
         two_hosts::trials(),
         workloads::trials(),

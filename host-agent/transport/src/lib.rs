@@ -8,10 +8,12 @@
 //!  transport.handle_timeout(now)                      when next_deadline() <= now
 //!  while let Some(job) = transport.poll_job()         run it anywhere, then handle_job(now, result)
 //!  while let Some(event) = transport.poll_event()     deliver bytes, note finished flows
-//!  while nic.is_free(now)                             the serialiser of the host's link
-//!      transport.poll_transmit(now, &mut packet)      None: nothing to send
+//!  while !nic.wants(now).is_empty()                   the NIC of the host
+//!      transport.poll_transmit_of(now, wanted, ..)    None: nothing to send
+//!      nic.push(&mut packet)
+//!  nic.poll(now, &mut packet)                         what leaves
 //!  sleep until the earlier of
-//!      nic.free_at()                                  while the NIC is busy
+//!      nic.next_start(now)                            while there is more to send
 //!      transport.next_deadline()                      unless it has passed: then it waits for the NIC
 //! ```
 //!
@@ -20,7 +22,6 @@
 mod buffers;
 mod group;
 mod job;
-pub mod nic;
 pub mod object;
 pub mod pacer;
 mod receiver_driven;
@@ -32,6 +33,7 @@ mod timers;
 mod transport;
 mod transports;
 
+pub use ebb_nic as nic;
 pub use group::group_address;
 pub use job::{Job, JobResult};
 pub use receiver_driven::{DscpParams, EPHEMERAL_PORTS, HostConfig};

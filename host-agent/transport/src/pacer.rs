@@ -265,6 +265,12 @@ impl<K: Copy + Eq, P> Pacer<K, P> {
         !self.released.is_empty()
     }
 
+    /// The packet that [`poll`](Self::poll) would give.
+    pub fn next_ready(&mut self, now: Instant) -> Option<&P> {
+        self.advance(now);
+        self.released.front().map(|(packet, _)| packet)
+    }
+
     /// The next packet that the bucket has let go by `now`.
     pub fn poll(&mut self, now: Instant) -> Option<P> {
         self.advance(now);

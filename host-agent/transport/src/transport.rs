@@ -4,6 +4,7 @@ use std::fmt;
 use std::net::{Ipv4Addr, SocketAddrV4};
 use std::sync::Arc;
 
+use ebb_nic::DscpSet;
 use ebb_units::Instant;
 
 use crate::job::{Job, JobResult};
@@ -80,13 +81,26 @@ pub trait Transport {
     fn handle_timeout(&mut self, now: Instant);
 
     /// When [`handle_timeout`](Self::handle_timeout) or
-    /// [`poll_transmit`](Self::poll_transmit) has something to do although nothing arrived.
-    /// Packets that could leave at once have no deadline: poll until `None` first.
+    /// [`poll_transmit_of`](Self::poll_transmit_of) has something to do although nothing arrived.
+    /// Packets that could leave at once have no deadline, and what waits only for its class neither:
+    /// poll until `None` first.
     fn next_deadline(&self) -> Option<Instant>;
 
-    /// The next packet to leave, written over `packet`. To be called when the NIC is free, so that
-    /// the order of calls is the order on the wire: control before data, flows in turn.
-    fn poll_transmit(&mut self, now: Instant, packet: &mut Vec<u8>) -> Option<TxInfo>;
+    /// The next packet to leave, written over `packet`, of those whose DSCP is in `wanted`: flows of
+    /// other classes keep theirs and do not hinder the rest. To be called when the NIC takes a
+    /// packet, so that the order of calls is the order on the wire: control before data, flows in
+    /// turn.
+    fn poll_transmit_of(
+        &mut self,
+        now: Instant,
+        wanted: DscpSet,
+        packet: &mut Vec<u8>,
+    ) -> Option<TxInfo>;
+
+    /// The next packet to leave, whatever its class.
+    fn poll_transmit(&mut self, now: Instant, packet: &mut Vec<u8>) -> Option<TxInfo> {
+        self.poll_transmit_of(now, DscpSet::ALL, packet)
+    }
 
     /// What happened to the flows, in order.
     fn poll_event(&mut self) -> Option<Event>;

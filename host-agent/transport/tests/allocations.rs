@@ -11,7 +11,7 @@ use std::net::{Ipv4Addr, SocketAddrV4};
 use std::sync::Arc;
 
 use ebb_transport::ndp::{NdpHost, NdpParams};
-use ebb_transport::nic::{Nic, NicParams};
+use ebb_transport::nic::{NicParams, Serialiser};
 use ebb_transport::object::GeneratedSource;
 use ebb_transport::pacer::PacerParams;
 use ebb_transport::scdp::{ScdpHost, ScdpParams};
@@ -89,7 +89,7 @@ fn host(number: u8) -> HostConfig {
 
 struct End {
     transport: Box<dyn Transport>,
-    nic: Nic,
+    nic: Serialiser,
     /// What is on the way to this end, with the time of its arrival.
     arriving: VecDeque<(Instant, Vec<u8>)>,
     held_until: Option<Instant>,
@@ -130,7 +130,7 @@ fn steady_state(
 ) -> Measured {
     let mut ends = ends.map(|transport| End {
         transport,
-        nic: Nic::new(NicParams::default()),
+        nic: Serialiser::new(NicParams::default()),
         arriving: VecDeque::with_capacity(4096),
         held_until: None,
         packet: Vec::with_capacity(2048),

@@ -6,7 +6,7 @@ use std::net::{Ipv4Addr, SocketAddrV4};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
 
-use ebb_transport::nic::{Nic, NicParams};
+use ebb_transport::nic::{NicParams, Serialiser};
 use ebb_transport::object::{GeneratedSource, ObjectSource};
 use ebb_transport::scdp::{ScdpHost, ScdpParams};
 use ebb_transport::{
@@ -98,7 +98,7 @@ fn peak(blocks: u64) -> usize {
     };
     ends[0].send(now, request).unwrap();
     let nic = NicParams::default();
-    let mut nics = [Nic::new(nic), Nic::new(nic)];
+    let mut nics = [Serialiser::new(nic), Serialiser::new(nic)];
     let mut arriving: [VecDeque<(Instant, Vec<u8>)>; 2] = Default::default();
     let mut working: VecDeque<(Instant, usize, JobResult)> = VecDeque::new();
     let (mut offset, mut decodes, mut finished) = (0, 0, 0);

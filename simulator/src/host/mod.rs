@@ -1,5 +1,4 @@
-//! A simulated host: its transport, the client that an agent would have, and the serialiser of its
-//! link.
+//! A simulated host: its transport, the client that an agent would have, and its NIC.
 
 mod application;
 mod arrivals;
@@ -13,9 +12,9 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use ebb_engine::simulation::Host;
 use ebb_pipeline::Frames;
 use ebb_transport::Transport;
-use ebb_transport::nic::{Nic, NicParams};
+use ebb_transport::nic::{Nic, NicParams, NicStatistics};
 use ebb_units::{BitRate, Duration, Instant};
-use ebb_wire::{EthernetHeader, MacAddress};
+use ebb_wire::{EthernetFrame, EthernetHeader, MacAddress, PfcFrame};
 use ebb_workload::{HostId, Open, Transfer};
 
 use application::Application;
@@ -73,8 +72,10 @@ pub struct SimHost {
     application: Application,
     /// The processor that codes blocks.
     coding: Coding,
-    /// The serialiser of its link.
+    /// Its network interface.
     nic: Nic,
+    /// Whether its NIC obeys PFC.
+    obeys_pfc: bool,
     /// Rate of its interface in bits per second, while the link is not slower.
     rate_bps: u64,
     /// Memory for the packet that leaves.
@@ -111,6 +112,7 @@ impl SimHost {
                 catch_up_packets: 0,
                 ..parts.nic
             }),
+            obeys_pfc: parts.nic.pfc,
             rate_bps: parts.nic.rate_bps,
             packet: Vec::new(),
             frames: Frames::default(),
@@ -187,20 +189,62 @@ impl SimHost {
         any
     }
 
-    /// Sets when to be woken. `held` means that the transport may have more to send, but the link
-    /// is busy.
-    fn plan(&mut self, now: Instant, held: bool) {
+    /// A frame for this host has arrived.
+    fn take(&mut self, now: Instant, frame: &EthernetFrame<'_>) {
+        if frame.header.ethertype == PfcFrame::ETHERTYPE {
+            // What is wrong with it is counted.
+            let _ = self.nic.handle_control(now, frame);
+            return;
+        }
+        let transport = &mut self.transport;
+        self.nic.receive(now, frame.payload, |packet| {
+            transport.handle_packet(now, packet);
+        });
+        self.take_events(now);
+    }
+
+    /// Lets the NIC have the packets that it takes.
+    fn fill(&mut self, now: Instant) {
+        loop {
+            let wanted = self.nic.wants(now);
+            if wanted.is_empty() {
+                return;
+            }
+            let packet = &mut self.packet;
+            if self
+                .transport
+                .poll_transmit_of(now, wanted, packet)
+                .is_some()
+            {
+                self.nic.push(packet);
+            } else if !self.take_events(now) {
+                // Otherwise sending has ended a flow, and that may have started other flows.
+                return;
+            }
+        }
+    }
+
+    /// Sets when to be woken, once nothing more can leave now.
+    fn plan(&mut self, now: Instant) {
         let deadline = self.transport.next_deadline();
-        let wake = if held {
-            // What is due by now waits for the link anyway.
-            let later = deadline.filter(|at| *at > now);
-            later.into_iter().chain([self.nic.free_at()]).min()
-        } else {
-            deadline.map(|at| at.max(now + SHORTEST_SLEEP))
+        let start = self.nic.next_start(now);
+        let wake = match start {
+            // What is due by now waits for the link, or for a class that is stopped.
+            Some(_) => deadline.filter(|at| *at > now),
+            None => deadline.map(|at| at.max(now + SHORTEST_SLEEP)),
         };
         let coded = self.coding.next_deadline();
         let due = self.application.next_deadline();
-        self.wake = [wake, coded, due].into_iter().flatten().min();
+        let arrived = self.nic.next_delivery();
+        self.wake = [wake, start, coded, due, arrived]
+            .into_iter()
+            .flatten()
+            .min();
+    }
+
+    /// What neighbours did to its NIC until `now`; none if that does not obey them.
+    pub fn nic_statistics(&mut self, now: Instant) -> Option<NicStatistics> {
+        self.obeys_pfc.then(|| self.nic.statistics(now))
     }
 }
 
@@ -214,8 +258,7 @@ impl Host for SimHost {
         if let Ok(parsed) = EthernetHeader::parse(&frame) {
             let to = parsed.header.dst;
             if to == self.identity.mac || to.is_group() {
-                self.transport.handle_packet(now, parsed.payload);
-                self.take_events(now);
+                self.take(now, &parsed);
             }
         }
         self.frames.give(frame);
@@ -223,6 +266,9 @@ impl Host for SimHost {
 
     fn wake(&mut self, now: Instant) {
         self.application.act(now, &mut *self.transport);
+        let transport = &mut self.transport;
+        self.nic
+            .release(now, |packet| transport.handle_packet(now, packet));
         self.transport.handle_timeout(now);
         self.take_events(now);
     }
@@ -232,23 +278,11 @@ impl Host for SimHost {
     }
 
     fn poll_transmit(&mut self, now: Instant) -> Option<(Instant, Vec<u8>)> {
-        if !self.nic.is_free(now) {
-            self.plan(now, true);
+        self.fill(now);
+        let Some(last_bit) = self.nic.poll(now, &mut self.packet) else {
+            self.plan(now);
             return None;
-        }
-        while self
-            .transport
-            .poll_transmit(now, &mut self.packet)
-            .is_none()
-        {
-            // Sending can end a flow, and that can start other flows.
-            if !self.take_events(now) {
-                self.nic.idle(now);
-                self.plan(now, false);
-                return None;
-            }
-        }
-        let last_bit = self.nic.send(now, self.packet.len());
+        };
         let header = EthernetHeader {
             dst: next_hop(&self.packet, self.identity.gateway),
             src: self.identity.mac,

@@ -102,7 +102,7 @@ pub fn run_daemon(args: &RunArgs) -> anyhow::Result<bool> {
             .context("cannot start a thread")?;
         Ok(())
     };
-    let lateness = runtime.lateness();
+    let ending = session::Ending::of(&runtime);
     let result = session::serve(runtime, Lifetime::Daemon, false, accept, |mut client| {
         serve(&mut client, &directories)?;
         for scheme in Scheme::ALL {
@@ -114,7 +114,7 @@ pub fn run_daemon(args: &RunArgs) -> anyhow::Result<bool> {
         }
         receive(&mut client, None, &output)
     });
-    session::tell_lateness(&args.engine, &lateness);
+    ending.tell(&args.engine);
     result
 }
 

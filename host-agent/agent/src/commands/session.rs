@@ -13,6 +13,7 @@ use crate::commands::record;
 use crate::daemon::{Lifetime, Service, serve_own};
 use crate::engine::lateness::Lateness;
 use crate::engine::params;
+use crate::engine::pauses::Pauses;
 use crate::engine::runtime::Runtime;
 use crate::machine::interface::Interface;
 
@@ -87,16 +88,33 @@ where
     if needs.gateways {
         runtime.hops().resolve_gateways()?;
     }
-    let lateness = runtime.lateness();
+    let ending = Ending::of(&runtime);
     let result = serve(runtime, Lifetime::Client, needs.linger, |_| Ok(()), work);
-    tell_lateness(args, &lateness);
+    ending.tell(args);
     result
 }
 
-/// Prints how late the engine was as the last line, if `--lateness` asks for it.
-pub fn tell_lateness(args: &EngineArgs, lateness: &Lateness) {
-    if args.lateness {
-        record::print("end", [json!({"lateness": lateness.to_json()})]);
+/// What an engine tells when it has ended.
+pub struct Ending {
+    lateness: Lateness,
+    pauses: Pauses,
+}
+
+impl Ending {
+    pub fn of(runtime: &Runtime) -> Self {
+        let (lateness, pauses) = (runtime.lateness(), runtime.pauses());
+        Ending { lateness, pauses }
+    }
+
+    /// Prints as the last line how late the engine was, if `--lateness` asks for it, and what the
+    /// neighbour did to the NIC, if that obeys PFC.
+    pub fn tell(&self, args: &EngineArgs) {
+        let nic = self.pauses.to_json();
+        if args.lateness || nic.is_some() {
+            let nic = nic.map(|nic| json!({"nic": nic}));
+            let lateness = json!({"lateness": self.lateness.to_json()});
+            record::print("end", [lateness].into_iter().chain(nic));
+        }
     }
 }
 

@@ -21,6 +21,7 @@ use crate::api::message::{
 };
 use crate::api::{MAX_START_NS, VERSION};
 use crate::engine::lateness::Lateness;
+use crate::engine::pauses::Pauses;
 use crate::engine::runtime::{Application, Runtime};
 use crate::engine::transports::Transports;
 use crate::machine::files::{Existing, is_directory};
@@ -51,6 +52,7 @@ pub struct Service {
     mailbox: Mailbox,
     lifetime: Lifetime,
     lateness: Lateness,
+    pauses: Pauses,
     interface: String,
     clients: BTreeMap<ClientId, Outbox>,
     stopping: bool,
@@ -91,6 +93,7 @@ impl Service {
             mailbox,
             lifetime,
             lateness: runtime.lateness(),
+            pauses: runtime.pauses(),
             interface: runtime.interface().to_owned(),
             clients: BTreeMap::new(),
             stopping: false,
@@ -363,14 +366,18 @@ impl Service {
                 Some((scheme.to_string(), serde_json::to_value(counts).ok()?))
             })
             .collect();
-        json!({
+        let mut statistics = json!({
             "clients": self.clients.len(),
             "transfers": transfers,
             "flows": flows,
             "backlog_bytes": self.host.storage.sinks.backlog_bytes(),
             "lateness": self.lateness.to_json(),
             "schemes": schemes,
-        })
+        });
+        if let Some(nic) = self.pauses.to_json() {
+            statistics["nic"] = nic;
+        }
+        statistics
     }
 }
 

@@ -10,7 +10,7 @@ use ebb_packet_io::{
     ReceiveBuffers, SendError, SocketOptions, wait,
 };
 use ebb_units::{Duration, Instant};
-use ebb_wire::{EbbFlags, EthernetHeader, MacAddress, Protocol};
+use ebb_wire::{EbbFlags, EthernetFrame, EthernetHeader, MacAddress, PfcFrame, Protocol};
 
 use crate::engine::faults::Faults;
 use crate::engine::params::Params;
@@ -40,11 +40,21 @@ pub struct LinkCounters {
     pub overrun: u64,
 }
 
+/// What arrives.
+pub enum Arrived<'a> {
+    /// An IPv4 packet, probably.
+    Packet(&'a [u8]),
+    /// A MAC control frame.
+    Control(&'a EthernetFrame<'a>),
+}
+
 /// The packet socket of the interface, with what stands between it and the transports.
 pub struct Link {
     interface: Interface,
     hops: NextHops,
     socket: PacketSocket,
+    /// Whether MAC control frames are let through.
+    obeys_pfc: bool,
     received: ReceiveBuffers,
     outgoing: Outgoing,
     /// Faults made on purpose. `None`: there are none in this direction.
@@ -69,8 +79,8 @@ enum Stuck {
 impl Link {
     pub fn open(interface: Interface, hops: NextHops, params: &Params) -> anyhow::Result<Self> {
         let options = SocketOptions {
-            // Nothing passes until somebody asks for something.
-            filter: Some(Filter::new()),
+            // Nothing else passes until somebody asks for something.
+            filter: Some(Filter::new().with_mac_control(params.nic.pfc)),
             ..Default::default()
         };
         let socket = PacketSocket::open(&interface.name, &options).map_err(|error| {
@@ -86,6 +96,7 @@ impl Link {
             interface,
             hops,
             socket,
+            obeys_pfc: params.nic.pfc,
             received: ReceiveBuffers::new(BATCH_FRAMES, MAX_FRAME_BYTES),
             outgoing: Outgoing::default(),
             leaving: Faults::leaving(&params.faults, params.dscp),
@@ -116,9 +127,10 @@ impl Link {
         std::mem::take(&mut self.counters)
     }
 
-    /// Lets only these packets through from now on.
+    /// Lets only these packets through from now on, and MAC control frames if the NIC obeys them.
     pub fn filter(&self, selectors: &[Selector]) -> anyhow::Result<()> {
-        let filter = selectors.iter().fold(Filter::new(), |filter, selector| {
+        let control = Filter::new().with_mac_control(self.obeys_pfc);
+        let filter = selectors.iter().fold(control, |filter, selector| {
             let port_at = PortOffset(destination_port_at(selector.protocol) as u8);
             let ports = selector.ports.first..=selector.ports.last;
             let filter = filter.or(selector.protocol.0, port_at, ports.clone());
@@ -137,12 +149,16 @@ impl Link {
             .context("cannot filter what arrives at the packet socket")
     }
 
-    /// Hands the packets that arrived to `handle`, a bounded number of them. True: there may be
+    /// Hands what arrived to `handle`, a bounded number of packets and frames. True: there may be
     /// more.
-    pub fn receive(&mut self, now: Instant, mut handle: impl FnMut(&[u8])) -> anyhow::Result<bool> {
+    pub fn receive(
+        &mut self,
+        now: Instant,
+        mut handle: impl FnMut(Arrived<'_>),
+    ) -> anyhow::Result<bool> {
         if let Some(faults) = &mut self.arriving {
             while let Some(packet) = faults.poll(now) {
-                handle(&packet);
+                handle(Arrived::Packet(&packet));
             }
         }
         let batch = match self.socket.receive_batch(&mut self.received) {
@@ -167,6 +183,10 @@ impl Link {
             if frame.header.dst != self.interface.mac && !frame.header.dst.is_group() {
                 continue;
             }
+            if frame.header.ethertype == PfcFrame::ETHERTYPE {
+                handle(Arrived::Control(&frame));
+                continue;
+            }
             let source = address_at(frame.payload, IPV4_SOURCE_AT);
             if let Some(source) = source.map(|source| (source, frame.header.src))
                 && self.last_source != Some(source)
@@ -175,8 +195,10 @@ impl Link {
                 self.hops.learn(source.0, source.1);
             }
             match &mut self.arriving {
-                None => handle(frame.payload),
-                Some(faults) => faults.pass(now, frame.payload, &mut handle),
+                None => handle(Arrived::Packet(frame.payload)),
+                Some(faults) => faults.pass(now, frame.payload, |packet| {
+                    handle(Arrived::Packet(packet));
+                }),
             }
         }
         Ok(!batch.drained)

@@ -5,6 +5,7 @@ pub mod histogram;
 pub mod lateness;
 pub mod link;
 pub mod params;
+pub mod pauses;
 pub mod runtime;
 pub mod transports;
 pub mod workers;

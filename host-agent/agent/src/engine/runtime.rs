@@ -3,7 +3,7 @@
 //! ```text
 //!  turn:   wake ──► application        receive ──► transports ──► events ──► application
 //!          timeouts ──► transports     jobs ──► workers, results ──► transports
-//!          transports ──► NIC ──► link
+//!          transports ──► NIC ──► link    (one NIC: what waits, pauses, the rate)
 //!  sleep:  until a frame arrives, somebody wakes us, the NIC is free or a deadline has come
 //! ```
 //!
@@ -18,8 +18,9 @@ use ebb_transport::{Event, Scheme};
 use ebb_units::{Duration, Instant};
 
 use crate::engine::lateness::Lateness;
-use crate::engine::link::Link;
+use crate::engine::link::{Arrived, Link};
 use crate::engine::params::Params;
+use crate::engine::pauses::Pauses;
 use crate::engine::transports::Transports;
 use crate::engine::workers::{self, Workers};
 use crate::machine::clock;
@@ -63,6 +64,10 @@ pub struct Runtime {
     transports: Transports,
     link: Link,
     nic: Nic,
+    /// What the neighbour did to the NIC, for whoever tells of it.
+    pauses: Pauses,
+    /// Memory for the packet that leaves.
+    packet: Vec<u8>,
     workers: Workers,
     waker: Waker,
     signals: Signals,
@@ -82,7 +87,8 @@ pub struct Runtime {
     busy: bool,
     /// Frames wait for room in the kernel.
     stuck: bool,
-    /// Until when the NIC was busy while a transport may have had more to send. `None`: it was free.
+    /// Until when the NIC was busy, or a class stopped, while a transport may have had more to send.
+    /// `None`: it was free.
     held_until: Option<Instant>,
     /// When the engine has asked to be woken. `None`: only if something happens.
     wake_due: Option<Instant>,
@@ -106,7 +112,9 @@ impl Runtime {
         params.engine.prepare_thread()?;
         let seed = seed.unwrap_or_else(rand::random);
         Ok(Runtime {
+            pauses: Pauses::new(params.nic.pfc),
             nic: Nic::new(params.nic),
+            packet: Vec::new(),
             spin: Duration::from_micros(params.engine.spin_microseconds.into()),
             coalesce: Duration::from_micros(params.engine.coalesce_microseconds.into()),
             transports: Transports::new(address, params, seed),
@@ -144,6 +152,11 @@ impl Runtime {
     /// How late this engine is; what is returned stays up to date.
     pub fn lateness(&self) -> Lateness {
         self.lateness.clone()
+    }
+
+    /// What the neighbour did to the NIC; what is returned stays up to date.
+    pub fn pauses(&self) -> Pauses {
+        self.pauses.clone()
     }
 
     pub fn interface(&self) -> &str {
@@ -279,11 +292,21 @@ impl Runtime {
         self.last_receive = now;
         self.lateness.woke(self.wake_due.take(), now);
         self.worked_at = None;
-        let (transports, mut any) = (&mut self.transports, false);
-        let more = self.link.receive(now, |packet| {
+        let (transports, nic, mut any) = (&mut self.transports, &mut self.nic, false);
+        let more = self.link.receive(now, |arrived| {
             any = true;
-            transports.handle_packet(now, packet);
+            match arrived {
+                Arrived::Packet(packet) => nic.receive(now, packet, |packet| {
+                    transports.handle_packet(now, packet);
+                }),
+                Arrived::Control(frame) => {
+                    if let Err(error) = nic.handle_control(now, frame) {
+                        tracing::debug!("refused a MAC control frame: {error}");
+                    }
+                }
+            }
         })?;
+        nic.release(now, |packet| transports.handle_packet(now, packet));
         self.busy |= more;
         if any {
             self.last_work = now;
@@ -317,21 +340,18 @@ impl Runtime {
                 more = true;
                 break now;
             }
-            if !self.nic.is_free(now) {
-                self.held_until = Some(self.nic.free_at());
+            self.fill(now);
+            if self.nic.poll(now, &mut self.packet).is_none() {
+                self.held_until = self.nic.next_start(now);
                 break now;
             }
-            let Some((_, packet)) = self.transports.poll_transmit(now) else {
-                self.nic.idle(now);
-                break now;
-            };
             if sent == 0 {
                 self.lateness.left(held_until, now);
             }
-            self.nic.send(now, packet.len());
-            self.link.push(now, packet);
+            self.link.push(now, &self.packet);
             sent += 1;
         };
+        self.pauses.tell(now, &mut self.nic);
         if sent > 0 {
             self.last_work = now;
             // Counted from the beginning of this turn.
@@ -340,6 +360,21 @@ impl Runtime {
             self.busy |= more && !self.stuck;
         }
         Ok(())
+    }
+
+    /// Lets the NIC have the packets that it takes.
+    fn fill(&mut self, now: Instant) {
+        loop {
+            let wanted = self.nic.wants(now);
+            if wanted.is_empty() {
+                return;
+            }
+            let packet = &mut self.packet;
+            if self.transports.poll_transmit(now, wanted, packet).is_none() {
+                return;
+            }
+            self.nic.push(packet);
+        }
     }
 
     /// Sleeps until something can be done, at the latest until `end`.
@@ -365,6 +400,7 @@ impl Runtime {
         let wake = wake
             .into_iter()
             .chain(self.link.next_deadline())
+            .chain(self.nic.next_delivery())
             .chain(end)
             .min();
         self.wake_due = wake;

@@ -4,6 +4,7 @@ use std::net::Ipv4Addr;
 
 use anyhow::Context;
 use ebb_host::{Engine, Ports};
+use ebb_transport::nic::DscpSet;
 use ebb_transport::{Event, PacketKind, Scheme, Transport, TxInfo};
 use ebb_units::{Duration, Instant};
 use ebb_wire::{EbbFlags, Protocol};
@@ -247,11 +248,19 @@ impl Transports {
         }
     }
 
-    /// The next packet to leave: control before data, schemes in turn.
-    pub fn poll_transmit(&mut self, now: Instant) -> Option<(TxInfo, &[u8])> {
+    /// The next packet to leave, written over `packet`: control before data, schemes in turn. Of
+    /// `wanted` classes; but a packet that a scheme has shown may be of a class that has been stopped
+    /// since, and waits in the NIC then.
+    pub fn poll_transmit(
+        &mut self,
+        now: Instant,
+        wanted: DscpSet,
+        packet: &mut Vec<u8>,
+    ) -> Option<TxInfo> {
         for slot in &mut self.slots {
             if slot.head.is_none() && !slot.dry {
-                slot.head = slot.transport.poll_transmit(now, &mut slot.packet);
+                let transport = &mut slot.transport;
+                slot.head = transport.poll_transmit_of(now, wanted, &mut slot.packet);
                 slot.dry = slot.head.is_none();
             }
         }
@@ -268,8 +277,8 @@ impl Transports {
             .or_else(|| (0..count).map(in_turn).find(has_any))?;
         self.turn = index + 1;
         let slot = &mut self.slots[index];
-        let info = slot.head.take()?;
-        Some((info, &slot.packet))
+        std::mem::swap(packet, &mut slot.packet);
+        slot.head.take()
     }
 
     fn find(&self, scheme: Scheme) -> Option<usize> {

@@ -34,7 +34,7 @@ impl Transport for Fake {
     fn next_deadline(&self) -> Option<Instant> {
         None
     }
-    fn poll_transmit(&mut self, _: Instant, packet: &mut Vec<u8>) -> Option<TxInfo> {
+    fn poll_transmit_of(&mut self, _: Instant, _: DscpSet, packet: &mut Vec<u8>) -> Option<TxInfo> {
         self.polls.send(()).unwrap();
         let (kind, name) = self.outgoing.pop_front()?;
         packet.clear();
@@ -108,7 +108,11 @@ const PORTS: [PortRange; 3] = [
 fn order(transports: &mut Transports) -> String {
     transports.begin_transmit();
     let mut order = String::new();
-    while let Some((_, packet)) = transports.poll_transmit(Instant::ZERO) {
+    let mut packet = Vec::new();
+    while transports
+        .poll_transmit(Instant::ZERO, DscpSet::ALL, &mut packet)
+        .is_some()
+    {
         order.push(char::from(packet[0]));
     }
     order

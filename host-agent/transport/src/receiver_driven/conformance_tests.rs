@@ -3,14 +3,20 @@
 //! What sets the transports apart is in a [`Case`]; runs that only one of them can do are in its
 //! own folder.
 
+use std::net::SocketAddrV4;
+use std::sync::Arc;
+
+use ebb_nic::DscpSet;
 use ebb_units::{Duration, Instant};
 use rand::rngs::SmallRng;
 use rand::{Rng, SeedableRng};
 
+use crate::SendRequest;
 use crate::ndp::{NdpHost, NdpParams};
+use crate::object::GeneratedSource;
 use crate::record::{Role, Status};
 use crate::scdp::{ScdpHost, ScdpParams};
-use crate::testing::{Fate, Network, PortParams};
+use crate::testing::{Fate, Network, PORT, PortParams, address};
 
 /// Payload of a full packet.
 const SYMBOL: u64 = 1432;
@@ -177,5 +183,58 @@ fn a_peer_that_vanishes_gives_a_failed_record_on_the_other_side() {
             assert!(net.now < latest, "{name}: {:?}", net.now);
             assert!(!net.transport(0).is_active() && !net.transport(1).is_active());
         }
+    }
+}
+
+#[test]
+fn a_class_that_is_not_wanted_keeps_its_packets_and_hinders_nobody() {
+    let dscp = crate::DscpParams::default();
+    let (data, control) = (
+        DscpSet::NONE.with(dscp.trimmable),
+        DscpSet::NONE.with(dscp.control),
+    );
+    let now = Instant::from_micros(1);
+    let mut packet = Vec::new();
+    for case in CASES {
+        let mut net = (case.network)(2);
+        let mut window = Vec::new();
+        net.transport(0).send(now, request(1)).unwrap();
+        while net.transport(0).poll_transmit(now, &mut packet).is_some() {
+            window.push(packet.clone());
+        }
+        // A host that has pulls to send, and data of a flow of its own.
+        let host = net.transport(1);
+        host.send(now, request(0)).unwrap();
+        for packet in &window {
+            host.handle_packet(now, packet);
+        }
+        let mut poll = |wanted| {
+            host.poll_transmit_of(now, wanted, &mut packet)?;
+            Some(packet[1] >> 2)
+        };
+        assert_eq!(poll(DscpSet::NONE), None, "{}", case.name);
+        for (wanted, expected) in [(data, dscp.trimmable), (control, dscp.control)] {
+            let mut seen = 0;
+            while let Some(found) = poll(wanted) {
+                assert_eq!(found, expected, "{}", case.name);
+                seen += 1;
+            }
+            assert!(seen > 0, "{}: nothing of DSCP {expected}", case.name);
+        }
+        assert_eq!(poll(DscpSet::ALL), None, "{}", case.name);
+    }
+}
+
+/// To send 100 packets to a host.
+fn request(to: usize) -> SendRequest {
+    SendRequest {
+        to: SocketAddrV4::new(address(to), PORT),
+        source_port: None,
+        source: Arc::new(GeneratedSource {
+            seed: 1,
+            bytes: 100 * SYMBOL,
+        }),
+        priority: 0,
+        part: None,
     }
 }

@@ -6,6 +6,7 @@
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::net::{Ipv4Addr, SocketAddrV4};
 
+use ebb_nic::DscpSet;
 use ebb_units::Instant;
 use ebb_wire::{EbbHeader, Ipv4Header};
 use rand::rngs::SmallRng;
@@ -417,8 +418,13 @@ impl<S: ReceiverDriven> Transport for Host<S> {
             .min()
     }
 
-    fn poll_transmit(&mut self, now: Instant, packet: &mut Vec<u8>) -> Option<TxInfo> {
-        self.outbound(now, packet)
+    fn poll_transmit_of(
+        &mut self,
+        now: Instant,
+        wanted: DscpSet,
+        packet: &mut Vec<u8>,
+    ) -> Option<TxInfo> {
+        self.outbound(now, wanted, packet)
     }
 
     fn poll_event(&mut self) -> Option<Event> {

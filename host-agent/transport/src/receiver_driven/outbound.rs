@@ -1,5 +1,6 @@
 //! What leaves: answers, pulls and data, in this order, and how they become packets.
 
+use ebb_nic::DscpSet;
 use ebb_units::Instant;
 use ebb_wire::{EbbFlags, EbbHeader, Ecn, Ipv4Header, PacketType, Protocol};
 use rand::Rng;
@@ -11,24 +12,32 @@ use super::session::{Ending, ReceiverDriven, ReceiverSession, SenderSession};
 use crate::transport::{FlowId, PacketKind, TxInfo};
 
 impl<S: ReceiverDriven> Host<S> {
-    /// The next packet: answers first, then pulls at the pace of the link, then data.
-    pub(super) fn outbound(&mut self, now: Instant, packet: &mut Vec<u8>) -> Option<TxInfo> {
+    /// The next packet of a class that is wanted: answers first, then pulls at the pace of the link,
+    /// then data. A bare packet of a sender leaves when data may, and waits in the NIC for its class.
+    pub(super) fn outbound(
+        &mut self,
+        now: Instant,
+        wanted: DscpSet,
+        packet: &mut Vec<u8>,
+    ) -> Option<TxInfo> {
+        let control = wanted.contains(self.config.dscp.control);
+        let data = wanted.contains(self.config.dscp.trimmable);
         loop {
-            if let Some((flow, path, header)) = self.control.pop_front() {
+            if control && let Some((flow, path, header)) = self.control.pop_front() {
                 self.emit(&path, header, false, packet);
                 return Some(TxInfo {
                     flow,
                     kind: PacketKind::Control,
                 });
             }
-            if let Some(info) = self.poll_pull(now, packet) {
+            if control && let Some(info) = self.poll_pull(now, packet) {
                 return Some(info);
             }
-            if let Some(info) = self.poll_data(now, packet) {
+            if data && let Some(info) = self.poll_data(now, packet) {
                 return Some(info);
             }
             // A sender that cannot read its object has left a RESET behind.
-            if self.control.is_empty() {
+            if !control || self.control.is_empty() {
                 return None;
             }
         }

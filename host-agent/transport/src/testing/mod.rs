@@ -15,7 +15,7 @@ use std::sync::Arc;
 use ebb_units::{Duration, Instant};
 use ebb_wire::{EbbHeader, Ipv4Header};
 
-use crate::nic::{Nic, NicParams};
+use crate::nic::{NicParams, Serialiser};
 use crate::object::GeneratedSource;
 use crate::object::ObjectSource;
 use crate::record::{FlowRecord, Role, Status};
@@ -50,7 +50,7 @@ pub(crate) type FateOfCopy = Box<dyn FnMut(usize, &EbbHeader) -> Fate>;
 
 struct Host {
     transport: Box<dyn Transport>,
-    nic: Nic,
+    nic: Serialiser,
     /// A packet may wait for the NIC.
     wake_at: Option<Instant>,
     unplugged: bool,
@@ -124,7 +124,7 @@ impl Network {
                 transport.listen(PORT).unwrap();
                 Host {
                     transport: Box::new(transport),
-                    nic: Nic::new(nic),
+                    nic: Serialiser::new(nic),
                     wake_at: None,
                     unplugged: false,
                 }

@@ -5,6 +5,7 @@ use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::net::{Ipv4Addr, SocketAddrV4};
 use std::sync::Arc;
 
+use ebb_nic::DscpSet;
 use ebb_units::Instant;
 use ebb_wire::{Ipv4Header, Protocol, TcpHeader};
 use rand::rngs::SmallRng;
@@ -28,6 +29,8 @@ use crate::transport::{
 const MAX_WAITING_RESETS: usize = 64;
 /// Bytes of a data packet beside its payload, when asking the pacer for room.
 const HEADER_BYTES: usize = 20 + 20 + 40;
+/// The byte of an IPv4 header with DSCP and ECN.
+const DSCP_AT: usize = 1;
 
 /// What cannot be run.
 #[derive(Clone, Debug, PartialEq, thiserror::Error)]
@@ -321,8 +324,15 @@ impl TcpEndpoint {
     }
 
     /// The next packet of the flows that send (or with `control` those that receive), each in its
-    /// turn, written over `packet`. Ended flows are removed.
-    fn poll_turns(&mut self, now: Instant, control: bool, packet: &mut Vec<u8>) -> Turn {
+    /// turn, written over `packet`. Flows of classes that are not wanted stay where they are. Ended
+    /// flows are removed.
+    fn poll_turns(
+        &mut self,
+        now: Instant,
+        wanted: DscpSet,
+        control: bool,
+        packet: &mut Vec<u8>,
+    ) -> Turn {
         let turns = if control {
             self.control_turns.len()
         } else {
@@ -340,6 +350,10 @@ impl TcpEndpoint {
             let Some(flow) = self.flows.get_mut(&id) else {
                 continue;
             };
+            if !wanted.contains(flow.dscp) {
+                queue.push_back(id);
+                continue;
+            }
             let room = self.pacer.as_mut().is_none_or(|pacer| {
                 pacer.has_room(now, id, usize::from(self.params.mss_bytes) + HEADER_BYTES)
             });
@@ -389,8 +403,20 @@ impl TcpEndpoint {
         Turn::Sent(info)
     }
 
-    fn poll_pacer(&mut self, now: Instant, packet: &mut Vec<u8>) -> Option<TxInfo> {
-        let (flow, paced) = self.pacer.as_mut()?.poll(now)?;
+    /// The packet that the pacer lets go next. One of a class that is not wanted stays, and with it
+    /// what is behind it: the pacer is one FIFO.
+    fn poll_pacer(
+        &mut self,
+        now: Instant,
+        wanted: DscpSet,
+        packet: &mut Vec<u8>,
+    ) -> Option<TxInfo> {
+        let pacer = self.pacer.as_mut()?;
+        let (_, first) = pacer.next_ready(now)?;
+        if !wanted.contains(first[DSCP_AT] >> 2) {
+            return None;
+        }
+        let (flow, paced) = pacer.poll(now)?;
         self.buffers.put(std::mem::replace(packet, paced));
         Some(TxInfo {
             flow,
@@ -565,8 +591,15 @@ impl Transport for TcpEndpoint {
         flows.into_iter().chain(pacer).min()
     }
 
-    fn poll_transmit(&mut self, now: Instant, packet: &mut Vec<u8>) -> Option<TxInfo> {
-        if let Some((port, peer, reset)) = self.resets.pop_front() {
+    fn poll_transmit_of(
+        &mut self,
+        now: Instant,
+        wanted: DscpSet,
+        packet: &mut Vec<u8>,
+    ) -> Option<TxInfo> {
+        if wanted.contains(self.params.dscp)
+            && let Some((port, peer, reset)) = self.resets.pop_front()
+        {
             self.counters.resets_sent += 1;
             let (local, remote) = ((self.host.address, port), (*peer.ip(), peer.port()));
             reset.emit(local, remote, self.params.dscp, packet);
@@ -576,14 +609,14 @@ impl Transport for TcpEndpoint {
                 kind: PacketKind::Control,
             });
         }
-        if let Turn::Sent(info) = self.poll_turns(now, true, packet) {
+        if let Turn::Sent(info) = self.poll_turns(now, wanted, true, packet) {
             return Some(info);
         }
         loop {
-            if let Some(paced) = self.poll_pacer(now, packet) {
+            if let Some(paced) = self.poll_pacer(now, wanted, packet) {
                 return Some(paced);
             }
-            match self.poll_turns(now, false, packet) {
+            match self.poll_turns(now, wanted, false, packet) {
                 Turn::Sent(info) => return Some(info),
                 Turn::Paced => {}
                 Turn::Nothing => return None,

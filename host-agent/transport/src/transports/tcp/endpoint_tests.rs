@@ -650,3 +650,63 @@ fn a_port_can_be_given_up() {
     let finished = |(_, event): &&(usize, Event)| matches!(event, Event::Finished { .. });
     assert_eq!(rack.events.iter().filter(finished).count(), 4);
 }
+
+/// The DSCP of the next packet of the classes that are wanted. None: there is none.
+fn next_dscp(endpoint: &mut TcpEndpoint, now: Instant, wanted: DscpSet) -> Option<u8> {
+    let mut packet = Vec::new();
+    endpoint.poll_transmit_of(now, wanted, &mut packet)?;
+    Some(packet[1] >> 2)
+}
+
+#[test]
+fn a_flow_whose_class_is_not_wanted_keeps_its_packets_and_hinders_nobody() {
+    for pacer in [false, true] {
+        let mut rack = Rack::new(3, DCTCP, pacer);
+        let source = || {
+            Arc::new(GeneratedSource {
+                seed: 1,
+                bytes: 1_000,
+            })
+        };
+        for (to, priority) in [(1, 0), (2, 1)] {
+            let request = SendRequest {
+                to: SocketAddrV4::new(address(to), PORT),
+                source_port: None,
+                source: source(),
+                priority,
+                part: None,
+            };
+            rack.hosts[0].send(rack.now, request).unwrap();
+        }
+        let (now, host) = (rack.now, &mut rack.hosts[0]);
+        let urgent = DscpSet::NONE.with(DscpParams::default().priority);
+        assert_eq!(next_dscp(host, now, DscpSet::NONE), None);
+        assert_eq!(next_dscp(host, now, urgent), Some(34));
+        assert_eq!(next_dscp(host, now, urgent), None);
+        assert_eq!(next_dscp(host, now, DscpSet::ALL), Some(0));
+        assert_eq!(next_dscp(host, now, DscpSet::ALL), None);
+    }
+}
+
+/// A pacer is one FIFO: what it has let go waits for its class, and what is behind waits with it.
+#[test]
+fn a_paced_packet_waits_for_its_class_and_is_not_lost() {
+    let mut rack = Rack::new(2, DCTCP, true);
+    let (mut now, flow) = (rack.now, FlowId(7));
+    let host = &mut rack.hosts[0];
+    let pacer = host.pacer.as_mut().unwrap();
+    // Enough for the flow to be paced.
+    (0..100).for_each(|_| pacer.on_ecn_echo(now, flow));
+    for dscp in [34, 0] {
+        let packet = vec![0x45, dscp << 2];
+        let admission = pacer.enqueue(now, (flow, packet), 1_000, flow);
+        assert_eq!(admission, Admission::Queued);
+    }
+    now += Duration::from_millis(5);
+    let normal = DscpSet::NONE.with(0);
+    assert_eq!(next_dscp(host, now, normal), None);
+    assert_eq!(next_dscp(host, now, DscpSet::NONE), None);
+    assert_eq!(next_dscp(host, now, normal.with(34)), Some(34));
+    assert_eq!(next_dscp(host, now, normal), Some(0));
+    assert_eq!(next_dscp(host, now, DscpSet::ALL), None);
+}

@@ -3,79 +3,20 @@
 //! A veth moves a frame in no time. Without this, the initial window of a flow would arrive at the
 //! first switch all at once, and so would the window of a TCP flow.
 
-use ebb_units::{BitRate, Duration, Instant};
-use serde::{Deserialize, Serialize};
+use ebb_units::Instant;
 
-/// Section `nic` of the parameters file.
-#[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize, Deserialize)]
-#[serde(deny_unknown_fields, default)]
-pub struct NicParams {
-    /// Rate of the host's link. 0: no limit, frames leave as fast as the machine sends them.
-    pub rate_bps: u64,
-    /// Largest IPv4 packet.
-    pub mtu_bytes: u16,
-    /// Bytes of every frame beside the IPv4 packet and the 14 bytes of the Ethernet header: 0, or
-    /// 24 for preamble (8), FCS (4) and inter-frame gap (12). The same as in the switches.
-    pub frame_overhead_bytes: u32,
-    /// A driver that wakes up late may send this many full frames (or pulls for them) at once, so
-    /// that its lateness does not lower the rate. Keep it below the data queue of a switch.
-    pub catch_up_packets: u32,
-}
-
-impl Default for NicParams {
-    fn default() -> Self {
-        NicParams {
-            rate_bps: 1_000_000_000,
-            mtu_bytes: 1500,
-            frame_overhead_bytes: 0,
-            catch_up_packets: 4,
-        }
-    }
-}
-
-const ETHERNET_HEADER_BYTES: u64 = 14;
-
-impl NicParams {
-    pub fn rate(&self) -> BitRate {
-        BitRate::from_bps(self.rate_bps)
-    }
-
-    /// Bytes that an IPv4 packet of `len` bytes occupies on the link.
-    pub fn frame_bytes(&self, len: usize) -> u64 {
-        len as u64 + ETHERNET_HEADER_BYTES + u64::from(self.frame_overhead_bytes)
-    }
-
-    /// How long a frame with an IPv4 packet of `len` bytes occupies the link.
-    pub fn frame_time(&self, len: usize) -> Duration {
-        self.rate().time_for(self.frame_bytes(len))
-    }
-
-    /// The time that `catch_up_packets` full frames take.
-    pub fn catch_up(&self) -> Duration {
-        self.frame_time(usize::from(self.mtu_bytes)) * u64::from(self.catch_up_packets)
-    }
-
-    pub fn validate(&self) -> Result<(), String> {
-        if self.mtu_bytes < 576 {
-            return Err(format!(
-                "nic.mtu_bytes is {}; an IPv4 link carries at least 576",
-                self.mtu_bytes
-            ));
-        }
-        Ok(())
-    }
-}
+use crate::params::NicParams;
 
 /// The serialiser.
 #[derive(Clone, Debug)]
-pub struct Nic {
+pub struct Serialiser {
     params: NicParams,
     free_at: Instant,
 }
 
-impl Nic {
+impl Serialiser {
     pub fn new(params: NicParams) -> Self {
-        Nic {
+        Serialiser {
             params,
             free_at: Instant::ZERO,
         }
@@ -116,10 +57,12 @@ impl Nic {
 
 #[cfg(test)]
 mod tests {
+    use ebb_units::Duration;
+
     use super::*;
 
-    fn nic(catch_up_packets: u32) -> Nic {
-        Nic::new(NicParams {
+    fn nic(catch_up_packets: u32) -> Serialiser {
+        Serialiser::new(NicParams {
             rate_bps: 1_000_000_000,
             catch_up_packets,
             ..Default::default()
@@ -173,7 +116,7 @@ mod tests {
 
     #[test]
     fn no_rate_means_no_limit() {
-        let mut nic = Nic::new(NicParams {
+        let mut nic = Serialiser::new(NicParams {
             rate_bps: 0,
             ..Default::default()
         });

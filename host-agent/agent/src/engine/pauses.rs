@@ -1,0 +1,37 @@
+//! What the neighbour did to the NIC, told beside how late the engine is.
+
+use std::sync::{Arc, Mutex};
+
+use ebb_transport::nic::{Nic, NicStatistics};
+use ebb_units::{Duration, Instant};
+use serde_json::{Value, json};
+
+use crate::machine::lock::lock;
+
+/// What the neighbour did to the NIC; shared by the engine and whoever tells of it.
+#[derive(Clone, Debug)]
+pub struct Pauses(Option<Arc<Mutex<NicStatistics>>>);
+
+impl Pauses {
+    /// `obeys`: whether the NIC obeys PFC; without it there is nothing to tell.
+    pub fn new(obeys: bool) -> Self {
+        Pauses(obeys.then(Arc::default))
+    }
+
+    /// The engine is at `now`.
+    pub fn tell(&self, now: Instant, nic: &mut Nic) {
+        if let Some(shared) = &self.0 {
+            *lock(shared) = nic.statistics(now);
+        }
+    }
+
+    /// None: the NIC does not obey PFC.
+    pub fn to_json(&self) -> Option<Value> {
+        let statistics = *lock(self.0.as_ref()?);
+        Some(json!({
+            "pauses_received": statistics.pauses_received,
+            "paused_ns": statistics.paused.map(Duration::as_nanos),
+            "refused_frames": statistics.refused_frames,
+        }))
+    }
+}

@@ -1,0 +1,110 @@
+//! The class of a packet, by its DSCP: what the table `classes` of a fabric says.
+
+use serde::{Deserialize, Deserializer, Serialize, Serializer};
+
+/// Classes of traffic, which are the priorities of PFC and the queues of a switch.
+pub const CLASSES: usize = 8;
+/// How many DSCPs there are.
+const DSCPS: usize = 64;
+/// The byte of an IPv4 header with DSCP and ECN.
+const DSCP_AT: usize = 1;
+
+/// An entry of the table.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct ClassEntry {
+    /// 0 to 63.
+    pub dscp: u8,
+    /// 0 to 7: the queue of the switches in which packets with the DSCP wait.
+    pub queue: u8,
+}
+
+/// The class of every DSCP; those without an entry are of class 0, as in a switch.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Classes([u8; DSCPS]);
+
+impl Default for Classes {
+    fn default() -> Self {
+        Classes([0; DSCPS])
+    }
+}
+
+impl Classes {
+    /// The table of these entries. The error says in words which of them is none.
+    pub fn new(entries: &[ClassEntry]) -> Result<Self, String> {
+        let mut classes = Classes::default();
+        for &ClassEntry { dscp, queue } in entries {
+            let Some(class) = classes.0.get_mut(usize::from(dscp)) else {
+                return Err(format!("nic.classes: {dscp} is not a DSCP; 0..63 are"));
+            };
+            if usize::from(queue) >= CLASSES {
+                return Err(format!("nic.classes: there is no queue {queue}; 0..7 are"));
+            }
+            *class = queue;
+        }
+        Ok(classes)
+    }
+
+    /// The class of a DSCP.
+    pub fn of(&self, dscp: u8) -> usize {
+        usize::from(self.0[usize::from(dscp) % DSCPS])
+    }
+
+    /// The class of an IPv4 packet; 0 for what is none.
+    pub fn of_packet(&self, packet: &[u8]) -> usize {
+        packet.get(DSCP_AT).map_or(0, |byte| self.of(byte >> 2))
+    }
+
+    /// The DSCPs of the classes of a mask, bit 0 for class 0.
+    pub fn dscps(&self, classes: u8) -> DscpSet {
+        match classes {
+            0 => DscpSet::NONE,
+            u8::MAX => DscpSet::ALL,
+            _ => self
+                .0
+                .iter()
+                .enumerate()
+                .filter(|(_, class)| classes >> **class & 1 == 1)
+                .fold(DscpSet::NONE, |set, (dscp, _)| set.with(dscp as u8)),
+        }
+    }
+}
+
+impl Serialize for Classes {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        let entries = self.0.iter().enumerate().filter(|(_, queue)| **queue != 0);
+        serializer.collect_seq(entries.map(|(dscp, &queue)| ClassEntry {
+            dscp: dscp as u8,
+            queue,
+        }))
+    }
+}
+
+impl<'de> Deserialize<'de> for Classes {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        let entries = Vec::<ClassEntry>::deserialize(deserializer)?;
+        Classes::new(&entries).map_err(serde::de::Error::custom)
+    }
+}
+
+/// A set of DSCPs: packets of which classes a transport is asked for.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct DscpSet(u64);
+
+impl DscpSet {
+    pub const ALL: DscpSet = DscpSet(u64::MAX);
+    pub const NONE: DscpSet = DscpSet(0);
+
+    #[must_use]
+    pub fn with(self, dscp: u8) -> Self {
+        DscpSet(self.0 | 1 << (u32::from(dscp) % DSCPS as u32))
+    }
+
+    pub fn contains(self, dscp: u8) -> bool {
+        self.0 >> (u32::from(dscp) % DSCPS as u32) & 1 == 1
+    }
+
+    pub fn is_empty(self) -> bool {
+        self.0 == 0
+    }
+}
