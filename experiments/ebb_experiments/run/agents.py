@@ -110,13 +110,14 @@ def task_parameters(binary: Path, task: Task) -> dict[str, dict[str, Any]]:
 
 
 def agent_parameters(binary: Path, scheme: Scheme, **nic: int) -> dict[str, dict[str, Any]]:
-    """Every parameter of the agent, nominal: its own defaults, then what the scheme overrides, then
-    those of the interface.
+    """Every parameter of the agent, nominal: its own defaults, then what follows from the fabric,
+    then what the scheme overrides, then those of the interface.
 
     All of them, because a default that is a time has to be slowed down too.
     """
     check_transports(binary, f"scheme {scheme.label}", [scheme.transport])
     parameters: dict[str, dict[str, Any]] = _told(binary, "params")
+    parameters["nic"].update(_of_fabric(scheme))
     for section, values in scheme.agent.items():
         valid = parameters.get(section)
         if valid is None:
@@ -133,6 +134,16 @@ def agent_parameters(binary: Path, scheme: Scheme, **nic: int) -> dict[str, dict
         valid.update(values)
     parameters["nic"].update(nic)
     return parameters
+
+
+def _of_fabric(scheme: Scheme) -> dict[str, Any]:
+    """Parameters of the NICs that follow from those of the switches: in a lossless fabric hosts
+    obey PFC frames, and a class of packets is the queue in which they wait."""
+    pfc = scheme.fabric.ports.pfc
+    if pfc is None:
+        return {}
+    classes = [{"dscp": c.dscp, "queue": c.queue} for c in scheme.fabric.classes]
+    return {"pfc": True, "pfc_response_ns": pfc.response_ns, "classes": classes}
 
 
 @dataclass(frozen=True)

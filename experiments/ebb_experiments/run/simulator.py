@@ -107,6 +107,8 @@ class Simulator:
     samples: Sink = field(default_factory=list[Line])
     """Gets queue depths, in the simulator's units: `sampling` lines, and `sample` lines after
     each."""
+    nics: list[Line] = field(default_factory=list)
+    """At the report, what happened to the NICs of hosts that obey PFC, in the simulator's units."""
     groups: list[Group] = field(default_factory=list)
     """Multicast groups of the transfers to come."""
     transfers: int = 0
@@ -240,6 +242,9 @@ class Simulator:
                     self.arrivals.append(line)
                 case "sampling" | "sample":
                     self.samples.append(line)
+                case "nic":
+                    del line["event"]
+                    self.nics.append(line)
                 case "end":
                     return str(line["trace_hash"])
                 case other:

@@ -151,6 +151,7 @@ class _Simulation:
             "setup_peak_bytes": before.peak_bytes,
             "clock_cpu_seconds": after.cpu_seconds - before.cpu_seconds,
             "peak_bytes": after.peak_bytes,
+            **self._nics(simulator),
             "wall_seconds": time.monotonic() - begun,
         }
         return results
@@ -162,6 +163,15 @@ class _Simulation:
     @property
     def _fabric(self) -> FabricParameters:
         return self._scheme.fabric.slowed(self.loaded.dilation)
+
+    def _nics(self, simulator: Simulator) -> dict[str, Any]:
+        """What the PFC frames of switches did to hosts, in nominal time, if hosts obey them."""
+        nominal = self.loaded.dilation.nominal_time
+        nics = [
+            nic | {"paused_ns": [nominal(paused) for paused in nic["paused_ns"]]}
+            for nic in simulator.nics
+        ]
+        return {"nics": nics} if nics else {}
 
     def _let_run(
         self,

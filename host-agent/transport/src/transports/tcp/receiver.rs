@@ -188,7 +188,8 @@ impl Receiver {
         }
         // RFC 5681 4.2: at once when a gap appears or is filled, and at the end of the stream.
         at_once |= had_gaps || self.reassembly.has_gaps() || self.fin_received();
-        self.unacked_packets += 1;
+        // A NIC may have put several segments together, and each of them counts.
+        self.unacked_packets += (payload.len() as u64).div_ceil(self.mss).max(1) as u32;
         if at_once || self.unacked_packets >= self.ack_every_packets {
             self.request_ack();
         } else if self.ack_deadline.is_none() {
