@@ -6,7 +6,7 @@
 //  ingress  validity ─ traffic_class ─┬─ arp ─────── arp_responder ───────────────────────────┬─► queue
 //                                     ├─ ipv4 ─► flow_hash ─ mlfq ─ route ─ adaptive_routing ─┤
 //                                     │       ▲ returned                              refused │ occupancy
-//                                     └─ deflected ─ return_to_sender ──────────────────► trimming ─► trim queue
+//                                     └─ deflected ─ return_to_sender ─► drop_notification ─► trimming ─► trim queue
 //  egress   replica pruning ─ occupancy release ─ drain release ─ ecn_threshold ─ phantom_queue ─ link
 
 #include <core.p4>
@@ -26,6 +26,7 @@
 #include "include/adaptive_routing.p4"
 #include "include/occupancy.p4"
 #include "include/return_to_sender.p4"
+#include "include/drop_notification.p4"
 #include "include/trimming.p4"
 #include "include/multicast.p4"
 #include "include/ecn_threshold.p4"
@@ -45,6 +46,7 @@ control FabricIngress(inout headers_t hdr,
     DrainAccounting() drain_accounting;
     OccupancyAdmission() occupancy;
     ReturnToSender() return_to_sender;
+    DropNotification() drop_notification;
     Trimming() trimming;
     DropAndCount() drop_and_count;
 
@@ -85,7 +87,12 @@ control FabricIngress(inout headers_t hdr,
         }
 
         if (meta.refused == 1 && meta.drop_reason == DropReason.NONE) {
-            trimming.apply(hdr, meta, standard_metadata);
+            if (hdr.tcp.isValid()) {
+                drop_notification.apply(hdr, meta, standard_metadata);
+            }
+            if (meta.refused == 1) {
+                trimming.apply(hdr, meta, standard_metadata);
+            }
         }
         if (meta.spray == SPRAY_ADAPTIVE) {
             drain_accounting.apply(meta, standard_metadata);

@@ -31,7 +31,7 @@ BUILD = Path(__file__).resolve().parents[2] / "build"
 """Where `make build` puts the program."""
 STATISTICS_SECONDS = 2.0
 """How often `--stats` shows the counters unless it says."""
-REDIRECTED_WIDTH = 160
+REDIRECTED_WIDTH = 320
 """Columns of a table that goes into a file or a pipe."""
 COLOURS = {"connected": "dim", "installed": "green", "lost": "yellow", "error": "bold red"}
 """Style of the line of an event, by kind."""

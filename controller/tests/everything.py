@@ -30,5 +30,6 @@ def everything(*, return_to_sender: bool, **parameters: Any) -> FabricParameters
         TrafficClass(dscp=0),
         TrafficClass(dscp=10, queue=1, mlfq="in-switch"),
         TrafficClass(dscp=34, queue=6, spray="adaptive"),
+        TrafficClass(dscp=56, queue=7),
     ]
     return FabricParameters(**on, classes=classes, ports=PortParameters(queue=queues), **parameters)

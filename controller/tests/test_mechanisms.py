@@ -12,6 +12,7 @@ from ebb_controller.mechanisms import (
     FabricParameters,
     adaptive_routing,
     arp,
+    drop_notification,
     ecn_threshold,
     mlfq,
     occupancy,
@@ -58,6 +59,29 @@ def rows(entries: Iterable[object]) -> list[tuple[dict[str, Any], str, dict[str,
         assert entry.action is not None
         found.append((dict(entry.match or {}), entry.action.name, entry.action.args))  # type: ignore[union-attr]
     return found
+
+
+class TestDropNotification:
+    def test_every_port_knows_both_ends_of_its_link(self) -> None:
+        there = site(
+            "p0e0",
+            drop_notification={"dscp_value": 40},
+            classes=[TrafficClass(dscp=0), TrafficClass(dscp=40, queue=7)],
+        )
+        accepted, *told = rows(drop_notification.entries(there))
+        assert accepted == ({"dscp": 40}, "accept_cut", {})
+        assert [match["ingress_port"] for match, _, _ in told] == [1, 2, 3, 4]
+        for (_, action, arguments), port in zip(told, there.ports, strict=True):
+            assert action == "set_notification"
+            macs = {"src_mac": port.mac, "dst_mac": port.peer_mac}
+            assert arguments == {**macs, "dscp_value": 40, "queue_index": 7}
+
+    def test_off_by_default(self) -> None:
+        assert rows(drop_notification.entries(site("p0e0"))) == []
+
+    def test_notifications_need_a_class(self) -> None:
+        with pytest.raises(ValueError, match="no class has dscp 56"):
+            site("p0e0", drop_notification={})
 
 
 class TestRoute:

@@ -24,6 +24,7 @@ const bit<8> PROTOCOL_EBB = 253;   // RFC 3692: experimentation
 
 const bit<16> ETHERNET_BYTES    = 14;   // the frame check sequence is not counted anywhere
 const bit<16> TCP_MINIMUM_BYTES = 20;   // the header without options
+const bit<4>  TCP_MINIMUM_WORDS = 5;    // the same in words of 32 bits, as data_offset counts
 const bit<16> UDP_BYTES         = 8;
 const bit<16> EBB_BYTES         = 48;   // the whole header, docs/wire-format.md
 

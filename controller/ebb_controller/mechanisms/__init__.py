@@ -8,6 +8,7 @@ from ebb_controller.mechanisms import (
     adaptive_routing,
     arp,
     counters,
+    drop_notification,
     ecn_threshold,
     mlfq,
     multicast,
@@ -25,6 +26,7 @@ MECHANISMS = (
     ecn_threshold.MECHANISM,
     trimming.MECHANISM,
     return_to_sender.MECHANISM,
+    drop_notification.MECHANISM,
     occupancy.MECHANISM,
     mlfq.MECHANISM,
     adaptive_routing.MECHANISM,
@@ -44,6 +46,7 @@ class FabricParameters(
     phantom_queue.WithPhantomQueue,
     ecn_threshold.WithStepMarking,
     adaptive_routing.WithAdaptiveRouting,
+    drop_notification.WithDropNotification,
     traffic_class.WithClasses,
 ):
     """What the switches do for one scheme. Keys are listed from the last base to the first."""

@@ -1,0 +1,83 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// Drop notifications of FastLane (Zats, UC Berkeley 2014, sections 6.5.1 to 6.5.3): a TCP packet that does not fit into
+// its queue becomes a message to its sender, which so learns within a round trip which packet was lost. SAI calls
+// this DROP_AND_TRIM_TO_SENDER. Applied in ingress to what a queue has refused, before trimming.
+//
+//   refused ─┬─ no TCP, to or from a group, a notification itself, no entry ─► trimming, which decides as ever
+//            └─ else ─► IPv4 addresses swapped, DSCP set, cut after the TCP header,
+//                       out of the port that it came in by, in the queue of the notifications
+//
+// The IPv4 total length stays, because with it the sender knows how many bytes were lost; ports, sequence number and
+// flags stay, and so does the TCP checksum, which the swap does not change and the cut makes useless. So the
+// packet is longer by its header than its frame is: `notification_class` names the classes for which validity.p4 lets
+// that pass, on every switch of the way.
+//
+// The traffic manager keeps notifications to a share of the link and of the buffer (docs/drop-notification.md).
+
+#ifndef DROP_NOTIFICATION_P4
+#define DROP_NOTIFICATION_P4
+
+#include "headers.p4"
+#include "multicast.p4"
+
+control DropNotification(inout headers_t hdr,
+                         inout metadata_t meta,
+                         inout standard_metadata_t standard_metadata) {
+
+    @brief("TCP packets turned into notifications, by the port that refused them")
+    counter(PORTS, CounterType.packets_and_bytes) notified;
+
+    bool    enabled = false;
+    bit<6>  notification_dscp = 0;
+    queue_t notification_queue = 0;
+    mac_t   port_mac = 0;
+    mac_t   neighbour_mac = 0;
+
+    action set_notification(mac_t src_mac, mac_t dst_mac, bit<6> dscp_value, queue_t queue_index) {
+        enabled = true;
+        port_mac = src_mac;
+        neighbour_mac = dst_mac;
+        notification_dscp = dscp_value;
+        notification_queue = queue_index;
+    }
+
+    @brief("ports by which senders are told of drops, with the addresses of both ends of the link; no entry: off")
+    table drop_notification {
+        key = {
+            standard_metadata.ingress_port : exact @name("ingress_port");   // 9 bits
+        }
+        actions = {
+            set_notification;
+            @defaultonly NoAction;
+        }
+        const default_action = NoAction();
+        size = 512;
+    }
+
+    action notify() {
+        ipv4_address_t sender = hdr.ipv4.src;
+        hdr.ipv4.src = hdr.ipv4.dst;
+        hdr.ipv4.dst = sender;
+        hdr.ipv4.dscp = notification_dscp;
+        hdr.ethernet.src = port_mac;
+        hdr.ethernet.dst = neighbour_mac;
+        bit<32> header_bytes = (bit<32>)ETHERNET_BYTES + ((bit<32>)hdr.ipv4.ihl + (bit<32>)hdr.tcp.data_offset) * 4;
+        meta.frame_bytes = header_bytes < meta.frame_bytes ? header_bytes : meta.frame_bytes;
+        truncate(header_bytes);
+        standard_metadata.egress_spec = standard_metadata.ingress_port;
+        standard_metadata.priority = notification_queue;
+        meta.refused = 0;
+        notified.count((bit<32>)meta.refused_port);
+    }
+
+    apply {
+        drop_notification.apply();
+        if (enabled && hdr.ipv4.dscp != notification_dscp && hdr.tcp.data_offset >= TCP_MINIMUM_WORDS
+                && hdr.ipv4.dst[31:28] != CLASS_D && hdr.ipv4.src[31:28] != CLASS_D) {
+            notify();
+        }
+    }
+}
+
+#endif

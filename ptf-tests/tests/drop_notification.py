@@ -1,0 +1,245 @@
+# SPDX-License-Identifier: Apache-2.0
+"""TCP packets that a queue refuses come back to their sender, cut, byte for byte
+(docs/drop-notification.md)."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from ebb_controller.mechanisms.drop_notification import (
+    DROP_NOTIFICATION,
+    NOTIFICATION_CLASS,
+    NOTIFIED,
+)
+from ebb_controller.mechanisms.traffic_class import TRAFFIC_CLASS
+from ebb_scapy import ETHERNET_HEADER_BYTES, Dscp, Ecn, tos
+from fabric_test import CONTROL_QUEUE, DATA_QUEUE, FabricTest
+from frames import (
+    FULL_FRAME_BYTES,
+    SENDER_IP,
+    ebb,
+    frame,
+    host_ip,
+    host_mac,
+    routed,
+    switch_mac,
+    tcp,
+    udp,
+    with_ipv4,
+)
+from scapy.layers.inet import TCP, IPOption_Router_Alert
+from targets import Feature, Queue, TrafficManager
+
+NOTIFICATION = 56
+"""DSCP of notifications."""
+SENDER_PORT = 1
+"""By which frames come in, and notifications leave."""
+CAPACITY = 2
+"""Packets that the queue of notifications holds."""
+IPV4_SOURCE, IPV4_DESTINATION, IPV4_END = 12, 16, 20
+
+
+class NotificationTest(FabricTest):
+    """The queue of port 2 has room for one packet, which is there."""
+
+    needs = frozenset({Feature.DEFLECTION})
+    manager = TrafficManager(
+        queues=(
+            Queue(DATA_QUEUE, capacity_packets=1, on_full="deflect"),
+            Queue(CONTROL_QUEUE, capacity_packets=CAPACITY),
+        ),
+        rate_bps=50_000,  # a full frame takes 240 ms
+        slow_ports=(2,),
+    )
+
+    def setUp(self) -> None:
+        super().setUp()
+        self.classes()
+        self.control.insert(
+            TRAFFIC_CLASS.entry(
+                {"dscp": NOTIFICATION}, queue=CONTROL_QUEUE, spray=0, trimmable=0, mlfq=0
+            )
+        )
+
+    def switch_on(self, *ports: int) -> None:
+        """Has senders behind these ports told of drops."""
+        self.control.insert(NOTIFICATION_CLASS.entry({"dscp": NOTIFICATION}))
+        for port in ports or (SENDER_PORT,):
+            self.control.insert(
+                DROP_NOTIFICATION.entry(
+                    {"ingress_port": port},
+                    src_mac=switch_mac(port),
+                    dst_mac=host_mac(port),
+                    dscp_value=NOTIFICATION,
+                    queue_index=CONTROL_QUEUE,
+                )
+            )
+
+    def fill(self, port: int = 2) -> list[bytes]:
+        """Occupies a link and its data queue; returns what will come out."""
+        busy, waiting = (udp(host_ip(port), sport=i, length=FULL_FRAME_BYTES) for i in (1, 2))
+        self.occupy(port, busy)
+        self.send(1, waiting)
+        return [routed(packet, port) for packet in (busy, waiting)]
+
+
+def notification(lost: bytes, port: int = SENDER_PORT) -> bytes:
+    """What the sender behind `port` gets when this frame to host 2 is lost."""
+    cut = bytearray(routed(lost, 2))
+    start = ETHERNET_HEADER_BYTES
+    ihl = (cut[start] & 0xF) * 4
+    data_offset = (cut[start + ihl + 12] >> 4) * 4
+    ecn = cut[start + 1] & Ecn.CE
+    source = bytes(cut[start + IPV4_SOURCE : start + IPV4_DESTINATION])
+    destination = bytes(cut[start + IPV4_DESTINATION : start + IPV4_END])
+    cut[start + IPV4_SOURCE : start + IPV4_END] = destination + source
+    macs = bytes.fromhex((host_mac(port) + switch_mac(port)).replace(":", ""))
+    whole = with_ipv4(macs + bytes(cut[12:]), b1=tos(NOTIFICATION, ecn))
+    return whole[: start + ihl + data_offset]
+
+
+def segment(**fields: Any) -> bytes:
+    """A full TCP segment to host 2."""
+    return tcp(host_ip(2), **({"length": FULL_FRAME_BYTES} | fields))
+
+
+class Lost(NotificationTest):
+    """Data, SYN, FIN and a bare ACK are cut after their header, and leave by the port that they
+    came in by; what was queued is untouched."""
+
+    def runTest(self) -> None:
+        self.switch_on()
+        there = self.fill()
+        lost = [
+            segment(),
+            segment(ecn=Ecn.ECT0, ttl=7),
+            tcp(host_ip(2), flags="S"),
+            segment(flags="FA"),
+            tcp(host_ip(2)),
+        ]
+        self.send(SENDER_PORT, *lost)
+        expected = [notification(packet) for packet in lost]
+        self.assertEqual([len(packet) for packet in expected], [54] * 5)
+        self.expect(SENDER_PORT, *expected)
+        self.expect(2, *there)
+        self.expect_nothing_more()
+        self.expect_count(NOTIFIED, 2, len(lost))
+
+
+class WhatTheThesisNames(NotificationTest):
+    """The fields of one notification, by hand: addresses swapped, total length, ports and sequence
+    number as they were."""
+
+    def runTest(self) -> None:
+        self.switch_on()
+        there = self.fill()
+        layer = TCP(sport=5001, dport=40000, seq=0x01020304, flags="A")
+        self.send(SENDER_PORT, frame(layer, host_ip(2), length=1514))
+        got = self.receive(SENDER_PORT)
+        ip, l4 = got[14:34], got[34:]
+        self.assertEqual(len(got), 54)
+        self.assertEqual(int.from_bytes(ip[2:4], "big"), 1500)
+        self.assertEqual(ip[1], NOTIFICATION << 2)
+        self.assertEqual(".".join(map(str, ip[12:16])), host_ip(2))
+        self.assertEqual(".".join(map(str, ip[16:20])), SENDER_IP)
+        self.assertEqual(l4[:8], bytes.fromhex("13899c4001020304"))
+        self.expect(2, *there)
+
+
+class Options(NotificationTest):
+    """Options of IPv4 and of TCP stay."""
+
+    def runTest(self) -> None:
+        self.switch_on()
+        there = self.fill()
+        options = [
+            ("MSS", 1460),
+            ("SAckOK", b""),
+            ("Timestamp", (1, 2)),
+            ("NOP", None),
+            ("WScale", 7),
+        ]
+        layer = TCP(sport=9, dport=80, flags="S", options=options)
+        lost = [
+            frame(layer, host_ip(2), length=400),
+            frame(
+                TCP(sport=40000, dport=80, flags="A"),
+                host_ip(2),
+                length=FULL_FRAME_BYTES,
+                options=IPOption_Router_Alert(),
+            ),
+        ]
+        self.send(SENDER_PORT, *lost)
+        expected = [notification(packet) for packet in lost]
+        self.assertEqual([len(packet) for packet in expected], [74, 58])
+        self.expect(SENDER_PORT, *expected)
+        self.expect(2, *there)
+
+
+class OthersGetNone(NotificationTest):
+    """UDP, fragments, groups, the receiver-driven transports, a TCP header that is too short, and
+    notifications themselves."""
+
+    def runTest(self) -> None:
+        self.switch_on()
+        there = self.fill()
+        short = bytearray(segment())
+        short[14 + 20 + 12] = 0x40
+        refused = [
+            udp(host_ip(2), length=FULL_FRAME_BYTES),
+            segment(flags="A", frag=3),
+            frame(TCP(), host_ip(2), length=FULL_FRAME_BYTES, src="239.1.2.3"),
+            ebb(host_ip(2), dscp=Dscp.DEFAULT, length=FULL_FRAME_BYTES),
+            bytes(short),
+        ]
+        self.send(SENDER_PORT, *refused)
+        self.expect_drops("not-trimmable", len(refused))
+        self.expect(2, *there)
+        self.expect_nothing_more()
+        self.expect_count(NOTIFIED, 2, 0)
+
+
+class OnItsWay(NotificationTest):
+    """Another switch forwards a notification as any packet, though its total length exceeds the
+    frame; other classes and protocols must not."""
+
+    def runTest(self) -> None:
+        self.switch_on()
+        cut = notification(segment())
+        to_host_3 = with_ipv4(cut, b16=10, b17=0, b18=0, b19=3)
+        self.send(2, to_host_3)
+        self.expect(3, routed(to_host_3, 3))
+        longer = with_ipv4(udp(host_ip(3), dscp=NOTIFICATION, length=60), b2=5)
+        self.send(2, longer, with_ipv4(to_host_3, b1=tos(Dscp.DEFAULT, Ecn.NOT_ECT)))
+        self.expect_drops("ipv4-total-length", 2)
+        self.expect_nothing_more()
+
+
+class QueueOfNotificationsFull(NotificationTest):
+    """What does not fit there is dropped and counted, and never told again."""
+
+    needs = frozenset({Feature.DEFLECTION, Feature.QUEUE_STATISTICS})
+
+    def runTest(self) -> None:
+        self.switch_on(SENDER_PORT, 2)
+        there = self.fill()
+        # The sender is behind the slow port: its notifications wait behind what is on the link.
+        lost = [segment(sport=40000 + i) for i in range(CAPACITY + 1)]
+        self.send(2, *lost)
+        self.expect_count(NOTIFIED, 2, len(lost))
+        first, *rest = there
+        kept = [notification(packet, 2) for packet in lost[:CAPACITY]]
+        self.expect(2, first, *kept, *rest)
+        self.expect_nothing_more()
+        self.assertEqual(self.target.dropped(2, "deflect-failed"), 1)
+
+
+class OffWithoutEntries(NotificationTest):
+    """A queue that deflects changes nothing by itself."""
+
+    def runTest(self) -> None:
+        there = self.fill()
+        self.send(SENDER_PORT, segment())
+        self.expect_drops("not-trimmable", 1)
+        self.expect(2, *there)
+        self.expect_nothing_more()
