@@ -27,6 +27,7 @@ from ebb_scapy import (
     tos,
     trimmed,
 )
+from scapy.contrib.mac_control import MACControlClassBasedFlowControl as Pfc
 from scapy.layers.inet import IP, TCP
 from scapy.layers.l2 import Ether
 from scapy.packet import Packet
@@ -50,6 +51,16 @@ def _frame(layer: Packet, *, dscp: int, ecn: int = Ecn.ECT0, reply: bool = False
     ether = Ether(src="02:00:00:00:00:02", dst="02:00:00:00:00:01")
     ip = IP(src=source, dst=target, tos=tos(dscp, ecn), ttl=64, id=0, flags="DF")
     return bytes(ether / ip / layer)
+
+
+def _pfc(quanta: dict[int, int]) -> bytes:
+    """A PFC frame that names these classes, each with so many quanta."""
+    pfc = Pfc()
+    for number, time in quanta.items():
+        pfc.setfieldval(f"c{number}_enabled", 1)
+        pfc.setfieldval(f"c{number}_pause_time", time)
+    ether = Ether(src="02:00:00:00:00:07", dst="01:80:c2:00:00:01")
+    return bytes(ether / pfc)
 
 
 _COMMON: dict[str, Any] = {"sport": 49152, "dport": 7000, "session": 0xC0FFEE42}
@@ -165,6 +176,13 @@ def _frames() -> list[tuple[str, str, bytes]]:
             "TCP segment, CE set by a switch, ECE echoed, 100 bytes",
             _frame(tcp / payload_bytes(100), dscp=Dscp.DEFAULT, ecn=Ecn.CE),
         ),
+        ("pfc-pause", "PFC, class 3 stops for the longest time", _pfc({3: 0xFFFF})),
+        ("pfc-resume", "PFC, class 3 goes on", _pfc({3: 0})),
+        (
+            "pfc-several",
+            "PFC, classes 0 and 6 stop, class 7 goes on",
+            _pfc({0: 0xFFFF, 6: 2, 7: 0}),
+        ),
     ]
 
 
@@ -172,12 +190,23 @@ def _ebb_fields(header: Ebb) -> dict[str, int]:
     return {field.name: int(header.getfieldval(field.name)) for field in header.fields_desc}
 
 
+def _quanta(frame: Pfc, number: int) -> int | None:
+    """What a PFC frame says of a class; None if it does not name it."""
+    named = frame.getfieldval(f"c{number}_enabled")
+    return int(frame.getfieldval(f"c{number}_pause_time")) if named else None
+
+
 def _vector(name: str, description: str, frame: bytes) -> dict[str, Any]:
     packet = Ether(frame)
-    ip = packet[IP]
     fields: dict[str, Any] = {
         "ethernet": {"dst": packet.dst, "src": packet.src, "type": packet.type},
-        "ipv4": {
+    }
+    checksum_ok: bool | None = None
+    crc_ok: bool | None = None
+    body = b""
+    if IP in packet:
+        ip = packet[IP]
+        fields["ipv4"] = {
             "dscp": ip.tos >> 2,
             "ecn": ip.tos & 0b11,
             "total_length": ip.len,
@@ -187,11 +216,10 @@ def _vector(name: str, description: str, frame: bytes) -> dict[str, Any]:
             "checksum": ip.chksum,
             "src": ip.src,
             "dst": ip.dst,
-        },
-    }
-    checksum_ok: bool | None = None
-    crc_ok: bool | None = None
-    if Ebb in packet:
+        }
+    if Pfc in packet:
+        fields["pfc"] = {"quanta": [_quanta(packet[Pfc], c) for c in range(8)]}
+    elif Ebb in packet:
         header = packet[Ebb]
         body = bytes(header.payload)
         fields["ebb"] = _ebb_fields(header)

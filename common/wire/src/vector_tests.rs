@@ -126,6 +126,26 @@ fn vectors_parse_to_their_fields_and_are_emitted_again() {
 }
 
 #[test]
+fn pfc_vectors_parse_to_their_classes_and_are_emitted_again() {
+    let vectors = vectors();
+    let frames = vectors.iter().filter(|v| v["fields"]["pfc"].is_object());
+    let mut checked = 0;
+    for vector in frames {
+        let bytes = frame(vector);
+        let ethernet = EthernetHeader::parse(&bytes).unwrap();
+        let pfc = PfcFrame::parse(&ethernet).unwrap();
+        let want = vector["fields"]["pfc"]["quanta"].as_array().unwrap();
+        let want: Vec<_> = want.iter().map(|q| q.as_u64().map(|q| q as u16)).collect();
+        assert_eq!(pfc.quanta.to_vec(), want, "{}", vector["name"]);
+        let mut again = Vec::new();
+        pfc.emit(ethernet.header.src, &mut again);
+        assert_eq!(again, bytes, "{}", vector["name"]);
+        checked += 1;
+    }
+    assert!(checked >= 3, "only {checked} vectors");
+}
+
+#[test]
 fn the_tcp_vector_parses_and_is_emitted_again() {
     let vectors = vectors();
     let vector = vectors
@@ -232,7 +252,7 @@ fn any_options() -> impl Strategy<Value = TcpOptions> {
 proptest! {
     #[test]
     fn no_bytes_panic(bytes in prop::collection::vec(any::<u8>(), 0..200), trimmed: bool) {
-        let _ = EthernetHeader::parse(&bytes);
+        let _ = EthernetHeader::parse(&bytes).and_then(|frame| PfcFrame::parse(&frame));
         let _ = Ipv4Header::parse(&bytes);
         let _ = TcpGlance::read(&bytes);
         let _ = EbbHeader::parse(&bytes, trimmed);
