@@ -230,7 +230,7 @@ impl Topology {
                     let group = vec![number.to_be_bytes().to_vec()];
                     route(&mut pipeline, *address, "multicast", group);
                 }
-                s.install(pipeline);
+                s.install(pipeline).expect("nothing is exported");
             });
         }
         built

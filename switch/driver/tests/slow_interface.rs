@@ -27,7 +27,7 @@ fn plain_switch() -> (Network<Interface>, NodeId) {
         drop_port: 511,
     };
     let mut switch = Switch::new(options, TrafficManagerConfig::default()).expect("valid");
-    switch.install(trim_program());
+    switch.install(trim_program()).expect("nothing is exported");
     forward(&mut switch, 2, 2);
     let mut network = Network::new();
     let switch = network.add_switch(switch);

@@ -40,7 +40,7 @@ impl Bench {
         };
         let config = TrafficManagerConfig::like_bmv2(PRIORITY_QUEUES);
         let mut switch = told(Switch::new(options, config))?;
-        switch.install(pipeline);
+        told(switch.install(pipeline))?;
         let mut simulation = Simulation::new();
         let switch = simulation.add_switch(switch);
         let received = Received::default();

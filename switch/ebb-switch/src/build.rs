@@ -194,6 +194,9 @@ fn build_switch(settings: &SwitchSettings, interpreted: bool) -> Result<Switch> 
     } else {
         Pipeline::load
     };
-    switch.install(load(&program).map_err(|e| anyhow!("program {}: {e}", path.display()))?);
+    let pipeline = load(&program).map_err(|e| anyhow!("program {}: {e}", path.display()))?;
+    switch
+        .install(pipeline)
+        .with_context(|| format!("program {}", path.display()))?;
     Ok(switch)
 }

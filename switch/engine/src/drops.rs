@@ -41,6 +41,12 @@ pub enum DropReason {
     /// The link behind the port flipped a bit of the frame, which went on: this is no drop. For a
     /// link from a host it counts at the switch port at its end.
     LinkCorrupt,
+    /// The frame is a MAC control frame (IEEE 802.3, clause 31) that the port has no use for: its
+    /// opcode or its address is not that of PFC, such as PAUSE, or no queue of the port is lossless.
+    MacControlIgnored,
+    /// The frame is a MAC control frame that is too short or too long, or a PFC frame that names no
+    /// class.
+    MacControlMalformed,
     /// The controller did not take packet-ins fast enough, or there is no controller.
     NoController,
 }
@@ -62,6 +68,8 @@ impl DropReason {
             DropReason::LinkDown => "link-down",
             DropReason::LinkLoss => "link-loss",
             DropReason::LinkCorrupt => "link-corrupt",
+            DropReason::MacControlIgnored => "mac-control-ignored",
+            DropReason::MacControlMalformed => "mac-control-malformed",
             DropReason::NoController => "no-controller",
         }
     }

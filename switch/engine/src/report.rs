@@ -77,28 +77,63 @@ impl SwitchReport {
     }
 }
 
-/// The drops as a table for people; a switch without drops is one line.
+/// The drops as a table for people, and the pauses where there were any; a switch without either is
+/// one line.
 pub fn drop_table(reports: &[SwitchReport]) -> String {
     let mut text = String::new();
     for report in reports {
-        let name = &report.switch;
-        if report.drops.is_empty() {
-            let _ = writeln!(text, "{name}: no drops");
-            continue;
-        }
-        let _ = writeln!(
-            text,
-            "{name}: drops\n{:>6} {:>6}  {:<16} {:>12} {:>14}",
-            "port", "queue", "reason", "packets", "bytes"
-        );
-        for row in &report.drops {
-            let queue = row.queue.map_or("-".into(), |q| q.to_string());
-            let _ = writeln!(
-                text,
-                "{:>6} {queue:>6}  {:<16} {:>12} {:>14}",
-                row.port, row.reason, row.count.packets, row.count.bytes
-            );
-        }
+        write_drops(report, &mut text);
+        write_pauses(report, &mut text);
     }
     text
+}
+
+fn write_drops(report: &SwitchReport, text: &mut String) {
+    let name = &report.switch;
+    if report.drops.is_empty() {
+        let _ = writeln!(text, "{name}: no drops");
+        return;
+    }
+    let _ = writeln!(
+        text,
+        "{name}: drops\n{:>6} {:>6}  {:<16} {:>12} {:>14}",
+        "port", "queue", "reason", "packets", "bytes"
+    );
+    for row in &report.drops {
+        let queue = row.queue.map_or("-".into(), |q| q.to_string());
+        let _ = writeln!(
+            text,
+            "{:>6} {queue:>6}  {:<16} {:>12} {:>14}",
+            row.port, row.reason, row.count.packets, row.count.bytes
+        );
+    }
+}
+
+/// The pauses that a switch asked for, and those that it was asked for, by port and queue.
+fn write_pauses(report: &SwitchReport, text: &mut String) {
+    let queues = report.ports.iter().flat_map(|port| {
+        let queues = port.queues.iter();
+        queues.map(|queue| (port.port, queue))
+    });
+    let paused = queues.filter(|(_, queue)| queue.pauses_sent + queue.pauses_received > 0);
+    let mut paused = paused.peekable();
+    if paused.peek().is_some() {
+        let _ = writeln!(
+            text,
+            "{}: pauses\n{:>6} {:>6} {:>10} {:>10} {:>10} {:>8} {:>12}",
+            report.switch, "port", "queue", "sent", "received", "expired", "storms", "paused ms"
+        );
+    }
+    for (port, queue) in paused {
+        let _ = writeln!(
+            text,
+            "{port:>6} {:>6} {:>10} {:>10} {:>10} {:>8} {:>12.3}",
+            queue.queue,
+            queue.pauses_sent,
+            queue.pauses_received,
+            queue.pauses_expired,
+            queue.pause_storms,
+            queue.paused_ns as f64 / 1e6
+        );
+    }
 }

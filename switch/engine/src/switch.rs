@@ -6,8 +6,13 @@
 //! no program can occupy the switch for ever: a packet that has been through the pipeline
 //! [`MAX_PASSES`] times is dropped, and so are copies beyond [`MAX_COPIES`].
 
+mod agenda;
 mod copies;
+mod export;
+mod flow_control;
 mod lineage;
+mod pauses;
+mod ports;
 mod queueing;
 mod visits;
 
@@ -20,7 +25,7 @@ use ebb_pipeline::{
 use ebb_traffic_manager::{
     ConfigError, Count, Departure, Depth, PortStatistics, TrafficManager, TrafficManagerConfig,
 };
-use ebb_units::{BitRate, Duration, Instant};
+use ebb_units::Instant;
 
 use crate::conservation::{Account, Ledger};
 use crate::drops::{DropLedger, DropReason};
@@ -28,7 +33,10 @@ use crate::ecn::carries_ce;
 use crate::lateness::{Late, Lateness, LatenessReport};
 use crate::trace::{Event, Tracer, Watches};
 
+use agenda::{Agenda, Task};
 pub use ebb_traffic_manager::PortId;
+use export::Exports;
+use flow_control::{FlowControl, is_mac_control};
 use lineage::Lineage;
 pub use lineage::MAX_COPIES;
 
@@ -142,6 +150,12 @@ pub struct Switch {
     entering: VecDeque<Entering>,
     /// Ports with a transmission that starts now.
     due: VecDeque<PortId>,
+    /// What the switch does later by itself.
+    agenda: Agenda,
+    /// The pauses of the links.
+    flow_control: FlowControl,
+    /// The registers of the program that show the state of queues.
+    exports: Exports,
     /// Memory for the copies of a multicast group.
     replicas: Vec<Replica>,
     /// Drops inside the switch.
@@ -182,6 +196,9 @@ impl Switch {
             effects: Vec::new(),
             entering: VecDeque::new(),
             due: VecDeque::new(),
+            agenda: Agenda::default(),
+            flow_control: FlowControl::default(),
+            exports: Exports::default(),
             replicas: Vec::new(),
             drops: DropLedger::default(),
             outside_drops: DropLedger::default(),
@@ -228,8 +245,11 @@ impl Switch {
         self.pipeline.as_mut()
     }
 
-    /// Replaces the program. Packets that wait in queues belong to the old one and are dropped.
-    pub fn install(&mut self, mut pipeline: Pipeline) {
+    /// Replaces the program. Packets that wait in queues belong to the old one and are dropped. If
+    /// it has not the registers in which the traffic manager is to show its state, nothing changes,
+    /// and the error says what is wrong.
+    pub fn install(&mut self, mut pipeline: Pipeline) -> Result<(), ConfigError> {
+        self.exports = Exports::new(self.manager.config(), &pipeline, self.ports())?;
         self.manager.clear(self.now);
         self.tracer.flush();
         pipeline.set_drop_port(self.options.drop_port);
@@ -237,18 +257,14 @@ impl Switch {
             pipeline.set_port_up((*port).into(), false);
         }
         self.pipeline = Some(pipeline);
+        self.export_all();
+        self.run();
+        Ok(())
     }
 
-    /// Notes that the link behind a port has gone down or come up. While it is down, members of
-    /// action selectors that watch it are not chosen.
-    pub fn set_port_up(&mut self, port: PortId, up: bool) {
-        match up {
-            true => self.ports_down.remove(&port),
-            false => self.ports_down.insert(port),
-        };
-        if let Some(pipeline) = &mut self.pipeline {
-            pipeline.set_port_up(port.into(), up);
-        }
+    /// Checks that a program has the registers in which the traffic manager is to show its state.
+    pub fn check_program(&self, pipeline: &Pipeline) -> Result<(), ConfigError> {
+        Exports::new(self.manager.config(), pipeline, self.ports()).map(|_| ())
     }
 
     /// Puts everything into its initial state, without a program. Ports stay connected, and frames
@@ -266,6 +282,9 @@ impl Switch {
         }
         self.pipeline = None;
         self.tracer.flush();
+        self.agenda.clear();
+        self.flow_control = FlowControl::default();
+        self.exports = Exports::default();
         self.serve_at.fill(None);
         self.drops = DropLedger::default();
         self.outside_drops = DropLedger::default();
@@ -277,18 +296,6 @@ impl Switch {
     /// What waits in a queue of a port.
     pub fn queue_depth(&self, port: PortId, queue: u8) -> Depth {
         self.manager.depth(port, queue)
-    }
-
-    /// Limits the rate of a port to that of the link behind it; `None` lifts the limit.
-    pub(crate) fn limit_rate(&mut self, now: Instant, port: PortId, rate: Option<BitRate>) {
-        self.manager.limit_rate(now, port, rate);
-    }
-
-    /// Allows a port to send this many frames; see [`TrafficManager::set_credit`].
-    pub(crate) fn set_credit(&mut self, port: PortId, frames: Option<u64>) {
-        self.manager.set_credit(self.now, port, frames);
-        self.schedule(port);
-        self.run();
     }
 
     /// Whether the delays of links may have changed since the last call.
@@ -312,7 +319,15 @@ impl Switch {
         config: TrafficManagerConfig,
     ) -> Result<(), ConfigError> {
         let config = spare_cpu_port(config, self.options.cpu_port);
+        config.validate()?;
+        let exports = match &self.pipeline {
+            Some(pipeline) => Exports::new(&config, pipeline, self.ports())?,
+            None => Exports::default(),
+        };
         self.manager.reconfigure(self.now, config)?;
+        self.exports = exports;
+        self.export_all();
+        self.revise_pauses();
         self.delays_changed = true;
         for port in 0..self.serve_at.len() {
             self.schedule(port as PortId);
@@ -349,7 +364,7 @@ impl Switch {
     pub fn packet_out(&mut self, frame: Vec<u8>) -> bool {
         match self.options.cpu_port {
             Some(port) => {
-                self.receive(port, frame);
+                self.enter(port, frame);
                 true
             }
             None => false,
@@ -383,32 +398,6 @@ impl Switch {
             .add(port, reason.as_str(), packets, bytes);
     }
 
-    /// The purpose of a port that therefore can have neither link nor interface; `None` for other
-    /// ports.
-    pub(crate) fn reserved_role(&self, port: PortId) -> Option<&'static str> {
-        (self.options.cpu_port == Some(port)).then_some("CPU port")
-    }
-
-    /// Notes that a port has an interface or a link.
-    pub(crate) fn connect_port(&mut self, now: Instant, port: PortId) {
-        let index = usize::from(port);
-        if self.connected.len() <= index {
-            self.connected.resize(index + 1, false);
-        }
-        self.connected[index] = true;
-        self.manager.open_port(now, port);
-    }
-
-    /// Delay of frames that come from outside, before they arrive at the port.
-    pub(crate) fn rx_delay(&self, port: PortId) -> Duration {
-        self.manager.rx_delay(port)
-    }
-
-    /// Delay from the last bit of a frame leaving the port to its arrival at the other end.
-    pub(crate) fn tx_delay(&self, port: PortId) -> Duration {
-        self.manager.tx_delay(port)
-    }
-
     /// Moves the clock on. To be called before anything else at that time.
     pub(crate) fn advance(&mut self, now: Instant) {
         self.now = self.now.max(now);
@@ -426,8 +415,45 @@ impl Switch {
         }
     }
 
-    /// Takes a frame whose last bit has arrived at a port.
-    pub(crate) fn receive(&mut self, port: PortId, frame: Vec<u8>) {
+    /// Takes a frame whose last bit has arrived at a port. True if it is a packet, which enters
+    /// ingress after the delay of the pipeline.
+    pub(crate) fn receive(&mut self, port: PortId, frame: Vec<u8>) -> bool {
+        if is_mac_control(&frame) {
+            self.receive_control(port, &frame);
+            return false;
+        }
+        let delay = self.manager.pipeline_delay(port);
+        if delay.is_zero() {
+            self.enter(port, frame);
+        } else {
+            self.agenda
+                .add(self.now + delay, Task::Enter { port, frame });
+        }
+        true
+    }
+
+    /// When the switch has something to do by itself, other than to send what waits; `None` if it
+    /// has not.
+    pub(crate) fn next_task(&self) -> Option<Instant> {
+        self.agenda.next()
+    }
+
+    /// Does everything that the switch has set itself to do until now.
+    pub(crate) fn do_tasks(&mut self) {
+        while let Some(task) = self.agenda.pop_due(self.now) {
+            match task {
+                Task::Obey { port, frame } => self.obey(port, &frame),
+                Task::Review { port } => self.review_pauses(port),
+                Task::Refresh { port } => self.refresh_pauses(port),
+                Task::Export { export } => self.export_stale(export),
+                Task::Enter { port, frame } => self.enter(port, frame),
+            }
+        }
+        self.run();
+    }
+
+    /// Passes a frame to ingress, as a new packet.
+    fn enter(&mut self, port: PortId, frame: Vec<u8>) {
         self.packets_seen += 1;
         self.ledger.came(1);
         let journey = Journey {
@@ -488,6 +514,7 @@ impl Switch {
     /// that start.
     fn run(&mut self) {
         loop {
+            self.settle();
             if let Some(entering) = self.entering.pop_front() {
                 self.ingress(entering);
             } else if let Some(port) = self.due.pop_front() {
@@ -525,6 +552,7 @@ impl Switch {
     fn start(&mut self, port: PortId) {
         self.serve_at[usize::from(port)] = None;
         if let Some(departure) = self.manager.dequeue(self.now, port) {
+            self.export(port);
             self.egress(port, departure);
         }
         self.schedule(port);
@@ -660,8 +688,7 @@ impl Switch {
     /// Sends a frame that egress has left, if the port leads anywhere.
     fn transmit(&mut self, port: PortId, queue: u8, start: Instant, frame: Vec<u8>) {
         let len = frame.len() as u64;
-        let connected = self.connected.get(usize::from(port));
-        if !connected.copied().unwrap_or_default() {
+        if !self.is_connected(port) {
             return self.drop_one(port, DropReason::NoSuchPort.as_str(), len);
         }
         let sent = self

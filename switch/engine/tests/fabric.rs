@@ -218,7 +218,8 @@ fn a_new_program_starts_with_empty_queues() {
     fabric.with_switch(s, |switch| forward(switch, 9, 2));
     inject_burst(&mut fabric, 3, at(s, 1), &frame(9, 1500));
     fabric.run_until(Instant::from_micros(1), |_, _| false);
-    fabric.with_switch(s, |switch| switch.install(trim_program()));
+    let installed = fabric.with_switch(s, |switch| switch.install(trim_program()));
+    assert_eq!(installed, Some(Ok(())));
     assert_eq!(run(&mut fabric).len(), 1, "the one on the wire");
     let drops = SwitchReport::of(fabric.switch(s).expect("a switch")).drops;
     assert_eq!(

@@ -175,7 +175,7 @@ fn a_restarted_switch_has_nothing_left_and_keeps_its_links() {
     );
     assert_eq!(drops(&fabric, s[0]), [(3, "no-program".into(), 1)]);
     fabric.with_switch(s[0], |switch| {
-        switch.install(trim_program());
+        switch.install(trim_program()).expect("nothing is exported");
         add_routes(switch, 0, 2);
     });
     let again = fabric.now();
@@ -368,7 +368,9 @@ fn run_with(faults: &[(u64, Fault)], parts: usize) -> Seen {
                 let switch = switch % s.len();
                 fabric.restart_switch(s[switch]).expect("a switch");
                 fabric.with_switch(s[switch], |restarted| {
-                    restarted.install(trim_program());
+                    restarted
+                        .install(trim_program())
+                        .expect("nothing is exported");
                     add_routes(restarted, switch as u8, LENGTH);
                 });
             }

@@ -1,11 +1,15 @@
 //! Networks of switches under a virtual clock. One executable: linking takes longer than most of the tests.
 
+mod classes;
 mod outside;
 mod switches;
 
+mod export;
 mod fabric;
 mod faults;
+mod flow_control;
 mod garbage;
+mod lossless;
 mod queueing;
 mod simulation;
 mod storm;

@@ -44,7 +44,7 @@ fn set_up(switch: &mut Switch) {
     pipeline
         .insert_clone_session(1, session)
         .expect("a new session");
-    switch.install(pipeline);
+    switch.install(pipeline).expect("nothing is exported");
 }
 
 /// Sends a packet of that kind and tells how many came out, and what was dropped for which reason.

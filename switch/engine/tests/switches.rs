@@ -49,7 +49,7 @@ pub fn switch(name: &str, profile: Profile) -> Switch {
         drop_port: 511,
     };
     let mut switch = Switch::new(options, config).expect("valid configuration");
-    switch.install(trim_program());
+    switch.install(trim_program()).expect("nothing is exported");
     switch
 }
 

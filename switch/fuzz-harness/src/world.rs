@@ -86,7 +86,7 @@ impl World {
             drop_port: 511,
         };
         let mut switch = Switch::new(options, traffic_manager()).expect("a valid configuration");
-        switch.install(pipeline);
+        switch.install(pipeline).expect("nothing is exported");
         let (notes, notices) = std::sync::mpsc::channel();
         switch.set_listener(Some(Box::new(move |notice: Notice| {
             notes.send(format!("{notice:?}")).is_ok()

@@ -17,8 +17,14 @@ pub trait Switch {
     fn now(&self) -> Instant;
     /// `None` until a program is installed.
     fn pipeline(&mut self) -> Option<&mut Pipeline>;
-    /// Takes the place of the pipeline there was. Packets in flight may be lost.
-    fn install(&mut self, pipeline: Pipeline);
+    /// Whether the program has what the configuration of the traffic manager wants of it; the error
+    /// says what it lacks.
+    fn check_program(&self, _pipeline: &Pipeline) -> Result<(), ConfigError> {
+        Ok(())
+    }
+    /// Takes the place of the pipeline there was, if the program passes the check. Packets in flight
+    /// may be lost.
+    fn install(&mut self, pipeline: Pipeline) -> Result<(), ConfigError>;
     /// A frame from the CPU port.
     fn packet_out(&mut self, frame: Vec<u8>);
 

@@ -3,6 +3,7 @@
 use std::sync::{Arc, Mutex};
 
 use ebb_pipeline::Pipeline;
+use ebb_traffic_manager::ConfigError;
 use ebb_units::Instant;
 use tonic::Status;
 
@@ -49,10 +50,19 @@ impl Forwarding {
         }
     }
 
+    /// Checks that the switch takes the pipeline.
+    pub fn check(&self, switch: &dyn Switch) -> Result<()> {
+        match &*lock(&self.detached) {
+            Some(pipeline) => switch.check_program(pipeline).map_err(refused),
+            None => Ok(()),
+        }
+    }
+
     /// Puts the pipeline into the switch.
-    pub fn install(&self, switch: &mut dyn Switch) {
-        if let Some(pipeline) = lock(&self.detached).take() {
-            switch.install(pipeline);
+    pub fn install(&self, switch: &mut dyn Switch) -> Result<()> {
+        match lock(&self.detached).take() {
+            Some(pipeline) => switch.install(pipeline).map_err(refused),
+            None => Ok(()),
         }
     }
 
@@ -118,6 +128,10 @@ impl Forwarding {
             ))
         })
     }
+}
+
+fn refused(problem: ConfigError) -> EntityError {
+    EntityError::invalid(problem.to_string())
 }
 
 /// The config that is in force and the one that waits for COMMIT.

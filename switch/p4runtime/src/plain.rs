@@ -73,9 +73,10 @@ impl Switch for PlainSwitch {
     fn pipeline(&mut self) -> Option<&mut Pipeline> {
         self.pipeline.as_mut()
     }
-    fn install(&mut self, pipeline: Pipeline) {
+    fn install(&mut self, pipeline: Pipeline) -> Result<(), ConfigError> {
         self.pipeline = Some(pipeline);
         self.installs += 1;
+        Ok(())
     }
     fn packet_out(&mut self, _: Vec<u8>) {
         self.packets_out += 1;

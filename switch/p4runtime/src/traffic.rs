@@ -161,6 +161,8 @@ fn port(port: &PortStatistics) -> tm::PortStats {
         transmitted: count(port.transmitted),
         busy_ns: port.busy_ns,
         queues: port.queues.iter().map(queue).collect(),
+        control: count(port.control),
+        control_received: count(port.control_received),
     }
 }
 
@@ -189,6 +191,11 @@ fn queue(queue: &QueueStatistics) -> tm::QueueStats {
         average_delay_ns: queue.average_delay_ns,
         max_delay_ns: queue.max_delay_ns,
         delays: queue.delays.iter().map(delay_bucket).collect(),
+        pauses_sent: queue.pauses_sent,
+        pauses_received: queue.pauses_received,
+        pauses_expired: queue.pauses_expired,
+        pause_storms: queue.pause_storms,
+        paused_ns: queue.paused_ns,
     }
 }
 

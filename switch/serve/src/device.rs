@@ -56,8 +56,12 @@ impl ebb_p4runtime::Switch for Adapter<'_> {
         self.0.pipeline_mut()
     }
 
-    fn install(&mut self, pipeline: Pipeline) {
-        self.0.install(pipeline);
+    fn check_program(&self, pipeline: &Pipeline) -> Result<(), ConfigError> {
+        self.0.check_program(pipeline)
+    }
+
+    fn install(&mut self, pipeline: Pipeline) -> Result<(), ConfigError> {
+        self.0.install(pipeline)
     }
 
     fn packet_out(&mut self, frame: Vec<u8>) {

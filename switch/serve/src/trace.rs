@@ -1,6 +1,6 @@
 //! What happened to a packet, as a message of the trace service.
 
-use ebb_engine::trace::{Cause, Event, Visit};
+use ebb_engine::trace::{Cause, Event, PfcFrame, Visit};
 use ebb_p4runtime::proto::trace as proto;
 use ebb_p4runtime::proto::trace::event::Event as Kind;
 use ebb_pipeline::control::Replica;
@@ -21,6 +21,7 @@ pub fn message(visit: &Visit) -> proto::Visit {
 }
 
 fn kind(event: &Event) -> Kind {
+    use proto::flow_control::What as Pause;
     use proto::queue::What;
     match event {
         Event::Pipeline(event) => pipeline(event),
@@ -72,6 +73,33 @@ fn kind(event: &Event) -> Kind {
             port: u32::from(*port),
             frame: frame.clone(),
         }),
+        Event::PauseSent { port, frame } => {
+            Kind::FlowControl(pauses(Pause::Sent, *port, classes_of(frame)))
+        }
+        Event::PauseReceived { port, frame } => {
+            Kind::FlowControl(pauses(Pause::Received, *port, classes_of(frame)))
+        }
+        Event::PauseExpired { port, classes } => {
+            let classes = (0..8).filter(|class| classes >> class & 1 == 1);
+            Kind::FlowControl(pauses(
+                Pause::Expired,
+                *port,
+                classes.map(|class| (class, 0)),
+            ))
+        }
+        Event::PauseStorm {
+            port,
+            class,
+            lasted,
+            ignored,
+        } => Kind::FlowControl(proto::FlowControl {
+            lasted_ns: lasted.as_nanos(),
+            ignored: *ignored,
+            ..pauses(Pause::Storm, *port, [(u32::from(*class), 0)])
+        }),
+        Event::PausesObeyedAgain { port } => {
+            Kind::FlowControl(pauses(Pause::ObeyedAgain, *port, []))
+        }
         Event::Digest { .. } | Event::Resubmitted | Event::Recirculated => {
             Kind::Other(proto::Empty {})
         }
@@ -87,6 +115,26 @@ fn at_queue(what: proto::queue::What, port: u16, queue: u8, depth: Depth) -> pro
         depth_bytes: depth.bytes,
         ..proto::Queue::default()
     }
+}
+
+fn pauses(
+    what: proto::flow_control::What,
+    port: u16,
+    classes: impl IntoIterator<Item = (u32, u32)>,
+) -> proto::FlowControl {
+    let class = |(class, quanta)| proto::flow_control::Class { class, quanta };
+    proto::FlowControl {
+        what: what.into(),
+        port: u32::from(port),
+        classes: classes.into_iter().map(class).collect(),
+        ..proto::FlowControl::default()
+    }
+}
+
+/// The classes that a PFC frame names, with their quanta.
+fn classes_of(frame: &PfcFrame) -> impl Iterator<Item = (u32, u32)> {
+    let classes = (0..).zip(frame.quanta);
+    classes.filter_map(|(class, quanta)| Some((class, u32::from(quanta?))))
 }
 
 fn copies(of: proto::copies::Of, replicas: &[Replica]) -> Kind {

@@ -204,8 +204,9 @@ pub struct Pfc {
     /// Longest frame with all that it costs on the wire.
     #[serde(default = "longest_frame")]
     pub max_frame_bytes: u64,
-    /// How long a neighbour may keep a queue that has packets paused before this counts as a pause
-    /// storm; 0 means for ever.
+    /// How long a neighbour may keep a queue paused, renewals included, before this counts as a pause
+    /// storm; 0 means for ever. Where pauses are ignored after a storm, it is also for how long none
+    /// must have come before they are obeyed again.
     #[serde(default = "one_second")]
     pub watchdog_ns: u64,
     /// What happens at a pause storm.

@@ -205,6 +205,31 @@ impl<P> TrafficManager<P> {
         self.ports.open(now, port).transmit_control(now, len)
     }
 
+    /// Counts a MAC control frame of `len` bytes that came in on a port and was taken.
+    pub fn control_received(&mut self, now: Instant, port: PortId, len: u64) {
+        self.ports.open(now, port).control_received(len);
+    }
+
+    /// Counts a pause of a queue by the neighbour that was not renewed and so has ended.
+    pub fn pause_expired(&mut self, port: PortId, queue: u8) {
+        if let Some(port) = self.ports.get_mut(port) {
+            port.pause_expired(queue);
+        }
+    }
+
+    /// Counts a pause of a queue by the neighbour that lasts for too long.
+    pub fn pause_storm(&mut self, port: PortId, queue: u8) {
+        if let Some(port) = self.ports.get_mut(port) {
+            port.pause_storm(queue);
+        }
+    }
+
+    /// The rate at which a port sends, that of its link where it is lower; zero means no limit.
+    pub fn rate(&self, port: PortId) -> BitRate {
+        let port = self.ports.get(port);
+        port.map_or(BitRate::default(), Port::effective_rate)
+    }
+
     /// What is to be asked of a neighbour, after a packet came, left or was moved. Call it after
     /// every [`enqueue`](Self::enqueue), [`dequeue`](Self::dequeue),
     /// [`reconfigure`](Self::reconfigure) and [`clear`](Self::clear) until it gives `None`.

@@ -112,6 +112,8 @@ pub(crate) struct Port<P> {
     ingress_bytes: Option<u64>,
     /// MAC control frames that were sent since the statistics began.
     control: Count,
+    /// MAC control frames that came in and were taken since the statistics began.
+    control_received: Count,
     /// Name of the profile, for the statistics.
     profile_name: String,
 }
@@ -134,6 +136,7 @@ impl<P> Port<P> {
             pipeline_delay: Duration::ZERO,
             ingress_bytes: None,
             control: Count::default(),
+            control_received: Count::default(),
             overhead: 0,
             queues: std::array::from_fn(|_| Queue::new()),
             heads: Heads::default(),
@@ -204,7 +207,7 @@ impl<P> Port<P> {
     }
 
     /// The lower of the rates of profile and link; zero means no limit.
-    fn effective_rate(&self) -> BitRate {
+    pub(crate) fn effective_rate(&self) -> BitRate {
         match self.rate_limit {
             Some(limit) if self.rate.is_zero() || limit < self.rate => limit,
             _ => self.rate,
@@ -479,6 +482,23 @@ impl<P> Port<P> {
         }
     }
 
+    /// Counts a MAC control frame of `len` bytes that came in.
+    pub(crate) fn control_received(&mut self, len: u64) {
+        self.control_received.add(len);
+    }
+
+    /// Counts a pause of a queue that was not renewed.
+    pub(crate) fn pause_expired(&mut self, queue: u8) {
+        let recorder = &mut self.queues[usize::from(queue) % MAX_QUEUES].recorder;
+        recorder.pauses_expired += 1;
+    }
+
+    /// Counts a pause of a queue that lasts for too long.
+    pub(crate) fn pause_storm(&mut self, queue: u8) {
+        let recorder = &mut self.queues[usize::from(queue) % MAX_QUEUES].recorder;
+        recorder.pause_storms += 1;
+    }
+
     /// Bytes that wait in each queue and in those above it.
     pub(crate) fn drain_bytes(&self) -> [u64; MAX_QUEUES] {
         drain(self.queues.each_ref().map(|queue| queue.depth.bytes))
@@ -529,6 +549,7 @@ impl<P> Port<P> {
             profile: self.profile_name.clone(),
             transmitted: self.transmitted,
             control: self.control,
+            control_received: self.control_received,
             busy_ns: self.busy.as_nanos(),
             queues: (0..)
                 .zip(&self.queues)
@@ -542,6 +563,7 @@ impl<P> Port<P> {
     pub(crate) fn reset_statistics(&mut self, now: Instant) {
         self.transmitted = Count::default();
         self.control = Count::default();
+        self.control_received = Count::default();
         self.busy = Duration::ZERO;
         for queue in &mut self.queues {
             queue.recorder = queue.recorder.restart(now, queue.depth);

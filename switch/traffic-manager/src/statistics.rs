@@ -113,6 +113,12 @@ pub struct QueueStatistics {
     /// How often the neighbour at this port paused the queue.
     #[serde(default, skip_serializing_if = "is_zero")]
     pub pauses_received: u64,
+    /// How often such a pause ended because it was not renewed.
+    #[serde(default, skip_serializing_if = "is_zero")]
+    pub pauses_expired: u64,
+    /// How often such a pause lasted for longer than the watchdog allows.
+    #[serde(default, skip_serializing_if = "is_zero")]
+    pub pause_storms: u64,
     /// How long the neighbour kept the queue paused, in nanoseconds.
     #[serde(default, skip_serializing_if = "is_zero")]
     pub paused_ns: u64,
@@ -155,6 +161,9 @@ pub struct PortStatistics {
     /// MAC control frames that were sent.
     #[serde(default, skip_serializing_if = "Count::is_zero")]
     pub control: Count,
+    /// MAC control frames that came in and were taken.
+    #[serde(default, skip_serializing_if = "Count::is_zero")]
+    pub control_received: Count,
     /// How long the serialiser was busy, in nanoseconds.
     pub busy_ns: u64,
     /// Queues that exist, and those that packets were sent to although they do not.
@@ -199,6 +208,10 @@ pub(crate) struct Recorder {
     initial_staged: Depth,
     /// How often the neighbour was asked to pause the queue.
     pub(crate) pauses_sent: u64,
+    /// Pauses by the neighbour that ended because they were not renewed.
+    pub(crate) pauses_expired: u64,
+    /// Pauses by the neighbour that lasted for too long.
+    pub(crate) pause_storms: u64,
     /// What the neighbour did to the queue.
     pauses: Pauses,
 }
@@ -325,6 +338,8 @@ impl Recorder {
             ecn_ce: self.ecn_ce,
             pauses_sent: self.pauses_sent,
             pauses_received: self.pauses.count,
+            pauses_expired: self.pauses_expired,
+            pause_storms: self.pause_storms,
             paused_ns: (self.pauses.ended + lasting.unwrap_or(Duration::ZERO)).as_nanos(),
             depth_packets: depth.packets,
             depth_bytes: depth.bytes,

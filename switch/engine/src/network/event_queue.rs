@@ -121,6 +121,11 @@ impl EventQueue {
         (first != Key::NEVER).then(|| first.at())
     }
 
+    /// Whether an arrival is due until then, or a departure before.
+    pub(crate) fn goes_before(&self, then: Instant) -> bool {
+        self.winners[1] < Key::new(then, DEPARTURE, 0, 0)
+    }
+
     /// The next event, if its time is not after `now`.
     pub(crate) fn pop_due(&mut self, now: Instant) -> Option<(Instant, Event)> {
         self.next_time().filter(|at| *at <= now)?;

@@ -63,6 +63,13 @@ pub enum NetworkError {
         port: PortId,
         role: &'static str,
     },
+    /// The program of a switch has no room for the port.
+    #[error("port {port} of switch \"{node}\": {problem}")]
+    Unfit {
+        node: String,
+        port: PortId,
+        problem: String,
+    },
     /// A port has no link.
     #[error("port {port} of \"{node}\" has no link")]
     NoLink { node: String, port: PortId },

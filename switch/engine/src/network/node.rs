@@ -146,6 +146,13 @@ impl<H: Host> Node<H> {
                 role,
             });
         }
+        if let Some(Err(problem)) = self.as_switch().map(|s| s.check_new_port(port)) {
+            return Err(NetworkError::Unfit {
+                node: node(),
+                port,
+                problem: problem.to_string(),
+            });
+        }
         match self.link(port) {
             Some(_) => Err(NetworkError::Taken { node: node(), port }),
             None => Ok(()),
@@ -328,8 +335,12 @@ impl<H: Host> Node<H> {
 
     /// When something happens at it next; `None` if nothing is known to.
     pub fn next_event(&self) -> Option<Instant> {
-        let wake = self.as_host().and_then(Host::next_wake);
-        self.pending.next_time().into_iter().chain(wake).min()
+        let own = match &self.kind {
+            Kind::Nobody => None,
+            Kind::Switch(switch) => switch.next_task(),
+            Kind::Host(host) => host.next_wake(),
+        };
+        self.pending.next_time().into_iter().chain(own).min()
     }
 
     /// Hash of what happened at it so far.
@@ -361,30 +372,53 @@ impl<H: Host> Node<H> {
 
     /// Works off all events of a switch before `horizon`.
     fn run_switch(&mut self, horizon: Instant, out: &mut Vec<Crossing>) {
-        while let Some((now, event)) = self.pending.pop_before(horizon) {
-            self.note(now, &event);
-            self.sample(now);
-            if let Event::Receive { port, frame, .. } = &event {
-                self.packet_hops += 1;
-                if !self.captures.is_empty() {
-                    self.record(*port, |sink| sink.record(Direction::In, now, frame));
-                }
-            }
-            let Kind::Switch(switch) = &mut self.kind else {
+        loop {
+            let task = self.as_switch().and_then(Switch::next_task);
+            if let Some(at) = task.filter(|at| *at < horizon && !self.pending.goes_before(*at)) {
+                self.do_tasks(at);
+            } else if let Some((at, event)) = self.pending.pop_before(horizon) {
+                self.do_event(at, event);
+            } else {
                 return;
-            };
-            switch.advance(now);
-            match event {
-                Event::Receive { port, frame, .. } => switch.receive(port, frame),
-                Event::Fault {
-                    port,
-                    reason,
-                    bytes,
-                    ..
-                } => switch.count_interface_drop(port, reason, 1, bytes),
-                Event::Serve(port) => switch.serve(port),
             }
             self.collect(out);
+        }
+    }
+
+    /// Lets a switch do what it has set itself to do at this time.
+    fn do_tasks(&mut self, now: Instant) {
+        self.events += 1;
+        self.sample(now);
+        if let Kind::Switch(switch) = &mut self.kind {
+            switch.advance(now);
+            switch.do_tasks();
+        }
+    }
+
+    /// Lets an event happen at a switch.
+    fn do_event(&mut self, now: Instant, event: Event) {
+        self.note(now, &event);
+        self.sample(now);
+        if let Event::Receive { port, frame, .. } = &event
+            && !self.captures.is_empty()
+        {
+            self.record(*port, |sink| sink.record(Direction::In, now, frame));
+        }
+        let Kind::Switch(switch) = &mut self.kind else {
+            return;
+        };
+        switch.advance(now);
+        match event {
+            Event::Receive { port, frame, .. } => {
+                self.packet_hops += u64::from(switch.receive(port, frame));
+            }
+            Event::Fault {
+                port,
+                reason,
+                bytes,
+                ..
+            } => switch.count_interface_drop(port, reason, 1, bytes),
+            Event::Serve(port) => switch.serve(port),
         }
     }
 

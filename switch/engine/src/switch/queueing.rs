@@ -36,6 +36,7 @@ impl Switch {
                     bytes: arrival.len,
                     depth,
                 });
+                self.export(port);
                 self.schedule(port);
             }
             // The traffic manager has counted the drop.
@@ -86,6 +87,19 @@ impl Switch {
                 });
             }
         }
+    }
+
+    /// Does what follows from packets that came, left or were moved since the last call. MAC control
+    /// frames go before all that waits, so this comes before any transmission.
+    pub(super) fn settle(&mut self) {
+        while let Some(port) = self.manager.take_woken() {
+            self.export(port);
+            self.schedule(port);
+        }
+        while let Some(pushed_out) = self.manager.take_pushed_out() {
+            self.push_out(pushed_out);
+        }
+        self.send_pauses();
     }
 
     /// Fetches what arrivals at these ports, and departures before a time, will touch. Each step is

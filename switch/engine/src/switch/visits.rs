@@ -1,7 +1,7 @@
 //! Tracing of watched packets, wrapped around their passes through ingress and egress.
 
 use ebb_pipeline::instance_type;
-use ebb_traffic_manager::Departure;
+use ebb_traffic_manager::{Departure, DropReason, PushedOut};
 
 use super::{Entering, Journey, PortId, Queued, Switch};
 use crate::trace::{Cause, Event, Visit, Watch};
@@ -55,6 +55,30 @@ impl Switch {
         self.pass_ingress(entering);
         self.collect_trace();
         self.tracer.end();
+    }
+
+    /// Gives the memory of a packet back that was dropped from its queue for another one, which is
+    /// traced if somebody watches it. The traffic manager has counted the drop.
+    pub(super) fn push_out(&mut self, pushed_out: PushedOut<Queued>) {
+        let PushedOut {
+            packet: queued,
+            port,
+            queue,
+            ..
+        } = pushed_out;
+        self.export(port);
+        if queued.journey.watches != 0 {
+            self.begin_visit(&queued.journey);
+            self.tracer.note(|| Event::Refused {
+                port,
+                queue,
+                reason: DropReason::PushedOut.as_str(),
+                depth: self.manager.depth(port, queue),
+            });
+            self.collect_trace();
+            self.tracer.end();
+        }
+        self.recycle(queued.packet);
     }
 
     /// Passes a packet through egress, traced if somebody watches it.

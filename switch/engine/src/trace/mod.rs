@@ -17,6 +17,8 @@ use ebb_units::{Duration, Instant};
 
 use crate::switch::PortId;
 
+pub use ebb_wire::PfcFrame;
+
 /// Takes visits; returning false ends the watch.
 pub type Sink = Box<dyn FnMut(&Visit) -> bool + Send>;
 
@@ -31,14 +33,15 @@ pub struct Watch {
     pub sink: Sink,
 }
 
-/// What happened to a packet in the switch in one stretch without waiting.
+/// What happened to a packet in the switch in one stretch without waiting, or at a link.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Visit {
     /// Name of the switch.
     pub switch: Arc<str>,
     /// When it happened.
     pub at: Instant,
-    /// Number of the packet, which is the same for all its visits and for its copies.
+    /// Number of the packet, which is the same for all its visits and for its copies; 0 for what
+    /// happened at a link.
     pub packet_id: u64,
     /// What happened, in order.
     pub events: Vec<Event>,
@@ -113,6 +116,22 @@ pub enum Event {
         arrival: Instant,
         frame: Vec<u8>,
     },
+    /// A port asked its neighbour to stop classes, or to let them go on.
+    PauseSent { port: PortId, frame: PfcFrame },
+    /// The neighbour of a port asked for the same; it takes effect when the port has responded.
+    PauseReceived { port: PortId, frame: PfcFrame },
+    /// Classes (bit i: class i) of a port go on because their pause was not renewed.
+    PauseExpired { port: PortId, classes: u8 },
+    /// A class of a port has been paused for too long.
+    PauseStorm {
+        port: PortId,
+        class: u8,
+        lasted: Duration,
+        /// Whether the pauses of the port are ignored from now on.
+        ignored: bool,
+    },
+    /// A port whose pauses were ignored was quiet for long enough and is obeyed again.
+    PausesObeyedAgain { port: PortId },
 }
 
 /// Why a frame enters ingress.
@@ -255,6 +274,31 @@ impl Tracer {
                     slot.sink = None;
                     self.open &= !(1 << bit);
                 }
+            }
+            self.close_if_over(bit);
+        }
+    }
+
+    /// Passes what happened at the link of a port to those who watch it.
+    pub fn tell(&mut self, switch: &str, at: Instant, port: PortId, event: impl FnOnce() -> Event) {
+        if self.open == 0 {
+            return;
+        }
+        let visit = Visit {
+            switch: switch.into(),
+            at,
+            packet_id: 0,
+            events: vec![event()],
+        };
+        for bit in 0..self.slots.len() {
+            let open = self.open & 1 << bit != 0;
+            let Some(slot) = self.slots[bit].as_mut().filter(|_| open) else {
+                continue;
+            };
+            let watched = slot.ports.is_empty() || slot.ports.contains(&port);
+            if watched && slot.sink.as_mut().is_some_and(|sink| !sink(&visit)) {
+                slot.sink = None;
+                self.open &= !(1 << bit);
             }
             self.close_if_over(bit);
         }

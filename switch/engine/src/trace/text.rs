@@ -4,6 +4,7 @@ use std::fmt::{self, Display, Formatter, Write};
 
 use ebb_pipeline::control::Replica;
 use ebb_traffic_manager::Depth;
+use ebb_wire::PfcFrame;
 
 use super::{Cause, Event, Visit};
 
@@ -13,7 +14,10 @@ const SHOWN_BYTES: usize = 64;
 impl Display for Visit {
     fn fmt(&self, f: &mut Formatter) -> fmt::Result {
         let us = self.at.as_picos() as f64 / 1e6;
-        writeln!(f, "{} packet {}, {us:.3} us", self.switch, self.packet_id)?;
+        match self.packet_id {
+            0 => writeln!(f, "{} link, {us:.3} us", self.switch)?,
+            packet => writeln!(f, "{} packet {packet}, {us:.3} us", self.switch)?,
+        }
         for event in &self.events {
             for line in event.to_string().lines() {
                 writeln!(f, "  {}", Shown(line))?;
@@ -110,6 +114,35 @@ impl Display for Event {
             Event::Recirculated => f.write_str("recirculate"),
             Event::Dropped { reason } => write!(f, "dropped: {reason}"),
             Event::Sent { port, frame, .. } => write!(f, "out at port {port}: {}", Frame(frame)),
+            Event::PauseSent { port, frame } => {
+                write!(f, "port {port} tells its neighbour: {}", Pauses(frame))
+            }
+            Event::PauseReceived { port, frame } => {
+                write!(f, "port {port} is told: {}", Pauses(frame))
+            }
+            Event::PauseExpired { port, classes } => {
+                write!(f, "the pause of port {port} expires: {}", Classes(*classes))
+            }
+            Event::PauseStorm {
+                port,
+                class,
+                lasted,
+                ignored,
+            } => {
+                let ms = lasted.as_picos() as f64 / 1e9;
+                let then = if *ignored {
+                    "; pauses of the port are ignored"
+                } else {
+                    ""
+                };
+                write!(
+                    f,
+                    "pause storm: class {class} of port {port} paused for {ms:.3} ms{then}"
+                )
+            }
+            Event::PausesObeyedAgain { port } => {
+                write!(f, "pauses of port {port} are obeyed again")
+            }
         }
     }
 }
@@ -131,6 +164,37 @@ impl Display for Frame<'_> {
         let shown = &self.0[..self.0.len().min(SHOWN_BYTES)];
         let more = if shown.len() < self.0.len() { ".." } else { "" };
         write!(f, "{} bytes {}{more}", self.0.len(), Hex(shown))
+    }
+}
+
+/// What a PFC frame says.
+struct Pauses<'a>(&'a PfcFrame);
+
+impl Display for Pauses<'_> {
+    fn fmt(&self, f: &mut Formatter) -> fmt::Result {
+        let named = self.0.quanta.iter().enumerate();
+        let mut named = named.filter_map(|(class, quanta)| Some((class, (*quanta)?)));
+        let mut separator = "";
+        named.try_for_each(|(class, quanta)| {
+            let separator = std::mem::replace(&mut separator, ", ");
+            match quanta {
+                0 => write!(f, "{separator}class {class} goes on"),
+                _ => write!(f, "{separator}class {class} stops for {quanta} quanta"),
+            }
+        })
+    }
+}
+
+/// A set of classes.
+struct Classes(u8);
+
+impl Display for Classes {
+    fn fmt(&self, f: &mut Formatter) -> fmt::Result {
+        let mut classes = (0..8).filter(|class| self.0 >> class & 1 == 1);
+        let mut separator = "class ";
+        classes.try_for_each(|class: u8| {
+            write!(f, "{}{class}", std::mem::replace(&mut separator, ", "))
+        })
     }
 }
 

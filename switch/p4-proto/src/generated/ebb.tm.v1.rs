@@ -215,6 +215,12 @@ pub struct PortStats {
     pub busy_ns: u64,
     #[prost(message, repeated, tag = "5")]
     pub queues: ::prost::alloc::vec::Vec<QueueStats>,
+    /// MAC control frames (PFC) that were sent, which are not in `transmitted`.
+    #[prost(message, optional, tag = "6")]
+    pub control: ::core::option::Option<Count>,
+    /// MAC control frames that came in and were taken.
+    #[prost(message, optional, tag = "7")]
+    pub control_received: ::core::option::Option<Count>,
 }
 impl ::prost::Name for PortStats {
     const NAME: &'static str = "PortStats";
@@ -273,6 +279,20 @@ pub struct QueueStats {
     /// Histogram of queueing delays, by delay: 32 buckets per octave, those without packets left out.
     #[prost(message, repeated, tag = "20")]
     pub delays: ::prost::alloc::vec::Vec<DelayBucket>,
+    /// How often the neighbour at this port was asked to pause the queue.
+    #[prost(uint64, tag = "21")]
+    pub pauses_sent: u64,
+    /// How often the neighbour paused the queue, how often such a pause ended because it was not renewed, and how
+    /// often it lasted for longer than the watchdog allows.
+    #[prost(uint64, tag = "22")]
+    pub pauses_received: u64,
+    #[prost(uint64, tag = "23")]
+    pub pauses_expired: u64,
+    #[prost(uint64, tag = "24")]
+    pub pause_storms: u64,
+    /// How long the neighbour kept the queue paused.
+    #[prost(uint64, tag = "25")]
+    pub paused_ns: u64,
 }
 impl ::prost::Name for QueueStats {
     const NAME: &'static str = "QueueStats";

@@ -21,13 +21,13 @@ impl ::prost::Name for WatchRequest {
     }
 }
 /// A packet in the switch without interruption: through ingress and into queues, or out of a queue and
-/// through egress.
+/// through egress. Or what happened at the link of a port that is watched.
 #[derive(Clone, PartialEq, ::prost::Message)]
 pub struct Visit {
     /// When it began, by the switch's clock.
     #[prost(uint64, tag = "1")]
     pub time_ns: u64,
-    /// The same for all visits of a packet and of its copies.
+    /// The same for all visits of a packet and of its copies; 0 for what happened at a link.
     #[prost(uint64, tag = "2")]
     pub packet_id: u64,
     #[prost(message, repeated, tag = "3")]
@@ -53,7 +53,7 @@ pub struct Event {
     pub text: ::prost::alloc::string::String,
     #[prost(
         oneof = "event::Event",
-        tags = "2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15, 16, 17, 18"
+        tags = "2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15, 16, 17, 18, 19"
     )]
     pub event: ::core::option::Option<event::Event>,
 }
@@ -97,6 +97,8 @@ pub mod event {
         /// Why the packet was dropped outside of a queue.
         #[prost(string, tag = "18")]
         Dropped(::prost::alloc::string::String),
+        #[prost(message, tag = "19")]
+        FlowControl(super::FlowControl),
     }
 }
 impl ::prost::Name for Event {
@@ -561,5 +563,102 @@ impl ::prost::Name for Sent {
     }
     fn type_url() -> ::prost::alloc::string::String {
         "/ebb.trace.v1.Sent".into()
+    }
+}
+/// Pauses of a link: priority-based flow control, IEEE 802.1Qbb.
+#[derive(Clone, PartialEq, ::prost::Message)]
+pub struct FlowControl {
+    #[prost(enumeration = "flow_control::What", tag = "1")]
+    pub what: i32,
+    #[prost(uint32, tag = "2")]
+    pub port: u32,
+    #[prost(message, repeated, tag = "3")]
+    pub classes: ::prost::alloc::vec::Vec<flow_control::Class>,
+    /// How long the class of a storm has been paused.
+    #[prost(uint64, tag = "4")]
+    pub lasted_ns: u64,
+    /// Whether the pauses of the port are ignored after the storm.
+    #[prost(bool, tag = "5")]
+    pub ignored: bool,
+}
+/// Nested message and enum types in `FlowControl`.
+pub mod flow_control {
+    #[derive(Clone, Copy, PartialEq, Eq, Hash, ::prost::Message)]
+    pub struct Class {
+        #[prost(uint32, tag = "1")]
+        pub class: u32,
+        /// How long it stops, in times of 512 bits; 0: it goes on.
+        #[prost(uint32, tag = "2")]
+        pub quanta: u32,
+    }
+    impl ::prost::Name for Class {
+        const NAME: &'static str = "Class";
+        const PACKAGE: &'static str = "ebb.trace.v1";
+        fn full_name() -> ::prost::alloc::string::String {
+            "ebb.trace.v1.FlowControl.Class".into()
+        }
+        fn type_url() -> ::prost::alloc::string::String {
+            "/ebb.trace.v1.FlowControl.Class".into()
+        }
+    }
+    #[derive(
+        Clone,
+        Copy,
+        Debug,
+        PartialEq,
+        Eq,
+        Hash,
+        PartialOrd,
+        Ord,
+        ::prost::Enumeration
+    )]
+    #[repr(i32)]
+    pub enum What {
+        /// The port asks its neighbour to stop classes, or to let them go on.
+        Sent = 0,
+        /// The neighbour asks for the same.
+        Received = 1,
+        /// Pauses of the neighbour were not renewed and have ended.
+        Expired = 2,
+        /// A class has been paused for longer than the watchdog allows.
+        Storm = 3,
+        /// The port was ignored after a storm, and is obeyed again.
+        ObeyedAgain = 4,
+    }
+    impl What {
+        /// String value of the enum field names used in the ProtoBuf definition.
+        ///
+        /// The values are not transformed in any way and thus are considered stable
+        /// (if the ProtoBuf definition does not change) and safe for programmatic use.
+        pub fn as_str_name(&self) -> &'static str {
+            match self {
+                Self::Sent => "SENT",
+                Self::Received => "RECEIVED",
+                Self::Expired => "EXPIRED",
+                Self::Storm => "STORM",
+                Self::ObeyedAgain => "OBEYED_AGAIN",
+            }
+        }
+        /// Creates an enum from field names used in the ProtoBuf definition.
+        pub fn from_str_name(value: &str) -> ::core::option::Option<Self> {
+            match value {
+                "SENT" => Some(Self::Sent),
+                "RECEIVED" => Some(Self::Received),
+                "EXPIRED" => Some(Self::Expired),
+                "STORM" => Some(Self::Storm),
+                "OBEYED_AGAIN" => Some(Self::ObeyedAgain),
+                _ => None,
+            }
+        }
+    }
+}
+impl ::prost::Name for FlowControl {
+    const NAME: &'static str = "FlowControl";
+    const PACKAGE: &'static str = "ebb.trace.v1";
+    fn full_name() -> ::prost::alloc::string::String {
+        "ebb.trace.v1.FlowControl".into()
+    }
+    fn type_url() -> ::prost::alloc::string::String {
+        "/ebb.trace.v1.FlowControl".into()
     }
 }

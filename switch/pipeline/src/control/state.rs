@@ -3,7 +3,8 @@
 use ebb_units::Instant;
 
 use super::{ControlError, CounterValue, MeterConfig, MeterCounts, Result};
-use crate::bits::{from_bytes, to_bytes};
+use crate::bits::{from_bytes, low_mask, to_bytes};
+use crate::stateful::RegisterRef;
 use crate::{CounterId, MeterId, Pipeline, RegisterId};
 
 fn out_of_range(kind: &'static str, name: &str, size: u64, index: u64) -> ControlError {
@@ -123,6 +124,26 @@ impl Pipeline {
     /// Width of the cells of a register array in bits.
     pub fn register_bits(&self, register: RegisterId) -> u32 {
         self.state.registers.arrays[register.index()].bits
+    }
+
+    /// Names of all register arrays, in the order of the program.
+    pub fn register_names(&self) -> impl Iterator<Item = &str> {
+        self.state.registers.arrays.iter().map(|r| &*r.name)
+    }
+
+    /// Sets a register to a number, for a target that shows its own state to the program. A number
+    /// too large for the cell is stored as the largest that it holds; outside the array nothing
+    /// happens.
+    #[inline]
+    pub fn show_in_register(&mut self, register: RegisterId, index: u64, value: u64) {
+        let bits = self.register_bits(register);
+        let largest = low_mask(bits.min(u64::BITS));
+        let register = RegisterRef {
+            number: register.0,
+            bits,
+        };
+        let value = value.min(largest);
+        self.state.registers.set(register, index, value.into());
     }
 
     /// The value of a register: big-endian, as many bytes as the cell has.

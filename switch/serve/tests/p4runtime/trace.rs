@@ -21,7 +21,7 @@ async fn start() -> (Running, TraceClient<Channel>) {
     let program = Program::from_json(json).expect("readable");
     let server = Running::start().await;
     let install = move |s: &mut Switch| s.install(Pipeline::load(&program).expect("loadable"));
-    server.switch.with(install);
+    assert_eq!(server.switch.with(install), Ok(()));
     let client = TraceClient::new(server.channel().await);
     (server, client)
 }

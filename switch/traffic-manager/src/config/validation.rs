@@ -18,7 +18,8 @@ pub struct ConfigError {
 }
 
 impl ConfigError {
-    fn new(place: impl Into<String>, problem: impl Into<String>) -> Self {
+    /// A mistake at a place of the configuration; the problem says what to do.
+    pub fn new(place: impl Into<String>, problem: impl Into<String>) -> Self {
         Self {
             place: place.into(),
             problem: problem.into(),

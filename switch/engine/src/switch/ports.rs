@@ -1,0 +1,85 @@
+//! The ports of a switch: which have a link, and how these are.
+
+use ebb_traffic_manager::ConfigError;
+use ebb_units::{BitRate, Duration, Instant};
+
+use super::export::Exports;
+use super::{PortId, Switch};
+
+impl Switch {
+    /// The purpose of a port that therefore can have neither link nor interface; `None` for other
+    /// ports.
+    pub(crate) fn reserved_role(&self, port: PortId) -> Option<&'static str> {
+        (self.options.cpu_port == Some(port)).then_some("CPU port")
+    }
+
+    /// Checks that the program has room for the state of another port.
+    pub(crate) fn check_new_port(&self, port: PortId) -> Result<(), ConfigError> {
+        let Some(pipeline) = &self.pipeline else {
+            return Ok(());
+        };
+        let ports = self.ports().chain([port]);
+        Exports::new(self.manager.config(), pipeline, ports).map(|_| ())
+    }
+
+    /// Notes that a port has an interface or a link.
+    pub(crate) fn connect_port(&mut self, now: Instant, port: PortId) {
+        let index = usize::from(port);
+        if self.connected.len() <= index {
+            self.connected.resize(index + 1, false);
+        }
+        self.connected[index] = true;
+        self.manager.open_port(now, port);
+    }
+
+    /// Whether a port has an interface or a link, or is the CPU port.
+    pub(super) fn is_connected(&self, port: PortId) -> bool {
+        let connected = self.connected.get(usize::from(port));
+        connected.copied().unwrap_or_default()
+    }
+
+    /// Whether a port has an interface or a link.
+    pub(super) fn has_link(&self, port: PortId) -> bool {
+        self.is_connected(port) && self.options.cpu_port != Some(port)
+    }
+
+    /// The ports that have an interface or a link.
+    pub(super) fn ports(&self) -> impl Iterator<Item = PortId> + Clone + use<'_> {
+        let ports = 0..self.connected.len() as PortId;
+        ports.filter(|port| self.has_link(*port))
+    }
+
+    /// Delay of frames that come from outside, before they arrive at the port.
+    pub(crate) fn rx_delay(&self, port: PortId) -> Duration {
+        self.manager.rx_delay(port)
+    }
+
+    /// Delay from the last bit of a frame leaving the port to its arrival at the other end.
+    pub(crate) fn tx_delay(&self, port: PortId) -> Duration {
+        self.manager.tx_delay(port)
+    }
+
+    /// Notes that the link behind a port has gone down or come up. While it is down, members of
+    /// action selectors that watch it are not chosen.
+    pub fn set_port_up(&mut self, port: PortId, up: bool) {
+        match up {
+            true => self.ports_down.remove(&port),
+            false => self.ports_down.insert(port),
+        };
+        if let Some(pipeline) = &mut self.pipeline {
+            pipeline.set_port_up(port.into(), up);
+        }
+    }
+
+    /// Limits the rate of a port to that of the link behind it; `None` lifts the limit.
+    pub(crate) fn limit_rate(&mut self, now: Instant, port: PortId, rate: Option<BitRate>) {
+        self.manager.limit_rate(now, port, rate);
+    }
+
+    /// Allows a port to send this many frames; see [`TrafficManager::set_credit`].
+    pub(crate) fn set_credit(&mut self, port: PortId, frames: Option<u64>) {
+        self.manager.set_credit(self.now, port, frames);
+        self.schedule(port);
+        self.run();
+    }
+}
