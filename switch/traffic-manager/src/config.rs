@@ -14,6 +14,7 @@ use crate::MAX_QUEUES;
 
 pub(crate) use headroom::Need;
 pub use validation::ConfigError;
+pub(crate) use validation::SHARE_STEPS;
 
 /// Capacity of every queue in BMv2's simple_switch, in packets.
 const BMV2_QUEUE_CAPACITY_PACKETS: u64 = 64;

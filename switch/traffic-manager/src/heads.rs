@@ -4,7 +4,7 @@
 use ebb_units::Instant;
 
 use crate::MAX_QUEUES;
-use crate::scheduler::QueueSet;
+use crate::scheduler::{QueueSet, highest};
 
 /// The queues that have something to send, and since when.
 #[derive(Debug, Default)]
@@ -39,7 +39,7 @@ impl Heads {
 
     /// The queue with the highest id among those with a head.
     pub(crate) fn highest(&self) -> Option<usize> {
-        self.present.checked_ilog2().map(|queue| queue as usize)
+        highest(self.present)
     }
 
     /// The queues whose heads may leave at this time.

@@ -35,6 +35,7 @@ mod port;
 mod ports;
 mod queue;
 mod scheduler;
+mod shares;
 mod statistics;
 
 pub use config::{

@@ -293,7 +293,7 @@ impl<P> TrafficManager<P> {
     /// Lowers the rate of a port below that of its profile, for as long as the link behind it is
     /// slow; `None` ends that. The frame that is being serialised goes out at the old rate.
     pub fn limit_rate(&mut self, now: Instant, port: PortId, limit: Option<BitRate>) {
-        self.ports.open(now, port).limit_rate(limit);
+        self.ports.open(now, port).limit_rate(now, limit);
     }
 
     /// Allows the port to send this many frames from now on, and none after them until this is

@@ -6,8 +6,9 @@ use crate::account::drain;
 use crate::config::{OnFull, Profile};
 use crate::heads::Heads;
 use crate::manager::{PortId, PushedOut};
-use crate::queue::{Depth, Item, Limit, Queue};
+use crate::queue::{Depth, Item, Limit, Queue, Rank};
 use crate::scheduler::{QueueSet, Scheduler};
+use crate::shares::Shares;
 use crate::statistics::{Count, DropReason, PortStatistics, Recorder};
 use crate::{MAX_DEFLECTIONS, MAX_QUEUES};
 
@@ -96,6 +97,8 @@ pub(crate) struct Port<P> {
     transmitted: Count,
     /// How long the serialiser was busy since the statistics began.
     busy: Duration,
+    /// Groups with a share of the link; `None` if there are none.
+    shares: Option<Box<Shares>>,
     /// Chooses the queue that sends next.
     scheduler: Scheduler,
     /// Limit of the shared pool.
@@ -142,6 +145,7 @@ impl<P> Port<P> {
             heads: Heads::default(),
             listed: 0,
             scheduler: Scheduler::new(profile),
+            shares: None,
             pool_limit: Limit::default(),
             pool: Depth::default(),
             free_at: Instant::ZERO,
@@ -163,6 +167,7 @@ impl<P> Port<P> {
         self.pipeline_delay = Duration::from_nanos(profile.pipeline_delay_ns);
         self.overhead = profile.frame_overhead_bytes;
         self.scheduler = Scheduler::new(profile);
+        self.shares = Shares::new(now, profile);
         self.ingress_bytes = profile.ingress_bytes;
         // Behind an ingress stage all queues share the egress buffer; validation allows no pool.
         self.pool_limit = Limit {
@@ -193,7 +198,11 @@ impl<P> Port<P> {
     }
 
     /// See [`TrafficManager::limit_rate`](crate::TrafficManager::limit_rate).
-    pub(crate) fn limit_rate(&mut self, limit: Option<BitRate>) {
+    pub(crate) fn limit_rate(&mut self, now: Instant, limit: Option<BitRate>) {
+        let rate = self.effective_rate();
+        if let Some(shares) = &mut self.shares {
+            shares.fill(now, rate);
+        }
         self.rate_limit = limit;
     }
 
@@ -259,11 +268,15 @@ impl<P> Port<P> {
             None
         };
         if let Some(reason) = problem
-            && !(reason == DropReason::PoolFull && self.make_room(now, (port, id), len, pushed_out))
+            && !self.make_room(now, reason, (port, arrival), pushed_out)
         {
             return self.refuse(reason, arrival, packet);
         }
         self.accept(now, id, Item::new(now, arrival.ingress_port, len, packet));
+        if self.queues[id].ranked {
+            let Arrival { rank, flow, .. } = arrival;
+            self.queues[id].set_rank(Rank { rank, flow });
+        }
         Admission::Enqueued { depth }
     }
 
@@ -305,37 +318,70 @@ impl<P> Port<P> {
         Admission::Dropped { packet, reason }
     }
 
-    /// Whether packets in lower queues of the pool gave way to one of `len` bytes for this queue:
-    /// those at the tail of the lowest queue first, and none if there are too few.
+    /// Whether other packets gave way to one that does not fit for a reason; if there are too few of
+    /// them, none does.
     #[cold]
     fn make_room(
         &mut self,
         now: Instant,
-        (port, id): (PortId, usize),
-        len: u64,
+        reason: DropReason,
+        (port, arrival): (PortId, Arrival),
         pushed_out: &mut Vec<PushedOut<P>>,
     ) -> bool {
-        let (lower, rest) = self.queues.split_at_mut(id);
-        if rest[0].on_full != OnFull::PushOut {
+        let id = usize::from(arrival.queue) % MAX_QUEUES;
+        let queue = &self.queues[id];
+        if reason == DropReason::NoSuchQueue || queue.on_full != OnFull::PushOut {
             return false;
         }
-        let gives_way = |queue: &Queue<P>| queue.pooled && !queue.lossless;
-        let giving = lower.iter().filter(|queue| gives_way(queue));
-        let all = giving.fold(Depth::default(), |sum, queue| sum.plus(queue.depth));
-        if !self.pool_limit.admits(self.pool.minus(all), len) {
+        // With ranks those of greater rank in the queue give way, else those in lower queues.
+        let (giving, own, pooled) = match queue.ranked {
+            true => {
+                let above = queue.above_rank(arrival.rank);
+                (1 << id, above, above)
+            }
+            false => (
+                self.below(id),
+                Depth::default(),
+                self.depth_of(self.below(id)),
+            ),
+        };
+        if !self.fits(id, arrival.len, own, pooled) {
             return false;
         }
-        let giving = lower.iter_mut().enumerate();
-        for (lower, queue) in giving.filter(|(_, queue)| gives_way(queue)) {
-            while !self.pool_limit.admits(self.pool, len)
-                && let Some(item) = queue.push_out(now)
+        let nothing = Depth::default();
+        for giving in (0..MAX_QUEUES).filter(|other| giving & 1 << other != 0) {
+            while !self.fits(id, arrival.len, nothing, nothing)
+                && let Some(item) = self.queues[giving].push_out(now)
             {
-                self.pool.remove(item.len());
-                self.heads.set(lower, queue.ready_at());
-                pushed_out.push(PushedOut::new(port, lower, item));
+                let queue = &self.queues[giving];
+                self.heads.set(giving, queue.ready_at());
+                if queue.pooled {
+                    self.pool.remove(item.len());
+                }
+                pushed_out.push(PushedOut::new(port, giving, item));
             }
         }
         true
+    }
+
+    /// Whether a packet of `len` bytes would fit into a queue if so much had left it and the pool.
+    fn fits(&self, id: usize, len: u64, own: Depth, pooled: Depth) -> bool {
+        let queue = &self.queues[id];
+        queue.limit.admits(queue.depth.minus(own), len)
+            && (!queue.pooled || self.pool_limit.admits(self.pool.minus(pooled), len))
+    }
+
+    /// The queues below this one that give way to it in the pool.
+    fn below(&self, id: usize) -> QueueSet {
+        let lower = self.queues[..id].iter().enumerate();
+        let giving = lower.filter(|(_, queue)| queue.pooled && !queue.lossless);
+        giving.fold(0, |set, (id, _)| set | 1 << id)
+    }
+
+    /// How much waits in these queues.
+    fn depth_of(&self, queues: QueueSet) -> Depth {
+        let queues = (0..MAX_QUEUES).filter(|id| queues & 1 << id != 0);
+        queues.fold(Depth::default(), |sum, id| sum.plus(self.queues[id].depth))
     }
 
     /// What happens to packets of a queue that do not fit, and whether the queue exists.
@@ -421,7 +467,11 @@ impl<P> Port<P> {
     pub(crate) fn dequeue(&mut self, now: Instant) -> Option<Departure<P>> {
         let start = self.next_deadline().filter(|start| *start <= now)?;
         // However late this call is, only packets that were there at the start take part.
-        let id = self.scheduler.pick(self.heads.ready(start))?;
+        let ready = self.heads.ready(start);
+        let id = match self.shares {
+            None => self.scheduler.pick(ready),
+            Some(_) => self.pick_with_shares(start, ready),
+        }?;
         let queue = &mut self.queues[id];
         let item = queue.pop(start)?;
         self.heads.set(id, queue.ready_at());
@@ -438,6 +488,19 @@ impl<P> Port<P> {
             len: item.len(),
             packet: item.packet,
         })
+    }
+
+    /// Chooses the next queue among those that are ready, where groups have a share of the link.
+    fn pick_with_shares(&mut self, start: Instant, ready: QueueSet) -> Option<usize> {
+        let rate = self.effective_rate();
+        let shares = self.shares.as_mut()?;
+        shares.fill(start, rate);
+        let (queues, overhead) = (&self.queues, self.overhead);
+        let cost = |id: usize| queues[id].next_len(start).unwrap_or(0) + overhead;
+        let first = shares.pick_first(ready, cost);
+        first
+            .or_else(|| self.scheduler.pick(ready & !shares.queues))
+            .or_else(|| shares.pick_last(ready))
     }
 
     /// Occupies the serialiser with a packet of `len` bytes, from `start` or when the link is free.

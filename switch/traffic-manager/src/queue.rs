@@ -1,4 +1,6 @@
-//! One queue: a FIFO with a capacity, which keeps its own statistics.
+//! One queue: a FIFO with a capacity, which keeps its own statistics. It may serve by rank instead:
+//! then the flow that holds the packet of the least rank is served, in order of arrival so that it
+//! neither starves nor is reordered (pFabric, section 4.1).
 
 use std::collections::VecDeque;
 
@@ -142,10 +144,23 @@ pub(crate) struct Queue<P> {
     pub(crate) paused: bool,
     /// Whether flow control keeps the queue from losing packets.
     pub(crate) lossless: bool,
+    /// Whether the queue serves by rank.
+    pub(crate) ranked: bool,
     /// Capacity of the queue.
     pub(crate) limit: Limit,
     /// Statistics of the queue.
     pub(crate) recorder: Recorder,
+    /// Rank and flow of each packet that waits, if the queue serves by rank.
+    ranks: VecDeque<Rank>,
+}
+
+/// What decides when a packet leaves a queue that serves by rank.
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct Rank {
+    /// The least one is served first.
+    pub(crate) rank: u32,
+    /// Number of the packet's flow.
+    pub(crate) flow: u32,
 }
 
 impl<P> Queue<P> {
@@ -160,6 +175,8 @@ impl<P> Queue<P> {
             on_full: OnFull::TailDrop,
             paused: false,
             lossless: false,
+            ranked: false,
+            ranks: VecDeque::new(),
             resumed_at: Instant::ZERO,
             recorder: Recorder::default(),
         }
@@ -177,6 +194,10 @@ impl<P> Queue<P> {
         self.pooled = config.pool;
         self.on_full = config.on_full;
         self.lossless = config.lossless;
+        self.ranked = config.rank;
+        // Packets that came before there were ranks go first, as one flow.
+        let ranked = if self.ranked { self.items.len() } else { 0 };
+        self.ranks.resize(ranked, Rank::default());
     }
 
     /// Adds a packet at the end.
@@ -193,9 +214,18 @@ impl<P> Queue<P> {
         self.check();
     }
 
-    /// Removes the oldest packet.
+    /// Says the rank of the packet that was added last.
+    pub(crate) fn set_rank(&mut self, rank: Rank) {
+        self.ranks.push_back(rank);
+    }
+
+    /// Removes the packet whose turn it is at a time, which is not before the queue is ready: the
+    /// oldest one, or with ranks that of the flow that holds the least.
     pub(crate) fn pop(&mut self, now: Instant) -> Option<Item<P>> {
-        let item = self.items.pop_front()?;
+        let item = match self.ranked {
+            false => self.items.pop_front()?,
+            true => self.take(self.next_by_rank(now)?)?,
+        };
         if self.items.is_empty() {
             // This moves an empty deque back to the start of its memory, which is in the caches.
             self.items.clear();
@@ -207,16 +237,60 @@ impl<P> Queue<P> {
         Some(item)
     }
 
-    /// Drops the youngest packet for one that matters more.
+    /// Length of the packet that [`pop`](Self::pop) would give.
+    pub(crate) fn next_len(&self, now: Instant) -> Option<u64> {
+        let next = if self.ranked {
+            self.next_by_rank(now)?
+        } else {
+            0
+        };
+        self.items.get(next).map(Item::len)
+    }
+
+    /// Place of the packet that is served by rank, among those that were there at a time: the oldest
+    /// one of the flow that holds the least rank.
+    fn next_by_rank(&self, at: Instant) -> Option<usize> {
+        let ranks = self.ranks.iter().zip(&self.items);
+        let there = ranks.take_while(|(_, item)| item.joined <= at);
+        // Of equals the oldest one counts.
+        let (least, _) = there.min_by_key(|(rank, _)| rank.rank)?;
+        self.ranks.iter().position(|rank| rank.flow == least.flow)
+    }
+
+    /// Takes the packet out that is at a place, with its rank.
+    fn take(&mut self, place: usize) -> Option<Item<P>> {
+        self.ranks.remove(place);
+        self.items.remove(place)
+    }
+
+    /// How much waits of greater rank.
+    pub(crate) fn above_rank(&self, rank: u32) -> Depth {
+        let ranks = self.ranks.iter().zip(&self.items);
+        let above = ranks.filter(|(other, _)| other.rank > rank);
+        above.fold(Depth::default(), |mut sum, (_, item)| {
+            sum.add(item.len());
+            sum
+        })
+    }
+
+    /// Drops the packet that matters least for one that matters more: the youngest one, or with
+    /// ranks the youngest of the greatest rank.
     pub(crate) fn push_out(&mut self, now: Instant) -> Option<Item<P>> {
-        let item = self.items.pop_back()?;
+        let item = match self.ranked {
+            false => self.items.pop_back()?,
+            true => {
+                let ranks = self.ranks.iter().enumerate();
+                let (last, _) = ranks.max_by_key(|(_, rank)| rank.rank)?;
+                self.take(last)?
+            }
+        };
         self.removed(now, DropReason::PushedOut, item.len());
-        self.check();
         Some(item)
     }
 
     /// Drops all packets that wait.
     pub(crate) fn clear(&mut self, now: Instant) {
+        self.ranks.clear();
         while let Some(item) = self.items.pop_front() {
             self.removed(now, DropReason::Flushed, item.len());
         }

@@ -1,11 +1,21 @@
 //! The scheduler of a port: weighted round robin, counted in packets, between groups of queues, and
-//! strict priority inside a group.
+//! strict priority inside a group. Groups with a share of the link are elsewhere (`shares`).
 
 use crate::MAX_QUEUES;
 use crate::config::Profile;
 
 /// A set of queues: bit i stands for queue i.
 pub(crate) type QueueSet = u8;
+
+/// The set of queues with these ids.
+pub(crate) fn set_of(ids: &[u8]) -> QueueSet {
+    ids.iter().fold(0, |set, id| set | 1 << id)
+}
+
+/// The highest queue of a set; `None` if it is empty.
+pub(crate) fn highest(queues: QueueSet) -> Option<usize> {
+    queues.checked_ilog2().map(|queue| queue as usize)
+}
 
 /// The groups of a port and whose turn it is.
 #[derive(Debug)]
@@ -42,15 +52,15 @@ impl Group {
 impl Scheduler {
     /// The scheduler of a profile. Without groups, one group holds all queues.
     pub(crate) fn new(profile: &Profile) -> Self {
-        let set = |ids: &[u8]| ids.iter().fold(0, |set, id| set | 1 << id);
         let mut groups = [Group::default(); MAX_QUEUES];
         groups[0] = Group::new(QueueSet::MAX, 1);
         // Each queue is in one group, so eight groups are enough; groups without queues are left
         // out.
-        let with_queues = profile.group.iter().filter(|g| !g.queues.is_empty());
+        let by_weight = profile.group.iter().filter(|g| g.share.is_none());
+        let with_queues = by_weight.filter(|g| !g.queues.is_empty());
         let mut len = 0;
         for (place, g) in groups.iter_mut().zip(with_queues) {
-            *place = Group::new(set(&g.queues), g.weight);
+            *place = Group::new(set_of(&g.queues), g.weight);
             len += 1;
         }
         Self {
@@ -70,7 +80,7 @@ impl Scheduler {
             let candidates = group.queues & ready;
             if candidates != 0 && group.credit > 0 {
                 group.credit -= 1;
-                return Some(MAX_QUEUES - 1 - candidates.leading_zeros() as usize);
+                return highest(candidates);
             }
             group.credit = group.weight;
             self.current = (self.current + 1) % self.len;

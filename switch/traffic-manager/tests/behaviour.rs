@@ -358,3 +358,105 @@ fn a_link_that_takes_no_more_leaves_packets_in_their_queue() {
     tm.set_credit(us(200), PORT, None);
     assert_eq!(run(&mut tm, us(300)), [(us(200), 5), (us(212), 6)]);
 }
+
+/// Queue 1 has 1 % of the link, queue 0 the rest, and both always have packets.
+#[test]
+fn a_share_is_kept_over_any_window() {
+    const FRAME: u64 = 1500;
+    const BURST: u64 = 3000;
+    let mut profile = gigabit();
+    profile.group = vec![
+        Group {
+            queues: vec![1],
+            share: Some(0.01),
+            burst_bytes: BURST,
+            ..Group::default()
+        },
+        Group {
+            queues: vec![0],
+            ..Group::default()
+        },
+    ];
+    let mut tm = manager(profile);
+    for id in 0..5000 {
+        accept(&mut tm, us(0), (id % 2) as u8, id);
+    }
+    let sent = run(&mut tm, us(30_000));
+    let shared: Vec<_> = sent.iter().map(|(_, id)| id % 2 == 1).collect();
+    for frames in [100, 500, 2000] {
+        for window in shared[2..].windows(frames) {
+            let bytes = FRAME * window.iter().filter(|shared| **shared).count() as u64;
+            let share = FRAME * frames as u64 / 100;
+            assert!(bytes.abs_diff(share) <= FRAME, "{bytes} of {frames} frames");
+        }
+    }
+    // What it may send at once comes first.
+    assert!(shared[0] && shared[1] && !shared[2]);
+    // The frames of queue 0 are gone: the others have the whole link.
+    let rest = run(&mut tm, us(100_000));
+    assert_eq!(sent.len() + rest.len(), 5000);
+    let spacing = rest.windows(2).map(|pair| pair[1].0.since(pair[0].0));
+    assert!(spacing.into_iter().all(|gap| gap.as_micros() == 12));
+}
+
+fn ranked(tm: &mut TrafficManager<u32>, rank: u32, flow: u32, id: u32) -> Admission<u32> {
+    let arrival = Arrival {
+        len: 1500,
+        rank,
+        flow,
+        ..Arrival::default()
+    };
+    tm.enqueue(us(0), PORT, arrival, id)
+}
+
+#[test]
+fn the_flow_of_the_least_rank_is_served_in_its_order() {
+    let mut profile = gigabit();
+    profile.queue[0].rank = true;
+    profile.queue[0].capacity_packets = Some(4);
+    profile.queue[0].on_full = OnFull::PushOut;
+    let mut tm = manager(profile);
+    for (rank, flow, id) in [(9, 1, 1), (5, 2, 2), (7, 3, 3), (3, 1, 4)] {
+        assert!(matches!(
+            ranked(&mut tm, rank, flow, id),
+            Admission::Enqueued { .. }
+        ));
+    }
+    // The greatest rank gives way, and one that is not less than the greatest is lost itself.
+    let reason = DropReason::QueueFull;
+    let lost = Admission::Dropped { packet: 5, reason };
+    assert_eq!(ranked(&mut tm, 9, 4, 5), lost);
+    assert!(matches!(
+        ranked(&mut tm, 8, 4, 6),
+        Admission::Enqueued { .. }
+    ));
+    assert_eq!(tm.take_pushed_out().map(|gone| gone.packet), Some(1));
+    assert!(matches!(
+        ranked(&mut tm, 6, 3, 7),
+        Admission::Enqueued { .. }
+    ));
+    assert_eq!(tm.take_pushed_out().map(|gone| gone.packet), Some(6));
+    // Packet 7 has the lesser rank of flow 3, but packet 3 is the earlier one.
+    let order: Vec<_> = run(&mut tm, us(100)).into_iter().map(|s| s.1).collect();
+    assert_eq!(order, [4, 2, 3, 7]);
+}
+
+#[test]
+fn a_late_call_serves_by_rank_what_was_there() {
+    let mut profile = gigabit();
+    profile.queue[0].rank = true;
+    profile.queue[0].capacity_packets = Some(4);
+    let mut tm = manager(profile);
+    let arrival = |rank| Arrival {
+        len: 1500,
+        rank,
+        flow: rank,
+        ..Arrival::default()
+    };
+    for (at, rank) in [(0, 9), (5, 7), (13, 1)] {
+        let admission = tm.enqueue(us(at), PORT, arrival(rank), rank);
+        assert!(matches!(admission, Admission::Enqueued { .. }));
+    }
+    let order: Vec<_> = run(&mut tm, us(100)).into_iter().map(|s| s.1).collect();
+    assert_eq!(order, [9, 7, 1]);
+}

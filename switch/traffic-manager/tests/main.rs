@@ -4,3 +4,4 @@ mod behaviour;
 mod config;
 mod flow_control;
 mod oracle;
+mod slots;
