@@ -47,6 +47,200 @@ fn unknown_keys_are_refused_with_the_valid_ones() {
     assert!(error.contains("rate_bps"), "{error}");
 }
 
+/// A profile with the keys given, two queues, and flow control with the thresholds given.
+fn lossless(profile: &str, queues: &str, thresholds: &str) -> String {
+    format!(
+        "[pfc]\n{thresholds}\n[[profile]]\nname = \"a\"\n{profile}\n\
+         [[profile.queue]]\nid = 0\n{queues}"
+    )
+}
+
+/// Eight lossless queues with 128 KB of ingress buffer at this rate and response time.
+fn eight_lossless(rate_bps: u64, response_ns: u64, pause_bytes: u64) -> TrafficManagerConfig {
+    let queues = (0..8).map(|id| format!("[[profile.queue]]\nid = {id}\nlossless = true\n"));
+    parse(&format!(
+        "[pfc]\npause_bytes = {pause_bytes}\nresume_bytes = 4557\nresponse_ns = {response_ns}\n\
+         [[profile]]\nname = \"a\"\nrate_bps = {rate_bps}\ndelay_ns = 5476\n\
+         ingress_bytes = 131072\negress_bytes = 131072\n{}",
+        queues.collect::<String>()
+    ))
+}
+
+/// The numbers are those of DeTail (section 5.2.3 of the thesis): 36.456 us and 4557 bytes at
+/// 1 Gbit/s, 16.472 us and 20,590 bytes at 10 Gbit/s.
+#[test]
+fn headroom_is_computed_from_rate_and_times() {
+    eight_lossless(1_000_000_000, 1024, 8192)
+        .validate()
+        .expect("enough headroom");
+    let complaint = |rate, response, pause| {
+        let config = eight_lossless(rate, response, pause);
+        config.validate().expect_err("a refusal").to_string()
+    };
+    assert_eq!(
+        complaint(10_000_000_000, 3072, 8192),
+        "traffic manager: profile \"a\": 8 lossless queues need 8 * 20590 = 164720 bytes of \
+         headroom alone of the 131072 bytes of ingress_bytes: a pause takes 16.472 us to stop the \
+         neighbour at 10 Gbit/s; use fewer lossless queues, more ingress_bytes or a lower rate_bps"
+    );
+    assert_eq!(
+        complaint(1_000_000_000, 1024, 11_827),
+        "traffic manager: profile \"a\": 8 lossless queues need 8 * (11827 + 1614 + 4557) = 143984 \
+         bytes (pause_bytes, the frame that crosses it with the PFC frame, headroom) of the 131072 \
+         bytes of ingress_bytes; use a pause_bytes of at most 10213"
+    );
+    eight_lossless(1_000_000_000, 1024, 10_213)
+        .validate()
+        .expect("the threshold that was recommended");
+}
+
+#[test]
+fn flow_control_and_buffers_must_fit_together() {
+    let thresholds = "pause_bytes = 8192\nresume_bytes = 4557";
+    let cases = [
+        (
+            lossless("", "lossless = true", "pause_bytes = 1\nresume_bytes = 2"),
+            "[pfc]: resume_bytes = 2 is above pause_bytes = 1",
+        ),
+        (
+            lossless("", "", thresholds),
+            "[pfc]: is set, but no queue says lossless = true",
+        ),
+        (
+            lossless(
+                "",
+                "lossless = true",
+                &format!("{thresholds}\nmax_frame_bytes = 0"),
+            ),
+            "[pfc]: max_frame_bytes = 0",
+        ),
+        (
+            lossless("", "lossless = true\ncapacity_packets = 9", thresholds),
+            "queue 0: is lossless: omit capacity_packets",
+        ),
+        (
+            lossless("ingress_bytes = 99", "", thresholds),
+            "needs both ingress_bytes and egress_bytes, or neither",
+        ),
+        (
+            lossless("ingress_bytes = 0\negress_bytes = 1", "", thresholds),
+            "ingress_bytes and egress_bytes must be above 0",
+        ),
+        (
+            lossless(
+                "ingress_bytes = 9\negress_bytes = 9\npool_bytes = 9",
+                "",
+                thresholds,
+            ),
+            "pool_bytes is set, but no queue",
+        ),
+        (
+            lossless(
+                "ingress_bytes = 9\negress_bytes = 9",
+                "rank = true",
+                thresholds,
+            ),
+            "omit capacity_packets, capacity_bytes, pool and rank",
+        ),
+        (
+            lossless(
+                "ingress_bytes = 9\negress_bytes = 9",
+                "lossless = true",
+                thresholds,
+            ),
+            "no buffer is large enough for a link without a limit",
+        ),
+        (
+            lossless(
+                "rate_bps = 1000000000\ningress_bytes = 14000\negress_bytes = 9",
+                "lossless = true\n[[profile.queue]]\nid = 1",
+                thresholds,
+            ),
+            "the lossless queues need 12866 of the 14000 bytes of ingress_bytes, which leaves no \
+             frame for queue 1",
+        ),
+    ];
+    for (text, expected) in cases {
+        let message = complaint(&text);
+        assert!(message.contains(expected), "{message}\nlacks {expected}");
+    }
+    let text = "[[profile]]\nname = \"a\"\n[[profile.queue]]\nid = 3\nlossless = true";
+    let message = complaint(text);
+    assert!(
+        message.contains("queue 3 is lossless, but there is no [pfc]"),
+        "{message}"
+    );
+}
+
+#[test]
+fn ranks_shares_and_exports_are_checked() {
+    let profile = |keys: &str| {
+        format!("[[profile]]\nname = \"a\"\nrate_bps = 1000\n[[profile.queue]]\nid = 0\n{keys}")
+    };
+    let group = |keys: &str| profile(&format!("[[profile.group]]\nqueues = [0]\n{keys}"));
+    let export = "[[export]]\nwhat = \"drain-bytes\"\n";
+    let cases = [
+        (profile("rank = true"), "rank = true needs capacity_packets"),
+        (
+            group("share = 1.0\nburst_bytes = 1"),
+            "share = 1 is not above 0 and below 1",
+        ),
+        (
+            group("share = 1e-7\nburst_bytes = 1"),
+            "share = 0.0000001 is not above 0",
+        ),
+        (
+            group("share = nan\nburst_bytes = 1"),
+            "share = NaN is not above 0",
+        ),
+        (group("share = 0.5"), "a share needs burst_bytes"),
+        (group("burst_bytes = 5"), "burst_bytes without a share"),
+        (
+            group("share = 0.5\nburst_bytes = 5\nweight = 2"),
+            "has a share, so omit weight",
+        ),
+        (
+            group("share = 0.5\nburst_bytes = 5").replace("rate_bps = 1000", ""),
+            "a group has a share of the link, but rate_bps has no limit",
+        ),
+        (
+            profile(
+                "[[profile.queue]]\nid = 1\n\
+                 [[profile.group]]\nqueues = [0]\nshare = 0.5\nburst_bytes = 5\n\
+                 [[profile.group]]\nqueues = [1]\nshare = 0.5\nburst_bytes = 5",
+            ),
+            "the shares of the groups add up to 1;",
+        ),
+        (
+            format!("{export}register = \"\""),
+            "[[export]]: register = \"\"; name a register",
+        ),
+        (
+            format!("{export}register = \"r\"\n{export}register = \"r\""),
+            "[[export]]: register \"r\" is written by two exports",
+        ),
+    ];
+    for (text, expected) in cases {
+        let message = complaint(&text);
+        assert!(message.contains(expected), "{message}\nlacks {expected}");
+    }
+}
+
+#[test]
+fn what_is_not_said_is_not_written() {
+    let text = serde_json::to_string(&TrafficManagerConfig::like_bmv2(1)).expect("serialisable");
+    for key in [
+        "pfc",
+        "export",
+        "ingress_bytes",
+        "lossless",
+        "rank\"",
+        "pipeline_delay_ns",
+    ] {
+        assert!(!text.contains(key), "{text}");
+    }
+}
+
 #[test]
 fn complaints_name_the_place() {
     let cases = [

@@ -3,5 +3,6 @@
 mod behaviour;
 mod config;
 mod flow_control;
+mod headroom;
 mod oracle;
 mod slots;

@@ -139,15 +139,11 @@ impl Profile {
     fn validate_buffers(&self, place: &str) -> Result<(), ConfigError> {
         let fail = |problem: &str| Err(ConfigError::new(place, problem));
         match (self.ingress_bytes, self.egress_bytes) {
-            (None, None) => return Ok(()),
-            (Some(ingress), Some(egress)) if ingress > 0 && egress > 0 => {}
-            (Some(_), Some(_)) => return fail("ingress_bytes and egress_bytes must be above 0"),
-            _ => return fail("needs both ingress_bytes and egress_bytes, or neither"),
+            (None, None) => Ok(()),
+            (Some(ingress), Some(egress)) if ingress > 0 && egress > 0 => Ok(()),
+            (Some(_), Some(_)) => fail("ingress_bytes and egress_bytes must be above 0"),
+            _ => fail("needs both ingress_bytes and egress_bytes, or neither"),
         }
-        if self.pool_packets.is_some() || self.pool_bytes.is_some() {
-            return fail("has ingress_bytes and a pool; packets wait in one or the other");
-        }
-        Ok(())
     }
 
     /// Checks the lossless queues, and the headroom for them.
