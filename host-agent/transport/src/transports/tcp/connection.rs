@@ -404,6 +404,11 @@ impl Connection {
         }
     }
 
+    /// The segment that was sent last has others behind it that go to the network card with it.
+    pub(super) fn in_burst(&self) -> bool {
+        matches!(&self.phase, Phase::Synchronized(s) if s.sender.in_burst())
+    }
+
     /// How ECN is used on this connection, once negotiated.
     pub fn ecn(&self) -> EcnMode {
         match &self.phase {

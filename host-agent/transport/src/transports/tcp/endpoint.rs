@@ -365,7 +365,10 @@ impl TcpEndpoint {
             let segment = flow.connection.poll_transmit(now, &mut self.payload);
             flow.in_turn = segment.is_some();
             let sent = segment.map(|segment| {
-                queue.push_back(id);
+                match flow.connection.in_burst() {
+                    true => queue.push_front(id),
+                    false => queue.push_back(id),
+                }
                 let local = (*flow.local.ip(), flow.local.port());
                 let peer = (*flow.peer.ip(), flow.peer.port());
                 segment.emit(local, peer, flow.dscp, packet);

@@ -128,7 +128,7 @@ impl Handshake {
                 cwr: ecn && agreed.is_none(),
                 ..Flags::default()
             },
-            window: params.receive_buffer_bytes.min(u32::from(u16::MAX)) as u16,
+            window: params.first_receive_window().min(u32::from(u16::MAX)) as u16,
             options: TcpOptions {
                 mss: Some(params.mss_bytes),
                 window_scale: agreed

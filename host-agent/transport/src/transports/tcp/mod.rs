@@ -14,6 +14,8 @@
 //! (NewReno), 7323 (window scale, timestamps), 3168 (ECN), 8257 (DCTCP), 5961 (blind attacks),
 //! 6928 (initial window), 3465 (byte counting).
 
+mod autotune;
+mod burst;
 pub mod congestion;
 #[cfg(test)]
 mod congestion_tests;

@@ -24,6 +24,12 @@ pub struct TcpParams {
     pub share_threshold: bool,
     /// Receive buffer, and so the largest window we advertise.
     pub receive_buffer_bytes: u32,
+    /// Receive window at first; it grows to the receive buffer as twice the bytes of a round trip
+    /// do. 0: it is the whole buffer from the beginning.
+    pub initial_receive_window_bytes: u32,
+    /// Most payload that a flow hands to the network card at once (segmentation offload), at most 64
+    /// KB; it waits for a third of its window to be free. 0: each segment leaves when it may.
+    pub offload_bytes: u32,
     /// Lower bound of the retransmission timeout.
     pub min_rto_ns: u64,
     /// Retransmission timeout until the first round trip has been measured.
@@ -73,6 +79,8 @@ impl Default for TcpParams {
             initial_threshold_packets: 1256,
             share_threshold: false,
             receive_buffer_bytes: 2 << 20,
+            initial_receive_window_bytes: 0,
+            offload_bytes: 0,
             min_rto_ns: 10_000_000,
             initial_rto_ns: 10_000_000,
             max_rto_ns: 160_000_000,
@@ -94,6 +102,9 @@ impl Default for TcpParams {
         }
     }
 }
+
+/// What Linux hands to a network card at once, at most (GSO_MAX_SIZE).
+const MAX_OFFLOAD_BYTES: u32 = 65_536;
 
 /// A parameter outside the range in which the protocol works.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
@@ -163,6 +174,19 @@ impl TcpParams {
             p.receive_buffer_bytes,
             "between mss_bytes and 2^30 (RFC 7323 2.3)",
         )?;
+        check(
+            (u32::from(p.mss_bytes)..=p.receive_buffer_bytes).contains(&p.first_receive_window()),
+            "initial_receive_window_bytes",
+            p.initial_receive_window_bytes,
+            "0 (all of the buffer), or mss_bytes to receive_buffer_bytes",
+        )?;
+        check(
+            p.offload_bytes == 0
+                || (u32::from(p.mss_bytes)..=MAX_OFFLOAD_BYTES).contains(&p.offload_bytes),
+            "offload_bytes",
+            p.offload_bytes,
+            "0 (off), or mss_bytes to 65536",
+        )?;
         check(p.min_rto_ns > 0, "min_rto_ns", p.min_rto_ns, "more than 0")?;
         check(
             p.initial_rto_ns > 0,
@@ -226,6 +250,13 @@ impl TcpParams {
     }
     pub(crate) fn delayed_ack_timeout(&self) -> Duration {
         Duration::from_nanos(self.delayed_ack_timeout_ns)
+    }
+    /// The receive window of a new connection, in bytes.
+    pub(crate) fn first_receive_window(&self) -> u32 {
+        match self.initial_receive_window_bytes {
+            0 => self.receive_buffer_bytes,
+            bytes => bytes,
+        }
     }
     pub(crate) fn time_wait(&self) -> Duration {
         Duration::from_nanos(self.time_wait_ns)

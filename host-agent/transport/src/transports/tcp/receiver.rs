@@ -4,6 +4,7 @@ use std::collections::VecDeque;
 
 use ebb_units::{Duration, Instant};
 
+use super::autotune::ReceiveWindow;
 use super::congestion::EcnMode;
 use super::ecn::{EchoAction, EchoState};
 use super::params::TcpParams;
@@ -46,7 +47,7 @@ pub struct ReceiverCounters {
 #[derive(Debug)]
 pub(crate) struct Receiver {
     reassembly: Reassembly,
-    capacity: u64,
+    buffer: ReceiveWindow,
     /// Offset of the peer's FIN, once seen.
     fin: Option<u64>,
     echo: EchoState,
@@ -70,20 +71,24 @@ pub(crate) struct Receiver {
 impl Receiver {
     /// `next` is the first offset after the peer's SYN.
     pub(crate) fn new(params: &TcpParams, ecn: EcnMode, next: u64) -> Self {
-        let capacity = u64::from(params.receive_buffer_bytes);
+        let most = u64::from(params.receive_buffer_bytes);
+        let buffer = match params.initial_receive_window_bytes {
+            0 => ReceiveWindow::fixed(most),
+            first => ReceiveWindow::growing(first.into(), most, next),
+        };
         Receiver {
             // Twice what full segments fill the window with.
             reassembly: Reassembly::new(
                 next,
-                2 * (capacity / u64::from(params.mss_bytes)) as usize + 64,
+                2 * (most / u64::from(params.mss_bytes)) as usize + 64,
             ),
-            capacity,
+            buffer,
             fin: None,
             echo: EchoState::new(ecn),
             due: VecDeque::new(),
             ack_deadline: None,
             unacked_packets: 0,
-            advertised_edge: next + capacity,
+            advertised_edge: next + buffer.size(),
             last_ack: next,
             counters: ReceiverCounters::default(),
             delayed_ack_timeout: params.delayed_ack_timeout(),
@@ -104,7 +109,7 @@ impl Receiver {
 
     /// RCV.WND: never taken back, because the buffer's right edge only moves when it is read.
     pub(crate) fn window(&self) -> u64 {
-        self.capacity - self.reassembly.unread_bytes() as u64
+        self.buffer.size() - self.reassembly.unread_bytes() as u64
     }
 
     /// The peer cannot send a full segment: too much waits for the application.
@@ -132,7 +137,7 @@ impl Receiver {
         self.reassembly.take_ready(buffer);
         let edge = self.reassembly.next() + self.window();
         let shut = self.advertised_edge.saturating_sub(self.reassembly.next()) < 2 * self.mss;
-        if shut && edge - self.advertised_edge >= (2 * self.mss).min(self.capacity / 2) {
+        if shut && edge - self.advertised_edge >= (2 * self.mss).min(self.buffer.size() / 2) {
             self.request_ack();
         }
     }
@@ -182,6 +187,8 @@ impl Receiver {
         let limit = self.fin.map_or(edge, |fin| fin.min(edge));
         let take = limit.min(end).saturating_sub(start) as usize;
         self.reassembly.insert(start, &payload[..take]);
+        let taken = self.reassembly.next() - self.reassembly.unread_bytes() as u64;
+        self.buffer.on_progress(now, taken);
         if self.next() == next_before {
             self.counters.duplicates += u64::from(in_order);
             at_once = true;

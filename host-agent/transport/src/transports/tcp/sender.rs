@@ -8,6 +8,7 @@ use std::sync::Arc;
 
 use ebb_units::{Duration, Instant};
 
+use super::burst::{Bursts, Room};
 use super::congestion::{Acknowledgment, Algorithm, CongestionControl, EcnMode, Window};
 use super::params::TcpParams;
 use super::rtt::RttEstimator;
@@ -121,6 +122,7 @@ pub(crate) struct Sender {
     /// The congestion window last stopped us when SND.NXT was this.
     window_limited_at: u64,
     cwr_pending: bool,
+    bursts: Bursts,
     /// The application has closed: FIN follows the stream.
     closing: bool,
     deadline: Option<Instant>,
@@ -162,6 +164,7 @@ impl Sender {
             retransmit_now: false,
             window_limited_at: 0,
             cwr_pending: false,
+            bursts: Bursts::new(params.offload_bytes),
             closing: false,
             deadline: None,
             retries: 0,
@@ -493,11 +496,28 @@ impl Sender {
             }
             end = self.window_edge;
         }
-        if data_end > self.next + allowance && !idle {
+        let room = Room {
+            rest: self.stream_end().saturating_sub(self.next),
+            allowed: allowance.min(self.window_edge.saturating_sub(self.next)),
+            window: self.congestion.window().bytes(),
+        };
+        let waits = if idle || self.recovery != Recovery::None {
+            // No ACK is to come that would give more room, or each of them is to send something.
+            self.bursts.begin(self.next, room);
+            false
+        } else {
+            self.bursts.waits(self.next, room)
+        };
+        if waits || data_end > self.next + allowance && !idle {
             self.window_limited_at = self.next;
             return None;
         }
         Some((self.next, end))
+    }
+
+    /// The next segment belongs to a burst that has begun.
+    pub(crate) fn in_burst(&self) -> bool {
+        self.bursts.goes_on(self.next)
     }
 
     /// There is data, none in flight, and the peer's window is shut.
