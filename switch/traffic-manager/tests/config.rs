@@ -1,7 +1,7 @@
 //! Reading and checking configurations: the example of the documentation, and one test per
 //! message.
 
-use ebb_traffic_manager::{DepthUnit, OnFull, TrafficManagerConfig};
+use ebb_traffic_manager::{DepthUnit, OnFull, QueueState, TrafficManagerConfig};
 use ebb_units::BitRate;
 
 fn parse(text: &str) -> TrafficManagerConfig {
@@ -27,6 +27,31 @@ fn the_documented_example_is_accepted() {
     let profile = config.profile_of(3).expect("the default covers port 3");
     assert_eq!(profile.rate_bps, BitRate::from_mbps(20));
     assert_eq!(profile.queue[1].on_full, OnFull::Deflect);
+}
+
+/// The first example of the page, and the keys that the schema of the other page has as comments.
+#[test]
+fn the_examples_with_flow_control_are_accepted() {
+    let page = include_str!("../../../docs/traffic-manager.md");
+    let example = page
+        .split("```toml\n")
+        .nth(1)
+        .and_then(|rest| rest.split("```").next());
+    let config = parse(example.expect("an example in the documentation"));
+    config.validate().expect("valid");
+    let lossless = config.profile_of(1).expect("the default covers port 1");
+    assert_eq!(lossless.lossless(), 0b0100_0001);
+
+    let page = include_str!("../../../docs/architecture.md");
+    let keys = page
+        .split("# [pfc] ")
+        .nth(1)
+        .and_then(|rest| rest.split("```").next());
+    let keys = format!("# [pfc] {}", keys.expect("the keys of flow control"));
+    let keys = parse(&keys.replace("# [", "[").replace("\n# ", "\n"));
+    let pfc = keys.pfc.expect("thresholds");
+    assert_eq!((pfc.pause_bytes, pfc.max_frame_bytes), (8192, 1530));
+    assert_eq!(keys.export[0].what, QueueState::DrainBytes);
 }
 
 #[test]
