@@ -10,19 +10,24 @@
 //! that are first of their priority at their port; equals take turns by port. If it does not fit,
 //! nothing else does: what is behind it, and what matters less, waits.
 
+mod input;
+mod output;
+
 use std::collections::{BTreeSet, VecDeque};
 
 use ebb_units::Instant;
 
 use crate::MAX_QUEUES;
 use crate::account::Account;
-use crate::config::{Need, OnFull, Pfc, TrafficManagerConfig};
+use crate::config::{OnFull, Pfc, TrafficManagerConfig};
 use crate::manager::{PauseChange, PortId, PushedOut};
 use crate::port::{Admission, Arrival, Departure, Port};
 use crate::ports::Ports;
 use crate::queue::Item;
 use crate::scheduler::QueueSet;
 use crate::statistics::DropReason;
+use input::Input;
+use output::Output;
 
 /// All ports on the side where packets come in.
 #[derive(Debug)]
@@ -39,83 +44,6 @@ pub(crate) struct Ingress<P> {
     pub(crate) pauses: VecDeque<PauseChange>,
     /// Ports to which packets were moved.
     pub(crate) woken: Vec<PortId>,
-}
-
-/// One port on the side where packets come in.
-#[derive(Debug)]
-struct Input<P> {
-    /// What counts for flow control.
-    account: Account,
-    /// The lossless queues of the port.
-    lossless: QueueSet,
-    /// Size of the ingress buffer; `None` if the port has none, such as the CPU port.
-    limit: Option<u64>,
-    /// Part of it that is kept for lossless queues.
-    reserved: u64,
-    /// Bytes in the ingress buffer, by queue.
-    bytes: [u64; MAX_QUEUES],
-    /// The packets in the ingress buffer by queue, oldest first, each with the port that it goes to.
-    fifos: [VecDeque<(PortId, Item<P>)>; MAX_QUEUES],
-}
-
-/// One port on the side where packets go out.
-#[derive(Debug, Default)]
-struct Output {
-    /// The inputs whose first packet of a queue goes to this port.
-    waiting: [BTreeSet<PortId>; MAX_QUEUES],
-    /// The input whose turn it is in each queue.
-    turn: [PortId; MAX_QUEUES],
-}
-
-/// The queue that a packet is for.
-fn queue_id(arrival: Arrival) -> usize {
-    usize::from(arrival.queue) % MAX_QUEUES
-}
-
-impl<P> Input<P> {
-    /// An empty one with the settings of its port.
-    fn new(config: &TrafficManagerConfig, port: PortId) -> Self {
-        let mut input = Self {
-            account: Account::default(),
-            lossless: 0,
-            limit: None,
-            reserved: 0,
-            bytes: [0; MAX_QUEUES],
-            fifos: std::array::from_fn(|_| VecDeque::new()),
-        };
-        if let Some(profile) = config.profile_of(port) {
-            input.limit = profile.ingress_bytes;
-            if let Some(pfc) = &config.pfc {
-                input.lossless = profile.lossless();
-                input.reserved = Need::new(profile, pfc).bytes();
-            }
-        }
-        input
-    }
-
-    /// A packet of `len` bytes left the ingress buffer.
-    fn removed(&mut self, id: usize, len: u64) {
-        self.bytes[id] -= len;
-        self.account.bytes[id] -= len;
-    }
-
-    /// Bytes in these queues of the ingress buffer.
-    fn held(&self, queues: QueueSet) -> u64 {
-        let held = (0..MAX_QUEUES).filter(|id| queues & 1 << id != 0);
-        held.map(|id| self.bytes[id]).sum()
-    }
-
-    /// Bytes that are too many for another packet of `len` bytes in a queue. `limit` is the size of
-    /// the buffer if the port has none of its own.
-    fn excess(&self, id: usize, len: u64, limit: u64) -> u64 {
-        let limit = self.limit.unwrap_or(limit);
-        let all = (self.held(QueueSet::MAX) + len).saturating_sub(limit);
-        if self.lossless & 1 << id != 0 {
-            return all;
-        }
-        let rest = limit.saturating_sub(self.reserved);
-        all.max((self.held(!self.lossless) + len).saturating_sub(rest))
-    }
 }
 
 impl<P> Ingress<P> {
@@ -194,6 +122,7 @@ impl<P> Ingress<P> {
             ..
         } = departure;
         match ports.get(port).is_some_and(Port::staged) {
+            true if !self.waits_for(port) => {}
             true => self.advance(*start, ports, BTreeSet::from([port])),
             false => self.left(*ingress_port, (*queue).into(), *len),
         }
@@ -244,6 +173,12 @@ impl<P> Ingress<P> {
         }
         let input = &self.inputs[usize::from(from)];
         let excess = input.excess(id, len, limit);
+        if excess == 0 && !self.waits_for(to) && input.first(id).is_none() && port.has_room(len) {
+            // It would be in the ingress buffer for no time.
+            self.output(to).took_turn(id, from);
+            port.accept(now, id, Item::new(now, from, len, packet));
+            return Admission::Enqueued { depth };
+        }
         let mut open = BTreeSet::from([to]);
         if excess > 0 {
             let lower = !input.lossless & ((1u16 << id) - 1) as QueueSet;
@@ -285,48 +220,49 @@ impl<P> Ingress<P> {
         to: PortId,
     ) -> Option<Option<PortId>> {
         let output = self.outputs.get_mut(usize::from(to))?;
-        let id = (0..MAX_QUEUES).rfind(|id| !output.waiting[*id].is_empty())?;
-        let waiting = &output.waiting[id];
-        let from = *waiting
-            .range(output.turn[id]..)
-            .next()
-            .or(waiting.first())?;
+        let (id, from) = output.next()?;
         let input = &mut self.inputs[usize::from(from)];
         let port = ports.open(at, to);
-        let len = input.fifos[id].front()?.1.len();
+        let len = input.first(id)?.1.len();
         if !port.has_room(len) {
             return None;
         }
-        output.turn[id] = from.wrapping_add(1);
-        output.waiting[id].remove(&from);
-        let (_, item) = input.fifos[id].pop_front()?;
-        input.removed(id, len);
+        output.took_turn(id, from);
+        output.remove(id, from);
+        let item = input.pop(id)?;
         port.recorder(id).staged.remove(len);
         port.accept(at, id, item);
         if self.woken.last() != Some(&to) {
             self.woken.push(to);
         }
-        let next = input.fifos[id].front().map(|(to, _)| *to);
+        let next = input.first(id).map(|(to, _)| *to);
         self.touch(from);
         if let Some(next) = next {
-            self.outputs[usize::from(next)].waiting[id].insert(from);
+            self.outputs[usize::from(next)].add(id, from);
         }
         Some(next)
+    }
+
+    /// The port on the side where packets go out, which is created if it does not exist.
+    fn output(&mut self, port: PortId) -> &mut Output {
+        let index = usize::from(port);
+        if self.outputs.len() <= index {
+            self.outputs.resize_with(index + 1, Output::default);
+        }
+        &mut self.outputs[index]
+    }
+
+    /// Whether a packet in an ingress buffer waits for this port and is first of its queue.
+    fn waits_for(&self, port: PortId) -> bool {
+        let output = self.outputs.get(usize::from(port));
+        output.is_some_and(|output| output.queues != 0)
     }
 
     /// Adds a packet at the end of its queue in the ingress buffer.
     fn append(&mut self, now: Instant, ports: &mut Ports<P>, to: PortId, id: usize, item: Item<P>) {
         let (from, len) = (item.ingress_port, item.len());
-        if self.outputs.len() <= usize::from(to) {
-            self.outputs
-                .resize_with(usize::from(to) + 1, Output::default);
-        }
-        let input = &mut self.inputs[usize::from(from)];
-        input.bytes[id] += len;
-        input.account.bytes[id] += len;
-        input.fifos[id].push_back((to, item));
-        if input.fifos[id].len() == 1 {
-            self.outputs[usize::from(to)].waiting[id].insert(from);
+        if self.inputs[usize::from(from)].push(to, id, item) {
+            self.output(to).add(id, from);
         }
         ports.open(now, to).recorder(id).staged.add(len);
     }
@@ -335,10 +271,9 @@ impl<P> Ingress<P> {
     /// have gone to.
     fn take_back(&mut self, from: PortId, id: usize) -> Option<(PortId, Item<P>)> {
         let input = &mut self.inputs[usize::from(from)];
-        let (to, item) = input.fifos[id].pop_back()?;
-        input.removed(id, item.len());
-        if input.fifos[id].is_empty() {
-            self.outputs[usize::from(to)].waiting[id].remove(&from);
+        let (to, item, was_first) = input.pop_last(id)?;
+        if was_first {
+            self.outputs[usize::from(to)].remove(id, from);
         }
         Some((to, item))
     }
@@ -395,13 +330,8 @@ impl<P> Ingress<P> {
     /// Takes all packets out of the ingress buffers, in the order in which they came: from when the
     /// configuration or the program changes until they have a place again.
     fn take_all(&mut self) -> Vec<(PortId, usize, Item<P>)> {
-        let mut all = Vec::new();
-        for input in &mut self.inputs {
-            for (id, fifo) in input.fifos.iter_mut().enumerate() {
-                all.extend(fifo.drain(..).map(|(to, item)| (to, id, item)));
-            }
-            input.bytes = [0; MAX_QUEUES];
-        }
+        let inputs = self.inputs.iter_mut();
+        let mut all: Vec<_> = inputs.flat_map(Input::take_all).collect();
         self.outputs.clear();
         // The sort is stable: packets of one time keep the order of their ports and queues.
         all.sort_by_key(|(_, _, item)| item.arrived);
@@ -459,4 +389,9 @@ impl<P> Ingress<P> {
         }
         self.settle(now, ports);
     }
+}
+
+/// The queue that a packet is for.
+fn queue_id(arrival: Arrival) -> usize {
+    usize::from(arrival.queue) % MAX_QUEUES
 }

@@ -1,0 +1,108 @@
+//! One port on the side where packets come in, with its ingress buffer if it has one.
+
+use std::collections::VecDeque;
+
+use crate::MAX_QUEUES;
+use crate::account::Account;
+use crate::config::{Need, TrafficManagerConfig};
+use crate::manager::PortId;
+use crate::queue::Item;
+use crate::scheduler::QueueSet;
+
+/// One port on the side where packets come in.
+#[derive(Debug)]
+pub(super) struct Input<P> {
+    /// What counts for flow control.
+    pub(super) account: Account,
+    /// The lossless queues of the port.
+    pub(super) lossless: QueueSet,
+    /// Size of the ingress buffer; `None` if the port has none, such as the CPU port.
+    limit: Option<u64>,
+    /// Part of it that is kept for lossless queues.
+    reserved: u64,
+    /// Bytes in the ingress buffer, by queue.
+    bytes: [u64; MAX_QUEUES],
+    /// The packets in the ingress buffer by queue, oldest first, each with the port that it goes to.
+    fifos: [VecDeque<(PortId, Item<P>)>; MAX_QUEUES],
+}
+
+impl<P> Input<P> {
+    /// An empty one with the settings of its port.
+    pub(super) fn new(config: &TrafficManagerConfig, port: PortId) -> Self {
+        let mut input = Self {
+            account: Account::default(),
+            lossless: 0,
+            limit: None,
+            reserved: 0,
+            bytes: [0; MAX_QUEUES],
+            fifos: std::array::from_fn(|_| VecDeque::new()),
+        };
+        if let Some(profile) = config.profile_of(port) {
+            input.limit = profile.ingress_bytes;
+            if let Some(pfc) = &config.pfc {
+                input.lossless = profile.lossless();
+                input.reserved = Need::new(profile, pfc).bytes();
+            }
+        }
+        input
+    }
+
+    /// Adds a packet to the end of a queue, with the port that it goes to. True if it is the first.
+    pub(super) fn push(&mut self, to: PortId, id: usize, item: Item<P>) -> bool {
+        self.bytes[id] += item.len();
+        self.account.bytes[id] += item.len();
+        self.fifos[id].push_back((to, item));
+        self.fifos[id].len() == 1
+    }
+
+    /// The first packet of a queue and the port that it goes to.
+    pub(super) fn first(&self, id: usize) -> Option<&(PortId, Item<P>)> {
+        self.fifos[id].front()
+    }
+
+    /// Takes the first packet of a queue.
+    pub(super) fn pop(&mut self, id: usize) -> Option<Item<P>> {
+        let (_, item) = self.fifos[id].pop_front()?;
+        self.removed(id, item.len());
+        Some(item)
+    }
+
+    /// Takes the last packet of a queue, with the port that it would have gone to. True if it was
+    /// the first one too.
+    pub(super) fn pop_last(&mut self, id: usize) -> Option<(PortId, Item<P>, bool)> {
+        let (to, item) = self.fifos[id].pop_back()?;
+        self.removed(id, item.len());
+        Some((to, item, self.fifos[id].is_empty()))
+    }
+
+    /// Takes all packets, with their ports and queues. The account keeps them.
+    pub(super) fn take_all(&mut self) -> impl Iterator<Item = (PortId, usize, Item<P>)> {
+        self.bytes = [0; MAX_QUEUES];
+        let fifos = self.fifos.iter_mut().enumerate();
+        fifos.flat_map(|(id, fifo)| fifo.drain(..).map(move |(to, item)| (to, id, item)))
+    }
+
+    /// A packet of `len` bytes left the ingress buffer.
+    fn removed(&mut self, id: usize, len: u64) {
+        self.bytes[id] -= len;
+        self.account.bytes[id] -= len;
+    }
+
+    /// Bytes in these queues of the ingress buffer.
+    pub(super) fn held(&self, queues: QueueSet) -> u64 {
+        let held = (0..MAX_QUEUES).filter(|id| queues & 1 << id != 0);
+        held.map(|id| self.bytes[id]).sum()
+    }
+
+    /// Bytes that are too many for another packet of `len` bytes in a queue. `limit` is the size of
+    /// the buffer if the port has none of its own.
+    pub(super) fn excess(&self, id: usize, len: u64, limit: u64) -> u64 {
+        let limit = self.limit.unwrap_or(limit);
+        let all = (self.held(QueueSet::MAX) + len).saturating_sub(limit);
+        if self.lossless & 1 << id != 0 {
+            return all;
+        }
+        let rest = limit.saturating_sub(self.reserved);
+        all.max((self.held(!self.lossless) + len).saturating_sub(rest))
+    }
+}
