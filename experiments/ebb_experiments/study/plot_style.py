@@ -27,6 +27,7 @@ PLOT_STYLES: dict[str, PlotStyle] = {
     "dctcp-6k-pacer": PlotStyle("DCTCP, K = 6 KB, paced", SKY, "D"),
     "dctcp-6k-no-pacer": PlotStyle("DCTCP, K = 6 KB", SKY, "d", "--"),
     "fh": PlotStyle("FH", BLACK, "o"),
+    "fh-own-buffers": PlotStyle("FH, buffers per priority", GREY, "x", ":"),
     "lps": PlotStyle("LPS", ORANGE, "s", "--"),
     "detail": PlotStyle("DeTail", BLUE, "D"),
     "hull": PlotStyle("HULL", RED, "^"),
