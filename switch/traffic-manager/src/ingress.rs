@@ -238,7 +238,7 @@ impl<P> Ingress<P> {
         let next = input.first(id).map(|(to, _)| *to);
         self.touch(from);
         if let Some(next) = next {
-            self.outputs[usize::from(next)].add(id, from);
+            self.output(next).add(id, from);
         }
         Some(next)
     }

@@ -347,6 +347,16 @@ fn a_packet_blocks_those_behind_it_whatever_their_way() {
 }
 
 #[test]
+fn the_packet_behind_may_be_the_first_one_for_its_port() {
+    let mut bench = Bench::new(buffered(9000, 1500, OnFull::TailDrop), None);
+    bench.put(0, (1, 2), 0, 1500);
+    bench.put(0, (1, 2), 0, 1500);
+    let behind = bench.put(0, (1, 60), 0, 1500);
+    bench.send(0, 2);
+    assert_eq!(bench.send(0, 60), Some((us(0), behind)));
+}
+
+#[test]
 fn the_highest_packet_that_does_not_fit_blocks_the_others() {
     let mut bench = Bench::new(buffered(9000, 1500, OnFull::TailDrop), None);
     bench.put(0, (1, 2), 0, 1000);
