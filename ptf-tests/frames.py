@@ -15,6 +15,7 @@ from ebb_scapy import (
     internet_checksum,
     tos,
 )
+from scapy.contrib.mac_control import MACControlClassBasedFlowControl
 from scapy.layers.inet import IP, TCP, UDP
 from scapy.layers.l2 import Ether
 from scapy.packet import Packet
@@ -91,6 +92,15 @@ def ebb(
 def pull(dst: str, **header: Any) -> bytes:
     """A PULL, which is a control packet: a frame of 82 bytes."""
     return ebb(dst, **({"dscp": Dscp.CONTROL, "type": Type.PULL, "pull": 5} | header))
+
+
+def pfc(quanta: dict[int, int], src_mac: str) -> bytes:
+    """A frame of priority flow control that names these classes, each with so many quanta."""
+    fields: dict[str, Any] = {}
+    for number, each in quanta.items():
+        fields |= {f"c{number}_enabled": 1, f"c{number}_pause_time": each}
+    ether = Ether(src=src_mac, dst="01:80:c2:00:00:01")
+    return bytes(ether / MACControlClassBasedFlowControl(**fields))
 
 
 def with_ipv4(packet: bytes, **changes: int) -> bytes:

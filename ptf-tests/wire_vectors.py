@@ -27,6 +27,7 @@ from ebb_scapy import (
     tos,
     trimmed,
 )
+from frames import pfc
 from scapy.contrib.mac_control import MACControlClassBasedFlowControl as Pfc
 from scapy.layers.inet import IP, TCP
 from scapy.layers.l2 import Ether
@@ -36,6 +37,7 @@ FILE = Path(__file__).resolve().parent.parent / "docs" / "wire-vectors.json"
 
 SENDER = "10.0.0.2"
 RECEIVER = "10.3.1.3"
+PFC_MAC = "02:00:00:00:00:07"
 TRIM_SIZE = 128
 SYMBOL_SIZE = 1432
 """Payload of a full packet in bytes, at an MTU of 1500: 1500 - 20 - 48."""
@@ -51,16 +53,6 @@ def _frame(layer: Packet, *, dscp: int, ecn: int = Ecn.ECT0, reply: bool = False
     ether = Ether(src="02:00:00:00:00:02", dst="02:00:00:00:00:01")
     ip = IP(src=source, dst=target, tos=tos(dscp, ecn), ttl=64, id=0, flags="DF")
     return bytes(ether / ip / layer)
-
-
-def _pfc(quanta: dict[int, int]) -> bytes:
-    """A PFC frame that names these classes, each with so many quanta."""
-    pfc = Pfc()
-    for number, time in quanta.items():
-        pfc.setfieldval(f"c{number}_enabled", 1)
-        pfc.setfieldval(f"c{number}_pause_time", time)
-    ether = Ether(src="02:00:00:00:00:07", dst="01:80:c2:00:00:01")
-    return bytes(ether / pfc)
 
 
 _COMMON: dict[str, Any] = {"sport": 49152, "dport": 7000, "session": 0xC0FFEE42}
@@ -176,12 +168,12 @@ def _frames() -> list[tuple[str, str, bytes]]:
             "TCP segment, CE set by a switch, ECE echoed, 100 bytes",
             _frame(tcp / payload_bytes(100), dscp=Dscp.DEFAULT, ecn=Ecn.CE),
         ),
-        ("pfc-pause", "PFC, class 3 stops for the longest time", _pfc({3: 0xFFFF})),
-        ("pfc-resume", "PFC, class 3 goes on", _pfc({3: 0})),
+        ("pfc-pause", "PFC, class 3 stops for the longest time", pfc({3: 0xFFFF}, PFC_MAC)),
+        ("pfc-resume", "PFC, class 3 goes on", pfc({3: 0}, PFC_MAC)),
         (
             "pfc-several",
             "PFC, classes 0 and 6 stop, class 7 goes on",
-            _pfc({0: 0xFFFF, 6: 2, 7: 0}),
+            pfc({0: 0xFFFF, 6: 2, 7: 0}, PFC_MAC),
         ),
     ]
 

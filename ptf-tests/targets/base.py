@@ -28,6 +28,10 @@ class Feature(Enum):
     DEFLECTION = "packets that do not fit come back to ingress"
     BYTE_DEPTHS = "enq_qdepth in bytes"
     QUEUE_STATISTICS = "counts of drops and deflections per queue"
+    PFC = "priority flow control: frames that pause a class of the neighbour, and obeying them"
+    QUEUE_EXPORT = "state of the queues in a register of the program"
+    PUSH_OUT = "packets pushed out of a lower queue where a buffer is full"
+    SHARES = "queues that go first up to a share of the link"
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,7 +43,11 @@ class Queue:
     capacity_packets: int = 1000
     """Packets that it holds."""
     on_full: str = "tail-drop"
-    """What happens to a packet that does not fit: `tail-drop` or `deflect`."""
+    """What happens to a packet that does not fit: `tail-drop`, `deflect` or `push-out`."""
+    lossless: bool = False
+    """Whether neighbours are paused before it drops; it has no capacity then (PFC)."""
+    pool: bool = False
+    """Whether it counts against the pool of the port."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,6 +64,16 @@ class TrafficManager:
     """Rate of the slow ports in bit/s; 0: no limit."""
     slow_ports: tuple[int, ...] = field(default=())
     """Ports that have the rate."""
+    other_bps: int = 0
+    """Rate of the other ports in bit/s; 0: no limit."""
+    pool_packets: int | None = None
+    """Packets that the queues with `pool` hold together; none: there are none."""
+    shares: tuple[tuple[tuple[int, ...], float, int], ...] = ()
+    """Groups that go first up to a share, as (queue ids, share, bytes at once) (SHARES)."""
+    pfc: Mapping[str, int | str] = field(default_factory=dict)
+    """Keys of `[pfc]` in the configuration of ebb-switch; empty: no flow control."""
+    exports: tuple[str, ...] = ()
+    """Registers of the program that get the drain bytes of all queues (QUEUE_EXPORT)."""
 
 
 class Target(ABC):
@@ -80,6 +98,14 @@ class Target(ABC):
 
     def dropped(self, port: int, reason: str) -> int:
         """Packets that the queues of a port dropped for this reason (QUEUE_STATISTICS)."""
+        raise NotImplementedError
+
+    def refused(self, port: int, reason: str) -> int:
+        """Frames that came in at a port and went to no queue for this reason (PFC)."""
+        raise NotImplementedError
+
+    def pauses(self, port: int, queue: int) -> int:
+        """How often the neighbour at a port has paused a queue until now (PFC)."""
         raise NotImplementedError
 
     def lacks_now(self, feature: Feature) -> str | None:

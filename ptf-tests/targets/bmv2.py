@@ -29,6 +29,10 @@ class Bmv2(Target):
         Feature.DEFLECTION: "a full queue drops without telling the program",
         Feature.BYTE_DEPTHS: "queue depths are in packets",
         Feature.QUEUE_STATISTICS: "drops of queues are not counted",
+        Feature.PFC: "its queues cannot be paused, and frames of flow control go to the program",
+        Feature.QUEUE_EXPORT: "the program learns of a queue only in egress, of the one it left",
+        Feature.PUSH_OUT: "a packet in a queue stays there until it leaves",
+        Feature.SHARES: "strict priority is the only scheduler",
     }
 
     def lacks_now(self, feature: Feature) -> str | None:

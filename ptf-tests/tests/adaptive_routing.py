@@ -1,14 +1,15 @@
 # SPDX-License-Identifier: Apache-2.0
 """Adaptive load balancing: the ports that drain bytes leave to choose from, and marking by them.
 
-The program counts the bytes of its queues itself, which every target can do: a busy link holds what
-is sent to it, and drain bytes are exact.
+A busy link holds what is sent to it, so that drain bytes are exact. The program counts them itself,
+which every target can do; the classes at the end have the target write them.
 """
 
 from __future__ import annotations
 
 import time
 from collections import Counter as Tally
+from dataclasses import replace
 
 from ebb_controller.mechanisms.adaptive_routing import (
     ADAPTIVE_NEXT_HOP,
@@ -16,6 +17,7 @@ from ebb_controller.mechanisms.adaptive_routing import (
     DRAIN_MARKED,
     DRAIN_MARKING,
     QUEUE_ACCOUNTING,
+    QUEUE_DRAIN,
     TOOK_ANY,
     TOOK_FAVOURED,
     TOOK_MOST_FAVOURED,
@@ -24,8 +26,8 @@ from ebb_controller.mechanisms.adaptive_routing import (
 from ebb_controller.mechanisms.traffic_class import SPRAY, TRAFFIC_CLASS
 from ebb_scapy import Ecn
 from fabric_test import FabricTest
-from frames import FULL_FRAME_BYTES, ce_marked, host_ip, host_mac, routed, switch_mac, tcp
-from targets import Feature, TrafficManager
+from frames import FULL_FRAME_BYTES, ce_marked, host_ip, host_mac, pfc, routed, switch_mac, tcp
+from targets import Feature, Queue, TrafficManager
 from testbed import PORTS
 
 HIGH_DSCP, HIGH_QUEUE = 34, 6
@@ -38,6 +40,10 @@ BLOCKED_BPS = 4_000
 """Rate of a port that is as good as blocked: a full frame takes 3 s."""
 LEAST_FRAME_BYTES = 60
 """The shortest frame that is sent."""
+BLOCKED = TrafficManager(rate_bps=BLOCKED_BPS, slow_ports=PATHS)
+"""Both paths are as good as blocked."""
+EXPORTING = replace(BLOCKED, exports=(QUEUE_DRAIN,))
+"""And the target tells the program the drain bytes."""
 AT_ONCE = 10
 """Packets that are on their way at the same time; a target may lose some of larger bursts."""
 DECISION_SECONDS = 2.0
@@ -56,7 +62,8 @@ class AdaptiveTest(FabricTest):
                 )
             )
         for port in PORTS:
-            self.control.insert(QUEUE_ACCOUNTING.entry({"egress_port": port}))
+            if not self.manager.exports:
+                self.control.insert(QUEUE_ACCOUNTING.entry({"egress_port": port}))
             self.control.insert(
                 ADAPTIVE_NEXT_HOP.entry(
                     {"egress_port": port}, src_mac=switch_mac(port), dst_mac=host_mac(port)
@@ -176,7 +183,7 @@ class LoadedTest(AdaptiveTest):
     """Both paths are busy with a frame that takes seconds; what follows it, waits."""
 
     needs = frozenset({Feature.SLOW_PORT, Feature.PORT_SCHEDULER})
-    manager = TrafficManager(rate_bps=BLOCKED_BPS, slow_ports=PATHS)
+    manager = BLOCKED
 
     def setUp(self) -> None:
         super().setUp()
@@ -274,3 +281,54 @@ class MarkedFrames(AdaptiveTest):
         self.occupy(2, busy)
         self.send(1, first, second, third)  # they find 0, 1,000 and 2,000 bytes
         self.expect(2, *(routed(f, 2) for f in (busy, first, second)), ce_marked(routed(third, 2)))
+
+
+class ExportedVectors(Vectors):
+    """The same by the bytes that the target shows in the register."""
+
+    needs = Vectors.needs | {Feature.QUEUE_EXPORT}
+    manager = EXPORTING
+
+
+class ExportedBytesOfLowerClasses(BytesOfLowerClasses):
+    """The same by the bytes that the target shows in the register."""
+
+    needs = BytesOfLowerClasses.needs | {Feature.QUEUE_EXPORT}
+    manager = EXPORTING
+
+
+class ExportedMarking(Marking):
+    """The same by the bytes that the target shows in the register."""
+
+    needs = Marking.needs | {Feature.QUEUE_EXPORT}
+    manager = EXPORTING
+
+
+class PausedPath(AdaptiveTest):
+    """A path whose neighbour has paused the class fills until it is not favoured any more; the
+    other one carries the rest."""
+
+    needs = frozenset({Feature.QUEUE_EXPORT, Feature.PFC})
+    manager = TrafficManager(
+        queues=(Queue(0, lossless=True), Queue(HIGH_QUEUE, lossless=True)),
+        pfc={"pause_bytes": 100_000, "resume_bytes": 50_000},
+        exports=(QUEUE_DRAIN,),
+    )
+
+    def runTest(self) -> None:
+        self.control.modify(
+            ADAPTIVE_THRESHOLDS.default(most_favoured_bytes=3_000, favoured_bytes=3_000)
+        )
+        self.send(3, pfc({0: 0xFFFF}, host_mac(3)))
+        while not self.target.pauses(3, 0):
+            self.target.check_alive()
+        frame = tcp(FAR_IP, length=1_000)
+        for _ in range(60):
+            self.send(1, frame)
+            time.sleep(0.002)  # the port that is not paused is empty again
+        # The paused port is below 3,000 bytes for three packets; all others take the other one.
+        self.expect(2, *[routed(frame, 2)] * 57)
+        self.expect_count(TOOK_MOST_FAVOURED, 3, 3)
+        self.expect_count(TOOK_MOST_FAVOURED, 2, 57)
+        self.send(3, pfc({0: 0}, host_mac(3)))
+        self.expect(3, *[routed(frame, 3)] * 3)

@@ -27,6 +27,27 @@ def test_configuration_follows_the_contract() -> None:
     assert slow["group"] == [{"queues": [7], "weight": 10}, {"queues": [0], "weight": 1}]
 
 
+def test_configuration_of_a_lossless_fabric() -> None:
+    manager = TrafficManager(
+        queues=(Queue(0, lossless=True), Queue(6, on_full="push-out", pool=True)),
+        shares=(((6,), 0.25, 2000),),
+        pool_packets=9,
+        other_bps=7,
+        pfc={"pause_bytes": 3, "resume_bytes": 2},
+        exports=("queue_drain",),
+    )
+    config = tm_config(manager)
+    assert config["pfc"] == {"pause_bytes": 3, "resume_bytes": 2}
+    assert config["export"] == [{"register": "queue_drain", "what": "drain-bytes"}]
+    fast, slow = config["profile"]
+    assert (fast["rate_bps"], fast["pool_packets"], slow["pool_packets"]) == (7, 9, 9)
+    assert fast["queue"] == [
+        {"id": 0, "on_full": "tail-drop", "lossless": True},
+        {"id": 6, "on_full": "push-out", "pool": True, "capacity_packets": 1000},
+    ]
+    assert fast["group"] == [{"queues": [6], "share": 0.25, "burst_bytes": 2000}]
+
+
 def test_what_a_target_lacks_has_a_reason() -> None:
     for kind in TARGETS.values():
         assert all(isinstance(f, Feature) and why for f, why in kind.lacks.items())
