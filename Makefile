@@ -54,7 +54,7 @@ ifeq ($(realpath $(PROGRAM)/fabric.p4info.txtpb),)
 endif
 
 .PHONY: help setup build run sim experiments experiment report results pages p4-proto bench \
-  test test-build test-rust test-long test-python test-ptf test-e2e lint clean
+  test test-build test-rust test-long test-python test-ptf test-e2e lint check-tna clean
 
 help: ## this list, and the options
 	@grep -hE '^[a-z0-9-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:[^#]*## /\t/' | expand -t 14
@@ -174,13 +174,16 @@ lint: .venv/.dev-installed $(PROTO_MODULES) ## formatting, types, arrows, depend
 	  controller/ebb_controller experiments/ebb_experiments)
 	@$(call lint,types of packet tests,MYPYPATH=controller:ptf-tests $(PYTHON) -m mypy ptf-tests)
 	@$(call lint,types of tools,MYPYPATH=tools $(PYTHON) -m mypy tools/compare tools/oracle tools/generated tools/mutants \
-	  tools/*.py tests/golden)
+	  tools/tna tools/*.py tests/golden)
 	@$(call lint,arrows between crates,$(PYTHON) tools/arrows.py)
 	@$(call lint,arrows between Python modules,lint-imports --no-cache --no-logo)
 	@$(call lint,generated Rust,$(PYTHON) tools/protos.py)
 	@$(call lint,width of lines,$(PYTHON) tools/widths.py)
 	@$(call lint,links between pages,$(PYTHON) tools/links.py)
 	@$(call lint,licences$(comma) sources and versions of dependencies,$(PYTHON) tools/dependencies.py)
+
+check-tna: .venv/.dev-installed ## p4src/tna through p4c's back end for Tofino, where it is on PATH; renews the page
+	@tools/check_tna --write
 
 clean: ## remove everything that was built (not .venv, not target/)
 	rm -rf $(BUILD) results $(PROTO_MODULES:=*)

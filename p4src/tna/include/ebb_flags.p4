@@ -21,11 +21,12 @@ control EbbFlags(inout headers_t hdr, in metadata_t meta) {
         hdr.ebb.flags = hdr.ebb.flags | flags;
     }
 
+    @brief("flags to set, and what that adds to the checksum")
     table ebb_flags {
         key = {
-            meta.ebb_change     : exact;
-            hdr.ebb.flags[2:2]  : exact @name("trimmed");    // EBB_TRIMMED
-            hdr.ebb.checksum    : range;
+            meta.ebb_change    : exact @name("change");
+            hdr.ebb.flags[2:2] : exact @name("trimmed");     // EBB_TRIMMED
+            hdr.ebb.checksum   : range @name("checksum");
         }
         actions = {
             set_flags;

@@ -3,9 +3,10 @@
 // IPv4 routing, as ../../include/route.p4. Applied in ingress to packets that arrive for the first time, after
 // flow_hash and traffic_class.
 //
-// What picks the member of a group is (flow hash ^ entropy) + seed, and of that the CRC of the selector. TNA has no
-// multiplier. Without the sum, switches with different seeds would send the flows that they share to one side, as CRCs
-// are linear (polarisation); the carries of the sum are not. docs/porting-tofino.md has figures.
+// What picks the member of a group is x := (flow hash ^ entropy) + seed; x := CRC32(x) + seed, and of x the CRC of the
+// selector. TNA has no multiplier. CRCs are linear: with them alone, switches with different seeds would send the flows
+// that they share to one side (polarisation). The carries of the sums are not linear; docs/porting-tofino.md has
+// figures, and those of a single sum, which does not do.
 
 #ifndef TNA_ROUTE_P4
 #define TNA_ROUTE_P4
@@ -27,11 +28,14 @@ control Route(inout headers_t hdr,
     @brief("packets to the group, before they are copied")
     Counter<bit<64>, bit<10>>(1024, CounterType_t.PACKETS_AND_BYTES) replicated;
     Random<bit<32>>() random;
+    Hash<bit<32>>(HashAlgorithm_t.CRC32) mix;
 
     bit<32> entropy = 0;
+    bit<32> addend = 0;
 
     action set_hash_seed(bit<32> seed) {
         meta.path = meta.path + seed;
+        addend = seed;
     }
 
     @brief("per switch, against polarisation")
@@ -91,6 +95,8 @@ control Route(inout headers_t hdr,
             }
             meta.path = meta.flow_hash ^ entropy;
             hash_settings.apply();
+            meta.path = mix.get({ meta.path });
+            meta.path = meta.path + addend;
             if (!ipv4_route.apply().hit) {
                 meta.drop_reason = DropReason.NO_ROUTE;
             } else if (meta.multicast == 1) {

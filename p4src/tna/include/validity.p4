@@ -21,19 +21,20 @@ control Validity(in headers_t hdr,
         meta.frame_bytes = hdr.ipv4.total_length + ETHERNET_BYTES;
     }
 
+    @brief("what makes a packet one that is dropped; the first entry that fits decides")
     table malformed {
         key = {
-            ig_prsr_md.parser_err   : ternary;
-            hdr.arp.isValid()       : ternary;
-            hdr.ipv4.isValid()      : ternary;
-            hdr.ipv4.version        : ternary;
-            hdr.ipv4.ihl            : range;
-            hdr.ipv4.total_length   : range;
-            meta.checksum_error     : ternary;
-            hdr.tcp.isValid()       : ternary;
-            hdr.udp.isValid()       : ternary;
-            hdr.ebb.isValid()       : ternary;
-            hdr.ebb.version         : ternary;
+            ig_prsr_md.parser_err : ternary @name("parser_err");
+            hdr.arp.isValid()     : ternary @name("arp");
+            hdr.ipv4.isValid()    : ternary @name("ipv4");
+            hdr.ipv4.version      : ternary @name("version");
+            hdr.ipv4.ihl          : range @name("ihl");
+            hdr.ipv4.total_length : range @name("total_length");
+            meta.checksum_error   : ternary @name("checksum_error");
+            hdr.tcp.isValid()     : ternary @name("tcp");
+            hdr.udp.isValid()     : ternary @name("udp");
+            hdr.ebb.isValid()     : ternary @name("ebb");
+            hdr.ebb.version       : ternary @name("ebb_version");
         }
         actions = {
             refuse;

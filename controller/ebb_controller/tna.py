@@ -1,0 +1,221 @@
+"""The entries of a switch with a program of p4src/tna: those of its plan, in the units of the chip,
+and those that only these programs need. docs/porting-tofino.md says why."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass, replace
+from enum import Enum
+from typing import Any
+
+from finsy import (
+    P4CloneSessionEntry,
+    P4MeterConfig,
+    P4MeterEntry,
+    P4TableAction,
+    P4TableEntry,
+    P4TableMatch,
+)
+
+from ebb_controller.mechanism import Entity, Table
+from ebb_controller.mechanisms import FabricParameters, phantom_queue
+from ebb_controller.mechanisms.adaptive_routing import ADAPTIVE_THRESHOLDS, DRAIN_MARKING, SLOTS
+from ebb_controller.mechanisms.ecn_threshold import ECN_THRESHOLD
+from ebb_controller.mechanisms.mlfq import MLFQ_DEMOTION
+from ebb_controller.mechanisms.phantom_queue import DRAIN_WINDOW_US, PHANTOM_QUEUE
+from ebb_controller.site import Site
+
+PHANTOM_DRAIN = Table("phantom_drain", ("set_drained",))
+PICK = Table("pick", tuple(f"take{slot}" for slot in range(SLOTS)))
+QUEUE_OF_PORT = Table("queue_of_port", ("set_queue_index",))
+OCCUPIED_BYTES = "occupied_bytes"
+"""The meter of occupancy.p4."""
+
+TRIM_SESSION = 1
+"""The mirror session that cuts packets (TRIM_SESSION of p4src/tna/include/deflection.p4)."""
+RECIRCULATION_PORT = 68
+"""Its port, in the first pipe; the one of another pipe is 128 times its number above."""
+QUEUES = 8
+"""Queues of a port that P4 tells apart."""
+
+Added = P4TableEntry | P4CloneSessionEntry | P4MeterEntry
+
+
+class Chip(Enum):
+    """What a chip counts its queues in: bytes of a cell of its packet buffer."""
+
+    TOFINO = 80
+    TOFINO_2 = 176
+
+
+@dataclass(frozen=True)
+class Composition:
+    """A program of p4src/tna."""
+
+    name: str
+    """Name of its file, without `.p4`."""
+    chip: Chip
+    """The oldest chip that it is for."""
+    without: frozenset[str]
+    """Tables of the plan that it does not have."""
+
+
+_ADAPTIVE = frozenset(
+    {"adaptive_thresholds", "acceptable", "adaptive_next_hop", "drain_marking", "queue_accounting"}
+)
+_TRIMMING = frozenset({"trimming", "return_to_sender", "occupancy_limit"})
+_PHANTOM = frozenset({PHANTOM_QUEUE.name})
+
+COMPOSITIONS = (
+    Composition("fabric_marking", Chip.TOFINO, _ADAPTIVE | _TRIMMING),
+    Composition("fabric_trimming", Chip.TOFINO, _ADAPTIVE | _PHANTOM),
+    Composition("fabric_adaptive", Chip.TOFINO_2, _TRIMMING | _PHANTOM | {"queue_accounting"}),
+)
+
+
+def composition_for(plan: Iterable[Entity]) -> Composition:
+    """The first program that has every table of a plan. Raises `ValueError` where there is none."""
+    names = {entity.table_id for entity in plan if isinstance(entity, P4TableEntry)}
+    for composition in COMPOSITIONS:
+        if not names & composition.without:
+            return composition
+    missing = "; ".join(
+        f"{c.name} lacks {', '.join(sorted(names & c.without))}" for c in COMPOSITIONS
+    )
+    raise ValueError(f"no program of p4src/tna has all tables of this switch: {missing}")
+
+
+# -- the plan, in the units of the chip ------------------------------------------------------------
+
+
+def translated(plan: Iterable[Entity], chip: Chip) -> Iterator[Entity]:
+    """A plan with depths in bytes: depths in cells, and ranges of 32 bits as ternary keys."""
+    for entity in plan:
+        if not isinstance(entity, P4TableEntry):
+            yield entity
+        elif entity.table_id in _DEPTHS:
+            yield replace(entity, action=_in_cells(entity, chip))
+        elif entity.table_id == MLFQ_DEMOTION.name:
+            yield from _as_prefixes(entity)
+        else:
+            yield entity
+
+
+_DEPTHS = {ECN_THRESHOLD.name, ADAPTIVE_THRESHOLDS.name, DRAIN_MARKING.name}
+"""Tables all of whose arguments are depths of queues."""
+
+
+def _in_cells(entity: P4TableEntry, chip: Chip) -> P4TableAction:
+    assert isinstance(entity.action, P4TableAction)
+    arguments = {name: value // chip.value for name, value in entity.action.args.items()}
+    return P4TableAction(entity.action.name, **arguments)
+
+
+def _as_prefixes(entity: P4TableEntry) -> Iterator[P4TableEntry]:
+    assert entity.match is not None
+    ((name, (low, high)),) = entity.match.items()
+    for value, mask in prefixes(low, high):
+        yield replace(entity, match=P4TableMatch({name: (value, mask)}))
+
+
+def prefixes(low: int, high: int, bits: int = 32) -> Iterator[tuple[int, int]]:
+    """The fewest prefixes, as value and mask, that make up the numbers from `low` to `high`."""
+    while low <= high:
+        size = low & -low or 1 << bits
+        while size > high - low + 1:
+            size >>= 1
+        yield low, (1 << bits) - size
+        low += size
+
+
+# -- what only these programs need -----------------------------------------------------------------
+
+
+def added(
+    site: Site[FabricParameters], queue_ids: Mapping[tuple[int, int], tuple[int, int]]
+) -> Iterator[Added]:
+    """What a switch needs besides its plan. `queue_ids`: pipe and queue number that the traffic
+    manager of Tofino 2 has for a port and queue; empty: no program for Tofino 2."""
+    yield from _phantom_drain(site)
+    yield from _trimming(site)
+    if site.parameters.adaptive_routing is not None:
+        yield from _pick()
+        for (port, queue), (pipe, number) in queue_ids.items():
+            yield QUEUE_OF_PORT.entry(
+                {"pipe": pipe, "qid": number}, queue_index=port * QUEUES + queue
+            )
+
+
+MANTISSA_BITS = 6
+"""Bits of a time that count after the first one: an interval is 2^-6 of the power below it."""
+MOST_DRAINED = 2**31 - 1
+"""Bytes of the longest intervals: the program's numbers have a sign."""
+
+
+def intervals() -> Iterator[tuple[int, int, int]]:
+    """Intervals of `phantom_drain` in ns: first, mask, length. They make up all of 32 bits."""
+    exact = 2 << MANTISSA_BITS
+    for time in range(exact):
+        yield time, 2**32 - 1, 1
+    length = 2
+    while exact < 2**32:
+        for first in range(exact, 2 * exact, length):
+            yield first, 2**32 - length, length
+        exact, length = 2 * exact, 2 * length
+
+
+def drained_bytes(drain_rate: int, first: int, length: int) -> int:
+    """Bytes that drain until the middle of an interval, at `drain_rate` bytes per 2^16 us."""
+    twice_the_middle = 2 * first + length - 1
+    divisor = 2 * DRAIN_WINDOW_US * 1000
+    return min((drain_rate * twice_the_middle + divisor // 2) // divisor, MOST_DRAINED)
+
+
+def _phantom_drain(site: Site[FabricParameters]) -> Iterator[P4TableEntry]:
+    rates: set[int] = set()
+    for entry in phantom_queue.entries(site):
+        assert isinstance(entry.action, P4TableAction)
+        rates.add(entry.action.args["drain_rate"])
+    for rate in sorted(rates):
+        for first, mask, length in intervals():
+            yield PHANTOM_DRAIN.entry(
+                {"drain_rate": rate, "elapsed_ns": (first, mask)},
+                priority=1,
+                bytes=drained_bytes(rate, first, length),
+            )
+
+
+def _trimming(site: Site[FabricParameters]) -> Iterator[Added]:
+    trimming = site.parameters.trimming
+    if trimming is None:
+        return
+    yield P4CloneSessionEntry(
+        TRIM_SESSION,
+        class_of_service=trimming.queue_index,
+        packet_length_bytes=trimming.size,
+        replicas=[RECIRCULATION_PORT],
+    )
+    if trimming.trigger == "occupancy":
+        limit = trimming.occupancy_limit_bytes
+        for port in site.ports:
+            rate = port.rate_bps // 8
+            config = P4MeterConfig(cir=rate, cburst=limit, pir=rate, pburst=limit)
+            yield P4MeterEntry(OCCUPIED_BYTES, index=port.number, config=config)
+
+
+DRAWS = 256
+"""Values of the random number of `pick`."""
+
+
+def shares(slots: int) -> Iterator[tuple[int, int, int]]:
+    """Slot, first and last of the random numbers that choose it, for a set of slots as bits."""
+    members = [slot for slot in range(SLOTS) if slots >> slot & 1]
+    for place, slot in enumerate(members):
+        yield slot, -(-DRAWS * place // len(members)), -(-DRAWS * (place + 1) // len(members)) - 1
+
+
+def _pick() -> Iterator[P4TableEntry]:
+    for slots in range(1, 2**SLOTS):
+        for slot, first, last in shares(slots):
+            match: dict[str, Any] = {"slots": slots, "draw": (first, last)}
+            yield PICK.entry_for(match, P4TableAction(PICK.actions[slot]), priority=1)

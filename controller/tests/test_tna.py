@@ -1,0 +1,210 @@
+"""The programs of p4src/tna and the controller: that a plan fits them, and what is made of it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+from built import NEEDS_PROGRAM, p4info
+from ebb_controller import tna
+from ebb_controller.mechanism import Entity
+from ebb_controller.multicast import MulticastGroup
+from ebb_controller.plan import plan
+from ebb_controller.scheme import known_schemes, load_scheme
+from ebb_controller.site import Site
+from ebb_topologies.model import from_table
+from everything import everything
+from finsy import (
+    P4ActionProfileMember,
+    P4CloneSessionEntry,
+    P4MeterEntry,
+    P4TableAction,
+    P4TableEntry,
+)
+from finsy.p4schema import P4Schema
+from finsy.proto import p4i
+from google.protobuf import text_format
+from hypothesis import given
+from hypothesis import strategies as st
+
+ROOT = Path(__file__).resolve().parents[2]
+P4INFO = ROOT / "p4src" / "tna" / "p4info"
+FAT_TREE = from_table({"fat_tree": {"k": 4}}, "test")
+GROUPS = (MulticastGroup("239.0.0.1", 1, ("h1", "h3", "h16")),)
+QUEUE_IDS = {(port, queue): (0, port * 8 + queue) for port in range(1, 5) for queue in range(8)}
+
+
+def program(name: str) -> p4i.P4Info:
+    info = p4i.P4Info()
+    text_format.Parse((P4INFO / f"{name}.p4info.txtpb").read_text(), info)
+    return info
+
+
+def sites(parameters: Any) -> Iterator[Site[Any]]:
+    for switch in FAT_TREE.switches:
+        yield Site(FAT_TREE, switch, parameters, groups=GROUPS)
+
+
+@pytest.mark.parametrize("scheme", known_schemes())
+def test_every_entity_of_every_scheme_fits_a_program(scheme: str) -> None:
+    parameters = load_scheme(scheme).fabric
+    composition = tna.composition_for(plan(next(sites(parameters))))
+    schema = P4Schema(program(composition.name))
+    for site in sites(parameters):
+        entities: list[Entity | tna.Added] = [*tna.translated(plan(site), composition.chip)]
+        assert len(entities) >= 20
+        seen: set[bytes] = set()
+        for entity in [*entities, *tna.added(site, QUEUE_IDS)]:
+            message = entity.encode(schema)
+            key = message.SerializeToString(deterministic=True)
+            assert key not in seen
+            seen.add(key)
+
+
+def test_which_program_a_scheme_needs() -> None:
+    chosen = {
+        scheme: tna.composition_for(plan(next(sites(load_scheme(scheme).fabric)))).name
+        for scheme in known_schemes()
+    }
+    assert chosen["dctcp"] == chosen["hull"] == "fabric_marking"
+    assert chosen["ndp"] == chosen["ndp-return"] == chosen["scdp"] == "fabric_trimming"
+    assert chosen["detail"] == "fabric_adaptive"
+    with pytest.raises(
+        ValueError, match=r"fabric_marking lacks .*trimming.*; fabric_trimming lacks"
+    ):
+        tna.composition_for(plan(next(sites(everything(return_to_sender=True)))))
+
+
+# -- the same tables, keys and actions -------------------------------------------------------------
+
+DIFFERENT = {
+    ("mlfq_demotion", "flow_bytes", "RANGE 32", "TERNARY 32"),
+    ("ecn_threshold", "depth", "19", "32"),
+}
+"""What differs on purpose: table, key or argument, v1model's, TNA's."""
+
+
+def shape(info: p4i.P4Info) -> dict[str, dict[str, str]]:
+    """Keys with kind and width, arguments of actions with width, by table."""
+    actions = {action.preamble.id: action for action in info.actions}
+    kinds = p4i.MatchField.MatchType
+    tables = {}
+    for table in info.tables:
+        parts = {
+            key.name: f"{kinds.Name(key.match_type)} {key.bitwidth}" for key in table.match_fields
+        }
+        for reference in table.action_refs:
+            action = actions[reference.id]
+            parts[f"{action.preamble.alias}()"] = "action"
+            parts |= {each.name: str(each.bitwidth) for each in action.params}
+        tables[table.preamble.alias] = parts
+    return tables
+
+
+@NEEDS_PROGRAM
+@pytest.mark.parametrize("composition", tna.COMPOSITIONS, ids=lambda each: each.name)
+def test_tables_are_those_of_v1model_but_for_what_is_said(composition: tna.Composition) -> None:
+    ours, theirs = shape(p4info()), shape(program(composition.name))
+    assert set(ours) - set(theirs) == composition.without
+    differences = {
+        (table, part, said, theirs[table].get(part, ""))
+        for table in set(ours) & set(theirs)
+        for part, said in ours[table].items()
+        if theirs[table].get(part) != said
+    }
+    assert differences <= DIFFERENT
+    assert {d[0] for d in DIFFERENT} <= set(theirs)
+
+
+@NEEDS_PROGRAM
+def test_together_the_programs_have_every_table_but_the_one_that_counts_queues() -> None:
+    tables = set().union(*(shape(program(each.name)) for each in tna.COMPOSITIONS))
+    assert set(shape(p4info())) - tables == {"queue_accounting"}
+
+
+# -- the plan in the units of the chip -------------------------------------------------------------
+
+
+@given(st.integers(0, 2**32 - 1), st.integers(0, 2**32 - 1), st.integers(0, 2**32 - 1))
+def test_prefixes_hold_the_numbers_of_the_range_and_no_others(a: int, b: int, number: int) -> None:
+    low, high = min(a, b), max(a, b)
+    found = list(tna.prefixes(low, high))
+    assert len(found) <= 62
+    for each in (low, high, max(low - 1, 0), min(high + 1, 2**32 - 1), number):
+        assert sum(each & mask == value for value, mask in found) == (low <= each <= high)
+
+
+def test_prefixes_of_everything_is_one() -> None:
+    assert list(tna.prefixes(0, 2**32 - 1)) == [(0, 0)]
+    assert list(tna.prefixes(10_000, 10_000)) == [(10_000, 2**32 - 1)]
+
+
+def test_depths_are_in_cells_and_other_entries_stay() -> None:
+    parameters = everything(return_to_sender=False)
+    entities = plan(next(sites(parameters)))
+    for chip in tna.Chip:
+        found = list(tna.translated(entities, chip))
+        depths = {
+            (each.table_id, *each.action.args.values())
+            for each in found
+            if isinstance(each, P4TableEntry) and isinstance(each.action, P4TableAction)
+            if each.table_id in ("ecn_threshold", "adaptive_thresholds", "drain_marking")
+        }
+        assert depths == {
+            ("ecn_threshold", 30_000 // chip.value),
+            ("adaptive_thresholds", 16_384 // chip.value, 65_536 // chip.value),
+            ("drain_marking", 65_536 // chip.value),
+        }
+        members = [each for each in entities if isinstance(each, P4ActionProfileMember)]
+        assert [each for each in found if isinstance(each, P4ActionProfileMember)] == members
+
+
+# -- what only these programs need -----------------------------------------------------------------
+
+
+def test_intervals_make_up_all_times_once() -> None:
+    following = 0
+    for first, mask, length in tna.intervals():
+        assert first == following
+        assert first & mask == first
+        assert 2**32 - mask == length
+        assert length == 1 or length * 2**tna.MANTISSA_BITS <= first
+        following = first + length
+    assert following == 2**32
+
+
+def test_what_drains_is_the_rate_times_the_middle_of_the_interval() -> None:
+    one_gbit = 125 * 2**16  # bytes in 2^16 us
+    assert tna.drained_bytes(one_gbit, 8_000, 1) == 1_000
+    assert tna.drained_bytes(one_gbit, 8_192, 128) == round((8_192 + 63.5) / 8)
+    assert tna.drained_bytes(2**32 - 1, 2**31, 2**25) == tna.MOST_DRAINED
+
+
+def test_every_value_of_the_random_number_chooses_a_slot_of_the_set_evenly() -> None:
+    for slots in range(1, 256):
+        following = 0
+        members = slots.bit_count()
+        for slot, first, last in tna.shares(slots):
+            assert slots >> slot & 1
+            assert first == following
+            assert abs((last - first + 1) - 256 / members) < 1
+            following = last + 1
+        assert following == 256
+
+
+def test_what_trimming_needs_besides_its_entries() -> None:
+    for site in sites(everything(return_to_sender=False)):
+        found = list(tna.added(site, {}))
+        (session,) = (each for each in found if isinstance(each, P4CloneSessionEntry))
+        assert (session.session_id, session.packet_length_bytes, session.class_of_service) == (
+            1,
+            128,
+            7,
+        )
+        meters = [each for each in found if isinstance(each, P4MeterEntry)]
+        assert [each.index for each in meters] == [port.number for port in site.ports]
+        for each, port in zip(meters, site.ports, strict=True):
+            assert each.config is not None
+            assert (each.config.cir * 8, each.config.cburst) == (port.rate_bps, 12_000)

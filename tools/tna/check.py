@@ -1,0 +1,144 @@
+"""`tools/check_tna [--write] [PROGRAM ...]`: the programs of p4src/tna through p4c's tools.
+
+What is not on PATH is skipped. Each check is a line that begins with `ok`, `FAIL` or `skip`, the
+reason last. docs/porting-tofino.md.
+"""
+
+from __future__ import annotations
+
+import argparse
+import os
+import re
+import shutil
+import sys
+import tempfile
+from collections.abc import Callable
+from pathlib import Path
+
+from . import chip, p4info
+
+PAGE = p4info.ROOT / "docs" / "porting-tofino.md"
+BEGIN, END = "<!-- made by `make check-tna` -->\n", "<!-- /made -->\n"
+TESTS = 20
+"""The most tests that P4Testgen is to make of a program."""
+
+
+def include_folder() -> Path | None:
+    """The folder with tna.p4: `P4C_TNA_INCLUDE`, or where p4c installs it."""
+    given = os.environ.get("P4C_TNA_INCLUDE")
+    candidates = [Path(given)] if given else []
+    for tool in (chip.COMPILER, "p4test"):
+        path = shutil.which(tool)
+        if path:
+            there = Path(path).resolve().parent
+            candidates += [
+                there / "p4include",
+                there / ".." / "p4include",
+                there / ".." / "share" / "p4c" / "p4include",
+            ]
+    return next((folder for folder in candidates if (folder / "tna.p4").exists()), None)
+
+
+class Report:
+    def __init__(self) -> None:
+        self.failed = False
+
+    def check(self, what: str, absent: str, check: Callable[[], str]) -> None:
+        """Runs a check unless something is absent; a `ValueError` is a failure."""
+        if absent:
+            print(f"skip {what}: {absent}", flush=True)
+            return
+        try:
+            told = check()
+        except ValueError as error:
+            self.failed = True
+            print(f"FAIL {what}: {error}", flush=True)
+        else:
+            print(f"ok   {what}{': ' if told else ''}{told}", flush=True)
+
+
+def main(arguments: list[str] | None = None) -> int:
+    parser = argparse.ArgumentParser(description="Checks the programs of p4src/tna.")
+    parser.add_argument("programs", nargs="*", help="which (default: all)")
+    parser.add_argument("--write", action="store_true", help="renew P4Info and the page's table")
+    options = parser.parse_args(arguments)
+    programs = options.programs or list(p4info.TARGETS)
+    for program in programs:
+        if program not in p4info.TARGETS:
+            parser.error(f"no program {program}; there are {', '.join(p4info.TARGETS)}")
+    report, fits = Report(), {}
+    include = include_folder()
+    for program in programs:
+        front = _absent(include, "p4test")
+        back = _absent(include, chip.COMPILER, chip.ASSEMBLER)
+        tests = _absent(include, chip.TESTGEN) or _no_tofino_testgen()
+        here = include or Path()
+
+        def front_end(program: str = program, here: Path = here) -> str:
+            return _p4info(program, here, write=options.write)
+
+        report.check(f"types and P4Info of {program}", front, front_end)
+        with tempfile.TemporaryDirectory(prefix="ebb-tna-") as folder:
+
+            def fit(program: str = program, folder: Path = Path(folder), here: Path = here) -> str:
+                fits[program] = found = chip.fit(program, folder, here)
+                return f"{found.stages} stages of {chip.STAGES[p4info.TARGETS[program]]}"
+
+            def tests_of(
+                program: str = program, folder: Path = Path(folder), here: Path = here
+            ) -> str:
+                return f"{chip.generate_tests(program, folder / 'tests', here, TESTS)} tests"
+
+            report.check(f"{program} on the chip", back, fit)
+            report.check(f"tests of {program}", tests, tests_of)
+    if options.write and fits:
+        PAGE.write_text(renewed(PAGE.read_text(), fits))
+    return int(report.failed)
+
+
+def _absent(include: Path | None, *tools: str) -> str:
+    absent = chip.missing(*tools)
+    if absent:
+        return f"no {absent} on PATH"
+    return "" if include else "no folder with tna.p4; P4C_TNA_INCLUDE says where it is"
+
+
+def _no_tofino_testgen() -> str:
+    """P4Testgen is often built without its targets for Tofino."""
+    try:
+        chip.run([chip.TESTGEN, "--target", "tofino", "--arch", "tna", "--version"])
+    except ValueError:
+        return f"this {chip.TESTGEN} has no target tofino"
+    return ""
+
+
+def _p4info(program: str, include: Path, *, write: bool) -> str:
+    path = shutil.which("p4test")
+    assert path is not None
+    made = p4info.make(program, path, include)
+    stored = p4info.stored(program)
+    if write:
+        stored.parent.mkdir(exist_ok=True)
+        stored.write_text(made)
+        return f"{stored.name} written"
+    if not stored.exists() or stored.read_text() != made:
+        raise ValueError(
+            f"{stored.name} is not what p4test makes; tools/check_tna --write renews it"
+        )
+    return ""
+
+
+def renewed(page: str, fits: dict[str, chip.Fit]) -> str:
+    """The page with a row for each of these programs, and its other rows."""
+    before, _begin, rest = page.partition(BEGIN)
+    old, _end, after = rest.partition(END)
+    rows = {
+        found[1]: line for line in old.splitlines() if (found := re.match(r"\| `(\w+)` \|", line))
+    }
+    rows |= {program: fit.row(program) for program, fit in fits.items()}
+    ordered = [rows[program] for program in p4info.TARGETS if program in rows]
+    return "".join([before, BEGIN, *(f"{line}\n" for line in (*chip.HEAD, *ordered)), END, after])
+
+
+if __name__ == "__main__":
+    sys.exit(main())
