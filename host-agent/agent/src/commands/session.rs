@@ -3,7 +3,6 @@
 
 use anyhow::Context;
 use ebb_transport::Scheme;
-use ebb_wire::Protocol;
 use serde_json::json;
 
 use crate::api::client::Client;
@@ -16,6 +15,7 @@ use crate::engine::params;
 use crate::engine::pauses::Pauses;
 use crate::engine::runtime::Runtime;
 use crate::machine::interface::Interface;
+use crate::machine::port_lock::PortLock;
 
 /// What a command needs of an engine that it starts itself.
 #[derive(Clone, Copy, Default)]
@@ -159,13 +159,14 @@ where
     })
 }
 
-/// Source ports of a scheme of a daemon: as many flows can it have to one port of one host. There
-/// are four TCP schemes, which leaves two blocks of TCP ports for commands with engines of their own.
+/// No scheme of a daemon takes more source ports.
+const MAX_SOURCE_PORTS: u16 = 2048;
+
+/// Source ports of a scheme of a daemon: as many flows can it have to one port of one host.
 fn daemon_source_ports(scheme: Scheme) -> u16 {
-    match scheme.protocol() {
-        Protocol::EBB => 2048,
-        _ => 1088,
-    }
+    let protocol = scheme.protocol();
+    let alike = Scheme::ALL.iter().filter(|s| s.protocol() == protocol);
+    PortLock::share(protocol, alike.count()).min(MAX_SOURCE_PORTS)
 }
 
 /// Opens all schemes, so that requests find this host.

@@ -154,6 +154,13 @@ impl PortLock {
         )
     }
 
+    /// As many ports in a row as each of so many transports can have of the protocol, with two blocks
+    /// left for commands that have engines of their own.
+    pub fn share(protocol: Protocol, transports: usize) -> u16 {
+        let blocks = Pool::of(protocol).blocks - 2;
+        blocks / u16::try_from(transports).unwrap_or(u16::MAX).max(1) * BLOCK_PORTS
+    }
+
     /// For tests that take no ports from anybody.
     #[cfg(test)]
     pub fn unlocked(range: PortRange) -> Self {
