@@ -56,6 +56,9 @@ pub struct TcpOptions {
     pub sack_blocks: SackBlocks,
     /// TSval and TSecr.
     pub timestamps: Option<(u32, u32)>,
+    /// Version of the connections that stay open for several objects, in SYN and SYN-ACK
+    /// (`docs/wire-format.md`). None: the connection carries one.
+    pub stays_open: Option<u8>,
 }
 
 /// A header, without the checksum.
@@ -86,6 +89,10 @@ const KIND_WINDOW_SCALE: u8 = 3;
 const KIND_SACK_PERMITTED: u8 = 4;
 const KIND_SACK: u8 = 5;
 const KIND_TIMESTAMPS: u8 = 8;
+/// An experiment (RFC 4727), named by the first two bytes of the body (RFC 6994).
+const KIND_EXPERIMENT: u8 = 253;
+/// The experiment of connections that stay open.
+const EXPERIMENT_STAYS_OPEN: [u8; 2] = [0xeb, 0xb0];
 const MAX_OPTION_BYTES: usize = 40;
 const MAX_SACK_BLOCKS: usize = 4;
 
@@ -120,6 +127,9 @@ impl TcpOptions {
                 (KIND_TIMESTAMPS, ts) if ts.len() == 8 => {
                     options.timestamps = Some((be32(ts, 0), be32(ts, 4)));
                 }
+                (KIND_EXPERIMENT, &[a, b, version]) if [a, b] == EXPERIMENT_STAYS_OPEN => {
+                    options.stays_open = Some(version);
+                }
                 (
                     KIND_MSS | KIND_WINDOW_SCALE | KIND_SACK_PERMITTED | KIND_SACK
                     | KIND_TIMESTAMPS,
@@ -143,7 +153,8 @@ impl TcpOptions {
         let fixed = 4 * usize::from(self.mss.is_some())
             + 4 * usize::from(self.sack_permitted)
             + 12 * usize::from(self.timestamps.is_some())
-            + 4 * usize::from(self.window_scale.is_some());
+            + 4 * usize::from(self.window_scale.is_some())
+            + 8 * usize::from(self.stays_open.is_some());
         match self.fitting_blocks(fixed).len() {
             0 => fixed,
             blocks => fixed + 4 + 8 * blocks,
@@ -167,6 +178,11 @@ impl TcpOptions {
         }
         if let Some(shift) = self.window_scale {
             out.extend_from_slice(&[KIND_NOP, KIND_WINDOW_SCALE, 3, shift]);
+        }
+        if let Some(version) = self.stays_open {
+            let [a, b] = EXPERIMENT_STAYS_OPEN;
+            let nop = KIND_NOP;
+            out.extend_from_slice(&[nop, nop, nop, KIND_EXPERIMENT, 5, a, b, version]);
         }
         let blocks = self.fitting_blocks(out.len() - start);
         if !blocks.is_empty() {

@@ -232,10 +232,13 @@ fn any_options() -> impl Strategy<Value = TcpOptions> {
     let sack = prop::collection::vec(any::<(u32, u32)>(), 0..3);
     let mss = any::<Option<u16>>();
     let scale = any::<Option<u8>>();
-    (mss, scale, any::<bool>(), sack, any::<Option<(u32, u32)>>()).prop_map(
-        |(mss, window_scale, sack_permitted, mut sack_blocks, timestamps)| {
+    let timestamps = any::<Option<(u32, u32)>>();
+    let stays_open = any::<Option<u8>>();
+    (mss, scale, any::<bool>(), sack, timestamps, stays_open).prop_map(
+        |(mss, window_scale, sack_permitted, mut sack_blocks, timestamps, stays_open)| {
             // SYN options and SACK blocks do not meet in one segment.
-            if mss.is_some() || sack_permitted || window_scale.is_some() {
+            let of_syn = mss.is_some() || window_scale.is_some() || stays_open.is_some();
+            if of_syn || sack_permitted {
                 sack_blocks.clear();
             }
             TcpOptions {
@@ -244,6 +247,7 @@ fn any_options() -> impl Strategy<Value = TcpOptions> {
                 sack_permitted,
                 sack_blocks: sack_blocks.into_iter().collect(),
                 timestamps,
+                stays_open,
             }
         },
     )

@@ -42,6 +42,7 @@ fn requests(scheme: Scheme, count: u16) -> Vec<Vec<u8>> {
             source: Arc::new(request.encode().unwrap()),
             priority: 0,
             part: None,
+            via: ebb_transport::Via::Any,
         };
         let now = Instant::from_micros(1);
         forger.send(now, request).unwrap();

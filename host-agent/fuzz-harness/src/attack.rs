@@ -7,7 +7,7 @@ use ebb_transport::Scheme;
 use ebb_units::Duration;
 
 use crate::forge;
-use crate::world::{PEER, VICTIM, World};
+use crate::world::{PEER, VICTIM, Ways, World};
 
 /// More steps tell nothing new.
 const MAX_OPERATIONS: usize = 300;
@@ -38,7 +38,7 @@ fn pass_time(u: &mut Unstructured<'_>, world: &mut World) -> Result<()> {
 
 /// Strangers, who see nothing of the sessions, send what they like to a host.
 pub fn blind(scheme: Scheme, bytes: &[u8]) {
-    let mut world = World::new(scheme, bytes.len() % 2 == 1);
+    let mut world = World::new(scheme, Ways::of(bytes));
     let mut packets = 0;
     let mut u = Unstructured::new(bytes);
     let mut step = |world: &mut World, packets: &mut u64| -> Result<()> {
@@ -76,7 +76,7 @@ pub fn blind(scheme: Scheme, bytes: &[u8]) {
 /// Somebody on the path repeats, changes and loses packets of the sessions, while the applications
 /// pause, abort and send.
 pub fn on_path(scheme: Scheme, bytes: &[u8]) {
-    let mut world = World::new(scheme, bytes.len() % 2 == 1);
+    let mut world = World::new(scheme, Ways::of(bytes));
     let mut u = Unstructured::new(bytes);
     let mut step = |world: &mut World| -> Result<()> {
         let host = u.int_in_range(0..=1)?;

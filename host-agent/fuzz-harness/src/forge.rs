@@ -96,6 +96,7 @@ fn options(u: &mut Unstructured<'_>) -> Result<TcpOptions> {
         sack_permitted: u.arbitrary()?,
         sack_blocks,
         timestamps: u.arbitrary()?,
+        stays_open: u.arbitrary()?,
     })
 }
 

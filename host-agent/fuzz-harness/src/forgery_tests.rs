@@ -16,7 +16,7 @@ const FIN_ACK: TcpFlags = TcpFlags(0x11);
 
 /// Two hosts in the middle of their transfers.
 fn under_way(scheme: Scheme) -> World {
-    let mut world = World::new(scheme, false);
+    let mut world = World::new(scheme, Ways::default());
     let until = world.now + Duration::from_micros(50);
     world.run_until(until);
     assert_eq!(world.transfers[0].end, None);

@@ -11,7 +11,7 @@
 //! | [`on_path`] | damage to the packets of its sessions, pauses, aborts | no panic, bounded output, every session ends, and nothing is left behind |
 //!
 //! With inputs of odd length the applications of both hosts confirm what they received only after
-//! a while.
+//! a while; with half of all lengths the connections of TCP stay open ([`world::Ways`]).
 
 mod attack;
 mod forge;

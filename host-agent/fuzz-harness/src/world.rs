@@ -5,6 +5,7 @@ use std::net::{Ipv4Addr, SocketAddrV4};
 use std::sync::Arc;
 
 use ebb_transport::object::{GeneratedSource, ObjectSource};
+use ebb_transport::tcp::Connections;
 use ebb_transport::{
     EPHEMERAL_PORTS, Event, FlowId, Scheme, SendRequest, Status, Suite, Transport,
 };
@@ -59,9 +60,34 @@ pub struct World {
     decisions: BTreeSet<(Instant, usize, FlowId)>,
 }
 
+/// How the hosts are set up, so that one input tries one way.
+#[derive(Clone, Copy, Default)]
+pub struct Ways {
+    /// The applications confirm what they received only after a while.
+    pub holds: bool,
+    /// Connections of TCP stay open.
+    pub open: bool,
+}
+
+impl Ways {
+    /// By the length of the input.
+    pub fn of(bytes: &[u8]) -> Self {
+        let length = bytes.len();
+        Ways {
+            holds: length % 2 == 1,
+            open: length / 2 % 2 == 1,
+        }
+    }
+}
+
 /// Both hosts and all limits small, so that a fuzzer reaches them.
-fn suite() -> Suite {
+fn suite(ways: Ways) -> Suite {
     let mut suite = Suite::default();
+    if ways.open {
+        suite.tcp.connections = Connections::Open;
+        suite.tcp.max_connections_per_peer = 2;
+        suite.tcp.keep_open_ns = 50_000_000;
+    }
     suite.tcp.max_flows = 16;
     suite.tcp.max_half_open = 4;
     suite.tcp.receive_buffer_bytes = 60_000;
@@ -76,8 +102,8 @@ fn suite() -> Suite {
 
 impl World {
     /// With one object on its way in each direction.
-    pub fn new(scheme: Scheme, holds: bool) -> Self {
-        let suite = suite();
+    pub fn new(scheme: Scheme, ways: Ways) -> Self {
+        let (suite, holds) = (suite(ways), ways.holds);
         let host = |address, seed| {
             let mut host = scheme
                 .transport(address, &suite, EPHEMERAL_PORTS, seed)
@@ -124,6 +150,7 @@ impl World {
             source: Arc::new(source),
             priority: 0,
             part: None,
+            via: ebb_transport::Via::Any,
         };
         // As many flows as the limits allow may be open.
         if let Ok(flow) = self.hosts[from].send(self.now, request) {

@@ -12,6 +12,7 @@ fn any_scheme() -> impl Strategy<Value = Scheme> {
         Scheme::Reno,
         Scheme::Dctcp,
         Scheme::Hull,
+        Scheme::Detail,
     ])
 }
 

@@ -15,7 +15,7 @@ use rand::Rng;
 use crate::environment::{Call, ClientId, Content, Engine, Storage};
 use crate::host::Host;
 use crate::request::{Error, ErrorCode, Fetch, Peer};
-use crate::sending::{Outbound, Preparation, check_hosts, check_priority, open};
+use crate::sending::{Outbound, Preparation, check_hosts, check_priority, numbered, open};
 use crate::transfers::{Flow, Incoming, Kind, TransferId, Wanted};
 
 /// A fetch that has asked its servers.
@@ -159,6 +159,7 @@ impl<S: Storage> Host<S> {
                 to: host.with_port(scheme.service_port()),
                 priority: fetch.priority,
                 part: None,
+                via: numbered(fetch.connection),
             };
             let flow = self.start_flow(scheme, outbound, call)?;
             let server = host.address;

@@ -241,7 +241,8 @@ impl<S: Storage> Host<S> {
             Some(Flow::Incoming(incoming)) => incoming,
             Some(_) => return self.flow_of_ours_ended(key, record, call),
         };
-        let (peer, transfer) = (*incoming.peer.ip(), incoming.transfer);
+        let (from, transfer) = (incoming.peer, incoming.transfer);
+        let peer = *from.ip();
         match &mut incoming.stage {
             Stage::Object(object) => {
                 // The sink says what becomes of it; then the sender hears that too.
@@ -254,7 +255,7 @@ impl<S: Storage> Host<S> {
                 let request = request.clone();
                 self.flows.remove(&key);
                 transport.confirm(call.now, key.1);
-                self.requested(key.0, request, peer, call);
+                self.requested(key.0, request, from, call);
             }
             Stage::Refusal(refusal) => {
                 let refusal = refusal.clone();

@@ -75,6 +75,8 @@ pub struct Send {
     pub name: String,
     /// 0 (normal) to 7 (most urgent).
     pub priority: u8,
+    /// Number of the connection to the host, where connections stay open. `None`: any.
+    pub connection: Option<u32>,
     /// Multicast address of several receivers. `None`: one derived from their addresses.
     pub group: Option<Ipv4Addr>,
     /// A flow to each receiver rather than one to their group.
@@ -92,6 +94,8 @@ pub struct Fetch {
     pub from: Vec<Peer>,
     /// 0 (normal) to 7 (most urgent).
     pub priority: u8,
+    /// Number of the connection to the host, where connections stay open. `None`: any.
+    pub connection: Option<u32>,
     /// How long the first byte may take. `None`: as [`crate::Limits::patience`] says.
     pub patience: Option<Duration>,
     pub progress: bool,

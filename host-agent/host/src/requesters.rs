@@ -2,7 +2,7 @@
 //! requests wait to be answered.
 
 use std::collections::{BTreeMap, VecDeque};
-use std::net::Ipv4Addr;
+use std::net::{Ipv4Addr, SocketAddrV4};
 
 use ebb_transport::{FetchRequest, Scheme};
 use ebb_units::Instant;
@@ -23,6 +23,27 @@ pub enum Standing {
 pub struct WaitingRequest {
     pub scheme: Scheme,
     pub request: FetchRequest,
+    /// Where it came from.
+    pub from: SocketAddrV4,
+}
+
+impl WaitingRequest {
+    /// Where the answer goes.
+    pub fn asker(&self) -> Asker {
+        Asker {
+            to: SocketAddrV4::new(*self.from.ip(), self.request.reply_port),
+            over: self.from,
+        }
+    }
+}
+
+/// Where the answer to a request goes.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Asker {
+    /// The port where the other host waits for it.
+    pub to: SocketAddrV4,
+    /// Where the request came from: a connection that stays open takes the answer back.
+    pub over: SocketAddrV4,
 }
 
 /// What is known of those who request objects.
@@ -142,7 +163,12 @@ mod tests {
             senders: 1,
         };
         let scheme = Scheme::Ndp;
-        WaitingRequest { scheme, request }
+        let from = SocketAddrV4::new(Ipv4Addr::LOCALHOST, 9);
+        WaitingRequest {
+            scheme,
+            request,
+            from,
+        }
     }
 
     #[test]

@@ -7,7 +7,7 @@ use std::sync::Arc;
 
 use ebb_transport::object::{Envelope, EnvelopeHeader, ObjectSource};
 use ebb_transport::{
-    FlowId, GroupRequest, Part, Scheme, SendError, SendRequest, Transport, group_address,
+    FlowId, GroupRequest, Part, Scheme, SendError, SendRequest, Transport, Via, group_address,
 };
 use ebb_units::Instant;
 
@@ -26,6 +26,7 @@ pub(crate) struct Outbound {
     pub priority: u8,
     /// The part that this host sends of what several send together. `None`: it sends all.
     pub part: Option<Part>,
+    pub via: Via,
 }
 
 /// What has to be done before a transfer can start, and for whom.
@@ -38,6 +39,11 @@ pub(crate) struct Preparation<Source> {
     pub name: String,
     pub content: Content<Source>,
     pub hosts: Vec<Ipv4Addr>,
+}
+
+/// The connection of this number, or any.
+pub(crate) fn numbered(connection: Option<u32>) -> Via {
+    connection.map_or(Via::Any, Via::Number)
 }
 
 pub(crate) fn check_priority(priority: u8) -> Result<(), Error> {
@@ -183,8 +189,8 @@ impl<S: Storage> Host<S> {
             return;
         };
         match waiting.what {
-            Wanted::Serve(_, to) => {
-                self.refuse_unprepared(transfer.scheme, to, error, call);
+            Wanted::Serve(_, asker) => {
+                self.refuse_unprepared(transfer.scheme, asker, error, call);
             }
             _ => self.reply(transfer.client, waiting.request, Err(error)),
         }
@@ -233,6 +239,7 @@ impl<S: Storage> Host<S> {
                 to,
                 priority: send.priority,
                 part: None,
+                via: numbered(send.connection),
             };
             let flow = self.start_flow(send.scheme, outbound, call)?;
             self.sending(id, (send.scheme, flow), envelope.header().clone(), to);
@@ -291,6 +298,7 @@ impl<S: Storage> Host<S> {
                     source: outbound.source.clone(),
                     priority: outbound.priority,
                     part: outbound.part,
+                    via: outbound.via,
                 },
             )
         })

@@ -9,13 +9,13 @@ use std::net::{Ipv4Addr, SocketAddrV4};
 use std::sync::Arc;
 
 use ebb_printable::printable;
-use ebb_transport::{FetchRequest, Part, Refusal, RefusalCode, Scheme};
+use ebb_transport::{FetchRequest, Part, Refusal, RefusalCode, Scheme, Via};
 use ebb_units::Instant;
 
 use crate::environment::{Call, ClientId, Content, Engine, Key, Storage};
 use crate::host::{Host, Offered};
 use crate::request::{Error, ErrorCode};
-use crate::requesters::{Standing, WaitingRequest};
+use crate::requesters::{Asker, Standing, WaitingRequest};
 use crate::sending::{Outbound, Preparation};
 use crate::transfers::{Flow, Kind, TransferId, Wanted};
 
@@ -97,18 +97,20 @@ impl<S: Storage> Host<S> {
         &mut self,
         scheme: Scheme,
         request: FetchRequest,
-        peer: Ipv4Addr,
+        from: SocketAddrV4,
         call: &mut Call<'_>,
     ) {
-        let reply_port = request.reply_port;
-        if let Err(asked) = self
-            .requesters
-            .wait(peer, WaitingRequest { scheme, request })
-        {
+        let peer = *from.ip();
+        let asked = WaitingRequest {
+            scheme,
+            request,
+            from,
+        };
+        if let Err(asked) = self.requesters.wait(peer, asked) {
             // To a stranger that is more than there is room for.
             if self.is_heard(call.now, peer) {
-                let to = SocketAddrV4::new(peer, reply_port);
-                self.refuse(asked.scheme, RefusalCode::Busy, BUSY, to, call);
+                let asker = asked.asker();
+                self.refuse(asked.scheme, RefusalCode::Busy, BUSY, asker, call);
             }
         }
         self.may_answer.insert(peer);
@@ -133,32 +135,29 @@ impl<S: Storage> Host<S> {
             if !has_room {
                 return;
             }
-            let Some(WaitingRequest { scheme, request }) = self.requesters.next(peer) else {
+            let Some(asked) = self.requesters.next(peer) else {
                 return;
             };
-            let to = SocketAddrV4::new(peer, request.reply_port);
+            let asker = asked.asker();
+            let WaitingRequest {
+                scheme, request, ..
+            } = asked;
             // An address that was silent gets one packet; if it answers that, it can have objects again.
             let silent = !heard && self.requesters.standing(call.now, peer) == Standing::Silent;
             if silent {
-                self.refuse(scheme, RefusalCode::Busy, UNANSWERED, to, call);
+                self.refuse(scheme, RefusalCode::Busy, UNANSWERED, asker, call);
             } else if self.serves.sum() >= self.limits.serves {
-                self.refuse(scheme, RefusalCode::Busy, BUSY, to, call);
+                self.refuse(scheme, RefusalCode::Busy, BUSY, asker, call);
             } else {
-                self.answer(scheme, request, to, call);
+                self.answer(scheme, request, asker, call);
             }
         }
     }
 
-    fn answer(
-        &mut self,
-        scheme: Scheme,
-        request: FetchRequest,
-        to: SocketAddrV4,
-        call: &mut Call<'_>,
-    ) {
+    fn answer(&mut self, scheme: Scheme, request: FetchRequest, asker: Asker, call: &mut Call<'_>) {
         let Some((client, content)) = self.find_offered(&request.name) else {
             let message = format!("there is no object `{}` here", printable(&request.name));
-            self.refuse(scheme, RefusalCode::Unknown, message, to, call);
+            self.refuse(scheme, RefusalCode::Unknown, message, asker, call);
             return;
         };
         let preparation = Preparation {
@@ -168,9 +167,9 @@ impl<S: Storage> Host<S> {
             progress: false,
             name: request.name.clone(),
             content,
-            hosts: vec![*to.ip()],
+            hosts: vec![*asker.to.ip()],
         };
-        self.prepare(Wanted::Serve(request, to), preparation, call);
+        self.prepare(Wanted::Serve(request, asker), preparation, call);
     }
 
     /// The peer of a flow answers: it is there, and gets what we send.
@@ -232,9 +231,11 @@ impl<S: Storage> Host<S> {
         let kind = std::mem::replace(&mut transfer.kind, Kind::Serve { peer });
         let scheme = transfer.scheme;
         let Kind::Waiting(waiting) = kind else { return };
-        let (Wanted::Serve(request, to), Some(envelope)) = (waiting.what, waiting.envelope) else {
+        let (Wanted::Serve(request, asker), Some(envelope)) = (waiting.what, waiting.envelope)
+        else {
             return;
         };
+        let to = asker.to;
         let part = (request.senders > 1).then_some(Part {
             session: request.session,
             sender: request.sender,
@@ -245,6 +246,7 @@ impl<S: Storage> Host<S> {
             to,
             priority: request.priority,
             part,
+            via: Via::From(asker.over),
         };
         match self.start_flow(scheme, outbound, call) {
             Ok(flow) => {
@@ -253,7 +255,7 @@ impl<S: Storage> Host<S> {
             }
             Err(error) => {
                 self.remove_transfer(id);
-                self.refuse(scheme, RefusalCode::Unreadable, error.message, to, call);
+                self.refuse(scheme, RefusalCode::Unreadable, error.message, asker, call);
             }
         }
     }
@@ -262,7 +264,7 @@ impl<S: Storage> Host<S> {
     pub(crate) fn refuse_unprepared(
         &mut self,
         scheme: Scheme,
-        to: SocketAddrV4,
+        asker: Asker,
         error: Error,
         call: &mut Call<'_>,
     ) {
@@ -270,7 +272,7 @@ impl<S: Storage> Host<S> {
             ErrorCode::Unknown => RefusalCode::Unknown,
             _ => RefusalCode::Unreadable,
         };
-        self.refuse(scheme, code, error.message, to, call);
+        self.refuse(scheme, code, error.message, asker, call);
     }
 
     /// Tells why an object is not sent, unless enough of that is on its way already. If that cannot
@@ -280,10 +282,10 @@ impl<S: Storage> Host<S> {
         scheme: Scheme,
         code: RefusalCode,
         message: impl Into<String>,
-        to: SocketAddrV4,
+        asker: Asker,
         call: &mut Call<'_>,
     ) {
-        let message = message.into();
+        let (to, message) = (asker.to, message.into());
         let requester = *to.ip();
         self.counts.entry(scheme).or_default().requests_refused += 1;
         self.may_answer.insert(requester);
@@ -295,6 +297,7 @@ impl<S: Storage> Host<S> {
             to,
             priority: 0,
             part: None,
+            via: Via::From(asker.over),
         };
         match self.start_flow(scheme, outbound, call) {
             Ok(flow) => {

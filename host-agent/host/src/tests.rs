@@ -281,6 +281,7 @@ fn a_client_has_a_bounded_number_of_transfers() {
         name: "z".into(),
         from: vec![Peer::from(ASKER)],
         priority: 0,
+        connection: None,
         patience: Some(Duration::from_millis(10)),
         progress: false,
     };
@@ -321,6 +322,7 @@ fn an_object_that_nobody_asked_for_is_refused_and_one_that_was_is_taken() {
         name: "z".into(),
         from: vec![Peer::from(ASKER)],
         priority: 0,
+        connection: None,
         patience: None,
         progress: false,
     };

@@ -12,6 +12,7 @@ use crate::environment::{Call, ClientId, Key, Storage};
 use crate::fetching::Fetching;
 use crate::host::{Host, Notice, Output};
 use crate::request::{Error, ErrorCode, Fetch, Send};
+use crate::requesters::Asker;
 
 /// Numbers of transfers and listeners: unique per host, never reused.
 pub type TransferId = u64;
@@ -50,7 +51,7 @@ impl<S: Storage> Kind<S> {
         match self {
             Kind::Serve { peer } => Some(*peer),
             Kind::Waiting(waiting) => match &waiting.what {
-                Wanted::Serve(_, to) => Some(*to.ip()),
+                Wanted::Serve(_, asker) => Some(*asker.to.ip()),
                 _ => None,
             },
             _ => None,
@@ -72,7 +73,7 @@ pub(crate) enum Wanted<S: Storage> {
     Send(Send),
     Offer,
     Fetch(Fetch, S::Target),
-    Serve(FetchRequest, SocketAddrV4),
+    Serve(FetchRequest, Asker),
 }
 
 /// A flow that is open.

@@ -61,14 +61,16 @@ class Agent:
         name: str | None = None,
         scheme: str = DEFAULT_SCHEME,
         priority: int = 0,
+        connection: int | None = None,
         group: str | None = None,
         unicast: bool = False,
         timeout: float | None = None,
     ) -> tuple[Flow, ...]:
         """Sends a file (by its path) or bytes to one host or several ("IP" or "IP:PORT").
 
-        Returns when it has arrived everywhere. Raises `RequestError` if it cannot be tried,
-        `TransferError` if it failed, `TimedOutError` after `timeout` seconds.
+        `connection` is the number of one of the connections that stay open (`tcp.connections`), by
+        default any. Returns when it has arrived everywhere. Raises `RequestError` if it cannot be
+        tried, `TransferError` if it failed, `TimedOutError` after `timeout` seconds.
         """
         transfer = self.start_send(
             source,
@@ -76,6 +78,7 @@ class Agent:
             name=name,
             scheme=scheme,
             priority=priority,
+            connection=connection,
             group=group,
             unicast=unicast,
         )
@@ -89,6 +92,7 @@ class Agent:
         name: str | None = None,
         scheme: str = DEFAULT_SCHEME,
         priority: int = 0,
+        connection: int | None = None,
         group: str | None = None,
         unicast: bool = False,
         start_at_ns: int | None = None,
@@ -103,6 +107,8 @@ class Agent:
             "unicast": unicast,
             "progress": progress,
         }
+        if connection is not None:
+            fields["connection"] = connection
         if group is not None:
             fields["group"] = group
         if start_at_ns is not None:
@@ -119,6 +125,7 @@ class Agent:
         overwrite: bool = False,
         scheme: str = DEFAULT_SCHEME,
         priority: int = 0,
+        connection: int | None = None,
         timeout: float | None = None,
     ) -> bytes | None:
         """Gets the object `name` from one host, or from several at once (only scdp).
@@ -137,6 +144,7 @@ class Agent:
                 overwrite=overwrite,
                 scheme=scheme,
                 priority=priority,
+                connection=connection,
                 answer_timeout=timeout,
             )
             transfer.wait(timeout)
@@ -153,6 +161,7 @@ class Agent:
         overwrite: bool = False,
         scheme: str = DEFAULT_SCHEME,
         priority: int = 0,
+        connection: int | None = None,
         answer_timeout: float | None = None,
         progress: bool = False,
     ) -> Transfer:
@@ -165,6 +174,8 @@ class Agent:
             "priority": priority,
             "progress": progress,
         }
+        if connection is not None:
+            fields["connection"] = connection
         if overwrite:
             fields["overwrite"] = True
         if answer_timeout is not None:

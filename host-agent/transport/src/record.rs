@@ -88,6 +88,32 @@ pub struct TcpSummary {
 }
 
 impl FlowRecord {
+    /// A record in which nothing has been counted.
+    pub(crate) fn new(
+        role: Role,
+        scheme: &'static str,
+        local: SocketAddrV4,
+        peer: SocketAddrV4,
+        status: Status,
+    ) -> Self {
+        FlowRecord {
+            role,
+            scheme,
+            local,
+            peer,
+            session: 0,
+            stream_bytes: 0,
+            started_at_ns: 0,
+            finished_at_ns: 0,
+            duration_ns: 0,
+            status,
+            counters: Counters::default(),
+            tcp: None,
+            group: None,
+            senders: Vec::new(),
+        }
+    }
+
     /// Sets the three times from start and end.
     pub fn set_times(&mut self, started: Instant, finished: Instant) {
         self.started_at_ns = started.as_nanos();

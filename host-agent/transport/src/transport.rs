@@ -140,6 +140,20 @@ pub struct SendRequest {
     pub priority: u8,
     /// This host is one of several that send the same object to the same receiver.
     pub part: Option<Part>,
+    /// Of no effect where a flow needs no connection, or has one of its own.
+    pub via: Via,
+}
+
+/// Which of the connections to a host an object takes, where they stay open for several (TCP).
+#[derive(Clone, Copy, PartialEq, Eq, Default, Debug)]
+pub enum Via {
+    /// The one that has least to do.
+    #[default]
+    Any,
+    /// The one of this number, from 0, of those that this host opened.
+    Number(u32),
+    /// The one that something came over from this address, if it is still there.
+    From(SocketAddrV4),
 }
 
 /// A sender's place in a many-to-one session. The receiver chose it, see [`ExpectRequest`].
@@ -267,6 +281,11 @@ pub enum SendError {
     NotAGroup { address: Ipv4Addr },
     #[error("a group needs receivers, each of them once")]
     BadReceivers,
+    #[error(
+        "there is no connection {number} to a host: `max_connections_per_peer` is {limit}, and the \
+         first is 0"
+    )]
+    NoSuchConnection { number: u32, limit: u32 },
     #[error("{open} flows are open, as many as `max_flows` allows")]
     TooManyFlows { open: usize },
 }

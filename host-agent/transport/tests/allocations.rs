@@ -148,6 +148,7 @@ fn steady_state(
             }),
             priority: 0,
             part: None,
+            via: ebb_transport::Via::Any,
         };
         ends[0].transport.send(now, request).unwrap();
     }

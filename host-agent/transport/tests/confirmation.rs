@@ -75,6 +75,7 @@ impl Hosts {
             source: source(bytes),
             priority: 0,
             part,
+            via: ebb_transport::Via::Any,
         };
         let flow = self.hosts[from].send(self.now, request).unwrap();
         self.settle(from);

@@ -95,6 +95,7 @@ fn peak(blocks: u64) -> usize {
         source: Arc::new(source),
         priority: 0,
         part: None,
+        via: ebb_transport::Via::Any,
     };
     ends[0].send(now, request).unwrap();
     let nic = NicParams::default();

@@ -230,6 +230,7 @@ impl Application {
             to: self.catalog.peers(&transfer.destinations),
             name: self.player.names.of(id),
             priority: transfer.priority,
+            connection: transfer.connection,
             group: None,
             unicast: !self.catalog.is_grouped(&transfer),
             start_at: Some(Instant::from_nanos(at_ns)),
@@ -248,6 +249,7 @@ impl Application {
             name: self.player.names.of(id),
             from: self.catalog.peers(&transfer.sources),
             priority: transfer.priority,
+            connection: transfer.connection,
             patience: None,
             progress: false,
         };

@@ -234,6 +234,62 @@ fn priorities_are_served_first() {
     }
 }
 
+/// The network with connections that stay open.
+fn run_open(topology: &Topology, scheme: Scheme, transfers: Value) -> Outcome {
+    let mut network = with(topology.network(scheme.name()), "transfers", transfers);
+    network["params"]["tcp"] = json!({"connections": "open"});
+    topology.run(network)
+}
+
+#[test]
+fn transfers_of_one_connection_follow_each_other() {
+    let of = |connection: u32| json!({"sources": ["h1"], "destinations": ["h2"], "connection": connection});
+    for scheme in [Scheme::Reno, Scheme::Dctcp, Scheme::Detail] {
+        let outcome = run_open(
+            &Topology::star(2),
+            scheme,
+            listed(&[of(0), of(0), of(3), of(0)]),
+        );
+        outcome.assert_good();
+        let local = |id| outcome.sender(id).record.local;
+        let end = |id| outcome.receiver(id).record.finished_at_ns;
+        assert_eq!((local(0), local(0)), (local(1), local(3)), "{scheme}");
+        assert_ne!(local(0), local(2));
+        assert!(end(0) < end(1) && end(1) < end(3), "{scheme}");
+        // The one on a connection of its own shares the link with all three.
+        assert!(end(2) < end(1), "{scheme}");
+        let alone = run(&Topology::star(2), scheme, listed(&[of(0), of(0)]));
+        alone.assert_good();
+        let local = |id| alone.sender(id).record.local;
+        assert_ne!(local(0), local(1), "one object per connection by default");
+    }
+}
+
+#[test]
+fn an_answer_takes_the_connection_of_its_request() {
+    let fetch = |start_ns: u64| {
+        json!({
+            "kind": "fetch-one-to-one", "sources": ["h1"], "destinations": ["h2"],
+            "connection": 5, "bytes": 3_000, "start_ns": start_ns,
+        })
+    };
+    let fetches = listed(&[fetch(1000), fetch(2_000_000)]);
+    let outcome = run_open(&Topology::star(2), Scheme::Detail, fetches.clone());
+    outcome.assert_good();
+    let sent = |id| &outcome.sender(id).record;
+    assert_eq!(sent(0).local.port(), Scheme::Detail.service_port());
+    assert_eq!(sent(0).peer, sent(1).peer, "one connection for all four");
+    // The second has no handshake to wait for.
+    let took = |outcome: &Outcome, id| outcome.receiver(id).record.finished_at_ns;
+    let apart = run(&Topology::star(2), Scheme::Detail, fetches);
+    apart.assert_good();
+    assert!(took(&outcome, 1) < took(&apart, 1));
+    assert_ne!(
+        apart.sender(0).record.local.port(),
+        Scheme::Detail.service_port()
+    );
+}
+
 /// Eight to one, so that data queues overflow and packets are trimmed or lost.
 #[test]
 fn an_incast_arrives_whole() {

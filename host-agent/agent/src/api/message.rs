@@ -82,6 +82,9 @@ pub struct Send {
     pub generate: Option<Generate>,
     #[serde(default)]
     pub priority: u8,
+    /// Number of the connection to the host, where connections stay open; any if not given.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub connection: Option<u32>,
     /// Multicast group of several receivers; derived from them if not given.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub group: Option<Ipv4Addr>,
@@ -135,6 +138,9 @@ pub struct Fetch {
     pub from: Vec<Host>,
     #[serde(default)]
     pub priority: u8,
+    /// Number of the connection to the host, where connections stay open; any if not given.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub connection: Option<u32>,
     /// How long the first byte may take, in ms; the default of the daemon if not given.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub timeout_ms: Option<u64>,

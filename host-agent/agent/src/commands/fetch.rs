@@ -32,6 +32,9 @@ pub struct FetchArgs {
     /// 0 (normal) to 7 (most urgent)
     #[arg(long, default_value_t = 0, value_parser = clap::value_parser!(u8).range(..=7))]
     pub priority: u8,
+    /// Number of the connection to the host, with `tcp.connections` = "open"; by default any
+    #[arg(long, value_name = "N")]
+    pub connection: Option<u32>,
     /// Seconds until the first byte has come
     #[arg(long, default_value_t = 60.0)]
     pub timeout: f64,
@@ -64,6 +67,7 @@ pub fn run(args: &FetchArgs) -> anyhow::Result<bool> {
         name: args.name.clone(),
         from: args.from.clone(),
         priority: args.priority,
+        connection: args.connection,
         timeout_ms: Some((args.timeout * 1000.0) as u64),
         overwrite: args.overwrite,
         progress: output.wants_progress(),

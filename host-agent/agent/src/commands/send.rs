@@ -38,6 +38,9 @@ pub struct SendArgs {
     /// 0 (normal) to 7 (most urgent)
     #[arg(long, default_value_t = 0, value_parser = clap::value_parser!(u8).range(..=7))]
     pub priority: u8,
+    /// Number of the connection to the host, with `tcp.connections` = "open"; by default any
+    #[arg(long, value_name = "N")]
+    pub connection: Option<u32>,
     /// Multicast address of the receivers; derived from their addresses if there are several
     #[arg(long, value_name = "ADDR", conflicts_with = "unicast")]
     pub group: Option<Ipv4Addr>,
@@ -61,6 +64,7 @@ pub fn run(args: &SendArgs) -> anyhow::Result<bool> {
             seed: args.seed,
         }),
         priority: args.priority,
+        connection: args.connection,
         group: args.group,
         unicast: args.unicast,
         start_at_ns: args.start_at_ns,

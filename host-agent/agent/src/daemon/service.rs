@@ -208,6 +208,7 @@ impl Service {
                     to: send.to,
                     name: send.name,
                     priority: send.priority,
+                    connection: send.connection,
                     group: send.group,
                     unicast: send.unicast,
                     start_at: send.start_at_ns.map(Instant::from_nanos),
@@ -243,6 +244,7 @@ impl Service {
                     name: fetch.name,
                     from: fetch.from,
                     priority: fetch.priority,
+                    connection: fetch.connection,
                     patience: patience.map(Duration::from_millis),
                     progress: fetch.progress,
                 };

@@ -236,5 +236,6 @@ fn request(to: usize) -> SendRequest {
         }),
         priority: 0,
         part: None,
+        via: crate::Via::Any,
     }
 }

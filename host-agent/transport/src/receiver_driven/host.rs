@@ -329,6 +329,7 @@ impl<S: ReceiverDriven> Transport for Host<S> {
             source: request.source,
             priority: request.priority,
             part: None,
+            via: crate::Via::Any,
         };
         self.start(now, request, peers.collect(), Cast::Group { receivers })
     }

@@ -62,6 +62,7 @@ impl<S: ReceiverDriven> Host<S> {
             source,
             priority,
             part: _,
+            via: _,
         } = request;
         if to.port() == 0 {
             return Err(SendError::PortZero);

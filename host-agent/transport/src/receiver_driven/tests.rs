@@ -136,6 +136,7 @@ fn sending_to_nobody_is_refused() {
             source: source.clone(),
             priority: 0,
             part: None,
+            via: crate::Via::Any,
         };
         assert!(net.transport(0).send(now, request).is_err(), "{to}");
     }
@@ -145,6 +146,7 @@ fn sending_to_nobody_is_refused() {
         source,
         priority: 0,
         part: None,
+        via: crate::Via::Any,
     };
     assert!(net.transport(0).send(now, request.clone()).is_ok());
     assert!(

@@ -174,6 +174,7 @@ impl Network {
                 source: Arc::new(GeneratedSource { seed: bytes, bytes }),
                 priority,
                 part: None,
+                via: crate::Via::Any,
             },
         )
     }
@@ -190,6 +191,7 @@ impl Network {
             source,
             priority: 0,
             part: None,
+            via: crate::Via::Any,
         };
         self.send_request(from, request)
     }
@@ -263,6 +265,7 @@ impl Network {
                 sender: index as u8,
                 senders: senders.len() as u8,
             }),
+            via: crate::Via::Any,
         };
         let from = senders[index];
         self.hosts[from].transport.send(self.now, request).unwrap();

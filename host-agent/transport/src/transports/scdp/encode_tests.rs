@@ -214,6 +214,7 @@ fn sending(source: Arc<dyn ObjectSource>) -> Sending {
         source,
         priority: 0,
         part: None,
+        via: crate::Via::Any,
     };
     let flow = host.send(now, request).unwrap();
     let mut sending = Sending {

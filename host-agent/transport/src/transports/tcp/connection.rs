@@ -13,7 +13,8 @@ use super::params::TcpParams;
 use super::receiver::ReceiverCounters;
 use super::segment::{Flags, Segment};
 use super::sender::SenderCounters;
-use super::synchronized::{Opening, Step, Synchronized};
+use super::stream::Stream;
+use super::synchronized::{Opening, Step, Synchronized, Waiting};
 use crate::object::ObjectSource;
 use crate::record::TcpSummary;
 
@@ -66,8 +67,19 @@ pub struct Statistics {
     pub threshold_packets: u32,
 }
 
+impl Statistics {
+    /// What was counted after `before`; estimates are those of now.
+    pub(crate) fn since(&self, before: &Statistics) -> Statistics {
+        Statistics {
+            sender: self.sender.since(&before.sender),
+            receiver: self.receiver.since(&before.receiver),
+            ..*self
+        }
+    }
+}
+
 enum Phase {
-    Handshake(Arc<dyn ObjectSource>, Handshake),
+    Handshake(Stream, Handshake),
     Synchronized(Box<Synchronized>),
     Ended,
 }
@@ -84,6 +96,8 @@ pub struct Connection {
     /// Kept when the connection has ended.
     statistics: Statistics,
     stream_acked_at: Option<Instant>,
+    /// The same of bytes sent.
+    sent_bytes: u64,
 }
 
 impl Connection {
@@ -125,12 +139,13 @@ impl Connection {
             params,
             algorithm,
             iss,
-            phase: Phase::Handshake(stream, handshake),
+            phase: Phase::Handshake(Stream::of(stream), handshake),
             closing: false,
             failure: None,
             reset: None,
             statistics: Statistics::default(),
             stream_acked_at: None,
+            sent_bytes: 0,
         }
     }
 
@@ -143,9 +158,50 @@ impl Connection {
         }
     }
 
-    #[cfg(test)]
     pub(super) fn iss(&self) -> u32 {
         self.iss
+    }
+
+    /// Offers the peer to keep the connection open for several objects; to be called at once.
+    pub(crate) fn offer_to_stay_open(&mut self) {
+        if let Phase::Handshake(_, handshake) = &mut self.phase {
+            handshake.stays_open = true;
+        }
+    }
+
+    /// Whether both keep it open. None: the peer has not said.
+    pub(crate) fn stays_open(&self) -> Option<bool> {
+        self.agreement().map(|agreement| agreement.stays_open)
+    }
+
+    /// The peer's initial sequence number, once known.
+    pub(crate) fn peer_iss(&self) -> Option<u32> {
+        self.agreement().map(|agreement| agreement.irs)
+    }
+
+    fn agreement(&self) -> Option<Agreement> {
+        match &self.phase {
+            Phase::Handshake(_, handshake) => handshake.agreement,
+            Phase::Synchronized(s) => Some(s.agreement()),
+            Phase::Ended => None,
+        }
+    }
+
+    /// Appends bytes to what is sent, unless the connection is closing or has ended.
+    pub(crate) fn append(&mut self, source: Arc<dyn ObjectSource>) {
+        match &mut self.phase {
+            _ if self.closing => {}
+            Phase::Handshake(stream, _) => stream.append(source),
+            Phase::Synchronized(s) => s.sender.append(source),
+            Phase::Ended => {}
+        }
+    }
+
+    /// What to wait for, of a connection that stays open.
+    pub(crate) fn set_waiting(&mut self, now: Instant, waiting: Waiting) {
+        if let Phase::Synchronized(s) = &mut self.phase {
+            s.set_waiting(now, waiting);
+        }
     }
 
     pub fn failure(&self) -> Option<Failure> {
@@ -210,6 +266,15 @@ impl Connection {
         }
     }
 
+    /// Bytes of our stream that have been sent.
+    pub(crate) fn sent_bytes(&self) -> u64 {
+        match &self.phase {
+            Phase::Synchronized(s) => s.sender.sent_bytes(),
+            Phase::Handshake(..) => 0,
+            Phase::Ended => self.sent_bytes,
+        }
+    }
+
     /// No more will be sent than the stream: FIN follows it.
     pub fn close(&mut self) {
         self.closing = true;
@@ -245,6 +310,7 @@ impl Connection {
     fn end(&mut self) {
         self.statistics = self.statistics();
         self.stream_acked_at = self.stream_acked_at();
+        self.sent_bytes = self.sent_bytes();
         self.phase = Phase::Ended;
     }
 

@@ -14,7 +14,8 @@ use rand::{Rng, SeedableRng};
 use super::congestion::Algorithm;
 use super::connection::{Connection, State};
 use super::flow::{Ending, Flow};
-use super::params::{InvalidTcpParams, TcpParams};
+use super::kept::{Kept, Outgoing, Pool};
+use super::params::{Connections, InvalidTcpParams, TcpParams};
 use super::segment::Segment;
 use crate::buffers::BufferPool;
 use crate::pacer::{Admission, InvalidPacerParams, Pacer, PacerCounters, PacerParams};
@@ -23,6 +24,7 @@ use crate::record::Role;
 use crate::timers::Timers;
 use crate::transport::{
     Event, FlowId, ListenError, PacketKind, Progress, SendError, SendRequest, Transport, TxInfo,
+    Via,
 };
 
 /// RSTs to strangers that may wait to be sent; more are not worth sending.
@@ -72,15 +74,20 @@ type PacedPacket = (FlowId, Vec<u8>);
 
 /// The TCP of one host.
 pub struct TcpEndpoint {
-    host: HostConfig,
-    scheme: &'static str,
-    algorithm: Algorithm,
-    params: Arc<TcpParams>,
+    pub(super) host: HostConfig,
+    pub(super) scheme: &'static str,
+    pub(super) algorithm: Algorithm,
+    pub(super) params: Arc<TcpParams>,
     pacer: Option<Pacer<FlowId, PacedPacket>>,
-    listening: BTreeSet<u16>,
+    pub(super) listening: BTreeSet<u16>,
     /// Whether the application says when peers are told that everything arrived.
-    holds: bool,
-    flows: BTreeMap<FlowId, Flow>,
+    pub(super) holds: bool,
+    /// Connections; one that carries one object has the name of its flow.
+    pub(super) flows: BTreeMap<FlowId, Flow>,
+    /// Connections that stay open and take objects.
+    pub(super) pool: Pool,
+    /// Which of them carries an object.
+    pub(super) carriers: BTreeMap<FlowId, FlowId>,
     /// Own port and peer name a connection.
     by_address: BTreeMap<(u16, SocketAddrV4), FlowId>,
     /// Handshakes that peers began and have not finished, oldest first.
@@ -90,17 +97,17 @@ pub struct TcpEndpoint {
     control_turns: VecDeque<FlowId>,
     data_turns: VecDeque<FlowId>,
     resets: VecDeque<(u16, SocketAddrV4, Segment<'static>)>,
-    events: VecDeque<Event>,
+    pub(super) events: VecDeque<Event>,
     /// Parameters of the next flow to a peer, with the threshold that the last one ended with; of
     /// peers to which a flow has finished. Empty without `share_threshold`.
     of_peers: BTreeMap<Ipv4Addr, Arc<TcpParams>>,
     /// For delivered bytes and for packets in the pacer.
-    buffers: BufferPool,
+    pub(super) buffers: BufferPool,
     /// Payload of the segment being sent.
     payload: Vec<u8>,
-    next_flow: u64,
+    pub(super) next_flow: u64,
     next_port: u16,
-    rng: SmallRng,
+    pub(super) rng: SmallRng,
     counters: EndpointCounters,
 }
 
@@ -130,6 +137,8 @@ impl TcpEndpoint {
             listening: BTreeSet::new(),
             holds: false,
             flows: BTreeMap::new(),
+            pool: Pool::default(),
+            carriers: BTreeMap::new(),
             by_address: BTreeMap::new(),
             half_open: BTreeSet::new(),
             timers: Timers::default(),
@@ -173,7 +182,7 @@ impl TcpEndpoint {
     }
 
     /// DSCP of the packets of a connection whose flows have a priority above 0, or have not.
-    fn dscp_of(&self, has_priority: bool) -> u8 {
+    pub(super) fn dscp_of(&self, has_priority: bool) -> u8 {
         if has_priority {
             self.host.dscp.priority
         } else {
@@ -193,9 +202,34 @@ impl TcpEndpoint {
         None
     }
 
-    fn insert(&mut self, now: Instant, mut flow: Flow) -> FlowId {
-        let id = FlowId(self.next_flow);
+    /// A port for a connection to `to`: the one that is wanted, or any.
+    pub(super) fn port_for(
+        &mut self,
+        wanted: Option<u16>,
+        to: SocketAddrV4,
+    ) -> Result<u16, SendError> {
+        if self.flows.len() >= self.params.max_flows {
+            return Err(SendError::TooManyFlows {
+                open: self.flows.len(),
+            });
+        }
+        match wanted {
+            Some(port) if self.by_address.contains_key(&(port, to)) => {
+                Err(SendError::PortInUse { port, to })
+            }
+            Some(port) => Ok(port),
+            None => self.free_port(to).ok_or(SendError::NoFreePort { to }),
+        }
+    }
+
+    fn next_id(&mut self) -> FlowId {
         self.next_flow += 1;
+        FlowId(self.next_flow - 1)
+    }
+
+    pub(super) fn insert(&mut self, now: Instant, mut flow: Flow) -> FlowId {
+        let id = self.next_id();
+        flow.id = id;
         flow.timer_slot = self.timers.open_slot();
         self.by_address.insert((flow.local.port(), flow.peer), id);
         self.flows.insert(id, flow);
@@ -208,17 +242,23 @@ impl TcpEndpoint {
             self.by_address.remove(&(flow.local.port(), flow.peer));
             self.timers.close_slot(flow.timer_slot);
             self.half_open.remove(&id);
+            if let Some(kept) = &flow.kept {
+                self.pool.remove(*flow.peer.ip(), kept.has_priority, id);
+            }
         }
     }
 
     /// Something happened to the flow: tell about it, and let it have its turn to send.
-    fn after_input(&mut self, now: Instant, id: FlowId) {
-        let Some(flow) = self.flows.get_mut(&id) else {
+    pub(super) fn after_input(&mut self, now: Instant, id: FlowId) {
+        let Some(flow) = self.flows.get(&id) else {
             return;
         };
         let was_opening = flow.ending == Ending::Opening;
         let was_reported = flow.ending == Ending::Reported;
-        flow.report(now, id, self.scheme, &mut self.buffers, &mut self.events);
+        self.report(now, id);
+        let Some(flow) = self.flows.get_mut(&id) else {
+            return;
+        };
         if self.params.share_threshold && !was_reported && flow.ending == Ending::Reported {
             let threshold = flow.connection.statistics().threshold_packets;
             if flow.role == Role::Sender && threshold >= self.params.min_window_packets {
@@ -234,17 +274,27 @@ impl TcpEndpoint {
         }
         if !flow.in_turn {
             flow.in_turn = true;
-            match flow.role {
-                Role::Receiver => self.control_turns.push_back(id),
-                Role::Sender => self.data_turns.push_back(id),
+            if flow.sends_data() {
+                self.data_turns.push_back(id);
+            } else {
+                self.control_turns.push_back(id);
             }
         }
         self.refresh_deadline(id);
     }
 
+    /// Tells what has happened on a connection.
+    fn report(&mut self, now: Instant, id: FlowId) {
+        match self.flows.get_mut(&id) {
+            Some(flow) if flow.kept.is_some() => self.report_kept(now, id),
+            Some(flow) => flow.report(now, id, self.scheme, &mut self.buffers, &mut self.events),
+            None => {}
+        }
+    }
+
     fn refresh_deadline(&mut self, id: FlowId) {
         if let Some(flow) = self.flows.get(&id) {
-            let deadline = flow.connection.next_deadline();
+            let deadline = flow.next_deadline();
             self.timers.set(flow.timer_slot, id, deadline);
         }
     }
@@ -299,8 +349,14 @@ impl TcpEndpoint {
         // ACKs are as urgent as the data they are for.
         flow.dscp = self.dscp_of(has_priority);
         flow.holds = self.holds;
+        let stays_open = flow.connection.stays_open() == Some(true);
+        flow.kept =
+            stays_open.then(|| Box::new(Kept::new(false, has_priority, self.params.keep_open())));
         let id = self.insert(now, flow);
         self.half_open.insert(id);
+        if stays_open {
+            self.pool.add(*peer.ip(), has_priority, None, id);
+        }
     }
 
     /// RFC 9293 3.10.7.1 and 3.10.7.2: no connection has this address.
@@ -362,6 +418,10 @@ impl TcpEndpoint {
                 queue.push_back(id);
                 continue;
             }
+            if let Some(mut kept) = flow.kept.take() {
+                kept.fill(flow);
+                flow.kept = Some(kept);
+            }
             let segment = flow.connection.poll_transmit(now, &mut self.payload);
             flow.in_turn = segment.is_some();
             let sent = segment.map(|segment| {
@@ -380,7 +440,7 @@ impl TcpEndpoint {
             });
             let ended = flow.connection.state() == State::Closed;
             // Reading the object may have failed.
-            flow.report(now, id, self.scheme, &mut self.buffers, &mut self.events);
+            self.report(now, id);
             self.refresh_deadline(id);
             match sent {
                 Some(kind) => return self.pace(now, TxInfo { flow: id, kind }, packet),
@@ -453,6 +513,7 @@ impl Transport for TcpEndpoint {
             source,
             priority,
             part,
+            via,
         } = request;
         if part.is_some() {
             return Err(SendError::NoManyToOne);
@@ -468,33 +529,42 @@ impl Transport for TcpEndpoint {
         if to.port() == 0 {
             return Err(SendError::PortZero);
         }
-        if self.flows.len() >= self.params.max_flows {
-            return Err(SendError::TooManyFlows {
-                open: self.flows.len(),
-            });
-        }
-        let port = match source_port {
-            Some(port) if self.by_address.contains_key(&(port, to)) => {
-                return Err(SendError::PortInUse { port, to });
-            }
-            Some(port) => port,
-            None => self.free_port(to).ok_or(SendError::NoFreePort { to })?,
+        let has_priority = priority > 0;
+        let answers_over = match via {
+            Via::From(peer) => self.connection_from(peer, has_priority),
+            _ => None,
         };
+        if answers_over.is_some() || self.params.connections == Connections::Open {
+            if self.carriers.len() >= self.params.max_flows {
+                let open = self.carriers.len();
+                return Err(SendError::TooManyFlows { open });
+            }
+            let flow = self.next_id();
+            let mut object = Outgoing::new(flow, source, to, via, has_priority, now);
+            object.source_port = source_port;
+            let id = self.connection_for(now, &object)?;
+            self.place(now, object, id);
+            return Ok(flow);
+        }
+        let port = self.port_for(source_port, to)?;
         let iss = self.rng.random();
         let stream_bytes = source.len();
         let params = self.of_peers.get(to.ip()).unwrap_or(&self.params).clone();
-        let algorithm = self.algorithm.for_priority(priority > 0);
+        let algorithm = self.algorithm.for_priority(has_priority);
         let mut connection = Connection::connect(params, algorithm, source, iss);
         connection.close();
         let local = SocketAddrV4::new(self.host.address, port);
         let mut flow = Flow::new(Role::Sender, local, to, connection, iss, now);
         flow.stream_bytes = stream_bytes;
-        flow.dscp = self.dscp_of(priority > 0);
+        flow.dscp = self.dscp_of(has_priority);
         Ok(self.insert(now, flow))
     }
 
     fn set_paused(&mut self, now: Instant, flow: FlowId, paused: bool) {
-        if let Some(receiver) = self.flows.get_mut(&flow)
+        if let Some(&id) = self.carriers.get(&flow) {
+            self.with_kept(id, |kept, _, _| kept.set_paused(flow, paused));
+            self.after_input(now, id);
+        } else if let Some(receiver) = self.flows.get_mut(&flow)
             && receiver.role == Role::Receiver
         {
             receiver.paused = paused;
@@ -503,7 +573,13 @@ impl Transport for TcpEndpoint {
     }
 
     fn progress(&self, flow: FlowId) -> Option<Progress> {
-        self.flows.get(&flow)?.progress()
+        match self.carriers.get(&flow) {
+            Some(id) => {
+                let connection = self.flows.get(id)?;
+                connection.kept.as_ref()?.progress(flow, connection)
+            }
+            None => self.flows.get(&flow)?.progress(),
+        }
     }
 
     fn recycle(&mut self, buffer: Vec<u8>) {
@@ -515,7 +591,12 @@ impl Transport for TcpEndpoint {
     }
 
     fn confirm(&mut self, now: Instant, flow: FlowId) {
-        if let Some(receiver) = self.flows.get_mut(&flow)
+        if let Some(&id) = self.carriers.get(&flow) {
+            self.with_kept(id, |kept, connection, shared| {
+                kept.confirm(flow, connection, shared);
+            });
+            self.after_input(now, id);
+        } else if let Some(receiver) = self.flows.get_mut(&flow)
             && receiver.ending == Ending::Reported
             && receiver.holds
         {
@@ -526,8 +607,14 @@ impl Transport for TcpEndpoint {
     }
 
     fn abort(&mut self, now: Instant, flow: FlowId, reason: &str) {
+        if let Some(&id) = self.carriers.get(&flow) {
+            self.with_kept(id, |kept, connection, shared| {
+                kept.abort(now, flow, reason, connection, shared);
+            });
+            return self.after_input(now, id);
+        }
         let id = flow;
-        let Some(flow) = self.flows.get_mut(&id) else {
+        let Some(flow) = self.flows.get_mut(&id).filter(|flow| flow.kept.is_none()) else {
             return;
         };
         let unconfirmed = flow.connection.state() == State::CloseWait;
@@ -578,7 +665,7 @@ impl Transport for TcpEndpoint {
             let Some(flow) = self.flows.get_mut(&id) else {
                 return;
             };
-            flow.connection.handle_deadline(now);
+            flow.handle_deadline(now);
             self.after_input(now, id);
         }
         if let Some(pacer) = &mut self.pacer {
@@ -632,7 +719,8 @@ impl Transport for TcpEndpoint {
     }
 
     fn is_active(&self) -> bool {
-        !self.flows.is_empty()
+        let is_idle = |flow: &Flow| flow.kept.as_ref().is_some_and(|kept| kept.is_idle());
+        !self.flows.values().all(is_idle)
     }
 }
 

@@ -132,6 +132,7 @@ fn urgent_flows_have_their_dscp_in_both_directions() {
             }),
             priority,
             part: None,
+            via: crate::Via::Any,
         };
         rack.hosts[0].send(rack.now, request).unwrap();
         let mut packet = Vec::new();
@@ -169,6 +170,7 @@ fn source_ports_come_from_the_range_and_run_out() {
             source: Arc::new(Vec::new()),
             priority: 0,
             part: None,
+            via: crate::Via::Any,
         };
         endpoint.send(Instant::ZERO, request)
     };

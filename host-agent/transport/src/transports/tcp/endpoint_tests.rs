@@ -89,6 +89,7 @@ impl Rack {
             source,
             priority: 0,
             part: None,
+            via: crate::Via::Any,
         };
         self.hosts[from].send(self.now, request).unwrap()
     }
@@ -374,6 +375,7 @@ fn an_object_that_cannot_be_read_fails_both() {
         source: Arc::new(Broken),
         priority: 0,
         part: None,
+        via: crate::Via::Any,
     };
     rack.hosts[0].send(rack.now, request).unwrap();
     rack.run();
@@ -394,6 +396,7 @@ fn what_cannot_be_sent_is_refused_with_a_reason() {
         source: source.clone(),
         priority: 0,
         part: None,
+        via: crate::Via::Any,
     };
     let host = &mut rack.hosts[0];
     host.send(rack.now, request("10.0.0.3:80", Some(5)))
@@ -686,6 +689,7 @@ fn a_flow_whose_class_is_not_wanted_keeps_its_packets_and_hinders_nobody() {
                 source: source(),
                 priority,
                 part: None,
+                via: crate::Via::Any,
             };
             rack.hosts[0].send(rack.now, request).unwrap();
         }

@@ -5,7 +5,8 @@ use std::net::SocketAddrV4;
 
 use ebb_units::Instant;
 
-use super::connection::{Connection, State};
+use super::connection::{Connection, State, Statistics};
+use super::kept::Kept;
 use crate::buffers::BufferPool;
 use crate::record::{Counters, FlowRecord, Role, Status};
 use crate::transport::{Event, FlowId, Progress};
@@ -20,6 +21,7 @@ pub(super) enum Ending {
 }
 
 pub(super) struct Flow {
+    pub(super) id: FlowId,
     pub(super) role: Role,
     pub(super) local: SocketAddrV4,
     pub(super) peer: SocketAddrV4,
@@ -41,6 +43,8 @@ pub(super) struct Flow {
     pub(super) paused: bool,
     /// At a receiver: its FIN, which confirms the object, waits for the application.
     pub(super) holds: bool,
+    /// What it carries, if the connection stays open. None: one object.
+    pub(super) kept: Option<Box<Kept>>,
 }
 
 impl Flow {
@@ -53,6 +57,7 @@ impl Flow {
         now: Instant,
     ) -> Self {
         Flow {
+            id: FlowId(u64::MAX),
             role,
             local,
             peer,
@@ -67,6 +72,33 @@ impl Flow {
             dscp: 0,
             paused: false,
             holds: false,
+            kept: None,
+        }
+    }
+
+    /// When [`handle_deadline`](Self::handle_deadline) must be called at the latest.
+    pub(super) fn next_deadline(&self) -> Option<Instant> {
+        let kept = self.kept.as_ref().and_then(|kept| kept.next_deadline());
+        self.connection
+            .next_deadline()
+            .into_iter()
+            .chain(kept)
+            .min()
+    }
+
+    pub(super) fn handle_deadline(&mut self, now: Instant) {
+        self.connection.handle_deadline(now);
+        if let Some(mut kept) = self.kept.take() {
+            kept.handle_deadline(now, self);
+            self.kept = Some(kept);
+        }
+    }
+
+    /// Whether its packets go with those of senders. The others' acknowledgments go first.
+    pub(super) fn sends_data(&self) -> bool {
+        match &self.kept {
+            Some(kept) => kept.has_data(self),
+            None => self.role == Role::Sender,
         }
     }
 
@@ -170,8 +202,21 @@ impl Flow {
 
     fn record(&self, scheme: &'static str, finished: Instant, status: Status) -> FlowRecord {
         let statistics = self.connection.statistics();
+        let mut record = self.record_of(self.role, statistics, scheme, status);
+        record.set_times(self.started, finished);
+        record
+    }
+
+    /// The record of what the connection carries, without times.
+    pub(super) fn record_of(
+        &self,
+        role: Role,
+        statistics: Statistics,
+        scheme: &'static str,
+        status: Status,
+    ) -> FlowRecord {
         let (sender, receiver) = (statistics.sender, statistics.receiver);
-        let counters = match self.role {
+        let counters = match role {
             Role::Sender => Counters {
                 packets_sent: sender.packets,
                 payload_bytes_sent: sender.payload_bytes,
@@ -191,23 +236,12 @@ impl Flow {
                 ..Counters::default()
             },
         };
-        let mut record = FlowRecord {
-            role: self.role,
-            scheme,
-            local: self.local,
-            peer: self.peer,
+        FlowRecord {
             session: self.session,
             stream_bytes: self.stream_bytes,
-            started_at_ns: 0,
-            finished_at_ns: 0,
-            duration_ns: 0,
-            status,
             counters,
             tcp: Some(statistics.summary),
-            group: None,
-            senders: Vec::new(),
-        };
-        record.set_times(self.started, finished);
-        record
+            ..FlowRecord::new(role, scheme, self.local, self.peer, status)
+        }
     }
 }

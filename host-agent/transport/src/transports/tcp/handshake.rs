@@ -13,6 +13,8 @@ use super::sender::SenderCounters;
 const TIMESTAMP_OPTION_BYTES: u64 = 12;
 /// What a peer that sends no MSS option can take (RFC 9293 3.7.1).
 const DEFAULT_MSS: u16 = 536;
+/// Version of the connections that stay open (`docs/wire-format.md`). Another is none.
+pub(crate) const KEPT_VERSION: u8 = 1;
 /// RFC 7323 2.3.
 const MAX_WINDOW_SCALE: u8 = 14;
 
@@ -37,6 +39,8 @@ pub(crate) struct Agreement {
     /// The peer's first TSval, where timestamps are in use.
     pub(crate) timestamp: Option<u32>,
     pub(crate) ecn: EcnMode,
+    /// Both keep the connection open for several objects.
+    pub(crate) stays_open: bool,
     /// The peer's first window; that of a SYN is never scaled.
     pub(crate) window: u64,
 }
@@ -70,6 +74,7 @@ impl Agreement {
             sack: options.sack_permitted && params.sack,
             timestamp,
             ecn: if ecn_offered { ecn } else { EcnMode::Off },
+            stays_open: options.stays_open == Some(KEPT_VERSION),
             window: u64::from(peer.window),
         }
     }
@@ -85,6 +90,8 @@ pub(crate) struct Handshake {
     pub(crate) retries: u32,
     /// A SYN or SYN-ACK is to be sent.
     pub(crate) syn_pending: bool,
+    /// What we offer of it on the active side.
+    pub(crate) stays_open: bool,
     first_sent: Option<Instant>,
     packets: u64,
 }
@@ -97,6 +104,7 @@ impl Handshake {
             deadline: None,
             retries: 0,
             syn_pending: true,
+            stays_open: false,
             first_sent: None,
             packets: 0,
         }
@@ -135,6 +143,9 @@ impl Handshake {
                     .is_none_or(|a| a.window_shifts.is_some())
                     .then(|| window_shift(params)),
                 sack_permitted: agreed.map_or(params.sack, |a| a.sack),
+                stays_open: agreed
+                    .map_or(self.stays_open, |a| a.stays_open)
+                    .then_some(KEPT_VERSION),
                 ..TcpOptions::default()
             },
             // RFC 8257 3.6, against RFC 3168 6.1.1: where marking is low, a switch may drop what is

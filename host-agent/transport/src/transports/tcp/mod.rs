@@ -26,6 +26,9 @@ mod ecn;
 mod endpoint;
 mod flow;
 mod handshake;
+mod kept;
+#[cfg(test)]
+mod pair;
 mod params;
 mod reassembly;
 mod receiver;
@@ -35,6 +38,7 @@ mod rtt;
 mod scoreboard;
 mod segment;
 mod sender;
+mod stream;
 mod synchronized;
 #[cfg(test)]
 mod testing;
@@ -46,7 +50,7 @@ use ebb_wire::Protocol;
 pub use congestion::{Algorithm, DCTCP, DETAIL, EcnMode, RENO, RENO_ECN};
 pub use connection::{Connection, Failure, State, Statistics};
 pub use endpoint::{ConfigError, EndpointCounters, TcpEndpoint};
-pub use params::{InvalidTcpParams, TcpParams};
+pub use params::{Connections, InvalidTcpParams, TcpParams};
 pub use receiver::ReceiverCounters;
 pub use segment::{Flags, Segment};
 pub use sender::SenderCounters;

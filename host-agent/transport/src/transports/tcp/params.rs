@@ -50,6 +50,15 @@ pub struct TcpParams {
     pub sack: bool,
     /// Offer timestamps (RFC 7323).
     pub timestamps: bool,
+    /// After a pause longer than the timeout the window begins anew (RFC 5681 4.1). False: it stays
+    /// as it was, as if the path had not changed (RFC 7661).
+    pub restart_after_idle: bool,
+    /// Whether a connection carries one object or stays open for more.
+    pub connections: Connections,
+    /// Connections that stay open to one peer, for each of the two classes of priority.
+    pub max_connections_per_peer: u32,
+    /// How long one of them may carry nothing before the side that opened it closes it.
+    pub keep_open_ns: u64,
     /// How long the side that closed first still answers late segments.
     pub time_wait_ns: u64,
     /// A connection on which the peer has been silent this long while we wait for it has failed.
@@ -67,6 +76,17 @@ pub struct TcpParams {
     pub dctcp_initial_alpha: f64,
     /// Whether HULL's pacer works for schemes other than `hull` too, which always has it.
     pub paced: bool,
+}
+
+/// How many objects a connection carries.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Connections {
+    /// One; its end is that of the object.
+    #[default]
+    PerRequest,
+    /// One after another, in both directions.
+    Open,
 }
 
 impl Default for TcpParams {
@@ -91,6 +111,10 @@ impl Default for TcpParams {
             duplicate_ack_threshold: 3,
             sack: true,
             timestamps: false,
+            restart_after_idle: true,
+            connections: Connections::PerRequest,
+            max_connections_per_peer: 16,
+            keep_open_ns: 10_000_000_000,
             time_wait_ns: 20_000_000,
             idle_timeout_ns: 4_000_000_000,
             max_flows: 10_000,
@@ -219,6 +243,12 @@ impl TcpParams {
             "more than max_rto_ns, or a peer that is backing off is taken for dead",
         )?;
         check(
+            (1..=1 << 16).contains(&p.max_connections_per_peer),
+            "max_connections_per_peer",
+            p.max_connections_per_peer,
+            "1 to 65536",
+        )?;
+        check(
             p.max_half_open > 0,
             "max_half_open",
             p.max_half_open,
@@ -257,6 +287,9 @@ impl TcpParams {
             0 => self.receive_buffer_bytes,
             bytes => bytes,
         }
+    }
+    pub(crate) fn keep_open(&self) -> Duration {
+        Duration::from_nanos(self.keep_open_ns)
     }
     pub(crate) fn time_wait(&self) -> Duration {
         Duration::from_nanos(self.time_wait_ns)

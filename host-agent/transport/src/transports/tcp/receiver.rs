@@ -44,6 +44,18 @@ pub struct ReceiverCounters {
     pub acks_sent: u64,
 }
 
+impl ReceiverCounters {
+    /// What was counted after `before`.
+    pub(crate) fn since(&self, before: &ReceiverCounters) -> ReceiverCounters {
+        ReceiverCounters {
+            packets: self.packets - before.packets,
+            ce_packets: self.ce_packets - before.ce_packets,
+            duplicates: self.duplicates - before.duplicates,
+            acks_sent: self.acks_sent - before.acks_sent,
+        }
+    }
+}
+
 #[derive(Debug)]
 pub(crate) struct Receiver {
     reassembly: Reassembly,

@@ -13,6 +13,7 @@ use super::congestion::{Acknowledgment, Algorithm, CongestionControl, EcnMode, W
 use super::params::TcpParams;
 use super::rtt::RttEstimator;
 use super::scoreboard::Scoreboard;
+use super::stream::Stream;
 use crate::object::ObjectSource;
 
 /// Where loss recovery stands. `until` is SND.NXT when the episode began: RFC 6675's
@@ -85,6 +86,22 @@ pub struct SenderCounters {
     pub ece_acks: u64,
 }
 
+impl SenderCounters {
+    /// What was counted after `before`.
+    pub(crate) fn since(&self, before: &SenderCounters) -> SenderCounters {
+        SenderCounters {
+            packets: self.packets - before.packets,
+            payload_bytes: self.payload_bytes - before.payload_bytes,
+            retransmitted: self.retransmitted - before.retransmitted,
+            fast_retransmitted: self.fast_retransmitted - before.fast_retransmitted,
+            loss_episodes: self.loss_episodes - before.loss_episodes,
+            timeouts: self.timeouts - before.timeouts,
+            acks: self.acks - before.acks,
+            ece_acks: self.ece_acks - before.ece_acks,
+        }
+    }
+}
+
 /// What the handshake settled.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Negotiated {
@@ -99,7 +116,7 @@ pub(crate) struct Negotiated {
 }
 
 pub(crate) struct Sender {
-    stream: Arc<dyn ObjectSource>,
+    stream: Stream,
     una: u64,
     next: u64,
     /// First offset beyond the peer's window.
@@ -117,6 +134,8 @@ pub(crate) struct Sender {
     ecn: bool,
     duplicate_acks: u32,
     duplicate_ack_threshold: u32,
+    /// A pause longer than the timeout resets the window.
+    restarts_after_idle: bool,
     /// The first retransmission of an episode goes out whatever the pipe (RFC 6675 5, step 4.3).
     retransmit_now: bool,
     /// The congestion window last stopped us when SND.NXT was this.
@@ -140,7 +159,7 @@ impl Sender {
     pub(crate) fn new(
         params: &TcpParams,
         algorithm: Algorithm,
-        stream: Arc<dyn ObjectSource>,
+        stream: Stream,
         negotiated: Negotiated,
         rtt: RttEstimator,
         counters: SenderCounters,
@@ -161,6 +180,7 @@ impl Sender {
             ecn: negotiated.ecn != EcnMode::Off,
             duplicate_acks: 0,
             duplicate_ack_threshold: params.duplicate_ack_threshold,
+            restarts_after_idle: params.restart_after_idle,
             retransmit_now: false,
             window_limited_at: 0,
             cwr_pending: false,
@@ -218,14 +238,13 @@ impl Sender {
         self.probe_pending = true;
     }
 
-    /// Offset after the FIN.
     /// Something has never been sent, and nobody but us has to do something about it.
     pub(crate) fn has_unsent(&self) -> bool {
         self.next < self.stream_end()
     }
 
     fn stream_end(&self) -> u64 {
-        1 + self.stream.len()
+        1 + self.stream.bytes()
     }
 
     /// What may be sent: the stream, and the FIN once closed.
@@ -248,6 +267,16 @@ impl Sender {
     /// Every byte of the stream has been acknowledged.
     pub(crate) fn stream_acked(&self) -> bool {
         self.una >= self.stream_end()
+    }
+
+    /// Appends bytes to the stream, which has not been closed.
+    pub(crate) fn append(&mut self, source: Arc<dyn ObjectSource>) {
+        self.stream.append(source);
+    }
+
+    /// Bytes of the stream that have been sent.
+    pub(crate) fn sent_bytes(&self) -> u64 {
+        self.next.min(self.stream_end()) - 1
     }
 
     /// Bytes of the stream that have been acknowledged.
@@ -277,6 +306,7 @@ impl Sender {
         let update = self.scoreboard.on_ack(arrival.ack, arrival.sack_blocks);
         let window_limited = arrival.ack <= self.window_limited_at;
         self.una = arrival.ack;
+        self.stream.forget_before(self.acked_bytes());
 
         // Timestamps make a sample of every ACK of new data, even of retransmissions.
         let measured = update.sample_sent_at.map(|sent_at| now.since(sent_at));
@@ -464,8 +494,12 @@ impl Sender {
         self.counters.payload_bytes += payload;
     }
 
-    /// RFC 5681 4.1. The peer's window is what can make a sender of one object pause.
+    /// RFC 5681 4.1. A connection that stays open pauses between objects; the peer's window can make
+    /// the sender of one object pause. Without this the window stays valid, as RFC 7661 has it.
     fn restart_after_idle(&mut self, now: Instant) {
+        if !self.restarts_after_idle {
+            return;
+        }
         let idle = self.scoreboard.is_empty()
             && self
                 .last_data_sent

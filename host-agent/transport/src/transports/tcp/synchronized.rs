@@ -2,7 +2,6 @@
 //! and building the segments that go out.
 
 use std::borrow::Cow;
-use std::sync::Arc;
 
 use ebb_units::{Duration, Instant};
 use ebb_wire::TcpOptions;
@@ -16,7 +15,7 @@ use super::receiver::{AckState, Arrival, Receiver};
 use super::rtt::RttEstimator;
 use super::segment::{Flags, Segment, unwrap_sequence, wrap_sequence};
 use super::sender::{AckArrival, Negotiated, Sender, SenderCounters, TimerOutcome, Transmission};
-use crate::object::ObjectSource;
+use super::stream::Stream;
 use crate::record::TcpSummary;
 
 /// Questions to a silent peer before it counts as gone, evenly over `idle_timeout_ns`.
@@ -30,9 +29,20 @@ pub(crate) enum Step {
     Failed(Failure),
 }
 
+/// What a connection waits for while nothing of its own is under way.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Waiting {
+    /// More of the peer's stream, which a peer that lives sends within `idle_timeout_ns`.
+    Bytes,
+    /// A decision of the peer's application, for which a peer that lives may take any time.
+    Answer,
+    /// Nothing.
+    Nothing,
+}
+
 /// What the handshake leaves behind.
 pub(crate) struct Opening {
-    pub(crate) stream: Arc<dyn ObjectSource>,
+    pub(crate) stream: Stream,
     pub(crate) iss: u32,
     pub(crate) agreement: Agreement,
     pub(crate) rtt: RttEstimator,
@@ -51,6 +61,8 @@ pub(crate) struct Synchronized {
     closed_first: bool,
     time_wait_until: Option<Instant>,
     last_heard: Instant,
+    /// While neither side has sent its FIN.
+    waiting: Waiting,
     /// Questions since then whether the peer is still there.
     keepalives: u32,
     /// Earliest time of the next ACK in answer to an unacceptable empty segment.
@@ -91,6 +103,7 @@ impl Synchronized {
             closed_first: false,
             time_wait_until: None,
             last_heard: now,
+            waiting: Waiting::Bytes,
             keepalives: 0,
             next_challenge: Instant::ZERO,
             challenge_interval: params.delayed_ack_timeout(),
@@ -120,6 +133,10 @@ impl Synchronized {
 
     pub(crate) fn ecn(&self) -> EcnMode {
         self.agreement.ecn
+    }
+
+    pub(crate) fn agreement(&self) -> Agreement {
+        self.agreement
     }
 
     pub(crate) fn statistics(&self) -> Statistics {
@@ -170,7 +187,7 @@ impl Synchronized {
         };
         // While we wait for data, only data moves things on: two ends that disagree about what has
         // been acknowledged must not keep each other alive.
-        if length > 0 || self.sender.fin_sent() {
+        if length > 0 || self.waits_for() == Waiting::Answer {
             self.heard(now);
         }
         if let (Some((value, _)), true) = (
@@ -318,19 +335,36 @@ impl Synchronized {
         Step::Continue
     }
 
+    /// From now on the connection waits for something else.
+    pub(crate) fn set_waiting(&mut self, now: Instant, waiting: Waiting) {
+        if self.waiting != waiting {
+            self.waiting = waiting;
+            self.heard(now);
+        }
+    }
+
+    fn waits_for(&self) -> Waiting {
+        match self.state() {
+            State::Established => self.waiting,
+            // Its FIN: what it has to say, its application says.
+            State::FinWait1 | State::FinWait2 => Waiting::Answer,
+            _ => Waiting::Nothing,
+        }
+    }
+
     /// Nothing of ours is under way, so only the peer can move things on: it must not be silent.
-    /// When we only wait for its FIN, it may have nothing to say because its application is slow; so
-    /// we ask (RFC 9293 3.8.4), and give up when the last question has gone unanswered too.
+    /// When its application may be slow, it may have nothing to say; so we ask (RFC 9293 3.8.4), and
+    /// give up when the last question has gone unanswered too.
     fn idle_deadline(&self) -> Option<Instant> {
         if self.sender.next_deadline().is_some() || self.sender.has_unsent() {
             return None;
         }
-        let patience = match self.state() {
-            State::Established => self.idle_timeout,
-            State::FinWait2 => self
+        let patience = match self.waits_for() {
+            Waiting::Bytes => self.idle_timeout,
+            Waiting::Answer => self
                 .idle_timeout
                 .mul_div(u64::from(self.keepalives) + 1, u64::from(KEEPALIVES) + 1),
-            _ => return None,
+            Waiting::Nothing => return None,
         };
         Some(self.last_heard + patience)
     }
@@ -350,7 +384,7 @@ impl Synchronized {
             return Step::Closed;
         }
         if self.idle_deadline().is_some_and(|deadline| deadline <= now) {
-            if self.state() != State::FinWait2 || self.keepalives >= KEEPALIVES {
+            if self.waits_for() != Waiting::Answer || self.keepalives >= KEEPALIVES {
                 return Step::Failed(Failure::PeerSilent(now.since(self.last_heard)));
             }
             self.keepalives += 1;

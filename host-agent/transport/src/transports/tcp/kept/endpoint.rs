@@ -1,0 +1,170 @@
+//! Objects over connections that stay open, as an endpoint chooses, opens and leaves them.
+
+use std::net::SocketAddrV4;
+use std::sync::Arc;
+
+use ebb_units::Instant;
+
+use super::{Kept, Outgoing, Shared};
+use crate::record::{FlowRecord, Role, Status};
+use crate::tcp::connection::Connection;
+use crate::tcp::endpoint::TcpEndpoint;
+use crate::tcp::flow::Flow;
+use crate::transport::{Event, FlowId, SendError, Via};
+
+impl TcpEndpoint {
+    /// Has `act` see what a connection carries, together with all that it needs.
+    pub(in super::super) fn with_kept<T>(
+        &mut self,
+        id: FlowId,
+        act: impl FnOnce(&mut Kept, &mut Flow, &mut Shared<'_>) -> T,
+    ) -> Option<T> {
+        let flow = self.flows.get_mut(&id)?;
+        let mut kept = flow.kept.take()?;
+        let mut shared = Shared {
+            scheme: self.scheme,
+            events: &mut self.events,
+            buffers: &mut self.buffers,
+            carriers: &mut self.carriers,
+            next_flow: &mut self.next_flow,
+            listening: &self.listening,
+            holds: self.holds,
+            max_objects: self.params.max_flows,
+        };
+        let result = act(&mut kept, flow, &mut shared);
+        flow.kept = Some(kept);
+        Some(result)
+    }
+
+    /// Tells what has happened on a connection. One that takes no more objects leaves the pool, and
+    /// what it cannot carry any more goes to another.
+    pub(in super::super) fn report_kept(&mut self, now: Instant, id: FlowId) {
+        let told = self.with_kept(id, |kept, flow, shared| {
+            kept.report(now, flow, shared);
+            let leaves = (!kept.is_usable()).then_some((*flow.peer.ip(), kept.has_priority));
+            (leaves, kept.take_moved())
+        });
+        let Some((leaves, moved)) = told else {
+            return;
+        };
+        if let Some((peer, has_priority)) = leaves {
+            self.pool.remove(peer, has_priority, id);
+        }
+        for mut object in moved {
+            // Over whichever connection there is now, since its own is gone.
+            if let Via::From(_) = object.via {
+                object.via = Via::Any;
+            }
+            self.carriers.remove(&object.flow);
+            match self.connection_for(now, &object) {
+                Ok(id) => self.place(now, object, id),
+                Err(error) => self.fail_unplaced(now, &object, &error),
+            }
+        }
+    }
+
+    fn fail_unplaced(&mut self, now: Instant, object: &Outgoing, error: &SendError) {
+        let local = SocketAddrV4::new(self.host.address, 0);
+        let failed = Status::Failed(error.to_string());
+        let mut record = FlowRecord::new(Role::Sender, self.scheme, local, object.to, failed);
+        record.stream_bytes = object.source.len();
+        record.set_times(object.started, now);
+        self.events.push_back(Event::Failed {
+            flow: object.flow,
+            record,
+        });
+    }
+
+    /// The connection that something came over from `peer`, if it takes objects of this class.
+    pub(in super::super) fn connection_from(
+        &self,
+        peer: SocketAddrV4,
+        has_priority: bool,
+    ) -> Option<FlowId> {
+        let opened = self.pool.opened(*peer.ip(), has_priority).map(|(_, id)| id);
+        let accepted = self.pool.accepted(*peer.ip(), has_priority).iter().copied();
+        let mut all = accepted.chain(opened);
+        all.find(|id| self.flows.get(id).is_some_and(|flow| flow.peer == peer))
+    }
+
+    /// The connection for an object; it may have to be opened.
+    pub(in super::super) fn connection_for(
+        &mut self,
+        now: Instant,
+        object: &Outgoing,
+    ) -> Result<FlowId, SendError> {
+        match self.choose(object)? {
+            Choice::Existing(id) => Ok(id),
+            Choice::Open(number) => self.open(now, number, object),
+        }
+    }
+
+    /// Puts an object on a connection.
+    pub(in super::super) fn place(&mut self, now: Instant, object: Outgoing, id: FlowId) {
+        self.carriers.insert(object.flow, id);
+        self.with_kept(id, |kept, flow, shared| kept.enqueue(object, flow, shared));
+        self.after_input(now, id);
+    }
+
+    fn choose(&self, object: &Outgoing) -> Result<Choice, SendError> {
+        let (peer, has_priority) = (*object.to.ip(), object.has_priority);
+        let limit = self.params.max_connections_per_peer;
+        match object.via {
+            Via::From(address) => {
+                if let Some(id) = self.connection_from(address, has_priority) {
+                    return Ok(Choice::Existing(id));
+                }
+            }
+            Via::Number(number) if number >= limit => {
+                return Err(SendError::NoSuchConnection { number, limit });
+            }
+            Via::Number(number) => {
+                let existing = self.pool.numbered(peer, has_priority, number);
+                return Ok(existing.map_or(Choice::Open(number), Choice::Existing));
+            }
+            Via::Any => {}
+        }
+        // The least loaded; a new one if all have something to do.
+        let load = |id: &FlowId| {
+            let kept = self.flows.get(id).and_then(|flow| flow.kept.as_ref());
+            kept.map_or(usize::MAX, |kept| kept.load())
+        };
+        let least = self.pool.opened(peer, has_priority);
+        let least = least.map(|(_, id)| (load(&id), id)).min();
+        let mut numbers = 0..limit;
+        let taken = |number: &u32| self.pool.numbered(peer, has_priority, *number).is_some();
+        match least {
+            Some((0, id)) => Ok(Choice::Existing(id)),
+            Some((_, id)) => Ok(numbers
+                .find(|number| !taken(number))
+                .map_or(Choice::Existing(id), Choice::Open)),
+            None => Ok(Choice::Open(0)),
+        }
+    }
+
+    fn open(&mut self, now: Instant, number: u32, object: &Outgoing) -> Result<FlowId, SendError> {
+        let port = self.port_for(object.source_port, object.to)?;
+        let iss = rand::Rng::random(&mut self.rng);
+        let algorithm = self.algorithm.for_priority(object.has_priority);
+        let nothing = Arc::new(Vec::new());
+        let params = self.params.clone();
+        let mut connection = Connection::connect(params, algorithm, nothing, iss);
+        connection.offer_to_stay_open();
+        let local = SocketAddrV4::new(self.host.address, port);
+        let mut flow = Flow::new(Role::Sender, local, object.to, connection, iss, now);
+        flow.dscp = self.dscp_of(object.has_priority);
+        let keep_open = self.params.keep_open();
+        flow.kept = Some(Box::new(Kept::new(true, object.has_priority, keep_open)));
+        let id = self.insert(now, flow);
+        let peer = *object.to.ip();
+        self.pool.add(peer, object.has_priority, Some(number), id);
+        Ok(id)
+    }
+}
+
+/// Where an object goes.
+enum Choice {
+    Existing(FlowId),
+    /// A connection of this number, which is not open.
+    Open(u32),
+}

@@ -1,0 +1,79 @@
+//! Which connections there are to whom.
+
+use std::collections::BTreeMap;
+use std::net::Ipv4Addr;
+
+use crate::transport::FlowId;
+
+/// Connections to one peer that carry the same class of priority.
+#[derive(Debug, Default)]
+struct OfPeer {
+    /// Those that this host opened, by number.
+    opened: BTreeMap<u32, FlowId>,
+    /// Those that the peer opened.
+    accepted: Vec<FlowId>,
+}
+
+/// All connections that stay open and can take one more object.
+#[derive(Debug, Default)]
+pub(in super::super) struct Pool {
+    of_peers: BTreeMap<(Ipv4Addr, bool), OfPeer>,
+}
+
+impl Pool {
+    /// The connection of this number that this host opened.
+    pub(super) fn numbered(
+        &self,
+        peer: Ipv4Addr,
+        has_priority: bool,
+        number: u32,
+    ) -> Option<FlowId> {
+        let of_peer = self.of_peers.get(&(peer, has_priority))?;
+        of_peer.opened.get(&number).copied()
+    }
+
+    /// All that this host opened, with their numbers.
+    pub(super) fn opened(
+        &self,
+        peer: Ipv4Addr,
+        has_priority: bool,
+    ) -> impl Iterator<Item = (u32, FlowId)> {
+        let of_peer = self.of_peers.get(&(peer, has_priority)).into_iter();
+        of_peer.flat_map(|of| of.opened.iter().map(|(number, id)| (*number, *id)))
+    }
+
+    /// All that the peer opened.
+    pub(super) fn accepted(&self, peer: Ipv4Addr, has_priority: bool) -> &[FlowId] {
+        let of_peer = self.of_peers.get(&(peer, has_priority));
+        of_peer.map_or(&[], |of| &of.accepted)
+    }
+
+    /// `number`: of a connection that this host opened. None: the peer did.
+    pub(in super::super) fn add(
+        &mut self,
+        peer: Ipv4Addr,
+        has_priority: bool,
+        number: Option<u32>,
+        id: FlowId,
+    ) {
+        let of_peer = self.of_peers.entry((peer, has_priority)).or_default();
+        match number {
+            Some(number) => {
+                of_peer.opened.insert(number, id);
+            }
+            None => of_peer.accepted.push(id),
+        }
+    }
+
+    /// The connection takes no more objects. Harmless if it is not here.
+    pub(in super::super) fn remove(&mut self, peer: Ipv4Addr, has_priority: bool, id: FlowId) {
+        let key = (peer, has_priority);
+        if let Some(of_peer) = self.of_peers.get_mut(&key) {
+            of_peer.opened.retain(|_, opened| *opened != id);
+            of_peer.accepted.retain(|accepted| *accepted != id);
+            if of_peer.opened.is_empty() && of_peer.accepted.is_empty() {
+                self.of_peers.remove(&key);
+            }
+        }
+    }
+}
