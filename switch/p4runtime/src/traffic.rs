@@ -196,6 +196,7 @@ fn queue(queue: &QueueStatistics) -> tm::QueueStats {
         pauses_expired: queue.pauses_expired,
         pause_storms: queue.pause_storms,
         paused_ns: queue.paused_ns,
+        ingress_depth: count(queue.ingress_depth),
     }
 }
 

@@ -293,6 +293,9 @@ pub struct QueueStats {
     /// How long the neighbour kept the queue paused.
     #[prost(uint64, tag = "25")]
     pub paused_ns: u64,
+    /// What waits for room in the queue at the ports it came in on, if they have ingress buffers.
+    #[prost(message, optional, tag = "26")]
+    pub ingress_depth: ::core::option::Option<Count>,
 }
 impl ::prost::Name for QueueStats {
     const NAME: &'static str = "QueueStats";
@@ -325,7 +328,7 @@ impl ::prost::Name for DelayBucket {
 }
 #[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]
 pub struct Drops {
-    /// One of no-such-queue, queue-full, pool-full, deflect-failed and flushed.
+    /// One of no-such-queue, queue-full, pool-full, deflect-failed, flushed, ingress-full and pushed-out.
     #[prost(string, tag = "1")]
     pub reason: ::prost::alloc::string::String,
     #[prost(message, optional, tag = "2")]
