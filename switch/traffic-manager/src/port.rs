@@ -281,6 +281,7 @@ impl<P> Port<P> {
     }
 
     /// Adds a packet to a queue, whether there is room or not.
+    #[inline]
     pub(crate) fn accept(&mut self, now: Instant, id: usize, item: Item<P>) {
         let queue = &mut self.queues[id];
         let len = item.len();

@@ -279,6 +279,14 @@ fn complaints_name_the_place() {
         ),
         ("[[profile]]\nname = \"a\"", "profile \"a\": has no queue"),
         (
+            "[[profile]]\nname = \"a\"\npipeline_delay_ns = 1000000000000001",
+            "profile \"a\": pipeline_delay_ns = 1000000000000001 is above 1000000000000000",
+        ),
+        (
+            "[pfc]\npause_bytes = 1\nresume_bytes = 1\nwatchdog_ns = 9000000000000000000",
+            "[pfc]: watchdog_ns = 9000000000000000000 is above",
+        ),
+        (
             "[[profile]]\nname = \"a\"\n[[profile.queue]]\nid = 8",
             "profile \"a\", queue 8: queue ids are 0",
         ),

@@ -4,10 +4,12 @@ use std::collections::BTreeSet;
 
 use thiserror::Error;
 
-use super::{
-    DEFAULT_PORT, Export, Group, Need, OnFull, Pfc, Profile, QueueConfig, TrafficManagerConfig,
-};
+use super::{DEFAULT_PORT, Group, Need, OnFull, Pfc, Profile, QueueConfig, TrafficManagerConfig};
 use crate::MAX_QUEUES;
+
+/// Longest time that a key may give: the clock of the switch counts picoseconds in 64 bits, which
+/// are 213 days.
+const MAX_TIME_NS: u64 = 1_000_000 * 1_000_000_000;
 
 /// A configuration that makes no sense, with the place and the remedy.
 #[derive(Debug, Error, PartialEq, Eq)]
@@ -24,6 +26,17 @@ impl ConfigError {
             place: place.into(),
             problem: problem.into(),
         }
+    }
+}
+
+/// Checks that the times of a place are none after which clocks would overflow.
+fn validate_times(place: &str, times: &[(&str, u64)]) -> Result<(), ConfigError> {
+    match times.iter().find(|(_, time)| *time > MAX_TIME_NS) {
+        Some((key, time)) => Err(ConfigError::new(
+            place,
+            format!("{key} = {time} is above {MAX_TIME_NS}, a million seconds"),
+        )),
+        None => Ok(()),
     }
 }
 
@@ -66,6 +79,12 @@ impl TrafficManagerConfig {
         let Some(pfc) = &self.pfc else {
             return Ok(());
         };
+        let times = [
+            ("response_ns", pfc.response_ns),
+            ("wakeup_ns", pfc.wakeup_ns),
+            ("watchdog_ns", pfc.watchdog_ns),
+        ];
+        validate_times("[pfc]", &times)?;
         let fail = |problem: String| Err(ConfigError::new("[pfc]", problem));
         let Pfc {
             pause_bytes,
@@ -89,7 +108,9 @@ impl TrafficManagerConfig {
 
     fn validate_exports(&self) -> Result<(), ConfigError> {
         let mut registers = BTreeSet::new();
-        for Export { register, .. } in &self.export {
+        for export in &self.export {
+            validate_times("[[export]]", &[("period_ns", export.period_ns)])?;
+            let register = &export.register;
             let fail = |problem| Err(ConfigError::new("[[export]]", problem));
             if register.is_empty() {
                 return fail("register = \"\"; name a register of the program".to_owned());
@@ -108,6 +129,12 @@ impl Profile {
     fn validate(&self) -> Result<(), ConfigError> {
         let place = format!("profile \"{}\"", self.name);
         let fail = |problem: String| Err(ConfigError::new(place.clone(), problem));
+        let times = [
+            ("delay_ns", self.delay_ns),
+            ("rx_delay_ns", self.rx_delay_ns),
+            ("pipeline_delay_ns", self.pipeline_delay_ns),
+        ];
+        validate_times(&place, &times)?;
         if self.queue.is_empty() {
             return fail("has no queue; add a [[profile.queue]]".into());
         }
