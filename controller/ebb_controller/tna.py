@@ -20,9 +20,11 @@ from finsy import (
 from ebb_controller.mechanism import Entity, Table
 from ebb_controller.mechanisms import FabricParameters, phantom_queue
 from ebb_controller.mechanisms.adaptive_routing import ADAPTIVE_THRESHOLDS, DRAIN_MARKING, SLOTS
+from ebb_controller.mechanisms.drop_notification import DROP_NOTIFICATION, NOTIFICATION_CLASS
 from ebb_controller.mechanisms.ecn_threshold import ECN_THRESHOLD
 from ebb_controller.mechanisms.mlfq import MLFQ_DEMOTION
 from ebb_controller.mechanisms.phantom_queue import DRAIN_WINDOW_US, PHANTOM_QUEUE
+from ebb_controller.mechanisms.trimming import Trimming
 from ebb_controller.site import Site
 
 PHANTOM_DRAIN = Table("phantom_drain", ("set_drained",))
@@ -63,7 +65,7 @@ class Composition:
 _ADAPTIVE = frozenset(
     {"adaptive_thresholds", "acceptable", "adaptive_next_hop", "drain_marking", "queue_accounting"}
 )
-_TRIMMING = frozenset({"trimming", "return_to_sender", "occupancy_limit"})
+_TRIMMING = frozenset({"trimming", "return_to_sender", "occupancy_limit", DROP_NOTIFICATION.name})
 _PHANTOM = frozenset({PHANTOM_QUEUE.name})
 
 COMPOSITIONS = (
@@ -71,6 +73,10 @@ COMPOSITIONS = (
     Composition("fabric_trimming", Chip.TOFINO, _ADAPTIVE | _PHANTOM),
     Composition("fabric_adaptive", Chip.TOFINO_2, _TRIMMING | _PHANTOM | {"queue_accounting"}),
 )
+
+
+NEEDLESS = frozenset({NOTIFICATION_CLASS.name})
+"""Tables whose entries no program needs: none drops packets for what this one lets pass."""
 
 
 def composition_for(plan: Iterable[Entity]) -> Composition:
@@ -93,6 +99,8 @@ def translated(plan: Iterable[Entity], chip: Chip) -> Iterator[Entity]:
     for entity in plan:
         if not isinstance(entity, P4TableEntry):
             yield entity
+        elif entity.table_id in NEEDLESS:
+            continue
         elif entity.table_id in _DEPTHS:
             yield replace(entity, action=_in_cells(entity, chip))
         elif entity.table_id == MLFQ_DEMOTION.name:
@@ -187,15 +195,15 @@ def _phantom_drain(site: Site[FabricParameters]) -> Iterator[P4TableEntry]:
 
 def _trimming(site: Site[FabricParameters]) -> Iterator[Added]:
     trimming = site.parameters.trimming
-    if trimming is None:
+    if trimming is None and site.parameters.drop_notification is None:
         return
     yield P4CloneSessionEntry(
         TRIM_SESSION,
-        class_of_service=trimming.queue_index,
-        packet_length_bytes=trimming.size,
+        class_of_service=QUEUES - 1,
+        packet_length_bytes=(trimming or Trimming()).size,
         replicas=[RECIRCULATION_PORT],
     )
-    if trimming.trigger == "occupancy":
+    if trimming is not None and trimming.trigger == "occupancy":
         limit = trimming.occupancy_limit_bytes
         for port in site.ports:
             rate = port.rate_bps // 8

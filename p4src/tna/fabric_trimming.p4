@@ -1,13 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// The switch of the fabric on Tofino, for receiver-driven transports (NDP, SCDP): packets spread over all paths,
-// trimming, return to sender, MLFQ by sender and in the switch. ../fabric.p4 is the same for v1model;
-// docs/porting-tofino.md says what differs.
+// The switch of the fabric on Tofino, for transports that are told what a queue refuses: packets spread over all paths,
+// trimming and return to sender (NDP, SCDP), drop notification (FastLane), MLFQ by sender and in the switch.
+// ../fabric.p4 is the same for v1model; docs/porting-tofino.md says what differs.
 //
 //  ingress  validity ─ traffic_class ─┬─ arp ─────── arp_responder ──────────────────────────────┬─► queue
 //                                     ├─ ipv4 ─► flow_hash ─ mlfq ─ route ─ occupancy ───────────┤
 //                                     │       ▲ returned                                         │
-//                                     └─ deflected ─ return_to_sender ─► trimming ─► trim queue ─┘
+//                                     └─ deflected ─ return_to_sender, notification, trimming ───┘
 //  egress   ecn_threshold ─ link;  on the deflection port: deflection, which sends what was refused back to ingress
 
 #include <core.p4>
@@ -24,6 +24,7 @@
 #include "include/mlfq.p4"
 #include "include/route.p4"
 #include "include/return_to_sender.p4"
+#include "include/drop_notification.p4"
 #include "include/trimming.p4"
 #include "include/ebb_flags.p4"
 #include "include/to_egress.p4"
@@ -46,6 +47,7 @@ control FabricIngress(inout headers_t hdr,
     Mlfq() mlfq;
     Route() route;
     ReturnToSender() return_to_sender;
+    DropNotification() drop_notification;
     Trimming() trimming;
     EbbFlags() ebb_flags;
     ToEgress() to_egress;
@@ -62,14 +64,19 @@ control FabricIngress(inout headers_t hdr,
             // The packet was routed when it first came; the queue of that port had no room for it.
             meta.refused = 1;
             meta.refused_port = hdr.deflected.refused_port;
+            meta.ingress_port = hdr.deflected.ingress_port;
         } else {
+            meta.ingress_port = ig_intr_md.ingress_port;
             port_in.count(ig_intr_md.ingress_port);
         }
         if (meta.drop_reason == DropReason.NONE && hdr.ebb.isValid()) {
             return_to_sender.apply(hdr, meta);
         }
+        if (meta.drop_reason == DropReason.NONE && hdr.tcp.isValid()) {
+            drop_notification.apply(hdr, meta, ig_tm_md);
+        }
 
-        if (meta.drop_reason == DropReason.NONE) {
+        if (meta.drop_reason == DropReason.NONE && meta.notified == 0) {
             if (meta.refused == 1) {
                 trimming.apply(hdr, meta, ig_tm_md);
             } else if (hdr.arp.isValid()) {
@@ -84,9 +91,9 @@ control FabricIngress(inout headers_t hdr,
         ebb_flags.apply(hdr, meta);
         to_egress.apply(hdr, meta, ig_tm_md);
         if (meta.multicast == 0) {
-            ig_tm_md.deflect_on_drop = meta.trimmable | meta.returnable;
+            ig_tm_md.deflect_on_drop = meta.trimmable | meta.returnable | meta.notifiable;
         }
-        if (meta.trimmed == 0) {
+        if (meta.trimmed == 0 && meta.notified == 0) {
             occupancy.apply(hdr, meta, ig_tm_md);
         }
         drop_and_count.apply(meta, ig_dprsr_md);

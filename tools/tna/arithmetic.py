@@ -306,10 +306,10 @@ def table(sequences: int, seed: int) -> Iterator[str]:
             ("TNA", "v1model"), phantom_errors(sequences, seed, rate), strict=True
         ):
             yield (
-                f"| phantom queue, {rate} Gbit/s, {name} | backlog against the formula, clock "
-                f"in ns, {errors.packets} packets | mean error {errors.total / errors.packets:+.2f} "
-                f"bytes, largest {errors.largest:.0f}; {errors.decisions / errors.packets:.2%} "
-                "of the marks at 1000 bytes differ |"
+                f"| phantom queue, {rate} Gbit/s, {name} | backlog against the formula with a "
+                f"clock of ns, {errors.packets} packets | mean error "
+                f"{errors.total / errors.packets:+.2f} bytes, largest {errors.largest:.0f}; "
+                f"{errors.decisions / errors.packets:.2%} of the marks at 1000 bytes differ |"
             )
     errors = occupancy_errors(sequences, seed)
     yield (

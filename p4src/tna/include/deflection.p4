@@ -8,8 +8,8 @@
 //                 └──── occupancy.p4 refuses ─────────────►┘                    │ session TRIM_SESSION, cut
 //   ingress ◄─ deflected ─ recirculation port ◄─────────────────────────────────┘
 //
-// A header that the trim queue refuses goes the same way again; return_to_sender.p4 may turn it round. Applied in
-// egress to all packets.
+// A header that the trim queue refuses goes the same way again; return_to_sender.p4 may turn it round. A TCP packet may
+// become a message to its sender (drop_notification.p4). Applied in egress to all packets.
 
 #ifndef TNA_DEFLECTION_P4
 #define TNA_DEFLECTION_P4
@@ -33,6 +33,7 @@ control Deflection(in egress_headers_t hdr,
 
     action send_back() {
         meta.refused_port = hdr.routed.egress_port;
+        meta.ingress_port = hdr.routed.ingress_port;
         meta.session = TRIM_SESSION;
         eg_dprsr_md.mirror_type = MIRROR_DEFLECTED;
         eg_dprsr_md.drop_ctl = 1;            // the packet, not its copy

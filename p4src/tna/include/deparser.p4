@@ -48,7 +48,7 @@ control FabricEgressDeparser(packet_out packet,
         }
 #ifdef DEFLECTION
         if (eg_dprsr_md.mirror_type == MIRROR_DEFLECTED) {
-            mirror.emit<deflected_t>(meta.session, { meta.kind, 0, meta.refused_port });
+            mirror.emit<deflected_t>(meta.session, { meta.kind, 0, meta.refused_port, 0, meta.ingress_port });
         }
 #endif
         packet.emit(hdr.deflected);

@@ -39,6 +39,8 @@ header routed_t {
     bit<1>          trimmed;       // it goes through the trim queue, cut or whole
     bit<1>          demoted;       // the MLFQ of this switch gave it a level below the top one
     port_t          egress_port;   // the port that it was routed to; another one is where it was deflected to
+    @padding bit<7> pad2;
+    port_t          ingress_port;  // the port that it came in by
 }
 
 // From the egress of the deflection port, by a mirror session and the recirculation port, to ingress.
@@ -46,6 +48,8 @@ header deflected_t {
     bit<8>          kind;          // KIND_DEFLECTED
     @padding bit<7> pad;
     port_t          refused_port;  // whose queue had no room for the packet
+    @padding bit<7> pad2;
+    port_t          ingress_port;  // as in routed_t
 }
 
 struct headers_t {
@@ -85,8 +89,11 @@ struct metadata_t {
     bit<1>     demoted;            // see routed_t
     bit<1>     refused;            // it did not fit into the data queue of `refused_port`
     port_t     refused_port;
+    port_t     ingress_port;       // see routed_t
     bit<1>     trimmed;            // see routed_t
     bit<1>     returnable;         // its class may be turned round, see return_to_sender.p4
+    bit<1>     notifiable;         // its sender may be told of its drop, see drop_notification.p4
+    bit<1>     notified;           // it has become a notification
     bit<2>     ebb_change;         // what ebb_flags.p4 has to set
 #if __TARGET_TOFINO__ == 2
 
@@ -112,6 +119,7 @@ struct metadata_t {
 struct egress_metadata_t {
     bit<8>     kind;               // of the copy that a mirror session makes
     port_t     refused_port;
+    port_t     ingress_port;
     MirrorId_t session;
     bit<32>    now;                // ns
     bit<32>    frame_bytes;        // as in ingress

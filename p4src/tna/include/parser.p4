@@ -40,8 +40,11 @@ parser FabricIngressParser(packet_in packet,
         meta.demoted = 0;
         meta.refused = 0;
         meta.refused_port = 0;
+        meta.ingress_port = 0;
         meta.trimmed = 0;
         meta.returnable = 0;
+        meta.notifiable = 0;
+        meta.notified = 0;
         meta.ebb_change = 0;
 #if __TARGET_TOFINO__ == 2
         meta.most_favoured = 0;
@@ -120,6 +123,7 @@ parser FabricEgressParser(packet_in packet,
         packet.extract(eg_intr_md);
         meta.kind = KIND_DEFLECTED;
         meta.refused_port = 0;
+        meta.ingress_port = 0;
         meta.session = 0;
         meta.frame_bytes = 0;
         meta.delta = 0;

@@ -17,6 +17,7 @@ control ToEgress(inout headers_t hdr, in metadata_t meta, inout ingress_intrinsi
         hdr.routed.trimmed = meta.trimmed;
         hdr.routed.demoted = meta.demoted;
         hdr.routed.egress_port = ig_tm_md.ucast_egress_port;
+        hdr.routed.ingress_port = meta.ingress_port;
         hdr.deflected.setInvalid();
     }
 }
