@@ -232,7 +232,7 @@ class Controller:
         """
         check(multicast, self.topology)
         topology = self.topology.without(down)
-        refuse_cycle(topology, parameters.lossless_queues)
+        refuse_cycle(topology, parameters.lossless_queues, multicast)
         return await self._pursue(_Goal(parameters, tuple(multicast), topology))
 
     async def reroute(self, down: frozenset[LinkEnds]) -> dict[str, Change]:
@@ -241,8 +241,9 @@ class Controller:
         if self._goal is None:
             raise InputError("there is nothing to route again: no plan has been configured")
         topology = self.topology.without(down)
-        refuse_cycle(topology, self._goal.parameters.lossless_queues)
-        return await self._pursue(_Goal(self._goal.parameters, self._goal.multicast, topology))
+        parameters, groups = self._goal.parameters, self._goal.multicast
+        refuse_cycle(topology, parameters.lossless_queues, groups)
+        return await self._pursue(_Goal(parameters, groups, topology))
 
     async def leave(self, switch: str) -> None:
         """Ends the connection to a switch and does not try again before `come_back`."""

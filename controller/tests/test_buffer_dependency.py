@@ -7,6 +7,7 @@ from typing import Any
 
 import pytest
 from ebb_controller.buffer_dependency import find_cycle, refuse_cycle, waits
+from ebb_controller.multicast import MulticastGroup
 from ebb_topologies.files import InputError
 from ebb_topologies.model import Endpoint, LinkEnds, Topology, from_table, load_topology
 from hypothesis import given
@@ -56,7 +57,7 @@ def test_a_ring_has_one_where_packets_pass_two_of_its_links() -> None:
     with pytest.raises(InputError) as error:
         refuse_cycle(ring(4), [0, 3])
     said = str(error.value)
-    assert "paths lead round s0:1 -> s1:1 -> s2:1 -> s3:1 -> s0:1, so" in said
+    assert "routes lead round s0:1 -> s1:1 -> s2:1 -> s3:1 -> s0:1, so" in said
     assert "lossless queues (0, 3) could wait" in said
     assert "\n" not in said
 
@@ -88,6 +89,26 @@ def test_switches_without_traffic_do_not_count() -> None:
     assert {port.node[0] for port in waits(topology)} == {"l", "s"}
     down = frozenset(x.ends for x in topology.links if topology.is_host(x.a.node))
     assert waits(topology.without(down)) == {}
+
+
+def test_trees_of_several_groups_can_go_round_where_paths_do_not() -> None:
+    """In a ring of three every tree passes two links; three of them, each from another root, go
+    round, and one alone does not."""
+    topology = ring(3)
+    members = ("h0", "h1", "h2")
+    groups = [MulticastGroup(f"239.0.0.{n}", n, members) for n in range(1, 9)]
+    for group in groups:
+        refuse_cycle(topology, [0], [group])
+    with pytest.raises(InputError, match="the routes lead round s0:1 -> s1:1 -> s2:1 -> s0:1"):
+        refuse_cycle(topology, [0], groups)
+    refuse_cycle(topology, [], groups)
+
+
+def test_groups_of_a_fat_tree_have_none() -> None:
+    topology = from_table({"fat_tree": {"k": 4}}, "test")
+    names = [host.name for host in topology.hosts]
+    groups = [MulticastGroup(f"239.0.0.{n}", n, tuple(names[n::4])) for n in range(1, 17)]
+    refuse_cycle(topology, [0], groups)
 
 
 PORTS = [Endpoint("s", number) for number in range(8)]

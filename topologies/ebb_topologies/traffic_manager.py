@@ -88,8 +88,8 @@ class PfcParameters(BaseModel):
     max_frame_bytes: Count = 1_530
     """Longest frame with all that it costs on the wire."""
     watchdog_ns: Nanoseconds = 1_000_000_000
-    """How long a neighbour may keep a queue paused, renewals included, before this counts as a pause
-    storm; 0: for ever."""
+    """How long a neighbour may keep a queue paused, renewals included, before this counts as a
+    pause storm; 0: for ever."""
     watchdog: Literal["report", "ignore"] = "report"
     """What happens at a pause storm: it is reported, or the port's pauses are ignored as well."""
 
