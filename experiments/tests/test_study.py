@@ -128,6 +128,14 @@ def test_paths_that_lead_nowhere_are_told(path: str, words: str) -> None:
                      "band": [0, 1]}]}, "published has 2 entries for 1 rows"),
         ({"figure": [{"name": "f", "title": "", "kind": "bars", "metric": "no"}]},
          "'no' is not one of fct, delay"),
+        ({"figure": [{"name": "f", "title": "", "kind": "cdf", "metric": "fct",
+                      "published": [{"scheme": "ndp", "value": 1}]}]}, "`share` is needed"),
+        ({"figure": [{"name": "f", "title": "", "kind": "bars", "metric": "fct",
+                      "published": [{"scheme": "ndp", "value": 1, "x": 2}]}]}, "`x` is needed"),
+        ({"figure": [{"name": "f", "title": "", "kind": "bars", "metric": "fct",
+                      "published": [{"scheme": "no", "value": 1}]}]}, "published: 'no' is not one"),
+        ({"figure": [{"name": "f", "title": "", "kind": "box", "metric": "fct",
+                      "published": [{"scheme": "ndp", "value": 1}]}]}, "kind box has no place"),
         ({"scheme": {"mine": {"scheme": "ndp"}}, "axis": []}, "'mine' is not one of"),
     ],
 )  # fmt: skip
@@ -146,10 +154,12 @@ def test_from_a_file_to_the_report_and_again_from_the_store(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     """Two schemes on two workers at the same time."""
-    figures = [
-        {"name": "bars", "title": "Bars", "kind": "bars", "metric": "fct"},
-        {"name": "cdf", "title": "CDF", "kind": "cdf", "metric": "fct"},
-    ]
+    figures: list[dict[str, Any]] = [
+        {"name": "bars", "title": "Bars", "kind": "bars", "metric": "fct",
+         "published": [{"scheme": "ndp", "value": 400}]},
+        {"name": "cdf", "title": "CDF", "kind": "cdf", "metric": "fct",
+         "published": [{"scheme": "dctcp", "value": 500, "share": 0.5}]},
+    ]  # fmt: skip
     claims = [
         {"text": "yes", "expression": 'fct("ndp")', "published": 400, "band": [300, 500]},
         {"text": "no", "expression": 'fct("ndp")', "published": 1, "band": [0, 1]},

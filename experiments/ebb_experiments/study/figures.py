@@ -46,6 +46,8 @@ PANEL_INCHES = (4.2, 3.1)
 DECADE = 10.0
 SHOWN_POINTS = 2_000
 """How many points of a curve are shown."""
+BARS_WIDTH = 0.8
+"""Width of all bars at one point together; points are 1 apart."""
 DRAWN_TRIALS = 3
 """How many trials it takes for an interval to be drawn."""
 LABEL_WIDTH = 34
@@ -140,6 +142,7 @@ def _panel(figure: Figure, data: Data, place: Axes, panel: Scalar | None) -> Non
             _boxes(figure, data, place, where)
         case "time":
             _times(figure, data, place, where)
+    _published(figure, data, place, panel)
     label = figure.label or metric.label
     label = f"{label}\N{NO-BREAK SPACE}({metric.unit})" if metric.unit else label
     if figure.kind == "cdf":
@@ -212,7 +215,7 @@ def _lines(figure: Figure, data: Data, place: Axes, where: dict[str, Any]) -> No
 def _bars(figure: Figure, data: Data, place: Axes, where: dict[str, Any]) -> None:
     points = _points(data, figure.x)
     schemes = _schemes(figure, data)
-    width = 0.8 / len(schemes)
+    width = BARS_WIDTH / len(schemes)
     for number, (scheme, look) in enumerate(schemes):
         for index, point in enumerate(points):
             at = where | ({figure.x: point} if figure.x else {})
@@ -243,6 +246,30 @@ def _distribution(figure: Figure, data: Data, place: Axes, where: dict[str, Any]
                        marker=look.marker, markevery=max(1, len(xs) // 8))  # fmt: skip
 
 
+def _published(figure: Figure, data: Data, place: Axes, panel: Scalar | None) -> None:
+    """The paper's numbers, as stars in the colours of the schemes."""
+    schemes = _schemes(figure, data)
+    names = [name for name, _look in schemes]
+    points = _points(data, figure.x)
+    for one in figure.published:
+        if one.scheme not in names or one.panel not in (None, panel) or one.x not in points:
+            continue
+        number = names.index(one.scheme)
+        index = float(points.index(one.x))
+        x, y = index, one.value
+        if one.share is not None:
+            x, y = one.value, one.share
+        elif figure.kind == "bars":
+            x += (number - (len(schemes) - 1) / 2) * BARS_WIDTH / len(schemes)
+        elif all(isinstance(point, int | float) for point in points):
+            x = float(one.x or 0)
+        look = schemes[number][1]
+        place.plot(
+            x, y, label=f"{look.label}, paper", marker="*", markersize=12, linestyle="none",
+            markerfacecolor="white", markeredgecolor=look.colour, zorder=5,
+        )  # fmt: skip
+
+
 def thinned(values: Numbers, share: Numbers) -> tuple[Numbers, Numbers]:
     """A distribution with as many points as a figure can show, and all of its ends, which
     logarithmic axes show."""
@@ -258,7 +285,7 @@ def _boxes(figure: Figure, data: Data, place: Axes, where: dict[str, Any]) -> No
     """Boxes from quartile to quartile, whiskers of 1.5 of their height, outliers as points."""
     points = _points(data, figure.x)
     schemes = _schemes(figure, data)
-    width = 0.8 / len(schemes)
+    width = BARS_WIDTH / len(schemes)
     for number, (scheme, look) in enumerate(schemes):
         for index, point in enumerate(points):
             at = where | ({figure.x: point} if figure.x else {})

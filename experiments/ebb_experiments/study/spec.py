@@ -81,6 +81,20 @@ class OnMininet(Spec):
     """How many times slower than nominal, so that this machine keeps up."""
 
 
+class Published(Spec):
+    """A number of the paper, drawn as a star where ours is to be compared with it."""
+
+    scheme: str
+    value: float
+    """In the unit of the figure's metric."""
+    x: Scalar | None = None
+    """Point of the figure's `x`, where it has one."""
+    panel: Scalar | None = None
+    """Point of the figure's `panels`; none: in every panel."""
+    share: Annotated[float, Field(ge=0, le=1)] | None = None
+    """Of a `cdf`: the share of values that are not larger."""
+
+
 class Figure(Spec):
     name: str
     """Name of the figure's file."""
@@ -101,7 +115,20 @@ class Figure(Spec):
     label: str | None = None
     """Label of the values, without the unit; none: the metric's."""
     schemes: list[str] | None = None
+    published: list[Published] = []
+    """The paper's numbers, in figures of kind `line`, `bars` and `cdf`."""
     note: str = ""
+
+    @model_validator(mode="after")
+    def _published_have_a_place(self) -> Self:
+        if self.published and self.kind not in ("line", "bars", "cdf"):
+            raise ValueError(f"published: a figure of kind {self.kind} has no place for them")
+        for one in self.published:
+            if (one.share is None) == (self.kind == "cdf"):
+                raise ValueError("published: `share` is needed in a cdf, and only there")
+            if (one.x is None) != (self.x is None):
+                raise ValueError("published: `x` is needed where the figure has one")
+        return self
 
 
 class Claim(Spec):
@@ -167,6 +194,8 @@ class Experiment(Spec):
             named = [name for name in (figure.x, figure.panels, figure.curves) if name]
             _known(f"figure {figure.name}: axis", [*named, *figure.at], axes)
             _known(f"figure {figure.name}: schemes", figure.schemes, self.scheme)
+            told = [one.scheme for one in figure.published]
+            _known(f"figure {figure.name}: published", told, self.scheme)
         for claim in self.claim:
             _known(f"claim '{claim.text}': each", claim.each, axes)
         for name, scheme in self.scheme.items():
