@@ -6,6 +6,9 @@ from typing import Any
 
 import pytest
 from ebb_controller.mechanisms import FabricParameters
+from ebb_controller.parameters import WAKEUP_NS
+from ebb_controller.scheme import known_schemes, load_scheme
+from ebb_topologies.dilation import Dilation
 from pydantic import ValidationError
 
 QUEUES = {"queue": [{"id": queue} for queue in (0, 1, 2, 7)]}
@@ -34,3 +37,20 @@ def test_contradictions(parameters: dict[str, Any], message: str) -> None:
     with pytest.raises(ValidationError) as caught:
         FabricParameters.model_validate({"ports": QUEUES, **parameters})
     assert message in str(caught.value)
+
+
+@pytest.mark.parametrize("name", known_schemes())
+def test_a_slower_fabric_has_longer_times_and_the_same_bytes(name: str) -> None:
+    nominal = load_scheme(name).fabric
+    assert nominal.slowed(Dilation(1)) == nominal
+    slowed = nominal.slowed(Dilation(50))
+    if nominal.ports.pfc is None:
+        assert slowed == nominal
+        assert slowed.woken_late(WAKEUP_NS) == nominal
+    else:
+        assert slowed.ports.pfc is not None
+        assert slowed.ports.pfc.response_ns == 50 * nominal.ports.pfc.response_ns
+        assert slowed.ports.ingress_bytes == nominal.ports.ingress_bytes
+        late = slowed.woken_late(WAKEUP_NS).ports.pfc
+        assert late is not None
+        assert late.wakeup_ns == WAKEUP_NS

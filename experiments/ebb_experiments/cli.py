@@ -143,7 +143,7 @@ def run(options: argparse.Namespace, console: Console) -> int:
     if program.p4info.exists() and program.json.exists():  # or the pre-flight check says so
         program.check()
     if not isinstance(chosen, FabricTarget):
-        loaded = _possible(loaded, chosen.has_traffic_manager, console)
+        loaded = possible(loaded, chosen.has_traffic_manager, console)
     binaries = Binaries(BUILD)
     preflight.check(
         loaded.topology, chosen, [binaries.agent, program.p4info, program.json], RUN_DIR
@@ -172,7 +172,7 @@ def run(options: argparse.Namespace, console: Console) -> int:
             factor, calibrations = found.dilation, calibrations - 1
 
 
-def _possible(loaded: Loaded, reopens: bool, console: Console) -> Loaded:
+def possible(loaded: Loaded, reopens: bool, console: Console) -> Loaded:
     """The scenario without phases whose own events need all switches in one process."""
     phases = []
     for phase, given in zip(loaded.phases, loaded.spec.phases, strict=True):

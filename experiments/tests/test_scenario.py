@@ -2,11 +2,17 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
 from ebb_controller.scheme import known_schemes, load_scheme
-from ebb_experiments.cli import main
+from ebb_experiments.cli import DEFAULT_SCENARIO, main, possible
+from ebb_experiments.scenario.loaded import load_scenario
+from ebb_experiments.scenario.spec import Phase
+from ebb_topologies.files import InputError
 from ebb_topologies.model import from_table
 from ebb_topologies.traffic_manager import traffic_manager_config
+from rich.console import Console
 
 
 @pytest.mark.parametrize("name", known_schemes())
@@ -68,3 +74,20 @@ def test_wrong_options_get_one_clear_line(
     printed = capsys.readouterr().out
     assert message in printed
     assert len(printed.splitlines()) == 1
+
+
+def test_phases_that_switches_cannot_do_are_left_out(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    """A slowed link needs all switches in one process; the other phases are run."""
+    tour = load_scenario(DEFAULT_SCENARIO, schemes=["detail"])
+    assert [phase.name for phase in tour.phases if phase.steps] == ["degraded"]
+    left = possible(tour, True, Console(width=200))
+    assert [phase.name for phase in left.phases if phase.steps] == []
+    assert len(left.phases) == len(tour.phases) - 1
+    assert "phase degraded is left out: event at 0 ns" in capsys.readouterr().out
+    # Where the event is one of the whole scenario, nothing can be left out.
+    plain = [Phase(name=phase.name, workload={}) for phase in tour.spec.phase]
+    whole = replace(tour, spec=tour.spec.model_copy(update={"phase": plain}))
+    with pytest.raises(InputError, match="rate_bps needs the fabric in one process"):
+        possible(whole, True, Console())
