@@ -375,7 +375,8 @@ impl<P> Port<P> {
     /// The queues below this one that give way to it in the pool.
     fn below(&self, id: usize) -> QueueSet {
         let lower = self.queues[..id].iter().enumerate();
-        let giving = lower.filter(|(_, queue)| queue.pooled && !queue.lossless);
+        // No lossless queue is in a pool.
+        let giving = lower.filter(|(_, queue)| queue.pooled);
         giving.fold(0, |set, (id, _)| set | 1 << id)
     }
 

@@ -142,8 +142,6 @@ pub(crate) struct Queue<P> {
     pub(crate) on_full: OnFull,
     /// Whether the queue is paused.
     pub(crate) paused: bool,
-    /// Whether flow control keeps the queue from losing packets.
-    pub(crate) lossless: bool,
     /// Whether the queue serves by rank.
     pub(crate) ranked: bool,
     /// Capacity of the queue.
@@ -174,7 +172,6 @@ impl<P> Queue<P> {
             pooled: false,
             on_full: OnFull::TailDrop,
             paused: false,
-            lossless: false,
             ranked: false,
             ranks: VecDeque::new(),
             resumed_at: Instant::ZERO,
@@ -193,7 +190,6 @@ impl<P> Queue<P> {
         };
         self.pooled = config.pool;
         self.on_full = config.on_full;
-        self.lossless = config.lossless;
         self.ranked = config.rank;
         // Packets that came before there were ranks go first, as one flow.
         let ranked = if self.ranked { self.items.len() } else { 0 };

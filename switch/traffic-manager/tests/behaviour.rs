@@ -399,6 +399,28 @@ fn a_share_is_kept_over_any_window() {
     assert!(spacing.into_iter().all(|gap| gap.as_micros() == 12));
 }
 
+/// 1 % of 1 Gbit/s are 1500 bytes in 1200 us, and of 500 Mbit/s in 2400 us.
+#[test]
+fn a_share_is_of_the_rate_that_the_link_has_had() {
+    let mut profile = gigabit();
+    let group = |queues: &[u8], share, burst_bytes| Group {
+        queues: queues.to_vec(),
+        share,
+        burst_bytes,
+        ..Group::default()
+    };
+    profile.group = vec![group(&[1], Some(0.01), 1500), group(&[0], None, 0)];
+    for (slow_after, first) in [(1200, 2), (1199, 1)] {
+        let mut tm = manager(profile.clone());
+        accept(&mut tm, us(0), 1, 0);
+        run(&mut tm, us(0));
+        tm.limit_rate(us(slow_after), PORT, Some(BitRate::from_mbps(500)));
+        accept(&mut tm, us(1200), 0, 1);
+        accept(&mut tm, us(1200), 1, 2);
+        assert_eq!(run(&mut tm, us(1200)), [(us(1200), first)]);
+    }
+}
+
 fn ranked(tm: &mut TrafficManager<u32>, rank: u32, flow: u32, id: u32) -> Admission<u32> {
     let arrival = Arrival {
         len: 1500,

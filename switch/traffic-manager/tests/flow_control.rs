@@ -431,6 +431,22 @@ fn packets_that_wait_survive_the_end_of_ingress_buffers() {
 }
 
 #[test]
+fn packets_leave_ingress_buffers_for_good_in_the_order_in_which_they_came() {
+    let mut bench = Bench::new(buffered(9000, 1000, OnFull::TailDrop), None);
+    let came = [(0, 5), (1, 5), (2, 3), (3, 4), (4, 3)];
+    let expected = came.map(|(at, from)| bench.put(at, (from, 2), 0, 1000));
+    bench
+        .tm
+        .reconfigure(us(5), config(lossy(), None))
+        .expect("valid");
+    assert_eq!(bench.tm.drain_bytes(2)[0], 5000);
+    assert_eq!(
+        expected.map(|_| bench.send(99, 2).map(|s| s.1)),
+        expected.map(Some)
+    );
+}
+
+#[test]
 fn what_is_pushed_out_leaves_from_the_tail_of_the_lowest_queue() {
     let mut profile = lossy();
     profile.pool_packets = Some(4);
