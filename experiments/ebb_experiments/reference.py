@@ -63,7 +63,8 @@ What `make run` prints is of these files as of any other: goodput of every phase
 run; completion times and the queue at the receiver's port of the phase `incast`, or of the last
 one. Completion times are those of the part of the workload that has the name of its phase, if one
 has; what crosses it has another name. The checks are about phases called `incast`, `degraded`
-(`detail` and `lps`: how a slowed link is used), `write` and `read`; `write` and `read` have a table of their own, where goodput counts the object once, until
+(`detail` and `lps`: how a slowed link is used), `write` and `read`;
+`write` and `read` have a table of their own, where goodput counts the object once, until
 the last host has it. To have your own tour, copy `experiments/scenarios/tour.toml`.
 
 `[[event]]` lists break things while traffic runs: every phase has these events, at the same times
