@@ -5,6 +5,7 @@ mod closed_forms;
 mod determinism;
 mod faults;
 mod files;
+mod nics;
 mod transfers;
 
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
