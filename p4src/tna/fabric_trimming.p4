@@ -93,7 +93,7 @@ control FabricIngress(inout headers_t hdr,
         if (meta.multicast == 0) {
             ig_tm_md.deflect_on_drop = meta.trimmable | meta.returnable | meta.notifiable;
         }
-        if (meta.trimmed == 0 && meta.notified == 0) {
+        if (meta.drop_reason == DropReason.NONE && meta.trimmed == 0 && meta.notified == 0) {
             occupancy.apply(hdr, meta, ig_tm_md);
         }
         drop_and_count.apply(meta, ig_dprsr_md);

@@ -24,11 +24,7 @@ parser FabricIngressParser(packet_in packet,
         packet.extract(ig_intr_md);
         packet.advance(PORT_METADATA_SIZE);
         meta.drop_reason = DropReason.NONE;
-        meta.checksum_error = false;
         meta.frame_bytes = 0;
-        meta.flow.src_port = 0;
-        meta.flow.dst_port = 0;
-        meta.flow.session = 0;
         meta.flow.starts = 0;
         meta.path = 0;
         meta.counted_bytes = 0;
@@ -88,14 +84,23 @@ parser FabricIngressParser(packet_in packet,
             (5, 0, 0, PROTOCOL_TCP): parse_tcp;
             (5, 0, 0, PROTOCOL_UDP): parse_udp;
             (5, 0, 0, PROTOCOL_EBB): parse_ebb;
-            default:                 accept;
+            default:                 no_flow;
         }
+    }
+
+    // A parser of Tofino may write a field once on each way through it, not first 0 and then a value.
+    state no_flow {
+        meta.flow.src_port = 0;
+        meta.flow.dst_port = 0;
+        meta.flow.session = 0;
+        transition accept;
     }
 
     state parse_tcp {
         packet.extract(hdr.tcp);
         meta.flow.src_port = hdr.tcp.src_port;
         meta.flow.dst_port = hdr.tcp.dst_port;
+        meta.flow.session = 0;
         transition accept;
     }
 
@@ -103,6 +108,7 @@ parser FabricIngressParser(packet_in packet,
         packet.extract(hdr.udp);
         meta.flow.src_port = hdr.udp.src_port;
         meta.flow.dst_port = hdr.udp.dst_port;
+        meta.flow.session = 0;
         transition accept;
     }
 
