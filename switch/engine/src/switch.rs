@@ -14,6 +14,7 @@ mod lineage;
 mod pauses;
 mod ports;
 mod queueing;
+mod ranks;
 mod visits;
 
 use std::collections::{BTreeSet, VecDeque};
@@ -39,6 +40,7 @@ use export::Exports;
 use flow_control::{FlowControl, is_mac_control};
 use lineage::Lineage;
 pub use lineage::MAX_COPIES;
+use ranks::Ranks;
 
 /// How many passes one packet may owe to resubmission, recirculation, cloning and deflection, all
 /// together.
@@ -156,6 +158,8 @@ pub struct Switch {
     flow_control: FlowControl,
     /// The registers of the program that show the state of queues.
     exports: Exports,
+    /// The fields of its packets that queues with ranks go by; `None`: there are none.
+    ranks: Option<Ranks>,
     /// Memory for the copies of a multicast group.
     replicas: Vec<Replica>,
     /// Drops inside the switch.
@@ -199,6 +203,7 @@ impl Switch {
             agenda: Agenda::default(),
             flow_control: FlowControl::default(),
             exports: Exports::default(),
+            ranks: None,
             replicas: Vec::new(),
             drops: DropLedger::default(),
             outside_drops: DropLedger::default(),
@@ -246,10 +251,10 @@ impl Switch {
     }
 
     /// Replaces the program. Packets that wait in queues belong to the old one and are dropped. If
-    /// it has not the registers in which the traffic manager is to show its state, nothing changes,
-    /// and the error says what is wrong.
+    /// it has not what the configuration of the traffic manager refers to, nothing changes, and the
+    /// error says what is wrong.
     pub fn install(&mut self, mut pipeline: Pipeline) -> Result<(), ConfigError> {
-        self.exports = Exports::new(self.manager.config(), &pipeline, self.ports())?;
+        (self.exports, self.ranks) = self.bind(self.manager.config(), &pipeline)?;
         self.manager.clear(self.now);
         self.tracer.flush();
         pipeline.set_drop_port(self.options.drop_port);
@@ -262,9 +267,19 @@ impl Switch {
         Ok(())
     }
 
-    /// Checks that a program has the registers in which the traffic manager is to show its state.
+    /// Checks that a program has what the configuration of the traffic manager refers to.
     pub fn check_program(&self, pipeline: &Pipeline) -> Result<(), ConfigError> {
-        Exports::new(self.manager.config(), pipeline, self.ports()).map(|_| ())
+        self.bind(self.manager.config(), pipeline).map(|_| ())
+    }
+
+    /// Finds in a program what a configuration refers to.
+    fn bind(
+        &self,
+        config: &TrafficManagerConfig,
+        pipeline: &Pipeline,
+    ) -> Result<(Exports, Option<Ranks>), ConfigError> {
+        let exports = Exports::new(config, pipeline, self.ports())?;
+        Ok((exports, Ranks::new(config, pipeline)?))
     }
 
     /// Puts everything into its initial state, without a program. Ports stay connected, and frames
@@ -285,6 +300,7 @@ impl Switch {
         self.agenda.clear();
         self.flow_control = FlowControl::default();
         self.exports = Exports::default();
+        self.ranks = None;
         self.serve_at.fill(None);
         self.drops = DropLedger::default();
         self.outside_drops = DropLedger::default();
@@ -320,12 +336,12 @@ impl Switch {
     ) -> Result<(), ConfigError> {
         let config = spare_cpu_port(config, self.options.cpu_port);
         config.validate()?;
-        let exports = match &self.pipeline {
-            Some(pipeline) => Exports::new(&config, pipeline, self.ports())?,
-            None => Exports::default(),
+        let bound = match &self.pipeline {
+            Some(pipeline) => self.bind(&config, pipeline)?,
+            None => Default::default(),
         };
         self.manager.reconfigure(self.now, config)?;
-        self.exports = exports;
+        (self.exports, self.ranks) = bound;
         self.export_all();
         self.revise_pauses();
         self.delays_changed = true;

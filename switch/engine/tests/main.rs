@@ -11,6 +11,7 @@ mod flow_control;
 mod garbage;
 mod lossless;
 mod queueing;
+mod ranks;
 mod simulation;
 mod storm;
 mod trace;

@@ -51,7 +51,7 @@ pub use error::LoadError;
 pub use frames::Frames;
 pub use ids::*;
 pub use outcome::*;
-pub use packet::{Packet, Pool, Preserved};
+pub use packet::{Packet, PacketField, Pool, Preserved};
 pub use pipeline::Pipeline;
 pub use program::Program;
 pub use stats::PipelineStats;

@@ -1,7 +1,12 @@
 //! A packet in the pipeline: its headers as words, and its bytes.
 
 use crate::frames::Frames;
+use crate::program::Place;
 use crate::stock::Stock;
+
+/// A field that every packet of a program has.
+#[derive(Clone, Copy, Debug)]
+pub struct PacketField(pub(crate) Place);
 
 /// A packet that has been parsed. It owns the frame it came in. The payload stays where it is until
 /// the packet leaves, and the headers are written over the old ones.

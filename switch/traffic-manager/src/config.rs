@@ -41,6 +41,20 @@ pub struct TrafficManagerConfig {
     /// State of the queues that the switch writes into registers of the program.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub export: Vec<Export>,
+    /// Where queues with ranks find what they go by; none means that all packets have the same rank.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub rank: Option<RankFields>,
+}
+
+/// Fields of packets by which queues with ranks choose: of the program's metadata by their names, or
+/// of a header with its name in front. Each has at most 32 bits.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct RankFields {
+    /// Rank of the packet: the least leaves first.
+    pub field: String,
+    /// Number of the packet's flow, whose packets leave in order of arrival.
+    pub flow: String,
 }
 
 /// Unit of the queue depths that P4 sees.

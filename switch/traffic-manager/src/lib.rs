@@ -40,7 +40,7 @@ mod statistics;
 
 pub use config::{
     Accounting, ConfigError, DepthUnit, Export, Group, OnFull, Pfc, Profile, QueueConfig,
-    QueueState, TrafficManagerConfig, Watchdog,
+    QueueState, RankFields, TrafficManagerConfig, Watchdog,
 };
 pub use delay_histogram::{DelayBucket, DelaySummary, DelayTally};
 pub use manager::{PauseChange, PortId, PushedOut, TrafficManager};

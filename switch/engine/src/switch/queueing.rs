@@ -21,12 +21,17 @@ const FIELD_LINES: usize = 14;
 impl Switch {
     /// Offers a packet to the traffic manager, and sends it back to ingress if it is deflected.
     pub(super) fn offer(&mut self, port: PortId, priority: u8, queued: Queued) {
+        let (rank, flow) = match (self.ranks, &self.pipeline) {
+            (Some(ranks), Some(pipeline)) => ranks.of(pipeline, &queued.packet),
+            _ => (0, 0),
+        };
         let arrival = Arrival {
             ingress_port: queued.journey.ingress_port,
             queue: priority,
             len: queued.packet.wire_len() as u64,
             deflections: queued.journey.deflections,
-            ..Arrival::default()
+            rank,
+            flow,
         };
         match self.manager.enqueue(self.now, port, arrival, queued) {
             Admission::Enqueued { depth } => {

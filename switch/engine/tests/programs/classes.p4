@@ -19,7 +19,11 @@ struct headers_t {
     seen_t seen;
 }
 
-struct metadata_t {}
+struct metadata_t {
+    bit<16> rank;
+    bit<8> flow;
+    bit<48> wide;
+}
 
 register<bit<32>>(40) drain_bytes;
 register<bit<32>>(40) depth_packets;
@@ -56,6 +60,9 @@ control IngressImpl(inout headers_t hdr, inout metadata_t meta,
         cell = cell + (bit<32>)standard_metadata.priority;
         drain_bytes.read(hdr.seen.drain_bytes, cell);
         depth_packets.read(hdr.seen.depth_packets, cell);
+        meta.rank = hdr.ethernet.src[15:0];
+        meta.flow = hdr.ethernet.src[23:16];
+        meta.wide = hdr.ethernet.src;
         // A register that the program never uses is not in what the compiler makes of it.
         if (hdr.ethernet.ether_type == 0xffff) { narrow.write(cell, 0); }
     }

@@ -2,10 +2,17 @@
 
 use std::collections::HashMap;
 
+use crate::packet::Packet;
+use crate::program::Place;
+
 use super::{ActionInfo, ControlError, KeyFieldInfo, Result, TableInfo};
 use crate::{
-    ActionId, CounterId, DigestId, MeterId, Pipeline, ProfileId, RegisterId, TableId, ValueSetId,
+    ActionId, CounterId, DigestId, MeterId, PacketField, Pipeline, ProfileId, RegisterId, TableId,
+    ValueSetId,
 };
+
+/// How both compilers call the user's metadata.
+const USER_METADATA: &str = "scalars.userMetadata.";
 
 /// The object of a kind that has this name.
 fn find<T: Copy>(names: &HashMap<String, T>, kind: &'static str, name: &str) -> Result<T> {
@@ -106,6 +113,24 @@ impl Pipeline {
     /// The meter array with this name.
     pub fn meter(&self, name: &str) -> Result<MeterId> {
         find(&self.program.names.meters, "meter", name).map(MeterId)
+    }
+
+    /// The field of packets with this name, and its width in bits: a field of the user's metadata
+    /// (`rank`), or one with its header in front (`ipv4.identification`). It must fit into a word.
+    pub fn packet_field(&self, name: &str) -> Result<(PacketField, u32)> {
+        let layout = &self.program.layout;
+        let own = layout.known(&format!("{USER_METADATA}{name}"));
+        let slot = own.or_else(|| layout.known(name));
+        let slot = slot.ok_or_else(|| ControlError::not_found("field", name))?;
+        let place = Place::of(name, slot);
+        let place = place.map_err(|e| ControlError::invalid("field", e.to_string()))?;
+        Ok((PacketField(place), slot.bits))
+    }
+
+    /// The value of a field in a packet.
+    #[inline]
+    pub fn field_value(&self, packet: &Packet, field: PacketField) -> u64 {
+        field.0.get(&packet.words)
     }
 
     /// The register array with this name.

@@ -1,11 +1,15 @@
 //! The traffic-manager service.
 
 use crate::common::messages::{bridge, frame};
-use crate::common::{DEVICE_ID, Running};
+use crate::common::{DEVICE_ID, Running, config};
 use crate::one_switch::LATE_DEPARTURES;
 use ebb_p4runtime::proto::p4::entity::Entity;
+use ebb_p4runtime::proto::p4::set_forwarding_pipeline_config_request::Action;
 use ebb_p4runtime::proto::tm;
 use ebb_p4runtime::proto::tm::traffic_manager_client::TrafficManagerClient;
+use ebb_p4runtime::proto::trace as proto;
+use ebb_p4runtime::proto::trace::event::Event as TraceEvent;
+use ebb_p4runtime::proto::trace::trace_client::TraceClient;
 use ebb_traffic_manager::{DelaySummary, DelayTally, TrafficManagerConfig};
 use tonic::Code;
 use tonic::transport::Channel;
@@ -139,5 +143,102 @@ async fn statistics_are_read_reset_and_streamed() {
     };
     let error = client.stream_stats(fast).await.unwrap_err();
     assert_eq!(error.code(), Code::OutOfRange);
+    server.stop().await;
+}
+
+/// A queue that is lossless, whose drain bytes go to a register of the program.
+const LOSSLESS: &str = r#"
+    [pfc]
+    pause_bytes = 8192
+    resume_bytes = 4557
+    [[export]]
+    register = "REGISTER"
+    what = "drain-bytes"
+    [[profile]]
+    name = "fabric"
+    rate_bps = 20_000_000
+      [[profile.queue]]
+      id = 0
+      lossless = true
+    [ports]
+    default = "fabric"
+"#;
+
+#[tokio::test]
+async fn a_register_that_the_program_lacks_is_refused_whichever_comes_last() {
+    let server = Running::start().await;
+    let mut client = client(&server).await;
+    client.set_config(set(LOSSLESS)).await.unwrap();
+    let with_register = installed(&server);
+    let mut c = server.primary().await;
+    let refused = c.set_config(Action::VerifyAndCommit, Some(config())).await;
+    let refused = refused.unwrap_err();
+    assert_eq!(refused.code(), Code::InvalidArgument);
+    let why = "[[export]] register \"REGISTER\": the program has no such register; it has: ";
+    assert!(refused.message().contains(why), "{refused}");
+    assert!(!server.switch.has_program());
+    // A saved config is still there after it was refused, and fits later.
+    c.set_config(Action::VerifyAndSave, Some(config()))
+        .await
+        .unwrap();
+    c.set_config(Action::Commit, None).await.unwrap_err();
+    client.set_config(set(CONFIG)).await.unwrap();
+    c.set_config(Action::Commit, None).await.unwrap();
+    assert!(server.switch.has_program());
+    // Now the program was there before.
+    let refused = client.set_config(set(LOSSLESS)).await.unwrap_err();
+    assert_eq!(refused.code(), Code::InvalidArgument);
+    assert!(refused.message().contains(why), "{refused}");
+    assert_ne!(installed(&server), with_register);
+    server.stop().await;
+}
+
+#[tokio::test]
+async fn pauses_are_in_statistics_and_traces() {
+    let server = Running::start().await;
+    let mut client = client(&server).await;
+    let config = LOSSLESS
+        .replace("[[export]]", "")
+        .replace("register = \"REGISTER\"", "");
+    let config = config.replace("what = \"drain-bytes\"", "");
+    client.set_config(set(&config)).await.unwrap();
+    let mut traces = TraceClient::new(server.channel().await);
+    let watch = proto::WatchRequest {
+        device_id: DEVICE_ID,
+        port: vec![3],
+        packets: 1,
+    };
+    let mut visits = traces.watch(watch).await.unwrap().into_inner();
+    // IEEE 802.1Qbb: class 0 stops for 9 quanta, class 5 goes on.
+    let mut frame = vec![
+        0x01, 0x80, 0xc2, 0, 0, 1, 2, 0, 0, 0, 0, 3, 0x88, 0x08, 1, 1, 0, 0x21, 0, 9,
+    ];
+    frame.resize(60, 0);
+    server.switch.arrive(3, &[frame]);
+    let visit = visits.message().await.unwrap().unwrap();
+    assert_eq!(visit.packet_id, 0);
+    let class = |class, quanta| proto::flow_control::Class { class, quanta };
+    let told = proto::FlowControl {
+        what: proto::flow_control::What::Received.into(),
+        port: 3,
+        classes: vec![class(0, 9), class(5, 0)],
+        ..Default::default()
+    };
+    assert_eq!(visit.events[0].event, Some(TraceEvent::FlowControl(told)));
+    let text = "port 3 is told: class 0 stops for 9 quanta, class 5 goes on";
+    assert_eq!(visit.events[0].text, text);
+    // 9 quanta at 20 Mbit/s are 230.4 us.
+    server.switch.pass(300_000);
+    let get = tm::GetStatsRequest {
+        device_id: DEVICE_ID,
+        reset: false,
+    };
+    let stats = client.get_stats(get).await.unwrap().into_inner();
+    let port = stats.ports.iter().find(|port| port.port == 3).unwrap();
+    assert_eq!(port.control_received.unwrap().packets, 1);
+    assert_eq!(port.control.unwrap().packets, 0);
+    let queue = &port.queues[0];
+    let pauses = (queue.pauses_received, queue.pauses_expired, queue.paused_ns);
+    assert_eq!(pauses, (1, 1, 230_400));
     server.stop().await;
 }
