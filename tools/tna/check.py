@@ -23,20 +23,21 @@ TESTS = 20
 """The most tests that P4Testgen is to make of a program."""
 
 
-def include_folder() -> Path | None:
-    """The folder with tna.p4: `P4C_TNA_INCLUDE`, or where p4c installs it."""
+def include_folders() -> list[Path]:
+    """The folders with core.p4 and tna.p4, if there is one with the latter: `P4C_TNA_INCLUDE`, a
+    list as PATH is, or where p4c installs them."""
     given = os.environ.get("P4C_TNA_INCLUDE")
-    candidates = [Path(given)] if given else []
+    if given:
+        folders = [Path(folder) for folder in given.split(os.pathsep)]
+        return folders if any((folder / "tna.p4").exists() for folder in folders) else []
     for tool in (chip.COMPILER, "p4test"):
         path = shutil.which(tool)
         if path:
             there = Path(path).resolve().parent
-            candidates += [
-                there / "p4include",
-                there / ".." / "p4include",
-                there / ".." / "share" / "p4c" / "p4include",
-            ]
-    return next((folder for folder in candidates if (folder / "tna.p4").exists()), None)
+            for folder in ("p4include", "../p4include", "../share/p4c/p4include"):
+                if (there / folder / "tna.p4").exists():
+                    return [there / folder]
+    return []
 
 
 class Report:
@@ -66,26 +67,28 @@ def main(arguments: list[str] | None = None) -> int:
     for program in programs:
         if program not in p4info.TARGETS:
             parser.error(f"no program {program}; there are {', '.join(p4info.TARGETS)}")
-    report, fits = Report(), {}
-    include = include_folder()
+    report = Report()
+    fits: dict[str, chip.Fit] = {}
+    includes = include_folders()
     for program in programs:
-        front = _absent(include, "p4test")
-        back = _absent(include, chip.COMPILER, chip.ASSEMBLER)
-        tests = _absent(include, chip.TESTGEN) or _no_tofino_testgen()
-        here = include or Path()
+        front = _absent(includes, "p4test")
+        back = _absent(includes, chip.COMPILER, chip.ASSEMBLER)
+        tests = _absent(includes, chip.TESTGEN) or _no_tofino_testgen()
 
-        def front_end(program: str = program, here: Path = here) -> str:
+        def front_end(program: str = program, here: list[Path] = includes) -> str:
             return _p4info(program, here, write=options.write)
 
         report.check(f"types and P4Info of {program}", front, front_end)
         with tempfile.TemporaryDirectory(prefix="ebb-tna-") as folder:
 
-            def fit(program: str = program, folder: Path = Path(folder), here: Path = here) -> str:
+            def fit(
+                program: str = program, folder: Path = Path(folder), here: list[Path] = includes
+            ) -> str:
                 fits[program] = found = chip.fit(program, folder, here)
                 return f"{found.stages} stages of {chip.STAGES[p4info.TARGETS[program]]}"
 
             def tests_of(
-                program: str = program, folder: Path = Path(folder), here: Path = here
+                program: str = program, folder: Path = Path(folder), here: list[Path] = includes
             ) -> str:
                 return f"{chip.generate_tests(program, folder / 'tests', here, TESTS)} tests"
 
@@ -96,11 +99,11 @@ def main(arguments: list[str] | None = None) -> int:
     return int(report.failed)
 
 
-def _absent(include: Path | None, *tools: str) -> str:
+def _absent(includes: list[Path], *tools: str) -> str:
     absent = chip.missing(*tools)
     if absent:
         return f"no {absent} on PATH"
-    return "" if include else "no folder with tna.p4; P4C_TNA_INCLUDE says where it is"
+    return "" if includes else "no folder with tna.p4; P4C_TNA_INCLUDE says where"
 
 
 def _no_tofino_testgen() -> str:
@@ -112,10 +115,10 @@ def _no_tofino_testgen() -> str:
     return ""
 
 
-def _p4info(program: str, include: Path, *, write: bool) -> str:
+def _p4info(program: str, includes: list[Path], *, write: bool) -> str:
     path = shutil.which("p4test")
     assert path is not None
-    made = p4info.make(program, path, include)
+    made = p4info.make(program, path, includes)
     stored = p4info.stored(program)
     if write:
         stored.parent.mkdir(exist_ok=True)

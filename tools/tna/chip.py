@@ -6,10 +6,11 @@ import json
 import re
 import shutil
 import subprocess
+from collections.abc import Iterable
 from dataclasses import dataclass
 from pathlib import Path
 
-from .p4info import SOURCES, TARGETS
+from .p4info import SOURCES, TARGETS, options
 
 COMPILER, ASSEMBLER, SUMMARY, TESTGEN = "p4c-barefoot", "bfas", "p4c-build-logs", "p4testgen"
 TIMEOUT_S = 1800
@@ -65,13 +66,13 @@ def run(arguments: list[str]) -> str:
     return text
 
 
-def fit(program: str, folder: Path, include: Path) -> Fit:
+def fit(program: str, folder: Path, includes: Iterable[Path]) -> Fit:
     """Compiles and assembles a program. Raises `ValueError` if it does not fit, or is refused."""
     generation = TARGETS[program]
     target, architecture = ARCHITECTURES[generation]
     run(
         [
-            *(COMPILER, "--target", target, "--arch", architecture, "-I", str(include)),
+            *(COMPILER, "--target", target, "--arch", architecture, *options(includes)),
             *(f"-D__TARGET_TOFINO__={generation}", "-g", "--verbose", "-Ttable_summary:1"),
             "--p4runtime-force-std-externs",
             *("--p4runtime-files", str(folder / f"{program}.p4info.txtpb")),
@@ -124,7 +125,7 @@ def resources_of(text: str) -> tuple[int, int, int]:
     return metrics["mau"]["srams"], metrics["mau"]["tcams"], bits
 
 
-def generate_tests(program: str, folder: Path, include: Path, most: int) -> int:
+def generate_tests(program: str, folder: Path, includes: Iterable[Path], most: int) -> int:
     """How many STF tests P4Testgen makes of a program, into the folder. Raises `ValueError`
     where it makes none."""
     generation = TARGETS[program]
@@ -132,7 +133,7 @@ def generate_tests(program: str, folder: Path, include: Path, most: int) -> int:
     folder.mkdir(parents=True, exist_ok=True)
     run(
         [
-            *(TESTGEN, "--target", target, "--arch", architecture, "-I", str(include)),
+            *(TESTGEN, "--target", target, "--arch", architecture, *options(includes)),
             *(f"-D__TARGET_TOFINO__={generation}", "--test-backend", "STF", "--seed", "1"),
             *("--max-tests", str(most), "--out-dir", str(folder)),
             str(SOURCES / "tna" / f"{program}.p4"),

@@ -12,6 +12,7 @@ import re
 import shutil
 import subprocess
 import tempfile
+from collections.abc import Iterable
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -44,9 +45,13 @@ _CHANGES = (
 _HEAD = "# Made by tools/check_tna --write from p4src/tna; not to be edited.\n"
 
 
-def make(program: str, p4test: str, include: Path) -> str:
-    """P4Info of a program, as text. `include`: the folder of p4c that has tna.p4. Raises
-    `ValueError` with the errors of the front end."""
+def options(includes: Iterable[Path]) -> list[str]:
+    """Folders with core.p4 and tna.p4, as options of p4c's tools."""
+    return [f"-I{folder}" for folder in includes]
+
+
+def make(program: str, p4test: str, includes: Iterable[Path]) -> str:
+    """P4Info of a program, as text. Raises `ValueError` with the errors of the front end."""
     architecture = "tna" if TARGETS[program] == 1 else "t2na"
     with tempfile.TemporaryDirectory(prefix="ebb-tna-") as folder:
         copy = Path(folder) / "p4src"
@@ -60,8 +65,7 @@ def make(program: str, p4test: str, include: Path) -> str:
         done = subprocess.run(
             [
                 p4test,
-                "-I",
-                str(include),
+                *options(includes),
                 f"-D__TARGET_TOFINO__={TARGETS[program]}",
                 "--p4runtime-files",
                 str(made),

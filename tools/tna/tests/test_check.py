@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+import os
+from pathlib import Path
 
 import pytest
 
@@ -68,3 +70,15 @@ def test_every_program_of_the_folder_is_checked() -> None:
         == set(p4info.TARGETS)
         == {path.name.split(".")[0] for path in p4info.STORED.iterdir()}
     )
+
+
+def test_folders_with_headers_are_given_as_a_list(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    given = [tmp_path / "core", tmp_path / "tna"]
+    monkeypatch.setenv("P4C_TNA_INCLUDE", os.pathsep.join(map(str, given)))
+    assert check.include_folders() == []
+    given[1].mkdir()
+    (given[1] / "tna.p4").touch()
+    assert check.include_folders() == given
+    assert p4info.options(given) == [f"-I{folder}" for folder in given]
