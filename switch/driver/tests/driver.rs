@@ -11,6 +11,8 @@ use ebb_driver::DriverOptions;
 use ebb_engine::{Direction, FrameSink, LatenessReport, LinkState, SwitchReport};
 use ebb_packet_io::{MAX_FRAME_BYTES, PacketSocket, PollFd, ReceiveBuffers, wait};
 use ebb_testkit::{Need, PATIENCE, wait_until};
+use ebb_traffic_manager::Pfc;
+use ebb_units::BitRate;
 
 use crate::chain::*;
 use crate::switches::{at, frame};
@@ -360,6 +362,87 @@ fn links_captures_and_restarts_while_it_runs() {
     assert!(again.is_err(), "the driver has ended");
 }
 
+/// A PFC frame that asks to pause class 0 for so many quanta.
+fn pfc(quanta: u16) -> Vec<u8> {
+    let mut frame = vec![0x01, 0x80, 0xc2, 0, 0, 0x01, 2, 0, 0, 0, 0, 9, 0x88, 0x08];
+    frame.extend([0x01, 0x01, 0, 1]);
+    frame.extend(quanta.to_be_bytes());
+    frame.resize(60, 0);
+    frame
+}
+
+/// Waits until a frame comes to an interface that is as wanted.
+fn receive_until(socket: &PacketSocket, wanted: impl Fn(&[u8]) -> bool) {
+    let mut buffers = ReceiveBuffers::new(32, MAX_FRAME_BYTES);
+    wait_until("a frame comes", || {
+        let batch = socket.receive_batch(&mut buffers).expect("received");
+        batch.iter().any(|frame| wanted(frame.bytes))
+    });
+}
+
+/// The host behind the last switch pauses it, and the pause goes from switch to switch, of two
+/// threads, up to the sender. Frames take a delay in every switch.
+fn pauses_go_from_interface_to_interface() {
+    let _space = Space::enter();
+    let sockets = ["h1", "h2"].map(open);
+    let (mut network, switches) = chain(200_000);
+    for s in &switches {
+        let set = network.with_switch(*s, |switch| {
+            let mut config = switch.traffic_manager_config().clone();
+            config.pfc = Some(Pfc {
+                pause_bytes: 3_000,
+                resume_bytes: 1_000,
+                accounting: Default::default(),
+                response_ns: 10_000,
+                wakeup_ns: 0,
+                max_frame_bytes: 1_530,
+                watchdog_ns: 0,
+                watchdog: Default::default(),
+            });
+            let profile = &mut config.profile[0];
+            profile.pipeline_delay_ns = 1_000_000;
+            // So that a pause lasts for half a minute.
+            profile.rate_bps = BitRate::from_mbps(1);
+            profile.queue[0].lossless = true;
+            switch.set_traffic_manager_config(config)
+        });
+        assert_eq!(set, Some(Ok(())));
+    }
+    let (handle, running) = start(network, options(2, 0));
+    let queue = |s: &mut ebb_engine::Switch| s.statistics()[1].queues[0].clone();
+    send(&sockets[1], &[pfc(0xffff)]);
+    let last = switches[SWITCHES - 1];
+    wait_until("the last switch is paused", || {
+        handle
+            .with_blocking(last, queue)
+            .expect("it runs")
+            .pauses_received
+            == 1
+    });
+    const SENT: usize = 60;
+    send(&sockets[0], &vec![frame(2, BYTES); SENT]);
+    receive_until(&sockets[0], |frame| frame[12..20] == pfc(0xffff)[12..20]);
+    let waits = handle.with_blocking(last, queue).expect("it runs");
+    assert_eq!((waits.transmitted.packets, waits.pauses_expired), (0, 0));
+    send(&sockets[1], &[pfc(0)]);
+    let mut arrived = 0;
+    let mut buffers = ReceiveBuffers::new(32, MAX_FRAME_BYTES);
+    wait_until("all frames have come", || {
+        let batch = sockets[1].receive_batch(&mut buffers).expect("received");
+        arrived += batch
+            .iter()
+            .filter(|frame| frame.bytes.len() == BYTES)
+            .count();
+        arrived == SENT
+    });
+    receive_until(&sockets[0], |frame| frame[12..20] == pfc(0)[12..20]);
+    handle.stop();
+    let network = running.join().expect("no panic");
+    for (_, s) in network.switches() {
+        assert_eq!(SwitchReport::of(s).drops, []);
+    }
+}
+
 /// The directions in which the captured frames went.
 #[derive(Clone, Default)]
 struct Captured(Arc<Mutex<Vec<Direction>>>);
@@ -389,5 +472,6 @@ ebb_testkit::tests! {
         how_late_frames_were_is_told,
         threads_with_nothing_to_do_sleep,
         links_captures_and_restarts_while_it_runs,
+        pauses_go_from_interface_to_interface,
     ],
 }
