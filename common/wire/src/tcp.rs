@@ -149,7 +149,7 @@ impl TcpOptions {
     }
 
     /// Bytes that [`emit`](Self::emit) appends.
-    fn emitted_bytes(&self) -> usize {
+    pub fn emitted_bytes(&self) -> usize {
         let fixed = 4 * usize::from(self.mss.is_some())
             + 4 * usize::from(self.sack_permitted)
             + 12 * usize::from(self.timestamps.is_some())

@@ -38,7 +38,10 @@ fn pass_time(u: &mut Unstructured<'_>, world: &mut World) -> Result<()> {
 
 /// Strangers, who see nothing of the sessions, send what they like to a host.
 pub fn blind(scheme: Scheme, bytes: &[u8]) {
-    let mut world = World::new(scheme, Ways::of(bytes));
+    let ways = Ways::of(bytes);
+    // What a stranger writes into an open connection with its SYN is refused in words.
+    let early = ways.early && !ways.open;
+    let mut world = World::new(scheme, Ways { early, ..ways });
     let mut packets = 0;
     let mut u = Unstructured::new(bytes);
     let mut step = |world: &mut World, packets: &mut u64| -> Result<()> {

@@ -11,7 +11,8 @@
 //! | [`on_path`] | damage to the packets of its sessions, pauses, aborts | no panic, bounded output, every session ends, and nothing is left behind |
 //!
 //! With inputs of odd length the applications of both hosts confirm what they received only after
-//! a while; with half of all lengths the connections of TCP stay open ([`world::Ways`]).
+//! a while; with half of all lengths the connections of TCP stay open, with half of those and of the
+//! others SYNs carry data.
 
 mod attack;
 mod forge;

@@ -67,6 +67,8 @@ pub struct Ways {
     pub holds: bool,
     /// Connections of TCP stay open.
     pub open: bool,
+    /// SYNs of TCP carry data.
+    pub early: bool,
 }
 
 impl Ways {
@@ -76,6 +78,7 @@ impl Ways {
         Ways {
             holds: length % 2 == 1,
             open: length / 2 % 2 == 1,
+            early: length / 4 % 2 == 1,
         }
     }
 }
@@ -83,6 +86,7 @@ impl Ways {
 /// Both hosts and all limits small, so that a fuzzer reaches them.
 fn suite(ways: Ways) -> Suite {
     let mut suite = Suite::default();
+    suite.tcp.data_in_syn = ways.early;
     if ways.open {
         suite.tcp.connections = Connections::Open;
         suite.tcp.max_connections_per_peer = 2;

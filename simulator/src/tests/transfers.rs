@@ -290,6 +290,25 @@ fn an_answer_takes_the_connection_of_its_request() {
     );
 }
 
+#[test]
+fn a_request_in_the_syn_saves_a_round_trip() {
+    let fetch = json!({
+        "kind": "fetch-one-to-one", "sources": ["h1"], "destinations": ["h2"], "bytes": 3_000,
+    });
+    let topology = Topology::star(2);
+    let took = |data_in_syn: bool| {
+        let transfers = listed(std::slice::from_ref(&fetch));
+        let mut network = with(topology.network("detail"), "transfers", transfers);
+        network["params"]["tcp"] = json!({"connections": "open", "data_in_syn": data_in_syn});
+        let outcome = topology.run(network);
+        outcome.assert_good();
+        outcome.receiver(0).record.finished_at_ns
+    };
+    let (after, with_syn) = (took(false), took(true));
+    // A round trip is at least two links of 1 us in each direction; the SYN takes longer with data.
+    assert!(after > with_syn + 4_000, "{after} and {with_syn} ns");
+}
+
 /// Eight to one, so that data queues overflow and packets are trimmed or lost.
 #[test]
 fn an_incast_arrives_whole() {

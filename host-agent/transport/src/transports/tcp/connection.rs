@@ -80,6 +80,9 @@ impl Statistics {
 
 enum Phase {
     Handshake(Stream, Handshake),
+    /// SYN-RECEIVED of a peer whose SYN carried data: all is as after the handshake, but that our
+    /// SYN-ACK is repeated and nothing else is.
+    Early(Handshake, Box<Synchronized>),
     Synchronized(Box<Synchronized>),
     Ended,
 }
@@ -98,6 +101,8 @@ pub struct Connection {
     stream_acked_at: Option<Instant>,
     /// The same of bytes sent.
     sent_bytes: u64,
+    /// The peer's SYN carried data, which was taken.
+    took_early: bool,
 }
 
 impl Connection {
@@ -112,8 +117,10 @@ impl Connection {
         Self::new(params, algorithm, stream, iss, None)
     }
 
-    /// Passive open in answer to `syn`. None if that is not a plain SYN.
+    /// Passive open in answer to `syn` at `now`. None if that is not a plain SYN. Data in it is taken
+    /// if the parameters say so.
     pub fn accept(
+        now: Instant,
         params: Arc<TcpParams>,
         algorithm: Algorithm,
         stream: Arc<dyn ObjectSource>,
@@ -124,7 +131,48 @@ impl Connection {
             return None;
         }
         let agreement = Agreement::new(&params, algorithm.ecn, syn);
-        Some(Self::new(params, algorithm, stream, iss, Some(agreement)))
+        let takes_data = params.data_in_syn && !syn.payload.is_empty();
+        let mut connection = Self::new(params, algorithm, stream, iss, Some(agreement));
+        if takes_data {
+            connection.take_early(now, agreement, syn);
+        }
+        Some(connection)
+    }
+
+    fn take_early(&mut self, now: Instant, agreement: Agreement, syn: &Segment<'_>) {
+        let handshake = Handshake::new(&self.params, Some(agreement));
+        self.establish(now, agreement, agreement.window, 0);
+        self.took_early = true;
+        if let Phase::Synchronized(mut s) = std::mem::replace(&mut self.phase, Phase::Ended) {
+            s.take_early(now, syn);
+            self.phase = Phase::Early(handshake, s);
+        }
+    }
+
+    /// Whether the peer's SYN carried data that was taken: it is there before the handshake is over.
+    pub(crate) fn took_early(&self) -> bool {
+        self.took_early
+    }
+
+    /// What there is of the connection once data can flow.
+    fn synchronized(&self) -> Option<&Synchronized> {
+        match &self.phase {
+            Phase::Early(_, s) | Phase::Synchronized(s) => Some(s),
+            Phase::Handshake(..) | Phase::Ended => None,
+        }
+    }
+
+    fn synchronized_mut(&mut self) -> Option<&mut Synchronized> {
+        match &mut self.phase {
+            Phase::Early(_, s) | Phase::Synchronized(s) => Some(s),
+            Phase::Handshake(..) | Phase::Ended => None,
+        }
+    }
+
+    /// The peer has closed and we have not: what we made of its stream is still to be told.
+    pub(crate) fn is_to_close(&self) -> bool {
+        let state = self.synchronized().map(Synchronized::state);
+        state == Some(State::CloseWait)
     }
 
     fn new(
@@ -146,13 +194,14 @@ impl Connection {
             statistics: Statistics::default(),
             stream_acked_at: None,
             sent_bytes: 0,
+            took_early: false,
         }
     }
 
     pub fn state(&self) -> State {
         match &self.phase {
             Phase::Handshake(_, h) if h.agreement.is_none() => State::SynSent,
-            Phase::Handshake(..) => State::SynReceived,
+            Phase::Handshake(..) | Phase::Early(..) => State::SynReceived,
             Phase::Synchronized(s) => s.state(),
             Phase::Ended => State::Closed,
         }
@@ -182,7 +231,7 @@ impl Connection {
     fn agreement(&self) -> Option<Agreement> {
         match &self.phase {
             Phase::Handshake(_, handshake) => handshake.agreement,
-            Phase::Synchronized(s) => Some(s.agreement()),
+            Phase::Early(_, s) | Phase::Synchronized(s) => Some(s.agreement()),
             Phase::Ended => None,
         }
     }
@@ -192,14 +241,14 @@ impl Connection {
         match &mut self.phase {
             _ if self.closing => {}
             Phase::Handshake(stream, _) => stream.append(source),
-            Phase::Synchronized(s) => s.sender.append(source),
+            Phase::Early(_, s) | Phase::Synchronized(s) => s.sender.append(source),
             Phase::Ended => {}
         }
     }
 
     /// What to wait for, of a connection that stays open.
     pub(crate) fn set_waiting(&mut self, now: Instant, waiting: Waiting) {
-        if let Phase::Synchronized(s) = &mut self.phase {
+        if let Some(s) = self.synchronized_mut() {
             s.set_waiting(now, waiting);
         }
     }
@@ -210,20 +259,21 @@ impl Connection {
 
     /// The peer's FIN and everything before it has arrived.
     pub fn peer_closed(&self) -> bool {
-        matches!(&self.phase, Phase::Synchronized(s) if s.receiver.fin_received())
+        self.synchronized()
+            .is_some_and(|s| s.receiver.fin_received())
     }
 
     /// When the last byte of our stream was acknowledged.
     pub fn stream_acked_at(&self) -> Option<Instant> {
-        match &self.phase {
-            Phase::Synchronized(s) => s.stream_acked_at,
-            _ => self.stream_acked_at,
+        match self.synchronized() {
+            Some(s) => s.stream_acked_at,
+            None => self.stream_acked_at,
         }
     }
 
     pub fn statistics(&self) -> Statistics {
         match &self.phase {
-            Phase::Synchronized(s) => s.statistics(),
+            Phase::Early(_, s) | Phase::Synchronized(s) => s.statistics(),
             Phase::Handshake(_, h) => Statistics {
                 sender: h.counters(),
                 ..Statistics::default()
@@ -234,43 +284,35 @@ impl Connection {
 
     /// ACKs with ECN-Echo so far.
     pub(crate) fn ece_acks(&self) -> u64 {
-        match &self.phase {
-            Phase::Synchronized(s) => s.sender.counters().ece_acks,
-            _ => 0,
-        }
+        self.synchronized()
+            .map_or(0, |s| s.sender.counters().ece_acks)
     }
 
     /// In-order bytes from the peer that [`Self::read`] would give. As long as they are not read
     /// they take up room in the window that the peer sees.
     pub fn unread_bytes(&self) -> usize {
-        match &self.phase {
-            Phase::Synchronized(s) => s.receiver.unread_bytes(),
-            _ => 0,
-        }
+        self.synchronized().map_or(0, |s| s.receiver.unread_bytes())
     }
 
     /// Exchanges the in-order bytes from the peer for the storage of `buffer`; what was in it is
     /// gone. No allocation, if the buffer has held a segment before.
     pub fn read(&mut self, buffer: &mut Vec<u8>) {
         buffer.clear();
-        if let Phase::Synchronized(s) = &mut self.phase {
+        if let Some(s) = self.synchronized_mut() {
             s.receiver.read(buffer);
         }
     }
 
     /// Bytes of our stream that the peer has acknowledged.
     pub fn acked_bytes(&self) -> u64 {
-        match &self.phase {
-            Phase::Synchronized(s) => s.sender.acked_bytes(),
-            _ => 0,
-        }
+        self.synchronized().map_or(0, |s| s.sender.acked_bytes())
     }
 
     /// Bytes of our stream that have been sent.
     pub(crate) fn sent_bytes(&self) -> u64 {
         match &self.phase {
-            Phase::Synchronized(s) => s.sender.sent_bytes(),
-            Phase::Handshake(..) => 0,
+            Phase::Early(_, s) | Phase::Synchronized(s) => s.sender.sent_bytes(),
+            Phase::Handshake(_, handshake) => handshake.syn_bytes,
             Phase::Ended => self.sent_bytes,
         }
     }
@@ -278,7 +320,7 @@ impl Connection {
     /// No more will be sent than the stream: FIN follows it.
     pub fn close(&mut self) {
         self.closing = true;
-        if let Phase::Synchronized(s) = &mut self.phase {
+        if let Some(s) = self.synchronized_mut() {
             s.sender.close();
         }
     }
@@ -286,7 +328,7 @@ impl Connection {
     /// Ends the connection at once, with a RST if the peer may know of it.
     pub fn abort(&mut self) {
         let reset = match &self.phase {
-            Phase::Synchronized(s) => Some(s.reset_segment()),
+            Phase::Early(_, s) | Phase::Synchronized(s) => Some(s.reset_segment()),
             Phase::Handshake(_, h) => h.agreement.map(|agreement| Segment {
                 seq: self.iss.wrapping_add(1),
                 ack: Some(agreement.irs.wrapping_add(1)),
@@ -317,6 +359,7 @@ impl Connection {
     pub fn handle_segment(&mut self, now: Instant, segment: &Segment<'_>) {
         let step = match &mut self.phase {
             Phase::Handshake(..) => return self.handle_handshake(now, segment),
+            Phase::Early(..) => return self.handle_early(now, segment),
             Phase::Synchronized(s) => s.handle_segment(now, segment),
             Phase::Ended => {
                 self.reset = segment.reset_for();
@@ -329,7 +372,7 @@ impl Connection {
     /// The network says that it dropped our segment with sequence number `seq`: it is sent again at
     /// once. For schemes whose switches tell; what is not in flight is ignored.
     pub fn handle_loss_notification(&mut self, seq: u32) {
-        if let Phase::Synchronized(s) = &mut self.phase {
+        if let Some(s) = self.synchronized_mut() {
             s.handle_loss_notification(seq);
         }
     }
@@ -347,7 +390,12 @@ impl Connection {
         let Phase::Handshake(_, handshake) = &mut self.phase else {
             return;
         };
-        let acks_our_syn = segment.ack == Some(self.iss.wrapping_add(1));
+        // Sequence numbers after our SYN's own that it acknowledges, of data in the SYN.
+        let acked = segment
+            .ack
+            .map(|ack| ack.wrapping_sub(self.iss.wrapping_add(1)))
+            .map(u64::from);
+        let acks_our_syn = acked.is_some_and(|acked| acked <= handshake.syn_numbers);
         let passive = handshake.agreement;
         if segment.ack.is_some() && !acks_our_syn {
             // From an earlier connection between the same ports.
@@ -368,8 +416,8 @@ impl Connection {
             None if segment.flags.syn && acks_our_syn => {
                 handshake.on_acked(now);
                 let agreement = Agreement::new(&self.params, self.algorithm.ecn, segment);
-                self.establish(now, agreement, agreement.window);
-                if let Phase::Synchronized(s) = &mut self.phase {
+                self.establish(now, agreement, agreement.window, acked.unwrap_or(0));
+                if let Some(s) = self.synchronized_mut() {
                     s.receiver.request_ack();
                 }
             }
@@ -384,7 +432,7 @@ impl Connection {
                 }
                 handshake.on_acked(now);
                 let shift = agreement.window_shifts.map_or(0, |(peer, _)| peer);
-                self.establish(now, agreement, u64::from(segment.window) << shift);
+                self.establish(now, agreement, u64::from(segment.window) << shift, 0);
                 self.handle_segment(now, segment);
             }
             // A simultaneous open, or noise.
@@ -392,7 +440,40 @@ impl Connection {
         }
     }
 
-    fn establish(&mut self, now: Instant, agreement: Agreement, window: u64) {
+    /// SYN-RECEIVED (RFC 9293 3.10.7.4) of a peer whose SYN carried data.
+    fn handle_early(&mut self, now: Instant, segment: &Segment<'_>) {
+        let Phase::Early(handshake, s) = &mut self.phase else {
+            return;
+        };
+        if segment.flags.rst {
+            let step = s.handle_segment(now, segment);
+            return self.take_step(step);
+        }
+        if segment.flags.syn {
+            if segment.ack.is_none() && segment.seq == s.agreement().irs {
+                // Our SYN-ACK was lost. What this one carries we have, or it comes again.
+                handshake.syn_pending = true;
+            }
+            return;
+        }
+        match s.ends_handshake(segment) {
+            Some(true) => handshake.on_acked(now),
+            Some(false) => {
+                self.reset = segment.reset_for();
+                return;
+            }
+            None => return,
+        }
+        if let Phase::Early(handshake, mut s) = std::mem::replace(&mut self.phase, Phase::Ended) {
+            let counters = handshake.counters();
+            s.sender.handle_established(now, handshake.rtt, counters);
+            self.phase = Phase::Synchronized(s);
+            self.handle_segment(now, segment);
+        }
+    }
+
+    /// `acked`: sequence numbers after the SYN's own that the peer has acknowledged.
+    fn establish(&mut self, now: Instant, agreement: Agreement, window: u64, acked: u64) {
         let Phase::Handshake(stream, handshake) = std::mem::replace(&mut self.phase, Phase::Ended)
         else {
             return;
@@ -406,6 +487,7 @@ impl Connection {
             },
             counters: handshake.counters(),
             rtt: handshake.rtt,
+            acked,
         };
         let mut synchronized = Synchronized::new(&self.params, self.algorithm, opening, now);
         if self.closing {
@@ -416,7 +498,7 @@ impl Connection {
 
     pub fn handle_deadline(&mut self, now: Instant) {
         let step = match &mut self.phase {
-            Phase::Handshake(_, handshake) => {
+            Phase::Handshake(_, handshake) | Phase::Early(handshake, _) => {
                 if handshake.handle_deadline(now, &self.params) {
                     Step::Continue
                 } else {
@@ -428,6 +510,9 @@ impl Connection {
             Phase::Synchronized(s) => s.handle_deadline(now),
             Phase::Ended => Step::Continue,
         };
+        if let Phase::Early(_, s) = &mut self.phase {
+            s.receiver.handle_deadline(now);
+        }
         self.take_step(step);
     }
 
@@ -435,6 +520,11 @@ impl Connection {
     pub fn next_deadline(&self) -> Option<Instant> {
         match &self.phase {
             Phase::Handshake(_, handshake) => handshake.deadline,
+            // What we have sent waits for the handshake: a stranger gets it once.
+            Phase::Early(handshake, s) => {
+                let receiver = s.receiver.next_deadline();
+                handshake.deadline.into_iter().chain(receiver).min()
+            }
             Phase::Synchronized(s) => s.next_deadline(),
             Phase::Ended => None,
         }
@@ -449,16 +539,18 @@ impl Connection {
         if let Some(reset) = self.reset.take() {
             return Some(reset);
         }
-        match &mut self.phase {
-            Phase::Handshake(_, handshake) => {
-                let mut syn = handshake.poll(now, &self.params, self.algorithm.ecn, self.iss)?;
-                if handshake.offers_timestamps(&self.params) {
-                    let echo = handshake.agreement.and_then(|a| a.timestamp).unwrap_or(0);
-                    syn.options.timestamps = Some((now.as_micros() as u32, echo));
-                }
-                Some(syn)
+        if let Phase::Handshake(_, handshake) | Phase::Early(handshake, _) = &mut self.phase
+            && let Some(mut syn) = handshake.poll(now, &self.params, self.algorithm.ecn, self.iss)
+        {
+            if handshake.offers_timestamps(&self.params) {
+                let echo = handshake.agreement.and_then(|a| a.timestamp).unwrap_or(0);
+                syn.options.timestamps = Some((now.as_micros() as u32, echo));
             }
-            Phase::Synchronized(s) => match s.poll_transmit(now, buffer) {
+            return self.complete_syn(syn, buffer);
+        }
+        match &mut self.phase {
+            Phase::Handshake(..) => None,
+            Phase::Early(_, s) | Phase::Synchronized(s) => match s.poll_transmit(now, buffer) {
                 Ok(segment) => segment,
                 Err(failure) => {
                     let reset = s.reset_segment();
@@ -470,16 +562,41 @@ impl Connection {
         }
     }
 
+    /// Our SYN with the data that goes with it, or our SYN-ACK with what it acknowledges.
+    fn complete_syn<'b>(
+        &mut self,
+        mut syn: Segment<'static>,
+        buffer: &'b mut Vec<u8>,
+    ) -> Option<Segment<'b>> {
+        match &mut self.phase {
+            Phase::Handshake(stream, handshake)
+                if handshake.agreement.is_none() && self.params.data_in_syn =>
+            {
+                let stream = (&*stream, self.closing);
+                match handshake.add_data(syn, &self.params, stream, buffer) {
+                    Ok(syn) => Some(syn),
+                    Err(error) => {
+                        let error = error.kind();
+                        self.fail(Failure::SourceUnreadable { offset: 0, error });
+                        None
+                    }
+                }
+            }
+            Phase::Early(_, s) => {
+                s.acknowledge_early(&mut syn);
+                Some(syn)
+            }
+            _ => Some(syn),
+        }
+    }
+
     /// The segment that was sent last has others behind it that go to the network card with it.
     pub(super) fn in_burst(&self) -> bool {
-        matches!(&self.phase, Phase::Synchronized(s) if s.sender.in_burst())
+        self.synchronized().is_some_and(|s| s.sender.in_burst())
     }
 
     /// How ECN is used on this connection, once negotiated.
     pub fn ecn(&self) -> EcnMode {
-        match &self.phase {
-            Phase::Synchronized(s) => s.ecn(),
-            _ => EcnMode::Off,
-        }
+        self.synchronized().map_or(EcnMode::Off, Synchronized::ecn)
     }
 }

@@ -13,6 +13,7 @@ use rand::{Rng, SeedableRng};
 
 use super::congestion::Algorithm;
 use super::connection::{Connection, State};
+use super::delivered_syns::DeliveredSyns;
 use super::flow::{Ending, Flow};
 use super::kept::{Kept, Outgoing, Pool};
 use super::params::{Connections, InvalidTcpParams, TcpParams};
@@ -57,6 +58,8 @@ pub struct EndpointCounters {
     pub refused_syns: u64,
     /// Handshakes given up for a newer one.
     pub evicted_handshakes: u64,
+    /// Late copies of SYNs whose data had been delivered.
+    pub duplicate_syns: u64,
 }
 
 /// What a turn brought.
@@ -91,7 +94,9 @@ pub struct TcpEndpoint {
     /// Own port and peer name a connection.
     by_address: BTreeMap<(u16, SocketAddrV4), FlowId>,
     /// Handshakes that peers began and have not finished, oldest first.
-    half_open: BTreeSet<FlowId>,
+    pub(super) half_open: BTreeSet<FlowId>,
+    /// SYNs whose data must not be delivered again.
+    delivered_syns: DeliveredSyns,
     timers: Timers<FlowId>,
     /// Flows that may have something to send: receivers, whose ACKs go first, and senders.
     control_turns: VecDeque<FlowId>,
@@ -132,6 +137,7 @@ impl TcpEndpoint {
             host,
             scheme,
             algorithm,
+            delivered_syns: DeliveredSyns::new(params.time_wait()),
             params: Arc::new(params),
             pacer: pacer.map(|pacer| Pacer::new(pacer, rng.random())),
             listening: BTreeSet::new(),
@@ -237,8 +243,12 @@ impl TcpEndpoint {
         id
     }
 
-    fn remove(&mut self, id: FlowId) {
+    fn remove(&mut self, now: Instant, id: FlowId) {
         if let Some(flow) = self.flows.remove(&id) {
+            if flow.connection.took_early() {
+                let syn = (flow.local.port(), flow.peer, flow.session);
+                self.delivered_syns.remember(now, syn);
+            }
             self.by_address.remove(&(flow.local.port(), flow.peer));
             self.timers.close_slot(flow.timer_slot);
             self.half_open.remove(&id);
@@ -253,7 +263,6 @@ impl TcpEndpoint {
         let Some(flow) = self.flows.get(&id) else {
             return;
         };
-        let was_opening = flow.ending == Ending::Opening;
         let was_reported = flow.ending == Ending::Reported;
         self.report(now, id);
         let Some(flow) = self.flows.get_mut(&id) else {
@@ -269,7 +278,8 @@ impl TcpEndpoint {
                 self.of_peers.insert(*flow.peer.ip(), Arc::new(params));
             }
         }
-        if was_opening && flow.ending != Ending::Opening {
+        if flow.is_half_open && flow.connection.state() != State::SynReceived {
+            flow.is_half_open = false;
             self.half_open.remove(&id);
         }
         if !flow.in_turn {
@@ -315,7 +325,15 @@ impl TcpEndpoint {
             return false;
         }
         self.counters.evicted_handshakes += 1;
-        self.remove(id);
+        if flow.connection.took_early()
+            && let Some(flow) = self.flows.get_mut(&id)
+        {
+            let reason = "the peer has not ended the handshake, and another wants its place";
+            flow.abort_reason = Some(reason.to_owned());
+            flow.connection.abort();
+            self.report(now, id);
+        }
+        self.remove(now, id);
         true
     }
 
@@ -333,8 +351,17 @@ impl TcpEndpoint {
             self.counters.refused_syns += 1;
             return;
         }
+        let syn = (port, peer, segment.seq);
+        let has_data = self.params.data_in_syn && !segment.payload.is_empty();
+        if has_data && self.delivered_syns.knows(now, syn) {
+            self.counters.duplicate_syns += 1;
+            return;
+        }
+        let plain = (has_data && self.delivered_syns.is_full()).then(|| segment.without_data());
+        let segment = plain.as_ref().unwrap_or(segment);
         let has_priority = dscp == self.host.dscp.priority;
         let connection = Connection::accept(
+            now,
             self.params.clone(),
             self.algorithm.for_priority(has_priority),
             Arc::new(Vec::new()),
@@ -352,8 +379,12 @@ impl TcpEndpoint {
         let stays_open = flow.connection.stays_open() == Some(true);
         flow.kept =
             stays_open.then(|| Box::new(Kept::new(false, has_priority, self.params.keep_open())));
+        flow.is_half_open = true;
         let id = self.insert(now, flow);
-        self.half_open.insert(id);
+        // What its SYN carried may have ended it already.
+        if self.flows.get(&id).is_some_and(|flow| flow.is_half_open) {
+            self.half_open.insert(id);
+        }
         if stays_open {
             self.pool.add(*peer.ip(), has_priority, None, id);
         }
@@ -444,7 +475,7 @@ impl TcpEndpoint {
             self.refresh_deadline(id);
             match sent {
                 Some(kind) => return self.pace(now, TxInfo { flow: id, kind }, packet),
-                None if ended => self.remove(id),
+                None if ended => self.remove(now, id),
                 None => {}
             }
         }
@@ -617,7 +648,7 @@ impl Transport for TcpEndpoint {
         let Some(flow) = self.flows.get_mut(&id).filter(|flow| flow.kept.is_none()) else {
             return;
         };
-        let unconfirmed = flow.connection.state() == State::CloseWait;
+        let unconfirmed = flow.connection.is_to_close();
         if flow.ending == Ending::Reported && !unconfirmed {
             return;
         }

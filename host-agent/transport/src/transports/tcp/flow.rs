@@ -43,6 +43,10 @@ pub(super) struct Flow {
     pub(super) paused: bool,
     /// At a receiver: its FIN, which confirms the object, waits for the application.
     pub(super) holds: bool,
+    /// A handshake that the peer began and has not ended.
+    pub(super) is_half_open: bool,
+    /// The peer is known to get our packets.
+    heard: bool,
     /// What it carries, if the connection stays open. None: one object.
     pub(super) kept: Option<Box<Kept>>,
 }
@@ -72,6 +76,8 @@ impl Flow {
             dscp: 0,
             paused: false,
             holds: false,
+            is_half_open: false,
+            heard: false,
             kept: None,
         }
     }
@@ -146,9 +152,8 @@ impl Flow {
         events: &mut VecDeque<Event>,
     ) {
         let state = self.connection.state();
-        if self.ending == Ending::Opening
-            && !matches!(state, State::SynSent | State::SynReceived | State::Closed)
-        {
+        let opening = matches!(state, State::SynSent | State::SynReceived | State::Closed);
+        if self.ending == Ending::Opening && (!opening || self.connection.took_early()) {
             self.ending = Ending::Open;
             if self.role == Role::Receiver {
                 events.push_back(Event::Opened {
@@ -157,6 +162,9 @@ impl Flow {
                     peer: self.peer,
                 });
             }
+        }
+        if !opening && !self.heard {
+            self.heard = true;
             let peer = *self.peer.ip();
             events.push_back(Event::Heard { flow: id, peer });
         }

@@ -1,5 +1,8 @@
 //! The three-way handshake and what it negotiates (RFC 9293 3.5, 7323, 2018, 3168 6.1.1).
 
+use std::borrow::Cow;
+use std::io;
+
 use ebb_units::Instant;
 use ebb_wire::TcpOptions;
 
@@ -8,6 +11,7 @@ use super::params::TcpParams;
 use super::rtt::RttEstimator;
 use super::segment::{Flags, Segment};
 use super::sender::SenderCounters;
+use super::stream::Stream;
 
 /// Bytes that the timestamps option takes from every segment, padding included (RFC 7323 A).
 const TIMESTAMP_OPTION_BYTES: u64 = 12;
@@ -92,6 +96,12 @@ pub(crate) struct Handshake {
     pub(crate) syn_pending: bool,
     /// What we offer of it on the active side.
     pub(crate) stays_open: bool,
+    /// Bytes of our stream, and sequence numbers after the SYN's own, that went with a SYN so far.
+    pub(crate) syn_bytes: u64,
+    pub(crate) syn_numbers: u64,
+    /// Packets and bytes of them, repetitions included.
+    data_packets: u64,
+    data_bytes: u64,
     first_sent: Option<Instant>,
     packets: u64,
 }
@@ -105,6 +115,10 @@ impl Handshake {
             retries: 0,
             syn_pending: true,
             stays_open: false,
+            syn_bytes: 0,
+            syn_numbers: 0,
+            data_packets: 0,
+            data_bytes: 0,
             first_sent: None,
             packets: 0,
         }
@@ -155,11 +169,44 @@ impl Handshake {
         })
     }
 
+    /// Puts the beginning of our stream into a SYN of ours, as much as fits one segment; the end too,
+    /// if `closing` and that is all.
+    pub(crate) fn add_data<'b>(
+        &mut self,
+        syn: Segment<'static>,
+        params: &TcpParams,
+        (stream, closing): (&Stream, bool),
+        buffer: &'b mut Vec<u8>,
+    ) -> io::Result<Segment<'b>> {
+        let options = syn.options.emitted_bytes();
+        let most = usize::from(params.mss_bytes).saturating_sub(options);
+        let bytes = stream.bytes().min(most as u64);
+        buffer.clear();
+        buffer.resize(bytes as usize, 0);
+        stream.read_at(0, buffer)?;
+        let fin = closing && bytes > 0 && bytes == stream.bytes();
+        self.syn_bytes = self.syn_bytes.max(bytes);
+        self.syn_numbers = self.syn_numbers.max(bytes + u64::from(fin));
+        self.data_packets += u64::from(bytes > 0);
+        self.data_bytes += bytes;
+        Ok(Segment {
+            flags: Flags {
+                fin,
+                psh: bytes > 0,
+                ..syn.flags
+            },
+            payload: Cow::Borrowed(buffer),
+            ..syn
+        })
+    }
+
     /// What the handshake adds to the sender's counters.
     pub(crate) fn counters(&self) -> SenderCounters {
         SenderCounters {
             retransmitted: self.packets.saturating_sub(1),
             timeouts: u64::from(self.retries),
+            packets: self.data_packets,
+            payload_bytes: self.data_bytes,
             ..SenderCounters::default()
         }
     }

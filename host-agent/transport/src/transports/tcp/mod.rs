@@ -21,6 +21,9 @@ pub mod congestion;
 mod congestion_tests;
 pub mod connection;
 #[cfg(test)]
+mod data_in_syn_tests;
+mod delivered_syns;
+#[cfg(test)]
 mod detail_tests;
 mod ecn;
 mod endpoint;

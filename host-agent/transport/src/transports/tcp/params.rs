@@ -59,6 +59,9 @@ pub struct TcpParams {
     pub max_connections_per_peer: u32,
     /// How long one of them may carry nothing before the side that opened it closes it.
     pub keep_open_ns: u64,
+    /// SYNs carry the first bytes of the stream, and those of peers are delivered at once: TCP Fast
+    /// Open (RFC 7413) between hosts that have each other's cookies already.
+    pub data_in_syn: bool,
     /// How long the side that closed first still answers late segments.
     pub time_wait_ns: u64,
     /// A connection on which the peer has been silent this long while we wait for it has failed.
@@ -115,6 +118,7 @@ impl Default for TcpParams {
             connections: Connections::PerRequest,
             max_connections_per_peer: 16,
             keep_open_ns: 10_000_000_000,
+            data_in_syn: false,
             time_wait_ns: 20_000_000,
             idle_timeout_ns: 4_000_000_000,
             max_flows: 10_000,

@@ -43,10 +43,25 @@ impl<'a> Segment<'a> {
         }
     }
 
-    /// A plain SYN, as begins a handshake.
+    /// A plain SYN, as begins a handshake. With a FIN only if there is data before it: the whole
+    /// stream is in the SYN.
     pub fn opens_a_connection(&self) -> bool {
         let flags = &self.flags;
-        flags.syn && !flags.rst && !flags.fin && self.ack.is_none()
+        let has_end = flags.fin && self.payload.is_empty();
+        flags.syn && !flags.rst && !has_end && self.ack.is_none()
+    }
+
+    /// The same without what is to be delivered.
+    pub(crate) fn without_data(&self) -> Segment<'static> {
+        Segment {
+            payload: Cow::default(),
+            flags: Flags {
+                fin: false,
+                ..self.flags
+            },
+            options: self.options.clone(),
+            ..*self
+        }
     }
 
     /// SEG.LEN of RFC 9293: SYN and FIN take a sequence number each.

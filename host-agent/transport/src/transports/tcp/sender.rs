@@ -113,6 +113,8 @@ pub(crate) struct Negotiated {
     pub(crate) window: u64,
     /// Its sequence offset.
     pub(crate) window_seq: u64,
+    /// First offset that has not been acknowledged: 1, or more if the SYN carried data.
+    pub(crate) una: u64,
 }
 
 pub(crate) struct Sender {
@@ -166,11 +168,11 @@ impl Sender {
     ) -> Self {
         Sender {
             stream,
-            una: 1,
-            next: 1,
-            window_edge: 1 + negotiated.window,
+            una: negotiated.una,
+            next: negotiated.una,
+            window_edge: negotiated.una + negotiated.window,
             max_peer_window: negotiated.window,
-            window_update: (negotiated.window_seq, 1),
+            window_update: (negotiated.window_seq, negotiated.una),
             segment_bytes: negotiated.segment_bytes,
             scoreboard: Scoreboard::with_room_for(params.initial_window_packets),
             congestion: (algorithm.start)(params, Window::new(params, negotiated.segment_bytes)),
@@ -194,6 +196,19 @@ impl Sender {
             last_data_sent: None,
             counters,
         }
+    }
+
+    /// The handshake is over, after data had been sent already.
+    pub(crate) fn handle_established(
+        &mut self,
+        now: Instant,
+        rtt: RttEstimator,
+        handshake: SenderCounters,
+    ) {
+        self.rtt = rtt;
+        self.counters.retransmitted += handshake.retransmitted;
+        self.counters.timeouts += handshake.timeouts;
+        self.rearm(now);
     }
 
     pub(crate) fn una(&self) -> u64 {

@@ -47,6 +47,8 @@ pub(crate) struct Opening {
     pub(crate) agreement: Agreement,
     pub(crate) rtt: RttEstimator,
     pub(crate) counters: SenderCounters,
+    /// Sequence numbers after our SYN's own that the peer has acknowledged already.
+    pub(crate) acked: u64,
 }
 
 pub(crate) struct Synchronized {
@@ -85,6 +87,7 @@ impl Synchronized {
             agreement,
             rtt,
             counters,
+            acked,
         } = opening;
         let negotiated = Negotiated {
             segment_bytes: agreement.segment_bytes,
@@ -92,11 +95,14 @@ impl Synchronized {
             ecn: agreement.ecn,
             window: agreement.window,
             window_seq: 0,
+            una: 1 + acked,
         };
+        let sender = Sender::new(params, algorithm, stream, negotiated, rtt, counters);
+        let stream_acked_at = (acked > 0 && sender.stream_acked()).then_some(now);
         Synchronized {
-            sender: Sender::new(params, algorithm, stream, negotiated, rtt, counters),
+            sender,
             receiver: Receiver::new(params, agreement.ecn, 1),
-            stream_acked_at: None,
+            stream_acked_at,
             iss,
             recent_timestamp: agreement.timestamp,
             agreement,
@@ -110,6 +116,37 @@ impl Synchronized {
             time_wait: params.time_wait(),
             idle_timeout: params.idle_timeout(),
         }
+    }
+
+    /// Takes what the peer's SYN carried.
+    pub(crate) fn take_early(&mut self, now: Instant, syn: &Segment<'_>) {
+        self.receiver.on_arrival(
+            now,
+            Arrival {
+                start: 1,
+                payload: &syn.payload,
+                fin: syn.flags.fin,
+                ce: syn.ce,
+                cwr: false,
+            },
+        );
+    }
+
+    /// Puts what has arrived into our SYN-ACK.
+    pub(crate) fn acknowledge_early(&mut self, syn_ack: &mut Segment<'_>) {
+        syn_ack.ack = Some(wrap_sequence(self.receiver.next(), self.agreement.irs));
+        self.receiver.on_ack_carried();
+    }
+
+    /// Whether a segment may end the handshake: it acknowledges our SYN and nothing that was never
+    /// sent. And the number of the peer's stream is one that we would take.
+    pub(crate) fn ends_handshake(&self, segment: &Segment<'_>) -> Option<bool> {
+        let ack = unwrap_sequence(segment.ack?, self.iss, self.sender.una());
+        let acks = ack.is_some_and(|ack| (1..=self.sender.next()).contains(&ack));
+        let start = unwrap_sequence(segment.seq, self.agreement.irs, self.receiver.next());
+        let length = u64::from(segment.sequence_length());
+        let taken = |start| start < self.receiver.next() + self.receiver.window().max(1);
+        Some(acks && start.is_some_and(|start| taken(start) && start + length >= 1))
     }
 
     /// The state is what has been sent, acknowledged and received; nothing else is kept.

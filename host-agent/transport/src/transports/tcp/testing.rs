@@ -247,7 +247,8 @@ impl Network {
                 None => {
                     let params = self.right_params.clone();
                     let nothing = Arc::new(Vec::new());
-                    pair.right = Connection::accept(params, self.algorithm, nothing, 77, &segment);
+                    pair.right =
+                        Connection::accept(now, params, self.algorithm, nothing, 77, &segment);
                 }
             }
         }

@@ -126,6 +126,8 @@ pub(super) struct Kept {
     pub(super) has_priority: bool,
     keep_open: Duration,
     established: bool,
+    /// Objects that came with the SYN, until the handshake is over.
+    early: Vec<FlowId>,
     waiting: VecDeque<Outgoing>,
     under_way: VecDeque<Outgoing>,
     /// Numbers of the next object of this side and of the peer.
@@ -160,6 +162,7 @@ impl Kept {
             has_priority,
             keep_open,
             established: false,
+            early: Vec::new(),
             waiting: VecDeque::new(),
             under_way: VecDeque::new(),
             next_number: 0,
@@ -275,7 +278,8 @@ impl Kept {
                 object.acked_at.get_or_insert(now);
             }
         }
-        if self.established && self.broken.is_none() {
+        let has_data = self.established || flow.connection.took_early();
+        if has_data && self.broken.is_none() {
             let read = self.read(now, flow, shared);
             if let Err(what) = read {
                 let why =
@@ -321,6 +325,9 @@ impl Kept {
         self.established = true;
         for object in self.under_way.iter_mut().chain(&mut self.waiting) {
             heard(object, flow, shared);
+        }
+        for flow_of_early in std::mem::take(&mut self.early) {
+            tell_heard(flow_of_early, flow, shared);
         }
     }
 
@@ -489,10 +496,11 @@ impl Kept {
             local: SocketAddrV4::new(*flow.local.ip(), port),
             peer: flow.peer,
         });
-        shared.events.push_back(Event::Heard {
-            flow: id,
-            peer: *flow.peer.ip(),
-        });
+        if self.established {
+            tell_heard(id, flow, shared);
+        } else {
+            self.early.push(id);
+        }
     }
 
     /// The next bytes of the arriving object.
@@ -700,11 +708,15 @@ fn sequence(initial: u32, offset: u64) -> u32 {
 
 fn heard(object: &mut Outgoing, flow: &Flow, shared: &mut Shared<'_>) {
     if !std::mem::replace(&mut object.heard, true) {
-        shared.events.push_back(Event::Heard {
-            flow: object.flow,
-            peer: *flow.peer.ip(),
-        });
+        tell_heard(object.flow, flow, shared);
     }
+}
+
+fn tell_heard(id: FlowId, flow: &Flow, shared: &mut Shared<'_>) {
+    shared.events.push_back(Event::Heard {
+        flow: id,
+        peer: *flow.peer.ip(),
+    });
 }
 
 fn fail_outgoing(object: Outgoing, flow: &Flow, now: Instant, why: &str, shared: &mut Shared<'_>) {

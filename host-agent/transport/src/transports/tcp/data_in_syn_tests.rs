@@ -1,0 +1,313 @@
+//! Data in the SYN: the first round trip carries it, and nothing arrives twice.
+
+use ebb_units::{Duration, Instant};
+use proptest::prelude::*;
+use rand::rngs::SmallRng;
+use rand::{Rng, SeedableRng};
+
+use super::congestion::{DCTCP, RENO};
+use super::pair::{PORT, Pair, address, content};
+use super::testing::Fate;
+use super::*;
+use crate::record::Status;
+use crate::transport::{FlowId, Transport, Via};
+
+const RTT: Duration = Duration::from_micros(40);
+const MS: Duration = Duration::from_millis(1);
+
+fn params() -> TcpParams {
+    TcpParams {
+        data_in_syn: true,
+        ..TcpParams::default()
+    }
+}
+
+fn open() -> TcpParams {
+    TcpParams {
+        connections: Connections::Open,
+        ..params()
+    }
+}
+
+fn pair() -> Pair {
+    Pair::new(RENO, &params())
+}
+
+/// Payload and FIN of the SYNs that a host sent.
+fn syns(pair: &Pair, host: usize) -> Vec<(usize, bool)> {
+    let all = pair
+        .log
+        .iter()
+        .filter(|(_, from, s)| *from == host && s.flags.syn);
+    all.map(|(_, _, s)| (s.payload.len(), s.flags.fin))
+        .collect()
+}
+
+fn only_got(pair: &Pair, host: usize) -> FlowId {
+    let mut all = pair.got.keys().filter(|(at, _)| *at == host);
+    let found = all.next().expect("something came").1;
+    assert_eq!(all.next(), None);
+    found
+}
+
+#[test]
+fn a_short_object_is_there_after_half_a_round_trip() {
+    for takes in [true, false] {
+        let mut pair = Pair::new(
+            RENO,
+            &TcpParams {
+                data_in_syn: takes,
+                ..params()
+            },
+        );
+        let began = pair.now;
+        let flow = pair.send(0, 1, 100, Via::Any);
+        pair.run_for(MS * 20);
+        assert_eq!(pair.status(0, flow), Some(&Status::Finished));
+        let got = &pair.got[&(1, only_got(&pair, 1))];
+        let took = Instant::from_nanos(got.record.as_ref().unwrap().finished_at_ns).since(began);
+        let sent = pair.ended[&(0, flow)].duration_ns;
+        if takes {
+            assert_eq!((took * 2, sent), (RTT, RTT.as_nanos()));
+            assert_eq!(syns(&pair, 0), [(100, true)]);
+        } else {
+            assert_eq!((took * 2, sent), (RTT * 3, RTT.as_nanos() * 2));
+            assert_eq!(syns(&pair, 0), [(0, false)]);
+        }
+    }
+}
+
+#[test]
+fn a_long_object_begins_with_the_syn() {
+    let mut pair = pair();
+    let flow = pair.send(0, 1, 300_000, Via::Any);
+    pair.run_for(MS * 20);
+    assert_eq!(pair.status(0, flow), Some(&Status::Finished));
+    assert!(pair.contents(1) == [content(1, 300_000)]);
+    // MSS, SACK permitted and window scale take 12 bytes of the segment.
+    assert_eq!(syns(&pair, 0), [(1448, false)]);
+    let record = &pair.ended[&(0, flow)];
+    assert_eq!(record.counters.payload_bytes_sent, 300_000);
+    assert_eq!(record.counters.retransmitted, 0);
+}
+
+#[test]
+fn a_peer_that_takes_no_data_gets_it_after_the_handshake() {
+    for bytes in [100, 300_000] {
+        let mut pair = pair();
+        pair.hosts[1] = super::pair::endpoint(1, RENO, TcpParams::default());
+        let flow = pair.send(0, 1, bytes, Via::Any);
+        pair.run_for(MS * 20);
+        assert_eq!(pair.status(0, flow), Some(&Status::Finished), "{bytes}");
+        assert!(pair.contents(1) == [content(1, bytes)]);
+        assert_eq!(pair.ended[&(0, flow)].counters.timeouts, 0);
+    }
+}
+
+#[test]
+fn a_lost_syn_is_sent_again_with_its_data() {
+    let mut pair = pair();
+    pair.fate = Box::new(|n, _, _| if n == 0 { Fate::Drop } else { Fate::Pass });
+    let flow = pair.send(0, 1, 100, Via::Any);
+    pair.run_for(MS * 30);
+    assert_eq!(pair.status(0, flow), Some(&Status::Finished));
+    assert_eq!(syns(&pair, 0), [(100, true); 2]);
+    assert_eq!(pair.contents(1), [content(1, 100)]);
+    assert_eq!(pair.ended[&(0, flow)].counters.retransmitted, 1);
+}
+
+#[test]
+fn a_lost_syn_ack_repeats_the_syn_and_not_the_data() {
+    for open_connections in [false, true] {
+        let params = if open_connections { open() } else { params() };
+        let mut pair = Pair::new(RENO, &params);
+        let mut lost = 0;
+        // And with it whatever follows it at once.
+        pair.fate = Box::new(move |_, from, _| {
+            lost += u32::from(from == 1);
+            if from == 1 && lost <= 2 {
+                Fate::Drop
+            } else {
+                Fate::Pass
+            }
+        });
+        let flow = pair.send(0, 1, 100, Via::Any);
+        pair.run_for(MS * 100);
+        assert_eq!(pair.status(0, flow), Some(&Status::Finished));
+        assert_eq!(pair.contents(1), [content(1, 100)]);
+    }
+}
+
+#[test]
+fn a_copy_of_the_syn_delivers_nothing_at_any_time() {
+    for open_connections in [false, true] {
+        for us in (0..400).step_by(10).chain([3_000, 11_000, 19_000]) {
+            let params = if open_connections { open() } else { params() };
+            let mut pair = Pair::new(RENO, &params);
+            let flow = pair.send(0, 1, 100, Via::Any);
+            let syn = pair.log[0].2.clone();
+            let port = pair.hosts[0].flows.values().next().unwrap().local.port();
+            let mut packet = Vec::new();
+            syn.emit((address(0), port), (address(1), PORT), 0, &mut packet);
+            pair.run_for(Duration::from_micros(us));
+            pair.inject(1, &packet);
+            pair.run_for(MS * 100);
+            assert_eq!(pair.status(0, flow), Some(&Status::Finished), "after {us}");
+            assert_eq!(pair.contents(1), [content(1, 100)], "after {us}");
+        }
+    }
+}
+
+#[test]
+fn a_copy_is_known_as_one_while_it_can_be_on_its_way() {
+    let mut pair = pair();
+    pair.send(0, 1, 100, Via::Any);
+    let syn = pair.log[0].2.clone();
+    let port = pair.hosts[0].flows.values().next().unwrap().local.port();
+    pair.run_for(MS);
+    assert_eq!(pair.connections(1), 0);
+    let mut packet = Vec::new();
+    syn.emit((address(0), port), (address(1), PORT), 0, &mut packet);
+    pair.inject(1, &packet);
+    assert_eq!(pair.hosts[1].counters().duplicate_syns, 1);
+    assert_eq!(pair.connections(1), 0);
+}
+
+#[test]
+fn the_answer_follows_the_syn_ack_within_the_first_round_trip() {
+    let mut pair = Pair::new(DCTCP, &open());
+    pair.send(0, 1, 10, Via::Any);
+    // As soon as the request is there; the handshake is not over.
+    pair.run_for(RTT.mul_div(1, 2));
+    let peer = pair.got[&(1, only_got(&pair, 1))].peer.unwrap();
+    assert!(
+        !pair.heard.iter().any(|(host, _)| *host == 1),
+        "nobody is known yet"
+    );
+    let answer = pair.send(1, 2, 12_000, Via::From(peer));
+    pair.run_for(RTT.mul_div(1, 2));
+    let got = &pair.got[&(0, only_got(&pair, 0))];
+    assert_eq!(got.bytes.len(), 12_000, "a whole initial window");
+    pair.run_for(MS * 5);
+    assert_eq!(pair.status(1, answer), Some(&Status::Finished));
+    assert!(pair.heard.iter().any(|(host, _)| *host == 1));
+    assert_eq!(pair.opened(), 1);
+}
+
+#[test]
+fn a_stranger_gets_its_answer_once_and_is_forgotten() {
+    let mut pair = Pair::new(RENO, &open());
+    pair.send(0, 1, 10, Via::Any);
+    // The address in the SYN is of somebody who never sent it.
+    pair.dead[0] = true;
+    pair.run_for(RTT);
+    let peer = pair.got[&(1, only_got(&pair, 1))].peer.unwrap();
+    pair.send(1, 2, 1_000_000, Via::From(peer));
+    pair.run_for(Duration::from_secs(10));
+    let sent: usize = pair
+        .log
+        .iter()
+        .filter(|(_, from, _)| *from == 1)
+        .map(|(_, _, s)| s.payload.len())
+        .sum();
+    // With the confirmation of the request in front.
+    assert!(sent <= 11 * 1460, "{sent} bytes to a stranger");
+    let syn_acks = syns(&pair, 1).len();
+    assert_eq!(syn_acks, 1 + params().max_syn_ack_retries as usize);
+    assert_eq!(pair.connections(1), 0);
+    assert!(pair.hosts[1].half_open.is_empty());
+}
+
+#[test]
+fn a_flood_of_syns_with_data_takes_bounded_memory() {
+    let limit = 8;
+    let mut pair = Pair::new(
+        RENO,
+        &TcpParams {
+            max_half_open: limit,
+            ..params()
+        },
+    );
+    for n in 0..200u32 {
+        let syn = Segment {
+            seq: n,
+            flags: Flags {
+                syn: true,
+                ..Flags::default()
+            },
+            window: 1000,
+            payload: vec![7; 1000].into(),
+            ..Segment::default()
+        };
+        let mut packet = Vec::new();
+        let from = std::net::Ipv4Addr::new(10, 9, (n / 250) as u8, (n % 250) as u8);
+        syn.emit((from, 1024), (address(1), PORT), 0, &mut packet);
+        pair.inject(1, &packet);
+        assert!(pair.connections(1) <= limit);
+        pair.run_for(MS);
+    }
+    // Those that gave way have been told to have failed: nothing waits for ever.
+    pair.run_for(Duration::from_secs(10));
+    assert_eq!(pair.connections(1), 0);
+    assert!(pair.got.values().all(|got| got.record.is_some()));
+    let evicted = pair.hosts[1].counters().evicted_handshakes;
+    assert!(evicted > 10, "{evicted}");
+}
+
+#[test]
+fn an_application_that_refuses_early_is_heard() {
+    let mut pair = pair();
+    pair.confirms = false;
+    let flow = pair.send(0, 1, 100, Via::Any);
+    pair.run_for(RTT.mul_div(1, 2));
+    let got = only_got(&pair, 1);
+    pair.tell(1, |host, now| host.abort(now, got, "no room"));
+    pair.run_for(MS * 50);
+    let status = pair.status(0, flow);
+    assert!(matches!(status, Some(Status::Failed(_))), "{status:?}");
+    assert_eq!(pair.connections(1), 0);
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(48))]
+
+    /// Losses, copies and any order: each object arrives once, whole, and is confirmed.
+    #[test]
+    fn every_object_arrives_once(seed: u64, loss in 0.0..0.2f64, late in 0.0..0.5f64) {
+        let mut rng = SmallRng::seed_from_u64(seed);
+        let params = if rng.random() { open() } else { params() };
+        let mut pair = Pair::new(if rng.random() { RENO } else { DCTCP }, &params);
+        let mut fates = SmallRng::seed_from_u64(!seed);
+        pair.fate = Box::new(move |_, _, _| {
+            if fates.random_bool(loss) {
+                Fate::Drop
+            } else if fates.random_bool(late) {
+                Fate::Late(Duration::from_micros(fates.random_range(0..400)))
+            } else if fates.random_bool(0.1) {
+                Fate::Duplicate
+            } else {
+                Fate::Pass
+            }
+        });
+        let mut sent: [Vec<(u64, u64, FlowId)>; 2] = Default::default();
+        for object in 0..12 {
+            let from = usize::from(rng.random_bool(0.3));
+            let bytes = [rng.random_range(1..2_000), rng.random_range(1..60_000)][rng.random_range(0..2)];
+            let flow = pair.send(from, object, bytes, Via::Any);
+            sent[from].push((object, bytes, flow));
+            pair.run_for(Duration::from_micros([0, 30, 30_000][rng.random_range(0..3)]));
+        }
+        pair.run_for(Duration::from_secs(9));
+        for from in [0, 1] {
+            let mut expected = Vec::new();
+            for &(seed, bytes, flow) in &sent[from] {
+                prop_assert_eq!(pair.status(from, flow), Some(&Status::Finished));
+                expected.push(content(seed, bytes));
+            }
+            let mut got: Vec<Vec<u8>> = pair.contents(1 - from).iter().map(|b| b.to_vec()).collect();
+            expected.sort();
+            got.sort();
+            prop_assert!(got == expected);
+        }
+    }
+}
