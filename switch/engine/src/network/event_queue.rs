@@ -1,5 +1,6 @@
 //! The pending events of one node, in the order in which they happen: by time; at the same time
-//! arrivals come first, by port and then in the order of the link, then departures by port.
+//! arrivals come first, by port and then in the order of the link, then departures by port. What a
+//! switch has set itself to do comes between them ([`goes_before`](EventQueue::goes_before)).
 //!
 //! Frames arrive on a link in the order in which they were sent, and a port has at most one
 //! departure to come. So each port has a queue of arrivals, and only the first event of each port
