@@ -4,7 +4,7 @@ use rand::rngs::SmallRng;
 use rand::{Rng, SeedableRng};
 
 use super::super::congestion::{DCTCP, RENO};
-use super::super::pair::{Pair, address, content, endpoint};
+use super::super::pair::{PORT, Pair, address, content, endpoint};
 use super::super::testing::Fate;
 use super::super::{Connections, Flags, Segment, TcpParams};
 use super::*;
@@ -556,5 +556,50 @@ proptest! {
             got.sort();
             prop_assert!(got == expected);
         }
+    }
+}
+
+/// Who knows addresses and ports and guesses numbers does no harm to a connection that carries
+/// objects or waits for some.
+#[test]
+fn forged_segments_do_no_harm() {
+    for seed in 0..20 {
+        let mut rng = SmallRng::seed_from_u64(seed);
+        let params = TcpParams {
+            data_in_syn: rng.random(),
+            ..params()
+        };
+        let mut pair = Pair::new(RENO, &params);
+        let mut flows = Vec::new();
+        for object in 0..8 {
+            flows.push(pair.send(0, object, rng.random_range(0..50_000), Via::Number(0)));
+            pair.run_for(Duration::from_micros(rng.random_range(0..200)));
+            let port = pair.hosts[0].flows.values().next().unwrap().local.port();
+            for _ in 0..20 {
+                let forged = Segment {
+                    seq: rng.random(),
+                    ack: rng.random_bool(0.8).then(|| rng.random()),
+                    flags: Flags {
+                        syn: rng.random_bool(0.2),
+                        fin: rng.random_bool(0.2),
+                        rst: rng.random_bool(0.2),
+                        ..Flags::default()
+                    },
+                    window: rng.random(),
+                    payload: vec![1; rng.random_range(0..40)].into(),
+                    ..Segment::default()
+                };
+                let to = rng.random_range(0..2);
+                let ends = [(address(0), port), (address(1), PORT)];
+                let mut packet = Vec::new();
+                forged.emit(ends[1 - to], ends[to], 0, &mut packet);
+                pair.inject(to, &packet);
+            }
+        }
+        pair.run_for(Duration::from_secs(9));
+        for flow in flows {
+            assert_eq!(pair.status(0, flow), Some(&Status::Finished), "seed {seed}");
+        }
+        assert_eq!(pair.contents(1).len(), 8, "seed {seed}");
     }
 }
