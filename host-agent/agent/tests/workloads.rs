@@ -187,6 +187,46 @@ fn an_incast_a_permutation_and_a_search_run_as_planned() {
     assert_eq!(jobs, 12 + 10 + 6);
 }
 
+fn requests_share_the_connections_that_they_are_drawn_for() {
+    let hosts = hosts();
+    hosts.set_params(
+        r#"{"nic": {"rate_bps": 50000000}, "tcp": {"connections": "open", "data_in_syn": true}}"#,
+    );
+    hosts.dir.write(
+        "requests.toml",
+        r#"
+        [[traffic]]
+        name = "requests"
+        pattern = { type = "requests", connections = 2 }
+        arrivals = { type = "poisson", rate_hz = 60 }
+        size = { type = "uniform", min_bytes = 1, max_bytes = 20_000 }
+        count = 60
+        "#,
+    );
+    let transfers = transfers(&hosts, "requests.toml");
+    assert_eq!(transfers.len(), 60);
+    let printed = run(&hosts, "requests.toml", "detail");
+    check(&transfers, &printed);
+    // Client and server, number, and the port of the client that its answers come to.
+    let mut ports: BTreeMap<(String, u64), Vec<u64>> = BTreeMap::new();
+    for line in printed.iter().flatten().filter(|l| l["part"] == "serve") {
+        let id = line["transfer"].as_u64().unwrap();
+        let transfer = transfers.iter().find(|t| t["id"] == id).unwrap();
+        let pair = format!("{} {}", transfer["sources"], transfer["destinations"]);
+        let number = transfer["connection"].as_u64().unwrap();
+        let peer = line["peer"].as_str().unwrap();
+        let port = peer.rsplit(':').next().unwrap().parse().unwrap();
+        ports.entry((pair, number)).or_default().push(port);
+    }
+    assert!(ports.values().any(|of| of.len() > 2), "{ports:?}");
+    for (connection, of) in ports {
+        assert!(
+            of.iter().all(|port| *port == of[0]),
+            "{connection:?}: {of:?}"
+        );
+    }
+}
+
 fn storage_is_written_in_all_three_ways_and_read_from_all_replicas() {
     let hosts = hosts();
     let traffic = |mode: &str| {
@@ -300,6 +340,7 @@ fn what_cannot_work_is_told_before_anything_is_sent() {
 ebb_testkit::tests! {
     Need::Root => [
         an_incast_a_permutation_and_a_search_run_as_planned,
+        requests_share_the_connections_that_they_are_drawn_for,
         storage_is_written_in_all_three_ways_and_read_from_all_replicas,
         from_host_to_host_and_back,
         a_thousand_sessions_at_a_time,
