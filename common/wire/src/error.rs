@@ -49,6 +49,8 @@ pub enum ParseError {
     },
     #[error("{layer} checksum is wrong")]
     Checksum { layer: Layer },
+    #[error("IPv4 protocol is {found}, expected {expected}")]
+    Protocol { found: u8, expected: u8 },
     #[error("the packet is a fragment; fragments are not reassembled")]
     Fragment,
     #[error("packet type {found} is not one of DATA, SYMBOL, PULL, ACK, NACK, RESET")]

@@ -76,6 +76,21 @@ impl Ipv4Header {
     }
 
     pub fn parse(bytes: &[u8]) -> Result<Ipv4Packet<'_>, ParseError> {
+        let (header, payload, original_bytes) = Self::parse_cut(bytes)?;
+        if payload.len() < original_bytes {
+            let header_bytes = bytes.len() - payload.len();
+            return Err(ParseError::TotalLength {
+                total: header_bytes + original_bytes,
+                header: header_bytes,
+                have: bytes.len(),
+            });
+        }
+        Ok(Ipv4Packet { header, payload })
+    }
+
+    /// Parses a packet of which a switch may have cut off the end: header, what is left of the payload,
+    /// and the bytes of payload that there were.
+    pub(crate) fn parse_cut(bytes: &[u8]) -> Result<(Self, &[u8], usize), ParseError> {
         let Some(head) = bytes.first_chunk::<{ Self::BYTES }>() else {
             return Err(ParseError::Truncated {
                 layer: Layer::Ipv4,
@@ -98,7 +113,8 @@ impl Ipv4Header {
             });
         }
         let total = usize::from(u16::from_be_bytes([head[2], head[3]]));
-        let Some(payload) = bytes.get(header_bytes..total) else {
+        let left = bytes.get(header_bytes..total.min(bytes.len()));
+        let (Some(payload), Some(original_bytes)) = (left, total.checked_sub(header_bytes)) else {
             return Err(ParseError::TotalLength {
                 total,
                 header: header_bytes,
@@ -120,7 +136,7 @@ impl Ipv4Header {
             src: Ipv4Addr::new(head[12], head[13], head[14], head[15]),
             dst: Ipv4Addr::new(head[16], head[17], head[18], head[19]),
         };
-        Ok(Ipv4Packet { header, payload })
+        Ok((header, payload, original_bytes))
     }
 
     /// Appends the header of a packet with `payload_bytes` of payload.

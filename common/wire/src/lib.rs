@@ -9,6 +9,7 @@ mod ebb;
 mod error;
 mod ethernet;
 mod ipv4;
+mod notification;
 mod pfc;
 mod tcp;
 
@@ -16,6 +17,7 @@ pub use ebb::{EbbFlags, EbbHeader, EbbPacket, PacketType};
 pub use error::{Layer, ParseError};
 pub use ethernet::{EthernetFrame, EthernetHeader, MacAddress};
 pub use ipv4::{Ecn, Ipv4Header, Ipv4Packet, Protocol};
+pub use notification::DropNotification;
 pub use pfc::PfcFrame;
 pub use tcp::{SackBlocks, TcpFlags, TcpGlance, TcpHeader, TcpOptions, TcpSegment};
 

@@ -59,6 +59,9 @@ pub struct TcpOptions {
     /// Version of the connections that stay open for several objects, in SYN and SYN-ACK
     /// (`docs/wire-format.md`). None: the connection carries one.
     pub stays_open: Option<u8>,
+    /// Bytes that have arrived beyond the cumulative acknowledgment, at receivers of FastLane
+    /// (`docs/fastlane.md`).
+    pub out_of_order_bytes: Option<u32>,
 }
 
 /// A header, without the checksum.
@@ -93,6 +96,8 @@ const KIND_TIMESTAMPS: u8 = 8;
 const KIND_EXPERIMENT: u8 = 253;
 /// The experiment of connections that stay open.
 const EXPERIMENT_STAYS_OPEN: [u8; 2] = [0xeb, 0xb0];
+/// The experiment of FastLane's bytes out of order.
+const EXPERIMENT_OUT_OF_ORDER: [u8; 2] = [0xeb, 0xb1];
 const MAX_OPTION_BYTES: usize = 40;
 const MAX_SACK_BLOCKS: usize = 4;
 
@@ -130,6 +135,10 @@ impl TcpOptions {
                 (KIND_EXPERIMENT, &[a, b, version]) if [a, b] == EXPERIMENT_STAYS_OPEN => {
                     options.stays_open = Some(version);
                 }
+                (KIND_EXPERIMENT, &[a, b, ref bytes @ ..]) if [a, b] == EXPERIMENT_OUT_OF_ORDER => {
+                    let bytes = <[u8; 4]>::try_from(bytes).map_err(|_| bad)?;
+                    options.out_of_order_bytes = Some(u32::from_be_bytes(bytes));
+                }
                 (
                     KIND_MSS | KIND_WINDOW_SCALE | KIND_SACK_PERMITTED | KIND_SACK
                     | KIND_TIMESTAMPS,
@@ -154,7 +163,8 @@ impl TcpOptions {
             + 4 * usize::from(self.sack_permitted)
             + 12 * usize::from(self.timestamps.is_some())
             + 4 * usize::from(self.window_scale.is_some())
-            + 8 * usize::from(self.stays_open.is_some());
+            + 8 * usize::from(self.stays_open.is_some())
+            + 8 * usize::from(self.out_of_order_bytes.is_some());
         match self.fitting_blocks(fixed).len() {
             0 => fixed,
             blocks => fixed + 4 + 8 * blocks,
@@ -183,6 +193,11 @@ impl TcpOptions {
             let [a, b] = EXPERIMENT_STAYS_OPEN;
             let nop = KIND_NOP;
             out.extend_from_slice(&[nop, nop, nop, KIND_EXPERIMENT, 5, a, b, version]);
+        }
+        if let Some(bytes) = self.out_of_order_bytes {
+            let [a, b] = EXPERIMENT_OUT_OF_ORDER;
+            out.extend_from_slice(&[KIND_EXPERIMENT, 8, a, b]);
+            out.extend_from_slice(&bytes.to_be_bytes());
         }
         let blocks = self.fitting_blocks(out.len() - start);
         if !blocks.is_empty() {
@@ -288,6 +303,6 @@ impl TcpGlance {
 }
 
 /// The four bytes at `at`; callers have checked that they are there.
-fn be32(bytes: &[u8], at: usize) -> u32 {
+pub(crate) fn be32(bytes: &[u8], at: usize) -> u32 {
     u32::from_be_bytes([bytes[at], bytes[at + 1], bytes[at + 2], bytes[at + 3]])
 }

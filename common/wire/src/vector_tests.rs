@@ -234,23 +234,34 @@ fn any_options() -> impl Strategy<Value = TcpOptions> {
     let scale = any::<Option<u8>>();
     let timestamps = any::<Option<(u32, u32)>>();
     let stays_open = any::<Option<u8>>();
-    (mss, scale, any::<bool>(), sack, timestamps, stays_open).prop_map(
-        |(mss, window_scale, sack_permitted, mut sack_blocks, timestamps, stays_open)| {
-            // SYN options and SACK blocks do not meet in one segment.
-            let of_syn = mss.is_some() || window_scale.is_some() || stays_open.is_some();
-            if of_syn || sack_permitted {
-                sack_blocks.clear();
-            }
-            TcpOptions {
-                mss,
-                window_scale,
-                sack_permitted,
-                sack_blocks: sack_blocks.into_iter().collect(),
-                timestamps,
-                stays_open,
-            }
-        },
+    let held = any::<Option<u32>>();
+    (
+        mss,
+        scale,
+        any::<bool>(),
+        sack,
+        timestamps,
+        stays_open,
+        held,
     )
+        .prop_map(
+            |(mss, window_scale, sack_permitted, mut sack_blocks, timestamps, stays_open, held)| {
+                // SYN options and SACK blocks do not meet in one segment.
+                let of_syn = mss.is_some() || window_scale.is_some() || stays_open.is_some();
+                if of_syn || sack_permitted {
+                    sack_blocks.clear();
+                }
+                TcpOptions {
+                    mss,
+                    window_scale,
+                    sack_permitted,
+                    sack_blocks: sack_blocks.into_iter().collect(),
+                    timestamps,
+                    stays_open,
+                    out_of_order_bytes: held,
+                }
+            },
+        )
 }
 
 proptest! {

@@ -105,6 +105,12 @@ pub fn on_path(scheme: Scheme, bytes: &[u8]) {
                 let packet = forge::packet(&mut u, scheme, from, to)?;
                 world.inject(host, &packet);
             }
+            8 if scheme == Scheme::Fastlane && !world.captured.is_empty() => {
+                let index = u.choose_index(world.captured.len())?;
+                let packet = forge::notification(&mut u, &world.captured[index])?;
+                let meant = usize::from(packet[16..20] == PEER.octets());
+                world.inject(meant, &packet);
+            }
             _ if !world.captured.is_empty() => {
                 let index = u.choose_index(world.captured.len())?;
                 let packet = forge::damaged(&mut u, &world.captured[index])?;

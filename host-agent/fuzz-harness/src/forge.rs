@@ -11,6 +11,9 @@ use ebb_wire::{
 
 use crate::world::PORT;
 
+/// The class of notifications, by the default of section `fastlane`.
+const NOTIFICATION_DSCP: u8 = 56;
+
 /// Numbers near the edges of what they count, more often than others.
 fn number(u: &mut Unstructured<'_>) -> Result<u32> {
     Ok(match u.int_in_range(0..=5)? {
@@ -73,7 +76,10 @@ pub fn packet(
         header.emit(&vec![7; usize::from(header.payload_bytes)], &mut body);
         cut(u, &header, &mut body)?;
     }
-    let dscp = *u.choose(&[0, 10, 12, 14, 46])?;
+    let dscp = match scheme {
+        Scheme::Fastlane => *u.choose(&[0, NOTIFICATION_DSCP])?,
+        _ => *u.choose(&[0, 10, 12, 14, 46])?,
+    };
     Ok(wrap(from, to, protocol, ecn(u)?, dscp, &body))
 }
 
@@ -97,6 +103,7 @@ fn options(u: &mut Unstructured<'_>) -> Result<TcpOptions> {
         sack_blocks,
         timestamps: u.arbitrary()?,
         stays_open: u.arbitrary()?,
+        out_of_order_bytes: None,
     })
 }
 
@@ -144,6 +151,32 @@ fn ebb(u: &mut Unstructured<'_>, scheme: Scheme) -> Result<EbbHeader> {
         multicast_group: u.arbitrary()?,
         ..EbbHeader::new(kind, source_port, destination_port)
     })
+}
+
+/// What a switch that drops a packet that was on the wire tells its sender, with some of the fields
+/// changed that no checksum protects, cut anywhere.
+pub fn notification(u: &mut Unstructured<'_>, packet: &[u8]) -> Result<Vec<u8>> {
+    let Ok(ip) = Ipv4Header::parse(packet) else {
+        return Ok(packet.to_vec());
+    };
+    let header = Ipv4Header {
+        src: ip.header.dst,
+        dst: ip.header.src,
+        dscp: NOTIFICATION_DSCP,
+        ..ip.header
+    };
+    let mut turned = Vec::new();
+    header.emit(ip.payload.len(), &mut turned);
+    turned.extend_from_slice(ip.payload);
+    for _ in 0..u.int_in_range(0..=2)? {
+        let at = Ipv4Header::BYTES + u.int_in_range(0..=TcpHeader::BYTES - 1)?;
+        if let Some(byte) = turned.get_mut(at) {
+            *byte = u.arbitrary()?;
+        }
+    }
+    let headers = Ipv4Header::BYTES + TcpHeader::BYTES;
+    turned.truncate(headers + u.int_in_range(0..=40)?);
+    Ok(turned)
 }
 
 /// A packet that was on the wire, with some of its fields changed and its checksums right.

@@ -13,6 +13,7 @@ fn any_scheme() -> impl Strategy<Value = Scheme> {
         Scheme::Dctcp,
         Scheme::Hull,
         Scheme::Detail,
+        Scheme::Fastlane,
     ])
 }
 

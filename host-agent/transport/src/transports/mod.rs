@@ -23,6 +23,7 @@ use scdp::ScdpParams;
 use tcp::TcpParams;
 use tcp::congestion::detail::DetailParams;
 use tcp::congestion::{dctcp, detail, fh, hull, lps, reno, reno_ecn};
+use tcp::fastlane::{self, FastlaneParams};
 
 /// Makes all flows of a transport on one host. The error says in words which parameter is wrong.
 pub type Make = fn(HostConfig, &Suite) -> Result<Box<dyn Transport + Send>, String>;
@@ -70,10 +71,12 @@ pub enum Scheme {
     Lps,
     /// NewReno over paths that reorder and do not lose
     Detail,
+    /// NewReno that the switches tell of drops
+    Fastlane,
 }
 
 impl Scheme {
-    pub const ALL: [Scheme; 9] = [
+    pub const ALL: [Scheme; 10] = [
         Scheme::Ndp,
         Scheme::Scdp,
         Scheme::Reno,
@@ -83,6 +86,7 @@ impl Scheme {
         Scheme::Fh,
         Scheme::Lps,
         Scheme::Detail,
+        Scheme::Fastlane,
     ];
 
     pub fn entry(self) -> &'static Entry {
@@ -96,6 +100,7 @@ impl Scheme {
             Scheme::Fh => &fh::ENTRY,
             Scheme::Lps => &lps::ENTRY,
             Scheme::Detail => &detail::ENTRY,
+            Scheme::Fastlane => &fastlane::ENTRY,
         }
     }
 
@@ -150,6 +155,7 @@ pub struct Params<Engine, Faults> {
     pub scdp: ScdpParams,
     pub tcp: TcpParams,
     pub detail: DetailParams,
+    pub fastlane: FastlaneParams,
     pub pacer: PacerParams,
     /// What goes wrong on purpose.
     pub faults: Faults,
@@ -169,6 +175,7 @@ impl<Engine, Faults> Params<Engine, Faults> {
             scdp: self.scdp.clone(),
             tcp: self.tcp.clone(),
             detail: self.detail,
+            fastlane: self.fastlane,
             pacer: self.pacer.clone(),
             faults: (),
         }
@@ -189,6 +196,7 @@ impl Suite {
         self.scdp.validate()?;
         self.tcp.validate().map_err(|error| error.to_string())?;
         self.detail.validate()?;
+        self.fastlane.validate()?;
         self.pacer.validate().map_err(|error| error.to_string())
     }
 }

@@ -239,6 +239,7 @@ const CONSTANT: Algorithm = Algorithm {
         window.reduce_to(6 * 1460);
         Box::new(Constant(window))
     },
+    notifications: None,
 };
 
 #[derive(Debug)]
@@ -253,7 +254,6 @@ impl CongestionControl for Constant {
     }
     fn on_timeout(&mut self, _: u64, _: u64, _: bool) {}
     fn on_idle(&mut self) {}
-    fn on_loss_notification(&mut self, _: u64, _: u64, _: bool) {}
     fn duplicate_ack_threshold(&self, _: u32) -> Option<u32> {
         None
     }
@@ -306,43 +306,4 @@ fn another_algorithm_needs_nothing_but_itself() {
         net.run_and_check();
         assert!(net.pairs[0].left.statistics().sender.retransmitted > 0);
     }
-}
-
-#[test]
-fn the_word_of_the_network_is_enough_to_repair_a_loss() {
-    let mut net = Network::new(CONSTANT, TcpParams::default());
-    let lost = Rc::new(RefCell::new(None));
-    let noted = lost.clone();
-    net.forward.fate = Box::new(move |n, segment| {
-        if n == 40 {
-            *noted.borrow_mut() = Some(segment.seq);
-            return Fate::Drop;
-        }
-        Fate::Pass
-    });
-    net.transfer(500_000);
-    for us in 0..10_000 {
-        if lost.borrow().is_none() {
-            net.run_until(Instant::from_micros(us));
-        }
-    }
-    let seq = lost.borrow().unwrap();
-    let left = &mut net.pairs[0].left;
-    // What is not in flight is ignored; what is, is sent again once per word.
-    left.handle_loss_notification(seq.wrapping_add(1_000_000));
-    left.handle_loss_notification(seq.wrapping_sub(100_000));
-    left.handle_loss_notification(seq);
-    left.handle_loss_notification(seq);
-    let (now, mut buffer) = (net.now, Vec::new());
-    let again = left.poll_transmit(now, &mut buffer).unwrap().into_owned();
-    assert_eq!(again.seq, seq);
-    // The test's network has to carry what was polled here.
-    net.pairs[0]
-        .right
-        .as_mut()
-        .unwrap()
-        .handle_segment(now, &again);
-    net.run_and_check();
-    let sender = net.pairs[0].left.statistics().sender;
-    assert_eq!((sender.timeouts, sender.retransmitted), (0, 1));
 }

@@ -6,6 +6,7 @@
 use std::sync::Arc;
 
 use ebb_units::{Duration, Instant};
+use ebb_wire::{DropNotification, TcpFlags};
 
 use super::congestion::{Algorithm, EcnMode};
 use super::handshake::{Agreement, Handshake};
@@ -79,10 +80,10 @@ impl Statistics {
 }
 
 enum Phase {
-    Handshake(Stream, Handshake),
+    Handshake(Stream, Box<Handshake>),
     /// SYN-RECEIVED of a peer whose SYN carried data: all is as after the handshake, but that our
     /// SYN-ACK is repeated and nothing else is.
-    Early(Handshake, Box<Synchronized>),
+    Early(Box<Handshake>, Box<Synchronized>),
     Synchronized(Box<Synchronized>),
     Ended,
 }
@@ -140,7 +141,7 @@ impl Connection {
     }
 
     fn take_early(&mut self, now: Instant, agreement: Agreement, syn: &Segment<'_>) {
-        let handshake = Handshake::new(&self.params, Some(agreement));
+        let handshake = Box::new(Handshake::new(&self.params, Some(agreement)));
         self.establish(now, agreement, agreement.window, 0);
         self.took_early = true;
         if let Phase::Synchronized(mut s) = std::mem::replace(&mut self.phase, Phase::Ended) {
@@ -182,7 +183,7 @@ impl Connection {
         iss: u32,
         agreement: Option<Agreement>,
     ) -> Self {
-        let handshake = Handshake::new(&params, agreement);
+        let handshake = Box::new(Handshake::new(&params, agreement));
         Connection {
             params,
             algorithm,
@@ -369,11 +370,22 @@ impl Connection {
         self.take_step(step);
     }
 
-    /// The network says that it dropped our segment with sequence number `seq`: it is sent again at
-    /// once. For schemes whose switches tell; what is not in flight is ignored.
-    pub fn handle_loss_notification(&mut self, seq: u32) {
-        if let Some(s) = self.synchronized_mut() {
-            s.handle_loss_notification(seq);
+    /// The network says that it dropped a packet of ours. For algorithms that take notifications; what
+    /// cannot have been dropped is ignored.
+    pub fn handle_drop(&mut self, now: Instant, dropped: &DropNotification) {
+        let Some(how) = self.algorithm.notifications else {
+            return;
+        };
+        let opens = dropped.flags.contains(TcpFlags::SYN);
+        match &mut self.phase {
+            Phase::Handshake(_, handshake) | Phase::Early(handshake, _) if opens => {
+                let answers = dropped.flags.contains(TcpFlags::ACK);
+                if dropped.seq == self.iss && answers == handshake.agreement.is_some() {
+                    handshake.handle_drop(now, how);
+                }
+            }
+            Phase::Early(_, s) | Phase::Synchronized(s) => s.handle_drop(now, dropped, how),
+            Phase::Handshake(..) | Phase::Ended => {}
         }
     }
 
@@ -519,11 +531,11 @@ impl Connection {
     /// When [`Self::handle_deadline`] must be called at the latest.
     pub fn next_deadline(&self) -> Option<Instant> {
         match &self.phase {
-            Phase::Handshake(_, handshake) => handshake.deadline,
+            Phase::Handshake(_, handshake) => handshake.next_deadline(),
             // What we have sent waits for the handshake: a stranger gets it once.
             Phase::Early(handshake, s) => {
                 let receiver = s.receiver.next_deadline();
-                handshake.deadline.into_iter().chain(receiver).min()
+                handshake.next_deadline().into_iter().chain(receiver).min()
             }
             Phase::Synchronized(s) => s.next_deadline(),
             Phase::Ended => None,

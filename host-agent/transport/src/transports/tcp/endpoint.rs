@@ -7,7 +7,7 @@ use std::sync::Arc;
 
 use ebb_nic::DscpSet;
 use ebb_units::Instant;
-use ebb_wire::{Ipv4Header, Protocol, TcpHeader};
+use ebb_wire::{DropNotification, Ipv4Header, Protocol, TcpHeader};
 use rand::rngs::SmallRng;
 use rand::{Rng, SeedableRng};
 
@@ -170,19 +170,21 @@ impl TcpEndpoint {
         self.pacer.as_ref().map(Pacer::counters)
     }
 
-    /// The network says that it dropped a segment that we sent from `port` to `peer` with sequence
-    /// number `seq`. For schemes whose switches tell; how they do so is theirs to parse.
-    pub fn handle_loss_notification(
-        &mut self,
-        now: Instant,
-        port: u16,
-        peer: SocketAddrV4,
-        seq: u32,
-    ) {
-        if let Some(&id) = self.by_address.get(&(port, peer))
+    /// A packet in the class of notifications: the network says that it dropped one of ours.
+    fn handle_drop(&mut self, now: Instant, packet: &[u8]) {
+        let Ok(dropped) = DropNotification::parse(packet) else {
+            self.counters.malformed_packets += 1;
+            return;
+        };
+        if *dropped.sender.ip() != self.host.address {
+            self.counters.foreign_packets += 1;
+            return;
+        }
+        let address = (dropped.sender.port(), dropped.receiver);
+        if let Some(&id) = self.by_address.get(&address)
             && let Some(flow) = self.flows.get_mut(&id)
         {
-            flow.connection.handle_loss_notification(seq);
+            flow.connection.handle_drop(now, &dropped);
             self.after_input(now, id);
         }
     }
@@ -658,6 +660,13 @@ impl Transport for TcpEndpoint {
     }
 
     fn handle_packet(&mut self, now: Instant, packet: &[u8]) {
+        if let Some(notifications) = self.algorithm.notifications
+            && packet
+                .get(DSCP_AT)
+                .is_some_and(|byte| byte >> 2 == notifications.dscp)
+        {
+            return self.handle_drop(now, packet);
+        }
         let Ok(ip) = Ipv4Header::parse(packet) else {
             self.counters.malformed_packets += 1;
             return;

@@ -7,6 +7,7 @@ use ebb_units::Instant;
 use ebb_wire::TcpOptions;
 
 use super::congestion::EcnMode;
+use super::fastlane::{Again, Notifications};
 use super::params::TcpParams;
 use super::rtt::RttEstimator;
 use super::segment::{Flags, Segment};
@@ -104,6 +105,9 @@ pub(crate) struct Handshake {
     data_bytes: u64,
     first_sent: Option<Instant>,
     packets: u64,
+    /// When it goes out because the network dropped it, and how often it has.
+    again: Again,
+    notified: u32,
 }
 
 impl Handshake {
@@ -121,7 +125,25 @@ impl Handshake {
             data_bytes: 0,
             first_sent: None,
             packets: 0,
+            again: Again::default(),
+            notified: 0,
         }
+    }
+
+    /// The network says that it dropped our SYN or SYN-ACK.
+    pub(crate) fn handle_drop(&mut self, now: Instant, how: Notifications) {
+        if self.again.ask(now, how.round_trip) {
+            self.send_again();
+        }
+    }
+
+    fn send_again(&mut self) {
+        self.syn_pending = true;
+        self.notified += 1;
+    }
+
+    pub(crate) fn next_deadline(&self) -> Option<Instant> {
+        self.deadline.into_iter().chain(self.again.deadline()).min()
     }
 
     /// Our SYN or SYN-ACK, if one is due. The caller fills in the timestamps.
@@ -137,7 +159,10 @@ impl Handshake {
         }
         self.first_sent.get_or_insert(now);
         self.packets += 1;
-        self.deadline = Some(now + self.rtt.rto());
+        // Whoever answers that it dropped a SYN is there, but not for ever.
+        if self.deadline.is_none() || self.notified <= params.max_retries {
+            self.deadline = Some(now + self.rtt.rto());
+        }
         let agreed = self.agreement.as_ref();
         let mode = agreed.map_or(ecn, |a| a.ecn);
         let ecn = mode != EcnMode::Off;
@@ -227,6 +252,9 @@ impl Handshake {
     /// Returns false after `max_retries` SYNs in vain, or `idle_timeout_ns` after as many SYN-ACKs as
     /// a stranger is sent: an honest peer may have them and no processor.
     pub(crate) fn handle_deadline(&mut self, now: Instant, params: &TcpParams) -> bool {
+        if self.again.take(now) {
+            self.send_again();
+        }
         if self.deadline.is_none_or(|deadline| deadline > now) {
             return true;
         }

@@ -1,4 +1,4 @@
-//! TCP over IPv4 with real headers: `reno`, `reno-ecn`, `dctcp`, `fh`, `lps` and `detail` (docs/tcp.md).
+//! TCP over IPv4 with real headers: `reno`, `reno-ecn`, `dctcp`, `fh`, `lps`, `detail` and `fastlane` (docs/tcp.md).
 //!
 //! ```text
 //!            ┌ handshake    what SYN and SYN-ACK negotiate
@@ -27,6 +27,7 @@ mod delivered_syns;
 mod detail_tests;
 mod ecn;
 mod endpoint;
+pub mod fastlane;
 mod flow;
 mod handshake;
 mod kept;

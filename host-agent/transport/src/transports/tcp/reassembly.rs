@@ -51,6 +51,11 @@ impl Reassembly {
         !self.ranges.is_empty()
     }
 
+    /// Bytes beyond the gaps.
+    pub(crate) fn out_of_order_bytes(&self) -> u64 {
+        self.ranges.iter().map(|(start, end)| end - start).sum()
+    }
+
     /// In-order bytes waiting for the application.
     pub(crate) fn unread_bytes(&self) -> usize {
         self.ready.len()

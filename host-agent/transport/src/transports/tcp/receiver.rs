@@ -30,6 +30,8 @@ pub(crate) struct AckState {
     pub(crate) ack: u64,
     pub(crate) ece: bool,
     pub(crate) sack_blocks: SackRanges,
+    /// Bytes that have arrived beyond `ack`.
+    pub(crate) out_of_order_bytes: u64,
 }
 
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -273,6 +275,7 @@ impl Receiver {
             ack: self.next(),
             ece: self.echo.echo(),
             sack_blocks: self.reassembly.sack_blocks(),
+            out_of_order_bytes: self.reassembly.out_of_order_bytes(),
         }
     }
 

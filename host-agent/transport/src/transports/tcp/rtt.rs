@@ -8,6 +8,7 @@ use super::params::TcpParams;
 #[derive(Clone, Debug)]
 pub(crate) struct RttEstimator {
     smoothed: Option<Duration>,
+    minimum: Option<Duration>,
     variation: Duration,
     rto: Duration,
     backoffs: u32,
@@ -19,6 +20,7 @@ impl RttEstimator {
     pub(crate) fn new(params: &TcpParams) -> Self {
         RttEstimator {
             smoothed: None,
+            minimum: None,
             variation: Duration::ZERO,
             rto: params.initial_rto(),
             backoffs: 0,
@@ -42,6 +44,7 @@ impl RttEstimator {
             }
         };
         self.smoothed = Some(smoothed);
+        self.minimum = Some(self.minimum.map_or(rtt, |minimum| minimum.min(rtt)));
         self.variation = variation;
         // The clock granularity G of RFC 6298 is a picosecond here.
         self.rto = (smoothed + variation * 4).max(self.min_rto);
@@ -61,6 +64,11 @@ impl RttEstimator {
     /// timer takes (RFC 9293 3.8.6.1).
     pub(crate) fn doubled(&self, times: u32) -> Duration {
         (self.rto * (1 << times.min(32))).min(self.max_rto)
+    }
+
+    /// The shortest round trip that has been measured.
+    pub(crate) fn minimum(&self) -> Option<Duration> {
+        self.minimum
     }
 
     pub(crate) fn smoothed(&self) -> Option<Duration> {

@@ -173,19 +173,13 @@ impl Scoreboard {
         marked
     }
 
-    /// The network says that the segment with offset `at` was dropped, the last copy of it. Returns
-    /// false if it is not in flight.
-    pub(crate) fn mark_dropped(&mut self, at: u64) -> bool {
-        let index = self.segments.partition_point(|s| s.end <= at);
-        let in_flight = |s: &Sent| s.start <= at && !s.sacked && !s.needs_retransmission();
-        if !self.segments.get(index).is_some_and(in_flight) {
-            return false;
-        }
-        self.change(index, |s| {
-            s.lost = true;
-            s.retransmitted = false;
-        });
-        true
+    /// The end of the segment that begins at `start`. None: no copy of one can be in the network.
+    pub(crate) fn in_flight(&self, start: u64) -> Option<u64> {
+        let index = self.segments.partition_point(|s| s.start < start);
+        let segment = self.segments.get(index)?;
+        let in_flight =
+            segment.start == start && !segment.sacked && !segment.needs_retransmission();
+        in_flight.then_some(segment.end)
     }
 
     /// The first segment is lost, whatever SACK says (NewReno: third duplicate or partial ACK).

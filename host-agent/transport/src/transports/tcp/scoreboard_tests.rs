@@ -52,18 +52,16 @@ fn three_separate_ranges_above_make_a_hole_a_loss() {
 }
 
 #[test]
-fn what_the_network_dropped_goes_again_each_time_it_says_so() {
+fn only_what_can_be_in_the_network_is_in_flight() {
     let mut board = sent(4);
-    assert!(board.mark_dropped(offset(2) + 5));
-    assert!(!board.mark_dropped(offset(2)), "known already");
-    assert_eq!(board.next_lost(), Some((offset(2), offset(3))));
-    board.on_retransmitted(offset(2), Instant::from_micros(9));
-    assert!(board.mark_dropped(offset(2)), "the retransmission too");
+    assert_eq!(board.in_flight(offset(2)), Some(offset(3)));
     board.on_ack(1, &[(offset(1), offset(2))]);
-    for at in [0, offset(1), offset(4), u64::MAX] {
-        assert!(!board.mark_dropped(at), "{at} is not in flight");
+    board.mark_first_lost();
+    for at in [0, offset(0), offset(1), offset(2) + 5, offset(4), u64::MAX] {
+        assert_eq!(board.in_flight(at), None, "{at} is not in flight");
     }
-    assert_eq!(board.pipe(), 2 * MSS);
+    board.on_retransmitted(offset(0), Instant::from_micros(9));
+    assert_eq!(board.in_flight(offset(0)), Some(offset(1)));
 }
 
 #[test]

@@ -10,6 +10,7 @@ use ebb_units::{Duration, Instant};
 
 use super::burst::{Bursts, Room};
 use super::congestion::{Acknowledgment, Algorithm, CongestionControl, EcnMode, Window};
+use super::fastlane::Notified;
 use super::params::TcpParams;
 use super::rtt::RttEstimator;
 use super::scoreboard::Scoreboard;
@@ -45,6 +46,8 @@ pub(crate) struct AckArrival<'a> {
     pub(crate) pure: bool,
     /// Round-trip time from the echoed timestamp.
     pub(crate) echoed_rtt: Option<Duration>,
+    /// What the receiver has beyond `ack`, if it says so.
+    pub(crate) out_of_order_bytes: Option<u32>,
 }
 
 /// What to put on the wire next.
@@ -76,9 +79,9 @@ pub struct SenderCounters {
     pub payload_bytes: u64,
     /// Segments sent again, SYN and FIN included.
     pub retransmitted: u64,
-    /// Those of `retransmitted` that were sent in fast recovery.
+    /// Those of `retransmitted` that were sent in fast recovery, or for a notification.
     pub fast_retransmitted: u64,
-    /// Loss episodes found by SACK or duplicate ACKs.
+    /// Loss episodes found by SACK, duplicate ACKs or notifications.
     pub loss_episodes: u64,
     pub timeouts: u64,
     /// Segments without payload that acknowledged our stream, and those of them with ECN-Echo.
@@ -132,6 +135,8 @@ pub(crate) struct Sender {
     congestion: Box<dyn CongestionControl>,
     rtt: RttEstimator,
     recovery: Recovery,
+    /// What the network has said that it dropped. None: it does not tell.
+    notified: Option<Notified>,
     sack: bool,
     ecn: bool,
     duplicate_acks: u32,
@@ -177,6 +182,7 @@ impl Sender {
             scoreboard: Scoreboard::with_room_for(params.initial_window_packets),
             congestion: (algorithm.start)(params, Window::new(params, negotiated.segment_bytes)),
             rtt,
+            notified: algorithm.notifications.map(Notified::new),
             recovery: Recovery::None,
             sack: negotiated.sack,
             ecn: negotiated.ecn != EcnMode::Off,
@@ -241,7 +247,8 @@ impl Sender {
     }
 
     pub(crate) fn next_deadline(&self) -> Option<Instant> {
-        self.deadline
+        let notified = self.notified.as_ref().and_then(Notified::next_deadline);
+        self.deadline.into_iter().chain(notified).min()
     }
 
     pub(crate) fn max_peer_window(&self) -> u64 {
@@ -336,7 +343,15 @@ impl Sender {
             self.retries = 0;
         }
 
-        let was_in_recovery = matches!(self.recovery, Recovery::Fast { .. });
+        let was_in_recovery = matches!(self.recovery, Recovery::Fast { .. }) || self.is_notified();
+        if let Some(notified) = &mut self.notified {
+            let left = self.next - self.una;
+            notified.on_ack(acked > 0, arrival.out_of_order_bytes, left);
+            if let Some(packets) = notified.table.on_ack(self.una) {
+                self.congestion
+                    .on_recovered(packets * self.segment_bytes, self.next);
+            }
+        }
         let duplicate = acked == 0 && arrival.pure && !window_changed && flight > 0;
         self.recover(acked, flight, duplicate, update.sacked_bytes > 0);
 
@@ -383,7 +398,9 @@ impl Sender {
             Recovery::Fast { .. } if acked > 0 && !self.sack && threshold.is_some() => {
                 // RFC 6582 3.2: a partial ACK shows the next hole. What it acknowledges had been
                 // counted out of the pipe by duplicate ACKs, but for the retransmission itself.
-                self.scoreboard.mark_first_lost();
+                if !self.first_is_notified() {
+                    self.scoreboard.mark_first_lost();
+                }
                 let delivered = (acked / self.segment_bytes).saturating_sub(1) as u32;
                 self.duplicate_acks = self.duplicate_acks.saturating_sub(delivered);
             }
@@ -405,7 +422,7 @@ impl Sender {
         if self.recovery != Recovery::None {
             return;
         }
-        if !lost && self.duplicate_acks >= threshold {
+        if !lost && self.duplicate_acks >= threshold && !self.first_is_notified() {
             lost = self.scoreboard.mark_first_lost();
         }
         if lost {
@@ -421,19 +438,63 @@ impl Sender {
         self.counters.loss_episodes += 1;
     }
 
-    /// The network says that it dropped the segment with offset `at`: it goes out again at once.
-    pub(crate) fn handle_loss_notification(&mut self, at: u64) {
-        if !self.scoreboard.mark_dropped(at) {
+    /// The network says that it dropped the segment with offsets `[start, end)`.
+    pub(crate) fn handle_drop(
+        &mut self,
+        now: Instant,
+        (start, end): (u64, u64),
+        round_trip: Duration,
+    ) {
+        let (is_fin, segment_bytes) = (start == self.stream_end(), self.segment_bytes);
+        let Some(notified) = &mut self.notified else {
+            return;
+        };
+        if self.scoreboard.in_flight(start) != Some(end) {
             return;
         }
-        let first = self.recovery == Recovery::None;
-        if first {
-            self.begin_episode();
+        if is_fin {
+            notified.fin_pending |= notified.fin.ask(now, round_trip);
+        } else {
+            let window_packets = self.congestion.window().bytes() / segment_bytes;
+            let begins = notified.table.notify(start, window_packets);
+            self.counters.loss_episodes += u64::from(begins);
         }
-        self.retransmit_now = true;
-        let flight = self.next - self.una;
-        self.congestion
-            .on_loss_notification(flight, self.next, first);
+    }
+
+    /// Something is under way again that the network dropped.
+    fn is_notified(&self) -> bool {
+        let notified = self.notified.as_ref();
+        notified.is_some_and(|notified| notified.table.is_active())
+    }
+
+    /// The first segment is known to have been dropped, by the network's word.
+    fn first_is_notified(&self) -> bool {
+        let notified = self.notified.as_ref();
+        notified.is_some_and(|notified| notified.table.contains(self.una))
+    }
+
+    /// A segment that the network dropped and that may go out again now.
+    fn next_notified(&mut self, now: Instant) -> Option<(u64, u64)> {
+        let stream_end = self.stream_end();
+        let (una, rto, max_retries) = (self.una, self.rtt.rto(), self.max_retries);
+        let notified = self.notified.as_mut()?;
+        if std::mem::take(&mut notified.fin_pending)
+            && let Some(end) = self.scoreboard.in_flight(stream_end)
+        {
+            return Some((stream_end, end));
+        }
+        let round_trip = self.rtt.minimum().unwrap_or(notified.round_trip);
+        notified.wake_at = None;
+        let Some(start) = notified.table.next(now, round_trip) else {
+            notified.wake_at = notified.table.next_due(round_trip);
+            return None;
+        };
+        notified.table.on_sent(start, now);
+        if start == una && notified.table.drops_of(start) <= max_retries {
+            // Whoever says that it dropped the segment is there, but not for ever.
+            self.deadline = Some(now + rto);
+        }
+        Some((start, self.scoreboard.in_flight(start)?))
     }
 
     /// Bytes in the network: RFC 6675's pipe, less what duplicate ACKs say has left (RFC 6582)
@@ -453,6 +514,10 @@ impl Sender {
             return Some(Transmission::WindowProbe);
         }
         self.restart_after_idle(now);
+        if let Some((start, end)) = self.next_notified(now) {
+            self.counters.fast_retransmitted += 1;
+            return Some(self.retransmission(start, end, now));
+        }
         let allowance = self.congestion.window().bytes().saturating_sub(self.pipe());
         if let Some((start, end)) = self.scoreboard.next_lost() {
             // The loss window is one segment, and what is lost is not in the pipe: a
@@ -461,19 +526,11 @@ impl Sender {
                 return None;
             }
             self.retransmit_now = false;
-            self.scoreboard.on_retransmitted(start, now);
-            self.count(start, end, now);
-            self.counters.retransmitted += 1;
             self.counters.fast_retransmitted +=
                 u64::from(matches!(self.recovery, Recovery::Fast { .. }));
-            self.arm(now);
-            return Some(Transmission::Segment {
-                start,
-                end,
-                retransmission: true,
-                cwr: false,
-            });
+            return Some(self.retransmission(start, end, now));
         }
+        let allowance = self.inflated_allowance().unwrap_or(allowance);
         let Some((start, end)) = self.next_new_segment(allowance) else {
             if self.is_blocked_by_peer() && self.deadline.is_none() {
                 self.deadline = Some(now + self.rtt.doubled(self.probes));
@@ -498,6 +555,27 @@ impl Sender {
             retransmission: false,
             cwr,
         })
+    }
+
+    /// What the window allows where the receiver says how much has arrived out of order.
+    fn inflated_allowance(&self) -> Option<u64> {
+        let inflation = self.notified.as_ref()?.inflation()?;
+        let window = self.congestion.window().bytes() + inflation;
+        Some(window.saturating_sub(self.next - self.una))
+    }
+
+    /// Notes that the segment `[start, end)` is sent again.
+    fn retransmission(&mut self, start: u64, end: u64, now: Instant) -> Transmission {
+        self.scoreboard.on_retransmitted(start, now);
+        self.count(start, end, now);
+        self.counters.retransmitted += 1;
+        self.arm(now);
+        Transmission::Segment {
+            start,
+            end,
+            retransmission: true,
+            cwr: false,
+        }
     }
 
     fn count(&mut self, start: u64, end: u64, now: Instant) {
@@ -588,6 +666,9 @@ impl Sender {
     }
 
     pub(crate) fn handle_deadline(&mut self, now: Instant) -> TimerOutcome {
+        if let Some(notified) = &mut self.notified {
+            notified.handle_deadline(now);
+        }
         if self.deadline.is_none_or(|deadline| deadline > now) {
             return TimerOutcome::Continue;
         }
@@ -610,6 +691,9 @@ impl Sender {
         self.deadline = Some(now + self.rtt.rto());
         self.counters.timeouts += 1;
         self.scoreboard.on_timeout();
+        if let Some(notified) = &mut self.notified {
+            notified.forget();
+        }
         self.congestion
             .on_timeout(self.next - self.una, self.next, self.retries == 1);
         self.recovery = Recovery::Timeout { until: self.next };

@@ -4,10 +4,11 @@
 use std::borrow::Cow;
 
 use ebb_units::{Duration, Instant};
-use ebb_wire::TcpOptions;
+use ebb_wire::{DropNotification, TcpFlags, TcpOptions};
 
 use super::congestion::{Algorithm, EcnMode};
 use super::connection::{Failure, State, Statistics};
+use super::fastlane::{Again, Notifications};
 use super::handshake::Agreement;
 use super::params::TcpParams;
 use super::reassembly::SackRanges;
@@ -69,6 +70,10 @@ pub(crate) struct Synchronized {
     keepalives: u32,
     /// Earliest time of the next ACK in answer to an unacceptable empty segment.
     next_challenge: Instant,
+    /// An ACK that the network dropped.
+    ack_again: Again,
+    /// ACKs say how many bytes have arrived out of order.
+    tells_out_of_order: bool,
     challenge_interval: Duration,
     time_wait: Duration,
     idle_timeout: Duration,
@@ -112,6 +117,8 @@ impl Synchronized {
             waiting: Waiting::Bytes,
             keepalives: 0,
             next_challenge: Instant::ZERO,
+            ack_again: Again::default(),
+            tells_out_of_order: algorithm.notifications.is_some(),
             challenge_interval: params.delayed_ack_timeout(),
             time_wait: params.time_wait(),
             idle_timeout: params.idle_timeout(),
@@ -268,10 +275,31 @@ impl Synchronized {
         self.keepalives = 0;
     }
 
-    /// The network says that it dropped our segment that began with `seq`.
-    pub(crate) fn handle_loss_notification(&mut self, seq: u32) {
-        if let Some(at) = unwrap_sequence(seq, self.iss, self.sender.una()) {
-            self.sender.handle_loss_notification(at);
+    /// The network says that it dropped a segment of ours.
+    pub(crate) fn handle_drop(
+        &mut self,
+        now: Instant,
+        dropped: &DropNotification,
+        how: Notifications,
+    ) {
+        let has = |flag| dropped.flags.contains(flag);
+        let Some(start) = self.plausible_ack(dropped.seq) else {
+            return;
+        };
+        if has(TcpFlags::SYN) || has(TcpFlags::RST) {
+            return;
+        }
+        let length = dropped.payload_bytes as u64 + u64::from(has(TcpFlags::FIN));
+        let round_trip = self.sender.rtt().minimum().unwrap_or(how.round_trip);
+        if length > 0 {
+            self.sender
+                .handle_drop(now, (start, start + length), round_trip);
+            return;
+        }
+        let acked = unwrap_sequence(dropped.ack, self.agreement.irs, self.receiver.next());
+        let was_sent = acked.is_some_and(|acked| acked <= self.receiver.last_ack());
+        if has(TcpFlags::ACK) && was_sent && self.ack_again.ask(now, round_trip) {
+            self.receiver.request_ack();
         }
     }
 
@@ -322,6 +350,7 @@ impl Synchronized {
                 ece: segment.flags.ece,
                 pure: segment.sequence_length() == 0,
                 echoed_rtt,
+                out_of_order_bytes: segment.options.out_of_order_bytes,
             },
         );
         if self.sender.stream_acked() && self.stream_acked_at.is_none() {
@@ -412,6 +441,7 @@ impl Synchronized {
             self.receiver.next_deadline(),
             self.time_wait_until,
             self.idle_deadline(),
+            self.ack_again.deadline(),
         ];
         timers.into_iter().flatten().min()
     }
@@ -426,6 +456,9 @@ impl Synchronized {
             }
             self.keepalives += 1;
             self.sender.request_probe();
+        }
+        if self.ack_again.take(now) {
+            self.receiver.request_ack();
         }
         self.receiver.handle_deadline(now);
         match self.sender.handle_deadline(now) {
@@ -470,6 +503,7 @@ impl Synchronized {
                 if !payload.is_empty() {
                     // They would not fit beside a full payload.
                     segment.options.sack_blocks.clear();
+                    segment.options.out_of_order_bytes = None;
                 }
                 segment.payload = Cow::Borrowed(payload);
                 segment
@@ -526,6 +560,9 @@ impl Synchronized {
             options: TcpOptions {
                 timestamps,
                 sack_blocks,
+                out_of_order_bytes: self
+                    .tells_out_of_order
+                    .then(|| u32::try_from(state.out_of_order_bytes).unwrap_or(u32::MAX)),
                 ..TcpOptions::default()
             },
             ..Segment::default()

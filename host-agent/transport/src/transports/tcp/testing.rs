@@ -2,9 +2,11 @@
 //! that jumps to the next deadline, and a bound on the number of steps.
 
 use std::collections::{BTreeMap, VecDeque};
+use std::net::{Ipv4Addr, SocketAddrV4};
 use std::sync::Arc;
 
 use ebb_units::{BitRate, Duration, Instant};
+use ebb_wire::{DropNotification, TcpFlags};
 use rand::rngs::SmallRng;
 use rand::{Rng, SeedableRng};
 
@@ -48,6 +50,8 @@ pub(crate) struct Link {
     arrivals: BTreeMap<(Instant, u64), (usize, Segment<'static>)>,
     arrival_count: u64,
     pub(crate) drops: u64,
+    /// What was dropped since somebody looked: of which pair, and what its sender may be told.
+    dropped: Vec<(usize, DropNotification)>,
     pub(crate) marks: u64,
     /// Queue length that each segment found, with the time.
     pub(crate) depths: Vec<(Instant, u64)>,
@@ -68,6 +72,7 @@ impl Link {
             arrivals: BTreeMap::new(),
             arrival_count: 0,
             drops: 0,
+            dropped: Vec::new(),
             marks: 0,
             depths: Vec::new(),
         }
@@ -100,6 +105,7 @@ impl Link {
         self.depths.push((now, depth));
         if fate == Fate::Drop || depth + bytes > self.capacity_bytes {
             self.drops += 1;
+            self.dropped.push((pair, notification(&segment)));
             return;
         }
         if segment.ect && (depth > self.mark_above_bytes || fate == Fate::Mark) {
@@ -170,6 +176,28 @@ pub(crate) struct Network {
     sent_end: u64,
     /// Segments sent by the left of pair 0, in order.
     pub(crate) sent: Vec<(Instant, Segment<'static>)>,
+    /// How long after a drop its sender is told. None: it is not.
+    pub(crate) tells_after: Option<Duration>,
+    /// By time and number: whether the left is told, of which pair, and of what.
+    notices: BTreeMap<(Instant, u64), (bool, usize, DropNotification)>,
+    notice_count: u64,
+}
+
+/// What a network that drops `segment` tells its sender. Connections do not look at addresses.
+pub(crate) fn notification(segment: &Segment<'_>) -> DropNotification {
+    let address = SocketAddrV4::new(Ipv4Addr::UNSPECIFIED, 0);
+    let flags = &segment.flags;
+    DropNotification {
+        sender: address,
+        receiver: address,
+        seq: segment.seq,
+        ack: segment.ack.unwrap_or(0),
+        flags: TcpFlags::ACK.when(segment.ack.is_some())
+            | TcpFlags::SYN.when(flags.syn)
+            | TcpFlags::FIN.when(flags.fin)
+            | TcpFlags::RST.when(flags.rst),
+        payload_bytes: segment.payload.len(),
+    }
 }
 
 impl Network {
@@ -188,6 +216,37 @@ impl Network {
             acks: Vec::new(),
             sent_end: 0,
             sent: Vec::new(),
+            tells_after: None,
+            notices: BTreeMap::new(),
+            notice_count: 0,
+        }
+    }
+
+    /// Makes notices of what was dropped.
+    fn note_drops(&mut self) {
+        for (left, link) in [(true, &mut self.forward), (false, &mut self.backward)] {
+            for (pair, dropped) in std::mem::take(&mut link.dropped) {
+                if let Some(delay) = self.tells_after {
+                    let key = (self.now + delay, self.notice_count);
+                    self.notices.insert(key, (left, pair, dropped));
+                    self.notice_count += 1;
+                }
+            }
+        }
+    }
+
+    /// Hands out the notices whose time has come.
+    fn deliver_notices(&mut self) {
+        while let Some(first) = self.notices.first_entry()
+            && first.key().0 <= self.now
+        {
+            let (left, index, dropped) = first.remove();
+            let pair = &mut self.pairs[index];
+            match (left, &mut pair.right) {
+                (true, _) => pair.left.handle_drop(self.now, &dropped),
+                (false, Some(right)) => right.handle_drop(self.now, &dropped),
+                (false, None) => {}
+            }
         }
     }
 
@@ -232,6 +291,7 @@ impl Network {
         });
         pairs
             .chain([self.forward.next_arrival(), self.backward.next_arrival()])
+            .chain([self.notices.first_key_value().map(|(&(at, _), _)| at)])
             .flatten()
             .min()
             .map(|at| at.max(self.now))
@@ -258,6 +318,7 @@ impl Network {
                 self.note_ack(&segment);
             }
         }
+        self.deliver_notices();
         for (index, pair) in self.pairs.iter_mut().enumerate() {
             if pair.start_at <= now {
                 pair.started = true;
@@ -290,6 +351,7 @@ impl Network {
                 self.backward.send(now, index, segment.into_owned());
             }
         }
+        self.note_drops();
         if let Some(pair) = self.pairs.first() {
             let statistics = pair.left.statistics();
             let entry = (

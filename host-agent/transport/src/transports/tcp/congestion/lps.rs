@@ -16,4 +16,5 @@ const LPS: Algorithm = Algorithm {
     ecn: EcnMode::Off,
     priority_ecn: EcnMode::Off,
     start: |_, window| Box::new(Reno::over_reordering_paths(window)),
+    notifications: None,
 };

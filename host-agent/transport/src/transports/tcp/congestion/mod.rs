@@ -23,6 +23,7 @@ pub use reno::RENO;
 pub use reno_ecn::RENO_ECN;
 pub use window::Window;
 
+use super::fastlane::Notifications;
 use super::params::TcpParams;
 
 /// A congestion control algorithm; connections are started with it.
@@ -34,6 +35,8 @@ pub struct Algorithm {
     pub priority_ecn: EcnMode,
     /// The state of one connection, which begins with this window.
     pub start: fn(&TcpParams, Window) -> Box<dyn CongestionControl>,
+    /// How it takes the network's word that a packet was dropped. None: the network does not tell.
+    pub notifications: Option<Notifications>,
 }
 
 impl Algorithm {
@@ -96,13 +99,9 @@ pub trait CongestionControl: fmt::Debug + Send {
     /// Nothing was sent for longer than the retransmission timeout (RFC 5681 4.1).
     fn on_idle(&mut self);
 
-    /// The network itself said that a segment was dropped; it will be retransmitted at once.
-    /// `first`: of its loss episode. Unless an algorithm knows better, this is a loss like others.
-    fn on_loss_notification(&mut self, flight_bytes: u64, next: u64, first: bool) {
-        if first {
-            self.on_loss(flight_bytes, next);
-        }
-    }
+    /// Everything that the network itself said it dropped has arrived: the window that the recovery
+    /// ends with. `next` is SND.NXT. Of algorithms with [`Algorithm::notifications`].
+    fn on_recovered(&mut self, _window_bytes: u64, _next: u64) {}
 
     /// Segments SACKed above a hole, or duplicate ACKs, that make it a loss: DupThresh of RFC 6675,
     /// given the `configured` one. None: never, where the network reorders but does not lose; then

@@ -19,11 +19,12 @@ pub const RENO: Algorithm = Algorithm {
     ecn: EcnMode::Off,
     priority_ecn: EcnMode::Off,
     start: |_, window| Box::new(Reno::new(window)),
+    notifications: None,
 };
 
 /// The state of one connection.
 #[derive(Clone, Debug)]
-pub(super) struct Reno {
+pub(in super::super) struct Reno {
     window: Window,
     /// No second reaction to ECN before this is acknowledged: once per window (RFC 3168 6.1.2).
     reduced_until: u64,
@@ -32,7 +33,7 @@ pub(super) struct Reno {
 }
 
 impl Reno {
-    pub(super) fn new(window: Window) -> Self {
+    pub(in super::super) fn new(window: Window) -> Self {
         Reno {
             window,
             reduced_until: 0,
@@ -41,7 +42,7 @@ impl Reno {
     }
 
     /// Reno without fast retransmit and fast recovery: only the timer finds losses.
-    pub(super) fn over_reordering_paths(window: Window) -> Self {
+    pub(in super::super) fn over_reordering_paths(window: Window) -> Self {
         Reno {
             is_reordered: true,
             ..Reno::new(window)
@@ -75,6 +76,11 @@ impl CongestionControl for Reno {
 
     fn on_idle(&mut self) {
         self.window.restart();
+    }
+
+    fn on_recovered(&mut self, window_bytes: u64, next: u64) {
+        self.window.reduce_to(window_bytes);
+        self.reduced_until = next;
     }
 
     fn duplicate_ack_threshold(&self, configured: u32) -> Option<u32> {

@@ -1,0 +1,190 @@
+//! FastLane's hosts: the switch that drops a packet tells its sender, which sends it again, as far as
+//! it does not find itself in a circle of drops (Zats, "Achieving Consistent Latencies in Datacenter
+//! Networks", section 6.5.4; `docs/fastlane.md`).
+
+mod again;
+#[cfg(test)]
+mod hostile_tests;
+mod table;
+#[cfg(test)]
+mod tests;
+
+use ebb_units::{Duration, Instant};
+use serde::{Deserialize, Serialize};
+
+use super::congestion::reno::Reno;
+use super::{Algorithm, EcnMode, TcpParams, entry, make};
+use crate::transports::{Entry, Suite};
+
+pub(crate) use again::Again;
+use table::NotificationTable;
+
+pub(crate) const ENTRY: Entry = entry("fastlane", 7009, 9, |host, suite| {
+    let params = params_of(suite);
+    let algorithm = suite.fastlane.algorithm();
+    let pacer = suite.pacer_if(params.paced);
+    make(host, "fastlane", algorithm, &params, pacer)
+});
+
+/// Section `fastlane` of the parameters.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields, default)]
+pub struct FastlaneParams {
+    /// DSCP of notifications, as the switches write it.
+    pub notification_dscp: u8,
+    /// Packets take random paths (FL-PS): duplicate ACKs say nothing, and what has arrived out of
+    /// order enlarges the window. False: each flow has one path (FL-FH), and duplicate ACKs count.
+    pub scatter: bool,
+    /// How repeated drops of a packet bound the retransmissions under way.
+    pub bound: BoundLaw,
+    /// The round trip until one has been measured: nothing goes out again because of notifications
+    /// more often than once in it.
+    pub round_trip_ns: u64,
+}
+
+/// Retransmissions that may be under way at a time, given half of the window (alpha) and how often the
+/// packet that was dropped most often has been.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum BoundLaw {
+    /// alpha / drops: the formula of the thesis.
+    Harmonic,
+    /// alpha / 2^(drops - 1): its text, which says "exponentially".
+    Exponential,
+}
+
+impl Default for FastlaneParams {
+    fn default() -> Self {
+        FastlaneParams {
+            notification_dscp: 56,
+            scatter: true,
+            bound: BoundLaw::Harmonic,
+            round_trip_ns: 100_000,
+        }
+    }
+}
+
+impl FastlaneParams {
+    pub fn validate(&self) -> Result<(), String> {
+        if self.notification_dscp > 63 {
+            return Err(format!(
+                "fastlane.notification_dscp is {}: expected 0 to 63",
+                self.notification_dscp
+            ));
+        }
+        // An hour, so that multiples of it cannot overflow.
+        if !(1..=3_600_000_000_000).contains(&self.round_trip_ns) {
+            return Err(format!(
+                "fastlane.round_trip_ns is {}: expected 1 to 3600000000000",
+                self.round_trip_ns
+            ));
+        }
+        Ok(())
+    }
+
+    /// NewReno that reacts to ECN, as a host that is told of drops has it.
+    pub fn algorithm(&self) -> Algorithm {
+        Algorithm {
+            ecn: EcnMode::Classic,
+            priority_ecn: EcnMode::Classic,
+            start: match self.scatter {
+                true => |_, window| Box::new(Reno::over_reordering_paths(window)),
+                false => |_, window| Box::new(Reno::new(window)),
+            },
+            notifications: Some(Notifications {
+                dscp: self.notification_dscp,
+                scatter: self.scatter,
+                bound: self.bound,
+                round_trip: Duration::from_nanos(self.round_trip_ns),
+            }),
+        }
+    }
+}
+
+/// Parameters of the TCP of `fastlane`: no SACK, as in the thesis.
+fn params_of(suite: &Suite) -> TcpParams {
+    TcpParams {
+        sack: false,
+        ..suite.tcp.clone()
+    }
+}
+
+/// How an algorithm takes notifications of drops: [`FastlaneParams`].
+#[derive(Clone, Copy, Debug)]
+pub struct Notifications {
+    pub(crate) dscp: u8,
+    scatter: bool,
+    bound: BoundLaw,
+    /// Until one has been measured.
+    pub(crate) round_trip: Duration,
+}
+
+/// What a sender knows by notifications, and of what has arrived out of order.
+#[derive(Debug)]
+pub(crate) struct Notified {
+    pub(crate) table: NotificationTable,
+    /// The FIN without payload.
+    pub(crate) fin: Again,
+    pub(crate) fin_pending: bool,
+    /// When something of the table may go out that may not yet.
+    pub(crate) wake_at: Option<Instant>,
+    /// Until one has been measured.
+    pub(crate) round_trip: Duration,
+    scatter: bool,
+    /// Bytes that have left the network although they have not been acknowledged.
+    inflation: u64,
+}
+
+impl Notified {
+    pub(crate) fn new(how: Notifications) -> Self {
+        Notified {
+            table: NotificationTable::new(how.bound),
+            fin: Again::default(),
+            fin_pending: false,
+            wake_at: None,
+            round_trip: how.round_trip,
+            scatter: how.scatter,
+            inflation: 0,
+        }
+    }
+
+    /// An ACK came, of new data if it `advances`, with the option of bytes out of order; `flight_bytes`
+    /// have been sent and not been acknowledged, so that more cannot have arrived.
+    pub(crate) fn on_ack(&mut self, advances: bool, out_of_order: Option<u32>, flight_bytes: u64) {
+        let told = u64::from(out_of_order.unwrap_or(0));
+        // A duplicate may be older than the last: what it says can only be too little.
+        let inflation = if advances {
+            told
+        } else {
+            self.inflation.max(told)
+        };
+        self.inflation = inflation.min(flight_bytes);
+    }
+
+    /// Bytes by which the window is larger. None: paths do not reorder, so duplicate ACKs say what has
+    /// left the network.
+    pub(crate) fn inflation(&self) -> Option<u64> {
+        self.scatter.then_some(self.inflation)
+    }
+
+    /// The timer expired: what it sends again is no longer a matter of notifications.
+    pub(crate) fn forget(&mut self) {
+        self.table.forget();
+        self.wake_at = None;
+        self.fin = Again::default();
+        self.fin_pending = false;
+    }
+
+    /// When the sender must be called.
+    pub(crate) fn next_deadline(&self) -> Option<Instant> {
+        let fin = self.fin.deadline();
+        self.wake_at.into_iter().chain(fin).min()
+    }
+
+    pub(crate) fn handle_deadline(&mut self, now: Instant) {
+        self.fin_pending |= self.fin.take(now);
+        if self.wake_at.is_some_and(|at| at <= now) {
+            self.wake_at = None;
+        }
+    }
+}
