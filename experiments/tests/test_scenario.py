@@ -31,13 +31,19 @@ def test_every_queue_that_a_scheme_names_exists(name: str) -> None:
 
 
 def test_only_trimmable_queues_deflect() -> None:
-    """A deflected packet of a class that may not be trimmed would be lost silently. The queue of
-    headers deflects where they are returned."""
+    """A deflected packet of a class that may not be trimmed would be lost silently, unless its
+    sender is told. The queue of headers deflects where they are returned."""
     for name in known_schemes():
         fabric = load_scheme(name).fabric
         deflecting = {q.id for q in fabric.ports.queue if q.on_full == "deflect"}
         if fabric.trimming and fabric.trimming.return_to_sender:
             deflecting.remove(fabric.trimming.queue_index)
+        if fabric.drop_notification:
+            told = {
+                c.queue for c in fabric.classes if c.dscp != fabric.drop_notification.dscp_value
+            }
+            assert deflecting == told, name
+            continue
         plain = {c.queue for c in fabric.classes if not c.trimmable}
         assert not deflecting & plain, name
         assert bool(deflecting) == bool(fabric.trimming), name

@@ -124,6 +124,13 @@ def test_what_the_papers_say_passes() -> None:
     assert all(seen.values()), seen
 
 
+def test_senders_that_are_told_of_drops_have_no_timeout() -> None:
+    claim = "fastlane: no timeout in the incast"
+    for timeouts, holds in [(0, True), (1, False)]:
+        assert verdicts({"fastlane": result(timeouts=timeouts)})[claim] is holds
+    assert verdicts({"fastlane": result(queue=None)})[claim] is None
+
+
 def test_each_claim_can_fail() -> None:
     worse = {
         "tcp-droptail": result(queue=100, timeouts=0),

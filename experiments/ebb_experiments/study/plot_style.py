@@ -33,6 +33,8 @@ PLOT_STYLES: dict[str, PlotStyle] = {
     "detail-drops": PlotStyle("DeTail without PFC", RED, "v", ":"),
     "detail-shared": PlotStyle("DeTail, shared memory", SKY, "s", "--"),
     "detail-one-priority": PlotStyle("DeTail, one priority", PINK, "^", "--"),
+    "fastlane": PlotStyle("FastLane", GREEN, "o"),
+    "fastlane-fh": PlotStyle("FastLane, a path per flow", GREY, "o", "--"),
     "hull": PlotStyle("HULL", RED, "^"),
     "hull-no-pacer": PlotStyle("HULL without pacer", ORANGE, "<", "--"),
     "ndp": PlotStyle("NDP", GREEN, "v"),

@@ -17,6 +17,8 @@ RETURNING_SCHEMES = ("ndp-return",)
 """Schemes whose control queue overflows on purpose."""
 LOSSLESS_SCHEMES = ("detail", "lps")
 """Schemes all of whose classes have flow control."""
+NOTIFYING_SCHEMES = ("fastlane", "fastlane-fh")
+"""Schemes whose senders are told of drops."""
 QUEUE_ORDER = ("tcp-droptail", "dctcp", "hull")
 """Schemes by their average queue in the incast, longest first (HULL sections 3.1 and 6.1)."""
 INCAST, WRITE, DEGRADED = "incast", "write", "degraded"
@@ -176,6 +178,14 @@ def _timeouts(results: Mapping[str, SchemeResult]) -> Iterator[Check]:
             count = _timeouts_of(results[name])
             claim = f"{name}: no timeout in the incast"
             yield Check(claim, count == 0, f"{count} timeouts", frozenset({name}))
+    for name in NOTIFYING_SCHEMES:
+        if name in results and results[name].of(INCAST):
+            count = _timeouts_of(results[name])
+            claim = f"{name}: no timeout in the incast"
+            if results[name].fabric(INCAST).max_queue_bytes is None:
+                yield Check(claim, None, "BMv2 does not tell of drops (docs/targets.md)")
+            else:
+                yield Check(claim, count == 0, f"{count} timeouts", frozenset({name}))
     if "tcp-droptail" in results and results["tcp-droptail"].of(INCAST):
         claim = "tcp-droptail: the incast does run into timeouts"
         count = _timeouts_of(results["tcp-droptail"])

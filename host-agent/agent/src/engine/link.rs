@@ -19,6 +19,9 @@ use crate::machine::interface::Interface;
 use crate::machine::next_hop::NextHops;
 use crate::machine::waker::Waker;
 
+/// Where TCP has its source port.
+const TCP_SOURCE_PORT_AT: PortOffset = PortOffset(0);
+
 /// The most frames that one system call sends or receives.
 const BATCH_FRAMES: usize = 64;
 /// How long a frame waits for which the interface's queue had no room; the kernel does not tell when it
@@ -134,6 +137,9 @@ impl Link {
             let port_at = PortOffset(destination_port_at(selector.protocol) as u8);
             let ports = selector.ports.first..=selector.ports.last;
             let filter = filter.or(selector.protocol.0, port_at, ports.clone());
+            if selector.notified {
+                return filter.or(selector.protocol.0, TCP_SOURCE_PORT_AT, ports);
+            }
             if selector.protocol != Protocol::EBB {
                 return filter;
             }

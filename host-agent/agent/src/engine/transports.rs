@@ -27,6 +27,9 @@ const GIVE_BACK_INTERVAL: Duration = Duration::from_millis(100);
 pub struct Selector {
     pub protocol: Protocol,
     pub ports: PortRange,
+    /// Switches tell of drops: what comes from one of the ports may be for us too, since a notification
+    /// has the ports of the packet that was dropped.
+    pub notified: bool,
 }
 
 /// The transports of this process, which are opened as they are asked for.
@@ -203,8 +206,13 @@ impl Transports {
             let of = |slot: &Slot| {
                 let protocol = slot.scheme.protocol();
                 let ranges = slot.ports.iter().map(|lock| lock.range);
+                let notified = slot.scheme == Scheme::Fastlane;
                 ranges
-                    .map(|ports| Selector { protocol, ports })
+                    .map(|ports| Selector {
+                        protocol,
+                        ports,
+                        notified,
+                    })
                     .collect::<Vec<_>>()
             };
             self.slots.iter().flat_map(of).collect()
@@ -214,6 +222,13 @@ impl Transports {
     /// A complete IPv4 packet arrived: it goes to whoever owns its destination port, or its source
     /// port if a switch returned it.
     pub fn handle_packet(&mut self, now: Instant, packet: &[u8]) {
+        let told = notified_port(packet, self.params.fastlane.notification_dscp);
+        if let Some(port) = told
+            && let Some(slot) = self.slots.iter_mut().find(|slot| slot.is_told(port))
+        {
+            slot.transport.handle_packet(now, packet);
+            return;
+        }
         let Some((protocol, port)) = our_port(packet) else {
             return;
         };
@@ -331,6 +346,11 @@ impl Slot {
     fn owns(&self, scheme: Scheme, port: u16) -> bool {
         self.scheme == scheme && self.has(port)
     }
+
+    /// Switches tell it of drops of what it sends from `port`.
+    fn is_told(&self, port: u16) -> bool {
+        self.owns(Scheme::Fastlane, port)
+    }
 }
 
 impl Drop for Slot {
@@ -363,6 +383,14 @@ fn our_port(packet: &[u8]) -> Option<(Protocol, u16)> {
     Some((protocol, u16::from_be_bytes([port[0], port[1]])))
 }
 
+/// The source port of a TCP packet in the class `dscp` of notifications: whose drop it tells of.
+fn notified_port(packet: &[u8], dscp: u8) -> Option<u16> {
+    let is_one = packet.get(1)? >> 2 == dscp && Protocol(*packet.get(9)?) == Protocol::TCP;
+    let header = packet.get(usize::from(packet[0] & 0xf) * 4..)?;
+    let port = header.first_chunk().filter(|_| is_one)?;
+    Some(u16::from_be_bytes(*port))
+}
+
 /// Offsets in the header behind IPv4, for packets that a switch returned: their addresses are
 /// swapped, their ports are not (`docs/wire-format.md`).
 pub const EBB_FLAGS_AT: usize = 1;
@@ -391,6 +419,18 @@ mod tests {
         packet[ports..ports + 2].copy_from_slice(&61000u16.to_be_bytes());
         packet[ports + 2..ports + 4].copy_from_slice(&7000u16.to_be_bytes());
         packet
+    }
+
+    #[test]
+    fn a_notification_is_for_the_source_port_of_what_was_dropped() {
+        let mut dropped = packet(6, 0);
+        assert_eq!(notified_port(&dropped, 56), None, "of another class");
+        dropped[1] = 56 << 2;
+        assert_eq!(notified_port(&dropped, 56), Some(61000));
+        assert_eq!(notified_port(&dropped[..25], 56), None);
+        assert_eq!(notified_port(&dropped[..1], 56), None);
+        dropped[9] = 253;
+        assert_eq!(notified_port(&dropped, 56), None, "only TCP is told of");
     }
 
     #[test]

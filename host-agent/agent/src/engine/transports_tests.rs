@@ -190,7 +190,11 @@ fn what_is_let_through_is_told_once() {
     assert_eq!(rig.transports.take_changed_selectors(), None);
     rig.transports.changed = true;
     let selectors = rig.transports.take_changed_selectors().unwrap();
-    let of = |protocol, ports| Selector { protocol, ports };
+    let of = |protocol, ports| Selector {
+        protocol,
+        ports,
+        notified: false,
+    };
     let expected = [of(Protocol::EBB, PORTS[0]), of(Protocol::TCP, PORTS[2])];
     assert_eq!(selectors, expected);
     assert_eq!(rig.transports.take_changed_selectors(), None);
