@@ -175,16 +175,19 @@ def test_from_a_file_to_the_report_and_again_from_the_store(
     assert "2 trials, 0 of them have been run" in capsys.readouterr().out
     report = (tmp_path / "rep" / "report.html").read_text()
     assert report.count("data:image/svg+xml;base64,") == len(figures)
-    markdown = (tmp_path / "rep" / "README.md").read_text()
+    markdown = (tmp_path / "rep" / "small" / "README.md").read_text()
     for figure in figures:
-        assert f"small/{figure['name']}.png" in markdown
+        assert f"({figure['name']}.png)" in markdown
         assert (tmp_path / "rep" / "small" / f"{figure['name']}.png").stat().st_size > 1_000
     claimed = [line.split("|") for line in markdown.splitlines() if "| **" in line]
     assert [cells[5].strip(" *") for cells in claimed] == ["yes", "no", "not run"]
     # Deviations by their numbers in the list above.
     assert "1. on paper only\n2. half" in markdown
     assert [cells[6].strip() for cells in claimed] == ["1, 2"] * 3
-    assert "**1 claims reproduced, 1 not, 1 not run.**" in markdown
+    index = (tmp_path / "rep" / "README.md").read_text()
+    for page in (index, markdown):
+        assert "**1 claims reproduced, 1 not, 1 not run.**" in page
+    assert "| [small](small/README.md) |" in index
     assert cli.main([*command, "--markdown"]) == 0
     said = capsys.readouterr().out
     assert "2 trials, 2 of them have been run" in said
@@ -203,8 +206,15 @@ def test_from_a_file_to_the_report_and_again_from_the_store(
     assert re.search(r"small, quick +1 +1 +1 +2/2", said)
     # Only what Markdown shows.
     left = {path.name for path in (tmp_path / "rep" / "small").iterdir()}
-    assert left == {"bars.png", "cdf.png", "metrics.csv"}
-    assert str(tmp_path) not in (tmp_path / "rep" / "README.md").read_text()
+    assert left == {"bars.png", "cdf.png", "metrics.csv", "README.md", "summary.json"}
+    for page in (index, markdown):
+        assert str(tmp_path) not in page
+    # Without trials, for example on another machine, the page stays.
+    before = (tmp_path / "rep" / "small" / "README.md").read_text()
+    elsewhere = [*command[1:3], str(tmp_path / "none"), *command[4:], "--markdown"]
+    assert cli.main(["report", *elsewhere]) == 0
+    assert "small, quick: no trial is stored" in capsys.readouterr().out
+    assert (tmp_path / "rep" / "small" / "README.md").read_text() == before
 
 
 def test_toml_of_the_tests_is_what_a_file_says() -> None:

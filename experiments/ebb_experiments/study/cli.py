@@ -14,7 +14,7 @@ from ebb_topologies.text import printable
 from rich.console import Console
 from rich.table import Table
 
-from ebb_experiments.study import mininet, report
+from ebb_experiments.study import mininet, pages, report
 from ebb_experiments.study.claims import Checked
 from ebb_experiments.study.eta import duration
 from ebb_experiments.study.run import Plan, cluster, plan, run
@@ -44,7 +44,7 @@ def arguments(argv: Sequence[str] | None) -> argparse.Namespace:
         each.add_argument("--results", type=Path, default=RESULTS / "experiments")
         each.add_argument("--out", type=Path, default=RESULTS / "report", help="of the report")
         each.add_argument(
-            "--markdown", action="store_true", help="only README.md, with figures as PNG"
+            "--markdown", action="store_true", help="no report.html, figures as PNG only"
         )
         each.add_argument(
             "--build",
@@ -158,7 +158,11 @@ def _write(options: argparse.Namespace, console: Console, size: str | None) -> N
                     _tell_damage(each_plan, console, "its trial counts as not run")
                 chapters.append(make.chapter(len(here.trials), here.stored, there.stored))
                 break
-    written = report.write(chapters, options.out, _command(options), html=not options.markdown)
+    for chapter in pages.kept(chapters, options.out):
+        console.print(
+            f"{chapter.name}, {chapter.size}: no trial is stored, its page of an earlier run stays"
+        )
+    written = pages.write(chapters, options.out, _command(options), html=not options.markdown)
     for chapter in chapters:
         if chapter.trials:
             _tell(chapter.name, chapter.checked, console)
@@ -176,16 +180,16 @@ def _tell_damage(what: Plan, console: Console, so: str) -> None:
 
 def _command(options: argparse.Namespace) -> str:
     """The command that makes the report again, without what is only of this machine."""
-    names = [Path(name).name for name in options.names]
-    if options.markdown and options.size == "full" and names in ([], known_experiments()):
+    if options.markdown and options.size == "full":
         return "make results"
+    names = [Path(name).name for name in options.names]
     size = ["--size", options.size] if options.size else []
     return " ".join(["ebb-experiment", options.command, *names, *size])
 
 
 def _summary(chapters: Sequence[report.Chapter]) -> Table:
     table = Table("verdicts", box=None, show_footer=True)
-    counts = report.counts(chapters)
+    counts = pages.counts(chapter.verdicts for chapter in chapters)
     styles = {"yes": "green", "no": "red", "not run": "dim"}
     for verdict, style in styles.items():
         count = str(counts[verdict])  # type: ignore[index]

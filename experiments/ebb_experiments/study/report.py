@@ -1,24 +1,16 @@
-"""The report: verdict table, figures, tables; one self-contained HTML file and Markdown."""
+"""A chapter of the report: verdicts, figures and tables of one experiment."""
 
 from __future__ import annotations
 
 import base64
-import csv
-import io
 import math
-import os
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from ebb_topologies.files import write as write_file
-from jinja2 import Environment, PackageLoader, select_autoescape
-
 from ebb_experiments.results.numbers import three_digits
-from ebb_experiments.run.run import Binaries, versions
 from ebb_experiments.study.claims import Checked, Estimate, Verdict, check, estimate
-from ebb_experiments.study.eta import duration
 from ebb_experiments.study.figures import Data, draw
 from ebb_experiments.study.metric_spec import Samples
 from ebb_experiments.study.metrics import Row, row
@@ -26,7 +18,6 @@ from ebb_experiments.study.mininet import too_busy
 from ebb_experiments.study.plot_style import PLOT_STYLES
 from ebb_experiments.study.spec import Experiment, Figure
 from ebb_experiments.study.store import Store, Tables
-from ebb_experiments.study.trial import BUILD
 from ebb_experiments.study.trials import Trial
 
 NEGLIGIBLE = 1e-4
@@ -95,6 +86,11 @@ class Chapter:
         return list(zip(self.checked, self.wall.checked, strict=True))
 
     @property
+    def some(self) -> bool:
+        """Whether any trial of it has been run."""
+        return bool(self.trials or self.wall.trials or self.wall.busy)
+
+    @property
     def commits(self) -> list[str]:
         found = {str(tables.meta["versions"]["commit"]) for _trial, tables in self.trials}
         return sorted(short(commit) for commit in found)
@@ -119,11 +115,6 @@ class Chapter:
 
     def numbers(self, claim: Checked) -> list[int]:
         return [self.deviations.index(d) + 1 for d in claim.deviations]
-
-    @property
-    def anchor(self) -> str:
-        """Anchor of its heading, as Markdown makes it."""
-        return self.name
 
 
 @dataclass(frozen=True)
@@ -263,90 +254,5 @@ def band(limits: tuple[float | None, float | None]) -> str:
     return f"≥ {low:g}" if high is None else f"{low:g} to {high:g}"
 
 
-def write(
-    chapters: Sequence[Chapter], directory: Path, command: str, *, html: bool = True
-) -> list[Path]:
-    """README.md, maybe report.html, and for each experiment its metrics as CSV beside the
-    figures. What an earlier report left of it is taken away."""
-    directory.mkdir(parents=True, exist_ok=True)
-    for each in chapters:
-        folder = directory / each.name
-        folder.mkdir(exist_ok=True)
-        drawn = {path for picture in each.pictures for path in picture.files}
-        for kind in ("*.png", "*.svg", "*.csv"):
-            for old in set(folder.glob(kind)) - drawn:
-                old.unlink()
-        if each.rows:
-            write_file(folder / "metrics.csv", _csv(each))
-        elif not any(folder.iterdir()):
-            folder.rmdir()
-    environment = Environment(
-        loader=PackageLoader("ebb_experiments.study"),
-        autoescape=select_autoescape(["html.j2"], default_for_string=False),
-        trim_blocks=True,
-        lstrip_blocks=True,
-    )
-    environment.filters |= {
-        "shown": shown, "band": band, "cell": _cell, "number": _published, "duration": duration,
-        "in": _measured,
-    }  # fmt: skip
-    written = []
-    for file, template in (("report.html", "report.html.j2"), ("README.md", "report.md.j2")):
-        if file.endswith(".html") and not html:
-            continue
-        text = environment.get_template(template).render(
-            chapters=chapters,
-            counts=counts(chapters),
-            command=command,
-            commit=_commit(),
-            docs=_docs(directory),
-        )
-        write_file(directory / file, text)
-        written.append(directory / file)
-    return written
-
-
-def _measured(text: str, unit: str) -> str:
-    return f"{text} {unit}" if unit and text else text
-
-
-def counts(chapters: Sequence[Chapter]) -> dict[Verdict, int]:
-    return {verdict: sum(each.verdicts[verdict] for each in chapters) for verdict in VERDICTS}
-
-
-def _docs(directory: Path) -> str:
-    """Where the page about experiments is, seen from a folder of this Ebb."""
-    page = BUILD.parent / "docs" / "experiments.md"
-    inside = directory.resolve().is_relative_to(BUILD.parent)
-    return os.path.relpath(page, directory.resolve()) if inside else page.name
-
-
-def _commit() -> str:
-    """Commit of what evaluates; the chapters say with what their trials were run."""
-    commit = versions(Binaries(BUILD))["commit"] or ""
-    return short(commit)
-
-
 def short(commit: str) -> str:
     return commit[:12] + ("+" if commit.endswith("+") else "")
-
-
-def _published(value: float | str) -> str:
-    return value if isinstance(value, str) else three_digits(value)
-
-
-def _cell(text: str) -> str:
-    """Text that fits into a cell of a Markdown table."""
-    return " ".join(text.split()).replace("|", "\\|")
-
-
-def _csv(chapter: Chapter) -> str:
-    axes = [axis.name for axis in chapter.experiment.axis]
-    metrics = list(chapter.experiment.metric)
-    text = io.StringIO()
-    writer = csv.writer(text, lineterminator="\n")
-    writer.writerow(["scheme", "seed", *axes, *metrics])
-    for each in chapter.rows:
-        labels = [each["labels"].get(axis, "") for axis in axes]
-        writer.writerow([each["scheme"], each["seed"], *labels, *(each[m] for m in metrics)])
-    return text.getvalue()
