@@ -523,7 +523,7 @@ impl Connection {
             Phase::Ended => Step::Continue,
         };
         if let Phase::Early(_, s) = &mut self.phase {
-            s.receiver.handle_deadline(now);
+            s.handle_early_deadline(now);
         }
         self.take_step(step);
     }
@@ -534,8 +534,8 @@ impl Connection {
             Phase::Handshake(_, handshake) => handshake.next_deadline(),
             // What we have sent waits for the handshake: a stranger gets it once.
             Phase::Early(handshake, s) => {
-                let receiver = s.receiver.next_deadline();
-                handshake.next_deadline().into_iter().chain(receiver).min()
+                let early = s.next_early_deadline();
+                handshake.next_deadline().into_iter().chain(early).min()
             }
             Phase::Synchronized(s) => s.next_deadline(),
             Phase::Ended => None,

@@ -247,8 +247,13 @@ impl Sender {
     }
 
     pub(crate) fn next_deadline(&self) -> Option<Instant> {
-        let notified = self.notified.as_ref().and_then(Notified::next_deadline);
+        let notified = self.notified_deadline();
         self.deadline.into_iter().chain(notified).min()
+    }
+
+    /// When something that the network dropped may go out that may not yet.
+    pub(crate) fn notified_deadline(&self) -> Option<Instant> {
+        self.notified.as_ref().and_then(Notified::next_deadline)
     }
 
     pub(crate) fn max_peer_window(&self) -> u64 {
@@ -665,10 +670,15 @@ impl Sender {
         self.deadline = waiting.then(|| now + self.rtt.rto());
     }
 
-    pub(crate) fn handle_deadline(&mut self, now: Instant) -> TimerOutcome {
+    /// What the network dropped may go out again by now.
+    pub(crate) fn handle_notified_deadline(&mut self, now: Instant) {
         if let Some(notified) = &mut self.notified {
             notified.handle_deadline(now);
         }
+    }
+
+    pub(crate) fn handle_deadline(&mut self, now: Instant) -> TimerOutcome {
+        self.handle_notified_deadline(now);
         if self.deadline.is_none_or(|deadline| deadline > now) {
             return TimerOutcome::Continue;
         }

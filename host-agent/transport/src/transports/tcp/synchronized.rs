@@ -446,6 +446,25 @@ impl Synchronized {
         timers.into_iter().flatten().min()
     }
 
+    /// The same before the handshake is over, when what we have sent is repeated only if the network
+    /// says that it dropped it.
+    pub(crate) fn next_early_deadline(&self) -> Option<Instant> {
+        let timers = [
+            self.sender.notified_deadline(),
+            self.receiver.next_deadline(),
+            self.ack_again.deadline(),
+        ];
+        timers.into_iter().flatten().min()
+    }
+
+    pub(crate) fn handle_early_deadline(&mut self, now: Instant) {
+        if self.ack_again.take(now) {
+            self.receiver.request_ack();
+        }
+        self.receiver.handle_deadline(now);
+        self.sender.handle_notified_deadline(now);
+    }
+
     pub(crate) fn handle_deadline(&mut self, now: Instant) -> Step {
         if self.time_wait_until.is_some_and(|until| until <= now) {
             return Step::Closed;

@@ -5,6 +5,8 @@
 mod again;
 #[cfg(test)]
 mod hostile_tests;
+#[cfg(test)]
+mod oracle_tests;
 mod table;
 #[cfg(test)]
 mod tests;
