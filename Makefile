@@ -54,7 +54,7 @@ ifeq ($(realpath $(PROGRAM)/fabric.p4info.txtpb),)
 endif
 
 .PHONY: help setup build run sim experiments experiment report results pages p4-proto bench \
-  test test-build test-rust test-long test-python test-ptf test-e2e lint check-tna clean
+  test test-build test-rust test-long test-python test-ptf test-e2e lint check-tna wheels clean
 
 help: ## this list, and the options
 	@grep -hE '^[a-z0-9-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:[^#]*## /\t/' | expand -t 14
@@ -185,5 +185,11 @@ lint: .venv/.dev-installed $(PROTO_MODULES) ## formatting, types, arrows, depend
 check-tna: .venv/.dev-installed ## p4src/tna through p4c's back end for Tofino, where it is on PATH; renews the page
 	@tools/check_tna --write
 
+# Without what an earlier one left: setuptools packs all that lies in its folder.
+wheels: build ## dist/*.whl: the Python packages, for pip
+	@rm -rf $(BUILD)/python
+	@$(PYTHON) -m pip wheel -q --disable-pip-version-check --no-deps --no-build-isolation --wheel-dir dist .
+	@ls dist/*.whl
+
 clean: ## remove everything that was built (not .venv, not target/)
-	rm -rf $(BUILD) results $(PROTO_MODULES:=*)
+	rm -rf $(BUILD) dist results $(PROTO_MODULES:=*)

@@ -14,6 +14,7 @@ from pathlib import Path
 from ebb_topologies.arguments import Parser
 from ebb_topologies.dilation import Dilation
 from ebb_topologies.files import InputError
+from ebb_topologies.installation import Version, compiled
 from ebb_topologies.model import Topology, load_topology
 from ebb_topologies.text import printable
 from rich.console import Console
@@ -27,8 +28,6 @@ from ebb_controller.scheme import load_scheme
 from ebb_controller.statistics import show, snapshot
 from ebb_controller.traffic_manager import TrafficManagers
 
-BUILD = Path(__file__).resolve().parents[2] / "build"
-"""Where `make build` puts the program."""
 STATISTICS_SECONDS = 2.0
 """How often `--stats` shows the counters unless it says."""
 REDIRECTED_WIDTH = 320
@@ -50,9 +49,9 @@ def arguments(argv: Sequence[str] | None) -> argparse.Namespace:
     parser.add_argument(
         "--program",
         type=Path,
-        default=BUILD,
+        default=compiled(),
         metavar="DIR",
-        help="where fabric.json and fabric.p4info.txtpb are (default: build/)",
+        help="where fabric.json and fabric.p4info.txtpb are (default: %(default)s)",
     )
     parser.add_argument(
         "--multicast",
@@ -76,6 +75,7 @@ def arguments(argv: Sequence[str] | None) -> argparse.Namespace:
         metavar="SECONDS",
         help=f"how long to wait for a switch that does not answer (default {CONNECT_SECONDS:g})",
     )
+    parser.add_argument("--version", action=Version)
     return parser.parse_args(argv)
 
 

@@ -17,6 +17,7 @@ from typing import Any, Literal, TypeVar
 
 import finsy
 from ebb_topologies.files import InputError
+from ebb_topologies.installation import remedy
 from ebb_topologies.model import LinkEnds, Switch, Topology
 from ebb_topologies.traffic_manager import traffic_manager_config
 from finsy import GRPCStatusCode, P4ClientError, P4CounterEntry, SwitchEvent, SwitchOptions
@@ -62,7 +63,7 @@ class Program:
             try:
                 parse(path.read_text())
             except FileNotFoundError as error:
-                raise ControllerError(f"{path} is not there: run `make build`") from error
+                raise ControllerError(f"{path} is not there: {remedy()}") from error
             except OSError as error:
                 raise ControllerError(f"{path}: cannot be read: {error.strerror}") from error
             except (ValueError, RecursionError, text_format.ParseError) as error:

@@ -12,6 +12,7 @@ from typing import Any
 
 import grpc
 from ebb_topologies.fabric_file import FABRIC_SOCKET
+from ebb_topologies.installation import results
 
 from ebb_controller import ebb_fabric_pb2 as proto
 from ebb_controller.reconcile import ControllerError
@@ -86,7 +87,7 @@ class FabricView:
 
 def usual_socket() -> Path:
     """The socket at which the fabric of `make run` is served."""
-    return Path(__file__).resolve().parents[2] / "results" / "run" / FABRIC_SOCKET
+    return results() / "run" / FABRIC_SOCKET
 
 
 class FabricAdmin:

@@ -10,6 +10,7 @@ from pathlib import Path
 
 from ebb_topologies.arguments import Parser
 from ebb_topologies.files import InputError
+from ebb_topologies.installation import Version
 from ebb_topologies.text import printable
 from rich import box
 from rich.console import Console
@@ -35,6 +36,7 @@ def arguments(argv: Sequence[str] | None) -> argparse.Namespace:
         metavar="FILE",
         help="where the fabric is served (default: %(default)s)",
     )
+    parser.add_argument("--version", action=Version)
     commands = parser.add_subparsers(dest="command", required=True, metavar="COMMAND")
     commands.add_parser("links", help="every link and its state")
     link = commands.add_parser("link", help="change one link", epilog=PLACES)

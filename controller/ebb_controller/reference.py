@@ -10,15 +10,16 @@ import sys
 from collections.abc import Iterator
 from pathlib import Path
 
+from ebb_topologies.installation import compiled, work_tree
 from finsy.proto import p4i
 
 from ebb_controller.controller import Program
 from ebb_controller.mechanisms import COUNTERS, MECHANISMS
 from ebb_controller.reconcile import ControllerError
 
-ROOT = Path(__file__).resolve().parents[2]
-DOCS = ROOT / "docs"
-PROGRAM = Program(ROOT / "build" / "fabric.p4info.txtpb", ROOT / "build" / "fabric.json")
+DOCS = (work_tree() or Path()) / "docs"
+"""Folder of the pages, which are in no package."""
+PROGRAM = Program(compiled() / "fabric.p4info.txtpb", compiled() / "fabric.json")
 BEGIN, END = "<!-- made by `make pages` -->\n", "<!-- /made -->\n"
 
 

@@ -22,6 +22,7 @@ from ebb_controller.reconcile import ControllerError
 from ebb_topologies import preflight
 from ebb_topologies.dilation import Dilation
 from ebb_topologies.files import InputError, write
+from ebb_topologies.installation import Version, compiled, data, programs, results
 from ebb_topologies.mininet_links import ControlError
 from ebb_topologies.mininet_net import FabricNet
 from ebb_topologies.model import Topology, from_table
@@ -45,11 +46,10 @@ from ebb_experiments.tour.calibration import USUAL_DILATION, calibrate, too_busy
 from ebb_experiments.tour.checks import checks
 from ebb_experiments.tour.summary import Round, SchemeResult
 
-ROOT = Path(__file__).resolve().parents[2]
-BUILD = ROOT / "build"
-RUN_DIR = ROOT / "results" / "run"
+BUILD = programs()
+RUN_DIR = results() / "run"
 RESULTS = RUN_DIR / "results"
-DEFAULT_SCENARIO = ROOT / "experiments" / "scenarios" / "tour.toml"
+DEFAULT_SCENARIO = data() / "experiments" / "scenarios" / "tour.toml"
 BUSY = "[yellow]busy[/]"
 VERDICTS = {True: "[green]ok  [/]", False: "[bold red]FAIL[/]", None: "[yellow]skip[/]"}
 TABLE_WIDTH = 108
@@ -78,10 +78,11 @@ def arguments(argv: Sequence[str] | None) -> argparse.Namespace:
         "--threads", default="1", help="that share the switches; 0: one for each processor"
     )
     parser.add_argument(
-        "--program", type=Path, default=BUILD, help="directory of the compiled fabric.p4"
+        "--program", type=Path, default=compiled(), help="directory of the compiled fabric.p4"
     )
     parser.add_argument("--cli", action="store_true", help="stay in the Mininet prompt")
     parser.add_argument("--pcap", action="store_true", help="write a pcap per switch port")
+    parser.add_argument("--version", action=Version)
     return parser.parse_args(argv)
 
 
@@ -226,7 +227,7 @@ def _tour(wall: Wall, console: Console, started: float, stay: bool) -> int:
     if busy is not None:
         console.print(f"[bold yellow]{busy}[/]", soft_wrap=True)
     write(RUN_DIR / "table.md", report.markdown(results, rate))
-    console.print(f"records, logs and parameters: {RUN_DIR.relative_to(ROOT)}/")
+    console.print(f"records, logs and parameters: {os.path.relpath(RUN_DIR)}/")
     if stay and sys.stdin is None:
         console.print("ebb: no prompt: the standard input is closed")
     elif stay:

@@ -11,6 +11,7 @@ from collections.abc import Iterable
 from pathlib import Path
 
 from ebb_topologies.files import InputError
+from ebb_topologies.installation import remedy
 from ebb_topologies.model import Topology
 from ebb_topologies.processes import end_leftovers
 from ebb_topologies.targets import Target
@@ -52,7 +53,7 @@ def findings(topology: Topology, target: Target, files: Iterable[Path]) -> list[
         )
     for file in (target.binary, *files):
         if not file.exists():
-            found.append(f"{file} is not there: run `make build`")
+            found.append(f"{file} is not there: {remedy()}")
     busy: dict[str, dict[int, str]] = {}
     for switch in topology.switches:
         for purpose, port in target.listens(switch).items():

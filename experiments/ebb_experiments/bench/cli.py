@@ -13,6 +13,7 @@ from pathlib import Path
 
 from ebb_controller.reconcile import ControllerError
 from ebb_topologies.files import InputError, write
+from ebb_topologies.installation import programs, results, work_tree
 from ebb_topologies.processes import ProcessDied
 from ebb_topologies.text import printable
 from rich.console import Console
@@ -50,7 +51,6 @@ SUBJECTS: dict[str, Callable[[Context], Section]] = {
     "writes": writes.run,
 }
 """Subjects by name, in the order in which they run."""
-ROOT = Path(__file__).resolve().parents[3]
 EXPECTED = (InputError, ControllerError, SimulatorError, AgentError, ProcessDied)
 """Errors with a message for people."""
 
@@ -75,11 +75,15 @@ def main(argv: Sequence[str] | None = None) -> int:
 
 
 def _run(args: argparse.Namespace) -> int:
+    root = work_tree()
+    if root is None:
+        print("bench: it compiles examples of the sources: run it in a work tree", file=sys.stderr)
+        return 2
     console = Console()
     directory = args.results / time.strftime("bench-%Y%m%d-%H%M%S")
     directory.mkdir(parents=True, exist_ok=True)
     context = Context(
-        root=ROOT,
+        root=root,
         agent=args.agent.absolute(),  # the other binaries of `make build` lie beside it
         directory=directory.resolve(),
         quick=args.quick,
@@ -124,8 +128,8 @@ def _parser() -> argparse.ArgumentParser:
     parser.add_argument(
         "subjects", nargs="*", metavar="SUBJECT", help=f"of {', '.join(SUBJECTS)}; all without"
     )
-    parser.add_argument("--agent", type=Path, default=ROOT / "build" / "ebb-agent")
-    parser.add_argument("--results", type=Path, default=ROOT / "results")
+    parser.add_argument("--agent", type=Path, default=programs() / "ebb-agent")
+    parser.add_argument("--results", type=Path, default=results())
     parser.add_argument("--quick", action="store_true", help="fewer and shorter runs")
     parser.add_argument(
         "--realtime",

@@ -13,15 +13,17 @@ from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
 from functools import cache
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from ebb_controller.scheme import Scheme
 from ebb_topologies.files import InputError
-from ebb_topologies.mininet_net import FabricNet
 from ebb_topologies.processes import Process
 
 from ebb_experiments.results.load import Late
 from ebb_experiments.run.run import Task
+
+if TYPE_CHECKING:  # virtual time does without Mininet
+    from ebb_topologies.mininet_net import FabricNet
 
 POLL_SECONDS = 0.02
 

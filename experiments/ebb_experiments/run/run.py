@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import Any, Protocol
 
 from ebb_controller.controller import Controller, Counters, Program
+from ebb_topologies.installation import commit, compiled
 
 from ebb_experiments.results.results import Results
 from ebb_experiments.results.tables import Row
@@ -36,7 +37,9 @@ class Binaries:
 
     @property
     def program(self) -> Program:
-        return Program(self.directory / "fabric.p4info.txtpb", self.directory / "fabric.json")
+        """The compiled `fabric.p4` beside them, or what came with the package."""
+        folder = compiled(self.directory)
+        return Program(folder / "fabric.p4info.txtpb", folder / "fabric.json")
 
 
 @dataclass(frozen=True)
@@ -113,13 +116,9 @@ class Run:
 
 def versions(binaries: Binaries) -> dict[str, str | None]:
     """Versions of what has taken part; `commit` ends in + if files differ from it."""
-    here = Path(__file__).parent
-    commit = _said(["git", "-C", str(here), "rev-parse", "HEAD"])
-    changed = _said(["git", "-C", str(here), "status", "--porcelain", "--untracked-files=no"])
-    simulator = _said([str(binaries.simulator), "--version"])
     return {
-        "commit": f"{commit}+" if commit and changed else commit,
-        "simulator": simulator,
+        "commit": commit(),
+        "simulator": _said([str(binaries.simulator), "--version"]),
         "python": platform.python_version(),
         **{package: _version(package) for package in VERSIONED},
     }

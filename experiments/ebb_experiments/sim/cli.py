@@ -13,8 +13,10 @@ from types import FrameType
 
 from ebb_controller.mechanisms.trimming import TRIMMED
 from ebb_controller.reconcile import ControllerError
+from ebb_topologies import installation
 from ebb_topologies.arguments import Parser
 from ebb_topologies.files import InputError
+from ebb_topologies.installation import Version
 from ebb_topologies.text import printable
 from rich import box
 from rich.console import Console
@@ -36,7 +38,6 @@ from ebb_experiments.run.virtual import Virtual, Watch
 from ebb_experiments.scenario.faults import file_name
 from ebb_experiments.scenario.loaded import Loaded, load_scenario
 
-ROOT = Path(__file__).resolve().parents[3]
 TABLE_WIDTH = 132
 """Columns that the table needs."""
 EXPECTED = (InputError, ControllerError, AgentError, simulator.SimulatorError, OSError)
@@ -47,10 +48,16 @@ def arguments(argv: Sequence[str] | None) -> argparse.Namespace:
     parser.add_argument("scenario", type=Path, help="scenario file (docs/simulation.md)")
     parser.add_argument("--schemes", help="comma-separated, instead of the scenario's")
     parser.add_argument("--threads", type=int, default=0, help="0: one per processor")
-    parser.add_argument("--out", type=Path, default=ROOT / "results" / "sim", help="directory")
     parser.add_argument(
-        "--build", type=Path, default=ROOT / "build", help="where `make build` put the programs"
+        "--out", type=Path, default=installation.results() / "sim", help="directory"
     )
+    parser.add_argument(
+        "--build",
+        type=Path,
+        default=installation.programs(),
+        help="where ebb-simulator and ebb-agent are",
+    )
+    parser.add_argument("--version", action=Version)
     return parser.parse_args(argv)
 
 

@@ -10,6 +10,7 @@ from pathlib import Path
 
 from ebb_topologies.arguments import Parser
 from ebb_topologies.files import InputError
+from ebb_topologies.installation import Version, results
 from ebb_topologies.text import printable
 from rich.console import Console
 from rich.table import Table
@@ -29,20 +30,18 @@ from ebb_experiments.study.store import Store
 from ebb_experiments.study.trial import inputs, parts
 from ebb_experiments.study.trials import FABRICS, Trial, on_mininet, trials
 
-ROOT = Path(__file__).resolve().parents[3]
-RESULTS = ROOT / "results"
-
 
 def arguments(argv: Sequence[str] | None) -> argparse.Namespace:
     parser = Parser(prog="ebb-experiment", description=__doc__)
+    parser.add_argument("--version", action=Version)
     commands = parser.add_subparsers(dest="command", required=True, parser_class=Parser)
     commands.add_parser("list", help="what there is")
     running = commands.add_parser("run", help="trials that have not been run, then the report")
     reporting = commands.add_parser("report", help="from the trials that have been run")
     for each in (running, reporting):
         each.add_argument("names", nargs="*", help="experiments, or files; none: all")
-        each.add_argument("--results", type=Path, default=RESULTS / "experiments")
-        each.add_argument("--out", type=Path, default=RESULTS / "report", help="of the report")
+        each.add_argument("--results", type=Path, default=results() / "experiments")
+        each.add_argument("--out", type=Path, default=results() / "report", help="of the report")
         each.add_argument(
             "--markdown", action="store_true", help="no report.html, figures as PNG only"
         )

@@ -12,6 +12,7 @@ from typing import Any
 
 from ebb_controller.reconcile import ControllerError
 from ebb_topologies.files import InputError
+from ebb_topologies.installation import programs
 from ebb_topologies.processes import ProcessDied
 from ebb_topologies.targets import target
 from ebb_topologies.text import printable
@@ -23,7 +24,7 @@ from ebb_experiments.run.loop import LoopThread
 from ebb_experiments.run.run import Binaries, Run
 from ebb_experiments.study.progress import progress
 from ebb_experiments.study.store import Store
-from ebb_experiments.study.trial import BUILD, files_of, one_line
+from ebb_experiments.study.trial import files_of, one_line
 from ebb_experiments.study.trials import Trial
 
 MOST_HOSTS = 20
@@ -82,7 +83,7 @@ def run(
         for trial_id, trial in missing:
             begun = time.time()
             with tempfile.TemporaryDirectory(prefix="ebb-trial-") as directory:
-                folder, binaries = Path(directory), Binaries(build or BUILD)
+                folder, binaries = Path(directory), Binaries(build or programs())
                 where = Where(
                     target("ebb", binaries.directory, fused=True), binaries.program, binaries,
                     folder / "fabric",

@@ -13,15 +13,14 @@ from typing import Any
 
 from ebb_topologies.files import load, validate
 from ebb_topologies.files import write as write_file
+from ebb_topologies.installation import commit, work_tree
 from jinja2 import Environment, PackageLoader, select_autoescape
 from pydantic import BaseModel, ConfigDict
 
 from ebb_experiments.results.numbers import three_digits
-from ebb_experiments.run.run import Binaries, versions
 from ebb_experiments.study.claims import Verdict
 from ebb_experiments.study.eta import duration
 from ebb_experiments.study.report import VERDICTS, Chapter, band, short, shown
-from ebb_experiments.study.trial import BUILD
 
 PAGE = "README.md"
 SUMMARY = "summary.json"
@@ -156,14 +155,15 @@ def _measured(text: str, unit: str) -> str:
 
 def _docs(directory: Path) -> dict[str, str]:
     """Where the page about experiments is, seen from a folder of this Ebb."""
-    page = BUILD.parent / "docs" / "experiments.md"
-    inside = directory.resolve().is_relative_to(BUILD.parent)
-    return {"docs": os.path.relpath(page, directory.resolve()) if inside else page.name}
+    root = work_tree()
+    if root is None or not directory.resolve().is_relative_to(root):
+        return {"docs": "experiments.md"}
+    return {"docs": os.path.relpath(root / "docs" / "experiments.md", directory.resolve())}
 
 
 def _commit() -> str:
     """Commit of what evaluates; the chapters say with what their trials were run."""
-    return short(versions(Binaries(BUILD))["commit"] or "")
+    return short(commit() or "")
 
 
 def _published(value: float | str) -> str:

@@ -6,13 +6,14 @@ from pathlib import Path
 from typing import Annotated, Any, Literal, Self
 
 from ebb_topologies.files import InputError, load, validate
+from ebb_topologies.installation import data
 from pydantic import Field, model_validator
 
 from ebb_experiments.scenario.spec import Override, Spec
 from ebb_experiments.study.metric_spec import Metric
 from ebb_experiments.study.plot_style import PLOT_STYLES
 
-PAPERS = Path(__file__).resolve().parents[2] / "papers"
+PAPERS = data() / "experiments" / "papers"
 SIZES = ("quick", "full")
 Scalar = float | int | str
 MAX_SEEDS = 10_000

@@ -14,6 +14,7 @@ from pathlib import Path
 
 import pyarrow.parquet
 from ebb_topologies.files import InputError
+from ebb_topologies.installation import programs, remedy
 
 from ebb_experiments.results import arrow
 from ebb_experiments.results.results import Results
@@ -23,12 +24,10 @@ from ebb_experiments.run.virtual import Virtual
 from ebb_experiments.study.trials import Fabric, Trial
 
 META = "meta.json"
-NO_INPUT = ("cli", "fabric_cli", "reference", "ebb_tm_pb2", "ebb_fabric_pb2")
+NO_INPUT = ("cli", "fabric_cli", "installation", "reference", "ebb_tm_pb2", "ebb_fabric_pb2")
 """Modules that a trial does not use, or that are made from others."""
 ONLY_WALL = ("wall", "players", "control", "fault_runner")
 """Modules that only a trial under the wall clock uses."""
-BUILD = Path(__file__).resolve().parents[3] / "build"
-"""Where `make build` of this Ebb puts the programs."""
 
 
 class OtherInputsError(InputError):
@@ -39,7 +38,7 @@ def parts(build: Path | None = None, fabric: Fabric = "virtual") -> dict[str, st
     """Fingerprints of what a result depends on beside its scenario: P4, simulator, agent (its
     defaults), controller, the code that runs a scenario. Not of what evaluates it. `build`: none
     is the one of this Ebb, wherever that is."""
-    binaries = Binaries(build or BUILD)
+    binaries = Binaries(build or programs())
     program = binaries.program
     paths = [program.p4info, program.json, binaries.simulator, binaries.agent]
     if fabric == "mininet":
@@ -47,7 +46,7 @@ def parts(build: Path | None = None, fabric: Fabric = "virtual") -> dict[str, st
     found = {}
     for path in paths:
         if not path.exists():
-            raise InputError(f"{path} is missing: run `make build`")
+            raise InputError(f"{path} is missing: {remedy()}")
         about = path.stat()
         found[path.name] = _of_file(path, about.st_mtime_ns, about.st_size)
     for package, paths in _sources(fabric).items():
@@ -67,7 +66,7 @@ def differing(expected: dict[str, str], build: Path | None = None) -> str | None
     other = [name for name in expected if here.get(name) != expected[name]]
     if not other:
         return None
-    return f"{', '.join(other)} in {(build or BUILD).parent} differ from the planner's"
+    return f"{', '.join(other)} in {(build or programs()).parent} differ from the planner's"
 
 
 def _sources(fabric: Fabric) -> dict[str, list[Path]]:
@@ -124,7 +123,7 @@ def run_trial(trial: Trial, build: Path | None, expected: dict[str, str]) -> dic
     other = differing(expected, build)
     if other:
         raise OtherInputsError(f"this worker has another Ebb: {other}; `make build` of one commit")
-    binaries = Binaries(build or BUILD)
+    binaries = Binaries(build or programs())
     logging.getLogger("finsy").setLevel(logging.CRITICAL + 1)
     begun = time.time()
     with tempfile.TemporaryDirectory(prefix="ebb-trial-") as directory:

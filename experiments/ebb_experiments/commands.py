@@ -1,0 +1,48 @@
+"""The commands that are installed: each says in a line which package is missing, if one is.
+
+What a command needs depends on what it does: Mininet comes with the distribution and not with pip,
+and the scientific packages are wanted only for simulations and experiments.
+"""
+
+from __future__ import annotations
+
+import sys
+from importlib import import_module
+from typing import Any
+
+MININET = "apt-get install mininet, and let Python see the distribution's packages"
+STUDY = "install Ebb with its extra, as `pip install 'dist/ebb-VERSION-py3-none-any.whl[study]'`"
+REMEDIES = {"mininet": MININET} | dict.fromkeys(
+    ("cryptography", "distributed", "jinja2", "matplotlib", "numpy", "polars", "pyarrow", "scipy"),
+    STUDY,
+)
+"""How a package is installed, by its name."""
+
+
+def run() -> Any:
+    """`ebb-run`."""
+    return _command("ebb-run", "ebb_experiments.cli")
+
+
+def sim() -> Any:
+    """`ebb-sim`."""
+    return _command("ebb-sim", "ebb_experiments.sim.cli")
+
+
+def experiment() -> Any:
+    """`ebb-experiment`."""
+    return _command("ebb-experiment", "ebb_experiments.study.cli")
+
+
+def _command(name: str, module: str) -> Any:
+    """Runs `main` of a module; 1 if it cannot be imported for want of a package."""
+    try:
+        main = import_module(module).main
+    except ModuleNotFoundError as error:
+        package = (error.name or "").partition(".")[0]
+        if package not in REMEDIES:
+            raise
+        text = f"{name}: Python package '{package}' is missing: {REMEDIES[package]}"
+        print(text, file=sys.stderr)
+        return 1
+    return main()
