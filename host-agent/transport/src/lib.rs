@@ -36,7 +36,7 @@ mod transports;
 pub use ebb_nic as nic;
 pub use group::group_address;
 pub use job::{Job, JobResult};
-pub use receiver_driven::{DscpParams, EPHEMERAL_PORTS, HostConfig};
+pub use receiver_driven::{DscpParams, EPHEMERAL_PORTS, HostConfig, PriorityDscps};
 pub use record::{Counters, FlowRecord, GroupSummary, Role, SenderSummary, Status, TcpSummary};
 
 pub use stream_head::{FetchRequest, MAX_SENDERS, Refusal, RefusalCode, StreamHead};

@@ -56,7 +56,54 @@ pub struct DscpParams {
     /// PULL, ACK, NACK, RESET.
     pub control: u8,
     /// TCP flows with a priority above 0.
-    pub priority: u8,
+    pub priority: PriorityDscps,
+}
+
+/// DSCPs of TCP flows of priority 1 to 7. In parameters a number, which all seven have, or a list of seven.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(from = "OneOrEach", into = "OneOrEach")]
+pub struct PriorityDscps([u8; 7]);
+
+impl PriorityDscps {
+    /// The DSCP of a priority above 0; more than 7 counts as 7.
+    pub fn of(&self, priority: u8) -> u8 {
+        self.0[usize::from(priority.clamp(1, 7)) - 1]
+    }
+
+    pub fn contains(&self, dscp: u8) -> bool {
+        self.0.contains(&dscp)
+    }
+}
+
+/// How parameters write `PriorityDscps`.
+#[derive(Serialize, Deserialize)]
+#[serde(
+    untagged,
+    expecting = "neither a DSCP nor a list of seven, for priority 1 to 7"
+)]
+enum OneOrEach {
+    One(u8),
+    Each([u8; 7]),
+}
+
+impl From<OneOrEach> for PriorityDscps {
+    fn from(written: OneOrEach) -> Self {
+        match written {
+            OneOrEach::One(dscp) => PriorityDscps([dscp; 7]),
+            OneOrEach::Each(dscps) => PriorityDscps(dscps),
+        }
+    }
+}
+
+impl From<PriorityDscps> for OneOrEach {
+    fn from(dscps: PriorityDscps) -> Self {
+        let first = dscps.0[0];
+        if dscps.0 == [first; 7] {
+            OneOrEach::One(first)
+        } else {
+            OneOrEach::Each(dscps.0)
+        }
+    }
 }
 
 impl Default for DscpParams {
@@ -66,21 +113,21 @@ impl Default for DscpParams {
             trimmed: 12,
             trimmed_lasthop: 14,
             control: 46,
-            priority: 34,
+            priority: PriorityDscps([34; 7]),
         }
     }
 }
 
 impl DscpParams {
     pub fn validate(&self) -> Result<(), String> {
-        let all = [
+        let one_each = [
             self.trimmable,
             self.trimmed,
             self.trimmed_lasthop,
             self.control,
-            self.priority,
         ];
-        match all.into_iter().find(|&dscp| dscp > 63) {
+        let mut all = one_each.into_iter().chain(self.priority.0);
+        match all.find(|&dscp| dscp > 63) {
             Some(dscp) => Err(format!("section dscp: {dscp} is not a DSCP; 0..63 are")),
             None => Ok(()),
         }

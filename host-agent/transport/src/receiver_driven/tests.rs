@@ -5,12 +5,11 @@ use ebb_wire::{EbbFlags, EbbHeader, Ecn, Ipv4Header, PacketType, Protocol};
 use rand::rngs::SmallRng;
 use rand::{Rng, SeedableRng};
 
-use crate::HostConfig;
-use crate::Transport;
 use crate::ndp::{NdpHost, NdpParams};
 use crate::record::{Role, Status};
 use crate::scdp::{ScdpHost, ScdpParams};
 use crate::testing::{Network, PORT, PortParams, address};
+use crate::{DscpParams, HostConfig, PriorityDscps, Transport};
 
 fn ndp(config: HostConfig) -> NdpHost {
     NdpHost::new(config, NdpParams::default())
@@ -26,6 +25,32 @@ fn network<T: Transport + 'static>(make: fn(HostConfig) -> T) -> Network {
 
 fn network_of<T: Transport + 'static>(hosts: usize, make: fn(HostConfig) -> T) -> Network {
     Network::new(hosts, PortParams::default(), make)
+}
+
+/// Parameters name one DSCP for all priorities, or each.
+#[test]
+fn priorities_have_one_dscp_or_one_each() {
+    let read = |text: &str| serde_json::from_str::<PriorityDscps>(text);
+    let written = |dscps: PriorityDscps| serde_json::to_string(&dscps).unwrap();
+    let one = read("34").unwrap();
+    assert_eq!((one.of(1), one.of(7), written(one)), (34, 34, "34".into()));
+    let each = read("[8,16,18,20,24,32,40]").unwrap();
+    assert_eq!((each.of(1), each.of(7), each.of(9)), (8, 40, 40));
+    assert!(each.contains(18) && !each.contains(34));
+    assert_eq!(written(each), "[8,16,18,20,24,32,40]");
+    for wrong in ["[8]", "[1,2,3,4,5,6,7,8]", "\"34\"", "-1", "256"] {
+        let error = read(wrong).unwrap_err().to_string();
+        assert!(error.contains("a list of seven"), "{wrong}: {error}");
+    }
+    let priority = read("[8,16,18,20,24,32,64]").unwrap();
+    let invalid = DscpParams {
+        priority,
+        ..DscpParams::default()
+    };
+    assert_eq!(
+        invalid.validate().unwrap_err(),
+        "section dscp: 64 is not a DSCP; 0..63 are"
+    );
 }
 
 /// Whoever uses the transport sees a wrong hash before the last confirmation has left.

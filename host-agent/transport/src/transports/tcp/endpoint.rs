@@ -189,13 +189,19 @@ impl TcpEndpoint {
         }
     }
 
-    /// DSCP of the packets of a connection whose flows have a priority above 0, or have not.
-    pub(super) fn dscp_of(&self, has_priority: bool) -> u8 {
-        if has_priority {
-            self.host.dscp.priority
+    /// DSCP of the packets of flows of this priority.
+    fn dscp_of(&self, priority: u8) -> u8 {
+        if priority > 0 {
+            self.host.dscp.priority.of(priority)
         } else {
             self.params.dscp
         }
+    }
+
+    /// How connections of this DSCP react to congestion.
+    pub(super) fn algorithm_for(&self, dscp: u8) -> Algorithm {
+        let has_priority = self.host.dscp.priority.contains(dscp);
+        self.algorithm.for_priority(has_priority)
     }
 
     fn free_port(&mut self, to: SocketAddrV4) -> Option<u16> {
@@ -255,7 +261,7 @@ impl TcpEndpoint {
             self.timers.close_slot(flow.timer_slot);
             self.half_open.remove(&id);
             if let Some(kept) = &flow.kept {
-                self.pool.remove(*flow.peer.ip(), kept.has_priority, id);
+                self.pool.remove(*flow.peer.ip(), kept.dscp, id);
             }
         }
     }
@@ -361,11 +367,16 @@ impl TcpEndpoint {
         }
         let plain = (has_data && self.delivered_syns.is_full()).then(|| segment.without_data());
         let segment = plain.as_ref().unwrap_or(segment);
-        let has_priority = dscp == self.host.dscp.priority;
+        // ACKs are as urgent as the data they are for.
+        let dscp = if self.host.dscp.priority.contains(dscp) {
+            dscp
+        } else {
+            self.params.dscp
+        };
         let connection = Connection::accept(
             now,
             self.params.clone(),
-            self.algorithm.for_priority(has_priority),
+            self.algorithm_for(dscp),
             Arc::new(Vec::new()),
             self.rng.random(),
             segment,
@@ -375,12 +386,10 @@ impl TcpEndpoint {
         };
         let local = SocketAddrV4::new(self.host.address, port);
         let mut flow = Flow::new(Role::Receiver, local, peer, connection, segment.seq, now);
-        // ACKs are as urgent as the data they are for.
-        flow.dscp = self.dscp_of(has_priority);
+        flow.dscp = dscp;
         flow.holds = self.holds;
         let stays_open = flow.connection.stays_open() == Some(true);
-        flow.kept =
-            stays_open.then(|| Box::new(Kept::new(false, has_priority, self.params.keep_open())));
+        flow.kept = stays_open.then(|| Box::new(Kept::new(false, dscp, self.params.keep_open())));
         flow.is_half_open = true;
         let id = self.insert(now, flow);
         // What its SYN carried may have ended it already.
@@ -388,7 +397,7 @@ impl TcpEndpoint {
             self.half_open.insert(id);
         }
         if stays_open {
-            self.pool.add(*peer.ip(), has_priority, None, id);
+            self.pool.add(*peer.ip(), dscp, None, id);
         }
     }
 
@@ -562,9 +571,9 @@ impl Transport for TcpEndpoint {
         if to.port() == 0 {
             return Err(SendError::PortZero);
         }
-        let has_priority = priority > 0;
+        let dscp = self.dscp_of(priority);
         let answers_over = match via {
-            Via::From(peer) => self.connection_from(peer, has_priority),
+            Via::From(peer) => self.connection_from(peer, dscp),
             _ => None,
         };
         if answers_over.is_some() || self.params.connections == Connections::Open {
@@ -573,7 +582,7 @@ impl Transport for TcpEndpoint {
                 return Err(SendError::TooManyFlows { open });
             }
             let flow = self.next_id();
-            let mut object = Outgoing::new(flow, source, to, via, has_priority, now);
+            let mut object = Outgoing::new(flow, source, to, via, dscp, now);
             object.source_port = source_port;
             let id = self.connection_for(now, &object)?;
             self.place(now, object, id);
@@ -583,13 +592,13 @@ impl Transport for TcpEndpoint {
         let iss = self.rng.random();
         let stream_bytes = source.len();
         let params = self.of_peers.get(to.ip()).unwrap_or(&self.params).clone();
-        let algorithm = self.algorithm.for_priority(has_priority);
+        let algorithm = self.algorithm_for(dscp);
         let mut connection = Connection::connect(params, algorithm, source, iss);
         connection.close();
         let local = SocketAddrV4::new(self.host.address, port);
         let mut flow = Flow::new(Role::Sender, local, to, connection, iss, now);
         flow.stream_bytes = stream_bytes;
-        flow.dscp = self.dscp_of(has_priority);
+        flow.dscp = dscp;
         Ok(self.insert(now, flow))
     }
 

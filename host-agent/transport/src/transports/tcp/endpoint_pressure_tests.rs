@@ -120,8 +120,20 @@ fn a_peer_that_is_gone_fails_a_paused_flow_too() {
 
 #[test]
 fn urgent_flows_have_their_dscp_in_both_directions() {
-    for (priority, dscp) in [(0, 0), (1, 34), (7, 34)] {
+    let each = r#"[8, 16, 18, 20, 22, 34, 36]"#;
+    let cases = [
+        ("34", 0, 0),
+        ("34", 1, 34),
+        ("34", 7, 34),
+        (each, 0, 0),
+        (each, 2, 16),
+        (each, 200, 36),
+    ];
+    for (dscps, priority, dscp) in cases {
         let mut rack = Rack::new(2, RENO, false);
+        for host in &mut rack.hosts {
+            host.host.dscp.priority = serde_json::from_str(dscps).unwrap();
+        }
         rack.hosts[1].listen(PORT).unwrap();
         let request = SendRequest {
             to: SocketAddrV4::new(address(1), PORT),

@@ -694,7 +694,7 @@ fn a_flow_whose_class_is_not_wanted_keeps_its_packets_and_hinders_nobody() {
             rack.hosts[0].send(rack.now, request).unwrap();
         }
         let (now, host) = (rack.now, &mut rack.hosts[0]);
-        let urgent = DscpSet::NONE.with(DscpParams::default().priority);
+        let urgent = DscpSet::NONE.with(DscpParams::default().priority.of(1));
         assert_eq!(next_dscp(host, now, DscpSet::NONE), None);
         assert_eq!(next_dscp(host, now, urgent), Some(34));
         assert_eq!(next_dscp(host, now, urgent), None);

@@ -41,14 +41,14 @@ impl TcpEndpoint {
     pub(in super::super) fn report_kept(&mut self, now: Instant, id: FlowId) {
         let told = self.with_kept(id, |kept, flow, shared| {
             kept.report(now, flow, shared);
-            let leaves = (!kept.is_usable()).then_some((*flow.peer.ip(), kept.has_priority));
+            let leaves = (!kept.is_usable()).then_some((*flow.peer.ip(), kept.dscp));
             (leaves, kept.take_moved())
         });
         let Some((leaves, moved)) = told else {
             return;
         };
-        if let Some((peer, has_priority)) = leaves {
-            self.pool.remove(peer, has_priority, id);
+        if let Some((peer, dscp)) = leaves {
+            self.pool.remove(peer, dscp, id);
         }
         for mut object in moved {
             // Over whichever connection there is now, since its own is gone.
@@ -76,13 +76,9 @@ impl TcpEndpoint {
     }
 
     /// The connection that something came over from `peer`, if it takes objects of this class.
-    pub(in super::super) fn connection_from(
-        &self,
-        peer: SocketAddrV4,
-        has_priority: bool,
-    ) -> Option<FlowId> {
-        let opened = self.pool.opened(*peer.ip(), has_priority).map(|(_, id)| id);
-        let accepted = self.pool.accepted(*peer.ip(), has_priority).iter().copied();
+    pub(in super::super) fn connection_from(&self, peer: SocketAddrV4, dscp: u8) -> Option<FlowId> {
+        let opened = self.pool.opened(*peer.ip(), dscp).map(|(_, id)| id);
+        let accepted = self.pool.accepted(*peer.ip(), dscp).iter().copied();
         let mut all = accepted.chain(opened);
         all.find(|id| self.flows.get(id).is_some_and(|flow| flow.peer == peer))
     }
@@ -107,11 +103,11 @@ impl TcpEndpoint {
     }
 
     fn choose(&self, object: &Outgoing) -> Result<Choice, SendError> {
-        let (peer, has_priority) = (*object.to.ip(), object.has_priority);
+        let (peer, dscp) = (*object.to.ip(), object.dscp);
         let limit = self.params.max_connections_per_peer;
         match object.via {
             Via::From(address) => {
-                if let Some(id) = self.connection_from(address, has_priority) {
+                if let Some(id) = self.connection_from(address, dscp) {
                     return Ok(Choice::Existing(id));
                 }
             }
@@ -119,7 +115,7 @@ impl TcpEndpoint {
                 return Err(SendError::NoSuchConnection { number, limit });
             }
             Via::Number(number) => {
-                let existing = self.pool.numbered(peer, has_priority, number);
+                let existing = self.pool.numbered(peer, dscp, number);
                 return Ok(existing.map_or(Choice::Open(number), Choice::Existing));
             }
             Via::Any => {}
@@ -129,10 +125,10 @@ impl TcpEndpoint {
             let kept = self.flows.get(id).and_then(|flow| flow.kept.as_ref());
             kept.map_or(usize::MAX, |kept| kept.load())
         };
-        let least = self.pool.opened(peer, has_priority);
+        let least = self.pool.opened(peer, dscp);
         let least = least.map(|(_, id)| (load(&id), id)).min();
         let mut numbers = 0..limit;
-        let taken = |number: &u32| self.pool.numbered(peer, has_priority, *number).is_some();
+        let taken = |number: &u32| self.pool.numbered(peer, dscp, *number).is_some();
         match least {
             Some((0, id)) => Ok(Choice::Existing(id)),
             Some((_, id)) => Ok(numbers
@@ -145,19 +141,19 @@ impl TcpEndpoint {
     fn open(&mut self, now: Instant, number: u32, object: &Outgoing) -> Result<FlowId, SendError> {
         let port = self.port_for(object.source_port, object.to)?;
         let iss = rand::Rng::random(&mut self.rng);
-        let algorithm = self.algorithm.for_priority(object.has_priority);
+        let algorithm = self.algorithm_for(object.dscp);
         let nothing = Arc::new(Vec::new());
         let params = self.params.clone();
         let mut connection = Connection::connect(params, algorithm, nothing, iss);
         connection.offer_to_stay_open();
         let local = SocketAddrV4::new(self.host.address, port);
         let mut flow = Flow::new(Role::Sender, local, object.to, connection, iss, now);
-        flow.dscp = self.dscp_of(object.has_priority);
+        flow.dscp = object.dscp;
         let keep_open = self.params.keep_open();
-        flow.kept = Some(Box::new(Kept::new(true, object.has_priority, keep_open)));
+        flow.kept = Some(Box::new(Kept::new(true, object.dscp, keep_open)));
         let id = self.insert(now, flow);
         let peer = *object.to.ip();
-        self.pool.add(peer, object.has_priority, Some(number), id);
+        self.pool.add(peer, object.dscp, Some(number), id);
         Ok(id)
     }
 }

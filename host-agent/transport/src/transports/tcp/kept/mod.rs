@@ -61,7 +61,8 @@ pub(super) struct Outgoing {
     pub(super) to: SocketAddrV4,
     pub(super) source_port: Option<u16>,
     pub(super) via: Via,
-    pub(super) has_priority: bool,
+    /// Of its packets, which is its class of priority.
+    pub(super) dscp: u8,
     pub(super) started: Instant,
     heard: bool,
     moves: u32,
@@ -83,7 +84,7 @@ impl Outgoing {
         source: Arc<dyn ObjectSource>,
         to: SocketAddrV4,
         via: Via,
-        has_priority: bool,
+        dscp: u8,
         started: Instant,
     ) -> Self {
         Outgoing {
@@ -92,7 +93,7 @@ impl Outgoing {
             to,
             source_port: None,
             via,
-            has_priority,
+            dscp,
             started,
             heard: false,
             moves: 0,
@@ -123,7 +124,8 @@ struct Incoming {
 /// What a connection that stays open carries.
 pub(super) struct Kept {
     opened_here: bool,
-    pub(super) has_priority: bool,
+    /// Of its packets: it carries the objects of one class of priority.
+    pub(super) dscp: u8,
     keep_open: Duration,
     established: bool,
     /// Objects that came with the SYN, until the handshake is over.
@@ -156,10 +158,10 @@ pub(super) struct Kept {
 }
 
 impl Kept {
-    pub(super) fn new(opened_here: bool, has_priority: bool, keep_open: Duration) -> Self {
+    pub(super) fn new(opened_here: bool, dscp: u8, keep_open: Duration) -> Self {
         Kept {
             opened_here,
-            has_priority,
+            dscp,
             keep_open,
             established: false,
             early: Vec::new(),

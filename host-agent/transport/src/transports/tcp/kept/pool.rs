@@ -17,34 +17,26 @@ struct OfPeer {
 /// All connections that stay open and can take one more object.
 #[derive(Debug, Default)]
 pub(in super::super) struct Pool {
-    of_peers: BTreeMap<(Ipv4Addr, bool), OfPeer>,
+    /// By peer and DSCP.
+    of_peers: BTreeMap<(Ipv4Addr, u8), OfPeer>,
 }
 
 impl Pool {
     /// The connection of this number that this host opened.
-    pub(super) fn numbered(
-        &self,
-        peer: Ipv4Addr,
-        has_priority: bool,
-        number: u32,
-    ) -> Option<FlowId> {
-        let of_peer = self.of_peers.get(&(peer, has_priority))?;
+    pub(super) fn numbered(&self, peer: Ipv4Addr, dscp: u8, number: u32) -> Option<FlowId> {
+        let of_peer = self.of_peers.get(&(peer, dscp))?;
         of_peer.opened.get(&number).copied()
     }
 
     /// All that this host opened, with their numbers.
-    pub(super) fn opened(
-        &self,
-        peer: Ipv4Addr,
-        has_priority: bool,
-    ) -> impl Iterator<Item = (u32, FlowId)> {
-        let of_peer = self.of_peers.get(&(peer, has_priority)).into_iter();
+    pub(super) fn opened(&self, peer: Ipv4Addr, dscp: u8) -> impl Iterator<Item = (u32, FlowId)> {
+        let of_peer = self.of_peers.get(&(peer, dscp)).into_iter();
         of_peer.flat_map(|of| of.opened.iter().map(|(number, id)| (*number, *id)))
     }
 
     /// All that the peer opened.
-    pub(super) fn accepted(&self, peer: Ipv4Addr, has_priority: bool) -> &[FlowId] {
-        let of_peer = self.of_peers.get(&(peer, has_priority));
+    pub(super) fn accepted(&self, peer: Ipv4Addr, dscp: u8) -> &[FlowId] {
+        let of_peer = self.of_peers.get(&(peer, dscp));
         of_peer.map_or(&[], |of| &of.accepted)
     }
 
@@ -52,11 +44,11 @@ impl Pool {
     pub(in super::super) fn add(
         &mut self,
         peer: Ipv4Addr,
-        has_priority: bool,
+        dscp: u8,
         number: Option<u32>,
         id: FlowId,
     ) {
-        let of_peer = self.of_peers.entry((peer, has_priority)).or_default();
+        let of_peer = self.of_peers.entry((peer, dscp)).or_default();
         match number {
             Some(number) => {
                 of_peer.opened.insert(number, id);
@@ -66,8 +58,8 @@ impl Pool {
     }
 
     /// The connection takes no more objects. Harmless if it is not here.
-    pub(in super::super) fn remove(&mut self, peer: Ipv4Addr, has_priority: bool, id: FlowId) {
-        let key = (peer, has_priority);
+    pub(in super::super) fn remove(&mut self, peer: Ipv4Addr, dscp: u8, id: FlowId) {
+        let key = (peer, dscp);
         if let Some(of_peer) = self.of_peers.get_mut(&key) {
             of_peer.opened.retain(|_, opened| *opened != id);
             of_peer.accepted.retain(|accepted| *accepted != id);
