@@ -523,7 +523,7 @@ impl Sender {
             self.counters.fast_retransmitted += 1;
             return Some(self.retransmission(start, end, now));
         }
-        let allowance = self.congestion.window().bytes().saturating_sub(self.pipe());
+        let allowance = self.window_bytes().saturating_sub(self.pipe());
         if let Some((start, end)) = self.scoreboard.next_lost() {
             // The loss window is one segment, and what is lost is not in the pipe: a
             // retransmission always fits an empty pipe.
@@ -562,10 +562,18 @@ impl Sender {
         })
     }
 
+    /// The congestion window; while what the network dropped is repaired, the one that it will be then.
+    fn window_bytes(&self) -> u64 {
+        let window = self.congestion.window().bytes();
+        let notified = self.notified.as_ref();
+        let after = notified.and_then(|notified| notified.table.window_after());
+        after.map_or(window, |packets| window.min(packets * self.segment_bytes))
+    }
+
     /// What the window allows where the receiver says how much has arrived out of order.
     fn inflated_allowance(&self) -> Option<u64> {
         let inflation = self.notified.as_ref()?.inflation()?;
-        let window = self.congestion.window().bytes() + inflation;
+        let window = self.window_bytes() + inflation;
         Some(window.saturating_sub(self.next - self.una))
     }
 

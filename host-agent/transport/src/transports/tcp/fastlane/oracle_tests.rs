@@ -123,7 +123,7 @@ fn the_retransmissions_of_the_worked_trace() {
     assert_eq!(s.ack_up_to(5, 0), [0; 0]);
     assert_eq!(s.ack_up_to(7, 0), [7]);
     let window = |s: &Sender| s.connection.statistics().summary.window_bytes;
-    assert_eq!(window(&s), 8 * MSS, "as long as the recovery lasts");
+    assert_eq!(window(&s), 8 * MSS, "the exit sets it");
     assert_eq!(s.ack_up_to(8, 0), [0; 0]);
     assert_eq!(window(&s), 4 * MSS);
     // Seven notifications, seven retransmissions: 7 waited, and so did 4 the second time.
@@ -160,6 +160,41 @@ fn what_has_arrived_out_of_order_makes_room_for_new_data() {
         let left = &mut net.pairs[0].left;
         left.handle_segment(now, &ack);
         assert_eq!(sent(left, now).len(), new, "scatter {scatter}, told {told}");
+    }
+}
+
+/// One of four packets is dropped, so alpha is 2: new data has half of the window at once.
+#[test]
+fn while_a_drop_is_repaired_new_data_has_half_of_the_window() {
+    for (dropped, beyond, new) in [(false, 3, 3), (true, 2, 0), (true, 3, 1)] {
+        let mut net = Network::new(
+            algorithm(true),
+            TcpParams {
+                initial_window_packets: 4,
+                ..params()
+            },
+        );
+        net.transfer(100 * MSS);
+        net.run_until(Instant::from_micros(50));
+        let (now, first) = (net.now, net.sent[net.sent.len() - 4].1.clone());
+        let left = &mut net.pairs[0].left;
+        if dropped {
+            left.handle_drop(now, &notification(&first));
+            assert_eq!(sent(left, now)[0].seq, first.seq);
+        }
+        let mut ack = Segment {
+            ack: Some(first.seq),
+            window: 65_535,
+            seq: 78,
+            ..Segment::default()
+        };
+        ack.options.out_of_order_bytes = Some((beyond * MSS) as u32);
+        left.handle_segment(now, &ack);
+        assert_eq!(
+            sent(left, now).len(),
+            new,
+            "dropped {dropped}, {beyond} beyond it"
+        );
     }
 }
 
@@ -239,6 +274,12 @@ fn an_incast_keeps_the_link_busy() {
             .iter()
             .map(|pair| pair.left.statistics().sender.retransmitted);
         assert_eq!(again.sum::<u64>(), net.forward.drops, "scatter {scatter}");
+        // Twice as many are dropped if new data has the whole window until the recovery ends.
+        assert!(
+            net.forward.drops < 15 * 48 / 3,
+            "{} drops",
+            net.forward.drops
+        );
     }
 }
 

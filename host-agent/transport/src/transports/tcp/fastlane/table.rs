@@ -47,6 +47,11 @@ impl NotificationTable {
         !self.entries.is_empty()
     }
 
+    /// The window in packets that the recovery that is under way ends with.
+    pub(crate) fn window_after(&self) -> Option<u64> {
+        self.is_active().then_some(self.alpha)
+    }
+
     pub(crate) fn contains(&self, start: u64) -> bool {
         self.entries.contains_key(&start)
     }
