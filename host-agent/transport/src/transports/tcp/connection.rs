@@ -427,11 +427,18 @@ impl Connection {
         match passive {
             None if segment.flags.syn && acks_our_syn => {
                 handshake.on_acked(now);
+                let ahead = handshake.take_ahead();
                 let agreement = Agreement::new(&self.params, self.algorithm.ecn, segment);
                 self.establish(now, agreement, agreement.window, acked.unwrap_or(0));
                 if let Some(s) = self.synchronized_mut() {
                     s.receiver.request_ack();
                 }
+                for segment in ahead {
+                    self.handle_segment(now, &segment);
+                }
+            }
+            None if acks_our_syn && handshake.syn_bytes > 0 => {
+                handshake.keep_ahead(segment, &self.params);
             }
             Some(agreement) if segment.flags.syn && segment.seq == agreement.irs => {
                 // Our SYN-ACK was lost.

@@ -1,5 +1,7 @@
 //! Data in the SYN: the first round trip carries it, and nothing arrives twice.
 
+use std::sync::Arc;
+
 use ebb_units::{Duration, Instant};
 use proptest::prelude::*;
 use rand::rngs::SmallRng;
@@ -9,6 +11,7 @@ use super::congestion::{DCTCP, RENO};
 use super::pair::{PORT, Pair, address, content};
 use super::testing::Fate;
 use super::*;
+use crate::object::GeneratedSource;
 use crate::record::Status;
 use crate::transport::{FlowId, Transport, Via};
 
@@ -310,4 +313,53 @@ proptest! {
             prop_assert!(got == expected);
         }
     }
+}
+
+/// Where every packet takes a path of its own, the answer to data in a SYN may overtake the SYN-ACK.
+#[test]
+fn an_answer_that_overtakes_its_syn_ack_is_not_lost() {
+    let params = Arc::new(params());
+    let source = |bytes| Arc::new(GeneratedSource { seed: 1, bytes });
+    let segments = |connection: &mut Connection, now| {
+        let mut buffer = Vec::new();
+        let next = || Some(connection.poll_transmit(now, &mut buffer)?.into_owned());
+        std::iter::from_fn(next).collect::<Vec<_>>()
+    };
+    let now = Instant::from_micros(10);
+    let mut client = Connection::connect(params.clone(), RENO, source(10), 1000);
+    let syn = segments(&mut client, now).remove(0);
+    let mut server = Connection::accept(now, params, RENO, source(20_000), 77, &syn).unwrap();
+    let mut early = segments(&mut server, now);
+    let syn_ack = early.remove(0);
+    assert!(syn_ack.flags.syn);
+    assert_eq!(early.len(), 10, "an initial window");
+    // Repeated, it does not take more memory.
+    for segment in early.iter().chain(&early) {
+        client.handle_segment(now, segment);
+    }
+    assert_eq!((client.unread_bytes(), client.state()), (0, State::SynSent));
+    client.handle_segment(now, &syn_ack);
+    assert_eq!(client.unread_bytes(), 14_600);
+    let acks = segments(&mut client, now);
+    let end = early[9].seq.wrapping_add(1460);
+    assert_eq!(acks.last().unwrap().ack, Some(end));
+    // A connection that sent nothing with its SYN has no answer to wait for.
+    let plain = Arc::new(TcpParams::default());
+    let mut client = Connection::connect(plain, RENO, source(10), 1000);
+    segments(&mut client, now);
+    client.handle_segment(
+        now,
+        &Segment {
+            ack: Some(1001),
+            ..early[0].clone()
+        },
+    );
+    client.handle_segment(
+        now,
+        &Segment {
+            ack: Some(1001),
+            ..syn_ack
+        },
+    );
+    assert_eq!(client.unread_bytes(), 0);
 }

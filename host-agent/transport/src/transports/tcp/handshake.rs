@@ -108,6 +108,8 @@ pub(crate) struct Handshake {
     /// When it goes out because the network dropped it, and how often it has.
     again: Again,
     notified: u32,
+    /// What the peer sent behind its SYN-ACK and has overtaken it, where paths reorder.
+    ahead: Vec<Segment<'static>>,
 }
 
 impl Handshake {
@@ -127,7 +129,20 @@ impl Handshake {
             packets: 0,
             again: Again::default(),
             notified: 0,
+            ahead: Vec::new(),
         }
+    }
+
+    /// Keeps a segment of a peer whose SYN-ACK has not come. What it may send before the handshake is
+    /// over is an initial window.
+    pub(crate) fn keep_ahead(&mut self, segment: &Segment<'_>, params: &TcpParams) {
+        if self.ahead.len() < params.initial_window_packets as usize {
+            self.ahead.push(segment.clone().into_owned());
+        }
+    }
+
+    pub(crate) fn take_ahead(&mut self) -> Vec<Segment<'static>> {
+        std::mem::take(&mut self.ahead)
     }
 
     /// The network says that it dropped our SYN or SYN-ACK.
