@@ -4,5 +4,6 @@ mod behaviour;
 mod config;
 mod flow_control;
 mod headroom;
+mod notifications;
 mod oracle;
 mod slots;
