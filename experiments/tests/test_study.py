@@ -12,6 +12,7 @@ import pytest
 import tomli_w
 from binaries import needs_simulator
 from ebb_experiments.study import cli
+from ebb_experiments.study.claims import check
 from ebb_experiments.study.eta import Eta, expected_end
 from ebb_experiments.study.run import plan
 from ebb_experiments.study.spec import experiment_file, known_experiments, load_experiment
@@ -27,12 +28,18 @@ HERE = Path(__file__).parent
 def test_every_experiment_of_the_tree_expands_at_every_size(name: str) -> None:
     path = experiment_file(name)
     loaded = load_experiment(path)
-    for size in loaded.size:
-        planned = trials(loaded, name, size, path.parent)
-        ids = {trial.id("") for trial in planned}
-        assert planned
-        assert len(ids) == len(planned)
+    planned = {size: trials(loaded, name, size, path.parent) for size in loaded.size}
+    for of_size in planned.values():
+        assert of_size
+        assert len({trial.id("") for trial in of_size}) == len(of_size)
     assert loaded.claim and loaded.figure
+    rows = [
+        {"scheme": each.scheme, "seed": each.seed, "labels": each.labels}
+        | {metric: 1.0 + number for number, metric in enumerate(loaded.metric)}
+        for each in planned["full"]
+    ]
+    never = [each.notes for each in check(loaded, rows, None) if each.verdict == "not run"]
+    assert not never, "claims about what the full size does not measure"
 
 
 def test_axes_multiply_for_the_schemes_that_vary_along_them_and_seeds_come_outermost() -> None:

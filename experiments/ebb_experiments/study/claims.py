@@ -179,7 +179,7 @@ def _is_run(number: Callable[[Sequence[Row]], float], rows: Sequence[Row]) -> bo
 
 def _parse(expression: str) -> ast.Expression:
     try:
-        return ast.parse(expression, mode="eval")
+        return ast.parse(f"({expression}\n)", mode="eval")  # so that it may go over several lines
     except SyntaxError as error:
         raise InputError(f"claim '{expression}': {error.msg}") from None
 
