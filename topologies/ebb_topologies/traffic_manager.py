@@ -57,6 +57,9 @@ class GroupParameters(BaseModel):
     it after them (FastLane: 0.01 for notifications); none: by weight."""
     burst_bytes: Annotated[int, Field(ge=0, lt=2**32)] = 0
     """Bytes on the wire that a group with a share may send at once after it was silent."""
+    capped: bool = False
+    """Whether the share is the most that the group gets, also while the link is idle; of one queue
+    without ranks."""
 
     @model_validator(mode="after")
     def _consistent(self) -> GroupParameters:
@@ -64,6 +67,8 @@ class GroupParameters(BaseModel):
             raise ValueError("share and burst_bytes must be given together")
         if self.share is not None and self.weight != 1:
             raise ValueError(f"share = {self.share} and weight = {self.weight}: give one of them")
+        if self.capped and (self.share is None or len(self.queues) != 1):
+            raise ValueError("capped = true is for a group with a share and one queue")
         return self
 
 

@@ -82,6 +82,7 @@ LOSSLESS = [{"id": 0, "lossless": True}]
             {"group": [{"queues": [0], "share": 0.5, "burst_bytes": 5, "weight": 3}]},
             "share = 0.5 and weight = 3",
         ),
+        ({"group": [{"queues": [0], "capped": True}]}, "capped = true is for a group with a share"),
     ],
 )
 def test_what_does_not_go_together_is_refused(given: dict[str, Any], message: str) -> None:

@@ -172,6 +172,10 @@ pub struct Group {
     /// Bytes on the wire that a group with a share may send at once after it was silent.
     #[serde(default, skip_serializing_if = "is_zero")]
     pub burst_bytes: u64,
+    /// The share is the most that the group gets: beyond it its packets wait, also while the link is
+    /// idle. Of groups of one queue.
+    #[serde(default, skip_serializing_if = "is_false")]
+    pub capped: bool,
 }
 
 impl Default for Group {
@@ -181,6 +185,7 @@ impl Default for Group {
             weight: one(),
             share: None,
             burst_bytes: 0,
+            capped: false,
         }
     }
 }

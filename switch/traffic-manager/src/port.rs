@@ -188,6 +188,7 @@ impl<P> Port<P> {
                 self.pool = self.pool.plus(queue.depth);
             }
         }
+        (0..MAX_QUEUES).for_each(|id| self.note_head(id));
     }
 
     /// Drops all packets that wait.
@@ -204,6 +205,21 @@ impl<P> Port<P> {
             shares.fill(now, rate);
         }
         self.rate_limit = limit;
+        self.note_capped_heads();
+    }
+
+    fn is_capped(&self, id: usize) -> bool {
+        let shares = self.shares.as_ref();
+        shares.is_some_and(|shares| shares.is_capped(id))
+    }
+
+    /// Buckets fill at another rate.
+    fn note_capped_heads(&mut self) {
+        for id in 0..MAX_QUEUES {
+            if self.is_capped(id) {
+                self.note_head(id);
+            }
+        }
     }
 
     /// See [`TrafficManager::set_credit`](crate::TrafficManager::set_credit).
@@ -286,12 +302,31 @@ impl<P> Port<P> {
         let queue = &mut self.queues[id];
         let len = item.len();
         queue.push(now, item);
-        if queue.depth.packets == 1 {
-            self.heads.set(id, queue.ready_at());
+        let (is_head, pooled) = (queue.depth.packets == 1, queue.pooled);
+        if is_head {
+            self.note_head(id);
         }
-        if queue.pooled {
+        if pooled {
             self.pool.add(len);
         }
+    }
+
+    /// Notes from when on the head of a queue may leave.
+    fn note_head(&mut self, id: usize) {
+        let ready = self.queues[id].ready_at();
+        let since = match self.shares {
+            None => ready,
+            Some(_) => ready.map(|at| self.within_share(id, at)),
+        };
+        self.heads.set(id, since);
+    }
+
+    /// The earliest time from `at` on at which a cap lets the next packet of a queue go.
+    fn within_share(&self, id: usize, at: Instant) -> Instant {
+        let cost = || self.queues[id].next_len(at).unwrap_or(0) + self.overhead;
+        let rate = self.effective_rate();
+        let shares = self.shares.as_ref();
+        shares.map_or(at, |shares| shares.affordable_at(id, at, cost, rate))
     }
 
     /// Hands back a packet for which there is no room.
@@ -354,9 +389,8 @@ impl<P> Port<P> {
             while !self.fits(id, arrival.len, nothing, nothing)
                 && let Some(item) = self.queues[giving].push_out(now)
             {
-                let queue = &self.queues[giving];
-                self.heads.set(giving, queue.ready_at());
-                if queue.pooled {
+                self.note_head(giving);
+                if self.queues[giving].pooled {
                     self.pool.remove(item.len());
                 }
                 pushed_out.push(PushedOut::new(port, giving, item));
@@ -423,7 +457,8 @@ impl<P> Port<P> {
     /// there.
     pub(crate) fn next_deadline(&self) -> Option<Instant> {
         debug_assert!(
-            (0..MAX_QUEUES).all(|id| self.heads.get(id) == self.queues[id].ready_at()),
+            (0..MAX_QUEUES)
+                .all(|id| self.is_capped(id) || self.heads.get(id) == self.queues[id].ready_at()),
             "the heads are not those of the queues"
         );
         if self.credit == Some(0) {
@@ -476,7 +511,8 @@ impl<P> Port<P> {
         }?;
         let queue = &mut self.queues[id];
         let item = queue.pop(start)?;
-        self.heads.set(id, queue.ready_at());
+        self.note_head(id);
+        let queue = &self.queues[id];
         if queue.pooled {
             self.pool.remove(item.len());
         }
@@ -588,7 +624,7 @@ impl<P> Port<P> {
             _ => {}
         }
         queue.paused = paused;
-        self.heads.set(id, queue.ready_at());
+        self.note_head(id);
     }
 
     /// How much waits in all queues and for them.

@@ -3,9 +3,10 @@
 //!
 //! Each group has a token bucket: it fills at the share of the link's rate, and holds `burst_bytes`.
 //! A packet of the group goes first if its bucket holds what the packet costs on the wire, and then
-//! takes it. What goes beyond the share, because nobody else has a packet, takes nothing.
+//! takes it. What goes beyond the share, because nobody else has a packet, takes nothing. A group with
+//! a cap does not go beyond it: its packets may leave only when the bucket holds what they cost.
 
-use ebb_units::{BitRate, Instant};
+use ebb_units::{BitRate, Duration, Instant};
 
 use crate::config::{self, Profile};
 use crate::scheduler::{QueueSet, highest, set_of};
@@ -34,6 +35,21 @@ struct Group {
     burst: u128,
     /// What it holds.
     bucket: u128,
+    /// The group never goes beyond its share.
+    capped: bool,
+}
+
+impl Group {
+    /// What a packet of so many bytes on the wire takes out of the bucket. Of a group with a cap not
+    /// more than it can hold, or the packet would wait for ever.
+    fn price(&self, wire_bytes: u64) -> u128 {
+        let price = u128::from(wire_bytes) * PARTS_OF_BYTE;
+        if self.capped {
+            price.min(self.burst)
+        } else {
+            price
+        }
+    }
 }
 
 impl Shares {
@@ -47,6 +63,7 @@ impl Shares {
                 share,
                 burst,
                 bucket: burst,
+                capped: group.capped,
             })
         };
         let groups: Vec<_> = profile.group.iter().filter_map(with_share).collect();
@@ -80,16 +97,44 @@ impl Shares {
     ) -> Option<usize> {
         self.groups.iter_mut().find_map(|group| {
             let queue = highest(group.queues & ready)?;
-            let cost = u128::from(cost(queue)) * PARTS_OF_BYTE;
-            group.bucket = group.bucket.checked_sub(cost)?;
+            group.bucket = group.bucket.checked_sub(group.price(cost(queue)))?;
             Some(queue)
         })
     }
 
     /// The queue that is served because no group without a share has a packet.
     pub(crate) fn pick_last(&self, ready: QueueSet) -> Option<usize> {
-        let mut groups = self.groups.iter();
+        let mut groups = self.groups.iter().filter(|group| !group.capped);
         groups.find_map(|group| highest(group.queues & ready))
+    }
+
+    /// Whether a queue's group has a cap.
+    pub(crate) fn is_capped(&self, queue: usize) -> bool {
+        let mut capped = self.groups.iter().filter(|group| group.capped);
+        capped.any(|group| group.queues & 1 << queue != 0)
+    }
+
+    /// The earliest time from `at` on at which the group of a queue has what its next packet costs on
+    /// the wire. Without a cap: at once.
+    pub(crate) fn affordable_at(
+        &self,
+        queue: usize,
+        at: Instant,
+        cost: impl Fn() -> u64,
+        rate: BitRate,
+    ) -> Instant {
+        let has_queue = |group: &&Group| group.capped && group.queues & 1 << queue != 0;
+        let Some(group) = self.groups.iter().find(has_queue) else {
+            return at;
+        };
+        let lacks = group.price(cost()).saturating_sub(group.bucket);
+        if lacks == 0 {
+            return at;
+        }
+        let per_picosecond = u128::from(rate.as_bps()) * u128::from(group.share);
+        let wait = lacks.div_ceil(per_picosecond.max(1));
+        let wait = Duration::from_picos(u64::try_from(wait).unwrap_or(u64::MAX));
+        at.max(self.filled_at + wait)
     }
 }
 
@@ -131,6 +176,27 @@ mod tests {
             (shares.pick_last(0), shares.pick_last(!READY)),
             (None, None)
         );
+    }
+
+    #[test]
+    fn a_cap_lets_packets_go_when_the_bucket_holds_what_they_cost() {
+        let rate = BitRate::from_mbps(8_000);
+        let mut shares = shares();
+        shares.groups[0].capped = true;
+        let ns = Instant::from_nanos;
+        assert_eq!(shares.affordable_at(3, ns(5), || 100, rate), ns(5));
+        assert_eq!(shares.pick_first(READY, |_| 100), Some(3));
+        assert_eq!(shares.affordable_at(3, ns(5), || 7, rate), ns(700));
+        assert_eq!(shares.affordable_at(3, ns(900), || 7, rate), ns(900));
+        // Half of the bytes are there after half of the time, also at another rate from then on.
+        shares.fill(ns(350), rate);
+        assert_eq!(shares.affordable_at(3, ns(5), || 7, rate), ns(700));
+        let slow = BitRate::from_mbps(4_000);
+        assert_eq!(shares.affordable_at(3, ns(5), || 7, slow), ns(1050));
+        // One longer than the burst waits for all of it; another queue for nothing.
+        assert_eq!(shares.affordable_at(3, ns(5), || 5000, rate), ns(10_000));
+        assert_eq!(shares.affordable_at(2, ns(5), || 5000, rate), ns(5));
+        assert_eq!(shares.pick_last(READY), None);
     }
 
     #[test]

@@ -220,6 +220,7 @@ fn ranks_shares_and_exports_are_checked() {
         ),
         (group("share = 0.5"), "a share needs burst_bytes"),
         (group("burst_bytes = 5"), "burst_bytes without a share"),
+        (group("capped = true"), "capped = true without a share"),
         (
             group("share = 0.5\nburst_bytes = 5\nweight = 2"),
             "has a share, so omit weight",

@@ -1,5 +1,5 @@
 //! What notifications of drops may take of a port (FastLane: Zats, section 6.5.3; the groups of
-//! `experiments/schemes/fastlane.toml`): 1 % of the link and 3,277 bytes of buffer, while data waits.
+//! `experiments/schemes/fastlane.toml`): 1 % of the link, while data waits, and 3,277 bytes of buffer.
 
 use std::collections::BTreeMap;
 
@@ -18,7 +18,7 @@ const OVERHEAD_BYTES: u64 = 24;
 /// A byte on the wire.
 const BYTE: Duration = Duration::from_nanos(8);
 
-fn manager() -> TrafficManager<u64> {
+fn manager(capped: bool) -> TrafficManager<u64> {
     let queue = |id, capacity, on_full| QueueConfig {
         id,
         capacity_bytes: Some(capacity),
@@ -29,6 +29,7 @@ fn manager() -> TrafficManager<u64> {
         queues: vec![queue],
         share,
         burst_bytes,
+        capped: capped && queue == NOTIFICATIONS,
         ..Group::default()
     };
     let profile = Profile {
@@ -104,15 +105,17 @@ fn most_above_the_share(sent: &[Sent]) -> i64 {
 }
 
 proptest! {
-    /// Bursts of notifications of any length that a header can have, and of data, at any times.
+    /// Bursts of notifications of any length that a header can have, and of data, at any times. With
+    /// a cap the share is kept while no data waits, too.
     #[test]
     fn notifications_keep_to_their_share_and_to_their_buffer(
+        capped: bool,
         bursts in prop::collection::vec(
             (0u64..400, 0usize..60, 54u64..114, 0usize..40, 60u64..1514),
             1..40,
         ),
     ) {
-        let mut tm = manager();
+        let mut tm = manager(capped);
         let (mut now, mut sent) = (Instant::ZERO, Vec::new());
         let (mut offered, mut refused) = (0, 0);
         for (gap_us, notifications, length, packets, bytes) in bursts {
@@ -132,7 +135,8 @@ proptest! {
             }
         }
         send(&mut tm, now + Duration::from_secs(1), &mut sent);
-        // Those that were taken have left: the rest of the link is theirs too.
+        sent.iter_mut().for_each(|each| each.data_waited |= capped);
+        // Those that were taken have left.
         let left = sent.iter().filter(|s| s.is_notification).count() as u64;
         prop_assert_eq!(left, offered - refused);
         prop_assert!(most_above_the_share(&sent) <= 100 * CAP_BYTES as i64);

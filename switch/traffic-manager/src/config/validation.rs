@@ -298,8 +298,19 @@ impl Profile {
                         "group of queues {queues:?}: burst_bytes without a share"
                     ));
                 }
+                if group.capped {
+                    return fail(format!(
+                        "group of queues {queues:?}: capped = true without a share"
+                    ));
+                }
                 continue;
             };
+            let ranked = |id| self.queue.iter().any(|q| q.id == id && q.rank);
+            if group.capped && (queues.len() != 1 || ranked(queues[0])) {
+                return fail(format!(
+                    "group of queues {queues:?}: capped = true is for one queue without ranks"
+                ));
+            }
             if !(share * SHARE_STEPS >= 1.0 && share < 1.0) {
                 return fail(format!(
                     "group of queues {queues:?}: share = {share} is not above 0 and below 1, in \
