@@ -5,6 +5,7 @@
 #   make experiments | make experiment NAME=hull-dynamic [SIZE=quick|full] [CLUSTER=tcp://..] [FABRIC=mininet]
 #   make report | results
 #   make bench [BENCH="goodput hiding --quick"]
+#   make install | install-p4 | uninstall [PREFIX=/usr/local] [DESTDIR=] [ALIASES=1: p4c etc. too] [STUDY=1]
 #   make test | test-long | lint | build | clean | p4-proto
 
 SHELL := /bin/bash
@@ -45,16 +46,21 @@ endif
 
 # What is missing or half written is made again, whatever else looks new.
 .DELETE_ON_ERROR:
-BINARIES := ebb-p4c ebb-stf ebb-switch ebb-agent ebb-simulator
+P4_TOOLS := ebb-p4c ebb-stf ebb-switch
+BINARIES := $(P4_TOOLS) ebb-agent ebb-simulator
 ifneq ($(words $(realpath $(addprefix $(BUILD)/,$(BINARIES)))),$(words $(BINARIES)))
   $(shell rm -f $(BUILD)/.binaries)
+endif
+ifneq ($(words $(realpath $(addprefix $(BUILD)/,$(P4_TOOLS)))),$(words $(P4_TOOLS)))
+  $(shell rm -f $(BUILD)/.p4-binaries)
 endif
 ifeq ($(realpath $(PROGRAM)/fabric.p4info.txtpb),)
   $(shell rm -f $(PROGRAM)/fabric.json)
 endif
 
 .PHONY: help setup build run sim experiments experiment report results pages p4-proto bench \
-  test test-build test-rust test-long test-python test-ptf test-e2e lint check-tna wheels clean
+  test test-build test-rust test-long test-python test-ptf test-e2e lint check-tna wheels install \
+  install-p4 uninstall clean
 
 help: ## this list, and the options
 	@grep -hE '^[a-z0-9-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:[^#]*## /\t/' | expand -t 14
@@ -72,13 +78,27 @@ setup: ## install what is missing (apt, Rust, Python environment)
 controller/ebb_controller/%_pb2.py: switch/p4-proto/proto/%.proto .venv/.run-installed
 	@$(PYTHON) -m grpc_tools.protoc -I $(dir $<) --python_out=$(dir $@) --pyi_out=$(dir $@) $(notdir $<)
 
+# $(call place,PROGRAMS): what cargo has built, and the commit that --version tells.
+define place
+  @for b in $(1); do ln -f target/debug/$$b $(BUILD)/$$b 2>/dev/null || cp -f target/debug/$$b $(BUILD)/$$b; done
+  @git describe --always --abbrev=40 --exclude='*' --dirty=+ > $(BUILD)/COMMIT 2>/dev/null || rm -f $(BUILD)/COMMIT
+  @touch $@
+endef
+
 # One cargo call builds all binaries; the stamp spares the others the wait for its lock.
 $(BUILD)/.binaries: $(RUST_SOURCES) | .venv/.run-installed
 	@mkdir -p $(BUILD)
 	@echo "== building the compiler, the switch and the agent (optimised; minutes the first time)"
 	@$(CARGO) build --locked --workspace --bins
-	@for b in $(BINARIES); do ln -f target/debug/$$b $(BUILD)/$$b 2>/dev/null || cp -f target/debug/$$b $(BUILD)/$$b; done
-	@touch $@
+	$(call place,$(BINARIES))
+
+# The P4 tools alone, unless they are there with all others: without the Python environment, and in less time.
+$(BUILD)/.p4-binaries: $(RUST_SOURCES)
+	@mkdir -p $(BUILD)
+	@$(MAKE) -q $(BUILD)/.binaries 2>/dev/null || { tools/setup p4 && \
+	  echo "== building the compiler, the switch and the test runner (optimised; minutes the first time)" && \
+	  $(CARGO) build --locked $(P4_TOOLS:%=-p %) --bins; }
+	$(call place,$(P4_TOOLS))
 
 # $(call compile,COMPILER): the target and the P4Info beside it; both compilers take these options.
 compile = $(1) -o $@ --p4runtime-files $(@D)/fabric.p4info.txtpb p4src/fabric.p4
@@ -174,7 +194,7 @@ lint: .venv/.dev-installed $(PROTO_MODULES) ## formatting, types, arrows, depend
 	  controller/ebb_controller experiments/ebb_experiments)
 	@$(call lint,types of packet tests,MYPYPATH=controller:ptf-tests $(PYTHON) -m mypy ptf-tests)
 	@$(call lint,types of tools,MYPYPATH=tools $(PYTHON) -m mypy tools/compare tools/oracle tools/generated tools/mutants \
-	  tools/tna tools/*.py tests/golden)
+	  tools/tna tools/installing tools/*.py tests/golden)
 	@$(call lint,arrows between crates,$(PYTHON) tools/arrows.py)
 	@$(call lint,arrows between Python modules,lint-imports --no-cache --no-logo)
 	@$(call lint,generated Rust,$(PYTHON) tools/protos.py)
@@ -190,6 +210,22 @@ wheels: build ## dist/*.whl: the Python packages, for pip
 	@rm -rf $(BUILD)/python
 	@$(PYTHON) -m pip wheel -q --disable-pip-version-check --no-deps --no-build-isolation --wheel-dir dist .
 	@ls dist/*.whl
+
+PREFIX ?= /usr/local
+DESTDIR ?=
+ALIASES ?=
+STUDY ?=
+INSTALLING = PYTHONPATH=tools $(1) -m installing $(2) --prefix '$(PREFIX)' $(if $(DESTDIR),--destination '$(DESTDIR)') \
+  $(if $(ALIASES),--aliases)
+
+install: wheels ## programs, Python packages, manual pages and completions below PREFIX
+	@$(call INSTALLING,$(PYTHON),all) --wheel dist/*.whl $(if $(STUDY),--study)
+
+install-p4: $(BUILD)/.p4-binaries ## compiler, switch and test runner alone (docs/quick-start-p4.md)
+	@$(call INSTALLING,python3,p4)
+
+uninstall: ## what install or install-p4 has put below PREFIX is taken away
+	@$(call INSTALLING,python3,remove)
 
 clean: ## remove everything that was built (not .venv, not target/)
 	rm -rf $(BUILD) dist results $(PROTO_MODULES:=*)

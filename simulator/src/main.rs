@@ -22,9 +22,10 @@ use std::process::ExitCode;
 
 use clap::Parser;
 
-/// Options of the command line.
+/// Runs a network in virtual time, by orders on stdin; answers are on stdout, both JSON lines. `ebb-sim` is the command
+/// for people.
 #[derive(Parser, Debug)]
-#[command(name = "ebb-simulator", version)]
+#[command(name = "ebb-simulator", version = ebb_version::text())]
 struct Options {
     /// Network file (JSON)
     network: PathBuf,

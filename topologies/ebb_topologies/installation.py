@@ -59,7 +59,8 @@ def compiled(beside: Path | None = None) -> Path:
 
 def results() -> Path:
     """Folder below which results are written unless one is named."""
-    return (work_tree() or Path.cwd()) / "results"
+    root = work_tree()
+    return Path("results") if root is None else root / "results"
 
 
 def remedy() -> str:

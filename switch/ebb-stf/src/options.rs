@@ -12,7 +12,7 @@ use crate::run::Mode;
 /// A folder: every .p4 (or .json) in it and below that has an .stf beside it. A program and an .stf
 /// file: that test. An .stf file, or a program: with the other one of the same name.
 #[derive(Clone, Debug, Parser)]
-#[command(name = "ebb-stf", version)]
+#[command(name = "ebb-stf", version = ebb_version::text())]
 pub struct Arguments {
     #[arg(value_name = "PATH", required = true)]
     pub paths: Vec<PathBuf>,

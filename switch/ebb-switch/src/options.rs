@@ -19,7 +19,7 @@ use crate::bmv2_options::Bmv2Options;
 #[derive(Parser, Debug)]
 #[command(
     name = "ebb-switch",
-    version,
+    version = ebb_version::text(),
     disable_version_flag = true,
     infer_long_args = true
 )]

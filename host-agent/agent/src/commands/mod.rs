@@ -17,7 +17,7 @@ use clap::{Parser, Subcommand};
 
 #[derive(Parser, Debug)]
 #[command(
-    version,
+    version = ebb_version::text(),
     about = "Sends and receives objects over NDP, SCDP and the TCP family"
 )]
 pub struct Cli {

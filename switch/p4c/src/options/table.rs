@@ -256,7 +256,7 @@ fn pragmas() -> String {
 }
 
 fn version() -> String {
-    format!("ebb-p4c {}\n", env!("CARGO_PKG_VERSION"))
+    format!("ebb-p4c {}\n", ebb_version::text())
 }
 
 /// What `--help` prints.

@@ -1,0 +1,34 @@
+//! Asks git for the commit, for the release profile alone, which `cargo install` uses. While one works on the sources
+//! a commit must not compile anything again: there make writes it into a file beside the programs.
+
+use std::path::Path;
+use std::process::Command;
+
+fn main() {
+    println!("cargo::rerun-if-changed=build.rs");
+    let release = std::env::var("PROFILE").is_ok_and(|profile| profile == "release");
+    let commit = if release { commit() } else { None };
+    println!("cargo::rustc-env=EBB_COMMIT={}", commit.unwrap_or_default());
+}
+
+/// The commit with + if files differ from it; none: there is no git, or no repository.
+fn commit() -> Option<String> {
+    // It is written at every commit, checkout and rebase.
+    let log = said(&["rev-parse", "--git-path", "logs/HEAD"])?;
+    if Path::new(&log).exists() {
+        println!("cargo::rerun-if-changed={log}");
+    }
+    said(&[
+        "describe",
+        "--always",
+        "--abbrev=40",
+        "--exclude=*",
+        "--dirty=+",
+    ])
+}
+
+fn said(arguments: &[&str]) -> Option<String> {
+    let output = Command::new("git").args(arguments).output().ok()?;
+    let text = String::from_utf8(output.stdout).ok()?;
+    output.status.success().then(|| text.trim().to_owned())
+}

@@ -1,0 +1,101 @@
+//! The version that a program prints: that of the packages, and the commit that it was built from.
+//!
+//! `cargo install` compiles the commit in. What make builds reads it from a file: it would otherwise be linked again
+//! after every commit, and be another program for those who look for a result that they have by what made it.
+
+use std::io::Read;
+use std::path::Path;
+use std::sync::OnceLock;
+
+/// Where the commit may stand, seen from the folder of the program: `build/` of a work tree, and an installation.
+const FILES: [&str; 2] = ["COMMIT", "../lib/ebb/COMMIT"];
+/// The longest commit: SHA-256 in hexadecimal, and a sign that files differ from it.
+const LONGEST: usize = 65;
+/// How much of a commit is shown.
+const SHOWN: usize = 12;
+
+/// Such as `0.1.0 (commit 0123456789ab)`, with + behind the commit if files differed from it.
+pub fn text() -> &'static str {
+    static TEXT: OnceLock<String> = OnceLock::new();
+    TEXT.get_or_init(|| {
+        let commit = checked(env!("EBB_COMMIT")).or_else(beside);
+        let commit = commit.map_or_else(|| "not recorded".to_owned(), |commit| short(&commit));
+        format!("{} (commit {commit})", env!("CARGO_PKG_VERSION"))
+    })
+}
+
+/// The commit from a file beside the program that runs.
+fn beside() -> Option<String> {
+    let program = std::env::current_exe().ok()?;
+    let folder = program.parent()?;
+    FILES.iter().find_map(|file| read(&folder.join(file)))
+}
+
+fn read(file: &Path) -> Option<String> {
+    let mut text = String::new();
+    let longest = LONGEST as u64 + 1; // a line
+    let file = std::fs::File::open(file).ok()?;
+    file.take(longest).read_to_string(&mut text).ok()?;
+    checked(&text)
+}
+
+/// A commit; none: it is not one, so that nothing else is printed in its place.
+fn checked(text: &str) -> Option<String> {
+    let text = text.trim_end();
+    let digits = text.strip_suffix('+').unwrap_or(text);
+    let hexadecimal = digits.bytes().all(|byte| byte.is_ascii_hexdigit());
+    (digits.len() >= SHOWN && hexadecimal).then(|| text.to_owned())
+}
+
+fn short(commit: &str) -> String {
+    let changed = if commit.ends_with('+') { "+" } else { "" };
+    format!("{}{changed}", &commit[..SHOWN])
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const COMMIT: &str = "0123456789abcdef0123456789abcdef01234567";
+
+    #[test]
+    fn a_commit_is_shown_with_twelve_digits_and_whether_files_differ() {
+        assert_eq!(short(COMMIT), "0123456789ab");
+        assert_eq!(short(&format!("{COMMIT}+")), "0123456789ab+");
+    }
+
+    #[test]
+    fn only_a_commit_is_taken_for_one() {
+        assert_eq!(checked(&format!("{COMMIT}\n")), Some(COMMIT.to_owned()));
+        assert_eq!(checked(&format!("{COMMIT}+\n")), Some(format!("{COMMIT}+")));
+        for other in [
+            "",
+            "+",
+            "0123456789a",
+            "main",
+            "0123456789abcdef\x1b[2J",
+            "0123456789ab++",
+        ] {
+            assert_eq!(checked(other), None, "{other:?}");
+        }
+    }
+
+    #[test]
+    fn it_is_read_from_a_file_that_may_be_missing_or_anything() {
+        let folder = std::env::temp_dir().join(format!("ebb-version-{}", std::process::id()));
+        std::fs::create_dir_all(&folder).expect("can be made");
+        let file = folder.join("COMMIT");
+        assert_eq!(read(&file), None);
+        for (content, expected) in [(&b"\xff\xfe"[..], None), (COMMIT.as_bytes(), Some(COMMIT))] {
+            std::fs::write(&file, content).expect("can be written");
+            assert_eq!(read(&file).as_deref(), expected);
+        }
+        std::fs::remove_dir_all(&folder).expect("can be removed");
+    }
+
+    #[test]
+    fn the_text_begins_with_the_version_of_the_packages() {
+        let version = concat!(env!("CARGO_PKG_VERSION"), " (commit ");
+        assert!(text().starts_with(version), "{}", text());
+    }
+}

@@ -1,0 +1,173 @@
+"""Puts Ebb below a prefix, or takes it away: what `make install` and `make uninstall` run.
+
+python -m installing {all,p4,remove} --prefix DIR [--destination DIR] [..]
+"""
+
+from __future__ import annotations
+
+import argparse
+import shutil
+import subprocess
+import sys
+import tomllib
+from pathlib import Path
+
+from installing import completions, man_page
+from installing.help_text import Command, ask, describe
+from installing.tree import OWN, InstallError, Tree
+
+ROOT = Path(__file__).resolve().parents[2]
+P4_TOOLS = ("ebb-p4c", "ebb-switch", "ebb-stf")
+PROGRAMS = (*P4_TOOLS, "ebb-agent", "ebb-simulator")
+ALIASES = {
+    "p4c": "ebb-p4c",
+    "p4c-bm2-ss": "ebb-p4c",
+    "simple_switch_grpc": "ebb-switch",
+}
+"""Names of the reference tools, for build scripts that call these."""
+PYTHON = OWN / "python"
+"""Folder of the Python packages, those of others too: nobody else's Python sees them."""
+STUDIES = ("ebb-sim", "ebb-experiment")
+"""Commands that need the scientific packages."""
+SHELLS = {
+    "share/bash-completion/completions/{}": completions.bash,
+    "share/zsh/site-functions/_{}": completions.zsh,
+    "share/fish/vendor_completions.d/{}.fish": completions.fish,
+}
+LAUNCHER = """\
+#!/usr/bin/python3 -I
+import os
+import sys
+
+sys.path.insert(0, {packages!r})
+os.environ.setdefault("EBB_BUILD", {programs!r})
+from {module} import {function} as main
+
+sys.exit(main())
+"""
+"""A command in Python. It sees the packages of Ebb and of the distribution (Mininet), not those of
+the user (-I), and starts the programs that were installed with it."""
+
+
+def arguments() -> argparse.Namespace:
+    parser = argparse.ArgumentParser(prog="make install", description=__doc__)
+    parser.add_argument("what", choices=("all", "p4", "remove"))
+    parser.add_argument("--prefix", type=Path, required=True)
+    parser.add_argument("--destination", type=Path)
+    parser.add_argument("--build", type=Path, default=ROOT / "build", help="folder of the programs")
+    parser.add_argument(
+        "--aliases", action="store_true", help="the names of the reference tools too"
+    )
+    parser.add_argument("--wheel", type=Path, help="of Ebb's Python packages")
+    parser.add_argument("--study", action="store_true", help="with the scientific packages")
+    return parser.parse_args()
+
+
+def main() -> int:
+    options = arguments()
+    try:
+        tree = Tree(options.prefix, options.destination)
+        if options.what == "remove":
+            removed = tree.remove()
+            print(
+                f"{len(removed)} files removed from {tree.root}"
+                if removed
+                else f"nothing of Ebb in {tree.root}"
+            )
+            return 0
+        install(options, tree)
+    except (InstallError, OSError, ValueError, subprocess.CalledProcessError) as error:
+        print(f"make install: {error}", file=sys.stderr)
+        return 1
+    return 0
+
+
+def install(options: argparse.Namespace, tree: Tree) -> None:
+    names = P4_TOOLS if options.what == "p4" else PROGRAMS
+    if options.what == "all":
+        tree.remove()  # also what an earlier one had and this one has not
+    for name in names:
+        program(options.build / name, tree, f"bin/{name}")
+    tree.write(OWN / "COMMIT", commit(options.build))
+    scripts = python(options, tree) if options.what == "all" else {}
+    for alias, target in ALIASES.items() if options.aliases else ():
+        tree.link(f"bin/{alias}", target)
+    for name in ("LICENSE", "README.md", "CHANGELOG.md"):
+        tree.write(f"share/doc/ebb/{name}", (ROOT / name).read_bytes())
+    described = [*map(lambda name: told(tree, name), (*names, *scripts))]
+    for command in described:
+        others = [each.name for each in described if each is not command]
+        tree.write(f"share/man/man1/{command.name}.1", man_page.page(command, version(), others))
+        for path, made in SHELLS.items():
+            tree.write(path.format(command.name), made(command))
+    tree.finish()
+    print(f"{len(described)} commands, their pages and completions installed in {tree.root}")
+
+
+def program(built: Path, tree: Tree, name: str) -> None:
+    """A program without what only a debugger reads."""
+    if not built.exists():
+        raise InstallError(f"{built} is not there: run `make build`")
+    path = tree.place(name)
+    part = path.with_name(f".{path.name}.part")
+    if shutil.which("objcopy"):
+        subprocess.run(["objcopy", "--strip-debug", built, part], check=True)
+    else:
+        shutil.copyfile(built, part)
+    part.chmod(0o755)
+    part.replace(path)
+
+
+def python(options: argparse.Namespace, tree: Tree) -> dict[str, str]:
+    """The Python packages, with those that they need, and their commands; returns these."""
+    if options.wheel is None:
+        raise InstallError("a whole installation needs --wheel")
+    folder = tree.root / PYTHON
+    wanted = f"{options.wheel}[study]" if options.study else str(options.wheel)
+    pip = [sys.executable, "-m", "pip", "install", "--quiet", "--disable-pip-version-check"]
+    pip += ["--root-user-action=ignore", "--no-warn-script-location", "--target", str(folder)]
+    subprocess.run([*pip, "-c", str(ROOT / "requirements.lock"), wanted], check=True)
+    shutil.rmtree(folder / "bin", ignore_errors=True)  # commands that start another Python
+    scripts: dict[str, str] = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"][
+        "scripts"
+    ]
+    if not options.study:
+        print(f"without the scientific packages: no {' and no '.join(STUDIES)} (STUDY=1)")
+        scripts = {name: where for name, where in scripts.items() if name not in STUDIES}
+    for name, where in scripts.items():
+        module, _, function = where.partition(":")
+        text = LAUNCHER.format(
+            packages=str(tree.prefix / PYTHON),
+            programs=str(tree.prefix / "bin"),
+            module=module,
+            function=function,
+        )
+        tree.write(f"bin/{name}", text, 0o755)
+    return scripts
+
+
+def told(tree: Tree, name: str) -> Command:
+    """What an installed command says of itself, before it is where it will be found, too."""
+    path = tree.root / "bin" / name
+    start = [str(path)]
+    if path.read_bytes().startswith(b"#!"):
+        # Its packages are not yet where the launcher looks for them.
+        text = path.read_text().replace(str(tree.prefix / PYTHON), str(tree.root / PYTHON))
+        start = ["/usr/bin/python3", "-I", "-c", text]
+    destination = str(tree.root).removesuffix(str(tree.prefix))
+    return describe(name, lambda words: ask([*start, *words]).replace(destination, ""))
+
+
+def version() -> str:
+    table = tomllib.loads((ROOT / "Cargo.toml").read_text())
+    return str(table["workspace"]["package"]["version"])
+
+
+def commit(build: Path) -> str:
+    """That of the programs."""
+    file = build / "COMMIT"
+    return file.read_text() if file.exists() else ""
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,260 @@
+"""`make install`: what programs say of themselves becomes pages and completions, and what is put in
+place is taken away again."""
+
+from __future__ import annotations
+
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+from installing import completions, man_page
+from installing.help_text import Command, Option, ask, describe, parse
+from installing.tree import InstallError, Tree
+
+ROOT = Path(__file__).resolve().parents[2]
+CLAP = """\
+Sends objects
+
+Usage: tool send [OPTIONS] FILE
+
+Arguments:
+  <FILE>
+          What is sent
+
+Options:
+  -i, --interface <PORT@INTERFACE>
+          Put a port on an interface. Isn't repeated
+
+      --io <HOW>
+          How frames come
+
+          Possible values:
+          - ring:    Mapped
+          - sockets: System calls
+
+          [default: ring]
+
+  -L, --level <LEVEL>
+          [default: info]
+          [possible values: trace, info]
+
+      --pcap [<DIR>]
+          Capture
+
+Options without effect:
+      --nanolog <ADDRESS>
+"""
+TABLE = """\
+Compiles.
+
+Usage: tool [OPTIONS] FILE
+
+Options:
+  -o, --output FILE                   the JSON
+  --format binary|text
+                                      the default is binary
+  --disable, --disable-all[=NAMES]    ignored
+  -O[LEVEL]                           the level
+  -E                                  only this
+"""
+ARGPARSE = """\
+usage: tool [-h] COMMAND ...
+
+`tool`: links of a fabric.
+
+positional arguments:
+  COMMAND
+    links        every link
+    link         change one
+
+options:
+  -h, --help     show this
+  --switch {ebb,bmv2}  the target
+
+An end is SWITCH:PORT.
+"""
+OF_LINK = """\
+usage: tool link [-h] a {up,down}
+
+positional arguments:
+  a
+  {up,down}
+
+options:
+  -h, --help  show this
+"""
+
+
+def option(command: Command, name: str) -> Option:
+    (found,) = (each for each in command.options if name in each.names)
+    return found
+
+
+def test_help_of_clap_is_read() -> None:
+    command, below = parse(["tool", "send"], CLAP)
+    assert (command.summary, command.usage, below) == (
+        "Sends objects",
+        ["tool send [OPTIONS] FILE"],
+        [],
+    )
+    assert option(command, "-i").value == "PORT@INTERFACE"
+    assert option(command, "--io").choices == ["ring", "sockets"]
+    assert option(command, "--level").choices == ["trace", "info"]
+    assert option(command, "--level").about == ["[default: info]"]
+    pcap = option(command, "--pcap")
+    assert (pcap.value, pcap.optional, pcap.wants) == ("DIR", True, "folder")
+    assert option(command, "--nanolog").about == []
+    assert [heading for heading, _ in command.sections] == [
+        "Arguments",
+        "Options",
+        "Options without effect",
+    ]
+
+
+def test_the_table_of_the_compiler_is_read() -> None:
+    command, _ = parse(["tool"], TABLE)
+    assert option(command, "-o").wants == "file"
+    assert option(command, "--format").choices == ["binary", "text"]
+    disable = option(command, "--disable")
+    assert (disable.names, disable.optional) == (["--disable", "--disable-all"], True)
+    assert option(command, "-O").optional
+    assert option(command, "-E").value == ""
+
+
+def test_help_of_argparse_is_read_with_its_commands() -> None:
+    texts = {(): ARGPARSE, ("links",): OF_LINK, ("link",): OF_LINK}
+    command = describe("tool", lambda words: texts[tuple(words)])
+    assert command.summary == "Links of a fabric"
+    assert [(each.name, each.about) for each in command.commands] == [
+        ("tool links", ["every link"]),
+        ("tool link", ["change one"]),
+    ]
+    assert option(command, "--switch").choices == ["ebb", "bmv2"]
+    assert command.after == ["An end is SWITCH:PORT."]
+    assert [each.value for each in command.commands[1].arguments] == ["a", "{up,down}"]
+
+
+def completed(script: str, *words: str) -> list[str]:
+    """What bash offers for the last word."""
+    line = (
+        f"{script}\nCOMP_WORDS=({' '.join(map(repr, words))}); COMP_CWORD={len(words) - 1}; _tool\n"
+        'printf "%s\\n" "${COMPREPLY[@]}"'
+    )
+    done = subprocess.run(
+        ["bash", "-c", line], capture_output=True, text=True, check=True, timeout=10
+    )
+    assert done.stderr == ""
+    return done.stdout.split()
+
+
+def test_bash_offers_commands_options_and_values() -> None:
+    texts = {(): ARGPARSE, ("links",): OF_LINK, ("link",): CLAP}
+    script = completions.bash(describe("tool", lambda words: texts[tuple(words)]))
+    assert completed(script, "tool", "li") == ["links", "link"]
+    assert completed(script, "tool", "--s") == ["--switch"]
+    assert completed(script, "tool", "--switch", "") == ["ebb", "bmv2"]
+    assert completed(script, "tool", "link", "--io", "r") == ["ring"]
+    assert completed(script, "tool", "link", "--p") == ["--pcap"]
+    assert completed(script, "tool", "links", "--i") == []
+
+
+@pytest.mark.parametrize(
+    ("shell", "make"), [("zsh", completions.zsh), ("fish", completions.fish)], ids=["zsh", "fish"]
+)
+def test_other_shells_can_read_it(tmp_path: Path, shell: str, make: completions.Made) -> None:
+    if shutil.which(shell) is None:
+        pytest.skip(f"needs {shell} on PATH")
+    file = tmp_path / "completion"
+    texts = {(): ARGPARSE, ("links",): OF_LINK, ("link",): CLAP}
+    file.write_text(make(describe("tool", lambda words: texts[tuple(words)])))
+    subprocess.run([shell, "-n", str(file)], check=True, timeout=30)
+
+
+def test_a_page_has_all_and_nothing_that_roff_takes_for_its_own() -> None:
+    texts = {(): ARGPARSE, ("links",): OF_LINK, ("link",): CLAP}
+    command = describe("tool", lambda words: texts[tuple(words)])
+    command.after = [".request", "a\\b"]
+    page = man_page.page(command, "1.0", ["other"])
+    for text in (
+        r"tool \- Links of a fabric",
+        r"\fB\-\-nanolog\fR",
+        r".SS tool link",
+        r"\&.request",
+    ):
+        assert text in page
+    if shutil.which("groff"):
+        checked = ["groff", "-man", "-Tutf8", "-ww", "-z"]
+        done = subprocess.run(checked, input=page, capture_output=True, text=True, check=False)
+        assert (done.returncode, done.stderr) == (0, "")
+
+
+def everything(folder: Path) -> set[str]:
+    return {str(path.relative_to(folder)) for path in folder.rglob("*")}
+
+
+@pytest.fixture
+def programs(tmp_path: Path) -> Path:
+    """A folder of programs that can tell what they are, and nothing else."""
+    folder = tmp_path / "build"
+    folder.mkdir()
+    for name in ("ebb-p4c", "ebb-switch", "ebb-stf"):
+        source = folder / f"{name}.c"
+        text = TABLE.replace("tool", name).replace("\n", "\\n")
+        source.write_text(
+            f'#include <stdio.h>\nint main(void) {{ fputs("{text}", stdout); return 0; }}\n'
+        )
+        subprocess.run(["cc", "-o", folder / name, source], check=True, timeout=60)
+    (folder / "COMMIT").write_text("0123456789abcdef\n")
+    return folder
+
+
+def run(*arguments: str | Path) -> subprocess.CompletedProcess[str]:
+    command = [sys.executable, "-m", "installing", *map(str, arguments)]
+    return subprocess.run(
+        command, cwd=ROOT / "tools", capture_output=True, text=True, timeout=60, check=False
+    )
+
+
+needs_compiler = pytest.mark.skipif(shutil.which("cc") is None, reason="needs a C compiler")
+
+
+@needs_compiler
+def test_what_is_installed_is_taken_away_and_nothing_else(tmp_path: Path, programs: Path) -> None:
+    prefix = tmp_path / "usr"
+    theirs = prefix / "share" / "man" / "man1" / "other.1"
+    theirs.parent.mkdir(parents=True)
+    theirs.write_text("of somebody else")
+    before = everything(prefix)
+    for _ in range(2):  # again over itself
+        done = run("p4", "--prefix", prefix, "--build", programs, "--aliases")
+        assert done.returncode == 0, done.stderr
+    installed = everything(prefix)
+    assert {"bin/ebb-switch", "bin/p4c", "lib/ebb/COMMIT", "share/man/man1/ebb-stf.1"} <= installed
+    assert (prefix / "bin" / "simple_switch_grpc").readlink() == Path("ebb-switch")
+    assert ask([str(prefix / "bin" / "p4c")]).startswith("Compiles.")
+    assert run("remove", "--prefix", prefix).returncode == 0
+    assert everything(prefix) == before
+    assert run("remove", "--prefix", prefix).stdout == f"nothing of Ebb in {prefix}\n"
+
+
+@needs_compiler
+def test_a_package_is_made_below_a_destination(tmp_path: Path, programs: Path) -> None:
+    done = run("p4", "--prefix", "/usr", "--destination", tmp_path / "root", "--build", programs)
+    assert done.returncode == 0, done.stderr
+    assert (tmp_path / "root" / "usr" / "bin" / "ebb-p4c").exists()
+
+
+def test_a_file_of_somebody_else_is_left_alone(tmp_path: Path) -> None:
+    (tmp_path / "bin").mkdir()
+    (tmp_path / "bin" / "p4c").write_text("the reference compiler")
+    tree = Tree(tmp_path)
+    with pytest.raises(InstallError, match="Ebb has not installed it"):
+        tree.link("bin/p4c", "ebb-p4c")
+    assert (tmp_path / "bin" / "p4c").read_text() == "the reference compiler"
+
+
+def test_a_prefix_is_absolute() -> None:
+    with pytest.raises(InstallError, match="must be absolute"):
+        Tree(Path("usr"))
