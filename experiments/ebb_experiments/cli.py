@@ -35,6 +35,7 @@ from rich.status import Status
 from ebb_experiments.results.results import Results, clear
 from ebb_experiments.run.agents import AgentError
 from ebb_experiments.run.fault_runner import check_separate
+from ebb_experiments.run.kernel_tcp import lacking
 from ebb_experiments.run.loop import LoopThread
 from ebb_experiments.run.run import Binaries, Run
 from ebb_experiments.run.wall import Wall, Where
@@ -145,6 +146,7 @@ def run(options: argparse.Namespace, console: Console) -> int:
         program.check()
     if not isinstance(chosen, FabricTarget):
         loaded = possible(loaded, chosen.has_traffic_manager, console)
+    loaded = playable(loaded, console)
     binaries = Binaries(BUILD)
     preflight.check(
         loaded.topology, chosen, [binaries.agent, program.p4info, program.json], RUN_DIR
@@ -188,6 +190,21 @@ def possible(loaded: Loaded, reopens: bool, console: Console) -> Loaded:
     return replace(loaded, phases=phases)
 
 
+def playable(loaded: Loaded, console: Console) -> Loaded:
+    """The scenario without schemes that the kernel of this machine cannot play, if it is to."""
+    if all(phase.objects != "kernel" for phase in loaded.phases):
+        return loaded
+    schemes = {}
+    for name, scheme in loaded.schemes.items():
+        if missing := lacking(scheme.transport):
+            console.print(f"skip {name}: {'; '.join(missing)}", soft_wrap=True, markup=False)
+        else:
+            schemes[name] = scheme
+    if not schemes:
+        raise InputError("schemes: this machine's kernel can play none of them")
+    return replace(loaded, schemes=schemes)
+
+
 def _say_up(wall: Wall, console: Console, started: float) -> None:
     switches, hosts = len(wall.topology.switches), len(wall.topology.hosts)
     binary, factor = wall.where.target.binary.name, wall.loaded.dilation.factor
@@ -219,7 +236,8 @@ def _tour(wall: Wall, console: Console, started: float, stay: bool) -> int:
         console.print(stored)
     busy = too_busy(results, loaded.dilation, loaded.packet_ns)
     disturbed = {phase.name for phase in loaded.phases if phase.steps}
-    for check in checks(results, wall.faults.history, disturbed):
+    by_kernel = {phase.name for phase in loaded.phases if phase.objects == "kernel"}
+    for check in checks(results, wall.faults.history, disturbed, by_kernel):
         valid = busy is None or busy.names.isdisjoint(check.measured)
         verdict = VERDICTS[check.holds] if valid else BUSY
         console.print(f"{verdict} {check.claim}: {check.seen}", soft_wrap=True)

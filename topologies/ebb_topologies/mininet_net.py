@@ -301,6 +301,12 @@ class FabricNet:
         attach = ["mnexec", "-a", str(self.net[host].pid)]
         return self.processes.spawn(name, [*attach, *command], stdout=stdout)
 
+    def attach(self, host: str) -> None:
+        """Gives a host its address and routes, again if it has lost them."""
+        node, told = self.net[host], self.topology.host(host)
+        (port,) = self.topology.neighbours[host]
+        node.attach(told, f"{host}-eth{port}")
+
     def run_on(self, host: str, command: Sequence[str], timeout: float) -> tuple[int, str]:
         """Runs a command in the namespace of a host to its end: (exit code, output)."""
         attach = ["mnexec", "-a", str(self.net[host].pid)]

@@ -164,9 +164,12 @@ class Agents:
 
     def start(self, host: str, name: str, *arguments: str) -> Agent:
         """Starts `ebb-agent` with these arguments, in the namespace of the host."""
+        return self.start_command(host, name, [*self.runner, str(self.binary), *arguments])
+
+    def start_command(self, host: str, name: str, command: Sequence[str]) -> Agent:
+        """The same with any command that prints what an agent prints."""
         output = self.directory / f"{name}.jsonl"
         output.parent.mkdir(parents=True, exist_ok=True)
-        command = [*self.runner, str(self.binary), *arguments]
         with output.open("wb") as sink:
             process = self.net.spawn_on(host, f"{self.prefix}-{name}", command, stdout=sink)
         agent = Agent(process, output, self.net.check)

@@ -120,6 +120,9 @@ class Player(Protocol):
         """Lines of flows that have ended, and of transfers that came to none
         (docs/workloads.md)."""
 
+    def end(self) -> None:
+        """Takes down what `prepare` has put up, the agents apart. Called whatever happened."""
+
 
 @dataclass
 class Benches:
@@ -165,6 +168,9 @@ class Benches:
     def lines(self) -> list[Line]:
         told = (line for agent in self.plan.agents.started for line in agent.lines())
         return [line for line in told if line["event"] in ("flow", "transfer")]
+
+    def end(self) -> None:
+        pass
 
 
 @dataclass
@@ -229,6 +235,9 @@ class Commands:
     def lines(self) -> list[Line]:
         ended = [line for line in self.plan.schedule if not self._goes_on(line)]
         return [*starmap(self._flow, self._told()), *map(self._failed, ended)]
+
+    def end(self) -> None:
+        pass
 
     def _told(self) -> Iterator[tuple[Line, Line]]:
         """Lines about flows, each with its transfer. A daemon and the command that it served both

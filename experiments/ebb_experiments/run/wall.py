@@ -9,7 +9,7 @@ of it.
 from __future__ import annotations
 
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import ExitStack
 from dataclasses import asdict, dataclass
 from pathlib import Path
@@ -36,6 +36,7 @@ from ebb_experiments.run.agents import Agents, Line
 from ebb_experiments.run.control import KernelLinks, PromptControl
 from ebb_experiments.run.fabric import Fabric
 from ebb_experiments.run.fault_runner import FaultRunner, RepairableFabric
+from ebb_experiments.run.kernel_tcp import KernelHosts
 from ebb_experiments.run.loop import LoopThread
 from ebb_experiments.run.players import Benches, Commands, Plan, Player
 from ebb_experiments.run.run import Binaries, Task, read_counters, versions
@@ -147,8 +148,12 @@ class Wall(Fabric):
 
     def player(self, plan: Plan) -> Player:
         """Who moves the objects of a task."""
-        files = plan.task.play.traffic.objects == "files"
-        return Commands(plan) if files else Benches(plan)
+        players: dict[str, Callable[[Plan], Player]] = {
+            "files": Commands,
+            "generated": Benches,
+            "kernel": KernelHosts,
+        }
+        return players[plan.task.play.traffic.objects](plan)
 
 
 @dataclass(frozen=True)
@@ -173,6 +178,12 @@ class _Phase:
     player: Player
 
     def go(self) -> Results:
+        try:
+            return self._play()
+        finally:
+            self.player.end()
+
+    def _play(self) -> Results:
         begun = time.monotonic()
         wall, spec, dilation = self.wall, self.task.loaded.spec, self.task.loaded.dilation
         groups = self._groups()

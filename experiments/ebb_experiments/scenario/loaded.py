@@ -98,7 +98,7 @@ class Traffic:
     """What people call the file that they come from."""
     repeat: int = 1
     transports: tuple[str, ...] | None = None
-    objects: Literal["generated", "files"] = "generated"
+    objects: Literal["generated", "files", "kernel"] = "generated"
     steps: tuple[Step, ...] = ()
     """Faults and reactions, by time."""
 

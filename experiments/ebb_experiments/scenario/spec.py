@@ -103,10 +103,11 @@ class Phase(Spec):
     """How often it is run, each time with another seed."""
     transports: Annotated[list[str], Field(min_length=1)] | None = None
     """Transports whose schemes run it, as `ebb-agent transports` names them; none: all."""
-    objects: Literal["generated", "files"] = "generated"
+    objects: Literal["generated", "files", "kernel"] = "generated"
     """Under the wall clock. generated: the agents make the objects and check their hashes. files:
     each is a file, sent and fetched by the commands of `ebb-agent`; what has arrived is compared by
-    a SHA-256 of our own."""
+    a SHA-256 of our own. kernel: the TCP of the hosts' kernel moves them, for the transports reno,
+    dctcp and hull (docs/kernel-tcp.md)."""
 
     event: list[Event] = []
     """What happens to the fabric in this phase, beside the events of the whole scenario."""

@@ -49,10 +49,12 @@ def checks(
     results: Mapping[str, SchemeResult],
     faults: Sequence[PhaseFaults] = (),
     disturbed: Collection[str] = (),
+    by_kernel: Collection[str] = (),
 ) -> Iterator[Check]:
     """Every check that the schemes that were run allow. Of phases that are disturbed by faults
     nothing is said about losses, queues and timeouts, which there have other causes than
-    congestion."""
+    congestion; of those that the hosts' kernel plays nothing about timeouts, which its TCP avoids
+    by means that the papers' has not (SACK, tail loss probes)."""
     for name, result in results.items():
         flows = result.flows
         failed = [flow for flow in flows if flow["status"] != "finished"]
@@ -63,16 +65,23 @@ def checks(
     yield from _faults(results, faults)
     yield from _lossless(results)
     yield from _degraded(results)
-    whole = {
-        name: SchemeResult(rounds)
-        for name, result in results.items()
-        if (rounds := [each for each in result.rounds if each.phase not in disturbed])
-    }
+    whole = _without(results, disturbed)
     yield from _no_losses(whole)
     yield from _returns(whole)
     yield from _queue_order(whole)
-    yield from _timeouts(whole)
+    yield from _timeouts(_without(whole, by_kernel))
     yield from _storage(whole)
+
+
+def _without(
+    results: Mapping[str, SchemeResult], phases: Collection[str]
+) -> dict[str, SchemeResult]:
+    """What was run in other phases than these."""
+    return {
+        name: SchemeResult(rounds)
+        for name, result in results.items()
+        if (rounds := [each for each in result.rounds if each.phase not in phases])
+    }
 
 
 def _faults(results: Mapping[str, SchemeResult], faults: Sequence[PhaseFaults]) -> Iterator[Check]:

@@ -170,6 +170,31 @@ mod tests {
         }
     }
 
+    /// The same vectors hold for the formula that the kernel's DCTCP is compared with (host-agent/kernel).
+    #[test]
+    fn alpha_is_that_of_the_shared_vectors() {
+        let text = include_str!("../../../../../kernel/alpha_vectors.json");
+        let vectors: serde_json::Value = serde_json::from_str(text).unwrap();
+        let mut dctcp = dctcp();
+        let mut una = 0;
+        for (i, ack) in vectors["acks"].as_array().unwrap().iter().enumerate() {
+            let (acked, flight) = (ack[0].as_u64().unwrap(), ack[2].as_u64().unwrap());
+            una += acked;
+            dctcp.observe(&Acknowledgment {
+                acked_bytes: acked,
+                una,
+                next: una + flight,
+                flight_bytes: flight,
+                ece: ack[1].as_bool().unwrap(),
+                in_recovery: false,
+                after_timeout: false,
+                window_limited: true,
+            });
+            let error = dctcp.alpha - ack[3].as_f64().unwrap();
+            assert!(error.abs() < 1e-9, "ACK {i}: {error}");
+        }
+    }
+
     #[test]
     fn reduces_by_half_of_alpha_once_per_window() {
         let mut dctcp = Dctcp {

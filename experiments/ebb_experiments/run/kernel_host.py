@@ -1,0 +1,209 @@
+"""A host whose kernel's TCP moves objects: `python kernel_host.py SHARE.json START_NS`.
+
+Stands alone: it runs in the namespace of a host. It accepts objects on a port of its own and sends
+those of its share when they are due, one connection each, and prints the lines that an agent would
+(docs/agent-records.md). An object is its number, its size and its SHA-256, then its content; the
+receiver answers with one byte, and the sender tells how many packets it was told to be marked.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import random
+import socket
+import struct
+import sys
+import threading
+import time
+from pathlib import Path
+from typing import Any
+
+HEAD = struct.Struct("!IQ32s")
+MARKS = struct.Struct("!I")
+INTACT, DAMAGED = b"1", b"0"
+CHUNK = 1 << 16
+# Places in the kernel's `struct tcp_info` (linux/tcp.h), which only grows at its end.
+INFO_BYTES = 248
+RETRANSMITTED = struct.Struct("100xI")
+ACKS_RECEIVED = struct.Struct("140xI")
+DATA_SEGMENTS_RECEIVED = struct.Struct("152xI")
+DATA_SEGMENTS_SENT = struct.Struct("156xI")
+DELIVERED_MARKED = struct.Struct("196xI")
+BYTES_SENT = struct.Struct("200xQ")
+TIMEOUTS = struct.Struct("240xH")
+
+_printing = threading.Lock()
+
+
+def tell(line: dict[str, Any]) -> None:
+    with _printing:
+        print(json.dumps(line), flush=True)
+
+
+def info(connection: socket.socket) -> bytes:
+    """`struct tcp_info`, filled up with zeros where the kernel is older."""
+    told = connection.getsockopt(socket.IPPROTO_TCP, socket.TCP_INFO, INFO_BYTES)
+    return told.ljust(INFO_BYTES, b"\0")
+
+
+def number(place: struct.Struct, told: bytes) -> int:
+    (value,) = place.unpack_from(told)
+    return int(value)
+
+
+def control_congestion(sock: socket.socket, algorithm: str) -> None:
+    sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_CONGESTION, algorithm.encode())
+
+
+def content(seed: str, size: int) -> bytes:
+    return random.Random(seed).randbytes(size)
+
+
+def exactly(connection: socket.socket, size: int) -> bytes:
+    """Raises ConnectionError if the peer ends before."""
+    parts = bytearray()
+    while len(parts) < size:
+        part = connection.recv(size - len(parts))
+        if not part:
+            raise ConnectionError("the peer ended the connection early")
+        parts += part
+    return bytes(parts)
+
+
+def address(of: tuple[str, int]) -> str:
+    return f"{of[0]}:{of[1]}"
+
+
+class Record:
+    """What the line of a flow says whatever came of it."""
+
+    def __init__(self, role: str, transfer: dict[str, Any], connection: socket.socket) -> None:
+        self.transfer = transfer
+        self.started_ns = time.monotonic_ns()
+        self.role = role
+        self.connection = connection
+
+    def tell(self, finished_ns: int, peer: tuple[str, int], **more: Any) -> None:
+        about = {key: self.transfer[key] for key in ("job", "traffic", "kind", "bytes")}
+        local = self.connection.getsockname()
+        tell(
+            about
+            | {
+                "event": "flow",
+                "role": self.role,
+                "scheme": "kernel",
+                "local": address(local),
+                "peer": address(peer),
+                "session": self.transfer["id"],
+                "transfer": self.transfer["id"],
+                "stream_bytes": HEAD.size + self.transfer["bytes"],
+                "offered_at_ns": self.transfer["start_ns"],
+                "started_at_ns": self.started_ns,
+                "finished_at_ns": finished_ns,
+                "status": "finished",
+            }
+            | more
+        )
+
+
+def receive(connection: socket.socket, peer: tuple[str, int], known: dict[int, Any]) -> None:
+    """Takes one object, of the transfers that are `known`."""
+    first = connection.recv(1, socket.MSG_PEEK)
+    begun_ns = time.monotonic_ns()
+    if not first:
+        return
+    transfer, size, sha256 = HEAD.unpack(exactly(connection, HEAD.size))
+    if transfer not in known or known[transfer]["bytes"] != size:
+        return
+    record = Record("receiver", known[transfer], connection)
+    record.started_ns = begun_ns
+    digest, left, parts = hashlib.sha256(), size, []
+    while left:
+        part = connection.recv(min(CHUNK, left))
+        if not part:
+            raise ConnectionError("the peer ended the connection early")
+        parts.append(part)
+        left -= len(part)
+    finished_ns = time.monotonic_ns()
+    for part in parts:
+        digest.update(part)
+    intact = digest.digest() == sha256
+    told = info(connection)
+    connection.sendall(INTACT if intact else DAMAGED)
+    (marked,) = MARKS.unpack(exactly(connection, MARKS.size))
+    record.tell(
+        finished_ns,
+        peer,
+        sha256_ok=intact,
+        packets_received=number(DATA_SEGMENTS_RECEIVED, told),
+        ce_marks=marked,
+        trimmed=0,
+        duplicates=0,
+        decodes=0,
+        unneeded=0,
+    )
+
+
+def send(transfer: dict[str, Any], algorithm: str, body: bytes) -> None:
+    """Sends one object when it is due."""
+    with socket.socket() as connection:
+        control_congestion(connection, algorithm)
+        head = HEAD.pack(transfer["id"], len(body), hashlib.sha256(body).digest())
+        time.sleep(max(0.0, (transfer["start_ns"] - time.monotonic_ns()) / 1e9))
+        record = Record("sender", transfer, connection)
+        peer = (transfer["to"], transfer["port"])
+        try:
+            connection.connect(peer)
+            connection.sendall(head + body)
+            intact = exactly(connection, 1) == INTACT
+            finished_ns, told = time.monotonic_ns(), info(connection)
+            connection.sendall(MARKS.pack(number(DELIVERED_MARKED, told)))
+            failed = {} if intact else {"status": "failed", "reason": "not what was sent"}
+        except OSError as error:
+            finished_ns, told = time.monotonic_ns(), info(connection)
+            failed = {"status": "failed", "reason": str(error)}
+        record.tell(
+            finished_ns,
+            peer,
+            packets_sent=number(DATA_SEGMENTS_SENT, told),
+            retransmitted=number(RETRANSMITTED, told),
+            timeouts=number(TIMEOUTS, told),
+            payload_bytes_sent=number(BYTES_SENT, told),
+            acks=number(ACKS_RECEIVED, told),
+            returned=0,
+            **failed,
+        )
+
+
+def serve(listener: socket.socket, known: dict[int, Any]) -> None:
+    while True:
+        connection, peer = listener.accept()
+        threading.Thread(target=_serve_one, args=(connection, peer, known), daemon=True).start()
+
+
+def _serve_one(connection: socket.socket, peer: tuple[str, int], known: dict[int, Any]) -> None:
+    with connection:
+        try:
+            receive(connection, peer, known)
+        except OSError as error:
+            print(f"an object from {address(peer)} did not arrive: {error}", file=sys.stderr)
+
+
+def main() -> None:
+    share = json.loads(Path(sys.argv[1]).read_text())
+    start_ns, algorithm = int(sys.argv[2]), share["algorithm"]
+    for transfer in (*share["sends"], *share["takes"]):
+        transfer["start_ns"] += start_ns
+    listener = socket.create_server((share["address"], share["port"]), backlog=1024)
+    control_congestion(listener, algorithm)
+    known = {transfer["id"]: transfer for transfer in share["takes"]}
+    bodies = [content(each["content"], each["bytes"]) for each in share["sends"]]
+    for transfer, body in zip(share["sends"], bodies, strict=True):
+        threading.Thread(target=send, args=(transfer, algorithm, body)).start()
+    tell({"event": "ready"})
+    serve(listener, known)
+
+
+if __name__ == "__main__":
+    main()
