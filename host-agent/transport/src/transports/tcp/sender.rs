@@ -401,14 +401,13 @@ impl Sender {
                 self.duplicate_acks = 0;
             }
             Recovery::Fast { .. } if acked > 0 && !self.sack && threshold.is_some() => {
-                // RFC 6582 3.2: a partial ACK shows the next hole. What it acknowledges had been
-                // counted out of the pipe by duplicate ACKs, but for the retransmission itself.
+                // RFC 6582 3.2: a partial ACK shows the next hole.
                 if !self.first_is_notified() {
                     self.scoreboard.mark_first_lost();
                 }
-                let delivered = (acked / self.segment_bytes).saturating_sub(1) as u32;
-                self.duplicate_acks = self.duplicate_acks.saturating_sub(delivered);
+                self.deliver_duplicates(acked);
             }
+            Recovery::None if acked > 0 && self.is_notified() => self.deliver_duplicates(acked),
             Recovery::None if acked > 0 => self.duplicate_acks = 0,
             _ => {}
         }
@@ -434,6 +433,13 @@ impl Sender {
             self.begin_episode();
             self.congestion.on_loss(flight, self.next);
         }
+    }
+
+    /// A partial ACK: of what it acknowledges, all but a retransmission had been counted out of the pipe
+    /// by duplicate ACKs.
+    fn deliver_duplicates(&mut self, acked: u64) {
+        let delivered = (acked / self.segment_bytes).saturating_sub(1) as u32;
+        self.duplicate_acks = self.duplicate_acks.saturating_sub(delivered);
     }
 
     fn begin_episode(&mut self) {
