@@ -21,7 +21,7 @@ CARGO := cargo
 P4_SOURCES := p4src p4src/include $(wildcard p4src/*.p4 p4src/include/*.p4)
 RUST_SOURCES := Cargo.toml Cargo.lock $(shell find common host-agent simulator switch \
   -name '*.rs' -o -name '*.fds' -o -name '*.p4' -o -name Cargo.toml)
-PROTOS := ebb_tm ebb_fabric
+PROTOS := ebb_tm ebb_fabric ebb_trace
 PROTO_MODULES := $(PROTOS:%=controller/ebb_controller/%_pb2.py)
 
 # Options of `make run`; empty means: what the scenario says.
@@ -58,7 +58,7 @@ ifeq ($(realpath $(PROGRAM)/fabric.p4info.txtpb),)
   $(shell rm -f $(PROGRAM)/fabric.json)
 endif
 
-.PHONY: help setup build run sim experiments experiment report results pages p4-proto bench \
+.PHONY: help setup build run sim experiments experiment report results pages page p4-proto bench \
   test test-build test-rust test-long test-python test-ptf test-e2e lint check-tna wheels install \
   install-p4 uninstall clean
 
@@ -149,6 +149,9 @@ pages: build ## the tables of docs/architecture.md and the keys of docs/scenario
 p4-proto: .venv/.run-installed ## generated Rust again, after a change of switch/p4-proto/proto or of finsy
 	@$(PYTHON) tools/protos.py --write
 
+page: ## the page of the live view, built of dashboard/page (node 20)
+	@cd dashboard/page && npm ci --silent --ignore-scripts && npm run --silent build
+
 bench: .venv/.study-installed build ## what agent, fabric and simulator achieve on this machine (docs/bench.md)
 	@$(PYTHON) -m ebb_experiments.bench $(BENCH)
 
@@ -191,7 +194,7 @@ lint: .venv/.dev-installed $(PROTO_MODULES) ## formatting, types, arrows, depend
 	@$(call lint,ruff,$(PYTHON) -m ruff check .)
 	@$(call lint,formatting of Python,$(PYTHON) -m ruff format --check .)
 	@$(call lint,types of Python,$(PYTHON) -m mypy host-agent/python/ebb_agent topologies/ebb_topologies \
-	  controller/ebb_controller experiments/ebb_experiments)
+	  controller/ebb_controller experiments/ebb_experiments dashboard/ebb_dashboard)
 	@$(call lint,types of packet tests,MYPYPATH=controller:ptf-tests $(PYTHON) -m mypy ptf-tests)
 	@$(call lint,types of tools,MYPYPATH=tools $(PYTHON) -m mypy tools/compare tools/oracle tools/generated tools/mutants \
 	  tools/tna tools/installing tools/*.py tests/golden)

@@ -15,7 +15,7 @@ ROOT = Path(__file__).parent
 DATA = ("experiments/scenarios", "experiments/papers", "topologies")
 """Folders whose TOML files are copied, those in folders below them too."""
 PROGRAM = ("build/fabric.json", "build/fabric.p4info.txtpb")
-GENERATED = ("ebb_tm", "ebb_fabric")
+GENERATED = ("ebb_tm", "ebb_fabric", "ebb_trace")
 """Modules of the controller that `make build` generates."""
 
 

@@ -79,6 +79,8 @@ class FabricView:
 
     switches: dict[str, str]
     """Address where a switch serves P4Runtime, by its name."""
+    device_ids: dict[str, int]
+    """P4Runtime device id of a switch, by its name."""
     hosts: list[str]
     """Names of the hosts."""
     links: list[Link]
@@ -119,6 +121,7 @@ class FabricAdmin:
         reply = await self._call("GetFabric", proto.GetFabricResponse, proto.GetFabricRequest())
         return FabricView(
             switches={switch.name: switch.grpc_address for switch in reply.switches},
+            device_ids={switch.name: switch.device_id for switch in reply.switches},
             hosts=list(reply.hosts),
             links=[_link(link) for link in reply.links],
         )

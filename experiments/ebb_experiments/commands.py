@@ -12,7 +12,8 @@ from typing import Any
 
 MININET = "apt-get install mininet, and let Python see the distribution's packages"
 STUDY = "install Ebb with its extra, as `pip install 'dist/ebb-VERSION-py3-none-any.whl[study]'`"
-REMEDIES = {"mininet": MININET} | dict.fromkeys(
+WEB = "pip install tornado, or Ebb with its extra `web`"
+REMEDIES = {"mininet": MININET, "tornado": WEB} | dict.fromkeys(
     ("cryptography", "distributed", "jinja2", "matplotlib", "numpy", "polars", "pyarrow", "scipy"),
     STUDY,
 )
@@ -21,20 +22,20 @@ REMEDIES = {"mininet": MININET} | dict.fromkeys(
 
 def run() -> Any:
     """`ebb-run`."""
-    return _command("ebb-run", "ebb_experiments.cli")
+    return command("ebb-run", "ebb_experiments.cli")
 
 
 def sim() -> Any:
     """`ebb-sim`."""
-    return _command("ebb-sim", "ebb_experiments.sim.cli")
+    return command("ebb-sim", "ebb_experiments.sim.cli")
 
 
 def experiment() -> Any:
     """`ebb-experiment`."""
-    return _command("ebb-experiment", "ebb_experiments.study.cli")
+    return command("ebb-experiment", "ebb_experiments.study.cli")
 
 
-def _command(name: str, module: str) -> Any:
+def command(name: str, module: str) -> Any:
     """Runs `main` of a module; 1 if it cannot be imported for want of a package."""
     try:
         main = import_module(module).main

@@ -123,7 +123,7 @@ def python(options: argparse.Namespace, tree: Tree) -> dict[str, str]:
     if options.wheel is None:
         raise InstallError("a whole installation needs --wheel")
     folder = tree.root / PYTHON
-    wanted = f"{options.wheel}[study]" if options.study else str(options.wheel)
+    wanted = f"{options.wheel}[{'web,study' if options.study else 'web'}]"
     pip = [sys.executable, "-m", "pip", "install", "--quiet", "--disable-pip-version-check"]
     pip += ["--root-user-action=ignore", "--no-warn-script-location", "--target", str(folder)]
     subprocess.run([*pip, "-c", str(ROOT / "requirements.lock"), wanted], check=True)

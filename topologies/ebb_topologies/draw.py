@@ -6,7 +6,7 @@ Nodes stand in rows by their distance from the hosts, so that a fat-tree looks l
 from __future__ import annotations
 
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from xml.sax.saxutils import escape
 
@@ -48,27 +48,40 @@ def svg(topology: Topology) -> str:
 
 def tiers(topology: Topology) -> list[list[str]]:
     """Nodes by hops from the nearest host: hosts first, then the switches they hang on, ..."""
-    rank = {host.name: 0 for host in topology.hosts}
-    row = list(rank)
-    rows = []
+    return rows(
+        [host.name for host in topology.hosts],
+        [switch.name for switch in topology.switches],
+        [(link.a.node, link.b.node) for link in topology.links],
+    )
+
+
+def rows(
+    hosts: Sequence[str], switches: Sequence[str], links: Sequence[tuple[str, str]]
+) -> list[list[str]]:
+    """As `tiers`, of names and the pairs of them that are linked. Switches without a path to a host
+    come last."""
+    neighbours: dict[str, list[str]] = {name: [] for name in (*hosts, *switches)}
+    for a, b in links:
+        neighbours[a].append(b)
+        neighbours[b].append(a)
+    order = {name: place for place, name in enumerate(switches)}
+    placed = set(hosts)
+    found = []
+    row = list(hosts)
     while row:
-        rows.append(row)
-        found: dict[str, int] = {}
-        for node in row:
-            for far, _link in topology.neighbours[node].values():
-                if far.node not in rank:
-                    found[far.node] = rank[node] + 1
-        rank |= found
-        order = [switch.name for switch in topology.switches]
-        row = sorted(found, key=order.index)
-    return rows
+        found.append(row)
+        above = {far for node in row for far in neighbours[node]} - placed
+        placed |= above
+        row = sorted(above, key=order.__getitem__)
+    left = [name for name in switches if name not in placed]
+    return [*found, left] if left else found
 
 
 def _places(topology: Topology) -> Iterator[tuple[str, tuple[float, float]]]:
-    rows = tiers(topology)
-    width = max(map(len, rows)) * CELL_WIDTH
-    for level, row in enumerate(rows):
-        y = MARGIN + (len(rows) - 1 - level) * ROW_HEIGHT
+    levels = tiers(topology)
+    width = max(map(len, levels)) * CELL_WIDTH
+    for level, row in enumerate(levels):
+        y = MARGIN + (len(levels) - 1 - level) * ROW_HEIGHT
         for index, node in enumerate(row):
             yield node, (MARGIN / 2 + width * (index + 0.5) / len(row), y)
 

@@ -143,3 +143,20 @@ class Rows:
             writer = csv.DictWriter(file, COLUMNS[self.name])
             writer.writeheader()
             writer.writerows(self._rows)
+
+
+def read_rows(directory: Path, name: str) -> Iterator[Row]:
+    """The rows of a table that `Rows.write` wrote as CSV; none if it is not there."""
+    path = directory / f"{name}.csv"
+    if not path.exists():
+        return
+    kinds = COLUMNS[name]
+    with path.open(newline="") as file:
+        for row in csv.DictReader(file):
+            yield {column: _value(kinds[column], row.get(column) or "") for column in kinds}
+
+
+def _value(kind: str, text: str) -> Any:
+    if not text:
+        return None
+    return text if kind == TEXT else float(text) if kind == NUMBER else int(text)

@@ -10,7 +10,7 @@ from dataclasses import dataclass, field
 from typing import Any, TypeVar
 
 from ebb_controller.controller import Controller
-from ebb_controller.fabric_admin import FabricAdmin, LinkState
+from ebb_controller.fabric_admin import FabricAdmin, FabricView, LinkState
 from ebb_controller.reconcile import ControllerError
 from ebb_topologies.files import InputError
 from ebb_topologies.mininet_links import DOWN, ControlError
@@ -33,27 +33,13 @@ class PromptControl:
         self._run(self.admin.set_link(a, b, up=up))
 
     def link_states(self) -> dict[tuple[str, str], tuple[str, str]]:
-        states: dict[tuple[str, str], tuple[str, str]] = {}
-        for link in self._run(self.admin.fabric()).links:
-            a, b = str(link.a), str(link.b)
-            there, back = _fault(link.a_to_b), _fault(link.b_to_a)
-            states |= {(a, b): (there, back), (b, a): (back, there)}
-        return states
+        return _states(self._run(self.admin.fabric()))
 
     def restart_switch(self, name: str) -> None:
         self._run(self.admin.restart_switch(name))
 
     def reroute(self) -> str:
-        states, topology = self.link_states(), self.controller.topology
-        down = [
-            link
-            for link in topology.links
-            if DOWN in states.get((topology.place(link.a), topology.place(link.b)), ())
-        ]
-        changes = self._run(self.controller.reroute(frozenset(link.ends for link in down)))
-        names = ", ".join(f"{link.a.node} - {link.b.node}" for link in down)
-        total = sum(change.total for change in changes.values())
-        return f"{total} changes; {f'avoided: {names}' if down else 'all links are in use'}"
+        return self._run(reroute(self.admin, self.controller))
 
     def start_capture(self, at: str, toward: str, name: str) -> tuple[str, str]:
         return self._run(self.admin.start_capture(at, name, toward))
@@ -66,6 +52,30 @@ class PromptControl:
             return self.loop.run(work)
         except (ControllerError, InputError) as error:
             raise ControlError(str(error)) from error
+
+
+async def reroute(admin: FabricAdmin, controller: Controller) -> str:
+    """Has the controller plan with the links that are up; returns what it did, for people."""
+    states, topology = _states(await admin.fabric()), controller.topology
+    down = [
+        link
+        for link in topology.links
+        if DOWN in states.get((topology.place(link.a), topology.place(link.b)), ())
+    ]
+    changes = await controller.reroute(frozenset(link.ends for link in down))
+    names = ", ".join(f"{link.a.node} - {link.b.node}" for link in down)
+    total = sum(change.total for change in changes.values())
+    return f"{total} changes; {f'avoided: {names}' if down else 'all links are in use'}"
+
+
+def _states(view: FabricView) -> dict[tuple[str, str], tuple[str, str]]:
+    """What is wrong there and back, by the two ends of a link in either order."""
+    states: dict[tuple[str, str], tuple[str, str]] = {}
+    for link in view.links:
+        a, b = str(link.a), str(link.b)
+        there, back = _fault(link.a_to_b), _fault(link.b_to_a)
+        states |= {(a, b): (there, back), (b, a): (back, there)}
+    return states
 
 
 def _fault(state: LinkState) -> str:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import threading
 from collections.abc import Coroutine, Iterator
+from concurrent.futures import Future
 from contextlib import AbstractAsyncContextManager, contextmanager
 from typing import Any, TypeVar
 
@@ -31,8 +32,12 @@ class LoopThread:
         self._thread.join()
         self._loop.close()
 
+    def start(self, work: Coroutine[Any, Any, T]) -> Future[T]:
+        """Begins without waiting."""
+        return asyncio.run_coroutine_threadsafe(work, self._loop)
+
     def run(self, work: Coroutine[Any, Any, T]) -> T:
-        future = asyncio.run_coroutine_threadsafe(work, self._loop)
+        future = self.start(work)
         try:
             return future.result()
         except BaseException:

@@ -6,7 +6,7 @@ import os
 import time
 from collections.abc import Callable, Sequence
 from contextlib import ExitStack
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 from ebb_controller.controller import Controller
@@ -36,12 +36,32 @@ never."""
 
 
 @dataclass(frozen=True)
+class Standing:
+    """A simulation whose clock stands: its services answer."""
+
+    at_ns: float
+    """Nominal time at which it stands."""
+    loop: LoopThread
+    """Where its services are used."""
+    controller: Controller
+    managers: TrafficManagers
+    admin: FabricAdmin
+    address: Callable[[Switch], str]
+    """Where a switch serves P4Runtime."""
+
+
+@dataclass(frozen=True)
 class Watch:
     """What a run tells while it is under way."""
 
     step: Callable[[str], None] = lambda _text: None
     """Gets, in words for people, what is being done or was done."""
     progress: Callable[[Progress], None] = lambda _progress: None
+    look: Callable[[Standing], None] | None = None
+    """Called when the clock begins to run, and whenever it has run for `look_every_ns`: it stands
+    until this returns. None: it runs through."""
+    look_every_ns: int = 100_000
+    """Nominal time between two looks."""
 
 
 @dataclass(frozen=True)
@@ -94,7 +114,8 @@ class _Simulation:
             coding_bps=round(dilation.rate(spec.coding_bps)),
             content=spec.content,
             loopback=(loopback := own_loopback()),
-            faults=any(not isinstance(step, Reroute | Reinstall) for step in traffic.steps),
+            faults=self.watch.look is not None
+            or any(not isinstance(step, Reroute | Reinstall) for step in traffic.steps),
             ends_with=spec.ends_with,
             arrivals_every_ns=round(dilation.time(spec.arrivals_every_ns)),
             records=flows,
@@ -129,7 +150,8 @@ class _Simulation:
                 every_ns = max(1, round(dilation.time(spec.sample[0].every_ns)))
                 simulator.sample(every_ns, queues)
             configured, before = time.monotonic(), Usage.of(simulator.pid)
-            pause, done = self._let_run(simulator, loop, controller, admin, managers)
+            standing = Standing(0.0, loop, controller, managers, admin, address)
+            pause, done = self._let_run(simulator, standing)
             after = Usage.of(simulator.pid)
             trace_hash = simulator.report()
             statistics = loop.run(managers.statistics())
@@ -174,23 +196,29 @@ class _Simulation:
         return {"nics": nics} if nics else {}
 
     def _let_run(
-        self,
-        simulator: Simulator,
-        loop: LoopThread,
-        controller: Controller,
-        admin: FabricAdmin,
-        managers: TrafficManagers,
+        self, simulator: Simulator, standing: Standing
     ) -> tuple[Pause, list[dict[str, Any]]]:
         """Runs from one step to the next, until the transfers have ended or the limit is
         reached."""
         dilation, limit = self.loaded.dilation, self.loaded.spec.limit_ns
+        loop, controller, managers = standing.loop, standing.controller, standing.managers
         done: list[dict[str, Any]] = []
+        now = 0
 
         def run(until: int) -> Pause:
-            return simulator.run(
-                round(dilation.time(until)), until_flows_end=True, on_progress=self.watch.progress
-            )
+            nonlocal now
+            while True:
+                now = self._next_stop(now, until)
+                pause = simulator.run(
+                    round(dilation.time(now)),
+                    until_flows_end=True,
+                    on_progress=self.watch.progress,
+                )
+                self._look(standing, pause.at_ns)
+                if now >= until or pause.unfinished == 0:
+                    return pause
 
+        self._look(standing, 0)
         warm_up_ns = self.loaded.spec.warm_up_ns
         steps = self.task.play.traffic.steps
         for step in steps:
@@ -203,7 +231,7 @@ class _Simulation:
             pause = run(step.at_ns) if step.at_ns else None
             if pause is not None and pause.unfinished == 0:
                 break  # nobody is left to see it
-            text = loop.run(carry_out(step, admin, controller, dilation))
+            text = loop.run(carry_out(step, standing.admin, controller, dilation))
             done.append({"at_ns": step.at_ns, "what": text})
             self.watch.step(f"{step.at_ns / 1e6:g} ms: {text}")
         if warm_up_ns:
@@ -215,6 +243,16 @@ class _Simulation:
             *done,
             *({"at_ns": s.at_ns, "what": str(s), "skipped": True} for s in skipped),
         ]
+
+    def _next_stop(self, now: int, until: int) -> int:
+        """Nominal time at which the clock stands next: for a look, or as it has to."""
+        every = self.watch.look_every_ns
+        return until if self.watch.look is None else min(until, (now // every + 1) * every)
+
+    def _look(self, standing: Standing, at_ns: int) -> None:
+        if self.watch.look is not None:
+            at = self.loaded.dilation.nominal_time(at_ns)
+            self.watch.look(replace(standing, at_ns=at))
 
     def _about(
         self,

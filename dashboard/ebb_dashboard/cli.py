@@ -1,0 +1,186 @@
+"""`ebb-dashboard`: a live view in the browser of a fabric, a simulation or the results of a run."""
+
+from __future__ import annotations
+
+import argparse
+import asyncio
+import logging
+import signal
+import sys
+import threading
+from collections.abc import Sequence
+from concurrent.futures import Future
+from pathlib import Path
+from types import FrameType
+from typing import Any
+
+from ebb_controller.reconcile import ControllerError
+from ebb_experiments.run.agents import AgentError
+from ebb_experiments.run.loop import LoopThread
+from ebb_experiments.run.run import Binaries
+from ebb_experiments.run.simulator import SimulatorError
+from ebb_experiments.scenario.loaded import load_scenario
+from ebb_topologies.arguments import Parser
+from ebb_topologies.dilation import Dilation
+from ebb_topologies.files import InputError
+from ebb_topologies.installation import Version, programs, results
+from ebb_topologies.text import printable
+
+from ebb_dashboard.finished import Finished
+from ebb_dashboard.live import Watcher, attached
+from ebb_dashboard.orders import AnyOrder
+from ebb_dashboard.server import PORT
+from ebb_dashboard.serving import Serving
+
+EXPECTED = (InputError, ControllerError, AgentError, SimulatorError, OSError)
+
+
+def arguments(argv: Sequence[str] | None) -> argparse.Namespace:
+    parser = Parser(prog="ebb-dashboard", description=__doc__)
+    parser.add_argument("--version", action=Version)
+    common = Parser(add_help=False)
+    common.add_argument(
+        "--port", type=_port, default=PORT, help="of 127.0.0.1; 0: any (default: %(default)s)"
+    )
+    commands = parser.add_subparsers(dest="command", required=True, metavar="WHAT")
+    fabric = commands.add_parser(
+        "fabric", parents=[common], help="a fabric that runs in one process, as that of `make run`"
+    )
+    fabric.add_argument(
+        "--socket", type=Path, metavar="FILE", help="where it is served (default: of `make run`)"
+    )
+    fabric.add_argument(
+        "--dilation", type=_factor, default=1.0, metavar="D", help="how many times slower it runs"
+    )
+    sim = commands.add_parser("sim", parents=[common], help="a scenario in virtual time")
+    sim.add_argument("scenario", type=Path, help="scenario file (docs/simulation.md)")
+    sim.add_argument("--schemes", help="comma-separated, instead of the scenario's")
+    sim.add_argument(
+        "--every-us", type=_factor, default=100.0, help="nominal time between looks (%(default)g)"
+    )
+    sim.add_argument(
+        "--looks", type=_factor, default=10.0, metavar="N", help="at most, per second (%(default)g)"
+    )
+    sim.add_argument("--threads", type=int, default=0, help="0: one per processor")
+    sim.add_argument("--out", type=Path, default=results() / "sim", help="directory")
+    sim.add_argument("--build", type=Path, default=programs(), help="folder of the programs")
+    sim.add_argument("--once", action="store_true", help="end when every scheme has run")
+    ended = commands.add_parser("results", parents=[common], help="a run that has ended")
+    ended.add_argument(
+        "directory", type=Path, nargs="?", default=results() / "run", help="of its results"
+    )
+    return parser.parse_args(argv)
+
+
+class _Ended(Exception):
+    """Somebody asks for the end."""
+
+
+def main(argv: Sequence[str] | None = None) -> int:
+    options = arguments(argv)
+    logging.basicConfig(level=logging.ERROR, format="%(message)s")
+    logging.getLogger("finsy").setLevel(logging.CRITICAL + 1)
+    for number in (signal.SIGINT, signal.SIGTERM):
+        signal.signal(number, _end)
+    try:
+        with Serving(options.port) as serving:
+            {"fabric": _fabric, "sim": _sim, "results": _results}[options.command](options, serving)
+    except EXPECTED as error:
+        print(f"ebb-dashboard: {printable(error)}", file=sys.stderr)
+        return 1
+    except _Ended:
+        pass
+    return 0
+
+
+def _end(_number: int, _frame: FrameType | None) -> None:
+    raise _Ended
+
+
+def _say(serving: Serving) -> None:
+    print(f"live view: {serving.address} (Ctrl-C ends it)", flush=True)
+
+
+def _results(options: argparse.Namespace, serving: Serving) -> None:
+    finished = Finished(options.directory)
+    serving.desk = finished
+    finished.tell(serving.feed)
+    _say(serving)
+    threading.Event().wait()
+
+
+def _sim(options: argparse.Namespace, serving: Serving) -> None:
+    # What it needs is not there where only `make run` is installed.
+    from ebb_dashboard.simulated import Simulated
+
+    names = [name.strip() for name in options.schemes.split(",")] if options.schemes else None
+    simulated = Simulated(
+        load_scenario(options.scenario, names),
+        Binaries(options.build),
+        options.out,
+        serving.feed,
+        look_every_ns=max(1, round(options.every_us * 1000)),
+        looks_hz=options.looks,
+        threads=options.threads,
+    )
+    serving.desk = simulated
+    _say(serving)
+    simulated.run(stay=not options.once)
+
+
+def _fabric(options: argparse.Namespace, serving: Serving) -> None:
+    with LoopThread() as loop:
+        fabric, admin = loop.run(attached(options.socket, Dilation(options.dilation)))
+        watcher = Watcher(fabric, serving.feed)
+        serving.feed.tell(
+            "hello",
+            {
+                "version": 1,
+                "title": fabric.picture.name,
+                "clock": "wall",
+                "dilation": options.dilation,
+                "picture": fabric.picture.told(),
+                "schemes": [],
+                "controls": fabric.controls,
+            },
+        )
+        serving.desk = Elsewhere(fabric, loop)
+        _say(serving)
+        watching: Future[Any] = loop.start(watcher.run())
+        try:
+            watching.result()
+        finally:
+            watching.cancel()
+            loop.run(admin.close())
+
+
+class Elsewhere:
+    """A desk whose orders are carried out in another loop."""
+
+    def __init__(self, desk: Any, loop: LoopThread) -> None:
+        self._desk = desk
+        self._loop = loop
+
+    async def do(self, order: AnyOrder) -> Any:
+        """Carries an order out there."""
+        return await asyncio.wrap_future(self._loop.start(self._desk.do(order)))
+
+
+def _port(text: str) -> int:
+    if not text.isdecimal() or int(text) > 65535:
+        raise argparse.ArgumentTypeError(f"expected a TCP port, not '{text}'")
+    return int(text)
+
+
+def _factor(text: str) -> float:
+    try:
+        value = float(text)
+    except ValueError:
+        value = 0.0
+    if not 0 < value < 1e9:
+        raise argparse.ArgumentTypeError(f"expected a number above 0, not '{text}'")
+    return value
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,195 @@
+"""Results of a run that has ended, as the page shows them: nothing but the tables is needed."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from dataclasses import dataclass
+from functools import cached_property
+from pathlib import Path
+from typing import Any
+
+from ebb_experiments.results.results import RUN, Results
+from ebb_experiments.results.tables import Row, Rows, read_rows
+from ebb_topologies.files import InputError
+from ebb_topologies.text import printable
+
+from ebb_dashboard.feed import Feed
+from ebb_dashboard.orders import AnyOrder, Queues, Tables
+from ebb_dashboard.picture import Picture, Place, Wire
+from ebb_dashboard.story import Curve
+from ebb_dashboard.summary import by_phase, summary
+
+DEPTH = 4
+"""Folders below the one that is given in which results are looked for."""
+MAX_SCHEMES = 40
+READ = ("flows", "ports", "queues", "drops", "counters")
+"""Tables that are kept. Those that may be long are read as they come."""
+
+
+@dataclass(frozen=True)
+class Ended:
+    """What a scheme did."""
+
+    name: str
+    label: str
+    directory: Path
+    results: Results
+
+    @cached_property
+    def picture(self) -> Picture:
+        """The topology that it ran on."""
+        return picture(self.results.run.get("scenario", ""), self.results.rows("ports"))
+
+
+class Finished:
+    """The results below a folder. A `Desk`, for questions only."""
+
+    def __init__(self, directory: Path) -> None:
+        """Raises `InputError` if there are none."""
+        files = sorted(
+            file for depth in range(DEPTH) for file in directory.glob("*/" * depth + RUN)
+        )[:MAX_SCHEMES]
+        if not files:
+            raise InputError(
+                f"{directory}: there are no results of a run in it ({RUN}); those of `make run` "
+                "are in results/run, those of `make sim` in results/sim/SCENARIO"
+            )
+        self.directory = directory
+        found = [_ended(file.parent) for file in files]
+        newest = found[max(range(len(files)), key=lambda index: files[index].stat().st_mtime)]
+        self.picture = newest.picture
+        self.schemes = [each for each in found if each.picture == newest.picture]
+        self.left_out = [each for each in found if each.picture != newest.picture]
+        """Schemes of an earlier run on another topology, whose results are there still."""
+
+    def tell(self, feed: Feed) -> None:
+        """Tells all there is."""
+        first = self.schemes[0].results.run
+        feed.tell(
+            "hello",
+            {
+                "version": 1,
+                "title": printable(first.get("scenario", self.directory.name)),
+                "clock": "finished",
+                "dilation": first.get("dilation", 1),
+                "picture": self.picture.told(),
+                "schemes": [{"name": e.name, "label": e.label} for e in self.schemes],
+                "controls": ["queues", "switch"],
+            },
+        )
+        for ended in self.schemes:
+            for phase, curve in _curves(ended.directory):
+                head = {"scheme": ended.name, "phase": phase}
+                feed.tell("curve", head | {"t_ns": curve.t_ns, "bytes": curve.bytes})
+            for phase, results in by_phase(ended.results):
+                feed.tell("result", summary(ended.name, phase, results, self.picture.ports))
+        if self.left_out:
+            names = ", ".join(ended.name for ended in self.left_out)
+            feed.tell("line", {"text": f"left out, of another topology: {names}"})
+
+    async def do(self, order: AnyOrder) -> Any:
+        """Answers from the tables."""
+        match order:
+            case Queues():
+                if order.link >= len(self.picture.links):
+                    raise InputError(f"there is no link {order.link}")
+                link = self.picture.links[order.link]
+                return {
+                    "ports": [
+                        {"place": str(place), "to": str(far), "queues": list(self._queues(place))}
+                        for place, far in ((link.a, link.b), (link.b, link.a))
+                        if place.port is not None
+                    ]
+                }
+            case Tables():
+                cells = [
+                    {
+                        "name": f"{ended.name}: {row['counter']}",
+                        "index": row["port"] if row["reason"] is None else row["reason"],
+                        "packets": row["packets"],
+                        "bytes": row["bytes"],
+                    }
+                    for ended in self.schemes
+                    for row in ended.results.tables["counters"]
+                    if row["switch"] == order.switch
+                ]
+                nothing = {"name": "groups and members", "entries": [], "more": 0}
+                return {"tables": [], "others": nothing, "counters": cells}
+        raise InputError("the run has ended: only its results can be looked at")
+
+    def _queues(self, place: Place) -> Iterator[dict[str, Any]]:
+        for ended in self.schemes:
+            for row in ended.results.tables["queues"]:
+                if (row["switch"], row["port"]) == (place.node, place.port) and _used(row):
+                    yield _queue(ended, row)
+
+
+def _used(row: Row) -> bool:
+    return bool(row["enqueued_packets"] or row["dropped_packets"])
+
+
+def _queue(ended: Ended, row: Row) -> dict[str, Any]:
+    return {
+        "queue": f"{ended.name} {row['phase']} {row['round']}: {row['queue']}",
+        "depth_bytes": row["depth_bytes"],
+        "max_depth_bytes": row["max_depth_bytes"],
+        "average_delay_ns": row["average_delay_ns"],
+        "max_delay_ns": row["max_delay_ns"],
+        "sent": row["transmitted_packets"],
+        "marked": row["ecn_ce_packets"],
+        "refused": row["deflected_packets"],
+        "dropped": (row["dropped_packets"] or 0) + (row["egress_dropped_packets"] or 0),
+        "pauses": None,
+    }
+
+
+def _ended(directory: Path) -> Ended:
+    try:
+        run = json.loads((directory / RUN).read_text())
+        tables = {name: Rows(name, read_rows(directory, name)) for name in READ}
+        name = run["scheme"] if run.get("seed", 1) == 1 else f"{run['scheme']}, {run['seed']}"
+        label = run["parameters"]["scheme"]["label"]
+    except (OSError, ValueError, KeyError, TypeError) as error:
+        raise InputError(f"{directory}: its results cannot be read: {error!r}") from error
+    return Ended(printable(name), printable(label), directory, Results(tables, run))
+
+
+def _curves(directory: Path) -> Iterator[tuple[str, Curve]]:
+    """The longest queue over time, of the first round of each phase that was sampled."""
+    curves: dict[str, Curve] = {}
+    longest: dict[str, tuple[float, int]] = {}
+    for row in read_rows(directory, "samples"):
+        phase, at, size = row["phase"], row["at_ns"], row["depth_bytes"] or 0
+        if row["round"]:
+            continue
+        before = longest.get(phase)
+        if before is not None and before[0] == at:
+            longest[phase] = (at, max(before[1], size))
+            continue
+        if before is not None:
+            curves.setdefault(phase, Curve()).add(*before)
+        longest[phase] = (at, size)
+    for phase, last in longest.items():
+        curves.setdefault(phase, Curve()).add(*last)
+    yield from curves.items()
+
+
+def picture(name: str, ports: list[Row]) -> Picture:
+    """What is drawn, from a table of ports: each names the node at the other end."""
+    rates = {(row["switch"], row["port"]): row["rate_bps"] for row in ports}
+    peers = {(row["switch"], row["port"]): row["peer"] for row in ports if row["peer"]}
+    switches = list(dict.fromkeys(switch for switch, _port in peers))
+    hosts = list(dict.fromkeys(peer for peer in peers.values() if peer not in set(switches)))
+    links = []
+    waiting: dict[tuple[str, str], list[Place]] = {}
+    for (switch, port), peer in peers.items():
+        here, rate = Place(switch, port), rates[switch, port]
+        if peer in hosts:
+            links.append(Wire(Place(peer, None), here, rate))
+        elif waiting.get((peer, switch)):
+            # Of several links between two switches, ports in the same order belong together.
+            links.append(Wire(waiting[peer, switch].pop(0), here, rate))
+        else:
+            waiting.setdefault((switch, peer), []).append(here)
+    return Picture(name, hosts, switches, links)

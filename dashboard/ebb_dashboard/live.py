@@ -1,0 +1,130 @@
+"""A fabric that somebody else has brought up, found by its fabric service."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import time
+from collections.abc import Mapping
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import grpc
+from ebb_controller import ebb_tm_pb2 as tm
+from ebb_controller.fabric_admin import FabricAdmin, FabricView
+from ebb_controller.reconcile import ControllerError
+from ebb_controller.traffic_manager import TrafficManagers
+from ebb_topologies.dilation import Dilation
+from ebb_topologies.model import Switch, Topology
+from ebb_topologies.text import printable
+
+from ebb_dashboard.fabric import Fabric
+from ebb_dashboard.feed import Feed
+from ebb_dashboard.picture import Picture, of_view
+
+LOOK_SECONDS = 0.15
+"""From one look to the next."""
+LINKS_EVERY = 5
+"""Looks between two at the states of the links."""
+
+
+async def attached(socket: Path | None, dilation: Dilation) -> tuple[Fabric, FabricAdmin]:
+    """The fabric that is served at a Unix socket (none: that of `make run`). Raises
+    `ControllerError`."""
+    admin = FabricAdmin(socket)
+    view = await admin.fabric()
+    managers = _managers(view)
+    picture = await _with_rates(of_view(admin.socket.parent.name, view), view, dilation)
+    addresses = {name: (at, view.device_ids[name]) for name, at in view.switches.items()}
+    return Fabric(picture, managers, addresses, dilation, admin), admin
+
+
+def _managers(view: FabricView) -> TrafficManagers:
+    switches = tuple(Switch(name, view.device_ids[name]) for name in view.switches)
+    # Only its switches matter here.
+    topology = Topology("attached", hosts=(), switches=switches, links=())
+    return TrafficManagers(topology, lambda switch: view.switches[switch.name])
+
+
+async def _with_rates(picture: Picture, view: FabricView, dilation: Dilation) -> Picture:
+    """The picture with the nominal rates that the traffic managers say."""
+    configs = dict(
+        zip(
+            view.switches,
+            await asyncio.gather(*(_config(view, name) for name in view.switches)),
+            strict=True,
+        )
+    )
+    links = list(picture.links)
+    for port in picture.ports:
+        rate = _rate_bps(configs[port.switch], port.port)
+        if rate:
+            links[port.link] = replace(links[port.link], rate_bps=round(rate * dilation.factor))
+    return replace(picture, links=links)
+
+
+async def _config(view: FabricView, switch: str) -> dict[str, Any]:
+    request = tm.GetConfigRequest(device_id=view.device_ids[switch])
+    async with grpc.aio.insecure_channel(view.switches[switch]) as channel:
+        call = channel.unary_unary(
+            "/ebb.tm.v1.TrafficManager/GetConfig",
+            request_serializer=type(request).SerializeToString,
+            response_deserializer=tm.GetConfigResponse.FromString,
+        )
+        try:
+            reply = await call(request, timeout=10.0)
+        except grpc.aio.AioRpcError as error:
+            raise ControllerError(f"switch {switch}: {error.details()}") from error
+    config: dict[str, Any] = json.loads(reply.config)
+    return config
+
+
+def _rate_bps(config: Mapping[str, Any], port: int) -> int | None:
+    """Rate of a port as it runs; none or 0: it has no limit."""
+    ports = config.get("ports", {})
+    name = ports.get(str(port), ports.get("default"))
+    rates = {each["name"]: each.get("rate_bps") for each in config.get("profile", ())}
+    return rates.get(name)
+
+
+class Watcher:
+    """Looks at a fabric under the wall clock again and again. Runs in the loop of its services."""
+
+    def __init__(self, fabric: Fabric, feed: Feed) -> None:
+        self._fabric = fabric
+        self._feed = feed
+        self._since = time.monotonic_ns()
+        self._links: list[str] | None = None
+
+    def begin(self) -> None:
+        """The time that is told counts from now on. From any thread."""
+        self._since = time.monotonic_ns()
+
+    async def run(self) -> None:
+        """Until it is cancelled. What is wrong with a switch is told once."""
+        looks, trouble = 0, ""
+        while True:
+            due = time.monotonic() + LOOK_SECONDS
+            try:
+                await self._look()
+                if looks % LINKS_EVERY == 0:
+                    await self.look_at_links()
+                trouble = ""
+            except ControllerError as error:
+                if str(error) != trouble:
+                    trouble = str(error)
+                    self._feed.tell("line", {"text": printable(trouble)})
+            looks += 1
+            await asyncio.sleep(max(0.0, due - time.monotonic()))
+
+    async def _look(self) -> None:
+        at_ns = self._fabric.dilation.nominal_time(time.monotonic_ns() - self._since)
+        self._feed.tell("look", {"at_ns": at_ns} | await self._fabric.look())
+
+    async def look_at_links(self) -> None:
+        """Tells the states of the links if they have changed."""
+        states = await self._fabric.link_states()
+        if states is not None and states != self._links:
+            self._links = states
+            self._feed.tell("links", {"states": states})

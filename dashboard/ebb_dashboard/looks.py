@@ -1,0 +1,103 @@
+"""What happened at every port from one look at the switches to the next."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from ebb_controller import ebb_tm_pb2 as tm
+
+from ebb_dashboard.picture import Port
+
+KINDS: dict[str, Callable[[tm.PortStats], int]] = {
+    "drop": lambda port: sum(
+        queue.egress_dropped.packets + sum(drop.count.packets for drop in queue.drops)
+        for queue in port.queues
+    ),
+    "trim": lambda port: sum(queue.deflected.packets for queue in port.queues),
+    "mark": lambda port: sum(queue.ecn_ce.packets for queue in port.queues),
+    "pause": lambda port: sum(queue.pauses_received for queue in port.queues),
+}
+"""What is counted of the queues of a port, by kind: packets that were lost, packets that did not
+fit and were handed back to the program (which trims them or answers), packets that left with CE,
+pauses that the neighbour asked for."""
+PER_MILLE = 1000
+OUTSIDE = "outside"
+"""Kind of what was dropped at a port outside of its queues, which a reset does not change; it is
+told as `drop`."""
+
+
+@dataclass(frozen=True, slots=True)
+class _Seen:
+    """Counters of a port when it was last looked at."""
+
+    time_ns: int
+    busy_ns: int
+    counts: dict[str, int]
+
+
+class Looks:
+    """Compares statistics of the switches (`ebb_tm.proto`) with those of the last look."""
+
+    def __init__(self, ports: Sequence[Port]) -> None:
+        self._ports = ports
+        self._seen: dict[tuple[str, int], _Seen] = {}
+        self.latest: dict[str, tm.Stats] = {}
+        """What each switch told last."""
+
+    def take(self, statistics: Mapping[str, tm.Stats]) -> dict[str, Any]:
+        """The keys `utilisation`, `queue`, `events` of `look` (docs/dashboard.md)."""
+        self.latest.update(statistics)
+        by_place = {
+            (switch, port.port): (stats, port)
+            for switch, stats in statistics.items()
+            for port in stats.ports
+        }
+        outside = _outside(statistics)
+        utilisation, queue, events = [], [], []
+        for index, place in enumerate(self._ports):
+            key = (place.switch, place.port)
+            stats, port = by_place.get(key, (None, None))
+            if stats is None or port is None:
+                utilisation.append(0)
+                queue.append(0)
+                continue
+            counts = {kind: count(port) for kind, count in KINDS.items()}
+            counts[OUTSIDE] = outside.get(key, 0)
+            now = _Seen(stats.time_ns, port.busy_ns, counts)
+            before = self._seen.get(key)
+            self._seen[key] = now
+            utilisation.append(0 if before is None else _busy(before, now))
+            queue.append(sum(each.depth_bytes for each in port.queues))
+            if before is not None:
+                events += [[index, kind, n] for kind, n in _since(before, now).items() if n]
+        return {"utilisation": utilisation, "queue": queue, "events": events}
+
+
+def _outside(statistics: Mapping[str, tm.Stats]) -> dict[tuple[str, int], int]:
+    """Packets dropped outside of queues, by switch and port."""
+    found: dict[tuple[str, int], int] = {}
+    for switch, stats in statistics.items():
+        for drop in stats.drops:
+            key = (switch, drop.port)
+            found[key] = found.get(key, 0) + drop.count.packets
+    return found
+
+
+def _busy(before: _Seen, now: _Seen) -> int:
+    """Share of the time between two looks in which the port sent, in thousandths. Counters that
+    went back have been reset, or the switch was restarted: they count from zero."""
+    time_ns = now.time_ns - before.time_ns
+    busy_ns = now.busy_ns - before.busy_ns if now.busy_ns >= before.busy_ns else now.busy_ns
+    return min(PER_MILLE, round(PER_MILLE * busy_ns / time_ns)) if time_ns > 0 else 0
+
+
+def _since(before: _Seen, now: _Seen) -> dict[str, int]:
+    """What was counted since the look before, by kind; likewise after a reset."""
+    found = {
+        kind: count - before.counts[kind] if count >= before.counts[kind] else count
+        for kind, count in now.counts.items()
+    }
+    found["drop"] += found.pop(OUTSIDE)
+    return found

@@ -1,0 +1,124 @@
+"""What is drawn: nodes and their places, links, and the switch ports that send into them."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any
+
+from ebb_controller.fabric_admin import FabricView
+from ebb_topologies.draw import rows
+from ebb_topologies.model import Endpoint, Topology
+
+
+@dataclass(frozen=True, slots=True)
+class Place:
+    """An end of a link."""
+
+    node: str
+    """Name of the switch or host."""
+    port: int | None
+    """Port of a switch, from 1; none: it is a host, which has one link only."""
+
+    def __str__(self) -> str:
+        """As the fabric service calls it: "s1:3", or the name of a host."""
+        return self.node if self.port is None else f"{self.node}:{self.port}"
+
+
+@dataclass(frozen=True, slots=True)
+class Wire:
+    """A link."""
+
+    a: Place
+    """The end that is named first."""
+    b: Place
+    """The other end."""
+    rate_bps: int | None = None
+    """Nominal rate of each direction, bit/s; none: not known."""
+    delay_ns: int | None = None
+    """Nominal propagation delay of each direction, ns; none: not known."""
+
+
+@dataclass(frozen=True, slots=True)
+class Port:
+    """A switch port with a link: the end of it whose queue can be seen."""
+
+    switch: str
+    """Name of the switch."""
+    port: int
+    """Number of the port."""
+    link: int
+    """Index of the link in `Picture.links`."""
+    end: int
+    """0: the port is end `a` of the link, 1: end `b`."""
+
+
+@dataclass(frozen=True)
+class Picture:
+    """A topology, as far as it is drawn."""
+
+    name: str
+    """Name of the topology."""
+    hosts: Sequence[str]
+    """Names of the hosts, in order."""
+    switches: Sequence[str]
+    """Names of the switches, in order."""
+    links: Sequence[Wire]
+    """All links."""
+
+    @cached_property
+    def ports(self) -> list[Port]:
+        """Switch ports with links, by link. What is told of ports is told in this order."""
+        return [
+            Port(place.node, place.port, index, end)
+            for index, link in enumerate(self.links)
+            for end, place in enumerate((link.a, link.b))
+            if place.port is not None
+        ]
+
+    def told(self) -> dict[str, Any]:
+        """The picture as the page gets it (docs/dashboard.md, `hello`)."""
+        ends = [(link.a.node, link.b.node) for link in self.links]
+        return {
+            "name": self.name,
+            "rows": rows(self.hosts, self.switches, ends),
+            "hosts": list(self.hosts),
+            "links": [
+                {
+                    "a": str(link.a),
+                    "b": str(link.b),
+                    "nodes": [link.a.node, link.b.node],
+                    "rate_bps": link.rate_bps,
+                    "delay_ns": link.delay_ns,
+                }
+                for link in self.links
+            ],
+            "ports": [[port.switch, port.port, port.link, port.end] for port in self.ports],
+        }
+
+
+def of_topology(topology: Topology) -> Picture:
+    """The picture of a topology, with its rates and delays."""
+
+    def place(end: Endpoint) -> Place:
+        return Place(end.node, None if topology.is_host(end.node) else end.port)
+
+    links = [
+        Wire(place(link.a), place(link.b), link.rate_bps, link.delay_ns) for link in topology.links
+    ]
+    return Picture(
+        topology.name,
+        [host.name for host in topology.hosts],
+        [switch.name for switch in topology.switches],
+        links,
+    )
+
+
+def of_view(name: str, view: FabricView) -> Picture:
+    """The picture of what a fabric service tells, which knows no rates."""
+    links = [
+        Wire(Place(link.a.node, link.a.port), Place(link.b.node, link.b.port))
+        for link in view.links
+    ]
+    return Picture(name, view.hosts, list(view.switches), links)

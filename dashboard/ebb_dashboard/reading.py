@@ -1,0 +1,126 @@
+"""What a switch holds, read over P4Runtime by a client that controls nothing."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import AsyncIterator, Iterable
+from ipaddress import IPv4Address
+from typing import Any
+
+import grpc
+from ebb_controller.encoding import describe
+from ebb_controller.reconcile import ControllerError
+from ebb_topologies.text import printable
+from finsy import P4TableEntry
+from finsy.p4entity import decode_entity
+from finsy.p4schema import P4Schema
+from finsy.proto import p4r
+
+SERVICE = "/p4.v1.P4Runtime"
+READ_SECONDS = 10.0
+MAX_ENTRIES = 200
+"""Entries of a table that are told; of the others, how many there are."""
+MAX_CELLS = 2000
+"""Cells of counters that are told."""
+
+
+async def held(channel: grpc.aio.Channel, device_id: int) -> dict[str, Any]:
+    """Entries by table, other entities, and cells of counters that are not zero. Raises
+    `ControllerError`."""
+    try:
+        schema = await _schema(channel, device_id)
+        wanted = [
+            p4r.Entity(action_profile_member=p4r.ActionProfileMember()),
+            p4r.Entity(action_profile_group=p4r.ActionProfileGroup()),
+            p4r.Entity(table_entry=p4r.TableEntry()),
+            *(
+                P4TableEntry(table.alias, is_default_action=True).encode(schema)
+                for table in schema.tables
+                if table.const_default_action is None
+            ),
+        ]
+        tables: dict[str, list[str]] = {table.alias: [] for table in schema.tables}
+        others: list[str] = []
+        async for entity in _read(channel, device_id, wanted):
+            decoded = decode_entity(entity, schema)
+            text = readable(printable(describe(decoded, schema)))
+            if isinstance(decoded, P4TableEntry):
+                tables[decoded.table_id].append(text.removeprefix(f"table {decoded.table_id} "))
+            else:
+                others.append(text)
+        return {
+            "tables": [_list(name, entries) for name, entries in tables.items()],
+            "others": _list("groups and members", others),
+            "counters": await _counters(channel, device_id, schema),
+        }
+    except grpc.aio.AioRpcError as error:
+        raise ControllerError(
+            f"it does not answer: {error.code().name} {error.details()}"
+        ) from error
+    except ValueError as error:
+        raise ControllerError(f"it holds what does not fit its program: {error}") from error
+
+
+async def _schema(channel: grpc.aio.Channel, device_id: int) -> P4Schema:
+    request = p4r.GetForwardingPipelineConfigRequest(
+        device_id=device_id,
+        response_type=p4r.GetForwardingPipelineConfigRequest.P4INFO_AND_COOKIE,
+    )
+    call = channel.unary_unary(
+        f"{SERVICE}/GetForwardingPipelineConfig",
+        request_serializer=type(request).SerializeToString,
+        response_deserializer=p4r.GetForwardingPipelineConfigResponse.FromString,
+    )
+    reply = await call(request, timeout=READ_SECONDS)
+    return P4Schema(reply.config.p4info)
+
+
+async def _counters(
+    channel: grpc.aio.Channel, device_id: int, schema: P4Schema
+) -> list[dict[str, Any]]:
+    names = {counter.id: counter.alias for counter in schema.counters}
+    wanted = [p4r.Entity(counter_entry=p4r.CounterEntry(counter_id=number)) for number in names]
+    cells: list[dict[str, Any]] = []
+    async for entity in _read(channel, device_id, wanted):
+        entry = entity.counter_entry
+        if entry.data.packet_count and len(cells) < MAX_CELLS:
+            cells.append(
+                {
+                    "name": names[entry.counter_id],
+                    "index": entry.index.index,
+                    "packets": entry.data.packet_count,
+                    "bytes": entry.data.byte_count,
+                }
+            )
+    return cells
+
+
+async def _read(
+    channel: grpc.aio.Channel, device_id: int, entities: Iterable[p4r.Entity]
+) -> AsyncIterator[p4r.Entity]:
+    request = p4r.ReadRequest(device_id=device_id, entities=entities)
+    call = channel.unary_stream(
+        f"{SERVICE}/Read",
+        request_serializer=type(request).SerializeToString,
+        response_deserializer=p4r.ReadResponse.FromString,
+    )
+    async for reply in call(request, timeout=READ_SECONDS):
+        for entity in reply.entities:
+            yield entity
+
+
+def readable(text: str) -> str:
+    """With the address in parentheses behind what is as long as one: 32 bits, or 48."""
+
+    def address(found: re.Match[str]) -> str:
+        number = int(found[0], 16)
+        if number < 1 << 32:
+            return f"{found[0]} ({IPv4Address(number)})"
+        return f"{found[0]} ({number.to_bytes(6).hex(':')})"
+
+    return re.sub(r"\b0x(?:[0-9a-f]{7,8}|[0-9a-f]{10,12})\b", address, text)
+
+
+def _list(name: str, entries: list[str]) -> dict[str, Any]:
+    more = max(0, len(entries) - MAX_ENTRIES)
+    return {"name": name, "entries": entries[:MAX_ENTRIES], "more": more}

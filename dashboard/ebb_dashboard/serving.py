@@ -1,0 +1,54 @@
+"""The server beside whatever runs: a feed, a desk that can change, a thread with an event loop."""
+
+from __future__ import annotations
+
+import asyncio
+from types import TracebackType
+from typing import Any, Self
+
+from ebb_experiments.run.loop import LoopThread
+
+from ebb_dashboard.feed import Feed
+from ebb_dashboard.guard import new_token
+from ebb_dashboard.orders import AnyOrder, Desk, NothingRuns
+from ebb_dashboard.server import PORT, Server
+
+
+class Serving:
+    """Serves for as long as the block lasts. Orders go to `desk`, in the loop of the server."""
+
+    def __init__(self, port: int = PORT) -> None:
+        self.desk: Desk = NothingRuns()
+        self._port = port
+        self._loop = LoopThread()
+
+    def __enter__(self) -> Self:
+        self._loop.__enter__()
+        try:
+            self.feed, self._server = self._loop.run(self._start())
+        except BaseException:
+            self._loop.__exit__()
+            raise
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        self._loop.run(self._server.close())
+        self._loop.__exit__()
+
+    @property
+    def address(self) -> str:
+        """What to open in the browser."""
+        return self._server.address
+
+    async def do(self, order: AnyOrder) -> Any:
+        """Has the desk carry an order out."""
+        return await self.desk.do(order)
+
+    async def _start(self) -> tuple[Feed, Server]:
+        feed = Feed(asyncio.get_running_loop())
+        return feed, Server(feed, self, new_token(), self._port)

@@ -1,0 +1,240 @@
+"""A scenario in virtual time that people watch: the clock stands for every look, and for orders."""
+
+from __future__ import annotations
+
+import asyncio
+import queue
+import threading
+import time
+from concurrent.futures import Future
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from ebb_controller.reconcile import ControllerError
+from ebb_experiments.results.results import Results
+from ebb_experiments.run.control import reroute
+from ebb_experiments.run.run import Binaries, Run
+from ebb_experiments.run.virtual import Standing, Virtual, Watch
+from ebb_experiments.scenario.faults import file_name
+from ebb_experiments.scenario.loaded import Loaded
+from ebb_topologies.files import InputError
+
+from ebb_dashboard.fabric import Fabric, Routes
+from ebb_dashboard.feed import Feed
+from ebb_dashboard.orders import AnyOrder, Pace, Queues, RunScheme, Trace
+from ebb_dashboard.picture import Picture, of_topology
+from ebb_dashboard.summary import summary
+
+LINKS_EVERY = 10
+"""Looks between two at the states of the links, for what a scenario does to them."""
+
+
+class _Ended(Exception):
+    """Somebody has asked for the end."""
+
+
+@dataclass
+class Simulated:
+    """Runs the schemes of a scenario one after another, then those that are asked for. A `Desk`."""
+
+    loaded: Loaded
+    binaries: Binaries
+    directory: Path
+    """Folder of the results."""
+    feed: Feed
+    look_every_ns: int
+    """Nominal time from one look to the next."""
+    looks_hz: float
+    """At most so many looks per second; 0: the clock stands."""
+    threads: int = 0
+    _orders: queue.SimpleQueue[tuple[AnyOrder, Future[Any]]] = field(
+        default_factory=queue.SimpleQueue
+    )
+    _schemes: queue.SimpleQueue[str | None] = field(default_factory=queue.SimpleQueue)
+    _paced: threading.Condition = field(default_factory=threading.Condition)
+    _fabric: Fabric | None = None
+    """The fabric of the phase that runs, or ran last."""
+    _runs: bool = False
+    """Whether it runs."""
+    _looks: int = 0
+    _next: float = 0.0
+    _ended: bool = False
+
+    @property
+    def picture(self) -> Picture:
+        """What is drawn."""
+        return of_topology(self.loaded.topology)
+
+    # -- in the thread of the simulation ------------------------------------------------------
+
+    def run(self, stay: bool = True) -> None:
+        """Runs until `end` is called; without `stay`, until all schemes have run."""
+        try:
+            self._run_all(stay)
+        except _Ended:
+            self.feed.tell("line", {"text": "the simulation was ended"})
+
+    def _run_all(self, stay: bool) -> None:
+        self._say_hello()
+        for name in self.loaded.schemes:
+            self._run_scheme(name)
+        while stay:
+            self.feed.tell("line", {"text": "every scheme has run; choose one to run it again"})
+            asked = self._schemes.get()
+            if asked is None:
+                return
+            self._run_scheme(asked)
+
+    def end(self) -> None:
+        """Has `run` return when the clock stands next. From any thread."""
+        self._schemes.put(None)
+        with self._paced:
+            self._ended = True
+            self._paced.notify()
+
+    def _say_hello(self) -> None:
+        self.feed.tell(
+            "hello",
+            {
+                "version": 1,
+                "title": self.loaded.name,
+                "clock": "virtual",
+                "dilation": self.loaded.dilation.factor,
+                "picture": self.picture.told(),
+                "schemes": [
+                    {"name": name, "label": scheme.label}
+                    for name, scheme in self.loaded.schemes.items()
+                ],
+                "controls": [
+                    *("queues", "switch", "trace", "link", "restart", "capture", "reroute"),
+                    *("scheme", "pace"),
+                ],
+            },
+        )
+        self.feed.tell("pace", {"looks_hz": self.looks_hz})
+
+    def _run_scheme(self, name: str) -> None:
+        directory = self.directory / self.loaded.name / file_name(name)
+        directory.mkdir(parents=True, exist_ok=True)
+        watch = Watch(step=self._step, look=self._look, look_every_ns=self.look_every_ns)
+        clock = Virtual(self.binaries, self.threads, watch)
+        run = Run(self.loaded, name, self.loaded.spec.seeds[0], clock, directory).plays()
+        done: list[Results] = []
+        for play in self.loaded.plays(name):
+            head = {"scheme": name, "phase": play.traffic.name, "round": play.round}
+            self.feed.tell("play", head | {"running": True})
+            done.append(next(run))
+            self._runs = False
+            self.feed.tell("play", head | {"running": False})
+            ports = self.picture.ports
+            self.feed.tell("result", summary(name, play.traffic.name, done[-1], ports))
+        Results.together(done).write(directory)
+
+    def _step(self, text: str) -> None:
+        self.feed.tell("line", {"text": text})
+
+    def _look(self, standing: Standing) -> None:
+        if not self._runs:
+            self._fabric, self._runs = self._fabric_of(standing), True
+            self._tell_links(standing)
+        assert self._fabric is not None
+        seen = standing.loop.run(self._fabric.look())
+        self.feed.tell("look", {"at_ns": standing.at_ns} | seen)
+        self._looks += 1
+        if self._looks % LINKS_EVERY == 0:
+            self._tell_links(standing)
+        self._wait(standing)
+
+    def _fabric_of(self, standing: Standing) -> Fabric:
+        async def restart(switch: str) -> None:
+            # In one stand of the clock: a controller that finds out by itself cannot reach the
+            # switch while the clock runs.
+            await standing.controller.leave(switch)
+            await standing.admin.restart_switch(switch)
+            await standing.controller.come_back(switch)
+
+        return Fabric(
+            self.picture,
+            standing.managers,
+            {
+                switch.name: (standing.address(switch), switch.device_id)
+                for switch in self.loaded.topology.switches
+            },
+            self.loaded.dilation,
+            standing.admin,
+            Routes(lambda: reroute(standing.admin, standing.controller), restart),
+        )
+
+    def _tell_links(self, standing: Standing) -> None:
+        assert self._fabric is not None
+        states = standing.loop.run(self._fabric.link_states())
+        self.feed.tell("links", {"states": states})
+
+    def _wait(self, standing: Standing) -> None:
+        """Carries out orders, and lets the clock run no faster than it may."""
+        while True:
+            self._carry_out(standing)
+            with self._paced:
+                if self._ended:
+                    raise _Ended
+                wait = None if not self.looks_hz else self._next - time.monotonic()
+                if wait is not None and wait <= 0:
+                    self._next = time.monotonic() + 1 / self.looks_hz
+                    return
+                if self._orders.empty():
+                    self._paced.wait(wait)
+
+    def _carry_out(self, standing: Standing) -> None:
+        while not self._orders.empty():
+            order, answer = self._orders.get()
+            assert self._fabric is not None
+            if isinstance(order, Trace):
+                # It goes on while the clock runs.
+                _pass_on(standing.loop.start(self._fabric.do(order)), answer)
+                continue
+            try:
+                done = standing.loop.run(self._fabric.do(order))
+                self._tell_links(standing)
+                answer.set_result(done)
+            except Exception as error:
+                answer.set_exception(error)
+
+    # -- in the loop of the server ------------------------------------------------------------
+
+    async def do(self, order: AnyOrder) -> Any:
+        """Carries an order out, when the clock stands next."""
+        match order:
+            case RunScheme():
+                if order.scheme not in self.loaded.schemes:
+                    raise InputError(f"the scenario has no scheme '{order.scheme}'")
+                self._schemes.put(order.scheme)
+                return {"text": f"{order.scheme} runs after what runs now"}
+            case Pace():
+                with self._paced:
+                    self.looks_hz = order.looks_hz
+                    self._paced.notify()
+                self.feed.tell("pace", {"looks_hz": order.looks_hz})
+                return {}
+            case Queues() if self._fabric is not None:
+                return await self._fabric.do(order)  # from the last look
+        if not self._runs:
+            raise ControllerError("no fabric runs just now: run a scheme")
+        answer: Future[Any] = Future()
+        self._orders.put((order, answer))
+        with self._paced:
+            self._paced.notify()
+        return await asyncio.wait_for(asyncio.wrap_future(answer), 20.0)
+
+
+def _pass_on(done: Future[Any], answer: Future[Any]) -> None:
+    """Gives the result of one future to another."""
+
+    def give(_: Future[Any]) -> None:
+        error = done.exception()
+        if error is None:
+            answer.set_result(done.result())
+        else:
+            answer.set_exception(error)
+
+    done.add_done_callback(give)

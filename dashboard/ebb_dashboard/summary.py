@@ -1,0 +1,85 @@
+"""What a scheme did in a phase, as the page shows it: from the tables of results."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Iterable, Iterator, Sequence
+from typing import Any
+
+from ebb_controller.mechanisms.trimming import TRIMMED
+from ebb_experiments.results.numbers import percentile
+from ebb_experiments.results.results import Results
+from ebb_experiments.results.tables import Row, Rows
+
+from ebb_dashboard.looks import PER_MILLE
+from ebb_dashboard.picture import Port
+
+MAX_FLOWS = 1000
+"""Points of a distribution of completion times; of more flows every so many is told."""
+PERCENTS = (50, 99, 100)
+
+
+def by_phase(results: Results) -> Iterator[tuple[str, Results]]:
+    """Results of a scheme, phase by phase."""
+    phases = dict.fromkeys(row["phase"] for rows in results.tables.values() for row in rows)
+    for phase in phases:
+        yield (
+            phase,
+            Results(
+                {
+                    name: Rows(name, (row for row in rows if row["phase"] == phase))
+                    for name, rows in results.tables.items()
+                },
+                results.run,
+            ),
+        )
+
+
+def summary(scheme: str, phase: str, results: Results, ports: Sequence[Port]) -> dict[str, Any]:
+    """The keys of `result` (docs/dashboard.md). Rounds of the phase are taken together."""
+    flows = results.flows
+    times = sorted(row["fct_ns"] for row in flows if row["fct_ns"] is not None)
+    return {
+        "scheme": scheme,
+        "phase": phase,
+        "flows": len(flows),
+        "fct_ns": thinned(times),
+        "percentiles_ns": [percentile(times, percent) for percent in PERCENTS] if times else None,
+        "drop": sum(results.losses.values()),
+        "trim": results.total(TRIMMED.name),
+        "mark": results.marks,
+        "utilisation": _by_port(results.tables.get("ports", ()), ports, _share, _mean),
+        "queue": _by_port(results.tables.get("queues", ()), ports, _longest, max),
+        "dropped": _by_port(results.tables.get("drops", ()), ports, _packets, sum),
+    }
+
+
+def thinned(values: Sequence[float]) -> list[float]:
+    """At most `MAX_FLOWS` of sorted values, evenly spread, the first and the last among them."""
+    if len(values) <= MAX_FLOWS:
+        return list(values)
+    step = (len(values) - 1) / (MAX_FLOWS - 1)
+    return [values[round(index * step)] for index in range(MAX_FLOWS)]
+
+
+def _share(row: Row) -> int:
+    return min(PER_MILLE, round(PER_MILLE * (row["utilisation"] or 0)))
+
+
+def _longest(row: Row) -> int:
+    return int(row["max_depth_bytes"] or 0)
+
+
+def _packets(row: Row) -> int:
+    return int(row["packets"] or 0)
+
+
+def _mean(values: Sequence[int]) -> int:
+    return round(sum(values) / len(values))
+
+
+def _by_port(rows: Iterable[Row], ports: Sequence[Port], value: Any, join: Any) -> list[int]:
+    found: defaultdict[tuple[str, int], list[int]] = defaultdict(list)
+    for row in rows:
+        found[row["switch"], row["port"]].append(value(row))
+    return [int(join(found.get((port.switch, port.port), [0]))) for port in ports]

@@ -1,0 +1,110 @@
+// What the stream tells, and what orders are answered with (docs/dashboard.md).
+
+export interface Picture {
+  name: string;
+  /** Names of nodes by row, hosts first. */
+  rows: string[][];
+  hosts: string[];
+  links: LinkDrawn[];
+  /** Switch, port, index of the link, end of the link (0: a, 1: b). */
+  ports: [string, number, number, 0 | 1][];
+}
+
+export interface LinkDrawn {
+  a: string;
+  b: string;
+  nodes: [string, string];
+  rate_bps: number | null;
+  delay_ns: number | null;
+}
+
+export interface Hello {
+  version: number;
+  title: string;
+  clock: "wall" | "virtual" | "finished";
+  dilation: number;
+  picture: Picture;
+  schemes: { name: string; label: string }[];
+  controls: string[];
+}
+
+export type Kind = "drop" | "trim" | "mark" | "pause";
+
+export interface Look {
+  at_ns: number;
+  /** Thousandths of the time in which a port sent, by port. */
+  utilisation: number[];
+  /** Bytes that wait at a port now. */
+  queue: number[];
+  /** Index of the port, what happened, how often. */
+  events: [number, Kind, number][];
+}
+
+export interface Play {
+  scheme: string;
+  phase: string;
+  round: number;
+  running: boolean;
+}
+
+export interface Curve {
+  scheme: string;
+  phase: string;
+  t_ns: number[];
+  bytes: number[];
+}
+
+export interface Result {
+  scheme: string;
+  phase: string;
+  flows: number;
+  fct_ns: number[];
+  /** Median, 99th percentile, longest; null: no flow has ended. */
+  percentiles_ns: [number, number, number] | null;
+  drop: number;
+  trim: number;
+  mark: number;
+  utilisation: number[];
+  queue: number[];
+  dropped: number[];
+}
+
+export interface QueueTold {
+  queue: number | string;
+  depth_bytes: number;
+  max_depth_bytes: number;
+  average_delay_ns: number;
+  max_delay_ns: number;
+  sent: number;
+  marked: number;
+  refused: number;
+  dropped: number;
+  pauses: number | null;
+}
+
+export interface LinkTold {
+  ports: { place: string; to: string; queues: QueueTold[] }[];
+}
+
+export interface Entries {
+  name: string;
+  entries: string[];
+  more: number;
+}
+
+export interface SwitchTold {
+  tables: Entries[];
+  others: Entries;
+  counters: { name: string; index: number | string; packets: number; bytes: number }[];
+}
+
+export interface Visit {
+  packet: number;
+  at_ns: number;
+  lines: string[];
+}
+
+export interface TraceTold {
+  switch: string;
+  visits: Visit[];
+}

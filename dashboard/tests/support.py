@@ -1,0 +1,57 @@
+"""What tests of the dashboard share: where things are, and a simulation that people watch."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import pytest
+from ebb_dashboard.feed import Feed
+from ebb_dashboard.simulated import Simulated
+from ebb_experiments.run.run import Binaries
+from ebb_experiments.scenario.loaded import all_at_once, scenario
+
+ROOT = Path(__file__).resolve().parents[2]
+BINARIES = Binaries(ROOT / "build")
+missing = [
+    name
+    for name in ("ebb-simulator", "ebb-agent", "fabric.json")
+    if not (BINARIES.directory / name).exists()
+]
+needs_simulator = pytest.mark.skipif(
+    bool(missing), reason=f"needs build/{', '.join(missing)}: run `make build`"
+)
+INCAST = {"traffic": [all_at_once("incast", {"type": "incast", "senders": 5}, 60_000)]}
+
+
+def simulated(feed: Feed, directory: Path, looks_hz: float, **keys: Any) -> Simulated:
+    """A scenario on a fat-tree of 20 switches, unless the keys say another one."""
+    table = {"schemes": ["ndp"], "workload": INCAST, "fat_tree": {"k": 4}, **keys}
+    loaded = scenario(table, "watched", ROOT)
+    return Simulated(loaded, BINARIES, directory, feed, look_every_ns=50_000, looks_hz=looks_hz)
+
+
+@contextmanager
+def running(watched: Simulated, stay: bool = True) -> Iterator[threading.Thread]:
+    """Runs it beside the block, and has it end with the block."""
+    failures: list[BaseException] = []
+
+    def run() -> None:
+        try:
+            watched.run(stay)
+        except BaseException as error:
+            failures.append(error)
+
+    thread = threading.Thread(target=run, daemon=True)
+    thread.start()
+    try:
+        yield thread
+    finally:
+        watched.end()
+        thread.join(60)
+    assert not thread.is_alive()
+    if failures:
+        raise failures[0]

@@ -1,0 +1,150 @@
+"""The page in a real browser, with a simulated fabric of 20 switches behind it."""
+
+from __future__ import annotations
+
+import shutil
+import time
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+from ebb_dashboard.serving import Serving
+from ebb_dashboard.simulated import Simulated
+from ebb_experiments.scenario.loaded import all_at_once
+from support import needs_simulator, running, simulated
+
+CHROMIUM = shutil.which("chromium") or shutil.which("chromium-browser")
+RED = {"light": "rgb(209, 26, 42)", "dark": "rgb(255, 90, 104)"}
+"""`--down` of page.css."""
+EVERYBODY = {"traffic": [all_at_once("all", {"type": "permutation"}, 250_000)]}
+playwright = pytest.importorskip(
+    "playwright.sync_api", reason="needs playwright: run `tools/setup dev`"
+)
+pytestmark = [
+    needs_simulator,
+    pytest.mark.skipif(CHROMIUM is None, reason="needs a browser: `apt-get install chromium`"),
+]
+
+
+@pytest.fixture(scope="module")
+def browser() -> Iterator[Any]:
+    with playwright.sync_playwright() as tool:
+        # Its sandbox needs a user that is not root; it shows only what this test serves.
+        opened = tool.chromium.launch(executable_path=CHROMIUM, args=["--no-sandbox"])
+        yield opened
+        opened.close()
+
+
+@pytest.fixture(scope="module")
+def serving(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[Serving, Simulated]]:
+    """Everybody sends, for half a minute at the pace at which it is watched."""
+    with Serving(port=0) as served:
+        directory = tmp_path_factory.mktemp("simulated")
+        watched = simulated(served.feed, directory, looks_hz=5, workload=EVERYBODY)
+        served.desk = watched
+        with running(watched):
+            yield served, watched
+
+
+@pytest.fixture
+def page(browser: Any, serving: tuple[Serving, Simulated]) -> Iterator[Any]:
+    """The page at desktop size, light. Fails with anything that the browser complains of."""
+    complaints: list[str] = []
+    context = browser.new_context(viewport={"width": 1440, "height": 1000}, color_scheme="light")
+    opened = context.new_page()
+    opened.on("console", lambda message: complaints.append(message.text))
+    opened.on("pageerror", lambda error: complaints.append(str(error)))
+    opened.goto(serving[0].address)
+    opened.wait_for_selector("[data-switch]")
+    yield opened
+    context.close()
+    assert complaints == []
+
+
+def until(page: Any, condition: str) -> None:
+    """Waits for a JavaScript expression. Not `wait_for_function`, which the page's policy
+    forbids."""
+    deadline = time.monotonic() + 20
+    while not page.evaluate(condition):
+        assert time.monotonic() < deadline, condition
+        time.sleep(0.05)
+
+
+def test_the_fabric_is_there_and_moves(page: Any) -> None:
+    assert page.locator("[data-switch]").count() == 20
+    assert page.locator("[data-host]").count() == 16
+    assert page.locator("[data-link]").count() == 48
+    until(page, "Number(document.body.dataset.looks) > 5")
+    # Somebody sends, and somewhere packets wait.
+    until(
+        page,
+        "[...document.querySelectorAll('.half')]"
+        ".some(half => half.style.getPropertyValue('--share') > 0.5)",
+    )
+    until(page, "[...document.querySelectorAll('.queue')].some(q => q.dataset.bytes > 1000)")
+
+
+def test_a_link_that_is_taken_down_turns_red(page: Any) -> None:
+    page.locator('[data-link="4"]').dispatch_event("click")
+    page.get_by_role("button", name="Take down").click()
+    page.wait_for_selector('[data-link="4"].down')
+    stroke = "document.querySelector('[data-link=\"4\"] .base')"
+    assert page.evaluate(f"getComputedStyle({stroke}).stroke") == RED["light"]
+    page.emulate_media(color_scheme="dark")
+    assert page.evaluate(f"getComputedStyle({stroke}).stroke") == RED["dark"]
+    assert page.locator("#link-state").text_content() == "down"
+    page.get_by_role("button", name="Bring up").click()
+    page.wait_for_selector('[data-link="4"]:not(.down)')
+
+
+def test_the_plot_of_a_queue_grows(page: Any) -> None:
+    page.locator('[data-link="0"]').dispatch_event("click")
+    points = "Number(document.querySelector('#panel .plot').dataset.points)"
+    until(page, f"{points} > 2")
+    before = page.evaluate(points)
+    until(page, f"{points} >= {before} + 5")
+    assert page.locator("#panel .plot canvas").count() == 1
+    page.wait_for_selector("#panel table >> text=p0e0:1 to h1")
+
+
+def test_a_switch_tells_its_tables_and_a_packet_its_trace(page: Any) -> None:
+    page.locator('[data-switch="p0e0"]').dispatch_event("click")
+    page.wait_for_selector("#panel summary >> text=ipv4_route")
+    page.get_by_role("button", name="Trace 5 packets").click()
+    page.wait_for_selector("#panel .packet")
+    page.locator("#panel .packet summary").first.click()
+    assert "ipv4_route" in page.locator("#panel .packet pre").first.text_content()
+
+
+def test_completion_times_come_with_the_end(page: Any, serving: tuple[Serving, Simulated]) -> None:
+    page.select_option("[aria-label='looks per second']", "100")
+    page.wait_for_selector("[data-scheme=ndp] >> text=FCT p50", timeout=60_000)
+    assert page.locator("#play").text_content().endswith("ended")
+
+
+def test_without_the_token_it_only_shows(browser: Any, serving: tuple[Serving, Simulated]) -> None:
+    with browser.new_context() as context:
+        opened = context.new_page()
+        opened.goto(serving[0].address.partition("#")[0])
+        opened.wait_for_selector("[data-switch]")
+        opened.locator('[data-link="4"]').dispatch_event("click")
+        opened.wait_for_selector("#panel h2")
+        assert opened.locator("button").count() == 0
+
+
+def test_it_fits_a_phone(browser: Any, serving: tuple[Serving, Simulated]) -> None:
+    with browser.new_context(viewport={"width": 390, "height": 844}) as context:
+        opened = context.new_page()
+        opened.goto(serving[0].address)
+        opened.wait_for_selector("[data-switch]")
+        opened.locator('[data-link="0"]').dispatch_event("click")
+        opened.wait_for_selector("#panel table")
+        assert opened.evaluate("document.documentElement.scrollWidth") <= 390
+
+
+def test_text_of_a_switch_is_shown_and_not_obeyed(page: Any, serving: tuple[Serving, Any]) -> None:
+    hostile = "<img src=x onerror=alert(1)><script>alert(2)</script>"
+    serving[0].feed.tell("line", {"text": hostile})
+    page.wait_for_selector("#lines >> text=onerror")
+    assert page.locator("#lines li").first.text_content() == hostile
+    assert page.locator("#lines img, #lines script").count() == 0

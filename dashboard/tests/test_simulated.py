@@ -1,0 +1,143 @@
+"""A simulation that is watched: the same run, and what can be asked and done while it goes on."""
+
+from __future__ import annotations
+
+import asyncio
+import threading
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+from ebb_controller.reconcile import ControllerError
+from ebb_dashboard.orders import AnyOrder, parsed
+from ebb_dashboard.simulated import Simulated
+from ebb_experiments.results.tables import read_rows
+from ebb_experiments.run.run import Run
+from ebb_experiments.run.virtual import Virtual
+from ebb_topologies.files import InputError
+from support import BINARIES, needs_simulator, running, simulated
+
+LEAF_SPINE = {"fat_tree": None, "leaf_spine": {"leaves": 2, "spines": 2, "hosts_per_leaf": 4}}
+
+
+class Told:
+    """A feed that keeps what it is told."""
+
+    def __init__(self) -> None:
+        self.messages: list[tuple[str, dict[str, Any]]] = []
+        self._changed = threading.Condition()
+
+    def tell(self, event: str, data: dict[str, Any]) -> None:
+        with self._changed:
+            self.messages.append((event, data))
+            self._changed.notify_all()
+
+    def of(self, event: str) -> list[dict[str, Any]]:
+        return [data for name, data in self.messages if name == event]
+
+    def until(self, condition: Callable[[], object], seconds: float = 60.0) -> None:
+        with self._changed:
+            assert self._changed.wait_for(condition, seconds), self.messages[-3:]
+
+
+def do(watched: Simulated, **order: Any) -> Any:
+    async def ask() -> Any:
+        return await watched.do(parsed(order))
+
+    return asyncio.run(ask())
+
+
+def watch(told: Told, directory: Path, looks_hz: float, **keys: Any) -> Simulated:
+    return simulated(told, directory, looks_hz, **(LEAF_SPINE | keys))  # type: ignore[arg-type]
+
+
+@needs_simulator
+def test_a_run_that_is_watched_is_the_same_run(tmp_path: Path) -> None:
+    told = Told()
+    watched = watch(told, tmp_path, looks_hz=10_000)
+    watched.run(stay=False)
+    alone = Run(watched.loaded, "ndp", 1, Virtual(BINARIES), tmp_path / "alone").go()
+    stored = list(read_rows(tmp_path / "watched" / "ndp", "flows"))
+    kept = ("source", "destination", "fct_ns", "packets_sent", "trimmed")
+    assert [[row[k] for k in kept] for row in stored] == [
+        [row[k] for k in kept] for row in alone.flows
+    ]
+    (result,) = told.of("result")
+    assert result["fct_ns"] == sorted(row["fct_ns"] for row in alone.flows)
+    assert result["trim"] > 0
+    looks = told.of("look")
+    assert [look["at_ns"] for look in looks[:3]] == [0, 50_000, 100_000]
+    assert max(max(look["queue"]) for look in looks) > 1500
+    # What did not fit between two looks is all that did not fit.
+    seen = sum(n for look in looks for _port, kind, n in look["events"] if kind == "trim")
+    assert seen == result["trim"]
+    assert max(max(look["utilisation"]) for look in looks) > 900
+    assert [play["running"] for play in told.of("play")] == [True, False]
+
+
+@needs_simulator
+def test_what_can_be_asked_and_done(tmp_path: Path) -> None:
+    told = Told()
+    watched = watch(told, tmp_path, looks_hz=0)
+    links = [(str(link.a), str(link.b)) for link in watched.picture.links]
+    spine = next(n for n, ends in enumerate(links) if ends == ("l0:5", "s0:1"))
+    with pytest.raises(ControllerError, match="no fabric runs"):
+        do(watched, do="reroute")
+    with running(watched):
+        told.until(lambda: told.of("links"))
+        assert do(watched, do="link", link=spine, up=False)["text"] == "l0:5 - s0:1: down"
+        assert told.of("links")[-1]["states"][spine] == "down"
+        assert "avoided: l0 - s0" in do(watched, do="reroute")["text"]
+        do(watched, do="link", link=0, rate_bps=250_000_000, loss=0.01)
+        assert told.of("links")[-1]["states"][0] == "loss 0.01, 250 Mbit/s"
+        held = do(watched, do="switch", switch="l0")
+        tables = {table["name"]: table["entries"] for table in held["tables"]}
+        assert any("[dst=0xa000102 (10.0.1.2)] -> " in entry for entry in tables["ipv4_route"])
+        # The controller has installed it again when this returns.
+        do(watched, do="restart", switch="s1")
+        held = do(watched, do="switch", switch="s1")
+        assert any(table["entries"] for table in held["tables"])
+        (leaf,) = do(watched, do="queues", link=0)["ports"]
+        assert leaf["place"] == "l0:1" and leaf["queues"]
+        for wrong in ({"link": 99, "do": "queues"}, {"switch": "h1", "do": "switch"}):
+            with pytest.raises(InputError, match="there is no"):
+                do(watched, **wrong)
+        with pytest.raises(InputError, match="no scheme 'x'"):
+            do(watched, do="scheme", scheme="x")
+        trace = in_background(watched, parsed({"do": "trace", "switch": "l1", "packets": 2}))
+        time.sleep(0.2)  # until the switch knows of it
+        do(watched, do="pace", looks_hz=50)
+        visits = trace()["visits"]
+        assert len({visit["packet"] for visit in visits}) == 2
+        assert any("ipv4_route" in line for visit in visits for line in visit["lines"])
+        do(watched, do="pace", looks_hz=10_000 / 10)
+
+
+def in_background(watched: Simulated, order: AnyOrder) -> Callable[[], Any]:
+    found: list[Any] = []
+    thread = threading.Thread(target=lambda: found.append(asyncio.run(ask(watched, order))))
+    thread.start()
+
+    def result() -> Any:
+        thread.join(30)
+        return found[0]
+
+    return result
+
+
+async def ask(watched: Simulated, order: AnyOrder) -> Any:
+    return await watched.do(order)
+
+
+@needs_simulator
+def test_a_scheme_runs_again_when_asked(tmp_path: Path) -> None:
+    told = Told()
+    watched = watch(told, tmp_path, looks_hz=1000)
+    with running(watched):
+        told.until(lambda: told.of("result"))
+        do(watched, do="scheme", scheme="ndp")
+        told.until(lambda: len(told.of("result")) == 2)
+        first, second = told.of("result")
+        assert first == second
