@@ -1,0 +1,87 @@
+"""The programs of examples/ pass their packet tests, and take what their controllers say."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import socket
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).resolve().parents[2]
+EXAMPLES, BUILD = ROOT / "examples", ROOT / "build"
+NAMES = sorted(path.parent.name for path in EXAMPLES.glob("*/controller.py"))
+SAID = {
+    "router": "10.0.1.0/24: 0 packets, 0 bytes\n10.0.1.5/32: 0 packets, 0 bytes\n",
+    "ecn_marking": "packets are marked from a queue of 20 packets on\nport 2: 0 packets marked\n",
+    "load_balancer": "group 1: 3 servers\n",
+    "policer": "port 1: 10 Mbit/s\nport 1: 0 packets dropped\n",
+    "heavy_hitters": "listening for 0.2 s\n",
+}
+PATIENCE_S = 20.0
+
+needs_build = pytest.mark.skipif(
+    not (BUILD / "ebb-stf").exists(), reason="needs build/: run `make build`"
+)
+
+
+def test_every_example_has_its_parts() -> None:
+    assert sorted(SAID) == NAMES
+    for name in NAMES:
+        assert {f"{name}.p4", f"{name}.stf", "controller.py"} <= {
+            path.name for path in (EXAMPLES / name).iterdir()
+        }
+
+
+@needs_build
+def test_their_packet_tests_pass() -> None:
+    command = [str(BUILD / "ebb-stf"), str(EXAMPLES)]
+    done = subprocess.run(command, capture_output=True, text=True, timeout=60, check=False)
+    assert (done.returncode, done.stdout.splitlines()[-1]) == (0, "5 tests: 5 passed")
+
+
+@needs_build
+def test_their_controllers_fill_a_switch(tmp_path: Path) -> None:
+    """All at once, each with a switch of its own."""
+    shutil.copytree(EXAMPLES, tmp_path / "examples")
+    switches, controllers = [], {}
+    try:
+        for name in NAMES:
+            folder = tmp_path / "examples" / name
+            subprocess.run(
+                [BUILD / "ebb-p4c", "-o", f"{name}.json",
+                 "--p4runtime-files", f"{name}.p4info.txtpb", f"{name}.p4"],
+                cwd=folder, check=True, timeout=60,
+            )  # fmt: skip
+            with socket.create_server(("127.0.0.1", 0)) as free:
+                port = free.getsockname()[1]
+            address = f"127.0.0.1:{port}"
+            command = [BUILD / "ebb-switch", "--no-p4", "--grpc-server-addr", address]
+            switches.append(subprocess.Popen(command, stderr=subprocess.DEVNULL))
+            wait_for(port)
+            controllers[name] = subprocess.Popen(
+                [sys.executable, "controller.py", address, "0.2"], cwd=folder,
+                env=os.environ | {"PYTHONPATH": str(folder.parent)}, text=True,
+                stdout=subprocess.PIPE, stderr=subprocess.PIPE,
+            )  # fmt: skip
+        for name, controller in controllers.items():
+            said, complaint = controller.communicate(timeout=PATIENCE_S)
+            assert (controller.returncode, said) == (0, SAID[name]), complaint
+    finally:
+        for process in (*switches, *controllers.values()):
+            process.kill()
+            process.wait()
+
+
+def wait_for(port: int) -> None:
+    deadline = time.monotonic() + PATIENCE_S
+    while time.monotonic() < deadline:
+        with socket.socket() as probe:
+            if probe.connect_ex(("127.0.0.1", port)) == 0:
+                return
+        time.sleep(0.02)
+    raise TimeoutError(f"nothing listens on port {port}")
