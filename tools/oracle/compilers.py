@@ -59,7 +59,7 @@ def compile_program(
 
 
 def first_error(text: str) -> str:
-    """The first message of either compiler (ours begin with a cross), or the first line."""
+    """The first message of either compiler, or the first line."""
     lines = [line.strip() for line in text.splitlines() if line.strip()]
-    errors = (line for line in lines if re.search(r"^\u00d7 |error:|Compiler Bug|panicked", line))
+    errors = (line for line in lines if re.search(r"error:|Compiler Bug|panicked", line))
     return next(errors, lines[0] if lines else "")

@@ -121,7 +121,7 @@ enum HashAlgorithm {
     xor16
 }
 
-extern void mark_to_drop();
+@deprecated("use mark_to_drop(standard_metadata)") extern void mark_to_drop();
 extern void mark_to_drop(inout standard_metadata_t standard_metadata);
 
 // result = base + hash(data) mod max
@@ -136,7 +136,7 @@ enum CloneType {
     E2E
 }
 
-extern Checksum16 {
+@deprecated("use verify_checksum and update_checksum") extern Checksum16 {
     Checksum16();
     bit<16> get<D>(in D data);
 }
@@ -148,10 +148,10 @@ extern void update_checksum_with_payload<T, O>(in bool condition, in T data, ino
 
 extern void clone(in CloneType type, in bit<32> session);
 extern void clone_preserving_field_list(in CloneType type, in bit<32> session, bit<8> index);
-extern void clone3<T>(in CloneType type, in bit<32> session, in T data);
-extern void resubmit<T>(in T data);
+@deprecated("use clone_preserving_field_list") extern void clone3<T>(in CloneType type, in bit<32> session, in T data);
+@deprecated("use resubmit_preserving_field_list") extern void resubmit<T>(in T data);
 extern void resubmit_preserving_field_list(bit<8> index);
-extern void recirculate<T>(in T data);
+@deprecated("use recirculate_preserving_field_list") extern void recirculate<T>(in T data);
 extern void recirculate_preserving_field_list(bit<8> index);
 extern void truncate(in bit<32> length);
 

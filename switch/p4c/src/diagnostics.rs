@@ -1,14 +1,14 @@
 //! Errors and warnings for people: what, where, what was expected, what to do.
 
-use std::cell::RefCell;
-use std::fmt;
+mod json;
+mod show;
 
-use ebb_printable::printable_lines;
-use miette::{GraphicalReportHandler, GraphicalTheme, LabeledSpan, NamedSource};
+use std::cell::RefCell;
 
 use crate::budget::Budget;
-use crate::printable;
-use crate::source::{SourceFile, SourceMap, Span};
+use crate::source::Span;
+
+pub use show::Format;
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Severity {
@@ -38,27 +38,36 @@ pub struct Policy {
     pub max_errors: Option<usize>,
 }
 
-/// The names that p4c has for what our warnings are about.
-const P4C_NAMES: &[(&str, &str)] = &[
-    ("unused-object", "unused"),
+/// Other names for what our warnings are about: those of p4c, and earlier ones of ours.
+const OTHER_NAMES: &[(&str, &str)] = &[
+    ("unused", "unused-object"),
     ("value-truncated", "overflow"),
     ("value-truncated", "mismatch"),
     ("unknown-property", "ignore-prop"),
+    ("constant-key", "ignore-prop"),
+    ("constant-key", "mismatch"),
     ("annotation-disabled", "ignore"),
+    ("ignored-annotation", "ignore"),
+    ("empty-field-list", "invalid"),
 ];
+
+/// Whether `name`, which a user wrote, is a name of the warning.
+fn is_called(code: &str, name: &str) -> bool {
+    // Older releases of p4c write names with underscores.
+    let name = name.replace('_', "-");
+    name == code || OTHER_NAMES.contains(&(code, &name))
+}
+
+/// The last wish about a warning.
+fn wish(wishes: &[(String, Action)], code: &str) -> Option<Action> {
+    let wish = wishes.iter().rev().find(|(name, _)| is_called(code, name));
+    wish.map(|(_, action)| *action)
+}
 
 impl Policy {
     fn action(&self, code: &str) -> Action {
-        let is_called = |name: &str| {
-            // Older releases of p4c write names with underscores.
-            let name = name.replace('_', "-");
-            name == code || P4C_NAMES.contains(&(code, &name))
-        };
-        let named = self.named.iter().rev().find(|(name, _)| is_called(name));
-        named
-            .map(|(_, action)| *action)
-            .or(self.all)
-            .unwrap_or(Action::Warn)
+        let named = wish(&self.named, code);
+        named.or(self.all).unwrap_or(Action::Warn)
     }
 }
 
@@ -101,6 +110,14 @@ impl Diagnostic {
         Diagnostic {
             span: None,
             ..Diagnostic::error(code, Span::default(), message)
+        }
+    }
+
+    /// What the user may want to know, and need not act on.
+    pub fn remark(code: &'static str, message: impl Into<String>) -> Self {
+        Diagnostic {
+            severity: Severity::Info,
+            ..Diagnostic::global(code, message)
         }
     }
 
@@ -147,15 +164,18 @@ const MAX_WARNINGS: usize = 200;
 pub struct Diagnostics {
     list: RefCell<Vec<Diagnostic>>,
     policy: Policy,
+    /// The wishes that the program has for all of itself (`@diagnostic`); they come before those of the command line.
+    pragmas: RefCell<Vec<(String, Action)>>,
+    /// Where the program wants to hear nothing of a warning of this name (`@noWarn`).
+    quiet: RefCell<Vec<(Span, String)>>,
     budget: Budget,
 }
 
 impl Diagnostics {
     pub fn with_policy(policy: Policy) -> Diagnostics {
         Diagnostics {
-            list: RefCell::default(),
             policy,
-            budget: Budget::default(),
+            ..Diagnostics::default()
         }
     }
 
@@ -170,7 +190,12 @@ impl Diagnostics {
             diagnostic.message.push_str(" ..");
         }
         if diagnostic.severity == Severity::Warning {
-            diagnostic.severity = match self.policy.action(diagnostic.code) {
+            if self.is_unwanted(&diagnostic) {
+                return;
+            }
+            let pragma = wish(&self.pragmas.borrow(), diagnostic.code);
+            let action = pragma.unwrap_or_else(|| self.policy.action(diagnostic.code));
+            diagnostic.severity = match action {
                 Action::Ignore => return,
                 Action::Info => Severity::Info,
                 Action::Warn => Severity::Warning,
@@ -188,6 +213,24 @@ impl Diagnostics {
         if !repeated {
             list.push(diagnostic);
         }
+    }
+
+    /// Leaves warnings of a name out that belong to a place in the span.
+    pub(crate) fn no_warnings_in(&self, span: Span, name: String) {
+        self.quiet.borrow_mut().push((span, name));
+    }
+
+    /// What the program wants to be done about a warning, wherever it is.
+    pub(crate) fn wish(&self, name: String, action: Action) {
+        self.pragmas.borrow_mut().push((name, action));
+    }
+
+    fn is_unwanted(&self, diagnostic: &Diagnostic) -> bool {
+        let quiet = self.quiet.borrow();
+        let place = diagnostic.span.unwrap_or_default();
+        quiet
+            .iter()
+            .any(|(span, name)| span.contains(place) && is_called(diagnostic.code, name))
     }
 
     pub fn error(&self, code: &'static str, span: Span, message: impl Into<String>) {
@@ -233,155 +276,10 @@ impl Diagnostics {
     pub fn list(&self) -> Vec<Diagnostic> {
         self.list.borrow().clone()
     }
-
-    /// All messages as text, in the order they were found.
-    pub fn render(&self, sources: &SourceMap, color: bool) -> String {
-        let mut out = String::new();
-        for diagnostic in self.list.borrow().iter() {
-            render_one(&mut out, diagnostic, sources, color);
-        }
-        let (errors, warnings) = (self.count(Severity::Error), self.count(Severity::Warning));
-        let number = |n: usize, severity, what: &str| {
-            let plural = if n == 1 { "" } else { "s" };
-            let more = if self.is_full(severity) {
-                " or more"
-            } else {
-                ""
-            };
-            format!("{n} {what}{plural}{more}")
-        };
-        if errors + warnings > 0 {
-            let mut summary = Vec::new();
-            if errors > 0 {
-                summary.push(number(errors, Severity::Error, "error"));
-            }
-            if warnings > 0 {
-                summary.push(number(warnings, Severity::Warning, "warning"));
-            }
-            out.push_str(&summary.join(", "));
-            out.push('\n');
-        }
-        out
-    }
 }
 
 /// The most characters of a message: types and numbers of a program can be longer than anybody reads.
 const MAX_MESSAGE_CHARS: usize = 1000;
-
-/// The longest line in bytes that is shown; no line that a person wrote is longer. miette panics where a label begins
-/// behind column 65535.
-const MAX_LINE_BYTES: usize = 2000;
-
-/// Whether a line that would be shown, or one beside it, is too long to be.
-fn has_long_line(file: &SourceFile, diagnostic: &Diagnostic) -> bool {
-    let notes = diagnostic.notes.iter().map(|(span, _)| *span);
-    let mut spans = diagnostic.span.into_iter().chain(notes);
-    spans.any(|span| file.longest_line_around(span) > MAX_LINE_BYTES)
-}
-
-/// Adapter that shows a [`Diagnostic`] through miette's source snippets.
-#[derive(Debug)]
-struct Shown<'a> {
-    diagnostic: &'a Diagnostic,
-    head: String,
-    source: Option<NamedSource<String>>,
-}
-
-impl fmt::Display for Shown<'_> {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(&self.head)
-    }
-}
-
-impl std::error::Error for Shown<'_> {}
-
-impl miette::Diagnostic for Shown<'_> {
-    fn code<'a>(&'a self) -> Option<Box<dyn fmt::Display + 'a>> {
-        Some(Box::new(self.diagnostic.code))
-    }
-
-    fn severity(&self) -> Option<miette::Severity> {
-        Some(match self.diagnostic.severity {
-            Severity::Error => miette::Severity::Error,
-            Severity::Warning => miette::Severity::Warning,
-            Severity::Info => miette::Severity::Advice,
-        })
-    }
-
-    fn help<'a>(&'a self) -> Option<Box<dyn fmt::Display + 'a>> {
-        self.diagnostic
-            .help
-            .as_ref()
-            .map(|h| Box::new(h) as Box<dyn fmt::Display>)
-    }
-
-    fn source_code(&self) -> Option<&dyn miette::SourceCode> {
-        self.source.as_ref().map(|s| s as &dyn miette::SourceCode)
-    }
-
-    fn labels(&self) -> Option<Box<dyn Iterator<Item = LabeledSpan> + '_>> {
-        let main = self.diagnostic.span?;
-        let label = |span: Span, text: &str| {
-            LabeledSpan::new(
-                Some(text.to_owned()),
-                span.start as usize,
-                (span.end - span.start) as usize,
-            )
-        };
-        let others = self
-            .diagnostic
-            .notes
-            .iter()
-            .filter(move |(span, _)| span.file == main.file)
-            .map(move |(span, text)| label(*span, text));
-        Some(Box::new(
-            std::iter::once(label(main, &self.diagnostic.label)).chain(others),
-        ))
-    }
-}
-
-fn render_one(out: &mut String, diagnostic: &Diagnostic, sources: &SourceMap, color: bool) {
-    let diagnostic = &printable::diagnostic(diagnostic);
-    let head = match diagnostic.span {
-        Some(span) => {
-            let (file, line, column) = sources.position(span);
-            let file = printable_lines(file);
-            format!("{file}:{line}:{column}: {}", diagnostic.message)
-        }
-        None => diagnostic.message.clone(),
-    };
-    let source = diagnostic.span.map(|span| sources.file(span.file));
-    let source = source.filter(|file| !has_long_line(file, diagnostic));
-    let source = source.map(|file| {
-        let name = printable_lines(&file.name);
-        NamedSource::new(name, printable::source(&file.text))
-    });
-    let theme = if color {
-        GraphicalTheme::unicode()
-    } else {
-        GraphicalTheme::unicode_nocolor()
-    };
-    let handler = GraphicalReportHandler::new_themed(theme)
-        .with_width(120)
-        .with_context_lines(1)
-        .with_links(false);
-    let shown = Shown {
-        diagnostic,
-        head,
-        source,
-    };
-    if handler.render_report(out, &shown).is_err() {
-        out.push_str(&shown.head);
-        out.push('\n');
-    }
-    for (span, text) in &diagnostic.notes {
-        if diagnostic.span.is_some_and(|main| main.file != span.file) {
-            let (file, line, column) = sources.position(*span);
-            let file = printable_lines(file);
-            out.push_str(&format!("  {file}:{line}:{column}: {text}\n"));
-        }
-    }
-}
 
 /// The candidate with the smallest edit distance, if it is close enough to be a typing error.
 fn nearest<'a>(name: &str, candidates: impl IntoIterator<Item = &'a str>) -> Option<&'a str> {
@@ -415,6 +313,7 @@ fn edit_distance(a: &str, b: &str) -> usize {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::source::SourceMap;
 
     fn rendered(text: &str, starts: impl Iterator<Item = u32>) -> String {
         let mut sources = SourceMap::default();
@@ -431,7 +330,7 @@ mod tests {
     #[test]
     fn lines_that_no_person_wrote_are_not_shown() {
         let text = format!("first\n{}x\nlast", " ".repeat(70_000));
-        let shown = "code\n\n  × a.p4:2:70001: wrong\n  help: do this\n1 error\n";
+        let shown = "a.p4:2:70001: error: wrong [code]\n  help: do this\n1 error\n";
         assert_eq!(rendered(&text, [70_006].into_iter()), shown);
         assert!(rendered("first\nx", [6].into_iter()).contains("2 │ x"));
     }
@@ -471,9 +370,7 @@ mod tests {
             .label("a\u{7}label")
             .help("a\rhelp");
         diagnostics.report(wrong);
-        let expected = "code
-
-  × a\\u{1b}.p4:1:11: no \\u{1b}[1m
+        let expected = "a\\u{1b}.p4:1:11: error: no \\u{1b}[1m [code]
    ╭─[a\\u{1b}.p4:1:15]
  1 │ é?[2J??1m??? here
    ·              ──┬─
@@ -491,7 +388,10 @@ mod tests {
         let named = |name: &str, action| (name.to_owned(), action);
         let policy = Policy {
             all: Some(Action::Ignore),
-            named: vec![named("unused", Action::Error), named("other", Action::Info)],
+            named: vec![
+                named("unused_object", Action::Error),
+                named("other", Action::Info),
+            ],
             max_errors: Some(1),
         };
         let diagnostics = Diagnostics::with_policy(policy);
@@ -500,16 +400,13 @@ mod tests {
             start,
             end: start + 1,
         };
-        for (place, code) in ["unused-object", "other", "third"].into_iter().enumerate() {
+        for (place, code) in ["unused", "other", "third"].into_iter().enumerate() {
             diagnostics.report(Diagnostic::warning(code, at(place as u32), "x"));
         }
         diagnostics.report(Diagnostic::error("second-error", at(9), "x"));
         let list = diagnostics.list();
         let found: Vec<_> = list.iter().map(|d| (d.code, d.severity)).collect();
-        let expected = [
-            ("unused-object", Severity::Error),
-            ("other", Severity::Info),
-        ];
+        let expected = [("unused", Severity::Error), ("other", Severity::Info)];
         assert_eq!(found, expected);
     }
 

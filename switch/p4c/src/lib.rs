@@ -30,6 +30,7 @@ pub mod print;
 mod printable;
 pub mod source;
 pub mod types;
+mod warnings;
 
 use ebb_p4_proto::config::P4Info;
 use ebb_p4_proto::p4::WriteRequest;
@@ -76,11 +77,13 @@ pub fn compile_tokens(
     if diagnostics.has_errors() {
         return None;
     }
+    warnings::read_wishes(&tree, diagnostics);
     let program = check::check(&tree, diagnostics);
     dump(Stage::Ir, &|| format!("{program:#?}"));
     if diagnostics.has_errors() {
         return None;
     }
+    warnings::report(&program, diagnostics);
     let flat = elaborate::elaborate(&program, diagnostics)?;
     dump(Stage::Flat, &|| format!("{flat:#?}"));
     if diagnostics.has_errors() {

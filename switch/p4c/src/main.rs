@@ -4,7 +4,7 @@ use std::io::{IsTerminal, Read, Write};
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
-use ebb_p4c::diagnostics::{Diagnostic, Diagnostics};
+use ebb_p4c::diagnostics::{Diagnostic, Diagnostics, Format};
 use ebb_p4c::lex::Token;
 use ebb_p4c::options::{Arguments, InfoFormat, Program, Request, Stage};
 use ebb_p4c::p4info;
@@ -55,14 +55,20 @@ fn print(text: &str) -> ExitCode {
 fn run(arguments: &Arguments) -> bool {
     let mut sources = SourceMap::default();
     let diagnostics = Diagnostics::with_policy(arguments.policy.clone());
-    if let Some(note) = arguments.note() {
-        let _ = writeln!(std::io::stderr(), "{note}");
+    match arguments.note() {
+        Some(note) if arguments.error_format == Format::Json => {
+            diagnostics.report(Diagnostic::remark("without-effect", note));
+        }
+        Some(note) => {
+            let _ = writeln!(std::io::stderr(), "{note}");
+        }
+        None => {}
     }
     if let Err(problem) = work(arguments, &mut sources, &diagnostics) {
         diagnostics.report(*problem);
     }
     let color = std::io::stderr().is_terminal();
-    let text = diagnostics.render(&sources, color);
+    let text = diagnostics.show(&sources, arguments.error_format, color);
     let _ = std::io::stderr().write_all(text.as_bytes());
     !diagnostics.has_errors()
 }

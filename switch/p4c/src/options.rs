@@ -4,7 +4,7 @@
 
 use std::path::{Path, PathBuf};
 
-use crate::diagnostics::{Action, Policy};
+use crate::diagnostics::{Action, Format, Policy};
 use crate::preprocess;
 
 mod table;
@@ -96,6 +96,7 @@ pub struct Arguments {
     pub pretty_print: Option<PathBuf>,
     pub dump: Vec<Stage>,
     pub policy: Policy,
+    pub error_format: Format,
     /// Options that were given and change nothing, with the reason.
     pub without_effect: Vec<(String, &'static str)>,
 }

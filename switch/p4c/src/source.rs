@@ -5,6 +5,9 @@ use std::ops::Range;
 /// Index of a file in [`SourceMap`].
 pub type FileId = u16;
 
+/// The program itself, which is read before the files that it includes.
+pub const PROGRAM: FileId = 0;
+
 /// A byte range in one source file. Every token, expression and declaration carries one.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 pub struct Span {
@@ -24,6 +27,10 @@ impl Span {
             start: self.start.min(other.start),
             end: self.end.max(other.end),
         }
+    }
+
+    pub fn contains(self, other: Span) -> bool {
+        self.file == other.file && self.start <= other.start && other.end <= self.end
     }
 
     pub fn range(self) -> Range<usize> {

@@ -121,6 +121,29 @@ fn warnings_follow_the_command_line() {
         said("p4c-bm2-ss --Wdisable=warning-directive prog.p4"),
         (true, String::new())
     );
+    let short = "prog.p4:1:1: warning: #warning look here [warning-directive]\n";
+    assert_eq!(
+        said("p4c-bm2-ss --error-format=short prog.p4"),
+        (true, short.to_owned())
+    );
+    let (_, text) = said("p4c-bm2-ss --error-format json -g prog.p4");
+    let lines: Vec<serde_json::Value> = (text.lines())
+        .map(|line| serde_json::from_str(line).expect("JSON"))
+        .collect();
+    let [note, warning] = &lines[..] else {
+        panic!("{text}");
+    };
+    assert_eq!(
+        (&note["severity"], &note["code"], &note["place"]),
+        (
+            &"info".into(),
+            &"without-effect".into(),
+            &serde_json::Value::Null
+        )
+    );
+    assert_eq!(warning["code"], "warning-directive");
+    assert_eq!(warning["place"]["file"], "prog.p4");
+    assert_eq!(warning["place"]["line"], 1);
     let (success, text) = said("p4c-bm2-ss --Werror prog.p4");
     assert!(!success && text.ends_with("1 error\n"), "{text}");
     let (success, text) = said("p4c-bm2-ss --Winfo=warning-directive prog.p4");

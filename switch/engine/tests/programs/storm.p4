@@ -9,8 +9,6 @@ const bit<8> CLONE_AND_RESUBMIT = 3;
 // Goes round 60 times with one copy each time, which leaves at once.
 const bit<8> GENERATOR = 4;
 
-const bit<32> NORMAL = 0;
-const bit<32> INGRESS_CLONE = 1;
 const bit<32> EGRESS_CLONE = 2;
 
 header kind_t {

@@ -453,7 +453,7 @@ impl Backend<'_> {
             object.name
         );
         self.diagnostics
-            .report(Diagnostic::warning("unused-object", object.span, message));
+            .report(Diagnostic::warning("unused", object.span, message));
     }
 
     fn direct_meter(&mut self, index: usize, object: &Object) {

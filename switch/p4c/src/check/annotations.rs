@@ -116,7 +116,8 @@ impl Checker<'_> {
     pub(super) fn annotations(&mut self, written: &[ast::Annotation]) -> Vec<Annotation> {
         let repeats = |i: usize, name: &str| {
             let shape = Shape::of(name);
-            shape.is_some_and(|s| s != Shape::Nothing)
+            // Each `@noWarn` is about a warning of its own.
+            shape.is_some_and(|s| s != Shape::Nothing && name != "noWarn")
                 && written[..i].iter().any(|a| a.name.text == name)
         };
         let mut annotations = Vec::new();

@@ -54,6 +54,7 @@ impl Checker<'_> {
             };
             let id = ir::add(&mut self.program.controls, control);
             self.declare(&d.name, Entity::Control(id, checked.id));
+            self.expect_use(&d.name, "control");
         }
     }
 
@@ -84,6 +85,7 @@ impl Checker<'_> {
             };
             let id = ir::add(&mut self.program.parsers, parser);
             self.declare(&d.name, Entity::Parser(id, checked.id));
+            self.expect_use(&d.name, "parser");
         }
     }
 
@@ -165,6 +167,7 @@ impl Checker<'_> {
                         let id = ir::add(&mut self.program.tables, table);
                         locals.tables.push(id);
                         self.declare(&d.name, Entity::Table(id));
+                        self.expect_use(&d.name, "table");
                     }
                     None => self.declare(&d.name, Entity::Const(Expr::poison(d.span))),
                 },
@@ -189,6 +192,7 @@ impl Checker<'_> {
                     let id = ir::add(&mut self.program.value_sets, value_set);
                     locals.value_sets.push(id);
                     self.declare(&d.name, Entity::ValueSet(id));
+                    self.expect_use(&d.name, "value set");
                 }
                 _ => {
                     let message = "this cannot be declared here";
@@ -211,7 +215,14 @@ impl Checker<'_> {
             let body = c.statements(&state.body);
             let transition = match &state.transition {
                 // A state without transition rejects (specification, section 13.5).
-                None => Transition::Direct(Target::Reject),
+                None => {
+                    let name = &state.name;
+                    let message = format!("state `{}` has no transition, so it rejects", name.text);
+                    let help = "end it with `transition`, if only with `transition reject;`";
+                    let warning = Diagnostic::warning("parser-transition", name.span, message);
+                    c.report(warning.help(help));
+                    Transition::Direct(Target::Reject)
+                }
                 Some(Written::Direct(name)) => Transition::Direct(c.target(name, all)),
                 Some(Written::Select { keys, cases, span }) => {
                     let (keys, written) = c.select_keys(keys);

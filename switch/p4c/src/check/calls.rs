@@ -335,6 +335,7 @@ impl Checker<'_> {
             return self.static_assert(&args, span);
         }
         self.check_called(&callee, &signature.name, span);
+        self.check_deprecated(signature.span, &signature.name, span);
         let call = Call {
             callee,
             type_args,

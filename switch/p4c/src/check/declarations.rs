@@ -15,6 +15,7 @@ use crate::types::Type;
 
 impl Checker<'_> {
     pub(super) fn top_level(&mut self, d: &ast::Declaration) {
+        self.note_deprecated(&d.name, &d.annotations);
         match &d.kind {
             Kind::Const { .. } => self.constant(d),
             Kind::Variable { .. } => {
@@ -61,6 +62,15 @@ impl Checker<'_> {
             self.error("not-constant", value.span, message);
         }
         self.declare(&d.name, Entity::Const(value));
+        self.expect_constant(d);
+    }
+
+    /// A constant that only holds the result of `static_assert` is there for its own sake.
+    pub(super) fn expect_constant(&mut self, d: &ast::Declaration) {
+        let is_assertion = matches!(&d.kind, Kind::Const { value, .. } if asserts(value));
+        if !is_assertion {
+            self.expect_use(&d.name, "constant");
+        }
     }
 
     pub(super) fn instance(&mut self, d: &ast::Declaration, ty: &ast::Type, args: &[ast::Arg]) {
@@ -104,6 +114,9 @@ impl Checker<'_> {
             self.program.main = Some(id);
         }
         self.declare(&d.name, Entity::Instance(id));
+        if !is_package {
+            self.expect_use(&d.name, "instance");
+        }
     }
 
     /// An instance of the parser or control being checked, or of the program.
@@ -196,17 +209,24 @@ impl Checker<'_> {
         let function = self.scoped(|c| {
             let signature = c.signature(prototype);
             c.declare_params(&prototype.params, &signature.params);
+            c.expect_params(&prototype.params);
             let return_type = signature.return_type.clone();
             let body = c.in_body(Place::Function, return_type, |c| c.block(body));
             Function { signature, body }
         });
         function_returns::check(&function, self.diagnostics);
-        if let Some(Entity::Functions(others)) = self.lookup(&function.signature.name, true) {
+        let mut is_overload = false;
+        if let Some((Entity::Functions(others), _)) = self.find(&function.signature.name, true) {
+            is_overload = true;
             let new = &function.signature;
-            function_overloads::check(new, &others, &self.program, self.diagnostics);
+            function_overloads::check(new, others, &self.program, self.diagnostics);
         }
         let id = ir::add(&mut self.program.functions, function);
         self.declare(&d.name, Entity::Functions(vec![id]));
+        // Names are looked up, not overloads.
+        if !is_overload {
+            self.expect_use(&d.name, "function");
+        }
     }
 
     pub(super) fn action(
@@ -218,6 +238,7 @@ impl Checker<'_> {
         let (params, body) = self.scoped(|c| {
             let params = c.params(written);
             c.declare_params(written, &params);
+            c.expect_params(written);
             let body = c.in_body(Place::Action, Type::Void, |c| c.block(body));
             (params, body)
         });
@@ -232,6 +253,13 @@ impl Checker<'_> {
         };
         let id = ir::add(&mut self.program.actions, action);
         self.declare(&d.name, Entity::Action(id));
+        self.expect_use(&d.name, "action");
         id
     }
+}
+
+/// Whether a value is that of a call of `static_assert`.
+fn asserts(value: &ast::Expr) -> bool {
+    matches!(&value.kind, ast::ExprKind::Call { callee, .. }
+        if matches!(&callee.kind, ast::ExprKind::Name { name, .. } if name.text == "static_assert"))
 }

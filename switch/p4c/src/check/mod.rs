@@ -24,6 +24,7 @@ mod tables;
 mod type_declarations;
 mod types;
 mod unknown_names;
+mod uses;
 
 use std::collections::HashMap;
 use std::rc::Rc;
@@ -36,6 +37,7 @@ use crate::ir::{
 use crate::source::Span;
 use crate::types::{StructType, Type, TypeVar};
 use places::{Body, Place};
+use uses::Uses;
 
 /// What a name stands for.
 #[derive(Clone, Debug)]
@@ -106,6 +108,7 @@ pub(crate) struct Checker<'a> {
     body: Body,
     /// Instances of the control or parser being checked.
     instances: Vec<InstanceId>,
+    uses: Uses,
 }
 
 /// Checks a whole program. The result is only usable if no error was reported.
@@ -119,6 +122,7 @@ pub fn check(program: &ast::Program, diagnostics: &Diagnostics) -> Program {
         match_kinds: Vec::new(),
         body: Body::new(Place::TopLevel, Type::Void),
         instances: Vec::new(),
+        uses: Uses::default(),
     };
     for declaration in &program.declarations {
         if diagnostics.too_many() {
@@ -135,6 +139,9 @@ pub fn check(program: &ast::Program, diagnostics: &Diagnostics) -> Program {
             Diagnostic::error("bad-main", *span, message)
                 .help("end the program with `V1Switch(...) main;`"),
         );
+    }
+    if !diagnostics.has_errors() {
+        checker.report_unused();
     }
     checker.program
 }
@@ -187,6 +194,7 @@ impl Checker<'_> {
     }
 
     fn declare(&mut self, name: &ast::Ident, entity: Entity) {
+        self.check_hidden(name);
         let Some(scope) = self.scopes.last_mut() else {
             return;
         };
@@ -210,17 +218,21 @@ impl Checker<'_> {
         scope.names.insert(name.text.clone(), (entity, name.span));
     }
 
+    /// What a name stands for, which is then used.
     fn lookup(&self, name: &str, global: bool) -> Option<Entity> {
+        let (entity, span) = self.find(name, global)?;
+        self.uses.mark(*span);
+        Some(entity.clone())
+    }
+
+    /// What a name stands for, and where it is declared.
+    fn find(&self, name: &str, global: bool) -> Option<&(Entity, Span)> {
         let scopes = if global {
             &self.scopes[..1]
         } else {
             &self.scopes[..]
         };
-        scopes
-            .iter()
-            .rev()
-            .find_map(|s| s.names.get(name))
-            .map(|(entity, _)| entity.clone())
+        scopes.iter().rev().find_map(|s| s.names.get(name))
     }
 
     fn new_var(&mut self, name: &ast::Ident, ty: Type, writable: bool) -> VarId {

@@ -149,6 +149,12 @@ impl Checker<'_> {
             self.error("bad-operand", right.span, message);
             return None;
         }
+        if let (Type::Bits { width, .. }, Some(amount)) = (&left.ty, right.as_int())
+            && *amount >= (*width).into()
+        {
+            let message = format!("all {width} bits are shifted out by {amount}");
+            self.report(Diagnostic::warning("overflow", right.span, message));
+        }
         if matches!(left.ty, Type::Int) && right.as_int().is_none() {
             let message = "the width of the shifted value is not known";
             let help = "give the literal a width, such as 32w1";

@@ -113,10 +113,15 @@ impl Checker<'_> {
             && is_constant(value)
         {
             self.declare(&declaration.name, Entity::Const(value.clone()));
+            self.expect_constant(declaration);
             return None;
         }
         let var = self.new_var(&declaration.name, ty, !is_const);
         self.declare(&declaration.name, Entity::Var(var));
+        self.expect_use(
+            &declaration.name,
+            if is_const { "constant" } else { "variable" },
+        );
         Some(Stmt {
             kind: StmtKind::Declare(var, init),
             span: declaration.span,
@@ -225,6 +230,13 @@ impl Checker<'_> {
         cases: &[ast::SwitchCase],
         span: Span,
     ) -> Option<StmtKind> {
+        if let Some(last) = cases.last()
+            && last.body.is_none()
+        {
+            let message = "the last label has no statements to fall through to";
+            let warning = Diagnostic::warning("missing", last.label.span, message);
+            self.report(warning.help("write `{}` behind it if nothing is to be done"));
+        }
         if let Ast::Member(base, name) = &subject.kind
             && name.text == "action_run"
             && let Some(result) = self.apply_result(base, name)

@@ -60,6 +60,7 @@ impl Checker<'_> {
                 self.annotations(&d.annotations);
                 let ty = self.ty(ty);
                 self.declare(&d.name, Entity::Type(ty));
+                self.expect_use(&d.name, "type");
             }
             Kind::NewType(ty) => {
                 let underlying = self.ty(ty);
@@ -70,6 +71,7 @@ impl Checker<'_> {
                     annotations: self.annotations(&d.annotations),
                 };
                 self.declare(&d.name, Entity::Type(Type::New(Rc::new(new))));
+                self.expect_use(&d.name, "type");
             }
             _ => {}
         }

@@ -21,8 +21,10 @@ impl Checker<'_> {
     /// Looks a name up and reports it if it does not exist.
     pub(super) fn resolve(&self, name: &ast::Ident, global: bool, what: &str) -> Option<Entity> {
         let found = self.lookup(&name.text, global);
-        if found.is_none() {
-            self.report(self.unknown_name(name, what));
+        match self.find(&name.text, global) {
+            Some((entity, _)) if Self::is_overloaded(entity) => {}
+            Some((_, declared)) => self.check_deprecated(*declared, &name.text, name.span),
+            None => self.report(self.unknown_name(name, what)),
         }
         found
     }
@@ -53,7 +55,7 @@ impl Checker<'_> {
                 let diagnostic = error(format!("there is no {what} `{text}`"))
                     .label("not declared here or above");
                 let library = preprocess::library_with(text);
-                if library.is_some() && self.lookup("packet_in", true).is_none() {
+                if library.is_some() && self.find("packet_in", true).is_none() {
                     return diagnostic.help("begin the program with `#include <v1model.p4>`");
                 }
                 if is_state(self.declarations, name) {
@@ -71,9 +73,9 @@ impl Checker<'_> {
 }
 
 fn elsewhere<'a>(all: &'a [ast::Declaration], name: &ast::Ident) -> Option<Elsewhere<'a>> {
-    let here = all.iter().position(|d| contains(d.span, name.span))?;
+    let here = all.iter().position(|d| d.span.contains(name.span))?;
     let near = locals(&all[here]);
-    let use_of_near = near.iter().position(|d| contains(d.span, name.span));
+    let use_of_near = near.iter().position(|d| d.span.contains(name.span));
     if let Some(found) = among(near, use_of_near.unwrap_or(near.len()), name) {
         return Some(found);
     }
@@ -114,7 +116,7 @@ fn locals(d: &ast::Declaration) -> &[ast::Declaration] {
 
 /// Whether the name is that of a state of the parser around it.
 fn is_state(all: &[ast::Declaration], name: &ast::Ident) -> bool {
-    let around = all.iter().find(|d| contains(d.span, name.span));
+    let around = all.iter().find(|d| d.span.contains(name.span));
     match around.map(|d| &d.kind) {
         Some(Kind::Parser { body: Some(b), .. }) => b.code.iter().any(|s| s.name.text == name.text),
         _ => false,
@@ -130,8 +132,4 @@ fn elsewhere_known(name: &str) -> Option<&'static str> {
         | "unsigned" => "numbers have a width: bit<8>, bit<32>",
         _ => return None,
     })
-}
-
-fn contains(outer: Span, inner: Span) -> bool {
-    outer.file == inner.file && outer.start <= inner.start && inner.end <= outer.end
 }

@@ -3,7 +3,7 @@
 use std::path::PathBuf;
 
 use super::{Arguments, InfoFormat, Stage};
-use crate::diagnostics::Action;
+use crate::diagnostics::{Action, Format};
 
 /// Whether an option takes a value, and how the help calls that.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -93,6 +93,7 @@ pub const OPTIONS: &[OptionSpec] = &[
     option(&["--Winfo"], Maybe("NAME"), Does(|a, v| { if !v.is_empty() { a.diagnose(v, Action::Info); } Ok(()) }), "shows a warning as a remark"),
     option(&["--Wwarn"], Maybe("NAME"), Does(|a, v| { if !v.is_empty() { a.diagnose(v, Action::Warn); } Ok(()) }), "shows a warning as one"),
     option(&["--Werror"], Maybe("NAME"), Does(|a, v| { a.diagnose(v, Action::Error); Ok(()) }), "makes a warning an error, or all"),
+    option(&["--error-format"], Value("long|short|json"), Does(error_format), "how messages are written: with lines of the program, a line each as gcc, or a JSON object a line"),
     option(&["--maxErrorCount"], Value("N"), Does(max_errors), "how many errors are shown"),
     option(&["--disable-annotations", "--disable-annotation", "--disable-pragmas", "--disable-pragma"], Maybe("NAMES"), Does(annotations), "annotations that are ignored, with a warning"),
     option(&["--dump"], Value("STAGE"), Does(dump), "prints what a stage made: tokens, ast, ir, flat; another value is p4c's folder, which stays empty"),
@@ -212,6 +213,16 @@ fn architecture(_: &mut Arguments, value: &str) -> Result<(), String> {
         _ => Err(format!(
             "`{value}` is not known, the only architecture is v1model"
         )),
+    }
+}
+
+fn error_format(arguments: &mut Arguments, value: &str) -> Result<(), String> {
+    match Format::ALL.iter().find(|(name, _)| *name == value) {
+        Some((_, format)) => {
+            arguments.error_format = *format;
+            Ok(())
+        }
+        None => Err(format!("`{value}` is none of long, short, json")),
     }
 }
 

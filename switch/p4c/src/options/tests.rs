@@ -43,6 +43,7 @@ fn every_option_of_the_table_is_read() {
                 "--arch" | "-a" => "v1model",
                 "--p4runtime-format" => "json",
                 "--maxErrorCount" => "5",
+                "--error-format" => "short",
                 _ => "-DX",
             };
             let line = match (spec.takes, name.starts_with("--")) {
@@ -183,6 +184,10 @@ fn mistakes_are_named() {
         ("ebb-p4c --std p4-14 f.p4", "only language is p4-16"),
         ("ebb-p4c --p4v 14 f.p4", "only language is p4-16"),
         ("ebb-p4c --fromJSON x.json", "cannot be read"),
+        (
+            "ebb-p4c --error-format xml f.p4",
+            "none of long, short, json",
+        ),
         (
             "ebb-p4c --maxErrorCount none f.p4",
             "`none` is not a number",

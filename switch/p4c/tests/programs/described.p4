@@ -108,7 +108,7 @@ control FromPort(inout headers_t hdr, inout metadata_t meta, inout standard_meta
     table by_priority {
         key = { hdr.pairs[0].a: ternary; }
         actions = { NoAction; }
-        const entries = {
+        @noWarn("deprecated") const entries = {
             1 &&& 3: NoAction() @priority(WIDTH);
             2 &&& 3: NoAction() @priority(WIDTH / 2);
         }

@@ -12,6 +12,7 @@ parser P(packet_in p, out headers hdr, inout metadata meta, inout standard_metad
 control V(inout headers hdr, inout metadata meta) { apply { } }
 control I(inout headers hdr, inout metadata meta, inout standard_metadata_t sm) {
     direct_counter(CounterType.packets) c;
+    @noWarn("unused") table t { key = { hdr.h.a : exact; } actions = { NoAction; } counters = c; }
     apply {
 
     }

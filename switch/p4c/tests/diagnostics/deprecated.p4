@@ -1,0 +1,23 @@
+#include <v1model.p4>
+
+header h_t { bit<8> a; bit<16> b; }
+struct headers { h_t h; h_t g; }
+struct metadata { bit<8> x; bit<8> y; }
+
+parser P(packet_in p, out headers hdr, inout metadata meta, inout standard_metadata_t sm) {
+    state start { p.extract(hdr.h); p.extract(hdr.g); transition accept; }
+}
+control V(inout headers hdr, inout metadata meta) { apply {} }
+control I(inout headers hdr, inout metadata meta, inout standard_metadata_t sm) {
+    @deprecated("use set_y") action set_x() { meta.x = 1; }
+    action set_y() { meta.y = 1; }
+    apply {
+        mark_to_drop();
+        set_x();
+        set_y();
+    }
+}
+control E(inout headers hdr, inout metadata meta, inout standard_metadata_t sm) { apply {} }
+control C(inout headers hdr, inout metadata meta) { apply {} }
+control D(packet_out p, in headers hdr) { apply { p.emit(hdr); } }
+V1Switch(P(), V(), I(), E(), C(), D()) main;

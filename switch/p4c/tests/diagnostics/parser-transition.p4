@@ -1,0 +1,29 @@
+#include <v1model.p4>
+
+header h_t { bit<8> a; bit<16> b; }
+struct headers { h_t h; h_t g; }
+struct metadata { bit<8> x; bit<8> y; }
+
+parser P(packet_in p, out headers hdr, inout metadata meta, inout standard_metadata_t sm) {
+    state start {
+        p.extract(hdr.h);
+        transition select(hdr.h.a) { 1: alone; default: same; 2: accept; }
+    }
+    state same {
+        transition select(hdr.h.a) { 1: open; 2: open; default: open; }
+    }
+    state open {
+        transition select(hdr.h.a) { default: accept; }
+    }
+    state alone { p.extract(hdr.g); }
+}
+control V(inout headers hdr, inout metadata meta) { apply {} }
+control I(inout headers hdr, inout metadata meta, inout standard_metadata_t sm) {
+    apply {
+        meta.x = 1;
+    }
+}
+control E(inout headers hdr, inout metadata meta, inout standard_metadata_t sm) { apply {} }
+control C(inout headers hdr, inout metadata meta) { apply {} }
+control D(packet_out p, in headers hdr) { apply { p.emit(hdr); } }
+V1Switch(P(), V(), I(), E(), C(), D()) main;
