@@ -14,6 +14,7 @@ import os
 import re
 import subprocess
 import sys
+import tempfile
 from collections import Counter
 from collections.abc import Iterable
 from concurrent.futures import ThreadPoolExecutor
@@ -141,7 +142,10 @@ def compared(files: list[Path], ours: str, theirs: str, jobs: int) -> tuple[Agre
 
     def both(program: Path) -> tuple[str | None, str | None]:
         left = compiled([ours, "--error-format=json"], program)
-        return left, compiled([theirs], program)
+        with tempfile.TemporaryDirectory() as folder:
+            # Without a P4Info p4c does not say what is wrong for controllers.
+            info = ["--p4runtime-files", f"{folder}/p4info.txtpb"]
+            return left, compiled([theirs, *info], program)
 
     agreement, taken = Agreement(), 0
     with ThreadPoolExecutor(jobs) as pool:
