@@ -2,6 +2,7 @@
 #
 #   make run [K=4] [SCHEMES=dctcp,ndp] [DILATION=50] [SWITCH=ebb|bmv2] [P4C=ebb-p4c|p4c-bm2-ss] [CLI=1]
 #            [SCENARIO=experiments/scenarios/link-failure.toml] [FUSED=0: a process per switch] [THREADS=2]
+#            [WEB=1: live in the browser]
 #   make experiments | make experiment NAME=hull-dynamic [SIZE=quick|full] [CLUSTER=tcp://..] [FABRIC=mininet]
 #   make report | results
 #   make bench [BENCH="goodput hiding --quick"]
@@ -30,6 +31,7 @@ SCHEMES ?=
 DILATION ?=
 SWITCH ?= ebb
 CLI ?=
+WEB ?=
 FUSED ?=
 THREADS ?=
 SCENARIO ?=
@@ -70,6 +72,7 @@ setup: ## install what is missing (apt, Rust, Python environment)
 	@tools/setup
 
 # What `make run` needs, experiments too, tests and lints too; one after the other, as they share the folder.
+.venv/.web-installed: .venv/.run-installed
 .venv/.study-installed: .venv/.run-installed
 .venv/.dev-installed: .venv/.study-installed
 .venv/.%-installed: requirements.lock pyproject.toml tools/setup
@@ -114,8 +117,8 @@ $(BUILD)/%/fabric.json: $(P4_SOURCES)
 
 build: $(BUILD)/.binaries $(BUILD)/fabric.json $(PROGRAM)/fabric.json $(PROTO_MODULES) ## compile everything
 
-run: build ## fat-tree up, every scheme run and compared (a minute and a half)
-	@$(PYTHON) -m ebb_experiments.cli --switch '$(SWITCH)' --program '$(PROGRAM)' \
+run: build $(if $(WEB),.venv/.web-installed) ## fat-tree up, every scheme run and compared (a minute and a half)
+	@$(PYTHON) -m $(if $(WEB),ebb_dashboard run,ebb_experiments.cli) --switch '$(SWITCH)' --program '$(PROGRAM)' \
 	  $(if $(SCENARIO),--scenario '$(SCENARIO)') $(if $(K),--k '$(K)') $(if $(SCHEMES),--schemes '$(SCHEMES)') \
 	  $(if $(DILATION),--dilation '$(DILATION)') $(if $(CLI),--cli) $(if $(filter 0,$(FUSED)),--no-fused) \
 	  $(if $(THREADS),--threads '$(THREADS)')

@@ -1,9 +1,8 @@
-"""`ebb-dashboard`: a live view in the browser of a fabric, a simulation or the results of a run."""
+"""`ebb-dashboard`: a live view in the browser of a fabric, a simulation, a run or its results."""
 
 from __future__ import annotations
 
 import argparse
-import asyncio
 import logging
 import signal
 import sys
@@ -28,9 +27,8 @@ from ebb_topologies.text import printable
 
 from ebb_dashboard.finished import Finished
 from ebb_dashboard.live import Watcher, attached
-from ebb_dashboard.orders import AnyOrder
 from ebb_dashboard.server import PORT
-from ebb_dashboard.serving import Serving
+from ebb_dashboard.serving import Elsewhere, Serving
 
 EXPECTED = (InputError, ControllerError, AgentError, SimulatorError, OSError)
 
@@ -69,7 +67,14 @@ def arguments(argv: Sequence[str] | None) -> argparse.Namespace:
     ended.add_argument(
         "directory", type=Path, nargs="?", default=results() / "run", help="of its results"
     )
-    return parser.parse_args(argv)
+    commands.add_parser(
+        "run", parents=[common], help="`ebb-run` with its options, watched, as `make run WEB=1`"
+    )
+    options, rest = parser.parse_known_args(argv)
+    if rest and options.command != "run":
+        parser.error(f"unrecognized arguments: {' '.join(rest)}")
+    options.rest = rest
+    return options
 
 
 class _Ended(Exception):
@@ -84,13 +89,12 @@ def main(argv: Sequence[str] | None = None) -> int:
         signal.signal(number, _end)
     try:
         with Serving(options.port) as serving:
-            {"fabric": _fabric, "sim": _sim, "results": _results}[options.command](options, serving)
+            return COMMANDS[options.command](options, serving)
     except EXPECTED as error:
         print(f"ebb-dashboard: {printable(error)}", file=sys.stderr)
         return 1
     except _Ended:
-        pass
-    return 0
+        return 0
 
 
 def _end(_number: int, _frame: FrameType | None) -> None:
@@ -101,15 +105,16 @@ def _say(serving: Serving) -> None:
     print(f"live view: {serving.address} (Ctrl-C ends it)", flush=True)
 
 
-def _results(options: argparse.Namespace, serving: Serving) -> None:
+def _results(options: argparse.Namespace, serving: Serving) -> int:
     finished = Finished(options.directory)
     serving.desk = finished
     finished.tell(serving.feed)
     _say(serving)
     threading.Event().wait()
+    return 0
 
 
-def _sim(options: argparse.Namespace, serving: Serving) -> None:
+def _sim(options: argparse.Namespace, serving: Serving) -> int:
     # What it needs is not there where only `make run` is installed.
     from ebb_dashboard.simulated import Simulated
 
@@ -126,9 +131,10 @@ def _sim(options: argparse.Namespace, serving: Serving) -> None:
     serving.desk = simulated
     _say(serving)
     simulated.run(stay=not options.once)
+    return 0
 
 
-def _fabric(options: argparse.Namespace, serving: Serving) -> None:
+def _fabric(options: argparse.Namespace, serving: Serving) -> int:
     with LoopThread() as loop:
         fabric, admin = loop.run(attached(options.socket, Dilation(options.dilation)))
         watcher = Watcher(fabric, serving.feed)
@@ -152,18 +158,20 @@ def _fabric(options: argparse.Namespace, serving: Serving) -> None:
         finally:
             watching.cancel()
             loop.run(admin.close())
+    return 0
 
 
-class Elsewhere:
-    """A desk whose orders are carried out in another loop."""
+def _run(options: argparse.Namespace, serving: Serving) -> int:
+    # What it needs is not there where only simulations are wanted: Mininet.
+    from ebb_experiments.cli import main as ebb_run
 
-    def __init__(self, desk: Any, loop: LoopThread) -> None:
-        self._desk = desk
-        self._loop = loop
+    from ebb_dashboard.running import RunWatch
 
-    async def do(self, order: AnyOrder) -> Any:
-        """Carries an order out there."""
-        return await asyncio.wrap_future(self._loop.start(self._desk.do(order)))
+    _say(serving)
+    return ebb_run(options.rest, RunWatch(serving))
+
+
+COMMANDS = {"fabric": _fabric, "sim": _sim, "results": _results, "run": _run}
 
 
 def _port(text: str) -> int:

@@ -96,10 +96,12 @@ class Watcher:
         self._feed = feed
         self._since = time.monotonic_ns()
         self._links: list[str] | None = None
+        self._phase: tuple[int, dict[str, Any]] | None = None
 
-    def begin(self) -> None:
-        """The time that is told counts from now on. From any thread."""
-        self._since = time.monotonic_ns()
+    def begin(self, phase: dict[str, Any], start_ns: int) -> None:
+        """From this time of CLOCK_MONOTONIC on, which is about to come, looks belong to a phase:
+        `scheme`, `phase`, `round` of `play`. From any thread."""
+        self._phase = (start_ns, phase)
 
     async def run(self) -> None:
         """Until it is cancelled. What is wrong with a switch is told once."""
@@ -119,8 +121,13 @@ class Watcher:
             await asyncio.sleep(max(0.0, due - time.monotonic()))
 
     async def _look(self) -> None:
-        at_ns = self._fabric.dilation.nominal_time(time.monotonic_ns() - self._since)
-        self._feed.tell("look", {"at_ns": at_ns} | await self._fabric.look())
+        seen = await self._fabric.look()
+        now = time.monotonic_ns()
+        if self._phase is not None and now >= self._phase[0]:
+            (self._since, phase), self._phase = self._phase, None
+            self._feed.tell("play", phase | {"running": True})
+        at_ns = self._fabric.dilation.nominal_time(now - self._since)
+        self._feed.tell("look", {"at_ns": at_ns} | seen)
 
     async def look_at_links(self) -> None:
         """Tells the states of the links if they have changed."""

@@ -35,6 +35,8 @@ class _Seen:
     time_ns: int
     busy_ns: int
     counts: dict[str, int]
+    longest: dict[int, int]
+    """The most bytes that each queue has had, as the switch tells it."""
 
 
 class Looks:
@@ -65,11 +67,13 @@ class Looks:
                 continue
             counts = {kind: count(port) for kind, count in KINDS.items()}
             counts[OUTSIDE] = outside.get(key, 0)
-            now = _Seen(stats.time_ns, port.busy_ns, counts)
+            longest = {each.queue: each.max_depth_bytes for each in port.queues}
+            now = _Seen(stats.time_ns, port.busy_ns, counts, longest)
             before = self._seen.get(key)
             self._seen[key] = now
             utilisation.append(0 if before is None else _busy(before, now))
-            queue.append(sum(each.depth_bytes for each in port.queues))
+            depth = sum(each.depth_bytes for each in port.queues)
+            queue.append(depth if before is None else max(depth, _peak(before, now)))
             if before is not None:
                 events += [[index, kind, n] for kind, n in _since(before, now).items() if n]
         return {"utilisation": utilisation, "queue": queue, "events": events}
@@ -91,6 +95,15 @@ def _busy(before: _Seen, now: _Seen) -> int:
     time_ns = now.time_ns - before.time_ns
     busy_ns = now.busy_ns - before.busy_ns if now.busy_ns >= before.busy_ns else now.busy_ns
     return min(PER_MILLE, round(PER_MILLE * busy_ns / time_ns)) if time_ns > 0 else 0
+
+
+def _peak(before: _Seen, now: _Seen) -> int:
+    """The longest that a queue of the port is known to have been between two looks: where it was
+    longer than ever, or than since a reset; else 0."""
+    return max(
+        (size for queue, size in now.longest.items() if size != before.longest.get(queue)),
+        default=0,
+    )
 
 
 def _since(before: _Seen, now: _Seen) -> dict[str, int]:

@@ -52,3 +52,15 @@ class Serving:
     async def _start(self) -> tuple[Feed, Server]:
         feed = Feed(asyncio.get_running_loop())
         return feed, Server(feed, self, new_token(), self._port)
+
+
+class Elsewhere:
+    """A desk whose orders are carried out in another loop."""
+
+    def __init__(self, desk: Desk, loop: LoopThread) -> None:
+        self._desk = desk
+        self._loop = loop
+
+    async def do(self, order: AnyOrder) -> Any:
+        """Carries an order out there."""
+        return await asyncio.wrap_future(self._loop.start(self._desk.do(order)))

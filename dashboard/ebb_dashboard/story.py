@@ -61,13 +61,11 @@ class Story:
         """Takes a message in."""
         match event:
             case "hello":
-                if self._latest.get("hello", {}).get("picture") != data["picture"]:
-                    self._recent.clear()
-                    self._latest.pop("links", None)
                 ports = max(1, len(data["picture"]["ports"]))
-                recent = max(1, min(MAX_RECENT, RECENT_CELLS // ports))
-                self._recent = deque(self._recent, maxlen=recent)
-                self._latest[event] = data
+                self._recent = deque(maxlen=max(1, min(MAX_RECENT, RECENT_CELLS // ports)))
+                self._curves.clear()
+                self._results.clear()
+                self._latest = {event: data}
             case "play":
                 self._latest[event] = data
                 if data["running"]:

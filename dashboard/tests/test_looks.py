@@ -11,7 +11,7 @@ PORTS = [Port("s1", 1, 0, 0), Port("s1", 2, 1, 0), Port("s2", 1, 1, 1)]
 
 def stats(time_ns: int, busy_ns: int = 0, depth: int = 0, **counts: int) -> tm.Stats:
     """Port 1 of a switch, with counts by the name of their field."""
-    queue = tm.QueueStats(queue=0, depth_bytes=depth)
+    queue = tm.QueueStats(queue=0, depth_bytes=depth, max_depth_bytes=counts.get("longest", depth))
     queue.deflected.packets = counts.get("deflected", 0)
     queue.ecn_ce.packets = counts.get("ecn_ce", 0)
     queue.egress_dropped.packets = counts.get("egress_dropped", 0)
@@ -49,6 +49,17 @@ def test_a_reset_is_no_event_and_hides_none() -> None:
     look = looks.take({"s1": stats(2000, busy_ns=200, full=1, outside=3)})
     assert look["utilisation"][0] == 200
     assert look["events"] == [[0, "drop", 1]]
+
+
+def test_a_peak_between_two_looks_is_seen_if_it_was_the_highest() -> None:
+    looks = Looks(PORTS)
+    looks.take({"s1": stats(1000, depth=10, longest=500)})
+    depths = [(20, 500), (30, 900), (40, 900), (50, 60)]  # the last one after a reset
+    seen = [
+        looks.take({"s1": stats(2000 + n, depth=depth, longest=longest)})["queue"][0]
+        for n, (depth, longest) in enumerate(depths)
+    ]
+    assert seen == [20, 900, 40, 60]
 
 
 def test_a_switch_that_is_away_is_idle() -> None:

@@ -45,6 +45,7 @@ from ebb_experiments.scenario.spec import MAX_DILATION, MIN_DILATION
 from ebb_experiments.tour import report
 from ebb_experiments.tour.calibration import USUAL_DILATION, calibrate, too_busy
 from ebb_experiments.tour.checks import checks
+from ebb_experiments.tour.spectator import Spectator
 from ebb_experiments.tour.summary import Round, SchemeResult
 
 BUILD = programs()
@@ -87,7 +88,7 @@ def arguments(argv: Sequence[str] | None) -> argparse.Namespace:
     return parser.parse_args(argv)
 
 
-def main(argv: Sequence[str] | None = None) -> int:
+def main(argv: Sequence[str] | None = None, spectator: Spectator | None = None) -> int:
     options = arguments(argv)
     console = Console(highlight=False)
     console.width = max(console.width, TABLE_WIDTH)
@@ -97,7 +98,7 @@ def main(argv: Sequence[str] | None = None) -> int:
         if signal.getsignal(number) != signal.SIG_IGN:  # as under nohup
             signal.signal(number, _end)
     try:
-        return run(options, console)
+        return run(options, console, spectator or Spectator())
     except EXPECTED as error:
         console.print(f"ebb: {printable(error)}", style="bold red", markup=False, soft_wrap=True)
         return 1
@@ -131,7 +132,7 @@ def _end(number: int, _frame: FrameType | None) -> None:
     raise Ended(number)
 
 
-def run(options: argparse.Namespace, console: Console) -> int:
+def run(options: argparse.Namespace, console: Console, spectator: Spectator) -> int:
     loaded = load_scenario(
         options.scenario, schemes=_names(options.schemes), topology=_fat_tree(options.k)
     )
@@ -161,14 +162,16 @@ def run(options: argparse.Namespace, console: Console) -> int:
     with LoopThread() as loop:
         while True:
             slowed = replace(loaded, dilation=Dilation(factor))
-            with Wall(slowed, where, loop) as wall:
+            with Wall(slowed, where, loop) as wall, spectator.watching(wall):
                 try:
                     _say_up(wall, console, started)
                     found = calibrate(wall, RESULTS / "calibration") if calibrations else None
                     if found is not None:
                         say(console, started, f"calibration: {found}")
                     if found is None or found.dilation == factor:
-                        return _tour(wall, console, started, stay=options.cli)
+                        code = _tour(wall, console, started, stay=options.cli)
+                        _stay(wall, console, spectator)
+                        return code
                 except EXPECTED:
                     wall.net.check()  # a switch that has died explains everything else
                     raise
@@ -251,6 +254,17 @@ def _tour(wall: Wall, console: Console, started: float, stay: bool) -> int:
     elif stay:
         _prompt(wall.net)
     return int(failed)
+
+
+def _stay(wall: Wall, console: Console, spectator: Spectator) -> None:
+    """Leaves the fabric up for as long as the spectator wants, or until a signal."""
+
+    def again(name: str) -> None:
+        with console.status(name) as status:
+            _scheme(wall, name, status)
+
+    with suppress(Ended):
+        spectator.stay(wall, again)
 
 
 def _scheme(wall: Wall, name: str, status: Status) -> SchemeResult:

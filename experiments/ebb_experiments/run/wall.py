@@ -72,6 +72,16 @@ class Where:
     """Command that starts each agent, such as `chrt`; empty: none."""
 
 
+class Onlooker:
+    """Who is told what runs when. This one does not care."""
+
+    def begins(self, task: Task, start_ns: int) -> None:
+        """The traffic of a task begins at this time of CLOCK_MONOTONIC, which is about to come."""
+
+    def ended(self, task: Task, results: Results) -> None:
+        """A task has ended."""
+
+
 class Wall(Fabric):
     """A fabric as slow as `loaded.dilation` says. A `Clock` for runs of that scenario."""
 
@@ -86,12 +96,15 @@ class Wall(Fabric):
         )
         self.loaded = loaded
         self.where = where
+        self.onlooker = Onlooker()
+        self.admin: FabricAdmin | None = None
+        """Its fabric service; none: each switch has a process of its own."""
 
     def _start(self, stack: ExitStack) -> None:
         super()._start(stack)
         links: RepairableFabric = KernelLinks(self.net)
         if self.net.fused:
-            links = admin = FabricAdmin(self.directory / FABRIC_SOCKET)
+            links = self.admin = admin = FabricAdmin(self.directory / FABRIC_SOCKET)
             stack.callback(lambda: self.loop.run(admin.close()))
             self.net.control = PromptControl(admin, self.loop, self.controller)
         self.faults = FaultRunner(
@@ -139,7 +152,9 @@ class Wall(Fabric):
         """Runs a task. Raises what the parts of the fabric raise, with the reason."""
         prefix = file_name(f"{task.scheme}-{task.play.label}")
         plan = Plan.of(task, self.agents(task.directory / "records", prefix))
-        return _Phase(self, task, plan, self.player(plan)).go()
+        results = _Phase(self, task, plan, self.player(plan)).go()
+        self.onlooker.ended(task, results)
+        return results
 
     def agents(self, directory: Path, prefix: str) -> Agents:
         """Starts agents that print into files of this folder."""
@@ -191,6 +206,7 @@ class _Phase:
         self.player.prepare()
         before = self._counted()
         start_ns = self.player.start()
+        wall.onlooker.begins(self.task, start_ns)
         processors = Processors()
         processors.begin(start_ns)
         steps, label = self.task.play.traffic.steps, self.task.play.label

@@ -1,0 +1,140 @@
+"""`make run`, watched: its fabric, its schemes as they run, and any of them again at the end."""
+
+from __future__ import annotations
+
+import queue
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, suppress
+from typing import Any
+
+from ebb_controller.reconcile import ControllerError
+from ebb_controller.traffic_manager import loopback
+from ebb_experiments.results.results import Results
+from ebb_experiments.run.agents import AgentError
+from ebb_experiments.run.control import reroute
+from ebb_experiments.run.run import Task
+from ebb_experiments.run.wall import Onlooker, Wall
+from ebb_experiments.tour.spectator import Spectator
+from ebb_topologies.files import InputError
+from ebb_topologies.mininet_links import ControlError
+from ebb_topologies.text import printable
+
+from ebb_dashboard.fabric import Fabric, Routes
+from ebb_dashboard.live import Watcher
+from ebb_dashboard.orders import AnyOrder, Desk, NothingRuns, RunScheme
+from ebb_dashboard.picture import of_topology
+from ebb_dashboard.serving import Elsewhere, Serving
+from ebb_dashboard.summary import by_phase, summary
+
+CHECK_SECONDS = 0.5
+"""How often it is looked whether a switch has died while nothing else happens."""
+REFUSALS = (ControllerError, ControlError, AgentError, InputError)
+"""Why a scheme may not run again on a fabric that people have changed."""
+
+
+class RunWatch(Spectator, Onlooker):
+    """Shows a run. A `Desk`, which gives orders to the fabric that is up."""
+
+    def __init__(self, serving: Serving) -> None:
+        self._feed = serving.feed
+        self._fabric: Desk = NothingRuns()
+        self._schemes: queue.SimpleQueue[str] = queue.SimpleQueue()
+        self._names: frozenset[str] = frozenset()
+        self._watcher: Watcher | None = None
+        serving.desk = self
+
+    # -- the run ------------------------------------------------------------------------------
+
+    @contextmanager
+    def watching(self, wall: Wall) -> Iterator[None]:
+        """Shows a fabric for as long as the block lasts."""
+        fabric = _fabric(wall)
+        self._names = frozenset(wall.loaded.schemes)
+        self._feed.tell("hello", _hello(wall, fabric))
+        if fabric is None:
+            text = "these switches tell nothing of queues: results come when a phase has ended"
+            self._feed.tell("line", {"text": text})
+            wall.onlooker = self
+            yield
+            return
+        self._watcher = Watcher(fabric, self._feed)
+        self._fabric = Elsewhere(fabric, wall.loop)
+        wall.onlooker = self
+        watching = wall.loop.start(self._watcher.run())
+        try:
+            yield
+        finally:
+            self._fabric, self._watcher = NothingRuns(), None
+            watching.cancel()
+
+    def begins(self, task: Task, start_ns: int) -> None:
+        """A phase begins."""
+        if self._watcher is not None:
+            self._watcher.begin(_phase(task), start_ns)
+        else:
+            self._feed.tell("play", _phase(task) | {"running": True})
+
+    def ended(self, task: Task, results: Results) -> None:
+        """A phase has ended."""
+        self._feed.tell("play", _phase(task) | {"running": False})
+        ports = of_topology(task.loaded.topology).ports
+        for phase, rows in by_phase(results):
+            self._feed.tell("result", summary(task.scheme, phase, rows, ports))
+
+    def stay(self, wall: Wall, again: Callable[[str], None]) -> None:
+        """Runs the schemes that are asked for, until a signal."""
+        text = "every scheme has run; the fabric stays up until Ctrl-C"
+        print(f"live view: {text}", flush=True)
+        self._feed.tell("line", {"text": text})
+        while True:
+            with suppress(queue.Empty):
+                name = self._schemes.get(timeout=CHECK_SECONDS)
+                try:
+                    again(name)
+                except REFUSALS as error:
+                    self._feed.tell("line", {"text": f"{name}: {printable(error)}"})
+            wall.net.check()
+
+    # -- orders -------------------------------------------------------------------------------
+
+    async def do(self, order: AnyOrder) -> Any:
+        """Carries an order out."""
+        if not isinstance(order, RunScheme):
+            return await self._fabric.do(order)
+        if order.scheme not in self._names:
+            raise InputError(f"the scenario has no scheme '{order.scheme}'")
+        self._schemes.put(order.scheme)
+        return {"text": f"{order.scheme} runs when all that runs now has ended"}
+
+
+def _fabric(wall: Wall) -> Fabric | None:
+    """None: its switches have no traffic managers of ours."""
+    admin, controller = wall.admin, wall.controller
+    if wall.managers is None:
+        return None
+    return Fabric(
+        of_topology(wall.loaded.topology),
+        wall.managers,
+        {s.name: (loopback(s), s.device_id) for s in wall.loaded.topology.switches},
+        wall.loaded.dilation,
+        admin,
+        None if admin is None else Routes(lambda: reroute(admin, controller)),
+    )
+
+
+def _hello(wall: Wall, fabric: Fabric | None) -> dict[str, Any]:
+    loaded = wall.loaded
+    return {
+        "version": 1,
+        "title": loaded.name,
+        "clock": "wall",
+        "dilation": loaded.dilation.factor,
+        "picture": of_topology(loaded.topology).told(),
+        "schemes": [{"name": name, "label": s.label} for name, s in loaded.schemes.items()],
+        "controls": ["scheme", *([] if fabric is None else fabric.controls)],
+    }
+
+
+def _phase(task: Task) -> dict[str, Any]:
+    play = task.play
+    return {"scheme": task.scheme, "phase": play.traffic.name, "round": play.round}

@@ -1,0 +1,180 @@
+"""`make run` as it is watched, with a fabric that only counts."""
+
+from __future__ import annotations
+
+import asyncio
+import threading
+import time
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+from ebb_controller import ebb_tm_pb2 as tm
+from ebb_controller.reconcile import ControllerError
+from ebb_dashboard.orders import parsed
+from ebb_dashboard.running import RunWatch
+from ebb_dashboard.serving import Serving
+from ebb_experiments.results.results import Results
+from ebb_experiments.results.tables import Rows
+from ebb_experiments.run.loop import LoopThread
+from ebb_experiments.run.run import Task
+from ebb_experiments.run.wall import Onlooker
+from ebb_experiments.scenario.loaded import Loaded, scenario
+from ebb_topologies.files import InputError
+from support import INCAST, ROOT
+
+
+class Counting:
+    """Traffic managers: port 1 of switch s1 is always busy, and its queue is 7 bytes long."""
+
+    async def statistics(self, *, reset: bool = False) -> dict[str, tm.Stats]:
+        stats = tm.Stats(time_ns=(now := time.monotonic_ns()))
+        port = stats.ports.add(port=1, busy_ns=now)
+        port.queues.add(queue=0, depth_bytes=7, max_depth_bytes=7)
+        return {"s1": stats}
+
+
+@dataclass
+class FakeWall:
+    """As much of a `Wall` as is watched."""
+
+    loaded: Loaded
+    loop: LoopThread
+    managers: Counting | None = field(default_factory=Counting)
+    controller: None = None
+    admin: None = None
+    onlooker: Onlooker = field(default_factory=Onlooker)
+    checks: int = 0
+
+    @property
+    def net(self) -> Any:
+        def check() -> None:
+            self.checks += 1
+            if self.checks > 3:
+                raise KeyboardInterrupt
+
+        return SimpleNamespace(check=check)
+
+
+class Feed:
+    """Keeps what it is told."""
+
+    def __init__(self) -> None:
+        self.told: list[tuple[str, dict[str, Any]]] = []
+
+    def tell(self, event: str, data: dict[str, Any]) -> None:
+        self.told.append((event, data))
+
+    def of(self, event: str) -> list[dict[str, Any]]:
+        return [data for name, data in self.told if name == event]
+
+    def until(self, condition: Callable[[], object]) -> None:
+        deadline = time.monotonic() + 20
+        while not condition():
+            assert time.monotonic() < deadline, self.told
+            time.sleep(0.01)
+
+
+def loaded() -> Loaded:
+    table = {
+        "schemes": ["ndp", "dctcp"],
+        "single_rack": {"hosts": 6},
+        "workload": INCAST,
+        "dilation": 10,
+    }
+    return scenario(table, "watched", ROOT)
+
+
+def watch() -> tuple[RunWatch, Feed]:
+    feed = Feed()
+    serving: Any = SimpleNamespace(feed=feed)
+    return RunWatch(serving), feed
+
+
+def task_of(each: Loaded) -> Task:
+    (play,) = each.plays("ndp")
+    return Task(each, "ndp", 1, play, Path("unused"))
+
+
+def test_a_phase_is_told_from_the_start_of_its_traffic_to_its_results() -> None:
+    watched, feed = watch()
+    with LoopThread() as loop:
+        wall: Any = FakeWall(loaded(), loop)
+        with watched.watching(wall):
+            (hello,) = feed.of("hello")
+            assert [scheme["name"] for scheme in hello["schemes"]] == ["ndp", "dctcp"]
+            assert (hello["clock"], hello["dilation"]) == ("wall", 10)
+            # Without the fabric service nothing can be broken.
+            assert hello["controls"] == ["scheme", "queues", "switch", "trace"]
+            task = task_of(wall.loaded)
+            start_ns = time.monotonic_ns() + 300_000_000
+            wall.onlooker.begins(task, start_ns)
+            feed.until(lambda: feed.of("play"))
+            assert time.monotonic_ns() >= start_ns
+            feed.until(lambda: feed.of("look")[-1]["at_ns"] > 10_000_000)
+            look = feed.of("look")[-1]
+            # Nominal time: ten times as short as it took.
+            assert look["at_ns"] <= (time.monotonic_ns() - start_ns) / 10
+            port = hello["picture"]["ports"].index(["s1", 1, 0, 1])
+            assert look["queue"][port] == 7
+            assert look["utilisation"][port] > 950
+            row = {"phase": task.play.traffic.name, "fct_ns": 5.0, "status": "finished"}
+            tables = {name: Rows(name) for name in ("queues", "ports", "drops", "counters")}
+            wall.onlooker.ended(task, Results({"flows": Rows("flows", [row]), **tables}))
+            assert feed.of("play")[-1]["running"] is False
+            assert feed.of("result")[0]["fct_ns"] == [5.0]
+        looks = len(feed.of("look"))
+        time.sleep(0.4)
+        assert len(feed.of("look")) == looks
+    with pytest.raises(InputError, match="needs a fabric that runs"):
+        asyncio.run(watched.do(parsed({"do": "queues", "link": 0})))
+
+
+def test_switches_that_tell_nothing_show_results_only() -> None:
+    watched, feed = watch()
+    with LoopThread() as loop:
+        wall: Any = FakeWall(loaded(), loop, managers=None)
+        with watched.watching(wall):
+            assert feed.of("hello")[0]["controls"] == ["scheme"]
+            wall.onlooker.begins(task_of(wall.loaded), time.monotonic_ns())
+            assert feed.of("play")[0]["running"] is True
+    assert feed.of("look") == []
+
+
+def test_schemes_run_again_until_the_end(capsys: pytest.CaptureFixture[str]) -> None:
+    watched, feed = watch()
+    ran: list[str] = []
+
+    def again(name: str) -> None:
+        ran.append(name)
+        if name == "dctcp":
+            raise ControllerError("switch s1 is away")
+
+    with LoopThread() as loop:
+        wall: Any = FakeWall(loaded(), loop)
+        with watched.watching(wall):
+            for name in ("dctcp", "ndp"):
+                asyncio.run(watched.do(parsed({"do": "scheme", "scheme": name})))
+            with pytest.raises(InputError, match="no scheme 'hull'"):
+                asyncio.run(watched.do(parsed({"do": "scheme", "scheme": "hull"})))
+            with pytest.raises(KeyboardInterrupt):
+                watched.stay(wall, again)
+    assert ran == ["dctcp", "ndp"]
+    assert {"text": "dctcp: switch s1 is away"} in feed.of("line")
+    assert "until Ctrl-C" in capsys.readouterr().out
+
+
+def test_orders_of_a_page_reach_the_run() -> None:
+    with Serving(port=0) as serving, LoopThread() as loop:
+        watched = RunWatch(serving)
+        wall: Any = FakeWall(loaded(), loop)
+        with watched.watching(wall):
+            found: list[Any] = []
+            order = parsed({"do": "queues", "link": 0})
+            thread = threading.Thread(target=lambda: found.append(asyncio.run(serving.do(order))))
+            thread.start()
+            thread.join(20)
+            assert found[0]["ports"][0]["place"] == "s1:1"
