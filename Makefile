@@ -1,8 +1,10 @@
 # Ebb: `make run` brings up the fabric and compares the schemes, `make test` runs every test.
 #
-#   make run [K=4] [SCHEMES=dctcp,ndp] [DILATION=50] [SWITCH=ebb|bmv2] [P4C=ebb-p4c|p4c-bm2-ss] [CLI=1]
+#   make run [K=4] [SCHEMES=dctcp,ndp] [DILATION=50] [SWITCH=ebb|bmv2] [P4C=ebb-p4c|p4c-bm2-ss]
+#            [CLI=1: the prompt at once; CLI=after: after all schemes] [SCHEME=ndp: one alone]
 #            [SCENARIO=experiments/scenarios/link-failure.toml] [FUSED=0: a process per switch] [THREADS=2]
 #            [WEB=1: live in the browser]
+#   make compare [A=2026-11-23T08-15-02] [B=latest]: two of results/runs, without names the last two
 #   make experiments | make experiment NAME=hull-dynamic [SIZE=quick|full] [CLUSTER=tcp://..] [FABRIC=mininet]
 #   make report | results
 #   make bench [BENCH="goodput hiding --quick"]
@@ -28,6 +30,7 @@ PROTO_MODULES := $(PROTOS:%=controller/ebb_controller/%_pb2.py)
 # Options of `make run`; empty means: what the scenario says.
 K ?=
 SCHEMES ?=
+SCHEME ?=
 DILATION ?=
 SWITCH ?= ebb
 CLI ?=
@@ -60,8 +63,17 @@ ifeq ($(realpath $(PROGRAM)/fabric.p4info.txtpb),)
   $(shell rm -f $(PROGRAM)/fabric.json)
 endif
 
-.PHONY: help setup build run sim experiments experiment report results pages page p4-proto bench \
-  test test-build test-rust test-long test-python test-ptf test-e2e lint check-tna wheels install \
+# A variable that nothing reads would be ignored without a word: a typo is refused.
+blank := $() $()
+GIVEN := $(foreach word,$(subst \$(blank),_,$(MAKEOVERRIDES)),$(firstword $(subst =, ,$(word))))
+OPTIONS := K SCHEMES SCHEME DILATION SWITCH P4C CLI FUSED THREADS SCENARIO A B NAME SIZE CLUSTER FABRIC BENCH \
+  PREFIX DESTDIR ALIASES STUDY WEB BUILD CARGO PYTHON
+ifneq ($(filter-out $(OPTIONS),$(GIVEN)),)
+  $(error $(shell python3 tools/nearest.py '$(firstword $(filter-out $(OPTIONS),$(GIVEN)))' $(OPTIONS)))
+endif
+
+.PHONY: help setup build run compare sim experiments experiment report results pages page p4-proto \
+  bench test test-build test-rust test-long test-python test-ptf test-e2e lint check-tna wheels install \
   install-p4 uninstall clean
 
 help: ## this list, and the options
@@ -119,9 +131,16 @@ build: $(BUILD)/.binaries $(BUILD)/fabric.json $(PROGRAM)/fabric.json $(PROTO_MO
 
 run: build $(if $(WEB),.venv/.web-installed) ## fat-tree up, every scheme run and compared (a minute and a half)
 	@$(PYTHON) -m $(if $(WEB),ebb_dashboard run,ebb_experiments.cli) --switch '$(SWITCH)' --program '$(PROGRAM)' \
-	  $(if $(SCENARIO),--scenario '$(SCENARIO)') $(if $(K),--k '$(K)') $(if $(SCHEMES),--schemes '$(SCHEMES)') \
-	  $(if $(DILATION),--dilation '$(DILATION)') $(if $(CLI),--cli) $(if $(filter 0,$(FUSED)),--no-fused) \
-	  $(if $(THREADS),--threads '$(THREADS)')
+	  $(if $(SCENARIO),--scenario '$(SCENARIO)') $(if $(K),--k '$(K)') \
+	  $(if $(SCHEMES)$(SCHEME),--schemes '$(or $(SCHEMES),$(SCHEME))') \
+	  $(if $(DILATION),--dilation '$(DILATION)') $(if $(filter-out 0,$(CLI)),--cli '$(CLI)') \
+	  $(if $(filter 0,$(FUSED)),--no-fused) $(if $(THREADS),--threads '$(THREADS)')
+
+A ?=
+B ?=
+
+compare: .venv/.run-installed ## two runs side by side: A and B of results/runs, or the last two
+	@$(PYTHON) -m ebb_experiments.tour.compare $(if $(A),--a '$(A)') $(if $(B),--b '$(B)')
 
 sim: .venv/.study-installed build ## SCENARIO in virtual time (default: a permutation on the fat-tree)
 	@$(PYTHON) -m ebb_experiments.sim.cli '$(or $(SCENARIO),experiments/scenarios/sim/permutation.toml)'

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import json
-from collections.abc import Callable, Mapping
+from collections.abc import AsyncIterator, Callable, Mapping
 from typing import Any
 
 import grpc
@@ -55,6 +55,21 @@ class TrafficManagers:
         (switch,) = (switch for switch in self._switches if switch.name == name)
         return await self._ask(switch, reset=False)
 
+    async def stream(self, name: str, interval_ns: int) -> AsyncIterator[tm.Stats]:
+        """What one switch tells, again and again until the caller ends it."""
+        (switch,) = (switch for switch in self._switches if switch.name == name)
+        method = self._channel(switch).unary_stream(
+            f"{SERVICE}/StreamStats",
+            request_serializer=tm.StreamStatsRequest.SerializeToString,
+            response_deserializer=tm.Stats.FromString,
+        )
+        request = tm.StreamStatsRequest(device_id=switch.device_id, interval_ns=interval_ns)
+        try:
+            async for reply in method(request, wait_for_ready=True):
+                yield reply
+        except grpc.aio.AioRpcError as error:
+            raise _failed(switch, self._address(switch), "StreamStats", error) from error
+
     async def _ask(self, switch: Switch, reset: bool) -> tm.Stats:
         request = tm.GetStatsRequest(device_id=switch.device_id, reset=reset)
         reply: tm.Stats = await self._call(switch, "GetStats", tm.Stats, request)
@@ -67,11 +82,7 @@ class TrafficManagers:
         self._channels.clear()
 
     async def _call(self, switch: Switch, method: str, reply: Any, request: Any) -> Any:
-        address = self._address(switch)
-        channel = self._channels.get(switch.name)
-        if channel is None:
-            channel = self._channels[switch.name] = grpc.aio.insecure_channel(address)
-        call = channel.unary_unary(
+        call = self._channel(switch).unary_unary(
             f"{SERVICE}/{method}",
             request_serializer=type(request).SerializeToString,
             response_deserializer=reply.FromString,
@@ -79,10 +90,22 @@ class TrafficManagers:
         try:
             return await call(request, timeout=CALL_SECONDS, wait_for_ready=True)
         except grpc.aio.AioRpcError as error:
-            raise ControllerError(
-                f"switch {switch.name} at {address}: {method} failed: "
-                f"{error.code().name}: {error.details()}"
-            ) from error
+            raise _failed(switch, self._address(switch), method, error) from error
+
+    def _channel(self, switch: Switch) -> grpc.aio.Channel:
+        """The connection to a switch, which is opened when it is first wanted."""
+        if switch.name not in self._channels:
+            self._channels[switch.name] = grpc.aio.insecure_channel(self._address(switch))
+        return self._channels[switch.name]
+
+
+def _failed(
+    switch: Switch, address: str, method: str, error: grpc.aio.AioRpcError
+) -> ControllerError:
+    return ControllerError(
+        f"switch {switch.name} at {address}: {method} failed: "
+        f"{error.code().name}: {error.details()}"
+    )
 
 
 def lateness(message: tm.Stats) -> dict[str, dict[str, int]]:

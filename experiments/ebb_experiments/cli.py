@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import argparse
 import errno
-import json
 import logging
 import os
 import signal
@@ -21,7 +20,7 @@ from ebb_controller.controller import Program
 from ebb_controller.reconcile import ControllerError
 from ebb_topologies import preflight
 from ebb_topologies.dilation import Dilation
-from ebb_topologies.files import InputError, write
+from ebb_topologies.files import InputError
 from ebb_topologies.installation import Version, compiled, data, programs, results
 from ebb_topologies.mininet_links import ControlError
 from ebb_topologies.mininet_net import FabricNet
@@ -32,7 +31,7 @@ from ebb_topologies.text import printable
 from rich.console import Console
 from rich.status import Status
 
-from ebb_experiments.results.results import Results, clear
+from ebb_experiments.results.results import Results
 from ebb_experiments.run.agents import AgentError
 from ebb_experiments.run.fault_runner import check_separate
 from ebb_experiments.run.kernel_tcp import lacking
@@ -45,12 +44,16 @@ from ebb_experiments.scenario.spec import MAX_DILATION, MIN_DILATION
 from ebb_experiments.tour import report
 from ebb_experiments.tour.calibration import USUAL_DILATION, calibrate, too_busy
 from ebb_experiments.tour.checks import checks
+from ebb_experiments.tour.desk import at_prompt, write_parameters
+from ebb_experiments.tour.runs import COMPLETION, QUEUES, RunFolder, link
 from ebb_experiments.tour.spectator import Spectator
 from ebb_experiments.tour.summary import Round, SchemeResult
 
 BUILD = programs()
 RUN_DIR = results() / "run"
-RESULTS = RUN_DIR / "results"
+"""What belongs to the run under way: sockets, logs, files of agents. What is kept is in `RUNS`."""
+WORK = RUN_DIR / "work"
+RUNS = results() / "runs"
 DEFAULT_SCENARIO = data() / "experiments" / "scenarios" / "tour.toml"
 BUSY = "[yellow]busy[/]"
 VERDICTS = {True: "[green]ok  [/]", False: "[bold red]FAIL[/]", None: "[yellow]skip[/]"}
@@ -82,7 +85,13 @@ def arguments(argv: Sequence[str] | None) -> argparse.Namespace:
     parser.add_argument(
         "--program", type=Path, default=compiled(), help="directory of the compiled fabric.p4"
     )
-    parser.add_argument("--cli", action="store_true", help="stay in the Mininet prompt")
+    parser.add_argument(
+        "--cli",
+        nargs="?",
+        const="now",
+        choices=("now", "1", "after"),
+        help="the Mininet prompt: at once with the first scheme, or after all have been run",
+    )
     parser.add_argument("--pcap", action="store_true", help="write a pcap per switch port")
     parser.add_argument("--version", action=Version)
     return parser.parse_args(argv)
@@ -137,6 +146,7 @@ def run(options: argparse.Namespace, console: Console, spectator: Spectator) -> 
         options.scenario, schemes=_names(options.schemes), topology=_fat_tree(options.k)
     )
     given = _dilation(options.dilation) or loaded.spec.dilation
+    at_once = options.cli in ("now", "1")
     if len(loaded.spec.seeds) > 1:
         raise InputError("seed: several seeds take virtual time (make sim); give one")
     if not options.threads.isdecimal():
@@ -156,8 +166,8 @@ def run(options: argparse.Namespace, console: Console, spectator: Spectator) -> 
     started = time.monotonic()
     say(console, started, _headline(loaded))
     factor = given or USUAL_DILATION
-    calibrations = 0 if given else CALIBRATIONS
-    where = Where(chosen, program, binaries, RUN_DIR, pcap=options.pcap)
+    calibrations = 0 if given or at_once else CALIBRATIONS
+    where = Where(chosen, program, binaries, RUN_DIR, pcap=options.pcap, watch=True)
     # One loop for all: grpcio's is bound to the first.
     with LoopThread() as loop:
         while True:
@@ -165,11 +175,13 @@ def run(options: argparse.Namespace, console: Console, spectator: Spectator) -> 
             with Wall(slowed, where, loop) as wall, spectator.watching(wall):
                 try:
                     _say_up(wall, console, started)
-                    found = calibrate(wall, RESULTS / "calibration") if calibrations else None
+                    if at_once:
+                        return prompt(wall, console)
+                    found = calibrate(wall, WORK / "calibration") if calibrations else None
                     if found is not None:
                         say(console, started, f"calibration: {found}")
                     if found is None or found.dilation == factor:
-                        code = _tour(wall, console, started, stay=options.cli)
+                        code = _tour(wall, console, started, stay=options.cli == "after")
                         _stay(wall, console, spectator)
                         return code
                 except EXPECTED:
@@ -218,7 +230,12 @@ def _say_up(wall: Wall, console: Console, started: float) -> None:
 
 
 def _tour(wall: Wall, console: Console, started: float, stay: bool) -> int:
-    loaded = wall.loaded
+    loaded, kept = wall.loaded, RunFolder.begin(RUNS)
+    for name, end in (
+        ("results", ""),
+        ("table.md", "/table.md"),
+    ):  # where they were before runs were kept
+        link(RUN_DIR / name, f"../{RUNS.name}/{kept.path.name}{end}")
     pings = wall.ping_all()
     say(
         console,
@@ -231,7 +248,7 @@ def _tour(wall: Wall, console: Console, started: float, stay: bool) -> int:
     results = {}
     for name in loaded.schemes:
         with console.status(name) as status:
-            results[name] = _scheme(wall, name, status)
+            results[name] = _scheme(wall, name, status, kept.path)
         say(console, started, f"{name} done")
     rate = loaded.slowest_bps
     console.print(report.table(results, rate))
@@ -247,13 +264,23 @@ def _tour(wall: Wall, console: Console, started: float, stay: bool) -> int:
         failed |= valid and check.holds is False
     if busy is not None:
         console.print(f"[bold yellow]{busy}[/]", soft_wrap=True)
-    write(RUN_DIR / "table.md", report.markdown(results, rate))
+    kept.finish(loaded, wall.where.target.binary.name, results, busy)
+    drawn = " and ".join(name for name in (QUEUES, COMPLETION) if (kept.path / name).exists())
+    console.print(
+        f"tables, {drawn}: {os.path.relpath(kept.path)}/ (`make compare`: with the run before)"
+    )
     console.print(f"records, logs and parameters: {os.path.relpath(RUN_DIR)}/")
-    if stay and sys.stdin is None:
+    return prompt(wall, console) if stay else int(failed)
+
+
+def prompt(wall: Wall, console: Console) -> int:
+    """Mininet's prompt, with the scheme that is loaded."""
+    if sys.stdin is None:
         console.print("ebb: no prompt: the standard input is closed")
-    elif stay:
-        _prompt(wall.net)
-    return int(failed)
+        return 1
+    at_prompt(wall, RUN_DIR / "params")
+    _prompt(wall.net)
+    return 0
 
 
 def _stay(wall: Wall, console: Console, spectator: Spectator) -> None:
@@ -261,27 +288,24 @@ def _stay(wall: Wall, console: Console, spectator: Spectator) -> None:
 
     def again(name: str) -> None:
         with console.status(name) as status:
-            _scheme(wall, name, status)
+            _scheme(wall, name, status, RUN_DIR / "again")
 
     with suppress(Ended):
         spectator.stay(wall, again)
 
 
-def _scheme(wall: Wall, name: str, status: Status) -> SchemeResult:
-    """Runs a scheme, and keeps the tables of what it did."""
-    loaded, directory = wall.loaded, RESULTS / file_name(name)
+def _scheme(wall: Wall, name: str, status: Status, folder: Path) -> SchemeResult:
+    """Runs a scheme, and keeps the tables of what it did in a folder of that one."""
+    loaded, directory = wall.loaded, WORK / file_name(name)
     plays = list(loaded.plays(name))
-    clear(directory)
     run = Run(loaded, name, loaded.spec.seeds[0], wall, directory).plays()
     done: list[Results] = []
     for play in plays:
         status.update(f"{name}: {play.label}")
         done.append(next(run))
-    Results.together(done).write(directory)
+    Results.together(done).write(folder / file_name(name))
     # For agents that one starts oneself, as in the Mininet prompt (README.md).
-    parameters = RUN_DIR / "params" / f"{file_name(name)}.json"
-    parameters.parent.mkdir(exist_ok=True)
-    write(parameters, json.dumps(done[0].run["parameters"]["params"], indent=1))
+    write_parameters(RUN_DIR / "params", name, done[0].run["parameters"]["params"])
     return SchemeResult([Round.of(each) for each in done])
 
 

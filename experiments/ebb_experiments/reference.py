@@ -102,6 +102,26 @@ judged all the same. Experiments on Mininet keep the measurement in `meta.json`;
 such trials out and names them. `make bench` says so of a subject if other processes took more than
 5 % of the processors' time.
 
+## What `make run` leaves
+
+Every run is kept in `results/runs/TIME`, TIME being when it began; `results/runs/latest` is a link
+to the last one. `make compare` sets the last two side by side, `make compare A=TIME B=TIME` any
+others, and says what else differed (scenario, topology, switch, dilation, commit, a busy machine).
+
+| file in `results/runs/TIME` | what it has |
+|---|---|
+| `table.md` | the tables that were printed |
+| `queues.svg` | the queue at the receiver's port over time, in the phase that the table looks \
+at; from `ebb-switch` only |
+| `completion.svg` | completion times of that phase, as a distribution for each scheme |
+| `SCHEME/*.csv`, `SCHEME/run.json` | flows, queues, ports, drops, delays, counters; `samples`: \
+that port every 10 ms of the wall clock, queues that were ever used |
+| `summary.json` | the table for programs, with what was run; written last: without it a run did \
+not end |
+
+`results/run` belongs to the run under way: logs, sockets, what agents printed (`work/`), their
+parameters (`params/`); `results` and `table.md` there are links to the run that is kept.
+
 | file in `experiments/scenarios` | what for |
 |---|---|
 | `tour.toml` | `make run` |

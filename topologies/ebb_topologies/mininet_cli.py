@@ -2,17 +2,43 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from typing import Any, Protocol
+import re
+import shlex
+import time
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import IO, Any, Protocol
 
 from mininet.cli import CLI as MininetCLI
 from mininet.log import error, output
 
 from ebb_topologies.mininet_links import ControlError, FabricControl
+from ebb_topologies.processes import Process, ProcessTable
 from ebb_topologies.text import printable
 
 STOP = "stop"
 """The last word of a `pcap` command that ends a capture."""
+
+
+IPERF_PORT = 5001
+IPERF_SECONDS = 5
+IPERF_TRIES = 5
+"""How often a client connects; its server takes a moment to listen."""
+
+
+@dataclass(frozen=True)
+class Desk:
+    """What the prompt knows of the fabric beside Mininet's own."""
+
+    greeting: str = ""
+    """Said before the prompt appears; empty: nothing."""
+    dilation: float = 1.0
+    """How many times slower than nominal the fabric runs."""
+    path: str = ""
+    """Folder of programs that hosts find by their names; empty: none."""
+    load_scheme: Callable[[str], str] | None = None
+    """Loads a scheme into the switches and says what was done, or raises `ControlError`; none:
+    there is no controller."""
 
 
 class PromptFabric(Protocol):
@@ -23,17 +49,85 @@ class PromptFabric(Protocol):
         """Service of a fabric of one process; none: every switch has a process of its own."""
         ...
 
+    @property
+    def desk(self) -> Desk: ...
+
     def restart_switch(self, name: str) -> None:
         """Restarts a switch. Raises `ControlError`."""
         ...
 
+    @property
+    def processes(self) -> ProcessTable: ...
+
+    def spawn_on(
+        self, host: str, name: str, command: Sequence[str], stdout: IO[bytes] | None = None
+    ) -> Process:
+        """Starts a command on a host."""
+        ...
+
+    def run_on(self, host: str, command: Sequence[str], timeout: float) -> tuple[int, str]:
+        """Runs a command on a host to its end: exit code and output."""
+        ...
+
 
 class FabricCLI(MininetCLI):  # type: ignore[misc]
-    """`pcap`, `reroute` and `restart` beside Mininet's commands."""
+    """`scheme`, `pcap`, `reroute` and `restart` beside Mininet's commands; `iperf` in nominal
+    units."""
 
     def __init__(self, net: Any, fabric: PromptFabric) -> None:
         self.fabric = fabric
+        desk = fabric.desk
+        for host in net.hosts:
+            # The lines that ebb-agent prints for people are then nominal.
+            host.cmd(f"export EBB_DILATION={desk.dilation:g}")
+            if desk.path:
+                host.cmd(f"export PATH={shlex.quote(desk.path)}:$PATH")
+        output(desk.greeting)
         super().__init__(net)
+
+    def do_scheme(self, line: str) -> None:
+        """Load another scheme: queues and tables of every switch.
+        Usage: scheme NAME|FILE"""
+        load = self.fabric.desk.load_scheme
+        if load is None or not line.strip():
+            error("usage: scheme NAME, as ndp, or the file of one\n" if load else "no controller\n")
+        else:
+            self._try(lambda: output(f"{load(line.strip())}\n"))
+
+    def do_iperf(self, line: str) -> None:
+        """Measure the kernel's TCP between two hosts, in nominal units.
+        Usage: iperf [HOST HOST [SECONDS]]   the first and the last host, 5 s of the wall clock"""
+        words = line.split()
+        names = words[:2] or [self.mn.hosts[0].name, self.mn.hosts[-1].name]
+        seconds = words[2] if len(words) == 3 else str(IPERF_SECONDS)
+        unknown = [name for name in names if name not in (host.name for host in self.mn.hosts)]
+        if len(names) != 2 or len(words) > 3 or not seconds.isdecimal():
+            error("usage: iperf [HOST HOST [SECONDS]]\n")
+        elif unknown:
+            error(f"iperf: there is no host {' and no host '.join(map(printable, unknown))}\n")
+        else:
+            self._try(lambda: output(f"{self._iperf(names[0], names[1], int(seconds))}\n"))
+
+    def _iperf(self, a: str, b: str, seconds: int) -> str:
+        fabric, slower = self.fabric, self.fabric.desk.dilation
+        port = str(IPERF_PORT)
+        server = fabric.spawn_on(b, f"iperf-{b}", ["iperf", "-s", "-p", port])
+        client = ["iperf", "-c", self.mn[b].IP(), "-p", port, "-t", str(seconds), "-y", "C"]
+        try:
+            for _ in range(IPERF_TRIES):
+                _code, said = fabric.run_on(a, client, seconds + 60.0)
+                # The ninth of the values with commas between them is bit/s.
+                if found := re.findall(r"^(?:[^,\n]*,){8}(\d+)$", said, re.MULTILINE):
+                    rate = int(found[-1])
+                    break
+                time.sleep(0.2)
+            else:
+                raise ControlError(f"iperf: {said.strip() or 'no result'}")
+        finally:
+            fabric.processes.stop([server])
+        wire = f" ({rate / 1e6:.3g} Mbit/s on the wire, {slower:g} times slower)"
+        nominal = f"{a} to {b}: {rate * slower / 1e6:.0f} Mbit/s"
+        return nominal + (wire if slower != 1 else "")
 
     def do_pcap(self, line: str) -> None:
         """Capture what a switch port receives and sends, also inside the fabric.

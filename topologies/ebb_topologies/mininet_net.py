@@ -26,7 +26,7 @@ from mininet.node import Switch as MininetSwitch
 from ebb_topologies import model
 from ebb_topologies.fabric_file import fabric_file
 from ebb_topologies.files import InputError
-from ebb_topologies.mininet_cli import FabricCLI
+from ebb_topologies.mininet_cli import Desk, FabricCLI
 from ebb_topologies.mininet_links import ControlError, FabricControl, InnerLink, ServedLink
 from ebb_topologies.processes import Process, ProcessTable, claim, end_recorded, uninterrupted
 from ebb_topologies.targets import FabricTarget, Target
@@ -115,6 +115,8 @@ class FabricNet:
         self.control: FabricControl | None = None
         """Service of a fabric of one process; none until somebody has set it, and with a process
         per switch."""
+        self.desk: Desk = Desk()
+        """What the prompt says and does beside Mininet's commands."""
 
     def __enter__(self) -> FabricNet:
         try:

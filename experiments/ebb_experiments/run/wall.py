@@ -2,13 +2,14 @@
 all schemes and phases. Between them the controller changes tables and queues at run time.
 
 Switches share a process, or have one each (`FUSED=0`), or are BMv2's, which have no link rates and
-tell nothing of queues. Needs root. Samples, arrivals over time and the speed of coding are not part
-of it.
+tell nothing of queues. Needs root. Arrivals over time and the speed of coding are not part of it,
+samples only on demand and of one port.
 """
 
 from __future__ import annotations
 
 import time
+from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import ExitStack
 from dataclasses import asdict, dataclass
@@ -40,6 +41,7 @@ from ebb_experiments.run.kernel_tcp import KernelHosts
 from ebb_experiments.run.loop import LoopThread
 from ebb_experiments.run.players import Benches, Commands, Plan, Player
 from ebb_experiments.run.run import Binaries, Task, read_counters, versions
+from ebb_experiments.run.watch import QueueWatch, watching
 from ebb_experiments.scenario.faults import file_name
 from ebb_experiments.scenario.loaded import Loaded
 
@@ -70,6 +72,8 @@ class Where:
     """Whether each switch port has a pcap file."""
     runner: Sequence[str] = ()
     """Command that starts each agent, such as `chrt`; empty: none."""
+    watch: bool = False
+    """Whether the queues of the port to the busiest receiver are looked at meanwhile: `samples`."""
 
 
 class Onlooker:
@@ -210,7 +214,11 @@ class _Phase:
         processors = Processors()
         processors.begin(start_ns)
         steps, label = self.task.play.traffic.steps, self.task.play.label
-        with wall.faults.during(steps, self.task.scheme, label, start_ns):
+        watches = self._watches()
+        with (
+            wall.faults.during(steps, self.task.scheme, label, start_ns),
+            watching(wall.loop, watches),
+        ):
             counted_ns = start_ns + round(dilation.time(spec.warm_up_ns))
             reset_ns = counted_ns - (0 if spec.warm_up_ns else round(RESET_SECONDS * 1e9))
             time.sleep(max(0.0, (reset_ns - time.monotonic_ns()) / 1e9))
@@ -230,7 +238,8 @@ class _Phase:
         late_ns = [line["late_ns"] for line in lines if line.get("late_ns")]
         about = self.task.about
         return Results(
-            self._tables(lines, before, after, groups, start_ns, ended_ns - counted_ns),
+            self._tables(lines, before, after, groups, start_ns, ended_ns - counted_ns)
+            | self._samples(watches, start_ns),
             about
             | {
                 "clock": "wall",
@@ -254,6 +263,14 @@ class _Phase:
                 groups.append(group)
         check(groups, topology)
         return groups
+
+    def _watches(self) -> list[QueueWatch]:
+        """Whose queues are looked at: of the host that most transfers go to."""
+        managers, topology = self.wall.managers, self.task.loaded.topology
+        if managers is None or not self.wall.where.watch:
+            return []
+        targets = Counter(host for line in self.plan.schedule for host in line["destinations"])
+        return [QueueWatch(managers, topology, host) for host, _ in targets.most_common(1)]
 
     def _wait(self, end_ns: int) -> None:
         while not self.player.done() and time.monotonic_ns() < end_ns:
@@ -305,6 +322,12 @@ class _Phase:
             tables["drops"] = Rows("drops", [row])
         counted = Rows("counters", counter_rows(counters, head))
         return {"flows": flows.table(), **tables, "counters": counted}
+
+    def _samples(self, watches: Sequence[QueueWatch], start_ns: int) -> dict[str, Rows]:
+        """The table of what was seen of queues; none: nothing was looked at."""
+        dilation, head = self.task.loaded.dilation, self.task.head
+        rows = [row for watch in watches for row in watch.rows(start_ns, dilation, head)]
+        return {"samples": Rows("samples", rows)} if watches else {}
 
     def _copies(self, counters: Mapping[str, Counters], groups: Sequence[MulticastGroup]) -> int:
         """How many more packets the switches made of those that they sent to groups."""

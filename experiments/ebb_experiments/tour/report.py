@@ -68,13 +68,7 @@ def closely(results: Results) -> str:
 def row(name: str, results: Results, rate_bps: int) -> list[str]:
     """One scheme as the cells of the table; all times nominal."""
     result, common = results[name], phases(results)
-    looked_at = result.of(closely(results))
-    times = [
-        flow["fct_ns"] / 1e6
-        for each in looked_at
-        for flow in each.own
-        if flow["status"] == "finished"
-    ]
+    times = completion_ms(result, closely(results))
     fabric = result.fabric(closely(results))
     flows = [flow for phase in common for each in result.of(phase) for flow in each.flows]
     goodputs = (
@@ -97,6 +91,18 @@ def row(name: str, results: Results, rate_bps: int) -> list[str]:
             )
         ),
     ]
+
+
+def completion_ms(result: SchemeResult, phase: str) -> list[float]:
+    """How long the flows took that a phase is about, in all its rounds."""
+    flows = (flow for each in result.of(phase) for flow in each.own)
+    return [flow["fct_ns"] / 1e6 for flow in flows if flow["status"] == "finished"]
+
+
+def columns(results: Results) -> tuple[str, ...]:
+    """Names of the cells of `row`."""
+    goodput = (f"{phase} goodput %" for phase in phases(results))
+    return ("scheme", *goodput, *PLAIN_AFTER_GOODPUT)
 
 
 def _kilobytes(count: float | None) -> str:
@@ -197,9 +203,8 @@ def _drawn(
 
 def markdown(results: Results, rate_bps: int) -> str:
     """Both tables as Markdown."""
-    columns = ("scheme", *(f"{phase} goodput %" for phase in phases(results)))
     rows = [row(name, results, rate_bps) for name in results]
-    text = _markdown((*columns, *PLAIN_AFTER_GOODPUT), rows)
+    text = _markdown(columns(results), rows)
     stored = storage_rows(results, rate_bps)
     return text + ("\n" + _markdown(STORAGE_COLUMNS, stored) if stored else "")
 

@@ -107,6 +107,9 @@ class Round:
     sent: Mapping[tuple[str, str], int] = field(default_factory=dict)
     """Bytes that went from a switch to a neighbour, by the names of both; empty where the switches
     tell nothing of their ports."""
+    depths: tuple[tuple[float, int], ...] = ()
+    """Bytes in the queues of the port that was looked at, all of them together, by nominal time in
+    ns since the traffic began; empty: none was."""
 
     @classmethod
     def of(cls, results: Results) -> Round:
@@ -114,7 +117,11 @@ class Round:
         phase = results.run["phase"]
         ports = results.rows("ports") if "ports" in results.tables else []
         sent = {(row["switch"], row["peer"]): row["transmitted_bytes"] for row in ports}
-        return cls(phase, results.flows, FabricCounts.of(results), load, sent)
+        depths: Counter[float] = Counter()
+        for row in results.rows("samples") if "samples" in results.tables else ():
+            depths[row["at_ns"]] += row["depth_bytes"]
+        seen = tuple(sorted(depths.items()))
+        return cls(phase, results.flows, FabricCounts.of(results), load, sent, seen)
 
     @property
     def own(self) -> list[Row]:

@@ -15,8 +15,14 @@ use serde_json::{Value, json};
 use crate::commands::record;
 use crate::machine::lock::lock;
 
+/// Environment variable: how many times slower than nominal the network runs. Lines for people are then in nominal
+/// units; JSON has what was measured.
+const DILATION_VARIABLE: &str = "EBB_DILATION";
+
 pub struct Output {
     json: bool,
+    /// How many times slower than nominal the network runs, for lines for people.
+    dilation: f64,
     /// Lines go to stderr, because the content goes to stdout.
     to_stderr: bool,
     wants_progress: bool,
@@ -29,6 +35,7 @@ impl Output {
     pub fn new(json: bool) -> Self {
         Output {
             json: json || !std::io::stdout().is_terminal(),
+            dilation: dilation(std::env::var(DILATION_VARIABLE).ok().as_deref()),
             to_stderr: false,
             wants_progress: !json && std::io::stderr().is_terminal(),
             bar: Mutex::new(None),
@@ -82,7 +89,7 @@ impl Output {
     }
 
     pub fn flow(&self, flow: &Value) {
-        self.report("flow", [flow.clone()], || describe(flow));
+        self.report("flow", [flow.clone()], || describe(flow, self.dilation));
     }
 
     pub fn progress(&self, name: &str, done_bytes: u64, total_bytes: Option<u64>) {
@@ -90,7 +97,7 @@ impl Output {
             return;
         }
         let mut bar = lock(&self.bar);
-        let bar = bar.get_or_insert_with(|| new_bar(total_bytes));
+        let bar = bar.get_or_insert_with(|| new_bar(total_bytes, self.dilation));
         if let Some(total) = total_bytes {
             bar.set_length(total);
         }
@@ -129,7 +136,7 @@ impl Output {
 
 /// Rate and remaining time are those of the mean since the beginning: what the last fifth of a
 /// second brought says little.
-fn new_bar(total_bytes: Option<u64>) -> ProgressBar {
+fn new_bar(total_bytes: Option<u64>, dilation: f64) -> ProgressBar {
     let (bar, template) = match total_bytes {
         Some(total) => (
             ProgressBar::new(total),
@@ -139,9 +146,13 @@ fn new_bar(total_bytes: Option<u64>) -> ProgressBar {
     };
     let style = ProgressStyle::with_template(template)
         .unwrap_or_else(|_| ProgressStyle::default_bar())
-        .with_key("rate", |state: &ProgressState, out: &mut dyn fmt::Write| {
-            let _ = write!(out, "{}/s", HumanBytes(mean_rate(state) as u64));
-        })
+        .with_key(
+            "rate",
+            move |state: &ProgressState, out: &mut dyn fmt::Write| {
+                let nominal = mean_rate(state) * dilation;
+                let _ = write!(out, "{}/s", HumanBytes(nominal as u64));
+            },
+        )
         .with_key("left", |state: &ProgressState, out: &mut dyn fmt::Write| {
             let rest = state.len().unwrap_or(0).saturating_sub(state.pos());
             let seconds = rest as f64 / mean_rate(state).max(1.0);
@@ -159,8 +170,14 @@ fn mean_rate(state: &ProgressState) -> f64 {
     state.pos() as f64 / state.elapsed().as_secs_f64().max(1e-3)
 }
 
-/// What a flow was like, in one line for people.
-fn describe(flow: &Value) -> String {
+/// How many times slower than nominal the network runs; 1 where nobody says so.
+fn dilation(text: Option<&str>) -> f64 {
+    let given = text.and_then(|text| text.parse::<f64>().ok());
+    given.filter(|d| d.is_finite() && *d > 0.0).unwrap_or(1.0)
+}
+
+/// What a flow was like, in one line for people, in nominal units.
+fn describe(flow: &Value, dilation: f64) -> String {
     let text = |key: &str| flow[key].as_str().unwrap_or("?").to_owned();
     let (from, to) = match flow["role"].as_str() {
         Some("sender") => (text("local"), text("peer")),
@@ -173,7 +190,7 @@ fn describe(flow: &Value) -> String {
         return format!("{name}: {from} -> {to} by {scheme} FAILED: {reason}");
     }
     let bytes = flow["object_bytes"].as_u64().unwrap_or(0);
-    let seconds = flow["duration_ns"].as_f64().unwrap_or(0.0) / 1e9;
+    let seconds = flow["duration_ns"].as_f64().unwrap_or(0.0) / 1e9 / dilation;
     let rate = if seconds > 0.0 {
         format!(", {:.1} Mbit/s", bytes as f64 * 8.0 / seconds / 1e6)
     } else {
@@ -195,16 +212,30 @@ mod tests {
             "status": "finished",
         });
         assert_eq!(
-            describe(&flow),
+            describe(&flow, 1.0),
             "a.bin: 10.0.0.2:61000 -> 10.0.0.3:7000 by ndp, 976.56 KiB in 0.080 s, 100.0 Mbit/s"
         );
+        assert!(describe(&flow, 50.0).ends_with("976.56 KiB in 0.002 s, 5000.0 Mbit/s"));
         flow["role"] = json!("receiver");
         flow["name"] = Value::Null;
         flow["status"] = json!("failed");
         flow["reason"] = json!("silence");
         assert_eq!(
-            describe(&flow),
+            describe(&flow, 1.0),
             "(no name yet): 10.0.0.3:7000 -> 10.0.0.2:61000 by ndp FAILED: silence"
         );
+    }
+
+    #[test]
+    fn a_network_is_as_fast_as_nominal_unless_a_number_says_otherwise() {
+        for (text, expected) in [
+            (None, 1.0),
+            (Some("50"), 50.0),
+            (Some("0"), 1.0),
+            (Some("nan"), 1.0),
+            (Some("fast"), 1.0),
+        ] {
+            assert_eq!(dilation(text), expected, "{text:?}");
+        }
     }
 }
