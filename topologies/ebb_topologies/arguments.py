@@ -5,7 +5,7 @@ from __future__ import annotations
 import argparse
 from typing import NoReturn
 
-from ebb_topologies.files import InputError
+from ebb_topologies.errors import InputError
 
 
 class Parser(argparse.ArgumentParser):

@@ -13,10 +13,7 @@ from typing import Any, Literal, TypeVar, get_args, get_origin
 
 from pydantic import BaseModel, ValidationError
 
-
-class InputError(Exception):
-    """Something a user wrote is wrong. The message is one line a person can act on."""
-
+from ebb_topologies.errors import InputError as InputError
 
 Model = TypeVar("Model", bound=BaseModel)
 

@@ -1,0 +1,225 @@
+"""Counters, meters and registers."""
+
+from __future__ import annotations
+
+import argparse
+from typing import Any
+
+from ebb_topologies.errors import InputError
+from finsy import (
+    P4CounterEntry,
+    P4DirectCounterEntry,
+    P4DirectMeterEntry,
+    P4MeterEntry,
+    P4RegisterEntry,
+)
+from finsy.p4entity import P4CounterData, P4MeterConfig, P4TableEntry
+from finsy.p4schema import P4Schema
+
+from ebb_controller.ctl import words
+from ebb_controller.ctl.client import Client
+from ebb_controller.ctl.command import Answer, Command, first_of, names
+from ebb_controller.ctl.output import Row
+from ebb_controller.ctl.tables import matched, meter_row
+
+
+def counters(client: Client, options: argparse.Namespace) -> Answer:
+    schema = client.schema
+    arrays = [{"counter": c.alias, "size": c.size, "unit": _unit(c)} for c in schema.counters]
+    direct = [
+        {"counter": c.alias, "table": schema.tables[c.direct_table_id].alias, "unit": _unit(c)}
+        for c in schema.direct_counters
+    ]
+    return [*arrays, *direct]
+
+
+def read_counter(client: Client, options: argparse.Namespace) -> Answer:
+    direct = client.schema.direct_counters.get(options.name)
+    if direct:
+        found = client.read(P4DirectCounterEntry(direct.alias))
+        return [_direct_row(client.schema, e.table_entry) | _counted(e.data) for e in found]
+    name = words.named(client.schema.counters, options.name).alias
+    cells = client.read(P4CounterEntry(name, index=options.index))
+    return [{"counter": name, "index": e.index} | _counted(e.data) for e in cells]
+
+
+def reset_counter(client: Client, options: argparse.Namespace) -> Answer:
+    direct = client.schema.direct_counters.get(options.name)
+    zero = P4CounterData()
+    if direct:
+        found = list(client.read(P4DirectCounterEntry(direct.alias)))
+        entries = [P4DirectCounterEntry(table_entry=e.table_entry, data=zero) for e in found]
+        client.modify(*entries)
+        return None
+    name = words.named(client.schema.counters, options.name).alias
+    client.modify(P4CounterEntry(name, index=options.index, data=zero))
+    return None
+
+
+def write_counter(client: Client, options: argparse.Namespace) -> Answer:
+    name = words.named(client.schema.counters, options.name).alias
+    data = P4CounterData(packet_count=options.packets, byte_count=options.bytes)
+    client.modify(P4CounterEntry(name, index=options.index, data=data))
+    return None
+
+
+def meters(client: Client, options: argparse.Namespace) -> Answer:
+    schema = client.schema
+    arrays = [{"meter": m.alias, "size": m.size, "unit": _unit(m)} for m in schema.meters]
+    direct = [
+        {"meter": m.alias, "table": schema.tables[m.direct_table_id].alias, "unit": _unit(m)}
+        for m in schema.direct_meters
+    ]
+    return [*arrays, *direct]
+
+
+def read_meter(client: Client, options: argparse.Namespace) -> Answer:
+    direct = client.schema.direct_meters.get(options.name)
+    if direct:
+        table = client.schema.tables[direct.direct_table_id].alias
+        found = client.read(P4DirectMeterEntry(table_entry=P4TableEntry(table)))
+        return [_direct_row(client.schema, e.table_entry) | _rates(e.config) for e in found]
+    name = words.named(client.schema.meters, options.name).alias
+    cells = client.read(P4MeterEntry(name, index=options.index))
+    return [{"meter": name, "index": e.index} | _rates(e.config) for e in cells]
+
+
+def set_meter(client: Client, options: argparse.Namespace) -> Answer:
+    name = words.named(client.schema.meters, options.name).alias
+    index = None if options.index == "all" else words.number(options.index, "index")
+    config = P4MeterConfig(
+        cir=options.cir,
+        cburst=options.cburst,
+        pir=options.cir if options.pir is None else options.pir,
+        pburst=options.cburst if options.pburst is None else options.pburst,
+    )
+    client.modify(P4MeterEntry(name, index=index, config=config))
+    return None
+
+
+def reset_meter(client: Client, options: argparse.Namespace) -> Answer:
+    """Without rates every packet is green."""
+    name = words.named(client.schema.meters, options.name).alias
+    client.modify(P4MeterEntry(name, index=options.index))
+    return None
+
+
+def registers(client: Client, options: argparse.Namespace) -> Answer:
+    return [
+        {"register": r.alias, "size": r.size, "type": r.type_spec.type_name}
+        for r in client.schema.registers
+    ]
+
+
+def read_register(client: Client, options: argparse.Namespace) -> Answer:
+    name = words.named(client.schema.registers, options.name).alias
+    cells = client.read(P4RegisterEntry(name, index=options.index))
+    return [{"register": name, "index": e.index, "value": e.data} for e in cells]
+
+
+def write_register(client: Client, options: argparse.Namespace) -> Answer:
+    name = words.named(client.schema.registers, options.name).alias
+    index = None if options.index == "all" else words.number(options.index, "index")
+    try:
+        value = int(options.value, 0)
+    except ValueError:
+        raise InputError(f"value: expected a number, not '{options.value}'") from None
+    client.modify(P4RegisterEntry(name, index=index, data=value))
+    return None
+
+
+def _counted(data: P4CounterData | None) -> Row:
+    data = data or P4CounterData()
+    return {"packets": data.packet_count, "bytes": data.byte_count}
+
+
+def _rates(config: P4MeterConfig | None) -> Row:
+    return {"rates": meter_row(config) if config else None}
+
+
+def _direct_row(schema: P4Schema, entry: P4TableEntry | None) -> dict[str, Any]:
+    assert entry is not None
+    row: dict[str, Any] = {"table": entry.table_id, "match": matched(schema, entry)}
+    return row | ({"priority": entry.priority} if entry.priority else {})
+
+
+def _unit(item: Any) -> str:
+    return str(item.unit.name).lower()
+
+
+def _name(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("name", metavar="NAME")
+
+
+def _cell(parser: argparse.ArgumentParser) -> None:
+    _name(parser)
+    parser.add_argument("index", metavar="INDEX", nargs="?", type=_index, help="without it: all")
+
+
+def _counter_value(parser: argparse.ArgumentParser) -> None:
+    _name(parser)
+    parser.add_argument("index", metavar="INDEX", type=_index)
+    parser.add_argument("packets", metavar="PACKETS", type=_index)
+    parser.add_argument("bytes", metavar="BYTES", type=_index)
+
+
+def _meter_rates(parser: argparse.ArgumentParser) -> None:
+    _name(parser)
+    parser.add_argument("index", metavar="INDEX|all")
+    rates = "packets or bytes per second"
+    parser.add_argument("cir", metavar="CIR", type=_index, help=f"committed rate, {rates}")
+    parser.add_argument("cburst", metavar="CBURST", type=_index, help="committed burst")
+    parser.add_argument("pir", metavar="PIR", type=_index, nargs="?", help="peak rate (CIR)")
+    parser.add_argument(
+        "pburst", metavar="PBURST", type=_index, nargs="?", help="peak burst (CBURST)"
+    )
+
+
+def _register_value(parser: argparse.ArgumentParser) -> None:
+    _name(parser)
+    parser.add_argument("index", metavar="INDEX|all")
+    parser.add_argument("value", metavar="VALUE")
+
+
+def _index(text: str) -> int:
+    value = int(text, 0)
+    if value < 0:
+        raise ValueError
+    return value
+
+
+_index.__name__ = "number"
+
+
+def _counter_names(schema: P4Schema, given: Any) -> list[str]:
+    return [*names(schema.counters), *names(schema.direct_counters)] if not given else []
+
+
+def _meter_names(schema: P4Schema, given: Any) -> list[str]:
+    return [*names(schema.meters), *names(schema.direct_meters)] if not given else []
+
+
+COMMANDS = {
+    "counter": {
+        "list": Command("counters", counters),
+        "read": Command("packets and bytes of a counter", read_counter, _cell, _counter_names),
+        "write": Command(
+            "sets a cell of a counter", write_counter, _counter_value, first_of("counters")
+        ),
+        "reset": Command("sets a counter to 0", reset_counter, _cell, _counter_names),
+    },
+    "meter": {
+        "list": Command("meters", meters),
+        "read": Command("rates of a meter", read_meter, _cell, _meter_names),
+        "set": Command("sets rates of a meter", set_meter, _meter_rates, first_of("meters")),
+        "reset": Command("a meter without rates", reset_meter, _cell, first_of("meters")),
+    },
+    "register": {
+        "list": Command("registers", registers),
+        "read": Command("values of a register", read_register, _cell, first_of("registers")),
+        "write": Command(
+            "sets a cell of a register, or all", write_register, _register_value,
+            first_of("registers"),
+        ),
+    },
+}  # fmt: skip

@@ -1,0 +1,323 @@
+"""What a command asks a switch: one connection, calls that wait for their answer.
+
+Writes are those of the primary controller. If there is one, they are made under its election id,
+which the switch tells to every controller: nobody is demoted. If there is none, this client is the
+primary for as long as it lives.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import queue
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, TypeVar
+
+import grpc
+from ebb_topologies.errors import InputError
+from finsy.p4entity import P4Entity, decode_entity
+from finsy.p4schema import P4Schema
+from finsy.proto import U128, p4i, p4r, p4r_grpc, rpc_code, rpc_status
+
+from ebb_controller import ebb_fabric_pb2 as fabric
+from ebb_controller import ebb_tm_pb2 as tm
+from ebb_controller import ebb_trace_pb2 as trace
+
+MAX_MESSAGE_BYTES = 64 << 20
+"""Longest answer that is taken: tables and their P4Info."""
+MAX_METADATA_BYTES = 64 << 10
+"""Longest list of errors of a batch."""
+BATCH = 500
+"""Updates in a request."""
+CALL_SECONDS = 10.0
+"""How long a switch may take to answer."""
+E = TypeVar("E", bound=P4Entity)
+
+
+class SwitchError(Exception):
+    """What a switch says, or that it says nothing."""
+
+
+@dataclass(frozen=True, slots=True)
+class Place:
+    """Where a switch is, and how it is reached."""
+
+    address: str
+    """HOST:PORT of its P4Runtime."""
+    device_id: int
+    """The device that requests name."""
+    authority: Path | None = None
+    """PEM file of the authority that signed its certificate; none: no TLS."""
+    certificate: Path | None = None
+    """PEM file of our own certificate; none: the switch wants none."""
+    key: Path | None = None
+    """PEM file of the key of our certificate."""
+
+
+def switch_of_fabric(name: str, socket: Path | None) -> Place:
+    """Where a switch of a running fabric is: its fabric service tells."""
+    # It reads models of topologies, which take longer to load than everything else here.
+    from ebb_controller.fabric_admin import usual_socket
+
+    path = socket or usual_socket()
+    options = [("grpc.default_authority", "localhost")]
+    with grpc.insecure_channel(f"unix:{path}", options) as channel:
+        call = channel.unary_unary(
+            "/ebb.fabric.v1.Fabric/GetFabric",
+            request_serializer=fabric.GetFabricRequest.SerializeToString,
+            response_deserializer=fabric.GetFabricResponse.FromString,
+        )
+        try:
+            reply = call(fabric.GetFabricRequest(), timeout=CALL_SECONDS)
+        except grpc.RpcError as error:
+            raise SwitchError(f"no fabric answers at {path}: {error.details()}") from error
+    for switch in reply.switches:
+        if switch.name == name:
+            return Place(switch.grpc_address, switch.device_id)
+    names = ", ".join(switch.name for switch in reply.switches)
+    raise InputError(f"there is no switch '{name}' in the fabric at {path}; there are: {names}")
+
+
+def _credentials(place: Place) -> grpc.ChannelCredentials:
+    def bytes_of(path: Path | None) -> bytes | None:
+        try:
+            return path.read_bytes() if path else None
+        except OSError as error:
+            raise InputError(f"cannot read {path}: {error.strerror}") from error
+
+    return grpc.ssl_channel_credentials(
+        bytes_of(place.authority), bytes_of(place.key), bytes_of(place.certificate)
+    )
+
+
+class Client:
+    """Raises `SwitchError`."""
+
+    def __init__(self, place: Place) -> None:
+        self.place = place
+        options = [
+            ("grpc.max_receive_message_length", MAX_MESSAGE_BYTES),
+            ("grpc.max_metadata_size", MAX_METADATA_BYTES),
+        ]
+        self._channel = (
+            grpc.secure_channel(place.address, _credentials(place), options)
+            if place.authority
+            else grpc.insecure_channel(place.address, options)
+        )
+        self._p4runtime = p4r_grpc.P4RuntimeStub(self._channel)
+        self._schema: P4Schema | None = None
+        self._stream: _Stream | None = None
+        self._election_id: int | None = None
+
+    def close(self) -> None:
+        if self._stream:
+            self._stream.close()
+        self._channel.close()
+
+    @property
+    def schema(self) -> P4Schema:
+        """The program's P4Info, by name."""
+        if self._schema is None:
+            config = self._config(p4r.GetForwardingPipelineConfigRequest.P4INFO_AND_COOKIE)
+            if not config.HasField("p4info"):
+                raise SwitchError(
+                    f"the switch at {self.place.address} has no program; "
+                    "`ebb-ctl program push` installs one"
+                )
+            schema = P4Schema()
+            schema.set_p4info(config.p4info)
+            self._schema = schema
+        return self._schema
+
+    def _config(self, kind: Any) -> p4r.ForwardingPipelineConfig:
+        request = p4r.GetForwardingPipelineConfigRequest(
+            device_id=self.place.device_id, response_type=kind
+        )
+        reply = self._call(self._p4runtime.GetForwardingPipelineConfig, request)
+        config: p4r.ForwardingPipelineConfig = reply.config
+        return config
+
+    def push(self, p4info: p4i.P4Info, program: bytes) -> None:
+        """Replaces the program."""
+        request = p4r.SetForwardingPipelineConfigRequest(
+            device_id=self.place.device_id,
+            election_id=U128.encode(self.election_id),
+            action=p4r.SetForwardingPipelineConfigRequest.VERIFY_AND_COMMIT,
+            config=p4r.ForwardingPipelineConfig(p4info=p4info, p4_device_config=program),
+        )
+        self._call(self._p4runtime.SetForwardingPipelineConfig, request, timeout=None)
+        self._schema = None
+
+    def version(self) -> str:
+        """The version of P4Runtime that the switch has."""
+        reply = self._call(self._p4runtime.Capabilities, p4r.CapabilitiesRequest())
+        return str(reply.p4runtime_api_version)
+
+    def read(self, wanted: E) -> Iterator[E]:
+        """All entities that are like this one, in which what is missing stands for anything."""
+        entity = _understood(lambda: wanted.encode(self.schema))
+        request = p4r.ReadRequest(device_id=self.place.device_id, entities=[entity])
+        with self._errors():
+            for reply in self._p4runtime.Read(request):
+                for found in reply.entities:
+                    yield decode_entity(found, self.schema)
+
+    def write(self, kind: Any, entities: Iterable[P4Entity]) -> int:
+        """Inserts, modifies or deletes; returns how many."""
+        encoded = [_understood(lambda e=e: e.encode(self.schema)) for e in entities]
+        for start in range(0, len(encoded), BATCH):
+            updates = [p4r.Update(type=kind, entity=e) for e in encoded[start : start + BATCH]]
+            request = p4r.WriteRequest(
+                device_id=self.place.device_id,
+                election_id=U128.encode(self.election_id),
+                updates=updates,
+            )
+            self._call(self._p4runtime.Write, request)
+        return len(encoded)
+
+    def insert(self, *entities: P4Entity) -> int:
+        return self.write(p4r.Update.INSERT, entities)
+
+    def modify(self, *entities: P4Entity) -> int:
+        return self.write(p4r.Update.MODIFY, entities)
+
+    def delete(self, *entities: P4Entity) -> int:
+        return self.write(p4r.Update.DELETE, entities)
+
+    def put(self, entity: P4Entity, is_there: bool) -> None:
+        """Inserts an entity, or changes the one that is there."""
+        self.write(p4r.Update.MODIFY if is_there else p4r.Update.INSERT, [entity])
+
+    @property
+    def election_id(self) -> int:
+        """The primary's, or ours where nobody is primary."""
+        if self._election_id is None:
+            self._stream = _Stream(self._p4runtime)
+            with self._errors():
+                primary, highest = self._arbitrate(None)
+                if primary is None:
+                    primary, highest = self._arbitrate(max(highest, 1))
+            if primary is None:
+                raise SwitchError(f"another controller took over meanwhile ({highest})")
+            self._election_id = primary
+        return self._election_id
+
+    def _arbitrate(self, election_id: int | None) -> tuple[int | None, int]:
+        """The primary's election id (none: there is no primary), and the highest that was seen."""
+        assert self._stream is not None
+        update = p4r.MasterArbitrationUpdate(device_id=self.place.device_id)
+        if election_id is not None:
+            update.election_id.CopyFrom(U128.encode(election_id))
+        told = self._stream.ask(p4r.StreamMessageRequest(arbitration=update)).arbitration
+        highest = U128.decode(told.election_id)
+        has_primary = told.status.code in (rpc_code.OK, rpc_code.ALREADY_EXISTS)
+        return (highest if has_primary else None), highest
+
+    def primary(self) -> int | None:
+        """The election id of the controller that may write; none: there is no such controller."""
+        stream = self._stream or _Stream(self._p4runtime)
+        self._stream = stream
+        with self._errors():
+            return self._arbitrate(None)[0]
+
+    def statistics(self, *, reset: bool = False) -> tm.Stats:
+        request = tm.GetStatsRequest(device_id=self.place.device_id, reset=reset)
+        reply: tm.Stats = self._unary("ebb.tm.v1.TrafficManager/GetStats", request, tm.Stats)
+        return reply
+
+    def queue_config(self) -> str:
+        request = tm.GetConfigRequest(device_id=self.place.device_id)
+        method = "ebb.tm.v1.TrafficManager/GetConfig"
+        return str(self._unary(method, request, tm.GetConfigResponse).config)
+
+    def set_queue_config(self, config: str) -> None:
+        request = tm.SetConfigRequest(device_id=self.place.device_id, config=config)
+        self._unary("ebb.tm.v1.TrafficManager/SetConfig", request, tm.SetConfigResponse)
+
+    def trace(self, ports: Sequence[int], packets: int) -> Iterator[trace.Visit]:
+        """Visits of packets that come in from now on."""
+        call = self._channel.unary_stream(
+            "/ebb.trace.v1.Trace/Watch",
+            request_serializer=trace.WatchRequest.SerializeToString,
+            response_deserializer=trace.Visit.FromString,
+        )
+        request = trace.WatchRequest(device_id=self.place.device_id, port=ports, packets=packets)
+        with self._errors():
+            yield from call(request)
+
+    def _unary(self, method: str, request: Any, reply: Any) -> Any:
+        call = self._channel.unary_unary(
+            f"/{method}",
+            request_serializer=type(request).SerializeToString,
+            response_deserializer=reply.FromString,
+        )
+        return self._call(call, request)
+
+    def _call(self, call: Any, request: Any, timeout: float | None = CALL_SECONDS) -> Any:
+        with self._errors():
+            return call(request, timeout=timeout)
+
+    @contextlib.contextmanager
+    def _errors(self) -> Iterator[None]:
+        try:
+            yield
+        except grpc.RpcError as error:
+            raise SwitchError(_reason(error, self.place)) from error
+
+
+class _Stream:
+    """The stream on which controllers are elected."""
+
+    def __init__(self, p4runtime: p4r_grpc.P4RuntimeStub) -> None:
+        self._requests: queue.SimpleQueue[p4r.StreamMessageRequest | None] = queue.SimpleQueue()
+        self._replies = p4runtime.StreamChannel(iter(self._requests.get, None))
+
+    def ask(self, request: p4r.StreamMessageRequest) -> p4r.StreamMessageResponse:
+        self._requests.put(request)
+        for reply in self._replies:
+            if reply.HasField("arbitration"):
+                found: p4r.StreamMessageResponse = reply
+                return found
+        raise SwitchError("the switch ended the stream")
+
+    def close(self) -> None:
+        self._requests.put(None)
+        self._replies.cancel()
+
+
+def _understood(encode: Any) -> Any:
+    """What a user has written, as a message; finsy says what it does not understand."""
+    try:
+        return encode()
+    except (ValueError, KeyError) as error:
+        raise InputError(str(error)) from error
+
+
+def _reason(error: Any, place: Place) -> str:
+    """What the switch says: of each update that failed, or of the whole request."""
+    code = error.code()
+    if code == grpc.StatusCode.UNAVAILABLE:
+        return (
+            f"no P4Runtime server answers at {place.address}: is the switch running, and is that "
+            f"its address (--addr)? ({error.details()})"
+        )
+    failed = _failed_updates(error)
+    if failed:
+        return "; ".join(failed)
+    text = f"{code.name}: {error.details()}"
+    if code == grpc.StatusCode.NOT_FOUND and "device" in str(error.details()):
+        text += " (--device-id names another one)"
+    return text
+
+
+def _failed_updates(error: Any) -> list[str]:
+    raw = dict(error.trailing_metadata() or ()).get("grpc-status-details-bin")
+    if not raw:
+        return []
+    told = []
+    for packed in rpc_status.Status.FromString(raw).details:
+        detail = p4r.Error()
+        if packed.Unpack(detail) and detail.canonical_code != rpc_code.OK:
+            told.append(f"{rpc_code.Code.Name(detail.canonical_code)}: {detail.message}")
+    return told

@@ -1,0 +1,189 @@
+"""The switch itself: program, ports, queues and traces."""
+
+from __future__ import annotations
+
+import argparse
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+from ebb_topologies.errors import InputError
+from finsy.proto import p4i
+from google.protobuf import text_format
+
+from ebb_controller import ebb_tm_pb2 as tm
+from ebb_controller.ctl.client import Client, SwitchError
+from ebb_controller.ctl.command import Answer, Command
+from ebb_controller.ctl.output import Row
+
+
+def info(client: Client, options: argparse.Namespace) -> Answer:
+    about: dict[str, Any] = {
+        "address": client.place.address,
+        "device_id": client.place.device_id,
+        "p4runtime": client.version(),
+        "primary": client.primary(),
+    }
+    try:
+        about |= _program(client)
+    except SwitchError:
+        about["program"] = None
+    return about
+
+
+def program(client: Client, options: argparse.Namespace) -> Answer:
+    return _program(client)
+
+
+def _program(client: Client) -> Row:
+    schema = client.schema
+    kinds = ("tables", "actions", "action_profiles", "counters", "direct_counters", "meters",
+             "direct_meters", "registers", "digests", "value_sets")  # fmt: skip
+    counts = {kind: len(getattr(schema, kind)) for kind in kinds}
+    return {
+        "program": schema.name or "(without a name)",
+        "architecture": schema.arch,
+        **{kind: count for kind, count in counts.items() if count},
+    }
+
+
+def p4info(client: Client, options: argparse.Namespace) -> Answer:
+    return str(text_format.MessageToString(client.schema.p4info))
+
+
+def push(client: Client, options: argparse.Namespace) -> Answer:
+    try:
+        blob = options.program.read_bytes()
+        text = options.p4info.read_bytes()
+        found = p4i.P4Info()
+        if options.p4info.suffix == ".bin":
+            found.ParseFromString(text)
+        else:
+            text_format.Parse(text, found)
+    except OSError as error:
+        raise InputError(f"cannot read {error.filename}: {error.strerror}") from error
+    except Exception as error:  # protobuf's errors have no class in common
+        raise InputError(f"{options.p4info}: it is no P4Info: {error}") from error
+    client.push(found, blob)
+    return None
+
+
+def ports(client: Client, options: argparse.Namespace) -> Answer:
+    told = client.statistics()
+    elsewhere: dict[int, dict[str, int]] = {}
+    for drop in told.drops:
+        elsewhere.setdefault(drop.port, {})[drop.reason] = drop.count.packets
+    known = {port.port: port for port in told.ports}
+    return [
+        _port_row(number, known.get(number), elsewhere.get(number, {}))
+        for number in sorted({*known, *elsewhere})
+    ]
+
+
+def _port_row(number: int, port: tm.PortStats | None, drops: dict[str, int]) -> Row:
+    row: dict[str, Any] = {"port": number}
+    if port:
+        row |= {
+            "profile": port.profile,
+            "sent_packets": port.transmitted.packets,
+            "sent_bytes": port.transmitted.bytes,
+            "busy_ms": port.busy_ns / 1e6,
+            "queued_packets": sum(queue.depth_packets for queue in port.queues),
+        }
+        queued = sum(d.count.packets for queue in port.queues for d in queue.drops)
+        drops = {"queues": queued} | drops if queued else drops
+    return row | ({"dropped": drops} if drops else {})
+
+
+def queues(client: Client, options: argparse.Namespace) -> Answer:
+    return [
+        _queue_row(port.port, queue)
+        for port in client.statistics().ports
+        if options.port in (None, port.port)
+        for queue in port.queues
+    ]
+
+
+def _queue_row(port: int, queue: tm.QueueStats) -> Row:
+    return {
+        "port": port,
+        "queue": queue.queue,
+        "packets": queue.depth_packets,
+        "bytes": queue.depth_bytes,
+        "most_packets": queue.max_depth_packets,
+        "most_bytes": queue.max_depth_bytes,
+        "in_packets": queue.enqueued.packets,
+        "out_packets": queue.transmitted.packets,
+        "marked_ce": queue.ecn_ce.packets,
+        "deflected": queue.deflected.packets,
+        "average_delay_us": queue.average_delay_ns / 1e3,
+        "most_delay_us": queue.max_delay_ns / 1e3,
+        "dropped": {drop.reason: drop.count.packets for drop in queue.drops},
+    }
+
+
+def reset_queues(client: Client, options: argparse.Namespace) -> Answer:
+    client.statistics(reset=True)
+    return None
+
+
+def queue_config(client: Client, options: argparse.Namespace) -> Answer:
+    return client.queue_config() + "\n"
+
+
+def set_queue_config(client: Client, options: argparse.Namespace) -> Answer:
+    try:
+        client.set_queue_config(options.file.read_text())
+    except OSError as error:
+        raise InputError(f"cannot read {options.file}: {error.strerror}") from error
+    return None
+
+
+def trace(client: Client, options: argparse.Namespace) -> Answer:
+    return _visits(client, options)
+
+
+def _visits(client: Client, options: argparse.Namespace) -> Iterator[Row]:
+    for visit in client.trace(options.ports, options.packets):
+        yield {
+            "time_us": visit.time_ns / 1e3,
+            "packet": visit.packet_id,
+            "lost": visit.lost,
+            "events": [event.text for event in visit.events],
+        }
+
+
+def _files(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("program", metavar="PROGRAM.json", type=Path, help="BMv2 JSON")
+    parser.add_argument("p4info", metavar="P4INFO.txtpb", type=Path, help="or .bin")
+
+
+def _file(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("file", metavar="FILE", type=Path, help="TOML or JSON")
+
+
+def _port(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("port", metavar="PORT", nargs="?", type=int, help="without it: all")
+
+
+def _traced(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("ports", metavar="PORT", nargs="*", type=int, help="without it: all")
+    parser.add_argument("--packets", type=int, default=0, metavar="N", help="end after N packets")
+
+
+COMMANDS = {
+    "info": {"": Command("address, controller and program of the switch", info)},
+    "program": {
+        "show": Command("name and contents", program),
+        "p4info": Command("the P4Info as text", p4info),
+        "push": Command("installs a program", push, _files),
+    },
+    "port": {"list": Command("ports: what was sent, waits and was dropped", ports)},
+    "queue": {
+        "list": Command("queues: depths, delays, marks, drops", queues, _port),
+        "reset": Command("starts all statistics anew", reset_queues),
+        "config": Command("configuration of the traffic manager", queue_config),
+        "set-config": Command("replaces the configuration", set_queue_config, _file),
+    },
+    "trace": {"": Command("what happens to packets that come in, until Ctrl-C", trace, _traced)},
+}

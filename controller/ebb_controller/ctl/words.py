@@ -1,0 +1,156 @@
+"""What people write of entries, actions and replicas, as finsy's entities.
+
+A match is FIELD=VALUE, or the values in the order of the key, with priority=N and timeout_ms=N. A
+value is a number, an address or a string; VALUE/LENGTH, VALUE&&&MASK, LOW..HIGH where the key
+matches so; `_` is any value. Behind the word `do` stand an action and its parameters (NAME=VALUE,
+or values in their order), `member=ID` or `group=ID`.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from ebb_topologies.errors import InputError
+from finsy import P4IndirectAction, P4TableAction, P4TableMatch
+from finsy.p4entity import P4Member, P4Replica
+from finsy.p4schema import P4ActionRef, P4Schema, P4Table
+
+DO = "do"
+"""The word between a match and its action."""
+ANY = "_"
+"""Any value."""
+PRIORITY, TIMEOUT_MS = "priority", "timeout_ms"
+"""Of an entry, among the fields of its match."""
+
+
+def number(text: str, what: str) -> int:
+    """A number that is not negative, also in hexadecimal."""
+    try:
+        value = int(text, 0)
+    except ValueError:
+        value = -1
+    if value < 0:
+        raise InputError(f"{what}: expected a number, not '{text}'")
+    return value
+
+
+def named(items: Any, name: str) -> Any:
+    """The item of a map of finsy; it suggests another one where there is none."""
+    try:
+        return items[name]
+    except ValueError as error:
+        # finsy names its classes: P4Table is a table.
+        text = re.sub(r"\bP4([A-Z])", lambda found: found[1].lower(), str(error))
+        raise InputError(text) from error
+
+
+def until_do(words: Sequence[str]) -> tuple[list[str], list[str]]:
+    """What stands before `do` and what stands behind it."""
+    at = words.index(DO) if DO in words else len(words)
+    return list(words[:at]), list(words[at + 1 :])
+
+
+@dataclass(frozen=True, slots=True)
+class Key:
+    """What tells an entry from others."""
+
+    match: P4TableMatch | None
+    """None: every field may be anything."""
+    priority: int
+    """The highest wins; 0 where the key matches exactly."""
+    timeout_ms: int
+    """After how long without packets controllers are told; 0: never."""
+
+
+def key(table: P4Table, words: Sequence[str]) -> Key:
+    """The match of an entry, its priority and its timeout."""
+    names = [field.alias for field in table.match_fields]
+    values = _assigned(words, names, f"table {table.alias}: field")
+    # A field of this name wins.
+    others = {
+        name: number(values.pop(name), name) if name in values and name not in names else 0
+        for name in (PRIORITY, TIMEOUT_MS)
+    }
+    fields = {named(table.match_fields, n).alias: v for n, v in values.items() if v != ANY}
+    match = P4TableMatch({name: _for_finsy(value) for name, value in fields.items()})
+    return Key(match or None, **others)
+
+
+def action(table: P4Table, words: Sequence[str]) -> P4TableAction | P4IndirectAction:
+    """The action behind `do`."""
+    if not words:
+        actions = ", ".join(a.alias for a in table.actions)
+        raise InputError(f"table {table.alias}: `{DO} ACTION` is missing; actions: {actions}")
+    first, *rest = words
+    kind, _, identity = first.partition("=")
+    if kind == "member" and not rest:
+        return P4IndirectAction(member_id=number(identity, kind))
+    if kind == "group" and not rest:
+        return P4IndirectAction(group_id=number(identity, kind))
+    return with_parameters(named(table.actions, first), rest)
+
+
+def action_of(schema: P4Schema, words: Sequence[str]) -> P4TableAction:
+    """An action of an action profile."""
+    if not words:
+        raise InputError(f"`{DO} ACTION` is missing")
+    return with_parameters(named(schema.actions, words[0]), words[1:])
+
+
+def with_parameters(chosen: P4ActionRef | Any, words: Sequence[str]) -> P4TableAction:
+    names = [parameter.name for parameter in chosen.params]
+    values = _assigned(words, names, f"action {chosen.alias}: parameter")
+    missing = [name for name in names if name not in values]
+    if missing:
+        raise InputError(f"action {chosen.alias}: parameters are missing: {', '.join(missing)}")
+    return P4TableAction(chosen.alias, **values)
+
+
+def replicas(words: Sequence[str]) -> list[P4Replica]:
+    """PORT or PORT:INSTANCE."""
+    found = []
+    for word in words:
+        port, _, instance = word.partition(":")
+        found.append(P4Replica(number(port, "port"), instance=number(instance or "0", "instance")))
+    return found
+
+
+def members(words: Sequence[str]) -> list[P4Member]:
+    """MEMBER or MEMBER:WEIGHT."""
+    found = []
+    for word in words:
+        member, _, weight = word.partition(":")
+        found.append(P4Member(number(member, "member"), weight=number(weight or "1", "weight")))
+    return found
+
+
+def value_set_member(names: Sequence[str], word: str) -> dict[str, Any]:
+    """FIELD=VALUE,FIELD=VALUE or VALUE,VALUE of a value set."""
+    values = _assigned(word.split(","), list(names), "value set: field")
+    return {name: _for_finsy(value) for name, value in values.items()}
+
+
+def _assigned(words: Sequence[str], names: list[str], what: str) -> dict[str, str]:
+    """Values by name: NAME=VALUE, or values in the order of the names."""
+    values: dict[str, str] = {}
+    for place, word in enumerate(words):
+        name, is_named, value = word.partition("=")
+        if not is_named:
+            if place >= len(names):
+                known = ", ".join(names) or "none"
+                raise InputError(
+                    f"{what} {place + 1}: '{word}' is one too many; there are: {known}"
+                )
+            name, value = names[place], word
+        if name in values:
+            raise InputError(f"{what} {name} is given twice")
+        values[name] = value
+    return values
+
+
+def _for_finsy(value: str) -> str:
+    """P4's words for masks and ranges in finsy's."""
+    return value.replace("&&&", "/&").replace("..", "...") if "..." not in value else value

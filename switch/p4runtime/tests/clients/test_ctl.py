@@ -1,0 +1,183 @@
+"""`ebb-ctl` against the real switch: a transcript of commands, and what is no single command."""
+
+from __future__ import annotations
+
+import asyncio
+import io
+import json
+import os
+import re
+import shlex
+import subprocess
+import sys
+from pathlib import Path
+
+import finsy as fy
+import pytest
+from ebb_controller.ctl import cli, client, completion
+from p4switch import CPU_PORT, DEVICE_ID, FIXTURE, JSON, P4INFO, PATIENCE_S, frame
+
+TRANSCRIPT = Path(__file__).parent / "ctl.txt"
+RECORD = "EBB_UPDATE_GOLDEN"
+"""Writes the transcript anew; read the diff."""
+
+
+def ctl(address: str, line: str, capsys: pytest.CaptureFixture[str]) -> tuple[int, str]:
+    """Exit code and all that a command prints."""
+    words = ["--addr", address, "--device-id", str(DEVICE_ID), *shlex.split(line)]
+    capsys.readouterr()
+    code = cli.main(words)
+    printed = capsys.readouterr()
+    return code, printed.out + printed.err
+
+
+def test_the_transcript(address: str, capsys: pytest.CaptureFixture[str]) -> None:
+    commands = [line for line in TRANSCRIPT.read_text().splitlines() if line.startswith("$ ")]
+    told = []
+    for command in commands:
+        line = command.removeprefix("$ ").replace("FIXTURE", str(FIXTURE))
+        code, printed = ctl(address, line, capsys)
+        assert (code == 0) == ("ebb-ctl: " not in printed), f"{command}: {code}\n{printed}"
+        told.append(f"{command}\n{printed.replace(address, 'ADDRESS')}")
+    if os.environ.get(RECORD):
+        TRANSCRIPT.write_text("".join(told))
+    assert "".join(told) == TRANSCRIPT.read_text()
+
+
+@pytest.fixture
+def program(address: str, capsys: pytest.CaptureFixture[str]) -> str:
+    """A switch that has just got its program."""
+    assert ctl(address, f"program push {JSON} {P4INFO}", capsys) == (0, "")
+    return address
+
+
+def test_lines_are_done_one_by_one_until_one_fails(
+    program: str, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    lines = "# a comment\n\ntable add bridge 1 do forward 1\nhelp\ntable dump bridge\nfoo\ninfo\n"
+    monkeypatch.setattr(sys, "stdin", io.StringIO(lines))
+    code, printed = ctl(program, "", capsys)
+    assert code == 1
+    assert "bridge  dst=00:00:00:00:00:01  forward(port=1)" in printed
+    assert "usage: ebb-ctl" in printed
+    assert "ebb-ctl: line 6: argument COMMAND: invalid choice: 'foo'" in printed
+    assert "p4runtime" not in printed
+
+
+def test_what_may_come_next_is_known(program: str, capsys: pytest.CaptureFixture[str]) -> None:
+    def next_words(*words: str) -> list[str]:
+        given = [completion.WORD, "-a", program, "-d", str(DEVICE_ID), *words]
+        capsys.readouterr()
+        assert cli.main(given) == 0
+        return capsys.readouterr().out.splitlines()
+
+    assert "table " in next_words("")
+    assert next_words("table", "d") == ["dump ", "delete "]
+    assert next_words("table", "add", "b") == ["bridge "]
+    assert next_words("table", "add", "acl", "") == [
+        "src=",
+        "ttl=",
+        "protocol=",
+        "priority=",
+        "do ",
+    ]
+    assert next_words("table", "add", "acl", "src=1", "p") == ["protocol=", "priority="]
+    assert next_words("table", "add", "bridge", "1", "do", "f") == ["forward "]
+    assert next_words("table", "add", "bridge", "1", "do", "forward", "") == ["port="]
+    assert next_words("table", "add", "route", "1", "do", "m") == ["member="]
+    assert next_words("counter", "read", "") == ["port_in ", "route_hits "]
+    assert next_words("counter", "read", "port_in", "") == []
+    assert cli.main([completion.WORD, "-a", "127.0.0.1:1", "table", "dump", ""]) == 0
+    assert capsys.readouterr().out == ""
+
+
+@pytest.mark.parametrize("shell", completion.SHELLS)
+def test_the_script_of_a_shell_asks_us(shell: str, capsys: pytest.CaptureFixture[str]) -> None:
+    assert cli.main(["completion", shell]) == 0
+    assert f"ebb-ctl {completion.WORD}" in capsys.readouterr().out
+
+
+async def send(address: str, payload: bytes) -> None:
+    """A packet-out, which comes in at the CPU port and leaves at port 1."""
+    options = fy.SwitchOptions(p4info=P4INFO, p4blob=JSON, device_id=DEVICE_ID)
+    async with fy.Switch("s1", address, options) as switch:
+        await switch.write(fy.P4PacketOut(payload, egress_port=1, padding=0))
+
+
+def test_a_primary_stays_the_primary(program: str, capsys: pytest.CaptureFixture[str]) -> None:
+    """Entries are written under its election id."""
+
+    async def beside_a_controller() -> tuple[int, str]:
+        options = fy.SwitchOptions(p4info=P4INFO, p4blob=JSON, device_id=DEVICE_ID)
+        async with fy.Switch("s1", program, options) as switch:
+            line = "table add bridge 9 do forward 1"
+            told = await asyncio.to_thread(ctl, program, line, capsys)
+            assert switch.is_primary
+            found = [e async for e in switch.read(fy.P4TableEntry("bridge"))]
+            assert [entry["dst"] for entry in found] == [9]
+            return told
+
+    assert asyncio.run(beside_a_controller()) == (0, "")
+
+
+def test_a_trace_tells_what_happens_to_a_packet(program: str) -> None:
+    command = [sys.executable, "-m", "ebb_controller.ctl.cli", "-a", program, "-d", str(DEVICE_ID)]
+    tracing = subprocess.Popen(
+        [*command, "--json", "trace", str(CPU_PORT), "--packets", "1"],
+        stdout=subprocess.PIPE, text=True,
+    )  # fmt: skip
+    try:
+        assert asyncio.run(_until_traced(program, tracing))
+        printed, _ = tracing.communicate(timeout=PATIENCE_S)
+    finally:
+        tracing.kill()
+        tracing.wait()
+    events = [event for line in printed.splitlines() for event in json.loads(line)["events"]]
+    assert any("state from_cpu" in event for event in events), printed
+    assert any(re.search("port 1", event) for event in events), printed
+
+
+async def _until_traced(address: str, tracing: subprocess.Popen[str]) -> bool:
+    """Sends packets until the trace ends: it may not have begun when the first one comes."""
+    deadline = asyncio.get_running_loop().time() + PATIENCE_S
+    while tracing.poll() is None and asyncio.get_running_loop().time() < deadline:
+        await send(address, frame(1))
+        await asyncio.sleep(0.05)
+    return tracing.poll() == 0
+
+
+def test_it_starts_without_what_only_controllers_need() -> None:
+    script = "import sys, ebb_controller.ctl.cli; print('pydantic' in sys.modules)"
+    done = subprocess.run(
+        [sys.executable, "-c", script], capture_output=True, text=True, check=True
+    )
+    assert done.stdout == "False\n"
+
+
+def test_text_of_a_switch_does_not_reach_a_terminal_as_it_is(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def refused(*_: object) -> None:
+        raise client.SwitchError("no \x1b[2J")
+
+    monkeypatch.setattr(client.Client, "version", refused)
+    assert cli.main(["info"]) == 1
+    assert "\x1b" not in capsys.readouterr().err
+
+
+def test_the_page_names_every_command() -> None:
+    """And none that is not there."""
+    text = (Path(__file__).parents[4] / "docs" / "ebb-ctl.md").read_text()
+    _, _, text = text.partition("## Commands")
+    spans = [span.split() for span in re.findall(r"`([^`]+)`", text)]
+    named = {(noun, verb if verb in cli.COMMANDS[noun] else "") for noun, verb in
+             (((*span, "")[:2]) for span in spans) if noun in cli.COMMANDS}  # fmt: skip
+    known = {(noun, verb) for noun, verbs in cli.COMMANDS.items() for verb in verbs}
+    assert named == known
+
+
+def test_nobody_answers(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
+    assert cli.main(["-a", "127.0.0.1:1", "info"]) == 1
+    assert "no P4Runtime server answers at 127.0.0.1:1" in capsys.readouterr().err
+    assert cli.main(["-s", "s1", "--socket", str(tmp_path / "none"), "info"]) == 1
+    assert "no fabric answers at" in capsys.readouterr().err
