@@ -21,6 +21,7 @@ from rich.console import Console
 from ebb_experiments.bench import (
     allocations,
     codec,
+    dashboard,
     fabric,
     forward,
     goodput,
@@ -41,6 +42,7 @@ SUBJECTS: dict[str, Callable[[Context], Section]] = {
     "goodput": goodput.run,
     "hiding": hiding.run,
     "fabric": fabric.run,
+    "dashboard": dashboard.run,
     "forward": forward.run,
     "codec": codec.run,
     "spacing": spacing.run,
