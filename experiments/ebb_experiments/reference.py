@@ -76,7 +76,9 @@ rates and captures need the fabric in one process.
 
 | key | under the wall clock |
 |---|---|
-| `sample`, `arrivals_every_ns`, `coding_bps`, `content` | without effect |
+| `sample`, `arrivals_every_ns`, `coding_bps`, `packet_ns`, `packets_at_once`, `content` | without \
+effect |
+| `forgery` | refused |
 | `seed` | one |
 | `objects` | without effect in virtual time |
 

@@ -68,6 +68,7 @@ def test_a_scheme(tmp_path: Path) -> None:
     [
         ("limit_ns = 1_000_000_000_000", "'limit_ns': .* 100000000000"),
         ("coding_bps = 1e30", "'coding_bps': "),
+        ("packets_at_once = 0", "'packets_at_once': "),
         ("seed = -1", "'seed"),
         ("arrivals_every_ns = 1", "arrivals_every_ns = 1 is 1000000000 times until limit_ns"),
         ("sample = [{ports = ['*'], every_ns = 1}]", "sample 1: every_ns = 1 is 1000000000 times"),

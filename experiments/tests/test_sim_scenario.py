@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from ebb_experiments.run.virtual import host_keys
 from ebb_experiments.scenario.faults import Reroute, SetLink
 from ebb_experiments.scenario.loaded import Loaded, load_scenario, sampled_queues, scenario
 from ebb_experiments.scenario.spec import ScenarioFile
@@ -58,6 +59,20 @@ def test_an_override_changes_a_scheme_here_only(tmp_path: Path) -> None:
     assert (small.label, small.fabric.hash_seed) == ("small", 7)
     assert small.agent["ndp"] != {"initial_window_packets": 99}
     assert small.fabric.ports == changed.schemes["ndp"].fabric.ports
+
+
+def test_hosts_take_their_time_and_make_things_up_as_slowed_as_the_rest(tmp_path: Path) -> None:
+    def keys(**given: Any) -> dict[str, Any]:
+        loaded = load(tmp_path, dilation=10, **given)
+        return host_keys(loaded.spec, loaded.dilation)
+
+    assert keys() == {}
+    assert keys(packet_ns=5_000) == {"packet_ns": 50_000, "packets_at_once": 16}
+    forgery = {"host": "h1", "targets": ["h2", "h3"], "stop_ns": 2_000}
+    assert keys(forgery=[forgery | {"rate_hz": 0}]) == {}
+    assert keys(forgery=[forgery | {"rate_hz": 1_000_000}]) == {
+        "forgeries": [forgery | {"every_ns": 10_000, "start_ns": 0, "stop_ns": 20_000, "dscp": 56}]
+    }
 
 
 def test_samples_name_ports_by_pattern(tmp_path: Path) -> None:

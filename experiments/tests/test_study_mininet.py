@@ -31,6 +31,10 @@ def refusal(**scenario: Any) -> str | None:
         ({"single_rack": None, "fat_tree": {"k": 6}}, "54 hosts"),
         ({"mtu_bytes": 9_000}, "packets of 9000 bytes"),
         ({"event": [{"do": "link", "a": "s1", "b": "h1", "up": False, "at_ns": 1}]}, None),
+        (
+            {"forgery": [{"host": "h1", "targets": ["h2"], "rate_hz": 1, "stop_ns": 1}]},
+            "made up in virtual time only",
+        ),
         ({"limit_ns": 60_000_000_000}, "60 s, slowed by 100 100 minutes; at most 10"),
     ],
 )

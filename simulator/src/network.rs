@@ -12,6 +12,8 @@
 //! | `transfers` | [] | instead of a workload: objects as `ebb-agent workload` prints them. `id`, `start_ns`, `sources`, `destinations`, `bytes`; `kind` (`send-one-to-one`), `priority` (0), `after` (of another with the same start) .. |
 //! | `content` | `zeros` | of the objects; `pattern`: different bytes everywhere, compared at the receiver |
 //! | `coding_bps` | 0 | how fast a host codes a source block of SCDP, one after the other; 0: in no time |
+//! | `packet_ns`, `packets_at_once` | 0, 16 | what a host takes for each packet that arrives, and how many it works on at a time |
+//! | `forgeries` | [] | hosts that make up notifications of drops: `host`, `targets` (names), `every_ns`, `start_ns` (0), `stop_ns`, `dscp` |
 //! | `fabric_socket` | | serves `ebb.fabric.v1.Fabric` at this Unix socket: faults, restarts, captures; relative to this file |
 //! | `captures` | `captures` | the folder for the captures that somebody asks it for; relative to this file |
 //! | `ends_with` | [] | parts of the workload: a run that is to end with its transfers ends with those of these, whatever the others do; none: with all |
@@ -31,14 +33,14 @@ use ebb_engine::simulation::{NodeId, NodePort, Simulation};
 use ebb_engine::{Switch, SwitchOptions};
 use ebb_traffic_manager::TrafficManagerConfig;
 use ebb_transport::{EPHEMERAL_PORTS, Scheme};
-use ebb_units::{BitRate, Duration};
+use ebb_units::{BitRate, Duration, Instant};
 use ebb_wire::MacAddress;
 use ebb_workload::{Host as Place, HostId};
 use serde::Deserialize;
 use serde::de::IgnoredAny;
 
 use crate::catalog::{Catalog, Content};
-use crate::host::{Identity, Parts, SimHost};
+use crate::host::{Forgery, Identity, Parts, SimHost};
 use crate::workload::{Plan, Survey, TransferEntry};
 
 /// The content of a network file; the table above has the keys.
@@ -60,6 +62,12 @@ pub struct Network {
     content: Content,
     #[serde(default)]
     coding_bps: u64,
+    #[serde(default)]
+    packet_ns: u64,
+    #[serde(default = "sixteen")]
+    packets_at_once: u16,
+    #[serde(default)]
+    forgeries: Vec<ForgeryEntry>,
     #[serde(default = "ten_seconds")]
     patience_ns: u64,
     #[serde(default)]
@@ -77,6 +85,10 @@ pub struct Network {
 
 fn captures() -> PathBuf {
     "captures".into()
+}
+
+fn sixteen() -> u16 {
+    16
 }
 
 fn ten_seconds() -> u64 {
@@ -113,6 +125,19 @@ struct HostEntry {
     pod: Option<String>,
     #[serde(default)]
     rate_bps: Option<u64>,
+}
+
+/// A host of the network file that makes up notifications.
+#[derive(Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+struct ForgeryEntry {
+    host: String,
+    targets: Vec<String>,
+    every_ns: u64,
+    #[serde(default)]
+    start_ns: u64,
+    stop_ns: u64,
+    dscp: u8,
 }
 
 /// One end of a link.
@@ -161,6 +186,35 @@ pub struct Built {
     pub ended: Arc<AtomicU64>,
 }
 
+/// What hosts make up, by their names.
+fn forgeries(entries: &[ForgeryEntry], hosts: &[HostEntry]) -> Result<BTreeMap<String, Forgery>> {
+    let address = |name: &String| {
+        let found = hosts.iter().find(|host| host.name == *name);
+        found
+            .map(|host| host.ip)
+            .ok_or_else(|| anyhow!("forgeries: there is no host {name}"))
+    };
+    let mut forgeries = BTreeMap::new();
+    for entry in entries {
+        address(&entry.host)?;
+        ensure!(
+            entry.every_ns > 0 && entry.dscp < 64 && !entry.targets.is_empty(),
+            "forgeries of {}: every_ns must be above 0, dscp at most 63, and targets not empty",
+            entry.host
+        );
+        let forgery = Forgery {
+            targets: entry.targets.iter().map(address).collect::<Result<_>>()?,
+            every: Duration::from_nanos(entry.every_ns),
+            start: Instant::from_nanos(entry.start_ns),
+            stop: Instant::from_nanos(entry.stop_ns),
+            dscp: entry.dscp,
+        };
+        let other = forgeries.insert(entry.host.clone(), forgery);
+        ensure!(other.is_none(), "forgeries: two of {}", entry.host);
+    }
+    Ok(forgeries)
+}
+
 impl Network {
     /// Reads a network file.
     pub fn read(path: &Path) -> Result<Self> {
@@ -205,6 +259,7 @@ impl Network {
         let numbers: BTreeMap<String, HostId> = numbers
             .map(|(number, host)| (host.name.clone(), HostId(number)))
             .collect();
+        let mut forgeries = forgeries(&self.forgeries, &self.hosts)?;
         let ended = Arc::<AtomicU64>::default();
         let mut hosts = Vec::new();
         let mut planned = vec![None; numbers.len()];
@@ -221,6 +276,11 @@ impl Network {
                 transport,
                 nic: suite.nic,
                 coding: BitRate::from_bps(self.coding_bps),
+                processing: (
+                    Duration::from_nanos(self.packet_ns),
+                    usize::from(self.packets_at_once),
+                ),
+                forgery: forgeries.remove(&entry.name),
                 catalog: catalog.clone(),
                 seed,
                 ended: ended.clone(),

@@ -9,7 +9,7 @@ from __future__ import annotations
 import json
 import signal
 import subprocess
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -91,6 +91,8 @@ class Simulator:
     """What people call the file that the workload comes from."""
     coding_bps: int = 0
     """How fast a host codes a block of SCDP, bit/s; 0: in no time."""
+    host_keys: Mapping[str, Any] = field(default_factory=dict[str, Any])
+    """Keys of the network file about hosts that take their time or make things up."""
     content: str = "zeros"
     faults: bool = False
     """Whether links, restarts and captures are served (`ebb.fabric.v1`)."""
@@ -160,6 +162,7 @@ class Simulator:
             "coding_bps": self.coding_bps,
             "content": self.content,
             "workload": WORKLOAD,
+            **self.host_keys,
             **({"ends_with": list(self.ends_with)} if self.ends_with else {}),
             **({"arrivals_every_ns": n} if (n := self.arrivals_every_ns) else {}),
             **({"fabric_socket": str(self.fabric_socket)} if self.faults else {}),

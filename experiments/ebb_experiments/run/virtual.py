@@ -15,6 +15,7 @@ from ebb_controller.mechanisms import FabricParameters
 from ebb_controller.multicast import MulticastGroup
 from ebb_controller.scheme import Scheme
 from ebb_controller.traffic_manager import TrafficManagers
+from ebb_topologies.dilation import Dilation
 from ebb_topologies.model import Switch
 
 from ebb_experiments.results.arrow import Batches
@@ -29,6 +30,7 @@ from ebb_experiments.run.simulator import Pause, Progress, Simulator
 from ebb_experiments.run.usage import Usage
 from ebb_experiments.scenario.faults import Reinstall, Reroute, Step, carry_out
 from ebb_experiments.scenario.loaded import Loaded, sampled_queues
+from ebb_experiments.scenario.spec import ScenarioFile
 
 CONNECT_SECONDS = 120.0
 """How long to wait for all switches of a large fabric; those of the simulator are there or
@@ -79,6 +81,27 @@ class Virtual:
         return _Simulation(self.binaries, self.threads, self.watch, task).go()
 
 
+def host_keys(spec: ScenarioFile, dilation: Dilation) -> dict[str, Any]:
+    """Keys of the network file about hosts that take their time or make things up."""
+    keys: dict[str, Any] = {}
+    if spec.packet_ns:
+        keys["packet_ns"] = round(dilation.time(spec.packet_ns))
+        keys["packets_at_once"] = spec.packets_at_once
+    if forging := [each for each in spec.forgery if each.rate_hz]:
+        keys["forgeries"] = [
+            {
+                "host": each.host,
+                "targets": each.targets,
+                "every_ns": max(1, round(dilation.time(1e9 / each.rate_hz))),
+                "start_ns": round(dilation.time(each.start_ns)),
+                "stop_ns": round(dilation.time(each.stop_ns)),
+                "dscp": each.dscp,
+            }
+            for each in forging
+        ]
+    return keys
+
+
 @dataclass(frozen=True)
 class _Simulation:
     binaries: Binaries
@@ -112,6 +135,7 @@ class _Simulation:
             threads=self.threads,
             workload_place=traffic.place,
             coding_bps=round(dilation.rate(spec.coding_bps)),
+            host_keys=host_keys(spec, dilation),
             content=spec.content,
             loopback=(loopback := own_loopback()),
             faults=self.watch.look is not None

@@ -119,6 +119,24 @@ class Phase(Spec):
         return not set(self.transports).isdisjoint(other.transports)
 
 
+class Forgery(Spec):
+    """A host that sends made-up notifications of drops (docs/drop-notification.md), in virtual
+    time: for packets and flows that do not exist, to each target in turn."""
+
+    host: str
+    """Its name."""
+    targets: Annotated[list[str], Field(min_length=1)]
+    """Hosts that get them."""
+    rate_hz: Annotated[float, Field(ge=0, le=1e9)]
+    """Nominal; how many a second. 0: none."""
+    start_ns: Annotated[int, Field(ge=0, le=MAX_TIME_NS)] = 0
+    """Nominal; when it begins."""
+    stop_ns: Annotated[int, Field(ge=0, le=MAX_TIME_NS)]
+    """Nominal; when it stops."""
+    dscp: Annotated[int, Field(ge=0, le=63)] = 56
+    """Class of notifications."""
+
+
 class ScenarioFile(FaultKeys, Spec):
     topology: str | None = None
     """Topology file, relative to the scenario file (docs/topologies.md)."""
@@ -158,6 +176,12 @@ class ScenarioFile(FaultKeys, Spec):
     coding_bps: Annotated[int, Field(ge=0, le=MAX_RATE_BPS)] = 0
     """How fast a host codes a block of SCDP where symbols were lost, bit/s, in virtual time; 0: in
     no time."""
+    packet_ns: Annotated[int, Field(ge=0, le=MAX_TIME_NS)] = 0
+    """Nominal; what a host takes for each packet that arrives, in virtual time."""
+    packets_at_once: Annotated[int, Field(ge=1, le=65_535)] = 16
+    """How many packets a host works on at a time; of no effect without `packet_ns`."""
+    forgery: Annotated[list[Forgery], Field(max_length=1_000)] = []
+    """Hosts that make up notifications of drops, in virtual time."""
     content: Literal["zeros", "pattern"] = "zeros"
     """Content of the objects in virtual time; pattern: different bytes everywhere, compared at the
     receiver."""

@@ -3,7 +3,9 @@
 mod application;
 mod arrivals;
 mod coding;
+mod forger;
 mod objects;
+mod processing;
 
 use std::net::Ipv4Addr;
 use std::sync::Arc;
@@ -22,6 +24,9 @@ pub use application::{Ended, Notice};
 use arrivals::Clock;
 pub use arrivals::{Arrivals, Unfinished};
 use coding::Coding;
+use forger::Forger;
+pub use forger::Forgery;
+use processing::Processing;
 
 use crate::catalog::Catalog;
 
@@ -52,9 +57,13 @@ pub struct Parts {
     pub nic: NicParams,
     /// How fast it codes blocks, in bits per second; 0 means in no time.
     pub coding: BitRate,
+    /// What each packet that arrives takes, and how many it works on at a time.
+    pub processing: (Duration, usize),
+    /// Notifications that it makes up; `None` if it is honest.
+    pub forgery: Option<Forgery>,
     /// What all hosts know.
     pub catalog: Arc<Catalog>,
-    /// Seed of the session ids of its many-to-one flows.
+    /// Seed of the session ids of its many-to-one flows, and of what it makes up.
     pub seed: u64,
     /// Counts the ended transfers of all hosts.
     pub ended: Arc<AtomicU64>,
@@ -72,6 +81,10 @@ pub struct SimHost {
     application: Application,
     /// The processor that codes blocks.
     coding: Coding,
+    /// The processors that packets which arrive pass first.
+    processing: Processing,
+    /// Sends made-up notifications.
+    forger: Option<Forger>,
     /// Its network interface.
     nic: Nic,
     /// Whether its NIC obeys PFC.
@@ -102,11 +115,14 @@ impl SimHost {
         let me = identity.id.unwrap_or(HostId(u32::MAX));
         let place = (me, identity.address);
         let application = Application::new(parts.catalog, place, parts.seed, &mut *transport)?;
+        let forge = |forgery| Forger::new(identity.address, forgery, parts.seed);
+        let forger = parts.forgery.map(forge);
         Ok(SimHost {
             identity,
             transport,
             application,
             coding: Coding::new(parts.coding),
+            processing: Processing::new(parts.processing.0, parts.processing.1),
             // Nobody wakes up late in virtual time, so nothing is to be caught up with.
             nic: Nic::new(NicParams {
                 catch_up_packets: 0,
@@ -116,7 +132,8 @@ impl SimHost {
             rate_bps: parts.nic.rate_bps,
             packet: Vec::new(),
             frames: Frames::default(),
-            wake: None,
+            wake: forger.as_ref().and_then(Forger::due),
+            forger,
             starts: 0,
             ended: parts.ended,
             counted: 0,
@@ -196,9 +213,9 @@ impl SimHost {
             let _ = self.nic.handle_control(now, frame);
             return;
         }
-        let transport = &mut self.transport;
+        let (transport, processing) = (&mut self.transport, &mut self.processing);
         self.nic.receive(now, frame.payload, |packet| {
-            transport.handle_packet(now, packet);
+            processing.take(now, packet, |packet| transport.handle_packet(now, packet));
         });
         self.take_events(now);
     }
@@ -209,6 +226,10 @@ impl SimHost {
             let wanted = self.nic.wants(now);
             if wanted.is_empty() {
                 return;
+            }
+            if let Some(forged) = self.forger.as_mut().and_then(|forger| forger.poll(now)) {
+                self.nic.push(forged);
+                continue;
             }
             let packet = &mut self.packet;
             if self
@@ -236,7 +257,11 @@ impl SimHost {
         let coded = self.coding.next_deadline();
         let due = self.application.next_deadline();
         let arrived = self.nic.next_delivery();
-        self.wake = [wake, start, coded, due, arrived]
+        let processed = self.processing.next();
+        // One that is due by now waits for the link.
+        let forged = self.forger.as_ref().and_then(Forger::due);
+        let forged = forged.filter(|at| *at > now);
+        self.wake = [wake, start, coded, due, arrived, processed, forged]
             .into_iter()
             .flatten()
             .min();
@@ -266,9 +291,11 @@ impl Host for SimHost {
 
     fn wake(&mut self, now: Instant) {
         self.application.act(now, &mut *self.transport);
-        let transport = &mut self.transport;
-        self.nic
-            .release(now, |packet| transport.handle_packet(now, packet));
+        let (transport, processing) = (&mut self.transport, &mut self.processing);
+        self.nic.release(now, |packet| {
+            processing.take(now, packet, |packet| transport.handle_packet(now, packet));
+        });
+        processing.release(now, |packet| transport.handle_packet(now, packet));
         self.transport.handle_timeout(now);
         self.take_events(now);
     }

@@ -5,6 +5,7 @@ mod closed_forms;
 mod determinism;
 mod faults;
 mod files;
+mod hosts;
 mod nics;
 mod transfers;
 
