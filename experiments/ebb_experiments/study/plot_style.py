@@ -35,6 +35,8 @@ PLOT_STYLES: dict[str, PlotStyle] = {
     "detail-one-priority": PlotStyle("DeTail, one priority", PINK, "^", "--"),
     "fastlane": PlotStyle("FastLane", GREEN, "o"),
     "fastlane-fh": PlotStyle("FastLane, a path per flow", GREY, "o", "--"),
+    "fastlane-ideal": PlotStyle("FastLane, ideal", ORANGE, "D", ":"),
+    "tcp-a": PlotStyle("TCP-A", BLUE, "s", "--"),
     "hull": PlotStyle("HULL", RED, "^"),
     "hull-no-pacer": PlotStyle("HULL without pacer", ORANGE, "<", "--"),
     "ndp": PlotStyle("NDP", GREEN, "v"),
