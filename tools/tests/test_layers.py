@@ -16,6 +16,7 @@ PACKAGES = {
     "ebb_topologies": "topologies",
     "ebb_controller": "controller",
     "ebb_experiments": "experiments",
+    "ebb_dashboard": "dashboard",
 }
 
 
