@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-import json
+import csv
 from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import cached_property
@@ -11,7 +11,7 @@ from typing import Any
 
 from ebb_experiments.results.results import RUN, Results
 from ebb_experiments.results.tables import Row, Rows, read_rows
-from ebb_topologies.files import InputError
+from ebb_topologies.files import InputError, load
 from ebb_topologies.text import printable
 
 from ebb_dashboard.feed import Feed
@@ -145,12 +145,12 @@ def _queue(ended: Ended, row: Row) -> dict[str, Any]:
 
 
 def _ended(directory: Path) -> Ended:
+    run = load(directory / RUN)
     try:
-        run = json.loads((directory / RUN).read_text())
         tables = {name: Rows(name, read_rows(directory, name)) for name in READ}
         name = run["scheme"] if run.get("seed", 1) == 1 else f"{run['scheme']}, {run['seed']}"
         label = run["parameters"]["scheme"]["label"]
-    except (OSError, ValueError, KeyError, TypeError) as error:
+    except (OSError, ValueError, KeyError, TypeError, csv.Error) as error:
         raise InputError(f"{directory}: its results cannot be read: {error!r}") from error
     return Ended(printable(name), printable(label), directory, Results(tables, run))
 
