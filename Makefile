@@ -59,8 +59,11 @@ endif
 ifneq ($(words $(realpath $(addprefix $(BUILD)/,$(P4_TOOLS)))),$(words $(P4_TOOLS)))
   $(shell rm -f $(BUILD)/.p4-binaries)
 endif
-ifeq ($(realpath $(PROGRAM)/fabric.p4info.txtpb),)
-  $(shell rm -f $(PROGRAM)/fabric.json)
+P4_PROGRAMS := fabric fabric_codel
+OURS := $(P4_PROGRAMS:%=$(BUILD)/%.json)
+THEIRS := $(filter-out $(OURS),$(P4_PROGRAMS:%=$(PROGRAM)/%.json))
+ifneq ($(words $(realpath $(P4_PROGRAMS:%=$(PROGRAM)/%.p4info.txtpb))),$(words $(P4_PROGRAMS)))
+  $(shell rm -f $(P4_PROGRAMS:%=$(PROGRAM)/%.json))
 endif
 
 # A variable that nothing reads would be ignored without a word: a typo is refused.
@@ -116,18 +119,18 @@ $(BUILD)/.p4-binaries: $(RUST_SOURCES)
 	$(call place,$(P4_TOOLS))
 
 # $(call compile,COMPILER): the target and the P4Info beside it; both compilers take these options.
-compile = $(1) -o $@ --p4runtime-files $(@D)/fabric.p4info.txtpb p4src/fabric.p4
+compile = $(1) -o $@ --p4runtime-files $(@:.json=.p4info.txtpb) p4src/$(basename $(@F)).p4
 
-$(BUILD)/fabric.json: $(P4_SOURCES) $(BUILD)/.binaries
+$(OURS): $(P4_SOURCES) $(BUILD)/.binaries
 	@$(call compile,$(BUILD)/ebb-p4c)
 
-$(BUILD)/%/fabric.json: $(P4_SOURCES)
+$(THEIRS): $(P4_SOURCES)
 	@command -v '$(P4C)' >/dev/null || \
 	  { echo "P4C=$(P4C): no such command; ebb-p4c, or p4c-bm2-ss of p4lang/p4c" >&2; exit 1; }
 	@mkdir -p $(@D)
 	@$(call compile,'$(P4C)')
 
-build: $(BUILD)/.binaries $(BUILD)/fabric.json $(PROGRAM)/fabric.json $(PROTO_MODULES) ## compile everything
+build: $(BUILD)/.binaries $(OURS) $(THEIRS) $(PROTO_MODULES) ## compile everything
 
 run: build $(if $(WEB),.venv/.web-installed) ## fat-tree up, every scheme run and compared (a minute and a half)
 	@$(PYTHON) -m $(if $(WEB),ebb_dashboard run,ebb_experiments.cli) --switch '$(SWITCH)' --program '$(PROGRAM)' \
@@ -186,10 +189,10 @@ test-build: ## what the tests need
 	@$(MAKE) -j2 .venv/.dev-installed build
 	@$(CARGO) test --locked --workspace --no-run
 
-test-rust: $(BUILD)/fabric.json ## unit, property and golden tests of the crates
+test-rust: $(OURS) ## unit, property and golden tests of the crates
 	@$(CARGO) test --locked --workspace --no-fail-fast
 
-test-long: $(BUILD)/fabric.json ## the same with many more random inputs and all of the corpora
+test-long: $(OURS) ## the same with many more random inputs and all of the corpora
 	@EBB_LONG=1 PROPTEST_CASES=5000 EBB_FUZZ_CORPORA=all $(CARGO) test --locked --workspace --no-fail-fast
 
 test-python: .venv/.dev-installed build ## unit tests of topologies, controller and experiments

@@ -14,7 +14,12 @@ from setuptools.command.build_py import build_py
 ROOT = Path(__file__).parent
 DATA = ("experiments/scenarios", "experiments/papers", "topologies")
 """Folders whose TOML files are copied, those in folders below them too."""
-PROGRAM = ("build/fabric.json", "build/fabric.p4info.txtpb")
+COMPILED = [
+    f"build/{program}.{kind}"
+    for program in ("fabric", "fabric_codel")
+    for kind in ("json", "p4info.txtpb")
+]
+"""What the compiler makes of the programs of p4src."""
 GENERATED = ("ebb_tm", "ebb_fabric", "ebb_trace")
 """Modules of the controller that `make build` generates."""
 
@@ -27,12 +32,12 @@ class BuildWithData(build_py):  # type: ignore[misc]
         super().run()
         if self.editable_mode:
             return
-        needed = [*PROGRAM, *(f"controller/ebb_controller/{name}_pb2.py" for name in GENERATED)]
+        needed = [*COMPILED, *(f"controller/ebb_controller/{name}_pb2.py" for name in GENERATED)]
         missing = [name for name in needed if not (ROOT / name).exists()]
         if missing:
             raise SystemExit(f"a wheel needs {', '.join(missing)}: run `make build` first")
         folder = Path(self.build_lib) / "ebb_topologies" / "data"
-        for name in (*self._tables(), *PROGRAM):
+        for name in (*self._tables(), *COMPILED):
             (folder / name).parent.mkdir(parents=True, exist_ok=True)
             shutil.copyfile(ROOT / name, folder / name)
         (folder / "COMMIT").write_text(_commit())

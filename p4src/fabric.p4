@@ -8,6 +8,8 @@
 //                                     │       ▲ returned                              refused │ occupancy
 //                                     └─ deflected ─ return_to_sender ─► drop_notification ─► trimming ─► trim queue
 //  egress   replica pruning ─ occupancy release ─ drain release ─ ecn_threshold ─ phantom_queue ─ link
+//
+// fabric_codel.p4 is the same with CoDel and Source Quench, which cost every packet something.
 
 #include <core.p4>
 #include <v1model.p4>
@@ -31,6 +33,10 @@
 #include "include/multicast.p4"
 #include "include/ecn_threshold.p4"
 #include "include/phantom_queue.p4"
+#ifdef FABRIC_CODEL
+#include "include/codel.p4"
+#include "include/source_quench.p4"
+#endif
 #include "include/deparser.p4"
 
 control FabricIngress(inout headers_t hdr,
@@ -109,6 +115,10 @@ control FabricEgress(inout headers_t hdr,
     DrainRelease() drain_release;
     EcnThreshold() ecn_threshold;
     PhantomQueue() phantom_queue;
+#ifdef FABRIC_CODEL
+    Codel() codel;
+    SourceQuench() source_quench;
+#endif
     EgressCounters() counters;
     DropAndCount() drop_and_count;
 
@@ -116,6 +126,12 @@ control FabricEgress(inout headers_t hdr,
         occupancy.apply(meta, standard_metadata);
         drain_release.apply(meta, standard_metadata);
         replica_pruning.apply(hdr, meta, standard_metadata);
+#ifdef FABRIC_CODEL
+        if (meta.drop_reason == DropReason.NONE) {
+            codel.apply(hdr, meta, standard_metadata);
+            source_quench.apply(hdr, meta, standard_metadata);
+        }
+#endif
         if (meta.drop_reason == DropReason.NONE) {
             ecn_threshold.apply(hdr, standard_metadata);
             phantom_queue.apply(hdr, meta, standard_metadata);

@@ -17,6 +17,7 @@ from typing import Any
 import grpc
 from ebb_controller.mechanism import Counter
 from finsy import (
+    P4CloneSessionEntry,
     P4CounterEntry,
     P4MulticastGroupEntry,
     P4Schema,
@@ -92,7 +93,7 @@ class ControlPlane:
             self._stream.cancel()
         self._channel.close()
 
-    def insert(self, entry: P4TableEntry) -> None:
+    def insert(self, entry: P4TableEntry | P4CloneSessionEntry) -> None:
         """Adds an entry."""
         self._write(+entry)
 

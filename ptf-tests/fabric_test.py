@@ -43,10 +43,12 @@ DATA_QUEUE = 0
 
 
 class FabricTest(BaseTest):  # type: ignore[misc]
-    """Starts the switch with `manager` and fabric.p4, with a route to host n on every port n."""
+    """Starts the switch with `manager` and `program`, with a route to host n on every port n."""
 
     needs: ClassVar[frozenset[Feature]] = frozenset()
     """What the target must have; otherwise the test is skipped with the reason."""
+    program: ClassVar[str] = "fabric"
+    """The program of p4src, without `.p4`."""
     manager: ClassVar[TrafficManager] = TrafficManager()
     """Queues and rates of the ports."""
 
@@ -69,7 +71,9 @@ class FabricTest(BaseTest):  # type: ignore[misc]
         ports = {port: switch_interface(port) for port in PORTS}
         self.addCleanup(self.target.stop)
         self.target.start(ports, self.manager, ADDRESS)
-        self._connect(Path(parameters["p4info"]), Path(parameters["program"]))
+        work_dir = Path(parameters["work_dir"])
+        p4info = work_dir / f"{self.program}.p4info.txtpb"
+        self._connect(p4info, work_dir / f"{self.program}.json")
         self.target.configure(self.manager)
         self.dataplane.flush()
         for port in PORTS:

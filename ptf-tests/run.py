@@ -22,7 +22,9 @@ from pathlib import Path
 HERE = Path(__file__).resolve().parent
 ROOT = HERE.parent
 SWITCHES = {"ebb": "ebb-switch", "bmv2": "simple_switch_grpc"}
-"""The program of a target."""
+"""The binary of a target."""
+PROGRAMS = ("fabric", "fabric_codel")
+"""Programs of p4src that tests ask for."""
 COMPILERS = {"ebb": "ebb-p4c", "bmv2": "p4c-bm2-ss"}
 """The compiler that a target is usually tested with."""
 
@@ -50,21 +52,20 @@ def find_binary(name: str, directory: Path | None) -> Path:
     return Path(found)
 
 
-def compile_program(compiler: Path, work_dir: Path) -> tuple[Path, Path]:
-    """fabric.p4 as BMv2 JSON and P4Info. Both compilers take the same options."""
-    program, p4info = work_dir / "fabric.json", work_dir / "fabric.p4info.txtpb"
-    command: list[str | Path] = [
-        compiler,
-        "-o",
-        program,
-        "--p4runtime-files",
-        p4info,
-        ROOT / "p4src" / "fabric.p4",
-    ]
-    run = subprocess.run(command, capture_output=True, text=True, check=False)
-    if run.returncode:
-        raise RunError(f"{compiler.name} cannot compile p4src/fabric.p4:\n{run.stderr}")
-    return program, p4info
+def compile_programs(compiler: Path, work_dir: Path) -> None:
+    """The programs of p4src as BMv2 JSON and P4Info. Both compilers take the same options."""
+    for name in PROGRAMS:
+        command: list[str | Path] = [
+            compiler,
+            "-o",
+            work_dir / f"{name}.json",
+            "--p4runtime-files",
+            work_dir / f"{name}.p4info.txtpb",
+            ROOT / "p4src" / f"{name}.p4",
+        ]
+        run = subprocess.run(command, capture_output=True, text=True, check=False)
+        if run.returncode:
+            raise RunError(f"{compiler.name} cannot compile p4src/{name}.p4:\n{run.stderr}")
 
 
 def list_tests() -> list[str]:
@@ -95,13 +96,11 @@ def run_tests(options: argparse.Namespace, work_dir: Path) -> int:
     if not tests:
         names = "\n".join(known)
         raise RunError(f"no test matches {' '.join(options.filter)}; there are:\n{names}")
-    program, p4info = compile_program(compiler, work_dir)
+    compile_programs(compiler, work_dir)
     print(f"== {len(tests)} packet tests: {compiler.name}, {switch.name}", flush=True)
     parameters = {
         "target": options.switch,
         "switch": str(switch),
-        "program": str(program),
-        "p4info": str(p4info),
         "work_dir": str(work_dir),
     }
     with namespace() as name:

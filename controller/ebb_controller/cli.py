@@ -51,7 +51,7 @@ def arguments(argv: Sequence[str] | None) -> argparse.Namespace:
         type=Path,
         default=compiled(),
         metavar="DIR",
-        help="where fabric.json and fabric.p4info.txtpb are (default: %(default)s)",
+        help="where the compiled programs of p4src are (default: %(default)s)",
     )
     parser.add_argument(
         "--multicast",
@@ -109,7 +109,7 @@ async def run(options: argparse.Namespace, console: Console) -> None:
     interval = None if options.stats is None else _positive("--stats", options.stats)
     topology, parameters = _fabric(options)
     multicast = _multicast(options.multicast, topology)
-    program = Program(options.program / "fabric.p4info.txtpb", options.program / "fabric.json")
+    program = Program.of(options.program, parameters)
     managers = TrafficManagers(topology) if options.switch == "ebb" else None
     started = time.monotonic()
     configured = False

@@ -28,7 +28,7 @@ from google.protobuf import text_format
 from ebb_controller.buffer_dependency import refuse_cycle
 from ebb_controller.encoding import Encoder
 from ebb_controller.mechanism import counter_names, missing
-from ebb_controller.mechanisms import MECHANISMS, FabricParameters
+from ebb_controller.mechanisms import FABRIC, FabricParameters, of_program
 from ebb_controller.multicast import MulticastGroup, check
 from ebb_controller.plan import plan
 from ebb_controller.reconcile import Change, ControllerError, Held, messages, reconcile
@@ -53,7 +53,19 @@ class Program:
     p4info: Path
     """P4Info as text (protobuf text format)."""
     json: Path
-    """The program for the switch: BMv2 JSON."""
+    """The program for the switch: BMv2 JSON. Its name is that of the program in p4src."""
+
+    @classmethod
+    def of(cls, directory: Path, *parameters: FabricParameters) -> Program:
+        """The one of a folder, as `make build` leaves it, that does what all these say."""
+        others = (each.program for each in parameters if each.program != FABRIC)
+        name = next(others, FABRIC)
+        return cls(directory / f"{name}.p4info.txtpb", directory / f"{name}.json")
+
+    @property
+    def name(self) -> str:
+        """Name of its source in p4src, without `.p4`."""
+        return self.json.stem
 
     def check(self) -> p4i.P4Info:
         """Reads both files; raises `ControllerError` if one cannot be used, or if the program lacks
@@ -70,9 +82,10 @@ class Program:
                 raise ControllerError(
                     f"{path} is damaged ({error}): remove it and run `make build`"
                 ) from error
-        for lack in missing(MECHANISMS, found):
+        for lack in missing(of_program(self.name), found):
             raise ControllerError(
-                f"{self.p4info}: {lack}, which the program does not have: compile p4src/fabric.p4"
+                f"{self.p4info}: {lack}, which the program does not have: compile "
+                f"p4src/{self.name}.p4"
             )
         return found
 
@@ -187,7 +200,7 @@ class Controller:
     ) -> None:
         """With `traffic_managers`, the queues of `FabricParameters.ports` are installed too."""
         self._p4info = program.check()
-        self.counter_names = counter_names(MECHANISMS, self._p4info)
+        self.counter_names = counter_names(of_program(program.name), self._p4info)
         """All counters of the program."""
         self.topology = topology
         self.program = program

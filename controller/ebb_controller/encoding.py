@@ -13,6 +13,7 @@ from typing import Any
 from finsy import (
     P4ActionProfileGroup,
     P4ActionProfileMember,
+    P4CloneSessionEntry,
     P4MulticastGroupEntry,
     P4TableEntry,
 )
@@ -98,6 +99,8 @@ def describe(entity: Entity, schema: P4Schema) -> str:
             return f"group {entity.group_id} of {entity.action_profile_id} -> members {members}"
         case P4MulticastGroupEntry():
             return f"multicast group {entity.multicast_group_id} -> {entity.replicas_str()}"
+        case P4CloneSessionEntry():
+            return f"clone session {entity.session_id} -> {entity.replicas_str()}"
 
 
 def _encode(entity: Entity, schema: P4Schema) -> Encoded:
@@ -119,7 +122,18 @@ def _clear_value(message: p4r.Entity) -> None:
         case "action_profile_group":
             message.action_profile_group.ClearField("members")
         case "packet_replication_engine_entry":
-            message.packet_replication_engine_entry.multicast_group_entry.ClearField("replicas")
+            entry = _replicated(message)
+            for field, _value in entry.ListFields():
+                if field.name not in ("multicast_group_id", "session_id"):
+                    entry.ClearField(field.name)
+
+
+def _replicated(message: p4r.Entity) -> Any:
+    """The multicast group or the clone session of an entry."""
+    entry = message.packet_replication_engine_entry
+    if entry.WhichOneof("type") == "clone_session_entry":
+        return entry.clone_session_entry
+    return entry.multicast_group_entry
 
 
 def _put_in_order(message: p4r.Entity) -> None:
@@ -142,8 +156,8 @@ def _put_in_order(message: p4r.Entity) -> None:
             message.action_profile_group.ClearField("max_size")
             _sort(message.action_profile_group.members, lambda member: member.member_id)
         case "packet_replication_engine_entry":
-            multicast = message.packet_replication_engine_entry.multicast_group_entry
-            _sort(multicast.replicas, lambda r: (r.egress_port, r.port, r.instance))
+            replicas = _replicated(message).replicas
+            _sort(replicas, lambda r: (r.egress_port, r.port, r.instance))
 
 
 def _sort(field: Any, key: Callable[[Any], Any]) -> None:

@@ -13,6 +13,7 @@ from typing import Any, Literal
 from finsy import (
     P4ActionProfileGroup,
     P4ActionProfileMember,
+    P4CloneSessionEntry,
     P4IndirectAction,
     P4MulticastGroupEntry,
     P4TableAction,
@@ -23,7 +24,13 @@ from finsy.proto import p4i
 
 from ebb_controller.site import Site
 
-Entity = P4ActionProfileMember | P4ActionProfileGroup | P4MulticastGroupEntry | P4TableEntry
+Entity = (
+    P4ActionProfileMember
+    | P4ActionProfileGroup
+    | P4MulticastGroupEntry
+    | P4CloneSessionEntry
+    | P4TableEntry
+)
 
 Action = P4TableAction | P4IndirectAction
 
@@ -96,6 +103,8 @@ class Mechanism:
     """Tables that `entries` writes."""
     counters: tuple[Counter, ...] = ()
     """Counters of its P4 file."""
+    program: str | None = None
+    """The one program of p4src that has it, by its name without `.p4`; none: every one."""
 
 
 def counter_names(mechanisms: Iterable[Mechanism], program: p4i.P4Info) -> tuple[str, ...]:

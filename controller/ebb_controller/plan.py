@@ -5,6 +5,7 @@ from __future__ import annotations
 from finsy import (
     P4ActionProfileGroup,
     P4ActionProfileMember,
+    P4CloneSessionEntry,
     P4MulticastGroupEntry,
     P4TableEntry,
 )
@@ -17,6 +18,7 @@ INSERT_ORDER = (
     P4ActionProfileMember,
     P4ActionProfileGroup,
     P4MulticastGroupEntry,
+    P4CloneSessionEntry,
     P4TableEntry,
 )
 """An entity may only name what is there already: members, then groups, then the entries."""

@@ -15,6 +15,7 @@ from finsy import (
     P4ActionProfileGroup,
     P4ActionProfileMember,
     P4ClientError,
+    P4CloneSessionEntry,
     P4MulticastGroupEntry,
     P4TableEntry,
     Switch,
@@ -65,7 +66,7 @@ async def reconcile(
     target = _target(switch, wanted, encoder)
     present = held
     if present is None:
-        present = await _read(switch, [*_KINDS, *_defaults(wanted)], encoder)
+        present = await _read(switch, _all(wanted), encoder)
     stale = [e for key, e in present.items() if key not in target and not e.is_default]
     new = [e for key, e in target.items() if key not in present]
     changed = [e for key, e in target.items() if key in present and e.value != present[key].value]
@@ -80,7 +81,7 @@ async def reconcile(
     for kind in reversed(INSERT_ORDER):
         await _write(switch, "delete", [e for e in stale if isinstance(e.entity, kind)])
     if held is None or change.total > len(target) // 4:
-        present = await _read(switch, [*_KINDS, *_defaults(wanted)], encoder)
+        present = await _read(switch, _all(wanted), encoder)
     else:
         touched = {e.key for e in (*new, *changed, *stale)}
         told = await _read(switch, _touched([*new, *changed], stale), encoder)
@@ -139,14 +140,24 @@ _KINDS: tuple[Entity, ...] = (
     P4MulticastGroupEntry(),
     P4TableEntry(),
 )
-"""A wildcard read of all kinds of entities that we manage, default entries apart."""
+"""A wildcard read of all kinds of entities that we manage, default entries and clone sessions
+apart."""
+_SESSIONS = P4CloneSessionEntry()
+"""The same of clone sessions."""
+
+
+def _all(wanted: Sequence[Entity]) -> list[Entity]:
+    """What to read to know everything that matters to a plan. Clone sessions only if it has some:
+    without, no packet takes one."""
+    sessions = [_SESSIONS] if any(isinstance(e, P4CloneSessionEntry) for e in wanted) else []
+    return [*_KINDS, *sessions, *_defaults(wanted)]
 
 
 def _touched(written: Sequence[Encoded], stale: Sequence[Encoded]) -> list[Entity | p4r.Entity]:
     """What to read after a change: what was written and deleted, by key. BMv2 answers NOT_FOUND if
     it is asked for one group that is gone, so all of such kinds are read instead."""
     gone = {type(e.entity) for e in stale if not e.is_entry}
-    kinds = [kind for kind in _KINDS if type(kind) in gone]
+    kinds = [kind for kind in (*_KINDS, _SESSIONS) if type(kind) in gone]
     entries = [e for e in stale if e.is_entry]
     return [*kinds, *(p4r.Entity.FromString(e.key) for e in (*written, *entries))]
 

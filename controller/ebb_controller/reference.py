@@ -14,12 +14,14 @@ from ebb_topologies.installation import compiled, work_tree
 from finsy.proto import p4i
 
 from ebb_controller.controller import Program
-from ebb_controller.mechanisms import COUNTERS, MECHANISMS
+from ebb_controller.mechanisms import COUNTERS, MECHANISMS, FabricParameters
+from ebb_controller.mechanisms.codel import Codel
 from ebb_controller.reconcile import ControllerError
 
 DOCS = (work_tree() or Path()) / "docs"
 """Folder of the pages, which are in no package."""
-PROGRAM = Program(compiled() / "fabric.p4info.txtpb", compiled() / "fabric.json")
+PROGRAM = Program.of(compiled(), FabricParameters(codel=Codel()))
+"""The program with all tables."""
 BEGIN, END = "<!-- made by `make pages` -->\n", "<!-- /made -->\n"
 
 

@@ -50,7 +50,8 @@ async def snapshot(controller: Controller) -> list[SwitchSnapshot]:
 async def _of(controller: Controller, switch: str) -> SwitchSnapshot:
     queues = None
     try:
-        counters = await controller.switch_counters(switch, *(c.name for c in COUNTERS))
+        names = [c.name for c in COUNTERS if c.name in controller.counter_names]
+        counters = await controller.switch_counters(switch, *names)
         if controller.traffic_managers is not None:
             told = await controller.traffic_managers.of_switch(switch)
             queues = [queue for port in told.ports for queue in port.queues]
@@ -87,6 +88,7 @@ def _numbers(row: SwitchSnapshot) -> dict[str, int]:
     cells = {
         counter.heading: sum(packets for packets, _bytes in row.counters[counter.name])
         for counter in COUNTERS
+        if counter.name in row.counters
     }
     if row.queues is not None:
         cells |= {heading: number(row.queues) for heading, number in QUEUES.items()}

@@ -20,10 +20,12 @@ from finsy import (
 from ebb_controller.mechanism import Entity, Table
 from ebb_controller.mechanisms import FabricParameters, phantom_queue
 from ebb_controller.mechanisms.adaptive_routing import ADAPTIVE_THRESHOLDS, DRAIN_MARKING, SLOTS
+from ebb_controller.mechanisms.codel import CODEL, CODEL_LAW
 from ebb_controller.mechanisms.drop_notification import DROP_NOTIFICATION, NOTIFICATION_CLASS
 from ebb_controller.mechanisms.ecn_threshold import ECN_THRESHOLD
 from ebb_controller.mechanisms.mlfq import MLFQ_DEMOTION
 from ebb_controller.mechanisms.phantom_queue import DRAIN_WINDOW_US, PHANTOM_QUEUE
+from ebb_controller.mechanisms.source_quench import SOURCE_QUENCH
 from ebb_controller.mechanisms.trimming import Trimming
 from ebb_controller.site import Site
 
@@ -77,16 +79,18 @@ COMPOSITIONS = (
 
 NEEDLESS = frozenset({NOTIFICATION_CLASS.name})
 """Tables whose entries no program needs: none drops packets for what this one lets pass."""
+ABSENT = frozenset({CODEL.name, CODEL_LAW.name, SOURCE_QUENCH.name})
+"""Tables of fabric_codel.p4, which is not ported."""
 
 
 def composition_for(plan: Iterable[Entity]) -> Composition:
     """The first program that has every table of a plan. Raises `ValueError` where there is none."""
     names = {entity.table_id for entity in plan if isinstance(entity, P4TableEntry)}
     for composition in COMPOSITIONS:
-        if not names & composition.without:
+        if not names & (composition.without | ABSENT):
             return composition
     missing = "; ".join(
-        f"{c.name} lacks {', '.join(sorted(names & c.without))}" for c in COMPOSITIONS
+        f"{c.name} lacks {', '.join(sorted(names & (c.without | ABSENT)))}" for c in COMPOSITIONS
     )
     raise ValueError(f"no program of p4src/tna has all tables of this switch: {missing}")
 

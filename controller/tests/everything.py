@@ -6,6 +6,7 @@ from typing import Any, get_args
 
 from ebb_controller.mechanisms import FabricParameters
 from ebb_controller.mechanisms.adaptive_routing import AdaptiveRouting
+from ebb_controller.mechanisms.codel import Codel
 from ebb_controller.mechanisms.traffic_class import TrafficClass
 from ebb_controller.mechanisms.trimming import Trimming
 from ebb_topologies.traffic_manager import PortParameters, QueueParameters
@@ -20,6 +21,7 @@ def everything(*, return_to_sender: bool, **parameters: Any) -> FabricParameters
         if field.default is None
     }
     assert "trimming" in on
+    on["codel"] = Codel(reaction="drop" if return_to_sender else "tell")
     on["trimming"] = Trimming(trigger="occupancy", return_to_sender=return_to_sender)
     on["adaptive_routing"] = AdaptiveRouting(queue_state="program")
     queues = [
@@ -32,4 +34,5 @@ def everything(*, return_to_sender: bool, **parameters: Any) -> FabricParameters
         TrafficClass(dscp=34, queue=6, spray="adaptive"),
         TrafficClass(dscp=56, queue=7),
     ]
-    return FabricParameters(**on, classes=classes, ports=PortParameters(queue=queues), **parameters)
+    ports = PortParameters(queue=queues)
+    return FabricParameters(**(on | {"classes": classes, "ports": ports} | parameters))

@@ -12,7 +12,7 @@ from pathlib import Path
 
 import pytest
 from built import NEEDS_PROGRAM, PROGRAM
-from ebb_controller.statistics import COUNTERS
+from ebb_controller.mechanisms import FABRIC, of_program
 
 pytestmark = NEEDS_PROGRAM
 
@@ -87,7 +87,8 @@ def test_once_installs_and_shows_counters(ports: str, files: list[str]) -> None:
     assert "connection lost" not in output
     (row,) = (line for line in output.splitlines() if line.strip().startswith("s2 "))
     # Every counter of the fake switch sums to 30; then drops, CE, longest queue (no deflections).
-    assert row.split() == ["s2", *["30"] * len(COUNTERS), "3", "5", "4,500"]
+    there = [c for each in of_program(FABRIC) for c in each.counters if c.heading]
+    assert row.split() == ["s2", *["30"] * len(there), "3", "5", "4,500"]
     assert "deflected" not in output
 
 
@@ -110,7 +111,7 @@ def test_a_signal_is_a_normal_end(ports: str, files: list[str]) -> None:
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
-        (["--scheme", "nsp"], "unknown scheme 'nsp'; known: dctcp, "),
+        (["--scheme", "nsp"], "unknown scheme 'nsp'; known: codel, dctcp, "),
         (["--scheme", "no.toml"], "no.toml: cannot be read: No such file"),
         (["--scheme", "ndp", "--dilation", "x"], "--dilation must be a positive number, not 'x'"),
         (["--scheme", "ndp", "--stats", "0"], "--stats must be a positive number, not '0'"),

@@ -5,10 +5,11 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
-from built import NEEDS_PROGRAM, PROGRAM, p4info
+from built import CODEL_PROGRAM, NEEDS_PROGRAM, PROGRAM, p4info
 from ebb_controller import mechanisms
 from ebb_controller.controller import Program
 from ebb_controller.mechanism import Counter, Mechanism, Table, counter_names, missing
+from ebb_controller.mechanisms.codel import Codel
 from ebb_controller.reconcile import ControllerError
 from finsy.proto import p4i
 from google.protobuf import text_format
@@ -20,16 +21,33 @@ MARKING = Mechanism(
 
 
 @NEEDS_PROGRAM
-def test_the_program_has_what_mechanisms_name() -> None:
-    assert list(missing(mechanisms.MECHANISMS, p4info())) == []
+@pytest.mark.parametrize("program", [PROGRAM, CODEL_PROGRAM], ids=lambda each: each.name)
+def test_the_program_has_what_mechanisms_name(program: Program) -> None:
+    assert list(missing(mechanisms.of_program(program.name), p4info(program))) == []
 
 
 @NEEDS_PROGRAM
-def test_every_table_and_counter_of_the_program_has_a_mechanism() -> None:
+@pytest.mark.parametrize("program", [PROGRAM, CODEL_PROGRAM], ids=lambda each: each.name)
+def test_every_table_and_counter_of_the_program_has_a_mechanism(program: Program) -> None:
     """One without would be empty for ever, or counted and shown nowhere."""
-    tables = {table.name for each in mechanisms.MECHANISMS for table in each.tables}
-    assert tables == {table.preamble.alias for table in p4info().tables}
-    assert set(mechanisms.COUNTERS) == {c.preamble.alias for c in p4info().counters}
+    ours, theirs = mechanisms.of_program(program.name), p4info(program)
+    assert {table.name for each in ours for table in each.tables} == {
+        table.preamble.alias for table in theirs.tables
+    }
+    assert {counter.name for each in ours for counter in each.counters} == {
+        counter.preamble.alias for counter in theirs.counters
+    }
+
+
+def test_a_program_is_chosen_by_what_the_switches_do() -> None:
+    folder, plain = Path("build"), mechanisms.FabricParameters()
+    with_codel = mechanisms.FabricParameters(codel=Codel())
+    assert Program.of(folder).json == folder / "fabric.json"
+    assert Program.of(folder, plain).p4info == folder / "fabric.p4info.txtpb"
+    assert Program.of(folder, plain, with_codel).json == folder / "fabric_codel.json"
+    assert {Program.of(folder, each).name for each in (plain, with_codel)} == set(
+        mechanisms.PROGRAMS
+    )
 
 
 def test_a_mechanism_has_the_name_of_its_p4_file() -> None:
@@ -83,5 +101,6 @@ def test_another_program_is_refused_at_the_start(tmp_path: Path) -> None:
 
 def test_every_sum_of_a_network_has_counters() -> None:
     assert mechanisms.summed("trims") == ("trimmed",)
-    assert set(mechanisms.summed("marks")) == {"step_marked", "phantom_marked", "drain_marked"}
+    marks = {"step_marked", "phantom_marked", "drain_marked", "codel_marked"}
+    assert set(mechanisms.summed("marks")) == marks
     assert mechanisms.summed("lost") == ("dropped",)

@@ -12,6 +12,7 @@ from ebb_controller.mechanisms import (
     FabricParameters,
     adaptive_routing,
     arp,
+    codel,
     drop_notification,
     ecn_threshold,
     mlfq,
@@ -19,10 +20,12 @@ from ebb_controller.mechanisms import (
     phantom_queue,
     return_to_sender,
     route,
+    source_quench,
     traffic_class,
     trimming,
 )
 from ebb_controller.mechanisms.adaptive_routing import AdaptiveRouting
+from ebb_controller.mechanisms.codel import Codel
 from ebb_controller.mechanisms.ecn_threshold import StepMarking
 from ebb_controller.mechanisms.phantom_queue import PhantomQueue
 from ebb_controller.mechanisms.traffic_class import TrafficClass
@@ -32,7 +35,12 @@ from ebb_topologies.dilation import Dilation
 from ebb_topologies.files import InputError, validate
 from ebb_topologies.model import Topology, from_table
 from ebb_topologies.traffic_manager import PortParameters, QueueParameters
-from finsy import P4ActionProfileGroup, P4ActionProfileMember, P4TableEntry
+from finsy import (
+    P4ActionProfileGroup,
+    P4ActionProfileMember,
+    P4CloneSessionEntry,
+    P4TableEntry,
+)
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -59,6 +67,79 @@ def rows(entries: Iterable[object]) -> list[tuple[dict[str, Any], str, dict[str,
         assert entry.action is not None
         found.append((dict(entry.match or {}), entry.action.name, entry.action.args))  # type: ignore[union-attr]
     return found
+
+
+def fat_tree_of(rate_bps: int) -> Topology:
+    return from_table({"fat_tree": {"k": 4}, "link_defaults": {"rate_bps": rate_bps}}, "test")
+
+
+class TestCodel:
+    def test_times_are_those_of_the_bytes_at_the_rate_of_the_port(self) -> None:
+        topology = fat_tree_of(10_000_000_000)
+        parameters = {"codel": {"target_bytes": 62_500, "interval_targets": 20}}
+        of_ports = rows(codel.entries(site("p0e0", topology, **parameters)))[:4]
+        expected = {"target_us": 50, "interval_us": 1000, "least_depth": 1514, "due": 0}
+        assert [(match, arguments) for match, _, arguments in of_ports] == [
+            ({"egress_port": number}, expected) for number in (1, 2, 3, 4)
+        ]
+        slow = fat_tree_of(100_000_000)
+        there = site("p0e0", slow, "packets", codel={"reaction": "mark"})
+        (_, _, arguments), *_ = rows(codel.entries(there))
+        # RFC 8289: 5 ms and 100 ms.
+        rfc = {"target_us": 5_000, "interval_us": 100_000, "least_depth": 1, "due": 1}
+        assert arguments == rfc
+
+    def test_every_count_has_its_inverse_root_to_within_a_percent(self) -> None:
+        law = rows(codel.entries(site("p0e0", codel={})))[4:]
+        assert len(law) < 1024  # the size of the table
+        found = {}
+        for match, action, arguments in law:
+            value, bits = match["count"]
+            assert action == "set_inverse_root"
+            for count in range(value, value + 2 ** (16 - bits)):
+                assert count not in found
+                found[count] = arguments["inverse"]
+        assert sorted(found) == list(range(1, 2**16))
+        errors = {count: abs(found[count] / 2**24 * count**0.5 - 1) for count in found}
+        assert max(errors[count] for count in range(1, 64)) < 1e-6
+        assert 0.005 < max(errors.values()) < 0.008
+
+    def test_off_by_default(self) -> None:
+        assert rows(codel.entries(site("p0e0"))) == []
+        assert rows(source_quench.entries(site("p0e0"))) == []
+
+
+class TestSourceQuench:
+    def test_every_port_has_a_session_for_each_queue(self) -> None:
+        ports = PortParameters(queue=[QueueParameters(id=queue) for queue in (0, 6)])
+        there = site("p0e0", codel={"reaction": "tell"}, ports=ports)
+        entities = list(source_quench.entries(there))
+        told = [each for each in entities if isinstance(each, P4TableEntry)]
+        for (match, _, arguments), port in zip(rows(told), there.ports, strict=True):
+            assert match == {"port": port.number}
+            assert arguments == {"src_mac": port.mac, "dst_mac": port.peer_mac}
+        sessions = [each for each in entities if isinstance(each, P4CloneSessionEntry)]
+        assert [(each.session_id, each.class_of_service) for each in sessions] == [
+            (8 * port + queue, queue) for port in (1, 2, 3, 4) for queue in (0, 6)
+        ]
+
+    def test_stock_bmv2_has_all_messages_in_one_queue(self) -> None:
+        ports = PortParameters(queue=[QueueParameters(id=queue) for queue in (0, 6)])
+        parameters = FabricParameters(codel=Codel(reaction="tell"), ports=ports)
+        there = site("p0e0", **parameters.without_traffic_manager().model_dump())
+        sessions = [
+            each for each in source_quench.entries(there) if isinstance(each, P4CloneSessionEntry)
+        ]
+        assert {each.class_of_service for each in sessions} == {0}
+        assert len(sessions) == 8
+
+    def test_only_where_codel_tells(self) -> None:
+        assert list(source_quench.entries(site("p0e0", codel={}))) == []
+
+    def test_its_copies_must_not_be_deflected(self) -> None:
+        queues = [QueueParameters(id=0), QueueParameters(id=3, on_full="deflect")]
+        with pytest.raises(ValueError, match=r'with "tell", no queue may say .* as queue 3 does'):
+            site("p0e0", codel={"reaction": "tell"}, ports=PortParameters(queue=queues))
 
 
 class TestDropNotification:

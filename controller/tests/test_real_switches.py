@@ -16,7 +16,7 @@ from itertools import permutations
 from pathlib import Path
 
 import pytest
-from built import BUILD, NEEDS_PROGRAM, PROGRAM
+from built import BUILD, CODEL_PROGRAM, NEEDS_PROGRAM
 from ebb_controller.controller import Controller
 from ebb_controller.fabric_admin import FabricAdmin
 from ebb_controller.multicast import MulticastGroup
@@ -160,6 +160,8 @@ async def scenario(net: FabricNet, controller: Controller, deflects: bool) -> No
         parameters = everything(
             return_to_sender=False, mlfq_queues=[3, 2, 1], mlfq_thresholds_bytes=thresholds
         )
+        if not deflects:
+            parameters = parameters.without_traffic_manager()
         await controller.configure(parameters)
         assert set((await controller.configure(parameters)).values()) == {Change()}
 
@@ -206,7 +208,7 @@ def test_every_scheme_on_real_switches(kind: str, fused: bool, tmp_path: Path) -
         try:
             async with Controller(
                 net.topology,
-                PROGRAM,
+                CODEL_PROGRAM,
                 depth_unit,  # type: ignore[arg-type]
                 traffic_managers=managers,
             ) as controller:

@@ -10,6 +10,7 @@ import pytest
 from built import NEEDS_PROGRAM, p4info
 from ebb_controller import tna
 from ebb_controller.mechanism import Entity
+from ebb_controller.mechanisms import FABRIC
 from ebb_controller.multicast import MulticastGroup
 from ebb_controller.plan import plan
 from ebb_controller.scheme import known_schemes, load_scheme
@@ -36,6 +37,10 @@ GROUPS = (MulticastGroup("239.0.0.1", 1, ("h1", "h3", "h16")),)
 QUEUE_IDS = {(port, queue): (0, port * 8 + queue) for port in range(1, 5) for queue in range(8)}
 
 
+PORTED = [name for name in known_schemes() if load_scheme(name).fabric.program == FABRIC]
+"""Schemes that need no CoDel."""
+
+
 def program(name: str) -> p4i.P4Info:
     info = p4i.P4Info()
     text_format.Parse((P4INFO / f"{name}.p4info.txtpb").read_text(), info)
@@ -47,7 +52,7 @@ def sites(parameters: Any) -> Iterator[Site[Any]]:
         yield Site(FAT_TREE, switch, parameters, groups=GROUPS)
 
 
-@pytest.mark.parametrize("scheme", known_schemes())
+@pytest.mark.parametrize("scheme", PORTED)
 def test_every_entity_of_every_scheme_fits_a_program(scheme: str) -> None:
     parameters = load_scheme(scheme).fabric
     composition = tna.composition_for(plan(next(sites(parameters))))
@@ -66,7 +71,7 @@ def test_every_entity_of_every_scheme_fits_a_program(scheme: str) -> None:
 def test_which_program_a_scheme_needs() -> None:
     chosen = {
         scheme: tna.composition_for(plan(next(sites(load_scheme(scheme).fabric)))).name
-        for scheme in known_schemes()
+        for scheme in PORTED
     }
     assert chosen["dctcp"] == chosen["hull"] == "fabric_marking"
     assert chosen["ndp"] == chosen["ndp-return"] == chosen["scdp"] == "fabric_trimming"
@@ -74,7 +79,9 @@ def test_which_program_a_scheme_needs() -> None:
     with pytest.raises(
         ValueError, match=r"fabric_marking lacks .*trimming.*; fabric_trimming lacks"
     ):
-        tna.composition_for(plan(next(sites(everything(return_to_sender=True)))))
+        tna.composition_for(plan(next(sites(everything(return_to_sender=True, codel=None)))))
+    with pytest.raises(ValueError, match=r"fabric_marking lacks codel, codel_law; "):
+        tna.composition_for(plan(next(sites(load_scheme("codel").fabric))))
 
 
 # -- the same tables, keys and actions -------------------------------------------------------------
@@ -142,7 +149,7 @@ def test_prefixes_of_everything_is_one() -> None:
 
 
 def test_depths_are_in_cells_and_other_entries_stay() -> None:
-    parameters = everything(return_to_sender=False)
+    parameters = everything(return_to_sender=False, codel=None)
     entities = plan(next(sites(parameters)))
     for chip in tna.Chip:
         found = list(tna.translated(entities, chip))
@@ -195,7 +202,7 @@ def test_every_value_of_the_random_number_chooses_a_slot_of_the_set_evenly() -> 
 
 
 def test_what_trimming_needs_besides_its_entries() -> None:
-    for site in sites(everything(return_to_sender=False)):
+    for site in sites(everything(return_to_sender=False, codel=None)):
         found = list(tna.added(site, {}))
         (session,) = (each for each in found if isinstance(each, P4CloneSessionEntry))
         assert (session.session_id, session.packet_length_bytes, session.class_of_service) == (

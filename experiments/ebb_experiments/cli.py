@@ -83,7 +83,10 @@ def arguments(argv: Sequence[str] | None) -> argparse.Namespace:
         "--threads", default="1", help="that share the switches; 0: one for each processor"
     )
     parser.add_argument(
-        "--program", type=Path, default=compiled(), help="directory of the compiled fabric.p4"
+        "--program",
+        type=Path,
+        default=compiled(),
+        help="directory of the compiled programs of p4src",
     )
     parser.add_argument(
         "--cli",
@@ -154,7 +157,7 @@ def run(options: argparse.Namespace, console: Console, spectator: Spectator) -> 
     if not options.threads.isdecimal():
         raise InputError(f"THREADS must be a whole number from 0, not '{options.threads}'")
     chosen = target(options.switch, BUILD, fused=not options.no_fused, threads=int(options.threads))
-    program = Program(options.program / "fabric.p4info.txtpb", options.program / "fabric.json")
+    program = Program.of(options.program, *(each.fabric for each in loaded.schemes.values()))
     if program.p4info.exists() and program.json.exists():  # or the pre-flight check says so
         program.check()
     if not isinstance(chosen, FabricTarget):

@@ -11,6 +11,10 @@ control FabricDeparser(packet_out packet, in headers_t hdr) {
     apply {
         packet.emit(hdr.ethernet);
         packet.emit(hdr.arp);
+#ifdef FABRIC_CODEL
+        packet.emit(hdr.message);
+        packet.emit(hdr.icmp);
+#endif
         packet.emit(hdr.ipv4);
         packet.emit(hdr.tcp);
         packet.emit(hdr.udp);

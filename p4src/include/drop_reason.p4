@@ -22,7 +22,8 @@ enum bit<8> DropReason {
     ARP_UNANSWERED       = 11,  // the ARP frame is no request, or not for an address of the switch
     NOT_TRIMMABLE        = 12,  // the queue was full, and the class is not eligible for trimming
     REPLICA_TO_SOURCE    = 13,  // a multicast copy would leave by the port that the packet came in by
-    RETURN_REFUSED       = 14   // a header on its way back to the sender met a full queue too
+    RETURN_REFUSED       = 14,  // a header on its way back to the sender met a full queue too
+    CODEL                = 15   // packets have waited for too long in its queue
 }
 
 #endif

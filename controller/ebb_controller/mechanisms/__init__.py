@@ -4,9 +4,11 @@ from __future__ import annotations
 
 from typing import Self
 
+from ebb_controller.mechanism import Mechanism
 from ebb_controller.mechanisms import (
     adaptive_routing,
     arp,
+    codel,
     counters,
     drop_notification,
     ecn_threshold,
@@ -16,6 +18,7 @@ from ebb_controller.mechanisms import (
     phantom_queue,
     return_to_sender,
     route,
+    source_quench,
     traffic_class,
     trimming,
 )
@@ -24,6 +27,8 @@ MECHANISMS = (
     counters.PORTS,
     phantom_queue.MECHANISM,
     ecn_threshold.MECHANISM,
+    codel.MECHANISM,
+    source_quench.MECHANISM,
     trimming.MECHANISM,
     return_to_sender.MECHANISM,
     drop_notification.MECHANISM,
@@ -38,12 +43,23 @@ MECHANISMS = (
 )
 """Counters are in tables and results in this order. Entries need none."""
 
+FABRIC = "fabric"
+"""The program of p4src with all mechanisms but those that name another."""
+PROGRAMS = (FABRIC, codel.PROGRAM)
+"""All programs of p4src for fabrics."""
+
+
+def of_program(name: str) -> tuple[Mechanism, ...]:
+    """Mechanisms of a program of p4src, by its name without `.p4`."""
+    return tuple(each for each in MECHANISMS if each.program in (None, name))
+
 
 class FabricParameters(
     route.WithHashSeed,
     mlfq.WithMlfq,
     trimming.WithTrimming,
     phantom_queue.WithPhantomQueue,
+    source_quench.WithSourceQuench,
     ecn_threshold.WithStepMarking,
     adaptive_routing.WithAdaptiveRouting,
     drop_notification.WithDropNotification,
@@ -51,9 +67,14 @@ class FabricParameters(
 ):
     """What the switches do for one scheme. Keys are listed from the last base to the first."""
 
+    @property
+    def program(self) -> str:
+        """The program of p4src that does all this, by its name without `.p4`."""
+        return FABRIC if self.codel is None else codel.PROGRAM
+
     def without_traffic_manager(self) -> Self:
         """The parameters for a target that has no traffic manager of ours (BMv2)."""
-        return self.without_deflection().without_export()
+        return self.without_deflection().without_export().without_class_of_copies()
 
 
 COUNTERS = {counter.name: counter for each in MECHANISMS for counter in each.counters}

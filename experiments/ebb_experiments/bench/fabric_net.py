@@ -151,7 +151,7 @@ class BenchFabric(Wall):
             chosen = TunedFabric(chosen.binary)
         directory = context.directory / f"fabric-{switch}"
         first = realtime(context)
-        where = Where(chosen, binaries.program, binaries, directory, runner=first)
+        where = Where(chosen, binaries.program(), binaries, directory, runner=first)
         super().__init__(loaded, where, LoopThread())
         self.context = context
         self.pairs = ring(self.topology)

@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import Any, Protocol
 
 from ebb_controller.controller import Controller, Counters, Program
+from ebb_controller.mechanisms import FabricParameters
 from ebb_topologies.installation import commit, compiled
 
 from ebb_experiments.results.results import Results
@@ -35,11 +36,9 @@ class Binaries:
     def agent(self) -> Path:
         return self.directory / "ebb-agent"
 
-    @property
-    def program(self) -> Program:
-        """The compiled `fabric.p4` beside them, or what came with the package."""
-        folder = compiled(self.directory)
-        return Program(folder / "fabric.p4info.txtpb", folder / "fabric.json")
+    def program(self, *parameters: FabricParameters) -> Program:
+        """The program that does what all these say, beside them or as it came with the package."""
+        return Program.of(compiled(self.directory), *parameters)
 
 
 @dataclass(frozen=True)

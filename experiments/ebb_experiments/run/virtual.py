@@ -155,7 +155,7 @@ class _Simulation:
             admin = FabricAdmin(simulator.fabric_socket)
             controller = Controller(
                 slowed,
-                self.binaries.program,
+                self.binaries.program(self._fabric),
                 "bytes",
                 address=address,
                 traffic_managers=managers,

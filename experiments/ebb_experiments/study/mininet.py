@@ -86,10 +86,9 @@ def run(
             begun = time.time()
             with tempfile.TemporaryDirectory(prefix="ebb-trial-") as directory:
                 folder, binaries = Path(directory), Binaries(build or programs())
-                where = Where(
-                    target("ebb", binaries.directory, fused=True), binaries.program, binaries,
-                    folder / "fabric",
-                )  # fmt: skip
+                program = binaries.program(trial.loaded.schemes[trial.scheme].fabric)
+                switches = target("ebb", binaries.directory, fused=True)
+                where = Where(switches, program, binaries, folder / "fabric")
                 try:
                     with Wall(trial.loaded, where, loop) as wall:
                         run = Run(trial.loaded, trial.scheme, trial.seed, wall, folder / "run")

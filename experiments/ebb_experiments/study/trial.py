@@ -13,8 +13,9 @@ from functools import cache
 from pathlib import Path
 
 import pyarrow.parquet
+from ebb_controller.mechanisms import PROGRAMS
 from ebb_topologies.files import InputError
-from ebb_topologies.installation import programs, remedy
+from ebb_topologies.installation import compiled, programs, remedy
 
 from ebb_experiments.results import arrow
 from ebb_experiments.results.results import Results
@@ -39,8 +40,9 @@ def parts(build: Path | None = None, fabric: Fabric = "virtual") -> dict[str, st
     defaults), controller, the code that runs a scenario. Not of what evaluates it. `build`: none
     is the one of this Ebb, wherever that is."""
     binaries = Binaries(build or programs())
-    program = binaries.program
-    paths = [program.p4info, program.json, binaries.simulator, binaries.agent]
+    files = [f"{program}.{kind}" for program in PROGRAMS for kind in ("p4info.txtpb", "json")]
+    paths = [compiled(binaries.directory) / name for name in files]
+    paths += [binaries.simulator, binaries.agent]
     if fabric == "mininet":
         paths.append(binaries.directory / "ebb-switch")
     found = {}

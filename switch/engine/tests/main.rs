@@ -4,6 +4,7 @@ mod classes;
 mod outside;
 mod switches;
 
+mod codel;
 mod export;
 mod fabric;
 mod faults;

@@ -1,0 +1,159 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// CoDel (RFC 8289, section 5): packets of a queue in which each has waited for `target` or longer, over a whole
+// `interval`, are dropped one by one, the n-th sqrt(n) times sooner after the one before, until one has waited less.
+// Applied in egress, which is where a packet leaves its queue; one state for every queue of a port.
+//
+//   waited < target, or hardly anything behind it ─► good, and so is all until an interval from the next that is not
+//   else, for an interval ─┬─ the first, or its time has come ─► due: dropped, marked CE, or its sender is told
+//                          └─ else ─► good
+//
+// Times are in 2^-16 us, so that the schedule does not lose what v1model's clock of us cannot show. 1/sqrt(n) is the
+// table `codel_law`, whose entries the controller computes: exact to 2^-24 up to n = 63, and within 0.8 % above.
+// All else is as in the RFC. Its loop over the packets that one dequeue drops is a pass of each packet here: what a
+// drop does to the schedule depends on the packet behind it (CODEL_DROPPED).
+
+#ifndef CODEL_P4
+#define CODEL_P4
+
+#include "headers.p4"
+
+// What happens to a packet that is due; 0: it is dropped.
+const bit<2> CODEL_MARKS = 1;       // it gets CE, or is dropped if it cannot be marked (RFC 3168, section 5)
+const bit<2> CODEL_TELLS = 2;       // nothing, but source_quench.p4 tells its sender
+
+// The state of a queue.
+const bit<8> CODEL_GOOD = 0;        // not dropping
+const bit<8> CODEL_DROPPING = 1;
+const bit<8> CODEL_DROPPED = 2;     // the same, and the packet before was due: the schedule is to move
+
+control Codel(inout headers_t hdr, inout metadata_t meta, in standard_metadata_t standard_metadata) {
+
+    // By output port and queue. Names of the RFC in brackets.
+    register<bit<64>>(PORTS * QUEUES) codel_above;         // when it will be bad; 0: it is good [first_above_time_]
+    register<bit<64>>(PORTS * QUEUES) codel_next;          // when the next one is due [drop_next_]
+    register<bit<16>>(PORTS * QUEUES) codel_count;         // that were due since it went bad [count_]
+    register<bit<16>>(PORTS * QUEUES) codel_last_count;    // the same as it went bad [lastcount_]
+    register<bit<8>>(PORTS * QUEUES)  codel_state;         // [dropping_]
+    @brief("packets marked CE because those of their queue have waited for too long")
+    counter(PORTS, CounterType.packets_and_bytes) codel_marked;
+
+    bool     enabled = false;
+    bit<32>  target = 0;
+    bit<32>  interval = 0;
+    bit<19>  behind = 0;
+    bit<2>   reaction = 0;
+    bit<16>  count = 0;
+    bit<32>  inverse_root = 0;
+
+    action set_codel(bit<32> target_us,
+                     bit<32> interval_us,
+                     bit<19> least_depth,                  // behind the packet, in the unit of the target
+                     bit<2> due) {
+        enabled = true;
+        target = target_us;
+        interval = interval_us;
+        behind = least_depth;
+        reaction = due;
+    }
+
+    @brief("per port: target and interval, depth up to which a queue is good; what is due: 0 drop, 1 mark, 2 tell")
+    table codel {
+        key = {
+            standard_metadata.egress_port : exact @name("egress_port");   // 9 bits
+        }
+        actions = {
+            set_codel;
+            @defaultonly NoAction;
+        }
+        const default_action = NoAction();
+        size = 512;
+    }
+
+    action set_inverse_root(bit<32> inverse) {             // 2^24 / sqrt(count)
+        inverse_root = inverse;
+    }
+
+    @brief("2^24 / sqrt(count), for the time from one packet that is due to the next")
+    table codel_law {
+        key = {
+            count : lpm @name("count");                    // 16 bits
+        }
+        actions = {
+            set_inverse_root;
+        }
+        default_action = set_inverse_root(0x1000000);      // an interval
+        size = 1024;
+    }
+
+    apply {
+        // A message to a sender is not what made the queue long.
+        if (standard_metadata.instance_type != INSTANCE_EGRESS_CLONE) {
+            codel.apply();
+        }
+        if (enabled) {
+            bit<32> cell = (bit<32>)(standard_metadata.egress_port ++ standard_metadata.priority);
+            bit<64> now = (bit<64>)standard_metadata.egress_global_timestamp << 16;
+            bit<64> whole_interval = (bit<64>)interval << 16;
+            bit<64> above;
+            bit<64> next;
+            bit<16> last_count;
+            bit<8>  state;
+            codel_above.read(above, cell);
+            codel_next.read(next, cell);
+            codel_count.read(count, cell);
+            codel_last_count.read(last_count, cell);
+            codel_state.read(state, cell);
+
+            bool is_due = false;
+            if (standard_metadata.deq_timedelta < target || standard_metadata.deq_qdepth <= behind) {
+                above = 0;
+                state = CODEL_GOOD;
+            } else if (above == 0) {
+                above = now + whole_interval;
+                state = CODEL_GOOD;
+            } else if (now < above) {
+                state = CODEL_GOOD;
+            } else {
+                bool goes_bad = state == CODEL_GOOD;
+                if (goes_bad) {
+                    // Where it left off, if it was good for a short time only.
+                    bit<16> since = count - last_count;
+                    count = since > 1 && now < next + (whole_interval << 4) ? since : 1;
+                    last_count = count;
+                    next = now;
+                }
+                if (state != CODEL_DROPPING) {
+                    codel_law.apply();
+                    next = next + ((bit<64>)interval * (bit<64>)inverse_root >> 8);
+                    state = CODEL_DROPPING;
+                }
+                if (goes_bad) {
+                    is_due = true;
+                } else if (now >= next) {
+                    is_due = true;
+                    count = count |+| 1;
+                    state = CODEL_DROPPED;
+                }
+            }
+            codel_above.write(cell, above);
+            codel_next.write(cell, next);
+            codel_count.write(cell, count);
+            codel_last_count.write(cell, last_count);
+            codel_state.write(cell, state);
+
+            if (is_due) {
+                if (reaction == CODEL_TELLS) {
+                    meta.quench = 1;
+                } else if (reaction == CODEL_MARKS && hdr.ipv4.isValid() && hdr.ipv4.ecn != 0) {   // Not-ECT
+                    hdr.ipv4.ecn = ECN_CE;
+                    codel_marked.count((bit<32>)standard_metadata.egress_port);
+                } else {
+                    meta.drop_reason = DropReason.CODEL;
+                }
+            }
+        }
+    }
+}
+
+#endif
