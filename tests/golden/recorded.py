@@ -9,6 +9,7 @@ import subprocess
 from pathlib import Path
 from typing import Any
 
+from ebb_controller.mechanisms import PROGRAMS
 from ebb_experiments.results.results import Results
 from ebb_experiments.results.tables import COLUMNS
 from ebb_experiments.run.run import Binaries, Run
@@ -58,8 +59,11 @@ def summary(results: Results) -> Golden:
 
 
 def program(scratch: Path) -> Golden:
-    """Digests of what ebb-p4c makes of p4src/fabric.p4."""
-    files = [scratch / name for name in ("fabric.json", "fabric.p4info.txtpb")]
-    command: list[str | Path] = [BUILD / "ebb-p4c", "-o", files[0], "--p4runtime-files", files[1]]
-    subprocess.run([*command, "p4src/fabric.p4"], cwd=ROOT, check=True)
-    return {file.name: digest(file.read_bytes()) for file in files}
+    """Digests of what ebb-p4c makes of the programs of p4src."""
+    found: Golden = {}
+    for name in PROGRAMS:
+        program, p4info = scratch / f"{name}.json", scratch / f"{name}.p4info.txtpb"
+        compiler: list[str | Path] = [BUILD / "ebb-p4c", "-o", program, "--p4runtime-files", p4info]
+        subprocess.run([*compiler, f"p4src/{name}.p4"], cwd=ROOT, check=True)
+        found |= {file.name: digest(file.read_bytes()) for file in (program, p4info)}
+    return found
