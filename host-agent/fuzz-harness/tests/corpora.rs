@@ -32,4 +32,5 @@ corpora! {
     scdp_on_path: |bytes| on_path(Scheme::Scdp, bytes);
     tcp_on_path: |bytes| on_path(Scheme::Dctcp, bytes);
     hull_on_path: |bytes| on_path(Scheme::Hull, bytes);
+    fastlane_on_path: |bytes| on_path(Scheme::Fastlane, bytes);
 }
