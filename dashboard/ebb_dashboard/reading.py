@@ -2,16 +2,15 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import AsyncIterator, Iterable
-from ipaddress import IPv4Address
 from typing import Any
 
 import grpc
+from ebb_controller.ctl import values
 from ebb_controller.encoding import describe
 from ebb_controller.reconcile import ControllerError
 from ebb_topologies.text import printable
-from finsy import P4TableEntry
+from finsy import P4ActionProfileMember, P4TableEntry
 from finsy.p4entity import decode_entity
 from finsy.p4schema import P4Schema
 from finsy.proto import p4r
@@ -43,11 +42,10 @@ async def held(channel: grpc.aio.Channel, device_id: int) -> dict[str, Any]:
         others: list[str] = []
         async for entity in _read(channel, device_id, wanted):
             decoded = decode_entity(entity, schema)
-            text = readable(printable(describe(decoded, schema)))
             if isinstance(decoded, P4TableEntry):
-                tables[decoded.table_id].append(text.removeprefix(f"table {decoded.table_id} "))
+                tables[decoded.table_id].append(printable(_entry(schema, decoded)))
             else:
-                others.append(text)
+                others.append(printable(_other(schema, decoded)))
         return {
             "tables": [_list(name, entries) for name, entries in tables.items()],
             "others": _list("groups and members", others),
@@ -109,16 +107,38 @@ async def _read(
             yield entity
 
 
-def readable(text: str) -> str:
-    """With the address in parentheses behind what is as long as one: 32 bits, or 48."""
+def _entry(schema: P4Schema, entry: P4TableEntry) -> str:
+    """An entry in the words of `ebb-ctl`, on one line."""
+    if entry.is_default_action:
+        key = "default"
+    else:
+        fields = values.match(schema.tables[entry.table_id], entry.match)
+        key = ", ".join(f"{name} {value}" for name, value in fields.items()) or "any"
+    priority = f" (priority {entry.priority})" if entry.priority else ""
+    return f"{key}{priority} -> {_action(values.table_action(schema, entry.action))}"
 
-    def address(found: re.Match[str]) -> str:
-        number = int(found[0], 16)
-        if number < 1 << 32:
-            return f"{found[0]} ({IPv4Address(number)})"
-        return f"{found[0]} ({number.to_bytes(6).hex(':')})"
 
-    return re.sub(r"\b0x(?:[0-9a-f]{7,8}|[0-9a-f]{10,12})\b", address, text)
+def _other(schema: P4Schema, entity: Any) -> str:
+    if isinstance(entity, P4ActionProfileMember) and entity.action is not None:
+        action = _action(values.one_action(schema, entity.action))
+        return f"member {entity.member_id} of {entity.action_profile_id} -> {action}"
+    return describe(entity, schema)
+
+
+def _action(action: Any) -> str:
+    """What `values.table_action` tells, as text."""
+    match action:
+        case {"name": name, "parameters": parameters}:
+            given = ", ".join(f"{each} {value}" for each, value in parameters.items())
+            weight = f" by weight {action['weight']}" if "weight" in action else ""
+            return f"{name}({given}){weight}"
+        case {"member": number}:
+            return f"member {number}"
+        case {"group": number}:
+            return f"group {number}"
+        case list():
+            return ", ".join(map(_action, action))
+    return "nothing"
 
 
 def _list(name: str, entries: list[str]) -> dict[str, Any]:

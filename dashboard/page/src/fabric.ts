@@ -7,6 +7,12 @@ import { KINDS } from "./state";
 const CELL = 64;
 const ROW = 118;
 const MARGIN = 40;
+/** Width of the picture by the height of a row at most, so that lines of a large fabric can be told apart. */
+const FLATTEST = 16;
+/** Pixels of the picture at least and at most, and of a node in its longest row. */
+const NARROWEST = 620;
+const WIDEST = 4000;
+const LEGIBLE = 28;
 const FULL = 1000;
 /** How long a mark of what happened is seen. */
 const SEEN_MS = 1200;
@@ -54,6 +60,9 @@ export class FabricPicture {
       nodes,
       this.layer,
     );
+    // A large fabric is scrolled rather than shrunk beyond reading.
+    const widest = Math.max(...picture.rows.map((row) => row.length));
+    this.element.style.minWidth = `${Math.min(WIDEST, Math.max(NARROWEST, widest * LEGIBLE))}px`;
     setInterval(() => this.fade(), 200);
   }
 
@@ -190,11 +199,12 @@ function onEnter(action: () => void): (event: Event) => void {
 /** Places of nodes: the first row is at the bottom, rows are centred. */
 function placed(rows: string[][]): Map<string, Point> {
   const width = Math.max(...rows.map((row) => row.length)) * CELL;
+  const height = Math.max(ROW, width / FLATTEST);
   const places = new Map<string, Point>();
   rows.forEach((row, level) => {
     row.forEach((name, index) => {
       const x = MARGIN / 2 + (width * (index + 0.5)) / row.length;
-      places.set(name, { x, y: MARGIN + (rows.length - 1 - level) * ROW });
+      places.set(name, { x, y: MARGIN + (rows.length - 1 - level) * height });
     });
   });
   return places;
