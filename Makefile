@@ -9,7 +9,8 @@
 #   make report | results
 #   make bench [BENCH="goodput hiding --quick"]
 #   make install | install-p4 | uninstall [PREFIX=/usr/local] [DESTDIR=] [ALIASES=1: p4c etc. too] [STUDY=1]
-#   make test | test-long | lint | build | clean | p4-proto
+#   make wheels | deb | image
+#   make test | test-quick [BASE=main] | test-long | lint | build | clean | p4-proto
 
 SHELL := /bin/bash
 .DEFAULT_GOAL := help
@@ -69,15 +70,15 @@ endif
 # A variable that nothing reads would be ignored without a word: a typo is refused.
 blank := $() $()
 GIVEN := $(foreach word,$(subst \$(blank),_,$(MAKEOVERRIDES)),$(firstword $(subst =, ,$(word))))
-OPTIONS := K SCHEMES SCHEME DILATION SWITCH P4C CLI FUSED THREADS SCENARIO A B NAME SIZE CLUSTER FABRIC BENCH \
+OPTIONS := K SCHEMES SCHEME DILATION SWITCH P4C CLI FUSED THREADS SCENARIO A B NAME SIZE CLUSTER FABRIC BENCH BASE \
   PREFIX DESTDIR ALIASES STUDY WEB BUILD CARGO PYTHON
 ifneq ($(filter-out $(OPTIONS),$(GIVEN)),)
   $(error $(shell python3 tools/nearest.py '$(firstword $(filter-out $(OPTIONS),$(GIVEN)))' $(OPTIONS)))
 endif
 
 .PHONY: help setup build run compare sim experiments experiment report results pages page p4-proto \
-  bench test test-build test-rust test-long test-python test-ptf test-e2e lint check-tna wheels install \
-  install-p4 uninstall clean
+  bench test test-quick test-build test-rust test-long test-python test-ptf test-e2e lint check-tna wheels \
+  install install-p4 uninstall deb image clean
 
 help: ## this list, and the options
 	@grep -hE '^[a-z0-9-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:[^#]*## /\t/' | expand -t 14
@@ -184,6 +185,11 @@ bench: .venv/.study-installed build ## what agent, fabric and simulator achieve 
 test: .venv/.run-installed ## every test, and what was skipped
 	@$(PYTHON) tools/levels.py
 
+BASE ?=
+
+test-quick: .venv/.dev-installed $(PROTO_MODULES) ## tests and lints of what differs from main, or from BASE
+	@$(PYTHON) tools/quick.py $(BASE)
+
 # Python's packages come while cargo compiles.
 test-build: ## what the tests need
 	@$(MAKE) -j2 .venv/.dev-installed build
@@ -254,6 +260,18 @@ install-p4: $(BUILD)/.p4-binaries ## compiler, switch and test runner alone (doc
 
 uninstall: ## what install or install-p4 has put below PREFIX is taken away
 	@$(call INSTALLING,python3,remove)
+
+DEB := $(BUILD)/deb
+
+deb: wheels ## dist/ebb.deb: the same as a package of the distribution (this release of it)
+	@rm -rf $(DEB)
+	@$(MAKE) install PREFIX=/usr DESTDIR=$(CURDIR)/$(DEB)
+	@PYTHONPATH=tools $(PYTHON) -m installing.deb $(DEB) dist/ebb.deb
+
+image: ## a container with Ebb, by podman or docker, or else in a chroot (packaging/)
+	@for engine in podman docker; do if $$engine info >/dev/null 2>&1; then \
+	  exec $$engine build -t ebb -f packaging/Containerfile .; fi; done; \
+	  echo "== neither podman nor docker runs here: the same steps in a chroot"; packaging/chroot
 
 clean: ## remove everything that was built (not .venv, not target/)
 	rm -rf $(BUILD) dist results $(PROTO_MODULES:=*)

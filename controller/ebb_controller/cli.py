@@ -8,7 +8,7 @@ import logging
 import signal
 import sys
 import time
-from collections.abc import Sequence
+from collections.abc import Sequence, Set
 from pathlib import Path
 
 from ebb_topologies.arguments import Parser
@@ -30,6 +30,10 @@ from ebb_controller.traffic_manager import TrafficManagers
 
 STATISTICS_SECONDS = 2.0
 """How often `--stats` shows the counters unless it says."""
+WAITING_SECONDS = 2.0
+"""How long switches may be silent before a line says which are."""
+WAITING_NAMES = 5
+"""How many of them it names."""
 REDIRECTED_WIDTH = 320
 """Columns of a table that goes into a file or a pipe."""
 COLOURS = {"connected": "dim", "installed": "green", "lost": "yellow", "error": "bold red"}
@@ -114,7 +118,10 @@ async def run(options: argparse.Namespace, console: Console) -> None:
     started = time.monotonic()
     configured = False
 
+    silent = {switch.name for switch in topology.switches}
+
     def tell(event: Event) -> None:
+        silent.discard(event.switch)
         if event.kind == "error" and not configured:
             return  # `configure` raises the error that ended it
         line = f"{time.monotonic() - started:8.1f} s  {event.switch:<9} {printable(event.text)}"
@@ -129,7 +136,11 @@ async def run(options: argparse.Namespace, console: Console) -> None:
             connect_seconds=_positive("--connect-seconds", options.connect_seconds),
             on_event=tell,
         ) as controller:
-            changes = (await controller.configure(parameters, multicast)).values()
+            waiting = asyncio.create_task(_say_waiting(silent, options.connect_seconds, console))
+            try:
+                changes = (await controller.configure(parameters, multicast)).values()
+            finally:
+                waiting.cancel()
             configured = True
             console.print(
                 f"{topology.name}: {len(changes)} switches hold scheme {options.scheme}, read back"
@@ -145,6 +156,21 @@ async def run(options: argparse.Namespace, console: Console) -> None:
     finally:
         if managers is not None:
             await managers.close()
+
+
+async def _say_waiting(silent: Set[str], most: str, console: Console) -> None:
+    """Names switches that have not answered after a while, as it may take long until it is an
+    error."""
+    await asyncio.sleep(WAITING_SECONDS)
+    if silent:
+        names = ", ".join(sorted(silent)[:WAITING_NAMES]) + (
+            f" and {len(silent) - WAITING_NAMES} more" if len(silent) > WAITING_NAMES else ""
+        )
+        console.print(
+            f"no answer yet from {names}; waiting up to {most} s (--connect-seconds)",
+            style="yellow",
+            markup=False,
+        )
 
 
 def _fabric(options: argparse.Namespace) -> tuple[Topology, FabricParameters]:

@@ -92,8 +92,10 @@ async def _run(options: argparse.Namespace, console: Console) -> None:
             case "restart":
                 await admin.restart_switch(options.switch)
             case "pcap":
-                if len(options.at) > 2:
-                    raise InputError("pcap: name SWITCH:PORT, or SWITCH and NODE (see --help)")
+                if len(options.at) > 2 or (len(options.at) == 1 and ":" not in options.at[0]):
+                    raise InputError(
+                        "pcap: name SWITCH:PORT, or SWITCH and NODE, and then a file (see --help)"
+                    )
                 at, toward = (*options.at, "")[:2]
                 if options.name == STOP:
                     await admin.stop_capture(at, toward)

@@ -135,3 +135,11 @@ def test_an_unreachable_fabric(files: list[str]) -> None:
     assert code == 1
     assert output.startswith("ebb-controller: switch s1 cannot be reached")
     assert len(output.splitlines()) == 1
+
+
+def test_silent_switches_are_named_long_before_they_are_an_error(files: list[str]) -> None:
+    code, output = run("1,1", *files, "--scheme", "ndp", "--connect-seconds", "3")
+    assert code == 1
+    first, last = output.splitlines()
+    assert first == "no answer yet from s1, s2; waiting up to 3 s (--connect-seconds)"
+    assert last.startswith("ebb-controller: switch s1 cannot be reached")

@@ -135,6 +135,7 @@ async def test_errors_say_what_the_service_says() -> None:
             "argument --rate: expected whole bit/s, not 'fast'",
         ),
         (["pcap", "s1", "s2", "s3", "x"], "name SWITCH:PORT, or SWITCH and NODE"),
+        (["pcap", "s1", "s2"], "name SWITCH:PORT, or SWITCH and NODE, and then a file"),
         (["--socket", "/nowhere/sock", "links"], "no fabric answers at /nowhere/sock"),
         ([], "the following arguments are required: COMMAND"),
     ],

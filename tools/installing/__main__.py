@@ -6,10 +6,12 @@ python -m installing {all,p4,remove} --prefix DIR [--destination DIR] [..]
 from __future__ import annotations
 
 import argparse
+import re
 import shutil
 import subprocess
 import sys
 import tomllib
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 from installing import completions, man_page
@@ -17,6 +19,7 @@ from installing.help_text import Command, ask, describe
 from installing.tree import OWN, InstallError, Tree
 
 ROOT = Path(__file__).resolve().parents[2]
+QUICK_START = ROOT / "docs" / "quick-start-p4.md"
 P4_TOOLS = ("ebb-p4c", "ebb-switch", "ebb-stf")
 PROGRAMS = (*P4_TOOLS, "ebb-agent", "ebb-simulator")
 ALIASES = {
@@ -83,24 +86,39 @@ def main() -> int:
 
 
 def install(options: argparse.Namespace, tree: Tree) -> None:
-    names = P4_TOOLS if options.what == "p4" else PROGRAMS
-    if options.what == "all":
+    """Installs all or nothing where a name is taken; what else goes wrong leaves a part, which the
+    list has."""
+    whole = options.what == "all"
+    names = PROGRAMS if whole else P4_TOOLS
+    aliases = ALIASES if options.aliases else {}
+    tree.refuse(f"bin/{name}" for name in (*names, *aliases, *(commands() if whole else ())))
+    if whole:
         tree.remove()  # also what an earlier one had and this one has not
+    try:
+        _install(options, tree, names, aliases)
+    finally:
+        tree.finish()
+
+
+def _install(
+    options: argparse.Namespace, tree: Tree, names: Sequence[str], aliases: Mapping[str, str]
+) -> None:
     for name in names:
         program(options.build / name, tree, f"bin/{name}")
     tree.write(OWN / "COMMIT", commit(options.build))
     scripts = python(options, tree) if options.what == "all" else {}
-    for alias, target in ALIASES.items() if options.aliases else ():
+    for alias, target in aliases.items():
         tree.link(f"bin/{alias}", target)
     for name in ("LICENSE", "README.md", "CHANGELOG.md"):
         tree.write(f"share/doc/ebb/{name}", (ROOT / name).read_bytes())
+    for kind in ("p4", "stf"):
+        tree.write(f"share/doc/ebb/first.{kind}", first_program(kind))
     described = [*map(lambda name: told(tree, name), (*names, *scripts))]
     for command in described:
         others = [each.name for each in described if each is not command]
         tree.write(f"share/man/man1/{command.name}.1", man_page.page(command, version(), others))
         for path, made in SHELLS.items():
             tree.write(path.format(command.name), made(command))
-    tree.finish()
     print(f"{len(described)} commands, their pages and completions installed in {tree.root}")
 
 
@@ -128,9 +146,7 @@ def python(options: argparse.Namespace, tree: Tree) -> dict[str, str]:
     pip += ["--root-user-action=ignore", "--no-warn-script-location", "--target", str(folder)]
     subprocess.run([*pip, "-c", str(ROOT / "requirements.lock"), wanted], check=True)
     shutil.rmtree(folder / "bin", ignore_errors=True)  # commands that start another Python
-    scripts: dict[str, str] = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"][
-        "scripts"
-    ]
+    scripts = commands()
     if not options.study:
         print(f"without the scientific packages: no {' and no '.join(STUDIES)} (STUDY=1)")
         scripts = {name: where for name, where in scripts.items() if name not in STUDIES}
@@ -146,6 +162,12 @@ def python(options: argparse.Namespace, tree: Tree) -> dict[str, str]:
     return scripts
 
 
+def commands() -> dict[str, str]:
+    """The commands in Python: where their functions are, by name."""
+    table = tomllib.loads((ROOT / "pyproject.toml").read_text())
+    return dict(table["project"]["scripts"])
+
+
 def told(tree: Tree, name: str) -> Command:
     """What an installed command says of itself, before it is where it will be found, too."""
     path = tree.root / "bin" / name
@@ -156,6 +178,12 @@ def told(tree: Tree, name: str) -> Command:
         start = ["/usr/bin/python3", "-I", "-c", text]
     destination = str(tree.root).removesuffix(str(tree.prefix))
     return describe(name, lambda words: ask([*start, *words]).replace(destination, ""))
+
+
+def first_program(kind: str) -> str:
+    """The program of docs/quick-start-p4.md, or its test."""
+    (found,) = re.findall(rf"```{kind}\n(.*?)```", QUICK_START.read_text(), re.DOTALL)
+    return str(found)
 
 
 def version() -> str:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import shutil
+from collections.abc import Iterable
 from pathlib import Path
 
 OWN = Path("lib/ebb")
@@ -36,14 +37,20 @@ class Tree:
         except FileNotFoundError:
             return set()
 
+    def refuse(self, names: Iterable[str | Path]) -> None:
+        """Raises `InstallError` for a file that is there and that somebody else has put there."""
+        for name in names:
+            path, known = self.root / name, self._own(name) or str(name) in self._names
+            if os.path.lexists(path) and not known:
+                raise InstallError(
+                    f"{path} is there, and Ebb has not installed it: remove it, or take another "
+                    "PREFIX"
+                )
+
     def place(self, name: str | Path) -> Path:
         """Where a file is put. Refuses one that somebody else has put there."""
+        self.refuse([name])
         path = self.root / name
-        known = self._own(name) or str(name) in self._names
-        if os.path.lexists(path) and not known:
-            raise InstallError(
-                f"{path} is there, and Ebb has not installed it: remove it, or take another PREFIX"
-            )
         above = [each for each in Path(name).parents if each != Path() and not self._own(each)]
         self._names |= {f"{each}/" for each in above if not (self.root / each).exists()}
         path.parent.mkdir(parents=True, exist_ok=True)
@@ -72,6 +79,7 @@ class Tree:
 
     def finish(self) -> None:
         """Writes the list."""
+        self.place(LIST)  # may make a folder, which belongs in the list
         self.write(LIST, "".join(f"{name}\n" for name in sorted(self._names)))
 
     def remove(self) -> list[str]:

@@ -240,6 +240,30 @@ def test_what_is_installed_is_taken_away_and_nothing_else(tmp_path: Path, progra
 
 
 @needs_compiler
+def test_nothing_is_installed_where_a_name_is_taken(tmp_path: Path, programs: Path) -> None:
+    prefix = tmp_path / "usr"
+    (prefix / "bin").mkdir(parents=True)
+    (prefix / "bin" / "p4c").write_text("the reference compiler")
+    before = everything(prefix)
+    done = run("p4", "--prefix", prefix, "--build", programs, "--aliases")
+    assert done.returncode == 1
+    assert "bin/p4c is there, and Ebb has not installed it" in done.stderr
+    assert everything(prefix) == before
+
+
+@needs_compiler
+def test_what_was_begun_can_be_taken_away(tmp_path: Path, programs: Path) -> None:
+    (programs / "ebb-stf").unlink()
+    prefix = tmp_path / "usr"
+    done = run("p4", "--prefix", prefix, "--build", programs)
+    assert done.returncode == 1
+    assert "ebb-stf is not there: run `make build`" in done.stderr
+    assert (prefix / "bin" / "ebb-p4c").exists()
+    assert run("remove", "--prefix", prefix).returncode == 0
+    assert everything(prefix) == set()
+
+
+@needs_compiler
 def test_a_package_is_made_below_a_destination(tmp_path: Path, programs: Path) -> None:
     done = run("p4", "--prefix", "/usr", "--destination", tmp_path / "root", "--build", programs)
     assert done.returncode == 0, done.stderr

@@ -49,6 +49,10 @@ def validate(model: type[Model], data: dict[str, Any], where: str) -> Model:
         raise InputError(f"{where}: {describe(error, model)}") from error
 
 
+EXPECTED = "Input should be"
+"""How pydantic begins what it expects."""
+
+
 def describe(error: ValidationError, model: type[BaseModel]) -> str:
     """Pydantic's findings as one line: key path, what was wrong, what would be right."""
     findings = []
@@ -62,6 +66,10 @@ def describe(error: ValidationError, model: type[BaseModel]) -> str:
             findings.append(f"'{path}' is missing")
         else:
             message = item["msg"].removeprefix("Value error, ")
+            if message.startswith(EXPECTED):
+                given = item["input"]
+                told = f", not {given!r}" if isinstance(given, str | int | float) else ""
+                message = f"must be{message.removeprefix(EXPECTED)}{told}"
             findings.append(f"'{path}': {message}" if path else message)
     return "; ".join(findings)
 

@@ -135,7 +135,7 @@ class FabricCLI(MininetCLI):  # type: ignore[misc]
                pcap SWITCH:PORT NAME   into NAME_in.pcap and NAME_out.pcap of the run's folder
                pcap .. stop            the files are complete then"""
         *at, name = line.split() or [""]
-        if len(at) not in (1, 2):
+        if len(at) not in (1, 2) or (len(at) == 1 and ":" not in at[0]):
             error("usage: pcap SWITCH NODE NAME|stop, or pcap SWITCH:PORT NAME|stop\n")
             return
         control = self.fabric.control

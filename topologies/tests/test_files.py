@@ -1,4 +1,4 @@
-"""Files that are written whole or not at all, also when the disk is full."""
+"""Files that are written whole or not at all, and errors in what is read."""
 
 from __future__ import annotations
 
@@ -8,7 +8,8 @@ import sys
 from pathlib import Path
 
 import pytest
-from ebb_topologies.files import replacing, write
+from ebb_topologies.files import InputError, replacing, validate, write
+from pydantic import BaseModel, Field
 
 FULL = """
 import resource, signal, sys
@@ -49,3 +50,13 @@ def test_a_full_disk_is_told_with_the_path(tmp_path: Path) -> None:
     done = subprocess.run(command, capture_output=True, text=True, check=True)
     assert done.stdout.strip() == str(path)
     assert list(tmp_path.iterdir()) == []
+
+
+class Limited(BaseModel):
+    k: int = Field(ge=2)
+
+
+def test_a_value_out_of_range_is_told_with_the_value() -> None:
+    with pytest.raises(InputError) as error:
+        validate(Limited, {"k": 0}, "K")
+    assert str(error.value) == "K: 'k': must be greater than or equal to 2, not 0"

@@ -87,6 +87,11 @@ def test_iperf_that_does_not_work_says_why_and_ends(said: io.StringIO) -> None:
     assert others == [usage, "iperf: there is no host h9", usage]
 
 
+def test_a_capture_wants_a_name_and_not_only_a_link(said: io.StringIO) -> None:
+    ask(FakeFabric(Desk()), "pcap p0e0 p0a0")
+    assert said.getvalue().startswith("usage: pcap SWITCH NODE NAME|stop")
+
+
 def test_a_scheme_is_loaded_by_its_name(said: io.StringIO) -> None:
     def load(name: str) -> str:
         if name != "ndp":
