@@ -7,6 +7,7 @@ import asyncio
 from collections.abc import AsyncIterator, Callable, Mapping
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any, Protocol
 
 import grpc
@@ -18,7 +19,7 @@ from ebb_topologies.dilation import Dilation
 from ebb_topologies.files import InputError
 from ebb_topologies.text import printable
 
-from ebb_dashboard import reading
+from ebb_dashboard import frames, reading
 from ebb_dashboard.looks import Looks
 from ebb_dashboard.orders import (
     AnyOrder,
@@ -99,6 +100,8 @@ class Fabric:
         self._links = links
         self._routes = routes
         self._looks = Looks(picture.ports)
+        self._captures: dict[str, tuple[str, str]] = {}
+        """The files of captures that go on, by port, as the fabric service has named them."""
 
     @property
     def controls(self) -> list[str]:
@@ -199,12 +202,19 @@ class Fabric:
     async def _capture(self, order: Capture) -> dict[str, Any]:
         self._known(order.switch)
         port = f"{order.switch}:{order.port}"
-        if not order.on:
-            await self._service.stop_capture(port)
-            return {"text": f"the capture at {port} is complete"}
-        name = f"{order.switch}-{order.port}"
-        files = await self._service.start_capture(port, name)
-        return {"text": f"capturing at {port}", "files": [printable(file) for file in files]}
+        if order.on:
+            name = f"{order.switch}-{order.port}"
+            files = await self._service.start_capture(port, name)
+            self._captures[port] = files
+            return {"text": f"capturing at {port}", "files": [printable(file) for file in files]}
+        await self._service.stop_capture(port)
+        told = [
+            frame | {"at_ns": self.dilation.nominal_time(frame["at_ns"])}
+            for file, direction in zip(self._captures.pop(port, ()), ("in", "out"), strict=False)
+            for frame in await asyncio.to_thread(frames.first, Path(file), direction)
+        ]
+        told.sort(key=lambda frame: frame["at_ns"])
+        return {"text": f"the capture at {port} is complete", "frames": told[: frames.MAX_FRAMES]}
 
     def _queues(self, index: int) -> dict[str, Any]:
         a, b = self._link(index)

@@ -111,12 +111,16 @@ def test_a_link_that_is_taken_down_turns_red(page: Any) -> None:
     page.wait_for_selector('[data-link="4"]:not(.down)')
 
 
-def test_the_plot_of_a_queue_grows(page: Any) -> None:
+def test_the_plot_of_a_queue_grows_and_frames_are_captured(page: Any) -> None:
     page.locator('[data-link="0"]').dispatch_event("click")
     points = "Number(document.querySelector('#panel .plot').dataset.points)"
     before = page.evaluate(points)
+    page.get_by_role("button", name="Capture at p0e0:1").click()
+    page.wait_for_selector("#panel .files >> text=_out.pcap")
     with going(page):
         until(page, f"{points} >= {before} + 5")
+    page.get_by_role("button", name="End capture at p0e0:1").click()
+    page.wait_for_selector("#panel table >> text=10.0.0.2 >")
     assert page.locator("#panel .plot canvas").count() == 1
     page.wait_for_selector("#panel table >> text=p0e0:1 to h1")
 

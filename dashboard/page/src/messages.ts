@@ -104,6 +104,14 @@ export interface Visit {
   lines: string[];
 }
 
+/** A frame that a switch port received (`in`) or sent. */
+export interface Frame {
+  at_ns: number;
+  direction: string;
+  bytes: number;
+  text: string;
+}
+
 export interface TraceTold {
   switch: string;
   visits: Visit[];

@@ -2,7 +2,7 @@
 
 import { byId, fill, html } from "./dom";
 import type { Selection } from "./fabric";
-import type { Entries, LinkTold, QueueTold, SwitchTold, TraceTold, Visit } from "./messages";
+import type { Entries, Frame, LinkTold, QueueTold, SwitchTold, TraceTold, Visit } from "./messages";
 import { ask, mayControl } from "./orders";
 import { Plot } from "./plots";
 import type { State } from "./state";
@@ -133,23 +133,25 @@ export class Panel {
     if (!this.can("capture")) return [];
     const places = this.state.hello?.picture.ports.filter(([, , link]) => link === index) ?? [];
     const files = html("p", { class: "files" });
+    const frames = html("div");
     const buttons = places.map(([name, port]) => {
       let on = false;
       const button = html("button", {}, `Capture at ${name}:${port}`);
       button.addEventListener("click", () => {
         void this.tried(button, async () => {
-          const answer = await ask<{ text: string; files?: string[] }>({
+          const answer = await ask<{ text: string; files?: string[]; frames?: Frame[] }>({
             do: "capture", switch: name, port, on: !on,
           });
           on = !on;
           button.textContent = `${on ? "End capture" : "Capture"} at ${name}:${port}`;
           if (answer.files !== undefined) files.textContent = answer.files.join("\n");
+          fill(frames, answer.frames === undefined ? null : frameTable(answer.frames));
           this.say(answer.text);
         });
       });
       return button;
     });
-    return [html("div", { class: "controls" }, ...buttons), files];
+    return [html("div", { class: "controls" }, ...buttons), files, frames];
   }
 
   /** The names of the ends that are switch ports, in the colours of their lines. */
@@ -242,6 +244,17 @@ function queueTable(port: { place: string; to: string; queues: QueueTold[] }): H
     `${port.place} to ${port.to}`,
     columns.map(([name]) => name),
     port.queues.map((queue) => columns.map(([, show]) => show(queue))),
+  );
+}
+
+function frameTable(frames: Frame[]): HTMLElement {
+  const first = frames[0]?.at_ns ?? 0;
+  return table(
+    `the first ${frames.length} frames`,
+    ["frame", "bytes", "us", ""],
+    frames.map((frame) => [
+      frame.text, count(frame.bytes), ((frame.at_ns - first) / 1e3).toFixed(1), frame.direction,
+    ]),
   );
 }
 
