@@ -220,7 +220,7 @@ def _alternatives(value: str) -> list[str]:
 
 def _commands_of_argparse(lines: Sequence[str]) -> list[tuple[str, str]]:
     """Commands below a line such as `COMMAND` or `{list,run}`, which are indented by four."""
-    if not any(re.fullmatch(r"  (COMMAND|\{[\w,-]+\})", line) for line in lines):
+    if not any(re.fullmatch(r"  ([A-Z]+|\{[\w,-]+\})", line) for line in lines):
         return []
     found = (re.match(r" {4}(\w[\w-]*)(?: {2,}(.*))?$", line) for line in lines)
     return [(match[1], match[2] or "") for match in found if match]

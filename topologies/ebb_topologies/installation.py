@@ -51,8 +51,8 @@ def programs() -> Path:
 
 
 def compiled(beside: Path | None = None) -> Path:
-    """Folder of the compiled programs of p4src: that of the binaries, or in an installation that has
-    none there, the data. `beside`: none is `programs()`."""
+    """Folder of the compiled programs of p4src: that of the binaries, or in an installation that
+    has none there, the data. `beside`: none is `programs()`."""
     folder = beside or programs()
     return folder if work_tree() or (folder / "fabric.json").exists() else data() / "build"
 

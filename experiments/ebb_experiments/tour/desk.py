@@ -8,6 +8,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
+from ebb_controller.mechanisms import FABRIC
 from ebb_controller.reconcile import ControllerError
 from ebb_controller.scheme import Scheme, known_schemes, load_scheme
 from ebb_topologies.files import InputError, write
@@ -27,7 +28,13 @@ def at_prompt(wall: Wall, parameters: Path) -> None:
 
     def load(name: str) -> str:
         try:
-            return _load(wall, parameters, name, load_scheme(name))
+            scheme = load_scheme(name)
+            if scheme.fabric.program not in (FABRIC, wall.where.program.name):
+                raise InputError(
+                    f"{name} needs the program {scheme.fabric.program}, and the switches have "
+                    f"{wall.where.program.name}: quit, then make run CLI=1 SCHEME={name}"
+                )
+            return _load(wall, parameters, name, scheme)
         except (InputError, ControllerError, AgentError) as error:
             raise ControlError(str(error)) from error
 
