@@ -17,8 +17,7 @@ from ebb_topologies.text import printable
 from ebb_dashboard.feed import Feed
 from ebb_dashboard.orders import AnyOrder, Queues, Tables
 from ebb_dashboard.picture import Picture, Place, Wire
-from ebb_dashboard.story import Curve
-from ebb_dashboard.summary import by_phase, summary
+from ebb_dashboard.summary import by_phase, curves, summary
 
 DEPTH = 4
 """Folders below the one that is given in which results are looked for."""
@@ -79,7 +78,7 @@ class Finished:
             },
         )
         for ended in self.schemes:
-            for phase, curve in _curves(ended.directory):
+            for phase, curve in curves(read_rows(ended.directory, "samples")).items():
                 head = {"scheme": ended.name, "phase": phase}
                 feed.tell("curve", head | {"t_ns": curve.t_ns, "bytes": curve.bytes})
             for phase, results in by_phase(ended.results):
@@ -153,26 +152,6 @@ def _ended(directory: Path) -> Ended:
     except (OSError, ValueError, KeyError, TypeError, csv.Error) as error:
         raise InputError(f"{directory}: its results cannot be read: {error!r}") from error
     return Ended(printable(name), printable(label), directory, Results(tables, run))
-
-
-def _curves(directory: Path) -> Iterator[tuple[str, Curve]]:
-    """The longest queue over time, of the first round of each phase that was sampled."""
-    curves: dict[str, Curve] = {}
-    longest: dict[str, tuple[float, int]] = {}
-    for row in read_rows(directory, "samples"):
-        phase, at, size = row["phase"], row["at_ns"], row["depth_bytes"] or 0
-        if row["round"]:
-            continue
-        before = longest.get(phase)
-        if before is not None and before[0] == at:
-            longest[phase] = (at, max(before[1], size))
-            continue
-        if before is not None:
-            curves.setdefault(phase, Curve()).add(*before)
-        longest[phase] = (at, size)
-    for phase, last in longest.items():
-        curves.setdefault(phase, Curve()).add(*last)
-    yield from curves.items()
 
 
 def picture(name: str, ports: list[Row]) -> Picture:

@@ -24,7 +24,7 @@ from ebb_dashboard.live import Watcher
 from ebb_dashboard.orders import AnyOrder, Desk, NothingRuns, RunScheme
 from ebb_dashboard.picture import of_topology
 from ebb_dashboard.serving import Elsewhere, Serving
-from ebb_dashboard.summary import by_phase, summary
+from ebb_dashboard.summary import by_phase, curves, summary
 
 CHECK_SECONDS = 0.5
 """How often it is looked whether a switch has died while nothing else happens."""
@@ -77,6 +77,10 @@ class RunWatch(Spectator, Onlooker):
     def ended(self, task: Task, results: Results) -> None:
         """A phase has ended."""
         self._feed.tell("play", _phase(task) | {"running": False})
+        # One port is looked at more often than the others, that of the receiver.
+        for phase, curve in curves(results.tables.get("samples", ())).items():
+            head = {"scheme": task.scheme, "phase": phase}
+            self._feed.tell("curve", head | {"t_ns": curve.t_ns, "bytes": curve.bytes})
         ports = of_topology(task.loaded.topology).ports
         for phase, rows in by_phase(results):
             self._feed.tell("result", summary(task.scheme, phase, rows, ports))

@@ -13,6 +13,7 @@ from ebb_experiments.results.tables import Row, Rows
 
 from ebb_dashboard.looks import PER_MILLE
 from ebb_dashboard.picture import Port
+from ebb_dashboard.story import Curve
 
 MAX_FLOWS = 1000
 """Points of a distribution of completion times; of more flows every so many is told."""
@@ -52,6 +53,29 @@ def summary(scheme: str, phase: str, results: Results, ports: Sequence[Port]) ->
         "queue": _by_port(results.tables.get("queues", ()), ports, _longest, max),
         "dropped": _by_port(results.tables.get("drops", ()), ports, _packets, sum),
     }
+
+
+def curves(samples: Iterable[Row]) -> dict[str, Curve]:
+    """The longest of the sampled queues over time, by phase; of several rounds the first. Rows are
+    by time."""
+    found: dict[str, Curve] = {}
+    rounds: dict[str, int] = {}
+    longest: dict[str, tuple[float, int]] = {}
+    for row in samples:
+        phase, at, size = row["phase"], row["at_ns"], row["depth_bytes"] or 0
+        if rounds.setdefault(phase, row["round"]) != row["round"]:
+            continue
+        curve = found.setdefault(phase, Curve())
+        before = longest.get(phase)
+        if before is not None and before[0] == at:
+            longest[phase] = (at, max(before[1], size))
+            continue
+        if before is not None:
+            curve.add(*before)
+        longest[phase] = (at, size)
+    for phase, last in longest.items():
+        found[phase].add(*last)
+    return found
 
 
 def thinned(values: Sequence[float]) -> list[float]:

@@ -123,9 +123,13 @@ def test_a_phase_is_told_from_the_start_of_its_traffic_to_its_results() -> None:
             assert look["utilisation"][port] > 950
             row = {"phase": task.play.traffic.name, "fct_ns": 5.0, "status": "finished"}
             tables = {name: Rows(name) for name in ("queues", "ports", "drops", "counters")}
+            head = {"phase": task.play.traffic.name, "round": 0, "depth_bytes": 9}
+            tables["samples"] = Rows("samples", [head | {"at_ns": at} for at in (1.0, 2.0)])
             wall.onlooker.ended(task, Results({"flows": Rows("flows", [row]), **tables}))
             assert feed.of("play")[-1]["running"] is False
             assert feed.of("result")[0]["fct_ns"] == [5.0]
+            (curve,) = feed.of("curve")
+            assert (curve["t_ns"], curve["bytes"]) == ([1.0, 2.0], [9, 9])
         looks = len(feed.of("look"))
         time.sleep(0.4)
         assert len(feed.of("look")) == looks
