@@ -32,6 +32,7 @@ class Feature(Enum):
     QUEUE_EXPORT = "state of the queues in a register of the program"
     PUSH_OUT = "packets pushed out of a lower queue where a buffer is full"
     SHARES = "queues that go first up to a share of the link"
+    RANKS = "queues that serve by a field of the packets"
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,6 +49,8 @@ class Queue:
     """Whether neighbours are paused before it drops; it has no capacity then (PFC)."""
     pool: bool = False
     """Whether it counts against the pool of the port."""
+    rank: bool = False
+    """Whether it serves by rank (RANKS)."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -70,6 +73,8 @@ class TrafficManager:
     """Packets that the queues with `pool` hold together; none: there are none."""
     shares: tuple[tuple[tuple[int, ...], float, int], ...] = ()
     """Groups that go first up to a share, as (queue ids, share, bytes at once) (SHARES)."""
+    rank: tuple[str, str] | None = None
+    """Fields that queues with ranks go by: rank and flow (RANKS); none: no queue has ranks."""
     pfc: Mapping[str, int | str] = field(default_factory=dict)
     """Keys of `[pfc]` in the configuration of ebb-switch; empty: no flow control."""
     exports: tuple[str, ...] = ()

@@ -33,6 +33,7 @@ class Bmv2(Target):
         Feature.QUEUE_EXPORT: "the program learns of a queue only in egress, of the one it left",
         Feature.PUSH_OUT: "a packet in a queue stays there until it leaves",
         Feature.SHARES: "strict priority is the only scheduler",
+        Feature.RANKS: "strict priority is the only scheduler",
     }
 
     def lacks_now(self, feature: Feature) -> str | None:

@@ -88,6 +88,8 @@ def tm_config(manager: TrafficManager) -> dict[str, Any]:
     of_switch: dict[str, Any] = {
         "export": [{"register": register, "what": "drain-bytes"} for register in manager.exports]
     }
+    if manager.rank is not None:
+        of_switch["rank"] = dict(zip(("field", "flow"), manager.rank, strict=True))
     if manager.pfc:
         of_switch["pfc"] = dict(manager.pfc)
     return of_switch | {
@@ -106,4 +108,6 @@ def _queue(queue: Queue) -> dict[str, Any]:
         return config | {"lossless": True}
     if queue.pool:
         config["pool"] = True
+    if queue.rank:
+        config["rank"] = True
     return config | {"capacity_packets": queue.capacity_packets}

@@ -48,6 +48,15 @@ def test_configuration_of_a_lossless_fabric() -> None:
     assert fast["group"] == [{"queues": [6], "share": 0.25, "burst_bytes": 2000}]
 
 
+def test_configuration_of_queues_with_ranks() -> None:
+    fields = ("ipv4.identification", "flow_hash")
+    config = tm_config(TrafficManager(queues=(Queue(0, rank=True),), rank=fields))
+    assert config["rank"] == {"field": "ipv4.identification", "flow": "flow_hash"}
+    (queue,) = config["profile"][0]["queue"]
+    assert queue["rank"] is True
+    assert "rank" not in tm_config(TrafficManager())
+
+
 def test_what_a_target_lacks_has_a_reason() -> None:
     for kind in TARGETS.values():
         assert all(isinstance(f, Feature) and why for f, why in kind.lacks.items())

@@ -39,7 +39,8 @@ class QueueParameters(BaseModel):
     lossless: bool = False
     """Whether neighbours are asked to pause before the queue would lose a packet (`pfc`)."""
     rank: bool = False
-    """Whether the packet of the least rank leaves first, instead of the earliest one."""
+    """Whether the packet of the least rank leaves first, instead of the earliest one (`rank` of the
+    ports)."""
 
 
 class GroupParameters(BaseModel):
@@ -124,6 +125,18 @@ class ExportParameters:
     """Time between two updates; 0: always exact."""
 
 
+class RankParameters(BaseModel):
+    """Fields of packets that queues with ranks go by, up to 32 bits each: of the program's metadata
+    (`flow_hash`) or of a header (`ipv4.identification`)."""
+
+    model_config = ConfigDict(extra="forbid", frozen=True, use_attribute_docstrings=True)
+
+    field: Annotated[str, Field(min_length=1)]
+    """Rank of a packet: the least leaves first, the greatest gives way."""
+    flow: Annotated[str, Field(min_length=1)]
+    """Number of its flow, whose packets leave in order of arrival."""
+
+
 class PortParameters(BaseModel):
     """The queues of every port of the fabric, the same on all ports as in the papers, and how the
     switches use them."""
@@ -153,6 +166,8 @@ class PortParameters(BaseModel):
     """Priority flow control of the lossless queues; none: no queue is lossless."""
     export: list[ExportParameters] = []
     """State of the queues that the program can read from its registers."""
+    rank: RankParameters | None = None
+    """What queues with ranks go by; none: no queue has ranks."""
 
     @model_validator(mode="after")
     def _consistent(self) -> PortParameters:
@@ -169,6 +184,9 @@ class PortParameters(BaseModel):
         lossless = [queue.id for queue in self.queue if queue.lossless]
         if (self.pfc is None) != (not lossless):
             raise ValueError(f"lossless queues {lossless} and pfc must be given together")
+        ranked = [queue.id for queue in self.queue if queue.rank]
+        if (self.rank is None) != (not ranked):
+            raise ValueError(f"queues with ranks {ranked} and rank must be given together")
         if self.pfc is not None and self.pfc.pause_bytes is None and self.ingress_bytes is None:
             raise ValueError("pfc without pause_bytes needs ingress_bytes, of which it is computed")
         return self
@@ -183,10 +201,10 @@ def traffic_manager_config(
     """
     profiles: dict[tuple[int, int, bool], dict[str, Any]] = {}
     ports: dict[str, str] = {}
-    shared = parameters.model_dump(exclude_none=True, exclude={"pfc", "export"})
+    shared = parameters.model_dump(exclude_none=True, exclude={"pfc", "export", "rank"})
     if not parameters.group:
         del shared["group"]
-    of_switch = parameters.model_dump(include={"pfc", "export"})
+    of_switch = parameters.model_dump(include={"pfc", "export", "rank"})
     if parameters.pfc is not None:
         of_switch["pfc"] |= _thresholds(topology, switch, parameters, parameters.pfc)
     for port, (far, link) in topology.neighbours[switch.name].items():

@@ -13,6 +13,7 @@ from ebb_topologies.traffic_manager import (
     PfcParameters,
     PortParameters,
     QueueParameters,
+    RankParameters,
     traffic_manager_config,
 )
 from pydantic import ValidationError
@@ -43,6 +44,18 @@ def test_flow_control_and_exports_belong_to_the_switch() -> None:
         assert profile["pipeline_delay_ns"] == 7_284
         assert all(queue["lossless"] for queue in profile["queue"])
         assert not {"pfc", "export"} & set(profile)
+
+
+def test_ranks_belong_to_the_switch_and_need_a_queue() -> None:
+    ranked = QueueParameters(id=0, capacity_bytes=51_000, rank=True)
+    rank = RankParameters(field="ipv4.identification", flow="flow_hash")
+    told = config(PortParameters(queue=[ranked], rank=rank))
+    assert told["rank"] == {"field": "ipv4.identification", "flow": "flow_hash"}
+    assert all(queue["rank"] for profile in told["profile"] for queue in profile["queue"])
+    assert not any("rank" in profile for profile in told["profile"])
+    for parameters in ({"queue": [ranked]}, {"rank": rank}):
+        with pytest.raises(ValueError, match=r"queues with ranks .* must be given together"):
+            PortParameters(**parameters)
 
 
 def test_without_flow_control_nothing_is_said_about_it() -> None:

@@ -41,7 +41,7 @@ pub struct TrafficManagerConfig {
     /// State of the queues that the switch writes into registers of the program.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub export: Vec<Export>,
-    /// Where queues with ranks find what they go by; none means that all packets have the same rank.
+    /// Where queues with ranks find what they go by; none if no queue has ranks.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub rank: Option<RankFields>,
 }

@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 
 use ebb_traffic_manager::{
-    Admission, Arrival, Count, Depth, DropReason, Group, OnFull, Profile, QueueConfig,
+    Admission, Arrival, Count, Depth, DropReason, Group, OnFull, Profile, QueueConfig, RankFields,
     TrafficManager, TrafficManagerConfig,
 };
 use ebb_units::{BitRate, Instant};
@@ -22,10 +22,20 @@ fn manager(profile: Profile) -> TrafficManager<u32> {
 }
 
 fn config(profile: Profile) -> TrafficManagerConfig {
+    let ranked = profile.queue.iter().any(|queue| queue.rank);
     TrafficManagerConfig {
         ports: BTreeMap::from([("default".into(), profile.name.clone())]),
+        rank: ranked.then(rank_fields),
         profile: vec![profile],
         ..TrafficManagerConfig::default()
+    }
+}
+
+/// Of whatever program: who calls the traffic manager says rank and flow.
+pub(crate) fn rank_fields() -> RankFields {
+    RankFields {
+        field: "rank".into(),
+        flow: "flow".into(),
     }
 }
 

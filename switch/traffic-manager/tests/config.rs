@@ -207,6 +207,14 @@ fn ranks_shares_and_exports_are_checked() {
     let cases = [
         (profile("rank = true"), "rank = true needs capacity_packets"),
         (
+            profile("rank = true\ncapacity_packets = 9"),
+            "profile \"a\", queue 0: has rank = true, but there is no [rank] with the fields to go by",
+        ),
+        (
+            profile("[rank]\nfield = \"rank\"\nflow = \"flow\""),
+            "[rank]: is set, but no queue says rank = true",
+        ),
+        (
             group("share = 1.0\nburst_bytes = 1"),
             "share = 1 is not above 0 and below 1",
         ),

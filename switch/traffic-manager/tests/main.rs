@@ -6,4 +6,5 @@ mod flow_control;
 mod headroom;
 mod notifications;
 mod oracle;
+mod pfabric;
 mod slots;

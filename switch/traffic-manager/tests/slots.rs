@@ -502,9 +502,11 @@ proptest! {
 
     #[test]
     fn behaves_like_the_model((profile, pfc) in profiles(), events in events()) {
+        let ranked = profile.queue.iter().any(|queue| queue.rank);
         let config = TrafficManagerConfig {
             ports: BTreeMap::from([("default".into(), "p".into())]),
             profile: vec![profile.clone()],
+            rank: ranked.then(crate::behaviour::rank_fields),
             pfc: pfc.clone(),
             ..TrafficManagerConfig::default()
         };

@@ -53,8 +53,10 @@ impl TrafficManagerConfig {
             }
             profile.validate()?;
             profile.validate_lossless(self.pfc.as_ref())?;
+            profile.validate_ranks(self.rank.is_some())?;
         }
         self.validate_pfc()?;
+        self.validate_ranks()?;
         self.validate_exports()?;
         for (port, name) in &self.ports {
             let place = format!("[ports] {port} = \"{name}\"");
@@ -106,6 +108,15 @@ impl TrafficManagerConfig {
         Ok(())
     }
 
+    fn validate_ranks(&self) -> Result<(), ConfigError> {
+        let mut queues = self.profile.iter().flat_map(|profile| &profile.queue);
+        if self.rank.is_some() && !queues.any(|queue| queue.rank) {
+            let problem = "is set, but no queue says rank = true";
+            return Err(ConfigError::new("[rank]", problem));
+        }
+        Ok(())
+    }
+
     fn validate_exports(&self) -> Result<(), ConfigError> {
         let mut registers = BTreeSet::new();
         for export in &self.export {
@@ -126,6 +137,17 @@ impl TrafficManagerConfig {
 }
 
 impl Profile {
+    /// A queue with ranks needs fields to go by.
+    fn validate_ranks(&self, has_fields: bool) -> Result<(), ConfigError> {
+        match self.queue.iter().find(|queue| queue.rank) {
+            Some(queue) if !has_fields => Err(ConfigError::new(
+                format!("profile \"{}\", queue {}", self.name, queue.id),
+                "has rank = true, but there is no [rank] with the fields to go by, field and flow",
+            )),
+            _ => Ok(()),
+        }
+    }
+
     fn validate(&self) -> Result<(), ConfigError> {
         let place = format!("profile \"{}\"", self.name);
         let fail = |problem: String| Err(ConfigError::new(place.clone(), problem));
