@@ -133,6 +133,30 @@ def test_senders_that_are_told_of_drops_have_no_timeout() -> None:
     assert verdicts({"fastlane": result(queue=None)})[claim] is None
 
 
+def in_turns(longest_ends_ns: float, step_ns: float) -> SchemeResult:
+    """An incast whose transfers end `step_ns` apart, and a longer one."""
+    ends = [3e6 + step_ns * n for n in range(8)]
+    each = [FLOW | {"traffic": "incast", "finished_at_ns": end, "fct_ns": end} for end in ends]
+    longer = FLOW | {"traffic": "background", "finished_at_ns": longest_ends_ns}
+    return SchemeResult([Round("incast", [*each, longer], QUIET)])
+
+
+def test_the_shortest_goes_first() -> None:
+    before = "pfabric: the incast ends before the longer transfer that was there first"
+    turns = "pfabric: the transfers of the incast end one after another"
+    for longest_ends_ns, step_ns, expected in [
+        (50e6, 3e6, (True, True)),
+        (10e6, 3e6, (False, True)),
+        (50e6, 0.1e6, (True, False)),
+    ]:
+        seen = verdicts({"pfabric": in_turns(longest_ends_ns, step_ns)})
+        assert (seen[before], seen[turns]) == expected
+    assert verdicts({"pfabric": result(queue=None)})[before] is None
+    failed = in_turns(50e6, 3e6)
+    failed.rounds[0].flows[0] |= FAILED
+    assert verdicts({"pfabric": failed})[turns] is False
+
+
 def test_each_claim_can_fail() -> None:
     worse = {
         "tcp-droptail": result(queue=100, timeouts=0),

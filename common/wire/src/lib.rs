@@ -11,6 +11,7 @@ mod ethernet;
 mod ipv4;
 mod notification;
 mod pfc;
+mod remaining;
 mod tcp;
 
 pub use ebb::{EbbFlags, EbbHeader, EbbPacket, PacketType};
@@ -19,6 +20,7 @@ pub use ethernet::{EthernetFrame, EthernetHeader, MacAddress};
 pub use ipv4::{Ecn, Ipv4Header, Ipv4Packet, Protocol};
 pub use notification::DropNotification;
 pub use pfc::PfcFrame;
+pub use remaining::remaining_code;
 pub use tcp::{SackBlocks, TcpFlags, TcpGlance, TcpHeader, TcpOptions, TcpSegment};
 
 #[cfg(test)]

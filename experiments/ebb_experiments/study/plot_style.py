@@ -37,6 +37,7 @@ PLOT_STYLES: dict[str, PlotStyle] = {
     "fastlane-fh": PlotStyle("FastLane, a path per flow", GREY, "o", "--"),
     "fastlane-ideal": PlotStyle("FastLane, ideal", ORANGE, "D", ":"),
     "tcp-a": PlotStyle("TCP-A", BLUE, "s", "--"),
+    "pfabric": PlotStyle("pFabric", "#6A3D9A", "P"),
     "hull": PlotStyle("HULL", RED, "^"),
     "hull-no-pacer": PlotStyle("HULL without pacer", ORANGE, "<", "--"),
     "ndp": PlotStyle("NDP", GREEN, "v"),

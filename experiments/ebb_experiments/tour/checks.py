@@ -8,7 +8,9 @@ from __future__ import annotations
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
+from statistics import fmean
 
+from ebb_experiments.results.tables import Row
 from ebb_experiments.run.fault_runner import PhaseFaults
 from ebb_experiments.tour.summary import SchemeResult, span_ns, total
 
@@ -19,6 +21,11 @@ LOSSLESS_SCHEMES = ("detail", "lps")
 """Schemes all of whose classes have flow control."""
 NOTIFYING_SCHEMES = ("fastlane", "fastlane-fh")
 """Schemes whose senders are told of drops."""
+SHORTEST_FIRST_SCHEMES = ("pfabric",)
+"""Schemes that send what is left of the shortest transfer first."""
+ONE_AFTER_ANOTHER = 0.75
+"""Mean time of transfers of one size over the longest, at most: it is half and a little if each has
+the whole link in its turn, and one if they share it."""
 QUEUE_ORDER = ("tcp-droptail", "dctcp", "hull")
 """Schemes by their average queue in the incast, longest first (HULL sections 3.1 and 6.1)."""
 INCAST, WRITE, DEGRADED = "incast", "write", "degraded"
@@ -70,6 +77,7 @@ def checks(
     yield from _returns(whole)
     yield from _queue_order(whole)
     yield from _timeouts(_without(whole, by_kernel))
+    yield from _shortest_first(whole)
     yield from _storage(whole)
 
 
@@ -205,6 +213,33 @@ def _timeouts(results: Mapping[str, SchemeResult]) -> Iterator[Check]:
             yield Check(claim, None, NO_RATE)
         else:
             yield Check(claim, count > 0, f"{count} timeouts", frozenset({"tcp-droptail"}))
+
+
+def _shortest_first(results: Mapping[str, SchemeResult]) -> Iterator[Check]:
+    """Of the incast, whose transfers all have one size, and of the longer one that it meets."""
+    for name in SHORTEST_FIRST_SCHEMES:
+        if name not in results or not (rounds := results[name].of(INCAST)):
+            continue
+        before = f"{name}: the incast ends before the longer transfer that was there first"
+        turns = f"{name}: the transfers of the incast end one after another"
+        if results[name].fabric(INCAST).max_queue_bytes is None:
+            yield from (Check(claim, None, NO_RATE) for claim in (before, turns))
+            continue
+        if any(span_ns(each.flows) is None for each in rounds):
+            yield from (Check(claim, False, "a transfer failed") for claim in (before, turns))
+            continue
+        sooner = [_last(each.own) < _last(each.flows) for each in rounds]
+        seen = f"{sum(sooner)} of {len(rounds)} times"
+        yield Check(before, all(sooner), seen, frozenset({name}))
+        times = [[flow["fct_ns"] for flow in each.own] for each in rounds]
+        share = max(fmean(each) / max(each) for each in times)
+        seen = f"mean time {share:.2f} of the longest at most"
+        yield Check(turns, share < ONE_AFTER_ANOTHER, seen, frozenset({name}))
+
+
+def _last(flows: Sequence[Row]) -> float:
+    """When the last of them ended, none of which failed."""
+    return float(max(flow["finished_at_ns"] for flow in flows))
 
 
 def _timeouts_of(result: SchemeResult) -> int:

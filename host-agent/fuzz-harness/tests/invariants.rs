@@ -14,6 +14,7 @@ fn any_scheme() -> impl Strategy<Value = Scheme> {
         Scheme::Hull,
         Scheme::Detail,
         Scheme::Fastlane,
+        Scheme::Pfabric,
     ])
 }
 

@@ -22,7 +22,8 @@ use ndp::NdpParams;
 use scdp::ScdpParams;
 use tcp::TcpParams;
 use tcp::congestion::detail::DetailParams;
-use tcp::congestion::{dctcp, detail, fh, hull, lps, reno, reno_ecn};
+use tcp::congestion::pfabric::PfabricParams;
+use tcp::congestion::{dctcp, detail, fh, hull, lps, pfabric, reno, reno_ecn};
 use tcp::fastlane::{self, FastlaneParams};
 
 /// Makes all flows of a transport on one host. The error says in words which parameter is wrong.
@@ -73,10 +74,12 @@ pub enum Scheme {
     Detail,
     /// NewReno that the switches tell of drops
     Fastlane,
+    /// Full speed at once over switches that serve and drop by what is left of a flow
+    Pfabric,
 }
 
 impl Scheme {
-    pub const ALL: [Scheme; 10] = [
+    pub const ALL: [Scheme; 11] = [
         Scheme::Ndp,
         Scheme::Scdp,
         Scheme::Reno,
@@ -87,6 +90,7 @@ impl Scheme {
         Scheme::Lps,
         Scheme::Detail,
         Scheme::Fastlane,
+        Scheme::Pfabric,
     ];
 
     pub fn entry(self) -> &'static Entry {
@@ -101,6 +105,7 @@ impl Scheme {
             Scheme::Lps => &lps::ENTRY,
             Scheme::Detail => &detail::ENTRY,
             Scheme::Fastlane => &fastlane::ENTRY,
+            Scheme::Pfabric => &pfabric::ENTRY,
         }
     }
 
@@ -156,6 +161,7 @@ pub struct Params<Engine, Faults> {
     pub tcp: TcpParams,
     pub detail: DetailParams,
     pub fastlane: FastlaneParams,
+    pub pfabric: PfabricParams,
     pub pacer: PacerParams,
     /// What goes wrong on purpose.
     pub faults: Faults,
@@ -176,6 +182,7 @@ impl<Engine, Faults> Params<Engine, Faults> {
             tcp: self.tcp.clone(),
             detail: self.detail,
             fastlane: self.fastlane,
+            pfabric: self.pfabric,
             pacer: self.pacer.clone(),
             faults: (),
         }
@@ -197,6 +204,7 @@ impl Suite {
         self.tcp.validate().map_err(|error| error.to_string())?;
         self.detail.validate()?;
         self.fastlane.validate()?;
+        self.pfabric.validate()?;
         self.pacer.validate().map_err(|error| error.to_string())
     }
 }

@@ -240,6 +240,7 @@ const CONSTANT: Algorithm = Algorithm {
         Box::new(Constant(window))
     },
     notifications: None,
+    shortest_first: None,
 };
 
 #[derive(Debug)]

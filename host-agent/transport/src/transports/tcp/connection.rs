@@ -6,7 +6,7 @@
 use std::sync::Arc;
 
 use ebb_units::{Duration, Instant};
-use ebb_wire::{DropNotification, TcpFlags};
+use ebb_wire::{DropNotification, TcpFlags, remaining_code};
 
 use super::congestion::{Algorithm, EcnMode};
 use super::handshake::{Agreement, Handshake};
@@ -318,6 +318,12 @@ impl Connection {
         }
     }
 
+    /// Bytes of our stream that the peer is not known to have, once data can flow.
+    pub(crate) fn remaining_bytes(&self) -> u64 {
+        self.synchronized()
+            .map_or(0, |s| s.sender.remaining_bytes())
+    }
+
     /// No more will be sent than the stream: FIN follows it.
     pub fn close(&mut self) {
         self.closing = true;
@@ -591,6 +597,9 @@ impl Connection {
             Phase::Handshake(stream, handshake)
                 if handshake.agreement.is_none() && self.params.data_in_syn =>
             {
+                if self.algorithm.shortest_first.is_some() {
+                    syn.remaining = remaining_code(stream.bytes());
+                }
                 let stream = (&*stream, self.closing);
                 match handshake.add_data(syn, &self.params, stream, buffer) {
                     Ok(syn) => Some(syn),

@@ -14,7 +14,7 @@ use rand::{Rng, SeedableRng};
 use super::congestion::Algorithm;
 use super::connection::{Connection, State};
 use super::delivered_syns::DeliveredSyns;
-use super::flow::{Ending, Flow};
+use super::flow::{Ending, Flow, put_shortest_first};
 use super::kept::{Kept, Outgoing, Pool};
 use super::params::{Connections, InvalidTcpParams, TcpParams};
 use super::segment::Segment;
@@ -437,6 +437,10 @@ impl TcpEndpoint {
             self.data_turns.len()
         };
         for _ in 0..turns {
+            let chooses = !control && self.algorithm.shortest_first.is_some();
+            if chooses && !put_shortest_first(&mut self.data_turns, &self.flows, wanted) {
+                break;
+            }
             let queue = if control {
                 &mut self.control_turns
             } else {

@@ -751,3 +751,20 @@ fn with_offload_a_flow_keeps_its_turn_for_a_burst() {
     // A third of windows of 10 to 130 segments, and 44 segments at most.
     assert!(with > 8.0, "{with}");
 }
+
+#[test]
+fn the_flow_of_which_the_least_is_left_has_the_link_where_that_goes_first() {
+    let suite = crate::transports::Suite::default();
+    let params = super::super::congestion::pfabric::params_of(&suite);
+    let mut rack = Rack::with(params, 3, suite.pfabric.algorithm(), false);
+    for to in [1, 2] {
+        rack.hosts[to].listen(PORT).unwrap();
+    }
+    rack.send(0, 1, 1_000_000);
+    rack.run_until(rack.now + Duration::from_millis(2));
+    rack.send(0, 2, 60 * 1_460);
+    rack.run();
+    let runs: Vec<_> = rack.left.chunk_by(|a, b| a == b).map(<[_]>::len).collect();
+    // Once the shorter flow is open it has every packet, and the longer one the rest.
+    assert!(matches!(runs[..], [_, 60, _]), "{runs:?}");
+}

@@ -1,8 +1,9 @@
 //! A connection as a flow: its role, and what is told about it.
 
-use std::collections::VecDeque;
+use std::collections::{BTreeMap, VecDeque};
 use std::net::SocketAddrV4;
 
+use ebb_nic::DscpSet;
 use ebb_units::Instant;
 
 use super::connection::{Connection, State, Statistics};
@@ -252,4 +253,27 @@ impl Flow {
             ..FlowRecord::new(role, scheme, self.local, self.peer, status)
         }
     }
+}
+
+/// Moves the sender of which the least is left to the front of its turns; false if none is of a class
+/// that is wanted.
+pub(super) fn put_shortest_first(
+    turns: &mut VecDeque<FlowId>,
+    flows: &BTreeMap<FlowId, Flow>,
+    wanted: DscpSet,
+) -> bool {
+    let left = |(place, id)| {
+        let flow: Option<&Flow> = flows.get(id);
+        // One that has ended is cleared away.
+        let is_wanted = flow.is_none_or(|flow| wanted.contains(flow.dscp));
+        let left = flow.map_or(0, |flow| flow.connection.remaining_bytes());
+        is_wanted.then_some((left, place))
+    };
+    // Of equals the one that has waited longest.
+    let shortest = turns.iter().enumerate().filter_map(left).min();
+    let id = shortest.and_then(|(_, place)| turns.remove(place));
+    if let Some(id) = id {
+        turns.push_front(id);
+    }
+    id.is_some()
 }

@@ -1,4 +1,5 @@
-//! TCP over IPv4 with real headers: `reno`, `reno-ecn`, `dctcp`, `fh`, `lps`, `detail` and `fastlane` (docs/tcp.md).
+//! TCP over IPv4 with real headers: `reno`, `reno-ecn`, `dctcp`, `fh`, `lps`, `detail`, `fastlane`
+//! and `pfabric` (docs/tcp.md).
 //!
 //! ```text
 //!            ┌ handshake    what SYN and SYN-ACK negotiate
@@ -34,6 +35,8 @@ mod kept;
 #[cfg(test)]
 mod pair;
 mod params;
+#[cfg(test)]
+mod pfabric_tests;
 mod reassembly;
 mod receiver;
 #[cfg(test)]

@@ -31,6 +31,9 @@ impl Sent {
             0
         }
     }
+    fn sacked_bytes(&self) -> u64 {
+        if self.sacked { self.len() } else { 0 }
+    }
     fn needs_retransmission(&self) -> bool {
         self.lost && !self.sacked && !self.retransmitted
     }
@@ -52,6 +55,8 @@ pub(crate) struct Scoreboard {
     pipe: u64,
     /// Bytes waiting for retransmission.
     lost_bytes: u64,
+    /// Bytes SACKed.
+    sacked_bytes: u64,
     /// Everything before this index has been considered for retransmission.
     scan_from: usize,
     /// Highest SACKed offset (exclusive).
@@ -76,6 +81,11 @@ impl Scoreboard {
         self.pipe
     }
 
+    /// Bytes that have been SACKed and not acknowledged.
+    pub(crate) fn sacked_bytes(&self) -> u64 {
+        self.sacked_bytes
+    }
+
     /// Records new data `[start, end)`, which must continue what is recorded.
     pub(crate) fn on_sent(&mut self, start: u64, end: u64, now: Instant) {
         debug_assert!(self.segments.back().is_none_or(|last| last.end == start));
@@ -95,8 +105,10 @@ impl Scoreboard {
     fn change(&mut self, index: usize, apply: impl FnOnce(&mut Sent)) {
         let segment = &mut self.segments[index];
         let (pipe, waiting) = (segment.pipe(), segment.needs_retransmission());
+        let sacked = segment.sacked_bytes();
         apply(segment);
         self.pipe = self.pipe - pipe + segment.pipe();
+        self.sacked_bytes = self.sacked_bytes - sacked + segment.sacked_bytes();
         match (waiting, segment.needs_retransmission()) {
             (false, true) => {
                 self.lost_bytes += segment.len();
@@ -124,6 +136,7 @@ impl Scoreboard {
                 delivered(&first);
             }
             self.pipe -= first.pipe();
+            self.sacked_bytes -= first.sacked_bytes();
             if first.needs_retransmission() {
                 self.lost_bytes -= first.len();
             }

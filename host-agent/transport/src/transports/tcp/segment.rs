@@ -32,6 +32,8 @@ pub struct Segment<'a> {
     pub ce: bool,
     /// Sent: the packet is to carry ECT(0).
     pub ect: bool,
+    /// Sent: the identification of the IPv4 header, where the algorithm says in it how much is left.
+    pub remaining: u16,
 }
 
 impl<'a> Segment<'a> {
@@ -89,6 +91,7 @@ impl<'a> Segment<'a> {
             payload: Cow::Borrowed(payload),
             ce: ecn == Ecn::Ce,
             ect: ecn != Ecn::NotEct,
+            remaining: 0,
         }
     }
 
@@ -119,7 +122,11 @@ impl<'a> Segment<'a> {
         let ecn = if self.ect { Ecn::Ect0 } else { Ecn::NotEct };
         packet.clear();
         let bytes = header.emitted_bytes() + self.payload.len();
-        Ipv4Header::new(source, destination, Protocol::TCP, dscp, ecn).emit(bytes, packet);
+        let ip = Ipv4Header {
+            id: self.remaining,
+            ..Ipv4Header::new(source, destination, Protocol::TCP, dscp, ecn)
+        };
+        ip.emit(bytes, packet);
         header.emit(source, destination, &self.payload, packet);
     }
 

@@ -139,6 +139,8 @@ pub(crate) struct Sender {
     notified: Option<Notified>,
     sack: bool,
     ecn: bool,
+    /// Timeouts in a row after which single bytes ask whether packets get through. None: never.
+    probe_after_timeouts: Option<u32>,
     duplicate_acks: u32,
     duplicate_ack_threshold: u32,
     /// A pause longer than the timeout resets the window.
@@ -186,6 +188,7 @@ impl Sender {
             recovery: Recovery::None,
             sack: negotiated.sack,
             ecn: negotiated.ecn != EcnMode::Off,
+            probe_after_timeouts: algorithm.shortest_first.map(|s| s.probe_after_timeouts),
             duplicate_acks: 0,
             duplicate_ack_threshold: params.duplicate_ack_threshold,
             restarts_after_idle: params.restart_after_idle,
@@ -309,6 +312,12 @@ impl Sender {
     /// Bytes of the stream that have been acknowledged.
     pub(crate) fn acked_bytes(&self) -> u64 {
         self.una.min(self.stream_end()) - 1
+    }
+
+    /// Bytes of the stream that the peer is not known to have.
+    pub(crate) fn remaining_bytes(&self) -> u64 {
+        let unacknowledged = self.stream_end().saturating_sub(self.una);
+        unacknowledged.saturating_sub(self.scoreboard.sacked_bytes())
     }
 
     /// Writes the payload of the segment `[start, end)` over `buffer`, and returns whether the
@@ -529,6 +538,9 @@ impl Sender {
             self.counters.fast_retransmitted += 1;
             return Some(self.retransmission(start, end, now));
         }
+        if self.is_probing() {
+            return std::mem::take(&mut self.retransmit_now).then(|| self.probe(now));
+        }
         let allowance = self.window_bytes().saturating_sub(self.pipe());
         if let Some((start, end)) = self.scoreboard.next_lost() {
             // The loss window is one segment, and what is lost is not in the pipe: a
@@ -568,6 +580,25 @@ impl Sender {
         })
     }
 
+    /// So many timeouts in a row that packets have little hope: only one byte is sent at a time.
+    fn is_probing(&self) -> bool {
+        let probes = self.probe_after_timeouts.is_some_and(|n| self.retries >= n);
+        probes && !self.scoreboard.is_empty()
+    }
+
+    /// The first byte that has not been acknowledged, or the FIN, which the peer must answer.
+    fn probe(&mut self, now: Instant) -> Transmission {
+        self.counters.retransmitted += 1;
+        let (start, end) = (self.una, self.una + 1);
+        self.count(start, end, now);
+        Transmission::Segment {
+            start,
+            end,
+            retransmission: true,
+            cwr: false,
+        }
+    }
+
     /// The congestion window; while what the network dropped is repaired, the one that it will be then.
     fn window_bytes(&self) -> u64 {
         let window = self.congestion.window().bytes();
@@ -586,6 +617,8 @@ impl Sender {
     /// Notes that the segment `[start, end)` is sent again.
     fn retransmission(&mut self, start: u64, end: u64, now: Instant) -> Transmission {
         self.scoreboard.on_retransmitted(start, now);
+        // The peer may have taken a part of it.
+        let start = start.max(self.una);
         self.count(start, end, now);
         self.counters.retransmitted += 1;
         self.arm(now);

@@ -4,7 +4,7 @@
 use std::borrow::Cow;
 
 use ebb_units::{Duration, Instant};
-use ebb_wire::{DropNotification, TcpFlags, TcpOptions};
+use ebb_wire::{DropNotification, TcpFlags, TcpOptions, remaining_code};
 
 use super::congestion::{Algorithm, EcnMode};
 use super::connection::{Failure, State, Statistics};
@@ -74,6 +74,8 @@ pub(crate) struct Synchronized {
     ack_again: Again,
     /// ACKs say how many bytes have arrived out of order.
     tells_out_of_order: bool,
+    /// Packets with payload say how much is left.
+    tells_remaining: bool,
     challenge_interval: Duration,
     time_wait: Duration,
     idle_timeout: Duration,
@@ -119,6 +121,7 @@ impl Synchronized {
             next_challenge: Instant::ZERO,
             ack_again: Again::default(),
             tells_out_of_order: algorithm.notifications.is_some(),
+            tells_remaining: algorithm.shortest_first.is_some(),
             challenge_interval: params.delayed_ack_timeout(),
             time_wait: params.time_wait(),
             idle_timeout: params.idle_timeout(),
@@ -523,6 +526,9 @@ impl Synchronized {
                     // They would not fit beside a full payload.
                     segment.options.sack_blocks.clear();
                     segment.options.out_of_order_bytes = None;
+                    if self.tells_remaining {
+                        segment.remaining = remaining_code(self.sender.remaining_bytes().max(1));
+                    }
                 }
                 segment.payload = Cow::Borrowed(payload);
                 segment

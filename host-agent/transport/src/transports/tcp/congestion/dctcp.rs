@@ -23,6 +23,7 @@ pub const DCTCP: Algorithm = Algorithm {
         Box::new(Dctcp::new(window, gain, alpha))
     },
     notifications: None,
+    shortest_first: None,
 };
 
 /// The state of one connection.

@@ -26,6 +26,7 @@ pub const DETAIL: Algorithm = Algorithm {
     priority_ecn: EcnMode::Off,
     start: |_, window| Box::new(Reno::over_reordering_paths(window)),
     notifications: None,
+    shortest_first: None,
 };
 
 /// Section `detail` of the parameters: where `detail` and `lps` differ from the section `tcp`.

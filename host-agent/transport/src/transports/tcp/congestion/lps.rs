@@ -17,4 +17,5 @@ const LPS: Algorithm = Algorithm {
     priority_ecn: EcnMode::Off,
     start: |_, window| Box::new(Reno::over_reordering_paths(window)),
     notifications: None,
+    shortest_first: None,
 };

@@ -11,6 +11,7 @@ pub(crate) mod detail;
 pub(crate) mod fh;
 pub(crate) mod hull;
 pub(crate) mod lps;
+pub(crate) mod pfabric;
 pub(crate) mod reno;
 pub(crate) mod reno_ecn;
 mod window;
@@ -37,6 +38,15 @@ pub struct Algorithm {
     pub start: fn(&TcpParams, Window) -> Box<dyn CongestionControl>,
     /// How it takes the network's word that a packet was dropped. None: the network does not tell.
     pub notifications: Option<Notifications>,
+    /// Switches and the host serve the flow first of which the least is left. None: they do not.
+    pub shortest_first: Option<ShortestFirst>,
+}
+
+/// How a sender does where switches serve and drop by what is left of a flow (pFabric).
+#[derive(Clone, Copy, Debug)]
+pub struct ShortestFirst {
+    /// After so many timeouts in a row the sender asks with single bytes whether packets get through.
+    pub(crate) probe_after_timeouts: u32,
 }
 
 impl Algorithm {

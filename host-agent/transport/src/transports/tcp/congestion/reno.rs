@@ -20,6 +20,7 @@ pub const RENO: Algorithm = Algorithm {
     priority_ecn: EcnMode::Off,
     start: |_, window| Box::new(Reno::new(window)),
     notifications: None,
+    shortest_first: None,
 };
 
 /// The state of one connection.

@@ -20,4 +20,5 @@ pub const RENO_ECN: Algorithm = Algorithm {
     priority_ecn: EcnMode::Classic,
     start: |_, window| Box::new(Reno::new(window)),
     notifications: None,
+    shortest_first: None,
 };

@@ -99,6 +99,7 @@ impl FastlaneParams {
                 bound: self.bound,
                 round_trip: Duration::from_nanos(self.round_trip_ns),
             }),
+            shortest_first: None,
         }
     }
 }
