@@ -45,6 +45,7 @@ control FabricIngress(inout headers_t hdr,
     TrafficClass() traffic_class;
     FlowHash() flow_hash;
     Mlfq() mlfq;
+    PathChoice() path_choice;
     Route() route;
     ReturnToSender() return_to_sender;
     DropNotification() drop_notification;
@@ -69,11 +70,15 @@ control FabricIngress(inout headers_t hdr,
             meta.ingress_port = ig_intr_md.ingress_port;
             port_in.count(ig_intr_md.ingress_port);
         }
-        if (meta.drop_reason == DropReason.NONE && hdr.ebb.isValid()) {
-            return_to_sender.apply(hdr, meta);
-        }
-        if (meta.drop_reason == DropReason.NONE && hdr.tcp.isValid()) {
-            drop_notification.apply(hdr, meta, ig_tm_md);
+        // Before a header is turned round: the path of what is returned does not matter, and stages are short.
+        flow_hash.apply(hdr, meta);
+        path_choice.apply(hdr, meta);
+        if (meta.drop_reason == DropReason.NONE) {
+            if (hdr.ebb.isValid()) {
+                return_to_sender.apply(hdr, meta);
+            } else if (hdr.tcp.isValid()) {
+                drop_notification.apply(hdr, meta, ig_tm_md);
+            }
         }
 
         if (meta.drop_reason == DropReason.NONE && meta.notified == 0) {
@@ -82,7 +87,6 @@ control FabricIngress(inout headers_t hdr,
             } else if (hdr.arp.isValid()) {
                 arp.apply(hdr, meta, ig_intr_md, ig_tm_md);
             } else {
-                flow_hash.apply(hdr, meta);
                 mlfq.apply(hdr, meta);
                 route.apply(hdr, meta, ig_intr_md, ig_tm_md);
             }
@@ -90,8 +94,8 @@ control FabricIngress(inout headers_t hdr,
 
         ebb_flags.apply(hdr, meta);
         to_egress.apply(hdr, meta, ig_tm_md);
-        if (meta.multicast == 0) {
-            ig_tm_md.deflect_on_drop = meta.trimmable | meta.returnable | meta.notifiable;
+        if (meta.multicast == 0 && (meta.trimmable == 1 || meta.returnable == 1 || meta.notifiable == 1)) {
+            ig_tm_md.deflect_on_drop = 1;
         }
         if (meta.drop_reason == DropReason.NONE && meta.trimmed == 0 && meta.notified == 0) {
             occupancy.apply(hdr, meta, ig_tm_md);
@@ -114,7 +118,7 @@ control FabricEgress(inout egress_headers_t hdr,
         deflection.apply(hdr, meta, eg_intr_md, eg_dprsr_md);
         if (hdr.routed.isValid() && eg_dprsr_md.mirror_type != MIRROR_DEFLECTED) {
             if (hdr.ipv4.isValid()) {
-                ecn_threshold.apply(hdr, eg_intr_md);
+                ecn_threshold.apply(hdr, meta, eg_intr_md);
             }
             counters.apply(hdr, eg_intr_md);
         }

@@ -8,7 +8,9 @@
 
 #include "headers.p4"
 
-control EcnThreshold(inout egress_headers_t hdr, in egress_intrinsic_metadata_t eg_intr_md) {
+control EcnThreshold(inout egress_headers_t hdr,
+                     inout egress_metadata_t meta,
+                     in egress_intrinsic_metadata_t eg_intr_md) {
 
     @brief("packets marked CE for the depth of their queue")
     Counter<bit<64>, port_t>(PORTS, CounterType_t.PACKETS_AND_BYTES) step_marked;
@@ -19,11 +21,17 @@ control EcnThreshold(inout egress_headers_t hdr, in egress_intrinsic_metadata_t 
 
     action mark() {
         hdr.ipv4.ecn = ECN_CE;
+        meta.ecn_capable = 0;
         step_marked.count(eg_intr_md.egress_port);
     }
 
     action set_ecn_threshold(bit<32> depth) {
         threshold = depth;
+    }
+
+    // Two numbers of a packet are only compared by their difference, which takes an action before the condition.
+    action compare() {
+        excess = queued |-| threshold;
     }
 
     @brief("step marking on enq_qdepth above depth, in the unit of the target")
@@ -42,8 +50,8 @@ control EcnThreshold(inout egress_headers_t hdr, in egress_intrinsic_metadata_t 
     apply {
         queued = (bit<32>)eg_intr_md.enq_qdepth;
         ecn_threshold.apply();
-        excess = queued |-| threshold;       // two numbers of a packet are only compared by their difference
-        if (excess != 0 && (hdr.ipv4.ecn == ECN_ECT0 || hdr.ipv4.ecn == ECN_ECT1)) {
+        compare();
+        if (excess != 0 && meta.ecn_capable == 1) {
             mark();
         }
     }

@@ -27,6 +27,7 @@ control PhantomQueue(inout egress_headers_t hdr,
     @brief("packets marked CE for the backlog of the phantom queue")
     Counter<bit<64>, port_t>(PORTS, CounterType_t.PACKETS_AND_BYTES) phantom_marked;
 
+    bit<16> frame_bytes = 0;
     bit<32> rate = 0;
     bit<32> threshold = 0xFFFFFFFF;
     bit<32> own = 0;                         // bytes of this packet that are in the number compared
@@ -88,6 +89,18 @@ control PhantomQueue(inout egress_headers_t hdr,
         size = 512;
     }
 
+    // A stage adds numbers of one width only.
+    action add_ethernet() {
+        frame_bytes = hdr.ipv4.total_length + ETHERNET_BYTES;
+    }
+    action widen() {
+        meta.frame_bytes = (bit<32>)frame_bytes;
+    }
+
+    action compare() {
+        excess = before |-| threshold;
+    }
+
     action set_drained(bit<32> bytes) {
         drained = bytes;
     }
@@ -109,8 +122,8 @@ control PhantomQueue(inout egress_headers_t hdr,
     apply {
         if (phantom_queue.apply().hit) {
             meta.now = eg_prsr_md.global_tstamp[31:0];
-            meta.frame_bytes = (bit<32>)hdr.ipv4.total_length;
-            meta.frame_bytes = meta.frame_bytes + (bit<32>)ETHERNET_BYTES;
+            add_ethernet();
+            widen();
             elapsed = exchange_time.execute(eg_intr_md.egress_port);
             elapsed = meta.now - elapsed;
             change = exchange_length.execute(eg_intr_md.egress_port);
@@ -121,8 +134,8 @@ control PhantomQueue(inout egress_headers_t hdr,
             meta.delta = (int<32>)(change - drained);
             before = (bit<32>)drain.execute(eg_intr_md.egress_port);
             before = before + own;
-            excess = before |-| threshold;
-            if (excess != 0 && (hdr.ipv4.ecn == ECN_ECT0 || hdr.ipv4.ecn == ECN_ECT1)) {
+            compare();
+            if (excess != 0 && meta.ecn_capable == 1) {
                 mark();
             }
         }

@@ -17,25 +17,16 @@ const bit<32> ECMP_MEMBERS = 2048;           // next hops of all groups
 const bit<32> ECMP_GROUPS = 1024;
 const bit<32> ECMP_GROUP_MEMBERS = 120;      // of one group: as many as a row of the selector's memory holds
 
-control Route(inout headers_t hdr,
-              inout metadata_t meta,
-              in ingress_intrinsic_metadata_t ig_intr_md,
-              inout ingress_intrinsic_metadata_for_tm_t ig_tm_md) {
-
-    Hash<bit<16>>(HashAlgorithm_t.CRC16) ecmp_hash;
-    ActionProfile(ECMP_MEMBERS) ecmp_members;
-    ActionSelector(ecmp_members, ecmp_hash, SelectorMode_t.FAIR, ECMP_GROUP_MEMBERS, ECMP_GROUPS) ecmp;
-    @brief("packets to the group, before they are copied")
-    Counter<bit<64>, bit<10>>(1024, CounterType_t.PACKETS_AND_BYTES) replicated;
+// The input of the selector: a hash of the flow, and of the entropy of the packet where its class is sprayed.
+control PathChoice(in headers_t hdr, inout metadata_t meta) {
     Random<bit<32>>() random;
     Hash<bit<32>>(HashAlgorithm_t.CRC32) mix;
 
     bit<32> entropy = 0;
-    bit<32> addend = 0;
 
     action set_hash_seed(bit<32> seed) {
         meta.path = meta.path + seed;
-        addend = seed;
+        meta.path_seed = seed;
     }
 
     @brief("per switch, against polarisation")
@@ -47,6 +38,31 @@ control Route(inout headers_t hdr,
         size = 1;
     }
 
+    apply {
+        if (meta.spray == SPRAY_PACKET) {
+            if (hdr.ebb.isValid()) {
+                entropy = (bit<32>)hdr.ebb.entropy;
+            } else {
+                entropy = random.get();
+            }
+        }
+        meta.path = meta.flow_hash ^ entropy;
+        hash_settings.apply();
+        meta.path = mix.get({ meta.path });
+        meta.path = meta.path + meta.path_seed;
+    }
+}
+
+control Route(inout headers_t hdr,
+              inout metadata_t meta,
+              in ingress_intrinsic_metadata_t ig_intr_md,
+              inout ingress_intrinsic_metadata_for_tm_t ig_tm_md) {
+
+    Hash<bit<16>>(HashAlgorithm_t.CRC16) ecmp_hash;
+    ActionProfile(ECMP_MEMBERS) ecmp_members;
+    ActionSelector(ecmp_members, ecmp_hash, SelectorMode_t.FAIR, ECMP_GROUP_MEMBERS, ECMP_GROUPS) ecmp;
+    @brief("packets to the group, before they are copied")
+    Counter<bit<64>, bit<10>>(1024, CounterType_t.PACKETS_AND_BYTES) replicated;
     action set_next_hop(port_t port, mac_t src_mac, mac_t dst_mac) {
         ig_tm_md.ucast_egress_port = port;
         hdr.ethernet.src = src_mac;
@@ -85,23 +101,10 @@ control Route(inout headers_t hdr,
     apply {
         if (hdr.ipv4.ttl[7:1] == 0) {
             meta.drop_reason = DropReason.TTL_EXPIRED;
-        } else {
-            if (meta.spray == SPRAY_PACKET) {
-                if (hdr.ebb.isValid()) {
-                    entropy = (bit<32>)hdr.ebb.entropy;
-                } else {
-                    entropy = random.get();
-                }
-            }
-            meta.path = meta.flow_hash ^ entropy;
-            hash_settings.apply();
-            meta.path = mix.get({ meta.path });
-            meta.path = meta.path + addend;
-            if (!ipv4_route.apply().hit) {
-                meta.drop_reason = DropReason.NO_ROUTE;
-            } else if (meta.multicast == 1) {
-                replicated.count(ig_tm_md.mcast_grp_a[9:0]);
-            }
+        } else if (!ipv4_route.apply().hit) {
+            meta.drop_reason = DropReason.NO_ROUTE;
+        } else if (meta.multicast == 1) {
+            replicated.count(ig_tm_md.mcast_grp_a[9:0]);
         }
     }
 }

@@ -27,7 +27,6 @@ control Trimming(inout headers_t hdr,
         meta.queue = queue_index;
         meta.trimmed = 1;
         ig_tm_md.ucast_egress_port = meta.refused_port;
-        trimmed.count(meta.refused_port);
     }
 
     @brief("SONiC SWITCH_TRIMMING; an entry of a host port gives DSCP_TRIMMED_LASTHOP, the default is for all others")
@@ -42,6 +41,11 @@ control Trimming(inout headers_t hdr,
         size = 512;
     }
 
+    // Two numbers of a packet are only compared by their difference, which takes an action before the condition.
+    action compare() {
+        excess = meta.frame_bytes |-| keep_bytes;
+    }
+
     action cut() {
         hdr.ipv4.total_length = hdr.ipv4.total_length - excess;
         hdr.ipv4.dscp = keep_dscp;
@@ -53,7 +57,8 @@ control Trimming(inout headers_t hdr,
             meta.drop_reason = DropReason.NOT_TRIMMABLE;
         } else {
             trimming.apply();
-            excess = meta.frame_bytes |-| keep_bytes;
+            trimmed.count(meta.refused_port);        // not in the action: a default one cannot count
+            compare();
             if (excess != 0) {
                 cut();
             }
