@@ -241,7 +241,7 @@ check-tna: .venv/.dev-installed ## p4src/tna through p4c's back end for Tofino, 
 
 # Without what an earlier one left: setuptools packs all that lies in its folder.
 wheels: build ## dist/*.whl: the Python packages, for pip
-	@rm -rf $(BUILD)/python
+	@rm -rf $(BUILD)/python dist/*.whl
 	@$(PYTHON) -m pip wheel -q --disable-pip-version-check --no-deps --no-build-isolation --wheel-dir dist .
 	@ls dist/*.whl
 

@@ -23,6 +23,9 @@ ROOT = Path(__file__).resolve().parents[1]
 PYTHON = sys.executable
 RUST_SUFFIXES = (".rs", ".toml", ".p4", ".txt", ".json", ".stf")
 """Of files in a crate that its tests may read."""
+MOST_TESTS = 8
+"""A module that more files of tests import is one that nearly everything uses: of these only those
+that have its name are run, or it would not be quick."""
 NOT_RUN = "not run: other crates, golden data, whole fabrics; `make test` runs everything"
 
 
@@ -36,6 +39,8 @@ class Parts:
     """Crates whose integration tests are run too."""
     tests: set[str] = field(default_factory=set)
     """Files of tests in Python."""
+    left_out: set[str] = field(default_factory=set)
+    """Files of tests in Python that import a module which too many import."""
     folders: dict[str, Path] = field(default_factory=dict)
     """Where the crates are."""
     mechanisms: set[str] = field(default_factory=set)
@@ -78,7 +83,12 @@ def parts(files: Sequence[str], root: Path = ROOT) -> Parts:
             found.mechanisms.add(path.stem)
         if path.is_relative_to("ptf-tests/tests"):
             found.mechanisms.add(path.stem)
-    found.tests |= set(_importing(modules, root))
+    for module, tests in _importing(modules, root).items():
+        named = {name for name in tests if Path(name).stem == f"test_{module.rpartition('.')[2]}"}
+        chosen = tests if len(tests) <= MOST_TESTS else named
+        found.tests |= chosen
+        found.left_out |= tests - chosen
+    found.left_out -= found.tests
     return found
 
 
@@ -102,13 +112,15 @@ def _module(path: Path) -> str:
     return ".".join(parts[start:]).removesuffix(".__init__")
 
 
-def _importing(modules: set[str], root: Path) -> Iterator[str]:
-    """Tests that import one of the modules themselves."""
+def _importing(modules: set[str], root: Path) -> dict[str, set[str]]:
+    """Tests that import a module themselves, by its name."""
     settings = tomllib.loads((root / "pyproject.toml").read_text())["tool"]["pytest"]["ini_options"]
+    found: dict[str, set[str]] = {module: set() for module in modules}
     for folder in settings["testpaths"]:
         for path in sorted((root / folder).glob("**/test_*.py")):
-            if imported(path.read_text()) & modules:
-                yield str(path.relative_to(root))
+            for module in imported(path.read_text()) & modules:
+                found[module].add(str(path.relative_to(root)))
+    return found
 
 
 def imported(source: str) -> set[str]:
@@ -157,13 +169,16 @@ def main() -> int:
         print("nothing differs from main: `make test` runs everything")
         return 0
     began, failed = time.monotonic(), []
-    for command in commands(parts(files), files):
+    found = parts(files)
+    for command in commands(found, files):
         shown = " ".join(command[2:] if command[:2] == [PYTHON, "-m"] else command)
         shown = shown.replace(f"{PYTHON} ", "")
         print(f"== {shown if len(shown) < 200 else shown[:197] + '...'}", flush=True)
         if subprocess.run(command, cwd=ROOT, check=False).returncode != 0:
             failed.append(shown)
     print(f"\n{time.monotonic() - began:.0f} s; {NOT_RUN}")
+    if found.left_out:
+        print(f"nor {len(found.left_out)} files of tests that only use what has changed")
     for shown in failed:
         print(f"FAIL {shown[:200]}")
     return 1 if failed else 0

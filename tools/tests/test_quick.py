@@ -37,6 +37,12 @@ def test_of_a_module_the_tests_are_run_that_import_it() -> None:
     assert "topologies/tests/test_model.py" in parts(["topologies/tests/test_model.py"]).tests
 
 
+def test_of_a_module_that_everything_uses_only_its_own_tests_are_run() -> None:
+    found = parts(["topologies/ebb_topologies/files.py"])
+    assert found.tests == {"topologies/tests/test_files.py"}
+    assert "experiments/tests/test_runs.py" in found.left_out
+
+
 def test_of_a_mechanism_its_packet_tests_are_run() -> None:
     assert parts(["p4src/include/trimming.p4"]).mechanisms == {"trimming"}
     assert parts(["p4src/include/headers.p4"]).mechanisms == set()
