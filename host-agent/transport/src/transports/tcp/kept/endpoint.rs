@@ -120,13 +120,14 @@ impl TcpEndpoint {
             }
             Via::Any => {}
         }
-        // The least loaded; a new one if all have something to do.
-        let load = |id: &FlowId| {
+        // The one with the least to do, in both directions: an answer waits for what is on its way
+        // back. A new one if all have something to do.
+        let burden = |id: &FlowId| {
             let kept = self.flows.get(id).and_then(|flow| flow.kept.as_ref());
-            kept.map_or(usize::MAX, |kept| kept.load())
+            kept.map_or(usize::MAX, |kept| kept.burden())
         };
         let least = self.pool.opened(peer, dscp);
-        let least = least.map(|(_, id)| (load(&id), id)).min();
+        let least = least.map(|(_, id)| (burden(&id), id)).min();
         let mut numbers = 0..limit;
         let taken = |number: &u32| self.pool.numbered(peer, dscp, *number).is_some();
         match least {

@@ -194,9 +194,14 @@ impl Kept {
         self.waiting.len() + self.under_way.len()
     }
 
+    /// Objects in both directions that are not done with, as far as this side has heard of them.
+    fn burden(&self) -> usize {
+        self.load() + usize::from(self.arriving.is_some()) + self.unconfirmed.len()
+    }
+
     /// It carries no object in either direction.
     pub(super) fn is_idle(&self) -> bool {
-        self.load() == 0 && self.arriving.is_none() && self.unconfirmed.is_empty()
+        self.burden() == 0
     }
 
     /// When [`handle_deadline`](Self::handle_deadline) has something to do.

@@ -113,6 +113,27 @@ fn answers_come_back_over_the_connection_of_the_request() {
     assert_eq!(pair.contents(0).len(), 3);
 }
 
+/// The answer to a request over a connection on which a long answer is coming would wait for it.
+#[test]
+fn a_connection_that_brings_something_is_not_free_for_a_request() {
+    let mut pair = pair();
+    pair.send(0, 1, 10, Via::Any);
+    pair.run_for(MS);
+    let peer = pair.got.values().next().unwrap().peer.unwrap();
+    pair.send(1, 2, 2_000_000, Via::From(peer));
+    pair.run_for(Duration::from_micros(100));
+    assert_eq!(pair.contents(0).len(), 0, "it is on its way");
+    let request = pair.send(0, 3, 10, Via::Any);
+    pair.run_for(MS);
+    assert_eq!(pair.status(0, request), Some(&Status::Finished));
+    assert_eq!(pair.opened(), 2);
+    pair.run_for(MS * 100);
+    assert_eq!(pair.contents(0), [content(2, 2_000_000)]);
+    pair.send(0, 4, 10, Via::Any);
+    pair.run_for(MS * 20);
+    assert_eq!(pair.opened(), 2);
+}
+
 #[test]
 fn the_pool_is_bounded() {
     let mut pair = Pair::new(
