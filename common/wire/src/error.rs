@@ -7,6 +7,7 @@ use std::fmt;
 pub enum Layer {
     Ethernet,
     Ipv4,
+    Icmp,
     Tcp,
     Ebb,
     MacControl,
@@ -17,6 +18,7 @@ impl fmt::Display for Layer {
         f.write_str(match self {
             Layer::Ethernet => "Ethernet",
             Layer::Ipv4 => "IPv4",
+            Layer::Icmp => "ICMP",
             Layer::Tcp => "TCP",
             Layer::Ebb => "receiver-driven",
             Layer::MacControl => "MAC control",
@@ -51,6 +53,8 @@ pub enum ParseError {
     Checksum { layer: Layer },
     #[error("IPv4 protocol is {found}, expected {expected}")]
     Protocol { found: u8, expected: u8 },
+    #[error("ICMP type {found}, code {code}, expected Source Quench: type 4, code 0")]
+    IcmpType { found: u8, code: u8 },
     #[error("the packet is a fragment; fragments are not reassembled")]
     Fragment,
     #[error("packet type {found} is not one of DATA, SYMBOL, PULL, ACK, NACK, RESET")]

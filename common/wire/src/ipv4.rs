@@ -10,6 +10,7 @@ use crate::{Layer, ParseError};
 pub struct Protocol(pub u8);
 
 impl Protocol {
+    pub const ICMP: Protocol = Protocol(1);
     pub const TCP: Protocol = Protocol(6);
     /// The receiver-driven transports, on the first number RFC 3692 gives to experiments.
     pub const EBB: Protocol = Protocol(253);

@@ -1,4 +1,4 @@
-//! Wire formats: Ethernet, PFC, IPv4, TCP and the receiver-driven header of `docs/wire-format.md`.
+//! Wire formats: Ethernet, PFC, IPv4, TCP, a message of ICMP and the receiver-driven header of `docs/wire-format.md`.
 //!
 //! Each protocol has a header type of legal values with `parse` (checks everything, borrows the
 //! payload, names the cause of an error, never panics) and `emit` (appends the bytes, with lengths
@@ -12,6 +12,7 @@ mod ipv4;
 mod notification;
 mod pfc;
 mod remaining;
+mod source_quench;
 mod tcp;
 
 pub use ebb::{EbbFlags, EbbHeader, EbbPacket, PacketType};
@@ -21,6 +22,7 @@ pub use ipv4::{Ecn, Ipv4Header, Ipv4Packet, Protocol};
 pub use notification::DropNotification;
 pub use pfc::PfcFrame;
 pub use remaining::remaining_code;
+pub use source_quench::SourceQuench;
 pub use tcp::{SackBlocks, TcpFlags, TcpGlance, TcpHeader, TcpOptions, TcpSegment};
 
 #[cfg(test)]

@@ -4,7 +4,9 @@ use std::net::Ipv4Addr;
 
 use ebb_transport::StreamHead;
 use ebb_transport::object::EnvelopeReader;
-use ebb_wire::{DropNotification, EbbHeader, EthernetHeader, Ipv4Header, TcpGlance, TcpHeader};
+use ebb_wire::{
+    DropNotification, EbbHeader, EthernetHeader, Ipv4Header, SourceQuench, TcpGlance, TcpHeader,
+};
 
 const SRC: Ipv4Addr = Ipv4Addr::new(10, 0, 0, 2);
 const DST: Ipv4Addr = Ipv4Addr::new(10, 0, 0, 3);
@@ -16,6 +18,7 @@ pub fn wire(bytes: &[u8]) {
     if let Ok(dropped) = DropNotification::parse(bytes) {
         assert!(dropped.payload_bytes < usize::from(u16::MAX));
     }
+    let _ = SourceQuench::parse(bytes);
     if let Ok(packet) = Ipv4Header::parse(bytes) {
         let mut again = Vec::new();
         packet.header.emit(packet.payload.len(), &mut again);

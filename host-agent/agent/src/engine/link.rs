@@ -14,7 +14,9 @@ use ebb_wire::{EbbFlags, EthernetFrame, EthernetHeader, MacAddress, PfcFrame, Pr
 
 use crate::engine::faults::Faults;
 use crate::engine::params::Params;
-use crate::engine::transports::{EBB_FLAGS_AT, EBB_SOURCE_PORT_AT, Selector, destination_port_at};
+use crate::engine::transports::{
+    EBB_FLAGS_AT, EBB_SOURCE_PORT_AT, QUOTED_PORT_AT, Selector, destination_port_at,
+};
 use crate::machine::interface::Interface;
 use crate::machine::next_hop::NextHops;
 use crate::machine::waker::Waker;
@@ -137,6 +139,14 @@ impl Link {
             let port_at = PortOffset(destination_port_at(selector.protocol) as u8);
             let ports = selector.ports.first..=selector.ports.last;
             let filter = filter.or(selector.protocol.0, port_at, ports.clone());
+            let filter = match selector.quenched {
+                true => filter.or(
+                    Protocol::ICMP.0,
+                    PortOffset(QUOTED_PORT_AT as u8),
+                    ports.clone(),
+                ),
+                false => filter,
+            };
             if selector.notified {
                 return filter.or(selector.protocol.0, TCP_SOURCE_PORT_AT, ports);
             }

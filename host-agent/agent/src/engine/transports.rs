@@ -7,7 +7,7 @@ use ebb_host::{Engine, Ports};
 use ebb_transport::nic::DscpSet;
 use ebb_transport::{Event, PacketKind, Scheme, Transport, TxInfo};
 use ebb_units::{Duration, Instant};
-use ebb_wire::{EbbFlags, Protocol};
+use ebb_wire::{EbbFlags, Ipv4Header, Protocol};
 
 use crate::engine::params::Params;
 use crate::machine::kernel_rules::KernelRule;
@@ -30,6 +30,9 @@ pub struct Selector {
     /// Switches tell of drops: what comes from one of the ports may be for us too, since a notification
     /// has the ports of the packet that was dropped.
     pub notified: bool,
+    /// Switches may ask for less: messages of ICMP that quote what left from one of the ports are for us
+    /// too.
+    pub quenched: bool,
 }
 
 /// The transports of this process, which are opened as they are asked for.
@@ -207,11 +210,13 @@ impl Transports {
                 let protocol = slot.scheme.protocol();
                 let ranges = slot.ports.iter().map(|lock| lock.range);
                 let notified = slot.scheme == Scheme::Fastlane;
+                let quenched = protocol == Protocol::TCP && self.params.tcp.source_quench;
                 ranges
                     .map(|ports| Selector {
                         protocol,
                         ports,
                         notified,
+                        quenched,
                     })
                     .collect::<Vec<_>>()
             };
@@ -229,9 +234,13 @@ impl Transports {
             slot.transport.handle_packet(now, packet);
             return;
         }
-        let Some((protocol, port)) = our_port(packet) else {
+        let Some((mut protocol, port)) = our_port(packet) else {
             return;
         };
+        if protocol == Protocol::ICMP {
+            // About what a TCP of ours has sent; no other lets such messages through.
+            protocol = Protocol::TCP;
+        }
         let owner = |slot: &&mut Slot| slot.scheme.protocol() == protocol && slot.has(port);
         if let Some(slot) = self.slots.iter_mut().find(owner) {
             slot.transport.handle_packet(now, packet);
@@ -396,9 +405,17 @@ fn notified_port(packet: &[u8], dscp: u8) -> Option<u16> {
 pub const EBB_FLAGS_AT: usize = 1;
 pub const EBB_SOURCE_PORT_AT: usize = 4;
 
-/// Offset of the destination port in the header behind IPv4.
+/// Offset of the source port that a message of ICMP quotes, behind the message's header and the quoted
+/// IPv4 header. What leaves here has no options there.
+pub const QUOTED_PORT_AT: usize = 8 + Ipv4Header::BYTES;
+
+/// Offset of the port that is ours in the header behind IPv4: of the destination, or the quoted source.
 pub fn destination_port_at(protocol: Protocol) -> usize {
-    if protocol == Protocol::EBB { 6 } else { 2 }
+    match protocol {
+        Protocol::EBB => 6,
+        Protocol::ICMP => QUOTED_PORT_AT,
+        _ => 2,
+    }
 }
 
 #[cfg(test)]
@@ -431,6 +448,14 @@ mod tests {
         assert_eq!(notified_port(&dropped[..1], 56), None);
         dropped[9] = 253;
         assert_eq!(notified_port(&dropped, 56), None, "only TCP is told of");
+    }
+
+    #[test]
+    fn a_message_is_for_the_source_port_that_it_quotes() {
+        let mut message = packet(1, 0);
+        message[24 + 28..24 + 30].copy_from_slice(&61001u16.to_be_bytes());
+        assert_eq!(our_port(&message), Some((Protocol::ICMP, 61001)));
+        assert_eq!(our_port(&message[..24 + 29]), None);
     }
 
     #[test]

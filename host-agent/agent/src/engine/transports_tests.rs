@@ -194,6 +194,7 @@ fn what_is_let_through_is_told_once() {
         protocol,
         ports,
         notified: false,
+        quenched: false,
     };
     let expected = [of(Protocol::EBB, PORTS[0]), of(Protocol::TCP, PORTS[2])];
     assert_eq!(selectors, expected);

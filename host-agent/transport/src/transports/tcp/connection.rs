@@ -395,6 +395,13 @@ impl Connection {
         }
     }
 
+    /// A switch asks for less, quoting the sequence number of a segment. True: the window is smaller
+    /// now. What cannot be of a segment in flight is ignored (RFC 5927 section 4.1).
+    pub(crate) fn handle_quench(&mut self, seq: u32) -> bool {
+        self.synchronized_mut()
+            .is_some_and(|s| s.handle_quench(seq))
+    }
+
     fn take_step(&mut self, step: Step) {
         match step {
             Step::Continue => {}

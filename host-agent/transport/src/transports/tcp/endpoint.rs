@@ -7,7 +7,7 @@ use std::sync::Arc;
 
 use ebb_nic::DscpSet;
 use ebb_units::Instant;
-use ebb_wire::{DropNotification, Ipv4Header, Protocol, TcpHeader};
+use ebb_wire::{Ipv4Header, Protocol, TcpHeader};
 use rand::rngs::SmallRng;
 use rand::{Rng, SeedableRng};
 
@@ -60,6 +60,8 @@ pub struct EndpointCounters {
     pub evicted_handshakes: u64,
     /// Late copies of SYNs whose data had been delivered.
     pub duplicate_syns: u64,
+    /// Windows that a Source Quench has lowered.
+    pub quenched: u64,
 }
 
 /// What a turn brought.
@@ -92,7 +94,7 @@ pub struct TcpEndpoint {
     /// Which of them carries an object.
     pub(super) carriers: BTreeMap<FlowId, FlowId>,
     /// Own port and peer name a connection.
-    by_address: BTreeMap<(u16, SocketAddrV4), FlowId>,
+    pub(super) by_address: BTreeMap<(u16, SocketAddrV4), FlowId>,
     /// Handshakes that peers began and have not finished, oldest first.
     pub(super) half_open: BTreeSet<FlowId>,
     /// SYNs whose data must not be delivered again.
@@ -113,7 +115,7 @@ pub struct TcpEndpoint {
     pub(super) next_flow: u64,
     next_port: u16,
     pub(super) rng: SmallRng,
-    counters: EndpointCounters,
+    pub(super) counters: EndpointCounters,
 }
 
 impl TcpEndpoint {
@@ -168,25 +170,6 @@ impl TcpEndpoint {
 
     pub fn pacer_counters(&self) -> Option<PacerCounters> {
         self.pacer.as_ref().map(Pacer::counters)
-    }
-
-    /// A packet in the class of notifications: the network says that it dropped one of ours.
-    fn handle_drop(&mut self, now: Instant, packet: &[u8]) {
-        let Ok(dropped) = DropNotification::parse(packet) else {
-            self.counters.malformed_packets += 1;
-            return;
-        };
-        if *dropped.sender.ip() != self.host.address {
-            self.counters.foreign_packets += 1;
-            return;
-        }
-        let address = (dropped.sender.port(), dropped.receiver);
-        if let Some(&id) = self.by_address.get(&address)
-            && let Some(flow) = self.flows.get_mut(&id)
-        {
-            flow.connection.handle_drop(now, &dropped);
-            self.after_input(now, id);
-        }
     }
 
     /// DSCP of the packets of flows of this priority.
@@ -684,9 +667,14 @@ impl Transport for TcpEndpoint {
             self.counters.malformed_packets += 1;
             return;
         };
-        if ip.header.protocol != Protocol::TCP || ip.header.dst != self.host.address {
+        let protocol = ip.header.protocol;
+        let asks_for_less = protocol == Protocol::ICMP && self.params.source_quench;
+        if ip.header.dst != self.host.address || protocol != Protocol::TCP && !asks_for_less {
             self.counters.foreign_packets += 1;
             return;
+        }
+        if asks_for_less {
+            return self.handle_quench(now, packet);
         }
         let Ok(tcp) = TcpHeader::parse(ip.payload, ip.header.src, ip.header.dst) else {
             self.counters.malformed_packets += 1;

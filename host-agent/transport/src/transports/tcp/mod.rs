@@ -45,10 +45,13 @@ mod rtt;
 mod scoreboard;
 mod segment;
 mod sender;
+#[cfg(test)]
+mod source_quench_tests;
 mod stream;
 mod synchronized;
 #[cfg(test)]
 mod testing;
+mod told;
 #[cfg(test)]
 mod transfer_tests;
 

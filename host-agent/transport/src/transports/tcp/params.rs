@@ -62,6 +62,9 @@ pub struct TcpParams {
     /// SYNs carry the first bytes of the stream, and those of peers are delivered at once: TCP Fast
     /// Open (RFC 7413) between hosts that have each other's cookies already.
     pub data_in_syn: bool,
+    /// ICMP messages by which switches ask a sender to send less lower its window, at most once in a
+    /// round trip, as ECN does (RFC 792). False: they are ignored, as hosts must (RFC 6633).
+    pub source_quench: bool,
     /// How long the side that closed first still answers late segments.
     pub time_wait_ns: u64,
     /// A connection on which the peer has been silent this long while we wait for it has failed.
@@ -119,6 +122,7 @@ impl Default for TcpParams {
             max_connections_per_peer: 16,
             keep_open_ns: 10_000_000_000,
             data_in_syn: false,
+            source_quench: false,
             time_wait_ns: 20_000_000,
             idle_timeout_ns: 4_000_000_000,
             max_flows: 10_000,

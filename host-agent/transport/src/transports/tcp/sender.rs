@@ -135,6 +135,8 @@ pub(crate) struct Sender {
     congestion: Box<dyn CongestionControl>,
     rtt: RttEstimator,
     recovery: Recovery,
+    /// What was in flight when a switch last asked for less has been acknowledged beyond this.
+    quenched_until: u64,
     /// What the network has said that it dropped. None: it does not tell.
     notified: Option<Notified>,
     sack: bool,
@@ -186,6 +188,7 @@ impl Sender {
             rtt,
             notified: algorithm.notifications.map(Notified::new),
             recovery: Recovery::None,
+            quenched_until: 0,
             sack: negotiated.sack,
             ecn: negotiated.ecn != EcnMode::Off,
             probe_after_timeouts: algorithm.shortest_first.map(|s| s.probe_after_timeouts),
@@ -479,6 +482,18 @@ impl Sender {
             let begins = notified.table.notify(start, window_packets);
             self.counters.loss_episodes += u64::from(begins);
         }
+    }
+
+    /// A switch asks for less: as a loss of which nothing is to be sent again, once for what is in
+    /// flight (as RFC 3168 6.1.2 has it for ECN). True: the window is smaller now.
+    pub(crate) fn handle_quench(&mut self) -> bool {
+        let is_answered = self.una <= self.quenched_until || self.recovery != Recovery::None;
+        if is_answered || self.is_notified() {
+            return false;
+        }
+        self.congestion.on_loss(self.next - self.una, self.next);
+        self.quenched_until = self.next;
+        true
     }
 
     /// Something is under way again that the network dropped.

@@ -306,6 +306,13 @@ impl Synchronized {
         }
     }
 
+    /// A switch asks for less, quoting the segment that begins with `seq`.
+    pub(crate) fn handle_quench(&mut self, seq: u32) -> bool {
+        let (una, next) = (self.sender.una(), self.sender.next());
+        unwrap_sequence(seq, self.iss, una).is_some_and(|start| (una..next).contains(&start))
+            && self.sender.handle_quench()
+    }
+
     fn after_transition(&mut self, now: Instant) -> Step {
         match self.state() {
             State::Closed => return Step::Closed,
