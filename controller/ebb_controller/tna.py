@@ -21,7 +21,11 @@ from ebb_controller.mechanism import Entity, Table
 from ebb_controller.mechanisms import FabricParameters, phantom_queue
 from ebb_controller.mechanisms.adaptive_routing import ADAPTIVE_THRESHOLDS, DRAIN_MARKING, SLOTS
 from ebb_controller.mechanisms.codel import CODEL, CODEL_LAW
-from ebb_controller.mechanisms.drop_notification import DROP_NOTIFICATION, NOTIFICATION_CLASS
+from ebb_controller.mechanisms.drop_notification import (
+    DROP_NOTIFICATION,
+    NOTIFICATION_CLASS,
+    NOTIFICATION_SHARE,
+)
 from ebb_controller.mechanisms.ecn_threshold import ECN_THRESHOLD
 from ebb_controller.mechanisms.mlfq import MLFQ_DEMOTION
 from ebb_controller.mechanisms.phantom_queue import DRAIN_WINDOW_US, PHANTOM_QUEUE
@@ -77,8 +81,9 @@ COMPOSITIONS = (
 )
 
 
-NEEDLESS = frozenset({NOTIFICATION_CLASS.name})
-"""Tables whose entries no program needs: none drops packets for what this one lets pass."""
+NEEDLESS = frozenset({NOTIFICATION_CLASS.name, NOTIFICATION_SHARE.name})
+"""Tables whose entries no program needs: none drops packets for what the first lets pass, and
+traffic managers have shares."""
 ABSENT = frozenset({CODEL.name, CODEL_LAW.name, SOURCE_QUENCH.name})
 """Tables of fabric_codel.p4, which is not ported."""
 

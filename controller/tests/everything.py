@@ -7,6 +7,7 @@ from typing import Any, get_args
 from ebb_controller.mechanisms import FabricParameters
 from ebb_controller.mechanisms.adaptive_routing import AdaptiveRouting
 from ebb_controller.mechanisms.codel import Codel
+from ebb_controller.mechanisms.drop_notification import DropNotification
 from ebb_controller.mechanisms.traffic_class import TrafficClass
 from ebb_controller.mechanisms.trimming import Trimming
 from ebb_topologies.traffic_manager import PortParameters, QueueParameters
@@ -22,6 +23,7 @@ def everything(*, return_to_sender: bool, **parameters: Any) -> FabricParameters
     }
     assert "trimming" in on
     on["codel"] = Codel(reaction="drop" if return_to_sender else "tell")
+    on["drop_notification"] = DropNotification(trigger="occupancy")
     on["trimming"] = Trimming(trigger="occupancy", return_to_sender=return_to_sender)
     on["adaptive_routing"] = AdaptiveRouting(queue_state="program")
     queues = [

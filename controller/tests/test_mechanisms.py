@@ -30,6 +30,7 @@ from ebb_controller.mechanisms.ecn_threshold import StepMarking
 from ebb_controller.mechanisms.phantom_queue import PhantomQueue
 from ebb_controller.mechanisms.traffic_class import TrafficClass
 from ebb_controller.mechanisms.trimming import Trimming
+from ebb_controller.scheme import load_scheme
 from ebb_controller.site import DepthUnit, Site
 from ebb_topologies.dilation import Dilation
 from ebb_topologies.files import InputError, validate
@@ -156,6 +157,38 @@ class TestDropNotification:
             assert action == "set_notification"
             macs = {"src_mac": port.mac, "dst_mac": port.peer_mac}
             assert arguments == {**macs, "dscp_value": 40, "queue_index": 7}
+
+    def test_stock_bmv2_counts_and_meters_by_itself(self) -> None:
+        fabric = load_scheme("fastlane").fabric.without_traffic_manager()
+        there = Site(FAT_TREE, FAT_TREE.switch("p0e0"), fabric, "packets")
+        shares = [row for row in rows(drop_notification.entries(there)) if "share" in row[1]]
+        # 64 bytes at 1 % of 1 Gbit/s, 51 of them at once.
+        share = {"interval_us": 51, "burst_us": 2560}
+        assert shares == [
+            ({"ingress_port": port}, "set_notification_share", share) for port in (1, 2, 3, 4)
+        ]
+        limits = [arguments for _, _, arguments in rows(occupancy.entries(there))]
+        assert limits == [{"limit_bytes": 48_000}] * 4
+        eligible = {
+            match["dscp"]: arguments["trimmable"]
+            for match, _, arguments in rows(traffic_class.entries(there))
+        }
+        assert eligible == {0: 1, 34: 1, 56: 0}
+        # What is no TCP is dropped, not trimmed.
+        ((match, _, arguments),) = rows(trimming.entries(there))
+        assert (match, arguments["size"]) == ({}, 0)
+
+    def test_trimming_goes_before_it_on_stock_bmv2(self) -> None:
+        classes = [TrafficClass(dscp=0), TrafficClass(dscp=56, queue=7)]
+        both = FabricParameters(
+            trimming=Trimming(),
+            drop_notification={"dscp_value": 56},
+            classes=classes,
+            ports=EIGHT_QUEUES,
+        ).without_traffic_manager()
+        assert both.classes == classes
+        there = Site(FAT_TREE, FAT_TREE.switch("p0e0"), both, "packets")
+        assert {arguments["size"] for _, _, arguments in rows(trimming.entries(there))} == {128}
 
     def test_off_by_default(self) -> None:
         assert rows(drop_notification.entries(site("p0e0"))) == []

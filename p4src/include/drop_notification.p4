@@ -13,7 +13,12 @@
 // packet is longer by its header than its frame is: `notification_class` names the classes for which validity.p4 lets
 // that pass, on every switch of the way.
 //
-// The traffic manager keeps notifications to a share of the link and of the buffer (docs/drop-notification.md).
+// The traffic manager keeps notifications to a share of the link and of the buffer (docs/drop-notification.md). For
+// one that does not (stock BMv2) the program meters them, by packets: those within the share of their port
+// (`notification_share`) go first, the others after all else. `due` is the time at which they would be back to the
+// share if no more came (the virtual scheduling algorithm of ITU-T I.371):
+//
+//   due - now > burst ─► lowest queue, else ─► queue of the notifications, due := max(due, now) + interval
 
 #ifndef DROP_NOTIFICATION_P4
 #define DROP_NOTIFICATION_P4
@@ -27,6 +32,8 @@ control DropNotification(inout headers_t hdr,
 
     @brief("TCP packets turned into notifications, by the port that refused them")
     counter(PORTS, CounterType.packets_and_bytes) notified;
+
+    register<bit<48>>(PORTS) notification_due;               // in us
 
     bool    enabled = false;
     bit<6>  notification_dscp = 0;
@@ -55,6 +62,29 @@ control DropNotification(inout headers_t hdr,
         size = 512;
     }
 
+    action set_notification_share(bit<48> interval_us, bit<48> burst_us) {
+        bit<48> now = standard_metadata.ingress_global_timestamp;
+        bit<48> due;
+        notification_due.read(due, (bit<32>)standard_metadata.ingress_port);
+        bool    within = due <= now + burst_us;
+        bit<48> next = (due > now ? due : now) + interval_us;
+        notification_due.write((bit<32>)standard_metadata.ingress_port, within ? next : due);
+        standard_metadata.priority = within ? notification_queue : 0;
+    }
+
+    @brief("us between notifications of a port in the long run, and at once; no entry: the traffic manager has shares")
+    table notification_share {
+        key = {
+            standard_metadata.ingress_port : exact @name("ingress_port");   // 9 bits
+        }
+        actions = {
+            set_notification_share;
+            @defaultonly NoAction;
+        }
+        const default_action = NoAction();
+        size = 512;
+    }
+
     action notify() {
         ipv4_address_t sender = hdr.ipv4.src;
         hdr.ipv4.src = hdr.ipv4.dst;
@@ -76,6 +106,7 @@ control DropNotification(inout headers_t hdr,
         if (enabled && hdr.ipv4.dscp != notification_dscp && hdr.tcp.data_offset >= TCP_MINIMUM_WORDS
                 && hdr.ipv4.dst[31:28] != CLASS_D && hdr.ipv4.src[31:28] != CLASS_D) {
             notify();
+            notification_share.apply();
         }
     }
 }

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Is the data queue of the output port full? The trigger of trimming for targets that do not deflect (stock
-// BMv2 drops silently): the program counts the bytes between ingress and egress by itself, as the P4 program
-// of NDP does. In force for a port only if `occupancy_limit` has an entry for it.
+// Is the data queue of the output port full? The trigger of trimming and of drop notification for targets that
+// do not deflect (stock BMv2 drops silently): the program counts the bytes between ingress and egress by itself,
+// as the P4 program of NDP does. In force for a port only if `occupancy_limit` has an entry for it.
 //
 //   ingress: occupied + packet > limit ? refused : occupied += packet        (OccupancyAdmission, after route)
 //   egress:  occupied -= packet                                              (OccupancyRelease)

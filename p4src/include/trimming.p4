@@ -54,10 +54,12 @@ control Trimming(inout headers_t hdr,
     }
 
     apply {
-        if (meta.trimmable == 0) {
+        if (meta.trimmable == 1) {
+            trimming.apply();
+        }
+        if (keep_bytes == 0) {                               // the class is not eligible, or nothing is to be kept
             meta.drop_reason = DropReason.NOT_TRIMMABLE;
         } else {
-            trimming.apply();
             standard_metadata.egress_spec = meta.refused_port;
             meta.trimmed = 1;
             trimmed.count((bit<32>)meta.refused_port);

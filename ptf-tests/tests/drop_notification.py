@@ -6,12 +6,16 @@ from __future__ import annotations
 
 from typing import Any
 
+from ebb_controller.mechanisms.counters import PORT_OUT
 from ebb_controller.mechanisms.drop_notification import (
     DROP_NOTIFICATION,
     NOTIFICATION_CLASS,
+    NOTIFICATION_SHARE,
     NOTIFIED,
 )
+from ebb_controller.mechanisms.occupancy import OCCUPANCY_LIMIT
 from ebb_controller.mechanisms.traffic_class import TRAFFIC_CLASS
+from ebb_controller.mechanisms.trimming import TRIMMING
 from ebb_scapy import ETHERNET_HEADER_BYTES, Dscp, Ecn, tos
 from fabric_test import CONTROL_QUEUE, DATA_QUEUE, FabricTest
 from frames import (
@@ -40,17 +44,7 @@ IPV4_SOURCE, IPV4_DESTINATION, IPV4_END = 12, 16, 20
 
 
 class NotificationTest(FabricTest):
-    """The queue of port 2 has room for one packet, which is there."""
-
-    needs = frozenset({Feature.DEFLECTION})
-    manager = TrafficManager(
-        queues=(
-            Queue(DATA_QUEUE, capacity_packets=1, on_full="deflect"),
-            Queue(CONTROL_QUEUE, capacity_packets=CAPACITY),
-        ),
-        rate_bps=50_000,  # a full frame takes 240 ms
-        slow_ports=(2,),
-    )
+    """A class of notifications, and who is told."""
 
     def setUp(self) -> None:
         super().setUp()
@@ -74,6 +68,20 @@ class NotificationTest(FabricTest):
                     queue_index=CONTROL_QUEUE,
                 )
             )
+
+
+class DeflectionTest(NotificationTest):
+    """The queue of port 2 has room for one packet, which is there."""
+
+    needs = frozenset({Feature.DEFLECTION})
+    manager = TrafficManager(
+        queues=(
+            Queue(DATA_QUEUE, capacity_packets=1, on_full="deflect"),
+            Queue(CONTROL_QUEUE, capacity_packets=CAPACITY),
+        ),
+        rate_bps=50_000,  # a full frame takes 240 ms
+        slow_ports=(2,),
+    )
 
     def fill(self, port: int = 2) -> list[bytes]:
         """Occupies a link and its data queue; returns what will come out."""
@@ -103,7 +111,7 @@ def segment(**fields: Any) -> bytes:
     return tcp(host_ip(2), **({"length": FULL_FRAME_BYTES} | fields))
 
 
-class Lost(NotificationTest):
+class Lost(DeflectionTest):
     """Data, SYN, FIN and a bare ACK are cut after their header, and leave by the port that they
     came in by; what was queued is untouched."""
 
@@ -126,7 +134,7 @@ class Lost(NotificationTest):
         self.expect_count(NOTIFIED, 2, len(lost))
 
 
-class WhatTheThesisNames(NotificationTest):
+class WhatTheThesisNames(DeflectionTest):
     """The fields of one notification, by hand: addresses swapped, total length, ports and sequence
     number as they were."""
 
@@ -146,7 +154,7 @@ class WhatTheThesisNames(NotificationTest):
         self.expect(2, *there)
 
 
-class Options(NotificationTest):
+class Options(DeflectionTest):
     """Options of IPv4 and of TCP stay."""
 
     def runTest(self) -> None:
@@ -176,7 +184,7 @@ class Options(NotificationTest):
         self.expect(2, *there)
 
 
-class OthersGetNone(NotificationTest):
+class OthersGetNone(DeflectionTest):
     """UDP, fragments, groups, the receiver-driven transports, a TCP header that is too short, and
     notifications themselves."""
 
@@ -199,7 +207,7 @@ class OthersGetNone(NotificationTest):
         self.expect_count(NOTIFIED, 2, 0)
 
 
-class OnItsWay(NotificationTest):
+class OnItsWay(DeflectionTest):
     """Another switch forwards a notification as any packet, though its total length exceeds the
     frame; other classes and protocols must not."""
 
@@ -215,7 +223,7 @@ class OnItsWay(NotificationTest):
         self.expect_nothing_more()
 
 
-class QueueOfNotificationsFull(NotificationTest):
+class QueueOfNotificationsFull(DeflectionTest):
     """What does not fit there is dropped and counted, and never told again."""
 
     needs = frozenset({Feature.DEFLECTION, Feature.QUEUE_STATISTICS})
@@ -234,7 +242,7 @@ class QueueOfNotificationsFull(NotificationTest):
         self.assertEqual(self.target.dropped(2, "deflect-failed"), 1)
 
 
-class OffWithoutEntries(NotificationTest):
+class OffWithoutEntries(DeflectionTest):
     """A queue that deflects changes nothing by itself."""
 
     def runTest(self) -> None:
@@ -243,3 +251,79 @@ class OffWithoutEntries(NotificationTest):
         self.expect_drops("not-trimmable", 1)
         self.expect(2, *there)
         self.expect_nothing_more()
+
+
+class OccupancyTest(NotificationTest):
+    """The trigger of stock BMv2: the program's own counter, with a limit that one frame exceeds.
+    Packets count if they are eligible for trimming, and nothing is kept of what is not told."""
+
+    def setUp(self) -> None:
+        super().setUp()
+        self.control.modify(
+            TRAFFIC_CLASS.entry(
+                {"dscp": Dscp.DEFAULT}, queue=DATA_QUEUE, spray=0, trimmable=1, mlfq=0
+            )
+        )
+        self.control.modify(TRIMMING.default(size=0, dscp_value=0, queue_index=0))
+        self.control.insert(OCCUPANCY_LIMIT.entry({"egress_port": 2}, limit_bytes=600))
+
+
+class Occupancy(OccupancyTest):
+    """TCP over the limit comes back as with deflection, what fits passes, what is no TCP is
+    dropped, and a notification is not counted itself."""
+
+    def runTest(self) -> None:
+        self.switch_on()
+        fits = tcp(host_ip(2), length=600)
+        over = tcp(host_ip(2), length=601, flags="FA")
+        self.send(SENDER_PORT, fits)
+        self.expect(2, routed(fits, 2))
+        self.send(SENDER_PORT, over, udp(host_ip(2), length=601))
+        self.expect(SENDER_PORT, notification(over))
+        self.expect_drops("not-trimmable", 1)
+        told = with_ipv4(notification(segment()), b16=10, b17=0, b18=0, b19=2)
+        self.send(3, told)
+        self.expect(2, routed(told, 2))
+        elsewhere = tcp(host_ip(3), length=FULL_FRAME_BYTES)  # no limit
+        self.send(SENDER_PORT, elsewhere)
+        self.expect(3, routed(elsewhere, 3))
+        self.expect_nothing_more()
+        self.expect_count(NOTIFIED, 2, 1)
+
+
+class Metered(OccupancyTest):
+    """Two notifications at once are within the share of a port, the others go after all else, so
+    behind a frame that came after them."""
+
+    needs = frozenset({Feature.SLOW_PORT, Feature.PORT_SCHEDULER})
+    manager = TrafficManager(rate_bps=50_000, slow_ports=(SENDER_PORT,))
+
+    def runTest(self) -> None:
+        self.switch_on()
+        hour_us = 3_600_000_000
+        self.control.insert(
+            NOTIFICATION_SHARE.entry(
+                {"ingress_port": SENDER_PORT}, interval_us=hour_us, burst_us=hour_us
+            )
+        )
+        self.control.modify(
+            TRAFFIC_CLASS.entry({"dscp": Dscp.CONTROL}, queue=3, spray=0, trimmable=0, mlfq=0)
+        )
+        busy = udp(host_ip(SENDER_PORT), length=FULL_FRAME_BYTES)
+        self.send(2, busy)
+        self.expect_count(PORT_OUT, SENDER_PORT, 1)
+        lost = [segment(sport=40000 + i) for i in range(4)]
+        self.send(SENDER_PORT, *lost)
+        self.expect_count(NOTIFIED, 2, len(lost))
+        between = udp(host_ip(SENDER_PORT), dscp=Dscp.CONTROL, length=100)
+        self.send(2, between)
+        first, second, third, fourth = (notification(each) for each in lost)
+        self.expect(
+            SENDER_PORT,
+            routed(busy, SENDER_PORT),
+            first,
+            second,
+            routed(between, SENDER_PORT),
+            third,
+            fourth,
+        )

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from typing import Annotated, Literal, Self
 
 from finsy import P4TableEntry
-from pydantic import model_validator
+from pydantic import Field, model_validator
 
 from ebb_controller.mechanism import Counter, Mechanism, Table
 from ebb_controller.mechanisms.traffic_class import WithClasses
@@ -14,6 +15,7 @@ from ebb_controller.site import Site
 
 DROP_NOTIFICATION = Table("drop_notification", ("set_notification",))
 NOTIFICATION_CLASS = Table("notification_class", ("accept_cut",))
+NOTIFICATION_SHARE = Table("notification_share", ("set_notification_share",))
 NOTIFIED = Counter("notified", "notified")
 
 
@@ -23,6 +25,20 @@ class DropNotification(Parameters):
 
     dscp_value: Dscp = 56
     """DSCP of notifications, whose class says their queue; the thesis leaves the value open."""
+    trigger: Literal["deflect", "occupancy"] = "deflect"
+    """Who notices that a packet does not fit: the traffic manager, or the program's own counter,
+    which then keeps notifications to their share as well."""
+    occupancy_limit_bytes: Annotated[int, Field(gt=0, lt=2**32)] = 48_000
+    """Bytes queued on a port above which the `occupancy` trigger tells of a drop: half of the 64
+    full packets of a queue of stock BMv2."""
+
+
+SHARE = 0.01
+"""Of a link, for notifications (the thesis, equation 6.1), with the `occupancy` trigger."""
+BURST_BYTES = 3_277
+"""At once, beside the share (equation 6.2)."""
+FRAME_BITS = 64 * 8
+"""Of a notification, as the thesis counts it."""
 
 
 class WithDropNotification(WithClasses):
@@ -42,9 +58,22 @@ class WithDropNotification(WithClasses):
                 )
         return self
 
+    def told_by_the_program(self) -> Self:
+        """The parameters for a target whose queues drop in silence (BMv2): the program counts what
+        waits, of all classes but that of the notifications."""
+        if self.drop_notification is None:
+            return self
+        told = self.drop_notification.model_copy(update={"trigger": "occupancy"})
+        classes = [
+            each.model_copy(update={"trimmable": each.dscp != told.dscp_value})
+            for each in self.classes
+        ]
+        return self.model_copy(update={"drop_notification": told, "classes": classes})
+
 
 def entries(site: Site[WithDropNotification]) -> Iterator[P4TableEntry]:
-    """Per port, with the addresses of its link, and the class that may be cut."""
+    """Per port, with the addresses of its link, and the class that may be cut; on stock BMv2, the
+    share of each port."""
     notification = site.parameters.drop_notification
     if notification is None:
         return
@@ -59,8 +88,18 @@ def entries(site: Site[WithDropNotification]) -> Iterator[P4TableEntry]:
             dscp_value=dscp,
             queue_index=queue,
         )
+        if notification.trigger == "occupancy":
+            interval_us = FRAME_BITS * 1e6 / (SHARE * port.rate_bps)
+            yield NOTIFICATION_SHARE.entry(
+                {"ingress_port": port.number},
+                interval_us=max(1, round(interval_us)),
+                burst_us=round(interval_us * (BURST_BYTES * 8 // FRAME_BITS - 1)),
+            )
 
 
 MECHANISM = Mechanism(
-    "drop_notification", entries, (DROP_NOTIFICATION, NOTIFICATION_CLASS), (NOTIFIED,)
+    "drop_notification",
+    entries,
+    (DROP_NOTIFICATION, NOTIFICATION_CLASS, NOTIFICATION_SHARE),
+    (NOTIFIED,),
 )

@@ -14,13 +14,14 @@ OCCUPANCY_LIMIT = Table("occupancy_limit", ("set_occupancy_limit",))
 
 
 def entries(site: Site[WithTrimming]) -> Iterator[P4TableEntry]:
-    """Per port the limit, only where the program's own counter is the trigger (BMv2)."""
-    trimming = site.parameters.trimming
-    if trimming is None or trimming.trigger != "occupancy":
+    """Per port the limit, only where the program's own counter is the trigger of trimming or of
+    drop notification (BMv2)."""
+    triggered = site.parameters.trimming or site.parameters.drop_notification
+    if triggered is None or triggered.trigger != "occupancy":
         return
     for port in site.ports:
         yield OCCUPANCY_LIMIT.entry(
-            {"egress_port": port.number}, limit_bytes=trimming.occupancy_limit_bytes
+            {"egress_port": port.number}, limit_bytes=triggered.occupancy_limit_bytes
         )
 
 

@@ -9,7 +9,8 @@ from finsy import P4TableEntry
 from pydantic import Field, model_validator
 
 from ebb_controller.mechanism import Counter, Mechanism, Table
-from ebb_controller.parameters import Dscp, Parameters, PortQueues, QueueId
+from ebb_controller.mechanisms.drop_notification import WithDropNotification
+from ebb_controller.parameters import Dscp, Parameters, QueueId
 from ebb_controller.site import Site
 
 TRIMMING = Table("trimming", ("set_trimming",))
@@ -36,7 +37,7 @@ class Trimming(Parameters):
     """Data bytes queued on a port above which the `occupancy` trigger trims: 8 full packets."""
 
 
-class WithTrimming(PortQueues):
+class WithTrimming(WithDropNotification):
     """The part of `FabricParameters` that trimming, its trigger and return-to-sender read."""
 
     trimming: Trimming | None = None
@@ -44,9 +45,10 @@ class WithTrimming(PortQueues):
 
     def without_deflection(self) -> Self:
         """The parameters for a target whose queues cannot deflect (BMv2): the program's own counter
-        triggers the trim, and nothing is returned to its sender."""
+        triggers the trim, or else the notification of drops, and nothing is returned to its
+        sender."""
         if self.trimming is None:
-            return self
+            return self.told_by_the_program()
         trimming = self.trimming.model_copy(
             update={"trigger": "occupancy", "return_to_sender": False}
         )
@@ -68,9 +70,13 @@ class WithTrimming(PortQueues):
 
 
 def entries(site: Site[WithTrimming]) -> Iterator[P4TableEntry]:
-    """Per port: size, queue, and DSCP (DSCP_TRIMMED_LASTHOP at ports to hosts)."""
+    """Per port: size, queue, and DSCP (DSCP_TRIMMED_LASTHOP at ports to hosts); size 0 where only
+    notifications have the program's own trigger: what is not told is dropped."""
     trimming = site.parameters.trimming
+    notification = site.parameters.drop_notification
     if trimming is None:
+        if notification is not None and notification.trigger == "occupancy":
+            yield TRIMMING.default(size=0, dscp_value=0, queue_index=0)
         return
     for port in site.ports:
         at_last_hop = port.to_host and trimming.lasthop_dscp_value is not None
