@@ -125,7 +125,7 @@ struct egress_metadata_t {
     MirrorId_t session;
     bit<32>    now;                // ns
     bit<32>    frame_bytes;        // as in ingress
-    bit<1>     ecn_capable;        // it may be marked: ECT(0) or ECT(1). By the parser, as a stage has no room for the condition
+    bit<1>     ecn_capable;        // it may be marked, by the parser: ECT(0) or ECT(1)
     int<32>    delta;              // what phantom_queue.p4 adds to the backlog, in bytes
 }
 
