@@ -21,7 +21,7 @@ from ebb_controller.reconcile import ControllerError
 from ebb_topologies import preflight
 from ebb_topologies.dilation import Dilation
 from ebb_topologies.files import InputError
-from ebb_topologies.installation import Version, compiled, data, programs, results
+from ebb_topologies.installation import Version, compiled, data, programs, results, scenario
 from ebb_topologies.mininet_links import ControlError
 from ebb_topologies.mininet_net import FabricNet
 from ebb_topologies.model import Topology, from_table
@@ -69,7 +69,9 @@ EXPECTED = (InputError, ControllerError, ControlError, AgentError, ProcessDied, 
 
 def arguments(argv: Sequence[str] | None) -> argparse.Namespace:
     parser = argparse.ArgumentParser(prog="ebb-run", description=__doc__)
-    parser.add_argument("--scenario", type=Path, default=DEFAULT_SCENARIO, help="scenario file")
+    parser.add_argument(
+        "--scenario", type=Path, default=DEFAULT_SCENARIO, help="file, or name as smoke"
+    )
     parser.add_argument("--k", help="ports per switch of the fat-tree, instead of the topology's")
     parser.add_argument("--schemes", help="comma-separated, instead of the scenario's")
     parser.add_argument("--dilation", help="how many times slower than nominal")
@@ -146,7 +148,7 @@ def _end(number: int, _frame: FrameType | None) -> None:
 
 def run(options: argparse.Namespace, console: Console, spectator: Spectator) -> int:
     loaded = load_scenario(
-        options.scenario, schemes=_names(options.schemes), topology=_fat_tree(options.k)
+        scenario(options.scenario), schemes=_names(options.schemes), topology=_fat_tree(options.k)
     )
     given = _dilation(options.dilation) or loaded.spec.dilation
     at_once = options.cli in ("now", "1")

@@ -15,6 +15,7 @@ needs_build = pytest.mark.skipif(
 )
 LOADS = """
 import sys
+from pathlib import Path
 sys.path.insert(0, sys.argv[1])  # before the work tree, which is installed as editable
 from ebb_controller.controller import Program
 from ebb_controller.scheme import known_schemes, load_scheme
@@ -28,6 +29,8 @@ program = installation.compiled()
 Program(program / "fabric.p4info.txtpb", program / "fabric.json").check()
 scenarios = sorted((installation.data() / "experiments" / "scenarios").rglob("*.toml"))
 loaded = [load_scenario(path) for path in scenarios if path.stem != "permutation-workload"]
+assert load_scenario(installation.scenario(Path("sim/permutation"))).name == "permutation"
+assert installation.scenario(Path("sim/none")) == Path("sim/none")
 schemes = [load_scheme(name) for name in known_schemes()]
 experiments = [load_experiment(experiment_file(name)) for name in known_experiments()]
 print(len(loaded), len(schemes), len(experiments), installation.results())

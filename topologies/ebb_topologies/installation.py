@@ -40,6 +40,12 @@ def data() -> Path:
     return work_tree() or Path(str(files(__package__) / DATA_FOLDER))
 
 
+def scenario(path: Path) -> Path:
+    """A file, or by its name one of `experiments/scenarios`: `smoke`, `sim/permutation`."""
+    named = data() / "experiments" / "scenarios" / f"{path}.toml"
+    return path if path.suffix or path.exists() or not named.exists() else named
+
+
 def programs() -> Path:
     """Folder of ebb-switch, ebb-agent and ebb-simulator; they may be missing there."""
     if given := os.environ.get(PROGRAMS_VARIABLE):

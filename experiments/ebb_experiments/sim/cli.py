@@ -45,7 +45,9 @@ EXPECTED = (InputError, ControllerError, AgentError, simulator.SimulatorError, O
 
 def arguments(argv: Sequence[str] | None) -> argparse.Namespace:
     parser = Parser(prog="ebb-sim", description=__doc__)
-    parser.add_argument("scenario", type=Path, help="scenario file (docs/simulation.md)")
+    parser.add_argument(
+        "scenario", type=Path, help="file, or name as sim/incast (docs/simulation.md)"
+    )
     parser.add_argument("--schemes", help="comma-separated, instead of the scenario's")
     parser.add_argument("--threads", type=int, default=0, help="0: one per processor")
     parser.add_argument(
@@ -85,7 +87,7 @@ def _interrupt(_number: int, _frame: FrameType | None) -> None:
 
 def run(options: argparse.Namespace, console: Console) -> int:
     names = [name.strip() for name in options.schemes.split(",")] if options.schemes else None
-    loaded = load_scenario(options.scenario, names)
+    loaded = load_scenario(installation.scenario(options.scenario), names)
     topology = loaded.topology
     link = topology.links[0]
     console.print(
