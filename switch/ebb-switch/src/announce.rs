@@ -1,12 +1,18 @@
-//! Tells at the start who may connect.
+//! Tells at the start what runs, and who may connect.
 
 use std::net::SocketAddr;
 
-use crate::settings::Settings;
+use crate::settings::{Settings, SwitchSettings};
+
+/// More switches than these are told together.
+const MOST_TOLD: usize = 4;
 
 /// Tells it in the log, as a warning if somebody on another machine may do everything. docs/security.md says what
 /// that is.
 pub fn tell(settings: &Settings) {
+    for line in running(settings) {
+        tracing::info!("{line}");
+    }
     let addresses: Vec<_> = settings
         .switches
         .iter()
@@ -21,6 +27,42 @@ pub fn tell(settings: &Settings) {
         let socket = socket.display();
         tracing::info!("fabric service on {socket}: root and the user of this process");
     }
+}
+
+/// Programs and ports: a line for each switch, or one for all of a fabric.
+fn running(settings: &Settings) -> Vec<String> {
+    let switches = &settings.switches;
+    if switches.len() <= MOST_TOLD {
+        return switches.iter().map(one).collect();
+    }
+    let ports: usize = switches.iter().map(|s| s.interfaces.len()).sum();
+    let links = settings.links.len();
+    let without = switches.iter().filter(|s| s.program.is_none()).count();
+    let waiting = match without {
+        0 => String::new(),
+        n => format!("; {n} wait for a program"),
+    };
+    let number = switches.len();
+    vec![format!(
+        "{number} switches, {links} links, {ports} ports on interfaces{waiting}"
+    )]
+}
+
+fn one(switch: &SwitchSettings) -> String {
+    let program = match &switch.program {
+        Some(file) => format!("program {}", file.display()),
+        None => "no program yet, a controller installs one".to_owned(),
+    };
+    let ports = switch.interfaces.iter();
+    let mut ports: Vec<String> = ports
+        .map(|(port, name)| format!("port {port} on {name}"))
+        .collect();
+    ports.extend(switch.cpu_port.map(|port| format!("CPU port {port}")));
+    let ports = match ports.is_empty() {
+        true => "no ports on interfaces".to_owned(),
+        false => ports.join(", "),
+    };
+    format!("{}: {program}; {ports}", switch.name)
 }
 
 /// Whether somebody on another machine may do everything.

@@ -50,6 +50,7 @@ pub fn build(
         let mut switch = build_switch(entry, settings.interpreted)?;
         trace::print(&mut switch, &settings.trace, settings.trace_packets);
         trace::dump(&mut switch, settings.dump_packet_data);
+        trace::log(&mut switch);
         switches.push(network.add_switch(switch));
     }
     let end = |(switch, port): PortAt| NodePort {

@@ -62,10 +62,13 @@ fn run_switch(options: &Options) -> anyhow::Result<()> {
     run::run(built, options.report)
 }
 
-/// Without what the code generator logs at level info: all the code that it makes.
+/// The details of our own crates only: libraries log every frame of HTTP/2, and the code generator at level info all
+/// the code that it makes.
 fn log_filter(level: LogLevel) -> tracing_subscriber::EnvFilter {
     let directives = match level {
-        LogLevel::Trace | LogLevel::Debug => level.as_str().to_owned(),
+        LogLevel::Trace | LogLevel::Debug => {
+            format!("info,ebb={},cranelift_jit=off", level.as_str())
+        }
         _ => format!("{},cranelift_jit=off", level.as_str()),
     };
     tracing_subscriber::EnvFilter::new(directives)

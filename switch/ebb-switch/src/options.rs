@@ -153,6 +153,8 @@ pub struct Options {
     #[arg(long, value_name = "FILE")]
     pub log_file: Option<PathBuf>,
 
+    /// What is logged: at level debug also where packets come in, wait, leave or are dropped, at level trace every
+    /// step of them. Packets are then interpreted, which is slower
     #[arg(short = 'L', long, value_name = "LEVEL", default_value = "info")]
     pub log_level: LogLevel,
 

@@ -5,7 +5,7 @@ use std::io::Write;
 
 use anyhow::{Result, bail};
 use ebb_engine::Switch;
-use ebb_engine::trace::{Cause, Event, Watch};
+use ebb_engine::trace::{Cause, Event, Visit, Watch};
 
 use crate::options::TracePoint;
 
@@ -67,6 +67,41 @@ pub fn dump(switch: &mut Switch, bytes: usize) {
             true
         }),
     });
+}
+
+/// Logs what happens to all packets, if the log is detailed: at level debug where they come in, wait, leave or are
+/// dropped, at level trace every step. They are then interpreted, which is slower.
+pub fn log(switch: &mut Switch) {
+    if !tracing::enabled!(tracing::Level::DEBUG) {
+        return;
+    }
+    switch.watch(Watch {
+        ports: BTreeSet::new(),
+        packets: u64::MAX,
+        sink: Box::new(|visit| {
+            for event in &visit.events {
+                let text = alone(visit, event).to_string();
+                for line in text.lines().skip(1).map(str::trim) {
+                    let (switch, packet) = (&visit.switch, visit.packet_id);
+                    match event {
+                        Event::Pipeline(_) => tracing::trace!("{switch} packet {packet}: {line}"),
+                        _ if packet == 0 => tracing::debug!("{switch} link: {line}"),
+                        _ => tracing::debug!("{switch} packet {packet}: {line}"),
+                    }
+                }
+            }
+            true
+        }),
+    });
+}
+
+/// One event of a visit, whose text has a line for the packet before it.
+fn alone(visit: &Visit, event: &Event) -> Visit {
+    Visit {
+        events: vec![event.clone()],
+        switch: visit.switch.clone(),
+        ..*visit
+    }
 }
 
 /// Checks that all places are on switches of this process.

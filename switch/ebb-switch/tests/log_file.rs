@@ -22,7 +22,7 @@ async fn a_packet_is_in_the_log_and_the_log_in_a_new_file() {
     let mut command = Command::new(SWITCH);
     command
         .args(["--log-file", "s1", "--log-flush", "--dump-packet-data", "4"])
-        .args(["--nanolog", "ipc:///tmp/unused", "--p4info"])
+        .args(["--nanolog", "ipc:///tmp/unused", "-L", "trace", "--p4info"])
         .args(["patch.p4info.txtpb", "patch.json"].map(|name| programs.join(name)))
         .args(["--", "--cpu-port", "510", "--grpc-server-addr", &address])
         .current_dir(&folder);
@@ -47,6 +47,17 @@ async fn a_packet_is_in_the_log_and_the_log_in_a_new_file() {
         log().contains("Received packet of length 60 on port 510: abababab\n")
     });
     assert!(log().contains("--nanolog is ignored: "), "{}", log());
+    let program = programs.join("patch.json");
+    let runs = format!("device 0: program {}; CPU port 510", program.display());
+    assert!(log().contains(&runs), "{}", log());
+    // What happens to the packet, at both levels.
+    for line in [
+        "DEBUG device 0 packet 1: in at port 510: 60 bytes abababab",
+        "TRACE device 0 packet 1: state start",
+    ] {
+        assert!(log().contains(line), "{line}: {}", log());
+    }
+    assert!(!log().contains("h2"), "{}", log());
     let who = format!("P4Runtime on {address}: any user of this machine; no TLS");
     assert!(log().contains(&who), "{}", log());
     let kept = std::fs::read_to_string(&precious).expect("there");
