@@ -2,8 +2,8 @@
 
     python tools/protos.py [--write]
 
-P4Runtime's descriptors are those that finsy carries, so both sides of the wire have the same
-messages, and the repository needs no copy of the P4Runtime .proto files. Together with those of
+P4Runtime's and gNMI's descriptors are those that finsy carries, so both sides of the wire have the
+same messages, and the repository needs no copy of their .proto files. Together with those of
 our own .proto files they make one FileDescriptorSet, from which `switch/p4-proto/generate` makes
 Rust. Without --write nothing is compiled: the descriptors are made again and compared, and
 SHA256SUMS has what the last run was given and what it made.
@@ -18,7 +18,7 @@ import tempfile
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 
-from finsy.proto import p4r
+from finsy.proto import gnmi, p4r
 from google.protobuf.descriptor import FileDescriptor
 from google.protobuf.descriptor_pb2 import FileDescriptorSet
 
@@ -32,9 +32,11 @@ AGAIN = "run `make p4-proto`"
 
 
 def descriptors() -> bytes:
-    """P4Runtime and our own services, every file after those that it imports."""
+    """P4Runtime, gNMI and our own services, every file after those that it imports."""
     found = FileDescriptorSet()
-    _collect(p4r.DESCRIPTOR, found, set())
+    seen: set[str] = set()
+    _collect(p4r.DESCRIPTOR, found, seen)
+    _collect(gnmi.DESCRIPTOR, found, seen)
     with tempfile.TemporaryDirectory() as folder:
         own = Path(folder) / "own.fds"
         names = sorted(path.name for path in PROTOS.glob("*.proto"))

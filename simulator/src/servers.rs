@@ -9,7 +9,7 @@ use ebb_p4runtime::{Device, Layout, LinkEnd, Node, Server, SwitchInfo};
 use ebb_serve::{EngineDevice, EngineFabric};
 use tokio::sync::oneshot;
 
-use crate::network::Built;
+use crate::network::{Built, SimSwitch};
 
 /// Serves P4Runtime for every switch, and the fabric service if it has a socket. The servers end
 /// when something is sent through the result, or when that is dropped.
@@ -32,6 +32,7 @@ pub fn serve(built: &Built, handle: &ControlHandle) -> Result<oneshot::Sender<()
             id: switch.device_id,
             switch: switch.node,
             handle: handle.clone(),
+            ports: ports(built, switch),
         };
         Arc::new(device) as Arc<dyn Device>
     });
@@ -53,6 +54,15 @@ pub fn serve(built: &Built, handle: &ControlHandle) -> Result<oneshot::Sender<()
         })
         .context("cannot start the gRPC thread")?;
     Ok(stop)
+}
+
+/// The ports of a switch that have a link, by the names that they would have in Mininet.
+fn ports(built: &Built, switch: &SimSwitch) -> Vec<(u16, String)> {
+    let ends = built.links.iter().flatten();
+    let here = ends.filter(|end| end.node == switch.node);
+    let name = built.simulation.name(switch.node);
+    here.map(|end| (end.port, format!("{name}-eth{}", end.port)))
+        .collect()
 }
 
 /// The network as the fabric service describes it.

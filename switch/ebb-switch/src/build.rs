@@ -32,6 +32,8 @@ pub struct Built {
     pub server: Server,
     /// The ports of all switches that are on interfaces: switch, port, name of the interface.
     pub interfaces: Vec<(NodeId, u16, String)>,
+    /// The ports of each switch that have an interface or a link, and their names.
+    pub ports: Vec<Vec<(u16, String)>>,
 }
 
 pub fn build(
@@ -76,7 +78,7 @@ pub fn build(
     if let Some(directory) = captures {
         fs::create_dir_all(directory)
             .with_context(|| format!("--pcap: cannot create {}", directory.display()))?;
-        for (at, name) in capture_names(settings) {
+        for (at, name) in port_names(settings) {
             let files = capture::to_files(directory.join(name), driver.epoch_ns());
             driver.network_mut().start_capture(end(at), files)?;
         }
@@ -104,17 +106,22 @@ pub fn build(
         let fabric = EngineFabric {
             layout: layout(settings),
             links: inner.chain(outer).collect(),
-            switches,
+            switches: switches.clone(),
             captures: settings.captures.clone(),
             epoch_ns: driver.epoch_ns(),
             handle: driver.handle(),
         };
         server = server.with_fabric(socket, Arc::new(fabric))?;
     }
+    let mut ports = vec![Vec::new(); switches.len()];
+    for ((switch, port), name) in port_names(settings) {
+        ports[switch].push((port, name));
+    }
     Ok(Built {
         driver,
         server,
         interfaces,
+        ports,
     })
 }
 
@@ -160,9 +167,9 @@ fn layout(settings: &Settings) -> Layout {
     }
 }
 
-/// The names of captures: that of the interface for a port on one, that which it would have in Mininet for
-/// others.
-fn capture_names(settings: &Settings) -> impl Iterator<Item = (PortAt, String)> {
+/// The names of ports and of their captures: that of the interface for a port on one, that which it would have in
+/// Mininet for others.
+fn port_names(settings: &Settings) -> impl Iterator<Item = (PortAt, String)> {
     let inner = settings.links.iter().flatten().map(|(switch, port)| {
         let name = &settings.switches[*switch].name;
         ((*switch, *port), format!("{name}-eth{port}"))

@@ -34,16 +34,22 @@ async fn serve(built: Built) -> Result<Network<Interface>> {
         driver,
         server,
         interfaces,
+        ports,
     } = built;
     let handle = driver.handle();
-    let device = |(switch, s): (NodeId, &Switch)| {
+    let device = |((switch, s), ports): ((NodeId, &Switch), Vec<(u16, String)>)| {
         let id = s.device_id();
         let handle = handle.clone();
         tokio::spawn(watch_idle_entries(handle.clone(), switch));
-        Arc::new(EngineDevice { id, switch, handle }) as Arc<dyn Device>
+        Arc::new(EngineDevice {
+            id,
+            switch,
+            handle,
+            ports,
+        }) as Arc<dyn Device>
     };
     tokio::spawn(watch_ports(driver.handle(), interfaces));
-    let devices = driver.network().switches().map(device).collect();
+    let devices = driver.network().switches().zip(ports).map(device).collect();
     let mut interrupt = signal(SignalKind::interrupt())?;
     let mut terminate = signal(SignalKind::terminate())?;
     let (done, mut ended) = oneshot::channel();

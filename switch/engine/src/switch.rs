@@ -178,6 +178,8 @@ pub struct Switch {
     tracer: Tracer,
     /// Ports whose links are down.
     ports_down: BTreeSet<PortId>,
+    /// What came in, by port.
+    received: Vec<Count>,
 }
 
 impl Switch {
@@ -213,6 +215,7 @@ impl Switch {
             listener: None,
             tracer: Tracer::default(),
             ports_down: BTreeSet::new(),
+            received: Vec::new(),
         };
         if let Some(port) = cpu_port {
             switch.connect_port(Instant::ZERO, port);
@@ -438,6 +441,7 @@ impl Switch {
             self.receive_control(port, &frame);
             return false;
         }
+        self.count_received(port, frame.len());
         let delay = self.manager.pipeline_delay(port);
         if delay.is_zero() {
             self.enter(port, frame);

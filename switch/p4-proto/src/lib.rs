@@ -1,4 +1,4 @@
-//! The messages of P4Info, P4Runtime and Ebb's own services, as Rust that prost has generated. The services
+//! The messages of P4Info, P4Runtime, gNMI and Ebb's own services, as Rust that prost has generated. The services
 //! themselves, which need tonic, are in ebb-p4runtime.
 //!
 //! `make p4-proto` makes `src/generated` again, after a change of `proto/` or of finsy: its Python package has the
@@ -13,6 +13,8 @@ mod generated {
 pub use generated::ebb::fabric::v1 as fabric;
 pub use generated::ebb::tm::v1 as tm;
 pub use generated::ebb::trace::v1 as trace;
+pub use generated::gnmi;
+pub use generated::gnmi_ext;
 pub use generated::google::rpc;
 pub use generated::p4::config::v1 as config;
 pub use generated::p4::v1 as p4;

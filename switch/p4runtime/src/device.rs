@@ -32,6 +32,10 @@ pub trait Switch {
     fn set_traffic_config(&mut self, config: TrafficManagerConfig) -> Result<(), ConfigError>;
     fn traffic_statistics(&self) -> Vec<PortStatistics>;
     fn reset_traffic_statistics(&mut self);
+    /// The ports that have an interface or a link, as management sees them.
+    fn ports(&self) -> Vec<PortState> {
+        Vec::new()
+    }
     /// What was dropped elsewhere than in a queue since the start: port, reason, how much.
     fn other_drops(&self) -> Vec<(u16, String, Count)>;
     /// How late it was since the statistics were reset; nothing under a virtual clock.
@@ -40,6 +44,20 @@ pub trait Switch {
     }
     /// Has packets traced. False if there are too many traces already.
     fn trace(&mut self, request: TraceRequest, sink: TraceSink) -> bool;
+}
+
+/// A port of a switch as management sees it.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct PortState {
+    pub port: u16,
+    /// Not so while its link is set down, or its interface has no carrier.
+    pub is_up: bool,
+    /// Frames that came in since the switch started.
+    pub received: Count,
+    /// Packets that left since the last reset of the statistics.
+    pub sent: Count,
+    /// Packets that its queues refused since then.
+    pub refused: Count,
 }
 
 /// How late a switch was at its interfaces; see `ebb_tm.proto`.
@@ -79,6 +97,10 @@ pub enum Event {
 /// A switch, seen from other threads.
 pub trait Device: Send + Sync + 'static {
     fn id(&self) -> u64;
+    /// The ports that management knows, and the names of their interfaces.
+    fn port_names(&self) -> Vec<(u16, String)> {
+        Vec::new()
+    }
     /// Has the thread that owns the switch run `job` soon. A job that is dropped instead means that
     /// the switch has stopped.
     fn submit(&self, job: Job);

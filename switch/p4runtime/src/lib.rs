@@ -1,4 +1,4 @@
-//! The P4Runtime service and Ebb's traffic-manager service of a switch, and the fabric service of
+//! The P4Runtime service of a switch with gNMI and Ebb's traffic-manager service beside it, and the fabric service of
 //! the network it is part of.
 //!
 //! [`Server::bind`] takes the addresses, [`Server::serve`] serves one [`Device`] on each. A device
@@ -25,6 +25,7 @@ mod entities;
 mod error;
 mod fabric;
 mod forwarding;
+mod gnmi;
 mod host;
 mod lock;
 mod mailbox;
@@ -50,7 +51,7 @@ mod trace;
 mod traffic;
 mod translation;
 
-pub use device::{Device, Event, Job, Lateness, Switch, TraceRequest, TraceSink};
+pub use device::{Device, Event, Job, Lateness, PortState, Switch, TraceRequest, TraceSink};
 pub use error::EntityError;
 pub use fabric::{Fabric, Layout, LinkEnd, Node, SwitchInfo};
 pub use offline::Offline;

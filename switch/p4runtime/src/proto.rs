@@ -1,6 +1,6 @@
 //! The messages, and the generated services that carry them.
 
-pub use ebb_p4_proto::{config, rpc};
+pub use ebb_p4_proto::{config, gnmi_ext, rpc};
 
 /// Clients and servers of a package beside its messages.
 macro_rules! with_services {
@@ -14,6 +14,7 @@ macro_rules! with_services {
 }
 
 with_services!(fabric, "ebb.fabric.v1.rs");
+with_services!(gnmi, "gnmi.rs");
 with_services!(p4, "p4.v1.rs");
 with_services!(tm, "ebb.tm.v1.rs");
 with_services!(trace, "ebb.trace.v1.rs");

@@ -22,13 +22,14 @@ use crate::host::Host;
 use crate::private_socket::PrivateSocket;
 use crate::programs::Programs;
 use crate::proto::fabric::fabric_server::FabricServer;
+use crate::proto::gnmi::g_nmi_server::GNmiServer;
 use crate::proto::p4::ForwardingPipelineConfig;
 use crate::proto::p4::p4_runtime_server::P4RuntimeServer;
 use crate::proto::tm::traffic_manager_server::TrafficManagerServer;
 use crate::proto::trace::trace_server::TraceServer;
 use crate::stream::serve_events;
 use crate::tls::{TlsError, TlsFiles};
-use crate::{service, trace, traffic};
+use crate::{gnmi, service, trace, traffic};
 
 /// The longest message that is taken by default. The largest known program takes a few megabytes, a batch of
 /// 1000 updates 60 KB.
@@ -277,8 +278,10 @@ async fn serve_device(
         .max_decoding_message_size(limits.message_bytes);
     let traffic = TrafficManagerServer::new(traffic::Service::new(host.clone()));
     let traces = TraceServer::new(trace::Service::new(host.clone()));
+    let interfaces = GNmiServer::new(gnmi::Service::new(host.clone()));
     let server = grpc
         .add_service(Counted::new(p4runtime, limits.budget.clone()))
+        .add_service(Counted::new(interfaces, limits.budget.clone()))
         .add_service(Counted::new(traffic, limits.budget.clone()))
         .add_service(Counted::new(traces, limits.budget))
         .serve_with_incoming_shutdown(

@@ -2,7 +2,7 @@
 
 use ebb_engine::trace::Watch;
 use ebb_engine::{ControlHandle, NodeId, Notice, Switch};
-use ebb_p4runtime::{Device, Event, Job, Lateness, TraceRequest, TraceSink};
+use ebb_p4runtime::{Device, Event, Job, Lateness, PortState, TraceRequest, TraceSink};
 use ebb_pipeline::Pipeline;
 use ebb_traffic_manager::{ConfigError, Count, PortStatistics, TrafficManagerConfig};
 use ebb_units::Instant;
@@ -15,11 +15,17 @@ pub struct EngineDevice {
     pub id: u64,
     pub switch: NodeId,
     pub handle: ControlHandle,
+    /// Ports and the names of their interfaces, for gNMI.
+    pub ports: Vec<(u16, String)>,
 }
 
 impl Device for EngineDevice {
     fn id(&self) -> u64 {
         self.id
+    }
+
+    fn port_names(&self) -> Vec<(u16, String)> {
+        self.ports.clone()
     }
 
     fn submit(&self, job: Job) {
@@ -87,6 +93,27 @@ impl ebb_p4runtime::Switch for Adapter<'_> {
 
     fn reset_traffic_statistics(&mut self) {
         self.0.reset_statistics();
+    }
+
+    fn ports(&self) -> Vec<PortState> {
+        let statistics = self.0.statistics();
+        let of_port = |port| statistics.iter().find(|s| s.port == port);
+        let state = |port| {
+            let found = of_port(port);
+            let dropped = found.iter().flat_map(|s| &s.queues);
+            let dropped = dropped.flat_map(|queue| queue.dropped.values());
+            PortState {
+                port,
+                is_up: self.0.is_port_up(port),
+                received: self.0.received(port),
+                sent: found.map(|s| s.transmitted).unwrap_or_default(),
+                refused: dropped.fold(Count::default(), |sum, count| Count {
+                    packets: sum.packets + count.packets,
+                    bytes: sum.bytes + count.bytes,
+                }),
+            }
+        };
+        self.0.ports().map(state).collect()
     }
 
     fn lateness(&self) -> Lateness {

@@ -1,6 +1,6 @@
 //! The ports of a switch: which have a link, and how these are.
 
-use ebb_traffic_manager::ConfigError;
+use ebb_traffic_manager::{ConfigError, Count};
 use ebb_units::{BitRate, Duration, Instant};
 
 use super::export::Exports;
@@ -27,6 +27,7 @@ impl Switch {
         let index = usize::from(port);
         if self.connected.len() <= index {
             self.connected.resize(index + 1, false);
+            self.received.resize(index + 1, Count::default());
         }
         self.connected[index] = true;
         self.manager.open_port(now, port);
@@ -44,7 +45,7 @@ impl Switch {
     }
 
     /// The ports that have an interface or a link.
-    pub(super) fn ports(&self) -> impl Iterator<Item = PortId> + Clone + use<'_> {
+    pub fn ports(&self) -> impl Iterator<Item = PortId> + Clone + use<'_> {
         let ports = 0..self.connected.len() as PortId;
         ports.filter(|port| self.has_link(*port))
     }
@@ -68,6 +69,24 @@ impl Switch {
         };
         if let Some(pipeline) = &mut self.pipeline {
             pipeline.set_port_up(port.into(), up);
+        }
+    }
+
+    /// Whether the link behind a port is up.
+    pub fn is_port_up(&self, port: PortId) -> bool {
+        !self.ports_down.contains(&port)
+    }
+
+    /// What came in at a port since the start, MAC control frames aside.
+    pub fn received(&self, port: PortId) -> Count {
+        let received = self.received.get(usize::from(port));
+        received.copied().unwrap_or_default()
+    }
+
+    /// Counts a frame that came in.
+    pub(super) fn count_received(&mut self, port: PortId, bytes: usize) {
+        if let Some(received) = self.received.get_mut(usize::from(port)) {
+            received.add(bytes as u64);
         }
     }
 

@@ -8,10 +8,12 @@ use prost::Message;
 use prost_types::FileDescriptorSet;
 
 /// Packages of protobuf, and how ebb-p4-proto calls the module of each.
-const PACKAGES: [(&str, &str); 6] = [
+const PACKAGES: [(&str, &str); 8] = [
     (".ebb.fabric.v1", "fabric"),
     (".ebb.tm.v1", "tm"),
     (".ebb.trace.v1", "trace"),
+    (".gnmi", "gnmi"),
+    (".gnmi_ext", "gnmi_ext"),
     (".google.rpc", "rpc"),
     (".p4.config.v1", "config"),
     (".p4.v1", "p4"),

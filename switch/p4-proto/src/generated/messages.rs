@@ -16,6 +16,12 @@ pub mod ebb {
         }
     }
 }
+pub mod gnmi {
+    include!("gnmi.rs");
+}
+pub mod gnmi_ext {
+    include!("gnmi_ext.rs");
+}
 pub mod google {
     pub mod rpc {
         include!("google.rpc.rs");

@@ -661,3 +661,19 @@ async def test_delete_many_leaves_the_program_as_it_was_pushed(address: str) -> 
         # `delete_all` also deletes const entries of tables that are not const, as it read them.
         code, message = await refused(switch.delete_all())
         assert code == CODE.INVALID_ARGUMENT and "is_const is set" in message
+
+
+async def test_ports_are_known_over_gnmi(address: str) -> None:
+    async with primary(address) as switch:
+        found = {port.name: (port.id, port.up) for port in switch.ports}
+        assert found == {"s1-eth1": (1, True), "s1-eth2": (2, True)}
+        client = switch.gnmi_client
+        assert client is not None
+        path = fy.GNMIPath("interfaces/interface[name=s1-eth1]/state/counters/out-pkts")
+        await switch.write([fy.P4PacketOut(frame(1), egress_port=1, padding=0)])
+
+        async def sent() -> bool:
+            (update,) = await client.get(path)
+            return bool(update.value >= 1)
+
+        await until(sent, "the packet is not counted")

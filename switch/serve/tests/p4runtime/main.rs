@@ -6,6 +6,7 @@ mod one_switch;
 mod digests;
 mod entities;
 mod fabric;
+mod gnmi;
 mod hostile;
 mod limits;
 mod preinitialized;

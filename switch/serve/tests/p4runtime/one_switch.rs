@@ -93,6 +93,7 @@ impl OneSwitch {
             id: DEVICE_ID,
             switch: self.switch,
             handle: self.handle.clone(),
+            ports: vec![(1, "s-eth1".into()), (2, "s-eth2".into())],
         }
     }
 
