@@ -71,13 +71,19 @@ class Composition:
 _ADAPTIVE = frozenset(
     {"adaptive_thresholds", "acceptable", "adaptive_next_hop", "drain_marking", "queue_accounting"}
 )
-_TRIMMING = frozenset({"trimming", "return_to_sender", "occupancy_limit", DROP_NOTIFICATION.name})
+_TRIMMING = frozenset({"trimming", "return_to_sender", "occupancy_limit"})
+_NOTIFICATION = frozenset({DROP_NOTIFICATION.name})
 _PHANTOM = frozenset({PHANTOM_QUEUE.name})
 
 COMPOSITIONS = (
-    Composition("fabric_marking", Chip.TOFINO, _ADAPTIVE | _TRIMMING),
-    Composition("fabric_trimming", Chip.TOFINO, _ADAPTIVE | _PHANTOM),
-    Composition("fabric_adaptive", Chip.TOFINO_2, _TRIMMING | _PHANTOM | {"queue_accounting"}),
+    Composition("fabric_marking", Chip.TOFINO, _ADAPTIVE | _TRIMMING | _NOTIFICATION),
+    Composition("fabric_trimming", Chip.TOFINO, _ADAPTIVE | _PHANTOM | _NOTIFICATION),
+    Composition("fabric_notification", Chip.TOFINO, _ADAPTIVE | _PHANTOM | _TRIMMING),
+    Composition(
+        "fabric_adaptive",
+        Chip.TOFINO_2,
+        _TRIMMING | _NOTIFICATION | _PHANTOM | {"queue_accounting"},
+    ),
 )
 
 

@@ -75,6 +75,7 @@ def test_which_program_a_scheme_needs() -> None:
     }
     assert chosen["dctcp"] == chosen["hull"] == "fabric_marking"
     assert chosen["ndp"] == chosen["ndp-return"] == chosen["scdp"] == "fabric_trimming"
+    assert chosen["fastlane"] == chosen["fastlane-fh"] == "fabric_notification"
     assert chosen["detail"] == "fabric_adaptive"
     with pytest.raises(
         ValueError, match=r"fabric_marking lacks .*trimming.*; fabric_trimming lacks"

@@ -40,7 +40,7 @@ control FabricIngress(inout headers_t hdr,
     TrafficClass() traffic_class;
     FlowHash() flow_hash;
     Mlfq() mlfq;
-    PathChoice() path_choice;
+    Path() path;
     Route() route;
     AdaptiveRouting() adaptive_routing;
     ToEgress() to_egress;
@@ -51,13 +51,13 @@ control FabricIngress(inout headers_t hdr,
         validity.apply(hdr, meta, ig_prsr_md);
         if (hdr.ipv4.isValid()) {
             traffic_class.apply(hdr, meta);
+            flow_hash.apply(hdr, meta);
+            path.apply(hdr, meta);
         }
         if (meta.drop_reason == DropReason.NONE) {
             if (hdr.arp.isValid()) {
                 arp.apply(hdr, meta, ig_intr_md, ig_tm_md);
             } else {
-                flow_hash.apply(hdr, meta);
-                path_choice.apply(hdr, meta);
                 mlfq.apply(hdr, meta);
                 route.apply(hdr, meta, ig_intr_md, ig_tm_md);
                 if (meta.spray == SPRAY_ADAPTIVE) {
@@ -81,7 +81,7 @@ control FabricEgress(inout egress_headers_t hdr,
 
     apply {
         if (hdr.ipv4.isValid()) {
-            ecn_threshold.apply(hdr, meta, eg_intr_md);
+            ecn_threshold.apply(hdr, eg_intr_md);
         }
         counters.apply(hdr, eg_intr_md);
     }

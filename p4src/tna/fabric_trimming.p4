@@ -1,13 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// The switch of the fabric on Tofino, for transports that are told what a queue refuses: packets spread over all paths,
-// trimming and return to sender (NDP, SCDP), drop notification (FastLane), MLFQ by sender and in the switch.
-// ../fabric.p4 is the same for v1model; docs/porting-tofino.md says what differs.
+// The switch of the fabric on Tofino, for transports whose packets are trimmed: packets spread over all paths, trimming
+// and return to sender (NDP, SCDP), MLFQ by sender and in the switch. ../fabric.p4 is the same for v1model;
+// docs/porting-tofino.md says what differs.
 //
 //  ingress  validity ─ traffic_class ─┬─ arp ─────── arp_responder ──────────────────────────────┬─► queue
 //                                     ├─ ipv4 ─► flow_hash ─ mlfq ─ route ─ occupancy ───────────┤
 //                                     │       ▲ returned                                         │
-//                                     └─ deflected ─ return_to_sender, notification, trimming ───┘
+//                                     └─ deflected ─ return_to_sender, trimming ─────────────────┘
 //  egress   ecn_threshold ─ link;  on the deflection port: deflection, which sends what was refused back to ingress
 
 #include <core.p4>
@@ -24,7 +24,6 @@
 #include "include/mlfq.p4"
 #include "include/route.p4"
 #include "include/return_to_sender.p4"
-#include "include/drop_notification.p4"
 #include "include/trimming.p4"
 #include "include/ebb_flags.p4"
 #include "include/to_egress.p4"
@@ -45,10 +44,9 @@ control FabricIngress(inout headers_t hdr,
     TrafficClass() traffic_class;
     FlowHash() flow_hash;
     Mlfq() mlfq;
-    PathChoice() path_choice;
+    Path() path;
     Route() route;
     ReturnToSender() return_to_sender;
-    DropNotification() drop_notification;
     Trimming() trimming;
     EbbFlags() ebb_flags;
     ToEgress() to_egress;
@@ -60,6 +58,9 @@ control FabricIngress(inout headers_t hdr,
         if (hdr.ipv4.isValid()) {
             traffic_class.apply(hdr, meta);
         }
+        // Of ARP frames too: tables under a condition take stages of their own, others share them with what follows.
+        flow_hash.apply(hdr, meta);
+        path.apply(hdr, meta);
 
         if (hdr.deflected.isValid()) {
             // The packet was routed when it first came; the queue of that port had no room for it.
@@ -70,18 +71,11 @@ control FabricIngress(inout headers_t hdr,
             meta.ingress_port = ig_intr_md.ingress_port;
             port_in.count(ig_intr_md.ingress_port);
         }
-        // Before a header is turned round: the path of what is returned does not matter, and stages are short.
-        flow_hash.apply(hdr, meta);
-        path_choice.apply(hdr, meta);
-        if (meta.drop_reason == DropReason.NONE) {
-            if (hdr.ebb.isValid()) {
-                return_to_sender.apply(hdr, meta);
-            } else if (hdr.tcp.isValid()) {
-                drop_notification.apply(hdr, meta, ig_tm_md);
-            }
+        if (meta.drop_reason == DropReason.NONE && hdr.ebb.isValid()) {
+            return_to_sender.apply(hdr, meta);
         }
 
-        if (meta.drop_reason == DropReason.NONE && meta.notified == 0) {
+        if (meta.drop_reason == DropReason.NONE) {
             if (meta.refused == 1) {
                 trimming.apply(hdr, meta, ig_tm_md);
             } else if (hdr.arp.isValid()) {
@@ -94,10 +88,10 @@ control FabricIngress(inout headers_t hdr,
 
         ebb_flags.apply(hdr, meta);
         to_egress.apply(hdr, meta, ig_tm_md);
-        if (meta.multicast == 0 && (meta.trimmable == 1 || meta.returnable == 1 || meta.notifiable == 1)) {
+        if (meta.multicast == 0 && (meta.trimmable == 1 || meta.returnable == 1)) {
             ig_tm_md.deflect_on_drop = 1;
         }
-        if (meta.drop_reason == DropReason.NONE && meta.trimmed == 0 && meta.notified == 0) {
+        if (meta.drop_reason == DropReason.NONE && meta.trimmed == 0) {
             occupancy.apply(hdr, meta, ig_tm_md);
         }
         drop_and_count.apply(meta, ig_dprsr_md);
@@ -118,7 +112,7 @@ control FabricEgress(inout egress_headers_t hdr,
         deflection.apply(hdr, meta, eg_intr_md, eg_dprsr_md);
         if (hdr.routed.isValid() && eg_dprsr_md.mirror_type != MIRROR_DEFLECTED) {
             if (hdr.ipv4.isValid()) {
-                ecn_threshold.apply(hdr, meta, eg_intr_md);
+                ecn_threshold.apply(hdr, eg_intr_md);
             }
             counters.apply(hdr, eg_intr_md);
         }

@@ -30,7 +30,7 @@ def include_folders() -> list[Path]:
     if given:
         folders = [Path(folder) for folder in given.split(os.pathsep)]
         return folders if any((folder / "tna.p4").exists() for folder in folders) else []
-    for tool in (chip.COMPILER, "p4test"):
+    for tool in (chip.COMPILER, chip.TESTGEN):
         path = shutil.which(tool)
         if path:
             there = Path(path).resolve().parent
@@ -71,21 +71,19 @@ def main(arguments: list[str] | None = None) -> int:
     fits: dict[str, chip.Fit] = {}
     includes = include_folders()
     for program in programs:
-        front = _absent(includes, "p4test")
         back = _absent(includes, chip.COMPILER, chip.ASSEMBLER)
         tests = _absent(includes, chip.TESTGEN) or _no_tofino_testgen()
-
-        def front_end(program: str = program, here: list[Path] = includes) -> str:
-            return _p4info(program, here, write=options.write)
-
-        report.check(f"types and P4Info of {program}", front, front_end)
         with tempfile.TemporaryDirectory(prefix="ebb-tna-") as folder:
 
             def fit(
                 program: str = program, folder: Path = Path(folder), here: list[Path] = includes
             ) -> str:
-                fits[program] = found = chip.fit(program, folder, here)
+                fits[program] = found = chip.compiled(program, folder, here)
+                chip.assemble(program, folder, found)
                 return f"{found.stages} stages of {chip.STAGES[p4info.TARGETS[program]]}"
+
+            def info(program: str = program, folder: Path = Path(folder)) -> str:
+                return _p4info(program, folder, write=options.write)
 
             def tests_of(
                 program: str = program, folder: Path = Path(folder), here: list[Path] = includes
@@ -93,9 +91,10 @@ def main(arguments: list[str] | None = None) -> int:
                 return f"{chip.generate_tests(program, folder / 'tests', here, TESTS)} tests"
 
             report.check(f"{program} on the chip", back, fit)
+            report.check(f"P4Info of {program}", back, info)
             report.check(f"tests of {program}", tests, tests_of)
-    if options.write and fits:
-        PAGE.write_text(renewed(PAGE.read_text(), fits))
+    if fits:
+        report.check("the page's table", "", lambda: _table(fits, write=options.write))
     return int(report.failed)
 
 
@@ -115,10 +114,8 @@ def _no_tofino_testgen() -> str:
     return ""
 
 
-def _p4info(program: str, includes: list[Path], *, write: bool) -> str:
-    path = shutil.which("p4test")
-    assert path is not None
-    made = p4info.make(program, path, includes)
+def _p4info(program: str, folder: Path, *, write: bool) -> str:
+    made = p4info.made(program, folder)
     stored = p4info.stored(program)
     if write:
         stored.parent.mkdir(exist_ok=True)
@@ -126,8 +123,18 @@ def _p4info(program: str, includes: list[Path], *, write: bool) -> str:
         return f"{stored.name} written"
     if not stored.exists() or stored.read_text() != made:
         raise ValueError(
-            f"{stored.name} is not what p4test makes; tools/check_tna --write renews it"
+            f"{stored.name} is not what the compiler makes; tools/check_tna --write renews it"
         )
+    return ""
+
+
+def _table(fits: dict[str, chip.Fit], *, write: bool) -> str:
+    page = PAGE.read_text()
+    made = renewed(page, fits)
+    if write:
+        PAGE.write_text(made)
+    elif made != page:
+        raise ValueError(f"{PAGE.name} says otherwise; tools/check_tna --write renews it")
     return ""
 
 

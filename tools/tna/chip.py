@@ -10,9 +10,9 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from pathlib import Path
 
-from .p4info import SOURCES, TARGETS, options
+from .p4info import SOURCES, TARGETS, name, options
 
-COMPILER, ASSEMBLER, SUMMARY, TESTGEN = "p4c-barefoot", "bfas", "p4c-build-logs", "p4testgen"
+COMPILER, ASSEMBLER, TESTGEN = "p4c-barefoot", "bfas", "p4testgen"
 TIMEOUT_S = 1800
 """How long one tool may take for one program; fitting a large program takes minutes."""
 STAGES = {1: 12, 2: 20}
@@ -66,8 +66,9 @@ def run(arguments: list[str]) -> str:
     return text
 
 
-def fit(program: str, folder: Path, includes: Iterable[Path]) -> Fit:
-    """Compiles and assembles a program. Raises `ValueError` if it does not fit, or is refused."""
+def compiled(program: str, folder: Path, includes: Iterable[Path]) -> Fit:
+    """Compiles a program. Raises `ValueError` if it is refused; one that takes more stages than the
+    chip has is not."""
     generation = TARGETS[program]
     target, architecture = ARCHITECTURES[generation]
     run(
@@ -75,33 +76,37 @@ def fit(program: str, folder: Path, includes: Iterable[Path]) -> Fit:
             *(COMPILER, "--target", target, "--arch", architecture, *options(includes)),
             *(f"-D__TARGET_TOFINO__={generation}", "-g", "--verbose", "-Ttable_summary:1"),
             "--p4runtime-force-std-externs",
-            *("--p4runtime-files", str(folder / f"{program}.p4info.txtpb")),
+            *("--p4runtime-files", str(folder / name(program))),
             *("-o", str(folder), str(SOURCES / "tna" / f"{program}.p4")),
         ]
     )
+    return reports(folder)
+
+
+def assemble(program: str, folder: Path, found: Fit) -> None:
+    """Assembles what was compiled into the folder. Raises `ValueError` if it does not fit."""
+    generation = TARGETS[program]
+    target, _architecture = ARCHITECTURES[generation]
+    if found.stages is not None and found.stages > STAGES[generation]:
+        raise ValueError(f"{program} takes {found.stages} of {STAGES[generation]} stages")
     assembly = sorted(folder.rglob("*.bfa"))
     if not assembly:
         raise ValueError(f"{COMPILER} has left no .bfa in {folder}")
     for each in assembly:
         run([ASSEMBLER, "--target", target, "-o", str(each.parent), str(each)])
-    found = reports(folder)
-    if found.stages is not None and found.stages > STAGES[generation]:
-        raise ValueError(f"{program} takes {found.stages} of {STAGES[generation]} stages")
-    return found
 
 
 def reports(folder: Path) -> Fit:
     """What the reports in the output of the compiler say."""
-    logs = sorted(folder.rglob("table_summary*.log"))
-    stages, critical = table_summary(logs[-1].read_text()) if logs else (None, None)
-    context = sorted(folder.rglob("context.json"))
-    if context and not missing(SUMMARY):
-        resources = sorted(folder.rglob("resources.json"))
-        given = ["-r", str(resources[0])] if resources else []
-        run([SUMMARY, str(context[0]), *given, "-o", str(folder / "summary"), "--disable-phv-json"])
-    metrics = sorted(folder.rglob("metrics.json"))
-    srams, tcams, phv = resources_of(metrics[0].read_text()) if metrics else (None, None, None)
-    return Fit(stages, critical, srams, tcams, phv)
+
+    def text(name: str) -> str | None:
+        found = sorted(folder.rglob(name))
+        return found[0].read_text() if found else None
+
+    summary, resources, phv = text("table_summary.log"), text("resources.json"), text("phv.json")
+    stages, critical = table_summary(summary) if summary else (None, None)
+    srams, tcams = memories(resources) if resources else (None, None)
+    return Fit(stages, critical, srams, tcams, containers(phv) if phv else None)
 
 
 def table_summary(text: str) -> tuple[int | None, int | None]:
@@ -117,12 +122,18 @@ def table_summary(text: str) -> tuple[int | None, int | None]:
     )
 
 
-def resources_of(text: str) -> tuple[int, int, int]:
-    """SRAMs, TCAMs, and bits of containers that hold something."""
-    metrics = json.loads(text)
-    containers = [each for kind in metrics["phv"].values() for each in kind]
-    bits = sum(each["containers_occupied"] * each["bit_width"] for each in containers)
-    return metrics["mau"]["srams"], metrics["mau"]["tcams"], bits
+def memories(text: str) -> tuple[int, int]:
+    """SRAMs and TCAMs of all stages, by resources.json."""
+    stages = json.loads(text)["resources"]["mau"]["mau_stages"]
+    return (
+        sum(len(stage["rams"]["srams"]) for stage in stages),
+        sum(len(stage["tcams"]["tcams"]) for stage in stages),
+    )
+
+
+def containers(text: str) -> int:
+    """Bits of the containers that hold something, by phv.json."""
+    return sum(each["bit_width"] for each in json.loads(text)["containers"] if each["slices"])
 
 
 def generate_tests(program: str, folder: Path, includes: Iterable[Path], most: int) -> int:

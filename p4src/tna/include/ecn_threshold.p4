@@ -8,30 +8,31 @@
 
 #include "headers.p4"
 
-control EcnThreshold(inout egress_headers_t hdr,
-                     inout egress_metadata_t meta,
-                     in egress_intrinsic_metadata_t eg_intr_md) {
+control EcnThreshold(inout egress_headers_t hdr, in egress_intrinsic_metadata_t eg_intr_md) {
 
     @brief("packets marked CE for the depth of their queue")
     Counter<bit<64>, port_t>(PORTS, CounterType_t.PACKETS_AND_BYTES) step_marked;
 
     bit<32> threshold = 0xFFFFFFFF;
     bit<32> queued = 0;
-    bit<32> excess = 0;
+    bit<32> excess = 0;                      // cells above the threshold: two numbers are only compared by difference
 
     action mark() {
         hdr.ipv4.ecn = ECN_CE;
-        meta.ecn_capable = 0;
         step_marked.count(eg_intr_md.egress_port);
+    }
+
+    // Each is an action of its own, as the compiler would put an expression in place of the variable that has it.
+    action widen() {
+        queued = (bit<32>)eg_intr_md.enq_qdepth;
+    }
+
+    action compare() {
+        excess = queued |-| threshold;
     }
 
     action set_ecn_threshold(bit<32> depth) {
         threshold = depth;
-    }
-
-    // Two numbers of a packet are only compared by their difference, which takes an action before the condition.
-    action compare() {
-        excess = queued |-| threshold;
     }
 
     @brief("step marking on enq_qdepth above depth, in the unit of the target")
@@ -48,10 +49,10 @@ control EcnThreshold(inout egress_headers_t hdr,
     }
 
     apply {
-        queued = (bit<32>)eg_intr_md.enq_qdepth;
+        widen();
         ecn_threshold.apply();
         compare();
-        if (excess != 0 && meta.ecn_capable == 1) {
+        if (excess != 0 && (hdr.ipv4.ecn == ECN_ECT0 || hdr.ipv4.ecn == ECN_ECT1)) {
             mark();
         }
     }

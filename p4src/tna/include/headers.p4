@@ -31,17 +31,14 @@ header ipv4_t {
 const bit<8> KIND_ROUTED    = 1;
 const bit<8> KIND_DEFLECTED = 2;
 
-// From ingress to egress.
+// From ingress to egress. The compiler chooses the places of what is flexible: no one else reads the header.
 header routed_t {
-    bit<8>          kind;          // KIND_ROUTED
-    @padding bit<5> pad;
-    bit<1>          refused;       // ingress has refused it: deflection.p4 treats it as if its queue had
-    bit<1>          trimmed;       // it goes through the trim queue, cut or whole
-    bit<1>          demoted;       // the MLFQ of this switch gave it a level below the top one
-    @padding bit<7> pad2;
-    port_t          egress_port;   // the port that it was routed to; another one is where it was deflected to
-    @padding bit<7> pad3;
-    port_t          ingress_port;  // the port that it came in by
+    bit<8>           kind;          // KIND_ROUTED
+    @flexible bit<1> refused;       // ingress has refused it: deflection.p4 treats it as if its queue had
+    @flexible bit<1> trimmed;       // it goes through the trim queue, cut or whole
+    @flexible bit<1> demoted;       // the MLFQ of this switch gave it a level below the top one
+    @flexible port_t egress_port;   // the port that it was routed to; another one is where it was deflected to
+    @flexible port_t ingress_port;  // the port that it came in by
 }
 
 // From the egress of the deflection port, by a mirror session and the recirculation port, to ingress.
@@ -79,7 +76,6 @@ struct metadata_t {
     flow_t     flow;
     bit<32>    flow_hash;          // set by flow_hash.p4
     bit<32>    path;               // what the selector of route.p4 hashes
-    bit<32>    path_seed;          // of this switch
     bit<32>    counted_bytes;      // what mlfq.p4 adds to the bytes of the flow
     bit<1>     multicast;          // it goes to a group
 
@@ -125,7 +121,6 @@ struct egress_metadata_t {
     MirrorId_t session;
     bit<32>    now;                // ns
     bit<32>    frame_bytes;        // as in ingress
-    bit<1>     ecn_capable;        // it may be marked, by the parser: ECT(0) or ECT(1)
     int<32>    delta;              // what phantom_queue.p4 adds to the backlog, in bytes
 }
 

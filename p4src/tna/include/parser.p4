@@ -27,7 +27,6 @@ parser FabricIngressParser(packet_in packet,
         meta.frame_bytes = 0;
         meta.flow.starts = 0;
         meta.path = 0;
-        meta.path_seed = 0;
         meta.counted_bytes = 0;
         meta.multicast = 0;
         meta.queue = 0;
@@ -152,20 +151,6 @@ parser FabricEgressParser(packet_in packet,
 
     state parse_ipv4 {
         packet.extract(hdr.ipv4);
-        transition select(hdr.ipv4.ecn) {
-            ECN_ECT0: ecn_capable;
-            ECN_ECT1: ecn_capable;
-            default:  not_ecn_capable;
-        }
-    }
-
-    state ecn_capable {
-        meta.ecn_capable = 1;
-        transition accept;
-    }
-
-    state not_ecn_capable {
-        meta.ecn_capable = 0;
         transition accept;
     }
 

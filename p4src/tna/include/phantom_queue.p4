@@ -27,11 +27,11 @@ control PhantomQueue(inout egress_headers_t hdr,
     @brief("packets marked CE for the backlog of the phantom queue")
     Counter<bit<64>, port_t>(PORTS, CounterType_t.PACKETS_AND_BYTES) phantom_marked;
 
-    bit<16> frame_bytes = 0;
     bit<32> rate = 0;
     bit<32> threshold = 0xFFFFFFFF;
     bit<32> own = 0;                         // bytes of this packet that are in the number compared
     bit<1>  with_own = 0;
+    bit<32> last = 0;                        // time of the packet before, in ns
     bit<32> elapsed = 0;                     // ns
     bit<32> change = 0;                      // bytes of the packet before
     bit<32> drained = 0;                     // bytes
@@ -39,16 +39,16 @@ control PhantomQueue(inout egress_headers_t hdr,
     bit<32> excess = 0;
 
     RegisterAction<bit<32>, port_t, bit<32>>(phantom_updated) exchange_time = {
-        void apply(inout bit<32> last, out bit<32> previous) {
-            previous = last;
-            last = meta.now;
+        void apply(inout bit<32> stored, out bit<32> previous) {
+            previous = stored;
+            stored = meta.now;
         }
     };
 
     RegisterAction<bit<32>, port_t, bit<32>>(phantom_last) exchange_length = {
-        void apply(inout bit<32> last, out bit<32> previous) {
-            previous = last;
-            last = meta.frame_bytes;
+        void apply(inout bit<32> stored, out bit<32> previous) {
+            previous = stored;
+            stored = meta.frame_bytes;
         }
     };
 
@@ -89,18 +89,6 @@ control PhantomQueue(inout egress_headers_t hdr,
         size = 512;
     }
 
-    // A stage adds numbers of one width only.
-    action add_ethernet() {
-        frame_bytes = hdr.ipv4.total_length + ETHERNET_BYTES;
-    }
-    action widen() {
-        meta.frame_bytes = (bit<32>)frame_bytes;
-    }
-
-    action compare() {
-        excess = before |-| threshold;
-    }
-
     action set_drained(bit<32> bytes) {
         drained = bytes;
     }
@@ -119,23 +107,60 @@ control PhantomQueue(inout egress_headers_t hdr,
         size = 4096;
     }
 
+    // Each is an action of its own, as the compiler would put an expression in place of the variable that has it.
+    action measure() {
+        meta.now = eg_prsr_md.global_tstamp[31:0];
+        meta.frame_bytes = (bit<32>)hdr.ipv4.total_length;
+    }
+
+    action add_ethernet() {
+        meta.frame_bytes = meta.frame_bytes + (bit<32>)ETHERNET_BYTES;
+    }
+
+    action exchange() {
+        last = exchange_time.execute(eg_intr_md.egress_port);
+    }
+
+    action since() {
+        elapsed = meta.now - last;
+        change = exchange_length.execute(eg_intr_md.egress_port);
+    }
+
+    action count_own() {
+        own = meta.frame_bytes;
+    }
+
+    action subtract() {
+        meta.delta = (int<32>)(change - drained);
+    }
+
+    action update() {
+        before = (bit<32>)drain.execute(eg_intr_md.egress_port);
+    }
+
+    action add_own() {
+        before = before + own;
+    }
+
+    action compare() {
+        excess = before |-| threshold;
+    }
+
     apply {
         if (phantom_queue.apply().hit) {
-            meta.now = eg_prsr_md.global_tstamp[31:0];
+            measure();
             add_ethernet();
-            widen();
-            elapsed = exchange_time.execute(eg_intr_md.egress_port);
-            elapsed = meta.now - elapsed;
-            change = exchange_length.execute(eg_intr_md.egress_port);
+            exchange();
+            since();
             if (with_own == 1) {
-                own = meta.frame_bytes;
+                count_own();
             }
             phantom_drain.apply();
-            meta.delta = (int<32>)(change - drained);
-            before = (bit<32>)drain.execute(eg_intr_md.egress_port);
-            before = before + own;
+            subtract();
+            update();
+            add_own();
             compare();
-            if (excess != 0 && meta.ecn_capable == 1) {
+            if (excess != 0 && (hdr.ipv4.ecn == ECN_ECT0 || hdr.ipv4.ecn == ECN_ECT1)) {
                 mark();
             }
         }

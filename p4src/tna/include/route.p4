@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// IPv4 routing, as ../../include/route.p4. Applied in ingress to packets that arrive for the first time, after
-// flow_hash and traffic_class.
+// IPv4 routing, as ../../include/route.p4. Applied in ingress to packets that arrive for the first time.
 //
 // What picks the member of a group is x := (flow hash ^ entropy) + seed; x := CRC32(x) + seed, and of x the CRC of the
 // selector. TNA has no multiplier. CRCs are linear: with them alone, switches with different seeds would send the flows
@@ -17,16 +16,18 @@ const bit<32> ECMP_MEMBERS = 2048;           // next hops of all groups
 const bit<32> ECMP_GROUPS = 1024;
 const bit<32> ECMP_GROUP_MEMBERS = 120;      // of one group: as many as a row of the selector's memory holds
 
-// The input of the selector: a hash of the flow, and of the entropy of the packet where its class is sprayed.
-control PathChoice(in headers_t hdr, inout metadata_t meta) {
+// What the selector hashes. Applied after flow_hash and traffic_class to all IPv4, dropped packets too: what depends on
+// nothing takes no stages after that which decides.
+control Path(in headers_t hdr, inout metadata_t meta) {
     Random<bit<32>>() random;
     Hash<bit<32>>(HashAlgorithm_t.CRC32) mix;
 
     bit<32> entropy = 0;
+    bit<32> addend = 0;
 
     action set_hash_seed(bit<32> seed) {
         meta.path = meta.path + seed;
-        meta.path_seed = seed;
+        addend = seed;
     }
 
     @brief("per switch, against polarisation")
@@ -49,7 +50,7 @@ control PathChoice(in headers_t hdr, inout metadata_t meta) {
         meta.path = meta.flow_hash ^ entropy;
         hash_settings.apply();
         meta.path = mix.get({ meta.path });
-        meta.path = meta.path + meta.path_seed;
+        meta.path = meta.path + addend;
     }
 }
 
@@ -59,8 +60,8 @@ control Route(inout headers_t hdr,
               inout ingress_intrinsic_metadata_for_tm_t ig_tm_md) {
 
     Hash<bit<16>>(HashAlgorithm_t.CRC16) ecmp_hash;
-    ActionProfile(ECMP_MEMBERS) ecmp_members;
-    ActionSelector(ecmp_members, ecmp_hash, SelectorMode_t.FAIR, ECMP_GROUP_MEMBERS, ECMP_GROUPS) ecmp;
+    ActionProfile(ECMP_MEMBERS) ecmp;        // P4Info has this name, for members and groups
+    ActionSelector(ecmp, ecmp_hash, SelectorMode_t.FAIR, ECMP_GROUP_MEMBERS, ECMP_GROUPS) ecmp_selector;
     @brief("packets to the group, before they are copied")
     Counter<bit<64>, bit<10>>(1024, CounterType_t.PACKETS_AND_BYTES) replicated;
     action set_next_hop(port_t port, mac_t src_mac, mac_t dst_mac) {
@@ -94,17 +95,19 @@ control Route(inout headers_t hdr,
             set_multicast_group;
             drop;
         }
-        implementation = ecmp;
+        implementation = ecmp_selector;
         size = 4096;
     }
 
     apply {
         if (hdr.ipv4.ttl[7:1] == 0) {
             meta.drop_reason = DropReason.TTL_EXPIRED;
-        } else if (!ipv4_route.apply().hit) {
-            meta.drop_reason = DropReason.NO_ROUTE;
-        } else if (meta.multicast == 1) {
-            replicated.count(ig_tm_md.mcast_grp_a[9:0]);
+        } else {
+            if (!ipv4_route.apply().hit) {
+                meta.drop_reason = DropReason.NO_ROUTE;
+            } else if (meta.multicast == 1) {
+                replicated.count(ig_tm_md.mcast_grp_a[9:0]);
+            }
         }
     }
 }

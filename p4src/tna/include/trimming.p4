@@ -17,8 +17,8 @@ control Trimming(inout headers_t hdr,
     @brief("packets sent to the trim queue: TRIM of SAI")
     Counter<bit<64>, port_t>(PORTS, CounterType_t.PACKETS_AND_BYTES) trimmed;
 
-    bit<16> keep_bytes = 0;
     bit<6>  keep_dscp = 0;
+    bit<16> keep_bytes = 0;
     bit<16> excess = 0;                      // bytes that were cut off
 
     action set_trimming(bit<16> size, bit<6> dscp_value, queue_t queue_index) {
@@ -41,7 +41,7 @@ control Trimming(inout headers_t hdr,
         size = 512;
     }
 
-    // Two numbers of a packet are only compared by their difference, which takes an action before the condition.
+    // An action of its own, as the compiler would put the expression in place of `excess`.
     action compare() {
         excess = meta.frame_bytes |-| keep_bytes;
     }
@@ -57,7 +57,7 @@ control Trimming(inout headers_t hdr,
             meta.drop_reason = DropReason.NOT_TRIMMABLE;
         } else {
             trimming.apply();
-            trimmed.count(meta.refused_port);        // not in the action: a default one cannot count
+            trimmed.count(meta.refused_port);            // not by the action: a default action cannot index a counter
             compare();
             if (excess != 0) {
                 cut();

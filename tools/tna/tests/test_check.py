@@ -17,15 +17,22 @@ Number of stages in table allocation: 11
   Number of stages for ingress table allocation: 11
 Critical path length through the table dependency graph: 8
 """
-METRICS = {
-    "mau": {"srams": 61, "tcams": 40},
-    "phv": {
-        "normal": [
-            {"bit_width": 8, "containers_occupied": 3},
-            {"bit_width": 32, "containers_occupied": 2},
-        ],
-        "tagalong": [{"bit_width": 16, "containers_occupied": 1}],
-    },
+RESOURCES = {
+    "resources": {
+        "mau": {
+            "mau_stages": [
+                {"rams": {"srams": [{}] * 40}, "tcams": {"tcams": [{}] * 3}},
+                {"rams": {"srams": [{}] * 21}, "tcams": {"tcams": []}},
+            ]
+        }
+    }
+}
+PHV = {
+    "containers": [
+        {"bit_width": 8, "slices": [{}, {}]},
+        {"bit_width": 32, "slices": [{}]},
+        {"bit_width": 16, "slices": []},
+    ]
 }
 
 
@@ -35,7 +42,32 @@ def test_the_last_attempt_of_the_log_counts() -> None:
 
 
 def test_memories_and_containers_are_read() -> None:
-    assert chip.resources_of(json.dumps(METRICS)) == (61, 40, 3 * 8 + 2 * 32 + 16)
+    assert chip.memories(json.dumps(RESOURCES)) == (61, 3)
+    assert chip.containers(json.dumps(PHV)) == 8 + 32
+
+
+def test_all_reports_of_a_folder_are_found(tmp_path: Path) -> None:
+    assert chip.reports(tmp_path) == chip.Fit()
+    logs = tmp_path / "pipe" / "logs"
+    logs.mkdir(parents=True)
+    (logs / "table_summary.log").write_text(SUMMARY)
+    (logs / "resources.json").write_text(json.dumps(RESOURCES))
+    (logs / "phv.json").write_text(json.dumps(PHV))
+    assert chip.reports(tmp_path) == chip.Fit(11, 8, 61, 3, 40)
+
+
+def test_a_program_of_too_many_stages_does_not_fit(tmp_path: Path) -> None:
+    with pytest.raises(ValueError, match="fabric_marking takes 13 of 12 stages"):
+        chip.assemble("fabric_marking", tmp_path, chip.Fit(stages=13))
+    with pytest.raises(ValueError, match=r"has left no \.bfa"):
+        chip.assemble("fabric_adaptive", tmp_path, chip.Fit(stages=13))
+
+
+def test_the_p4info_is_what_the_compiler_has_left(tmp_path: Path) -> None:
+    with pytest.raises(ValueError, match=r"no fabric_marking\.p4info\.txtpb"):
+        p4info.made("fabric_marking", tmp_path)
+    (tmp_path / p4info.name("fabric_marking")).write_text("tables {}\n")
+    assert p4info.made("fabric_marking", tmp_path).endswith("not to be edited.\ntables {}\n")
 
 
 def test_rows_of_the_page_are_renewed_in_order_and_others_stay() -> None:
