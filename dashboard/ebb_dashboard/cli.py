@@ -22,7 +22,7 @@ from ebb_experiments.scenario.loaded import load_scenario
 from ebb_topologies.arguments import Parser
 from ebb_topologies.dilation import Dilation
 from ebb_topologies.files import InputError
-from ebb_topologies.installation import Version, programs, results
+from ebb_topologies.installation import Version, programs, results, scenario
 from ebb_topologies.text import printable
 
 from ebb_dashboard.finished import Finished
@@ -51,7 +51,7 @@ def arguments(argv: Sequence[str] | None) -> argparse.Namespace:
         "--dilation", type=_factor, default=1.0, metavar="D", help="how many times slower it runs"
     )
     sim = commands.add_parser("sim", parents=[common], help="a scenario in virtual time")
-    sim.add_argument("scenario", type=Path, help="scenario file (docs/simulation.md)")
+    sim.add_argument("scenario", type=Path, help="file, or name as sim/incast")
     sim.add_argument("--schemes", help="comma-separated, instead of the scenario's")
     sim.add_argument(
         "--every-us", type=_factor, default=100.0, help="nominal time between looks (%(default)g)"
@@ -120,7 +120,7 @@ def _sim(options: argparse.Namespace, serving: Serving) -> int:
 
     names = [name.strip() for name in options.schemes.split(",")] if options.schemes else None
     simulated = Simulated(
-        load_scenario(options.scenario, names),
+        load_scenario(scenario(options.scenario), names),
         Binaries(options.build),
         options.out,
         serving.feed,
