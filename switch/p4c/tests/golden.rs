@@ -58,9 +58,9 @@ struct Outcome {
 fn compile(path: &Path) -> Outcome {
     let text = fs::read_to_string(path).unwrap_or_else(|e| panic!("{}: {e}", path.display()));
     // Messages are the same wherever the tests are; other files are looked for beside the program.
-    let folder = path.parent().into_iter().map(Path::to_path_buf);
+    let folder = path.parent().unwrap_or(Path::new("."));
     let options = preprocess::Options {
-        include_dirs: folder.collect(),
+        include_dirs: vec![folder.to_path_buf()],
         ..preprocess::Options::default()
     };
     let name = path
@@ -70,7 +70,9 @@ fn compile(path: &Path) -> Outcome {
     let (mut sources, diagnostics) = (SourceMap::default(), Diagnostics::default());
     let compiled = ebb_p4c::compile(name, &text, &options, &mut sources, &diagnostics);
     Outcome {
-        messages: diagnostics.render(&sources, false),
+        messages: diagnostics
+            .render(&sources, false)
+            .replace(&folder.display().to_string(), "FOLDER"),
         codes: diagnostics.list().iter().map(|d| d.code).collect(),
         outputs: compiled.map(|c| (c.json.to_json() + "\n", p4info::to_text(&c.p4info))),
     }
