@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 import platform
 import subprocess
 from collections.abc import Iterator
@@ -142,8 +141,8 @@ def _said(command: list[str]) -> str | None:
 
 async def read_counters(controller: Controller) -> dict[str, Counters]:
     """Reads all counters of the switches that the controller has; one may just have been
-    restarted."""
+    restarted. One switch after the other: a read has a time limit in real time (finsy's 10 s), and
+    read together, the last of a large fabric on a busy machine would wait for all others in it."""
     switches = [s.name for s in controller.topology.switches if not controller.has_left(s.name)]
     names = controller.counter_names
-    found = await asyncio.gather(*(controller.switch_counters(s, *names) for s in switches))
-    return dict(zip(switches, found, strict=True))
+    return {switch: await controller.switch_counters(switch, *names) for switch in switches}
