@@ -70,7 +70,7 @@ endif
 # A variable that nothing reads would be ignored without a word: a typo is refused.
 blank := $() $()
 GIVEN := $(foreach word,$(subst \$(blank),_,$(MAKEOVERRIDES)),$(firstword $(subst =, ,$(word))))
-OPTIONS := K SCHEMES SCHEME DILATION SWITCH P4C CLI FUSED THREADS SCENARIO A B NAME SIZE CLUSTER FABRIC BENCH BASE \
+OPTIONS := K SCHEMES SCHEME DILATION SWITCH P4C CLI FUSED THREADS SCENARIO A B NAME SIZE SET CLUSTER FABRIC BENCH BASE \
   PREFIX DESTDIR ALIASES STUDY WEB BUILD CARGO PYTHON
 ifneq ($(filter-out $(OPTIONS),$(GIVEN)),)
   $(error $(shell python3 tools/nearest.py '$(firstword $(filter-out $(OPTIONS),$(GIVEN)))' $(OPTIONS)))
@@ -158,8 +158,9 @@ EXPERIMENT := $(PYTHON) -m ebb_experiments.study.cli
 experiments: .venv/.study-installed build ## the papers' experiments, quick size, and a report
 	@$(EXPERIMENT) run --size quick $(if $(CLUSTER),--cluster '$(CLUSTER)')
 
-experiment: .venv/.study-installed build ## NAME of one of them (or several), with SIZE and FABRIC
-	@$(if $(NAME),$(EXPERIMENT) run $(NAME) --size '$(SIZE)' --fabric '$(FABRIC)' $(if $(CLUSTER),--cluster '$(CLUSTER)'),\
+experiment: .venv/.study-installed build ## NAME of one of them (or several), with SIZE and FABRIC, SET='PATH=VALUE ..'
+	@$(if $(NAME),$(EXPERIMENT) run $(NAME) --size '$(SIZE)' --fabric '$(FABRIC)' $(if $(CLUSTER),--cluster '$(CLUSTER)') \
+	  $(foreach setting,$(SET),--set '$(setting)'),\
 	  $(EXPERIMENT) list; echo "which one? make experiment NAME=.. [SIZE=full]" >&2; exit 1)
 
 report: .venv/.study-installed build ## results/report: verdicts and figures of what has been run

@@ -224,6 +224,45 @@ def test_from_a_file_to_the_report_and_again_from_the_store(
     assert (tmp_path / "rep" / "small" / "README.md").read_text() == before
 
 
+@needs_simulator
+def test_settings_of_the_command_win_over_the_file_and_are_named(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """A claim of the file holds for its trials as they are now; the store keeps both."""
+    claim = {"text": "a", "expression": 'fct("ndp")', "published": 400, "band": [300, 500]}
+    file = tmp_path / "small.toml"
+    keys = {"claim": [claim], "size": {"quick": {"seeds": 1, "schemes": ["ndp"]}}}
+    file.write_text(tomli_w.dumps(table(**keys)))
+    where = ["--results", str(tmp_path / "res"), "--out", str(tmp_path / "rep"), "--markdown"]
+    command = ["run", str(file), *where, "--workers", "1"]
+    assert cli.main(command) == 0
+    delay = "single_rack.delay_ns=60000"
+    also = [*command, "--set", delay, "--set", "agent.ndp.rto_ns=7000000"]
+    assert cli.main(also) == 0
+    said = capsys.readouterr().out
+    assert said.count("1 trials, 0 of them have been run") == 2
+    page = (tmp_path / "rep" / "small" / "README.md").read_text()
+    assert f"`make experiment NAME=small SIZE=quick SET='{delay} agent.ndp.rto_ns=7000000'`" in page
+    assert "| single_rack.delay_ns | agent.ndp.rto_ns | trials |" in page
+    assert len(list((tmp_path / "res").rglob("ndp-*/meta.json"))) == 2
+    assert cli.main([*command, "--set", "agent.ndp.nothing=1"]) == 1
+    assert "nothing" in capsys.readouterr().out
+
+
+@pytest.mark.parametrize(
+    ("text", "value"),
+    [("a=1", 1), ("a=0.5", 0.5), ("a=false", False), ("a=fifo", "fifo"), ('a="1"', "1")],
+)
+def test_values_of_settings_are_those_of_toml(text: str, value: object) -> None:
+    options = cli.arguments(["run", "--set", text])
+    assert options.set == [("a", value)] and type(options.set[0][1]) is type(value)
+
+
+def test_a_setting_without_a_value_is_refused() -> None:
+    with pytest.raises(InputError, match=r"'agent\.nic\.queue' is not PATH=VALUE"):
+        cli.arguments(["run", "--set", "agent.nic.queue"])
+
+
 def test_toml_of_the_tests_is_what_a_file_says() -> None:
     """Otherwise the test above would be of something else."""
     assert tomllib.loads(tomli_w.dumps(table())) == table()

@@ -5,6 +5,7 @@ from __future__ import annotations
 import argparse
 import logging
 import sys
+import tomllib
 from collections.abc import Sequence
 from pathlib import Path
 
@@ -21,7 +22,9 @@ from ebb_experiments.study.eta import duration
 from ebb_experiments.study.run import Plan, cluster, plan, run
 from ebb_experiments.study.spec import (
     SIZES,
+    Axis,
     Experiment,
+    Scalar,
     experiment_file,
     known_experiments,
     load_experiment,
@@ -49,6 +52,14 @@ def arguments(argv: Sequence[str] | None) -> argparse.Namespace:
             "--build",
             type=Path,
             help="where the programs are, for the workers, too; none: each its own",
+        )
+        each.add_argument(
+            "--set",
+            action="append",
+            default=[],
+            metavar="PATH=VALUE",
+            type=_setting,
+            help="what differs from the file, as agent.nic.queue=fifo; may be repeated",
         )
     running.add_argument("--size", choices=SIZES, default="quick")
     running.add_argument("--cluster", help="address of a Dask scheduler; none: this machine")
@@ -96,9 +107,23 @@ def _list(console: Console) -> int:
     return 0
 
 
-def _load(name: str) -> tuple[Experiment, Path]:
+def _setting(text: str) -> tuple[str, Scalar]:
+    """`PATH=VALUE` of `--set`: a number, true or false as in TOML; anything else is text."""
+    path, equals, value = text.partition("=")
+    if not (path and equals and value):
+        raise argparse.ArgumentTypeError(f"'{printable(text)}' is not PATH=VALUE")
+    try:
+        parsed = tomllib.loads(f"value = {value}")["value"]
+    except tomllib.TOMLDecodeError:
+        parsed = value
+    return path, parsed if isinstance(parsed, (bool, int, float)) else value.strip('"')
+
+
+def _load(name: str, settings: Sequence[tuple[str, Scalar]] = ()) -> tuple[Experiment, Path]:
     path = experiment_file(name)
-    return load_experiment(path), path
+    experiment = load_experiment(path)
+    more = [Axis.of_one(*setting) for setting in settings]
+    return experiment.model_copy(update={"axis": [*experiment.axis, *more]}), path
 
 
 def _names(options: argparse.Namespace) -> list[str]:
@@ -111,7 +136,7 @@ def _run(options: argparse.Namespace, console: Console) -> int:
     planned: list[Trial] = []
     refused = 0
     for name in _names(options):
-        experiment, path = _load(name)
+        experiment, path = _load(name, options.set)
         of_it = trials(experiment, path.stem, options.size, path.parent)
         if options.fabric == "mininet":
             of_it = on_mininet(experiment, of_it)
@@ -145,7 +170,7 @@ def _write(options: argparse.Namespace, console: Console, size: str | None) -> N
     kinds = ("png",) if options.markdown else ("svg", "png")
     chapters = []
     for name in _names(options):
-        experiment, path = _load(name)
+        experiment, path = _load(name, options.set)
         sizes = [size] if size else [s for s in reversed(SIZES) if s in experiment.size]
         for each in sizes:
             planned = trials(experiment, path.stem, each, path.parent)
@@ -179,11 +204,12 @@ def _tell_damage(what: Plan, console: Console, so: str) -> None:
 
 def _command(options: argparse.Namespace) -> str:
     """The command that makes the report again, without what is only of this machine."""
-    if options.markdown and options.size == "full":
+    if options.markdown and options.size == "full" and not options.set:
         return "make results"
     names = [Path(name).name for name in options.names]
     size = ["--size", options.size] if options.size else []
-    return " ".join(["ebb-experiment", options.command, *names, *size])
+    settings = [f"--set {Axis.of_one(*setting).by_hand}" for setting in options.set]
+    return " ".join(["ebb-experiment", options.command, *names, *size, *settings])
 
 
 def _summary(chapters: Sequence[report.Chapter]) -> Table:

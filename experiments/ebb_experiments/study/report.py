@@ -78,7 +78,9 @@ class Chapter:
 
     @property
     def command(self) -> str:
-        return f"make experiment NAME={self.name} SIZE={self.size}"
+        settings = " ".join(self.experiment.by_hand)
+        more = f" SET='{settings}'" if settings else ""
+        return f"make experiment NAME={self.name} SIZE={self.size}{more}"
 
     @property
     def claims(self) -> list[tuple[Checked, Checked]]:

@@ -15,7 +15,7 @@ from ebb_experiments.study.plot_style import PLOT_STYLES
 
 PAPERS = data() / "experiments" / "papers"
 SIZES = ("quick", "full")
-Scalar = float | int | str
+Scalar = bool | float | int | str
 MAX_SEEDS = 10_000
 
 
@@ -57,6 +57,20 @@ class Axis(Spec):
     @property
     def points(self) -> list[Scalar]:
         return list(self.values or self.cases)
+
+    @classmethod
+    def of_one(cls, path: str, value: Scalar) -> Self:
+        """What `--set PATH=VALUE` is: a path as an axis with one point. It wins over all that the
+        file says, and trials, tables and figures name it."""
+        return cls(name=path, label=path, set=path, values=[value])
+
+    @property
+    def by_hand(self) -> str | None:
+        """`PATH=VALUE`, if the axis comes from `--set`."""
+        if self.name != self.set:
+            return None
+        [value] = self.values
+        return f"{self.name}={str(value).lower() if isinstance(value, bool) else value}"
 
     def settings(self, point: Scalar) -> dict[str, Any]:
         return dict(self.cases[str(point)]) if self.cases else dict.fromkeys(self.paths, point)
@@ -202,6 +216,11 @@ class Experiment(Spec):
         for name, scheme in self.scheme.items():
             _known(f"scheme.{name}: look", [scheme.look or name], PLOT_STYLES)
         return self
+
+    @property
+    def by_hand(self) -> list[str]:
+        """What `--set` adds to the file, each as `PATH=VALUE`."""
+        return [axis.by_hand for axis in self.axis if axis.by_hand]
 
     def look(self, scheme: str) -> str:
         return self.scheme[scheme].look or scheme
