@@ -11,7 +11,7 @@ import shutil
 import subprocess
 import sys
 import tomllib
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 
 from installing import completions, man_page
@@ -37,6 +37,13 @@ SHELLS = {
     "share/zsh/site-functions/_{}": completions.zsh,
     "share/fish/vendor_completions.d/{}.fish": completions.fish,
 }
+"""Where shells look for the completion of a command, and what makes it of its `--help`."""
+COMPLETES_ITSELF: dict[str, dict[completions.Made, str]] = {
+    "ebb-ctl": {completions.bash: "bash", completions.zsh: "zsh"}
+}
+"""Commands that print a completion of their own (`COMMAND completion SHELL`), which knows more."""
+Asked = Callable[[Sequence[str]], str]
+"""A command: what it prints for some words."""
 LAUNCHER = """\
 #!/usr/bin/python3 -I
 import os
@@ -113,12 +120,13 @@ def _install(
         tree.write(f"share/doc/ebb/{name}", (ROOT / name).read_bytes())
     for kind in ("p4", "stf"):
         tree.write(f"share/doc/ebb/first.{kind}", first_program(kind))
-    described = [*map(lambda name: told(tree, name), (*names, *scripts))]
+    asked = {name: asking(tree, name) for name in (*names, *scripts)}
+    described = [described_by(name, ask_it) for name, ask_it in asked.items()]
     for command in described:
         others = [each.name for each in described if each is not command]
         tree.write(f"share/man/man1/{command.name}.1", man_page.page(command, version(), others))
         for path, made in SHELLS.items():
-            tree.write(path.format(command.name), made(command))
+            tree.write(path.format(command.name), completion(command, made, asked[command.name]))
     print(f"{len(described)} commands, their pages and completions installed in {tree.root}")
 
 
@@ -168,8 +176,8 @@ def commands() -> dict[str, str]:
     return dict(table["project"]["scripts"])
 
 
-def told(tree: Tree, name: str) -> Command:
-    """What an installed command says of itself, before it is where it will be found, too."""
+def asking(tree: Tree, name: str) -> Asked:
+    """An installed command, before it is where it will be found, too."""
     path = tree.root / "bin" / name
     start = [str(path)]
     if path.read_bytes().startswith(b"#!"):
@@ -177,7 +185,17 @@ def told(tree: Tree, name: str) -> Command:
         text = path.read_text().replace(str(tree.prefix / PYTHON), str(tree.root / PYTHON))
         start = ["/usr/bin/python3", "-I", "-c", text]
     destination = str(tree.root).removesuffix(str(tree.prefix))
-    return describe(name, lambda words: ask([*start, *words]).replace(destination, ""))
+    return lambda words: ask([*start, *words]).replace(destination, "")
+
+
+def described_by(name: str, ask_it: Asked) -> Command:
+    return describe(name, lambda words: ask_it([*words, "--help"]))
+
+
+def completion(command: Command, made: completions.Made, ask_it: Asked) -> str:
+    """The file of a shell: the command's own, or what its `--help` tells."""
+    shell = COMPLETES_ITSELF.get(command.name, {}).get(made)
+    return ask_it(["completion", shell]) if shell else made(command)
 
 
 def first_program(kind: str) -> str:

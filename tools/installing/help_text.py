@@ -87,12 +87,11 @@ class Command:
 
 
 def ask(words: Sequence[str]) -> str:
-    """What a program, or a command of it, prints for `--help`."""
+    """What a program prints."""
     environment = os.environ | {"COLUMNS": WIDE, "NO_COLOR": "1", "LC_ALL": "C.UTF-8"}
-    command = [*words, "--help"]
-    done = subprocess.run(command, env=environment, capture_output=True, text=True, check=False)
+    done = subprocess.run(words, env=environment, capture_output=True, text=True, check=False)
     if done.returncode != 0 or not done.stdout:
-        raise ValueError(f"{words[0]} --help failed: {done.stderr.strip() or 'no text'}")
+        raise ValueError(f"{words[0]} {words[-1]} failed: {done.stderr.strip() or 'no text'}")
     return done.stdout
 
 

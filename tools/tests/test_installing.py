@@ -6,10 +6,12 @@ from __future__ import annotations
 import shutil
 import subprocess
 import sys
+from collections.abc import Sequence
 from pathlib import Path
 
 import pytest
 from installing import completions, man_page
+from installing.__main__ import completion
 from installing.help_text import Command, Option, ask, describe, parse
 from installing.tree import InstallError, Tree
 
@@ -233,7 +235,7 @@ def test_what_is_installed_is_taken_away_and_nothing_else(tmp_path: Path, progra
     installed = everything(prefix)
     assert {"bin/ebb-switch", "bin/p4c", "lib/ebb/COMMIT", "share/man/man1/ebb-stf.1"} <= installed
     assert (prefix / "bin" / "simple_switch_grpc").readlink() == Path("ebb-switch")
-    assert ask([str(prefix / "bin" / "p4c")]).startswith("Compiles.")
+    assert ask([str(prefix / "bin" / "p4c"), "--help"]).startswith("Compiles.")
     assert run("remove", "--prefix", prefix).returncode == 0
     assert everything(prefix) == before
     assert run("remove", "--prefix", prefix).stdout == f"nothing of Ebb in {prefix}\n"
@@ -268,6 +270,18 @@ def test_a_package_is_made_below_a_destination(tmp_path: Path, programs: Path) -
     done = run("p4", "--prefix", "/usr", "--destination", tmp_path / "root", "--build", programs)
     assert done.returncode == 0, done.stderr
     assert (tmp_path / "root" / "usr" / "bin" / "ebb-p4c").exists()
+
+
+def test_a_completion_of_its_own_is_installed_instead_of_ours() -> None:
+    ctl, other = Command(["ebb-ctl"]), Command(["ebb-p4c"])
+
+    def ask_it(words: Sequence[str]) -> str:
+        return f"prints {' '.join(words)}"
+
+    assert completion(ctl, completions.bash, ask_it) == "prints completion bash"
+    assert completion(ctl, completions.zsh, ask_it) == "prints completion zsh"
+    assert completion(ctl, completions.fish, ask_it) == completions.fish(ctl)
+    assert completion(other, completions.bash, ask_it) == completions.bash(other)
 
 
 def test_a_file_of_somebody_else_is_left_alone(tmp_path: Path) -> None:

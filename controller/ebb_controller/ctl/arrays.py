@@ -153,25 +153,27 @@ def _name(parser: argparse.ArgumentParser) -> None:
 
 def _cell(parser: argparse.ArgumentParser) -> None:
     _name(parser)
-    parser.add_argument("index", metavar="INDEX", nargs="?", type=_index, help="without it: all")
+    parser.add_argument(
+        "index", metavar="INDEX", nargs="?", type=words.natural, help="without it: all"
+    )
 
 
 def _counter_value(parser: argparse.ArgumentParser) -> None:
     _name(parser)
-    parser.add_argument("index", metavar="INDEX", type=_index)
-    parser.add_argument("packets", metavar="PACKETS", type=_index)
-    parser.add_argument("bytes", metavar="BYTES", type=_index)
+    parser.add_argument("index", metavar="INDEX", type=words.natural)
+    parser.add_argument("packets", metavar="PACKETS", type=words.natural)
+    parser.add_argument("bytes", metavar="BYTES", type=words.natural)
 
 
 def _meter_rates(parser: argparse.ArgumentParser) -> None:
     _name(parser)
     parser.add_argument("index", metavar="INDEX|all")
     rates = "packets or bytes per second"
-    parser.add_argument("cir", metavar="CIR", type=_index, help=f"committed rate, {rates}")
-    parser.add_argument("cburst", metavar="CBURST", type=_index, help="committed burst")
-    parser.add_argument("pir", metavar="PIR", type=_index, nargs="?", help="peak rate (CIR)")
+    parser.add_argument("cir", metavar="CIR", type=words.natural, help=f"committed rate, {rates}")
+    parser.add_argument("cburst", metavar="CBURST", type=words.natural, help="committed burst")
+    parser.add_argument("pir", metavar="PIR", type=words.natural, nargs="?", help="peak rate (CIR)")
     parser.add_argument(
-        "pburst", metavar="PBURST", type=_index, nargs="?", help="peak burst (CBURST)"
+        "pburst", metavar="PBURST", type=words.natural, nargs="?", help="peak burst (CBURST)"
     )
 
 
@@ -179,16 +181,6 @@ def _register_value(parser: argparse.ArgumentParser) -> None:
     _name(parser)
     parser.add_argument("index", metavar="INDEX|all")
     parser.add_argument("value", metavar="VALUE")
-
-
-def _index(text: str) -> int:
-    value = int(text, 0)
-    if value < 0:
-        raise ValueError
-    return value
-
-
-_index.__name__ = "number"
 
 
 def _counter_names(schema: P4Schema, given: Any) -> list[str]:

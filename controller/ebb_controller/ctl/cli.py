@@ -1,4 +1,5 @@
-"""`ebb-ctl`: tables, counters, registers, meters, groups, ports, queues and traces of a switch.
+"""`ebb-ctl`: tables, counters, registers, meters, groups, packets, digests, ports, queues and
+traces of a switch.
 
 Without a command it reads commands: from the prompt in a terminal, else a line each from its input.
 """
@@ -9,25 +10,26 @@ import argparse
 import os
 import shlex
 import sys
-from collections.abc import Iterable, Iterator, Sequence
-from contextlib import suppress
+from collections.abc import Generator, Iterable, Iterator, Sequence
+from contextlib import closing, suppress
 from functools import cache
 from pathlib import Path
-from typing import Any, NoReturn
+from typing import NoReturn
 
 from ebb_topologies.arguments import Parser
 from ebb_topologies.errors import InputError
 from ebb_topologies.text import printable
 
-from ebb_controller.ctl import arrays, completion, device, groups, tables
-from ebb_controller.ctl.client import Client, Place, SwitchError, switch_of_fabric
+from ebb_controller.ctl import arrays, completion, device, groups, packets, tables
+from ebb_controller.ctl.client import Client, Place, switch_of_fabric
 from ebb_controller.ctl.command import Command
 from ebb_controller.ctl.output import as_json, as_text
+from ebb_controller.ctl.stream import SwitchError
 
 DEFAULT_ADDRESS = "127.0.0.1:9559"
 """Where ebb-switch serves unless told otherwise."""
 COMMANDS: dict[str, dict[str, Command]] = {
-    **device.COMMANDS, **tables.COMMANDS, **groups.COMMANDS, **arrays.COMMANDS
+    **device.COMMANDS, **packets.COMMANDS, **tables.COMMANDS, **groups.COMMANDS, **arrays.COMMANDS
 }  # fmt: skip
 """Commands by noun and verb; the verb of a noun that is a command itself is empty."""
 PROMPT = "ebb-ctl> "
@@ -138,22 +140,18 @@ def _place(options: argparse.Namespace) -> Place:
 
 def _do(client: Client, options: argparse.Namespace) -> None:
     answer = options.command.run(client, options)
-    if isinstance(answer, Iterator):
-        for item in answer:
-            print(as_json(item) if options.json else _visit(item), flush=True)
+    if isinstance(answer, Generator):
+        # What it has set up at the switch is taken back also where nobody reads on.
+        with closing(answer):
+            for item in answer:
+                text = as_json(item) if options.json else printable(options.command.line(item))
+                print(text, flush=True)
     elif isinstance(answer, str):
         print(answer, end="")
     elif options.json:
         print(as_json({} if answer is None else answer))
     elif answer is not None:
         print(as_text(answer), end="")
-
-
-def _visit(item: Any) -> str:
-    """A part of a trace for people."""
-    head = f"packet {item['packet']}, {item['time_us']:.3f} us"
-    lost = [f"({item['lost']} visits before it were lost)"] if item["lost"] else []
-    return printable("\n  ".join([head, *lost, *item["events"]]))
 
 
 class _LineParser(Parser):
@@ -231,7 +229,8 @@ def _prompted(client: Client) -> Iterator[str]:
 def candidates(client: Client | None, words: Sequence[str], text: str) -> list[str]:
     """What the next word may be, which begins with `text`. A switch that does not answer knows no
     names."""
-    found = [word for word in _next(client, words) if word.startswith(text)]
+    known = _option_names(words) if text.startswith("-") else _next(client, words)
+    found = [word for word in known if word.startswith(text)]
     return [word if word.endswith("=") else f"{word} " for word in found]
 
 
@@ -241,7 +240,7 @@ def _next(client: Client | None, words: Sequence[str]) -> Iterable[str]:
     verbs = COMMANDS.get(words[0], {})
     if "" not in verbs and len(words) == 1:
         return verbs
-    command = verbs.get("", verbs.get(words[1] if len(words) > 1 else ""))
+    command = _command(words)
     if command is None or client is None:
         return ()
     try:
@@ -249,6 +248,22 @@ def _next(client: Client | None, words: Sequence[str]) -> Iterable[str]:
         return command.complete(client.schema, given)
     except (InputError, SwitchError):
         return ()
+
+
+def _command(words: Sequence[str]) -> Command | None:
+    verbs = COMMANDS.get(words[0], {})
+    return verbs.get("", verbs.get(words[1] if len(words) > 1 else ""))
+
+
+def _option_names(words: Sequence[str]) -> Iterable[str]:
+    """Options of the command, or those before any command."""
+    found = Parser()
+    if not words:
+        _connection(found)
+        found.add_argument("--version")
+    elif command := _command(words):
+        command.arguments(found)
+    return found._option_string_actions
 
 
 def _complete(words: list[str]) -> int:

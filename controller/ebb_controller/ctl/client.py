@@ -2,13 +2,14 @@
 
 Writes are those of the primary controller. If there is one, they are made under its election id,
 which the switch tells to every controller: nobody is demoted. If there is none, this client is the
-primary for as long as it lives.
+primary for as long as it lives. Packets and digests come to the primary of every role: for them
+this client has roles of its own.
 """
 
 from __future__ import annotations
 
 import contextlib
-import queue
+import time
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -23,6 +24,7 @@ from finsy.proto import U128, p4i, p4r, p4r_grpc, rpc_code, rpc_status
 from ebb_controller import ebb_fabric_pb2 as fabric
 from ebb_controller import ebb_tm_pb2 as tm
 from ebb_controller import ebb_trace_pb2 as trace
+from ebb_controller.ctl.stream import ANSWERED, Stream, SwitchError
 
 MAX_MESSAGE_BYTES = 64 << 20
 """Longest answer that is taken: tables and their P4Info."""
@@ -33,10 +35,6 @@ BATCH = 500
 CALL_SECONDS = 10.0
 """How long a switch may take to answer."""
 E = TypeVar("E", bound=P4Entity)
-
-
-class SwitchError(Exception):
-    """What a switch says, or that it says nothing."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -107,7 +105,7 @@ class Client:
         )
         self._p4runtime = p4r_grpc.P4RuntimeStub(self._channel)
         self._schema: P4Schema | None = None
-        self._stream: _Stream | None = None
+        self._stream: Stream | None = None
         self._election_id: int | None = None
 
     def close(self) -> None:
@@ -163,14 +161,17 @@ class Client:
                 for found in reply.entities:
                     yield decode_entity(found, self.schema)
 
-    def write(self, kind: Any, entities: Iterable[P4Entity]) -> int:
-        """Inserts, modifies or deletes; returns how many."""
+    def write(self, kind: Any, entities: Iterable[P4Entity], writer: Writer | None = None) -> int:
+        """Inserts, modifies or deletes, as the primary of the default role unless told otherwise;
+        returns how many."""
         encoded = [_understood(lambda e=e: e.encode(self.schema)) for e in entities]
         for start in range(0, len(encoded), BATCH):
             updates = [p4r.Update(type=kind, entity=e) for e in encoded[start : start + BATCH]]
+            writer = writer or Writer("", self.election_id)
             request = p4r.WriteRequest(
                 device_id=self.place.device_id,
-                election_id=U128.encode(self.election_id),
+                role=writer.role,
+                election_id=U128.encode(writer.election_id),
                 updates=updates,
             )
             self._call(self._p4runtime.Write, request)
@@ -193,11 +194,9 @@ class Client:
     def election_id(self) -> int:
         """The primary's, or ours where nobody is primary."""
         if self._election_id is None:
-            self._stream = _Stream(self._p4runtime)
-            with self._errors():
-                primary, highest = self._arbitrate(None)
-                if primary is None:
-                    primary, highest = self._arbitrate(max(highest, 1))
+            primary, highest = self._arbitrate(None)
+            if primary is None:
+                primary, highest = self._arbitrate(max(highest, 1))
             if primary is None:
                 raise SwitchError(f"another controller took over meanwhile ({highest})")
             self._election_id = primary
@@ -205,21 +204,31 @@ class Client:
 
     def _arbitrate(self, election_id: int | None) -> tuple[int | None, int]:
         """The primary's election id (none: there is no primary), and the highest that was seen."""
-        assert self._stream is not None
-        update = p4r.MasterArbitrationUpdate(device_id=self.place.device_id)
-        if election_id is not None:
-            update.election_id.CopyFrom(U128.encode(election_id))
-        told = self._stream.ask(p4r.StreamMessageRequest(arbitration=update)).arbitration
+        self._stream = self._stream or Stream(self._p4runtime, self.place.device_id)
+        with self._errors():
+            told = self._stream.arbitrate(election_id)
         highest = U128.decode(told.election_id)
-        has_primary = told.status.code in (rpc_code.OK, rpc_code.ALREADY_EXISTS)
-        return (highest if has_primary else None), highest
+        return (highest if told.status.code in ANSWERED else None), highest
 
     def primary(self) -> int | None:
         """The election id of the controller that may write; none: there is no such controller."""
-        stream = self._stream or _Stream(self._p4runtime)
-        self._stream = stream
-        with self._errors():
-            return self._arbitrate(None)[0]
+        return self._arbitrate(None)[0]
+
+    @contextlib.contextmanager
+    def stream(self, task: str) -> Iterator[Channel]:
+        """A stream for packets or digests, as the primary of a role of this task: the controller
+        of the switch stays the primary of its own, and both get them. The role has no
+        configuration, which means full access."""
+        stream = Stream(self._p4runtime, self.place.device_id, f"ebb-ctl {task}")
+        # The latest wins, among those who do the same.
+        channel = Channel(stream, Writer(stream.role, time.time_ns()))
+        try:
+            with self._errors():
+                _check_roles(stream.arbitrate(None), stream.role)
+                channel.elect(channel.writer.election_id)
+                yield channel
+        finally:
+            stream.close()
 
     def statistics(self, *, reset: bool = False) -> tm.Stats:
         request = tm.GetStatsRequest(device_id=self.place.device_id, reset=reset)
@@ -266,24 +275,52 @@ class Client:
             raise SwitchError(_reason(error, self.place)) from error
 
 
-class _Stream:
-    """The stream on which controllers are elected."""
+@dataclass(frozen=True, slots=True)
+class Writer:
+    """In whose name something is written."""
 
-    def __init__(self, p4runtime: p4r_grpc.P4RuntimeStub) -> None:
-        self._requests: queue.SimpleQueue[p4r.StreamMessageRequest | None] = queue.SimpleQueue()
-        self._replies = p4runtime.StreamChannel(iter(self._requests.get, None))
+    role: str
+    election_id: int
 
-    def ask(self, request: p4r.StreamMessageRequest) -> p4r.StreamMessageResponse:
-        self._requests.put(request)
-        for reply in self._replies:
+
+@dataclass(frozen=True, slots=True)
+class Channel:
+    """Packets and digests of a switch."""
+
+    stream: Stream
+    writer: Writer
+    """The primary of the stream's role."""
+
+    def elect(self, election_id: int) -> None:
+        _check_primary(self.stream.arbitrate(election_id))
+
+    def updates(self) -> Iterator[p4r.StreamMessageResponse]:
+        """What comes, until another one takes over."""
+        for reply in self.stream.replies():
             if reply.HasField("arbitration"):
-                found: p4r.StreamMessageResponse = reply
-                return found
-        raise SwitchError("the switch ended the stream")
+                _check_primary(reply.arbitration)
+            else:
+                yield reply
 
-    def close(self) -> None:
-        self._requests.put(None)
-        self._replies.cancel()
+    def send(self, request: p4r.StreamMessageRequest) -> None:
+        """Sends, and waits until the switch has looked at it: a switch does one thing after the
+        other, and answers a higher election id in any case."""
+        self.stream.send(request)
+        self.elect(self.writer.election_id + 1)
+
+
+def _check_roles(told: p4r.MasterArbitrationUpdate, role: str) -> None:
+    """A switch that knows no roles, as BMv2's, names none: all are one role there."""
+    if told.role.name != role and told.status.code == rpc_code.ALREADY_EXISTS:
+        raise SwitchError(
+            "the switch has a primary controller and knows no roles, so its packets and digests "
+            "are that controller's alone"
+        )
+
+
+def _check_primary(told: p4r.MasterArbitrationUpdate) -> None:
+    if told.status.code != rpc_code.OK:
+        raise SwitchError("another ebb-ctl has taken over: each switch has one for this at a time")
 
 
 def _understood(encode: Any) -> Any:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import argparse
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Generator, Iterable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -12,7 +12,9 @@ from finsy.p4schema import P4Schema
 from ebb_controller.ctl.client import Client
 from ebb_controller.ctl.output import Row
 
-Answer = Row | Sequence[Row] | Iterator[Row] | str | None
+Rows = Generator[Row, None, None]
+"""A stream of objects."""
+Answer = Row | Sequence[Row] | Rows | str | None
 """An object, a list, a stream of objects, a text as it is, or nothing."""
 Run = Callable[[Client, argparse.Namespace], Answer]
 Arguments = Callable[[argparse.ArgumentParser], None]
@@ -41,6 +43,8 @@ class Command:
     """Declares its arguments."""
     complete: Complete = no_words
     """Names that may come next."""
+    line: Callable[[Row], str] = str
+    """An object of a stream, for people; it may have several lines."""
 
 
 def names(items: Any) -> list[str]:

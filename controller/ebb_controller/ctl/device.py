@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import argparse
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -12,9 +11,11 @@ from finsy.proto import p4i
 from google.protobuf import text_format
 
 from ebb_controller import ebb_tm_pb2 as tm
-from ebb_controller.ctl.client import Client, SwitchError
-from ebb_controller.ctl.command import Answer, Command
+from ebb_controller.ctl import words
+from ebb_controller.ctl.client import Client
+from ebb_controller.ctl.command import Answer, Command, Rows
 from ebb_controller.ctl.output import Row
+from ebb_controller.ctl.stream import SwitchError
 
 
 def info(client: Client, options: argparse.Namespace) -> Answer:
@@ -143,7 +144,7 @@ def trace(client: Client, options: argparse.Namespace) -> Answer:
     return _visits(client, options)
 
 
-def _visits(client: Client, options: argparse.Namespace) -> Iterator[Row]:
+def _visits(client: Client, options: argparse.Namespace) -> Rows:
     for visit in client.trace(options.ports, options.packets):
         yield {
             "time_us": visit.time_ns / 1e3,
@@ -151,6 +152,13 @@ def _visits(client: Client, options: argparse.Namespace) -> Iterator[Row]:
             "lost": visit.lost,
             "events": [event.text for event in visit.events],
         }
+
+
+def visit_line(row: Row) -> str:
+    """A part of a trace."""
+    head = f"packet {row['packet']}, {row['time_us']:.3f} us"
+    lost = [f"({row['lost']} visits before it were lost)"] if row["lost"] else []
+    return "\n  ".join([head, *lost, *row["events"]])
 
 
 def _files(parser: argparse.ArgumentParser) -> None:
@@ -168,7 +176,9 @@ def _port(parser: argparse.ArgumentParser) -> None:
 
 def _traced(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("ports", metavar="PORT", nargs="*", type=int, help="without it: all")
-    parser.add_argument("--packets", type=int, default=0, metavar="N", help="end after N packets")
+    parser.add_argument(
+        "--packets", type=words.natural, default=0, metavar="N", help="end after N packets"
+    )
 
 
 COMMANDS = {
@@ -185,5 +195,9 @@ COMMANDS = {
         "config": Command("configuration of the traffic manager", queue_config),
         "set-config": Command("replaces the configuration", set_queue_config, _file),
     },
-    "trace": {"": Command("what happens to packets that come in, until Ctrl-C", trace, _traced)},
+    "trace": {
+        "": Command(
+            "what happens to packets that come in, until Ctrl-C", trace, _traced, line=visit_line
+        )
+    },
 }

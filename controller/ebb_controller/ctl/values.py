@@ -7,7 +7,7 @@ from ipaddress import IPv4Address, IPv6Address
 from typing import Any
 
 from finsy import MACAddress, P4IndirectAction, P4TableAction
-from finsy.p4schema import P4MatchType, P4Schema, P4Table
+from finsy.p4schema import P4BitsType, P4MatchType, P4Schema, P4StructType, P4Table, P4Type
 
 LEAST_ADDRESS = 1 << 24
 """From here on, 32 bits are shown as an IPv4 address: 1.0.0.0."""
@@ -71,3 +71,27 @@ def one_action(schema: P4Schema, action: P4TableAction) -> dict[str, Any]:
     known = schema.actions[action.name].params
     values = {name: shown(value, known[name].bitwidth) for name, value in action.args.items()}
     return {"name": action.name, "parameters": values}
+
+
+def of_type(kind: P4Type) -> Any:
+    """A type as P4 has it; of a struct, the types of its fields by name."""
+    match kind:
+        case P4StructType():
+            return {name: of_type(member) for name, member in kind.members.items()}
+        case P4BitsType():
+            return f"{_bits_kind(kind)}<{kind.bitwidth}>"
+    return kind.type_name
+
+
+def _bits_kind(kind: P4BitsType) -> str:
+    return "varbit" if kind.varbit else "int" if kind.signed else "bit"
+
+
+def of_data(kind: P4Type, data: Any) -> Any:
+    """A value of such a type, as finsy has decoded it."""
+    match kind, data:
+        case P4StructType(), Mapping():
+            return {name: of_data(kind.members[name], value) for name, value in data.items()}
+        case P4BitsType(), int():
+            return shown(data, kind.bitwidth)
+    return str(data)

@@ -37,6 +37,17 @@ def number(text: str, what: str) -> int:
     return value
 
 
+def natural(text: str) -> int:
+    """For the parser of a command line."""
+    value = int(text, 0)
+    if value < 0:
+        raise ValueError
+    return value
+
+
+natural.__name__ = "number"
+
+
 def named(items: Any, name: str) -> Any:
     """The item of a map of finsy; it suggests another one where there is none."""
     try:
@@ -68,7 +79,7 @@ class Key:
 def key(table: P4Table, words: Sequence[str]) -> Key:
     """The match of an entry, its priority and its timeout."""
     names = [field.alias for field in table.match_fields]
-    values = _assigned(words, names, f"table {table.alias}: field")
+    values = assigned(words, names, f"table {table.alias}: field")
     # A field of this name wins.
     others = {
         name: number(values.pop(name), name) if name in values and name not in names else 0
@@ -102,7 +113,7 @@ def action_of(schema: P4Schema, words: Sequence[str]) -> P4TableAction:
 
 def with_parameters(chosen: P4ActionRef | Any, words: Sequence[str]) -> P4TableAction:
     names = [parameter.name for parameter in chosen.params]
-    values = _assigned(words, names, f"action {chosen.alias}: parameter")
+    values = assigned(words, names, f"action {chosen.alias}: parameter")
     missing = [name for name in names if name not in values]
     if missing:
         raise InputError(f"action {chosen.alias}: parameters are missing: {', '.join(missing)}")
@@ -129,11 +140,11 @@ def members(words: Sequence[str]) -> list[P4Member]:
 
 def value_set_member(names: Sequence[str], word: str) -> dict[str, Any]:
     """FIELD=VALUE,FIELD=VALUE or VALUE,VALUE of a value set."""
-    values = _assigned(word.split(","), list(names), "value set: field")
+    values = assigned(word.split(","), list(names), "value set: field")
     return {name: _for_finsy(value) for name, value in values.items()}
 
 
-def _assigned(words: Sequence[str], names: list[str], what: str) -> dict[str, str]:
+def assigned(words: Sequence[str], names: list[str], what: str) -> dict[str, str]:
     """Values by name: NAME=VALUE, or values in the order of the names."""
     values: dict[str, str] = {}
     for place, word in enumerate(words):

@@ -10,11 +10,15 @@ import re
 import shlex
 import subprocess
 import sys
+import time
 from pathlib import Path
+from typing import Any
 
 import finsy as fy
 import pytest
-from ebb_controller.ctl import cli, client, completion
+from ebb_controller.ctl import cli, client, completion, packets
+from ebb_controller.ctl.stream import SwitchError
+from finsy.proto import p4r
 from p4switch import CPU_PORT, DEVICE_ID, FIXTURE, JSON, P4INFO, PATIENCE_S, frame
 
 TRANSCRIPT = Path(__file__).parent / "ctl.txt"
@@ -87,6 +91,11 @@ def test_what_may_come_next_is_known(program: str, capsys: pytest.CaptureFixture
     assert next_words("table", "add", "route", "1", "do", "m") == ["member="]
     assert next_words("counter", "read", "") == ["port_in ", "route_hits "]
     assert next_words("counter", "read", "port_in", "") == []
+    assert next_words("packet", "out", "00", "egress_port=1", "") == ["padding="]
+    assert next_words("digest", "watch", "") == ["learned_t "]
+    assert "--json " in next_words("--")
+    assert next_words("packet", "in", "--p") == ["--packets "]
+    assert next_words("table", "list", "--") == ["--help "]
     assert cli.main([completion.WORD, "-a", "127.0.0.1:1", "table", "dump", ""]) == 0
     assert capsys.readouterr().out == ""
 
@@ -95,6 +104,36 @@ def test_what_may_come_next_is_known(program: str, capsys: pytest.CaptureFixture
 def test_the_script_of_a_shell_asks_us(shell: str, capsys: pytest.CaptureFixture[str]) -> None:
     assert cli.main(["completion", shell]) == 0
     assert f"ebb-ctl {completion.WORD}" in capsys.readouterr().out
+
+
+def test_bash_completes_with_it(program: str) -> None:
+    """What the function offers for `ebb-ctl -a .. table add br`, with a command of that name."""
+    line = ["ebb-ctl", "-a", program, "-d", str(DEVICE_ID), "table", "add", "br"]
+    command = f'ebb-ctl() {{ {shlex.quote(sys.executable)} -m ebb_controller.ctl.cli "$@"; }}'
+    words = f"COMP_WORDS=({' '.join(line)}); COMP_CWORD={len(line) - 1}"
+    asked = f'{command}\n{completion.script("bash")}\n{words}; _ebb_ctl; echo "${{COMPREPLY[@]}}."'
+    done = subprocess.run(
+        ["bash", "-c", asked], capture_output=True, text=True, timeout=PATIENCE_S, check=True
+    )
+    assert done.stdout == "bridge .\n"
+
+
+def test_text_for_people_has_a_line_per_packet_and_digest() -> None:
+    packet = {"metadata": {"ingress_port": "2"}, "bytes": 2, "payload": "00ff"}
+    assert packets.packet_line(packet) == "ingress_port=2 2 bytes: 00ff"
+    digest = {"digest": "learned_t", "list": 1, "data": {"port": "2"}}
+    assert packets.digest_line(digest) == "learned_t: port=2"
+
+
+def test_a_packet_that_the_switch_refuses_is_an_error(program: str) -> None:
+    found = client.Client(client.Place(program, DEVICE_ID))
+    wrong = p4r.StreamMessageRequest(packet=p4r.PacketOut(payload=b"x"))
+    with (
+        pytest.raises(SwitchError, match=r"INVALID_ARGUMENT.*metadata 'egress_port'"),
+        found.stream("packet out") as channel,
+    ):
+        channel.send(wrong)
+    found.close()
 
 
 async def send(address: str, payload: bytes) -> None:
@@ -146,6 +185,86 @@ async def _until_traced(address: str, tracing: subprocess.Popen[str]) -> bool:
     return tracing.poll() == 0
 
 
+def listened(
+    address: str, command: str, payload: bytes, capsys: pytest.CaptureFixture[str]
+) -> list[Any]:
+    """What a command prints as JSON until it ends, while packets come in at port 2."""
+    line = [sys.executable, "-m", "ebb_controller.ctl.cli", "-a", address, "-d", str(DEVICE_ID)]
+    with subprocess.Popen(
+        [*line, "--json", *command.split()], stdout=subprocess.PIPE, text=True
+    ) as listener:
+        try:
+            deadline = time.monotonic() + PATIENCE_S
+            while listener.poll() is None and time.monotonic() < deadline:
+                out = f"packet out {payload.hex()} egress_port=1 padding=0"
+                assert ctl(address, out, capsys) == (0, "")
+                time.sleep(0.02)
+            printed, _ = listener.communicate(timeout=PATIENCE_S)
+        finally:
+            listener.kill()
+    assert listener.returncode == 0
+    return [json.loads(text) for text in printed.splitlines()]
+
+
+def test_packets_come_in_as_a_controller_gets_them(
+    program: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert ctl(program, "table add bridge 1 do to_cpu", capsys) == (0, "")
+    sent = frame(1)
+    wanted = {
+        "metadata": {"ingress_port": "2", "padding": "0"},
+        "bytes": len(sent),
+        "payload": sent.hex(),
+    }
+    assert listened(program, "packet in --packets 2", sent, capsys) == [wanted, wanted]
+
+
+def test_digests_are_asked_for_and_told(program: str, capsys: pytest.CaptureFixture[str]) -> None:
+    told = listened(program, "digest watch --count 2", frame(1, src=0xAA), capsys)
+    assert [row["data"] for row in told] == [{"mac": "00:00:00:00:00:aa", "port": "2"}] * 2
+    assert told[0]["digest"] == "learned_t" and told[0]["list"] < told[1]["list"]
+
+    async def configured() -> list[Any]:
+        options = fy.SwitchOptions(p4info=P4INFO, p4blob=JSON, device_id=DEVICE_ID)
+        async with fy.Switch("s1", program, options) as switch:
+            return [entry async for entry in switch.read(fy.P4DigestEntry())]
+
+    assert asyncio.run(configured()) == []
+
+
+def test_a_controller_has_its_packets_beside_ours(
+    program: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    async def beside_a_controller() -> None:
+        options = fy.SwitchOptions(p4info=P4INFO, p4blob=JSON, device_id=DEVICE_ID)
+        async with fy.Switch("s1", program, options) as switch:
+            line = "table add bridge 1 do to_cpu"
+            assert await asyncio.to_thread(ctl, program, line, capsys) == (0, "")
+            packets = switch.read_packets()
+            received = asyncio.create_task(anext(packets))
+            await asyncio.sleep(0)
+            command = "packet in --packets 1"
+            rows = await asyncio.to_thread(listened, program, command, frame(1), capsys)
+            assert [row["payload"] for row in rows] == [frame(1).hex()]
+            assert switch.is_primary
+            assert (await asyncio.wait_for(received, PATIENCE_S)).payload == frame(1)
+
+    asyncio.run(beside_a_controller())
+
+
+def test_the_later_one_of_two_listeners_has_the_packets(program: str) -> None:
+    place = client.Place(program, DEVICE_ID)
+    first, second = client.Client(place), client.Client(place)
+    with (
+        pytest.raises(SwitchError, match="another ebb-ctl has taken over"),
+        first.stream("packet in") as listener,
+        second.stream("packet in"),
+    ):
+        next(listener.updates())
+    first.close()
+    second.close()
+
+
 def test_it_starts_without_what_only_controllers_need() -> None:
     script = "import sys, ebb_controller.ctl.cli; print('pydantic' in sys.modules)"
     done = subprocess.run(
@@ -158,7 +277,7 @@ def test_text_of_a_switch_does_not_reach_a_terminal_as_it_is(
     capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     def refused(*_: object) -> None:
-        raise client.SwitchError("no \x1b[2J")
+        raise SwitchError("no \x1b[2J")
 
     monkeypatch.setattr(client.Client, "version", refused)
     assert cli.main(["info"]) == 1
