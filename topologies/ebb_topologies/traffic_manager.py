@@ -162,6 +162,8 @@ class PortParameters(BaseModel):
     egress_bytes: Count | None = None
     """Bytes that the queues of a port hold together before packets wait at the ports they came in
     on (DeTail: 131,072)."""
+    egress_per_queue: bool = False
+    """Each queue may hold `egress_bytes` by itself, so that none takes room from another."""
     pfc: PfcParameters | None = None
     """Priority flow control of the lossless queues; none: no queue is lossless."""
     export: list[ExportParameters] = []
@@ -181,6 +183,8 @@ class PortParameters(BaseModel):
             )
         if (self.ingress_bytes is None) != (self.egress_bytes is None):
             raise ValueError("ingress_bytes and egress_bytes must be given together")
+        if self.egress_per_queue and self.egress_bytes is None:
+            raise ValueError("egress_per_queue needs egress_bytes")
         lossless = [queue.id for queue in self.queue if queue.lossless]
         if (self.pfc is None) != (not lossless):
             raise ValueError(f"lossless queues {lossless} and pfc must be given together")
@@ -202,8 +206,9 @@ def traffic_manager_config(
     profiles: dict[tuple[int, int, bool], dict[str, Any]] = {}
     ports: dict[str, str] = {}
     shared = parameters.model_dump(exclude_none=True, exclude={"pfc", "export", "rank"})
-    if not parameters.group:
-        del shared["group"]
+    for optional in ("group", "egress_per_queue"):
+        if not shared[optional]:
+            del shared[optional]
     of_switch = parameters.model_dump(include={"pfc", "export", "rank"})
     if parameters.pfc is not None:
         of_switch["pfc"] |= _thresholds(topology, switch, parameters, parameters.pfc)

@@ -78,6 +78,7 @@ LOSSLESS = [{"id": 0, "lossless": True}]
     ("given", "message"),
     [
         ({"ingress_bytes": 1_000}, "ingress_bytes and egress_bytes must be given together"),
+        ({"egress_per_queue": True}, "egress_per_queue needs egress_bytes"),
         ({"queue": LOSSLESS}, "lossless queues [0] and pfc must be given together"),
         ({"pfc": {}}, "lossless queues [] and pfc must be given together"),
         (

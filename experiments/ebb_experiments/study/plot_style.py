@@ -31,6 +31,7 @@ PLOT_STYLES: dict[str, PlotStyle] = {
     "lps": PlotStyle("LPS", ORANGE, "s", "--"),
     "detail": PlotStyle("DeTail", BLUE, "D"),
     "detail-drops": PlotStyle("DeTail without PFC", RED, "v", ":"),
+    "detail-own-buffers": PlotStyle("DeTail, buffers per priority", GREEN, "x", ":"),
     "detail-shared": PlotStyle("DeTail, shared memory", SKY, "s", "--"),
     "detail-one-priority": PlotStyle("DeTail, one priority", PINK, "^", "--"),
     "fastlane": PlotStyle("FastLane", GREEN, "o"),

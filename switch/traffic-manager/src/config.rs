@@ -106,6 +106,9 @@ pub struct Profile {
     /// in on.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub egress_bytes: Option<u64>,
+    /// Each queue may hold `egress_bytes` by itself, so that none takes room from another.
+    #[serde(default, skip_serializing_if = "is_false")]
+    pub egress_per_queue: bool,
     /// The queues that exist; a packet for another one is dropped.
     #[serde(default)]
     pub queue: Vec<QueueConfig>,

@@ -8,7 +8,8 @@
 //!
 //! When there is room at an output port, the packet of the highest priority goes there, among those
 //! that are first of their priority at their port; equals take turns by port. If it does not fit,
-//! nothing else does: what is behind it, and what matters less, waits.
+//! nothing else does: what is behind it, and what matters less, waits. With room per queue, what
+//! matters less goes on in its own.
 
 mod input;
 mod output;
@@ -173,7 +174,8 @@ impl<P> Ingress<P> {
         }
         let input = &self.inputs[usize::from(from)];
         let excess = input.excess(id, len, limit);
-        if excess == 0 && !self.waits_for(to) && input.first(id).is_none() && port.has_room(len) {
+        let behind = self.waits_for(to) || input.first(id).is_some();
+        if excess == 0 && !behind && port.has_room(id, len) {
             // It would be in the ingress buffer for no time.
             self.output(to).took_turn(id, from);
             port.accept(now, id, Item::new(now, from, len, packet));
@@ -220,13 +222,13 @@ impl<P> Ingress<P> {
         to: PortId,
     ) -> Option<Option<PortId>> {
         let output = self.outputs.get_mut(usize::from(to))?;
-        let (id, from) = output.next()?;
-        let input = &mut self.inputs[usize::from(from)];
         let port = ports.open(at, to);
-        let len = input.first(id)?.1.len();
-        if !port.has_room(len) {
-            return None;
-        }
+        let candidates = if port.room_per_queue() { MAX_QUEUES } else { 1 };
+        let length = |id, from| Some(self.inputs[usize::from(from)].first(id)?.1.len());
+        let (id, from, len) = (output.turns().take(candidates))
+            .filter_map(|(id, from)| Some((id, from, length(id, from)?)))
+            .find(|(id, _, len)| port.has_room(*id, *len))?;
+        let input = &mut self.inputs[usize::from(from)];
         output.took_turn(id, from);
         output.remove(id, from);
         let item = input.pop(id)?;

@@ -105,6 +105,8 @@ pub(crate) struct Port<P> {
     pool_limit: Limit,
     /// What waits in all queues that use the shared pool.
     pool: Depth,
+    /// Behind an ingress stage, the limit of the pool is that of each queue.
+    room_per_queue: bool,
     /// All queues that a port can have; those that are not listed admit nothing.
     queues: [Queue<P>; MAX_QUEUES],
     /// Delay added to frames that arrive from outside.
@@ -148,6 +150,7 @@ impl<P> Port<P> {
             shares: None,
             pool_limit: Limit::default(),
             pool: Depth::default(),
+            room_per_queue: false,
             free_at: Instant::ZERO,
             credit: None,
             transmitted: Count::default(),
@@ -175,6 +178,7 @@ impl<P> Port<P> {
             bytes: profile.egress_bytes.or(profile.pool_bytes),
         };
         self.pool = Depth::default();
+        self.room_per_queue = profile.egress_per_queue;
         self.listed = 0;
         for (id, queue) in self.queues.iter_mut().enumerate() {
             queue.configure(profile.queue.iter().find(|q| usize::from(q.id) == id));
@@ -435,10 +439,19 @@ impl<P> Port<P> {
         self.ingress_bytes.is_some()
     }
 
-    /// Whether there is room for a packet of `len` bytes behind an ingress stage. A packet that is
-    /// longer than the buffer has it for itself.
-    pub(crate) fn has_room(&self, len: u64) -> bool {
-        self.pool.packets == 0 || self.pool_limit.admits(self.pool, len)
+    /// Whether there is room for a packet of `len` bytes of a queue behind an ingress stage. A
+    /// packet that is longer than the buffer has it for itself.
+    pub(crate) fn has_room(&self, id: usize, len: u64) -> bool {
+        let held = match self.room_per_queue {
+            true => self.queues[id].depth,
+            false => self.pool,
+        };
+        held.packets == 0 || self.pool_limit.admits(held, len)
+    }
+
+    /// Whether packets of one queue may go on while those of a higher one have no room.
+    pub(crate) fn room_per_queue(&self) -> bool {
+        self.room_per_queue
     }
 
     /// Size of the ingress buffer of this port, for packets to it from a port that has none; `None`

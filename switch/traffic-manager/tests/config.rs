@@ -148,6 +148,10 @@ fn flow_control_and_buffers_must_fit_together() {
             "needs both ingress_bytes and egress_bytes, or neither",
         ),
         (
+            lossless("egress_per_queue = true", "", thresholds),
+            "egress_per_queue needs egress_bytes",
+        ),
+        (
             lossless("ingress_bytes = 0\negress_bytes = 1", "", thresholds),
             "ingress_bytes and egress_bytes must be above 0",
         ),

@@ -413,6 +413,30 @@ fn with_ingress_buffers_only_what_waits_there_counts_for_flow_control() {
     assert_eq!(bench.pauses(), [change(24, 1, 1, 0)]);
 }
 
+/// A low queue that is paused and has filled its output stops a higher one, unless each has room of
+/// its own; then a full higher one does not stop the low one either.
+#[test]
+fn room_per_queue_keeps_a_paused_queue_from_stopping_others() {
+    let sent = |per_queue, paused, filled, later| {
+        let mut profile = buffered(9000, 3000, OnFull::TailDrop);
+        profile.egress_per_queue = per_queue;
+        let mut bench = Bench::new(profile, None);
+        bench.tm.open_port(us(0), 2);
+        bench.tm.set_paused(us(0), 2, paused, true);
+        for _ in 0..3 {
+            bench.put(0, (1, 2), filled, 1500);
+        }
+        let other = bench.put(0, (1, 2), later, 1500);
+        let first = bench.send(99, 2).map(|sent| sent.1);
+        assert!(first.is_none_or(|first| first == other));
+        first.is_some()
+    };
+    assert!(!sent(false, 0, 0, 6));
+    assert!(sent(true, 0, 0, 6));
+    assert!(!sent(false, 6, 6, 0));
+    assert!(sent(true, 6, 6, 0));
+}
+
 #[test]
 fn packets_that_wait_survive_the_end_of_ingress_buffers() {
     let mut bench = Bench::new(buffered(9000, 1500, OnFull::TailDrop), None);

@@ -219,14 +219,23 @@ impl Model {
         };
         let heads = (0..self.packets.len()).filter(first_of_fifo);
         let heads: Vec<_> = heads.filter(|i| self.packets[*i].to == to).collect();
-        let highest = heads.iter().map(|i| self.packets[*i].queue).max()?;
-        let turn = self.turn.get(&(to, highest)).copied().unwrap_or(0);
+        let queues: BTreeSet<_> = heads.iter().map(|i| self.packets[*i].queue).collect();
+        let mut queues = queues.into_iter().rev();
+        match self.profile.egress_per_queue {
+            true => queues.find_map(|queue| self.crossing_of(to, limit, &heads, queue)),
+            false => self.crossing_of(to, limit, &heads, queues.next()?),
+        }
+    }
+
+    /// The packet of a queue that goes to a port next, of those that are first at their port.
+    fn crossing_of(&self, to: PortId, limit: u64, heads: &[usize], queue: u8) -> Option<usize> {
+        let turn = self.turn.get(&(to, queue)).copied().unwrap_or(0);
         let after = |i: &usize| (self.packets[*i].from + 1000 - turn) % 1000;
-        let equals = heads
-            .into_iter()
-            .filter(|i| self.packets[*i].queue == highest);
+        let equals = heads.iter().copied();
+        let equals = equals.filter(|i| self.packets[*i].queue == queue);
         let next = equals.min_by_key(after)?;
-        let held = self.bytes(|p| p.to == to && p.stage != Stage::Ingress);
+        let counts = |p: &Packet| !self.profile.egress_per_queue || p.queue == queue;
+        let held = self.bytes(|p| p.to == to && p.stage != Stage::Ingress && counts(p));
         (held == 0 || held + self.packets[next].len <= limit).then_some(next)
     }
 
@@ -392,6 +401,7 @@ fn profiles() -> impl Strategy<Value = (Profile, Option<Pfc>)> {
             pool_bytes: (kind == 1).then_some(pool),
             ingress_bytes: staged.then_some(ingress),
             egress_bytes: staged.then_some(egress),
+            egress_per_queue: staged && bit(0),
             queue: (0..).zip([0, 2, 5, 7]).map(queue).collect(),
             group: match share {
                 true => vec![

@@ -148,6 +148,10 @@ fn largest(what: QueueState, profile: &Profile) -> u64 {
         .egress_bytes
         .map(|bytes| bytes.max(LONGEST_PACKET_BYTES));
     let most = egress.map_or(UNLIMITED, |bytes| bytes.min(UNLIMITED));
+    let together = match profile.egress_per_queue {
+        true => (most * profile.queue.len() as u64).min(UNLIMITED),
+        false => most,
+    };
     let queues = profile.queue.iter();
     let pool = bytes(profile.pool_packets, profile.pool_bytes);
     let of_queue = |queue: &QueueConfig| {
@@ -159,7 +163,7 @@ fn largest(what: QueueState, profile: &Profile) -> u64 {
             let apart = queues.clone().filter(|queue| !queue.pool).map(of_queue);
             let pooled = queues.filter(|queue| queue.pool).map(of_queue);
             let pooled = pooled.fold(0u64, u64::saturating_add).min(pool);
-            apart.fold(pooled, u64::saturating_add).min(most)
+            apart.fold(pooled, u64::saturating_add).min(together)
         }
         QueueState::DepthBytes => queues.map(of_queue).max().unwrap_or(0).min(most),
         QueueState::DepthPackets => {

@@ -188,6 +188,7 @@ impl Profile {
     fn validate_buffers(&self, place: &str) -> Result<(), ConfigError> {
         let fail = |problem: &str| Err(ConfigError::new(place, problem));
         match (self.ingress_bytes, self.egress_bytes) {
+            (None, None) if self.egress_per_queue => fail("egress_per_queue needs egress_bytes"),
             (None, None) => Ok(()),
             (Some(ingress), Some(egress)) if ingress > 0 && egress > 0 => Ok(()),
             (Some(_), Some(_)) => fail("ingress_bytes and egress_bytes must be above 0"),

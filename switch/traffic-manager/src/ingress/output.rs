@@ -4,7 +4,7 @@ use std::collections::BTreeSet;
 
 use crate::MAX_QUEUES;
 use crate::manager::PortId;
-use crate::scheduler::{QueueSet, highest};
+use crate::scheduler::QueueSet;
 
 /// One port on the side where packets go out.
 #[derive(Debug, Default)]
@@ -32,12 +32,14 @@ impl Output {
         }
     }
 
-    /// The packet that goes here next: its queue and its input.
-    pub(super) fn next(&self) -> Option<(usize, PortId)> {
-        let id = highest(self.queues)?;
-        let waiting = &self.waiting[id];
-        let after = waiting.range(self.turn[id]..).next();
-        Some((id, *after.or(waiting.first())?))
+    /// The queues for which inputs wait, the highest first, each with the input whose turn it is.
+    pub(super) fn turns(&self) -> impl Iterator<Item = (usize, PortId)> {
+        let queues = (0..MAX_QUEUES).rev();
+        queues.filter_map(|id| {
+            let waiting = &self.waiting[id];
+            let after = waiting.range(self.turn[id]..).next();
+            Some((id, *after.or(waiting.first())?))
+        })
     }
 
     /// An input has had its turn.
