@@ -39,6 +39,8 @@ PLOT_STYLES: dict[str, PlotStyle] = {
     "fastlane-ideal": PlotStyle("FastLane, ideal", ORANGE, "D", ":"),
     "tcp-a": PlotStyle("TCP-A", BLUE, "s", "--"),
     "pfabric": PlotStyle("pFabric", "#6A3D9A", "P"),
+    "pfabric-fastlane": PlotStyle("pFabric, told of drops", PINK, "X", "--"),
+    "source-quench": PlotStyle("TCP, Source Quench", SKY, "v", "--"),
     "hull": PlotStyle("HULL", RED, "^"),
     "hull-no-pacer": PlotStyle("HULL without pacer", ORANGE, "<", "--"),
     "ndp": PlotStyle("NDP", GREEN, "v"),
