@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import argparse
 import os
+import re
 import shlex
 import sys
 from collections.abc import Generator, Iterable, Iterator, Sequence
@@ -33,6 +34,8 @@ COMMANDS: dict[str, dict[str, Command]] = {
 }  # fmt: skip
 """Commands by noun and verb; the verb of a noun that is a command itself is empty."""
 PROMPT = "ebb-ctl> "
+HARMLESS = re.compile(r"[\w.=\[\]-]+", re.ASCII)
+"""Words in which neither a shell nor a terminal finds anything to obey."""
 HELP_WORDS = ("help", "?")
 END_WORDS = ("exit", "quit")
 
@@ -147,7 +150,7 @@ def _do(client: Client, options: argparse.Namespace) -> None:
                 text = as_json(item) if options.json else printable(options.command.line(item))
                 print(text, flush=True)
     elif isinstance(answer, str):
-        print(answer, end="")
+        print(printable(answer), end="")
     elif options.json:
         print(as_json({} if answer is None else answer))
     elif answer is not None:
@@ -228,9 +231,10 @@ def _prompted(client: Client) -> Iterator[str]:
 
 def candidates(client: Client | None, words: Sequence[str], text: str) -> list[str]:
     """What the next word may be, which begins with `text`. A switch that does not answer knows no
-    names."""
+    names; those that a shell would do something about are left out, since they are put into the
+    line as they are."""
     known = _option_names(words) if text.startswith("-") else _next(client, words)
-    found = [word for word in known if word.startswith(text)]
+    found = [word for word in known if word.startswith(text) and HARMLESS.fullmatch(word)]
     return [word if word.endswith("=") else f"{word} " for word in found]
 
 

@@ -282,6 +282,16 @@ def test_text_of_a_switch_does_not_reach_a_terminal_as_it_is(
     monkeypatch.setattr(client.Client, "version", refused)
     assert cli.main(["info"]) == 1
     assert "\x1b" not in capsys.readouterr().err
+    monkeypatch.setattr(client.Client, "queue_config", lambda _: "no \x1b[2J")
+    assert cli.main(["queue", "config"]) == 0
+    assert capsys.readouterr().out == "no \\x1b[2J\n"
+
+
+def test_names_that_a_shell_would_obey_complete_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
+    """What TAB offers is put into the line of the shell."""
+    names = ["bridge", "$(reboot)", "a;b", "`c`", "\x1b[2J", "d e", "MyIngress.acl[0]"]
+    monkeypatch.setattr(cli, "_next", lambda *_: names)
+    assert cli.candidates(None, ["table", "dump"], "") == ["bridge ", "MyIngress.acl[0] "]
 
 
 def test_the_page_names_every_command() -> None:
