@@ -50,21 +50,21 @@ else
   PROGRAM := $(BUILD)/$(notdir $(P4C))
 endif
 
-# What is missing or half written is made again, whatever else looks new.
+# What is missing or half written is made again, whatever else looks new: its rule gets `again`, which is never made.
 .DELETE_ON_ERROR:
 P4_TOOLS := ebb-p4c ebb-stf ebb-switch
 BINARIES := $(P4_TOOLS) ebb-agent ebb-simulator
 ifneq ($(words $(realpath $(addprefix $(BUILD)/,$(BINARIES)))),$(words $(BINARIES)))
-  $(shell rm -f $(BUILD)/.binaries)
+  $(BUILD)/.binaries: again
 endif
 ifneq ($(words $(realpath $(addprefix $(BUILD)/,$(P4_TOOLS)))),$(words $(P4_TOOLS)))
-  $(shell rm -f $(BUILD)/.p4-binaries)
+  $(BUILD)/.p4-binaries: again
 endif
 P4_PROGRAMS := fabric fabric_codel
 OURS := $(P4_PROGRAMS:%=$(BUILD)/%.json)
 THEIRS := $(filter-out $(OURS),$(P4_PROGRAMS:%=$(PROGRAM)/%.json))
 ifneq ($(words $(realpath $(P4_PROGRAMS:%=$(PROGRAM)/%.p4info.txtpb))),$(words $(P4_PROGRAMS)))
-  $(shell rm -f $(P4_PROGRAMS:%=$(PROGRAM)/%.json))
+  $(P4_PROGRAMS:%=$(PROGRAM)/%.json): again
 endif
 
 # A variable that nothing reads would be ignored without a word: a typo is refused.
@@ -75,10 +75,16 @@ OPTIONS := K SCHEMES SCHEME DILATION SWITCH P4C CLI FUSED THREADS SCENARIO A B N
 ifneq ($(filter-out $(OPTIONS),$(GIVEN)),)
   $(error $(shell python3 tools/nearest.py '$(firstword $(filter-out $(OPTIONS),$(GIVEN)))' $(OPTIONS)))
 endif
+# So would be an option of `make run` that says nothing to a simulation.
+NOT_OF_SIM := $(filter K DILATION SWITCH P4C CLI WEB FUSED,$(GIVEN))
+ifeq ($(MAKECMDGOALS)$(if $(NOT_OF_SIM),,-),sim)
+  $(error make sim does not take $(NOT_OF_SIM): SCENARIO has all but SCHEMES, SCHEME and THREADS)
+endif
 
 .PHONY: help setup build run compare sim experiments experiment report results pages page p4-proto \
   bench test test-quick test-build test-rust test-long test-python test-ptf test-e2e lint check-tna wheels \
   install install-p4 uninstall deb image clean
+.PHONY: again
 
 help: ## this list, and the options
 	@grep -hE '^[a-z0-9-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:[^#]*## /\t/' | expand -t 14
@@ -111,10 +117,12 @@ $(BUILD)/.binaries: $(RUST_SOURCES) | .venv/.run-installed
 	@$(CARGO) build --locked --workspace --bins
 	$(call place,$(BINARIES))
 
-# The P4 tools alone, unless they are there with all others: without the Python environment, and in less time.
+# The P4 tools alone, unless they are there with all others: without the Python environment, and in less time. A recipe
+# that names $(MAKE) itself would be run by `make -n`.
+IS_MADE = $(MAKE) -q
 $(BUILD)/.p4-binaries: $(RUST_SOURCES)
 	@mkdir -p $(BUILD)
-	@$(MAKE) -q $(BUILD)/.binaries 2>/dev/null || { tools/setup p4 && \
+	@$(IS_MADE) $(BUILD)/.binaries 2>/dev/null || { tools/setup p4 && \
 	  echo "== building the compiler, the switch and the test runner (optimised; minutes the first time)" && \
 	  $(CARGO) build --locked $(P4_TOOLS:%=-p %) --bins; }
 	$(call place,$(P4_TOOLS))
@@ -146,8 +154,9 @@ B ?=
 compare: .venv/.run-installed ## two runs side by side: A and B of results/runs, or the last two
 	@$(PYTHON) -m ebb_experiments.tour.compare $(if $(A),--a '$(A)') $(if $(B),--b '$(B)')
 
-sim: .venv/.study-installed build ## SCENARIO in virtual time (default: a permutation on the fat-tree)
-	@$(PYTHON) -m ebb_experiments.sim.cli '$(or $(SCENARIO),experiments/scenarios/sim/permutation.toml)'
+sim: .venv/.study-installed build ## SCENARIO in virtual time (a permutation on the fat-tree), with SCHEMES and THREADS
+	@$(PYTHON) -m ebb_experiments.sim.cli '$(or $(SCENARIO),experiments/scenarios/sim/permutation.toml)' \
+	  $(if $(SCHEMES)$(SCHEME),--schemes '$(or $(SCHEMES),$(SCHEME))') $(if $(THREADS),--threads '$(THREADS)')
 
 NAME ?=
 SIZE ?= quick

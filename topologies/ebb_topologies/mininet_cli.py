@@ -108,6 +108,14 @@ class FabricCLI(MininetCLI):  # type: ignore[misc]
         else:
             self._try(lambda: output(f"{self._iperf(names[0], names[1], int(seconds))}\n"))
 
+    def do_iperfudp(self, line: str) -> None:
+        """Not here: start iperf yourself, h2 iperf -s -u & and h1 iperf -c h2 -u -b RATE."""
+        a, b = self.mn.hosts[0].name, self.mn.hosts[-1].name
+        error(
+            f"iperfudp is not here: `{b} iperf -s -u &`, then `{a} iperf -c {b} -u -b RATE`; "
+            f"nominal rates are {self.fabric.desk.dilation:g} times those that it takes and tells\n"
+        )
+
     def _iperf(self, a: str, b: str, seconds: int) -> str:
         fabric, slower = self.fabric, self.fabric.desk.dilation
         port = str(IPERF_PORT)

@@ -87,6 +87,16 @@ def test_iperf_that_does_not_work_says_why_and_ends(said: io.StringIO) -> None:
     assert others == [usage, "iperf: there is no host h9", usage]
 
 
+def test_iperfudp_says_what_to_type_instead(said: io.StringIO) -> None:
+    fabric = FakeFabric(Desk(dilation=50))
+    ask(fabric, "iperfudp", "iperfudp 10M h1 h2")
+    first, second = said.getvalue().splitlines()
+    assert first == second
+    assert "`h16 iperf -s -u &`, then `h1 iperf -c h16 -u -b RATE`" in first
+    assert "50 times" in first
+    assert fabric.ran == []
+
+
 def test_a_capture_wants_a_name_and_not_only_a_link(said: io.StringIO) -> None:
     ask(FakeFabric(Desk()), "pcap p0e0 p0a0")
     assert said.getvalue().startswith("usage: pcap SWITCH NODE NAME|stop")
