@@ -99,7 +99,12 @@ impl Checker<'_> {
         body: Option<&ast::Block<W>>,
         check_code: impl FnOnce(&mut Self, &W) -> C,
     ) -> Option<Checked<C>> {
-        let (id, checked) = self.scoped(|c| {
+        let what = match kind {
+            BlockKind::Parser => "a parser",
+            BlockKind::Control => "a control",
+            BlockKind::Package => "a package",
+        };
+        let (id, checked) = self.scoped_of(&d.name, what, |c| {
             let signature = c.block_signature(&d.name, ty);
             let params = signature.params.clone();
             let id = c.add_block(kind, signature);

@@ -206,7 +206,7 @@ impl Checker<'_> {
         body: &[ast::Statement],
     ) {
         self.annotations(&d.annotations);
-        let function = self.scoped(|c| {
+        let function = self.scoped_of(&d.name, "a function", |c| {
             let signature = c.signature(prototype);
             c.declare_params(&prototype.params, &signature.params);
             c.expect_params(&prototype.params);
@@ -235,7 +235,7 @@ impl Checker<'_> {
         written: &[ast::Param],
         body: &[ast::Statement],
     ) -> ActionId {
-        let (params, body) = self.scoped(|c| {
+        let (params, body) = self.scoped_of(&d.name, "an action", |c| {
             let params = c.params(written);
             c.declare_params(written, &params);
             c.expect_params(written);

@@ -95,6 +95,8 @@ impl Entity {
 #[derive(Debug, Default)]
 struct Scope {
     names: HashMap<String, (Entity, Span)>,
+    /// Whose parameters and body it is, and its kind; it is declared after them. None: a block or the whole program.
+    owner: Option<(ast::Ident, &'static str)>,
 }
 
 pub(crate) struct Checker<'a> {
@@ -191,6 +193,21 @@ impl Checker<'_> {
         let result = body(self);
         self.scopes.pop();
         result
+    }
+
+    /// The same for parameters and body of what has this name.
+    fn scoped_of<T>(
+        &mut self,
+        owner: &ast::Ident,
+        kind: &'static str,
+        body: impl FnOnce(&mut Self) -> T,
+    ) -> T {
+        self.scoped(|c| {
+            if let Some(scope) = c.scopes.last_mut() {
+                scope.owner = Some((owner.clone(), kind));
+            }
+            body(c)
+        })
     }
 
     fn declare(&mut self, name: &ast::Ident, entity: Entity) {

@@ -6,7 +6,7 @@
 use std::cell::RefCell;
 use std::collections::{HashMap, HashSet};
 
-use super::{Checker, Entity};
+use super::{Checker, Entity, Scope};
 use crate::ast;
 use crate::diagnostics::Diagnostic;
 use crate::lex::Tok;
@@ -32,6 +32,20 @@ struct Expected {
 impl Uses {
     pub fn mark(&self, declared: Span) {
         self.used.borrow_mut().insert(declared);
+    }
+}
+
+impl Scope {
+    /// What has this name in the scope, or around it as that whose scope it is.
+    fn named(&self, name: &ast::Ident) -> Option<(&'static str, Span)> {
+        let found = self.names.get(&name.text);
+        let found = found.map(|(entity, span)| (entity.kind(), *span));
+        found.or_else(|| self.owned(name))
+    }
+
+    fn owned(&self, name: &ast::Ident) -> Option<(&'static str, Span)> {
+        let (owner, kind) = self.owner.as_ref()?;
+        (owner.text == name.text).then_some((*kind, owner.span))
     }
 }
 
@@ -69,15 +83,20 @@ impl Checker<'_> {
 
     /// Reports a declaration that hides another one around it.
     pub(super) fn check_hidden(&self, name: &ast::Ident) {
-        let Some((_, around)) = self.scopes.split_last() else {
+        let Some((kind, span)) = self.hidden_by(name) else {
             return;
         };
-        let Some((hidden, span)) = around.iter().rev().find_map(|s| s.names.get(&name.text)) else {
-            return;
-        };
-        let message = format!("`{}` hides {} of the same name", name.text, hidden.kind());
+        let message = format!("`{}` hides {kind} of the same name", name.text);
         let warning = Diagnostic::warning("shadow", name.span, message).label("declared again");
-        self.report(warning.note(*span, "hidden from here on"));
+        self.report(warning.note(span, "hidden from here on"));
+    }
+
+    /// What a declaration in the current scope hides, and where that is declared: the innermost of its name.
+    fn hidden_by(&self, name: &ast::Ident) -> Option<(&'static str, Span)> {
+        let mut scopes = self.scopes.iter().rev();
+        let own = scopes.next()?;
+        own.owned(name)
+            .or_else(|| scopes.find_map(|scope| scope.named(name)))
     }
 
     /// Remembers a declaration that is annotated with `@deprecated`.
