@@ -73,6 +73,11 @@ pub fn main(
     packets: usize,
     run: fn(usize, Option<&str>) -> Result<(), String>,
 ) -> ExitCode {
+    // `cargo test` builds examples too, and leaves them in the same folder.
+    if cfg!(debug_assertions) {
+        eprintln!("{name}: built by cargo test, without optimisation; start it with cargo run");
+        return ExitCode::FAILURE;
+    }
     let usage = format!("usage: {name} [PACKETS [native | interpreted]]");
     let args: Vec<String> = std::env::args().skip(1).collect();
     let only = match args.get(1).map(String::as_str) {
