@@ -15,6 +15,7 @@ from ebb_experiments.results.tables import COLUMNS
 from ebb_experiments.run.run import Binaries, Run
 from ebb_experiments.run.virtual import Virtual
 from ebb_experiments.scenario.loaded import load_scenario
+from ebb_experiments.sim.pictures import Pictures
 
 ROOT = Path(__file__).resolve().parents[2]
 BUILD = ROOT / "build"
@@ -32,17 +33,20 @@ def digest(data: bytes) -> str:
 
 def simulated(scenario: str, scratch: Path) -> Golden:
     """Runs a scenario: the hash of the trace and a digest of the rows of every table, by scheme and
-    seed."""
+    seed. Its figures are in `scratch`."""
     logging.getLogger("finsy").setLevel(logging.CRITICAL + 1)
     loaded = load_scenario(SCENARIOS / f"{scenario}.toml", None)
     found = {}
+    pictures = Pictures(loaded.name, scratch)
     for scheme in loaded.schemes:
         for seed in loaded.spec.seeds:
             folder = scratch / f"{scheme}-{seed}"
             folder.mkdir()
-            found[f"{scheme}, seed {seed}"] = summary(
-                Run(loaded, scheme, seed, Virtual(Binaries(BUILD)), folder).go()
-            )
+            results = Run(loaded, scheme, seed, Virtual(Binaries(BUILD)), folder).go()
+            if seed == loaded.spec.seeds[0]:
+                pictures.add(scheme, results)
+            found[f"{scheme}, seed {seed}"] = summary(results)
+    pictures.write()
     return found
 
 

@@ -7,18 +7,22 @@ from __future__ import annotations
 
 import json
 import os
+import shutil
 from pathlib import Path
 
 import pytest
 import request_script
 from agent_hosts import on_bridge, reason_to_skip
-from recorded import BUILD, SCENARIOS, Golden, program, simulated
+from recorded import BUILD, ROOT, SCENARIOS, Golden, program, simulated
 
 HERE = Path(__file__).resolve().parent
 MODE = os.environ.get("EBB_GOLDEN", "")
 """`all`: every scenario; `record`: all of them, and the files are written; else the quick ones."""
 QUICK = ("incast", "link-failure", "storage", "switch-restart")
 NAMES = sorted(p.stem for p in SCENARIOS.glob("*.toml") if not p.stem.endswith("-workload"))
+
+SHOWN = {"incast": {"queues.svg": ROOT / "docs" / "incast-queues.svg"}}
+"""Figures that pages show, by scenario and by the name that `ebb-sim` gives them."""
 
 needs_build = pytest.mark.skipif(not BUILD.exists(), reason="needs build/: run `make build`")
 
@@ -37,7 +41,12 @@ def check(name: str, found: Golden) -> None:
 def test_a_simulated_scenario(scenario: str, tmp_path: Path) -> None:
     if not MODE and scenario not in QUICK:
         pytest.skip("EBB_GOLDEN=all runs every scenario")
-    check(f"simulated/{scenario}", simulated(scenario, tmp_path))
+    found = simulated(scenario, tmp_path)
+    for name, page in SHOWN.get(scenario, {}).items():
+        if MODE == "record":
+            shutil.copyfile(tmp_path / name, page)
+        assert (tmp_path / name).read_text() == page.read_text()
+    check(f"simulated/{scenario}", found)
 
 
 @needs_build

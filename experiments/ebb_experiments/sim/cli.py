@@ -37,6 +37,7 @@ from ebb_experiments.run.run import Binaries, Run
 from ebb_experiments.run.virtual import Virtual, Watch
 from ebb_experiments.scenario.faults import file_name
 from ebb_experiments.scenario.loaded import Loaded, load_scenario
+from ebb_experiments.sim.pictures import Pictures
 
 TABLE_WIDTH = 132
 """Columns that the table needs."""
@@ -99,6 +100,7 @@ def run(options: argparse.Namespace, console: Console) -> int:
     for column in _COLUMNS:
         table.add_column(column, justify="right", no_wrap=True, min_width=len(column))
     failed = 0
+    pictures = Pictures(loaded.name, options.out / loaded.name)
     for name in loaded.schemes:
         for seed in loaded.spec.seeds:
             label = name if len(loaded.spec.seeds) == 1 else f"{name}, seed {seed}"
@@ -119,11 +121,15 @@ def run(options: argparse.Namespace, console: Console) -> int:
                     several = len(loaded.phases) > 1
                     table.add_row(f"{label}, {play.label}" if several else label, *_row(results))
                     plays.append(results)
+            if seed == loaded.spec.seeds[0]:
+                pictures.add(name, plays[0])
             together = Results.together(plays)
             together.write(directory)
             failed += together.unfinished
+    pictures.write()
     console.print(table)
-    console.print(f"tables (Parquet, CSV) and run.json: {options.out / loaded.name}/", style="dim")
+    written = f"tables (Parquet, CSV), run.json, figures (SVG): {options.out / loaded.name}/"
+    console.print(written, style="dim")
     if failed:
         console.print(f"{failed} flows failed or did not end before the limit", style="bold red")
     return 1 if failed else 0
