@@ -121,6 +121,9 @@ that port every 10 ms of the wall clock, queues that were ever used |
 | `summary.json` | the table for programs, with what was run; written last: without it a run did \
 not end |
 
+[notebook/run.ipynb](notebook/run.ipynb) loads such a folder and draws more of it
+([how](simulation.md#results)).
+
 `results/run` belongs to the run under way: logs, sockets, what agents printed (`work/`), their
 parameters (`params/`); `results` and `table.md` there are links to the run that is kept.
 

@@ -10,7 +10,8 @@ from ebb_experiments.results.results import Results
 from ebb_experiments.sim import pictures
 from ebb_experiments.sim.pictures import MOST_POINTS, Pictures, thinned
 
-QUIET, BUSY = ({"switch": switch, "port": 1, "peer": f"h{switch}"} for switch in "ab")
+QUIET: dict[str, str | int] = {"switch": "a", "port": 1, "peer": "ha"}
+BUSY: dict[str, str | int] = {"switch": "b", "port": 1, "peer": "hb"}
 
 
 def results(flows_ms: list[float | None], samples: list[dict[str, Any]]) -> Results:
