@@ -8,8 +8,7 @@ SHELLS = ("bash", "zsh")
 
 BASH = """\
 _ebb_ctl() {
-  local IFS=$'\\n'
-  COMPREPLY=($(ebb-ctl WORD "${COMP_WORDS[@]:1:COMP_CWORD}" 2>/dev/null))
+  mapfile -t COMPREPLY < <(ebb-ctl WORD "${COMP_WORDS[@]:1:COMP_CWORD}" 2>/dev/null)
 }
 complete -o nospace -o default -F _ebb_ctl ebb-ctl
 """
