@@ -19,7 +19,12 @@ from finsy import (
 
 from ebb_controller.mechanism import Entity, Table
 from ebb_controller.mechanisms import FabricParameters, phantom_queue
-from ebb_controller.mechanisms.adaptive_routing import ADAPTIVE_THRESHOLDS, DRAIN_MARKING, SLOTS
+from ebb_controller.mechanisms.adaptive_routing import (
+    ADAPTIVE_THRESHOLDS,
+    DRAIN_MARKING,
+    SLOTS,
+    AdaptiveRouting,
+)
 from ebb_controller.mechanisms.codel import CODEL, CODEL_LAW
 from ebb_controller.mechanisms.drop_notification import (
     DROP_NOTIFICATION,
@@ -27,7 +32,7 @@ from ebb_controller.mechanisms.drop_notification import (
     NOTIFICATION_SHARE,
 )
 from ebb_controller.mechanisms.ecn_threshold import ECN_THRESHOLD
-from ebb_controller.mechanisms.mlfq import MLFQ_DEMOTION
+from ebb_controller.mechanisms.mlfq import MLFQ_DEMOTION, MLFQ_LEVEL
 from ebb_controller.mechanisms.phantom_queue import DRAIN_WINDOW_US, PHANTOM_QUEUE
 from ebb_controller.mechanisms.source_quench import SOURCE_QUENCH
 from ebb_controller.mechanisms.trimming import Trimming
@@ -74,6 +79,7 @@ _ADAPTIVE = frozenset(
 _TRIMMING = frozenset({"trimming", "return_to_sender", "occupancy_limit"})
 _NOTIFICATION = frozenset({DROP_NOTIFICATION.name})
 _PHANTOM = frozenset({PHANTOM_QUEUE.name})
+_MLFQ = frozenset({MLFQ_LEVEL.name, MLFQ_DEMOTION.name})
 
 COMPOSITIONS = (
     Composition("fabric_marking", Chip.TOFINO, _ADAPTIVE | _TRIMMING | _NOTIFICATION),
@@ -82,14 +88,14 @@ COMPOSITIONS = (
     Composition(
         "fabric_adaptive",
         Chip.TOFINO_2,
-        _TRIMMING | _NOTIFICATION | _PHANTOM | {"queue_accounting"},
+        _TRIMMING | _NOTIFICATION | _PHANTOM | _MLFQ | {"queue_accounting"},
     ),
 )
 
 
-NEEDLESS = frozenset({NOTIFICATION_CLASS.name, NOTIFICATION_SHARE.name})
-"""Tables whose entries no program needs: none drops packets for what the first lets pass, and
-traffic managers have shares."""
+NEEDLESS = frozenset({NOTIFICATION_CLASS.name, NOTIFICATION_SHARE.name, DRAIN_MARKING.name})
+"""Tables whose entries no program needs: none drops packets for what the first lets pass, traffic
+managers have shares, and what the last marks egress does by the depth of the queue (`_marking`)."""
 ABSENT = frozenset({CODEL.name, CODEL_LAW.name, SOURCE_QUENCH.name})
 """Tables of fabric_codel.p4, which is not ported."""
 
@@ -124,7 +130,7 @@ def translated(plan: Iterable[Entity], chip: Chip) -> Iterator[Entity]:
             yield entity
 
 
-_DEPTHS = {ECN_THRESHOLD.name, ADAPTIVE_THRESHOLDS.name, DRAIN_MARKING.name}
+_DEPTHS = {ECN_THRESHOLD.name, ADAPTIVE_THRESHOLDS.name}
 """Tables all of whose arguments are depths of queues."""
 
 
@@ -163,6 +169,7 @@ def added(
     yield from _trimming(site)
     if site.parameters.adaptive_routing is not None:
         yield from _pick()
+        yield from _marking(site, site.parameters.adaptive_routing)
         for (port, queue), (pipe, number) in queue_ids.items():
             yield QUEUE_OF_PORT.entry(
                 {"pipe": pipe, "qid": number}, queue_index=port * QUEUES + queue
@@ -235,6 +242,15 @@ def shares(slots: int) -> Iterator[tuple[int, int, int]]:
     members = [slot for slot in range(SLOTS) if slots >> slot & 1]
     for place, slot in enumerate(members):
         yield slot, -(-DRAWS * place // len(members)), -(-DRAWS * (place + 1) // len(members)) - 1
+
+
+def _marking(site: Site[FabricParameters], adaptive: AdaptiveRouting) -> Iterator[P4TableEntry]:
+    """Adaptive routing's marks as step marking of all ports: by the depth of the packet's own
+    queue, and in every class whose packets are ECN-capable."""
+    if adaptive.marking_queues:
+        depth = adaptive.marking_bytes // Chip.TOFINO_2.value
+        for port in site.ports:
+            yield ECN_THRESHOLD.entry({"egress_port": port.number}, depth=depth)
 
 
 def _pick() -> Iterator[P4TableEntry]:

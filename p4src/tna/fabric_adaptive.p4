@@ -5,7 +5,7 @@
 // says what differs.
 //
 //  ingress  validity ─ traffic_class ─┬─ arp ─ arp_responder ─────────────────────────────────────┬─► queue
-//                                     └─ ipv4 ─► flow_hash ─ mlfq ─ route ─ adaptive_routing ─────┘
+//                                     └─ ipv4 ─► flow_hash ─ route ─ adaptive_routing ────────────┘
 //  egress   ecn_threshold ─ link                                                ▲
 //  ghost    queue_state ────────────────────────────────────────────────────────┘
 
@@ -19,7 +19,6 @@
 #include "include/arp.p4"
 #include "include/traffic_class.p4"
 #include "include/flow_hash.p4"
-#include "include/mlfq.p4"
 #include "include/route.p4"
 #include "include/queue_state.p4"
 #include "include/adaptive_routing.p4"
@@ -39,7 +38,6 @@ control FabricIngress(inout headers_t hdr,
     ArpResponder() arp;
     TrafficClass() traffic_class;
     FlowHash() flow_hash;
-    Mlfq() mlfq;
     Path() path;
     Route() route;
     AdaptiveRouting() adaptive_routing;
@@ -58,7 +56,6 @@ control FabricIngress(inout headers_t hdr,
             if (hdr.arp.isValid()) {
                 arp.apply(hdr, meta, ig_intr_md, ig_tm_md);
             } else {
-                mlfq.apply(hdr, meta);
                 route.apply(hdr, meta, ig_intr_md, ig_tm_md);
                 if (meta.spray == SPRAY_ADAPTIVE) {
                     adaptive_routing.apply(hdr, meta, ig_tm_md);

@@ -59,13 +59,10 @@ control AdaptiveRouting(inout headers_t hdr,
     Counter<bit<64>, port_t>(PORTS, CounterType_t.PACKETS_AND_BYTES) took_favoured;
     @brief("packets to any acceptable port, as none of them was favoured")
     Counter<bit<64>, port_t>(PORTS, CounterType_t.PACKETS_AND_BYTES) took_any;
-    @brief("packets marked CE for the drain bytes of their queue")
-    Counter<bit<64>, port_t>(PORTS, CounterType_t.PACKETS_AND_BYTES) drain_marked;
     Random<bit<8>>() random;
 
     bit<8> best = 0;
     bit<8> draw = 0;
-    bit<1> congested = 0;
 
     WEIGHER(0)
     WEIGHER(1)
@@ -75,16 +72,6 @@ control AdaptiveRouting(inout headers_t hdr,
     WEIGHER(5)
     WEIGHER(6)
     WEIGHER(7)
-
-    Hash<queue_index_t>(HashAlgorithm_t.IDENTITY) chosen_index;
-    RegisterAction<bit<32>, queue_index_t, bit<1>>(chosen_drain) compare_drain = {
-        void apply(inout bit<32> drain, out bit<1> above) {
-            above = 0;
-            if (drain > meta.marking_above) {
-                above = 1;
-            }
-        }
-    };
 
     action set_adaptive_thresholds(bit<32> most_favoured_bytes, bit<32> favoured_bytes) {
         meta.most_favoured_below = most_favoured_bytes;
@@ -175,23 +162,6 @@ control AdaptiveRouting(inout headers_t hdr,
         size = 512;
     }
 
-    action set_drain_marking(bit<32> threshold_bytes) {
-        meta.marking_above = threshold_bytes;
-    }
-
-    @brief("adaptive classes, by their queue, that get CE where more cells are before them; no entry: never")
-    table drain_marking {
-        key = {
-            meta.queue : exact @name("queue");               // 3 bits
-        }
-        actions = {
-            set_drain_marking;
-            @defaultonly NoAction;
-        }
-        const default_action = NoAction();
-        size = 8;
-    }
-
     apply {
         if (meta.drop_reason == DropReason.NONE && meta.multicast == 0) {
             adaptive_thresholds.apply();
@@ -221,13 +191,6 @@ control AdaptiveRouting(inout headers_t hdr,
                     took_any.count(ig_tm_md.ucast_egress_port);
                 }
                 adaptive_next_hop.apply();
-            }
-            if (drain_marking.apply().hit) {
-                congested = compare_drain.execute(chosen_index.get({ ig_tm_md.ucast_egress_port, meta.queue }));
-            }
-            if (congested == 1 && (hdr.ipv4.ecn == ECN_ECT0 || hdr.ipv4.ecn == ECN_ECT1)) {
-                hdr.ipv4.ecn = ECN_CE;
-                drain_marked.count(ig_tm_md.ucast_egress_port);
             }
         }
     }

@@ -99,7 +99,6 @@ struct metadata_t {
     // have fewer cells than the first threshold, than the second one.
     bit<32>    most_favoured_below;
     bit<32>    favoured_below;
-    bit<32>    marking_above;
     bit<8>     slots;
     bit<8>     most_favoured;
     bit<8>     favoured;

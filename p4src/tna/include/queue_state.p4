@@ -33,17 +33,17 @@ QUEUE_REGISTER(favoured_drain4)
 QUEUE_REGISTER(favoured_drain5)
 QUEUE_REGISTER(favoured_drain6)
 QUEUE_REGISTER(favoured_drain7)
-QUEUE_REGISTER(chosen_drain)
 
 #define WRITER(name) \
     RegisterAction<bit<32>, queue_index_t, bit<32>>(name) write_##name = { \
         void apply(inout bit<32> drain) { \
-            drain = (bit<32>)gh_intr_md.qlength; \
+            drain = (bit<32>)depth; \
         } \
     };
 
 control QueueState(in ghost_intrinsic_metadata_t gh_intr_md) {
     queue_index_t index = 0;
+    bit<16> depth = 0;                       // cells; a register's action cannot read a field inside a container
 
     WRITER(most_drain0)
     WRITER(most_drain1)
@@ -61,10 +61,10 @@ control QueueState(in ghost_intrinsic_metadata_t gh_intr_md) {
     WRITER(favoured_drain5)
     WRITER(favoured_drain6)
     WRITER(favoured_drain7)
-    WRITER(chosen_drain)
 
     action set_queue_index(queue_index_t queue_index) {
         index = queue_index;
+        depth = gh_intr_md.qlength[15:0];
     }
 
     @brief("which queue of which port the traffic manager means: port * 8 + queue")
@@ -99,7 +99,6 @@ control QueueState(in ghost_intrinsic_metadata_t gh_intr_md) {
             write_favoured_drain5.execute(index);
             write_favoured_drain6.execute(index);
             write_favoured_drain7.execute(index);
-            write_chosen_drain.execute(index);
         }
     }
 }
