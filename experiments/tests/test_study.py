@@ -104,6 +104,7 @@ def test_what_is_left_takes_as_long_as_its_likes_took() -> None:
     dctcp_6k, dctcp_30k, ndp, *second_seed = planned
     eta.ended(dctcp_6k, 10)
     assert eta.left() == (10 + 10 + 3 * 10) / 2  # all like the only one that is known
+    assert not eta.guessed  # which is of the same experiment
     eta.ended(dctcp_30k, 20)
     eta.ended(ndp, 40)
     assert eta.left() == (10 + 20 + 40) / 2
@@ -112,6 +113,7 @@ def test_what_is_left_takes_as_long_as_its_likes_took() -> None:
     assert eta.left() == 40  # a single one is not shared by two workers
     assert expected_end(None) == "end not known yet"
     assert expected_end(60).startswith("about 60 s to go, until ")
+    assert expected_end(60, guessed=True).startswith("perhaps 60 s to go, until ")
 
 
 @pytest.mark.parametrize(

@@ -33,6 +33,11 @@ from ebb_experiments.study.store import Store
 from ebb_experiments.study.trial import inputs, parts
 from ebb_experiments.study.trials import FABRICS, Trial, on_mininet, trials
 
+QUICK = (
+    "The quick size runs shorter and with fewer seeds than the papers; some claims hold only at "
+    "the full size, whose verdicts are in docs/results."
+)
+
 
 def arguments(argv: Sequence[str] | None) -> argparse.Namespace:
     parser = Parser(prog="ebb-experiment", description=__doc__)
@@ -187,10 +192,15 @@ def _write(options: argparse.Namespace, console: Console, size: str | None) -> N
             f"{chapter.name}, {chapter.size}: no trial is stored, its page of an earlier run stays"
         )
     written = pages.write(chapters, options.out, _command(options), html=not options.markdown)
-    for chapter in chapters:
-        if chapter.trials:
-            _tell(chapter.name, chapter.checked, console)
+    if options.names:
+        for chapter in chapters:
+            if chapter.trials:
+                _tell(chapter.name, chapter.checked, console)
     console.print(_summary(chapters))
+    if any(chapter.size == "quick" and chapter.trials for chapter in chapters):
+        console.print(QUICK, style="dim", soft_wrap=True)
+    if not options.names:
+        console.print("each claim: in the report, or name an experiment", style="dim")
     for path in written:
         console.print(f"report: {path}", soft_wrap=True, markup=False)
 

@@ -31,6 +31,15 @@ class Eta:
             for kind in classes:
                 self._seconds[kind].append(seconds)
 
+    @property
+    def guessed(self) -> bool:
+        """Whether some trials left are of experiments of which none has ended."""
+        return not all(
+            any(self._seconds[each] for each in self._classes[kind][:-1])
+            for kind, count in self._left.items()
+            if count
+        )
+
     def left(self) -> float | None:
         """Seconds that the trials left will take; none as long as nothing is known."""
         total = 0.0
@@ -50,11 +59,11 @@ def _likeness(trial: Trial) -> tuple[Kind, ...]:
     return (*experiment, trial.scheme, *points), (*experiment, trial.scheme), experiment, ()
 
 
-def expected_end(seconds: float | None) -> str:
+def expected_end(seconds: float | None, *, guessed: bool = False) -> str:
     if seconds is None:
         return "end not known yet"
     clock = time.strftime("%H:%M", time.localtime(time.time() + seconds))
-    return f"about {duration(seconds)} to go, until {clock}"
+    return f"{'perhaps' if guessed else 'about'} {duration(seconds)} to go, until {clock}"
 
 
 def duration(seconds: float) -> str:
