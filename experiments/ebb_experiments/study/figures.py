@@ -205,8 +205,8 @@ def _lines(figure: Figure, data: Data, place: Axes, where: dict[str, Any]) -> No
                 continue
             label, line = _curve(figure, data, look, number, curve)
             place.errorbar(
-                xs, ys, yerr=errors, label=label, color=look.colour, marker=look.marker,
-                linestyle=line, capsize=2,
+                xs, ys, yerr=errors if any(errors) else None, label=label, color=look.colour,
+                marker=look.marker, linestyle=line, capsize=2,
             )  # fmt: skip
     if not numeric:
         place.set_xticks(range(len(points)), [_text(point) for point in points])
