@@ -33,9 +33,10 @@ class QueueParameters(BaseModel):
     """Bytes it holds; none: no limit of its own."""
     pool: bool = False
     """Whether the queue counts against the port's shared pool (`pool_packets`, `pool_bytes`)."""
-    on_full: Literal["tail-drop", "deflect", "push-out"] = "tail-drop"
+    on_full: Literal["tail-drop", "deflect", "push-out", "push-out-deflect"] = "tail-drop"
     """What happens to a packet that does not fit: lost, back to P4, which may trim it, or queued in
-    place of packets at the tail of the lowest queue that shares the buffer."""
+    place of packets at the tail of the lowest queue that shares the buffer, which are lost or, with
+    `rank`, may go back to P4 too."""
     lossless: bool = False
     """Whether neighbours are asked to pause before the queue would lose a packet (`pfc`)."""
     rank: bool = False

@@ -4,7 +4,7 @@ use std::sync::mpsc;
 
 use ebb_engine::simulation::Simulation;
 use ebb_engine::{NetworkError, Notice, SwitchReport};
-use ebb_traffic_manager::{Count, OnFull};
+use ebb_traffic_manager::{Count, OnFull, RankFields};
 use ebb_units::{BitRate, Duration, Instant};
 
 use crate::outside::*;
@@ -76,6 +76,41 @@ fn what_does_not_fit_is_deflected_and_trimmed_by_the_program() {
     assert_eq!(port.queues[0].deflected, count(2, 3000));
     assert_eq!(port.queues[1].transmitted, count(2, 128));
     assert_eq!(port.busy_ns, 37_024);
+}
+
+/// Ethernet types are the ranks: 9 gives way to 5, and there is nothing that would to another 9.
+#[test]
+fn what_is_pushed_out_is_deflected_and_trimmed_by_the_program() {
+    let mut profile = deflecting_profile(GIGABIT, 0);
+    profile.queue[0].rank = true;
+    profile.queue[0].on_full = OnFull::PushOutDeflect;
+    let ranks = RankFields {
+        field: "ethernet.ether_type".into(),
+        flow: "ethernet.ether_type".into(),
+    };
+    let mut fabric = Simulation::new();
+    let s = fabric.add_switch(ranked_switch("s", profile, Some(ranks)));
+    attach(&mut fabric, at(s, 2));
+    fabric.with_switch(s, |switch| forward(switch, 9, 2));
+    let of_rank = |rank: u8| {
+        let mut frame = frame(9, 1500);
+        frame[12..14].copy_from_slice(&[0, rank]);
+        frame
+    };
+    // The first is sent at once, two wait.
+    for rank in [1, 9, 7, 5, 9] {
+        inject(&mut fabric, Instant::ZERO, at(s, 1), of_rank(rank));
+    }
+    let outputs = run(&mut fabric);
+    let sent: Vec<_> = outputs
+        .iter()
+        .map(|o| (o.frame[13], o.frame.len()))
+        .collect();
+    assert_eq!(sent, [(1, 1500), (9, 64), (9, 64), (5, 1500), (7, 1500)]);
+    let report = SwitchReport::of(fabric.switch(s).expect("a switch"));
+    assert_eq!(report.drops, []);
+    let port = report.ports.iter().find(|p| p.port == 2).expect("port 2");
+    assert_eq!(port.queues[0].deflected, count(2, 3000));
 }
 
 #[test]

@@ -6,7 +6,7 @@ use ebb_bmv2_json::Program;
 use ebb_engine::{NodeId, NodePort, Switch, SwitchOptions};
 use ebb_pipeline::Pipeline;
 use ebb_pipeline::control::{ActionCall, MatchKey, TableAction, TableEntry};
-use ebb_traffic_manager::{OnFull, Profile, QueueConfig, TrafficManagerConfig};
+use ebb_traffic_manager::{OnFull, Profile, QueueConfig, RankFields, TrafficManagerConfig};
 use ebb_units::{BitRate, Instant};
 
 pub const CPU_PORT: u16 = 510;
@@ -37,7 +37,13 @@ pub fn deflecting_profile(rate: BitRate, delay_ns: u64) -> Profile {
 }
 
 pub fn switch(name: &str, profile: Profile) -> Switch {
+    ranked_switch(name, profile, None)
+}
+
+/// One whose queues may serve by these fields.
+pub fn ranked_switch(name: &str, profile: Profile, rank: Option<RankFields>) -> Switch {
     let config = TrafficManagerConfig {
+        rank,
         ports: BTreeMap::from([("default".into(), profile.name.clone())]),
         profile: vec![profile],
         ..TrafficManagerConfig::default()

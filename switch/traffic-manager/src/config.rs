@@ -156,6 +156,21 @@ pub enum OnFull {
     /// shares the buffer, or, in a queue with ranks, those of the greatest rank. If there are too
     /// few of them the packet is dropped.
     PushOut,
+    /// As push-out, but what gives way, or the packet if too few do, goes back to the ingress pipeline,
+    /// where P4 decides. Of queues with ranks.
+    PushOutDeflect,
+}
+
+impl OnFull {
+    /// Whether other packets may give way.
+    pub(crate) fn pushes_out(self) -> bool {
+        matches!(self, OnFull::PushOut | OnFull::PushOutDeflect)
+    }
+
+    /// Whether what is not kept goes back to the ingress pipeline.
+    pub(crate) fn deflects(self) -> bool {
+        matches!(self, OnFull::Deflect | OnFull::PushOutDeflect)
+    }
 }
 
 /// Queues that are served in strict priority among themselves. Groups share the link by weight.

@@ -299,7 +299,7 @@ impl<P> Ingress<P> {
                 let recorder = ports.open(now, to).recorder(id);
                 recorder.staged.remove(item.len());
                 recorder.dropped(DropReason::PushedOut, item.len());
-                gone.push(PushedOut::new(to, id, item));
+                gone.push(PushedOut::new(to, id, item, false));
             }
         }
         gone

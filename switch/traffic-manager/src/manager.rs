@@ -27,7 +27,7 @@ pub struct PauseChange {
     pub paused: u8,
 }
 
-/// A packet that waited and was dropped for one that matters more. It is counted.
+/// A packet that waited and gave way to one that matters more. It is counted.
 #[derive(Debug, PartialEq, Eq)]
 pub struct PushedOut<P> {
     /// The packet.
@@ -40,17 +40,20 @@ pub struct PushedOut<P> {
     pub ingress_port: PortId,
     /// Its length in bytes.
     pub len: u64,
+    /// It goes back to the ingress pipeline; otherwise it is dropped.
+    pub deflected: bool,
 }
 
 impl<P> PushedOut<P> {
     /// A packet that waited in or for a queue of a port.
-    pub(crate) fn new(port: PortId, queue: usize, item: Item<P>) -> Self {
+    pub(crate) fn new(port: PortId, queue: usize, item: Item<P>, deflected: bool) -> Self {
         Self {
             port,
             queue: queue as u8,
             ingress_port: item.ingress_port,
             len: item.len(),
             packet: item.packet,
+            deflected,
         }
     }
 }

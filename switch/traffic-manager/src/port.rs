@@ -3,7 +3,7 @@
 use ebb_units::{BitRate, Duration, Instant};
 
 use crate::account::drain;
-use crate::config::{OnFull, Profile};
+use crate::config::Profile;
 use crate::heads::Heads;
 use crate::manager::{PortId, PushedOut};
 use crate::queue::{Depth, Item, Limit, Queue, Rank};
@@ -294,8 +294,13 @@ impl<P> Port<P> {
         }
         self.accept(now, id, Item::new(now, arrival.ingress_port, len, packet));
         if self.queues[id].ranked {
-            let Arrival { rank, flow, .. } = arrival;
-            self.queues[id].set_rank(Rank { rank, flow });
+            let deflects =
+                self.queues[id].on_full.deflects() && arrival.deflections < MAX_DEFLECTIONS;
+            self.queues[id].set_rank(Rank {
+                rank: arrival.rank,
+                flow: arrival.flow,
+                deflects,
+            });
         }
         Admission::Enqueued { depth }
     }
@@ -342,7 +347,7 @@ impl<P> Port<P> {
     ) -> Admission<P> {
         let queue = &mut self.queues[usize::from(arrival.queue) % MAX_QUEUES];
         let full = reason != DropReason::NoSuchQueue;
-        let deflects = queue.on_full == OnFull::Deflect && arrival.deflections < MAX_DEFLECTIONS;
+        let deflects = queue.on_full.deflects() && arrival.deflections < MAX_DEFLECTIONS;
         if full && deflects {
             queue.recorder.deflected.add(arrival.len);
             queue.check();
@@ -370,7 +375,7 @@ impl<P> Port<P> {
     ) -> bool {
         let id = usize::from(arrival.queue) % MAX_QUEUES;
         let queue = &self.queues[id];
-        if reason == DropReason::NoSuchQueue || queue.on_full != OnFull::PushOut {
+        if reason == DropReason::NoSuchQueue || !queue.on_full.pushes_out() {
             return false;
         }
         // With ranks those of greater rank in the queue give way, else those in lower queues.
@@ -391,13 +396,13 @@ impl<P> Port<P> {
         let nothing = Depth::default();
         for giving in (0..MAX_QUEUES).filter(|other| giving & 1 << other != 0) {
             while !self.fits(id, arrival.len, nothing, nothing)
-                && let Some(item) = self.queues[giving].push_out(now)
+                && let Some((item, deflected)) = self.queues[giving].push_out(now)
             {
                 self.note_head(giving);
                 if self.queues[giving].pooled {
                     self.pool.remove(item.len());
                 }
-                pushed_out.push(PushedOut::new(port, giving, item));
+                pushed_out.push(PushedOut::new(port, giving, item, deflected));
             }
         }
         true

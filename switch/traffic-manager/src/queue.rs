@@ -159,6 +159,8 @@ pub(crate) struct Rank {
     pub(crate) rank: u32,
     /// Number of the packet's flow.
     pub(crate) flow: u32,
+    /// The packet goes back to the ingress pipeline if it gives way, instead of being dropped.
+    pub(crate) deflects: bool,
 }
 
 impl<P> Queue<P> {
@@ -269,32 +271,34 @@ impl<P> Queue<P> {
         })
     }
 
-    /// Drops the packet that matters least for one that matters more: the youngest one, or with
-    /// ranks the youngest of the greatest rank.
-    pub(crate) fn push_out(&mut self, now: Instant) -> Option<Item<P>> {
-        let item = match self.ranked {
-            false => self.items.pop_back()?,
+    /// Takes out the packet that matters least for one that matters more: the youngest one, or with
+    /// ranks the youngest of the greatest rank. True: it is deflected, otherwise it is dropped.
+    pub(crate) fn push_out(&mut self, now: Instant) -> Option<(Item<P>, bool)> {
+        let (item, deflects) = match self.ranked {
+            false => (self.items.pop_back()?, false),
             true => {
                 let ranks = self.ranks.iter().enumerate();
-                let (last, _) = ranks.max_by_key(|(_, rank)| rank.rank)?;
-                self.take(last)?
+                let (last, rank) = ranks.max_by_key(|(_, rank)| rank.rank)?;
+                let deflects = rank.deflects;
+                (self.take(last)?, deflects)
             }
         };
-        self.removed(now, DropReason::PushedOut, item.len());
-        Some(item)
+        let reason = (!deflects).then_some(DropReason::PushedOut);
+        self.removed(now, reason, item.len());
+        Some((item, deflects))
     }
 
     /// Drops all packets that wait.
     pub(crate) fn clear(&mut self, now: Instant) {
         self.ranks.clear();
         while let Some(item) = self.items.pop_front() {
-            self.removed(now, DropReason::Flushed, item.len());
+            self.removed(now, Some(DropReason::Flushed), item.len());
         }
         self.check();
     }
 
-    /// A packet that waited was dropped.
-    fn removed(&mut self, now: Instant, reason: DropReason, len: u64) {
+    /// A packet that waited was dropped for a reason, or deflected.
+    fn removed(&mut self, now: Instant, reason: Option<DropReason>, len: u64) {
         self.recorder.removed(now, self.depth, reason, len);
         self.depth.remove(len);
     }

@@ -200,7 +200,7 @@ pub(crate) struct Recorder {
     pub(crate) egress_dropped: Count,
     /// What waited when the counters were last reset; the balance starts from it.
     initial: Depth,
-    /// Those of `dropped` that had waited in the queue.
+    /// Those of `dropped` and `deflected` that had waited in the queue.
     removed: Count,
     /// What waits in ingress buffers for room in the queue.
     pub(crate) staged: Depth,
@@ -286,11 +286,20 @@ impl Recorder {
         dropped + self.egress_dropped.packets
     }
 
-    /// A packet that waited was thrown away; `before` is the depth with it.
-    pub(crate) fn removed(&mut self, now: Instant, before: Depth, reason: DropReason, len: u64) {
+    /// A packet that waited was dropped for a reason, or deflected; `before` is the depth with it.
+    pub(crate) fn removed(
+        &mut self,
+        now: Instant,
+        before: Depth,
+        reason: Option<DropReason>,
+        len: u64,
+    ) {
         self.average.advance(now, before);
         self.removed.add(len);
-        self.dropped(reason, len);
+        match reason {
+            Some(reason) => self.dropped(reason, len),
+            None => self.deflected.add(len),
+        }
     }
 
     /// The neighbour pauses the queue.

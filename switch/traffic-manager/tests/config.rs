@@ -316,6 +316,11 @@ fn complaints_name_the_place() {
             "profile \"a\", queue 1: on_full = \"push-out\" needs packets that can give way",
         ),
         (
+            "[[profile]]\nname = \"a\"\npool_bytes = 9\n[[profile.queue]]\nid = 1\npool = true\n\
+             on_full = \"push-out-deflect\"",
+            "profile \"a\", queue 1: on_full = \"push-out-deflect\" needs rank = true",
+        ),
+        (
             "[[profile]]\nname = \"a\"\n[[profile.queue]]\nid = 1\npool = true",
             "profile \"a\", queue 1: pool = true, but",
         ),

@@ -5,7 +5,8 @@
 use std::collections::BTreeMap;
 
 use ebb_traffic_manager::{
-    Admission, Arrival, OnFull, Profile, QueueConfig, TrafficManager, TrafficManagerConfig,
+    Admission, Arrival, MAX_DEFLECTIONS, OnFull, Profile, QueueConfig, TrafficManager,
+    TrafficManagerConfig,
 };
 use ebb_units::{BitRate, Duration, Instant};
 use proptest::prelude::*;
@@ -18,14 +19,14 @@ const CAPACITY_BYTES: u64 = 45_000;
 /// A byte on the wire of the port.
 const BYTE: Duration = Duration::from_nanos(8);
 
-fn manager() -> TrafficManager<usize> {
+fn manager(on_full: OnFull) -> TrafficManager<usize> {
     let profile = Profile {
         name: "ranked".into(),
         rate_bps: BitRate::from_mbps(1000),
         queue: vec![QueueConfig {
             rank: true,
             capacity_bytes: Some(CAPACITY_BYTES),
-            on_full: OnFull::PushOut,
+            on_full,
             ..QueueConfig::default()
         }],
         ..Profile::default()
@@ -90,16 +91,19 @@ impl Model {
 struct Pair {
     tm: TrafficManager<usize>,
     model: Model,
-    lengths: Vec<u64>,
+    on_full: OnFull,
+    /// How long each packet is, and how often it has been deflected.
+    offered: Vec<(u64, u8)>,
     free_at: Instant,
 }
 
 impl Pair {
-    fn new() -> Self {
+    fn new(on_full: OnFull) -> Self {
         Pair {
-            tm: manager(),
+            tm: manager(on_full),
             model: Model::default(),
-            lengths: Vec::new(),
+            on_full,
+            offered: Vec::new(),
             free_at: Instant::ZERO,
         }
     }
@@ -109,11 +113,11 @@ impl Pair {
         now: Instant,
         rank: u32,
         flow: u32,
-        bytes: u64,
+        (bytes, deflections): (u64, u8),
     ) -> Result<(), TestCaseError> {
         self.serve(now)?;
-        let id = self.lengths.len();
-        self.lengths.push(bytes);
+        let id = self.offered.len();
+        self.offered.push((bytes, deflections));
         let packet = Packet {
             id,
             rank,
@@ -125,14 +129,22 @@ impl Pair {
             len: bytes,
             rank,
             flow,
+            deflections,
             ..Arrival::default()
         };
         let refused = match self.tm.enqueue(now, PORT, arrival, id) {
-            Admission::Dropped { packet, .. } => Some(packet),
-            _ => None,
+            Admission::Dropped { packet, .. } => Some((packet, false)),
+            Admission::Deflected { packet, .. } => Some((packet, true)),
+            Admission::Enqueued { .. } => None,
         };
-        let pushed_out = std::iter::from_fn(|| self.tm.take_pushed_out().map(|gone| gone.packet));
-        let mut gone: Vec<_> = pushed_out.chain(refused).collect();
+        let pushed_out = std::iter::from_fn(|| self.tm.take_pushed_out());
+        let pushed_out = pushed_out.map(|gone| (gone.packet, gone.deflected));
+        let mut gone = Vec::new();
+        for (packet, deflected) in pushed_out.chain(refused) {
+            let may = self.offered[packet].1 < MAX_DEFLECTIONS;
+            prop_assert_eq!(deflected, may && self.on_full == OnFull::PushOutDeflect);
+            gone.push(packet);
+        }
         gone.sort_unstable();
         expected.sort_unstable();
         prop_assert_eq!(gone, expected);
@@ -151,7 +163,7 @@ impl Pair {
             };
             prop_assert!(d.start >= self.free_at);
             self.tm.transmit(PORT, d.queue, d.start, d.len, false);
-            self.free_at = d.start + BYTE * self.lengths[d.packet];
+            self.free_at = d.start + BYTE * self.offered[d.packet].0;
         }
         Ok(())
     }
@@ -163,19 +175,32 @@ proptest! {
     #[test]
     fn packets_leave_and_give_way_as_described(
         arrivals in prop::collection::vec(
-            (0u64..12_000, 0u32..6, 0u32..5, prop::sample::select(vec![54u64, 55, 700, 1514])),
+            (
+                0u64..12_000,
+                0u32..6,
+                0u32..5,
+                (prop::sample::select(vec![54u64, 55, 700, 1514]), 0..=MAX_DEFLECTIONS),
+            ),
             1..400,
         ),
+        on_full in prop::sample::select(vec![OnFull::PushOut, OnFull::PushOutDeflect]),
     ) {
-        let (mut pair, mut now) = (Pair::new(), Instant::ZERO);
-        for (gap_ns, rank, flow, bytes) in arrivals {
+        let (mut pair, mut now) = (Pair::new(on_full), Instant::ZERO);
+        let mut offered = 0;
+        for (gap_ns, rank, flow, packet) in arrivals {
             now += Duration::from_nanos(gap_ns);
-            pair.offer(now, rank, flow, bytes)?;
+            offered += 1;
+            pair.offer(now, rank, flow, packet)?;
         }
         while !pair.model.waiting.is_empty() {
             now = pair.free_at;
             pair.serve(now)?;
         }
         prop_assert_eq!(pair.tm.queued().packets, 0);
+        let statistics = pair.tm.statistics(now);
+        let queue = &statistics[0].queues[0];
+        let dropped: u64 = queue.dropped.values().map(|count| count.packets).sum();
+        let kept = queue.transmitted.packets;
+        prop_assert_eq!(kept + dropped + queue.deflected.packets, offered);
     }
 }

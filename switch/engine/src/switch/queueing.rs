@@ -2,7 +2,7 @@
 //! leave it.
 
 use ebb_pipeline::{Deflect, instance_type};
-use ebb_traffic_manager::{Admission, Arrival};
+use ebb_traffic_manager::{Admission, Arrival, Depth};
 use ebb_units::Instant;
 
 use super::{Entering, Journey, MAX_DEPTH, PortId, Queued, Switch};
@@ -61,37 +61,36 @@ impl Switch {
                 packet: queued,
                 depth,
             } => {
-                let Some(pipeline) = &mut self.pipeline else {
-                    return;
-                };
-                self.tracer.note(|| Event::Deflected {
-                    port,
-                    queue: priority,
-                    depth,
-                });
-                let frame = match pipeline.deparse(queued.packet) {
-                    Ok(frame) => frame,
-                    Err(reason) => {
-                        let port = queued.journey.ingress_port;
-                        return self.drop_one(port, reason.name(), arrival.len);
-                    }
-                };
-                let depth = depth.in_unit(self.manager.depth_unit());
-                self.entering.push_back(Entering {
-                    frame,
-                    instance_type: instance_type::DEFLECTED,
-                    preserved: None,
-                    deflect: Some(Deflect {
-                        egress_port: port,
-                        enq_qdepth: depth.min(MAX_DEPTH) as u32,
-                    }),
-                    journey: Journey {
-                        deflections: queued.journey.deflections + 1,
-                        ..queued.journey.next_pass()
-                    },
-                });
+                self.deflect(port, priority, depth, queued);
             }
         }
+    }
+
+    /// Sends a packet that a queue of this depth does not keep back to ingress.
+    pub(super) fn deflect(&mut self, port: PortId, queue: u8, depth: Depth, queued: Queued) {
+        let Some(pipeline) = &mut self.pipeline else {
+            return;
+        };
+        self.tracer.note(|| Event::Deflected { port, queue, depth });
+        let len = queued.packet.wire_len() as u64;
+        let frame = match pipeline.deparse(queued.packet) {
+            Ok(frame) => frame,
+            Err(reason) => return self.drop_one(queued.journey.ingress_port, reason.name(), len),
+        };
+        let depth = depth.in_unit(self.manager.depth_unit());
+        self.entering.push_back(Entering {
+            frame,
+            instance_type: instance_type::DEFLECTED,
+            preserved: None,
+            deflect: Some(Deflect {
+                egress_port: port,
+                enq_qdepth: depth.min(MAX_DEPTH) as u32,
+            }),
+            journey: Journey {
+                deflections: queued.journey.deflections + 1,
+                ..queued.journey.next_pass()
+            },
+        });
     }
 
     /// Does what follows from packets that came, left or were moved since the last call. MAC control

@@ -57,27 +57,36 @@ impl Switch {
         self.tracer.end();
     }
 
-    /// Gives the memory of a packet back that was dropped from its queue for another one, which is
-    /// traced if somebody watches it. The traffic manager has counted the drop.
+    /// Sends a packet back to ingress that gave way to another one in its queue, or gives its memory
+    /// back. It is traced if somebody watches it. The traffic manager has counted it.
     pub(super) fn push_out(&mut self, pushed_out: PushedOut<Queued>) {
+        self.export(pushed_out.port);
+        if pushed_out.packet.journey.watches == 0 {
+            return self.take_pushed_out(pushed_out);
+        }
+        self.begin_visit(&pushed_out.packet.journey);
+        self.take_pushed_out(pushed_out);
+        self.collect_trace();
+        self.tracer.end();
+    }
+
+    fn take_pushed_out(&mut self, pushed_out: PushedOut<Queued>) {
         let PushedOut {
             packet: queued,
             port,
             queue,
             ..
         } = pushed_out;
-        self.export(port);
-        if queued.journey.watches != 0 {
-            self.begin_visit(&queued.journey);
-            self.tracer.note(|| Event::Refused {
-                port,
-                queue,
-                reason: DropReason::PushedOut.as_str(),
-                depth: self.manager.depth(port, queue),
-            });
-            self.collect_trace();
-            self.tracer.end();
+        let depth = self.manager.depth(port, queue);
+        if pushed_out.deflected {
+            return self.deflect(port, queue, depth, queued);
         }
+        self.tracer.note(|| Event::Refused {
+            port,
+            queue,
+            reason: DropReason::PushedOut.as_str(),
+            depth,
+        });
         self.recycle(queued.packet);
     }
 

@@ -268,6 +268,9 @@ impl Profile {
                  or ingress_bytes",
             );
         }
+        if queue.on_full == OnFull::PushOutDeflect && !queue.rank {
+            return fail("on_full = \"push-out-deflect\" needs rank = true");
+        }
         Ok(())
     }
 
