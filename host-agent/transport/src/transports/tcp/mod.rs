@@ -36,6 +36,8 @@ mod kept;
 mod pair;
 mod params;
 #[cfg(test)]
+mod pfabric_notified_tests;
+#[cfg(test)]
 mod pfabric_tests;
 mod reassembly;
 mod receiver;

@@ -195,6 +195,13 @@ impl Scoreboard {
         in_flight.then_some(segment.end)
     }
 
+    /// Whether the segment that begins at `start` has been SACKed.
+    pub(crate) fn is_sacked(&self, start: u64) -> bool {
+        let index = self.segments.partition_point(|s| s.start < start);
+        let segment = self.segments.get(index);
+        segment.is_some_and(|s| s.start == start && s.sacked)
+    }
+
     /// The first segment is lost, whatever SACK says (NewReno: third duplicate or partial ACK).
     /// Returns false if it was already known.
     pub(crate) fn mark_first_lost(&mut self) -> bool {

@@ -3,6 +3,8 @@
 //!
 //! The stream occupies offsets 1 ..= len, between SYN at 0 and FIN at len + 1.
 
+mod notified;
+
 use std::io;
 use std::sync::Arc;
 
@@ -257,11 +259,6 @@ impl Sender {
         self.deadline.into_iter().chain(notified).min()
     }
 
-    /// When something that the network dropped may go out that may not yet.
-    pub(crate) fn notified_deadline(&self) -> Option<Instant> {
-        self.notified.as_ref().and_then(Notified::next_deadline)
-    }
-
     pub(crate) fn max_peer_window(&self) -> u64 {
         self.max_peer_window
     }
@@ -361,14 +358,7 @@ impl Sender {
         }
 
         let was_in_recovery = matches!(self.recovery, Recovery::Fast { .. }) || self.is_notified();
-        if let Some(notified) = &mut self.notified {
-            let left = self.next - self.una;
-            notified.on_ack(acked > 0, arrival.out_of_order_bytes, left);
-            if let Some(packets) = notified.table.on_ack(self.una) {
-                self.congestion
-                    .on_recovered(packets * self.segment_bytes, self.next);
-            }
-        }
+        self.tell_notified(acked > 0, &arrival);
         let duplicate = acked == 0 && arrival.pure && !window_changed && flight > 0;
         self.recover(acked, flight, duplicate, update.sacked_bytes > 0);
 
@@ -461,29 +451,6 @@ impl Sender {
         self.counters.loss_episodes += 1;
     }
 
-    /// The network says that it dropped the segment with offsets `[start, end)`.
-    pub(crate) fn handle_drop(
-        &mut self,
-        now: Instant,
-        (start, end): (u64, u64),
-        round_trip: Duration,
-    ) {
-        let (is_fin, segment_bytes) = (start == self.stream_end(), self.segment_bytes);
-        let Some(notified) = &mut self.notified else {
-            return;
-        };
-        if self.scoreboard.in_flight(start) != Some(end) {
-            return;
-        }
-        if is_fin {
-            notified.fin_pending |= notified.fin.ask(now, round_trip);
-        } else {
-            let window_packets = self.congestion.window().bytes() / segment_bytes;
-            let begins = notified.table.notify(start, window_packets);
-            self.counters.loss_episodes += u64::from(begins);
-        }
-    }
-
     /// A switch asks for less: as a loss of which nothing is to be sent again, once for what is in
     /// flight (as RFC 3168 6.1.2 has it for ECN). True: the window is smaller now.
     pub(crate) fn handle_quench(&mut self) -> bool {
@@ -494,42 +461,6 @@ impl Sender {
         self.congestion.on_loss(self.next - self.una, self.next);
         self.quenched_until = self.next;
         true
-    }
-
-    /// Something is under way again that the network dropped.
-    fn is_notified(&self) -> bool {
-        let notified = self.notified.as_ref();
-        notified.is_some_and(|notified| notified.table.is_active())
-    }
-
-    /// The first segment is known to have been dropped, by the network's word.
-    fn first_is_notified(&self) -> bool {
-        let notified = self.notified.as_ref();
-        notified.is_some_and(|notified| notified.table.contains(self.una))
-    }
-
-    /// A segment that the network dropped and that may go out again now.
-    fn next_notified(&mut self, now: Instant) -> Option<(u64, u64)> {
-        let stream_end = self.stream_end();
-        let (una, rto, max_retries) = (self.una, self.rtt.rto(), self.max_retries);
-        let notified = self.notified.as_mut()?;
-        if std::mem::take(&mut notified.fin_pending)
-            && let Some(end) = self.scoreboard.in_flight(stream_end)
-        {
-            return Some((stream_end, end));
-        }
-        let round_trip = self.rtt.minimum().unwrap_or(notified.round_trip);
-        notified.wake_at = None;
-        let Some(start) = notified.table.next(now, round_trip) else {
-            notified.wake_at = notified.table.next_due(round_trip);
-            return None;
-        };
-        notified.table.on_sent(start, now);
-        if start == una && notified.table.drops_of(start) <= max_retries {
-            // Whoever says that it dropped the segment is there, but not for ever.
-            self.deadline = Some(now + rto);
-        }
-        Some((start, self.scoreboard.in_flight(start)?))
     }
 
     /// Bytes in the network: RFC 6675's pipe, less what duplicate ACKs say has left (RFC 6582)
@@ -549,12 +480,13 @@ impl Sender {
             return Some(Transmission::WindowProbe);
         }
         self.restart_after_idle(now);
-        if let Some((start, end)) = self.next_notified(now) {
+        if let Some(transmission) = self.poll_notified(now) {
             self.counters.fast_retransmitted += 1;
-            return Some(self.retransmission(start, end, now));
+            return Some(transmission);
         }
         if self.is_probing() {
-            return std::mem::take(&mut self.retransmit_now).then(|| self.probe(now));
+            let asks = std::mem::take(&mut self.retransmit_now);
+            return asks.then(|| self.probe(self.una, now));
         }
         let allowance = self.window_bytes().saturating_sub(self.pipe());
         if let Some((start, end)) = self.scoreboard.next_lost() {
@@ -601,10 +533,10 @@ impl Sender {
         probes && !self.scoreboard.is_empty()
     }
 
-    /// The first byte that has not been acknowledged, or the FIN, which the peer must answer.
-    fn probe(&mut self, now: Instant) -> Transmission {
+    /// The byte at `start`, or the FIN, which the peer must answer.
+    fn probe(&mut self, start: u64, now: Instant) -> Transmission {
         self.counters.retransmitted += 1;
-        let (start, end) = (self.una, self.una + 1);
+        let end = start + 1;
         self.count(start, end, now);
         Transmission::Segment {
             start,
@@ -730,13 +662,6 @@ impl Sender {
     fn rearm(&mut self, now: Instant) {
         let waiting = !self.scoreboard.is_empty() || self.is_blocked_by_peer();
         self.deadline = waiting.then(|| now + self.rtt.rto());
-    }
-
-    /// What the network dropped may go out again by now.
-    pub(crate) fn handle_notified_deadline(&mut self, now: Instant) {
-        if let Some(notified) = &mut self.notified {
-            notified.handle_deadline(now);
-        }
     }
 
     pub(crate) fn handle_deadline(&mut self, now: Instant) -> TimerOutcome {

@@ -120,7 +120,9 @@ impl Synchronized {
             keepalives: 0,
             next_challenge: Instant::ZERO,
             ack_again: Again::default(),
-            tells_out_of_order: algorithm.notifications.is_some(),
+            tells_out_of_order: algorithm
+                .notifications
+                .is_some_and(|how| how.tells_out_of_order()),
             tells_remaining: algorithm.shortest_first.is_some(),
             challenge_interval: params.delayed_ack_timeout(),
             time_wait: params.time_wait(),

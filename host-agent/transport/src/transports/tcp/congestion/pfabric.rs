@@ -6,12 +6,13 @@
 use serde::{Deserialize, Serialize};
 
 use super::{Acknowledgment, Algorithm, CongestionControl, EcnMode, ShortestFirst, Window};
+use crate::tcp::fastlane::Bound;
 use crate::tcp::{TcpParams, entry, make};
 use crate::transports::{Entry, Suite};
 
 pub(crate) const ENTRY: Entry = entry("pfabric", 7010, 10, |host, suite| {
     let params = params_of(suite);
-    let algorithm = suite.pfabric.algorithm();
+    let algorithm = algorithm_of(suite);
     let pacer = suite.pacer_if(params.paced);
     make(host, "pfabric", algorithm, &params, pacer)
 });
@@ -26,6 +27,9 @@ pub struct PfabricParams {
     pub window_packets: u32,
     /// After so many timeouts in a row the sender asks with single bytes whether packets get through.
     pub probe_after_timeouts: u32,
+    /// Switches tell of drops, in the class `fastlane.notification_dscp`: what was dropped goes again when
+    /// a probe has been answered, without waiting for the timeout.
+    pub notified: bool,
 }
 
 impl Default for PfabricParams {
@@ -34,6 +38,7 @@ impl Default for PfabricParams {
             rto_ns: 250_000,
             window_packets: 12,
             probe_after_timeouts: 5,
+            notified: false,
         }
     }
 }
@@ -44,6 +49,7 @@ impl PfabricParams {
             rto_ns,
             window_packets,
             probe_after_timeouts,
+            notified: _,
         } = *self;
         // An hour, so that multiples of it cannot overflow.
         if !(1_000..=3_600_000_000_000).contains(&rto_ns) {
@@ -62,6 +68,7 @@ impl PfabricParams {
         Ok(())
     }
 
+    /// The algorithm of a host that is told of no drops.
     pub fn algorithm(&self) -> Algorithm {
         Algorithm {
             ecn: EcnMode::Off,
@@ -72,6 +79,15 @@ impl PfabricParams {
                 probe_after_timeouts: self.probe_after_timeouts,
             }),
         }
+    }
+}
+
+/// The algorithm of `pfabric`, with notifications if they are to be heard.
+pub(in super::super) fn algorithm_of(suite: &Suite) -> Algorithm {
+    let heard = suite.pfabric.notified;
+    Algorithm {
+        notifications: heard.then(|| suite.fastlane.notifications(Bound::Probed)),
+        ..suite.pfabric.algorithm()
     }
 }
 

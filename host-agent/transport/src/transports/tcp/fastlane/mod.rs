@@ -7,6 +7,7 @@ mod again;
 mod hostile_tests;
 #[cfg(test)]
 mod oracle_tests;
+mod probing;
 mod table;
 #[cfg(test)]
 mod tests;
@@ -93,13 +94,18 @@ impl FastlaneParams {
                 true => |_, window| Box::new(Reno::over_reordering_paths(window)),
                 false => |_, window| Box::new(Reno::new(window)),
             },
-            notifications: Some(Notifications {
-                dscp: self.notification_dscp,
-                scatter: self.scatter,
-                bound: self.bound,
-                round_trip: Duration::from_nanos(self.round_trip_ns),
-            }),
+            notifications: Some(self.notifications(Bound::Falling(self.bound))),
             shortest_first: None,
+        }
+    }
+
+    /// Notifications as the switches send them, taken with this bound.
+    pub(crate) fn notifications(&self, bound: Bound) -> Notifications {
+        Notifications {
+            dscp: self.notification_dscp,
+            scatter: self.scatter && matches!(bound, Bound::Falling(_)),
+            bound,
+            round_trip: Duration::from_nanos(self.round_trip_ns),
         }
     }
 }
@@ -112,14 +118,31 @@ fn params_of(suite: &Suite) -> TcpParams {
     }
 }
 
+/// How many of the packets that were dropped may be under way again.
+#[derive(Clone, Copy, Debug)]
+pub(crate) enum Bound {
+    /// Half of the window, and the less the more often one was dropped: Algorithm 1, for TCP.
+    Falling(BoundLaw),
+    /// One as soon as a probe has been answered, and one more for each that arrives: for pFabric, whose
+    /// receivers tell by SACK what has arrived.
+    Probed,
+}
+
 /// How an algorithm takes notifications of drops: [`FastlaneParams`].
 #[derive(Clone, Copy, Debug)]
 pub struct Notifications {
     pub(crate) dscp: u8,
     scatter: bool,
-    bound: BoundLaw,
+    bound: Bound,
     /// Until one has been measured.
     pub(crate) round_trip: Duration,
+}
+
+impl Notifications {
+    /// Whether ACKs say how many bytes have arrived out of order, because SACK does not say which.
+    pub(crate) fn tells_out_of_order(&self) -> bool {
+        matches!(self.bound, Bound::Falling(_))
+    }
 }
 
 /// What a sender knows by notifications, and of what has arrived out of order.

@@ -5,7 +5,8 @@ use std::collections::BTreeMap;
 
 use ebb_units::{Duration, Instant};
 
-use super::BoundLaw;
+use super::probing::Probing;
+use super::{Bound, BoundLaw};
 
 /// A packet that is not acknowledged and was dropped since the last timeout.
 #[derive(Clone, Copy, Debug, Default)]
@@ -18,10 +19,17 @@ struct Entry {
     sent_at: Option<Instant>,
 }
 
+/// [`Bound`], with what it has to know.
+#[derive(Debug)]
+enum Rule {
+    Falling(BoundLaw),
+    Probed(Probing),
+}
+
 /// The notification table of one sender. Packets are known by the offset of their first byte.
 #[derive(Debug)]
 pub(crate) struct NotificationTable {
-    law: BoundLaw,
+    rule: Rule,
     entries: BTreeMap<u64, Entry>,
     /// Half of the window when the recovery began, in packets, at least 1; the window after it.
     alpha: u64,
@@ -32,9 +40,12 @@ pub(crate) struct NotificationTable {
 }
 
 impl NotificationTable {
-    pub(crate) fn new(law: BoundLaw) -> Self {
+    pub(crate) fn new(bound: Bound) -> Self {
         NotificationTable {
-            law,
+            rule: match bound {
+                Bound::Falling(law) => Rule::Falling(law),
+                Bound::Probed => Rule::Probed(Probing::default()),
+            },
             entries: BTreeMap::new(),
             alpha: 0,
             most_drops: 0,
@@ -47,9 +58,10 @@ impl NotificationTable {
         !self.entries.is_empty()
     }
 
-    /// The window in packets that the recovery that is under way ends with.
+    /// The window in packets that the recovery that is under way ends with. None: it stays as it is.
     pub(crate) fn window_after(&self) -> Option<u64> {
-        self.is_active().then_some(self.alpha)
+        let is_active = self.is_active();
+        self.rule.window_after(self.alpha).filter(|_| is_active)
     }
 
     pub(crate) fn contains(&self, start: u64) -> bool {
@@ -77,27 +89,85 @@ impl NotificationTable {
         entry.in_flight = false;
         entry.drops = entry.drops.saturating_add(1);
         self.most_drops = self.entries.values().map(|e| e.drops).max().unwrap_or(0);
+        if let Rule::Probed(probing) = &mut self.rule {
+            probing.on_drop();
+        }
         begins
     }
 
-    /// Everything before `una` has arrived. At the end of the recovery: the window after it, in
-    /// packets.
-    pub(crate) fn on_ack(&mut self, una: u64) -> Option<u64> {
+    /// The network dropped the byte at `offset` by itself. True: it was a probe, which goes again.
+    pub(crate) fn notify_probe(&mut self, offset: u64) -> bool {
+        let is_probe = match &mut self.rule {
+            Rule::Probed(probing) => probing.on_byte_dropped(offset),
+            Rule::Falling(_) => false,
+        };
+        if let Some(mut first) = self.entries.first_entry().filter(|_| is_probe) {
+            let entry = first.get_mut();
+            entry.drops = entry.drops.saturating_add(1);
+        }
+        is_probe
+    }
+
+    /// An ACK came, by which it can be told whether the byte at an offset has arrived.
+    pub(crate) fn on_bytes_arrived(&mut self, has_arrived: impl Fn(u64) -> bool) {
+        if let Rule::Probed(probing) = &mut self.rule {
+            probing.on_ack(has_arrived);
+        }
+    }
+
+    /// Everything before `una` has arrived, and of the rest the packets that are SACKed. At the end of
+    /// the recovery: the window after it, in packets, if it changes.
+    pub(crate) fn on_ack(&mut self, una: u64, is_sacked: impl Fn(u64) -> bool) -> Option<u64> {
         if self.entries.is_empty() {
             return None;
         }
-        while let Some(first) = self.entries.first_entry()
-            && *first.key() < una
-        {
-            self.in_flight -= u64::from(first.remove().in_flight);
+        let in_flight = self.in_flight;
+        self.entries.retain(|&start, entry| {
+            let arrived = start < una || is_sacked(start);
+            self.in_flight -= u64::from(arrived && entry.in_flight);
+            !arrived
+        });
+        if let Rule::Probed(probing) = &mut self.rule {
+            probing.on_arrived(in_flight - self.in_flight);
         }
-        self.entries.is_empty().then_some(self.alpha)
+        if self.is_active() {
+            return None;
+        }
+        self.end();
+        self.rule.window_after(self.alpha)
+    }
+
+    /// Nothing waits any more.
+    fn end(&mut self) {
+        if let Rule::Probed(probing) = &mut self.rule {
+            probing.end();
+        }
     }
 
     /// After a timeout the timer's rules hold.
     pub(crate) fn forget(&mut self) {
         self.entries.clear();
         self.in_flight = 0;
+        self.end();
+    }
+
+    /// The packet of which a byte is to ask now whether packets get through.
+    pub(crate) fn next_probe(&self, now: Instant, round_trip: Duration) -> Option<u64> {
+        let due = self.probe_due(round_trip).is_some_and(|due| due <= now);
+        self.entries.keys().next().copied().filter(|_| due)
+    }
+
+    fn probe_due(&self, round_trip: Duration) -> Option<Instant> {
+        match &self.rule {
+            Rule::Probed(probing) => probing.due(round_trip),
+            Rule::Falling(_) => None,
+        }
+    }
+
+    pub(crate) fn on_probe_sent(&mut self, offset: u64, now: Instant) {
+        if let Rule::Probed(probing) = &mut self.rule {
+            probing.on_sent(offset, now);
+        }
     }
 
     /// The packet to send again now. The first always may, because all that is acknowledged waits for
@@ -111,12 +181,17 @@ impl NotificationTable {
     /// When the next call of [`next`](Self::next) finds what this one did not, without an ACK.
     pub(crate) fn next_due(&self, round_trip: Duration) -> Option<Instant> {
         let dues = self.candidates();
-        dues.filter_map(|(_, entry)| entry.due(round_trip)).min()
+        let dues = dues.filter_map(|(_, entry)| entry.due(round_trip));
+        dues.chain(self.probe_due(round_trip)).min()
     }
 
     /// Packets that wait and may go out as far as their number goes.
     fn candidates(&self) -> impl Iterator<Item = (u64, &Entry)> {
-        let all = if self.has_room() { usize::MAX } else { 1 };
+        let all = match (self.asks_first(), self.has_room()) {
+            (true, _) => 0,
+            (false, true) => usize::MAX,
+            (false, false) => 1,
+        };
         let entries = self.entries.iter().take(all);
         entries
             .filter(|(_, entry)| !entry.in_flight)
@@ -125,11 +200,17 @@ impl NotificationTable {
 
     /// Fewer are in flight than the bound allows. It is compared without division, and so not rounded.
     fn has_room(&self) -> bool {
-        let divisor = match self.law {
-            BoundLaw::Harmonic => u64::from(self.most_drops),
-            BoundLaw::Exponential => 1 << self.most_drops.saturating_sub(1).min(32),
+        let divisor = match &self.rule {
+            Rule::Falling(BoundLaw::Harmonic) => u64::from(self.most_drops),
+            Rule::Falling(BoundLaw::Exponential) => 1 << self.most_drops.saturating_sub(1).min(32),
+            Rule::Probed(probing) => return self.in_flight < probing.bound(),
         };
         self.in_flight.saturating_mul(divisor) < self.alpha
+    }
+
+    /// Nothing goes out before a probe is answered.
+    fn asks_first(&self) -> bool {
+        matches!(&self.rule, Rule::Probed(probing) if probing.bound() == 0)
     }
 
     pub(crate) fn on_sent(&mut self, start: u64, now: Instant) {
@@ -138,6 +219,13 @@ impl NotificationTable {
             entry.in_flight = true;
             entry.sent_at = Some(now);
         }
+    }
+}
+
+impl Rule {
+    /// The window after a recovery with this `alpha`. None: it stays as it is.
+    fn window_after(&self, alpha: u64) -> Option<u64> {
+        matches!(self, Rule::Falling(_)).then_some(alpha)
     }
 }
 
@@ -153,6 +241,7 @@ mod tests {
     use super::*;
 
     const ROUND_TRIP: Duration = Duration::from_micros(100);
+    const NOT_SACKED: fn(u64) -> bool = |_| false;
 
     /// A table and a clock on which a round trip passes between any two events.
     struct Trace {
@@ -164,7 +253,7 @@ mod tests {
     impl Trace {
         fn new(law: BoundLaw, window: u64) -> Self {
             Trace {
-                table: NotificationTable::new(law),
+                table: NotificationTable::new(Bound::Falling(law)),
                 now: Instant::ZERO,
                 window,
             }
@@ -187,7 +276,7 @@ mod tests {
         }
 
         fn ack(&mut self, una: u64) -> Vec<u64> {
-            assert_eq!(self.table.on_ack(una), None);
+            assert_eq!(self.table.on_ack(una, NOT_SACKED), None);
             self.sent()
         }
 
@@ -223,7 +312,11 @@ mod tests {
         assert_eq!(t.state(), (2, vec![(5, 1, 1), (6, 1, 1), (7, 1, 0)]));
         assert_eq!(t.ack(7), [7]);
         assert_eq!(t.state(), (1, vec![(7, 1, 1)]));
-        assert_eq!(t.table.on_ack(8), Some(4), "the window after recovery");
+        assert_eq!(
+            t.table.on_ack(8, NOT_SACKED),
+            Some(4),
+            "the window after recovery"
+        );
         assert_eq!(t.state(), (0, vec![]));
         assert!(!t.table.is_active());
     }
@@ -254,7 +347,7 @@ mod tests {
         assert_eq!(t.notify(5), [5]);
         assert_eq!(t.notify(6), [0; 0]);
         assert_eq!(t.ack(6), [6]);
-        assert_eq!(t.table.on_ack(7), Some(1));
+        assert_eq!(t.table.on_ack(7, NOT_SACKED), Some(1));
     }
 
     #[test]
@@ -267,12 +360,12 @@ mod tests {
         assert_eq!(t.state(), (0, vec![]));
         assert!(t.table.notify(4, 20), "a recovery begins");
         assert_eq!(t.sent(), [4]);
-        assert_eq!(t.table.on_ack(5), Some(10));
+        assert_eq!(t.table.on_ack(5, NOT_SACKED), Some(10));
     }
 
     #[test]
     fn repeated_notifications_send_a_packet_once_per_round_trip() {
-        let mut table = NotificationTable::new(BoundLaw::Harmonic);
+        let mut table = NotificationTable::new(Bound::Falling(BoundLaw::Harmonic));
         let mut sent = Vec::new();
         for us in 0..1000 {
             let now = Instant::from_micros(us);
