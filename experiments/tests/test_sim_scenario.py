@@ -73,6 +73,10 @@ def test_hosts_take_their_time_and_make_things_up_as_slowed_as_the_rest(tmp_path
     assert keys(forgery=[forgery | {"rate_hz": 1_000_000}]) == {
         "forgeries": [forgery | {"every_ns": 10_000, "start_ns": 0, "stop_ns": 20_000, "dscp": 56}]
     }
+    seeing = forgery | {"rate_hz": 1_000_000, "overhears_after_ns": 20_000}
+    assert keys(forgery=[seeing])["forgeries"][0]["overhears_after_ns"] == 200_000
+    with pytest.raises(InputError, match="overhears_after_ns is 9: expected at least"):
+        keys(forgery=[seeing | {"overhears_after_ns": 9}])
 
 
 def test_samples_name_ports_by_pattern(tmp_path: Path) -> None:

@@ -40,7 +40,7 @@ use serde::Deserialize;
 use serde::de::IgnoredAny;
 
 use crate::catalog::{Catalog, Content};
-use crate::host::{Forgery, Identity, Parts, SimHost};
+use crate::host::{Forgery, Identity, Overheard, Parts, SimHost};
 use crate::workload::{Plan, Survey, TransferEntry};
 
 /// The content of a network file; the table above has the keys.
@@ -138,6 +138,10 @@ struct ForgeryEntry {
     start_ns: u64,
     stop_ns: u64,
     dscp: u8,
+    /// It names packets that its target has sent so long ago, at least the longest delay of a link. None:
+    /// packets of flows that do not exist.
+    #[serde(default)]
+    overhears_after_ns: Option<u64>,
 }
 
 /// One end of a link.
@@ -186,8 +190,10 @@ pub struct Built {
     pub ended: Arc<AtomicU64>,
 }
 
-/// What hosts make up, by their names.
-fn forgeries(entries: &[ForgeryEntry], hosts: &[HostEntry]) -> Result<BTreeMap<String, Forgery>> {
+/// What hosts make up, and who is seen by somebody who does, by their names.
+type Forgeries = (BTreeMap<String, Forgery>, BTreeMap<String, Arc<Overheard>>);
+
+fn forgeries(entries: &[ForgeryEntry], hosts: &[HostEntry]) -> Result<Forgeries> {
     let address = |name: &String| {
         let found = hosts.iter().find(|host| host.name == *name);
         found
@@ -195,7 +201,16 @@ fn forgeries(entries: &[ForgeryEntry], hosts: &[HostEntry]) -> Result<BTreeMap<S
             .ok_or_else(|| anyhow!("forgeries: there is no host {name}"))
     };
     let mut forgeries = BTreeMap::new();
+    let mut seen: BTreeMap<String, Arc<Overheard>> = BTreeMap::new();
     for entry in entries {
+        let mut targets = Vec::new();
+        for name in &entry.targets {
+            let overheard = entry.overhears_after_ns.map(|after| {
+                let new = || Arc::new(Overheard::new(Duration::from_nanos(after)));
+                seen.entry(name.clone()).or_insert_with(new).clone()
+            });
+            targets.push((address(name)?, overheard));
+        }
         address(&entry.host)?;
         ensure!(
             entry.every_ns > 0 && entry.dscp < 64 && !entry.targets.is_empty(),
@@ -203,7 +218,7 @@ fn forgeries(entries: &[ForgeryEntry], hosts: &[HostEntry]) -> Result<BTreeMap<S
             entry.host
         );
         let forgery = Forgery {
-            targets: entry.targets.iter().map(address).collect::<Result<_>>()?,
+            targets,
             every: Duration::from_nanos(entry.every_ns),
             start: Instant::from_nanos(entry.start_ns),
             stop: Instant::from_nanos(entry.stop_ns),
@@ -212,7 +227,7 @@ fn forgeries(entries: &[ForgeryEntry], hosts: &[HostEntry]) -> Result<BTreeMap<S
         let other = forgeries.insert(entry.host.clone(), forgery);
         ensure!(other.is_none(), "forgeries: two of {}", entry.host);
     }
-    Ok(forgeries)
+    Ok((forgeries, seen))
 }
 
 impl Network {
@@ -259,7 +274,7 @@ impl Network {
         let numbers: BTreeMap<String, HostId> = numbers
             .map(|(number, host)| (host.name.clone(), HostId(number)))
             .collect();
-        let mut forgeries = forgeries(&self.forgeries, &self.hosts)?;
+        let (mut forgeries, mut seen) = forgeries(&self.forgeries, &self.hosts)?;
         let ended = Arc::<AtomicU64>::default();
         let mut hosts = Vec::new();
         let mut planned = vec![None; numbers.len()];
@@ -281,6 +296,7 @@ impl Network {
                     usize::from(self.packets_at_once),
                 ),
                 forgery: forgeries.remove(&entry.name),
+                overheard: seen.remove(&entry.name),
                 catalog: catalog.clone(),
                 seed,
                 ended: ended.clone(),

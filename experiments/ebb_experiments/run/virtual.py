@@ -30,7 +30,7 @@ from ebb_experiments.run.simulator import Pause, Progress, Simulator
 from ebb_experiments.run.usage import Usage
 from ebb_experiments.scenario.faults import Reinstall, Reroute, Step, carry_out
 from ebb_experiments.scenario.loaded import Loaded, sampled_queues
-from ebb_experiments.scenario.spec import ScenarioFile
+from ebb_experiments.scenario.spec import Forgery, ScenarioFile
 
 CONNECT_SECONDS = 120.0
 """How long to wait for all switches of a large fabric; those of the simulator are there or
@@ -96,10 +96,17 @@ def host_keys(spec: ScenarioFile, dilation: Dilation) -> dict[str, Any]:
                 "start_ns": round(dilation.time(each.start_ns)),
                 "stop_ns": round(dilation.time(each.stop_ns)),
                 "dscp": each.dscp,
+                **_overheard(each, dilation),
             }
             for each in forging
         ]
     return keys
+
+
+def _overheard(forgery: Forgery, dilation: Dilation) -> dict[str, int]:
+    if forgery.overhears_after_ns is None:
+        return {}
+    return {"overhears_after_ns": round(dilation.time(forgery.overhears_after_ns))}
 
 
 @dataclass(frozen=True)

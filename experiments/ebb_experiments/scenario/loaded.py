@@ -177,6 +177,7 @@ def resolve(
     for scheme in chosen.values():
         sampled_queues(spec, topology, scheme)
     _check_rows(spec)
+    _check_forgeries(spec, topology)
     return Loaded(
         name=name,
         spec=spec,
@@ -196,6 +197,19 @@ def _check_rows(spec: ScenarioFile) -> None:
             raise InputError(
                 f"{key} = {every_ns} is {spec.limit_ns // every_ns} times until limit_ns = "
                 f"{spec.limit_ns}; at most {MAX_INSTANTS}"
+            )
+
+
+def _check_forgeries(spec: ScenarioFile, topology: Topology) -> None:
+    """Threads of the simulator may be as far apart as the longest delay of a link: what is older
+    all of them know."""
+    longest_ns = max((link.delay_ns for link in topology.links), default=0)
+    for forgery in spec.forgery:
+        after_ns = forgery.overhears_after_ns
+        if after_ns is not None and after_ns < longest_ns:
+            raise InputError(
+                f"forgery of {forgery.host}: overhears_after_ns is {after_ns}: expected at least "
+                f"{longest_ns}, the longest delay of a link"
             )
 
 

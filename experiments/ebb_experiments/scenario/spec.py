@@ -121,7 +121,7 @@ class Phase(Spec):
 
 class Forgery(Spec):
     """A host that sends made-up notifications of drops (docs/drop-notification.md), in virtual
-    time: for packets and flows that do not exist, to each target in turn."""
+    time, to each target in turn: of flows that do not exist, or of packets that it has seen."""
 
     host: str
     """Its name."""
@@ -135,6 +135,10 @@ class Forgery(Spec):
     """Nominal; when it stops."""
     dscp: Annotated[int, Field(ge=0, le=63)] = 56
     """Class of notifications."""
+    overhears_after_ns: Annotated[int, Field(gt=0, le=MAX_TIME_NS)] | None = None
+    """Nominal, at least the longest delay of a link: each claims that the packet was dropped which
+    its target has sent so long ago, as somebody on the path could. None: of flows that do not
+    exist."""
 
 
 class ScenarioFile(FaultKeys, Spec):

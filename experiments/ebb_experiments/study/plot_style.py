@@ -36,6 +36,7 @@ PLOT_STYLES: dict[str, PlotStyle] = {
     "detail-one-priority": PlotStyle("DeTail, one priority", PINK, "^", "--"),
     "fastlane": PlotStyle("FastLane", GREEN, "o"),
     "fastlane-fh": PlotStyle("FastLane, a path per flow", GREY, "o", "--"),
+    "fastlane-seen": PlotStyle("FastLane, its packets seen", RED, "X", ":"),
     "fastlane-ideal": PlotStyle("FastLane, ideal", ORANGE, "D", ":"),
     "tcp-a": PlotStyle("TCP-A", BLUE, "s", "--"),
     "pfabric": PlotStyle("pFabric", "#6A3D9A", "P"),

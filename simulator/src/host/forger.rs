@@ -1,10 +1,14 @@
-//! A host that sends made-up notifications of drops (FastLane, `docs/drop-notification.md`) to hosts
-//! whose flows it does not know: how much of the class of notifications others lose to it.
+//! A host that sends made-up notifications of drops (FastLane, `docs/drop-notification.md`): to hosts
+//! whose flows it does not know, how much of the class of notifications others lose to it; to hosts whose
+//! packets it sees, what they believe.
 
 use std::net::Ipv4Addr;
+use std::sync::Arc;
 
 use ebb_units::{Duration, Instant};
 use ebb_wire::{Ecn, Ipv4Header, Protocol, TcpFlags, TcpHeader, TcpOptions};
+
+use super::overheard::{Overheard, Seen};
 
 /// Content of the packet that is claimed to have been dropped, with its TCP header.
 const CLAIMED_BYTES: usize = 1480;
@@ -12,8 +16,9 @@ const CLAIMED_BYTES: usize = 1480;
 /// What a host forges.
 #[derive(Clone, Debug)]
 pub struct Forgery {
-    /// To whom, in turn.
-    pub targets: Vec<Ipv4Addr>,
+    /// To whom, in turn, and what is known of the packets of each; `None`: nothing, and what is claimed
+    /// names flows that do not exist.
+    pub targets: Vec<(Ipv4Addr, Option<Arc<Overheard>>)>,
     /// How often; above 0.
     pub every: Duration,
     /// From when on.
@@ -61,12 +66,36 @@ impl Forger {
         (self.state >> 32) as u32
     }
 
-    /// The forgery that is due by `now`.
+    /// The forgery that is due by `now`. A target that has not sent lately misses its turn.
     pub fn poll(&mut self, now: Instant) -> Option<&mut Vec<u8>> {
-        self.due().filter(|due| *due <= now)?;
-        self.due += self.forgery.every;
-        let to = self.forgery.targets[self.sent % self.forgery.targets.len()];
-        self.sent += 1;
+        loop {
+            self.due().filter(|due| *due <= now)?;
+            self.due += self.forgery.every;
+            let turn = self.sent % self.forgery.targets.len();
+            self.sent += 1;
+            let (to, overheard) = &self.forgery.targets[turn];
+            match overheard {
+                None => self.invent(*to),
+                Some(overheard) => match overheard.latest(now) {
+                    Some(seen) => self.repeat(&seen),
+                    None => continue,
+                },
+            }
+            return Some(&mut self.packet);
+        }
+    }
+
+    /// Claims that a packet was dropped which has been sent.
+    fn repeat(&mut self, seen: &Seen) {
+        self.packet.clear();
+        let dscp = self.forgery.dscp;
+        Ipv4Header::new(seen.to, seen.from, Protocol::TCP, dscp, Ecn::NotEct)
+            .emit(seen.bytes, &mut self.packet);
+        self.packet.extend_from_slice(&seen.header);
+    }
+
+    /// Claims that a packet was dropped which there was not.
+    fn invent(&mut self, to: Ipv4Addr) {
         self.packet.clear();
         let (ports, seq, ack) = (self.number(), self.number(), self.number());
         let dscp = self.forgery.dscp;
@@ -82,6 +111,5 @@ impl Forger {
             options: TcpOptions::default(),
         };
         header.emit(to, self.from, &[], &mut self.packet);
-        Some(&mut self.packet)
     }
 }

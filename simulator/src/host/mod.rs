@@ -5,6 +5,7 @@ mod arrivals;
 mod coding;
 mod forger;
 mod objects;
+mod overheard;
 mod processing;
 
 use std::net::Ipv4Addr;
@@ -26,6 +27,7 @@ pub use arrivals::{Arrivals, Unfinished};
 use coding::Coding;
 use forger::Forger;
 pub use forger::Forgery;
+pub use overheard::Overheard;
 use processing::Processing;
 
 use crate::catalog::Catalog;
@@ -61,6 +63,8 @@ pub struct Parts {
     pub processing: (Duration, usize),
     /// Notifications that it makes up; `None` if it is honest.
     pub forgery: Option<Forgery>,
+    /// Where what it sends is noted for others that make up notifications; `None` if nobody sees it.
+    pub overheard: Option<Arc<Overheard>>,
     /// What all hosts know.
     pub catalog: Arc<Catalog>,
     /// Seed of the session ids of its many-to-one flows, and of what it makes up.
@@ -85,6 +89,8 @@ pub struct SimHost {
     processing: Processing,
     /// Sends made-up notifications.
     forger: Option<Forger>,
+    /// Where what it sends is noted.
+    overheard: Option<Arc<Overheard>>,
     /// Its network interface.
     nic: Nic,
     /// Whether its NIC obeys PFC.
@@ -134,6 +140,7 @@ impl SimHost {
             frames: Frames::default(),
             wake: forger.as_ref().and_then(Forger::due),
             forger,
+            overheard: parts.overheard,
             starts: 0,
             ended: parts.ended,
             counted: 0,
@@ -310,6 +317,9 @@ impl Host for SimHost {
             self.plan(now);
             return None;
         };
+        if let Some(overheard) = &self.overheard {
+            overheard.note(now, &self.packet);
+        }
         let header = EthernetHeader {
             dst: next_hop(&self.packet, self.identity.gateway),
             src: self.identity.mac,

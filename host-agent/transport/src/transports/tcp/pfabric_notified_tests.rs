@@ -129,15 +129,21 @@ fn control_packets_go_again_at_once() {
     }
 }
 
-/// Eight senders begin at the same time, over a queue that holds 30 packets.
+/// Eight senders begin at the same time, over a queue that holds 10 packets, so that no round trip is as
+/// long as the timeout.
 fn incast(tells: bool) -> Network {
     let mut net = network();
     net.tells_after = tells.then_some(Duration::from_micros(40));
-    net.forward.capacity_bytes = 45_000;
+    net.forward.capacity_bytes = 15_000;
     for _ in 0..8 {
         net.transfer(60_000);
     }
-    net.run_and_check();
+    // An ACK of a repeated FIN may find its receiver gone, whose RST then ends TIME-WAIT early.
+    net.run();
+    for pair in &net.pairs {
+        assert_eq!(pair.received, pair.expected);
+        assert!(pair.left.stream_acked_at().is_some());
+    }
     net
 }
 
@@ -149,7 +155,8 @@ fn an_incast_that_is_told_of_has_fewer_timeouts() {
     };
     let (told, untold) = (incast(true), incast(false));
     assert!(told.forward.drops > 0);
-    assert!(timeouts(&told) < timeouts(&untold) / 2);
+    let (few, many) = (timeouts(&told), timeouts(&untold));
+    assert!(few < many / 2, "{few} {many}");
 }
 
 #[test]
@@ -160,6 +167,9 @@ fn claims_about_every_packet_cost_one_probe_per_round_trip_and_no_more_segments(
     for us in (0..4_000).step_by(13) {
         let now = Instant::from_micros(us);
         net.run_until(now);
+        if net.pairs[0].left.stream_acked_at().is_some() {
+            break;
+        }
         let latest = net.sent.iter().rev().take(30);
         let claims: Vec<_> = latest.map(|(_, segment)| notification(segment)).collect();
         for claim in claims {
