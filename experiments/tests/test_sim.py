@@ -16,6 +16,7 @@ import pyarrow.csv
 import pyarrow.parquet
 import pytest
 from binaries import BINARIES, needs_simulator
+from ebb_controller.mechanisms.drop_notification import NOTIFIED
 from ebb_controller.mechanisms.trimming import TRIMMED
 from ebb_experiments.results.arrow import SCHEMAS
 from ebb_experiments.results.results import Results
@@ -55,6 +56,61 @@ def test_the_result_does_not_depend_on_the_number_of_threads(tmp_path: Path, sch
     assert one.run["trace_hash"] == two.run["trace_hash"]
     assert one.tables == two.tables
     assert one.run["transfers"] == {"ended": 5, "unfinished": 0}
+
+
+@needs_simulator
+def test_a_host_takes_its_time_for_each_packet(tmp_path: Path) -> None:
+    """NDP's object of one packet is there when that has been taken."""
+    one = incast(1, 1_000)
+    at_once, later = (
+        simulate(tmp_path / str(ns), "ndp", packet_ns=ns, workload=one) for ns in (0, 5_000)
+    )
+    (first,), (second,) = at_once.flows, later.flows
+    assert second["fct_ns"] == first["fct_ns"] + 5_000
+
+
+@needs_simulator
+def test_made_up_notifications(tmp_path: Path) -> None:
+    """Those of flows that do not exist have nothing sent again, those of packets that somebody has
+    seen do; however many threads there are."""
+    forgery = {
+        "host": "h6",
+        "targets": ["h1"],
+        "rate_hz": 100_000,
+        "stop_ns": 100_000_000,
+    }
+    seen = forgery | {"overhears_after_ns": 10_000}
+
+    def run(name: str, threads: int, *forgeries: dict[str, Any]) -> Results:
+        workload = incast(1, 1_000_000, **{"from": "sender", "to": "receiver"}) | {
+            "group": [
+                {"name": "sender", "hosts": ["h1"]},
+                {"name": "receiver", "hosts": ["h4"]},
+            ]
+        }
+        keys: dict[str, Any] = {"workload": workload, "forgery": [*forgeries]}
+        return simulate(tmp_path / name, "fastlane", threads, **keys)
+
+    honest, invented = run("honest", 1), run("invented", 1, forgery)
+    one, two = run("one", 1, seen), run("two", 2, seen)
+
+    def again(results: Results) -> int:
+        (flow,) = results.flows
+        assert flow["status"] == "finished"
+        return flow["retransmitted"]
+
+    assert again(invented) == again(honest) == 0
+    assert again(one) > 0
+    assert one.run["trace_hash"] == two.run["trace_hash"] != honest.run["trace_hash"]
+
+
+@needs_simulator
+def test_pfabric_is_told_of_what_is_pushed_out(tmp_path: Path) -> None:
+    results = simulate(tmp_path, "pfabric-fastlane", workload=incast(5, 200_000))
+    assert [flow["status"] for flow in results.flows] == ["finished"] * 5
+    told = results.total(NOTIFIED.name)
+    assert told > 0
+    assert sum(flow["retransmitted"] for flow in results.flows) >= told
 
 
 @needs_simulator
