@@ -88,7 +88,7 @@ def main(arguments: list[str] | None = None) -> int:
             def tests_of(
                 program: str = program, folder: Path = Path(folder), here: list[Path] = includes
             ) -> str:
-                return f"{chip.generate_tests(program, folder / 'tests', here, TESTS)} tests"
+                return chip.generate_tests(program, folder / "tests", here, TESTS)
 
             report.check(f"{program} on the chip", back, fit)
             report.check(f"P4Info of {program}", back, info)

@@ -10,6 +10,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from pathlib import Path
 
+from . import generated
 from .p4info import SOURCES, TARGETS, name, options
 
 COMPILER, ASSEMBLER, TESTGEN = "p4c-barefoot", "bfas", "p4testgen"
@@ -141,9 +142,9 @@ def containers(text: str) -> int:
     return sum(each["bit_width"] for each in json.loads(text)["containers"] if each["slices"])
 
 
-def generate_tests(program: str, folder: Path, includes: Iterable[Path], most: int) -> int:
-    """How many STF tests P4Testgen makes of a program, into the folder. Raises `ValueError`
-    where it makes none."""
+def generate_tests(program: str, folder: Path, includes: Iterable[Path], most: int) -> str:
+    """What the STF tests say that P4Testgen makes of a program, into the folder. Raises
+    `ValueError` where it makes none, or they disagree with ours."""
     generation = TARGETS[program]
     target, architecture = ARCHITECTURES[generation]
     folder.mkdir(parents=True, exist_ok=True)
@@ -155,7 +156,7 @@ def generate_tests(program: str, folder: Path, includes: Iterable[Path], most: i
             str(SOURCES / "tna" / f"{program}.p4"),
         ]
     )
-    made = len(list(folder.rglob("*.stf")))
-    if made == 0:
+    tests = [generated.parsed(path.read_text()) for path in sorted(folder.rglob("*.stf"))]
+    if not tests:
         raise ValueError(f"{TESTGEN} has made no test of {program}")
-    return made
+    return generated.compared(tests)
