@@ -134,6 +134,36 @@ class Lost(DeflectionTest):
         self.expect_count(NOTIFIED, 2, len(lost))
 
 
+class PushedOut(NotificationTest):
+    """In a queue with ranks the sender of what gives way is told of, and that of what finds nothing
+    that would (pFabric, docs/pfabric.md)."""
+
+    needs = frozenset({Feature.DEFLECTION, Feature.RANKS, Feature.PUSH_OUT, Feature.SLOW_PORT})
+    manager = TrafficManager(
+        queues=(
+            Queue(DATA_QUEUE, capacity_packets=2, on_full="push-out-deflect", rank=True),
+            Queue(CONTROL_QUEUE, capacity_packets=CAPACITY),
+        ),
+        rank=("ipv4.identification", "flow_hash"),
+        rate_bps=50_000,
+        slow_ports=(2,),
+    )
+
+    def runTest(self) -> None:
+        self.switch_on()
+        busy = segment(id=1, sport=1)
+        self.occupy(2, busy)
+        longest, long, short, longest_again = (
+            segment(id=left, sport=sport)
+            for sport, left in ((2, 900), (3, 300), (4, 200), (5, 900))
+        )
+        self.send(SENDER_PORT, longest, long, short, longest_again)
+        self.expect(SENDER_PORT, notification(longest), notification(longest_again))
+        self.expect(2, *(routed(packet, 2) for packet in (busy, short, long)))
+        self.expect_nothing_more()
+        self.expect_count(NOTIFIED, 2, 2)
+
+
 class WhatTheThesisNames(DeflectionTest):
     """The fields of one notification, by hand: addresses swapped, total length, ports and sequence
     number as they were."""
