@@ -152,6 +152,8 @@ def generate_tests(program: str, folder: Path, includes: Iterable[Path], most: i
         [
             *(TESTGEN, "--target", target, "--arch", architecture, *options(includes)),
             *(f"-D__TARGET_TOFINO__={generation}", "--test-backend", "STF", "--seed", "1"),
+            # Depth first, its default, stays for minutes among paths of which it makes no test.
+            *("--path-selection", "RANDOM_BACKTRACK"),
             *("--max-tests", str(most), "--out-dir", str(folder)),
             str(SOURCES / "tna" / f"{program}.p4"),
         ]
