@@ -63,7 +63,7 @@ control FabricIngress(inout headers_t hdr,
             meta.ingress_port = ig_intr_md.ingress_port;
             port_in.count(ig_intr_md.ingress_port);
         }
-        if (meta.drop_reason == DropReason.NONE && hdr.tcp.isValid()) {
+        if (hdr.tcp.isValid() && meta.drop_reason == DropReason.NONE) {
             drop_notification.apply(hdr, meta, ig_tm_md);
         }
 
