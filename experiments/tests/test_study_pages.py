@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 from ebb_experiments.study import pages
+from ebb_experiments.study.claims import check
 from ebb_experiments.study.report import Chapter, Maker
 from ebb_experiments.study.spec import known_experiments
 from ebb_experiments.study.store import Store
@@ -51,6 +53,22 @@ def test_the_index_has_pages_of_other_experiments(tmp_path: Path) -> None:
     pages.write([not_run("two", tmp_path)], tmp_path, "command", html=False)
     index = (tmp_path / pages.PAGE).read_text()
     assert index.index("[one](one/README.md)") < index.index("[two](two/README.md)")
+
+
+def test_a_long_reason_of_several_claims_is_printed_once(tmp_path: Path) -> None:
+    why = "because " * 20
+    claim = {"text": "", "expression": 'fct("ndp")', "published": 1, "band": [0, 2]}
+    claims = [claim | {"reason": reason} for reason in (why, "alone " * 20, why)]
+    made = experiment(claim=claims)
+    chapter = Maker(made, "one", "quick", Store(tmp_path), tmp_path, ["png"]).chapter(6, [], [])
+    rows = [{"scheme": "ndp", "seed": 1, "labels": {}, "fct": 3.0}]
+    chapter = replace(chapter, checked=check(made, rows, None))
+    pages.write([chapter], tmp_path, "command")
+    page = (tmp_path / "one" / pages.PAGE).read_text()
+    assert page.count("because") == 20 and page.count("alone") == 20
+    assert page.count("| R1 |") == 2 and "\nR1: because" in page
+    html = (tmp_path / "report.html").read_text()
+    assert html.count("because") == 20 and html.count(">R1") == 3
 
 
 def test_a_summary_that_is_none_is_named(tmp_path: Path) -> None:

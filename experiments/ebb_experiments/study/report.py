@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import base64
 import math
+from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -22,6 +23,8 @@ from ebb_experiments.study.trials import Trial
 
 NEGLIGIBLE = 1e-4
 VERDICTS: tuple[Verdict, ...] = ("yes", "no", "not run")
+LONG_NOTE = 80
+"""Characters from which on a note that several claims have is printed once, below their table."""
 
 
 @dataclass(frozen=True)
@@ -117,6 +120,18 @@ class Chapter:
 
     def numbers(self, claim: Checked) -> list[int]:
         return [self.deviations.index(d) + 1 for d in claim.deviations]
+
+    @property
+    def reasons(self) -> dict[str, str]:
+        """Long notes that several claims have, by their names in tables: R1, R2, .."""
+        told = Counter(note for claim in self.checked for note in claim.notes)
+        shared = [note for note, claims in told.items() if claims > 1 and len(note) > LONG_NOTE]
+        return {f"R{number}": note for number, note in enumerate(shared, 1)}
+
+    def notes(self, claim: Checked) -> list[str]:
+        """Notes of a claim, those of `reasons` by their names."""
+        names = {note: name for name, note in self.reasons.items()}
+        return [names.get(note, note) for note in claim.notes]
 
 
 @dataclass(frozen=True)
