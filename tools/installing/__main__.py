@@ -11,12 +11,12 @@ import shutil
 import subprocess
 import sys
 import tomllib
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
 
 from installing import completions, man_page
 from installing.help_text import Command, ask, describe
-from installing.tree import OWN, InstallError, Tree
+from installing.tree import OWN, InstallError, Tree, unfinished
 
 ROOT = Path(__file__).resolve().parents[2]
 QUICK_START = ROOT / "docs" / "quick-start-p4.md"
@@ -93,23 +93,14 @@ def main() -> int:
 
 
 def install(options: argparse.Namespace, tree: Tree) -> None:
-    """Installs all or nothing where a name is taken; what else goes wrong leaves a part, which the
-    list has."""
+    """Installs all or nothing where a name is taken. What else goes wrong, and who ends it midway,
+    leaves a part, which the list has."""
     whole = options.what == "all"
     names = PROGRAMS if whole else P4_TOOLS
     aliases = ALIASES if options.aliases else {}
     tree.refuse(f"bin/{name}" for name in (*names, *aliases, *(commands() if whole else ())))
     if whole:
         tree.remove()  # also what an earlier one had and this one has not
-    try:
-        _install(options, tree, names, aliases)
-    finally:
-        tree.finish()
-
-
-def _install(
-    options: argparse.Namespace, tree: Tree, names: Sequence[str], aliases: Mapping[str, str]
-) -> None:
     for name in names:
         program(options.build / name, tree, f"bin/{name}")
     tree.write(OWN / "COMMIT", commit(options.build))
@@ -135,7 +126,7 @@ def program(built: Path, tree: Tree, name: str) -> None:
     if not built.exists():
         raise InstallError(f"{built} is not there: run `make build`")
     path = tree.place(name)
-    part = path.with_name(f".{path.name}.part")
+    part = unfinished(path)
     if shutil.which("objcopy"):
         subprocess.run(["objcopy", "--strip-debug", built, part], check=True)
     else:

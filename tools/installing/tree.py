@@ -14,6 +14,11 @@ LIST = OWN / "installed"
 a slash at its end. Relative to the prefix."""
 
 
+def unfinished(path: Path) -> Path:
+    """Where a file is written before it takes its name."""
+    return path.with_name(f".{path.name}.part")
+
+
 class InstallError(Exception):
     """It cannot be installed; the message says why and what to do."""
 
@@ -48,15 +53,25 @@ class Tree:
                 )
 
     def place(self, name: str | Path) -> Path:
-        """Where a file is put. Refuses one that somebody else has put there."""
+        """Where a file is put, which the list names from now on. Refuses one that somebody else has
+        put there."""
         self.refuse([name])
         path = self.root / name
-        above = [each for each in Path(name).parents if each != Path() and not self._own(each)]
-        self._names |= {f"{each}/" for each in above if not (self.root / each).exists()}
-        path.parent.mkdir(parents=True, exist_ok=True)
+        above = {each for each in (*Path(name).parents, *LIST.parents) if not self._own(each)}
+        new = {f"{each}/" for each in above - {Path()} if not (self.root / each).exists()}
         if not self._own(name):
-            self._names.add(str(name))
+            new.add(str(name))
+        path.parent.mkdir(parents=True, exist_ok=True)
+        if not new <= self._names:
+            self._names |= new
+            self._write_list()
         return path
+
+    def _write_list(self) -> None:
+        path = self.root / LIST
+        path.parent.mkdir(parents=True, exist_ok=True)
+        unfinished(path).write_text("".join(f"{name}\n" for name in sorted(self._names)))
+        unfinished(path).replace(path)
 
     @staticmethod
     def _own(name: str | Path) -> bool:
@@ -66,7 +81,7 @@ class Tree:
     def write(self, name: str | Path, content: str | bytes, mode: int = 0o644) -> None:
         """A file of this content, whole or not at all."""
         path = self.place(name)
-        part = path.with_name(f".{path.name}.part")
+        part = unfinished(path)
         part.write_bytes(content.encode() if isinstance(content, str) else content)
         part.chmod(mode)
         part.replace(path)
@@ -77,17 +92,13 @@ class Tree:
         path.unlink(missing_ok=True)
         path.symlink_to(target)
 
-    def finish(self) -> None:
-        """Writes the list."""
-        self.place(LIST)  # may make a folder, which belongs in the list
-        self.write(LIST, "".join(f"{name}\n" for name in sorted(self._names)))
-
     def remove(self) -> list[str]:
         """Takes away what was installed, and folders that were made for it and are empty; returns
         the files."""
         files = sorted(name for name in self._before if not name.endswith("/"))
         for name in files:
-            (self.root / name).unlink(missing_ok=True)
+            for path in (self.root / name, unfinished(self.root / name)):
+                path.unlink(missing_ok=True)
         shutil.rmtree(self.root / OWN, ignore_errors=True)
         folders = (name for name in self._before if name.endswith("/"))
         for name in sorted(folders, key=len, reverse=True):

@@ -3,9 +3,12 @@ place is taken away again."""
 
 from __future__ import annotations
 
+import os
 import shutil
+import signal
 import subprocess
 import sys
+import time
 from collections.abc import Sequence
 from pathlib import Path
 
@@ -261,6 +264,27 @@ def test_what_was_begun_can_be_taken_away(tmp_path: Path, programs: Path) -> Non
     assert done.returncode == 1
     assert "ebb-stf is not there: run `make build`" in done.stderr
     assert (prefix / "bin" / "ebb-p4c").exists()
+    assert run("remove", "--prefix", prefix).returncode == 0
+    assert everything(prefix) == set()
+
+
+@needs_compiler
+def test_what_was_killed_midway_can_be_taken_away(tmp_path: Path, programs: Path) -> None:
+    waits = tmp_path / "path" / "objcopy"
+    waits.parent.mkdir()
+    waits.write_text('#!/bin/sh\nfor copy; do :; done\necho > "$copy"\nexec sleep 60\n')
+    waits.chmod(0o755)
+    prefix = tmp_path / "usr"
+    command = [sys.executable, "-m", "installing", "p4"]
+    command += ["--prefix", str(prefix), "--build", str(programs)]
+    path = {"PATH": f"{waits.parent}:{os.environ['PATH']}"}
+    begun = subprocess.Popen(command, cwd=ROOT / "tools", env=path, start_new_session=True)
+    copy = prefix / "bin" / ".ebb-p4c.part"
+    while not copy.exists():
+        assert begun.poll() is None
+        time.sleep(0.01)
+    os.killpg(begun.pid, signal.SIGKILL)
+    begun.wait(10)
     assert run("remove", "--prefix", prefix).returncode == 0
     assert everything(prefix) == set()
 
