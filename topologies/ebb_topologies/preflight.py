@@ -65,8 +65,8 @@ def findings(topology: Topology, target: Target, files: Iterable[Path]) -> list[
             f"{purpose} port already in use: {ports}. End what listens there "
             f"(`ss -ltnp 'sport = :{next(iter(names))}'` names it)"
         )
-    if not found and not _can_make_veth():
-        found.append("this kernel refuses veth interfaces or network namespaces (container?)")
+    if not found and (refusal := _no_veth()):
+        found.append(f"no veth interface in a network namespace can be made here: {refusal}")
     return found
 
 
@@ -80,10 +80,14 @@ def _port_is_free(port: int) -> bool:
     return True
 
 
-def _can_make_veth() -> bool:
-    """Tries it in a namespace as Mininet makes them, which goes with the command.
+def _no_veth() -> str:
+    """Who refuses a veth interface in a namespace as Mininet makes them; empty if it can be made.
 
     Where this fails, Mininet would wait forever for the shell of its first node.
     """
     command = ["mnexec", "-n", "ip", "link", "add", "p0", "type", "veth", "peer", "name", "p1"]
-    return subprocess.run(command, capture_output=True, check=False).returncode == 0
+    tried = subprocess.run(command, capture_output=True, text=True, check=False)
+    if tried.returncode == 0:
+        return ""
+    said = " ".join(tried.stderr.split()) or f"exit code {tried.returncode}"
+    return f"{said} (a container needs --privileged)"

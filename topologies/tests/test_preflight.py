@@ -24,7 +24,7 @@ def a_perfect_machine(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(shutil, "which", lambda command: f"/bin/{command}")
     monkeypatch.setattr(importlib.util, "find_spec", lambda name: name)
     monkeypatch.setattr(preflight, "_port_is_free", lambda port: True)
-    monkeypatch.setattr(preflight, "_can_make_veth", lambda: True)
+    monkeypatch.setattr(preflight, "_no_veth", lambda: "")
 
 
 def findings(target: Target = THERE) -> list[str]:
@@ -80,8 +80,21 @@ def test_bmv2_has_thrift_ports_too(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def test_a_kernel_without_veths(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(preflight, "_can_make_veth", lambda: False)
-    assert "refuses veth interfaces" in findings()[0]
+    monkeypatch.setattr(preflight, "_no_veth", lambda: "RTNETLINK answers: Unknown device type")
+    assert findings() == [
+        "no veth interface in a network namespace can be made here: "
+        "RTNETLINK answers: Unknown device type"
+    ]
+
+
+def test_who_refuses_veths_is_told(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    monkeypatch.undo()
+    refusing = tmp_path / "mnexec"
+    refusing.write_text("#!/bin/sh\necho 'mnexec: setns(CLONE_NEWNET): no' >&2; exit 1\n")
+    refusing.chmod(0o755)
+    monkeypatch.setenv("PATH", str(tmp_path), prepend=os.pathsep)
+    said = preflight._no_veth()
+    assert said == "mnexec: setns(CLONE_NEWNET): no (a container needs --privileged)"
 
 
 def test_check_lists_everything(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
