@@ -33,6 +33,14 @@ ENDING_SIGNALS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
 """Ctrl-C, `kill`, and a terminal that was closed."""
 
 
+def interrupted_by_all() -> None:
+    """Every signal that asks for the end raises KeyboardInterrupt, as Ctrl-C does: whoever is ended
+    takes down what it has started. Those that are ignored, as under nohup, stay so."""
+    for number in ENDING_SIGNALS:
+        if signal.getsignal(number) != signal.SIG_IGN:
+            signal.signal(number, signal.default_int_handler)
+
+
 @contextlib.contextmanager
 def uninterrupted() -> Iterator[None]:
     """Lets signals wait until the end of the block: a process is either started and known or not

@@ -19,6 +19,7 @@ from ebb_topologies.processes import (
     ProcessTable,
     claim,
     end_leftovers,
+    interrupted_by_all,
     uninterrupted,
 )
 from probes import runs
@@ -99,6 +100,48 @@ def test_a_signal_waits_until_the_work_is_done() -> None:
         done.append("work")
     assert done == ["work"]
     assert signal.getsignal(signal.SIGINT) is signal.default_int_handler
+
+
+@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGHUP])
+def test_whoever_is_ended_takes_down_what_it_started(
+    tmp_path: Path, number: signal.Signals
+) -> None:
+    with subprocess.Popen(
+        [sys.executable, "-c", ENDED, str(tmp_path)], stdout=subprocess.PIPE, text=True
+    ) as run:
+        assert run.stdout is not None
+        child = int(run.stdout.readline())
+        run.send_signal(number)
+        assert run.stdout.read() == "interrupted\n"
+    assert not runs(child)
+
+
+ENDED = """
+import sys, time
+from pathlib import Path
+from ebb_topologies.processes import ProcessTable, interrupted_by_all
+interrupted_by_all()
+table = ProcessTable(Path(sys.argv[1]))
+try:
+    print(table.spawn("child", ["sleep", "60"]).popen.pid, flush=True)
+    time.sleep(60)
+except KeyboardInterrupt:
+    table.stop()
+    print("interrupted")
+"""
+
+
+@pytest.mark.usefixtures("interruptible")
+def test_signals_that_are_ignored_stay_so() -> None:
+    before = {each: signal.getsignal(each) for each in (signal.SIGTERM, signal.SIGHUP)}
+    try:
+        signal.signal(signal.SIGHUP, signal.SIG_IGN)
+        interrupted_by_all()
+        assert signal.getsignal(signal.SIGHUP) is signal.SIG_IGN
+        assert signal.getsignal(signal.SIGTERM) is signal.default_int_handler
+    finally:
+        for each, handler in before.items():
+            signal.signal(each, handler)
 
 
 def test_what_a_process_has_started_ends_with_it(tmp_path: Path) -> None:

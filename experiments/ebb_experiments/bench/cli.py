@@ -5,7 +5,6 @@ from __future__ import annotations
 import argparse
 import json
 import logging
-import signal
 import sys
 import time
 from collections.abc import Callable, Sequence
@@ -14,7 +13,7 @@ from pathlib import Path
 from ebb_controller.reconcile import ControllerError
 from ebb_topologies.files import InputError, write
 from ebb_topologies.installation import programs, results, work_tree
-from ebb_topologies.processes import ProcessDied
+from ebb_topologies.processes import ProcessDied, interrupted_by_all
 from ebb_topologies.text import printable
 from rich.console import Console
 
@@ -64,8 +63,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     args = parser.parse_args(argv)
     for name in ("finsy", "ebb_controller"):  # what matters is raised
         logging.getLogger(name).setLevel(logging.CRITICAL + 1)
-    # Networks of namespaces and processes are taken down, as after Ctrl-C.
-    signal.signal(signal.SIGTERM, signal.default_int_handler)
+    interrupted_by_all()  # networks of namespaces and processes are taken down
     unknown = sorted(set(args.subjects) - set(SUBJECTS))
     if unknown:
         parser.error(f"no subject {unknown[0]}; subjects: {', '.join(SUBJECTS)}")

@@ -4,12 +4,10 @@ from __future__ import annotations
 
 import argparse
 import logging
-import signal
 import sys
 import time
 from collections.abc import Sequence
 from pathlib import Path
-from types import FrameType
 
 from ebb_controller.mechanisms.trimming import TRIMMED
 from ebb_controller.reconcile import ControllerError
@@ -17,6 +15,7 @@ from ebb_topologies import installation
 from ebb_topologies.arguments import Parser
 from ebb_topologies.files import InputError
 from ebb_topologies.installation import Version
+from ebb_topologies.processes import interrupted_by_all
 from ebb_topologies.text import printable
 from rich import box
 from rich.console import Console
@@ -69,7 +68,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     logging.getLogger("finsy").setLevel(logging.CRITICAL + 1)
     console = Console(highlight=False)
     console.width = max(console.width, TABLE_WIDTH)
-    signal.signal(signal.SIGTERM, _interrupt)
+    interrupted_by_all()
     try:
         return run(arguments(argv), console)
     except EXPECTED as error:
@@ -80,10 +79,6 @@ def main(argv: Sequence[str] | None = None) -> int:
     except KeyboardInterrupt:
         console.print("ebb-sim: interrupted; the results of what had ended are there")
         return 130
-
-
-def _interrupt(_number: int, _frame: FrameType | None) -> None:
-    raise KeyboardInterrupt
 
 
 def run(options: argparse.Namespace, console: Console) -> int:

@@ -12,6 +12,7 @@ from pathlib import Path
 from ebb_topologies.arguments import Parser
 from ebb_topologies.files import InputError
 from ebb_topologies.installation import Version, results
+from ebb_topologies.processes import interrupted_by_all
 from ebb_topologies.text import printable
 from rich.console import Console
 from rich.table import Table
@@ -80,6 +81,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     logging.basicConfig(level=logging.ERROR, format="%(message)s")
     logging.getLogger("finsy").setLevel(logging.CRITICAL + 1)
     console = Console(highlight=False)
+    interrupted_by_all()
     try:
         options = arguments(argv)
         if options.command == "list":
