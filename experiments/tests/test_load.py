@@ -75,6 +75,19 @@ def test_the_last_line_of_an_agent_says_how_late_it_was(tmp_path: Path) -> None:
     assert agent.late() == Late(7, 5, 6)
 
 
+def test_lines_of_an_agent_are_read_as_they_come(tmp_path: Path) -> None:
+    output = tmp_path / "lines"
+    output.write_text("")
+    agent = Agent(cast(Process, None), output, lambda: None)
+    texts = ('{"event": "ready"}\n{"ev', 'ent": "flow"}', "\n\n", '{"event": "end"}\n')
+    seen = []
+    for text in texts:
+        with output.open("a") as file:
+            file.write(text)
+        seen.append([line["event"] for line in agent.lines()])
+    assert seen == [["ready"], ["ready"], ["ready", "flow"], ["ready", "flow", "end"]]
+
+
 def test_a_switch_tells_by_kind_what_it_has_samples_of() -> None:
     late = tm.Lateness(departures=tm.DelaySummary(count=3, p99_ns=2, p999_ns=4, max_ns=5))
     told = lateness(tm.Stats(lateness=late))

@@ -12,7 +12,7 @@ from binaries import BINARIES, ROOT, needs_agent
 from ebb_controller import ebb_tm_pb2 as tm
 from ebb_experiments.results.flows import FlowTable
 from ebb_experiments.run.agents import Agent, Agents, Line
-from ebb_experiments.run.players import Commands, Plan, same_file
+from ebb_experiments.run.players import Benches, Commands, Plan, same_file
 from ebb_experiments.run.run import Task
 from ebb_experiments.run.wall import _between, _take_off
 from ebb_experiments.scenario.loaded import all_at_once, load_scenario, scenario
@@ -133,6 +133,26 @@ def test_a_command_that_fails_without_a_flow_is_a_transfer_that_failed(tmp_path:
     assert (line["event"], line["status"]) == ("transfer", "failed")
     assert line["reason"] == "send ended: no route"
     assert not told(made, running=True).done()
+
+
+@needs_agent
+def test_a_phase_that_agents_play_ends_when_everything_has_arrived(tmp_path: Path) -> None:
+    made = plan(tmp_path, "ndp", "incast1")
+    assert made.arrivals == len(made.schedule) == 9
+    player = Benches(made)
+    outputs = [tmp_path / name for name in ("h1", "h2")]
+    for output in outputs:
+        output.write_text('{"event": "ready"}\n')
+        process: Any = SimpleNamespace(name=output.name)
+        made.agents.started.append(Agent(process, output, lambda: None))
+    for arrived, line in enumerate(made.schedule):
+        assert not player.done() and player.arrived == arrived
+        about = {"traffic": line["traffic"]}
+        with outputs[arrived % 2].open("a") as output:
+            output.write(json.dumps(ended("sender", line) | about) + "\n")
+            output.write(json.dumps(ended("receiver", line) | about) + "\n")
+    assert player.done()
+    assert len(player.lines()) == 2 * len(made.schedule)
 
 
 def test_what_is_counted_begins_with_the_phase() -> None:

@@ -323,4 +323,4 @@ def _lines_at_end(agent: Agent, deadline: float) -> list[Line]:
         time.sleep(0.01)
     if agent.process.popen.returncode != 0:
         raise agent.process.died()
-    return agent.lines()
+    return list(agent.lines())

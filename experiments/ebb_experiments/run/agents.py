@@ -42,12 +42,20 @@ class Agent:
     output: Path
     check: Callable[[], None]
     """Raises an error if waiting has become pointless, because a switch has died."""
+    _lines: list[Line] = field(default_factory=list, init=False, repr=False)
+    """Lines that have been read."""
+    _bytes_read: int = field(default=0, init=False)
+    """Where in `output` they end."""
 
-    def lines(self) -> list[Line]:
-        """Every complete line so far."""
-        text = self.output.read_bytes()
+    def lines(self) -> Sequence[Line]:
+        """Every complete line so far. Whoever waits asks often: only what is new is read."""
+        with self.output.open("rb") as file:
+            file.seek(self._bytes_read)
+            text = file.read()
         complete = text[: text.rfind(b"\n") + 1]
-        return [json.loads(line) for line in complete.splitlines() if line.strip()]
+        self._lines += [json.loads(line) for line in complete.splitlines() if line.strip()]
+        self._bytes_read += len(complete)
+        return self._lines
 
     def late(self) -> Late:
         """How late it was, once it has ended; nothing if it was killed."""

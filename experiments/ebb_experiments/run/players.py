@@ -39,6 +39,8 @@ FOLDERS = ("files", "served", "received")
 """Folders of `Commands`: what is sent, what may be fetched, and what has arrived."""
 SENDS = ("send-one-to-one", "send-one-to-many")
 FETCHES = ("fetch-one-to-one", "fetch-many-to-one")
+TOLD = ("flow", "transfer")
+"""Events of the lines that a player hands on."""
 
 
 @dataclass(frozen=True)
@@ -99,6 +101,12 @@ class Plan:
         ends_with = self.task.loaded.spec.ends_with
         return not ends_with or traffic in ends_with
 
+    @cached_property
+    def arrivals(self) -> int:
+        """How many objects have to arrive before the phase ends."""
+        counted = (line for line in self.schedule if self.counts(line["traffic"]))
+        return sum(len(line["destinations"]) for line in counted)
+
 
 class Player(Protocol):
     """Who moves the objects of a `Plan`."""
@@ -129,6 +137,10 @@ class Benches:
     """`ebb-agent bench` on every host, which plays its share of the workload."""
 
     plan: Plan
+    arrived: int = 0
+    """Objects of `Plan.arrivals` that have been told of in the lines looked at."""
+    looked_at: Counter[str] = field(default_factory=Counter)
+    """Lines that have been looked at for it, by what the agent's process is called."""
 
     def prepare(self) -> None:
         pass
@@ -151,23 +163,22 @@ class Benches:
 
     def done(self) -> bool:
         # The agents stay for those who may have missed the end.
-        expected = sum(
-            len(line["destinations"])
-            for line in self.plan.schedule
-            if self.plan.counts(line["traffic"])
-        )
-        arrived = sum(
-            line.get("role") == "receiver" and self.plan.counts(line.get("traffic"))
-            for line in self.lines()
-        )
-        return bool(arrived >= expected)
+        for agent in self.plan.agents.started:
+            lines, name = agent.lines(), agent.process.name
+            self.arrived += sum(map(self._arrival, lines[self.looked_at[name] :]))
+            self.looked_at[name] = len(lines)
+        return self.arrived >= self.plan.arrivals
+
+    def _arrival(self, line: Line) -> bool:
+        told = line["event"] in TOLD and line.get("role") == "receiver"
+        return told and self.plan.counts(line.get("traffic"))
 
     def settled(self) -> bool:
         return False
 
     def lines(self) -> list[Line]:
         told = (line for agent in self.plan.agents.started for line in agent.lines())
-        return [line for line in told if line["event"] in ("flow", "transfer")]
+        return [line for line in told if line["event"] in TOLD]
 
     def end(self) -> None:
         pass
