@@ -137,9 +137,9 @@ class Benches:
     """`ebb-agent bench` on every host, which plays its share of the workload."""
 
     plan: Plan
-    arrived: int = 0
+    arrived: int = field(default=0, init=False)
     """Objects of `Plan.arrivals` that have been told of in the lines looked at."""
-    looked_at: Counter[str] = field(default_factory=Counter)
+    looked_at: Counter[str] = field(default_factory=Counter, init=False)
     """Lines that have been looked at for it, by what the agent's process is called."""
 
     def prepare(self) -> None:
