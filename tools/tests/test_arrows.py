@@ -20,14 +20,14 @@ def problems(uses: dict[str, dict[str, str | None]]) -> list[str]:
     packages: list[dict[str, Any]] = [
         {
             "name": name,
-            "manifest_path": f"/work/{FOLDERS.get(name, 'elsewhere')}/{name}/Cargo.toml",
+            "manifest_path": f"/tree/{FOLDERS.get(name, 'elsewhere')}/{name}/Cargo.toml",
             "dependencies": [
                 {"name": n, "kind": kind} for n, kind in {**used, "serde": None}.items()
             ],
         }
         for name, used in uses.items()
     ]
-    crates = of_metadata({"workspace_root": "/work", "packages": packages})
+    crates = of_metadata({"workspace_root": "/tree", "packages": packages})
     return list(ALLOWED.problems(crates))
 
 
