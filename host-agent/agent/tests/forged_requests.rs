@@ -54,7 +54,7 @@ fn requests(scheme: Scheme, count: u16) -> Vec<Vec<u8>> {
 }
 
 /// What goes to the forged address.
-#[derive(Default)]
+#[derive(Debug, Default)]
 struct Seen {
     /// Payload bytes of DATA and SYMBOL packets.
     payloads: Vec<usize>,
@@ -69,7 +69,8 @@ impl Seen {
         let end = std::time::Instant::now() + PATIENCE;
         let mut given_up = false;
         while !given_up {
-            assert!(std::time::Instant::now() < end, "it is never given up");
+            let waited_enough = std::time::Instant::now() >= end;
+            assert!(!waited_enough, "it is never given up: {self:?}");
             let mut polled = [PollFd::readable(socket.as_fd())];
             wait(&mut polled, Some(PATIENCE)).unwrap();
             for frame in socket.receive_batch(&mut buffers).unwrap().iter() {

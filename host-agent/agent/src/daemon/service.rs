@@ -55,6 +55,8 @@ pub struct Service {
     pauses: Pauses,
     interface: String,
     clients: BTreeMap<ClientId, Outbox>,
+    /// Answers to requests, which clients are told when what they say is in force.
+    answers: Vec<(ClientId, u64, Result<Value, Error>)>,
     stopping: bool,
 }
 
@@ -96,6 +98,7 @@ impl Service {
             pauses: runtime.pauses(),
             interface: runtime.interface().to_owned(),
             clients: BTreeMap::new(),
+            answers: Vec::new(),
             stopping: false,
         })
     }
@@ -111,30 +114,6 @@ impl Service {
                 Err(error) => Outcome::Error(error),
             };
             outbox.send(&Reply { id, result });
-        }
-    }
-
-    /// Tells clients what the host has for them.
-    fn tell_clients(&mut self) {
-        while let Some(output) = self.host.poll_output() {
-            match output {
-                Output::Reply {
-                    client,
-                    request,
-                    result,
-                } => {
-                    let result = result.map(|transfer| match transfer {
-                        Some(transfer) => json!({"transfer": transfer}),
-                        None => json!({}),
-                    });
-                    self.reply(client, request, result);
-                }
-                Output::Notice { client, notice } => {
-                    if let Some(outbox) = self.clients.get(&client) {
-                        notify(outbox, notice);
-                    }
-                }
-            }
         }
     }
 
@@ -166,10 +145,8 @@ impl Service {
                 let _ = seen.try_send(());
                 let shutdown = matches!(operation, Operation::Shutdown {});
                 let result = self.request(now, (client, id), operation, descriptor, transports);
-                self.tell_clients();
-                if let Some(result) = result.transpose() {
-                    self.reply(client, id, result);
-                }
+                self.answers
+                    .extend(result.transpose().map(|result| (client, id, result)));
                 if shutdown {
                     self.stop(now, transports);
                     return ControlFlow::Break(());
@@ -183,7 +160,6 @@ impl Service {
                 self.host.handle_sink(now, sink, update, transports);
             }
         }
-        self.tell_clients();
         ControlFlow::Continue(())
     }
 
@@ -460,7 +436,32 @@ impl Application for Service {
 
     fn handle_timeout(&mut self, now: Instant, transports: &mut Transports) {
         self.host.handle_timeout(now, transports);
-        self.tell_clients();
+    }
+
+    fn tell_clients(&mut self) {
+        while let Some(output) = self.host.poll_output() {
+            match output {
+                Output::Reply {
+                    client,
+                    request,
+                    result,
+                } => {
+                    let result = result.map(|transfer| match transfer {
+                        Some(transfer) => json!({"transfer": transfer}),
+                        None => json!({}),
+                    });
+                    self.reply(client, request, result);
+                }
+                Output::Notice { client, notice } => {
+                    if let Some(outbox) = self.clients.get(&client) {
+                        notify(outbox, notice);
+                    }
+                }
+            }
+        }
+        for (client, id, result) in std::mem::take(&mut self.answers) {
+            self.reply(client, id, result);
+        }
     }
 
     fn next_deadline(&self) -> Option<Instant> {

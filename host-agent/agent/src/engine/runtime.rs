@@ -56,6 +56,10 @@ pub trait Application {
 
     fn next_deadline(&self) -> Option<Instant>;
 
+    /// What [`handle_wake`](Self::handle_wake) and [`handle_timeout`](Self::handle_timeout) did is in force,
+    /// ports that they opened among it: others may be told.
+    fn tell_clients(&mut self);
+
     /// Ends everything that is under way: a signal asks for it, or the link has failed.
     fn stop(&mut self, now: Instant, transports: &mut Transports);
 }
@@ -236,6 +240,7 @@ impl Runtime {
         if let Some(selectors) = self.transports.take_changed_selectors() {
             self.link.filter(&selectors)?;
         }
+        application.tell_clients();
         self.receive()?;
         // Jobs before anything else is done with what has arrived, results before anything leaves.
         self.submit();
