@@ -136,8 +136,8 @@ def _sim(options: argparse.Namespace, serving: Serving) -> int:
 
 def _fabric(options: argparse.Namespace, serving: Serving) -> int:
     with LoopThread() as loop:
-        fabric, admin = loop.run(attached(options.socket, Dilation(options.dilation)))
-        watcher = Watcher(fabric, serving.feed)
+        fabric, streams, admin = loop.run(attached(options.socket, Dilation(options.dilation)))
+        watcher = Watcher(fabric, streams, serving.feed)
         serving.feed.tell(
             "hello",
             {

@@ -40,9 +40,9 @@ MAX_LINES = 400
 
 
 class Statistics(Protocol):
-    """`ebb_controller.traffic_manager.TrafficManagers`."""
+    """`ebb_controller.traffic_manager.TrafficManagers`, or `Streams`."""
 
-    async def statistics(self, *, reset: bool = False) -> dict[str, tm.Stats]: ...
+    async def statistics(self) -> dict[str, tm.Stats]: ...
 
 
 class Links(Protocol):

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import itertools
 import json
 import time
 from collections.abc import Mapping
@@ -22,22 +23,21 @@ from ebb_topologies.text import printable
 from ebb_dashboard.fabric import Fabric
 from ebb_dashboard.feed import Feed
 from ebb_dashboard.picture import Picture, of_view
+from ebb_dashboard.streams import Streams
 
-LOOK_SECONDS = 0.15
-"""From one look to the next."""
 LINKS_EVERY = 5
 """Looks between two at the states of the links."""
 
 
-async def attached(socket: Path | None, dilation: Dilation) -> tuple[Fabric, FabricAdmin]:
+async def attached(socket: Path | None, dilation: Dilation) -> tuple[Fabric, Streams, FabricAdmin]:
     """The fabric that is served at a Unix socket (none: that of `make run`). Raises
     `ControllerError`."""
     admin = FabricAdmin(socket)
     view = await admin.fabric()
-    managers = _managers(view)
+    streams = Streams(_managers(view), view.switches)
     picture = await _with_rates(of_view(admin.socket.parent.name, view), view, dilation)
     addresses = {name: (at, view.device_ids[name]) for name, at in view.switches.items()}
-    return Fabric(picture, managers, addresses, dilation, admin), admin
+    return Fabric(picture, streams, addresses, dilation, admin), streams, admin
 
 
 def _managers(view: FabricView) -> TrafficManagers:
@@ -89,14 +89,19 @@ def _rate_bps(config: Mapping[str, Any], port: int) -> int | None:
 
 
 class Watcher:
-    """Looks at a fabric under the wall clock again and again. Runs in the loop of its services."""
+    """Looks at a fabric under the wall clock whenever its switches have told of themselves. Runs in
+    the loop of its services."""
 
-    def __init__(self, fabric: Fabric, feed: Feed) -> None:
+    def __init__(self, fabric: Fabric, streams: Streams, feed: Feed) -> None:
+        """`streams`: those that the fabric is seen by."""
         self._fabric = fabric
+        self._streams = streams
         self._feed = feed
         self._since = time.monotonic_ns()
         self._links: list[str] | None = None
         self._phase: tuple[int, dict[str, Any]] | None = None
+        self._troubles: set[str] = set()
+        """What is wrong, as it has been told."""
 
     def begin(self, phase: dict[str, Any], start_ns: int) -> None:
         """From this time of CLOCK_MONOTONIC on, which is about to come, looks belong to a phase:
@@ -104,21 +109,27 @@ class Watcher:
         self._phase = (start_ns, phase)
 
     async def run(self) -> None:
-        """Until it is cancelled. What is wrong with a switch is told once."""
-        looks, trouble = 0, ""
-        while True:
-            due = time.monotonic() + LOOK_SECONDS
-            try:
-                await self._look()
-                if looks % LINKS_EVERY == 0:
+        """Until it is cancelled. What is wrong is told once."""
+        async with asyncio.TaskGroup() as group:
+            group.create_task(self._streams.run())
+            await self._look_on()
+
+    async def _look_on(self) -> None:
+        link_trouble: set[str] = set()
+        for looks in itertools.count():
+            await self._look()
+            if looks % LINKS_EVERY == 0:
+                try:
                     await self.look_at_links()
-                trouble = ""
-            except ControllerError as error:
-                if str(error) != trouble:
-                    trouble = str(error)
-                    self._feed.tell("line", {"text": printable(trouble)})
-            looks += 1
-            await asyncio.sleep(max(0.0, due - time.monotonic()))
+                    link_trouble = set()
+                except ControllerError as error:
+                    link_trouble = {str(error)}
+            self._complain(link_trouble | set(self._streams.silent().values()))
+
+    def _complain(self, troubles: set[str]) -> None:
+        for text in sorted(troubles - self._troubles):
+            self._feed.tell("line", {"text": printable(text)})
+        self._troubles = troubles
 
     async def _look(self) -> None:
         seen = await self._fabric.look()

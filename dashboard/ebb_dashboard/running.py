@@ -24,6 +24,7 @@ from ebb_dashboard.live import Watcher
 from ebb_dashboard.orders import AnyOrder, Desk, NothingRuns, RunScheme
 from ebb_dashboard.picture import of_topology
 from ebb_dashboard.serving import Elsewhere, Serving
+from ebb_dashboard.streams import Streams
 from ebb_dashboard.summary import by_phase, curves, summary
 
 CHECK_SECONDS = 0.5
@@ -48,16 +49,17 @@ class RunWatch(Spectator, Onlooker):
     @contextmanager
     def watching(self, wall: Wall) -> Iterator[None]:
         """Shows a fabric for as long as the block lasts."""
-        fabric = _fabric(wall)
+        streams = _streams(wall)
+        fabric = None if streams is None else _fabric(wall, streams)
         self._names = frozenset(wall.loaded.schemes)
         self._feed.tell("hello", _hello(wall, fabric))
-        if fabric is None:
+        if fabric is None or streams is None:
             text = "these switches tell nothing of queues: results come when a phase has ended"
             self._feed.tell("line", {"text": text})
             wall.onlooker = self
             yield
             return
-        self._watcher = Watcher(fabric, self._feed)
+        self._watcher = Watcher(fabric, streams, self._feed)
         self._fabric = Elsewhere(fabric, wall.loop)
         wall.onlooker = self
         watching = wall.loop.start(self._watcher.run())
@@ -111,14 +113,18 @@ class RunWatch(Spectator, Onlooker):
         return {"text": f"{order.scheme} runs when all that runs now has ended"}
 
 
-def _fabric(wall: Wall) -> Fabric | None:
+def _streams(wall: Wall) -> Streams | None:
     """None: its switches have no traffic managers of ours."""
-    admin, controller = wall.admin, wall.controller
     if wall.managers is None:
         return None
+    return Streams(wall.managers, [switch.name for switch in wall.loaded.topology.switches])
+
+
+def _fabric(wall: Wall, streams: Streams) -> Fabric:
+    admin, controller = wall.admin, wall.controller
     return Fabric(
         of_topology(wall.loaded.topology),
-        wall.managers,
+        streams,
         {s.name: (loopback(s), s.device_id) for s in wall.loaded.topology.switches},
         wall.loaded.dilation,
         admin,

@@ -89,14 +89,14 @@ def _answers(switch: Switch) -> bool:
 
 
 async def test_a_fabric_is_found_by_its_socket(fabric: Path) -> None:
-    shown, admin = await attached(fabric, Dilation(10))
+    shown, streams, admin = await attached(fabric, Dilation(10))
     try:
         drawn = shown.picture
         assert (sorted(drawn.switches), drawn.hosts) == (["l0", "l1", "s0", "s1"], [])
         # Nominal: ten times what the ports run at.
         assert {link.rate_bps for link in drawn.links} == {100_000_000}
         feed = Feed()
-        watcher: Any = Watcher(shown, feed)  # type: ignore[arg-type]
+        watcher: Any = Watcher(shown, streams, feed)  # type: ignore[arg-type]
         watching = asyncio.create_task(watcher.run())
         try:
             await _until(lambda: len(feed.of("look")) > 2)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import threading
 import time
-from collections.abc import Callable
+from collections.abc import AsyncIterator, Callable
 from dataclasses import dataclass, field
 from pathlib import Path
 from types import SimpleNamespace
@@ -30,11 +30,13 @@ from support import INCAST, ROOT
 class Counting:
     """Traffic managers: port 1 of switch s1 is always busy, and its queue is 7 bytes long."""
 
-    async def statistics(self, *, reset: bool = False) -> dict[str, tm.Stats]:
-        stats = tm.Stats(time_ns=(now := time.monotonic_ns()))
-        port = stats.ports.add(port=1, busy_ns=now)
-        port.queues.add(queue=0, depth_bytes=7, max_depth_bytes=7)
-        return {"s1": stats}
+    async def stream(self, name: str, interval_ns: int) -> AsyncIterator[tm.Stats]:
+        while True:
+            stats = tm.Stats(time_ns=(now := time.monotonic_ns()))
+            port = stats.ports.add(port=1, busy_ns=now)
+            port.queues.add(queue=0, depth_bytes=7, max_depth_bytes=7)
+            yield stats
+            await asyncio.sleep(interval_ns / 1e9)
 
 
 @dataclass

@@ -11,7 +11,7 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from statistics import median
 from types import TracebackType
-from typing import Self
+from typing import Any, Self
 from urllib.parse import urlsplit
 
 from ebb_topologies.fabric_file import FABRIC_SOCKET
@@ -23,10 +23,15 @@ from ebb_experiments.bench.fabric_transports import permutation
 from ebb_experiments.bench.section import Cell, Context, Section
 from ebb_experiments.run.usage import Usage
 
-TARGET = 0.05
-"""Share of the processor time of switches and hosts that looking at them may cost."""
+LOADS_BPS = (LINE_BPS // 2, LINE_BPS)
+"""What each host sends."""
+CARRIED = 0.97
+"""Share of what is sent that arrives where the machine carries a load. One that it does not carry
+takes all of its processors, whoever looks."""
+THROUGHPUT = 0.95
+"""Share of the packets that must arrive while somebody looks, of those that arrive else."""
 LOOKS_HZ = 5.0
-"""How often the page must be told at least."""
+"""How often the page must be told at least, under a load that is carried."""
 PAIRS = 4
 """Loads alone and watched, in turn."""
 
@@ -82,51 +87,97 @@ class Viewer:
             self.looks += line == b"event: look\n"
 
 
+@dataclass(frozen=True, slots=True)
+class Pairs:
+    """One load, alone and watched in turn."""
+
+    bps: int
+    """What each host sends."""
+    alone: list[Load]
+    watched: list[Watched]
+
+    @property
+    def is_carried(self) -> bool:
+        """Whether the machine keeps up with it when nobody looks."""
+        return median(load.delivered for load in self.alone) >= CARRIED
+
+    @property
+    def throughput(self) -> float:
+        """Packets that arrive while somebody looks, over those that arrive else."""
+        watched = median(each.load.received for each in self.watched)
+        return watched / median(load.received for load in self.alone)
+
+    @property
+    def slowest_hz(self) -> float:
+        """Looks per second where they were fewest."""
+        return min(each.looks_hz for each in self.watched)
+
+    def rows(self) -> list[tuple[Cell, ...]]:
+        """For the table."""
+        name = f"{self.bps / 1e6:g} Mbit/s"
+        viewer = median(each.viewer_seconds / each.load.cpu.clock for each in self.watched)
+        looks = median(each.looks_hz for each in self.watched)
+        return [
+            _row(f"{name}, alone", self.alone, None, None),
+            _row(f"{name}, watched", [each.load for each in self.watched], viewer, looks),
+        ]
+
+    def verdicts(self) -> list[str]:
+        """What looking costs, and whether that is little enough."""
+        name = f"{self.bps / 1e6:g} Mbit/s of each host"
+        cost = median(map(_cost, self.alone, self.watched))
+        throughput = self.throughput
+        found = [
+            f"{name}: {throughput:.3f} times the packets; at least {THROUGHPUT:g}: "
+            + _reached(throughput >= THROUGHPUT),
+            f"{name}: {100 * cost:.1f} % more processor time for the same packets",
+        ]
+        looks = f"{name}: {self.slowest_hz:.1f} looks per second at the slowest"
+        if not self.is_carried:
+            return [*found, f"{looks}; more than this machine carries, so no target"]
+        return [*found, f"{looks}; at least {LOOKS_HZ:g}: {_reached(self.slowest_hz >= LOOKS_HZ)}"]
+
+    def as_json(self) -> dict[str, Any]:
+        """Every load."""
+        return {
+            "bps": self.bps,
+            "alone": [load.as_json() for load in self.alone],
+            "watched": [asdict(each) for each in self.watched],
+        }
+
+
 def run(context: Context) -> Section:
-    """Loads the fabric at line rate, alone and watched in turn."""
+    """Loads the fabric, alone and watched in turn."""
     seconds, pairs = (2.0, 2) if context.quick else (5.0, PAIRS)
-    alone: list[Load] = []
-    watched: list[Watched] = []
     with BenchFabric(context, "ebb", True, permutation(LINE_BPS, 1.0)) as fabric:
         fabric.configure(PARAMETERS)
-        for _ in range(pairs):
-            alone.append(fabric.load(LINE_BPS, seconds, PACKET_BYTES))
-            with Viewer(fabric.directory / FABRIC_SOCKET) as viewer:
-                watched.append(_watched(fabric, viewer, seconds))
-    loads = [each.load for each in watched]
-    cost = median(map(_cost, alone, watched))
-    slowest = min(each.looks_hz for each in watched)
-    delivered = median(load.received for load in loads) / median(load.received for load in alone)
+        loads = [_pairs(fabric, bps, seconds, pairs) for bps in LOADS_BPS]
     return Section(
         title="k=4 fat-tree in real time, alone and watched by ebb-dashboard (medians)",
         parameters={"line_bps": LINE_BPS, "seconds": seconds, "pairs": pairs},
         columns=("", "delivered %", "packets/s", "CPUs: switches", "agents", "viewer", "looks/s"),
-        rows=[
-            _row("alone", alone, None, None),
-            _row(
-                "watched",
-                loads,
-                median(each.viewer_seconds / each.load.cpu.clock for each in watched),
-                median(each.looks_hz for each in watched),
-            ),
-        ],
-        verdicts=[
-            f"costs {100 * cost:.1f} % of the processor time of switches and agents; at most "
-            f"{100 * TARGET:.0f} %: " + ("reached" if cost <= TARGET else "missed"),
-            f"packets delivered: {delivered:.3f} times those without",
-            f"{slowest:.1f} looks per second; at least {LOOKS_HZ:g}: "
-            + ("reached" if slowest >= LOOKS_HZ else "missed"),
-        ],
-        details={
-            "alone": [load.as_json() for load in alone],
-            "watched": [asdict(each) for each in watched],
-        },
+        rows=[row for load in loads for row in load.rows()],
+        verdicts=[verdict for load in loads for verdict in load.verdicts()],
+        details={"loads": [load.as_json() for load in loads]},
     )
 
 
-def _watched(fabric: BenchFabric, viewer: Viewer, seconds: float) -> Watched:
+def _pairs(fabric: BenchFabric, bps: int, seconds: float, pairs: int) -> Pairs:
+    found = Pairs(bps, [], [])
+    for _ in range(pairs):
+        found.alone.append(fabric.load(bps, seconds, PACKET_BYTES))
+        with Viewer(fabric.directory / FABRIC_SOCKET) as viewer:
+            found.watched.append(_watched(fabric, viewer, bps, seconds))
+    return found
+
+
+def _reached(reached: bool) -> str:
+    return "reached" if reached else "missed"
+
+
+def _watched(fabric: BenchFabric, viewer: Viewer, bps: int, seconds: float) -> Watched:
     began, looks, cpu = time.monotonic(), viewer.looks, viewer.cpu_seconds
-    load = fabric.load(LINE_BPS, seconds, PACKET_BYTES)
+    load = fabric.load(bps, seconds, PACKET_BYTES)
     lasted = time.monotonic() - began
     return Watched(
         load=load,
