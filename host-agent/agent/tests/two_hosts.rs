@@ -242,9 +242,25 @@ fn what_cannot_work_is_said_in_one_line() {
     }
 }
 
+fn who_stays_to_answer_late_packets_says_so() {
+    let hosts = Hosts::pair();
+    let served = hosts.dir.make_dir("served");
+    std::fs::write(served.join("object"), "content").unwrap();
+    hosts.set_params(r#"{"ndp": {"linger_ns": 1500000000}}"#);
+    let _server = hosts.receive(&format!("--scheme ndp --serve {}", served.display()));
+    let fetched = hosts
+        .agent("a", "fetch object --scheme ndp --from 10.0.0.3:7000 -o -")
+        .output()
+        .unwrap();
+    assert_eq!(fetched.stdout, b"content");
+    let told = stderr(&fetched);
+    assert!(told.contains("answers late packets"), "{told}");
+}
+
 ebb_testkit::tests! {
     Need::Root => [
         a_file_arrives_over_every_scheme,
+        who_stays_to_answer_late_packets_says_so,
         an_object_arrives_at_a_group,
         a_stopped_receiver_fails_the_sender_and_leaves_no_file,
         a_file_that_shrinks_while_it_is_sent_fails_the_flow,

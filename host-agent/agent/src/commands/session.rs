@@ -147,7 +147,11 @@ where
         let client = scope.spawn(move || work(Client::open(ours)?));
         let mut ran = runtime.run(&mut service);
         if ran.is_ok() && linger && client.is_finished() {
-            ran = runtime.linger(&mut service);
+            ran = runtime.linger(&mut service, || {
+                eprintln!(
+                    "complete; answers late packets of the other side for a while, until Ctrl-C"
+                );
+            });
         }
         // The client gets what there is to tell, and then an end.
         drop(service);

@@ -32,6 +32,9 @@ use crate::machine::waker::Waker;
 /// How long an agent that ends waits for its last packets to leave.
 const LAST_PACKETS: Duration = Duration::from_millis(500);
 
+/// An agent that has done its work and is still there after so long says why.
+const LONG: Duration = Duration::from_millis(1000);
+
 /// An engine that has not looked at the link for so long has slept, or others had the processor: what
 /// waits in the socket is read before any timer runs.
 const LATE: Duration = Duration::from_millis(5);
@@ -192,14 +195,24 @@ impl Runtime {
         }
     }
 
-    /// Answers late packets until all ended flows are forgotten.
-    pub fn linger(&mut self, application: &mut dyn Application) -> anyhow::Result<()> {
+    /// Answers late packets until all ended flows are forgotten, or a signal comes. Calls `explain` if that
+    /// takes longer than people expect.
+    pub fn linger(
+        &mut self,
+        application: &mut dyn Application,
+        explain: impl FnOnce(),
+    ) -> anyhow::Result<()> {
+        let mut explain = Some((clock::now() + LONG, explain));
         loop {
             let _ = self.turn(application)?;
             if !self.transports.is_active() || self.signals.asked_to_end() {
                 return Ok(());
             }
-            self.sleep(application.next_deadline())?;
+            if let Some((_, explain)) = explain.take_if(|(at, _)| clock::now() >= *at) {
+                explain();
+            }
+            let due = explain.as_ref().map(|(at, _)| *at);
+            self.sleep(application.next_deadline().into_iter().chain(due).min())?;
         }
     }
 
