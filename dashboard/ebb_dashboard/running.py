@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import queue
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from typing import Any
 
@@ -49,16 +49,17 @@ class RunWatch(Spectator, Onlooker):
     @contextmanager
     def watching(self, wall: Wall) -> Iterator[None]:
         """Shows a fabric for as long as the block lasts."""
-        streams = _streams(wall)
-        fabric = None if streams is None else _fabric(wall, streams)
         self._names = frozenset(wall.loaded.schemes)
-        self._feed.tell("hello", _hello(wall, fabric))
-        if fabric is None or streams is None:
+        streams = _streams(wall)
+        if streams is None:
+            self._feed.tell("hello", _hello(wall, []))
             text = "these switches tell nothing of queues: results come when a phase has ended"
             self._feed.tell("line", {"text": text})
             wall.onlooker = self
             yield
             return
+        fabric = _fabric(wall, streams)
+        self._feed.tell("hello", _hello(wall, fabric.controls))
         self._watcher = Watcher(fabric, streams, self._feed)
         self._fabric = Elsewhere(fabric, wall.loop)
         wall.onlooker = self
@@ -132,7 +133,8 @@ def _fabric(wall: Wall, streams: Streams) -> Fabric:
     )
 
 
-def _hello(wall: Wall, fabric: Fabric | None) -> dict[str, Any]:
+def _hello(wall: Wall, controls: Sequence[str]) -> dict[str, Any]:
+    """`controls`: what can be done to the fabric."""
     loaded = wall.loaded
     return {
         "version": 1,
@@ -141,7 +143,7 @@ def _hello(wall: Wall, fabric: Fabric | None) -> dict[str, Any]:
         "dilation": loaded.dilation.factor,
         "picture": of_topology(loaded.topology).told(),
         "schemes": [{"name": name, "label": s.label} for name, s in loaded.schemes.items()],
-        "controls": ["scheme", *([] if fabric is None else fabric.controls)],
+        "controls": ["scheme", *controls],
     }
 
 

@@ -17,7 +17,7 @@ ROUND_SECONDS = 1.0
 """How long a round waits for those that have not told anything yet."""
 SILENT_ROUNDS = 3
 """After so many rounds without a message no round waits for a switch any more."""
-AGAIN_SECONDS = 0.5
+RETRY_SECONDS = 0.5
 """From the end of a stream to the next try, as when the switch is restarted."""
 
 
@@ -54,7 +54,7 @@ class Streams:
                     self._take(name, stats)
             except ControllerError as error:
                 self._why[name] = str(error)
-            await asyncio.sleep(AGAIN_SECONDS)
+            await asyncio.sleep(RETRY_SECONDS)
 
     def _take(self, name: str, stats: tm.Stats) -> None:
         self._told[name] = stats

@@ -66,7 +66,7 @@ async def test_a_switch_that_is_silent_is_told_and_not_waited_for_until_it_speak
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     monkeypatch.setattr(streams, "ROUND_SECONDS", 0.1)
-    monkeypatch.setattr(streams, "AGAIN_SECONDS", 0.0)
+    monkeypatch.setattr(streams, "RETRY_SECONDS", 0.0)
     async with followed(["s1", "s2"]) as (managers, found):
         managers.words["s2"].put_nowait(ControllerError("switch s2 at ..: gone"))
         for number in range(SILENT_ROUNDS):

@@ -254,7 +254,7 @@ fn who_stays_to_answer_late_packets_says_so() {
         .unwrap();
     assert_eq!(fetched.stdout, b"content");
     let told = stderr(&fetched);
-    assert!(told.contains("answers late packets"), "{told}");
+    assert!(told.contains("to answer late packets"), "{told}");
 }
 
 ebb_testkit::tests! {

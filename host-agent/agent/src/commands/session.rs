@@ -149,7 +149,7 @@ where
         if ran.is_ok() && linger && client.is_finished() {
             ran = runtime.linger(&mut service, || {
                 eprintln!(
-                    "complete; answers late packets of the other side for a while, until Ctrl-C"
+                    "stays for a while to answer late packets of the other side; Ctrl-C ends that"
                 );
             });
         }
