@@ -272,6 +272,25 @@ fn what_is_wrong_is_told() {
 }
 
 #[test]
+fn errors_name_the_key_and_no_column_of_a_single_line() {
+    let problem = |text| {
+        let parsed = Workload::parse(text, Format::Json, |_| Ok(String::new()));
+        parsed.unwrap_err().to_string()
+    };
+    let unknown = problem(r#"{"traffic": [{"name": "t", "sized": 1}]}"#);
+    assert!(
+        unknown.starts_with("traffic[0].sized: unknown field `sized`, expected one of"),
+        "{unknown}"
+    );
+    let text = problem(r#"{"seed": "one", "traffic": []}"#);
+    assert!(text.starts_with("seed: invalid type: string"), "{text}");
+    for said in [&unknown, &text] {
+        assert!(!said.contains("column"), "{said}");
+    }
+    assert!(problem(r#"{"traffic": []} more"#).contains("trailing characters"));
+}
+
+#[test]
 fn json_and_toml_say_the_same() {
     for (name, text) in EXAMPLES {
         let no_files = |_: &str| Err("none".to_owned());

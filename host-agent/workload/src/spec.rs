@@ -266,12 +266,37 @@ impl Format {
 
     fn parse<T: serde::de::DeserializeOwned>(self, text: &str) -> Result<T, Error> {
         match self {
-            Self::Toml => toml::from_str(text).map_err(|error| Error::Syntax(error.to_string())),
+            Self::Toml => toml::Deserializer::parse(text)
+                .map_err(|error| Error::Syntax(error.to_string()))
+                .and_then(at_key),
             Self::Json => {
-                serde_json::from_str(text).map_err(|error| Error::Syntax(error.to_string()))
+                let mut input = serde_json::Deserializer::from_str(text);
+                let value = at_key(&mut input)?;
+                let end = input.end();
+                end.map_err(|error| Error::Syntax(error.to_string()))?;
+                Ok(value)
             }
         }
     }
+}
+
+/// The value, or an error that names the key in whose value it is.
+fn at_key<'de, T, D>(input: D) -> Result<T, Error>
+where
+    T: Deserialize<'de>,
+    D: serde::Deserializer<'de>,
+    D::Error: std::fmt::Display,
+{
+    serde_path_to_error::deserialize(input).map_err(|error| {
+        let place = error.path().to_string();
+        // Of a text that a program has written in one line; people count no columns there.
+        let problem = error.into_inner().to_string();
+        let problem = problem.split(" at line 1 column").next().unwrap_or_default();
+        match &*place {
+            "." => Error::Syntax(problem.to_owned()),
+            _ => Error::at(place, problem),
+        }
+    })
 }
 
 impl HostList {
