@@ -67,13 +67,16 @@ ifneq ($(words $(realpath $(P4_PROGRAMS:%=$(PROGRAM)/%.p4info.txtpb))),$(words $
   $(P4_PROGRAMS:%=$(PROGRAM)/%.json): again
 endif
 
+# $(call nearest,WHAT,NAME,KNOWN): the line about a name that there is not.
+nearest = $(shell python3 topologies/ebb_topologies/nearest.py '$(1)' '$(2)' $(3)) (make help has all)
+
 # A variable that nothing reads would be ignored without a word: a typo is refused.
 blank := $() $()
 GIVEN := $(foreach word,$(subst \$(blank),_,$(MAKEOVERRIDES)),$(firstword $(subst =, ,$(word))))
 OPTIONS := K SCHEMES SCHEME DILATION SWITCH P4C CLI FUSED THREADS SCENARIO A B NAME SIZE SET CLUSTER FABRIC BENCH BASE \
   PREFIX DESTDIR ALIASES STUDY WEB BUILD CARGO PYTHON
 ifneq ($(filter-out $(OPTIONS),$(GIVEN)),)
-  $(error $(shell python3 tools/nearest.py '$(firstword $(filter-out $(OPTIONS),$(GIVEN)))' $(OPTIONS)))
+  $(error $(call nearest,variable of this Makefile,$(firstword $(filter-out $(OPTIONS),$(GIVEN))),$(OPTIONS)))
 endif
 # So would be an option of `make run` that says nothing to a simulation.
 NOT_OF_SIM := $(filter K DILATION SWITCH P4C CLI WEB FUSED,$(GIVEN))
@@ -81,10 +84,12 @@ ifeq ($(MAKECMDGOALS)$(if $(NOT_OF_SIM),,-),sim)
   $(error make sim does not take $(NOT_OF_SIM): SCENARIO has all but SCHEMES, SCHEME and THREADS)
 endif
 
-.PHONY: help setup build run compare sim experiments experiment report results pages page p4-proto \
-  bench test test-quick test-build test-rust test-long test-python test-ptf test-e2e lint check-tna wheels \
+TARGETS := help setup build run compare sim experiments experiment report results pages page p4-proto bench \
+  test test-quick test-build test-rust test-long test-python test-ptf test-e2e lint check-tna wheels \
   install install-p4 uninstall deb image clean
+.PHONY: $(TARGETS)
 .PHONY: again
+again: ;
 
 help: ## this list, and the options
 	@grep -hE '^[a-z0-9-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:[^#]*## /\t/' | expand -t 14
@@ -282,6 +287,9 @@ image: ## a container with Ebb, by podman or docker, or else in a chroot (packag
 	@for engine in podman docker; do if $$engine info >/dev/null 2>&1; then \
 	  exec $$engine build -t ebb -f packaging/Containerfile .; fi; done; \
 	  echo "== neither podman nor docker runs here: the same steps in a chroot"; packaging/chroot
+
+.DEFAULT:
+	@echo "$(call nearest,target,$@,$(TARGETS))" >&2; exit 1
 
 clean: ## remove everything that was built (not .venv, not target/)
 	rm -rf $(BUILD) dist results $(PROTO_MODULES:=*)

@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Any
 
 from ebb_topologies.files import InputError, load, validate
+from ebb_topologies.nearest import hint
 from pydantic import BaseModel, ConfigDict
 
 from ebb_controller.mechanisms import FabricParameters
@@ -45,8 +46,7 @@ def scheme_file(name: str, folder: Path | None = None) -> Path:
         return path
     if name not in known_schemes():
         raise InputError(
-            f"unknown scheme '{name}'; known: {', '.join(known_schemes())} "
-            "(or a .toml or .json file)"
+            f"unknown scheme '{name}'; {hint(name, known_schemes())} (or a .toml or .json file)"
         )
     return SCHEMES / f"{name}.toml"
 

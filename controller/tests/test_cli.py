@@ -111,7 +111,7 @@ def test_a_signal_is_a_normal_end(ports: str, files: list[str]) -> None:
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
-        (["--scheme", "nsp"], "unknown scheme 'nsp'; known: codel, dctcp, "),
+        (["--scheme", "nsp"], "unknown scheme 'nsp'; did you mean 'ndp'?"),
         (["--scheme", "no.toml"], "no.toml: cannot be read: No such file"),
         (["--scheme", "ndp", "--dilation", "x"], "--dilation must be a positive number, not 'x'"),
         (["--scheme", "ndp", "--stats", "0"], "--stats must be a positive number, not '0'"),
@@ -119,7 +119,7 @@ def test_a_signal_is_a_normal_end(ports: str, files: list[str]) -> None:
         (["--scheme", "ndp", "--multicast", "239.0.0.1=h9"], "has no host 'h9'"),
         (["--scheme", "ndp", "--multicast", "h1,h9"], "has no host 'h9'"),
         (["--scheme", "ndp", "--program", "nowhere"], "run `make build`"),
-        (["--scheme", "ndp", "--switch", "tofino"], "invalid choice: 'tofino'"),
+        (["--scheme", "ndp", "--switch", "tofino"], "--switch: there is no 'tofino'; known: ebb, bmv2"),
         ([], "--scheme"),
     ],
 )

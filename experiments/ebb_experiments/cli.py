@@ -19,6 +19,7 @@ from types import FrameType
 from ebb_controller.controller import Program
 from ebb_controller.reconcile import ControllerError
 from ebb_topologies import preflight
+from ebb_topologies.arguments import Parser
 from ebb_topologies.dilation import Dilation
 from ebb_topologies.files import InputError
 from ebb_topologies.installation import Version, compiled, data, programs, results, scenario
@@ -68,7 +69,7 @@ EXPECTED = (InputError, ControllerError, ControlError, AgentError, ProcessDied, 
 
 
 def arguments(argv: Sequence[str] | None) -> argparse.Namespace:
-    parser = argparse.ArgumentParser(prog="ebb-run", description=__doc__)
+    parser = Parser(prog="ebb-run", description=__doc__)
     parser.add_argument(
         "--scenario", type=Path, default=DEFAULT_SCENARIO, help="file, or name as smoke"
     )
@@ -103,7 +104,6 @@ def arguments(argv: Sequence[str] | None) -> argparse.Namespace:
 
 
 def main(argv: Sequence[str] | None = None, spectator: Spectator | None = None) -> int:
-    options = arguments(argv)
     console = Console(highlight=False)
     console.width = max(console.width, TABLE_WIDTH)
     logging.basicConfig(level=logging.ERROR, format="%(message)s")
@@ -112,7 +112,7 @@ def main(argv: Sequence[str] | None = None, spectator: Spectator | None = None) 
         if signal.getsignal(number) != signal.SIG_IGN:  # as under nohup
             signal.signal(number, _end)
     try:
-        return run(options, console, spectator or Spectator())
+        return run(arguments(argv), console, spectator or Spectator())
     except EXPECTED as error:
         console.print(f"ebb: {printable(error)}", style="bold red", markup=False, soft_wrap=True)
         return 1

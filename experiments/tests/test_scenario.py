@@ -64,7 +64,7 @@ def test_tcp_of_priority_is_served_before_best_effort(name: str) -> None:
     [
         (["--k", "5"], "k must be even, not 5"),
         (["--k", "four"], "K must be a number, not 'four'"),
-        (["--schemes", "dctpc"], "unknown scheme 'dctpc'; known: codel, dctcp, detail"),
+        (["--schemes", "dctpc"], "unknown scheme 'dctpc'; did you mean 'dctcp'?"),
         (["--dilation", "-1"], "DILATION must be a number from 0.01 to 100000, not -1"),
         (["--switch", "tofino"], "SWITCH must be 'ebb' or 'bmv2', not 'tofino'"),
         (["--threads", "two"], "THREADS must be a whole number from 0, not 'two'"),

@@ -135,7 +135,7 @@ def test_files_of_a_workload_become_part_of_it(tmp_path: Path) -> None:
         ({"single_rack": None, "fat_tree": {"k": 3}}, "k must be even, not 3"),
         ({"single_rack": None, "topology": "x.toml"}, "x.toml: cannot be read"),
         ({"schemes": []}, "no scheme to run; known: .*ndp"),
-        ({"schemes": ["npd"]}, "unknown scheme 'npd'; known: .*ndp"),
+        ({"schemes": ["npd"]}, "unknown scheme 'npd'; did you mean 'ndp'"),
         ({"override": {"scdp": {}}}, r"override.scdp: there is no such scheme in \['ndp'\]"),
         ({"override": {"ndp": {"fabric": {"queues": 1}}}}, "with override.ndp: unknown key"),
         ({"override": {"ndp": {"agents": {}}}}, "valid keys: agent, fabric, label, scheme"),
@@ -159,7 +159,7 @@ def test_files_of_a_workload_become_part_of_it(tmp_path: Path) -> None:
         ({"dilation": 0}, "dilation"),
         ({"seed": []}, "seed"),
         ({"seed": -1}, "seed"),
-        ({"speed": 1}, "unknown key 'speed'; valid keys: .*seed"),
+        ({"speed": 1}, "unknown key 'speed'; did you mean 'seed'"),
         ({"sample": [{"ports": ["s2:*"], "every_ns": 1}]}, "sample 1: no switch port .* 's2:"),
         (
             {"sample": [{"ports": ["s1:1"], "every_ns": n} for n in (1, 2)]},

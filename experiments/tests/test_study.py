@@ -119,7 +119,7 @@ def test_what_is_left_takes_as_long_as_its_likes_took() -> None:
 @pytest.mark.parametrize(
     ("path", "words"),
     [
-        ("workload.traffic.other.size", "no entry 'other'; there are incast"),
+        ("workload.traffic.other.size", "no entry 'other'; known: incast"),
         ("workload.traffic.9", "no entry '9'"),
         ("limit_ns.x", "nothing to set below 'limit_ns'"),
     ],

@@ -1,4 +1,4 @@
-"""Variables that the Makefile does not read are refused."""
+"""Names that the Makefile does not know are refused, with the one that may be meant."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ import subprocess
 from pathlib import Path
 
 import pytest
-from nearest import about
+from ebb_topologies.nearest import hint, nearest
 
 ROOT = Path(__file__).resolve().parents[2]
 MAKEFILE = (ROOT / "Makefile").read_text()
@@ -20,14 +20,22 @@ def make(*words: str) -> subprocess.CompletedProcess[str]:
 
 
 def test_the_name_that_may_be_meant_is_told() -> None:
-    assert "did you mean SCHEMES?" in about("SCHEMSE", ["SCHEMES", "SWITCH"])
-    assert "there are K, CLI" in about("COLOUR", ["K", "CLI"])
+    assert hint("SCHEMSE", ["SCHEMES", "SWITCH"]) == "did you mean 'SCHEMES'?"
+    assert nearest("ndP", ["ndp", "scdp"]) == "ndp"
+    assert hint("COLOUR", ["K", "CLI"]) == "known: K, CLI"
 
 
 def test_make_refuses_a_variable_that_nothing_reads() -> None:
     done = make("help", "SHCEMES=ndp")
     assert done.returncode == 2
-    assert "no variable of this Makefile is called SHCEMES: did you mean SCHEMES?" in done.stderr
+    assert "no variable of this Makefile 'SHCEMES'; did you mean 'SCHEMES'?" in done.stderr
+
+
+@pytest.mark.parametrize(("given", "meant"), [("runn", "run"), ("test-pyhton", "test-python")])
+def test_make_says_which_target_may_be_meant(given: str, meant: str) -> None:
+    done = make(given)
+    assert done.returncode == 2
+    assert f"there is no target '{given}'; did you mean '{meant}'?" in done.stderr
 
 
 @pytest.mark.parametrize("word", ["BENCH=goodput hiding --quick", "PREFIX=/a=b", "SCHEMES=ndp"])

@@ -30,7 +30,7 @@ Program(program / "fabric.p4info.txtpb", program / "fabric.json").check()
 scenarios = sorted((installation.data() / "experiments" / "scenarios").rglob("*.toml"))
 loaded = [load_scenario(path) for path in scenarios if path.stem != "permutation-workload"]
 assert load_scenario(installation.scenario(Path("sim/permutation"))).name == "permutation"
-assert installation.scenario(Path("sim/none")) == Path("sim/none")
+assert installation.scenario(Path("own.toml")) == Path("own.toml")
 schemes = [load_scheme(name) for name in known_schemes()]
 experiments = [load_experiment(experiment_file(name)) for name in known_experiments()]
 print(len(loaded), len(schemes), len(experiments), installation.results())

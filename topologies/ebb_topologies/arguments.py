@@ -3,14 +3,28 @@
 from __future__ import annotations
 
 import argparse
+import re
 from typing import NoReturn
 
 from ebb_topologies.errors import InputError
+from ebb_topologies.nearest import hint, nearest
+
+INVALID_CHOICE = re.compile(
+    r"(?P<what>.*)invalid choice: '(?P<given>.*)' \(choose from (?P<all>.*)\)"
+)
+"""What argparse says of a word that is not among its choices."""
+UNKNOWN_OPTION = re.compile(r"unrecognized arguments: (?P<given>--[^ =]+)")
 
 
 class Parser(argparse.ArgumentParser):
-    """Wrong arguments are reported like every other error."""
+    """Wrong arguments are reported like every other error, with what may be meant."""
 
     def error(self, message: str) -> NoReturn:
         """Raises `InputError`."""
-        raise InputError(f"{message} (see --help)")
+        if found := INVALID_CHOICE.match(message):
+            known = [word.strip("'") for word in found["all"].split(", ")]
+            what = found["what"].removeprefix("argument ")
+            raise InputError(f"{what}there is no '{found['given']}'; {hint(found['given'], known)}")
+        option = UNKNOWN_OPTION.match(message)
+        near = option and nearest(option["given"], re.findall(r"--[a-z0-9-]+", self.format_help()))
+        raise InputError(f"{message} ({f'did you mean {near}?' if near else 'see --help'})")

@@ -12,8 +12,10 @@ from pathlib import Path
 from typing import Any, Literal, TypeVar, get_args, get_origin
 
 from pydantic import BaseModel, ValidationError
+from pydantic_core import ErrorDetails
 
 from ebb_topologies.errors import InputError as InputError
+from ebb_topologies.nearest import hint, nearest
 
 Model = TypeVar("Model", bound=BaseModel)
 
@@ -23,7 +25,10 @@ def load(path: Path) -> dict[str, Any]:
     try:
         text = path.read_text(encoding="utf-8")
     except OSError as error:
-        raise InputError(f"{path}: cannot be read: {error.strerror}") from error
+        beside = (each.name for each in path.parent.glob(f"*{path.suffix}"))
+        near = nearest(path.name, beside) if isinstance(error, FileNotFoundError) else None
+        meant = f"; did you mean '{path.with_name(near)}'?" if near else ""
+        raise InputError(f"{path}: cannot be read: {error.strerror}{meant}") from error
     except UnicodeDecodeError as error:
         raise InputError(f"{path}: is not UTF-8 text (byte {error.start})") from error
     except ValueError as error:  # the path has a NUL character
@@ -51,6 +56,15 @@ def validate(model: type[Model], data: dict[str, Any], where: str) -> Model:
 
 EXPECTED = "Input should be"
 """How pydantic begins what it expects."""
+KINDS = {
+    **dict.fromkeys(("bool_type", "bool_parsing"), "true or false"),
+    **dict.fromkeys(("dict_type", "model_type", "model_attributes_type"), "a table"),
+    **dict.fromkeys(("float_type", "float_parsing", "finite_number"), "a number"),
+    **dict.fromkeys(("int_type", "int_parsing", "int_from_float"), "a whole number"),
+    **dict.fromkeys(("list_type", "tuple_type"), "a list"),
+    "string_type": "text",
+}
+"""What a value of another type is expected to be, by pydantic's name of the error."""
 
 
 def describe(error: ValidationError, model: type[BaseModel]) -> str:
@@ -60,18 +74,40 @@ def describe(error: ValidationError, model: type[BaseModel]) -> str:
         path = ".".join(str(part) for part in item["loc"])
         if item["type"] == "extra_forbidden":
             known = _keys_at(model, item["loc"][:-1])
-            hint = f"; valid keys: {', '.join(known)}" if known else ""
-            findings.append(f"unknown key '{path}'{hint}")
+            near = nearest(str(item["loc"][-1]), known)
+            told = f"; did you mean '{near}'?" if near else ""
+            told += f" (valid keys: {', '.join(known)})" if known else ""
+            findings.append(f"unknown key '{path}'{told}")
         elif item["type"] == "missing":
             findings.append(f"'{path}' is missing")
+        elif item["type"] == "union_tag_not_found":
+            findings.append(f"'{_below(path, item)}' is missing")
         else:
-            message = item["msg"].removeprefix("Value error, ")
-            if message.startswith(EXPECTED):
-                given = item["input"]
-                told = f", not {given!r}" if isinstance(given, str | int | float) else ""
-                message = f"must be{message.removeprefix(EXPECTED)}{told}"
-            findings.append(f"'{path}': {message}" if path else message)
+            message = _message(item)
+            where = _below(path, item) if item["type"] == "union_tag_invalid" else path
+            findings.append(f"'{where}': {message}" if where else message)
     return "; ".join(findings)
+
+
+def _below(path: str, item: ErrorDetails) -> str:
+    """The key by which one of several tables is chosen."""
+    key = item["ctx"]["discriminator"].strip("'")
+    return f"{path}.{key}" if path else key
+
+
+def _message(item: ErrorDetails) -> str:
+    """What is wrong with a value, in the words of TOML."""
+    given, kind = item["input"], item["type"]
+    told = f", not {given!r}" if isinstance(given, str | int | float) else ""
+    if kind in KINDS:
+        return f"must be {KINDS[kind]}{told}"
+    if kind == "union_tag_invalid":
+        tag, tags = item["ctx"]["tag"], item["ctx"]["expected_tags"].replace("'", "")
+        return f"there is no '{tag}'; {hint(tag, tags.split(', '))}"
+    message = item["msg"].removeprefix("Value error, ")
+    if message.startswith(EXPECTED):
+        return f"must be{message.removeprefix(EXPECTED)}{told}"
+    return message
 
 
 def _keys_at(model: type[BaseModel], location: tuple[int | str, ...]) -> list[str]:

@@ -16,6 +16,9 @@ from importlib.metadata import version
 from importlib.resources import files
 from pathlib import Path
 
+from ebb_topologies.errors import InputError
+from ebb_topologies.nearest import hint
+
 PROGRAMS_VARIABLE = "EBB_BUILD"
 """Environment variable that names the folder of the programs."""
 DATA_FOLDER = "data"
@@ -41,9 +44,15 @@ def data() -> Path:
 
 
 def scenario(path: Path) -> Path:
-    """A file, or by its name one of `experiments/scenarios`: `smoke`, `sim/permutation`."""
-    named = data() / "experiments" / "scenarios" / f"{path}.toml"
-    return path if path.suffix or path.exists() or not named.exists() else named
+    """A file, or by its name one of `experiments/scenarios`: `smoke`, `sim/permutation`. Raises
+    `InputError` for a name that none has."""
+    folder = data() / "experiments" / "scenarios"
+    if path.suffix or path.exists():
+        return path
+    names = sorted(str(each.relative_to(folder).with_suffix("")) for each in folder.rglob("*.toml"))
+    if str(path) not in names:
+        raise InputError(f"there is no scenario '{path}'; {hint(str(path), names)} (or a file)")
+    return folder / f"{path}.toml"
 
 
 def programs() -> Path:

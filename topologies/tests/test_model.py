@@ -168,7 +168,7 @@ BASE = {
         ({"switch": [{"name": "s1"}, {"name": "s2"}]}, "no path from 'h1' to s2"),
         ({"switch": [{"name": "a-very-long-name"}]}, "must be a lower-case letter"),
         ({"link": [{"ends": ["h1", "h2"]}]}, "must hang on a switch"),
-        ({"lnik": []}, "unknown key 'lnik'; valid keys: fat_tree"),
+        ({"lnik": []}, "unknown key 'lnik'; did you mean 'link'? (valid keys: fat_tree"),
         (
             {"link": [{"ends": ["h1", "s1"], "rate": 1}]},
             "valid keys: delay_ns, ends, ports, rate_bps",

@@ -13,6 +13,7 @@ from pathlib import Path
 from ebb_controller.reconcile import ControllerError
 from ebb_topologies.files import InputError, write
 from ebb_topologies.installation import programs, results, work_tree
+from ebb_topologies.nearest import hint
 from ebb_topologies.processes import ProcessDied, interrupted_by_all
 from ebb_topologies.text import printable
 from rich.console import Console
@@ -66,7 +67,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     interrupted_by_all()  # networks of namespaces and processes are taken down
     unknown = sorted(set(args.subjects) - set(SUBJECTS))
     if unknown:
-        parser.error(f"no subject {unknown[0]}; subjects: {', '.join(SUBJECTS)}")
+        parser.error(f"no subject {unknown[0]}; {hint(unknown[0], SUBJECTS)}")
     try:
         return _run(args)
     except OSError as error:  # a full disk

@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING, Any
 
 from ebb_controller.scheme import Scheme
 from ebb_topologies.files import InputError
+from ebb_topologies.nearest import hint
 from ebb_topologies.processes import Process
 
 from ebb_experiments.results.load import Late
@@ -101,7 +102,7 @@ def check_transports(binary: Path, where: str, names: Iterable[str]) -> None:
     known = transports(binary)
     for name in names:
         if name not in known:
-            raise InputError(f"{where}: unknown transport '{name}'; known: {', '.join(known)}")
+            raise InputError(f"{where}: unknown transport '{name}'; {hint(name, known)}")
 
 
 def _told(binary: Path, command: str) -> Any:
@@ -133,13 +134,13 @@ def agent_parameters(binary: Path, scheme: Scheme, **nic: int) -> dict[str, dict
         if valid is None:
             raise InputError(
                 f"scheme {scheme.label}: the agent has no parameters [{section}]; "
-                f"sections: {', '.join(parameters)}"
+                f"{hint(section, parameters)}"
             )
         unknown = sorted(set(values) - set(valid))
         if unknown:
             raise InputError(
                 f"scheme {scheme.label}: unknown agent parameter {section}.{unknown[0]}; "
-                f"valid: {', '.join(valid)}"
+                f"{hint(unknown[0], valid)}"
             )
         valid.update(values)
     parameters["nic"].update(nic)

@@ -14,13 +14,13 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 from dataclasses import dataclass
-from difflib import get_close_matches
 from typing import Annotated, Any, Literal, Protocol, Self
 
 from ebb_controller.reconcile import Change
 from ebb_topologies.dilation import Dilation
 from ebb_topologies.files import InputError
 from ebb_topologies.model import Endpoint, Link, LinkEnds, Topology
+from ebb_topologies.nearest import hint
 from pydantic import BaseModel, ConfigDict, Field, model_validator
 
 MAX_RATE_BPS = 10_000_000_000_000
@@ -254,9 +254,9 @@ def _split(topology: Topology, text: str, where: str) -> tuple[str, int | None]:
     name, colon, number = text.partition(":")
     known = [node.name for node in topology.nodes]
     if name not in known:
-        near = get_close_matches(name, known, 1)
-        hint = f"; did you mean '{near[0]}'?" if near else ""
-        raise InputError(f"{where}: topology {topology.name} has no node '{name}'{hint}")
+        raise InputError(
+            f"{where}: topology {topology.name} has no node '{name}'; {hint(name, known)}"
+        )
     if not colon:
         return name, None
     if not number.isdecimal() or int(number) not in topology.neighbours[name]:

@@ -7,6 +7,7 @@ from typing import Annotated, Any, Literal, Self
 
 from ebb_topologies.files import InputError, load, validate
 from ebb_topologies.installation import data
+from ebb_topologies.nearest import hint
 from pydantic import Field, model_validator
 
 from ebb_experiments.scenario.spec import Override, Spec
@@ -235,7 +236,7 @@ class Experiment(Spec):
 def _known(where: str, names: Any, known: Any) -> None:
     for name in names or ():
         if name not in known:
-            raise ValueError(f"{where}: '{name}' is not one of {', '.join(known) or 'none'}")
+            raise ValueError(f"{where}: there is no '{name}'; {hint(str(name), map(str, known))}")
 
 
 def known_experiments() -> list[str]:
@@ -249,7 +250,7 @@ def experiment_file(name: str) -> Path:
         return path
     if name not in known_experiments():
         raise InputError(
-            f"unknown experiment '{name}'; known: {', '.join(known_experiments())} (or a file)"
+            f"unknown experiment '{name}'; {hint(name, known_experiments())} (or name a .toml file)"
         )
     return PAPERS / f"{name}.toml"
 

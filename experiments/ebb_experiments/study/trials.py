@@ -13,6 +13,7 @@ from typing import Any, Literal, get_args
 
 from ebb_topologies.dilation import Dilation
 from ebb_topologies.files import InputError, validate
+from ebb_topologies.nearest import hint
 
 from ebb_experiments.scenario.loaded import Loaded, resolve
 from ebb_experiments.scenario.spec import ScenarioFile
@@ -148,4 +149,4 @@ def _entry(entries: list[Any], part: str, where: str) -> Any:
         if isinstance(entry, dict) and str(entry.get("name", entry.get("id"))) == part:
             return entry
     names = [str(e.get("name", e.get("id", i))) for i, e in enumerate(entries)]
-    raise InputError(f"{where}: no entry '{part}'; there are {', '.join(names)}")
+    raise InputError(f"{where}: no entry '{part}'; {hint(part, names)}")

@@ -1,0 +1,87 @@
+"""Who mistypes a name is told which one may be meant, wherever a name is asked for."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated, Literal
+
+import pytest
+from ebb_topologies.arguments import Parser
+from ebb_topologies.errors import InputError
+from ebb_topologies.files import load, validate
+from ebb_topologies.installation import scenario
+from ebb_topologies.nearest import hint, nearest
+from pydantic import BaseModel, ConfigDict, Field
+
+
+def parser() -> Parser:
+    found = Parser(prog="tool")
+    found.add_argument("--error-format")
+    commands = found.add_subparsers(dest="noun")
+    commands.add_parser("table")
+    commands.add_parser("counter")
+    return found
+
+
+def test_one_name_is_proposed_or_all_are_listed() -> None:
+    assert hint("npd", ["dctcp", "hull", "ndp"]) == "did you mean 'ndp'?"
+    assert hint("zzz", ["dctcp", "hull"]) == "known: dctcp, hull"
+    assert hint("zzz", []) == "there is none"
+    assert nearest("HULL", ["hull"]) == "hull"
+
+
+@pytest.mark.parametrize(
+    ("words", "meant"), [(["tabel"], "'table'"), (["--error-fromat=x"], "--error-format")]
+)
+def test_a_command_line_proposes_words_and_options(words: list[str], meant: str) -> None:
+    with pytest.raises(InputError, match=f"did you mean {meant}\\?"):
+        parser().parse_args(words)
+
+
+def test_a_file_that_is_not_there_is_looked_for_beside(tmp_path: Path) -> None:
+    (tmp_path / "incast.toml").write_text("")
+    with pytest.raises(
+        InputError, match=r"No such file or directory; did you mean '.*incast.toml'"
+    ):
+        load(tmp_path / "incats.toml")
+
+
+def test_a_scenario_is_named_or_a_file() -> None:
+    assert scenario(Path("smoke")).exists()
+    with pytest.raises(InputError, match="no scenario 'smok'; did you mean 'smoke'"):
+        scenario(Path("smok"))
+
+
+class Fct(BaseModel):
+    model_config = ConfigDict(extra="forbid")
+    of: Literal["fct"]
+    scale: float = 1
+
+
+class Lost(BaseModel):
+    of: Literal["lost"]
+
+
+class Page(BaseModel):
+    model_config = ConfigDict(extra="forbid")
+    schemes: list[str] = []
+    repeat: int = 1
+    metric: dict[str, Annotated[Fct | Lost, Field(discriminator="of")]] = {}
+
+
+@pytest.mark.parametrize(
+    ("table", "told"),
+    [
+        ({"schemas": []}, "unknown key 'schemas'; did you mean 'schemes'? (valid keys: "),
+        ({"metric": {"m": {"of": "ftc"}}}, "'metric.m.of': there is no 'ftc'; did you mean 'fct'?"),
+        ({"metric": {"m": {"scale": 2}}}, "'metric.m.of' is missing"),
+        ({"metric": {"m": 7}}, "'metric.m': must be a table, not 7"),
+        ({"schemes": "ndp"}, "'schemes': must be a list, not 'ndp'"),
+        ({"schemes": [1]}, "'schemes.0': must be text, not 1"),
+        ({"repeat": "many"}, "'repeat': must be a whole number, not 'many'"),
+    ],
+)
+def test_findings_in_files_are_in_the_words_of_toml(table: dict[str, object], told: str) -> None:
+    with pytest.raises(InputError) as caught:
+        validate(Page, table, "page.toml")
+    assert str(caught.value).startswith(f"page.toml: {told}")
