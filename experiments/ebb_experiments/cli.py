@@ -34,6 +34,7 @@ from rich.status import Status
 
 from ebb_experiments.results.results import Results
 from ebb_experiments.run.agents import AgentError
+from ebb_experiments.run.checking import check_inputs
 from ebb_experiments.run.fault_runner import check_separate
 from ebb_experiments.run.kernel_tcp import lacking
 from ebb_experiments.run.loop import LoopThread
@@ -169,6 +170,7 @@ def run(options: argparse.Namespace, console: Console, spectator: Spectator) -> 
     preflight.check(
         loaded.topology, chosen, [binaries.agent, program.p4info, program.json], RUN_DIR
     )
+    check_inputs(binaries.agent, [loaded])
 
     started = time.monotonic()
     say(console, started, _headline(loaded))

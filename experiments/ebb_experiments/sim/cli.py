@@ -32,6 +32,7 @@ from ebb_experiments.results.numbers import percentile
 from ebb_experiments.results.results import Results, clear
 from ebb_experiments.run import simulator
 from ebb_experiments.run.agents import AgentError
+from ebb_experiments.run.checking import check_inputs
 from ebb_experiments.run.run import Binaries, Run
 from ebb_experiments.run.virtual import Virtual, Watch
 from ebb_experiments.scenario.faults import file_name
@@ -84,6 +85,7 @@ def main(argv: Sequence[str] | None = None) -> int:
 def run(options: argparse.Namespace, console: Console) -> int:
     names = [name.strip() for name in options.schemes.split(",")] if options.schemes else None
     loaded = load_scenario(installation.scenario(options.scenario), names)
+    check_inputs(Binaries(options.build).agent, [loaded])
     topology = loaded.topology
     link = topology.links[0]
     console.print(

@@ -7,10 +7,14 @@ import math
 import operator
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import partial
+from itertools import chain
+from random import Random
 from typing import Any, Literal
 
 import numpy as np
 from ebb_topologies.files import InputError
+from ebb_topologies.nearest import hint
 from scipy import stats
 
 from ebb_experiments.study.metrics import Row
@@ -122,6 +126,43 @@ def check(experiment: Experiment, rows: Sequence[Row], reduced: str | None) -> l
     return found
 
 
+def check_expressions(experiment: Experiment, where: str) -> None:
+    """Raises `InputError` if a claim names what its experiment does not have: a metric, a scheme,
+    an axis or a point of one. Needs no trial."""
+    drawn = Random(0)  # in place of means of trials, so that no difference is 0
+
+    def value(_metric: str, scheme: str, labels: Mapping[str, Any]) -> float:
+        _check_term(experiment, scheme, labels)
+        return drawn.random()
+
+    for claim in experiment.claim:
+        try:
+            tree = _parse(claim.expression)
+            for axis, point in _points(claim):
+                known = {} if axis is None else {axis: point}
+                _number(tree.body, Terms(list(experiment.metric), known, value))
+        except (InputError, NotRunError) as error:
+            raise InputError(f"{where}: claim '{claim.text}': {error}") from None
+
+
+def _check_term(experiment: Experiment, scheme: str, labels: Mapping[str, Any]) -> None:
+    if scheme not in experiment.scheme:
+        raise InputError(f"there is no scheme '{scheme}'; {hint(scheme, experiment.scheme)}")
+    axes = {axis.name: axis for axis in experiment.axis}
+    for name, point in labels.items():
+        if name not in axes:
+            raise InputError(f"there is no axis '{name}'; {hint(name, axes)}")
+        of_sizes = (experiment.points(axes[name], size) for size in experiment.size)
+        every = {*axes[name].points, *chain.from_iterable(of_sizes)}
+        if point not in every:
+            known = ", ".join(map(str, sorted(every, key=str)))
+            raise InputError(f"axis {name} has no point {point!r}; it has {known}")
+
+
+def _short(expression: str) -> str:
+    return " ".join(expression.split())
+
+
 def inside(number: float, band: tuple[float | None, float | None]) -> bool:
     low, high = band
     return (low is None or number >= low) and (high is None or number <= high)
@@ -148,7 +189,7 @@ def evaluate(
     tree = _parse(expression)
 
     def number(of: Sequence[Row]) -> float:
-        return _number(tree.body, of, metrics, known, expression)
+        return _number(tree.body, Terms(metrics, known, partial(mean_of, of)))
 
     whole = number(rows)
     by_seed: dict[int, list[Row]] = {}
@@ -181,51 +222,56 @@ def _parse(expression: str) -> ast.Expression:
     try:
         return ast.parse(f"({expression}\n)", mode="eval")  # so that it may go over several lines
     except SyntaxError as error:
-        raise InputError(f"claim '{expression}': {error.msg}") from None
+        raise InputError(f"expression '{_short(expression)}': {error.msg}") from None
 
 
-def _number(
-    node: ast.expr,
-    rows: Sequence[Row],
-    metrics: Sequence[str],
-    known: Mapping[str, Any],
-    whole: str,
-) -> float:
-    def number(inner: ast.expr) -> float:
-        return _number(inner, rows, metrics, known, whole)
+@dataclass(frozen=True)
+class Terms:
+    """What the names in an expression stand for."""
 
+    metrics: Sequence[str]
+    known: Mapping[str, Any]
+    """The point of `each`, by the name of its axis."""
+    value: Callable[[str, str, Mapping[str, Any]], float]
+    """Value of a metric of a scheme at points of axes."""
+
+
+def _number(node: ast.expr, terms: Terms) -> float:
     match node:
         case ast.Constant(value=int() | float() as constant):
             return float(constant)
-        case ast.Name(id=name) if isinstance(known.get(name), int | float):
-            return float(known[name])
+        case ast.Name(id=name) if isinstance(terms.known.get(name), int | float):
+            return float(terms.known[name])
         case ast.BinOp(left=left, op=op, right=right) if type(op) in OPERATORS:
             try:
-                return OPERATORS[type(op)](number(left), number(right))
+                return OPERATORS[type(op)](_number(left, terms), _number(right, terms))
             except ZeroDivisionError:
-                raise NotRunError(f"division by 0 in {whole}") from None
+                raise NotRunError(f"division by 0 in {ast.unparse(node)}") from None
         case ast.UnaryOp(op=ast.USub(), operand=operand):
-            return -number(operand)
+            return -_number(operand, terms)
         case ast.Call(func=ast.Name(id=name), args=arguments, keywords=[]) if name in FUNCTIONS:
-            return FUNCTIONS[name](*(number(argument) for argument in arguments))
+            return FUNCTIONS[name](*(_number(argument, terms) for argument in arguments))
         case ast.Call(func=ast.Name(id=name), args=[ast.Constant(value=str() as scheme)]) if (
-            name in metrics
+            name in terms.metrics
         ):
-            labels = {str(k.arg): _point(k.value, known, whole) for k in node.keywords}
-            return mean_of(rows, name, scheme, labels)
+            labels = {str(k.arg): _point(k.value, terms) for k in node.keywords}
+            return terms.value(name, scheme, labels)
+    near = ""
+    if isinstance(node, ast.Call) and isinstance(node.func, ast.Name):
+        near = f" ({hint(node.func.id, [*terms.metrics, *FUNCTIONS])})"
     raise InputError(
-        f"claim '{whole}': `{ast.unparse(node)}` is not understood; metrics of this experiment: "
-        f"{', '.join(metrics)}"
+        f"`{ast.unparse(node)}` is not understood{near}; metrics of this experiment: "
+        f"{', '.join(terms.metrics)}"
     )
 
 
-def _point(node: ast.expr, known: Mapping[str, Any], whole: str) -> Any:
+def _point(node: ast.expr, terms: Terms) -> Any:
     match node:
         case ast.Constant(value=constant):
             return constant
-        case ast.Name(id=name) if name in known:
-            return known[name]
-    raise InputError(f"claim '{whole}': `{ast.unparse(node)}` is no point of an axis")
+        case ast.Name(id=name) if name in terms.known:
+            return terms.known[name]
+    raise InputError(f"`{ast.unparse(node)}` is no point of an axis")
 
 
 def mean_of(rows: Sequence[Row], metric: str, scheme: str, labels: Mapping[str, Any]) -> float:

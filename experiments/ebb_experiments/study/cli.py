@@ -11,14 +11,16 @@ from pathlib import Path
 
 from ebb_topologies.arguments import Parser
 from ebb_topologies.files import InputError
-from ebb_topologies.installation import Version, results
+from ebb_topologies.installation import Version, programs, results
 from ebb_topologies.processes import interrupted_by_all
 from ebb_topologies.text import printable
 from rich.console import Console
 from rich.table import Table
 
+from ebb_experiments.run.checking import check_inputs
+from ebb_experiments.run.run import Binaries
 from ebb_experiments.study import mininet, pages, report
-from ebb_experiments.study.claims import Checked
+from ebb_experiments.study.claims import Checked, check_expressions
 from ebb_experiments.study.eta import duration
 from ebb_experiments.study.run import Plan, cluster, plan, run
 from ebb_experiments.study.spec import (
@@ -129,6 +131,7 @@ def _setting(text: str) -> tuple[str, Scalar]:
 def _load(name: str, settings: Sequence[tuple[str, Scalar]] = ()) -> tuple[Experiment, Path]:
     path = experiment_file(name)
     experiment = load_experiment(path)
+    check_expressions(experiment, str(path))
     more = [Axis.of_one(*setting) for setting in settings]
     return experiment.model_copy(update={"axis": [*experiment.axis, *more]}), path
 
@@ -154,6 +157,7 @@ def _run(options: argparse.Namespace, console: Console) -> int:
                 continue
         planned += of_it
     what = plan(planned, store, inputs(expected))
+    check_inputs(Binaries(build or programs()).agent, (trial.loaded for _id, trial in what.missing))
     _tell_damage(what, console, "its trial is run again")
     console.print(f"{len(what.trials)} trials, {len(what.stored)} of them have been run")
     failed = 0

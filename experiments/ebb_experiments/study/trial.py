@@ -25,7 +25,15 @@ from ebb_experiments.run.virtual import Virtual
 from ebb_experiments.study.trials import Fabric, Trial
 
 META = "meta.json"
-NO_INPUT = ("cli", "fabric_cli", "installation", "reference", "ebb_tm_pb2", "ebb_fabric_pb2")
+NO_INPUT = (
+    "checking",
+    "cli",
+    "fabric_cli",
+    "installation",
+    "reference",
+    "ebb_tm_pb2",
+    "ebb_fabric_pb2",
+)
 """Modules that a trial does not use, or that are made from others."""
 ONLY_WALL = ("wall", "players", "control", "fault_runner")
 """Modules that only a trial under the wall clock uses."""

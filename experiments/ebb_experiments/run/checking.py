@@ -1,0 +1,48 @@
+"""What agents would refuse of a scenario, found before anything runs."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+from collections.abc import Iterable
+from pathlib import Path
+from tempfile import TemporaryDirectory
+
+from ebb_topologies.files import InputError
+from ebb_topologies.hosts import host_list
+from ebb_topologies.model import Topology
+
+from ebb_experiments.run.agents import agent_parameters, check_transports
+from ebb_experiments.scenario.loaded import Loaded, Traffic
+
+
+def check_inputs(agent: Path, scenarios: Iterable[Loaded]) -> None:
+    """Has the agent read the parameters of every scheme and the workload of every phase, each
+    content once. Raises `InputError`, which names the file and the key."""
+    read: set[str] = set()
+
+    def new(*content: object) -> bool:
+        text = repr(content)
+        return text not in read and not read.add(text)  # type: ignore[func-returns-value]
+
+    for loaded in scenarios:
+        for scheme in loaded.schemes.values():
+            if new(scheme):
+                agent_parameters(agent, scheme)
+        for traffic in loaded.phases:
+            check_transports(agent, f"phase {traffic.name}", traffic.transports or ())
+            if new(traffic.workload, loaded.topology.hosts):
+                check_workload(agent, traffic, loaded.topology)
+
+
+def check_workload(agent: Path, traffic: Traffic, topology: Topology) -> None:
+    """Raises `InputError` if the agent cannot make transfers of the workload on these hosts."""
+    with TemporaryDirectory(prefix="ebb-check-") as folder:
+        workload, hosts = Path(folder, "workload.json"), Path(folder, "hosts.json")
+        workload.write_text(json.dumps(traffic.workload))
+        hosts.write_text(json.dumps(host_list(topology)))
+        command: list[str | Path] = [agent, "workload", workload, "--hosts", hosts, "--limit", "0"]
+        done = subprocess.run(command, capture_output=True, text=True, check=False)
+    if done.returncode != 0:
+        why = done.stderr.strip().removeprefix("ebb-agent: ").removeprefix(f"workload {workload}: ")
+        raise InputError(f"{traffic.place}: workload: {why}")

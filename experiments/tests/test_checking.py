@@ -1,0 +1,114 @@
+"""What is wrong in an experiment, a scenario or a workload is told before anything runs."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+import tomli_w
+from binaries import needs_simulator
+from ebb_experiments.run.checking import check_inputs
+from ebb_experiments.scenario.loaded import scenario
+from ebb_experiments.sim import cli as sim
+from ebb_experiments.study import cli, spec
+from ebb_experiments.study.claims import check_expressions
+from ebb_topologies.files import InputError
+from ebb_topologies.installation import programs
+from study_tables import experiment, table
+
+
+@pytest.mark.parametrize("name", spec.known_experiments())
+def test_all_claims_of_the_tree_are_about_what_their_experiments_have(name: str) -> None:
+    path = spec.experiment_file(name)
+    check_expressions(spec.load_experiment(path), str(path))
+
+
+@pytest.mark.parametrize(
+    ("expression", "told"),
+    [
+        ("fc('ndp')", "`fc('ndp')` is not understood (did you mean 'fct'?)"),
+        ("fct('npd')", "there is no scheme 'npd'; did you mean 'ndp'?"),
+        ("fct('dctcp', treshold=6000)", "there is no axis 'treshold'; did you mean 'threshold'?"),
+        ("fct('dctcp', threshold=7)", "axis threshold has no point 7; it has 30000, 6000"),
+        ("1 / (fct('ndp') - fct('ndp')) + fc('ndp')", "`fc('ndp')` is not understood"),
+        ("fct('ndp') +", "invalid syntax"),
+    ],
+)
+def test_a_claim_is_checked_without_a_trial(expression: str, told: str) -> None:
+    claim = {"text": "t", "expression": expression, "published": 1, "band": [0, 1]}
+    with pytest.raises(InputError) as caught:
+        check_expressions(experiment(claim=[claim]), "own.toml")
+    assert str(caught.value).startswith("own.toml: ")
+    assert told in str(caught.value)
+
+
+def with_traffic(**changes: Any) -> dict[str, Any]:
+    part = {
+        "name": "incast",
+        "pattern": {"type": "incast", "senders": 2},
+        "arrivals": {"type": "once"},
+        "size": {"type": "fixed", "bytes": 1000},
+    }
+    return {
+        "single_rack": {"hosts": 3},
+        "schemes": ["ndp"],
+        "workload": {"traffic": [part | changes]},
+    }
+
+
+@needs_simulator
+@pytest.mark.parametrize(
+    ("changes", "told"),
+    [
+        ({"sized": 1}, "mine: workload: traffic[0].sized: unknown field `sized`, expected one of"),
+        (
+            {"pattern": {"type": "incast", "sendrs": 2}},
+            "mine: workload: traffic[0].pattern",
+        ),
+        ({"pattern": {"type": "incats"}}, "traffic[0].pattern.type: unknown variant `incats`"),
+        ({"priority": 9}, "mine: workload: traffic incast: priority is 9, expected 0 to 7"),
+    ],
+)
+def test_a_workload_is_checked_with_the_key_of_the_users_file(
+    changes: dict[str, Any], told: str
+) -> None:
+    with pytest.raises(InputError) as caught:
+        check_inputs(programs() / "ebb-agent", [scenario(with_traffic(**changes), "mine")])
+    assert told in str(caught.value)
+    assert "column" not in str(caught.value)
+
+
+@needs_simulator
+def test_a_simulation_says_it_of_the_file(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    file = tmp_path / "mine.toml"
+    file.write_text(tomli_w.dumps(with_traffic(sized=1)))
+    assert sim.main([str(file), "--out", str(tmp_path / "out")]) == 1
+    said = capsys.readouterr().out.strip()
+    assert said.startswith(f"ebb-sim: {file}: workload: traffic[0].sized: unknown field `sized`")
+    assert not (tmp_path / "out").exists()
+
+
+@needs_simulator
+@pytest.mark.parametrize(
+    ("change", "told"),
+    [
+        ({"set": "workload.traffic.incast.arivals"}, "workload: traffic[0].arivals: unknown field"),
+        ({"set": "agent.tcp.min_rot_ns"}, "unknown agent parameter tcp.min_rot_ns; did you mean"),
+    ],
+)
+def test_a_wrong_path_of_an_axis_is_one_line_before_any_trial(
+    change: dict[str, Any], told: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    changed = table()
+    changed["axis"][0] |= change
+    changed["claim"] = []
+    file = tmp_path / "own.toml"
+    file.write_text(tomli_w.dumps(changed))
+    places = ["--results", str(tmp_path / "results"), "--out", str(tmp_path / "report")]
+    assert cli.main(["run", str(file), *places]) == 1
+    said = capsys.readouterr().out
+    assert said.count(told) == 1, said
+    assert not (tmp_path / "report").exists()
