@@ -235,19 +235,24 @@ class Controller:
         parameters: FabricParameters,
         multicast: Sequence[MulticastGroup] = (),
         *,
-        down: frozenset[LinkEnds] = frozenset(),
+        down: frozenset[LinkEnds] | None = None,
     ) -> dict[str, Change]:
         """Puts a plan in force on every switch and returns what had to change on each.
 
-        No route and no multicast tree uses a link that is `down`; a destination without a path has
-        no route. Raises `ControllerError` for the first switch that cannot be reached or refuses,
-        and `InputError` for a multicast group or link that cannot be, or if lossless queues could
-        wait for each other in a circle.
+        No route and no multicast tree uses a link that is `down` (none: those that the plan in
+        force avoids); a destination without a path has no route. Raises `ControllerError` for the
+        first switch that cannot be reached or refuses, and `InputError` for a multicast group or
+        link that cannot be, or if lossless queues could wait for each other in a circle.
         """
         check(multicast, self.topology)
-        topology = self.topology.without(down)
+        topology = self._topology(down)
         refuse_cycle(topology, parameters.lossless_queues, multicast)
         return await self._pursue(_Goal(parameters, tuple(multicast), topology))
+
+    def _topology(self, down: frozenset[LinkEnds] | None) -> Topology:
+        if down is not None:
+            return self.topology.without(down)
+        return self.topology if self._goal is None else self._goal.topology
 
     async def reroute(self, down: frozenset[LinkEnds]) -> dict[str, Change]:
         """Goes on with the plan in force, but with paths that avoid exactly these links. Raises

@@ -119,7 +119,10 @@ def test_a_signal_is_a_normal_end(ports: str, files: list[str]) -> None:
         (["--scheme", "ndp", "--multicast", "239.0.0.1=h9"], "has no host 'h9'"),
         (["--scheme", "ndp", "--multicast", "h1,h9"], "has no host 'h9'"),
         (["--scheme", "ndp", "--program", "nowhere"], "run `make build`"),
-        (["--scheme", "ndp", "--switch", "tofino"], "--switch: there is no 'tofino'; known: ebb, bmv2"),
+        (
+            ["--scheme", "ndp", "--switch", "tofino"],
+            "there is no 'tofino'; known: ebb, bmv2",
+        ),
         ([], "--scheme"),
     ],
 )

@@ -383,7 +383,15 @@ async def test_rerouting_changes_what_must_and_comes_back_to_what_was(program: P
         # l1 still goes up to the others of l0, so its groups stay; l0 loses that of h1.
         assert changes["l1"] == Change(deleted=1)
         assert changes["l0"] == Change(deleted=2)
+        rerouted = {name: dict(switch.entities) for name, switch in switches.items()}
+        await fabric_controller.configure(DCTCP)
+        await fabric_controller.configure(PLAIN)
+        again = {name: dict(switch.entities) for name, switch in switches.items()}
+        assert again == rerouted, "another plan avoids what this one does"
         await fabric_controller.reroute(frozenset())
+        assert {name: dict(switch.entities) for name, switch in switches.items()} == before
+        await fabric_controller.configure(PLAIN, down=frozenset([cut]))
+        await fabric_controller.configure(PLAIN, down=frozenset())
         assert {name: dict(switch.entities) for name, switch in switches.items()} == before
 
 

@@ -9,6 +9,7 @@ from typing import Any
 
 from ebb_controller.reconcile import ControllerError
 from ebb_controller.traffic_manager import loopback
+from ebb_experiments.results.load import Load
 from ebb_experiments.results.results import Results
 from ebb_experiments.run.agents import AgentError
 from ebb_experiments.run.control import reroute
@@ -80,6 +81,10 @@ class RunWatch(Spectator, Onlooker):
     def ended(self, task: Task, results: Results) -> None:
         """A phase has ended."""
         self._feed.tell("play", _phase(task) | {"running": False})
+        if results.run["needed_dilation"] > task.loaded.dilation.factor:
+            load = Load.of(results.run["load"])
+            text = f"this machine did not keep up: the numbers are not valid ({load})"
+            self._feed.tell("line", {"text": f"{task.scheme}, {task.play.label}: {text}"})
         # One port is looked at more often than the others, that of the receiver.
         for phase, curve in curves(results.tables.get("samples", ())).items():
             head = {"scheme": task.scheme, "phase": phase}

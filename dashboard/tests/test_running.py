@@ -6,7 +6,7 @@ import asyncio
 import threading
 import time
 from collections.abc import AsyncIterator, Callable
-from dataclasses import dataclass, field
+from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -17,6 +17,7 @@ from ebb_controller.reconcile import ControllerError
 from ebb_dashboard.orders import parsed
 from ebb_dashboard.running import RunWatch
 from ebb_dashboard.serving import Serving
+from ebb_experiments.results.load import Late, Load
 from ebb_experiments.results.results import Results
 from ebb_experiments.results.tables import Rows
 from ebb_experiments.run.loop import LoopThread
@@ -127,7 +128,11 @@ def test_a_phase_is_told_from_the_start_of_its_traffic_to_its_results() -> None:
             tables = {name: Rows(name) for name in ("queues", "ports", "drops", "counters")}
             head = {"phase": task.play.traffic.name, "round": 0, "depth_bytes": 9}
             tables["samples"] = Rows("samples", [head | {"at_ns": at} for at in (1.0, 2.0)])
-            wall.onlooker.ended(task, Results({"flows": Rows("flows", [row]), **tables}))
+            load = asdict(Load(Late(9, 2e6, 3e6), None, 0.99))
+            about = {"needed_dilation": 20.0, "load": load}
+            wall.onlooker.ended(task, Results({"flows": Rows("flows", [row]), **tables}, about))
+            (line,) = feed.of("line")
+            assert "did not keep up: the numbers are not valid (agents 2 ms late" in line["text"]
             assert feed.of("play")[-1]["running"] is False
             assert feed.of("result")[0]["fct_ns"] == [5.0]
             (curve,) = feed.of("curve")

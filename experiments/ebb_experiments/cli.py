@@ -13,6 +13,7 @@ import time
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 from types import FrameType
 
@@ -32,6 +33,7 @@ from ebb_topologies.text import printable
 from rich.console import Console
 from rich.status import Status
 
+from ebb_experiments.results.load import Load
 from ebb_experiments.results.results import Results
 from ebb_experiments.run.agents import AgentError
 from ebb_experiments.run.checking import check_inputs
@@ -44,7 +46,13 @@ from ebb_experiments.scenario.faults import file_name
 from ebb_experiments.scenario.loaded import Loaded, load_scenario
 from ebb_experiments.scenario.spec import MAX_DILATION, MIN_DILATION
 from ebb_experiments.tour import report
-from ebb_experiments.tour.calibration import USUAL_DILATION, calibrate, too_busy
+from ebb_experiments.tour.calibration import (
+    REPEATS,
+    USUAL_DILATION,
+    calibrate,
+    measure,
+    too_busy,
+)
 from ebb_experiments.tour.checks import checks
 from ebb_experiments.tour.desk import at_prompt, write_parameters
 from ebb_experiments.tour.runs import COMPLETION, QUEUES, RunFolder, link
@@ -189,6 +197,8 @@ def run(options: argparse.Namespace, console: Console, spectator: Spectator) -> 
                     found = calibrate(wall, WORK / "calibration") if calibrations else None
                     if found is not None:
                         say(console, started, f"calibration: {found}")
+                    if found is None and not (given or at_once):
+                        say(console, started, f"calibration: {factor:g} times slower was not tried")
                     if found is None or found.dilation == factor:
                         code = _tour(wall, console, started, stay=options.cli == "after")
                         _stay(wall, console, spectator)
@@ -257,13 +267,17 @@ def _tour(wall: Wall, console: Console, started: float, stay: bool) -> int:
     results = {}
     for name in loaded.schemes:
         with console.status(name) as status:
-            results[name] = _scheme(wall, name, status, kept.path)
+            results[name], again = _scheme(wall, name, status, kept.path)
         say(console, started, f"{name} done")
+        for line in again:
+            console.print(f"          {line}", style="yellow", markup=False, soft_wrap=True)
+    busy = too_busy(results, loaded.dilation, loaded.packet_ns)
+    if busy is not None:
+        console.print(f"[bold yellow]{busy}[/]", soft_wrap=True)
     rate = loaded.slowest_bps
     console.print(report.table(results, rate))
     if (stored := report.storage_table(results, rate)) is not None:
         console.print(stored)
-    busy = too_busy(results, loaded.dilation, loaded.packet_ns)
     disturbed = {phase.name for phase in loaded.phases if phase.steps}
     by_kernel = {phase.name for phase in loaded.phases if phase.objects == "kernel"}
     for check in checks(results, wall.faults.history, disturbed, by_kernel):
@@ -271,8 +285,6 @@ def _tour(wall: Wall, console: Console, started: float, stay: bool) -> int:
         verdict = VERDICTS[check.holds] if valid else BUSY
         console.print(f"{verdict} {check.claim}: {check.seen}", soft_wrap=True)
         failed |= valid and check.holds is False
-    if busy is not None:
-        console.print(f"[bold yellow]{busy}[/]", soft_wrap=True)
     kept.finish(loaded, wall.where.target.binary.name, results, busy)
     drawn = " and ".join(name for name in (QUEUES, COMPLETION) if (kept.path / name).exists())
     console.print(
@@ -303,19 +315,30 @@ def _stay(wall: Wall, console: Console, spectator: Spectator) -> None:
         spectator.stay(wall, again)
 
 
-def _scheme(wall: Wall, name: str, status: Status, folder: Path) -> SchemeResult:
-    """Runs a scheme, and keeps the tables of what it did in a folder of that one."""
+def _scheme(wall: Wall, name: str, status: Status, folder: Path) -> tuple[SchemeResult, list[str]]:
+    """Runs a scheme, and keeps the tables of what it did in a folder of that one. Returns also a
+    line about each phase that was measured again."""
     loaded, directory = wall.loaded, WORK / file_name(name)
-    plays = list(loaded.plays(name))
-    run = Run(loaded, name, loaded.spec.seeds[0], wall, directory).plays()
+    run = Run(loaded, name, loaded.spec.seeds[0], wall, directory)
+    factor = loaded.dilation.factor
+
+    def needed(load: Load) -> float:
+        return load.needed(factor, loaded.packet_ns)
+
     done: list[Results] = []
-    for play in plays:
+    again: list[str] = []
+    for play in loaded.plays(name):
         status.update(f"{name}: {play.label}")
-        done.append(next(run))
+        # What breaks on the way is not to break twice.
+        repeats = 0 if play.traffic.steps else REPEATS
+        measured = measure(partial(run.play, play), needed, factor, repeats)
+        done.append(measured.results)
+        if len(measured.loads) > 1:
+            again.append(f"{name}, {play.label}: {measured}")
     Results.together(done).write(folder / file_name(name))
     # For agents that one starts oneself, as in the Mininet prompt (README.md).
     write_parameters(RUN_DIR / "params", name, done[0].run["parameters"]["params"])
-    return SchemeResult([Round.of(each) for each in done])
+    return SchemeResult([Round.of(each) for each in done]), again
 
 
 def _prompt(net: FabricNet) -> None:

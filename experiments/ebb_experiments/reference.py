@@ -98,11 +98,13 @@ wall clock at 50 | a frame that leaves late by that stands in a queue as one pac
 | 80 %; in the calibration 50 % | waiting times grow without bound towards 100 %; storage has up \
 to twice the packets of the incast of the calibration |
 
-Where it was not enough the checks of these schemes say `busy` instead of `ok` or `FAIL`, and a line
-names the rows that are not valid and the dilation that would have been enough. What arrived is
-judged all the same. Experiments on Mininet keep the measurement in `meta.json`; the report leaves
-such trials out and names them. `make bench` says so of a subject if other processes took more than
-5 % of the processors' time.
+A phase for which it was not enough is measured again, at most twice (not one with events), and the
+measurement that was disturbed least counts; a line says so. Where that is not enough either, a line
+before the table names the rows that are not valid and the dilation that the lateness asks for, and
+the checks of these schemes say `busy` instead of `ok` or `FAIL`; the live view says it of the
+phase. What arrived is judged all the same. Experiments on Mininet keep the measurement in
+`meta.json`; the report leaves such trials out and names them. `make bench` says so of a subject if
+other processes took more than 5 % of the processors' time.
 
 ## What `make run` leaves
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import subprocess
 import sys
+from collections.abc import Callable
 from dataclasses import asdict
 from pathlib import Path
 from typing import cast
@@ -14,9 +15,10 @@ from ebb_controller import ebb_tm_pb2 as tm
 from ebb_controller.multicast import MulticastGroup, tree_ports
 from ebb_controller.traffic_manager import lateness
 from ebb_experiments.results.load import BUSIEST, Late, Load, Others, Processors, enough, read_stat
+from ebb_experiments.results.results import Results
 from ebb_experiments.run.agents import Agent
 from ebb_experiments.study.mininet import too_busy as too_busy_trial
-from ebb_experiments.tour.calibration import too_busy
+from ebb_experiments.tour.calibration import Calibration, measure, too_busy
 from ebb_experiments.tour.checks import checks
 from ebb_experiments.tour.summary import FabricCounts, Round, SchemeResult
 from ebb_topologies.dilation import Dilation
@@ -134,10 +136,42 @@ def test_rows_of_a_busy_machine_are_named_with_the_dilation_that_would_do() -> N
     assert text.startswith("this machine was too busy: these rows are not valid: ndp (ndp: agents ")
     assert "1.5 ms late" in text
     assert "a full-size packet takes 0.6 ms here" in text
-    assert text.endswith("DILATION=130 would be enough")  # 1.5 ms are 125 times 12 us
+    assert text.endswith("or with DILATION=130")  # 1.5 ms are 125 times 12 us
     assert too_busy({"dctcp": result(CALM)}, Dilation(50), PACKET_NS) is None
     full = too_busy({"ndp": result(Load(ON_TIME, None, 1.0))}, Dilation(50), PACKET_NS)
-    assert str(full).endswith("Try DILATION=100")
+    assert str(full).endswith("or with DILATION=100 or more")
+
+
+def runs_with(*loads: Load) -> Callable[[], Results]:
+    """A phase that finds the machine in these states, one after the other."""
+    each = iter(loads)
+    return lambda: Results({}, {"load": asdict(next(each))})
+
+
+def test_a_phase_that_was_disturbed_is_measured_again_and_the_best_is_taken() -> None:
+    late, later = (Load(Late(500, ns, 4e6), ON_TIME, 0.9) for ns in (1.5e6, 2.5e6))
+
+    def needed(load: Load) -> float:
+        return load.needed(50, PACKET_NS)
+
+    once = measure(runs_with(CALM), needed, 50, 2)
+    assert once.loads == [CALM]
+    twice = measure(runs_with(late, CALM), needed, 50, 2)
+    assert (twice.loads, twice.taken) == ([late, CALM], CALM)
+    assert str(twice).startswith("measured 2 times, as at first: agents 1.5 ms late")
+    never = measure(runs_with(later, late, later), needed, 50, 2)
+    assert (len(never.loads), never.taken) == (3, late)
+    assert Load.of(never.results.run["load"]) == late
+    assert measure(runs_with(late, CALM), needed, 50, 0).taken == late
+    full = Load(ON_TIME, None, 1.0)
+    assert measure(runs_with(full), needed, 50, 2).loads == [full]
+
+
+def test_a_calibration_names_other_work() -> None:
+    alone = Calibration(CALM, 1, 50, 50, 0.05)
+    assert str(alone).endswith("30% busy; kept")
+    beside = Calibration(CALM, 3, 50, 230, 0.6)
+    assert "(the best of 3); 230 times slower instead; other work takes 60% of" in str(beside)
 
 
 def test_checks_say_whose_numbers_they_compare() -> None:

@@ -101,11 +101,14 @@ class Run:
 
     def plays(self) -> Iterator[Results]:
         """Runs all rounds of all phases, one after another; gives the results of each."""
-        plays = list(self.loaded.plays(self.name))
-        for play in plays:
-            own = self.directory if len(plays) == 1 else self.directory / play.label
-            own.mkdir(parents=True, exist_ok=True)
-            yield self.clock.carry_out(Task(self.loaded, self.name, self.seed, play, own))
+        return map(self.play, self.loaded.plays(self.name))
+
+    def play(self, play: Play) -> Results:
+        """Runs one round of a phase, perhaps not for the first time: its files are written anew."""
+        alone = len(list(self.loaded.plays(self.name))) == 1
+        own = self.directory if alone else self.directory / play.label
+        own.mkdir(parents=True, exist_ok=True)
+        return self.clock.carry_out(Task(self.loaded, self.name, self.seed, play, own))
 
     def go(self) -> Results:
         """Runs everything and returns the results of all phases together."""
