@@ -29,6 +29,7 @@ from ebb_experiments.study.trials import Trial
 
 STYLE: Any = {
     "figure.dpi": 110,
+    "savefig.dpi": 180,
     "font.size": 9,
     "axes.grid": True,
     "grid.alpha": 0.3,
@@ -73,7 +74,7 @@ def draw(figure: Figure, data: Data, directory: Path, kinds: Sequence[str]) -> l
             _panel(figure, data, place, panel)
             if figure.panels:
                 axis = _axis(data, figure.panels)
-                place.set_title(f"{axis.label} {_text(panel)} {axis.unit}".strip(), fontsize=9)
+                place.set_title(f"{axis.label}: {_text(panel)} {axis.unit}".strip(), fontsize=9)
             if number % _columns(len(panels)) and figure.kind != "time":
                 place.set_ylabel("")
         if "y" not in figure.log and figure.kind in ("line", "bars", "rank", "time"):
@@ -391,4 +392,7 @@ def _matches(labels: dict[str, Any], at: dict[str, Any]) -> bool:
 
 
 def _text(point: Scalar | None) -> str:
-    return f"{point:g}" if isinstance(point, float) else str(point)
+    if isinstance(point, float):
+        return f"{point:g}"
+    # A bool is an int, too.
+    return f"{point:,}" if type(point) is int else str(point)
