@@ -10,7 +10,7 @@ from ebb_controller.mechanisms.codel import Codel
 from ebb_controller.mechanisms.drop_notification import DropNotification
 from ebb_controller.mechanisms.traffic_class import TrafficClass
 from ebb_controller.mechanisms.trimming import Trimming
-from ebb_topologies.traffic_manager import PortParameters, QueueParameters
+from ebb_topologies.traffic_manager import GroupParameters, PortParameters, QueueParameters
 
 
 def everything(*, return_to_sender: bool, **parameters: Any) -> FabricParameters:
@@ -36,5 +36,9 @@ def everything(*, return_to_sender: bool, **parameters: Any) -> FabricParameters
         TrafficClass(dscp=34, queue=6, spray="adaptive"),
         TrafficClass(dscp=56, queue=7),
     ]
-    ports = PortParameters(queue=queues)
+    groups = [
+        GroupParameters(queues=list(range(7))),
+        GroupParameters(queues=[7], share=0.01, burst_bytes=3_277),
+    ]
+    ports = PortParameters(queue=queues, group=groups)
     return FabricParameters(**(on | {"classes": classes, "ports": ports} | parameters))

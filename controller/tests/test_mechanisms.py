@@ -35,7 +35,11 @@ from ebb_controller.site import DepthUnit, Site
 from ebb_topologies.dilation import Dilation
 from ebb_topologies.files import InputError, validate
 from ebb_topologies.model import Topology, from_table
-from ebb_topologies.traffic_manager import PortParameters, QueueParameters
+from ebb_topologies.traffic_manager import (
+    PortParameters,
+    QueueParameters,
+    traffic_manager_config,
+)
 from finsy import (
     P4ActionProfileGroup,
     P4ActionProfileMember,
@@ -177,6 +181,32 @@ class TestDropNotification:
         # What is no TCP is dropped, not trimmed.
         ((match, _, arguments),) = rows(trimming.entries(there))
         assert (match, arguments["size"]) == ({}, 0)
+
+    def test_the_share_of_the_scheme_holds_on_both_targets(self) -> None:
+        scheme = load_scheme("fastlane").fabric
+        quarter = [
+            group
+            if group.share is None
+            else group.model_copy(update={"share": 0.0025, "burst_bytes": 6_400})
+            for group in scheme.ports.group
+        ]
+        ports = scheme.ports.model_copy(update={"group": quarter})
+        slower = scheme.model_copy(update={"ports": ports})
+        edge = FAT_TREE.switch("p0e0")
+        config = traffic_manager_config(FAT_TREE, edge, slower.ports)
+        (told,) = (g for g in config["profile"][0]["group"] if "share" in g)
+        assert (told["share"], told["burst_bytes"]) == (0.0025, 6_400)
+
+        def of_bmv2(fabric: FabricParameters) -> list[dict[str, Any]]:
+            there = Site(FAT_TREE, edge, fabric.without_traffic_manager(), "packets")
+            found = rows(drop_notification.entries(there))
+            return [arguments for _, action, arguments in found if "share" in action]
+
+        # 64 bytes at 0.25 % of 1 Gbit/s are 204.8 us; 100 of them may come at once.
+        assert of_bmv2(slower) == [{"interval_us": 205, "burst_us": 20_275}] * 4
+        # Nobody keeps to a share that the scheme does not have.
+        no_group = scheme.ports.model_copy(update={"group": []})
+        assert of_bmv2(scheme.model_copy(update={"ports": no_group})) == []
 
     def test_trimming_goes_before_it_on_stock_bmv2(self) -> None:
         classes = [TrafficClass(dscp=0), TrafficClass(dscp=56, queue=7)]

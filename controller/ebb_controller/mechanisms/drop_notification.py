@@ -11,7 +11,7 @@ from pydantic import Field, model_validator
 from ebb_controller.mechanism import Counter, Mechanism, Table
 from ebb_controller.mechanisms.traffic_class import WithClasses
 from ebb_controller.parameters import Dscp, Parameters
-from ebb_controller.site import Site
+from ebb_controller.site import Port, Site
 
 DROP_NOTIFICATION = Table("drop_notification", ("set_notification",))
 NOTIFICATION_CLASS = Table("notification_class", ("accept_cut",))
@@ -33,12 +33,8 @@ class DropNotification(Parameters):
     full packets of a queue of stock BMv2."""
 
 
-SHARE = 0.01
-"""Of a link, for notifications (the thesis, equation 6.1), with the `occupancy` trigger."""
-BURST_BYTES = 3_277
-"""At once, beside the share (equation 6.2)."""
 FRAME_BITS = 64 * 8
-"""Of a notification, as the thesis counts it."""
+"""Length of a notification, as the thesis counts it."""
 
 
 class WithDropNotification(WithClasses):
@@ -73,7 +69,7 @@ class WithDropNotification(WithClasses):
 
 def entries(site: Site[WithDropNotification]) -> Iterator[P4TableEntry]:
     """Per port, with the addresses of its link, and the class that may be cut; on stock BMv2, the
-    share of each port."""
+    scheme's share of each port."""
     notification = site.parameters.drop_notification
     if notification is None:
         return
@@ -89,11 +85,20 @@ def entries(site: Site[WithDropNotification]) -> Iterator[P4TableEntry]:
             queue_index=queue,
         )
         if notification.trigger == "occupancy":
-            interval_us = FRAME_BITS * 1e6 / (SHARE * port.rate_bps)
+            yield from _share(site.parameters, queue, port)
+
+
+def _share(parameters: WithDropNotification, queue: int, port: Port) -> Iterator[P4TableEntry]:
+    """What the traffic manager would make of the share of the notifications' queue, for the
+    program's own meter; none if the queue has no share."""
+    for group in parameters.ports.group:
+        if queue in group.queues and group.share is not None:
+            interval_us = FRAME_BITS * 1e6 / (group.share * port.rate_bps)
+            at_once = max(1, group.burst_bytes * 8 // FRAME_BITS)
             yield NOTIFICATION_SHARE.entry(
                 {"ingress_port": port.number},
                 interval_us=max(1, round(interval_us)),
-                burst_us=round(interval_us * (BURST_BYTES * 8 // FRAME_BITS - 1)),
+                burst_us=round(interval_us * (at_once - 1)),
             )
 
 
