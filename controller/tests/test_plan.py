@@ -3,14 +3,17 @@
 from __future__ import annotations
 
 from collections import Counter
+from collections.abc import Mapping
+from ipaddress import IPv4Network
 from itertools import chain
-from typing import Any
+from typing import Any, TypeVar
 
 import pytest
 from built import CODEL_PROGRAM, NEEDS_PROGRAM, p4info
 from ebb_controller.mechanisms.route import IPV4_ROUTE
 from ebb_controller.multicast import MulticastGroup, group_address, tree_ports
 from ebb_controller.plan import INSERT_ORDER, plan
+from ebb_controller.prefixes import routes
 from ebb_controller.site import Site
 from ebb_topologies.model import Topology, from_table
 from everything import everything
@@ -19,6 +22,8 @@ from finsy.p4entity import P4Replica
 from finsy.p4schema import P4Schema
 from hypothesis import given, settings
 from hypothesis import strategies as st
+
+T = TypeVar("T")
 
 EVERYTHING = everything(return_to_sender=True)
 ALL = (EVERYTHING, everything(return_to_sender=False))
@@ -186,12 +191,22 @@ def unicast_ports(topology: Topology, switch: str) -> dict[str, list[int]]:
         for e in entities
         if isinstance(e, P4ActionProfileGroup)
     }
-    routes = {
-        e.match["dst"]: e.action.group_id
+    installed = {
+        e.match["dst"]: groups[e.action.group_id]
         for e in entities
         if getattr(e, "table_id", None) == IPV4_ROUTE.name
     }
-    return {h.name: groups[routes[f"{h.ip}/32"]] for h in topology.hosts if f"{h.ip}/32" in routes}
+    found = {host.name: longest_match(installed, host.ip) for host in topology.hosts}
+    return {host: ports for host, ports in found.items() if ports is not None}
+
+
+def longest_match(routes: Mapping[str, T], address: str) -> T | None:
+    """What the longest prefix of an address says; none: no prefix has it."""
+    for length in range(32, -1, -1):
+        found = routes.get(str(IPv4Network(f"{address}/{length}", strict=False)))
+        if found is not None:
+            return found
+    return None
 
 
 def cut(topology: Topology, *pairs: tuple[str, str]) -> Topology:
@@ -227,6 +242,49 @@ def test_each_part_of_a_broken_fabric_keeps_its_own_members() -> None:
     group = MulticastGroup("239.0.0.1", 1, ("h1", "h4", "h16"))
     assert flood(halves, group, "h2") == Counter(["h1", "h4"])
     assert flood(halves, group, "h9") == Counter(["h16"])
+
+
+@settings(max_examples=100, deadline=None)
+@given(st.data())
+def test_prefixes_say_what_a_route_per_host_would(data: st.DataObject) -> None:
+    """From every switch to every host, whatever links are down."""
+    whole = data.draw(topologies())
+    links = [link.ends for link in whole.links]
+    topology = whole.without(frozenset(data.draw(st.lists(st.sampled_from(links), max_size=8))))
+    for switch in topology.switches:
+        found = dict(routes(topology, switch.name))
+        assert len(found) == len(list(routes(topology, switch.name))), "a prefix twice"
+        for host in topology.hosts:
+            wanted = tuple(topology.next_hops(switch.name, host.name))
+            assert (longest_match(found, host.ip) or ()) == wanted
+
+
+@settings(max_examples=100, deadline=None)
+@given(st.data())
+def test_a_packet_to_an_address_that_nobody_has_goes_round_nowhere(data: st.DataObject) -> None:
+    whole = data.draw(topologies())
+    links = [link.ends for link in whole.links]
+    topology = whole.without(frozenset(data.draw(st.lists(st.sampled_from(links), max_size=8))))
+    host = data.draw(st.sampled_from(topology.hosts))
+    pod, rack = host.ip.split(".")[1:3]
+    nobody = data.draw(st.sampled_from([f"10.{pod}.{rack}.254", f"10.{pod}.251.2", "10.251.0.2"]))
+    at = data.draw(st.sampled_from(topology.switches)).name
+    for _hop in range(len(topology.switches)):
+        ports = longest_match(dict(routes(topology, at)), nobody)
+        if ports is None:
+            break
+        far, _link = topology.neighbours[at][data.draw(st.sampled_from(ports))]
+        assert not topology.is_host(far.node)
+        at = far.node
+    else:
+        pytest.fail("still on its way")
+
+
+def test_a_switch_of_a_large_fat_tree_has_few_routes() -> None:
+    """k = 32: 16 own hosts, 15 racks of the pod, 31 pods; the table has room for 4096."""
+    topology = from_table({"fat_tree": {"k": 32}}, "test")
+    sizes = {name: len(list(routes(topology, name))) for name in ("p0e0", "p3a1", "c7")}
+    assert sizes == {"p0e0": 16 + 15 + 31, "p3a1": 16 + 31, "c7": 32}
 
 
 @settings(max_examples=60, deadline=None)

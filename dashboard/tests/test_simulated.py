@@ -94,7 +94,7 @@ def test_what_can_be_asked_and_done(tmp_path: Path) -> None:
         assert told.of("links")[-1]["states"][0] == "loss 0.01, 250 Mbit/s"
         held = do(watched, do="switch", switch="l0")
         tables = {table["name"]: table["entries"] for table in held["tables"]}
-        assert any(each.startswith("dst 10.0.1.2/32 -> ") for each in tables["ipv4_route"])
+        assert any(each.startswith("dst 10.0.1.0/24 -> ") for each in tables["ipv4_route"])
         assert "default -> set_hash_seed" in tables["hash_settings"][0]
         assert any("dst_mac 02:" in each for each in held["others"]["entries"])
         # The controller has installed it again when this returns.

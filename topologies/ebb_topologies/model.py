@@ -391,12 +391,25 @@ class Topology:
         return {}
 
     @cached_property
+    def _host_names(self) -> frozenset[str]:
+        return frozenset(host.name for host in self.hosts)
+
+    @cached_property
     def _distances(self) -> dict[str, dict[str, int]]:
         return {}
 
     @cached_property
-    def _next_hops(self) -> dict[tuple[str, str], list[int]]:
+    def _next_hops(self) -> dict[str, dict[str, list[int]]]:
         return {}
+
+    @cached_property
+    def _up(self) -> dict[str, tuple[tuple[int, str], ...]]:
+        """Ports whose links are up, and the nodes at their other ends, by node."""
+        up: dict[str, tuple[tuple[int, str], ...]] = {}
+        for node, ports in self.neighbours.items():
+            usable = ((port, end) for port, end in ports.items() if end[1].ends not in self.down)
+            up[node] = tuple((port, far.node) for port, (far, _link) in usable)
+        return up
 
     def distances(self, target: str) -> Mapping[str, int]:
         """Hops to `target` from every node that has a path to it, over switches only."""
@@ -405,15 +418,16 @@ class Topology:
         return self._distances[target]
 
     def _search(self, target: str) -> dict[str, int]:
-        distance = {target: 0}
+        hosts, distance = self._host_names, {target: 0}
         queue = deque([target])
         while queue:
             node = queue.popleft()
-            for far, link in self.neighbours[node].values():
-                if far.node not in distance and link.ends not in self.down:
-                    distance[far.node] = distance[node] + 1
-                    if not self.is_host(far.node):
-                        queue.append(far.node)
+            further = distance[node] + 1
+            for _port, far in self._up[node]:
+                if far not in distance:
+                    distance[far] = further
+                    if far not in hosts:
+                        queue.append(far)
         return distance
 
     def next_hops(self, switch: str, target: str) -> Sequence[int]:
@@ -431,21 +445,18 @@ class Topology:
             if last.node == switch:
                 return (last.port,)
             target = last.node
-        found = self._next_hops.get((switch, target))
-        if found is None:
-            found = self._next_hops[switch, target] = self._towards(switch, target)
-        return found
+        if target not in self._next_hops:
+            self._next_hops[target] = self._towards(target)
+        return self._next_hops[target].get(switch, ())
 
-    def _towards(self, switch: str, target: str) -> list[int]:
+    def _towards(self, target: str) -> dict[str, list[int]]:
+        """Ports on shortest paths to a switch, of every switch that has one."""
         distance = self.distances(target)
-        here = distance.get(switch)
-        return [
-            port
-            for port, (far, link) in self.neighbours[switch].items()
-            if here is not None
-            and distance.get(far.node, here) < here
-            and link.ends not in self.down
-        ]
+        return {
+            node: [port for port, far in self._up[node] if distance[far] < here]
+            for node, here in distance.items()
+            if here and node not in self._host_names
+        }
 
 
 def load_topology(path: Path) -> Topology:

@@ -1,8 +1,9 @@
-"""`route.p4`: a route per host, over every shortest path.
+"""`route.p4`: routes to all hosts, over every shortest path.
 
 The ports of a switch are the members of its `ecmp` selector; the sets of ports that lead to some
 host are its groups. So an edge switch of a fat-tree has a group per own host and one that goes up.
-A host without a path has no route. The number of a group follows from its ports, so that a change
+Racks and pods have one route where all their hosts are behind the same ports (`prefixes`). A host
+without a path has no route. The number of a group follows from its ports, so that a change
 of some routes leaves the groups of all others as they are, while packets use them.
 """
 
@@ -24,6 +25,7 @@ from pydantic import Field
 
 from ebb_controller.mechanism import Counter, Entity, Mechanism, Table
 from ebb_controller.parameters import Parameters
+from ebb_controller.prefixes import routes
 from ebb_controller.site import Site
 
 HASH_SETTINGS = Table("hash_settings", ("set_hash_seed",))
@@ -54,7 +56,7 @@ def next_hop(port: int, mac: str, peer_mac: str) -> P4TableAction:
 
 def entries(site: Site[WithHashSeed]) -> Iterator[Entity]:
     """The switch's hash seed, a member of the selector per port, a group per set of ports that
-    leads to some host over all shortest paths, a /32 route per host."""
+    leads to some host over all shortest paths, a route per host, rack or pod."""
     seed = _hash_seed(site.parameters.hash_seed, site.switch.device_id)
     yield HASH_SETTINGS.default(seed=seed)
     for port in site.ports:
@@ -64,22 +66,20 @@ def entries(site: Site[WithHashSeed]) -> Iterator[Entity]:
             action=next_hop(port.number, port.mac, port.peer_mac),
         )
     groups: dict[tuple[int, ...], int] = {}
-    routes = []
-    for host in site.topology.hosts:
-        ports = tuple(site.topology.next_hops(site.switch.name, host.name))
-        if ports:
-            routes.append((host.ip, _group(groups, ports)))
+    found = [
+        (prefix, _group(groups, ports)) for prefix, ports in routes(site.topology, site.switch.name)
+    ]
     for ports, group in groups.items():
         yield P4ActionProfileGroup(
             SELECTOR,
             group_id=group,  # without a max_size: it may grow with the topology
             members=[P4Member(port, weight=1) for port in ports],
         )
-    for ip, group in routes:
+    for prefix, group in found:
         # Many switches have the same route; it is made, and encoded, once.
-        key = ("route", ip, group)
+        key = ("route", prefix, group)
         if key not in site.topology.derived:
-            route = IPV4_ROUTE.entry_for({"dst": f"{ip}/32"}, P4IndirectAction(group_id=group))
+            route = IPV4_ROUTE.entry_for({"dst": prefix}, P4IndirectAction(group_id=group))
             site.topology.derived[key] = route
         yield site.topology.derived[key]
 
