@@ -9,19 +9,21 @@ from __future__ import annotations
 import asyncio
 import json
 import logging
-from collections.abc import Callable, Coroutine, Sequence
+from collections.abc import Callable, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
-from typing import Any, Literal, TypeVar
+from typing import Any, Literal
 
 import finsy
 from ebb_topologies.files import InputError
 from ebb_topologies.installation import remedy
 from ebb_topologies.model import LinkEnds, Switch, Topology
+from ebb_topologies.processes import allow_files
 from ebb_topologies.traffic_manager import traffic_manager_config
 from finsy import GRPCStatusCode, P4ClientError, P4CounterEntry, SwitchEvent, SwitchOptions
-from finsy.p4schema import P4SchemaCache
+from finsy.p4schema import P4Schema
 from finsy.proto import p4i
 from google.protobuf import text_format
 
@@ -30,8 +32,10 @@ from ebb_controller.encoding import Encoder
 from ebb_controller.mechanism import counter_names, missing
 from ebb_controller.mechanisms import FABRIC, FabricParameters, of_program
 from ebb_controller.multicast import MulticastGroup, check
+from ebb_controller.patience import TRIES
 from ebb_controller.plan import plan
 from ebb_controller.reconcile import Change, ControllerError, Held, messages, reconcile
+from ebb_controller.session import Session
 from ebb_controller.site import DepthUnit, Site
 from ebb_controller.traffic_manager import TrafficManagers, loopback
 
@@ -40,8 +44,28 @@ CONNECT_SECONDS = 20.0
 """How long `configure` waits for a switch that does not answer."""
 AT_ONCE = 8
 """How many switches are written to at the same time."""
+OPENED_AT_ONCE = 16
+"""How many sessions are opened at the same time: each call has a time limit (finsy's 10 s), in
+which it would wait for those of all others of a large fabric."""
+OPENING_SECONDS = 2.0
+"""How long a session keeps others waiting if its switch does not answer."""
+PUSHES_AT_ONCE = 2
+"""How many programs are on their way to switches at the same time. All switches may be of one
+process, which takes four of the longest requests at once (docs/p4runtime.md, "Limits")."""
 
-T = TypeVar("T")
+FILES_PER_SWITCH = 4
+"""File descriptors for the connections to a switch: one for P4Runtime, one for its traffic manager,
+and as many again while they are replaced."""
+OTHER_FILES = 512
+"""File descriptors of a process for all else."""
+
+ADVICE = {
+    GRPCStatusCode.RESOURCE_EXHAUSTED: f"asked {TRIES} times: end what else uses the switch",
+    GRPCStatusCode.INVALID_ARGUMENT: "`make build` compiles the program again",
+    GRPCStatusCode.NOT_FOUND: "is it the switch of this topology, with this device id?",
+}
+"""What to do when a switch refuses a program or a session, by the code."""
+
 Counters = dict[str, list[tuple[int, int]]]
 """Counter name to (packets, bytes) of each index."""
 
@@ -89,6 +113,10 @@ class Program:
             )
         return found
 
+    def schema(self) -> P4Schema:
+        """Both files, checked, with the cookie by which switches know the program."""
+        return P4Schema(self.check(), self.json.read_bytes())
+
 
 def _parse_p4info(into: p4i.P4Info, text: str) -> None:
     if not text.strip():
@@ -126,8 +154,10 @@ class _Goal:
 class _Managed:
     """A switch and how it stands against the goal."""
 
-    switch: finsy.Switch
+    switch: Session
     """The session with it; after `come_back` another one."""
+    begun: bool = False
+    """Whether its turn to be connected has come."""
     connected: bool = False
     """Whether we are primary and our pipeline runs."""
     left: bool = False
@@ -164,26 +194,6 @@ class _Managed:
             await self._changed.wait()
 
 
-def _observe(switch: finsy.Switch, on_failure: Callable[[BaseException], None]) -> None:
-    """Has `on_failure` called with the reason when a session fails: finsy only logs it and tries
-    again, and its class is final."""
-    create_task = switch.create_task
-
-    def ended(task: asyncio.Task[Any]) -> None:
-        error = None if task.cancelled() else task.exception()
-        if error is not None:
-            on_failure(error)
-
-    def observed(
-        coro: Coroutine[Any, Any, T], *, background: bool = False, name: str | None = None
-    ) -> asyncio.Task[T]:
-        task = create_task(coro, background=background, name=name)
-        task.add_done_callback(ended)
-        return task
-
-    switch.create_task = observed  # type: ignore[method-assign]
-
-
 class Controller:
     """An asynchronous context manager: enter it, then `await controller.configure(parameters)`."""
 
@@ -199,8 +209,8 @@ class Controller:
         on_event: Callable[[Event], None] = lambda _event: None,
     ) -> None:
         """With `traffic_managers`, the queues of `FabricParameters.ports` are installed too."""
-        self._p4info = program.check()
-        self.counter_names = counter_names(of_program(program.name), self._p4info)
+        self._schema = program.schema()
+        self.counter_names = counter_names(of_program(program.name), self._schema.p4info)
         """All counters of the program."""
         self.topology = topology
         self.program = program
@@ -213,13 +223,15 @@ class Controller:
         self._runner: asyncio.Task[None] | None = None
         self._fabric = finsy.Controller()
         self._busy = asyncio.Semaphore(AT_ONCE)
-        with P4SchemaCache():  # type: ignore[no-untyped-call]  # one schema for all switches
-            for node in topology.switches:
-                self._managed[node.name] = _Managed(self._session(node, address(node)))
+        self._opening = asyncio.Semaphore(OPENED_AT_ONCE)
+        self._pushes = asyncio.Semaphore(PUSHES_AT_ONCE)
+        for node in topology.switches:
+            self._managed[node.name] = _Managed(self._session(node, address(node)))
 
     async def __aenter__(self) -> Controller:
-        self._fabric = finsy.Controller([managed.switch for managed in self._managed.values()])
-        self._runner = asyncio.create_task(self._fabric.run(), name="controller")
+        allow_files(FILES_PER_SWITCH * len(self._managed) + OTHER_FILES)
+        self._fabric = finsy.Controller()
+        self._runner = asyncio.create_task(self._run(), name="controller")
         return self
 
     async def __aexit__(self, *_: object) -> None:
@@ -227,6 +239,24 @@ class Controller:
         if self._runner is not None:
             self._runner.cancel()
             await asyncio.gather(self._runner, return_exceptions=True)
+
+    async def _run(self) -> None:
+        """Has a session with every switch until it is cancelled."""
+        async with self._fabric, asyncio.TaskGroup() as opening:
+            for managed in self._managed.values():
+                opening.create_task(self._open(managed))
+            await asyncio.Event().wait()
+
+    async def _open(self, managed: _Managed) -> None:
+        async with self._opening:
+            managed.begun = True
+            managed.notify()
+            if managed.left or managed.switch in self._fabric:
+                return  # `leave` or `come_back` were called meanwhile
+            self._fabric.add(managed.switch)
+            with suppress(TimeoutError):
+                async with asyncio.timeout(OPENING_SECONDS):
+                    await managed.until(lambda: managed.connected or managed.error)
 
     # -- commands -----------------------------------------------------------------------------
 
@@ -272,7 +302,8 @@ class Controller:
         managed.left = True
         managed.connected = False
         managed.forget()
-        await self._fabric.remove(managed.switch).wait()
+        if self._fabric.get(switch) is not None:
+            await self._fabric.remove(managed.switch).wait()
         self._tell(managed, "lost", "left alone on purpose")
 
     def has_left(self, switch: str) -> bool:
@@ -371,28 +402,22 @@ class Controller:
         lost = isinstance(error, P4ClientError) and error.code == GRPCStatusCode.UNAVAILABLE
         if managed.connected or lost:
             return  # `_gone` tells it, or `_reached` if the switch never comes
-        cause = (
-            f"{error.code.name}: {error.message}"
-            if isinstance(error, P4ClientError)
-            else f"{type(error).__name__}: {error}"
-        )
         switch = managed.switch
         what = f"refuses {self.program.json}" if switch.is_up else "refuses a P4Runtime session"
-        self._fail(managed, f"switch {switch.name} at {switch.address} {what}: {cause}")
+        self._fail(managed, f"switch {switch.name} at {switch.address} {what}: {_cause(error)}")
 
     # -- one switch ---------------------------------------------------------------------------
 
-    def _session(self, node: Switch, address: str) -> finsy.Switch:
+    def _session(self, node: Switch, address: str) -> Session:
         """A new P4Runtime client, not yet connected."""
-        options = SwitchOptions(
-            # finsy takes the message too, and then does not parse the text for every switch.
-            p4info=self._p4info,
-            p4blob=self.program.json,
-            device_id=node.device_id,
-            ready_handler=self._ready,
+        switch = Session(
+            node.name,
+            address,
+            SwitchOptions(device_id=node.device_id, ready_handler=self._ready),
+            self._schema,
+            pushes=self._pushes,
+            on_failure=lambda error: self._failed(self._managed[node.name], error),
         )
-        switch = finsy.Switch(node.name, address, options)
-        _observe(switch, lambda error: self._failed(self._managed[node.name], error))
         switch.ee.add_listener(SwitchEvent.CHANNEL_DOWN, self._gone)
         return switch
 
@@ -432,6 +457,7 @@ class Controller:
     async def _reached(self, managed: _Managed, goal: _Goal) -> Change:
         """Waits until a switch holds `goal`, over restarts if need be."""
         switch = managed.switch
+        await managed.until(lambda: managed.begun)
         while managed.holds is not goal:
             try:
                 async with asyncio.timeout(self.connect_seconds):
@@ -463,6 +489,14 @@ class Controller:
         LOGGER.info("%s: %s", managed.switch.name, text)
         self._on_event(Event(managed.switch.name, kind, text))
         managed.notify()
+
+
+def _cause(error: BaseException) -> str:
+    """Why a session failed, and what to do if it is plain."""
+    if not isinstance(error, P4ClientError):
+        return f"{type(error).__name__}: {error}"
+    advice = ADVICE.get(error.code)
+    return f"{error.code.name}: {error.message}" + (f"; {advice}" if advice else "")
 
 
 async def _counters(switch: finsy.Switch, names: Sequence[str]) -> Counters:

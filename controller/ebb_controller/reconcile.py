@@ -10,6 +10,7 @@ from __future__ import annotations
 
 from collections.abc import AsyncIterator, Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from functools import partial
 
 from finsy import (
     P4ActionProfileGroup,
@@ -25,7 +26,11 @@ from finsy.proto import p4r
 
 from ebb_controller.encoding import Encoded, Encoder, describe
 from ebb_controller.mechanism import Entity
+from ebb_controller.patience import patiently
 from ebb_controller.plan import INSERT_ORDER
+
+BATCH = 5_000
+"""Updates of one request, at most: 1 MB of the longest entries."""
 
 Held = Mapping[bytes, Encoded]
 """What a switch holds: entities by key, see `Encoded.key`."""
@@ -178,8 +183,12 @@ async def _read(
     """What a switch holds of what the given entities ask for, by key."""
     schema = switch.p4info
     const_tables = {table.alias for table in schema.tables if table.is_const}
+
+    async def read() -> list[Encoded]:
+        return [encoder.told(entity, schema) async for entity in messages(switch, request)]
+
     try:
-        found = [encoder.told(entity, schema) async for entity in messages(switch, request)]
+        found = await patiently(read)
     except P4ClientError as error:
         raise ControllerError(
             f"switch {switch.name}: its entries cannot be read: {error.code.name} {error.message}"
@@ -213,10 +222,12 @@ async def _write(switch: Switch, operation: str, entities: Sequence[Encoded]) ->
     if not entities:
         return
     write = {"insert": switch.insert, "modify": switch.modify, "delete": switch.delete}[operation]
-    try:
-        await write([encoded.message for encoded in entities])
-    except P4ClientError as error:
-        raise ControllerError(_explain(switch, operation, entities, error)) from error
+    for start in range(0, len(entities), BATCH):
+        batch = entities[start : start + BATCH]
+        try:
+            await patiently(partial(write, [encoded.message for encoded in batch]))
+        except P4ClientError as error:
+            raise ControllerError(_explain(switch, operation, batch, error)) from error
 
 
 def _explain(

@@ -11,6 +11,7 @@ import grpc
 from ebb_topologies.model import Switch, Topology
 
 from ebb_controller import ebb_tm_pb2 as tm
+from ebb_controller.patience import patiently
 from ebb_controller.reconcile import ControllerError
 
 SERVICE = "/ebb.tm.v1.TrafficManager"
@@ -88,7 +89,7 @@ class TrafficManagers:
             response_deserializer=reply.FromString,
         )
         try:
-            return await call(request, timeout=CALL_SECONDS, wait_for_ready=True)
+            return await patiently(lambda: call(request, timeout=CALL_SECONDS, wait_for_ready=True))
         except grpc.aio.AioRpcError as error:
             raise _failed(switch, self._address(switch), method, error) from error
 

@@ -7,6 +7,7 @@ when asked for.
 
 from __future__ import annotations
 
+import asyncio
 import json
 from collections.abc import AsyncIterator, Callable
 from dataclasses import dataclass, field
@@ -16,6 +17,9 @@ import grpc
 from ebb_controller import ebb_tm_pb2 as tm
 from finsy.proto import U128, p4r, p4r_grpc, rpc_code, rpc_status
 from google.protobuf import any_pb2
+
+PUSH_SECONDS = 0.01
+"""How long a program takes to be loaded."""
 
 Entity = p4r.Entity
 Key = bytes
@@ -40,6 +44,10 @@ class Faults:
     refuse_pipeline: str | None = None
     refuse_session: str | None = None
     refuse_queues: str | None = None
+    busy: dict[str, int] = field(default_factory=dict)
+    """How many of the next calls are refused for want of room, by method."""
+    pushing: list[int] = field(default_factory=list)
+    """How many pushes were under way, in all switches with this list, since each began or ended."""
 
 
 @dataclass
@@ -82,7 +90,14 @@ class FakeSwitch(p4r_grpc.P4RuntimeServicer):
             },
         )
 
+    async def _room(self, method: str, context: Any) -> None:
+        if self.faults.busy.get(method):
+            self.faults.busy[method] -= 1
+            words = "the requests of all clients together are too long; try again"
+            await context.abort(grpc.StatusCode.RESOURCE_EXHAUSTED, words)
+
     async def _set_queues(self, request: Any, context: Any) -> Any:
+        await self._room("SetConfig", context)
         if self.faults.refuse_queues:
             await context.abort(grpc.StatusCode.INVALID_ARGUMENT, self.faults.refuse_queues)
         self.queues = json.loads(request.config)
@@ -140,6 +155,11 @@ class FakeSwitch(p4r_grpc.P4RuntimeServicer):
 
     async def SetForwardingPipelineConfig(self, request: Any, context: Any) -> Any:
         await self._only_primary(request, context)
+        await self._room("SetForwardingPipelineConfig", context)
+        begun = self.faults.pushing
+        begun.append(begun[-1] + 1 if begun else 1)
+        await asyncio.sleep(PUSH_SECONDS)
+        begun.append(begun[-1] - 1)
         if self.faults.refuse_pipeline:
             await context.abort(grpc.StatusCode.INVALID_ARGUMENT, self.faults.refuse_pipeline)
         self.config = request.config
@@ -157,6 +177,7 @@ class FakeSwitch(p4r_grpc.P4RuntimeServicer):
 
     async def Write(self, request: Any, context: Any) -> Any:
         await self._only_primary(request, context)
+        await self._room("Write", context)
         errors = []
         for update in request.updates:
             try:
@@ -171,6 +192,7 @@ class FakeSwitch(p4r_grpc.P4RuntimeServicer):
         return p4r.WriteResponse()
 
     async def Read(self, request: Any, context: Any) -> AsyncIterator[Any]:
+        await self._room("Read", context)
         for wanted in request.entities:
             if wanted.WhichOneof("entity") == "counter_entry":
                 yield p4r.ReadResponse(entities=self._counters(wanted.counter_entry))

@@ -198,3 +198,16 @@ def test_the_end_of_the_log_is_in_the_message(tmp_path: Path) -> None:
 def test_a_command_that_is_not_there(tmp_path: Path) -> None:
     with pytest.raises(ProcessDied, match="s1: cannot start /no/such: No such file"):
         ProcessTable(tmp_path).spawn("s1", ["/no/such"])
+
+
+def test_a_process_asks_for_the_files_that_it_needs_and_no_more_than_it_may() -> None:
+    code = """
+import resource
+from ebb_topologies.processes import allow_files
+resource.setrlimit(resource.RLIMIT_NOFILE, (100, 400))
+for count in (50, 300, 1000):
+    allow_files(count)
+    print(*resource.getrlimit(resource.RLIMIT_NOFILE))
+"""
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert done.stdout.split("\n")[:3] == ["100 400", "300 400", "400 400"]

@@ -1,0 +1,81 @@
+"""A P4Runtime session as a controller of many switches needs it: finsy's, with these differences.
+
+* Only so many programs are under way at once, and a switch that has no room for one now is asked
+  again.
+* Why it fails is told to whoever waits. finsy only logs it, with a traceback.
+* gNMI is not used, so a switch keeps no subscription for us.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import copy
+import logging
+from collections.abc import Callable, Coroutine
+from typing import Any, TypeVar
+
+import finsy
+from finsy import GRPCStatusCode, P4ClientError, SwitchOptions
+from finsy.p4schema import P4Schema
+
+from ebb_controller.patience import patiently
+
+T = TypeVar("T")
+
+logging.getLogger("finsy").addHandler(logging.NullHandler())  # Not on stderr unless asked for.
+
+
+class SessionFailed(Exception):
+    """A task of the session failed, which was told; finsy connects again."""
+
+    code = GRPCStatusCode.UNAVAILABLE
+    """finsy logs no failure with this code: it takes it for a lost connection."""
+
+
+class Session(finsy.Switch):  # type: ignore[misc]  # final only for those who read types
+    """A session with one switch, which runs one program."""
+
+    def __init__(
+        self,
+        name: str,
+        address: str,
+        options: SwitchOptions,
+        schema: P4Schema,
+        *,
+        pushes: asyncio.Semaphore,
+        on_failure: Callable[[BaseException], None],
+    ) -> None:
+        """`schema`: of the program. Whoever pushes it holds `pushes` meanwhile. `on_failure` gets
+        the reason when the session fails, but for a lost connection."""
+        super().__init__(name, address, options)
+        # The version in it is that of the switch, all else is shared.
+        self._p4schema = copy.copy(schema)
+        self._pushes = pushes
+        self._on_failure = on_failure
+
+    def create_task(
+        self, coro: Coroutine[Any, Any, T], *, background: bool = False, name: str | None = None
+    ) -> asyncio.Task[T]:
+        """finsy's own, but a failure is told."""
+        title = name or getattr(coro, "__qualname__", None)
+        task = super().create_task(self._told(coro), background=background, name=title)
+        # Of a task that is cancelled before it has begun nobody has awaited it.
+        task.add_done_callback(lambda _task: coro.close())
+        return task
+
+    async def _told(self, coro: Coroutine[Any, Any, T]) -> T:
+        try:
+            return await coro
+        except Exception as error:
+            if not isinstance(error, P4ClientError) or error.code != GRPCStatusCode.UNAVAILABLE:
+                self._on_failure(error)
+            raise SessionFailed(str(error)) from error
+
+    async def _set_pipeline(self) -> None:
+        """Pushes the program unless the switch says, by its cookie, that it has it."""
+        push = super()._set_pipeline
+        async with self._pushes:
+            await patiently(push)
+
+    async def _start_gnmi(self) -> None:
+        """Nothing."""
