@@ -9,7 +9,7 @@ from __future__ import annotations
 import asyncio
 import json
 import logging
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
 from functools import partial
@@ -24,13 +24,13 @@ from ebb_topologies.processes import allow_files
 from ebb_topologies.traffic_manager import traffic_manager_config
 from finsy import GRPCStatusCode, P4ClientError, P4CounterEntry, SwitchEvent, SwitchOptions
 from finsy.p4schema import P4Schema
-from finsy.proto import p4i
+from finsy.proto import p4i, p4r
 from google.protobuf import text_format
 
 from ebb_controller.buffer_dependency import refuse_cycle
 from ebb_controller.encoding import Encoder
 from ebb_controller.mechanism import counter_names, missing
-from ebb_controller.mechanisms import FABRIC, FabricParameters, of_program
+from ebb_controller.mechanisms import COUNTERS, FABRIC, FabricParameters, of_program
 from ebb_controller.multicast import MulticastGroup, check
 from ebb_controller.patience import TRIES
 from ebb_controller.plan import plan
@@ -67,7 +67,7 @@ ADVICE = {
 """What to do when a switch refuses a program or a session, by the code."""
 
 Counters = dict[str, list[tuple[int, int]]]
-"""Counter name to (packets, bytes) of each index."""
+"""Counter name to (packets, bytes) of each index; of ports without a link it has zeros."""
 
 
 @dataclass(frozen=True)
@@ -360,7 +360,8 @@ class Controller:
         managed = self._managed[switch]
         if not managed.connected:
             raise managed.error or ControllerError(f"switch {switch} is not connected")
-        reading = asyncio.create_task(_counters(managed.switch, names))
+        ports = self.topology.neighbours[switch]
+        reading = asyncio.create_task(_counters(managed.switch, names, ports))
         try:
             await asyncio.wait({reading})
         finally:
@@ -499,28 +500,41 @@ def _cause(error: BaseException) -> str:
     return f"{error.code.name}: {error.message}" + (f"; {advice}" if advice else "")
 
 
-async def _counters(switch: finsy.Switch, names: Sequence[str]) -> Counters:
-    """Reads all named counters of a switch in one request, since a fabric has many switches."""
+async def _counters(switch: finsy.Switch, names: Sequence[str], ports: Iterable[int]) -> Counters:
+    """Reads the named counters of a switch in one request, since a fabric has many switches: of
+    those by port the cells of these ports, as the program has many more; of others all."""
     schema = switch.p4info
     wanted: dict[int, str] = {}
+    request: list[p4r.Entity] = []
     for name in names:
         try:
-            wanted[P4CounterEntry(name).encode(schema).counter_entry.counter_id] = name
+            every = P4CounterEntry(name).encode(schema)
         except ValueError as error:
             raise ControllerError(
                 f"switch {switch.name}: its program has no counter {name}: {error}"
             ) from error
-    cells: dict[str, list[tuple[int, int, int]]] = {name: [] for name in names}
+        wanted[every.counter_entry.counter_id] = name
+        by_port = name in COUNTERS and COUNTERS[name].index == "port"
+        request += [_cell(every, port) for port in ports] if by_port else [every]
+    cells: dict[str, dict[int, tuple[int, int]]] = {name: {} for name in names}
     try:
-        async for entity in messages(switch, [P4CounterEntry(name) for name in names]):
+        async for entity in messages(switch, request):
             entry = entity.counter_entry
-            cell = (entry.index.index, entry.data.packet_count, entry.data.byte_count)
-            cells[wanted[entry.counter_id]].append(cell)
+            cell = (entry.data.packet_count, entry.data.byte_count)
+            cells[wanted[entry.counter_id]][entry.index.index] = cell
     except P4ClientError as error:
         raise ControllerError(
             f"switch {switch.name}: counters {', '.join(names)} cannot be read: {error.message}"
         ) from error
     return {
-        name: [(packets, size) for _index, packets, size in sorted(found)]
+        name: [found.get(index, (0, 0)) for index in range(max(found, default=-1) + 1)]
         for name, found in cells.items()
     }
+
+
+def _cell(every: p4r.Entity, port: int) -> p4r.Entity:
+    """The read of one cell, from that of all."""
+    one = p4r.Entity()
+    one.CopyFrom(every)
+    one.counter_entry.index.index = port
+    return one

@@ -251,7 +251,7 @@ class FakeSwitch(p4r_grpc.P4RuntimeServicer):
                     data=p4r.CounterData(packet_count=10 * index, byte_count=1000 * index),
                 )
             )
-            for index in (2, 0, 1)
+            for index in ((2, 0, 1) if not request.HasField("index") else [request.index.index])
         ]
 
 

@@ -186,7 +186,11 @@ async def test_counters_come_in_order(program: Program) -> None:
     async with fabric() as switches, controller(switches, program) as fabric_controller:
         await fabric_controller.configure(PLAIN)
         counters = await fabric_controller.counters("trimmed", "dropped")
-        assert counters["l1"]["trimmed"] == [(0, 0), (10, 1000), (20, 2000)]
+        assert counters["l1"]["dropped"] == [(0, 0), (10, 1000), (20, 2000)]
+        # By port: those with a link, up to three, and no other.
+        by_port = [(0, 0), (10, 1000), (20, 2000), (30, 3000)]
+        assert counters["l1"]["trimmed"] == by_port
+        assert counters["s0"]["trimmed"] == by_port[:3]
         assert "no counter no_such" in await message(fabric_controller.counters("no_such"))
         await switches["l1"].stop()
         while fabric_controller._managed["l1"].connected:

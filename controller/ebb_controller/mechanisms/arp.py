@@ -16,9 +16,10 @@ ARP_RESPONDER = Table("arp_responder", ("answer_arp",))
 def entries(site: Site[Any]) -> Iterator[P4TableEntry]:
     """Per gateway address of the switch's own hosts: the address that answers."""
     gateways: dict[str, str] = {}
-    for host in site.topology.hosts:
-        if site.topology.attachment(host).node == site.switch.name:
-            gateways.setdefault(host.gateway_ip, host.gateway_mac)
+    for port, (far, _link) in site.topology.neighbours[site.switch.name].items():
+        if site.topology.is_host(far.node):
+            gateway = site.topology.host(far.node).gateway_ip
+            gateways.setdefault(gateway, site.switch.port_mac(port))
     for ip, mac in gateways.items():
         yield ARP_RESPONDER.entry({"target": ip}, mac=mac)
 
