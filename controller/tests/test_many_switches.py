@@ -5,23 +5,29 @@ from __future__ import annotations
 
 import asyncio
 import gc
+import json
 import re
+import subprocess
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
+from pathlib import Path
 
 import pytest
-from built import NEEDS_PROGRAM
+from built import BUILD, NEEDS_PROGRAM, PROGRAM
 from ebb_controller import controller as module
 from ebb_controller import patience
 from ebb_controller.controller import PUSHES_AT_ONCE, Controller, Program
 from ebb_controller.mechanisms import FabricParameters
 from ebb_controller.reconcile import ControllerError
+from ebb_controller.scheme import load_scheme
 from ebb_controller.traffic_manager import TrafficManagers
+from ebb_topologies.fabric_file import fabric_file
 from ebb_topologies.model import Switch, from_table
 from fake_switch import FakeSwitch, Faults
 
 TOPOLOGY = from_table({"fat_tree": {"k": 4}}, "test")
 PLAIN = FabricParameters()
+SWITCH = BUILD / "ebb-switch"
 
 pytestmark = [NEEDS_PROGRAM, pytest.mark.usefixtures("no_waiting")]
 
@@ -78,6 +84,27 @@ async def test_few_programs_are_under_way_at_once(program: Program) -> None:
         await asyncio.gather(*(controller.settled(name, 2) for name in switches))
         assert {switch.pipelines for switch in switches.values()} == {2}
     assert max(under_way.pushing) == PUSHES_AT_ONCE
+
+
+@pytest.mark.usefixtures("own_ports")
+@pytest.mark.skipif(not SWITCH.exists(), reason=f"no {SWITCH}: run `make build`")
+async def test_a_process_of_many_switches_has_room_for_a_controller(tmp_path: Path) -> None:
+    """20 programs are four times as long as all requests that the process takes at once."""
+    inside = [entry | {"interfaces": {}} for entry in fabric_file(TOPOLOGY)["switch"]]
+    links = fabric_file(TOPOLOGY)["link"]
+    file = tmp_path / "fabric.json"
+    file.write_text(json.dumps({"switch": inside, "link": links}))
+    limit = str(PROGRAM.json.stat().st_size + 100_000)
+    command = [SWITCH, "--fabric", file, "--grpc-max-message-bytes", limit]
+    with subprocess.Popen(command, stderr=subprocess.PIPE) as process:
+        try:
+            managers = TrafficManagers(TOPOLOGY)
+            async with Controller(TOPOLOGY, PROGRAM, traffic_managers=managers) as controller:
+                changes = await controller.configure(load_scheme("detail").fabric)
+            await managers.close()
+            assert len(changes) == len(TOPOLOGY.switches)
+        finally:
+            process.terminate()
 
 
 METHODS = ("SetForwardingPipelineConfig", "SetConfig", "Read", "Write")
