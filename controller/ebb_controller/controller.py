@@ -59,6 +59,8 @@ and as many again while they are replaced."""
 OTHER_FILES = 512
 """File descriptors of a process for all else."""
 
+LOST = (P4ClientError, RuntimeError, AssertionError)
+"""What a session raises when its connection ends, finsy's own surprise at it included."""
 ADVICE = {
     GRPCStatusCode.RESOURCE_EXHAUSTED: f"asked {TRIES} times: end what else uses the switch",
     GRPCStatusCode.INVALID_ARGUMENT: "`make build` compiles the program again",
@@ -400,12 +402,17 @@ class Controller:
     def _failed(self, managed: _Managed, error: BaseException) -> None:
         """Called when finsy's session failed; it tries again, but whoever waits wants to know
         why."""
-        lost = isinstance(error, P4ClientError) and error.code == GRPCStatusCode.UNAVAILABLE
-        if managed.connected or lost:
-            return  # `_gone` tells it, or `_reached` if the switch never comes
+        if managed.connected and isinstance(error, LOST):
+            return  # `_gone` tells it
         switch = managed.switch
-        what = f"refuses {self.program.json}" if switch.is_up else "refuses a P4Runtime session"
-        self._fail(managed, f"switch {switch.name} at {switch.address} {what}: {_cause(error)}")
+        what = "refuses a P4Runtime session"
+        if managed.connected:
+            what = "cannot be configured"
+        elif switch.is_up:
+            what = f"refuses {self.program.json}"
+        cause = None if isinstance(error, P4ClientError) else error
+        text = f"switch {switch.name} at {switch.address} {what}: {_cause(error)}"
+        self._fail(managed, text, cause)
 
     # -- one switch ---------------------------------------------------------------------------
 

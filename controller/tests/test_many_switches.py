@@ -179,6 +179,20 @@ def grpc_own(task: asyncio.Task[object]) -> bool:
     return "cython" in repr(task.get_coro())
 
 
+async def test_a_mistake_of_ours_is_raised_and_not_tried_for_ever(
+    program: Program, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def broken(_site: object) -> list[object]:
+        raise KeyError("no such port")
+
+    monkeypatch.setattr(module, "plan", broken)
+    async with fabric({}) as switches, managed(switches, program) as controller:
+        words = r"^switch \w+ at \S+ cannot be configured: KeyError: 'no such port'$"
+        with pytest.raises(ControllerError, match=words) as caught:
+            await controller.configure(PLAIN)
+    assert isinstance(caught.value.__cause__, KeyError)
+
+
 async def test_a_switch_that_does_not_answer_holds_up_the_others_for_a_while_only(
     program: Program, monkeypatch: pytest.MonkeyPatch
 ) -> None:
