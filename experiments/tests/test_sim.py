@@ -18,6 +18,7 @@ import pytest
 from binaries import BINARIES, needs_simulator
 from ebb_controller.mechanisms.drop_notification import NOTIFIED
 from ebb_controller.mechanisms.trimming import TRIMMED
+from ebb_controller.reconcile import ControllerError
 from ebb_experiments.results.arrow import SCHEMAS
 from ebb_experiments.results.results import Results
 from ebb_experiments.run.run import Run
@@ -56,6 +57,21 @@ def test_the_result_does_not_depend_on_the_number_of_threads(tmp_path: Path, sch
     assert one.run["trace_hash"] == two.run["trace_hash"]
     assert one.tables == two.tables
     assert one.run["transfers"] == {"ended": 5, "unfinished": 0}
+
+
+@needs_simulator
+def test_a_program_that_the_switches_refuse_is_one_line(
+    tmp_path: Path, capfd: pytest.CaptureFixture[str]
+) -> None:
+    """They start without it then, and the controller hears why."""
+    export = [{"register": "queue_drains", "what": "drain-bytes"}]
+    override = {"ndp": {"fabric": {"ports": {"export": export}}}}
+    words = r"^switch \w+ at \S+ refuses \S+/fabric.json: INVALID_ARGUMENT: .*queue_drains.*`make "
+    with pytest.raises(ControllerError, match=words) as refused:
+        simulate(tmp_path, "ndp", override=override)
+    assert "\n" not in str(refused.value)
+    told = capfd.readouterr()
+    assert told.out + told.err == ""
 
 
 @needs_simulator

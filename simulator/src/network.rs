@@ -6,6 +6,7 @@
 //! | `params` | {} | as `ebb-agent params` prints them; `nic.catch_up_packets` is taken for 0, `engine` and `faults` are ignored |
 //! | `seed` | | of session ids, path entropy, and what links lose |
 //! | `switches` | | `name`, `device_id`, `grpc_server_addr`, `cpu_port`, `drop_port`, `traffic_manager` (its configuration until the controller says otherwise) |
+//! | `program` | | the program that all switches start with, as if a controller had installed it: `json` and `p4info` (files, relative to this one), `cookie` (by which a controller knows it); none: they wait for one |
 //! | `hosts` | | `name`, `ip`, `mac`, `gateway_mac`; `rack`, `pod` (labels for workloads), `rate_bps` (`params.nic.rate_bps`) |
 //! | `links` | | pairs of `{node, port}`; a host has port 0 |
 //! | `workload` | | a workload file (`docs/workloads.md`), relative to this one; its hosts are those above unless it has its own `[[host]]`, with their names |
@@ -31,6 +32,9 @@ use std::sync::atomic::AtomicU64;
 use anyhow::{Context, Result, anyhow, bail, ensure};
 use ebb_engine::simulation::{NodeId, NodePort, Simulation};
 use ebb_engine::{Switch, SwitchOptions};
+use ebb_p4runtime::proto::p4::ForwardingPipelineConfig;
+use ebb_p4runtime::proto::p4::forwarding_pipeline_config::Cookie;
+use ebb_p4runtime::read_config;
 use ebb_traffic_manager::TrafficManagerConfig;
 use ebb_transport::{EPHEMERAL_PORTS, Scheme};
 use ebb_units::{BitRate, Duration, Instant};
@@ -52,6 +56,8 @@ pub struct Network {
     params: Params,
     seed: u64,
     switches: Vec<SwitchEntry>,
+    #[serde(default)]
+    program: Option<ProgramEntry>,
     hosts: Vec<HostEntry>,
     links: Vec<[End; 2]>,
     #[serde(default)]
@@ -109,6 +115,15 @@ struct SwitchEntry {
     drop_port: u16,
     /// Configuration until the controller sets another one.
     traffic_manager: TrafficManagerConfig,
+}
+
+/// The program of the network file.
+#[derive(Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+struct ProgramEntry {
+    json: PathBuf,
+    p4info: PathBuf,
+    cookie: u64,
 }
 
 /// A host of the network file.
@@ -170,6 +185,8 @@ pub struct Built {
     pub simulation: Simulation<SimHost>,
     /// The switches, in the order of the file.
     pub switches: Vec<SimSwitch>,
+    /// What they start with; `None`: no program.
+    pub program: Option<ForwardingPipelineConfig>,
     /// The hosts, in the order of the file.
     pub hosts: Vec<NodeId>,
     /// The links, in the order of the file.
@@ -254,6 +271,8 @@ impl Network {
         let catalog = Arc::new(self.catalog(&plan)?);
         let survey = plan.survey(self.scheme, &catalog.addresses)?;
         self.check_ends(&survey)?;
+        let program = self.program.take();
+        let program = program.map(|entry| entry.read(&self.folder)).transpose()?;
         let mut simulation = Simulation::new();
         simulation.set_seed(self.seed);
         let mut ids = BTreeMap::new();
@@ -318,6 +337,7 @@ impl Network {
         Ok(Built {
             simulation,
             switches,
+            program,
             hosts,
             links,
             fabric_socket: self.fabric_socket.map(|socket| self.folder.join(socket)),
@@ -389,6 +409,17 @@ impl Network {
             content: self.content,
             patience: Duration::from_nanos(self.patience_ns),
         })
+    }
+}
+
+impl ProgramEntry {
+    /// The config that a controller would send.
+    fn read(self, folder: &Path) -> Result<ForwardingPipelineConfig> {
+        let config = read_config(&folder.join(self.json), &folder.join(self.p4info))?;
+        let cookie = Some(Cookie {
+            cookie: self.cookie,
+        });
+        Ok(ForwardingPipelineConfig { cookie, ..config })
     }
 }
 

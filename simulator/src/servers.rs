@@ -11,11 +11,14 @@ use tokio::sync::oneshot;
 
 use crate::network::{Built, SimSwitch};
 
-/// Serves P4Runtime for every switch, and the fabric service if it has a socket. The servers end
-/// when something is sent through the result, or when that is dropped.
+/// Serves P4Runtime for every switch, which starts with the network's program, and the fabric service if it has a
+/// socket. The servers end when something is sent through the result, or when that is dropped.
 pub fn serve(built: &Built, handle: &ControlHandle) -> Result<oneshot::Sender<()>> {
     let addresses: Vec<_> = built.switches.iter().map(|s| s.grpc_address).collect();
     let mut server = Server::bind(&addresses)?;
+    if let Some(program) = built.program.clone() {
+        server = server.preload(0..addresses.len(), program)?;
+    }
     if let Some(socket) = &built.fabric_socket {
         let fabric = EngineFabric {
             layout: layout(built, &server),

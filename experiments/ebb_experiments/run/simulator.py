@@ -17,6 +17,7 @@ from tempfile import TemporaryDirectory
 from types import TracebackType
 from typing import Any, Protocol
 
+from ebb_controller.controller import Program
 from ebb_controller.mechanisms import FabricParameters
 from ebb_topologies.fabric_file import FABRIC_SOCKET
 from ebb_topologies.files import write
@@ -78,6 +79,9 @@ class Simulator:
     transport: str
     parameters: dict[str, Any]
     """Parameters of the agents, as `ebb-agent params` shows them."""
+    program: Program
+    """What the switches run from the start, so that it need not travel to each of them: a
+    controller finds it there by its cookie."""
     queues: FabricParameters
     """Parameters of the switches, of which only the queues are used before the controller comes."""
     workload: dict[str, Any]
@@ -157,6 +161,11 @@ class Simulator:
             "params": self.parameters,
             "seed": self.seed,
             "switches": switches,
+            "program": {
+                "json": str(self.program.json.resolve()),
+                "p4info": str(self.program.p4info.resolve()),
+                "cookie": self.program.schema().p4cookie,
+            },
             "hosts": hosts,
             "links": links,
             "coding_bps": self.coding_bps,

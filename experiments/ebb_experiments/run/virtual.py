@@ -127,6 +127,7 @@ class _Simulation:
         nominal = task_parameters(self.binaries.agent, self.task)
         traffic = self.task.play.traffic
         workload = self.task.play.workload(self.task.seed)
+        program = self.binaries.program(self._fabric)
         flows = FlowTable(self.loaded.topology, dilation, head, Batches)
         samples = SampleTable(self.loaded.topology, dilation, head, Batches)
         arrivals = ArrivalTable(dilation, head, Batches)
@@ -135,6 +136,7 @@ class _Simulation:
             slowed,
             self._scheme.transport,
             dilation.slow(nominal),
+            program,
             self._fabric,
             dilation.slow(workload),
             self.task.directory,
@@ -162,7 +164,7 @@ class _Simulation:
             admin = FabricAdmin(simulator.fabric_socket)
             controller = Controller(
                 slowed,
-                self.binaries.program(self._fabric),
+                program,
                 "bytes",
                 address=address,
                 traffic_managers=managers,

@@ -51,6 +51,15 @@ fn names_that_are_not_there_or_there_twice() {
 }
 
 #[test]
+fn a_program_that_is_not_there() {
+    let program = json!({"json": "no.json", "p4info": "no.txtpb", "cookie": u64::MAX});
+    let told = refusal(|n| n["program"] = program);
+    assert!(told.starts_with("cannot read no.txtpb: "), "{told}");
+    let told = refusal(|n| n["program"] = json!({"json": "no.json", "p4info": "no.txtpb"}));
+    assert!(told.contains("missing field `cookie`"), "{told}");
+}
+
+#[test]
 fn transfers_that_cannot_be() {
     let of = |list: Value| refusal(|n| n["transfers"] = list);
     let told = of(json!([transfer(json!({"sources": ["h9"]}))]));

@@ -96,7 +96,7 @@ pub fn build(
     }
     for (index, entry) in settings.switches.iter().enumerate() {
         if let (Some(program), Some(p4info)) = (&entry.program, &entry.p4info) {
-            server = server.preload(index, read_config(program, p4info)?)?;
+            server = server.preload(index..index + 1, read_config(program, p4info)?)?;
         }
     }
     if let Some(socket) = &settings.fabric_socket {

@@ -4,10 +4,12 @@ use std::collections::HashMap;
 use std::fmt::Display;
 use std::future::Future;
 use std::net::{SocketAddr, TcpListener};
+use std::ops::Range;
 use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
 
+use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 use thiserror::Error;
 use tokio::sync::watch;
 use tokio::task::JoinSet;
@@ -38,8 +40,11 @@ pub const MAX_MESSAGE_BYTES: usize = 16 << 20;
 const MESSAGES_AT_ONCE: usize = 4;
 /// The most connections of one address.
 const MAX_CONNECTIONS: usize = 128;
-/// The least limit of connections, however few file descriptors the process may have.
+/// The least limit of connections of one address, however few file descriptors the process may have: a controller has
+/// two, for P4Runtime and for the traffic manager, and others look.
 const MIN_CONNECTIONS: usize = 8;
+/// File descriptors of a process that are for no connection and no listening socket.
+const OTHER_FILES: usize = 256;
 /// Window of one stream, in bytes. A batch of 500 updates is about 30 KB; it should not wait for the window.
 const WINDOW_BYTES: u32 = 1 << 20;
 /// Window of all streams of a connection, in bytes. The HTTP/2 library ends a connection
@@ -66,8 +71,8 @@ pub enum ServeError {
     },
     #[error(transparent)]
     Tls(#[from] TlsError),
-    #[error("the program that switch {index} is to start with cannot be loaded: {problem}")]
-    Preload { index: usize, problem: String },
+    #[error("the program to start with cannot be loaded: {0}")]
+    Preload(String),
     #[error("the gRPC server of {address} failed")]
     Serve {
         address: String,
@@ -92,6 +97,7 @@ impl Server {
     /// Takes the addresses, so that a failure shows before anything else has started. Port 0 is any
     /// free port.
     pub fn bind(addresses: &[SocketAddr]) -> Result<Self, ServeError> {
+        allow_files(addresses.len());
         let endpoints = addresses.iter().copied().map(bind);
         Ok(Self {
             endpoints: endpoints.collect::<Result<_, _>>()?,
@@ -134,19 +140,20 @@ impl Server {
         Ok(self)
     }
 
-    /// A device starts with this config, as if a controller had installed it. Its index is that of
-    /// the address given to `bind`.
+    /// Some devices, by their index among the addresses given to `bind`, start with this config, as if a controller had
+    /// installed it. It is loaded once. A device that refuses it starts without: who pushes it hears why.
     pub fn preload(
         mut self,
-        index: usize,
+        devices: Range<usize>,
         config: ForwardingPipelineConfig,
     ) -> Result<Self, ServeError> {
-        let forwarding = Forwarding::verify(&self.programs, config);
-        let forwarding = forwarding.map_err(|error| ServeError::Preload {
-            index,
-            problem: error.message,
-        })?;
-        self.preloads.insert(index, forwarding);
+        let cookie = config.cookie;
+        let loaded = self.programs.load(config);
+        let loaded = loaded.map_err(|error| ServeError::Preload(error.message))?;
+        for index in devices {
+            let forwarding = Forwarding::new(loaded.clone(), cookie);
+            self.preloads.insert(index, forwarding);
+        }
         Ok(self)
     }
 
@@ -171,12 +178,11 @@ impl Server {
         let mut hosts = Vec::new();
         for (index, (endpoint, device)) in self.endpoints.into_iter().zip(devices).enumerate() {
             let host = Host::new(device, self.programs.clone());
-            if let Some(forwarding) = self.preloads.remove(&index) {
-                let loaded = host.commit(Arc::new(forwarding), None).await;
-                loaded.map_err(|status| ServeError::Preload {
-                    index,
-                    problem: status.message().to_owned(),
-                })?;
+            if let Some(forwarding) = self.preloads.remove(&index)
+                && let Err(refused) = host.commit(Arc::new(forwarding), None).await
+            {
+                let (address, why) = (endpoint.1, refused.message());
+                tracing::warn!("{address}: the switch starts without its program: {why}");
             }
             hosts.push(host.clone());
             let grpc = grpc(endpoint.1, self.tls.as_ref())?;
@@ -211,9 +217,24 @@ struct Limits {
     connections: usize,
 }
 
+/// Allows the process as many file descriptors as [`MIN_CONNECTIONS`] of each address need: many systems let a process
+/// have 1024 unless it asks for more. What the system refuses is left as it is.
+fn allow_files(addresses: usize) {
+    let present = getrlimit(Resource::Nofile);
+    let needed = (2 * MIN_CONNECTIONS * (addresses + 1) + OTHER_FILES) as u64;
+    let needed = needed.min(present.maximum.unwrap_or(u64::MAX));
+    if present.current.is_some_and(|current| current < needed) {
+        let wanted = Rlimit {
+            current: Some(needed),
+            ..present
+        };
+        let _ = setrlimit(Resource::Nofile, wanted);
+    }
+}
+
 /// Half of the file descriptors that the process may have are for connections.
 fn connection_limit(addresses: usize) -> usize {
-    let files = rustix::process::getrlimit(rustix::process::Resource::Nofile).current;
+    let files = getrlimit(Resource::Nofile).current;
     let files = files.map_or(usize::MAX, |files| {
         usize::try_from(files).unwrap_or(usize::MAX)
     });
@@ -309,4 +330,25 @@ async fn serve_fabric(
         .serve_with_incoming_shutdown(connections, stop)
         .await
         .map_err(|source| failed(&path, source))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_process_of_many_switches_asks_for_the_file_descriptors_that_it_needs() {
+        let soft = || getrlimit(Resource::Nofile).current;
+        let few = Rlimit {
+            current: Some(300),
+            ..getrlimit(Resource::Nofile)
+        };
+        setrlimit(Resource::Nofile, few).unwrap();
+        let any = SocketAddr::from(([127, 0, 0, 1], 0));
+        drop(Server::bind(&[any]).unwrap());
+        assert_eq!(soft(), Some(300), "two addresses need no more");
+        drop(Server::bind(&[any; 40]).unwrap());
+        assert_eq!(soft(), Some(16 * 41 + 256));
+        assert_eq!(connection_limit(41), MIN_CONNECTIONS + 3);
+    }
 }

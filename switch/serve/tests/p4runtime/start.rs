@@ -17,11 +17,16 @@ fn server() -> Server {
 
 #[tokio::test]
 async fn a_program_with_its_p4info_is_there_from_the_start() {
-    let whole = read_config(&fixture("entities.json"), &fixture("entities.p4info.txtpb")).unwrap();
-    let mut expected = config();
-    expected.cookie = None;
+    let files = read_config(&fixture("entities.json"), &fixture("entities.p4info.txtpb")).unwrap();
+    assert_eq!(files.cookie, None);
+    // A controller that knows the cookie need not push.
+    let expected = config();
+    let whole = p4::ForwardingPipelineConfig {
+        cookie: expected.cookie,
+        ..files
+    };
     assert_eq!(whole, expected);
-    let server = server().preload(0, whole).unwrap();
+    let server = server().preload(0..1, whole).unwrap();
     let running = Running::with(server, OneSwitch::start());
     let mut c = Controller::connect(&running, 1).await;
     assert_eq!(c.arbitration().await, Code::Ok);
@@ -44,8 +49,8 @@ fn files_that_do_not_fit_say_so() {
     assert!(message(&fixture("none.json"), &info).starts_with("cannot read "));
     let mut wrong = config();
     wrong.p4_device_config = b"{}".to_vec();
-    let error = server().preload(0, wrong).err().unwrap().to_string();
-    assert!(error.starts_with("the program that switch 0 is to start with cannot be loaded: "));
+    let error = server().preload(0..1, wrong).err().unwrap().to_string();
+    assert!(error.starts_with("the program to start with cannot be loaded: "));
     let files = TlsFiles {
         certificate: json.clone(),
         key: json,
