@@ -213,8 +213,9 @@ test-build: ## what the tests need
 test-rust: $(OURS) ## unit, property and golden tests of the crates
 	@$(CARGO) test --locked --workspace --no-fail-fast
 
-test-long: $(OURS) ## the same with many more random inputs and all of the corpora
+test-long: .venv/.dev-installed build ## the same with many more random inputs and all of the corpora; 8192 hosts
 	@EBB_LONG=1 PROPTEST_CASES=5000 EBB_FUZZ_CORPORA=all $(CARGO) test --locked --workspace --no-fail-fast
+	@EBB_LONG=1 $(PYTHON) -m pytest -s experiments/tests/test_scale.py
 
 test-python: .venv/.dev-installed build ## unit tests of topologies, controller and experiments
 	@$(PYTHON) -m pytest
