@@ -37,13 +37,14 @@ from ebb_controller.plan import plan
 from ebb_controller.reconcile import Change, ControllerError, Held, messages, reconcile
 from ebb_controller.session import Session
 from ebb_controller.site import DepthUnit, Site
+from ebb_controller.together import together
 from ebb_controller.traffic_manager import TrafficManagers, loopback
 
 LOGGER = logging.getLogger("ebb.controller")
 CONNECT_SECONDS = 20.0
 """How long `configure` waits for a switch that does not answer."""
 AT_ONCE = 8
-"""How many switches are written to at the same time."""
+"""How many switches are read and written at the same time."""
 OPENED_AT_ONCE = 16
 """How many sessions are opened at the same time: each call has a time limit (finsy's 10 s), in
 which it would wait for those of all others of a large fabric."""
@@ -331,13 +332,7 @@ class Controller:
                 managed.error = None
                 # A task of the switch: it ends with the connection.
                 managed.switch.create_task(self._bring_up_to_date(managed))
-        waiting = [asyncio.create_task(self._reached(managed, goal)) for managed in here.values()]
-        try:
-            changes = await asyncio.gather(*waiting)
-        finally:
-            for task in waiting:
-                task.cancel()
-            await asyncio.gather(*waiting, return_exceptions=True)
+        changes = await together(self._reached(managed, goal) for managed in here.values())
         return dict(zip(here, changes, strict=True))
 
     def _named(self, switch: str) -> _Managed:
@@ -354,8 +349,13 @@ class Controller:
 
     async def counters(self, *names: str) -> dict[str, Counters]:
         """switch -> counter -> (packets, bytes) by index; every switch must be connected."""
-        replies = await asyncio.gather(*(self.switch_counters(s, *names) for s in self._managed))
-        return dict(zip(self._managed, replies, strict=True))
+        return await self.counters_of(self._managed, *names)
+
+    async def counters_of(self, switches: Iterable[str], *names: str) -> dict[str, Counters]:
+        """The same of some switches."""
+        asked = list(switches)
+        replies = await together(self.switch_counters(switch, *names) for switch in asked)
+        return dict(zip(asked, replies, strict=True))
 
     async def switch_counters(self, switch: str, *names: str) -> Counters:
         """Counters of one switch. Raises `ControllerError` if it is away or has no such counter."""
@@ -363,11 +363,12 @@ class Controller:
         if not managed.connected:
             raise managed.error or ControllerError(f"switch {switch} is not connected")
         ports = self.topology.neighbours[switch]
-        reading = asyncio.create_task(_counters(managed.switch, names, ports))
-        try:
-            await asyncio.wait({reading})
-        finally:
-            reading.cancel()
+        async with self._busy:
+            reading = asyncio.create_task(_counters(managed.switch, names, ports))
+            try:
+                await asyncio.wait({reading})
+            finally:
+                reading.cancel()
         if reading.cancelled():  # by gRPC, when finsy closes the channel
             raise ControllerError(f"switch {switch}: connection lost while reading counters")
         return reading.result()

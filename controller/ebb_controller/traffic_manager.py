@@ -13,11 +13,15 @@ from ebb_topologies.model import Switch, Topology
 from ebb_controller import ebb_tm_pb2 as tm
 from ebb_controller.patience import patiently
 from ebb_controller.reconcile import ControllerError
+from ebb_controller.together import together
 
 SERVICE = "/ebb.tm.v1.TrafficManager"
 """The gRPC service of ebb_tm.proto."""
 CALL_SECONDS = 10.0
 """How long a switch may take to answer."""
+AT_ONCE = 16
+"""How many switches are asked at the same time: of a large fabric the last one would be waited for
+longer than that."""
 
 
 def loopback(switch: Switch) -> str:
@@ -32,23 +36,22 @@ class TrafficManagers:
         self._switches = topology.switches
         self._address = address
         self._channels: dict[str, grpc.aio.Channel] = {}
+        self._asking = asyncio.Semaphore(AT_ONCE)
 
     async def configure(self, configs: Mapping[str, Mapping[str, Any]]) -> None:
         """Replaces the configuration of the named switches."""
-        await asyncio.gather(
-            *(
-                self._call(switch, "SetConfig", tm.SetConfigResponse, tm.SetConfigRequest(
-                    device_id=switch.device_id, config=json.dumps(configs[switch.name])
-                ))
-                for switch in self._switches
-                if switch.name in configs
-            )
+        await together(
+            self._call(switch, "SetConfig", tm.SetConfigResponse, tm.SetConfigRequest(
+                device_id=switch.device_id, config=json.dumps(configs[switch.name])
+            ))
+            for switch in self._switches
+            if switch.name in configs
         )  # fmt: skip
 
     async def statistics(self, *, reset: bool = False) -> dict[str, tm.Stats]:
         """All that every switch tells (`ebb_tm.proto`), by its name; with `reset` it counts from
         zero afterwards."""
-        replies = await asyncio.gather(*(self._ask(s, reset) for s in self._switches))
+        replies = await together(self._ask(switch, reset) for switch in self._switches)
         return dict(zip((switch.name for switch in self._switches), replies, strict=True))
 
     async def of_switch(self, name: str) -> tm.Stats:

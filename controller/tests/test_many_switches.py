@@ -20,6 +20,7 @@ from ebb_controller.controller import PUSHES_AT_ONCE, Controller, Program
 from ebb_controller.mechanisms import FabricParameters
 from ebb_controller.reconcile import ControllerError
 from ebb_controller.scheme import load_scheme
+from ebb_controller.together import together
 from ebb_controller.traffic_manager import TrafficManagers
 from ebb_topologies.fabric_file import fabric_file
 from ebb_topologies.model import Switch, from_table
@@ -177,6 +178,24 @@ async def test_what_goes_wrong_is_one_line_and_leaves_nothing_behind(
 def grpc_own(task: asyncio.Task[object]) -> bool:
     """Whether gRPC keeps it for itself, not for a call."""
     return "cython" in repr(task.get_coro())
+
+
+async def test_what_one_of_many_fails_with_is_raised_when_all_others_have_ended() -> None:
+    ended: list[int] = []
+
+    async def work(number: int) -> int:
+        try:
+            if number == 3:
+                raise ControllerError("switch s3")
+            await asyncio.sleep(number)
+        finally:
+            ended.append(number)
+        return number
+
+    with pytest.raises(ControllerError, match=r"^switch s3$"):
+        await together(work(number) for number in range(1, 6))
+    assert sorted(ended) == [1, 2, 3, 4, 5]
+    assert await together(work(0) for _ in range(2)) == [0, 0]
 
 
 async def test_a_mistake_of_ours_is_raised_and_not_tried_for_ever(

@@ -27,7 +27,7 @@ SIZES = [
         pytest.param(
             k, mb, id=f"k{k}", marks=pytest.mark.skipif(not LONG, reason="EBB_LONG=1 runs it")
         )
-        for k, mb in ((24, 1_200), (32, 4_000))
+        for k, mb in ((24, 1_000), (32, 2_000))
     ),
 ]
 """Ports of a switch of the fat-tree, and megabytes that the simulator may take."""

@@ -144,8 +144,6 @@ def _said(command: list[str]) -> str | None:
 
 async def read_counters(controller: Controller) -> dict[str, Counters]:
     """Reads all counters of the switches that the controller has; one may just have been
-    restarted. One switch after the other: a read has a time limit in real time (finsy's 10 s), and
-    read together, the last of a large fabric on a busy machine would wait for all others in it."""
+    restarted."""
     switches = [s.name for s in controller.topology.switches if not controller.has_left(s.name)]
-    names = controller.counter_names
-    return {switch: await controller.switch_counters(switch, *names) for switch in switches}
+    return await controller.counters_of(switches, *controller.counter_names)
