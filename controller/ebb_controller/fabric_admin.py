@@ -13,6 +13,7 @@ from typing import Any
 import grpc
 from ebb_topologies.fabric_file import FABRIC_SOCKET
 from ebb_topologies.installation import results
+from ebb_topologies.run_state import state_folder
 
 from ebb_controller import ebb_fabric_pb2 as proto
 from ebb_controller.reconcile import ControllerError
@@ -89,7 +90,7 @@ class FabricView:
 
 def usual_socket() -> Path:
     """The socket at which the fabric of `make run` is served."""
-    return results() / "run" / FABRIC_SOCKET
+    return state_folder(results() / "run") / FABRIC_SOCKET
 
 
 class FabricAdmin:

@@ -23,6 +23,7 @@ from ebb_topologies.arguments import Parser
 from ebb_topologies.dilation import Dilation
 from ebb_topologies.files import InputError
 from ebb_topologies.installation import Version, programs, results, scenario
+from ebb_topologies.own_folder import keep_from_others
 from ebb_topologies.text import printable
 
 from ebb_dashboard.finished import Finished
@@ -83,6 +84,7 @@ class _Ended(Exception):
 
 def main(argv: Sequence[str] | None = None) -> int:
     options = arguments(argv)
+    keep_from_others()
     logging.basicConfig(level=logging.ERROR, format="%(message)s")
     logging.getLogger("finsy").setLevel(logging.CRITICAL + 1)
     for number in (signal.SIGINT, signal.SIGTERM):

@@ -19,6 +19,7 @@ from ebb_experiments.run.virtual import Standing, Virtual, Watch
 from ebb_experiments.scenario.faults import file_name
 from ebb_experiments.scenario.loaded import Loaded
 from ebb_topologies.files import InputError
+from ebb_topologies.own_folder import own_folder
 
 from ebb_dashboard.fabric import Fabric, Routes
 from ebb_dashboard.feed import Feed
@@ -116,7 +117,7 @@ class Simulated:
 
     def _run_scheme(self, name: str) -> None:
         directory = self.directory / self.loaded.name / file_name(name)
-        directory.mkdir(parents=True, exist_ok=True)
+        own_folder(directory)
         watch = Watch(step=self._step, look=self._look, look_every_ns=self.look_every_ns)
         clock = Virtual(self.binaries, self.threads, watch)
         run = Run(self.loaded, name, self.loaded.spec.seeds[0], clock, directory).plays()

@@ -22,11 +22,12 @@ from ebb_controller.reconcile import ControllerError
 from ebb_topologies import preflight
 from ebb_topologies.arguments import Parser
 from ebb_topologies.dilation import Dilation
-from ebb_topologies.files import InputError
+from ebb_topologies.files import InputError, link_to
 from ebb_topologies.installation import Version, compiled, data, programs, results, scenario
 from ebb_topologies.mininet_links import ControlError
 from ebb_topologies.mininet_net import FabricNet
 from ebb_topologies.model import Topology, from_table
+from ebb_topologies.own_folder import keep_from_others
 from ebb_topologies.processes import ENDING_SIGNALS, ProcessDied
 from ebb_topologies.targets import FabricTarget, target
 from ebb_topologies.text import printable
@@ -55,7 +56,7 @@ from ebb_experiments.tour.calibration import (
 )
 from ebb_experiments.tour.checks import checks
 from ebb_experiments.tour.desk import at_prompt, write_parameters
-from ebb_experiments.tour.runs import COMPLETION, QUEUES, RunFolder, link
+from ebb_experiments.tour.runs import COMPLETION, QUEUES, RunFolder
 from ebb_experiments.tour.spectator import Spectator
 from ebb_experiments.tour.summary import Round, SchemeResult
 
@@ -113,6 +114,7 @@ def arguments(argv: Sequence[str] | None) -> argparse.Namespace:
 
 
 def main(argv: Sequence[str] | None = None, spectator: Spectator | None = None) -> int:
+    keep_from_others()
     console = Console(highlight=False)
     console.width = max(console.width, TABLE_WIDTH)
     logging.basicConfig(level=logging.ERROR, format="%(message)s")
@@ -254,7 +256,7 @@ def _tour(wall: Wall, console: Console, started: float, stay: bool) -> int:
         ("results", ""),
         ("table.md", "/table.md"),
     ):  # where they were before runs were kept
-        link(RUN_DIR / name, f"../{RUNS.name}/{kept.path.name}{end}")
+        link_to(RUN_DIR / name, f"../{RUNS.name}/{kept.path.name}{end}")
     pings = wall.ping_all()
     say(
         console,

@@ -126,7 +126,7 @@ not end |
 [notebook/run.ipynb](notebook/run.ipynb) loads such a folder and draws more of it
 ([how](simulation.md#results)).
 
-`results/run` belongs to the run under way: logs, sockets, what agents printed (`work/`), their
+`results/run` belongs to the run under way: logs, what agents printed (`work/`), their
 parameters (`params/`); `results` and `table.md` there are links to the run that is kept.
 
 | file in `experiments/scenarios` | what for |

@@ -21,7 +21,7 @@ from binaries import ROOT
 from ebb_experiments.cli import playable
 from ebb_experiments.results.flows import FlowTable
 from ebb_experiments.run import kernel_host
-from ebb_experiments.run.kernel_tcp import SOURCE, KernelDctcp, lacking
+from ebb_experiments.run.kernel_tcp import AVAILABLE, NAME, SOURCE, KernelDctcp, lacking
 from ebb_experiments.scenario.loaded import load_scenario
 from ebb_topologies.dilation import Dilation
 from ebb_topologies.files import InputError
@@ -293,3 +293,32 @@ def test_what_the_kernel_cannot_play_is_said(tmp_path: Path) -> None:
     assert list(loaded.schemes) == ["tcp-droptail"]
     with pytest.raises(InputError, match="kernel can play none of them"):
         playable(load_scenario(SCENARIO, ["ndp"]), console)
+
+
+HOLD = """
+import sys, time
+from pathlib import Path
+from ebb_experiments.run.kernel_tcp import KernelDctcp
+KernelDctcp().load(Path(sys.argv[1]))
+if sys.argv[2] == "run":
+    KernelDctcp().belongs_to_this_process()
+print("ready", flush=True)
+time.sleep(60)
+"""
+
+
+@pytest.mark.usefixtures("traced")
+@pytest.mark.parametrize("who", ["run", "hand"])
+def test_what_a_killed_run_has_loaded_goes_with_the_next_run(tmp_path: Path, who: str) -> None:
+    """And what somebody has loaded by hand stays, as does that of a run that is under way."""
+    dctcp = KernelDctcp()
+    with subprocess.Popen(
+        [sys.executable, "-c", HOLD, str(tmp_path), who], stdout=subprocess.PIPE, text=True
+    ) as other:
+        assert other.stdout is not None and other.stdout.readline() == "ready\n"
+        dctcp.unload_of_killed_run()
+        assert NAME in AVAILABLE.read_text().split()
+        other.kill()
+    dctcp.unload_of_killed_run()
+    assert (NAME in AVAILABLE.read_text().split()) == (who == "hand")
+    dctcp.unload_of_killed_run()  # nothing is recorded any more

@@ -43,8 +43,8 @@ def test_a_run_has_a_folder_of_its_own_and_the_link_names_the_last(tmp_path: Pat
 def test_a_link_takes_the_place_of_what_an_older_ebb_has_written(tmp_path: Path) -> None:
     (tmp_path / "results").mkdir()
     (tmp_path / "results" / "flows.csv").write_text("kept")
-    runs.link(tmp_path / "results", "elsewhere")
-    runs.link(tmp_path / "results", "there")
+    runs.link_to(tmp_path / "results", "elsewhere")
+    runs.link_to(tmp_path / "results", "there")
     assert (tmp_path / "results").readlink() == Path("there")
     (moved,) = tmp_path.glob("results-*")
     assert (moved / "flows.csv").read_text() == "kept"
@@ -53,7 +53,7 @@ def test_a_link_takes_the_place_of_what_an_older_ebb_has_written(tmp_path: Path)
 def test_the_last_two_runs_that_ended_are_compared_unless_others_are_named(tmp_path: Path) -> None:
     a, b, c = (ended(tmp_path, name) for name in ("2026-01", "2026-02", "2026-03"))
     (tmp_path / "2026-04").mkdir()
-    runs.link(tmp_path / runs.LATEST, "2026-03")
+    runs.link_to(tmp_path / runs.LATEST, "2026-03")
     assert runs.chosen(tmp_path, (None, None)) == [b, c]
     assert runs.chosen(tmp_path, ("2026-01", None)) == [a, c]
     assert runs.chosen(tmp_path, (None, "2026-02")) == [c, b]

@@ -10,18 +10,20 @@ from ebb_topologies.model import Endpoint, Switch, Topology
 from ebb_topologies.targets import CPU_PORT, DROP_PORT
 
 FABRIC_SOCKET = "fabric.sock"
-"""Where the process serves its links and captures (`ebb.fabric.v1`), in the folder of the file."""
+"""Name of the socket where the process serves its links and captures (`ebb.fabric.v1`)."""
 CAPTURES = "pcaps"
 """Folder of the captures that somebody asks the process for, beside the file."""
 
 
 def fabric_file(
-    topology: Topology, config_for: Callable[[Switch], Path | None] = lambda _switch: None
+    topology: Topology,
+    config_for: Callable[[Switch], Path | None] = lambda _switch: None,
+    socket: Path = Path(FABRIC_SOCKET),
 ) -> dict[str, Any]:
     """Content of the file: links between switches are inside the process, links to hosts are
-    network interfaces."""
+    network interfaces. `socket` is relative to the folder of the file, or absolute."""
     return {
-        "fabric_socket": FABRIC_SOCKET,
+        "fabric_socket": str(socket),
         "captures": CAPTURES,
         "switch": [_switch(topology, s, config_for(s)) for s in topology.switches],
         "host": [{"name": h.name, "at": _at(topology.attachment(h))} for h in topology.hosts],

@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import errno
 import json
+import time
 import tomllib
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -18,6 +19,8 @@ from ebb_topologies.errors import InputError as InputError
 from ebb_topologies.nearest import hint, nearest
 
 Model = TypeVar("Model", bound=BaseModel)
+TIME_FORMAT = "%Y-%m-%dT%H-%M-%S"
+"""Of names of folders, in local time: they sort by it."""
 
 
 def load(path: Path) -> dict[str, Any]:
@@ -164,3 +167,13 @@ def write(path: Path, content: str | bytes) -> None:
     """Writes a file that is there whole or not at all."""
     with replacing(path) as part:
         part.write_bytes(content.encode() if isinstance(content, str) else content)
+
+
+def link_to(path: Path, target: str) -> None:
+    """A symbolic link, in place of an earlier one or of a folder that an older Ebb has written."""
+    part = path.with_name(f".{path.name}.part")
+    part.unlink(missing_ok=True)
+    part.symlink_to(target)
+    if path.is_dir() and not path.is_symlink():
+        path.rename(path.with_name(f"{path.name}-{time.strftime(TIME_FORMAT)}"))
+    part.replace(path)

@@ -24,16 +24,17 @@ from mininet.node import Host as MininetHost
 from mininet.node import Switch as MininetSwitch
 
 from ebb_topologies import model
-from ebb_topologies.fabric_file import fabric_file
-from ebb_topologies.files import InputError
+from ebb_topologies.fabric_file import FABRIC_SOCKET, fabric_file
+from ebb_topologies.files import InputError, link_to
 from ebb_topologies.mininet_cli import Desk, FabricCLI
 from ebb_topologies.mininet_links import ControlError, FabricControl, InnerLink, ServedLink
 from ebb_topologies.processes import Process, ProcessTable, claim, end_recorded, uninterrupted
+from ebb_topologies.run_state import Claim, made_state_folder, state_folder
 from ebb_topologies.targets import FabricTarget, Target
 from ebb_topologies.traffic_manager import PortParameters, traffic_manager_config
 
 INTERFACES_FILE = "interfaces"
-"""Names of the interfaces of the run, in its directory, for whoever cleans up after it."""
+"""Names and indices of the interfaces of the run, in its state, for whoever cleans up after it."""
 FABRIC_FILE = "fabric.json"
 """The fabric as `ebb-switch --fabric` reads it, in the directory of the run."""
 FABRIC_PROCESS = "fabric"
@@ -106,7 +107,7 @@ class FabricNet:
         self.run_dir = run_dir
         self.config_for = config_for
         self.pcap = pcap
-        self._lock: IO[str] | None = None
+        self._claim: Claim | None = None
         self.processes = ProcessTable(run_dir)
         self.switch_processes: dict[str, Process] = {}
         """Processes by the name of their switch; the same one for all in a fabric of one
@@ -132,10 +133,9 @@ class FabricNet:
     def start(self) -> None:
         """Brings the network up. Raises `InputError` or `ProcessDied` with the reason; call `stop`
         then, too."""
-        self._lock = claim(self.run_dir)
+        self._claim = claim(self.run_dir)
         end_recorded(self.run_dir)
         remove_interfaces(self.topology, self.run_dir)
-        _record_interfaces(self.topology, self.run_dir)
         setLogLevel("critical")
         self.net = Mininet(controller=None, link=MininetLink, build=False)
         for host in self.topology.hosts:
@@ -145,6 +145,7 @@ class FabricNet:
             self.net.addSwitch(switch.name, cls=FabricSwitch, dpid=dpid, inNamespace=False)
         for link in self.topology.links:
             self._add_link(link)
+            _record_interfaces(link, self.run_dir)
         self._bring_up_switch_ports()
         for host in self.topology.hosts:
             self._attach(host)
@@ -224,13 +225,20 @@ class FabricNet:
         self.switch_processes[switch.name] = self.processes.spawn(switch.name, command)
 
     def _start_fabric(self, target: FabricTarget) -> None:
-        file = self.run_dir / FABRIC_FILE
-        file.write_text(json.dumps(fabric_file(self.topology, self._fabric_config), indent=1))
+        file, served = self.run_dir / FABRIC_FILE, self.fabric_socket
+        content = fabric_file(self.topology, self._fabric_config, served)
+        file.write_text(json.dumps(content, indent=1))
+        link_to(self.run_dir / FABRIC_SOCKET, str(served))
         for switch in self.topology.switches:
             self._check_interfaces(switch)
         command = target.fabric_command(file, self._pcaps(FABRIC_PROCESS))
         process = self.processes.spawn(FABRIC_PROCESS, command)
         self.switch_processes = dict.fromkeys((s.name for s in self.topology.switches), process)
+
+    @property
+    def fabric_socket(self) -> Path:
+        """Where a fabric of one process serves its links and captures."""
+        return state_folder(self.run_dir) / FABRIC_SOCKET
 
     def _fabric_config(self, switch: model.Switch) -> Path:
         """The traffic-manager file of a switch: the one it is given, or else one with the delays of
@@ -338,12 +346,12 @@ class FabricNet:
 
     def stop(self) -> None:
         """Takes everything down; a second Ctrl-C meanwhile does not keep the rest from it."""
-        if self._lock is None:
+        if self._claim is None:
             return  # nothing of the run directory is ours
         with uninterrupted():
-            self._take_down(self._lock)
+            self._take_down(self._claim)
 
-    def _take_down(self, lock: IO[str]) -> None:
+    def _take_down(self, claim: Claim) -> None:
         try:
             self.processes.stop()
             self.switch_processes.clear()
@@ -356,9 +364,11 @@ class FabricNet:
                         node.terminate()
                     self.net = None
             finally:
+                for path in (self.run_dir / FABRIC_SOCKET, self.fabric_socket):
+                    path.unlink(missing_ok=True)
                 remove_interfaces(self.topology, self.run_dir)
-                lock.close()
-                self._lock = None
+                claim.close()
+                self._claim = None
 
 
 def clean_up(topology: model.Topology, run_dir: Path) -> list[str]:
@@ -373,12 +383,11 @@ def clean_up(topology: model.Topology, run_dir: Path) -> list[str]:
 def remove_interfaces(topology: model.Topology, run_dir: Path) -> list[str]:
     """Deletes what exists in our namespace of the interfaces of this topology, and of the one that
     ran last in this directory; their peers go with them."""
-    record = run_dir / INTERFACES_FILE
-    ours = dict.fromkeys(_interfaces(topology))
+    record = state_folder(run_dir) / INTERFACES_FILE
+    ours = dict.fromkeys(end.interface for link in topology.links for end in link.ends)
     if record.exists():
-        ours |= dict.fromkeys(record.read_text().split())
-    present = {path.name for path in Path("/sys/class/net").iterdir()}
-    stale = [name for name in ours if name in present]
+        ours |= dict.fromkeys(_still_there(record.read_text()))
+    stale = [name for name in ours if _index(name)]
     for name in stale:
         # A peer that is in the list too has gone with the first one: not an error.
         # A session of its own: Ctrl-C does not reach it.
@@ -388,9 +397,24 @@ def remove_interfaces(topology: model.Topology, run_dir: Path) -> list[str]:
     return stale
 
 
-def _record_interfaces(topology: model.Topology, run_dir: Path) -> None:
-    (run_dir / INTERFACES_FILE).write_text("\n".join(_interfaces(topology)))
+def _still_there(record: str) -> list[str]:
+    """The names in a record whose interfaces are those that were made then: others have other
+    indices."""
+    pairs = (line.rpartition(" ") for line in record.splitlines())
+    return [name for name, _, index in pairs if index.isdecimal() and _index(name) == int(index)]
 
 
-def _interfaces(topology: model.Topology) -> list[str]:
-    return [end.interface for link in topology.links for end in link.ends]
+def _record_interfaces(link: model.Link, run_dir: Path) -> None:
+    """Adds the ends of a link that are interfaces of our namespace."""
+    with (made_state_folder(run_dir) / INTERFACES_FILE).open("a") as file:
+        for end in link.ends:
+            if index := _index(end.interface):
+                file.write(f"{end.interface} {index}\n")
+
+
+def _index(interface: str) -> int:
+    """Number of an interface of our namespace, which no other gets later; 0: there is none."""
+    try:
+        return socket.if_nametoindex(interface)
+    except OSError:
+        return 0

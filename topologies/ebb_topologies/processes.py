@@ -1,14 +1,14 @@
 """Child processes of a run: started in order, stopped in order, found again after a crash.
 
-Every process is written into the run directory with its start time, so that the next run can end
-what a killed run left behind, and only that: a recycled pid has another start time. A lock keeps a
-second run from taking a live one for a dead one; the kernel lets go of it however a run ends.
+Every process is written into the state of the run (`run_state`) with its start time, so that the
+next run can end what a killed run left behind, and only that: a recycled pid has another start
+time. A lock keeps a second run from taking a live one for a dead one; the kernel lets go of it
+however a run ends.
 """
 
 from __future__ import annotations
 
 import contextlib
-import fcntl
 import os
 import resource
 import signal
@@ -20,12 +20,11 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import IO
 
-from ebb_topologies.files import InputError
+from ebb_topologies.own_folder import own_folder
+from ebb_topologies.run_state import Claim, made_state_folder, state_folder
 
 PID_FILE = "pids"
-"""Processes of a run, in its directory: pid, start time (see `_start_time`) and name a line."""
-LOCK_FILE = "lock"
-"""Locked while a run uses the directory; its content is the pid of that run."""
+"""Processes of a run, in its state: pid, start time (see `start_time`) and name a line."""
 STOP_SECONDS = 3.0
 """How long a process may take to end after SIGTERM before it gets SIGKILL."""
 
@@ -119,7 +118,7 @@ class ProcessTable:
     """The processes of one run directory."""
 
     run_dir: Path
-    """Directory of the logs and of `PID_FILE`."""
+    """Directory of the logs, by which the state with `PID_FILE` is found, too."""
     processes: list[Process] = field(default_factory=list)
     """Those that were started and not stopped, in the order of their start."""
 
@@ -149,8 +148,8 @@ class ProcessTable:
                 raise ProcessDied(f"{name}: cannot start {command[0]}: {error.strerror}") from error
             process = Process(name, popen, log)
             self.processes.append(process)
-            with (self.run_dir / PID_FILE).open("a") as file:
-                file.write(f"{popen.pid} {_start_time(popen.pid)} {name}\n")
+            with (made_state_folder(self.run_dir) / PID_FILE).open("a") as file:
+                file.write(f"{popen.pid} {start_time(popen.pid)} {name}\n")
         return process
 
     def stop(self, processes: Sequence[Process] | None = None) -> None:
@@ -168,30 +167,16 @@ class ProcessTable:
                 process.popen.wait()
         self.processes = [p for p in self.processes if p not in chosen]
         if not self.processes:
-            (self.run_dir / PID_FILE).unlink(missing_ok=True)
+            folder = state_folder(self.run_dir)
+            (folder / PID_FILE).unlink(missing_ok=True)
+            with contextlib.suppress(OSError):  # not empty, or not there
+                folder.rmdir()
 
 
-def claim(run_dir: Path) -> IO[str]:
-    """Makes a run directory ours until the file returned is closed, or until we die."""
-    try:
-        run_dir.mkdir(parents=True, exist_ok=True)
-        file = (run_dir / LOCK_FILE).open("a+")
-    except OSError as error:
-        raise InputError(f"run directory {run_dir}: {error.strerror}") from error
-    try:
-        fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
-    except BlockingIOError as error:
-        file.seek(0)
-        owner = file.read().strip() or "unknown"
-        file.close()
-        raise InputError(
-            f"another run is under way in {run_dir} (process {owner}): "
-            "wait for its end, or end it with Ctrl-C"
-        ) from error
-    file.truncate(0)
-    file.write(f"{os.getpid()}\n")
-    file.flush()
-    return file
+def claim(run_dir: Path) -> Claim:
+    """Makes a run directory ours until what is returned is closed, or until we die. Raises
+    `InputError`."""
+    return Claim(own_folder(run_dir))
 
 
 def end_leftovers(run_dir: Path) -> list[str]:
@@ -205,7 +190,7 @@ def end_leftovers(run_dir: Path) -> list[str]:
 
 def end_recorded(run_dir: Path) -> list[str]:
     """Ends every process in the list of a run directory that is ours."""
-    pid_file = run_dir / PID_FILE
+    pid_file = state_folder(run_dir) / PID_FILE
     if not pid_file.exists():
         return []
     ended = []
@@ -215,11 +200,11 @@ def end_recorded(run_dir: Path) -> list[str]:
             pid, start = int(pid_text), int(start_text)
         except ValueError:
             continue  # the run died while it wrote this line
-        if start and _start_time(pid) == start:
+        if _is_ours(pid, start):
             _signal_group(pid, signal.SIGKILL)
             ended.append((pid, start, name))
     deadline = time.monotonic() + STOP_SECONDS
-    while any(_start_time(pid) == start for pid, start, _ in ended):
+    while any(start_time(pid) == start for pid, start, _ in ended):
         # Until they are gone their ports and interfaces are in use.
         if time.monotonic() > deadline:
             break
@@ -228,13 +213,23 @@ def end_recorded(run_dir: Path) -> list[str]:
     return [name for _, _, name in ended]
 
 
+def _is_ours(pid: int, start: int) -> bool:
+    """Whether a process runs that was started then, by this user, as the leader of a group."""
+    if not start or start_time(pid) != start:
+        return False
+    try:
+        return Path(f"/proc/{pid}").stat().st_uid == os.geteuid() and os.getpgid(pid) == pid
+    except OSError:  # it has just ended
+        return False
+
+
 def _signal_group(leader: int, number: signal.Signals) -> None:
     """Every process of ours leads a group of its own."""
     with contextlib.suppress(ProcessLookupError):
         os.killpg(leader, number)
 
 
-def _start_time(pid: int) -> int:
+def start_time(pid: int) -> int:
     """Clock ticks after boot at which `pid` was started; 0 if it does not run (any more).
 
     proc(5): fields 3 and 22 of /proc/PID/stat; the command in field 2 may contain spaces.

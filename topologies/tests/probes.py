@@ -14,6 +14,11 @@ def runs(pid: int | str) -> bool:
     return stat.rpartition(")")[2].split()[0] != "Z"
 
 
+def start_time(pid: int) -> int:
+    """Field 22 of /proc/PID/stat: when it was started, in clock ticks after boot."""
+    return int(Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[19])
+
+
 def interfaces() -> set[str]:
     """The interfaces of our network namespace."""
     return {path.name for path in Path("/sys/class/net").iterdir()}

@@ -13,7 +13,6 @@ from pathlib import Path
 import pytest
 from ebb_topologies.files import InputError
 from ebb_topologies.processes import (
-    LOCK_FILE,
     PID_FILE,
     ProcessDied,
     ProcessTable,
@@ -22,7 +21,8 @@ from ebb_topologies.processes import (
     interrupted_by_all,
     uninterrupted,
 )
-from probes import runs
+from ebb_topologies.run_state import LOCK_FILE, made_state_folder, state_folder
+from probes import runs, start_time
 
 SLEEP = ["sleep", "60"]
 
@@ -42,7 +42,7 @@ def test_a_stopped_table_leaves_nothing(tmp_path: Path) -> None:
     assert all(process.running for process in processes)
     table.stop()
     assert not any(process.running for process in processes)
-    assert not (tmp_path / PID_FILE).exists()
+    assert not state_folder(tmp_path).exists()
 
 
 def test_one_that_ignores_sigterm_is_killed(
@@ -159,28 +159,50 @@ def test_what_a_process_has_started_ends_with_it(tmp_path: Path) -> None:
 
 
 def test_a_recycled_pid_is_spared(tmp_path: Path, bystander: subprocess.Popen[bytes]) -> None:
-    (tmp_path / PID_FILE).write_text(f"{bystander.pid} 12345 switch\n")
+    (made_state_folder(tmp_path) / PID_FILE).write_text(f"{bystander.pid} 12345 switch\n")
     assert end_leftovers(tmp_path) == []
     assert bystander.poll() is None
 
 
+def test_one_that_leads_no_group_is_none_of_ours(
+    tmp_path: Path, bystander: subprocess.Popen[bytes]
+) -> None:
+    """Whatever the list says: a child of this process is in the group of this process."""
+    pid_file = made_state_folder(tmp_path) / PID_FILE
+    pid_file.write_text(f"{bystander.pid} {start_time(bystander.pid)} switch\n")
+    assert end_leftovers(tmp_path) == []
+    assert bystander.poll() is None
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="another user's process needs root")
+def test_one_of_another_user_is_none_of_ours(tmp_path: Path) -> None:
+    with subprocess.Popen(SLEEP, user=65534, start_new_session=True) as other:
+        pid_file = made_state_folder(tmp_path) / PID_FILE
+        pid_file.write_text(f"{other.pid} {start_time(other.pid)} switch\n")
+        assert end_leftovers(tmp_path) == []
+        assert other.poll() is None
+        other.kill()
+
+
 def test_a_torn_list_is_no_obstacle(tmp_path: Path, bystander: subprocess.Popen[bytes]) -> None:
-    (tmp_path / PID_FILE).write_text(f"garbage\n{bystander.pid} 0 s1\n{bystander.pid}")
+    pid_file = made_state_folder(tmp_path) / PID_FILE
+    pid_file.write_text(f"garbage\n{bystander.pid} 0 s1\n{bystander.pid}")
     assert end_leftovers(tmp_path) == []
     assert bystander.poll() is None
 
 
 def test_only_one_run_per_directory(tmp_path: Path) -> None:
     with claim(tmp_path):
-        assert (tmp_path / LOCK_FILE).read_text() == f"{os.getpid()}\n"
+        assert (state_folder(tmp_path) / LOCK_FILE).read_text() == f"{os.getpid()}\n"
         with pytest.raises(InputError, match=f"process {os.getpid()}"):
             claim(tmp_path)
     claim(tmp_path).close()
+    assert not state_folder(tmp_path).exists()
 
 
 def test_a_run_directory_that_cannot_be(tmp_path: Path) -> None:
     (tmp_path / "file").write_text("")
-    with pytest.raises(InputError, match=r"run directory \S+: (Not a directory|File exists)"):
+    with pytest.raises(InputError, match=r"folder \S+: (Not a directory|File exists)"):
         claim(tmp_path / "file" / "run")
 
 

@@ -14,6 +14,7 @@ from ebb_controller.reconcile import ControllerError
 from ebb_topologies.files import InputError, write
 from ebb_topologies.installation import programs, results, work_tree
 from ebb_topologies.nearest import hint
+from ebb_topologies.own_folder import keep_from_others, own_folder
 from ebb_topologies.processes import ProcessDied, interrupted_by_all
 from ebb_topologies.text import printable
 from rich.console import Console
@@ -64,13 +65,14 @@ def main(argv: Sequence[str] | None = None) -> int:
     args = parser.parse_args(argv)
     for name in ("finsy", "ebb_controller"):  # what matters is raised
         logging.getLogger(name).setLevel(logging.CRITICAL + 1)
+    keep_from_others()
     interrupted_by_all()  # networks of namespaces and processes are taken down
     unknown = sorted(set(args.subjects) - set(SUBJECTS))
     if unknown:
         parser.error(f"no subject {unknown[0]}; {hint(unknown[0], SUBJECTS)}")
     try:
         return _run(args)
-    except OSError as error:  # a full disk
+    except (InputError, OSError) as error:  # a full disk, a folder of others
         print(f"bench: {error}", file=sys.stderr)
         return 2
 
@@ -82,7 +84,7 @@ def _run(args: argparse.Namespace) -> int:
         return 2
     console = Console()
     directory = args.results / time.strftime("bench-%Y%m%d-%H%M%S")
-    directory.mkdir(parents=True, exist_ok=True)
+    own_folder(directory)
     context = Context(
         root=root,
         agent=args.agent.absolute(),  # the other binaries of `make build` lie beside it

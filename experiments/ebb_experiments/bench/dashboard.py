@@ -14,7 +14,6 @@ from types import TracebackType
 from typing import Any, Self
 from urllib.parse import urlsplit
 
-from ebb_topologies.fabric_file import FABRIC_SOCKET
 from ebb_topologies.files import InputError
 
 from ebb_experiments.bench.fabric import LINE_BPS, PACKET_BYTES, PARAMETERS
@@ -166,7 +165,7 @@ def _pairs(fabric: BenchFabric, bps: int, seconds: float, pairs: int) -> Pairs:
     found = Pairs(bps, [], [])
     for _ in range(pairs):
         found.alone.append(fabric.load(bps, seconds, PACKET_BYTES))
-        with Viewer(fabric.directory / FABRIC_SOCKET) as viewer:
+        with Viewer(fabric.net.fabric_socket) as viewer:
             found.watched.append(_watched(fabric, viewer, bps, seconds))
     return found
 

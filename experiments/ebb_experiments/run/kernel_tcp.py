@@ -10,17 +10,20 @@ dilation.
 from __future__ import annotations
 
 import json
+import os
 import shutil
 import subprocess
 import sys
 import tempfile
 import time
 from collections.abc import Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 
 from ebb_topologies.files import InputError, write
-from ebb_topologies.processes import Process
+from ebb_topologies.processes import Process, start_time
+from ebb_topologies.run_state import machine_folder
 
 from ebb_experiments.run import kernel_host
 from ebb_experiments.run.agents import Agent, Line
@@ -92,10 +95,35 @@ class KernelDctcp:
     def unload(self) -> None:
         """Harmless if it is not there. Connections that have it keep it to their end."""
         while NAME in AVAILABLE.read_text().split():
-            told = json.loads(_run("bpftool", "-j", "struct_ops", "list"))
             # Those that only connections still have are listed, too, before the newest one.
-            newest = max(each["id"] for each in told if each["name"] == NAME)
-            _run("bpftool", "struct_ops", "unregister", "id", str(newest))
+            _run("bpftool", "struct_ops", "unregister", "id", str(max(_registered())))
+        _record().unlink(missing_ok=True)
+
+    def belongs_to_this_process(self) -> None:
+        """Has the next run unload it, of whatever scenario, if this process is killed."""
+        number = max(_registered())
+        write(_record(), f"{os.getpid()} {start_time(os.getpid())} {number}\n")
+
+    def unload_of_killed_run(self) -> None:
+        """Only what a run has loaded that does not run any more: who loads it by hand keeps it."""
+        with suppress(FileNotFoundError):
+            pid, start, number = map(int, _record().read_text().split())
+            if start_time(pid) == start:
+                return
+            if number in _registered():
+                _run("bpftool", "struct_ops", "unregister", "id", str(number))
+            _record().unlink()
+
+
+def _record() -> Path:
+    """Which run has loaded it, while it is loaded: pid, start time, number in the kernel."""
+    return machine_folder() / NAME
+
+
+def _registered() -> list[int]:
+    """Numbers of all that the kernel has under its name."""
+    told = json.loads(_run("bpftool", "-j", "struct_ops", "list"))
+    return [each["id"] for each in told if each["name"] == NAME]
 
 
 def _run(*command: str) -> str:
@@ -196,6 +224,7 @@ class KernelHosts:
                 )
         if ALGORITHMS[transport] == NAME:
             self.dctcp.load(self.plan.task.directory)
+            self.dctcp.belongs_to_this_process()
         if transport in PACED:
             for host in sorted({line["sources"][0] for line in self.plan.schedule}):
                 self.pacers[host] = Pacer(self.plan, host)

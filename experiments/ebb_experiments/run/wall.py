@@ -24,7 +24,6 @@ from ebb_controller.mechanisms.route import REPLICATED
 from ebb_controller.multicast import MulticastGroup, check, tree_ports
 from ebb_controller.parameters import WAKEUP_NS
 from ebb_controller.traffic_manager import lateness
-from ebb_topologies.fabric_file import FABRIC_SOCKET
 from ebb_topologies.processes import Process
 from ebb_topologies.targets import Target
 
@@ -37,7 +36,7 @@ from ebb_experiments.run.agents import Agents, Line
 from ebb_experiments.run.control import KernelLinks, PromptControl
 from ebb_experiments.run.fabric import Fabric
 from ebb_experiments.run.fault_runner import FaultRunner, RepairableFabric
-from ebb_experiments.run.kernel_tcp import KernelHosts
+from ebb_experiments.run.kernel_tcp import KernelDctcp, KernelHosts
 from ebb_experiments.run.loop import LoopThread
 from ebb_experiments.run.players import Benches, Commands, Plan, Player
 from ebb_experiments.run.run import Binaries, Task, read_counters, versions
@@ -105,10 +104,11 @@ class Wall(Fabric):
         """Its fabric service; none: each switch has a process of its own."""
 
     def _start(self, stack: ExitStack) -> None:
+        KernelDctcp().unload_of_killed_run()
         super()._start(stack)
         links: RepairableFabric = KernelLinks(self.net)
         if self.net.fused:
-            links = self.admin = admin = FabricAdmin(self.directory / FABRIC_SOCKET)
+            links = self.admin = admin = FabricAdmin(self.net.fabric_socket)
             stack.callback(lambda: self.loop.run(admin.close()))
             self.net.control = PromptControl(admin, self.loop, self.controller)
         self.faults = FaultRunner(

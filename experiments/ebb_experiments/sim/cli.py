@@ -15,6 +15,7 @@ from ebb_topologies import installation
 from ebb_topologies.arguments import Parser
 from ebb_topologies.files import InputError
 from ebb_topologies.installation import Version
+from ebb_topologies.own_folder import keep_from_others, own_folder
 from ebb_topologies.processes import interrupted_by_all
 from ebb_topologies.text import printable
 from rich import box
@@ -70,6 +71,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     console = Console(highlight=False)
     console.width = max(console.width, TABLE_WIDTH)
     interrupted_by_all()
+    keep_from_others()
     try:
         return run(arguments(argv), console)
     except EXPECTED as error:
@@ -104,7 +106,7 @@ def run(options: argparse.Namespace, console: Console) -> int:
             directory = options.out / loaded.name / file_name(name)
             if label != name:
                 directory /= f"seed-{seed}"
-            directory.mkdir(parents=True, exist_ok=True)
+            own_folder(directory)
             clear(directory)
             plays = []
             with _Bar(console, label, loaded) as bar:

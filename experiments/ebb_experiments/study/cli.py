@@ -12,6 +12,7 @@ from pathlib import Path
 from ebb_topologies.arguments import Parser
 from ebb_topologies.files import InputError
 from ebb_topologies.installation import Version, programs, results
+from ebb_topologies.own_folder import keep_from_others, own_folder
 from ebb_topologies.processes import interrupted_by_all
 from ebb_topologies.text import printable
 from rich.console import Console
@@ -84,6 +85,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     logging.getLogger("finsy").setLevel(logging.CRITICAL + 1)
     console = Console(highlight=False)
     interrupted_by_all()
+    keep_from_others()
     try:
         options = arguments(argv)
         if options.command == "list":
@@ -141,7 +143,7 @@ def _names(options: argparse.Namespace) -> list[str]:
 
 
 def _run(options: argparse.Namespace, console: Console) -> int:
-    store, build = Store(options.results), options.build and options.build.resolve()
+    store, build = Store(own_folder(options.results)), options.build and options.build.resolve()
     expected = parts(build, options.fabric)
     planned: list[Trial] = []
     refused = 0
@@ -177,6 +179,7 @@ def _report(options: argparse.Namespace, console: Console) -> int:
 
 def _write(options: argparse.Namespace, console: Console, size: str | None) -> None:
     store, build = Store(options.results), options.build and options.build.resolve()
+    own_folder(options.out)
     virtual, wall = inputs(parts(build)), inputs(parts(build, "mininet"))
     kinds = ("png",) if options.markdown else ("svg", "png")
     chapters = []

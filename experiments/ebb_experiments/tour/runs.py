@@ -12,8 +12,9 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from ebb_topologies.files import InputError, load, validate, write
+from ebb_topologies.files import TIME_FORMAT, InputError, link_to, load, validate, write
 from ebb_topologies.installation import commit
+from ebb_topologies.own_folder import own_folder
 from pydantic import BaseModel, ConfigDict
 
 from ebb_experiments.scenario.loaded import Loaded
@@ -21,8 +22,6 @@ from ebb_experiments.tour import figures, report
 from ebb_experiments.tour.calibration import TooBusy
 from ebb_experiments.tour.summary import SchemeResult
 
-FORMAT = "%Y-%m-%dT%H-%M-%S"
-"""Names of the folders, in local time: they sort by it."""
 LATEST = "latest"
 """A link to the folder of the last run."""
 SUMMARY = "summary.json"
@@ -58,14 +57,14 @@ class RunFolder:
     @classmethod
     def begin(cls, runs: Path) -> RunFolder:
         """A new one, which `LATEST` names from now on."""
-        runs.mkdir(parents=True, exist_ok=True)
-        name = time.strftime(FORMAT)
+        own_folder(runs)
+        name = time.strftime(TIME_FORMAT)
         path, number = runs / name, 1
         while path.exists():
             number += 1
             path = runs / f"{name}-{number}"
         path.mkdir()
-        link(runs / LATEST, path.name)
+        link_to(runs / LATEST, path.name)
         return cls(path)
 
     def finish(
@@ -93,16 +92,6 @@ class RunFolder:
             rows={name: report.row(name, results, rate)[1:] for name in results},
         )
         write(self.path / SUMMARY, summary.model_dump_json(indent=1) + "\n")
-
-
-def link(path: Path, target: str) -> None:
-    """A symbolic link, in place of an earlier one or of a folder that an older Ebb has written."""
-    part = path.with_name(f".{path.name}.part")
-    part.unlink(missing_ok=True)
-    part.symlink_to(target)
-    if path.is_dir() and not path.is_symlink():
-        path.rename(path.with_name(f"{path.name}-{time.strftime(FORMAT)}"))
-    part.replace(path)
 
 
 def _depths(result: SchemeResult, phase: str) -> list[tuple[float, float]]:
