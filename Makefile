@@ -223,6 +223,7 @@ test-python: .venv/.dev-installed build ## unit tests of topologies, controller 
 test-ptf: .venv/.dev-installed build ## packet tests of every mechanism against the switch
 	@$(PYTHON) ptf-tests/run.py --switch '$(SWITCH)' --compiler '$(P4C)'
 
+test-e2e: export EBB_RESULTS := $(BUILD)/results
 test-e2e: build ## small Mininet runs, end to end; the second one with faults
 	@$(PYTHON) -m ebb_experiments.cli --scenario experiments/scenarios/smoke.toml \
 	  --switch '$(SWITCH)' --program '$(PROGRAM)'

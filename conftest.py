@@ -4,10 +4,19 @@ machine."""
 from __future__ import annotations
 
 import asyncio
+import atexit
 import inspect
+import os
+import shutil
 import socket
+import tempfile
 
 import pytest
+
+os.environ["EBB_RESULTS"] = tempfile.mkdtemp(prefix="ebb-results-")
+atexit.register(shutil.rmtree, os.environ["EBB_RESULTS"], ignore_errors=True)
+# Before anything is imported that asks for it: tests, and what they start, leave the results of the
+# work tree as they are.
 
 COROUTINE_SECONDS = 60.0
 """How long a test that is a coroutine may take, on a busy machine too."""

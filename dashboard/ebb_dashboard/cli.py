@@ -14,6 +14,7 @@ from types import FrameType
 from typing import Any
 
 from ebb_controller.reconcile import ControllerError
+from ebb_experiments.results import folders
 from ebb_experiments.run.agents import AgentError
 from ebb_experiments.run.loop import LoopThread
 from ebb_experiments.run.run import Binaries
@@ -61,7 +62,12 @@ def arguments(argv: Sequence[str] | None) -> argparse.Namespace:
         "--looks", type=_factor, default=10.0, metavar="N", help="at most, per second (%(default)g)"
     )
     sim.add_argument("--threads", type=int, default=0, help="0: one per processor")
-    sim.add_argument("--out", type=Path, default=results() / "sim", help="directory")
+    sim.add_argument(
+        "--out",
+        type=Path,
+        default=results() / "sim",
+        help="folder; results are in SCENARIO/TIME below it (default: %(default)s)",
+    )
     sim.add_argument("--build", type=Path, default=programs(), help="folder of the programs")
     sim.add_argument("--once", action="store_true", help="end when every scheme has run")
     ended = commands.add_parser("results", parents=[common], help="a run that has ended")
@@ -121,10 +127,11 @@ def _sim(options: argparse.Namespace, serving: Serving) -> int:
     from ebb_dashboard.simulated import Simulated
 
     names = [name.strip() for name in options.schemes.split(",")] if options.schemes else None
+    loaded = load_scenario(scenario(options.scenario), names)
     simulated = Simulated(
-        load_scenario(scenario(options.scenario), names),
+        loaded,
         Binaries(options.build),
-        options.out,
+        folders.begin(options.out / loaded.name),
         serving.feed,
         look_every_ns=max(1, round(options.every_us * 1000)),
         looks_hz=options.looks,

@@ -9,6 +9,7 @@ from functools import cached_property
 from pathlib import Path
 from typing import Any
 
+from ebb_experiments.results import folders
 from ebb_experiments.results.results import RUN, Results
 from ebb_experiments.results.tables import Row, Rows, read_rows
 from ebb_topologies.files import InputError, load
@@ -45,14 +46,16 @@ class Finished:
     """The results below a folder. A `Desk`, for questions only."""
 
     def __init__(self, directory: Path) -> None:
-        """Raises `InputError` if there are none."""
+        """Of a folder with several runs, those of the last. Raises `InputError` if there are
+        none."""
+        directory = folders.run_in(directory)
         files = sorted(
             file for depth in range(DEPTH) for file in directory.glob("*/" * depth + RUN)
         )[:MAX_SCHEMES]
         if not files:
             raise InputError(
                 f"{directory}: there are no results of a run in it ({RUN}); those of `make run` "
-                "are in results/run, those of `make sim` in results/sim/SCENARIO"
+                "are in results/runs, those of `make sim` in results/sim/SCENARIO"
             )
         self.directory = directory
         found = [_ended(file.parent) for file in files]

@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import Any
 
 from ebb_controller.reconcile import ControllerError
+from ebb_experiments.results import folders
 from ebb_experiments.results.results import Results
 from ebb_experiments.run.control import reroute
 from ebb_experiments.run.run import Binaries, Run
@@ -19,7 +20,6 @@ from ebb_experiments.run.virtual import Standing, Virtual, Watch
 from ebb_experiments.scenario.faults import file_name
 from ebb_experiments.scenario.loaded import Loaded
 from ebb_topologies.files import InputError
-from ebb_topologies.own_folder import own_folder
 
 from ebb_dashboard.fabric import Fabric, Routes
 from ebb_dashboard.feed import Feed
@@ -42,7 +42,7 @@ class Simulated:
     loaded: Loaded
     binaries: Binaries
     directory: Path
-    """Folder of the results."""
+    """Folder of the results, of this run alone."""
     feed: Feed
     look_every_ns: int
     """Nominal time from one look to the next."""
@@ -116,8 +116,8 @@ class Simulated:
         self.feed.tell("pace", {"looks_hz": self.looks_hz})
 
     def _run_scheme(self, name: str) -> None:
-        directory = self.directory / self.loaded.name / file_name(name)
-        own_folder(directory)
+        directory = self.directory / file_name(name)
+        directory.mkdir(exist_ok=True)
         watch = Watch(step=self._step, look=self._look, look_every_ns=self.look_every_ns)
         clock = Virtual(self.binaries, self.threads, watch)
         run = Run(self.loaded, name, self.loaded.spec.seeds[0], clock, directory).plays()
@@ -131,6 +131,7 @@ class Simulated:
             ports = self.picture.ports
             self.feed.tell("result", summary(name, play.traffic.name, done[-1], ports))
         Results.together(done).write(directory)
+        folders.name_latest(self.directory)
 
     def _step(self, text: str) -> None:
         self.feed.tell("line", {"text": text})

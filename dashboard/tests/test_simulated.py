@@ -59,7 +59,7 @@ def test_a_run_that_is_watched_is_the_same_run(tmp_path: Path) -> None:
     watched = watch(told, tmp_path, looks_hz=10_000)
     watched.run(stay=False)
     alone = Run(watched.loaded, "ndp", 1, Virtual(BINARIES), tmp_path / "alone").go()
-    stored = list(read_rows(tmp_path / "watched" / "ndp", "flows"))
+    stored = list(read_rows(tmp_path / "ndp", "flows"))
     kept = ("source", "destination", "fct_ns", "packets_sent", "trimmed")
     assert [[row[k] for k in kept] for row in stored] == [
         [row[k] for k in kept] for row in alone.flows

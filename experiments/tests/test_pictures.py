@@ -55,7 +55,6 @@ def test_many_completion_times_are_thinned_at_equal_shares() -> None:
 
 
 def test_figures_are_of_every_scheme_and_without_samples_there_is_no_queue(tmp_path: Path) -> None:
-    (tmp_path / pictures.QUEUES).write_text("of an earlier run")
     drawn = Pictures("test", tmp_path)
     drawn.add("ndp", results([1.0, None], []))
     drawn.add("dctcp", results([2.0], []))

@@ -7,10 +7,11 @@ from xml.etree import ElementTree
 
 import pytest
 from ebb_controller import ebb_tm_pb2 as tm
+from ebb_experiments.results.folders import LATEST
 from ebb_experiments.run.watch import QueueWatch
 from ebb_experiments.tour import compare, figures, runs
 from ebb_topologies.dilation import Dilation
-from ebb_topologies.files import InputError
+from ebb_topologies.files import InputError, link_to
 from ebb_topologies.model import from_table
 
 TOPOLOGY = from_table({"fat_tree": {"k": 4}}, "test")
@@ -36,15 +37,15 @@ def ended(folder: Path, name: str, summary: runs.Summary = SUMMARY) -> Path:
 def test_a_run_has_a_folder_of_its_own_and_the_link_names_the_last(tmp_path: Path) -> None:
     first, second = runs.RunFolder.begin(tmp_path), runs.RunFolder.begin(tmp_path)
     assert first.path != second.path
-    assert (tmp_path / runs.LATEST).resolve() == second.path
+    assert (tmp_path / LATEST).resolve() == second.path
     assert runs.finished(tmp_path) == []  # neither has ended
 
 
 def test_a_link_takes_the_place_of_what_an_older_ebb_has_written(tmp_path: Path) -> None:
     (tmp_path / "results").mkdir()
     (tmp_path / "results" / "flows.csv").write_text("kept")
-    runs.link_to(tmp_path / "results", "elsewhere")
-    runs.link_to(tmp_path / "results", "there")
+    link_to(tmp_path / "results", "elsewhere")
+    link_to(tmp_path / "results", "there")
     assert (tmp_path / "results").readlink() == Path("there")
     (moved,) = tmp_path.glob("results-*")
     assert (moved / "flows.csv").read_text() == "kept"
@@ -53,7 +54,7 @@ def test_a_link_takes_the_place_of_what_an_older_ebb_has_written(tmp_path: Path)
 def test_the_last_two_runs_that_ended_are_compared_unless_others_are_named(tmp_path: Path) -> None:
     a, b, c = (ended(tmp_path, name) for name in ("2026-01", "2026-02", "2026-03"))
     (tmp_path / "2026-04").mkdir()
-    runs.link_to(tmp_path / runs.LATEST, "2026-03")
+    link_to(tmp_path / LATEST, "2026-03")
     assert runs.chosen(tmp_path, (None, None)) == [b, c]
     assert runs.chosen(tmp_path, ("2026-01", None)) == [a, c]
     assert runs.chosen(tmp_path, (None, "2026-02")) == [c, b]

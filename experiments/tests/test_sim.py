@@ -12,6 +12,7 @@ from collections import Counter
 from pathlib import Path
 from typing import Any
 
+import polars as pl
 import pyarrow.csv
 import pyarrow.parquet
 import pytest
@@ -204,15 +205,16 @@ def test_a_simulator_that_dies_leaves_its_last_words(tmp_path: Path) -> None:
 
 
 @needs_simulator
-def test_an_interrupted_run_leaves_no_process_and_no_results(tmp_path: Path) -> None:
+def test_an_interrupted_run_leaves_no_process_and_touches_no_other_results(tmp_path: Path) -> None:
     scenario = tmp_path / "long.json"
     workload = incast(5, 100_000_000_000)
     keys = {"single_rack": {"hosts": 6}, "schemes": ["ndp"], "workload": workload}
     keys["limit_ns"] = 100_000_000_000
     scenario.write_text(json.dumps(keys))
-    results = tmp_path / "long" / "ndp"
-    results.mkdir(parents=True)
-    (results / "run.json").write_text("of an earlier run")
+    earlier = tmp_path / "long" / "earlier" / "ndp" / "run.json"
+    earlier.parent.mkdir(parents=True)
+    earlier.write_text("of an earlier run")
+    (tmp_path / "long" / "latest").symlink_to("earlier")
     command = [sys.executable, "-m", "ebb_experiments.sim.cli", str(scenario)]
     process = subprocess.Popen(
         [*command, "--out", str(tmp_path)],
@@ -223,9 +225,8 @@ def test_an_interrupted_run_leaves_no_process_and_no_results(tmp_path: Path) -> 
     try:
         children = Path(f"/proc/{process.pid}/task/{process.pid}/children")
         deadline = time.monotonic() + 30
-        while (
-            not (simulators := children.read_text().split())
-            or not (results / "workload.json").exists()
+        while not (simulators := children.read_text().split()) or not (
+            begun := list(tmp_path.glob("long/2*/ndp/workload.json"))
         ):
             assert time.monotonic() < deadline
             time.sleep(0.05)
@@ -237,7 +238,62 @@ def test_an_interrupted_run_leaves_no_process_and_no_results(tmp_path: Path) -> 
     assert "ebb-sim: interrupted" in said
     assert process.returncode == 130
     assert not any(Path(f"/proc/{pid}").exists() for pid in simulators)
-    assert not (results / "run.json").exists()
+    assert not begun[0].with_name("run.json").exists()
+    assert (tmp_path / "long" / "latest" / "ndp" / "run.json").read_text() == "of an earlier run"
+
+
+def simulated_file(tmp_path: Path, schemes: list[str], senders: int) -> tuple[int, str]:
+    """Runs `ebb-sim` of one file, whose content changes: (exit code, what it said)."""
+    file = tmp_path / "same.json"
+    keys = {"single_rack": {"hosts": 6}, "schemes": schemes, "workload": incast(senders, 20_000)}
+    file.write_text(json.dumps(keys))
+    done = subprocess.run(
+        [sys.executable, "-m", "ebb_experiments.sim.cli", str(file), "--out", str(tmp_path)],
+        capture_output=True,
+        text=True,
+        timeout=120,
+        env=os.environ | {"PYTHONPATH": os.pathsep.join(sys.path)},
+    )
+    return done.returncode, done.stdout
+
+
+@needs_simulator
+def test_results_of_two_runs_of_one_file_never_mix(tmp_path: Path) -> None:
+    assert simulated_file(tmp_path, ["dctcp", "ndp"], 5)[0] == 0
+    assert simulated_file(tmp_path, ["hull"], 3)[0] == 0
+    latest = tmp_path / "same" / "latest"
+    flows = pl.read_parquet(latest / "*" / "flows.parquet")
+    assert flows["scheme"].to_list() == ["hull"] * 3
+    first, second = sorted(path for path in latest.parent.iterdir() if not path.is_symlink())
+    assert sorted(pl.read_parquet(first / "*" / "flows.parquet")["scheme"].unique()) == [
+        "dctcp",
+        "ndp",
+    ]
+    assert {"queues.svg", "completion.svg", "summary.json"} - {
+        path.name for path in second.iterdir()
+    } == {"queues.svg"}  # nobody has looked at queues
+    # One that fails leaves all of them, and `latest`, as they are.
+    before = {path: path.lstat().st_mtime_ns for path in latest.parent.rglob("*")}
+    code, said = simulated_file(tmp_path, ["dctcp", "nothing"], 3)
+    assert code == 1 and "nothing" in said
+    assert {path: path.lstat().st_mtime_ns for path in latest.parent.rglob("*")} == before
+    compared = subprocess.run(
+        [
+            sys.executable,
+            "-m",
+            "ebb_experiments.tour.compare",
+            "--a",
+            str(first),
+            "--b",
+            str(latest),
+        ],
+        capture_output=True,
+        text=True,
+        timeout=60,
+        env=os.environ | {"PYTHONPATH": os.pathsep.join(sys.path)},
+    )
+    assert compared.returncode == 0, compared.stdout
+    assert f"A: {first.name}" in compared.stdout and f"B: {second.name}" in compared.stdout
 
 
 # -- faults -----------------------------------------------------------------------------------

@@ -21,6 +21,8 @@ from ebb_topologies.nearest import hint
 
 PROGRAMS_VARIABLE = "EBB_BUILD"
 """Environment variable that names the folder of the programs."""
+RESULTS_VARIABLE = "EBB_RESULTS"
+"""Environment variable that names the folder of the results."""
 DATA_FOLDER = "data"
 """Folder of the installed package with what setup.py copies there."""
 COMMIT_FILE = "COMMIT"
@@ -74,6 +76,8 @@ def compiled(beside: Path | None = None) -> Path:
 
 def results() -> Path:
     """Folder below which results are written unless one is named."""
+    if given := os.environ.get(RESULTS_VARIABLE):
+        return Path(given)
     root = work_tree()
     return Path("results") if root is None else root / "results"
 

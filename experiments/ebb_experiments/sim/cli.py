@@ -13,9 +13,9 @@ from ebb_controller.mechanisms.trimming import TRIMMED
 from ebb_controller.reconcile import ControllerError
 from ebb_topologies import installation
 from ebb_topologies.arguments import Parser
-from ebb_topologies.files import InputError
+from ebb_topologies.files import InputError, write
 from ebb_topologies.installation import Version
-from ebb_topologies.own_folder import keep_from_others, own_folder
+from ebb_topologies.own_folder import keep_from_others
 from ebb_topologies.processes import interrupted_by_all
 from ebb_topologies.text import printable
 from rich import box
@@ -29,8 +29,9 @@ from rich.progress import (
 )
 from rich.table import Column, Table
 
+from ebb_experiments.results import folders
 from ebb_experiments.results.numbers import percentile
-from ebb_experiments.results.results import Results, clear
+from ebb_experiments.results.results import Results
 from ebb_experiments.run import simulator
 from ebb_experiments.run.agents import AgentError
 from ebb_experiments.run.checking import check_inputs
@@ -39,6 +40,7 @@ from ebb_experiments.run.virtual import Virtual, Watch
 from ebb_experiments.scenario.faults import file_name
 from ebb_experiments.scenario.loaded import Loaded, load_scenario
 from ebb_experiments.sim.pictures import Pictures
+from ebb_experiments.tour.runs import SUMMARY, Summary
 
 TABLE_WIDTH = 132
 """Columns that the table needs."""
@@ -53,7 +55,10 @@ def arguments(argv: Sequence[str] | None) -> argparse.Namespace:
     parser.add_argument("--schemes", help="comma-separated, instead of the scenario's")
     parser.add_argument("--threads", type=int, default=0, help="0: one per processor")
     parser.add_argument(
-        "--out", type=Path, default=installation.results() / "sim", help="directory"
+        "--out",
+        type=Path,
+        default=installation.results() / "sim",
+        help="folder; results are in SCENARIO/TIME below it (default: %(default)s)",
     )
     parser.add_argument(
         "--build",
@@ -95,19 +100,30 @@ def run(options: argparse.Namespace, console: Console) -> int:
         f"{len(topology.switches)} switches, {link.rate_bps / 1e9:g} Gbit/s; "
         f"P4 on every hop, slowed by {loaded.dilation.factor:g}"
     )
+    with folders.kept(options.out / loaded.name) as folder:
+        failed = _all(loaded, options, folder, console)
+    written = f"tables (Parquet, CSV), run.json, figures (SVG): {folder}/"
+    console.print(f"{written} (`latest` beside it names the last run)", style="dim")
+    if failed:
+        console.print(f"{failed} flows failed or did not end before the limit", style="bold red")
+    return 1 if failed else 0
+
+
+def _all(loaded: Loaded, options: argparse.Namespace, folder: Path, console: Console) -> int:
+    """Runs every scheme with every seed; returns how many flows did not end well."""
     table = Table(Column("scheme", no_wrap=True), box=box.SIMPLE_HEAD)
     for column in _COLUMNS:
         table.add_column(column, justify="right", no_wrap=True, min_width=len(column))
     failed = 0
-    pictures = Pictures(loaded.name, options.out / loaded.name)
+    rows: dict[str, list[str]] = {}
+    pictures = Pictures(loaded.name, folder)
     for name in loaded.schemes:
         for seed in loaded.spec.seeds:
             label = name if len(loaded.spec.seeds) == 1 else f"{name}, seed {seed}"
-            directory = options.out / loaded.name / file_name(name)
+            directory = folder / file_name(name)
             if label != name:
                 directory /= f"seed-{seed}"
-            own_folder(directory)
-            clear(directory)
+            directory.mkdir(parents=True)
             plays = []
             with _Bar(console, label, loaded) as bar:
                 watch = Watch(bar.step, bar.progress)
@@ -118,7 +134,7 @@ def run(options: argparse.Namespace, console: Console) -> int:
                     strict=True,
                 ):
                     several = len(loaded.phases) > 1
-                    table.add_row(f"{label}, {play.label}" if several else label, *_row(results))
+                    rows[f"{label}, {play.label}" if several else label] = _row(results)
                     plays.append(results)
             if seed == loaded.spec.seeds[0]:
                 pictures.add(name, plays[0])
@@ -126,12 +142,26 @@ def run(options: argparse.Namespace, console: Console) -> int:
             together.write(directory)
             failed += together.unfinished
     pictures.write()
+    for label, cells in rows.items():
+        table.add_row(label, *cells)
     console.print(table)
-    written = f"tables (Parquet, CSV), run.json, figures (SVG): {options.out / loaded.name}/"
-    console.print(written, style="dim")
-    if failed:
-        console.print(f"{failed} flows failed or did not end before the limit", style="bold red")
-    return 1 if failed else 0
+    _summarise(loaded, rows, folder)
+    return failed
+
+
+def _summarise(loaded: Loaded, rows: dict[str, list[str]], folder: Path) -> None:
+    """What `make compare` reads."""
+    summary = Summary(
+        scenario=loaded.name,
+        topology=loaded.topology.name,
+        dilation=loaded.dilation.factor,
+        switch="ebb-simulator",
+        commit=installation.commit(),
+        busy=[],
+        columns=list(_COLUMNS),
+        rows=rows,
+    )
+    write(folder / SUMMARY, summary.model_dump_json(indent=1) + "\n")
 
 
 class _Bar:
@@ -195,12 +225,12 @@ _COLUMNS = (
 )
 
 
-def _row(results: Results) -> tuple[str, ...]:
+def _row(results: Results) -> list[str]:
     flows = results.tables["flows"]
     fct = [ns / 1e6 for ns in flows.column("fct_ns") if ns is not None]
     about = results.run
     hops = about["packet_hops"]
-    return (
+    return [
         f"{len(fct)}/{len(flows)}",
         *(f"{percentile(fct, p):.3f}" for p in (50, 99, 100)),
         f"{results.total(TRIMMED.name)}",
@@ -210,7 +240,7 @@ def _row(results: Results) -> tuple[str, ...]:
         f"{hops / 1e3:.0f}",
         f"{hops / max(about['clock_seconds'], 1e-9) / 1e3:.0f}",
         about["trace_hash"],
-    )
+    ]
 
 
 if __name__ == "__main__":

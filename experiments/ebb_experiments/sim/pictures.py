@@ -20,13 +20,11 @@ PORT = ("switch", "port", "peer")
 
 
 class Pictures:
-    """Takes the figures of an earlier run away, so that they are not taken for those of this."""
+    """Collects what is drawn of a run."""
 
     def __init__(self, scenario: str, folder: Path) -> None:
         self._scenario = scenario
         self._folder = folder
-        for name in (QUEUES, COMPLETION):
-            (folder / name).unlink(missing_ok=True)
         self._port: dict[str, str | int] | None = None
         self._depths: dict[str, list[tuple[float, float]]] = {}
         self._times_ms: dict[str, list[float]] = {}

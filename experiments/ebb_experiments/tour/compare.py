@@ -27,7 +27,9 @@ WIDTH = 132
 
 def main(argv: Sequence[str] | None = None) -> int:
     parser = argparse.ArgumentParser(prog="make compare", description=__doc__)
-    parser.add_argument("--a", help="name of a run in results/runs, or its folder")
+    parser.add_argument(
+        "--a", help="name of a run in results/runs, or the folder of one, of a simulation too"
+    )
     parser.add_argument("--b", help="likewise; the later one")
     parser.add_argument("--runs", type=Path, default=results() / "runs")
     options = parser.parse_args(argv)

@@ -1,4 +1,4 @@
-"""Runs under the wall clock, kept by the time at which they began: `results/runs/TIME`.
+"""What a run is compared by; of those under the wall clock all that is kept, `results/runs/TIME`.
 
 A folder has the tables of each scheme (`SCHEME/*.csv`, `SCHEME/run.json`), what was printed
 (`table.md`), two figures, and `summary.json`, which is written last and by which runs are compared.
@@ -6,24 +6,21 @@ A folder has the tables of each scheme (`SCHEME/*.csv`, `SCHEME/run.json`), what
 
 from __future__ import annotations
 
-import time
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from ebb_topologies.files import TIME_FORMAT, InputError, link_to, load, validate, write
+from ebb_topologies.files import InputError, load, validate, write
 from ebb_topologies.installation import commit
-from ebb_topologies.own_folder import own_folder
 from pydantic import BaseModel, ConfigDict
 
+from ebb_experiments.results import folders
 from ebb_experiments.scenario.loaded import Loaded
 from ebb_experiments.tour import figures, report
 from ebb_experiments.tour.calibration import TooBusy
 from ebb_experiments.tour.summary import SchemeResult
 
-LATEST = "latest"
-"""A link to the folder of the last run."""
 SUMMARY = "summary.json"
 QUEUES, COMPLETION = "queues.svg", "completion.svg"
 
@@ -57,14 +54,8 @@ class RunFolder:
     @classmethod
     def begin(cls, runs: Path) -> RunFolder:
         """A new one, which `LATEST` names from now on."""
-        own_folder(runs)
-        name = time.strftime(TIME_FORMAT)
-        path, number = runs / name, 1
-        while path.exists():
-            number += 1
-            path = runs / f"{name}-{number}"
-        path.mkdir()
-        link_to(runs / LATEST, path.name)
+        path = folders.begin(runs)
+        folders.name_latest(path)
         return cls(path)
 
     def finish(
