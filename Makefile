@@ -69,6 +69,13 @@ endif
 
 # $(call nearest,WHAT,NAME,KNOWN): the line about a name that there is not.
 nearest = $(shell python3 topologies/ebb_topologies/nearest.py '$(1)' '$(2)' $(3)) (make help has all)
+# An environment that was copied or moved along with the tree would run the code of the old one.
+ifneq ($(wildcard .venv/pyvenv.cfg),)
+ENVIRONMENT_OF := sed -n 's/^command = .* -m venv \(--[^ ]* \)*//p' .venv/pyvenv.cfg
+ifeq ($(shell [ "$$($(ENVIRONMENT_OF))" = '$(CURDIR)/.venv' ] || python3 tools/moved.py >&2 || echo failed),failed)
+  $(error .venv is that of another folder)
+endif
+endif
 
 # A variable that nothing reads would be ignored without a word: a typo is refused.
 blank := $() $()

@@ -8,12 +8,14 @@ import sys
 from pathlib import Path
 
 import environment
+import moved
 
 
 def test_a_command_goes_on_in_the_environment_if_there_is_one(tmp_path: Path) -> None:
     folder = tmp_path / "tools"
     folder.mkdir()
     shutil.copy(environment.__file__, folder)
+    shutil.copy(moved.__file__, folder)
     command = folder / "command"
     command.write_text("import environment\nenvironment.enter()\nprint('here')\n")
 
