@@ -16,7 +16,7 @@ from pathlib import Path
 
 from installing import completions, man_page
 from installing.help_text import Command, ask, describe
-from installing.tree import OWN, InstallError, Tree, unfinished
+from installing.tree import OWN, InstallError, Tree, for_all_to_read, unfinished
 
 ROOT = Path(__file__).resolve().parents[2]
 QUICK_START = ROOT / "docs" / "quick-start-p4.md"
@@ -75,6 +75,7 @@ def arguments() -> argparse.Namespace:
 
 def main() -> int:
     options = arguments()
+    for_all_to_read()
     try:
         tree = Tree(options.prefix, options.destination)
         if options.what == "remove":

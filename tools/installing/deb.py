@@ -15,6 +15,7 @@ import sys
 from pathlib import Path
 
 from installing.__main__ import ROOT, version
+from installing.tree import for_all_to_read
 
 NEEDS = (
     *("ca-certificates", "ethtool", "iproute2", "iputils-ping", "libgcc-s1", "mininet", "procps"),
@@ -61,6 +62,7 @@ def files(root: Path) -> list[Path]:
 
 def main() -> int:
     root, package = map(Path, sys.argv[1:])
+    for_all_to_read()
     about = root / "DEBIAN"
     about.mkdir(exist_ok=True)
     copyright_file = root / "usr" / "share" / "doc" / "ebb" / "copyright"

@@ -19,6 +19,12 @@ def unfinished(path: Path) -> Path:
     return path.with_name(f".{path.name}.part")
 
 
+def for_all_to_read() -> None:
+    """What this process and those that it starts make from here on is writable by its owner alone
+    and readable by everybody, whatever the umask: files 0644, programs and folders 0755."""
+    os.umask(0o022)
+
+
 class InstallError(Exception):
     """It cannot be installed; the message says why and what to do."""
 

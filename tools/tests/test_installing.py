@@ -9,6 +9,7 @@ import signal
 import subprocess
 import sys
 import time
+import zipfile
 from collections.abc import Sequence
 from pathlib import Path
 
@@ -287,6 +288,72 @@ def test_what_was_killed_midway_can_be_taken_away(tmp_path: Path, programs: Path
     begun.wait(10)
     assert run("remove", "--prefix", prefix).returncode == 0
     assert everything(prefix) == set()
+
+
+def modes(folder: Path) -> dict[str, int]:
+    """Permissions of everything in a folder and of itself, links apart."""
+    found = (path for path in (folder, *folder.rglob("*")) if not path.is_symlink())
+    return {str(path.relative_to(folder.parent)): path.stat().st_mode & 0o7777 for path in found}
+
+
+def expected_modes(found: dict[str, int]) -> None:
+    assert found
+    for name, mode in found.items():
+        assert mode in (0o644, 0o755), f"{name}: {mode:o}"
+
+
+@needs_compiler
+@pytest.mark.parametrize("umask", [0o000, 0o077])
+def test_whatever_the_umask_all_can_read_and_only_the_owner_write(
+    tmp_path: Path, programs: Path, umask: int
+) -> None:
+    before = os.umask(umask)
+    try:
+        done = run("p4", "--prefix", tmp_path / "usr", "--build", programs, "--aliases")
+    finally:
+        os.umask(before)
+    assert done.returncode == 0, done.stderr
+    found = modes(tmp_path / "usr")
+    expected_modes(found)
+    assert found["usr/bin/ebb-p4c"] == found["usr/share/man/man1"] == 0o755
+    assert found["usr/lib/ebb/installed"] == 0o644
+
+
+PYTHON_PART = """
+import sys
+from installing import __main__ as installing
+installing.install = installing.python
+sys.exit(installing.main())
+"""
+
+
+@pytest.mark.parametrize("umask", [0o000, 0o077])
+def test_so_are_the_python_packages(tmp_path: Path, umask: int) -> None:
+    wheel = tmp_path / "example-1-py3-none-any.whl"
+    with zipfile.ZipFile(wheel, "w") as packed:
+        packed.writestr("example/__init__.py", "")
+        packed.writestr(
+            "example-1.dist-info/METADATA", "Metadata-Version: 2.1\nName: example\nVersion: 1\n"
+        )
+        packed.writestr(
+            "example-1.dist-info/WHEEL",
+            "Wheel-Version: 1.0\nTag: py3-none-any\nRoot-Is-Purelib: true\n",
+        )
+        packed.writestr("example-1.dist-info/RECORD", "")
+    command = [sys.executable, "-c", PYTHON_PART, "all", "--wheel", wheel]
+    command += ["--prefix", "/usr", "--destination", tmp_path / "root"]
+    before = os.umask(umask)
+    try:
+        done = subprocess.run(
+            list(map(str, command)), cwd=ROOT / "tools", capture_output=True, text=True, timeout=60
+        )
+    finally:
+        os.umask(before)
+    assert "Traceback" not in done.stderr, done.stderr
+    found = modes(tmp_path / "root")
+    expected_modes(found)
+    assert found["root/usr/lib/ebb/python/example/__init__.py"] == 0o644
+    assert found["root/usr/bin/ebb-ctl"] == 0o755
 
 
 @needs_compiler
