@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import errno
 import json
+import math
 import time
 import tomllib
 from collections.abc import Iterator
@@ -19,6 +20,8 @@ from ebb_topologies.errors import InputError as InputError
 from ebb_topologies.nearest import hint, nearest
 
 Model = TypeVar("Model", bound=BaseModel)
+MAX_INTEGER = 2**64
+"""No whole number in a file is as large."""
 TIME_FORMAT = "%Y-%m-%dT%H-%M-%S"
 """Of names of folders, in local time: they sort by it."""
 
@@ -46,7 +49,34 @@ def load(path: Path) -> dict[str, Any]:
         raise InputError(
             f"{path}: the top level must be a table of keys, not a {type(data).__name__}"
         )
+    for key, value in _values(data):
+        if (fault := _fault(value)) is not None:
+            raise InputError(f"{path}: '{key}': {fault}")
     return data
+
+
+def _values(value: Any, path: str = "") -> Iterator[tuple[str, Any]]:
+    """Everything in a table that is neither a table nor a list, with its key path."""
+    if isinstance(value, dict | list):
+        items = value.items() if isinstance(value, dict) else enumerate(value)
+        for key, item in items:
+            yield from _values(item, f"{path}.{key}" if path else str(key))
+    else:
+        yield path, value
+
+
+def _fault(value: Any) -> str | None:
+    """Why no key of any file of ours has this value, which TOML or Python's JSON can write; none:
+    some may."""
+    if isinstance(value, str):
+        return "text with a NUL character is no value of any key" if "\0" in value else None
+    if isinstance(value, int):
+        return None if abs(value) < MAX_INTEGER else "must be a whole number of at most 64 bits"
+    if isinstance(value, float):
+        return None if math.isfinite(value) else f"must be a finite number, not {value}"
+    if value is None:
+        return None
+    return f"must be text, a number, true or false, a list or a table, not the date or time {value}"
 
 
 def validate(model: type[Model], data: dict[str, Any], where: str) -> Model:

@@ -6,13 +6,14 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
 from fnmatch import fnmatchcase
 from pathlib import Path
-from typing import Any, Literal
+from typing import Annotated, Any, Literal
 
 from ebb_controller.multicast import MulticastGroup, check
 from ebb_controller.scheme import Scheme, known_schemes, scheme_file
 from ebb_topologies.dilation import Dilation
 from ebb_topologies.files import InputError, load, validate
 from ebb_topologies.model import GENERATORS, Topology, altered, from_table, load_topology
+from pydantic import BaseModel, Field
 
 from ebb_experiments.scenario.faults import FaultKeys, Step, steps
 from ebb_experiments.scenario.spec import Links, Override, Phase, ScenarioFile
@@ -132,7 +133,13 @@ def load_scenario(
     for key in OLD_KEYS.keys() & table:
         raise InputError(f"{path}: [{key}] is a phase now; write\n{OLD_KEYS[key]}")
     spec = validate(ScenarioFile, table, str(path))
-    return resolve(spec, path.stem, path.parent, schemes, where=str(path), topology=topology)
+    try:
+        return resolve(spec, path.stem, path.parent, schemes, where=str(path), topology=topology)
+    except InputError as error:
+        named = str(error).partition(": ")[0]
+        if schemes is not None or Path(named).is_file():
+            raise  # it is about the command line, or it names the file that it is about
+        raise InputError(f"{path}: {error}") from error
 
 
 def scenario(table: dict[str, Any], name: str, folder: Path = Path()) -> Loaded:
@@ -281,15 +288,33 @@ def merge(table: Mapping[str, Any], other: Mapping[str, Any]) -> dict[str, Any]:
     return both
 
 
+class _Group(BaseModel):
+    """A group of hosts of a workload."""
+
+    hosts: list[str] = []
+
+
+class _Read(BaseModel):
+    """What is read of a workload before its generator, which knows all of its keys."""
+
+    seed: Annotated[int, Field(strict=True, ge=0)] = 0
+    group: list[_Group] = []
+
+    @property
+    def hosts(self) -> Iterator[str]:
+        """All that its groups name."""
+        return (host for group in self.group for host in group.hosts)
+
+
 def _traffic(
     spec: ScenarioFile, phase: Phase, topology: Topology, folder: Path, where: str
 ) -> Traffic:
     given = phase.workload
     path = folder / given if isinstance(given, str) else None
     table = given if isinstance(given, dict) else load(folder / given)
-    for group in table.get("group", ()):
-        for host in group.get("hosts", ()):
-            topology.host(host)
+    place = where if path is None else str(path)
+    for host in validate(_Read, table, f"{place}: workload").hosts:
+        topology.host(host)
     base = folder if path is None else path.parent
     faults = FaultKeys(
         event=[*spec.event, *phase.event], controller_delay_ns=spec.controller_delay_ns
@@ -298,7 +323,7 @@ def _traffic(
         name=phase.name,
         workload={"link_rate_bps": _slowest_host_link(topology)}
         | {key: _with_files(value, base) for key, value in table.items()},
-        place=where if path is None else str(path),
+        place=place,
         repeat=phase.repeat,
         transports=None if phase.transports is None else tuple(phase.transports),
         objects=phase.objects,
@@ -313,9 +338,12 @@ def _slowest_host_link(topology: Topology) -> int:
 def _groups(spec: ScenarioFile, topology: Topology) -> list[MulticastGroup]:
     groups = []
     for number, each in enumerate(spec.group, start=1):
-        group = MulticastGroup.of(topology, number, each.receivers)
-        groups.append(group if each.address is None else replace(group, address=each.address))
-    check(groups, topology)
+        try:
+            group = MulticastGroup.of(topology, number, each.receivers)
+            groups.append(group if each.address is None else replace(group, address=each.address))
+            check(groups, topology)
+        except InputError as error:
+            raise InputError(f"group {number}: {error}") from error
     return groups
 
 
@@ -338,6 +366,8 @@ def _points(path: Path) -> list[tuple[int, float]]:
         lines = path.read_text().splitlines()
     except OSError as error:
         raise InputError(f"{path}: {error.strerror}") from None
+    except UnicodeDecodeError:
+        raise InputError(f"{path}: expected lines of `bytes share`, e.g. `10000 0.15`") from None
     points = []
     for number, line in enumerate(lines, start=1):
         words = line.partition("#")[0].split()
