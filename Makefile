@@ -8,7 +8,7 @@
 #   make experiments | make experiment NAME=hull-dynamic [SIZE=quick|full] [CLUSTER=tcp://..] [FABRIC=mininet]
 #   make report | results
 #   make bench [BENCH="goodput hiding --quick"]
-#   make install | install-p4 | uninstall [PREFIX=/usr/local] [DESTDIR=] [ALIASES=1: p4c etc. too] [STUDY=1]
+#   make install | install-p4 | uninstall [PREFIX=/usr/local] [DESTDIR=] [ALIASES=1: p4c etc. too] [STUDY=1] [CTL=0]
 #   make wheels | deb | image
 #   make test | test-quick [BASE=main] | test-long | lint | build | clean | p4-proto
 
@@ -81,7 +81,7 @@ endif
 blank := $() $()
 GIVEN := $(foreach word,$(subst \$(blank),_,$(MAKEOVERRIDES)),$(firstword $(subst =, ,$(word))))
 OPTIONS := K SCHEMES SCHEME DILATION SWITCH P4C CLI FUSED THREADS SCENARIO A B NAME SIZE SET CLUSTER FABRIC BENCH BASE \
-  PREFIX DESTDIR ALIASES STUDY WEB BUILD CARGO PYTHON
+  PREFIX DESTDIR ALIASES STUDY CTL WEB BUILD CARGO PYTHON
 ifneq ($(filter-out $(OPTIONS),$(GIVEN)),)
   $(error $(call nearest,variable of this Makefile,$(firstword $(filter-out $(OPTIONS),$(GIVEN))),$(OPTIONS)))
 endif
@@ -105,14 +105,18 @@ help: ## this list, and the options
 setup: ## install what is missing (apt, Rust, Python environment)
 	@tools/setup
 
-# What `make run` needs, experiments too, tests and lints too; one after the other, as they share the folder.
+# What `make run` needs, experiments too, tests and lints too; one after the other, as they share the folder. What
+# ebb-ctl needs is a part of the first, and enough for the P4 tools.
+ifneq ($(MAKECMDGOALS),install-p4)
+.venv/.p4-installed: .venv/.run-installed
+endif
 .venv/.web-installed: .venv/.run-installed
 .venv/.study-installed: .venv/.run-installed
 .venv/.dev-installed: .venv/.study-installed
 .venv/.%-installed: requirements.lock pyproject.toml tools/setup
 	@tools/setup $*
 
-controller/ebb_controller/%_pb2.py: switch/p4-proto/proto/%.proto .venv/.run-installed
+controller/ebb_controller/%_pb2.py: switch/p4-proto/proto/%.proto .venv/.p4-installed
 	@$(PYTHON) -m grpc_tools.protoc -I $(dir $<) --python_out=$(dir $@) --pyi_out=$(dir $@) $(notdir $<)
 
 # $(call place,PROGRAMS): what cargo has built, and the commit that --version tells.
@@ -134,7 +138,7 @@ $(BUILD)/.binaries: $(RUST_SOURCES) | .venv/.run-installed
 IS_MADE = $(MAKE) -q
 $(BUILD)/.p4-binaries: $(RUST_SOURCES)
 	@mkdir -p $(BUILD)
-	@$(IS_MADE) $(BUILD)/.binaries 2>/dev/null || { tools/setup p4 && \
+	@$(IS_MADE) $(BUILD)/.binaries 2>/dev/null || { tools/setup rust && \
 	  echo "== building the compiler, the switch and the test runner (optimised; minutes the first time)" && \
 	  $(CARGO) build --locked $(P4_TOOLS:%=-p %) --bins; }
 	$(call place,$(P4_TOOLS))
@@ -273,14 +277,17 @@ PREFIX ?= /usr/local
 DESTDIR ?=
 ALIASES ?=
 STUDY ?=
+CTL ?=
 INSTALLING = PYTHONPATH=tools $(1) -m installing $(2) --prefix '$(PREFIX)' $(if $(DESTDIR),--destination '$(DESTDIR)') \
   $(if $(ALIASES),--aliases)
 
 install: wheels ## programs, Python packages, manual pages and completions below PREFIX
 	@$(call INSTALLING,$(PYTHON),all) --wheel dist/*.whl $(if $(STUDY),--study)
 
-install-p4: $(BUILD)/.p4-binaries ## compiler, switch and test runner alone (docs/quick-start-p4.md)
-	@$(call INSTALLING,python3,p4)
+NO_CTL := $(filter 0,$(CTL))
+
+install-p4: $(BUILD)/.p4-binaries $(if $(NO_CTL),,$(PROTO_MODULES)) ## compiler, switch, test runner, ebb-ctl (quick-start-p4)
+	@$(call INSTALLING,$(if $(NO_CTL),python3,$(PYTHON)),p4) $(if $(NO_CTL),,--ctl)
 
 uninstall: ## what install or install-p4 has put below PREFIX is taken away
 	@$(call INSTALLING,python3,remove)

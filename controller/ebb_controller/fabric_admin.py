@@ -11,9 +11,7 @@ from pathlib import Path
 from typing import Any
 
 import grpc
-from ebb_topologies.fabric_file import FABRIC_SOCKET
-from ebb_topologies.installation import results
-from ebb_topologies.run_state import state_folder
+from ebb_topologies.run_state import usual_socket
 
 from ebb_controller import ebb_fabric_pb2 as proto
 from ebb_controller.reconcile import ControllerError
@@ -86,11 +84,6 @@ class FabricView:
     """Names of the hosts."""
     links: list[Link]
     """All links, those to hosts too."""
-
-
-def usual_socket() -> Path:
-    """The socket at which the fabric of `make run` is served."""
-    return state_folder(results() / "run") / FABRIC_SOCKET
 
 
 class FabricAdmin:

@@ -11,13 +11,14 @@ from pathlib import Path
 from ebb_topologies.arguments import Parser
 from ebb_topologies.files import InputError
 from ebb_topologies.installation import Version
+from ebb_topologies.run_state import usual_socket
 from ebb_topologies.text import printable
 from rich import box
 from rich.console import Console
 from rich.markup import escape
 from rich.table import Table
 
-from ebb_controller.fabric_admin import FabricAdmin, Link, usual_socket
+from ebb_controller.fabric_admin import FabricAdmin, Link
 from ebb_controller.reconcile import ControllerError
 
 STOP = "stop"

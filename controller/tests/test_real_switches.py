@@ -24,7 +24,6 @@ from ebb_controller.reconcile import Change
 from ebb_controller.scheme import known_schemes, load_scheme
 from ebb_controller.statistics import show, snapshot
 from ebb_controller.traffic_manager import TrafficManagers
-from ebb_topologies.fabric_file import FABRIC_SOCKET
 from ebb_topologies.mininet_net import FabricNet
 from ebb_topologies.model import Topology, from_table
 from ebb_topologies.processes import Process
@@ -176,7 +175,7 @@ async def scenario(net: FabricNet, controller: Controller, deflects: bool) -> No
     switch = net.topology.switch("xl1")
     installs = controller.installs(switch.name)
     if net.fused:
-        async with FabricAdmin(net.run_dir / FABRIC_SOCKET) as admin:
+        async with FabricAdmin(net.fabric_socket) as admin:
             await admin.restart_switch(switch.name)
     else:
         process = net.switch_processes[switch.name]

@@ -30,6 +30,22 @@ ALIASES = {
 """Names of the reference tools, for build scripts that call these."""
 PYTHON = OWN / "python"
 """Folder of the Python packages, those of others too: nobody else's Python sees them."""
+CTL = "ebb-ctl"
+"""The command in Python that comes with the P4 tools."""
+CTL_NEEDS = ("finsy", "grpcio", "protobuf")
+"""Packages of others that it imports."""
+CTL_MODULES = {
+    "controller": (
+        "ebb_controller/__init__.py",
+        "ebb_controller/ebb_*_pb2.py",
+        "ebb_controller/ctl/*.py",
+    ),
+    "topologies": tuple(
+        f"ebb_topologies/{name}.py"
+        for name in ("__init__", "arguments", "errors", "installation", "run_state", "text")
+    ),
+}
+"""Modules of ours that it imports, by the folder that they are in."""
 STUDIES = ("ebb-sim", "ebb-experiment")
 """Commands that need the scientific packages."""
 SHELLS = {
@@ -70,6 +86,7 @@ def arguments() -> argparse.Namespace:
     )
     parser.add_argument("--wheel", type=Path, help="of Ebb's Python packages")
     parser.add_argument("--study", action="store_true", help="with the scientific packages")
+    parser.add_argument("--ctl", action="store_true", help="with the P4 tools ebb-ctl, too")
     return parser.parse_args()
 
 
@@ -99,13 +116,14 @@ def install(options: argparse.Namespace, tree: Tree) -> None:
     whole = options.what == "all"
     names = PROGRAMS if whole else P4_TOOLS
     aliases = ALIASES if options.aliases else {}
-    tree.refuse(f"bin/{name}" for name in (*names, *aliases, *(commands() if whole else ())))
+    in_python = commands() if whole else {CTL: commands()[CTL]} if options.ctl else {}
+    tree.refuse(f"bin/{name}" for name in (*names, *aliases, *in_python))
     if whole:
         tree.remove()  # also what an earlier one had and this one has not
     for name in names:
         program(options.build / name, tree, f"bin/{name}")
     tree.write(OWN / "COMMIT", commit(options.build))
-    scripts = python(options, tree) if options.what == "all" else {}
+    scripts = python(options, tree, in_python) if whole else ctl(tree, in_python)
     for alias, target in aliases.items():
         tree.link(f"bin/{alias}", target)
     for name in ("LICENSE", "README.md", "CHANGELOG.md"):
@@ -136,20 +154,52 @@ def program(built: Path, tree: Tree, name: str) -> None:
     part.replace(path)
 
 
-def python(options: argparse.Namespace, tree: Tree) -> dict[str, str]:
+def ctl(tree: Tree, scripts: dict[str, str]) -> dict[str, str]:
+    """What `ebb-ctl` imports and nothing else, and its command; returns that. A whole installation
+    has it already."""
+    folder = tree.root / PYTHON
+    if not scripts or (folder / "ebb_experiments").exists():
+        return {}
+    shutil.rmtree(folder, ignore_errors=True)
+    pip(folder, *CTL_NEEDS)
+    ctl_modules(tree)
+    launch(tree, scripts)
+    return scripts
+
+
+def ctl_modules(tree: Tree) -> None:
+    """What of ours `ebb-ctl` imports."""
+    for source, patterns in CTL_MODULES.items():
+        for pattern in patterns:
+            for module in sorted((ROOT / source).glob(pattern)):
+                tree.write(PYTHON / module.relative_to(ROOT / source), module.read_bytes())
+    tree.write(PYTHON / "ebb_topologies" / "data" / "COMMIT", commit(ROOT / "build"))
+    about = f"Metadata-Version: 2.1\nName: ebb\nVersion: {version()}\n"
+    tree.write(PYTHON / f"ebb-{version()}.dist-info" / "METADATA", about)
+
+
+def pip(folder: Path, *wanted: str) -> None:
+    """Installs packages and those that they need in a folder, in the versions of the lock file."""
+    command = [sys.executable, "-m", "pip", "install", "--quiet", "--disable-pip-version-check"]
+    command += ["--root-user-action=ignore", "--no-warn-script-location", "--target", str(folder)]
+    subprocess.run([*command, "-c", str(ROOT / "requirements.lock"), *wanted], check=True)
+    shutil.rmtree(folder / "bin", ignore_errors=True)  # commands that start another Python
+
+
+def python(options: argparse.Namespace, tree: Tree, scripts: dict[str, str]) -> dict[str, str]:
     """The Python packages, with those that they need, and their commands; returns these."""
     if options.wheel is None:
         raise InstallError("a whole installation needs --wheel")
-    folder = tree.root / PYTHON
-    wanted = f"{options.wheel}[{'web,study' if options.study else 'web'}]"
-    pip = [sys.executable, "-m", "pip", "install", "--quiet", "--disable-pip-version-check"]
-    pip += ["--root-user-action=ignore", "--no-warn-script-location", "--target", str(folder)]
-    subprocess.run([*pip, "-c", str(ROOT / "requirements.lock"), wanted], check=True)
-    shutil.rmtree(folder / "bin", ignore_errors=True)  # commands that start another Python
-    scripts = commands()
+    pip(tree.root / PYTHON, f"{options.wheel}[{'web,study' if options.study else 'web'}]")
     if not options.study:
         print(f"without the scientific packages: no {' and no '.join(STUDIES)} (STUDY=1)")
         scripts = {name: where for name, where in scripts.items() if name not in STUDIES}
+    launch(tree, scripts)
+    return scripts
+
+
+def launch(tree: Tree, scripts: dict[str, str]) -> None:
+    """Commands in Python."""
     for name, where in scripts.items():
         module, _, function = where.partition(":")
         text = LAUNCHER.format(
@@ -159,7 +209,6 @@ def python(options: argparse.Namespace, tree: Tree) -> dict[str, str]:
             function=function,
         )
         tree.write(f"bin/{name}", text, 0o755)
-    return scripts
 
 
 def commands() -> dict[str, str]:

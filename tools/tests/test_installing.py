@@ -3,6 +3,7 @@ place is taken away again."""
 
 from __future__ import annotations
 
+import importlib.util
 import os
 import shutil
 import signal
@@ -15,7 +16,7 @@ from pathlib import Path
 
 import pytest
 from installing import completions, man_page
-from installing.__main__ import completion
+from installing.__main__ import PYTHON, completion, ctl_modules
 from installing.help_text import Command, Option, ask, describe, parse
 from installing.tree import InstallError, Tree
 
@@ -322,7 +323,7 @@ def test_whatever_the_umask_all_can_read_and_only_the_owner_write(
 PYTHON_PART = """
 import sys
 from installing import __main__ as installing
-installing.install = installing.python
+installing.install = lambda options, tree: installing.python(options, tree, installing.commands())
 sys.exit(installing.main())
 """
 
@@ -354,6 +355,44 @@ def test_so_are_the_python_packages(tmp_path: Path, umask: int) -> None:
     expected_modes(found)
     assert found["root/usr/lib/ebb/python/example/__init__.py"] == 0o644
     assert found["root/usr/bin/ebb-ctl"] == 0o755
+
+
+@pytest.mark.skipif(
+    not (ROOT / "controller" / "ebb_controller" / "ebb_tm_pb2.py").exists(),
+    reason="needs generated modules: run `make build`",
+)
+@pytest.mark.parametrize(
+    ("words", "says"),
+    [
+        (["--version"], "ebb-ctl 0.1.0 (commit "),
+        (["table", "add", "--help"], "usage: ebb-ctl table add"),
+        (["completion", "bash"], "ebb-ctl"),
+        (["-a", "127.0.0.1:1", "info"], "no P4Runtime server answers at 127.0.0.1:1"),
+        (["-s", "s1", "info"], "no fabric answers at "),
+    ],
+)
+def test_ebb_ctl_runs_on_what_the_p4_tools_bring(
+    tmp_path: Path, words: list[str], says: str
+) -> None:
+    """With the modules that are copied, and of others' packages those that are installed for it: in
+    a Python that finds none of this work tree."""
+    tree = Tree(tmp_path)
+    ctl_modules(tree)
+    packages = tmp_path / "packages"
+    packages.mkdir()
+    found = importlib.util.find_spec("finsy")
+    assert found is not None and found.origin is not None
+    site = Path(found.origin).parents[1]
+    for name in ("finsy", "grpc", "google", "parsy", "pyee", "typing_extensions.py"):
+        (packages / name).symlink_to(site / name)
+    start = f"import sys; sys.path[:0] = {[str(tmp_path / PYTHON), str(packages)]}; "
+    start += "from ebb_controller.ctl.cli import main; sys.exit(main())"
+    done = subprocess.run(
+        ["/usr/bin/python3", "-I", "-c", start, *words],
+        capture_output=True, text=True, timeout=60, cwd=tmp_path,
+    )  # fmt: skip
+    assert says in done.stdout + done.stderr
+    assert "Traceback" not in done.stderr
 
 
 @needs_compiler

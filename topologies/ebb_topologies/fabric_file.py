@@ -7,10 +7,9 @@ from pathlib import Path
 from typing import Any
 
 from ebb_topologies.model import Endpoint, Switch, Topology
+from ebb_topologies.run_state import FABRIC_SOCKET
 from ebb_topologies.targets import CPU_PORT, DROP_PORT
 
-FABRIC_SOCKET = "fabric.sock"
-"""Name of the socket where the process serves its links and captures (`ebb.fabric.v1`)."""
 CAPTURES = "pcaps"
 """Folder of the captures that somebody asks the process for, beside the file."""
 

@@ -24,12 +24,12 @@ from mininet.node import Host as MininetHost
 from mininet.node import Switch as MininetSwitch
 
 from ebb_topologies import model
-from ebb_topologies.fabric_file import FABRIC_SOCKET, fabric_file
+from ebb_topologies.fabric_file import fabric_file
 from ebb_topologies.files import InputError, link_to
 from ebb_topologies.mininet_cli import Desk, FabricCLI
 from ebb_topologies.mininet_links import ControlError, FabricControl, InnerLink, ServedLink
 from ebb_topologies.processes import Process, ProcessTable, claim, end_recorded, uninterrupted
-from ebb_topologies.run_state import Claim, made_state_folder, state_folder
+from ebb_topologies.run_state import FABRIC_SOCKET, Claim, made_state_folder, state_folder
 from ebb_topologies.targets import FabricTarget, Target
 from ebb_topologies.traffic_manager import PortParameters, traffic_manager_config
 

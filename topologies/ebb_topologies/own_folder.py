@@ -15,7 +15,7 @@ import stat
 from collections.abc import Iterator
 from pathlib import Path
 
-from ebb_topologies.files import InputError
+from ebb_topologies.errors import InputError
 from ebb_topologies.installation import work_tree
 
 MAX_LINKS = 40

@@ -15,13 +15,17 @@ import tempfile
 from contextlib import suppress
 from pathlib import Path
 
-from ebb_topologies.files import InputError
+from ebb_topologies.errors import InputError
+from ebb_topologies.installation import results
 
 OF_ROOT = Path("/run/ebb")
 """Folder for the runs of root. Another user's is in `XDG_RUNTIME_DIR`, or else among the temporary
 files."""
 LOCK_FILE = "lock"
 """Locked while a run uses the folder; its content is the pid of that run."""
+FABRIC_SOCKET = "fabric.sock"
+"""Name of the socket where the process of a fabric serves its links and captures
+(`ebb.fabric.v1`)."""
 DIGITS = 16
 """Of the hash that names the folder of a run: no two runs of a machine share one."""
 ATTEMPTS = 100
@@ -32,6 +36,11 @@ def state_folder(run_dir: Path) -> Path:
     """Where the state of the run of a directory is, made or not."""
     name = hashlib.sha256(os.fsencode(run_dir.resolve())).hexdigest()[:DIGITS]
     return _base() / name
+
+
+def usual_socket() -> Path:
+    """The socket at which the fabric of `make run` is served."""
+    return state_folder(results() / "run") / FABRIC_SOCKET
 
 
 def made_state_folder(run_dir: Path) -> Path:

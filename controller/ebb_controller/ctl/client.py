@@ -55,8 +55,8 @@ class Place:
 
 def switch_of_fabric(name: str, socket: Path | None) -> Place:
     """Where a switch of a running fabric is: its fabric service tells."""
-    # It reads models of topologies, which take longer to load than everything else here.
-    from ebb_controller.fabric_admin import usual_socket
+    # Its module takes time to load.
+    from ebb_topologies.run_state import usual_socket
 
     path = socket or usual_socket()
     options = [("grpc.default_authority", "localhost")]
@@ -120,8 +120,9 @@ class Client:
             config = self._config(p4r.GetForwardingPipelineConfigRequest.P4INFO_AND_COOKIE)
             if not config.HasField("p4info"):
                 raise SwitchError(
-                    f"the switch at {self.place.address} has no program; "
-                    "`ebb-ctl program push` installs one"
+                    f"the switch at {self.place.address} tells no P4Info: it has no program, or "
+                    "was started without one (ebb-switch --p4info FILE); `ebb-ctl program push "
+                    "PROGRAM.json P4INFO.txtpb` installs both"
                 )
             schema = P4Schema()
             schema.set_p4info(config.p4info)

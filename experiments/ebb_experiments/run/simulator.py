@@ -19,10 +19,10 @@ from typing import Any, Protocol
 
 from ebb_controller.controller import Program
 from ebb_controller.mechanisms import FabricParameters
-from ebb_topologies.fabric_file import FABRIC_SOCKET
 from ebb_topologies.files import write
 from ebb_topologies.hosts import host_list
 from ebb_topologies.model import Topology
+from ebb_topologies.run_state import FABRIC_SOCKET
 from ebb_topologies.targets import CPU_PORT, DROP_PORT
 from ebb_topologies.traffic_manager import traffic_manager_config
 
