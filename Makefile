@@ -286,7 +286,8 @@ install: wheels ## programs, Python packages, manual pages and completions below
 
 NO_CTL := $(filter 0,$(CTL))
 
-install-p4: $(BUILD)/.p4-binaries $(if $(NO_CTL),,$(PROTO_MODULES)) ## compiler, switch, test runner, ebb-ctl (quick-start-p4)
+install-p4: $(if $(NO_CTL),,$(PROTO_MODULES))
+install-p4: $(BUILD)/.p4-binaries ## compiler, switch, test runner, ebb-ctl (quick-start-p4)
 	@$(call INSTALLING,$(if $(NO_CTL),python3,$(PYTHON)),p4) $(if $(NO_CTL),,--ctl)
 
 uninstall: ## what install or install-p4 has put below PREFIX is taken away
