@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from importlib.resources import files
 from pathlib import Path
-from typing import Any
+from typing import Annotated, Any
 
 from ebb_topologies.files import InputError, load, validate
 from ebb_topologies.nearest import hint
-from pydantic import BaseModel, ConfigDict
+from pydantic import BaseModel, ConfigDict, Field
 
 from ebb_controller.mechanisms import FabricParameters
 
@@ -26,6 +26,9 @@ class Scheme(BaseModel):
     """Transport of the hosts: `--scheme` of the host agent; `ebb-agent transports` prints them."""
     label: str
     """Name of the scheme in tables and figures."""
+    colour: Annotated[str, Field(pattern="^#[0-9A-Fa-f]{6}$")] | None = None
+    """Its colour in every figure, as `"#0072B2"`; none: one that no other scheme of the figure
+    has."""
     agent: dict[str, dict[str, Any]] = {}
     """Parameters of the host agent that differ from its defaults, by section; `build/ebb-agent
     params` shows all."""
@@ -49,6 +52,11 @@ def scheme_file(name: str, folder: Path | None = None) -> Path:
             f"unknown scheme '{name}'; {hint(name, known_schemes())} (or a .toml or .json file)"
         )
     return SCHEMES / f"{name}.toml"
+
+
+def known_colour(name: str) -> str | None:
+    """The colour of a scheme that has a name; none: there is no such one, or it has none."""
+    return load_scheme(name).colour if name in known_schemes() else None
 
 
 def load_scheme(name: str) -> Scheme:

@@ -55,7 +55,7 @@ def test_many_completion_times_are_thinned_at_equal_shares() -> None:
 
 
 def test_figures_are_of_every_scheme_and_without_samples_there_is_no_queue(tmp_path: Path) -> None:
-    drawn = Pictures("test", tmp_path)
+    drawn = Pictures("test", tmp_path, {"ndp": "#123456"})
     drawn.add("ndp", results([1.0, None], []))
     drawn.add("dctcp", results([2.0], []))
     drawn.write()
@@ -66,7 +66,7 @@ def test_figures_are_of_every_scheme_and_without_samples_there_is_no_queue(tmp_p
 
 
 def test_the_queue_of_one_port_is_drawn_for_all(tmp_path: Path) -> None:
-    drawn = Pictures("test", tmp_path)
+    drawn = Pictures("test", tmp_path, {"ndp": "#123456"})
     drawn.add("ndp", results([1.0], [sample(BUSY, 0, at, 5_000) for at in (0, 1e6)]))
     drawn.add("dctcp", results([1.0], [sample(QUIET, 0, 0, 9_000), sample(BUSY, 0, 0, 1_000)]))
     drawn.write()

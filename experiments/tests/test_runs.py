@@ -7,6 +7,7 @@ from xml.etree import ElementTree
 
 import pytest
 from ebb_controller import ebb_tm_pb2 as tm
+from ebb_controller.scheme import known_colour, known_schemes
 from ebb_experiments.results.folders import LATEST
 from ebb_experiments.run.watch import QueueWatch
 from ebb_experiments.tour import compare, figures, runs
@@ -102,6 +103,42 @@ def lines(svg: str) -> list[list[tuple[float, float]]]:
         ]
         for each in found
     ]
+
+
+def test_ticks_of_decades_surround_what_they_are_for() -> None:
+    assert figures.ticks_of_decades(0.3, 12) == [0.2, 0.5, 1, 2, 5, 10, 20]
+    assert figures.ticks_of_decades(1, 10) == [1, 2, 5, 10]
+    assert figures.ticks_of_decades(0.04, 3000) == [0.01, 0.1, 1, 10, 100, 1000, 10_000]
+
+
+def test_a_scheme_has_its_colour_wherever_it_stands() -> None:
+    """And others one that nobody has; of two that want the same the first has it."""
+    known = {name: known_colour(name) for name in ("dctcp", "hull", "ndp")}
+    assert None not in known.values()
+    both = figures.colours({"ndp": known["ndp"], "mine": None, "dctcp": known["dctcp"]})
+    assert (both["ndp"], both["dctcp"]) == (known["ndp"], known["dctcp"])
+    assert both["mine"] not in known.values() or both["mine"] == known["hull"]
+    again = figures.colours({"dctcp": known["dctcp"], "copy": known["dctcp"]})
+    assert again["dctcp"] == known["dctcp"] != again["copy"]
+    many = figures.colours(dict.fromkeys(map(str, range(20))))
+    assert len(set(many.values())) == len(figures.FREE_COLOURS)
+
+
+def test_schemes_that_have_names_have_colours_of_their_own() -> None:
+    every = [known_colour(name) for name in known_schemes()]
+    assert None not in every
+    assert len(set(every)) == len(every)
+    assert known_colour("nobody") is None
+
+
+def test_times_over_more_than_a_decade_have_a_logarithmic_axis() -> None:
+    """A flow of 1 ms is in the middle between 0.1 and 10."""
+    (curve,) = lines(figures.completion("FCT", {"ndp": [0.1, 1.0, 10.0]}, {"ndp": "#123456"}))
+    across = [x for x, _ in curve]
+    assert across[0] == across[1] == figures.LEFT
+    assert across[3] == pytest.approx((figures.LEFT + figures.WIDTH - figures.RIGHT) / 2, abs=0.1)
+    assert across[-1] == figures.WIDTH - figures.RIGHT
+    assert "#123456" in figures.completion("FCT", {"ndp": [0.1, 10.0]}, {"ndp": "#123456"})
 
 
 def test_queues_are_drawn_in_a_panel_for_each_scheme() -> None:

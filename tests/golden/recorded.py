@@ -37,7 +37,7 @@ def simulated(scenario: str, scratch: Path) -> Golden:
     logging.getLogger("finsy").setLevel(logging.CRITICAL + 1)
     loaded = load_scenario(SCENARIOS / f"{scenario}.toml", None)
     found = {}
-    pictures = Pictures(loaded.name, scratch)
+    pictures = Pictures(loaded.name, scratch, loaded.colours)
     for scheme in loaded.schemes:
         for seed in loaded.spec.seeds:
             folder = scratch / f"{scheme}-{seed}"

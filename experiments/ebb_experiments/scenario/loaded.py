@@ -72,6 +72,11 @@ class Loaded:
                     yield Play(traffic, number)
 
     @property
+    def colours(self) -> dict[str, str | None]:
+        """Colours of schemes in figures, as far as their files name them."""
+        return {name: scheme.colour for name, scheme in self.schemes.items()}
+
+    @property
     def host_bps(self) -> int:
         """Rate of the slowest link of a host."""
         return _slowest_host_link(self.topology)

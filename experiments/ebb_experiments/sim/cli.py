@@ -116,7 +116,7 @@ def _all(loaded: Loaded, options: argparse.Namespace, folder: Path, console: Con
         table.add_column(column, justify="right", no_wrap=True, min_width=len(column))
     failed = 0
     rows: dict[str, list[str]] = {}
-    pictures = Pictures(loaded.name, folder)
+    pictures = Pictures(loaded.name, folder, loaded.colours)
     for name in loaded.schemes:
         for seed in loaded.spec.seeds:
             label = name if len(loaded.spec.seeds) == 1 else f"{name}, seed {seed}"

@@ -3,6 +3,7 @@ completion times. They are of each scheme's first seed and first phase."""
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from pathlib import Path
 
 import pyarrow as pa
@@ -22,9 +23,11 @@ PORT = ("switch", "port", "peer")
 class Pictures:
     """Collects what is drawn of a run."""
 
-    def __init__(self, scenario: str, folder: Path) -> None:
+    def __init__(self, scenario: str, folder: Path, colours: Mapping[str, str | None]) -> None:
+        """`colours`: of the schemes, as far as their files name them."""
         self._scenario = scenario
         self._folder = folder
+        self._colours = colours
         self._port: dict[str, str | int] | None = None
         self._depths: dict[str, list[tuple[float, float]]] = {}
         self._times_ms: dict[str, list[float]] = {}
@@ -41,11 +44,13 @@ class Pictures:
 
     def write(self) -> None:
         """Writes the figures; that of queues only if some were looked at."""
-        times = figures.completion(f"Flow completion times, {self._scenario}", self._times_ms)
+        title = f"Flow completion times, {self._scenario}"
+        times = figures.completion(title, self._times_ms, self._colours)
         write(self._folder / COMPLETION, times)
         if self._port:
             title = "Queue at port {port} of {switch} (to {peer}), ".format(**self._port)
-            write(self._folder / QUEUES, figures.queues(title + self._scenario, self._depths))
+            drawn = figures.queues(title + self._scenario, self._depths, self._colours)
+            write(self._folder / QUEUES, drawn)
 
 
 def fullest(samples: pa.Table) -> dict[str, str | int]:

@@ -48,7 +48,8 @@ class Trial:
             "spec": spec,
             "phases": [asdict(replace(phase, steps=())) for phase in self.loaded.phases],
             "events": [each.model_dump(include={"event"}) for each in self.loaded.spec.phases],
-            "schemes": {n: s.model_dump(mode="json") for n, s in self.loaded.schemes.items()},
+            "schemes": {name: scheme.model_dump(mode="json", exclude={"colour"})
+                        for name, scheme in self.loaded.schemes.items()},
             "network": repr((self.loaded.topology.hosts, self.loaded.topology.switches,
                              self.loaded.topology.links)),
             "inputs": inputs,

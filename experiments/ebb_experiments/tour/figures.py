@@ -10,9 +10,20 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from xml.sax.saxutils import escape
 
-COLOURS = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9", "#777777", "#6A3D9A")
-"""Of Okabe and Ito, which the colour-blind tell apart, in the order of the schemes; then grey and
-violet, then from the beginning."""
+FREE_COLOURS = (
+    "#0072B2",
+    "#D55E00",
+    "#009E73",
+    "#CC79A7",
+    "#E69F00",
+    "#56B4E9",
+    "#777777",
+    "#6A3D9A",
+)
+"""For schemes whose files name no colour: of Okabe and Ito, which the colour-blind tell apart, then
+grey and violet."""
+DECADE = 10.0
+"""Times that span more have a logarithmic axis: on a linear one most of them share a corner."""
 WIDTH, LEFT, RIGHT, TOP, BOTTOM = 760, 70, 16, 46, 40
 """Of a picture, in pixels: its width, and room around what is drawn."""
 PANEL_HEIGHT, PANEL_GAP = 86, 26
@@ -32,24 +43,47 @@ STYLE = """
 Points = Sequence[tuple[float, float]]
 
 
+def colours(wanted: Mapping[str, str | None]) -> dict[str, str]:
+    """A colour for each scheme: the one that its file names, unless another has it already; for all
+    others the first of `FREE_COLOURS` that nobody has, or those again."""
+    chosen: dict[str, str] = {}
+    for name, colour in wanted.items():
+        if colour is not None and colour not in chosen.values():
+            chosen[name] = colour
+    free = [colour for colour in FREE_COLOURS if colour not in chosen.values()] or FREE_COLOURS
+    rest = [name for name in wanted if name not in chosen]
+    chosen |= {name: free[number % len(free)] for number, name in enumerate(rest)}
+    return chosen
+
+
 @dataclass(frozen=True, slots=True)
 class Axes:
-    """A rectangle in pixels, and the values at its right and upper edge; both begin at 0."""
+    """A rectangle in pixels, and the values at its edges; upwards they begin at 0."""
 
     top: float
     height: float
     most_x: float
     most_y: float
+    least_x: float = 0.0
+    """At the left edge; above 0: the axis is logarithmic."""
 
     def at(self, x: float, y: float) -> str:
-        across = LEFT + (WIDTH - LEFT - RIGHT) * x / self.most_x
+        across = LEFT + (WIDTH - LEFT - RIGHT) * self._share(x)
         up = self.top + self.height * (1 - min(y, self.most_y) / self.most_y)
         return f"{across:.1f},{up:.1f}"
+
+    def _share(self, x: float) -> float:
+        """Of the width, to the left of a value."""
+        if not self.least_x:
+            return x / self.most_x
+        return math.log(max(x, self.least_x) / self.least_x) / math.log(self.most_x / self.least_x)
 
     def frame(self, unit: str, ticks_x: Sequence[float], ticks_y: Sequence[float]) -> Iterator[str]:
         """Lines and numbers; `ticks_x` may be empty, where the panel below has them."""
         for y in ticks_y:
-            (left, height), (right, _) = (self.at(x, y).split(",") for x in (0, self.most_x))
+            (left, height), (right, _) = (
+                self.at(x, y).split(",") for x in (self.least_x, self.most_x)
+            )
             kind = "grid" if y else "axis"
             yield (
                 f'<line class="{kind}" x1="{left}" y1="{height}" x2="{right}" y2="{height}"/>'
@@ -76,9 +110,23 @@ def ticks(most: float, about: int) -> list[float]:
     return [round(step * number, 10) for number in range(math.ceil(most / step) + 1)]
 
 
-def queues(title: str, series: Mapping[str, Points]) -> str:
+def ticks_of_decades(least: float, most: float) -> list[float]:
+    """1, 2 and 5 times powers of ten, or the powers alone where there are many, from the last that
+    is not above `least` to the first that is not below `most`."""
+    powers = range(math.floor(math.log10(least)), math.ceil(math.log10(most)) + 1)
+    parts = (1, 2, 5) if len(powers) <= 4 else (1,)
+    values = [float(f"{part}e{power}") for power in powers for part in parts]
+    first = max(value for value in values if value <= least)
+    last = min(value for value in values if value >= most)
+    return [value for value in values if first <= value <= last]
+
+
+def queues(
+    title: str, series: Mapping[str, Points], wanted: Mapping[str, str | None] | None = None
+) -> str:
     """A panel for each scheme: KB over ms. Their heights have scales of their own, or the shortest
-    queues could not be seen."""
+    queues could not be seen. `wanted`: colours of schemes, as in `colours`."""
+    colour = colours(dict.fromkeys(series) | dict(wanted or {}))
     shown = {name: points for name, points in series.items() if points}
     busy = [x for points in shown.values() for x, y in points if y > 0]
     across = ticks(max(busy, default=1.0), 6)
@@ -90,20 +138,29 @@ def queues(title: str, series: Mapping[str, Points]) -> str:
         bottom = number == len(shown) - 1
         parts += axes.frame("ms since the traffic began, nominal", across if bottom else (), up)
         until = [point for point in points if point[0] <= across[-1]]
-        parts.append(axes.line(until, COLOURS[number % len(COLOURS)]))
+        parts.append(axes.line(until, colour[name]))
         parts.append(f'<text x="{LEFT + 6}" y="{top - 6}">{escape(name)}, KB</text>')
     height = TOP + len(shown) * (PANEL_HEIGHT + PANEL_GAP) - PANEL_GAP + BOTTOM
     return _picture(title, max(height, 2 * TOP), parts)
 
 
-def completion(title: str, times_ms: Mapping[str, Sequence[float]]) -> str:
-    """The share of flows that had ended by a time, a curve for each scheme."""
+def completion(
+    title: str,
+    times_ms: Mapping[str, Sequence[float]],
+    wanted: Mapping[str, str | None] | None = None,
+) -> str:
+    """The share of flows that had ended by a time, a curve for each scheme. `wanted`: colours of
+    schemes, as in `colours`."""
     shown = {name: sorted(times) for name, times in times_ms.items() if times}
-    across = ticks(max((times[-1] for times in shown.values()), default=1.0), 8)
-    axes = Axes(TOP, CURVE_HEIGHT, across[-1], 1.0)
+    chosen = colours(dict.fromkeys(times_ms) | dict(wanted or {}))
+    least = min((times[0] for times in shown.values()), default=1.0)
+    most = max((times[-1] for times in shown.values()), default=1.0)
+    decades = 0 < least < most / DECADE
+    across = ticks_of_decades(least, most) if decades else ticks(most, 8)
+    axes = Axes(TOP, CURVE_HEIGHT, across[-1], 1.0, across[0])
     parts = [*axes.frame("flow completion time in ms, nominal", across, [0, 0.25, 0.5, 0.75, 1])]
     for number, (name, times) in enumerate(shown.items()):
-        colour, below = COLOURS[number % len(COLOURS)], TOP + 18 + 18 * number
+        colour, below = chosen[name], TOP + 18 + 18 * number
         parts.append(axes.line(_steps(times), colour))
         parts.append(
             f'<line x1="{LEFT + 10}" y1="{below - 4}" x2="{LEFT + 34}" y2="{below - 4}" '

@@ -66,11 +66,12 @@ class RunFolder:
         write(self.path / "table.md", report.markdown(results, rate))
         looked_at = report.closely(results)
         port = f"Queue at the receiver's port, {looked_at}"
+        wanted = loaded.colours
         series = {name: _depths(result, looked_at) for name, result in results.items()}
         if any(series.values()):
-            write(self.path / QUEUES, figures.queues(port, series))
+            write(self.path / QUEUES, figures.queues(port, series, wanted))
         times = {name: report.completion_ms(result, looked_at) for name, result in results.items()}
-        text = figures.completion(f"Flow completion times, {looked_at}", times)
+        text = figures.completion(f"Flow completion times, {looked_at}", times, wanted)
         write(self.path / COMPLETION, text)
         summary = Summary(
             scenario=loaded.name,
