@@ -21,6 +21,7 @@ use std::path::PathBuf;
 use std::process::ExitCode;
 
 use clap::Parser;
+use ebb_printable::printable_lines;
 
 /// Runs a network in virtual time, by orders on stdin; answers are on stdout, both JSON lines. `ebb-sim` is the command
 /// for people.
@@ -46,7 +47,8 @@ fn main() -> ExitCode {
     match session::run(&options.network, options.threads) {
         Ok(()) => ExitCode::SUCCESS,
         Err(error) => {
-            eprintln!("ebb-simulator: {error:#}");
+            let problem = format!("{error:#}");
+            eprintln!("ebb-simulator: {}", printable_lines(&problem));
             ExitCode::FAILURE
         }
     }

@@ -17,6 +17,7 @@ use std::sync::Mutex;
 
 use anyhow::Context;
 use ebb_bmv2_json::FORMAT_VERSION;
+use ebb_printable::printable_lines;
 use ebb_serve::capture::create_anew;
 
 use crate::options::{LogLevel, Options};
@@ -32,8 +33,13 @@ fn main() -> ExitCode {
     match start_log(&options).and_then(|()| run_switch(&options)) {
         Ok(()) => ExitCode::SUCCESS,
         Err(error) => {
+            let problem = format!("{error:#}");
             // Nobody may be listening.
-            let _ = writeln!(std::io::stderr(), "ebb-switch: {error:#}");
+            let _ = writeln!(
+                std::io::stderr(),
+                "ebb-switch: {}",
+                printable_lines(&problem)
+            );
             ExitCode::FAILURE
         }
     }

@@ -177,7 +177,8 @@ impl Arbiter {
             }
             if current != name {
                 return Err(Status::failed_precondition(format!(
-                    "this stream has role '{current}'; open another stream for role '{}'",
+                    "this stream has role '{}'; open another stream for role '{}'",
+                    short(current),
                     short(name)
                 )));
             }

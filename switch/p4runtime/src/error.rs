@@ -1,6 +1,7 @@
 //! Errors of single updates, and how a batch reports them (P4Runtime spec, "Error Reporting").
 
 use ebb_pipeline::control::ControlError;
+use ebb_printable::printable;
 use prost::Message;
 use prost_types::Any;
 use thiserror::Error;
@@ -15,7 +16,8 @@ const P4_ERROR_TYPE_URL: &str = "type.googleapis.com/p4.v1.Error";
 /// Beyond this the codes stay and the messages are dropped (spec, "gRPC Metadata Maximum Size").
 const DETAILS_LIMIT_BYTES: usize = 5 * 1024;
 
-/// Why one entity was refused.
+/// Why one entity was refused. The message quotes names of a program and words of a client, of which a terminal obeys
+/// nothing.
 #[derive(Clone, Debug, Error, PartialEq, Eq)]
 #[error("{message}")]
 pub struct EntityError {
@@ -29,7 +31,7 @@ macro_rules! constructors {
     ($($name:ident => $code:ident),* $(,)?) => {
         impl EntityError {
             $(pub fn $name(message: impl Into<String>) -> Self {
-                Self { code: Code::$code, message: message.into() }
+                Self::new(Code::$code, &message.into())
             })*
         }
     };
@@ -48,12 +50,14 @@ constructors! {
 }
 
 impl EntityError {
+    pub fn new(code: Code, message: &str) -> Self {
+        let message = printable(message).into_owned();
+        Self { code, message }
+    }
+
     /// Says where the error is; places nest from the outside in.
     pub fn at(self, place: impl std::fmt::Display) -> Self {
-        Self {
-            code: self.code,
-            message: format!("{place}: {}", self.message),
-        }
+        Self::new(self.code, &format!("{place}: {}", self.message))
     }
 
     pub fn into_status(self) -> Status {
@@ -126,9 +130,6 @@ impl From<ControlError> for EntityError {
             ControlError::Const { .. } => Code::PermissionDenied,
             ControlError::InUse { .. } => Code::FailedPrecondition,
         };
-        Self {
-            code,
-            message: error.to_string(),
-        }
+        Self::new(code, &error.to_string())
     }
 }

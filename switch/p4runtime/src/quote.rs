@@ -2,15 +2,16 @@
 
 use std::borrow::Cow;
 
+use ebb_printable::printable;
 use prost_types::Any;
 
 const MAX_CHARACTERS: usize = 100;
 
-/// The text, or its beginning.
+/// The text, or its beginning, so that a terminal shows it and does nothing else.
 pub fn short(text: &str) -> Cow<'_, str> {
     match text.char_indices().nth(MAX_CHARACTERS) {
-        None => text.into(),
-        Some((end, _)) => format!("{}.. ({} bytes)", &text[..end], text.len()).into(),
+        None => printable(text),
+        Some((end, _)) => format!("{}.. ({} bytes)", printable(&text[..end]), text.len()).into(),
     }
 }
 
@@ -28,5 +29,6 @@ mod tests {
         let long = "\u{e9}".repeat(101);
         assert_eq!(short(&long), "\u{e9}".repeat(100) + ".. (202 bytes)");
         assert_eq!(short(&long[2..]), &long[2..]);
+        assert_eq!(short("\u{1b}]0;x"), "\\u{1b}]0;x");
     }
 }

@@ -21,7 +21,7 @@ pub fn stem(folder: &Path, name: &str) -> Result<PathBuf, Status> {
         && stem.chars().all(allowed);
     if !good {
         return Err(Status::invalid_argument(format!(
-            "name {:?}: expected 1 to {MAX_NAME_BYTES} letters, digits, '-', '_' and '.', without a folder \
+            "name \"{}\": expected 1 to {MAX_NAME_BYTES} letters, digits, '-', '_' and '.', without a folder \
              and not beginning with '.'; captures are written to {}",
             short(name),
             folder.display()
