@@ -24,15 +24,14 @@ const PACKED_BYTES: usize = 512 << 20;
 #[derive(Debug, Default)]
 pub struct Waiting(AtomicUsize);
 
-/// The bytes of one part, which are counted for as long as it waits.
-struct Share {
+/// The bytes of one part, or of a whole answer, which are counted for as long as it waits.
+pub struct Share {
     bytes: usize,
     of: Arc<Waiting>,
 }
 
 impl Share {
-    /// Reads are done one after the other, so nobody else adds bytes between this addition and the check.
-    fn take(of: &Arc<Waiting>, bytes: usize) -> Result<Self, Status> {
+    pub fn take(of: &Arc<Waiting>, bytes: usize) -> Result<Self, Status> {
         let before = of.0.fetch_add(bytes, Ordering::Relaxed);
         let share = Self {
             bytes,
@@ -108,6 +107,11 @@ impl Answer {
             }
         };
         self.send(Ok(part))
+    }
+
+    /// Returns when nobody reads the answer any more.
+    pub async fn closed(&self) {
+        self.parts.closed().await;
     }
 
     /// Ends the answer with an error.

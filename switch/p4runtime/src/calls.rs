@@ -2,9 +2,13 @@
 //! request that are kept count against a limit of all calls together.
 //!
 //! A message is gathered before it is decoded, so calls that never send their last byte would keep what they
-//! sent. A message is kept until its call ends, for what was decoded from it is kept as long; one of a stream
-//! until it is complete, as the next one comes when it has been handled.
+//! sent. A message is kept until its call ends, for what was decoded from it is kept as long; one of a call that
+//! lasts until it is complete, as little is kept of it when it has been handled.
+//!
+//! A large answer is handed to HTTP/2 in pieces, so that it waits here for as long as its client does not read, and
+//! what it takes of a limit ([`Kept`]) with it.
 
+use std::any::Any;
 use std::convert::Infallible;
 use std::pin::Pin;
 use std::sync::Arc;
@@ -19,8 +23,15 @@ use tonic::server::NamedService;
 
 use crate::connections::Connection;
 
-/// The only call whose client sends more than one message.
-const STREAM: &str = "/p4.v1.P4Runtime/StreamChannel";
+/// The calls that last.
+const LASTING: [&str; 4] = [
+    "/p4.v1.P4Runtime/StreamChannel",
+    "/gnmi.gNMI/Subscribe",
+    "/ebb.tm.v1.TrafficManager/StreamStats",
+    "/ebb.trace.v1.Trace/Watch",
+];
+/// The most of an answer that HTTP/2 has, beyond what its client has room for.
+const PIECE_BYTES: usize = 64 << 10;
 /// What precedes each message in gRPC: a byte that says whether it is compressed, and its length in 4 bytes.
 const PREFIX_BYTES: usize = 5;
 
@@ -74,7 +85,8 @@ where
             request.extensions().get().cloned(),
             self.budget.clone(),
         ));
-        let boundaries = (request.uri().path() == STREAM).then(Boundaries::default);
+        let lasts = LASTING.contains(&request.uri().path());
+        let boundaries = lasts.then(Boundaries::default);
         let counted = call.clone();
         let request = request.map(|body| {
             Body::new(Counting {
@@ -85,8 +97,16 @@ where
         });
         let response = self.service.call(request);
         Box::pin(async move {
-            let response = response.await?;
-            Ok(response.map(|body| Body::new(Holding { body, _call: call })))
+            let mut response = response.await?;
+            let kept = response.extensions_mut().remove();
+            Ok(response.map(|body| {
+                Body::new(Holding {
+                    body,
+                    rest: Bytes::new(),
+                    _call: call,
+                    _kept: kept,
+                })
+            }))
         })
     }
 }
@@ -180,7 +200,7 @@ impl Boundaries {
 struct Counting {
     body: Body,
     call: Arc<Call>,
-    /// Where messages end, if the request is a stream; none: it is one message.
+    /// Where messages end, if the call lasts; none: it is one message.
     boundaries: Option<Boundaries>,
 }
 
@@ -217,10 +237,27 @@ impl HttpBody for Counting {
     }
 }
 
+/// What an answer takes of a limit until it is sent. Services put it into the extensions of their responses.
+#[derive(Clone)]
+pub struct Kept {
+    _share: Arc<dyn Any + Send + Sync>,
+}
+
+impl Kept {
+    pub fn new(share: impl Any + Send + Sync) -> Self {
+        Self {
+            _share: Arc::new(share),
+        }
+    }
+}
+
 /// The body of an answer, which keeps its call alive until it is sent.
 struct Holding {
     body: Body,
+    /// What of a frame is still to be handed on.
+    rest: Bytes,
     _call: Arc<Call>,
+    _kept: Option<Kept>,
 }
 
 impl HttpBody for Holding {
@@ -231,15 +268,31 @@ impl HttpBody for Holding {
         mut self: Pin<&mut Self>,
         cx: &mut Context<'_>,
     ) -> Poll<Option<Result<Frame<Bytes>, Status>>> {
-        Pin::new(&mut self.body).poll_frame(cx)
+        if self.rest.is_empty() {
+            match ready!(Pin::new(&mut self.body).poll_frame(cx)).transpose()? {
+                Some(frame) => match frame.into_data() {
+                    Ok(data) => self.rest = data,
+                    Err(trailers) => return Poll::Ready(Some(Ok(trailers))),
+                },
+                None => return Poll::Ready(None),
+            }
+        }
+        let piece = self.rest.len().min(PIECE_BYTES);
+        Poll::Ready(Some(Ok(Frame::data(self.rest.split_to(piece)))))
     }
 
     fn is_end_stream(&self) -> bool {
-        self.body.is_end_stream()
+        self.rest.is_empty() && self.body.is_end_stream()
     }
 
     fn size_hint(&self) -> SizeHint {
-        self.body.size_hint()
+        let (rest, body) = (self.rest.len() as u64, self.body.size_hint());
+        let mut hint = SizeHint::new();
+        hint.set_lower(rest + body.lower());
+        if let Some(upper) = body.upper() {
+            hint.set_upper(rest + upper);
+        }
+        hint
     }
 }
 
@@ -272,6 +325,41 @@ mod tests {
         }
         let mut open = Boundaries::default();
         assert_eq!(open.advance(&message(10)[..14]), None);
+    }
+
+    #[tokio::test]
+    async fn a_large_answer_waits_here_with_what_it_takes_of_a_limit() {
+        struct Whole(Option<Bytes>);
+        impl HttpBody for Whole {
+            type Data = Bytes;
+            type Error = Status;
+            fn poll_frame(
+                mut self: Pin<&mut Self>,
+                _: &mut Context<'_>,
+            ) -> Poll<Option<Result<Frame<Bytes>, Status>>> {
+                Poll::Ready(self.0.take().map(|bytes| Ok(Frame::data(bytes))))
+            }
+        }
+        let whole = message(3 * PIECE_BYTES);
+        let limit = Arc::new(());
+        let mut answer = Body::new(Holding {
+            body: Body::new(Whole(Some(whole.clone().into()))),
+            rest: Bytes::new(),
+            _call: Arc::new(Call::new(None, Budget::new(0))),
+            _kept: Some(Kept::new(limit.clone())),
+        });
+        let mut sent = Vec::new();
+        loop {
+            let next = std::future::poll_fn(|cx| Pin::new(&mut answer).poll_frame(cx)).await;
+            let Some(frame) = next else { break };
+            let piece = frame.unwrap().into_data().unwrap();
+            assert!(piece.len() <= PIECE_BYTES, "{}", piece.len());
+            assert_eq!(Arc::strong_count(&limit), 2);
+            sent.extend_from_slice(&piece);
+        }
+        assert_eq!(sent, whole);
+        drop(answer);
+        assert_eq!(Arc::strong_count(&limit), 1);
     }
 
     #[test]

@@ -14,7 +14,7 @@ use crate::digests::Digests;
 use crate::entities::Context;
 use crate::forwarding::{Configs, Forwarding};
 use crate::lock::lock;
-use crate::mailbox::{Mailbox, Outgoing, Refused};
+use crate::mailbox::{Mailbox, OF_CONTROLLER, Outgoing, Refused};
 use crate::programs::Programs;
 use crate::proto::p4::stream_message_response::Update;
 use crate::proto::p4::{PacketIn, StreamMessageResponse, Uint128};
@@ -35,13 +35,15 @@ pub struct Host {
     /// Held by everything that changes the device, and by a change of primary: so the writes of an
     /// old primary are over before the new one is told.
     pub gate: tokio::sync::Mutex<()>,
+    /// Held by the read whose turn it is: only this one waits for the gate, or has it.
+    pub reading: tokio::sync::Mutex<()>,
     arbiter: Mutex<Arbiter>,
     streams: Mutex<Streams>,
 }
 
 #[derive(Default)]
 struct Streams {
-    open: HashMap<StreamId, Mailbox>,
+    open: HashMap<StreamId, Mailbox<StreamMessageResponse>>,
     last: StreamId,
     /// The server is stopping: no new streams.
     closed: bool,
@@ -58,6 +60,7 @@ impl Host {
             digests_configured: Notify::default(),
             answers: Arc::default(),
             gate: tokio::sync::Mutex::default(),
+            reading: tokio::sync::Mutex::default(),
             streams: Mutex::default(),
         })
     }
@@ -101,6 +104,12 @@ impl Host {
                 self.device.id()
             ))
         })
+    }
+
+    /// Whether reads and writes still refer to this config.
+    pub fn is_active(&self, forwarding: &Arc<Forwarding>) -> bool {
+        let active = lock(&self.configs).active();
+        active.is_some_and(|active| Arc::ptr_eq(&active, forwarding))
     }
 
     /// Runs `f` in the thread of the switch.
@@ -171,7 +180,7 @@ impl Host {
         ),
         Status,
     > {
-        let (mailbox, messages) = Mailbox::new();
+        let (mailbox, messages) = Mailbox::new(OF_CONTROLLER);
         let mut streams = lock(&self.streams);
         if streams.open.len() >= MAX_STREAMS {
             return Err(Status::resource_exhausted(format!(
@@ -267,10 +276,14 @@ impl Host {
         let Some(mailbox) = streams.open.get(&stream) else {
             return false;
         };
+        let is_error = matches!(update, Update::Error(_));
         let message = StreamMessageResponse {
             update: Some(update),
         };
-        let sent = mailbox.try_send(message);
+        let sent = match is_error {
+            true => mailbox.try_send_error(message),
+            false => mailbox.try_send(message),
+        };
         if sent == Err(Refused::Full) {
             tracing::debug!(
                 stream,

@@ -8,7 +8,8 @@ use prost::Message;
 use tokio_stream::Stream;
 use tonic::{Request, Response, Status, Streaming};
 
-use crate::answer::Answer;
+use crate::answer::{Answer, Share};
+use crate::calls::Kept;
 use crate::entities::{self, Position};
 use crate::error::{EntityError, batch_status};
 use crate::forwarding::Forwarding;
@@ -20,6 +21,7 @@ use crate::proto::p4::get_forwarding_pipeline_config_request::ResponseType;
 use crate::proto::p4::p4_runtime_server::P4Runtime;
 use crate::proto::p4::set_forwarding_pipeline_config_request::Action;
 use crate::proto::p4::write_request::Atomicity;
+use crate::quote::short;
 use crate::role::Rights;
 use crate::stream::serve_controller;
 
@@ -35,6 +37,8 @@ const ENTRIES_BETWEEN_PACKETS: usize = 200;
 /// Elements of a Read that fail before the others are left alone: the error is to reach the client, and
 /// clients limit its size.
 const FAILED_FILTERS: usize = 100;
+/// How many parts of a Read may be read before the primary may write between two elements of it.
+const PARTS_BEFORE_WRITES: usize = 1000;
 /// How long a response to a Read becomes before the next one begins: clients accept messages of 4 MiB unless told
 /// otherwise.
 const READ_CHUNK_BYTES: usize = 1 << 20;
@@ -151,8 +155,11 @@ impl P4Runtime for Service {
         let (answer, responses) = Answer::new(self.host.answers.clone());
         let host = self.host.clone();
         tokio::spawn(async move {
-            // No write comes between the parts of a read.
-            let _gate = host.gate.lock().await;
+            // The primary's writes wait for one read at most, and nobody reads for who has gone.
+            let _turn = tokio::select! {
+                turn = host.reading.lock() => turn,
+                () = answer.closed() => return,
+            };
             let read = read_entities(&host, &forwarding, request.entities, &rights, &answer).await;
             if let Err(status) = read {
                 answer.fail(status);
@@ -174,7 +181,7 @@ impl P4Runtime for Service {
         if !rights.may_push() {
             return Err(Status::permission_denied(format!(
                 "role '{}' may not change the forwarding pipeline config (can_push_pipeline)",
-                request.role
+                short(&request.role)
             )));
         }
         match Action::try_from(request.action) {
@@ -247,9 +254,13 @@ impl P4Runtime for Service {
         ) {
             config.p4_device_config.clone_from(&whole.p4_device_config);
         }
-        Ok(Response::new(p4::GetForwardingPipelineConfigResponse {
+        let answer = p4::GetForwardingPipelineConfigResponse {
             config: Some(config),
-        }))
+        };
+        let share = Share::take(&self.host.answers, answer.encoded_len())?;
+        let mut response = Response::new(answer);
+        response.extensions_mut().insert(Kept::new(share));
+        Ok(response)
     }
 
     async fn stream_channel(
@@ -290,7 +301,8 @@ fn is_of_digest(update: &p4::Update) -> bool {
     matches!(entity, Some(Entity::DigestEntry(_)))
 }
 
-/// Sends what a Read selects, a part between any two packets. What failed is told at the end.
+/// Sends what a Read selects, a part between any two packets. What failed is told at the end. No write comes between
+/// the parts of an element, nor between the elements of any but a very long read.
 async fn read_entities(
     host: &Host,
     forwarding: &Arc<Forwarding>,
@@ -299,9 +311,22 @@ async fn read_entities(
     answer: &Answer,
 ) -> Result<(), Status> {
     let filters = Arc::new(filters);
+    let mut gate = host.gate.lock().await;
+    let mut parts = 0;
     let mut results: Vec<Result<(), EntityError>> = Vec::new();
     let (mut position, mut failed) = (Position::default(), 0);
     while results.len() < filters.len() {
+        if parts >= PARTS_BEFORE_WRITES && position == Position::default() {
+            drop(gate);
+            gate = host.gate.lock().await;
+            parts = 0;
+        }
+        if !host.is_active(forwarding) {
+            return Err(Status::aborted(
+                "the forwarding pipeline config was replaced; read again",
+            ));
+        }
+        parts += 1;
         let (filters, first, from) = (filters.clone(), results.len(), position);
         let read = move |ctx: &mut entities::Context| read_part(ctx, &filters[first..], from);
         let part = host.on(forwarding, read).await?;

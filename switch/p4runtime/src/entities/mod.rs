@@ -57,7 +57,7 @@ impl<'a> Context<'a> {
 }
 
 /// How far a read has come.
-#[derive(Clone, Copy, Debug, Default)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Position {
     /// The table, counter, meter or register.
     pub object: u32,
