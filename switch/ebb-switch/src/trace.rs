@@ -32,6 +32,9 @@ fn watch(switch: &mut Switch, ports: BTreeSet<u16>, packets: u64) {
         // The threads of a fabric print at the same time, so each visit is written as a whole. A watch without a
         // reader ends.
         sink: Box::new(|visit| {
+            if visit.events.is_empty() {
+                return true;
+            }
             let mut out = std::io::stdout().lock();
             write!(out, "{visit}").and_then(|()| out.flush()).is_ok()
         }),

@@ -75,7 +75,8 @@ pub struct TraceRequest {
     pub packets: u64,
 }
 
-/// Gets what happens; false ends the trace, and it is dropped after the last packet.
+/// Gets what happens; false ends the trace, and it is dropped after the last packet. A visit without events only asks
+/// whether there is anybody left.
 pub type TraceSink = Box<dyn FnMut(trace::Visit) -> bool + Send>;
 
 /// Something to do with a switch, between two packets.

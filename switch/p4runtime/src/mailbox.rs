@@ -1,5 +1,5 @@
-//! What waits for one controller, bounded in messages and in bytes: one that does not read must not
-//! take the memory of the machine, whatever the size of the packets.
+//! What waits for one client, bounded in messages and in bytes: one that does not read must not take the memory of the
+//! machine, whatever the size of the packets.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -14,17 +14,30 @@ use crate::proto::p4::StreamMessageResponse;
 
 pub type Outgoing = Result<StreamMessageResponse, Status>;
 
-/// Messages that wait for a slow controller. Beyond this, packets and digests are dropped; a
-/// controller that misses an arbitration notice would be wrong about its rights, so its stream ends.
-const MESSAGES: usize = 4096;
-/// Messages that there is room for beyond that: the error that ends the stream.
+/// Messages that there is room for beyond the limit: the error that ends the stream.
 const LAST_WORD: usize = 1;
-/// How many bytes may wait. A single message may be larger.
-const BYTES: usize = 16 << 20;
 
-pub struct Mailbox {
-    sender: mpsc::Sender<(usize, Outgoing)>,
+/// What may wait.
+#[derive(Clone, Copy)]
+pub struct Limits {
+    pub messages: usize,
+    /// A single message may be larger.
+    pub bytes: usize,
+}
+
+/// Of a controller. Beyond this, packets and digests are dropped; a controller that misses an arbitration notice would
+/// be wrong about its rights, so its stream ends.
+pub const OF_CONTROLLER: Limits = Limits {
+    messages: 4096,
+    bytes: 16 << 20,
+};
+/// What may wait when another error comes that a controller has earned by a message, whoever it is.
+pub const ERRORS_BYTES: usize = 64 << 10;
+
+pub struct Mailbox<T> {
+    sender: mpsc::Sender<(usize, Result<T, Status>)>,
     waiting: Arc<AtomicUsize>,
+    limits: Limits,
 }
 
 #[derive(Debug, PartialEq, Eq)]
@@ -34,14 +47,20 @@ pub enum Refused {
     Closed,
 }
 
-impl Mailbox {
-    /// A mailbox, and the stream of messages that its controller gets.
-    pub fn new() -> (Self, impl Stream<Item = Outgoing> + Send + Unpin) {
-        let (sender, receiver) = mpsc::channel(MESSAGES + LAST_WORD);
+impl<T: Message + 'static> Mailbox<T> {
+    /// A mailbox, and the stream of messages that its client gets.
+    pub fn new(
+        limits: Limits,
+    ) -> (
+        Self,
+        impl Stream<Item = Result<T, Status>> + Send + Unpin + use<T>,
+    ) {
+        let (sender, receiver) = mpsc::channel(limits.messages + LAST_WORD);
         let waiting = Arc::new(AtomicUsize::new(0));
         let mailbox = Self {
             sender,
             waiting: waiting.clone(),
+            limits,
         };
         let taken = ReceiverStream::new(receiver).map(move |(bytes, message)| {
             waiting.fetch_sub(bytes, Ordering::Relaxed);
@@ -50,10 +69,30 @@ impl Mailbox {
         (mailbox, taken)
     }
 
-    pub fn try_send(&self, message: StreamMessageResponse) -> Result<(), Refused> {
+    pub fn try_send(&self, message: T) -> Result<(), Refused> {
+        self.try_send_if(message, |before, bytes| {
+            before == 0 || before + bytes <= self.limits.bytes
+        })
+    }
+
+    /// Sends an error that the client has earned, unless others wait already.
+    pub fn try_send_error(&self, message: T) -> Result<(), Refused> {
+        self.try_send_if(message, |before, bytes| before + bytes <= ERRORS_BYTES)
+    }
+
+    /// Whether nobody reads any more.
+    pub fn is_closed(&self) -> bool {
+        self.sender.is_closed()
+    }
+
+    fn try_send_if(
+        &self,
+        message: T,
+        is_room: impl FnOnce(usize, usize) -> bool,
+    ) -> Result<(), Refused> {
         let bytes = message.encoded_len();
         let before = self.waiting.fetch_add(bytes, Ordering::Relaxed);
-        let full = self.sender.capacity() <= LAST_WORD || before > 0 && before + bytes > BYTES;
+        let full = self.sender.capacity() <= LAST_WORD || !is_room(before, bytes);
         let sent = match full && !self.sender.is_closed() {
             true => Err(Refused::Full),
             false => self
@@ -94,8 +133,8 @@ mod tests {
 
     #[tokio::test]
     async fn it_is_full_by_messages_or_by_bytes_and_has_room_again_when_read() {
-        for (bytes, expected) in [(10, MESSAGES), (1 << 20, 15)] {
-            let (mailbox, mut taken) = Mailbox::new();
+        for (bytes, expected) in [(10, OF_CONTROLLER.messages), (1 << 20, 15)] {
+            let (mailbox, mut taken) = Mailbox::new(OF_CONTROLLER);
             let sent = (0..).take_while(|_| mailbox.try_send(packet(bytes)).is_ok());
             assert_eq!(sent.count(), expected);
             assert_eq!(mailbox.try_send(packet(bytes)), Err(Refused::Full));
@@ -111,12 +150,27 @@ mod tests {
 
     #[tokio::test]
     async fn a_message_beyond_the_bound_comes_alone() {
-        let (mailbox, mut taken) = Mailbox::new();
-        assert_eq!(mailbox.try_send(packet(2 * BYTES)), Ok(()));
+        let (mailbox, mut taken) = Mailbox::new(OF_CONTROLLER);
+        assert_eq!(mailbox.try_send(packet(2 * OF_CONTROLLER.bytes)), Ok(()));
         assert_eq!(mailbox.try_send(packet(1)), Err(Refused::Full));
         assert!(taken.next().await.is_some());
         assert_eq!(mailbox.try_send(packet(1)), Ok(()));
         drop(taken);
         assert_eq!(mailbox.try_send(packet(1)), Err(Refused::Closed));
+    }
+    #[tokio::test]
+    async fn errors_wait_in_a_small_part_of_it_and_leave_room_for_the_rest() {
+        let (mailbox, mut taken) = Mailbox::new(OF_CONTROLLER);
+        assert_eq!(
+            mailbox.try_send_error(packet(ERRORS_BYTES)),
+            Err(Refused::Full)
+        );
+        let sent = (0..1000).take_while(|_| mailbox.try_send_error(packet(1 << 10)).is_ok());
+        assert!((60..64).contains(&sent.count()));
+        assert_eq!(mailbox.try_send(packet(1 << 20)), Ok(()));
+        for _ in 0..64 {
+            assert!(taken.next().await.is_some());
+        }
+        assert_eq!(mailbox.try_send_error(packet(1 << 10)), Ok(()));
     }
 }

@@ -4,6 +4,7 @@
 use std::sync::Arc;
 use std::time::{SystemTime, UNIX_EPOCH};
 
+use prost::Message;
 use tokio::sync::mpsc;
 use tokio::time::Instant;
 use tokio_stream::StreamExt;
@@ -17,6 +18,7 @@ use crate::error::EntityError;
 use crate::forwarding::Forwarding;
 use crate::host::Host;
 use crate::lock::lock;
+use crate::mailbox::ERRORS_BYTES;
 use crate::p4_data::encode_data;
 use crate::packet_io;
 use crate::proto::p4;
@@ -75,10 +77,7 @@ async fn packet_out(host: &Host, id: StreamId, packet: p4::PacketOut) {
         Ok(frame) => host
             .on_switch(move |switch| switch.packet_out(frame))
             .await
-            .map_err(|status| EntityError {
-                code: status.code(),
-                message: status.message().into(),
-            }),
+            .map_err(|status| EntityError::new(status.code(), status.message())),
         Err(error) => Err(error),
     };
     if let Err(error) = sent {
@@ -134,12 +133,16 @@ fn require_primary(host: &Host, id: StreamId, what: &str) -> Result<(), EntityEr
 }
 
 fn report(host: &Host, id: StreamId, error: EntityError, details: Details) {
-    let error = p4::StreamError {
+    let mut error = p4::StreamError {
         canonical_code: error.code as i32,
         message: error.message,
         details: Some(details),
         ..Default::default()
     };
+    if error.encoded_len() > ERRORS_BYTES / 2 {
+        // What is so large is no packet that a switch could send.
+        error.details = None;
+    }
     host.send(id, Update::Error(error));
 }
 

@@ -4,18 +4,20 @@ use std::collections::BTreeSet;
 use std::pin::Pin;
 use std::sync::Arc;
 
-use tokio::sync::mpsc;
 use tokio_stream::Stream;
-use tokio_stream::wrappers::ReceiverStream;
 use tonic::{Request, Response, Status};
 
 use crate::device::TraceRequest;
 use crate::host::Host;
+use crate::mailbox::{Limits, Mailbox, Refused};
 use crate::proto::trace as proto;
 use crate::proto::trace::trace_server::Trace;
 
-/// How many visits may wait for a slow client.
-const BUFFER: usize = 1024;
+/// What may wait for a slow client, which then hears how many visits it has lost.
+const WAITING: Limits = Limits {
+    messages: 1024,
+    bytes: 4 << 20,
+};
 
 pub struct Service {
     host: Arc<Host>,
@@ -50,14 +52,17 @@ impl Trace for Service {
                 packets => packets,
             },
         };
-        let (sender, receiver) = mpsc::channel(BUFFER);
+        let (mailbox, visits) = Mailbox::new(WAITING);
         let mut lost = 0;
         let sink = move |mut visit: proto::Visit| {
+            if visit.events.is_empty() {
+                return !mailbox.is_closed();
+            }
             visit.lost = lost;
-            match sender.try_send(Ok(visit)) {
+            match mailbox.try_send(visit) {
                 Ok(()) => lost = 0,
-                Err(mpsc::error::TrySendError::Full(_)) => lost += 1,
-                Err(mpsc::error::TrySendError::Closed(_)) => return false,
+                Err(Refused::Full) => lost += 1,
+                Err(Refused::Closed) => return false,
             }
             true
         };
@@ -65,7 +70,7 @@ impl Trace for Service {
             .host
             .on_switch(move |switch| switch.trace(trace, Box::new(sink)));
         match begin.await? {
-            true => Ok(Response::new(Box::pin(ReceiverStream::new(receiver)))),
+            true => Ok(Response::new(Box::pin(visits))),
             false => Err(Status::resource_exhausted(
                 "too many traces of this switch at once; end one of them first",
             )),

@@ -19,7 +19,7 @@ use crate::switch::PortId;
 
 pub use ebb_wire::PfcFrame;
 
-/// Takes visits; returning false ends the watch.
+/// Takes visits; returning false ends the watch. A visit without events only asks whether there is anybody left.
 pub type Sink = Box<dyn FnMut(&Visit) -> bool + Send>;
 
 /// Which packets are traced, and who gets the traces.
@@ -190,7 +190,7 @@ struct Slot {
 impl Tracer {
     /// Adds a watch; false if there are too many.
     pub fn add(&mut self, watch: Watch) -> bool {
-        let Some(free) = self.slots.iter().position(Option::is_none) else {
+        let Some(free) = self.free_slot() else {
             return false;
         };
         if watch.packets > 0 {
@@ -203,6 +203,34 @@ impl Tracer {
             });
         }
         true
+    }
+
+    /// A slot without a watch. Where no packets come, a watch whose owner has gone ends only here.
+    fn free_slot(&mut self) -> Option<usize> {
+        let free = |slots: &[Option<Slot>]| slots.iter().position(Option::is_none);
+        free(&self.slots).or_else(|| {
+            let question = Visit {
+                switch: "".into(),
+                at: Instant::ZERO,
+                packet_id: 0,
+                events: Vec::new(),
+            };
+            for bit in 0..self.slots.len() {
+                self.pass(bit, &question);
+                self.close_if_over(bit);
+            }
+            free(&self.slots)
+        })
+    }
+
+    /// Passes a visit to one who watches, if somebody does.
+    fn pass(&mut self, bit: usize, visit: &Visit) {
+        if let Some(slot) = &mut self.slots[bit]
+            && slot.sink.as_mut().is_some_and(|sink| !sink(visit))
+        {
+            slot.sink = None;
+            self.open &= !(1 << bit);
+        }
     }
 
     /// The watches that a frame which comes in belongs to.
@@ -270,11 +298,8 @@ impl Tracer {
             }
             if let Some(slot) = &mut self.slots[bit] {
                 slot.inside = (slot.inside + on_their_way).saturating_sub(1);
-                if slot.sink.as_mut().is_some_and(|sink| !sink(&visit)) {
-                    slot.sink = None;
-                    self.open &= !(1 << bit);
-                }
             }
+            self.pass(bit, &visit);
             self.close_if_over(bit);
         }
     }
@@ -292,13 +317,11 @@ impl Tracer {
         };
         for bit in 0..self.slots.len() {
             let open = self.open & 1 << bit != 0;
-            let Some(slot) = self.slots[bit].as_mut().filter(|_| open) else {
+            let Some(slot) = self.slots[bit].as_ref().filter(|_| open) else {
                 continue;
             };
-            let watched = slot.ports.is_empty() || slot.ports.contains(&port);
-            if watched && slot.sink.as_mut().is_some_and(|sink| !sink(&visit)) {
-                slot.sink = None;
-                self.open &= !(1 << bit);
+            if slot.ports.is_empty() || slot.ports.contains(&port) {
+                self.pass(bit, &visit);
             }
             self.close_if_over(bit);
         }

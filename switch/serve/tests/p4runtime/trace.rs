@@ -82,4 +82,12 @@ async fn wrong_requests_and_too_many_are_refused() {
     }
     let error = client.watch(request(0, &[])).await.expect_err("refused");
     assert_eq!(error.code(), Code::ResourceExhausted);
+    // There is room again when they have gone, though no packet has come.
+    drop(open);
+    let mut tries = 0;
+    while client.watch(request(0, &[])).await.is_err() {
+        tries += 1;
+        assert!(tries < 200, "no room");
+        tokio::time::sleep(Duration::from_millis(50)).await;
+    }
 }
