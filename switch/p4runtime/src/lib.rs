@@ -40,6 +40,7 @@ mod programs;
 pub mod proto;
 mod quote;
 mod role;
+mod samples;
 mod server;
 mod service;
 mod sessions;

@@ -29,6 +29,7 @@ use crate::proto::p4::ForwardingPipelineConfig;
 use crate::proto::p4::p4_runtime_server::P4RuntimeServer;
 use crate::proto::tm::traffic_manager_server::TrafficManagerServer;
 use crate::proto::trace::trace_server::TraceServer;
+use crate::samples::Pace;
 use crate::stream::serve_events;
 use crate::tls::{TlsError, TlsFiles};
 use crate::{gnmi, service, trace, traffic};
@@ -174,6 +175,8 @@ impl Server {
             message_bytes: self.max_message_bytes,
             budget: Budget::new(self.max_message_bytes.saturating_mul(MESSAGES_AT_ONCE)),
             connections: connection_limit(self.endpoints.len() + 1),
+            devices: self.endpoints.len(),
+            pace: Arc::default(),
         };
         let mut hosts = Vec::new();
         for (index, (endpoint, device)) in self.endpoints.into_iter().zip(devices).enumerate() {
@@ -215,6 +218,9 @@ struct Limits {
     budget: Arc<Budget>,
     /// The most connections of each address.
     connections: usize,
+    /// How many devices share the server.
+    devices: usize,
+    pace: Arc<Pace>,
 }
 
 /// Allows the process as many file descriptors as [`MIN_CONNECTIONS`] of each address need: many systems let a process
@@ -297,9 +303,11 @@ async fn serve_device(
     let listener = listener.map_err(|reason| cannot_bind(address, reason))?;
     let p4runtime = P4RuntimeServer::new(service::Service::new(host.clone()))
         .max_decoding_message_size(limits.message_bytes);
-    let traffic = TrafficManagerServer::new(traffic::Service::new(host.clone()));
+    let traffic =
+        TrafficManagerServer::new(traffic::Service::new(host.clone(), limits.pace.clone()));
     let traces = TraceServer::new(trace::Service::new(host.clone()));
-    let interfaces = GNmiServer::new(gnmi::Service::new(host.clone()));
+    let interfaces = gnmi::Service::new(host.clone(), limits.pace, limits.devices);
+    let interfaces = GNmiServer::new(interfaces);
     let server = grpc
         .add_service(Counted::new(p4runtime, limits.budget.clone()))
         .add_service(Counted::new(interfaces, limits.budget.clone()))

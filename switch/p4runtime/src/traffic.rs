@@ -4,10 +4,12 @@ use std::pin::Pin;
 use std::sync::Arc;
 use std::time::Duration;
 
+use ebb_printable::printable_lines;
 use ebb_traffic_manager::{
     Count, DelayBucket, DelaySummary, PortStatistics, QueueStatistics, TrafficManagerConfig,
 };
-use tokio::sync::mpsc;
+use tokio::sync::{Semaphore, mpsc};
+use tokio::time::{Instant, MissedTickBehavior};
 use tokio_stream::Stream;
 use tokio_stream::wrappers::ReceiverStream;
 use tonic::{Request, Response, Status};
@@ -16,17 +18,72 @@ use crate::device::{Lateness, Switch};
 use crate::host::Host;
 use crate::proto::tm;
 use crate::proto::tm::traffic_manager_server::TrafficManager;
+use crate::samples::{Pace, Samples};
 
 /// The shortest time between two samples of a client.
 const MIN_INTERVAL: Duration = Duration::from_millis(1);
+/// How many streams of statistics a device serves at once. A live view has one.
+const MOST_STREAMS: usize = 16;
 
 pub struct Service {
+    shared: Arc<Shared>,
+    streams: Arc<Semaphore>,
+}
+
+/// What all calls use.
+struct Shared {
     host: Arc<Host>,
+    pace: Arc<Pace>,
+    samples: Samples<tm::Stats>,
 }
 
 impl Service {
-    pub fn new(host: Arc<Host>) -> Self {
-        Self { host }
+    pub fn new(host: Arc<Host>, pace: Arc<Pace>) -> Self {
+        let samples = Samples::default();
+        Self {
+            shared: Arc::new(Shared {
+                host,
+                pace,
+                samples,
+            }),
+            streams: Arc::new(Semaphore::new(MOST_STREAMS)),
+        }
+    }
+}
+
+impl Shared {
+    /// Statistics as they are then or later.
+    async fn sample(&self, since: Instant) -> Result<Arc<tm::Stats>, Status> {
+        let take = async || {
+            let device = &*self.host.device;
+            self.pace.look(device, |switch| statistics(switch)).await
+        };
+        self.samples.since(since, take).await
+    }
+
+    /// Sends a sample per interval until the client goes.
+    async fn stream(
+        &self,
+        interval: Duration,
+        sender: &mpsc::Sender<Result<tm::Stats, Status>>,
+    ) -> Result<(), Status> {
+        let mut ticks = tokio::time::interval(interval);
+        // A client that reads too slowly gets fewer samples, not a burst of old ones.
+        ticks.set_missed_tick_behavior(MissedTickBehavior::Skip);
+        let mut last = None;
+        loop {
+            ticks.tick().await;
+            // None is taken before the client has taken the last.
+            let Ok(room) = sender.reserve().await else {
+                return Ok(());
+            };
+            let now = Instant::now();
+            // Who is due at about the same time shares a sample, but none gets one twice.
+            let stale = (now - interval / 2).max(last.unwrap_or(now - interval));
+            last = Some(now);
+            let stats = self.sample(stale).await?;
+            room.send(Ok((*stats).clone()));
+        }
     }
 }
 
@@ -38,11 +95,13 @@ impl TrafficManager for Service {
         &self,
         request: Request<tm::GetConfigRequest>,
     ) -> Result<Response<tm::GetConfigResponse>, Status> {
-        self.host.check_device(request.into_inner().device_id)?;
-        let config = self
+        self.shared
             .host
-            .on_switch(|switch| switch.traffic_config().clone());
-        let config = serde_json::to_string_pretty(&config.await?)
+            .check_device(request.into_inner().device_id)?;
+        let device = &*self.shared.host.device;
+        let config = |switch: &mut dyn Switch| switch.traffic_config().clone();
+        let config = self.shared.pace.look(device, config).await?;
+        let config = serde_json::to_string_pretty(&config)
             .map_err(|e| Status::internal(format!("the configuration as JSON: {e}")))?;
         Ok(Response::new(tm::GetConfigResponse { config }))
     }
@@ -52,12 +111,13 @@ impl TrafficManager for Service {
         request: Request<tm::SetConfigRequest>,
     ) -> Result<Response<tm::SetConfigResponse>, Status> {
         let request = request.into_inner();
-        self.host.check_device(request.device_id)?;
+        self.shared.host.check_device(request.device_id)?;
         let config = parse_config(&request.config)?;
-        self.host
+        self.shared
+            .host
             .on_switch(|switch| switch.set_traffic_config(config))
             .await?
-            .map_err(|e| Status::invalid_argument(e.to_string()))?;
+            .map_err(|e| Status::invalid_argument(printable_lines(&e.to_string())))?;
         Ok(Response::new(tm::SetConfigResponse {}))
     }
 
@@ -66,15 +126,18 @@ impl TrafficManager for Service {
         request: Request<tm::GetStatsRequest>,
     ) -> Result<Response<tm::Stats>, Status> {
         let request = request.into_inner();
-        self.host.check_device(request.device_id)?;
-        let read = move |switch: &mut dyn Switch| {
+        self.shared.host.check_device(request.device_id)?;
+        if !request.reset {
+            let stats = self.shared.sample(Instant::now()).await?;
+            return Ok(Response::new((*stats).clone()));
+        }
+        let device = &*self.shared.host.device;
+        let read = |switch: &mut dyn Switch| {
             let stats = statistics(switch);
-            if request.reset {
-                switch.reset_traffic_statistics();
-            }
+            switch.reset_traffic_statistics();
             stats
         };
-        Ok(Response::new(self.host.on_switch(read).await?))
+        Ok(Response::new(self.shared.pace.look(device, read).await?))
     }
 
     async fn stream_stats(
@@ -82,7 +145,7 @@ impl TrafficManager for Service {
         request: Request<tm::StreamStatsRequest>,
     ) -> Result<Response<Self::StreamStatsStream>, Status> {
         let request = request.into_inner();
-        self.host.check_device(request.device_id)?;
+        self.shared.host.check_device(request.device_id)?;
         let interval = Duration::from_nanos(request.interval_ns);
         if interval < MIN_INTERVAL {
             return Err(Status::out_of_range(format!(
@@ -91,22 +154,23 @@ impl TrafficManager for Service {
                 MIN_INTERVAL.as_nanos()
             )));
         }
+        let permit = self.streams.clone().try_acquire_owned();
+        let permit = permit.map_err(|_| {
+            Status::resource_exhausted(format!(
+                "{MOST_STREAMS} streams of statistics of this switch at once; end one of them first"
+            ))
+        })?;
         let (sender, receiver) = mpsc::channel(1);
-        let host = self.host.clone();
+        let shared = self.shared.clone();
         tokio::spawn(async move {
-            let mut ticks = tokio::time::interval(interval);
-            // A client that reads too slowly gets fewer samples, not a burst of old ones.
-            ticks.set_missed_tick_behavior(tokio::time::MissedTickBehavior::Skip);
-            loop {
-                tokio::select! {
-                    _ = ticks.tick() => {}
-                    () = sender.closed() => return,
-                }
-                let stats = host.on_switch(|switch| statistics(switch)).await;
-                let stopped = stats.is_err();
-                if sender.send(stats).await.is_err() || stopped {
-                    return;
-                }
+            let end = tokio::select! {
+                end = shared.stream(interval, &sender) => end,
+                () = sender.closed() => Ok(()),
+            };
+            drop(permit);
+            if let Err(status) = end {
+                // The client may have gone meanwhile.
+                let _ = sender.send(Err(status)).await;
             }
         });
         Ok(Response::new(Box::pin(ReceiverStream::new(receiver))))
@@ -120,7 +184,8 @@ fn parse_config(text: &str) -> Result<TrafficManagerConfig, Status> {
         false => toml::from_str(text).map_err(|e| e.to_string()),
     };
     parsed.map_err(|e| {
-        Status::invalid_argument(format!("traffic manager configuration: {}", e.trim_end()))
+        let problem = printable_lines(e.trim_end());
+        Status::invalid_argument(format!("traffic manager configuration: {problem}"))
     })
 }
 

@@ -1,7 +1,8 @@
 //! gNMI of one device: its interfaces, as far as openconfig-interfaces tells what controllers of switches want to know
 //! (names, status, counters). Beside P4Runtime, on the same address.
 
-mod interfaces;
+mod encoding;
+mod model;
 mod path;
 mod subscription;
 
@@ -9,100 +10,93 @@ use std::pin::Pin;
 use std::sync::Arc;
 use std::time::{SystemTime, UNIX_EPOCH};
 
-use tokio::sync::{Semaphore, mpsc};
+use tokio::sync::{OwnedSemaphorePermit, Semaphore, mpsc};
+use tokio::time::Instant;
 use tokio_stream::Stream;
 use tokio_stream::wrappers::ReceiverStream;
 use tonic::{Request, Response, Status, Streaming};
 
+use crate::calls::Kept;
 use crate::host::Host;
 use crate::proto::gnmi as proto;
 use crate::proto::gnmi::g_nmi_server::GNmi;
-use interfaces::{Interface, Leaf, Value, leaves};
-use path::Path;
+use crate::samples::{Pace, Samples};
+use encoding::{ENCODINGS, Form, Teller};
+use model::{INTERFACES, Interfaces, Leaf, P4RT, Sample};
+use path::{Prefix, Steps};
 
 /// The version of gNMI whose messages these are.
 const VERSION: &str = "0.10.0";
-/// How many streams of subscriptions a device serves at once.
-const MOST_STREAMS: usize = 64;
 /// How many paths a request or a subscription may have.
 const MOST_PATHS: usize = 1024;
-/// How many messages wait for a slow client. It then gets later samples, not more of them.
-const BUFFER: usize = 64;
+/// How many values a Get may have, about 2 MB of an answer: clients accept messages of 4 MiB.
+const MOST_VALUES_OF_GET: usize = 16 << 10;
+/// How many streams of subscriptions a device serves at once, and how many values may be kept for all its clients
+/// together: those that subscriptions have, to tell what has changed (28 bytes each), and those of a Get until it is
+/// read (130 bytes). All devices of a server share what would else be more than enough for one.
+const MOST_STREAMS: usize = 64;
+const MOST_VALUES: usize = 128 << 10;
+const STREAMS_OF_ALL: usize = 1024;
+const VALUES_OF_ALL: usize = 1 << 20;
+/// What is left to each device, however many there are.
+const LEAST_STREAMS: usize = 8;
+const LEAST_VALUES: usize = 8 << 10;
 
 pub struct Service {
-    host: Arc<Host>,
+    shared: Arc<Shared>,
     streams: Arc<Semaphore>,
+    most_streams: usize,
+}
+
+/// What all calls use.
+struct Shared {
+    host: Arc<Host>,
+    pace: Arc<Pace>,
+    interfaces: Interfaces,
+    samples: Samples<Sample>,
+    /// Values that subscriptions may still have.
+    values: Arc<Semaphore>,
 }
 
 impl Service {
-    pub fn new(host: Arc<Host>) -> Self {
+    /// For one of so many devices of a server.
+    pub fn new(host: Arc<Host>, pace: Arc<Pace>, devices: usize) -> Self {
+        let most_streams = (STREAMS_OF_ALL / devices).clamp(LEAST_STREAMS, MOST_STREAMS);
+        let most_values = (VALUES_OF_ALL / devices).clamp(LEAST_VALUES, MOST_VALUES);
         Self {
-            host,
-            streams: Arc::new(Semaphore::new(MOST_STREAMS)),
+            shared: Arc::new(Shared {
+                interfaces: Interfaces::new(host.device.port_names()),
+                host,
+                pace,
+                samples: Samples::default(),
+                values: Arc::new(Semaphore::new(most_values)),
+            }),
+            streams: Arc::new(Semaphore::new(most_streams)),
+            most_streams,
         }
     }
 }
 
-/// The leaves of all interfaces as they are now.
-async fn tree(host: &Host) -> Result<Vec<Leaf>, Status> {
-    let states = host.on_switch(|switch| switch.ports()).await?;
-    let names = host.device.port_names();
-    let named = |(port, name): (u16, String)| {
-        let state = states.iter().find(|state| state.port == port)?.clone();
-        Some(Interface { name, state })
-    };
-    let found: Vec<Interface> = names.into_iter().filter_map(named).collect();
-    Ok(leaves(&found))
-}
-
-/// How a client wants values.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Form {
-    /// A field of `TypedValue` for each type. Also for JSON, which is what a request has that says nothing: Stratum
-    /// answers so, and clients such as finsy rely on it.
-    Typed,
-    /// JSON as RFC 7951 has it, in which 64 bits are a string.
-    JsonIetf,
-}
-
-impl Form {
-    fn of(encoding: i32) -> Result<Form, Status> {
-        match proto::Encoding::try_from(encoding) {
-            Ok(proto::Encoding::Proto | proto::Encoding::Json) => Ok(Form::Typed),
-            Ok(proto::Encoding::JsonIetf) => Ok(Form::JsonIetf),
-            _ => Err(Status::unimplemented(format!(
-                "encoding {encoding}; there are PROTO, JSON and JSON_IETF"
-            ))),
-        }
+impl Shared {
+    /// What the interfaces are like, then or later.
+    async fn sample(&self, since: Instant) -> Result<Arc<Sample>, Status> {
+        let take = async || {
+            let device = &*self.host.device;
+            let states = self.pace.look(device, |switch| switch.ports()).await?;
+            Ok(self.interfaces.sample(now_ns(), &states))
+        };
+        self.samples.since(since, take).await
     }
 
-    fn value(self, value: &Value) -> proto::TypedValue {
-        use proto::typed_value::Value as Typed;
-        let json = || match value {
-            Value::Number(number) => serde_json::json!(number.to_string()),
-            Value::Text(text) => serde_json::json!(text),
-            Value::Flag(flag) => serde_json::json!(flag),
-        };
-        let value = match (self, value) {
-            (Form::JsonIetf, _) => Typed::JsonIetfVal(json().to_string().into()),
-            (Form::Typed, Value::Text(text)) => Typed::StringVal(text.clone()),
-            (Form::Typed, Value::Number(number)) => Typed::UintVal(*number),
-            (Form::Typed, Value::Flag(flag)) => Typed::BoolVal(*flag),
-        };
-        proto::TypedValue { value: Some(value) }
-    }
-
-    fn notification<'a>(self, leaves: impl Iterator<Item = &'a Leaf>) -> proto::Notification {
-        let update = |leaf: &Leaf| proto::Update {
-            path: Some(leaf.path.message()),
-            val: Some(self.value(&leaf.value)),
-            ..proto::Update::default()
-        };
-        proto::Notification {
-            timestamp: now_ns(),
-            update: leaves.map(update).collect(),
-            ..proto::Notification::default()
-        }
+    /// Room for so many values, which is given back when the result is dropped.
+    fn reserve(&self, values: usize) -> Result<OwnedSemaphorePermit, Status> {
+        let values = u32::try_from(values).unwrap_or(u32::MAX);
+        let room = self.values.clone().try_acquire_many_owned(values);
+        room.map_err(|_| {
+            Status::resource_exhausted(
+                "too many values are kept for all clients together; end a subscription, or read the answers",
+            )
+        })
     }
 }
 
@@ -112,8 +106,13 @@ fn now_ns() -> i64 {
     since.map_or(0, |d| i64::try_from(d.as_nanos()).unwrap_or(i64::MAX))
 }
 
-fn read_path(prefix: Option<&proto::Path>, path: &proto::Path) -> Result<Path, Status> {
-    Path::read(prefix, path).map_err(Status::invalid_argument)
+fn notification(at_ns: i64, prefix: &Prefix, update: Vec<proto::Update>) -> proto::Notification {
+    proto::Notification {
+        timestamp: at_ns,
+        prefix: prefix.answer(),
+        update,
+        ..proto::Notification::default()
+    }
 }
 
 fn check_paths(paths: usize) -> Result<(), Status> {
@@ -122,6 +121,21 @@ fn check_paths(paths: usize) -> Result<(), Status> {
             "{paths} paths at once; allowed: {MOST_PATHS}"
         ))),
         false => Ok(()),
+    }
+}
+
+/// Whether a request that names models wants what is of the leaf's one.
+fn is_of_models(leaf: &Leaf, models: &[proto::ModelData]) -> bool {
+    models.is_empty() || models.iter().any(|model| model.name == leaf.module)
+}
+
+/// Whether a leaf is of the kind that a Get asks for.
+fn is_of_type(leaf: &Leaf, kind: i32) -> bool {
+    use proto::get_request::DataType;
+    match DataType::try_from(kind) {
+        Ok(DataType::Config) => leaf.path[0] == "config",
+        Ok(DataType::State | DataType::Operational) => leaf.path[0] == "state",
+        _ => true,
     }
 }
 
@@ -139,17 +153,9 @@ impl GNmi for Service {
             organization: "OpenConfig working group".to_owned(),
             version: version.to_owned(),
         };
-        let encodings = [
-            proto::Encoding::Proto,
-            proto::Encoding::Json,
-            proto::Encoding::JsonIetf,
-        ];
         Ok(Response::new(proto::CapabilityResponse {
-            supported_models: vec![
-                model("openconfig-interfaces", "3.7.1"),
-                model("openconfig-p4rt", "1.0.0"),
-            ],
-            supported_encodings: encodings.map(i32::from).to_vec(),
+            supported_models: vec![model(INTERFACES, "3.7.1"), model(P4RT, "1.0.0")],
+            supported_encodings: ENCODINGS.map(i32::from).to_vec(),
             g_nmi_version: VERSION.to_owned(),
             ..proto::CapabilityResponse::default()
         }))
@@ -159,45 +165,53 @@ impl GNmi for Service {
         &self,
         request: Request<proto::GetRequest>,
     ) -> Result<Response<proto::GetResponse>, Status> {
-        let request = request.into_inner();
+        let mut request = request.into_inner();
         check_paths(request.path.len())?;
-        let form = Form::of(request.encoding)?;
-        let tree = tree(&self.host).await?;
-        let kind = match proto::get_request::DataType::try_from(request.r#type) {
-            Ok(proto::get_request::DataType::Config) => Some("config"),
-            Ok(proto::get_request::DataType::State | proto::get_request::DataType::Operational) => {
-                Some("state")
-            }
-            _ => None,
-        };
-        let is_kind =
-            |leaf: &&Leaf| kind.is_none_or(|kind| leaf.path.0.iter().any(|elem| elem.name == kind));
-        // Without a path it is the root.
-        let root = [proto::Path::default()];
-        let paths = if request.path.is_empty() {
-            &root[..]
-        } else {
-            &request.path
-        };
-        let mut notification = Vec::new();
-        for path in paths {
-            let pattern = read_path(request.prefix.as_ref(), path)?;
-            let found: Vec<&Leaf> = (tree.iter())
-                .filter(|leaf| pattern.matches(&leaf.path))
-                .filter(is_kind)
-                .collect();
-            if found.is_empty() && !tree.is_empty() {
-                return Err(Status::not_found(
-                    "there is nothing at this path; there are the leaves of \
-                     /interfaces/interface[name=..]",
-                ));
-            }
-            notification.push(form.notification(found.into_iter()));
+        let form = Form::of_get(request.encoding)?;
+        let prefix = Prefix::read(request.prefix.as_ref())?;
+        if request.path.is_empty() {
+            // It is the root.
+            request.path.push(proto::Path::default());
         }
-        Ok(Response::new(proto::GetResponse {
-            notification,
+        let Shared { interfaces, .. } = &*self.shared;
+        let (mut steps, mut values) = (Steps::default(), 0);
+        let sample = self.shared.sample(Instant::now()).await?;
+        let mut notifications = Vec::with_capacity(request.path.len());
+        for path in &request.path {
+            let (pattern, origin) = prefix.pattern(path)?;
+            let mut found = pattern.find(interfaces, &mut steps)?;
+            found.retain(|found| {
+                let leaf = found.place.leaf();
+                is_of_type(leaf, request.r#type)
+                    && is_of_models(leaf, &request.use_models)
+                    && sample.value(found.place).is_some()
+            });
+            if found.is_empty() && !interfaces.is_empty() {
+                return Err(nothing(pattern.is_implemented()));
+            }
+            values += found.len();
+            if values > MOST_VALUES_OF_GET {
+                return Err(Status::resource_exhausted(format!(
+                    "more than {MOST_VALUES_OF_GET} values at once; ask for less, or subscribe"
+                )));
+            }
+            let teller = Teller {
+                form,
+                interfaces,
+                sample: &sample,
+            };
+            let update = teller.nodes(&found, origin);
+            notifications.push(notification(sample.at_ns, &prefix, update));
+            // Others wait no longer than one path takes.
+            tokio::task::yield_now().await;
+        }
+        let share = self.shared.reserve(values)?;
+        let mut response = Response::new(proto::GetResponse {
+            notification: notifications,
             ..proto::GetResponse::default()
-        }))
+        });
+        response.extensions_mut().insert(Kept::new(share));
+        Ok(response)
     }
 
     async fn set(
@@ -216,23 +230,39 @@ impl GNmi for Service {
         let permit = self.streams.clone().try_acquire_owned();
         let permit = permit.map_err(|_| {
             Status::resource_exhausted(format!(
-                "{MOST_STREAMS} streams of subscriptions at once; end one of them first"
+                "{} streams of subscriptions at once; end one of them first",
+                self.most_streams
             ))
         })?;
-        let (sender, receiver) = mpsc::channel(BUFFER);
-        let (host, requests) = (self.host.clone(), request.into_inner());
+        // A message waits for the client, and none is made before it has been taken.
+        let (sender, receiver) = mpsc::channel(1);
+        let (shared, requests) = (self.shared.clone(), request.into_inner());
         tokio::spawn(async move {
             let closed = sender.clone();
             let end = tokio::select! {
-                end = subscription::serve(&host, requests, &sender) => end,
+                end = subscription::serve(&shared, requests, &sender) => end,
                 () = closed.closed() => Ok(()),
             };
+            // There is room for another stream before the client hears of the end of this one.
+            drop(permit);
             if let Err(status) = end {
                 // The client may have gone meanwhile.
                 let _ = sender.send(Err(status)).await;
             }
-            drop(permit);
         });
         Ok(Response::new(Box::pin(ReceiverStream::new(receiver))))
+    }
+}
+
+/// Why there is nothing at a path.
+fn nothing(is_implemented: bool) -> Status {
+    match is_implemented {
+        true => Status::not_found(
+            "there is nothing at this path; there are the leaves of /interfaces/interface[name=..]",
+        ),
+        false => Status::unimplemented(
+            "no switch has anything at this path; there are the leaves of \
+             /interfaces/interface[name=..] that docs/p4runtime.md lists",
+        ),
     }
 }

@@ -1,45 +1,99 @@
 //! A stream of subscriptions: what a client wants to hear, and when it hears it.
 
-use std::collections::BTreeMap;
+use std::collections::HashSet;
 use std::time::Duration;
 
-use tokio::sync::mpsc;
+use tokio::sync::{OwnedSemaphorePermit, mpsc};
 use tokio::time::Instant;
 use tonic::{Status, Streaming};
 
-use super::interfaces::{Leaf, Value, is_counter};
-use super::path::Path;
-use super::{Form, check_paths, read_path, tree};
-use crate::host::Host;
+use super::encoding::{Form, Teller};
+use super::model::{Leaf, Place, Sample, Value};
+use super::path::{Origin, Pattern, Prefix, Steps};
+use super::{Shared, check_paths, is_of_models, notification};
 use crate::proto::gnmi as proto;
 use proto::subscribe_request::Request;
 use proto::subscribe_response::Response;
 use proto::subscription_list::Mode;
 
-/// How soon changes are told, and the shortest time between two samples; shorter ones are taken as this.
+/// How soon changes are told, and the shortest time between two samples.
 const TICK: Duration = Duration::from_millis(100);
+/// How old what is told may be: who is due at about the same time shares a sample.
+const STALE: Duration = Duration::from_millis(10);
 /// How often counters are told to a client that leaves it to us.
 const USUAL_SAMPLE: Duration = Duration::from_secs(10);
+/// How many values a message has at most: 80 KB of memory or so.
+const PART: usize = 64;
+/// How many values a stream may have; those of 512 interfaces are 7680.
+const MOST_VALUES_OF_STREAM: usize = 32 << 10;
 
 type Sender = mpsc::Sender<Result<proto::SubscribeResponse, Status>>;
 
-/// One path of a subscription.
-struct Wish {
-    pattern: Path,
-    /// None: told when it changes.
+/// When a client wants to hear of leaves.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+struct When {
+    /// None: when it changes.
     sample: Option<Duration>,
     /// Only what has changed since it was told.
     only_changes: bool,
     /// When it is told although nothing has changed; none: never.
     heartbeat: Option<Duration>,
+}
+
+/// On demand.
+const ALWAYS: When = When {
+    sample: None,
+    only_changes: false,
+    heartbeat: None,
+};
+const ON_CHANGE: When = When {
+    sample: None,
+    only_changes: true,
+    heartbeat: None,
+};
+
+/// Which leaves below a path.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+enum Kind {
+    All,
+    Counters,
+    Others,
+}
+
+impl Kind {
+    fn has(self, leaf: &Leaf) -> bool {
+        match self {
+            Kind::All => true,
+            Kind::Counters => leaf.is_counter(),
+            Kind::Others => !leaf.is_counter(),
+        }
+    }
+}
+
+/// One path of a subscription.
+struct Wish {
+    origin: Origin,
+    when: When,
+    places: Vec<Place>,
     due: Instant,
     alive: Instant,
-    told: BTreeMap<Path, Value>,
+    /// What was told last of each place, if only changes are wanted; none: nothing yet.
+    told: Vec<Option<Value>>,
+}
+
+/// All that a client subscribed to.
+struct Plan<'a> {
+    shared: &'a Shared,
+    form: Form,
+    prefix: Prefix,
+    wishes: Vec<Wish>,
+    /// For as long as the values of the wishes are kept.
+    _values: OwnedSemaphorePermit,
 }
 
 /// Serves a stream until the client ends it.
 pub async fn serve(
-    host: &Host,
+    shared: &Shared,
     mut requests: Streaming<proto::SubscribeRequest>,
     sender: &Sender,
 ) -> Result<(), Status> {
@@ -51,142 +105,262 @@ pub async fn serve(
             "the first message of a stream has the subscriptions",
         ));
     };
-    check_paths(list.subscription.len())?;
-    let form = Form::of(list.encoding)?;
-    let mut wishes = wishes(&list)?;
-    round(host, form, &mut wishes, sender, !list.updates_only, |_| {
-        true
-    })
-    .await?;
+    let mode = Mode::try_from(list.mode)
+        .map_err(|_| Status::invalid_argument(format!("mode {}", list.mode)))?;
+    let updates_only = list.updates_only;
+    let mut plan = Plan::of(shared, list, mode).await?;
+    let now = Instant::now();
+    plan.round(sender, now, now, !updates_only).await?;
     synced(sender).await?;
-    match Mode::try_from(list.mode) {
-        Ok(Mode::Once) => Ok(()),
-        Ok(Mode::Poll) => {
+    match mode {
+        Mode::Once => Ok(()),
+        Mode::Poll => {
             while let Some(message) = requests.message().await? {
                 if !matches!(message.request, Some(Request::Poll(_))) {
                     return Err(Status::invalid_argument("only polls may follow here"));
                 }
-                round(host, form, &mut wishes, sender, true, |_| true).await?;
+                taken(sender).await?;
+                let now = Instant::now();
+                plan.round(sender, now, now, true).await?;
                 synced(sender).await?;
             }
             Ok(())
         }
-        Ok(Mode::Stream) => {
+        Mode::Stream => {
             tokio::select! {
-                end = stream(host, form, &mut wishes, sender) => end,
+                end = plan.stream(sender) => end,
                 message = requests.message() => match message? {
                     // The client has nothing more to say, and listens.
-                    None => stream(host, form, &mut wishes, sender).await,
+                    None => plan.stream(sender).await,
                     Some(_) => Err(Status::invalid_argument("no message may follow here")),
                 },
             }
         }
-        Err(_) => Err(Status::invalid_argument(format!("mode {}", list.mode))),
     }
 }
 
-fn wishes(list: &proto::SubscriptionList) -> Result<Vec<Wish>, Status> {
-    let now = Instant::now();
-    let wish = |subscription: &proto::Subscription| {
-        let path = subscription.path.clone().unwrap_or_default();
-        let pattern = read_path(list.prefix.as_ref(), &path)?;
-        let interval = |ns: u64| Duration::from_nanos(ns).max(TICK);
-        let sample = match proto::SubscriptionMode::try_from(subscription.mode) {
-            Ok(proto::SubscriptionMode::Sample) => Some(interval(subscription.sample_interval)),
-            Ok(proto::SubscriptionMode::OnChange) => None,
-            Ok(proto::SubscriptionMode::TargetDefined) => {
-                is_counter(&pattern).then_some(USUAL_SAMPLE)
+impl<'a> Plan<'a> {
+    async fn of(
+        shared: &'a Shared,
+        list: proto::SubscriptionList,
+        mode: Mode,
+    ) -> Result<Self, Status> {
+        check_paths(list.subscription.len())?;
+        if list.subscription.is_empty() {
+            return Err(Status::invalid_argument("there is no subscription"));
+        }
+        let form = Form::of_subscription(list.encoding)?;
+        let prefix = Prefix::read(list.prefix.as_ref())?;
+        let (mut wishes, mut steps) = (Vec::new(), Steps::default());
+        let mut left = MOST_VALUES_OF_STREAM;
+        // Equal subscriptions are one.
+        let mut known: HashSet<(Pattern, Origin, Kind, When)> = HashSet::new();
+        for subscription in list.subscription {
+            let path = subscription.path.clone().unwrap_or_default();
+            let (pattern, origin) = prefix.pattern(&path)?;
+            if !pattern.is_of_model() {
+                return Err(Status::unimplemented(
+                    "no switch has anything at a path that does not begin with /interfaces",
+                ));
             }
-            Err(_) => {
-                let mode = subscription.mode;
-                return Err(Status::invalid_argument(format!(
-                    "subscription mode {mode}"
-                )));
+            for (kind, when) in whens(&subscription, mode)? {
+                if !known.insert((pattern.clone(), origin, kind, when)) {
+                    continue;
+                }
+                let found = pattern.find(&shared.interfaces, &mut steps)?;
+                let places = found.into_iter().map(|found| found.place);
+                let wanted = |place: &Place| {
+                    kind.has(place.leaf()) && is_of_models(place.leaf(), &list.use_models)
+                };
+                let places: Vec<Place> = places.filter(wanted).collect();
+                if kind != Kind::All && places.is_empty() {
+                    continue;
+                }
+                left = left.checked_sub(places.len()).ok_or_else(|| {
+                    Status::resource_exhausted(format!(
+                        "more than {MOST_VALUES_OF_STREAM} values in one stream"
+                    ))
+                })?;
+                wishes.push(Wish::new(places, origin, when));
+                // Others wait no longer than one path takes.
+                tokio::task::yield_now().await;
             }
-        };
-        let heartbeat = subscription.heartbeat_interval;
-        Ok(Wish {
-            pattern,
-            sample,
-            only_changes: sample.is_none() || subscription.suppress_redundant,
-            heartbeat: (heartbeat > 0).then(|| interval(heartbeat)),
-            due: now,
-            alive: now,
-            told: BTreeMap::new(),
+        }
+        let values = shared.reserve(MOST_VALUES_OF_STREAM - left)?;
+        Ok(Self {
+            shared,
+            form,
+            prefix,
+            wishes,
+            _values: values,
         })
+    }
+
+    /// Tells what is due, for ever.
+    async fn stream(&mut self, sender: &Sender) -> Result<(), Status> {
+        // As Stratum does, which clients rely on that take rounds of samples one by one.
+        let all_samples = self.wishes.iter().all(|wish| wish.when.sample.is_some());
+        let start = Instant::now();
+        for wish in &mut self.wishes {
+            wish.begin(start);
+        }
+        loop {
+            let Some(next) = self.wishes.iter().map(Wish::next).min() else {
+                // Nothing is wanted; the client ends the stream.
+                return std::future::pending().await;
+            };
+            tokio::time::sleep_until(next).await;
+            // A client that reads slowly gets fewer samples, not a burst of old ones.
+            taken(sender).await?;
+            let now = Instant::now();
+            self.round(sender, now, now - STALE, true).await?;
+            if all_samples {
+                synced(sender).await?;
+            }
+        }
+    }
+
+    /// Tells the values of the wishes that are due at `now`, of a sample that was taken at `since` or later; with
+    /// `is_told` false they only count as told.
+    async fn round(
+        &mut self,
+        sender: &Sender,
+        now: Instant,
+        since: Instant,
+        is_told: bool,
+    ) -> Result<(), Status> {
+        let sample = self.shared.sample(since).await?;
+        for wish in &mut self.wishes {
+            let news = wish.news(now, &sample);
+            if news.is_empty() || !is_told {
+                continue;
+            }
+            let teller = Teller {
+                form: self.form,
+                interfaces: &self.shared.interfaces,
+                sample: &sample,
+            };
+            for part in news.chunks(PART) {
+                taken(sender).await?;
+                let update = teller.leaves(part, wish.origin);
+                let notification = notification(sample.at_ns, &self.prefix, update);
+                send(sender, Response::Update(notification)).await?;
+            }
+        }
+        Ok(())
+    }
+}
+
+/// The wishes that a subscription is: two if the client leaves it to us when values of one kind or the other are told.
+fn whens(subscription: &proto::Subscription, mode: Mode) -> Result<Vec<(Kind, When)>, Status> {
+    if mode != Mode::Stream {
+        return Ok(vec![(Kind::All, ALWAYS)]);
+    }
+    let heartbeat = subscription.heartbeat_interval;
+    let heartbeat = (heartbeat > 0)
+        .then(|| interval("heartbeat_interval", heartbeat))
+        .transpose()?;
+    let on_change = When {
+        heartbeat,
+        ..ON_CHANGE
     };
-    list.subscription.iter().map(wish).collect()
-}
-
-/// Tells what is due, for ever.
-async fn stream(
-    host: &Host,
-    form: Form,
-    wishes: &mut [Wish],
-    sender: &Sender,
-) -> Result<(), Status> {
-    // As Stratum does, which clients rely on that take rounds of samples one by one.
-    let all_samples = wishes.iter().all(|wish| wish.sample.is_some());
-    let start = Instant::now();
-    for wish in &mut *wishes {
-        wish.due = start + wish.sample.unwrap_or(TICK);
-        wish.alive = start + wish.heartbeat.unwrap_or_default();
-    }
-    loop {
-        let Some(next) = wishes.iter().map(|wish| wish.due).min() else {
-            // Nothing is wanted; the client ends the stream.
-            return std::future::pending().await;
-        };
-        tokio::time::sleep_until(next).await;
-        let now = Instant::now();
-        round(host, form, wishes, sender, true, |wish| wish.due <= now).await?;
-        if all_samples {
-            synced(sender).await?;
+    match proto::SubscriptionMode::try_from(subscription.mode) {
+        Ok(proto::SubscriptionMode::Sample) => {
+            let sample = interval("sample_interval", subscription.sample_interval)?;
+            let only_changes = subscription.suppress_redundant;
+            let when = When {
+                sample: Some(sample),
+                only_changes,
+                // Whatever comes with each sample needs none.
+                heartbeat: heartbeat.filter(|_| only_changes),
+            };
+            Ok(vec![(Kind::All, when)])
         }
-        for wish in wishes.iter_mut().filter(|wish| wish.due <= now) {
-            // Counted from now: a client that reads slowly gets fewer samples, not a burst of old ones.
-            wish.due = now + wish.sample.unwrap_or(TICK);
+        Ok(proto::SubscriptionMode::OnChange) => Ok(vec![(Kind::All, on_change)]),
+        Ok(proto::SubscriptionMode::TargetDefined) => {
+            let sampled = When {
+                sample: Some(USUAL_SAMPLE),
+                only_changes: subscription.suppress_redundant,
+                heartbeat: heartbeat.filter(|_| subscription.suppress_redundant),
+            };
+            Ok(vec![(Kind::Others, on_change), (Kind::Counters, sampled)])
+        }
+        Err(_) => {
+            let mode = subscription.mode;
+            Err(Status::invalid_argument(format!(
+                "subscription mode {mode}"
+            )))
         }
     }
 }
 
-/// Tells the values of the wishes that are due; with `is_told` false they only count as told.
-async fn round(
-    host: &Host,
-    form: Form,
-    wishes: &mut [Wish],
-    sender: &Sender,
-    is_told: bool,
-    is_due: impl Fn(&Wish) -> bool,
-) -> Result<(), Status> {
-    let tree = tree(host).await?;
-    for wish in wishes.iter_mut().filter(|wish| is_due(wish)) {
-        let found = wish.news(&tree);
-        if found.is_empty() || !is_told {
-            continue;
-        }
-        let notification = form.notification(found.into_iter());
-        send(sender, Response::Update(notification)).await?;
+/// 0 stands for the shortest interval that there is (gNMI Specification 3.5.1.5.2).
+fn interval(what: &str, ns: u64) -> Result<Duration, Status> {
+    match Duration::from_nanos(ns) {
+        Duration::ZERO => Ok(TICK),
+        interval if interval < TICK => Err(Status::invalid_argument(format!(
+            "{what} {ns}; allowed: {} ns and above, and 0 for the shortest",
+            TICK.as_nanos()
+        ))),
+        interval => Ok(interval),
     }
-    Ok(())
 }
 
 impl Wish {
-    /// The values that are to be told now, which then count as told.
-    fn news<'a>(&mut self, tree: &'a [Leaf]) -> Vec<&'a Leaf> {
+    /// Due at once.
+    fn new(places: Vec<Place>, origin: Origin, when: When) -> Self {
         let now = Instant::now();
-        let is_alive = self.heartbeat.is_some_and(|_| self.alive <= now);
-        if let (true, Some(heartbeat)) = (is_alive, self.heartbeat) {
-            self.alive = now + heartbeat;
+        let told = match when.only_changes {
+            true => vec![None; places.len()],
+            false => Vec::new(),
+        };
+        Self {
+            origin,
+            when,
+            places,
+            due: now,
+            alive: now,
+            told,
+        }
+    }
+
+    /// All that there is has been told; from now on it is as the client said.
+    fn begin(&mut self, now: Instant) {
+        self.due = now + self.when.sample.unwrap_or(TICK);
+        self.alive = now + self.when.heartbeat.unwrap_or_default();
+    }
+
+    /// When there is something to do.
+    fn next(&self) -> Instant {
+        match self.when.heartbeat {
+            Some(_) => self.due.min(self.alive),
+            None => self.due,
+        }
+    }
+
+    /// The places that are to be told now, which then count as told.
+    fn news(&mut self, now: Instant, sample: &Sample) -> Vec<Place> {
+        let is_due = self.due <= now;
+        let is_alive = self.when.heartbeat.is_some() && self.alive <= now;
+        if is_alive {
+            self.alive = now + self.when.heartbeat.unwrap_or_default();
+        }
+        if is_due && self.when != ALWAYS {
+            self.due = now + self.when.sample.unwrap_or(TICK);
+        }
+        if !is_due && !is_alive {
+            return Vec::new();
+        }
+        let there = |place: &Place| sample.value(*place).is_some();
+        if !self.when.only_changes {
+            return self.places.iter().copied().filter(there).collect();
         }
         let mut news = Vec::new();
-        for leaf in tree.iter().filter(|leaf| self.pattern.matches(&leaf.path)) {
-            let is_new = self.told.get(&leaf.path) != Some(&leaf.value);
-            if is_new && self.only_changes {
-                self.told.insert(leaf.path.clone(), leaf.value.clone());
-            }
-            if is_new || !self.only_changes || is_alive {
-                news.push(leaf);
+        for (place, told) in self.places.iter().zip(&mut self.told) {
+            let value = sample.value(*place);
+            if value.is_some() && (value != *told || is_alive) {
+                news.push(*place);
+                *told = value;
             }
         }
         news
@@ -197,11 +371,20 @@ async fn synced(sender: &Sender) -> Result<(), Status> {
     send(sender, Response::SyncResponse(true)).await
 }
 
+/// Waits until the client has taken what was sent last.
+async fn taken(sender: &Sender) -> Result<(), Status> {
+    let room = sender.reserve().await;
+    room.map(drop).map_err(|_| gone())
+}
+
 async fn send(sender: &Sender, response: Response) -> Result<(), Status> {
     let message = proto::SubscribeResponse {
         response: Some(response),
         ..proto::SubscribeResponse::default()
     };
-    let sent = sender.send(Ok(message)).await;
-    sent.map_err(|_| Status::cancelled("the client has gone"))
+    sender.send(Ok(message)).await.map_err(|_| gone())
+}
+
+fn gone() -> Status {
+    Status::cancelled("the client has gone")
 }

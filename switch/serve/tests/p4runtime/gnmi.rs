@@ -1,6 +1,7 @@
 //! gNMI beside P4Runtime: the interfaces of the switch.
 
 use std::collections::BTreeMap;
+use std::sync::atomic::Ordering;
 use std::time::Duration;
 
 use crate::common::Running;
@@ -82,6 +83,20 @@ fn list(
     }
 }
 
+fn subscriptions(request: &mut proto::SubscribeRequest) -> &mut proto::SubscriptionList {
+    match &mut request.request {
+        Some(proto::subscribe_request::Request::Subscribe(list)) => list,
+        other => panic!("{other:?}"),
+    }
+}
+
+fn poll() -> proto::SubscribeRequest {
+    proto::SubscribeRequest {
+        request: Some(proto::subscribe_request::Request::Poll(proto::Poll {})),
+        ..proto::SubscribeRequest::default()
+    }
+}
+
 struct Subscribed {
     /// The stream ends when it is dropped.
     requests: mpsc::Sender<proto::SubscribeRequest>,
@@ -149,21 +164,22 @@ async fn interfaces_have_names_numbers_and_status() {
     ] {
         assert_eq!(found[&format!("s-eth2/{leaf}")], value, "{leaf}");
     }
-    // Who says nothing of an encoding gets typed values, too.
-    for (encoding, expected) in [
-        (proto::Encoding::Json, Value::UintVal(2)),
-        (
-            proto::Encoding::JsonIetf,
-            Value::JsonIetfVal(b"\"2\"".to_vec()),
-        ),
+    // Who says nothing of an encoding gets JSON. RFC 7951 has numbers of 64 bits as strings, and no others.
+    let json = |text: &str| Value::JsonVal(text.into());
+    let ietf = |text: &str| Value::JsonIetfVal(text.into());
+    for (encoding, leaf, expected) in [
+        (proto::Encoding::Json, "id", json("2")),
+        (proto::Encoding::Json, "counters/in-pkts", json("0")),
+        (proto::Encoding::JsonIetf, "id", ietf("2")),
+        (proto::Encoding::JsonIetf, "counters/in-pkts", ietf("\"0\"")),
     ] {
         let request = proto::GetRequest {
             encoding: encoding.into(),
-            ..get("interfaces/interface[name=s-eth2]/state/id")
+            ..get(&format!("interfaces/interface[name=s-eth2]/state/{leaf}"))
         };
         let found = client.get(request).await.expect("an answer").into_inner();
         let found = values(&found.notification);
-        assert_eq!(found["s-eth2/state/id"], expected);
+        assert_eq!(found[&format!("s-eth2/state/{leaf}")], expected);
     }
     server.stop().await;
 }
@@ -178,6 +194,10 @@ async fn what_is_not_there_and_what_cannot_be_is_refused() {
         code(client.get(get("interfaces/interface[name=x]")).await),
         Code::NotFound
     );
+    // No switch ever has these.
+    for never in ["system", "interfaces/interface/state/mtu"] {
+        assert_eq!(code(client.get(get(never)).await), Code::Unimplemented);
+    }
     let ascii = proto::GetRequest {
         encoding: proto::Encoding::Ascii.into(),
         ..get("interfaces")
@@ -190,13 +210,33 @@ async fn what_is_not_there_and_what_cannot_be_is_refused() {
     assert_eq!(code(client.get(many).await), Code::ResourceExhausted);
     let set = client.set(proto::SetRequest::default()).await;
     assert_eq!(set.unwrap_err().code(), Code::Unimplemented);
-    let poll = proto::SubscribeRequest {
-        request: Some(proto::subscribe_request::Request::Poll(proto::Poll {})),
-        ..proto::SubscribeRequest::default()
-    };
-    let mut subscribed = Subscribed::to(&server, poll).await.expect("a stream");
+    let mut subscribed = Subscribed::to(&server, poll()).await.expect("a stream");
     let refused = subscribed.next().await.unwrap_err();
     assert_eq!(refused.code(), Code::InvalidArgument);
+    // An interval that cannot be, no subscription, and another module.
+    let stream = proto::subscription_list::Mode::Stream;
+    let sample = proto::SubscriptionMode::Sample;
+    let of = |text| list(stream, &[(text, sample)]);
+    let mut fast = of("interfaces");
+    subscriptions(&mut fast).subscription[0].sample_interval = 1;
+    let mut ascii = of("interfaces");
+    subscriptions(&mut ascii).encoding = proto::Encoding::Ascii.into();
+    for (request, expected) in [
+        (fast, Code::InvalidArgument),
+        (list(stream, &[]), Code::InvalidArgument),
+        (of("system"), Code::Unimplemented),
+        (ascii, Code::Unimplemented),
+    ] {
+        let mut subscribed = Subscribed::to(&server, request).await.expect("a stream");
+        let refused = subscribed.next().await.unwrap_err();
+        assert_eq!(refused.code(), expected, "{refused}");
+    }
+    // What is not there yet is waited for.
+    let mut later = Subscribed::to(&server, of("interfaces/interface[name=later]"))
+        .await
+        .expect("a stream");
+    assert!(later.synchronized().await.is_empty());
+    assert!(later.synchronized().await.is_empty());
     server.stop().await;
 }
 
@@ -253,12 +293,7 @@ async fn counters_are_sampled_and_polled() {
         rounds += 1;
         assert!(rounds < 10);
     }
-    let poll = proto::subscribe_request::Request::Poll(proto::Poll {});
-    let request = proto::SubscribeRequest {
-        request: Some(poll),
-        ..proto::SubscribeRequest::default()
-    };
-    polled.requests.send(request).await.expect("taken");
+    polled.requests.send(poll()).await.expect("taken");
     assert!(counted(&polled.synchronized().await));
     server.stop().await;
 }
@@ -294,5 +329,148 @@ async fn once_is_once_and_streams_have_a_limit() {
         assert!(tries < 200, "no room");
         tokio::time::sleep(Duration::from_millis(50)).await;
     }
+    server.stop().await;
+}
+
+#[tokio::test]
+async fn what_a_request_names_comes_back_in_its_answers() {
+    let server = Running::start().await;
+    let mut client = client(&server).await;
+    let prefix = proto::Path {
+        target: "leaf1".into(),
+        origin: "openconfig-interfaces".into(),
+        ..path("interfaces/interface[name=s-eth1]")
+    };
+    let expected = proto::Path {
+        elem: Vec::new(),
+        ..prefix.clone()
+    };
+    let request = proto::GetRequest {
+        prefix: Some(prefix.clone()),
+        path: vec![path("state/id"), path("state/oper-status")],
+        ..proto::GetRequest::default()
+    };
+    let told = client.get(request).await.expect("an answer").into_inner();
+    assert_eq!(told.notification.len(), 2, "one for each path");
+    for notification in &told.notification {
+        assert_eq!(notification.prefix.as_ref(), Some(&expected));
+        assert_eq!(notification.update.len(), 1);
+    }
+    // The origin of a path is at the path, and without a target there is no prefix.
+    let named = proto::Path {
+        origin: "openconfig".into(),
+        ..path("interfaces/interface[name=s-eth1]/state/id")
+    };
+    let request = proto::GetRequest {
+        path: vec![named.clone()],
+        ..proto::GetRequest::default()
+    };
+    let told = client.get(request).await.expect("an answer").into_inner();
+    assert_eq!(told.notification[0].prefix, None);
+    assert_eq!(told.notification[0].update[0].path, Some(named));
+    for mode in [
+        proto::subscription_list::Mode::Once,
+        proto::subscription_list::Mode::Poll,
+        proto::subscription_list::Mode::Stream,
+    ] {
+        let mut request = list(mode, &[("state/id", proto::SubscriptionMode::Sample)]);
+        subscriptions(&mut request).prefix = Some(prefix.clone());
+        let mut subscribed = Subscribed::to(&server, request).await.expect("a stream");
+        let Response::Update(first) = subscribed.next().await.expect("an update") else {
+            panic!("no update before the others are told");
+        };
+        assert_eq!(first.prefix.as_ref(), Some(&expected), "{mode:?}");
+        assert!(first.timestamp > 0);
+        let synced = subscribed.next().await.expect("a response");
+        assert_eq!(synced, Response::SyncResponse(true));
+    }
+    server.stop().await;
+}
+
+#[tokio::test]
+async fn each_poll_tells_everything_and_equal_subscriptions_are_one() {
+    let server = Running::start().await;
+    let of = [("interfaces", proto::SubscriptionMode::OnChange); 1024];
+    let request = list(proto::subscription_list::Mode::Poll, &of);
+    let mut polled = Subscribed::to(&server, request).await.expect("a stream");
+    for _ in 0..3 {
+        let mut leaves = 0;
+        while let Response::Update(update) = polled.next().await.expect("a response") {
+            leaves += update.update.len();
+        }
+        assert_eq!(leaves, 2 * 15);
+        polled.requests.send(poll()).await.expect("taken");
+    }
+    let mut request = list(proto::subscription_list::Mode::Poll, &of[..1]);
+    subscriptions(&mut request).updates_only = true;
+    let mut only = Subscribed::to(&server, request).await.expect("a stream");
+    assert!(only.synchronized().await.is_empty());
+    server.stop().await;
+}
+
+#[tokio::test]
+async fn who_leaves_it_to_the_switch_hears_changes_at_once_and_counters_seldom() {
+    let server = Running::start().await;
+    let mut c = server.ready().await;
+    c.insert(Entity::TableEntry(bridge(&[1], &[1]))).await;
+    let of = [("interfaces", proto::SubscriptionMode::TargetDefined)];
+    let request = list(proto::subscription_list::Mode::Stream, &of);
+    let mut subscribed = Subscribed::to(&server, request).await.expect("a stream");
+    assert_eq!(subscribed.synchronized().await.len(), 2 * 15);
+    server.switch.arrive(2, &[frame(1, 0)]);
+    server.switch.with(|switch| switch.set_port_up(1, false));
+    let Response::Update(update) = subscribed.next().await.expect("an update") else {
+        panic!("no update");
+    };
+    let told: Vec<String> = values(&[update]).into_keys().collect();
+    assert_eq!(told, ["s-eth1/state/oper-status"]);
+    server.stop().await;
+}
+
+#[tokio::test]
+async fn nothing_is_sampled_for_clients_that_do_not_read() {
+    let (server, jobs) = Running::counted().await;
+    let of = ["interfaces", "...", "*", "interfaces/interface"];
+    let of = of.map(|path| (path, proto::SubscriptionMode::Sample));
+    let request = list(proto::subscription_list::Mode::Stream, &of);
+    // Room for less than the first message.
+    let endpoint = Channel::from_shared(format!("http://{}", server.address)).expect("an address");
+    let endpoint = endpoint.initial_stream_window_size(1 << 10);
+    let mut client = GNmiClient::new(endpoint.connect().await.expect("connected"));
+    let mut open = Vec::new();
+    for _ in 0..64 {
+        let requests = tokio_stream::iter([request.clone()]);
+        open.push(client.subscribe(requests).await.expect("a stream"));
+    }
+    // The first samples may still be on their way.
+    tokio::time::sleep(Duration::from_millis(500)).await;
+    let before = jobs.load(Ordering::Relaxed);
+    assert!((1..=65).contains(&before), "{before}");
+    tokio::time::sleep(Duration::from_secs(1)).await;
+    assert_eq!(jobs.load(Ordering::Relaxed), before);
+    // Somebody else is served, and so are they when they read.
+    let mut first = open.remove(0).into_inner();
+    for _ in 0..20 {
+        let next = tokio::time::timeout(PATIENCE, first.message());
+        assert!(next.await.expect("in time").expect("no error").is_some());
+    }
+    assert!(jobs.load(Ordering::Relaxed) > before);
+    server.stop().await;
+}
+
+#[tokio::test]
+async fn wildcards_cost_no_more_than_their_length_and_too_many_are_refused() {
+    let server = Running::start().await;
+    let mut client = client(&server).await;
+    let wild = |text: &str| proto::GetRequest {
+        path: vec![path(text); 1024],
+        ..get("interfaces")
+    };
+    let many = format!("{}out-discards", ".../".repeat(31));
+    let told = client.get(wild(&many)).await.expect("an answer");
+    assert_eq!(told.into_inner().notification.len(), 1024);
+    // All values, a thousand times.
+    let refused = client.get(wild("...")).await.unwrap_err();
+    assert_eq!(refused.code(), Code::ResourceExhausted);
     server.stop().await;
 }

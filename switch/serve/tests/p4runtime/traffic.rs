@@ -1,5 +1,8 @@
 //! The traffic-manager service.
 
+use std::sync::atomic::Ordering;
+use std::time::Duration;
+
 use crate::common::messages::{bridge, frame};
 use crate::common::{DEVICE_ID, Running, config};
 use crate::one_switch::LATE_DEPARTURES;
@@ -143,6 +146,89 @@ async fn statistics_are_read_reset_and_streamed() {
     };
     let error = client.stream_stats(fast).await.unwrap_err();
     assert_eq!(error.code(), Code::OutOfRange);
+    server.stop().await;
+}
+
+#[tokio::test]
+async fn streams_have_a_limit_and_share_their_samples() {
+    let (server, jobs) = Running::counted().await;
+    let mut client = client(&server).await;
+    let request = tm::StreamStatsRequest {
+        device_id: DEVICE_ID,
+        interval_ns: 100_000_000,
+    };
+    let mut open = Vec::new();
+    for _ in 0..16 {
+        let stream = client.stream_stats(request).await.expect("a stream");
+        open.push(stream.into_inner());
+    }
+    let refused = client.stream_stats(request).await.unwrap_err();
+    assert_eq!(refused.code(), Code::ResourceExhausted);
+    let before = jobs.load(Ordering::Relaxed);
+    let rounds = 10;
+    let mut last = vec![0; open.len()];
+    for _ in 0..rounds {
+        for (stream, last) in open.iter_mut().zip(&mut last) {
+            let stats = stream.message().await.expect("no error").expect("a sample");
+            // Time stands still, and goes on with each round.
+            assert!(stats.time_ns >= *last, "a sample comes twice");
+            *last = stats.time_ns;
+        }
+        server.switch.pass(1);
+    }
+    let looks = jobs.load(Ordering::Relaxed) - before;
+    let messages = rounds * open.len();
+    assert!(
+        looks < messages / 2,
+        "{looks} looks for {messages} messages"
+    );
+    // Who ends a stream makes room for another one.
+    drop(open.pop());
+    let mut tries = 0;
+    while client.stream_stats(request).await.is_err() {
+        tries += 1;
+        assert!(tries < 200, "no room");
+        tokio::time::sleep(Duration::from_millis(50)).await;
+    }
+    server.stop().await;
+}
+
+#[tokio::test]
+async fn no_statistics_are_read_for_a_client_that_does_not_take_them() {
+    let (server, jobs) = Running::counted().await;
+    let endpoint = Channel::from_shared(format!("http://{}", server.address)).expect("an address");
+    let endpoint = endpoint.initial_stream_window_size(16);
+    let mut client = TrafficManagerClient::new(endpoint.connect().await.expect("connected"));
+    let request = tm::StreamStatsRequest {
+        device_id: DEVICE_ID,
+        interval_ns: 1_000_000,
+    };
+    let _unread = client.stream_stats(request).await.expect("a stream");
+    tokio::time::sleep(Duration::from_millis(300)).await;
+    // One that HTTP/2 has, one that waits for it.
+    let looks = jobs.load(Ordering::Relaxed);
+    assert!((1..=3).contains(&looks), "{looks}");
+    tokio::time::sleep(Duration::from_millis(300)).await;
+    assert_eq!(jobs.load(Ordering::Relaxed), looks);
+    server.stop().await;
+}
+
+#[tokio::test]
+async fn who_asks_at_the_same_time_gets_the_same_statistics() {
+    let (server, jobs) = Running::counted().await;
+    let client = client(&server).await;
+    let get = tm::GetStatsRequest {
+        device_id: DEVICE_ID,
+        reset: false,
+    };
+    let mut asking = tokio::task::JoinSet::new();
+    for _ in 0..200 {
+        let mut client = client.clone();
+        asking.spawn(async move { client.get_stats(get).await.is_ok() });
+    }
+    assert!(asking.join_all().await.into_iter().all(|answered| answered));
+    let looks = jobs.load(Ordering::Relaxed);
+    assert!((1..100).contains(&looks), "{looks}");
     server.stop().await;
 }
 

@@ -5,6 +5,7 @@ pub mod messages;
 use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 
 use ebb_p4runtime::proto::p4::entity::Entity;
@@ -14,7 +15,8 @@ use ebb_p4runtime::proto::p4::stream_message_request::Update as Request;
 use ebb_p4runtime::proto::p4::stream_message_response::Update;
 use ebb_p4runtime::proto::p4::write_request::Atomicity;
 use ebb_p4runtime::proto::{p4, rpc};
-use ebb_p4runtime::{Device, Server, read_config};
+use ebb_p4runtime::{Device, Event, Job, Server, read_config};
+use ebb_serve::EngineDevice;
 use prost::Message;
 use tokio::sync::{mpsc, oneshot};
 use tokio_stream::wrappers::ReceiverStream;
@@ -65,8 +67,26 @@ impl Running {
     }
 
     pub fn with(server: Server, switch: Arc<OneSwitch>) -> Self {
+        let device = Arc::new(switch.device());
+        Self::with_device(server, switch, device)
+    }
+
+    /// A server, and how many jobs its device has had.
+    pub async fn counted() -> (Self, Arc<AtomicUsize>) {
+        let server = Server::bind(&["127.0.0.1:0".parse().unwrap()]).unwrap();
+        let switch = OneSwitch::start();
+        let jobs = Arc::<AtomicUsize>::default();
+        let device = Counted {
+            device: switch.device(),
+            jobs: jobs.clone(),
+        };
+        let server = Self::with_device(server, switch, Arc::new(device));
+        (server, jobs)
+    }
+
+    fn with_device(server: Server, switch: Arc<OneSwitch>, device: Arc<dyn Device>) -> Self {
         let address = server.addresses().next().unwrap();
-        let devices: Vec<Arc<dyn Device>> = vec![Arc::new(switch.device())];
+        let devices = vec![device];
         let (stop, stopped) = oneshot::channel::<()>();
         let task = tokio::spawn(async move {
             let shutdown = async { drop(stopped.await) };
@@ -118,6 +138,31 @@ impl Running {
         let mut controller = self.primary().await;
         controller.push(change).await.unwrap();
         controller
+    }
+}
+
+/// A device whose jobs are counted.
+struct Counted {
+    device: EngineDevice,
+    jobs: Arc<AtomicUsize>,
+}
+
+impl Device for Counted {
+    fn id(&self) -> u64 {
+        self.device.id()
+    }
+
+    fn port_names(&self) -> Vec<(u16, String)> {
+        self.device.port_names()
+    }
+
+    fn submit(&self, job: Job) {
+        self.jobs.fetch_add(1, Ordering::Relaxed);
+        self.device.submit(job);
+    }
+
+    fn subscribe(&self, events: mpsc::Sender<Event>) {
+        self.device.subscribe(events);
     }
 }
 
