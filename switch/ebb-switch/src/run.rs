@@ -17,9 +17,15 @@ use crate::build::Built;
 use crate::options::ReportFormat;
 use crate::watch::{watch_idle_entries, watch_ports};
 
-/// Runs until a signal comes. Packets have a thread of their own; the gRPC servers share this one.
+/// Threads of the gRPC servers. One is enough for all switches of a fabric; with more, every message would wake two.
+const SERVER_THREADS: usize = 1;
+
+/// Runs until a signal comes. Packets have threads of their own, and so have the gRPC servers: this thread obeys signals,
+/// whatever a client makes the servers do.
 pub fn run(built: Built, report: ReportFormat) -> Result<()> {
-    let runtime = tokio::runtime::Builder::new_current_thread()
+    let runtime = tokio::runtime::Builder::new_multi_thread()
+        .worker_threads(SERVER_THREADS)
+        .thread_name("grpc")
         .enable_all()
         .build()
         .context("cannot start the gRPC runtime")?;

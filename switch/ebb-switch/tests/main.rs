@@ -6,6 +6,7 @@ mod spaces;
 mod fabric;
 mod idle_connections;
 mod log_file;
+mod one_client;
 mod other_user;
 mod push_under_traffic;
 mod tls;
@@ -16,6 +17,7 @@ fn main() -> std::process::ExitCode {
         fabric::trials(),
         idle_connections::trials(),
         log_file::trials(),
+        one_client::trials(),
         other_user::trials(),
         push_under_traffic::trials(),
         tls::trials(),
