@@ -252,3 +252,41 @@ async fn streams_have_a_limit_and_room_again_when_some_end() {
     }
     server.stop().await;
 }
+
+#[tokio::test]
+async fn what_a_refused_program_is_called_does_not_reach_a_terminal_as_it_is() {
+    const HOSTILE: &str = "\u{1b}]0;title\u{7}\r\u{202e}";
+    let server = Running::start().await;
+    let mut c = server.primary().await;
+    let shown = |result: Result<(), Status>| {
+        let status = result.unwrap_err();
+        let details = String::from_utf8_lossy(status.details()).into_owned();
+        for text in [status.message(), &details] {
+            for c in HOSTILE.chars().filter(|c| !c.is_ascii_graphic()) {
+                assert!(!text.contains(c), "{text:?}");
+            }
+        }
+        status.message().to_owned()
+    };
+    // A table that the program does not have.
+    let renamed = c.push(|config| {
+        let tables = &mut config.p4info.as_mut().unwrap().tables;
+        tables[0].preamble.as_mut().unwrap().name = HOSTILE.into();
+    });
+    assert!(shown(renamed.await).contains(r"\u{1b}]0;title"));
+    // A program that is none.
+    let broken = c.push(|config| config.p4_device_config = HOSTILE.into());
+    shown(broken.await);
+    let json = serde_json::json!({ HOSTILE: [], "actions": HOSTILE }).to_string();
+    let broken = c.push(|config| config.p4_device_config = json.into());
+    shown(broken.await);
+    // A role, in the message and in the details of an update.
+    c.push(|_| {}).await.unwrap();
+    let write = p4::WriteRequest {
+        device_id: DEVICE_ID,
+        role: HOSTILE.into(),
+        ..Default::default()
+    };
+    shown(c.client.write(write).await.map(drop));
+    server.stop().await;
+}
