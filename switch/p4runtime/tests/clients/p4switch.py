@@ -29,6 +29,7 @@ name = "s1"
 device_id = {device_id}
 grpc_server_addr = "{address}"
 cpu_port = {cpu_port}
+{program}
 [[link]]
 a = "s1:1"
 b = "s1:2"
@@ -42,11 +43,17 @@ def free_address() -> str:
 
 
 @contextmanager
-def running(directory: Path) -> Iterator[str]:
-    """The switch; where it serves P4Runtime."""
+def running(directory: Path, program: Path | None = None) -> Iterator[str]:
+    """The switch, with a program of which controllers know nothing, or without; where it serves
+    P4Runtime."""
     address = free_address()
     fabric = directory / "fabric.toml"
-    text = FABRIC.format(device_id=DEVICE_ID, address=address, cpu_port=CPU_PORT)
+    text = FABRIC.format(
+        device_id=DEVICE_ID,
+        address=address,
+        cpu_port=CPU_PORT,
+        program=f'program = "{program}"' if program else "",
+    )
     fabric.write_text(text)
     log = directory / "switch.log"
     with log.open("w") as sink:

@@ -19,7 +19,7 @@ import pytest
 from ebb_controller.ctl import cli, client, completion, packets
 from ebb_controller.ctl.stream import SwitchError
 from finsy.proto import p4r
-from p4switch import CPU_PORT, DEVICE_ID, FIXTURE, JSON, P4INFO, PATIENCE_S, frame
+from p4switch import CPU_PORT, DEVICE_ID, FIXTURE, JSON, P4INFO, PATIENCE_S, frame, running
 
 TRANSCRIPT = Path(__file__).parent / "ctl.txt"
 RECORD = "EBB_UPDATE_GOLDEN"
@@ -53,6 +53,18 @@ def program(address: str, capsys: pytest.CaptureFixture[str]) -> str:
     """A switch that has just got its program."""
     assert ctl(address, f"program push {JSON} {P4INFO}", capsys) == (0, "")
     return address
+
+
+def test_a_program_without_a_p4info_is_told_from_none(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    with running(tmp_path, JSON) as address:
+        code, printed = ctl(address, "table list", capsys)
+        assert code == 1
+        assert "tells no P4Info" in printed and "was started without one" in printed, printed
+        assert ctl(address, f"program push {JSON} {P4INFO}", capsys) == (0, "")
+        code, printed = ctl(address, "table list", capsys)
+        assert code == 0 and "bridge" in printed
 
 
 def test_lines_are_done_one_by_one_until_one_fails(
