@@ -20,8 +20,8 @@ use crate::watch::{watch_idle_entries, watch_ports};
 /// Threads of the gRPC servers. One is enough for all switches of a fabric; with more, every message would wake two.
 const SERVER_THREADS: usize = 1;
 
-/// Runs until a signal comes. Packets have threads of their own, and so have the gRPC servers: this thread obeys signals,
-/// whatever a client makes the servers do.
+/// Runs until a signal comes. Packets have threads of their own, and so have the gRPC servers: this thread obeys
+/// signals, whatever a client makes the servers do.
 pub fn run(built: Built, report: ReportFormat) -> Result<()> {
     let runtime = tokio::runtime::Builder::new_multi_thread()
         .worker_threads(SERVER_THREADS)

@@ -168,6 +168,31 @@ fn a_watch_ends() {
 }
 
 #[test]
+fn a_watch_whose_owner_has_gone_makes_room_though_no_packet_comes() {
+    let owner = Arc::new(());
+    let (mut network, switch) = network(|_| {});
+    network.with_switch(switch, |switch| {
+        let mut another = || {
+            let owner = Arc::downgrade(&owner);
+            let sink = move |_: &Visit| owner.strong_count() > 0;
+            switch.watch(Watch {
+                ports: BTreeSet::new(),
+                packets: u64::MAX,
+                sink: Box::new(sink),
+            })
+        };
+        let begun: Vec<bool> = (0..9).map(|_| another()).collect();
+        assert_eq!(begun.iter().filter(|begun| **begun).count(), 8);
+        assert!(!begun[8]);
+    });
+    drop(owner);
+    network.with_switch(switch, |switch| {
+        let seen = watch(switch, &[], 1, usize::MAX);
+        assert!(seen.lock().unwrap().is_empty());
+    });
+}
+
+#[test]
 fn a_drop_has_its_reason() {
     let mut seen = Seen::default();
     let (mut network, switch) = network(|switch| seen = watch(switch, &[], 1, usize::MAX));

@@ -2,8 +2,8 @@
 //! request that are kept count against a limit of all calls together.
 //!
 //! A message is gathered before it is decoded, so calls that never send their last byte would keep what they
-//! sent. A message is kept until its call ends, for what was decoded from it is kept as long; one of a call that
-//! lasts until it is complete, as little is kept of it when it has been handled.
+//! sent. A message is kept until its call ends, for what was decoded from it is kept as long. In calls that last, that
+//! is until it is complete, or answered.
 //!
 //! A large answer is handed to HTTP/2 in pieces, so that it waits here for as long as its client does not read, and
 //! what it takes of a limit ([`Kept`]) with it.
@@ -23,13 +23,14 @@ use tonic::server::NamedService;
 
 use crate::connections::Connection;
 
-/// The calls that last.
-const LASTING: [&str; 4] = [
+/// The calls that last and whose messages are handled as they come.
+const HANDLED_AT_ONCE: [&str; 3] = [
     "/p4.v1.P4Runtime/StreamChannel",
-    "/gnmi.gNMI/Subscribe",
     "/ebb.tm.v1.TrafficManager/StreamStats",
     "/ebb.trace.v1.Trace/Watch",
 ];
+/// The call that lasts and whose message is worked on until it is answered.
+const HANDLED_WHEN_ANSWERED: &str = "/gnmi.gNMI/Subscribe";
 /// The most of an answer that HTTP/2 has, beyond what its client has room for.
 const PIECE_BYTES: usize = 64 << 10;
 /// What precedes each message in gRPC: a byte that says whether it is compressed, and its length in 4 bytes.
@@ -85,8 +86,9 @@ where
             request.extensions().get().cloned(),
             self.budget.clone(),
         ));
-        let lasts = LASTING.contains(&request.uri().path());
-        let boundaries = lasts.then(Boundaries::default);
+        let path = request.uri().path();
+        let boundaries = HANDLED_AT_ONCE.contains(&path).then(Boundaries::default);
+        let until_answered = path == HANDLED_WHEN_ANSWERED;
         let counted = call.clone();
         let request = request.map(|body| {
             Body::new(Counting {
@@ -103,7 +105,8 @@ where
                 Body::new(Holding {
                     body,
                     rest: Bytes::new(),
-                    _call: call,
+                    call,
+                    until_answered,
                     _kept: kept,
                 })
             }))
@@ -200,7 +203,7 @@ impl Boundaries {
 struct Counting {
     body: Body,
     call: Arc<Call>,
-    /// Where messages end, if the call lasts; none: it is one message.
+    /// Where messages end that are handled at once.
     boundaries: Option<Boundaries>,
 }
 
@@ -256,7 +259,9 @@ struct Holding {
     body: Body,
     /// What of a frame is still to be handed on.
     rest: Bytes,
-    _call: Arc<Call>,
+    call: Arc<Call>,
+    /// Whether the request is not kept any longer once there is an answer.
+    until_answered: bool,
     _kept: Option<Kept>,
 }
 
@@ -276,6 +281,9 @@ impl HttpBody for Holding {
                 },
                 None => return Poll::Ready(None),
             }
+        }
+        if self.until_answered {
+            self.call.release(0);
         }
         let piece = self.rest.len().min(PIECE_BYTES);
         Poll::Ready(Some(Ok(Frame::data(self.rest.split_to(piece)))))
@@ -342,18 +350,23 @@ mod tests {
         }
         let whole = message(3 * PIECE_BYTES);
         let limit = Arc::new(());
+        let budget = Budget::new(100);
+        let call = Arc::new(Call::new(None, budget.clone()));
         let mut answer = Body::new(Holding {
             body: Body::new(Whole(Some(whole.clone().into()))),
             rest: Bytes::new(),
-            _call: Arc::new(Call::new(None, Budget::new(0))),
+            call: call.clone(),
+            until_answered: true,
             _kept: Some(Kept::new(limit.clone())),
         });
+        call.hold(50).unwrap();
         let mut sent = Vec::new();
         loop {
             let next = std::future::poll_fn(|cx| Pin::new(&mut answer).poll_frame(cx)).await;
             let Some(frame) = next else { break };
             let piece = frame.unwrap().into_data().unwrap();
             assert!(piece.len() <= PIECE_BYTES, "{}", piece.len());
+            assert_eq!(budget.held.load(Ordering::Relaxed), 0);
             assert_eq!(Arc::strong_count(&limit), 2);
             sent.extend_from_slice(&piece);
         }

@@ -13,6 +13,8 @@ use crate::device::{Device, Switch, call};
 
 /// How many times as long as a look took there is none after it.
 const REST: u32 = 9;
+/// What took longer than a ninth of this was no look: the machine did something else meanwhile.
+const LONGEST_REST: Duration = Duration::from_millis(200);
 
 /// When the next look may be, for all switches of a server: one thread may run them all.
 pub struct Pace(Arc<Mutex<Instant>>);
@@ -48,7 +50,7 @@ impl Pace {
 }
 
 fn rest(took: Duration) -> Duration {
-    took.saturating_mul(REST)
+    took.saturating_mul(REST).min(LONGEST_REST)
 }
 
 /// Samples of one device, of which the last is there for all who want one that is as new.
@@ -77,5 +79,74 @@ impl<T> Samples<T> {
         let sample = Arc::new(take().await?);
         *last = Some((at, sample.clone()));
         Ok(sample)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::atomic::{AtomicUsize, Ordering};
+
+    use tokio::sync::mpsc;
+
+    use super::*;
+    use crate::device::{Event, Job};
+    use crate::lock::lock;
+    use crate::plain::Plain;
+
+    #[tokio::test]
+    async fn after_a_look_there_is_none_for_nine_times_as_long() {
+        let (pace, switch) = (Pace::default(), Plain::new(1));
+        let took = Duration::from_millis(5);
+        let looked = pace.look(&switch, move |_| std::thread::sleep(took));
+        looked.await.unwrap();
+        let after = Instant::now();
+        pace.look(&Plain::new(2), |_| ()).await.unwrap();
+        assert!(after.elapsed() >= 8 * took, "{:?}", after.elapsed());
+    }
+
+    /// A switch that does what it is told later.
+    #[derive(Default)]
+    struct Busy(std::sync::Mutex<Vec<Job>>);
+
+    impl Device for Busy {
+        fn id(&self) -> u64 {
+            1
+        }
+        fn submit(&self, job: Job) {
+            lock(&self.0).push(job);
+        }
+        fn subscribe(&self, _: mpsc::Sender<Event>) {}
+    }
+
+    #[tokio::test]
+    async fn clients_that_come_and_go_do_not_fill_the_queue_of_a_switch() {
+        let (pace, busy) = (Pace::default(), Busy::default());
+        for _ in 0..100 {
+            let look = pace.look(&busy, |_| ());
+            let gone = tokio::time::timeout(Duration::from_millis(1), look);
+            assert!(gone.await.is_err());
+        }
+        let waiting = std::mem::take(&mut *lock(&busy.0));
+        assert_eq!(waiting.len(), 1);
+        // When it has been done, there is a next one.
+        waiting
+            .into_iter()
+            .for_each(|job| Plain::new(1).submit(job));
+        let look = pace.look(&busy, |_| ());
+        let waits = tokio::time::timeout(Duration::from_millis(100), look);
+        assert!(waits.await.is_err());
+        assert_eq!(lock(&busy.0).len(), 1);
+    }
+
+    #[tokio::test]
+    async fn a_sample_is_there_for_all_for_whom_it_is_new_enough() {
+        let (samples, taken) = (Samples::default(), AtomicUsize::new(0));
+        let take = async || Ok(taken.fetch_add(1, Ordering::Relaxed));
+        let start = Instant::now();
+        for _ in 0..3 {
+            assert_eq!(*samples.since(start, take).await.unwrap(), 0);
+        }
+        let later = Instant::now() + Duration::from_nanos(1);
+        assert_eq!(*samples.since(later, take).await.unwrap(), 1);
     }
 }

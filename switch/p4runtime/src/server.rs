@@ -37,8 +37,14 @@ use crate::{gnmi, service, trace, traffic};
 /// The longest message that is taken by default. The largest known program takes a few megabytes, a batch of
 /// 1000 updates 60 KB.
 pub const MAX_MESSAGE_BYTES: usize = 16 << 20;
-/// What the requests of all clients may take at once, as a number of the longest messages.
+/// What the requests of all clients to P4Runtime may take at once, as a number of the longest messages.
 const MESSAGES_AT_ONCE: usize = 4;
+/// The same of those to the other services.
+const OTHERS_AT_ONCE: usize = 1;
+/// The longest request of gNMI: 1024 paths of 32 elements of 11 letters each.
+const GNMI_MESSAGE_BYTES: usize = 512 << 10;
+/// The longest request of a trace, which names ports.
+const TRACE_MESSAGE_BYTES: usize = 256 << 10;
 /// The most connections of one address.
 const MAX_CONNECTIONS: usize = 128;
 /// The least limit of connections of one address, however few file descriptors the process may have: a controller has
@@ -171,9 +177,11 @@ impl Server {
     ) -> Result<(), ServeError> {
         let (stop, stopped) = watch::channel(false);
         let mut servers = JoinSet::new();
+        let at_once = |messages| Budget::new(self.max_message_bytes.saturating_mul(messages));
         let limits = Limits {
             message_bytes: self.max_message_bytes,
-            budget: Budget::new(self.max_message_bytes.saturating_mul(MESSAGES_AT_ONCE)),
+            budget: at_once(MESSAGES_AT_ONCE),
+            budget_of_others: at_once(OTHERS_AT_ONCE),
             connections: connection_limit(self.endpoints.len() + 1),
             devices: self.endpoints.len(),
             pace: Arc::default(),
@@ -216,6 +224,7 @@ impl Server {
 struct Limits {
     message_bytes: usize,
     budget: Arc<Budget>,
+    budget_of_others: Arc<Budget>,
     /// The most connections of each address.
     connections: usize,
     /// How many devices share the server.
@@ -305,14 +314,15 @@ async fn serve_device(
         .max_decoding_message_size(limits.message_bytes);
     let traffic =
         TrafficManagerServer::new(traffic::Service::new(host.clone(), limits.pace.clone()));
-    let traces = TraceServer::new(trace::Service::new(host.clone()));
+    let traces = TraceServer::new(trace::Service::new(host.clone()))
+        .max_decoding_message_size(TRACE_MESSAGE_BYTES);
     let interfaces = gnmi::Service::new(host.clone(), limits.pace, limits.devices);
-    let interfaces = GNmiServer::new(interfaces);
+    let interfaces = GNmiServer::new(interfaces).max_decoding_message_size(GNMI_MESSAGE_BYTES);
     let server = grpc
-        .add_service(Counted::new(p4runtime, limits.budget.clone()))
-        .add_service(Counted::new(interfaces, limits.budget.clone()))
-        .add_service(Counted::new(traffic, limits.budget.clone()))
-        .add_service(Counted::new(traces, limits.budget))
+        .add_service(Counted::new(p4runtime, limits.budget))
+        .add_service(Counted::new(interfaces, limits.budget_of_others.clone()))
+        .add_service(Counted::new(traffic, limits.budget_of_others.clone()))
+        .add_service(Counted::new(traces, limits.budget_of_others))
         .serve_with_incoming_shutdown(
             incoming(listener, Connections::new(limits.connections)),
             stop,
@@ -334,7 +344,10 @@ async fn serve_fabric(
     let listener = listener.map_err(|reason| cannot_bind(&path, reason))?;
     let connections = incoming(listener, Connections::new(limits.connections));
     plain_grpc()
-        .add_service(Counted::new(FabricServer::new(service), limits.budget))
+        .add_service(Counted::new(
+            FabricServer::new(service),
+            limits.budget_of_others,
+        ))
         .serve_with_incoming_shutdown(connections, stop)
         .await
         .map_err(|source| failed(&path, source))

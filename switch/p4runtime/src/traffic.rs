@@ -35,6 +35,8 @@ struct Shared {
     host: Arc<Host>,
     pace: Arc<Pace>,
     samples: Samples<tm::Stats>,
+    /// Held by the call that has a look of its own, so that many of them do not keep others from theirs.
+    own_look: tokio::sync::Mutex<()>,
 }
 
 impl Service {
@@ -45,6 +47,7 @@ impl Service {
                 host,
                 pace,
                 samples,
+                own_look: tokio::sync::Mutex::default(),
             }),
             streams: Arc::new(Semaphore::new(MOST_STREAMS)),
         }
@@ -100,6 +103,7 @@ impl TrafficManager for Service {
             .check_device(request.into_inner().device_id)?;
         let device = &*self.shared.host.device;
         let config = |switch: &mut dyn Switch| switch.traffic_config().clone();
+        let _turn = self.shared.own_look.lock().await;
         let config = self.shared.pace.look(device, config).await?;
         let config = serde_json::to_string_pretty(&config)
             .map_err(|e| Status::internal(format!("the configuration as JSON: {e}")))?;
@@ -137,6 +141,7 @@ impl TrafficManager for Service {
             switch.reset_traffic_statistics();
             stats
         };
+        let _turn = self.shared.own_look.lock().await;
         Ok(Response::new(self.shared.pace.look(device, read).await?))
     }
 

@@ -54,8 +54,11 @@ struct Shared {
     pace: Arc<Pace>,
     interfaces: Interfaces,
     samples: Samples<Sample>,
-    /// Values that subscriptions may still have.
+    /// Values that may still be kept.
     values: Arc<Semaphore>,
+    /// Held while the paths of a request are looked up: others than clients of gNMI wait for one path at most,
+    /// however many requests there are.
+    looking_up: tokio::sync::Mutex<()>,
 }
 
 impl Service {
@@ -70,6 +73,7 @@ impl Service {
                 pace,
                 samples: Samples::default(),
                 values: Arc::new(Semaphore::new(most_values)),
+                looking_up: tokio::sync::Mutex::default(),
             }),
             streams: Arc::new(Semaphore::new(most_streams)),
             most_streams,
@@ -175,6 +179,7 @@ impl GNmi for Service {
         }
         let Shared { interfaces, .. } = &*self.shared;
         let (mut steps, mut values) = (Steps::default(), 0);
+        let _turn = self.shared.looking_up.lock().await;
         let sample = self.shared.sample(Instant::now()).await?;
         let mut notifications = Vec::with_capacity(request.path.len());
         for path in &request.path {

@@ -142,7 +142,7 @@ pub async fn serve(
 impl<'a> Plan<'a> {
     async fn of(
         shared: &'a Shared,
-        list: proto::SubscriptionList,
+        mut list: proto::SubscriptionList,
         mode: Mode,
     ) -> Result<Self, Status> {
         check_paths(list.subscription.len())?;
@@ -151,40 +151,31 @@ impl<'a> Plan<'a> {
         }
         let form = Form::of_subscription(list.encoding)?;
         let prefix = Prefix::read(list.prefix.as_ref())?;
+        let models = std::mem::take(&mut list.use_models);
+        let wanted = wanted(list, &prefix, mode)?;
+        // Equal subscriptions are one.
+        let mut known = HashSet::new();
+        let wanted = wanted.iter().filter(|want| known.insert(*want));
+        let _turn = shared.looking_up.lock().await;
         let (mut wishes, mut steps) = (Vec::new(), Steps::default());
         let mut left = MOST_VALUES_OF_STREAM;
-        // Equal subscriptions are one.
-        let mut known: HashSet<(Pattern, Origin, Kind, When)> = HashSet::new();
-        for subscription in list.subscription {
-            let path = subscription.path.clone().unwrap_or_default();
-            let (pattern, origin) = prefix.pattern(&path)?;
-            if !pattern.is_of_model() {
-                return Err(Status::unimplemented(
-                    "no switch has anything at a path that does not begin with /interfaces",
-                ));
+        for (pattern, origin, kind, when) in wanted {
+            let found = pattern.find(&shared.interfaces, &mut steps)?;
+            let places = found.into_iter().map(|found| found.place);
+            let is_wanted =
+                |place: &Place| kind.has(place.leaf()) && is_of_models(place.leaf(), &models);
+            let places: Vec<Place> = places.filter(is_wanted).collect();
+            if *kind != Kind::All && places.is_empty() {
+                continue;
             }
-            for (kind, when) in whens(&subscription, mode)? {
-                if !known.insert((pattern.clone(), origin, kind, when)) {
-                    continue;
-                }
-                let found = pattern.find(&shared.interfaces, &mut steps)?;
-                let places = found.into_iter().map(|found| found.place);
-                let wanted = |place: &Place| {
-                    kind.has(place.leaf()) && is_of_models(place.leaf(), &list.use_models)
-                };
-                let places: Vec<Place> = places.filter(wanted).collect();
-                if kind != Kind::All && places.is_empty() {
-                    continue;
-                }
-                left = left.checked_sub(places.len()).ok_or_else(|| {
-                    Status::resource_exhausted(format!(
-                        "more than {MOST_VALUES_OF_STREAM} values in one stream"
-                    ))
-                })?;
-                wishes.push(Wish::new(places, origin, when));
-                // Others wait no longer than one path takes.
-                tokio::task::yield_now().await;
-            }
+            left = left.checked_sub(places.len()).ok_or_else(|| {
+                Status::resource_exhausted(format!(
+                    "more than {MOST_VALUES_OF_STREAM} values in one stream"
+                ))
+            })?;
+            wishes.push(Wish::new(places, *origin, *when));
+            // Others wait no longer than one path takes.
+            tokio::task::yield_now().await;
         }
         let values = shared.reserve(MOST_VALUES_OF_STREAM - left)?;
         Ok(Self {
@@ -249,6 +240,30 @@ impl<'a> Plan<'a> {
         }
         Ok(())
     }
+}
+
+/// What a client wants to hear of and when, in the order in which it says so.
+fn wanted(
+    list: proto::SubscriptionList,
+    prefix: &Prefix,
+    mode: Mode,
+) -> Result<Vec<(Pattern, Origin, Kind, When)>, Status> {
+    let mut wanted = Vec::new();
+    for subscription in list.subscription {
+        let (pattern, origin) = match &subscription.path {
+            Some(path) => prefix.pattern(path)?,
+            None => prefix.pattern(&proto::Path::default())?,
+        };
+        if !pattern.is_of_model() {
+            return Err(Status::unimplemented(
+                "no switch has anything at a path that does not begin with /interfaces",
+            ));
+        }
+        for (kind, when) in whens(&subscription, mode)? {
+            wanted.push((pattern.clone(), origin, kind, when));
+        }
+    }
+    Ok(wanted)
 }
 
 /// The wishes that a subscription is: two if the client leaves it to us when values of one kind or the other are told.
@@ -387,4 +402,151 @@ async fn send(sender: &Sender, response: Response) -> Result<(), Status> {
 
 fn gone() -> Status {
     Status::cancelled("the client has gone")
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::Arc;
+
+    use tonic::Code;
+
+    use super::*;
+    use crate::device::{Device, Event, Job, PortState};
+    use crate::gnmi::model::{Interfaces, LEAVES};
+    use crate::gnmi::{LEAST_VALUES, MOST_STREAMS, MOST_VALUES, Service};
+    use crate::host::Host;
+    use crate::plain::Plain;
+    use crate::programs::Programs;
+
+    const PORTS: u16 = 512;
+
+    struct Large(Plain);
+
+    impl Device for Large {
+        fn id(&self) -> u64 {
+            1
+        }
+        fn port_names(&self) -> Vec<(u16, String)> {
+            (0..PORTS)
+                .map(|port| (port, format!("eth{port}")))
+                .collect()
+        }
+        fn submit(&self, job: Job) {
+            self.0.submit(job);
+        }
+        fn subscribe(&self, _: mpsc::Sender<Event>) {}
+    }
+
+    fn service(devices: usize) -> Service {
+        let host = Host::new(
+            Arc::new(Large(Plain::new(1))),
+            Arc::new(Programs::new(true)),
+        );
+        Service::new(host, Arc::default(), devices)
+    }
+
+    /// Subscriptions to all values, by as many different patterns.
+    fn everything(times: usize) -> proto::SubscriptionList {
+        let patterns: [&[&str]; 5] = [
+            &[],
+            &["interfaces"],
+            &["interfaces", "interface"],
+            &["..."],
+            &["*"],
+        ];
+        let subscription = |elems: &[&str]| {
+            let elem = |name: &&str| proto::PathElem {
+                name: (*name).into(),
+                ..proto::PathElem::default()
+            };
+            let path = proto::Path {
+                elem: elems.iter().map(elem).collect(),
+                ..proto::Path::default()
+            };
+            proto::Subscription {
+                path: Some(path),
+                mode: proto::SubscriptionMode::OnChange.into(),
+                ..proto::Subscription::default()
+            }
+        };
+        proto::SubscriptionList {
+            subscription: patterns[..times].iter().map(|p| subscription(p)).collect(),
+            ..proto::SubscriptionList::default()
+        }
+    }
+
+    #[tokio::test]
+    async fn what_is_kept_for_clients_has_a_sum_and_is_given_back() {
+        let service = service(1);
+        let shared = &*service.shared;
+        let plan = |times| Plan::of(shared, everything(times), Mode::Stream);
+        let code = |plan: Result<Plan, Status>| plan.err().map(|status| status.code());
+        let whole = usize::from(PORTS) * LEAVES.len();
+        let mut open = Vec::new();
+        for _ in 0..MOST_VALUES / (4 * whole) {
+            open.push(plan(4).await.unwrap_or_else(|status| panic!("{status}")));
+        }
+        let kept: usize = open
+            .iter()
+            .flat_map(|p| &p.wishes)
+            .map(|w| w.told.len())
+            .sum();
+        assert_eq!(kept, MOST_VALUES - shared.values.available_permits());
+        assert_eq!(code(plan(4).await), Some(Code::ResourceExhausted));
+        drop(open.pop());
+        assert_eq!(code(plan(4).await), None);
+        // A single stream may not have all of it.
+        assert_eq!(code(plan(5).await), Some(Code::ResourceExhausted));
+        drop(open);
+        assert_eq!(shared.values.available_permits(), MOST_VALUES);
+    }
+
+    #[tokio::test]
+    async fn equal_subscriptions_are_one() {
+        let service = service(1);
+        let mut list = everything(1);
+        list.subscription = vec![list.subscription[0].clone(); 1024];
+        let plan = Plan::of(&service.shared, list, Mode::Stream).await;
+        let plan = plan.unwrap_or_else(|status| panic!("{status}"));
+        assert_eq!(plan.wishes.len(), 1);
+    }
+
+    #[test]
+    fn many_devices_share_what_one_would_have() {
+        assert_eq!(service(1).most_streams, MOST_STREAMS);
+        let one_of_many = service(320);
+        assert_eq!(one_of_many.most_streams, 8);
+        assert_eq!(one_of_many.shared.values.available_permits(), LEAST_VALUES);
+    }
+
+    #[test]
+    fn what_has_not_changed_is_told_with_the_heartbeat_only() {
+        let one = Interfaces::new(vec![(1, "eth1".into())]);
+        let sample = |is_up| {
+            let state = PortState {
+                port: 1,
+                is_up,
+                ..PortState::default()
+            };
+            one.sample(0, &[state])
+        };
+        let places = (0..LEAVES.len() as u8).map(|leaf| Place { interface: 0, leaf });
+        let second = Duration::from_secs(1);
+        let when = When {
+            heartbeat: Some(second),
+            ..ON_CHANGE
+        };
+        let mut wish = Wish::new(places.collect(), Origin::default(), when);
+        let start = Instant::now();
+        let mut told = |at, is_up| wish.news(at, &sample(is_up)).len();
+        assert_eq!(told(start, true), LEAVES.len());
+        assert_eq!(told(start + TICK, true), 0, "nothing has changed");
+        wish.begin(start);
+        let mut told = |at, is_up| wish.news(at, &sample(is_up)).len();
+        assert_eq!(told(start + TICK / 2, false), 0, "not due");
+        assert_eq!(told(start + TICK, false), 1);
+        assert_eq!(told(start + second - TICK / 2, false), 0);
+        assert_eq!(told(start + second, false), LEAVES.len());
+        assert_eq!(told(start + second + TICK, false), 0);
+    }
 }

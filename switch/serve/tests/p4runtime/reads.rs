@@ -1,10 +1,14 @@
 //! Wildcard reads of every kind of entity, and what is no wildcard (P4Runtime spec, "Wildcard Reads").
 
+use std::sync::atomic::Ordering;
+use std::time::Duration;
+
 use crate::common::messages::*;
-use crate::common::{DEVICE_ID, Running};
+use crate::common::{DEVICE_ID, Running, update};
 use ebb_p4runtime::proto::p4;
 use ebb_p4runtime::proto::p4::entity::Entity;
 use ebb_p4runtime::proto::p4::packet_replication_engine_entry::Type as Replication;
+use ebb_p4runtime::proto::p4::update::Type as Change;
 use tonic::Code;
 
 #[tokio::test]
@@ -194,5 +198,49 @@ async fn what_a_whole_key_names_and_is_not_there() {
         assert_eq!(status.code(), expected);
     }
     fresh.stop().await;
+    server.stop().await;
+}
+
+#[tokio::test]
+async fn a_read_that_nobody_reads_holds_up_no_write() {
+    let (server, jobs) = Running::counted().await;
+    let mut primary = server.ready().await;
+    let entry = |n: u16| {
+        let entry = bridge(&n.to_be_bytes(), &[1]);
+        update(Change::Insert, Entity::TableEntry(entry))
+    };
+    let entries = (0x100..0x100 + 1000).map(entry).collect();
+    primary.write_all(entries).await.unwrap();
+    // 2000 parts each.
+    let all = p4::Entity {
+        entity: Some(table(BRIDGE)),
+    };
+    let read = p4::ReadRequest {
+        device_id: DEVICE_ID,
+        entities: vec![all; 400],
+        ..Default::default()
+    };
+    let mut other = server.client().await;
+    let before = jobs.load(Ordering::Relaxed);
+    let mut unread = Vec::new();
+    for _ in 0..8 {
+        unread.push(other.read(read.clone()).await.unwrap());
+    }
+    primary.insert(Entity::TableEntry(bridge(&[1], &[1]))).await;
+    let parts = jobs.load(Ordering::Relaxed) - before;
+    assert!(parts < 3000, "{parts} of 16000 parts came before the write");
+    // Of those who have gone nothing more is read.
+    drop(unread);
+    drop(other);
+    let mut last = 0;
+    for _ in 0..100 {
+        tokio::time::sleep(Duration::from_millis(100)).await;
+        let now = jobs.load(Ordering::Relaxed);
+        if now == last {
+            break;
+        }
+        last = now;
+    }
+    assert!(last - before < 8000, "{} of 16000 parts", last - before);
     server.stop().await;
 }
