@@ -16,6 +16,8 @@ from ebb_agent.errors import AgentGoneError, RequestError, TimedOutError
 VERSION = 1
 MAX_MESSAGE_BYTES = 64 << 10
 ABSTRACT_NAME = "\0ebb-agent"
+UNREADABLE = 0
+"""The `id` of an answer to a request that the daemon could not read."""
 Message = dict[str, Any]
 
 
@@ -71,11 +73,8 @@ class Connection:
                 raise AgentGoneError("the daemon has ended")
             self._last_id += 1
             number = self._last_id
+            text = _encoded({"id": number, "op": operation, **fields})
             self._waiting[number] = (answer, on_answer)
-            text = json.dumps({"id": number, "op": operation, **fields}).encode()
-            if len(text) > MAX_MESSAGE_BYTES:
-                del self._waiting[number]
-                raise RequestError("bad-request", f"a request of {len(text)} bytes is too long")
             try:
                 if descriptor is None:
                     self._socket.send(text)
@@ -115,7 +114,11 @@ class Connection:
                     self._on_event(message)
                     continue
                 with self._lock:
-                    answer, on_answer = self._waiting.pop(message["id"], (None, None))
+                    number = message["id"]
+                    if number == UNREADABLE:
+                        # Requests are answered in their order, as far as they are answered at once.
+                        number = min(self._waiting, default=number)
+                    answer, on_answer = self._waiting.pop(number, (None, None))
                 if on_answer is not None and "ok" in message:
                     on_answer(message["ok"])
                 if answer is not None:
@@ -129,3 +132,27 @@ class Connection:
         for answer, _ in waiting:
             answer.put(None)
         self._on_gone()
+
+
+def _encoded(request: Message) -> bytes:
+    """A request as it is sent. Raises `RequestError` if the daemon could not read it."""
+    for key, value in request.items():
+        for text in value if isinstance(value, list) else [value]:
+            if isinstance(text, str) and not _is_unicode(text):
+                # `os.listdir` and the like give such texts for names of other bytes.
+                raise RequestError(
+                    "bad-request",
+                    f"{key} {text!a} is no Unicode text, as names of objects are",
+                )
+    text = json.dumps(request).encode()
+    if len(text) > MAX_MESSAGE_BYTES:
+        raise RequestError("bad-request", f"a request of {len(text)} bytes is too long")
+    return text
+
+
+def _is_unicode(text: str) -> bool:
+    try:
+        text.encode()
+    except UnicodeEncodeError:
+        return False
+    return True

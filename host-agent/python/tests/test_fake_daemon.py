@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import queue
 import socket
 import threading
 from collections.abc import Callable, Iterator
@@ -87,6 +88,23 @@ def flow(transfer: int) -> dict[str, Any]:
     }
 
 
+def soon(call: Callable[[], Any]) -> Any:
+    """What a call returns or raises, which might wait for ever."""
+    found: queue.SimpleQueue[tuple[Any, BaseException | None]] = queue.SimpleQueue()
+
+    def run() -> None:
+        try:
+            found.put((call(), None))
+        except BaseException as error:
+            found.put((None, error))
+
+    threading.Thread(target=run, daemon=True).start()
+    result, error = found.get(timeout=SECONDS)
+    if error is not None:
+        raise error
+    return result
+
+
 def test_nobody_is_there(tmp_path: Path) -> None:
     with pytest.raises(AgentGoneError, match="ebb-agent run"):
         Agent(tmp_path / "nothing.sock")
@@ -154,6 +172,36 @@ def test_a_failed_fetch_leaves_nothing(daemon: FakeDaemon, tmp_path: Path) -> No
     with Agent(daemon.path) as agent, pytest.raises(TransferError, match="the server died"):
         agent.fetch("x", "10.0.0.3", into=tmp_path / "x", timeout=SECONDS)
     assert [path.name for path in tmp_path.iterdir()] == ["fake.sock"]
+
+
+def test_a_name_that_is_no_text_is_refused_at_once(daemon: FakeDaemon, tmp_path: Path) -> None:
+    bad = os.fsdecode(b"\xff")
+    (tmp_path / bad).write_bytes(b"x")
+    daemon.script = lambda request, _: [{"id": request["id"], "ok": {"transfer": 1}}, end(1)]
+    with Agent(daemon.path) as agent:
+        with pytest.raises(RequestError, match=r"name '\\udcff' is no Unicode text") as raised:
+            soon(lambda: agent.send(tmp_path / bad, "10.0.0.3"))
+        with pytest.raises(RequestError, match="no Unicode text"):
+            soon(lambda: agent.fetch(bad, "10.0.0.3"))
+        with pytest.raises(RequestError, match=r"from .* is no Unicode text"):
+            soon(lambda: agent.fetch("x", ["10.0.0.3", bad]))
+        assert daemon.requests == []
+        agent.send(tmp_path / bad, "10.0.0.3", name="good", timeout=SECONDS)
+    assert raised.value.code == "bad-request"
+
+
+def test_what_the_daemon_cannot_read_fails_the_call(daemon: FakeDaemon) -> None:
+    error = {"code": "bad-request", "message": "expected value at line 1 column 1"}
+    daemon.script = lambda _request, _descriptor: [{"id": 0, "error": error}]
+    with Agent(daemon.path) as agent:
+        with pytest.raises(RequestError, match="expected value"):
+            soon(agent.statistics)
+        # An answer that nobody waits for harms nobody.
+        daemon.script = lambda request, _: [
+            {"id": request["id"], "ok": {"a": 1}},
+            {"id": 0, "error": error},
+        ]
+        assert [soon(agent.statistics) for _ in range(2)] == [{"a": 1}] * 2
 
 
 def test_too_long_is_cancelled(daemon: FakeDaemon) -> None:
