@@ -138,8 +138,7 @@ pub struct TransferLine<'a> {
     #[serde(flatten)]
     transfer: OpenFields<'a>,
     status: &'static str,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    reason: Option<&'a str>,
+    reason: &'a str,
 }
 
 /// What the neighbour of a host did to its NIC; lists have an element per class.
@@ -176,7 +175,7 @@ impl<'a> Line<'a> {
         match notice {
             Notice::Arrivals { transfer, arrivals } => Line::arrivals(host, *transfer, arrivals),
             Notice::Flow(ended) => Line::Flow(Box::new(FlowLine::new(host, ended))),
-            Notice::Failed { open, reason } => Line::transfer(host, open, "failed", Some(reason)),
+            Notice::Failed { open, reason } => Line::transfer(host, open, "failed", reason),
         }
     }
 
@@ -211,12 +210,7 @@ impl<'a> Line<'a> {
     }
 
     /// The line about a transfer that no flow line describes.
-    pub fn transfer(
-        host: &'a str,
-        open: &'a Open,
-        status: &'static str,
-        reason: Option<&'a str>,
-    ) -> Self {
+    pub fn transfer(host: &'a str, open: &'a Open, status: &'static str, reason: &'a str) -> Self {
         Line::Transfer(TransferLine {
             host,
             transfer: open.fields(None, None),

@@ -128,14 +128,15 @@ impl Run {
     }
 
     /// Transfers that have been given to the hosts that start them and have not ended: name of the
-    /// host, transfer, and status.
-    pub fn rest(&self) -> impl Iterator<Item = (&str, &Open, &'static str)> {
+    /// host, transfer, status, and why.
+    pub fn rest(&self) -> impl Iterator<Item = (&str, &Open, &'static str, String)> {
         let hosts = self.simulation.hosts();
         hosts.flat_map(|(_, host)| {
             let (open, not_started) = host.rest();
-            let open = open.map(|open| (open, "unfinished"));
-            let all = open.chain(not_started.map(|open| (open, "not-started")));
-            all.map(|(open, status)| (host.name(), open, status))
+            let open = open.map(|open| (open, "unfinished", open.unfinished()));
+            let never = not_started.map(|open| (open, "not-started", open.not_started()));
+            let all = open.chain(never);
+            all.map(|(open, status, why)| (host.name(), open, status, why))
         })
     }
 }

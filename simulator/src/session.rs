@@ -189,8 +189,8 @@ impl Session {
             let id = flow.open.transfer.id;
             say(&mut out, &Line::arrivals(host, id, flow.arrivals))?;
         }
-        for (host, open, status) in self.run.rest() {
-            say(&mut out, &Line::transfer(host, open, status, None))?;
+        for (host, open, status, why) in self.run.rest() {
+            say(&mut out, &Line::transfer(host, open, status, &why))?;
         }
         for (host, statistics) in self.run.nics() {
             say(&mut out, &Line::nic(&host, &statistics))?;

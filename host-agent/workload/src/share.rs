@@ -13,7 +13,7 @@ use std::sync::Arc;
 use serde::Serialize;
 
 use crate::hosts::HostId;
-use crate::transfer::{Kind, Moment, Transfer};
+use crate::transfer::{After, Kind, Moment, Transfer};
 
 /// Something to be done now.
 #[derive(Clone, PartialEq, Eq, Debug)]
@@ -65,6 +65,30 @@ pub struct OpenFields<'a> {
 }
 
 impl Open {
+    /// Why it has not ended at the end of a run.
+    pub fn unfinished(&self) -> String {
+        let why = match (self.part, self.transfer.after) {
+            (Part::Start, Some(after)) if self.offered_at_ns.is_none() => {
+                let cause = after.transfer;
+                format!("transfer {cause}, for which it waits, has not ended here")
+            }
+            (Part::Start, _) => "it is under way".to_owned(),
+            (Part::Serve, _) => "it has not been fetched".to_owned(),
+            (Part::Receive, _) => "it has not come".to_owned(),
+        };
+        format!("unfinished at the end of the run: {why}")
+    }
+
+    /// Why it never began, if what it waits for failed.
+    pub fn not_started(&self) -> String {
+        match self.transfer.after {
+            Some(After { transfer, .. }) => {
+                format!("never begun: transfer {transfer}, for which it waits, failed")
+            }
+            None => "never begun".to_owned(),
+        }
+    }
+
     /// `started_at_ns`: when this host began with it. `finished_at_ns`: of a flow of it that has
     /// ended well.
     pub fn fields(

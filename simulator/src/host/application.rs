@@ -105,6 +105,9 @@ impl Application {
     ) -> Result<Self, Error> {
         let limits = Limits {
             patience: catalog.patience,
+            // The only client is the workload. How much of it is prepared ahead depends on how far the
+            // clock runs at a time.
+            transfers_per_client: usize::MAX,
             ..Limits::CAREFUL
         };
         let objects = Objects {

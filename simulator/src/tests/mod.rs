@@ -8,6 +8,7 @@ mod files;
 mod hosts;
 mod nics;
 mod transfers;
+mod unended;
 
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::sync::{Arc, OnceLock};

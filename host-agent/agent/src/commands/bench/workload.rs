@@ -359,25 +359,23 @@ impl<'a> Run<'a> {
         };
         let times = self.times.remove(&open.transfer.id);
         if let Some(reason) = unreported {
-            self.print_transfer(&open, "failed", Some(&reason));
+            self.print_transfer(&open, "failed", &reason);
         }
         self.results.ended(&open, good, now_ns, times);
     }
 
-    fn print_transfer(&self, open: &Open, status: &str, reason: Option<&str>) {
-        let reason = reason.map(|reason| json!({"reason": reason}));
-        let status = json!({"status": status});
-        let parts = [json!(open.fields(None, None)), status];
-        record::print("transfer", parts.into_iter().chain(reason));
+    fn print_transfer(&self, open: &Open, status: &str, reason: &str) {
+        let status = json!({"status": status, "reason": reason});
+        record::print("transfer", [json!(open.fields(None, None)), status]);
     }
 
     fn finish(&mut self, stopped: bool) {
         let (open, not_started) = self.runner.player.share.take_rest();
         for open in &open {
-            self.print_transfer(open, "unfinished", None);
+            self.print_transfer(open, "unfinished", &open.unfinished());
         }
         for open in &not_started {
-            self.print_transfer(open, "not-started", None);
+            self.print_transfer(open, "not-started", &open.not_started());
         }
         self.results.rest(&open, &not_started);
         let host = json!({
