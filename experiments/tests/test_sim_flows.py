@@ -119,15 +119,16 @@ def test_transfers_without_a_flow_are_told_once(rack: Topology) -> None:
     common = {"event": "transfer", "job": 0, "traffic": "t", "kind": "query", "bytes": 1}
     told = rows(
         rack,
-        common | {"transfer": 3, "status": "unfinished"},
+        common | {"transfer": 3, "status": "unfinished", "part": "receive", "reason": "not come"},
+        common | {"transfer": 3, "status": "unfinished", "part": "start", "reason": "why"},
         common | {"transfer": 0, "status": "unfinished"},
         end("sender", 1, 2),
         end("receiver", 2, 1),
         end("sender", 1, 2) | {"transfer": None},
     )
-    assert [(row["transfer"], row["status"]) for row in told] == [
-        (0, "finished"),
-        (3, "unfinished"),
+    assert [(row["transfer"], row["status"], row["reason"]) for row in told] == [
+        (0, "finished", None),
+        (3, "unfinished", "why"),
     ]
 
 
@@ -158,3 +159,4 @@ def test_what_is_open_at_the_end_has_what_has_arrived(rack: Topology) -> None:
     assert (row["source"], row["destination"], row["status"]) == ("h1", "h2", "unfinished")
     assert (row["offered_at_ns"], row["arrived_bytes"], row["open_ns"]) == (50, 4_000, 500)
     assert row["fct_ns"] is None
+    assert row["reason"] == "unfinished at the end of the run: 4000 of 9000 bytes have arrived"

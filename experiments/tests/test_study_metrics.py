@@ -10,7 +10,8 @@ import pytest
 from ebb_experiments.study.claims import NotRunError, check, estimate, evaluate
 from ebb_experiments.study.figures import drawn_interval
 from ebb_experiments.study.metric_spec import Delay, Flows, Jobs, Network, Port
-from ebb_experiments.study.metrics import histogram_percentile, sample, spread, value
+from ebb_experiments.study.metrics import histogram_percentile, row, sample, spread, value
+from ebb_experiments.study.report import unended_lines
 from ebb_topologies.files import InputError
 from ebb_topologies.model import Topology, from_table
 from study_tables import experiment, flow, tables
@@ -249,3 +250,37 @@ def test_verdicts_bands_reasons_and_deviations() -> None:
     assert (second.text, second.verdict, second.notes) == ("load 0.6", "no", ["because"])
     (nothing, _) = check(made, [], None)
     assert (nothing.verdict, nothing.ours) == ("not run", None)
+
+
+def test_flows_that_did_not_end_are_told_with_the_numbers_that_leave_them_out(
+    tmp_path: Path, rack: Topology
+) -> None:
+    open_ = "unfinished at the end of the run: {} of 1000 bytes have arrived"
+    rows = [
+        *(flow(i) for i in range(6)),
+        *(flow(i, status="unfinished", reason=open_.format(i)) for i in (6, 7)),
+        flow(8, status="failed", reason="sender: connection reset by the peer"),
+        flow(9, status="not-started", traffic="other"),
+    ]
+    names = {
+        "fct": Flows(of="fct", stat="mean", **COMMON),
+        "jobs": Jobs(of="completion", stat="p99", traffic="t", **COMMON),
+        "lost": Network(of="lost", **COMMON),
+    }
+    found = row(names, tables(tmp_path, flows=rows), "dctcp", 1, {}, rack, 1500)
+    assert found["ended"] == {"fct": 0.6, "jobs": pytest.approx(2 / 3)}
+    assert (found["flows"], found["unended"]) == (
+        10,
+        {open_.format("N").replace("1000", "N"): 2, "not-started": 1, rows[8]["reason"]: 1},
+    )
+    claim = {"text": "c", "expression": 'fct("dctcp")', "published": 1, "band": [0, 1e9]}
+    made = experiment(claim=[claim])
+    (checked,) = check(made, [found], None)
+    assert (checked.verdict, checked.notes) == (
+        "yes",
+        ["of a trial of dctcp only 60 % of the flows ended; the others are left out"],
+    )
+    (line,) = unended_lines(made, [found, found])
+    assert ": 8 of 20 flows. unfinished" in line and "(4); " in line
+    whole = row(names, tables(tmp_path, flows=rows[:6]), "dctcp", 1, {}, rack, 1500)
+    assert (check(made, [whole], None)[0].notes, unended_lines(made, [whole])) == ([], [])

@@ -17,6 +17,8 @@ Line = dict[str, Any]
 SHARED = ("send-one-to-many", "fetch-many-to-one")
 """Kinds of transfers that have flows with more than two ends."""
 ORDER = ("transfer", "destination", "source")
+UNFINISHED = "unfinished at the end of the run: "
+"""How the reason of a transfer begins that has neither arrived nor failed."""
 
 
 @dataclass(slots=True)
@@ -129,8 +131,10 @@ class FlowTable:
         self._open = []
         if self._without_flow:
             told = set(self._rows.column("transfer"))
-            for line in self._without_flow:
+            # Of the hosts that tell of one under the wall clock, the one that starts it knows most.
+            for line in sorted(self._without_flow, key=lambda line: line.get("part") != "start"):
                 if line["transfer"] not in told:
+                    told.add(line["transfer"])
                     self._rows.append(self._head | _transfer_row(line))
         self._without_flow = []
         self._rows.sort(*ORDER)
@@ -212,6 +216,7 @@ def _open_row(line: Line, until_ns: int, names: Mapping[str, str], dilation: Dil
         "destination": line["host"],
         "offered_at_ns": None if offered is None else dilation.nominal_time(offered),
         "status": "unfinished",
+        "reason": f"{UNFINISHED}{line['arrived_bytes']} of {line['bytes']} bytes have arrived",
         "arrived_bytes": line["arrived_bytes"],
         "open_ns": None if offered is None else dilation.nominal_time(until_ns - offered),
     }

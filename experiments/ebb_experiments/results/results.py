@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+import re
+from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -58,6 +60,15 @@ class Results:
     def unfinished(self) -> int:
         """How many flows failed or did not end, and transfers came to none."""
         return sum(status != "finished" for status in self.tables["flows"].column("status"))
+
+    @property
+    def reasons(self) -> Counter[str]:
+        """Why flows did not end well, and how many for each reason; numbers in it are left out."""
+        flows = self.tables["flows"]
+        told = zip(flows.column("status"), flows.column("reason"), strict=True)
+        return Counter(
+            re.sub(r"\d+", "N", reason or status) for status, reason in told if status != "finished"
+        )
 
     def total(self, counter: str) -> int:
         rows = (row for row in self.rows("counters") if row["counter"] == counter)

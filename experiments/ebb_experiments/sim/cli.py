@@ -6,6 +6,7 @@ import argparse
 import logging
 import sys
 import time
+from collections import Counter
 from collections.abc import Sequence
 from pathlib import Path
 
@@ -44,6 +45,8 @@ from ebb_experiments.tour.runs import SUMMARY, Summary
 
 TABLE_WIDTH = 132
 """Columns that the table needs."""
+REASONS = 5
+"""Reasons of flows that did not end well that are shown."""
 EXPECTED = (InputError, ControllerError, AgentError, simulator.SimulatorError, OSError)
 
 
@@ -105,16 +108,21 @@ def run(options: argparse.Namespace, console: Console) -> int:
     written = f"tables (Parquet, CSV), run.json, figures (SVG): {folder}/"
     console.print(f"{written} (`latest` beside it names the last run)", style="dim")
     if failed:
-        console.print(f"{failed} flows failed or did not end before the limit", style="bold red")
+        total = f"{failed.total()} flows failed or did not end before the limit"
+        console.print(total, style="bold red")
+        for reason, count in failed.most_common(REASONS):
+            console.print(f"  {count}: {printable(reason)}", markup=False, soft_wrap=True)
     return 1 if failed else 0
 
 
-def _all(loaded: Loaded, options: argparse.Namespace, folder: Path, console: Console) -> int:
-    """Runs every scheme with every seed; returns how many flows did not end well."""
+def _all(
+    loaded: Loaded, options: argparse.Namespace, folder: Path, console: Console
+) -> Counter[str]:
+    """Runs every scheme with every seed; returns how many flows did not end well, by reason."""
     table = Table(Column("scheme", no_wrap=True), box=box.SIMPLE_HEAD)
     for column in _COLUMNS:
         table.add_column(column, justify="right", no_wrap=True, min_width=len(column))
-    failed = 0
+    failed: Counter[str] = Counter()
     rows: dict[str, list[str]] = {}
     pictures = Pictures(loaded.name, folder, loaded.colours)
     for name in loaded.schemes:
@@ -140,7 +148,7 @@ def _all(loaded: Loaded, options: argparse.Namespace, folder: Path, console: Con
                 pictures.add(name, plays[0])
             together = Results.together(plays)
             together.write(directory)
-            failed += together.unfinished
+            failed += together.reasons
     pictures.write()
     for label, cells in rows.items():
         table.add_row(label, *cells)

@@ -21,6 +21,8 @@ from ebb_experiments.study.metrics import Row
 from ebb_experiments.study.spec import Claim, Experiment, Scalar
 
 CONFIDENCE = 0.95
+LEAST_ENDED = 0.99
+"""Share of the flows of a metric that must have ended for its number to stand alone."""
 Verdict = Literal["yes", "no", "not run"]
 OPERATORS: dict[type[ast.operator], Callable[[float, float], float]] = {
     ast.Add: operator.add,
@@ -106,6 +108,7 @@ def check(experiment: Experiment, rows: Sequence[Row], reduced: str | None) -> l
                     notes.append(
                         f"its interval reaches {'out of' if verdict == 'yes' else 'into'} the band"
                     )
+                notes += left_out(claim.expression, rows, known)
                 if verdict == "no":
                     notes.append(claim.reason or "reason not found yet")
             found.append(
@@ -274,18 +277,40 @@ def _point(node: ast.expr, terms: Terms) -> Any:
     raise InputError(f"`{ast.unparse(node)}` is no point of an axis")
 
 
-def mean_of(rows: Sequence[Row], metric: str, scheme: str, labels: Mapping[str, Any]) -> float:
-    """Mean over the trials of the scheme at these points; axes that it does not vary along do not
-    matter."""
-    numbers = [
-        row[metric]
+def left_out(expression: str, rows: Sequence[Row], known: Mapping[str, Any]) -> list[str]:
+    """Notes on schemes of which a trial has a metric of flows not all of which ended."""
+    least: dict[str, float] = {}
+    for node in ast.walk(_parse(expression)):
+        match node:
+            case ast.Call(func=ast.Name(id=metric), args=[ast.Constant(value=str() as scheme)]):
+                labels = {str(k.arg): _point(k.value, known, expression) for k in node.keywords}
+                shares = [row.get("ended", {}).get(metric) for row in _at(rows, scheme, labels)]
+                ended = min((share for share in shares if share is not None), default=1.0)
+                least[scheme] = min(ended, least.get(scheme, 1.0))
+    return [
+        f"of a trial of {scheme} only {100 * share:.3g} % of the flows ended; "
+        "the others are left out"
+        for scheme, share in least.items()
+        if share < LEAST_ENDED
+    ]
+
+
+def _at(rows: Sequence[Row], scheme: str, labels: Mapping[str, Any]) -> list[Row]:
+    """The trials of a scheme at points; axes that it does not vary along do not matter."""
+    return [
+        row
         for row in rows
         if row["scheme"] == scheme
         and all(
             name not in row["labels"] or row["labels"][name] == at for name, at in labels.items()
         )
     ]
-    numbers = [number for number in numbers if number is not None]
+
+
+def mean_of(rows: Sequence[Row], metric: str, scheme: str, labels: Mapping[str, Any]) -> float:
+    """Mean over the trials of the scheme at these points; axes that it does not vary along do not
+    matter."""
+    numbers = [row[metric] for row in _at(rows, scheme, labels) if row[metric] is not None]
     if not numbers:
         where = ", ".join(f"{name} = {at}" for name, at in labels.items())
         raise NotRunError(f"no trial of {scheme}{' with ' + where if where else ''} has {metric}")

@@ -356,8 +356,32 @@ def _limit(limit: float | None) -> float:
     return limit
 
 
+def ended_share(metric: Metric, flows: pl.LazyFrame) -> float | None:
+    """Share of the flows that a metric is about that ended well, where it leaves the others out;
+    none: it does not, or is about none."""
+    match metric:
+        case Flows(of="goodput", unfinished=True):
+            return None
+        case Flows():
+            return _one(chosen(metric, flows), ENDED.mean())
+        case Jobs(of="completion"):
+            return _one(flows.filter(pl.col("traffic") == metric.traffic), ENDED.mean())
+        case _:
+            return None
+
+
+def unended(flows: pl.LazyFrame) -> dict[str, int]:
+    """Why flows did not end well, and how many for each reason, most first; numbers in reasons are
+    left out."""
+    reason = pl.coalesce("reason", "status").str.replace_all(r"\d+", "N").alias("reason")
+    counted = flows.filter(~ENDED).group_by(reason).agg(flows=pl.len())
+    found = counted.sort("flows", "reason", descending=[True, False]).collect()
+    return dict(zip(found["reason"], found["flows"], strict=True))
+
+
 Row = dict[str, Any]
-"""Numbers of a trial: `scheme`, `seed`, `labels` and the metrics by name."""
+"""Numbers of a trial: `scheme`, `seed`, `labels` and the metrics by name. `flows`: how many there
+were; `unended`: why not all ended well; `ended`: `ended_share` of the metrics that have one."""
 
 
 def row(
@@ -373,4 +397,11 @@ def row(
         metric, tables, topology, mtu_bytes
     )
     named = {name: compute(metric) for name, metric in metrics.items()}
-    return {"scheme": scheme, "seed": seed, "labels": labels, **named}
+    flows = tables["flows"]
+    shares = {name: ended_share(metric, flows) for name, metric in metrics.items()}
+    about = {
+        "flows": int(_one(flows, pl.len()) or 0),
+        "unended": unended(flows),
+        "ended": {name: share for name, share in shares.items() if share is not None},
+    }
+    return {"scheme": scheme, "seed": seed, "labels": labels, **about, **named}

@@ -22,6 +22,8 @@ from ebb_experiments.study.store import Store, Tables
 from ebb_experiments.study.trials import Trial
 
 NEGLIGIBLE = 1e-4
+REASONS = 3
+"""Reasons of flows that did not end well that are told of a scheme."""
 VERDICTS: tuple[Verdict, ...] = ("yes", "no", "not run")
 LONG_NOTE = 80
 """Characters from which on a note that several claims have is printed once, below their table."""
@@ -107,6 +109,11 @@ class Chapter:
     @property
     def seeds(self) -> list[int]:
         return sorted({trial.seed for trial, _tables in self.trials})
+
+    @property
+    def unended(self) -> list[str]:
+        """A line for each scheme of which not all flows ended well: how many, and why."""
+        return unended_lines(self.experiment, self.rows)
 
     @property
     def verdicts(self) -> dict[Verdict, int]:
@@ -218,6 +225,21 @@ def beside(experiment: Experiment, wall: Sequence[Row], virtual: Sequence[Row]) 
         ]
         for line in lines
     ]
+
+
+def unended_lines(experiment: Experiment, rows: Sequence[Row]) -> list[str]:
+    lines = []
+    for scheme in experiment.scheme:
+        of_scheme = [each for each in rows if each["scheme"] == scheme]
+        why: Counter[str] = Counter()
+        for each in of_scheme:
+            why.update(each["unended"])
+        if why:
+            told = "; ".join(f"{reason} ({count})" for reason, count in why.most_common(REASONS))
+            flows = sum(each["flows"] for each in of_scheme)
+            label = PLOT_STYLES[experiment.look(scheme)].label
+            lines.append(f"{label}: {why.total()} of {flows} flows. {told}")
+    return lines
 
 
 def table(experiment: Experiment, rows: Sequence[Row]) -> list[list[str]]:
