@@ -139,7 +139,7 @@ impl Link {
             let port_at = PortOffset(destination_port_at(selector.protocol) as u8);
             let ports = selector.ports.first..=selector.ports.last;
             let filter = filter.or(selector.protocol.0, port_at, ports.clone());
-            let filter = match selector.quenched {
+            let filter = match selector.hears.quenches {
                 true => filter.or(
                     Protocol::ICMP.0,
                     PortOffset(QUOTED_PORT_AT as u8),
@@ -147,7 +147,7 @@ impl Link {
                 ),
                 false => filter,
             };
-            if selector.notified {
+            if selector.hears.drops.is_some() {
                 return filter.or(selector.protocol.0, TCP_SOURCE_PORT_AT, ports);
             }
             if selector.protocol != Protocol::EBB {

@@ -5,7 +5,7 @@ use std::net::Ipv4Addr;
 use anyhow::Context;
 use ebb_host::{Engine, Ports};
 use ebb_transport::nic::DscpSet;
-use ebb_transport::{Event, PacketKind, Scheme, Transport, TxInfo};
+use ebb_transport::{Event, Hears, PacketKind, Scheme, Transport, TxInfo};
 use ebb_units::{Duration, Instant};
 use ebb_wire::{EbbFlags, Ipv4Header, Protocol};
 
@@ -27,12 +27,8 @@ const GIVE_BACK_INTERVAL: Duration = Duration::from_millis(100);
 pub struct Selector {
     pub protocol: Protocol,
     pub ports: PortRange,
-    /// Switches tell of drops: what comes from one of the ports may be for us too, since a notification
-    /// has the ports of the packet that was dropped.
-    pub notified: bool,
-    /// Switches may ask for less: messages of ICMP that quote what left from one of the ports are for us
-    /// too.
-    pub quenched: bool,
+    /// What switches may tell about the packets that leave from them is for us too.
+    pub hears: Hears,
 }
 
 /// The transports of this process, which are opened as they are asked for.
@@ -58,6 +54,8 @@ pub struct Transports {
 struct Slot {
     scheme: Scheme,
     transport: Box<dyn Transport + Send>,
+    /// What switches may tell it.
+    hears: Hears,
     /// The first one has the source ports, the others are for services.
     ports: Vec<PortLock>,
     /// The rules that hide the ports from the kernel, one for each element of `ports`.
@@ -115,6 +113,7 @@ impl Transports {
         }
         self.slots.push(Slot {
             scheme,
+            hears: transport.hears(),
             transport,
             ports: vec![lock],
             rules: vec![rule],
@@ -209,14 +208,12 @@ impl Transports {
             let of = |slot: &Slot| {
                 let protocol = slot.scheme.protocol();
                 let ranges = slot.ports.iter().map(|lock| lock.range);
-                let notified = slot.scheme == Scheme::Fastlane;
-                let quenched = protocol == Protocol::TCP && self.params.tcp.source_quench;
+                let hears = slot.hears;
                 ranges
                     .map(|ports| Selector {
                         protocol,
                         ports,
-                        notified,
-                        quenched,
+                        hears,
                     })
                     .collect::<Vec<_>>()
             };
@@ -227,10 +224,7 @@ impl Transports {
     /// A complete IPv4 packet arrived: it goes to whoever owns its destination port, or its source
     /// port if a switch returned it.
     pub fn handle_packet(&mut self, now: Instant, packet: &[u8]) {
-        let told = notified_port(packet, self.params.fastlane.notification_dscp);
-        if let Some(port) = told
-            && let Some(slot) = self.slots.iter_mut().find(|slot| slot.is_told(port))
-        {
+        if let Some(slot) = self.slots.iter_mut().find(|slot| slot.is_told(packet)) {
             slot.transport.handle_packet(now, packet);
             return;
         }
@@ -356,9 +350,13 @@ impl Slot {
         self.scheme == scheme && self.has(port)
     }
 
-    /// Switches tell it of drops of what it sends from `port`.
-    fn is_told(&self, port: u16) -> bool {
-        self.owns(Scheme::Fastlane, port)
+    /// The packet is a switch's word that something was dropped that it had sent.
+    fn is_told(&self, packet: &[u8]) -> bool {
+        let port = self
+            .hears
+            .drops
+            .and_then(|dscp| notified_port(packet, dscp));
+        port.is_some_and(|port| self.has(port))
     }
 }
 

@@ -77,6 +77,7 @@ fn rig(schemes: &[(Scheme, PortRange, &str)]) -> Rig {
         };
         rig.transports.slots.push(Slot {
             scheme,
+            hears: fake.hears(),
             transport: Box::new(fake),
             ports: vec![PortLock::unlocked(range)],
             rules: Vec::new(),
@@ -193,10 +194,85 @@ fn what_is_let_through_is_told_once() {
     let of = |protocol, ports| Selector {
         protocol,
         ports,
-        notified: false,
-        quenched: false,
+        hears: Hears::default(),
     };
     let expected = [of(Protocol::EBB, PORTS[0]), of(Protocol::TCP, PORTS[2])];
     assert_eq!(selectors, expected);
     assert_eq!(rig.transports.take_changed_selectors(), None);
+}
+
+/// Real transports of these parameters, with the ports `PORTS`, and nothing that hides them.
+fn real(params: Params, schemes: &[Scheme]) -> Transports {
+    let mut transports = Transports::new(Ipv4Addr::LOCALHOST, params, 0);
+    for (&scheme, range) in schemes.iter().zip(PORTS) {
+        let ports = (range.first, range.last);
+        let suite = transports.params.suite();
+        let made = scheme.transport(Ipv4Addr::LOCALHOST, &suite, ports, 1);
+        let transport = made.unwrap();
+        transports.slots.push(Slot {
+            scheme,
+            hears: transport.hears(),
+            transport,
+            ports: vec![PortLock::unlocked(range)],
+            rules: Vec::new(),
+            head: None,
+            packet: Vec::new(),
+            dry: false,
+        });
+    }
+    transports.changed = true;
+    transports
+}
+
+#[test]
+fn who_wants_to_hear_of_drops_does_also_where_it_only_sends() {
+    let mut params = Params::default();
+    params.pfabric.notified = true;
+    params.fastlane.notification_dscp = 33;
+    let mut transports = real(params, &[Scheme::Dctcp, Scheme::Pfabric, Scheme::Fastlane]);
+    let selectors = transports.take_changed_selectors().unwrap();
+    let drops: Vec<Option<u8>> = selectors.iter().map(|s| s.hears.drops).collect();
+    assert_eq!(drops, [None, Some(33), Some(33)]);
+
+    // The first packet of a flow of pFabric, which a switch sends back in the class of notifications.
+    let to = std::net::SocketAddrV4::new(Ipv4Addr::new(127, 0, 0, 2), 7010);
+    let request = SendRequest {
+        to,
+        source_port: None,
+        source: std::sync::Arc::new(vec![1; 100]),
+        priority: 0,
+        part: None,
+        via: ebb_transport::Via::Any,
+    };
+    let pfabric = transports.get(Scheme::Pfabric).unwrap();
+    pfabric.send(Instant::ZERO, request).unwrap();
+    let mut packet = Vec::new();
+    let sent = |transports: &mut Transports, packet: &mut Vec<u8>, now| {
+        transports.begin_transmit();
+        transports
+            .poll_transmit(now, DscpSet::ALL, packet)
+            .is_some()
+    };
+    assert!(sent(&mut transports, &mut packet, Instant::ZERO));
+    assert!(!sent(&mut transports, &mut Vec::new(), Instant::ZERO));
+    let dropped = dropped(&packet, 33);
+    let later = Instant::from_micros(100);
+    transports.handle_packet(later, &dropped);
+    transports.handle_timeout(later);
+    let mut again = Vec::new();
+    assert!(
+        sent(&mut transports, &mut again, later),
+        "the SYN goes again"
+    );
+    assert_eq!(again, packet);
+}
+
+/// What a switch makes of a packet that it dropped: addresses swapped, in the class `dscp`.
+fn dropped(packet: &[u8], dscp: u8) -> Vec<u8> {
+    let header = Ipv4Header::parse(packet).unwrap().header;
+    let back = Ipv4Header::new(header.dst, header.src, Protocol::TCP, dscp, header.ecn);
+    let mut out = Vec::new();
+    back.emit(packet.len() - Ipv4Header::BYTES, &mut out);
+    out.extend_from_slice(&packet[Ipv4Header::BYTES..]);
+    out
 }

@@ -24,8 +24,8 @@ use crate::receiver_driven::HostConfig;
 use crate::record::Role;
 use crate::timers::Timers;
 use crate::transport::{
-    Event, FlowId, ListenError, PacketKind, Progress, SendError, SendRequest, Transport, TxInfo,
-    Via,
+    Event, FlowId, Hears, ListenError, PacketKind, Progress, SendError, SendRequest, Transport,
+    TxInfo, Via,
 };
 
 /// RSTs to strangers that may wait to be sent; more are not worth sending.
@@ -653,6 +653,13 @@ impl Transport for TcpEndpoint {
         flow.abort_reason = Some(reason.to_owned());
         flow.connection.abort();
         self.after_input(now, id);
+    }
+
+    fn hears(&self) -> Hears {
+        Hears {
+            drops: self.algorithm.notifications.map(|how| how.dscp),
+            quenches: self.params.source_quench,
+        }
     }
 
     fn handle_packet(&mut self, now: Instant, packet: &[u8]) {
