@@ -21,6 +21,26 @@ const INITIAL_WINDOW: usize = 12;
 const HEADERS: usize = 27;
 const HEADER_PACKET_BYTES: usize = 68;
 
+/// A request for `large.bin`, to be answered to this port.
+fn request(reply_port: u16) -> SendRequest {
+    let request = FetchRequest {
+        name: "large.bin".to_owned(),
+        reply_port,
+        priority: 0,
+        session: 0,
+        sender: 0,
+        senders: 1,
+    };
+    SendRequest {
+        to: SocketAddrV4::new(SERVER, 7000),
+        source_port: None,
+        source: Arc::new(request.encode().unwrap()),
+        priority: 0,
+        part: None,
+        via: ebb_transport::Via::Any,
+    }
+}
+
 /// The packets of a host at `FORGED` that asks for `large.bin` so many times at once.
 fn requests(scheme: Scheme, count: u16) -> Vec<Vec<u8>> {
     let suite = Suite::default();
@@ -28,24 +48,8 @@ fn requests(scheme: Scheme, count: u16) -> Vec<Vec<u8>> {
     let mut forger = scheme.transport(FORGED, &suite, ports, 1).unwrap();
     let mut packets = Vec::new();
     for number in 0..count {
-        let request = FetchRequest {
-            name: "large.bin".to_owned(),
-            reply_port: 10_000 + number,
-            priority: 0,
-            session: 0,
-            sender: 0,
-            senders: 1,
-        };
-        let request = SendRequest {
-            to: SocketAddrV4::new(SERVER, 7000),
-            source_port: None,
-            source: Arc::new(request.encode().unwrap()),
-            priority: 0,
-            part: None,
-            via: ebb_transport::Via::Any,
-        };
         let now = Instant::from_micros(1);
-        forger.send(now, request).unwrap();
+        forger.send(now, request(10_000 + number)).unwrap();
         let mut packet = Vec::new();
         assert!(forger.poll_transmit(now, &mut packet).is_some());
         packets.push(packet);
@@ -158,6 +162,69 @@ fn forged_requests_earn_a_window_and_headers(scheme: Scheme) {
     assert!((HEADERS..=most).contains(&headers), "{scheme} {headers}");
 }
 
+/// The SYN of a host at `FORGED` that asks for `large.bin` with it, and says that this is all.
+fn request_in_syn() -> Vec<u8> {
+    let mut suite = Suite::default();
+    suite.tcp.data_in_syn = true;
+    let ports = (20_000, 60_000);
+    let mut forger = Scheme::Reno.transport(FORGED, &suite, ports, 1).unwrap();
+    let now = Instant::from_micros(1);
+    forger.send(now, request(10_000)).unwrap();
+    let mut packet = Vec::new();
+    assert!(forger.poll_transmit(now, &mut packet).is_some());
+    packet
+}
+
+/// IPv4 lengths of what the server sends to the forged address, until it has sent nothing for longer
+/// than it waits for any answer.
+fn watch_tcp(socket: &PacketSocket) -> Vec<usize> {
+    const QUIET: std::time::Duration = std::time::Duration::from_secs(6);
+    let mut buffers = ReceiveBuffers::new(64, 2048);
+    let mut lengths = Vec::new();
+    let mut last = std::time::Instant::now();
+    while last.elapsed() < QUIET {
+        let mut polled = [PollFd::readable(socket.as_fd())];
+        wait(&mut polled, Some(QUIET)).unwrap();
+        for frame in socket.receive_batch(&mut buffers).unwrap().iter() {
+            let packet = &frame.bytes[EthernetHeader::BYTES..];
+            let Ok(ip) = Ipv4Header::parse(packet) else {
+                continue;
+            };
+            if (ip.header.src, ip.header.dst) == (SERVER, FORGED) {
+                lengths.push(Ipv4Header::BYTES + ip.payload.len());
+                last = std::time::Instant::now();
+            }
+        }
+    }
+    lengths
+}
+
+/// The answer goes over a connection of its own, whose first SYN carries what fits.
+fn a_forged_syn_with_a_request_earns_one_segment_and_syns() {
+    let hosts = Hosts::pair();
+    hosts.set_params(r#"{"nic": {"rate_bps": 100000000}, "tcp": {"data_in_syn": true}}"#);
+    let served = hosts.dir.make_dir("served");
+    write_random(&served.join("large.bin"), 1_000_000);
+    let mut frame = mac(hosts.space("b"));
+    frame.extend_from_slice(&[2, 0, 0, 0, 0, 99, 8, 0]);
+    frame.extend(request_in_syn());
+    let server = hosts.receive(&format!("--scheme reno --serve {}", served.display()));
+    let watched = hosts.space("a").thread(move || {
+        let socket = PacketSocket::open("eth1", &SocketOptions::default()).unwrap();
+        socket.send_batch([frame.as_slice()]).unwrap();
+        watch_tcp(&socket)
+    });
+    let lengths = watched.join().unwrap();
+    drop(server);
+    let (segments, others): (Vec<usize>, Vec<usize>) =
+        lengths.iter().partition(|&&bytes| bytes > 100);
+    assert_eq!(segments, [1500], "the first SYN of the answer: {lengths:?}");
+    // Three more SYNs, four SYN-ACKs, and what ends both connections.
+    assert!((7..=12).contains(&others.len()), "{others:?}");
+    let earned: usize = lengths.iter().sum();
+    assert!(earned <= 2_100, "{earned} bytes: {lengths:?}");
+}
+
 /// The MAC address of a host.
 fn mac(space: &Namespace) -> Vec<u8> {
     let link = space.ip("-o link show eth1");
@@ -172,5 +239,6 @@ ebb_testkit::tests! {
     Need::Root => [
         forged_requests_over_ndp_earn_a_window_and_headers,
         forged_requests_over_scdp_earn_a_window_and_headers,
+        a_forged_syn_with_a_request_earns_one_segment_and_syns,
     ],
 }

@@ -246,7 +246,7 @@ impl<S: Storage> Host<S> {
             to,
             priority: request.priority,
             part,
-            via: Via::From(asker.over),
+            via: self.answering(asker, call.now),
         };
         match self.start_flow(scheme, outbound, call) {
             Ok(flow) => {
@@ -257,6 +257,14 @@ impl<S: Storage> Host<S> {
                 self.remove_transfer(id);
                 self.refuse(scheme, RefusalCode::Unreadable, error.message, asker, call);
             }
+        }
+    }
+
+    /// How the answer to a request goes.
+    fn answering(&self, asker: Asker, now: Instant) -> Via {
+        match self.is_heard(now, *asker.to.ip()) {
+            true => Via::From(asker.over),
+            false => Via::FromStranger(asker.over),
         }
     }
 
@@ -297,7 +305,7 @@ impl<S: Storage> Host<S> {
             to,
             priority: 0,
             part: None,
-            via: Via::From(asker.over),
+            via: self.answering(asker, call.now),
         };
         match self.start_flow(scheme, outbound, call) {
             Ok(flow) => {

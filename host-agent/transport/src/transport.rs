@@ -169,6 +169,23 @@ pub enum Via {
     Number(u32),
     /// The one that something came over from this address, if it is still there.
     From(SocketAddrV4),
+    /// The same, but the address has not shown that it gets our packets: anybody may have written it
+    /// into what it is answered for.
+    FromStranger(SocketAddrV4),
+}
+
+impl Via {
+    /// The address whose connection is meant. None: of any connection to the host.
+    pub fn answered(self) -> Option<SocketAddrV4> {
+        match self {
+            Via::From(address) | Via::FromStranger(address) => Some(address),
+            Via::Any | Via::Number(_) => None,
+        }
+    }
+
+    pub fn is_to_stranger(self) -> bool {
+        matches!(self, Via::FromStranger(_))
+    }
 }
 
 /// A sender's place in a many-to-one session. The receiver chose it, see [`ExpectRequest`].

@@ -219,6 +219,15 @@ impl Connection {
         }
     }
 
+    /// The peer may never have asked for what we send, and not get it: until it has answered, data goes
+    /// with the first SYN only, and SYNs are repeated no more often than the SYN-ACKs that any stranger
+    /// gets. To be called at once.
+    pub(crate) fn distrust_peer(&mut self) {
+        if let Phase::Handshake(_, handshake) = &mut self.phase {
+            handshake.to_stranger = true;
+        }
+    }
+
     /// Whether both keep it open. None: the peer has not said.
     pub(crate) fn stays_open(&self) -> Option<bool> {
         self.agreement().map(|agreement| agreement.stays_open)
@@ -602,7 +611,9 @@ impl Connection {
     ) -> Option<Segment<'b>> {
         match &mut self.phase {
             Phase::Handshake(stream, handshake)
-                if handshake.agreement.is_none() && self.params.data_in_syn =>
+                if handshake.agreement.is_none()
+                    && self.params.data_in_syn
+                    && handshake.may_carry_data() =>
             {
                 if self.algorithm.shortest_first.is_some() {
                     syn.remaining = remaining_code(stream.bytes());

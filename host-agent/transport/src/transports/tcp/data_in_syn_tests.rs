@@ -221,6 +221,47 @@ fn a_stranger_gets_its_answer_once_and_is_forgotten() {
     assert!(pair.hosts[1].half_open.is_empty());
 }
 
+/// The answer goes to an address that nobody has heard, over a connection of its own.
+#[test]
+fn a_stranger_gets_data_with_the_first_syn_only_and_few_syns() {
+    for (params, via) in [(params(), true), (open(), true), (params(), false)] {
+        let mut pair = Pair::new(RENO, &params);
+        pair.dead[0] = true;
+        let asked_from = std::net::SocketAddrV4::new(address(0), 9);
+        let via = match via {
+            true => Via::FromStranger(asked_from),
+            false => Via::From(asked_from),
+        };
+        pair.send(1, 1, 1_000_000, via);
+        pair.run_for(Duration::from_secs(10));
+        let sent = syns(&pair, 1);
+        if via.is_to_stranger() {
+            assert_eq!(sent.len(), 1 + params.max_syn_ack_retries as usize);
+            assert!(sent[0].0 > 1400 && sent[1..].iter().all(|&(bytes, fin)| bytes == 0 && !fin));
+        } else {
+            assert_eq!(sent.len(), 1 + params.max_retries as usize);
+            assert!(
+                sent.iter().all(|(bytes, _)| *bytes > 1400),
+                "one that was heard"
+            );
+        }
+        assert_eq!(pair.connections(1), 0);
+    }
+}
+
+/// It was no stranger: what the first SYN carried, and was lost with it, comes after the handshake.
+#[test]
+fn a_stranger_that_answers_gets_everything() {
+    let mut pair = pair();
+    pair.fate = Box::new(|n, _, _| if n == 0 { Fate::Drop } else { Fate::Pass });
+    let asked_from = std::net::SocketAddrV4::new(address(0), 9);
+    let flow = pair.send(1, 1, 100_000, Via::FromStranger(asked_from));
+    pair.run_for(MS * 50);
+    assert_eq!(pair.status(1, flow), Some(&Status::Finished));
+    assert!(pair.contents(0) == [content(1, 100_000)]);
+    assert_eq!(syns(&pair, 1), [(1448, false), (0, false)]);
+}
+
 #[test]
 fn a_flood_of_syns_with_data_takes_bounded_memory() {
     let limit = 8;

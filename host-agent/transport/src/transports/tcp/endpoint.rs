@@ -25,7 +25,7 @@ use crate::record::Role;
 use crate::timers::Timers;
 use crate::transport::{
     Event, FlowId, Hears, ListenError, PacketKind, Progress, SendError, SendRequest, Transport,
-    TxInfo, Via,
+    TxInfo,
 };
 
 /// RSTs to strangers that may wait to be sent; more are not worth sending.
@@ -559,10 +559,8 @@ impl Transport for TcpEndpoint {
             return Err(SendError::PortZero);
         }
         let dscp = self.dscp_of(priority);
-        let answers_over = match via {
-            Via::From(peer) => self.connection_from(peer, dscp),
-            _ => None,
-        };
+        let answered = via.answered();
+        let answers_over = answered.and_then(|peer| self.connection_from(peer, dscp));
         if answers_over.is_some() || self.params.connections == Connections::Open {
             if self.carriers.len() >= self.params.max_flows {
                 let open = self.carriers.len();
@@ -581,6 +579,9 @@ impl Transport for TcpEndpoint {
         let params = self.of_peers.get(to.ip()).unwrap_or(&self.params).clone();
         let algorithm = self.algorithm_for(dscp);
         let mut connection = Connection::connect(params, algorithm, source, iss);
+        if via.is_to_stranger() {
+            connection.distrust_peer();
+        }
         connection.close();
         let local = SocketAddrV4::new(self.host.address, port);
         let mut flow = Flow::new(Role::Sender, local, to, connection, iss, now);

@@ -97,6 +97,8 @@ pub(crate) struct Handshake {
     pub(crate) syn_pending: bool,
     /// What we offer of it on the active side.
     pub(crate) stays_open: bool,
+    /// Active side: the peer may never have asked for anything.
+    pub(crate) to_stranger: bool,
     /// Bytes of our stream, and sequence numbers after the SYN's own, that went with a SYN so far.
     pub(crate) syn_bytes: u64,
     pub(crate) syn_numbers: u64,
@@ -121,6 +123,7 @@ impl Handshake {
             retries: 0,
             syn_pending: true,
             stays_open: false,
+            to_stranger: false,
             syn_bytes: 0,
             syn_numbers: 0,
             data_packets: 0,
@@ -209,6 +212,12 @@ impl Handshake {
         })
     }
 
+    /// Whether the SYN that [`Self::poll`] has just given may carry data: to a stranger only the first
+    /// does (RFC 7413 4.1.3).
+    pub(crate) fn may_carry_data(&self) -> bool {
+        !self.to_stranger || self.packets == 1
+    }
+
     /// Puts the beginning of our stream into a SYN of ours, as much as fits one segment; the end too,
     /// if `closing` and that is all.
     pub(crate) fn add_data<'b>(
@@ -278,7 +287,11 @@ impl Handshake {
         if self.agreement.is_none() {
             self.rtt.back_off();
             self.syn_pending = true;
-            return self.retries <= params.max_retries;
+            let most = match self.to_stranger {
+                true => params.max_retries.min(params.max_syn_ack_retries),
+                false => params.max_retries,
+            };
+            return self.retries <= most;
         }
         let most = params.max_syn_ack_retries;
         if self.retries <= most {

@@ -52,7 +52,7 @@ impl TcpEndpoint {
         }
         for mut object in moved {
             // Over whichever connection there is now, since its own is gone.
-            if let Via::From(_) = object.via {
+            if object.via.answered().is_some() {
                 object.via = Via::Any;
             }
             self.carriers.remove(&object.flow);
@@ -106,7 +106,7 @@ impl TcpEndpoint {
         let (peer, dscp) = (*object.to.ip(), object.dscp);
         let limit = self.params.max_connections_per_peer;
         match object.via {
-            Via::From(address) => {
+            Via::From(address) | Via::FromStranger(address) => {
                 if let Some(id) = self.connection_from(address, dscp) {
                     return Ok(Choice::Existing(id));
                 }
@@ -147,6 +147,9 @@ impl TcpEndpoint {
         let params = self.params.clone();
         let mut connection = Connection::connect(params, algorithm, nothing, iss);
         connection.offer_to_stay_open();
+        if object.via.is_to_stranger() {
+            connection.distrust_peer();
+        }
         let local = SocketAddrV4::new(self.host.address, port);
         let mut flow = Flow::new(Role::Sender, local, object.to, connection, iss, now);
         flow.dscp = object.dscp;
