@@ -35,12 +35,14 @@ impl FileSource {
         self.file.metadata()
     }
 
-    /// A regular file in `dir`: no path leads out of it, be it by name or by symbolic link.
+    /// A regular file in `dir`: no path leads out of it, be it by name or by symbolic link, and none
+    /// is hidden by a leading dot.
     pub fn open_in(dir: BorrowedFd<'_>, name: &str) -> Result<Self, OpenError> {
         // Opening a FIFO would wait for a writer.
         let flags = OFlags::RDONLY | OFlags::CLOEXEC | OFlags::NONBLOCK;
         let beneath = ResolveFlags::BENEATH | ResolveFlags::NO_MAGICLINKS;
-        if is_temporary(name) {
+        // As those that no object is received under.
+        if name.starts_with('.') {
             return Err(OpenError::NotThere);
         }
         match rustix::fs::openat2(dir, name, flags, Mode::empty(), beneath) {
@@ -352,6 +354,7 @@ mod tests {
         let secret = outside.write("secret", "secret");
         let dir = Folder::new("files");
         dir.write("good", "good");
+        dir.write(".hidden", "key");
         dir.make_dir("sub");
         std::os::unix::fs::symlink(&secret, dir.join("absolute")).unwrap();
         let relative = Path::new("..").join(outside.file_name().unwrap());
@@ -370,6 +373,7 @@ mod tests {
             "none",
             secret,
             ".ebb-1.part",
+            ".hidden",
         ] {
             let result = FileSource::open_in(fd.as_fd(), name);
             assert!(matches!(result, Err(OpenError::NotThere)), "{name}");
