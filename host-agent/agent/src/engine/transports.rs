@@ -105,7 +105,7 @@ impl Transports {
             self.address,
             &self.params.suite(),
             (lock.range.first, lock.range.last),
-            self.seed.wrapping_add(scheme.entry().seed),
+            self.seed.wrapping_add(scheme.entry().seed()),
         );
         let mut transport = transport.map_err(anyhow::Error::msg)?;
         if self.holds {

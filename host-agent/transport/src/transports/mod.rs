@@ -1,7 +1,8 @@
 //! All transports: the list of them, what there is to know before one is made, and their parameters.
 //!
-//! A transport is a folder here, with an [`Entry`]. Whoever offers a choice of transports (command
-//! lines, the simulator, fuzzing, `ebb-agent transports` and with it Python) walks this list.
+//! A transport is a folder here with an [`Entry`], or a congestion control of TCP with one, and a line in
+//! the list. Whoever offers a choice of transports (command lines, the simulator, fuzzing, `ebb-agent
+//! transports` and with it Python) walks the list.
 
 pub mod ndp;
 pub mod scdp;
@@ -23,8 +24,7 @@ use scdp::ScdpParams;
 use tcp::TcpParams;
 use tcp::congestion::detail::DetailParams;
 use tcp::congestion::pfabric::PfabricParams;
-use tcp::congestion::{dctcp, detail, fh, hull, lps, pfabric, reno, reno_ecn};
-use tcp::fastlane::{self, FastlaneParams};
+use tcp::fastlane::FastlaneParams;
 
 /// Makes all flows of a transport on one host. The error says in words which parameter is wrong.
 pub type Make = fn(HostConfig, &Suite) -> Result<Box<dyn Transport + Send>, String>;
@@ -36,10 +36,6 @@ pub struct Entry {
     pub name: &'static str,
     /// Where a host listens unless it is told otherwise (`docs/wire-format.md`). Each has its own.
     pub service_port: u16,
-    /// Added to the seed of a host with several transports, so that no two draw the same numbers.
-    /// Each has its own.
-    #[serde(skip)]
-    pub seed: u64,
     /// The protocol number in the IPv4 header of its packets.
     #[serde(skip)]
     pub protocol: Protocol,
@@ -54,61 +50,74 @@ pub struct Entry {
     pub make: Make,
 }
 
-/// A transport of the list.
-#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug, Serialize, Deserialize)]
-#[serde(rename_all = "kebab-case")]
-#[cfg_attr(feature = "clap", derive(clap::ValueEnum))]
-pub enum Scheme {
-    Ndp,
-    Scdp,
-    Reno,
-    RenoEcn,
-    Dctcp,
-    /// DCTCP with the pacer of HULL
-    Hull,
-    /// NewReno over hashed paths, a baseline of DeTail
-    Fh,
-    /// Lossless packet scatter, a baseline of DeTail
-    Lps,
-    /// NewReno over paths that reorder and do not lose
-    Detail,
-    /// NewReno that the switches tell of drops
-    Fastlane,
-    /// Full speed at once over switches that serve and drop by what is left of a flow
-    Pfabric,
+impl Entry {
+    /// Added to the seed of a host with several transports, so that no two draw the same numbers.
+    pub fn seed(&self) -> u64 {
+        u64::from(self.service_port).wrapping_sub(7000)
+    }
 }
 
-impl Scheme {
-    pub const ALL: [Scheme; 11] = [
-        Scheme::Ndp,
-        Scheme::Scdp,
-        Scheme::Reno,
-        Scheme::RenoEcn,
-        Scheme::Dctcp,
-        Scheme::Hull,
-        Scheme::Fh,
-        Scheme::Lps,
-        Scheme::Detail,
-        Scheme::Fastlane,
-        Scheme::Pfabric,
-    ];
-
-    pub fn entry(self) -> &'static Entry {
-        match self {
-            Scheme::Ndp => &ndp::ENTRY,
-            Scheme::Scdp => &scdp::ENTRY,
-            Scheme::Reno => &reno::ENTRY,
-            Scheme::RenoEcn => &reno_ecn::ENTRY,
-            Scheme::Dctcp => &dctcp::ENTRY,
-            Scheme::Hull => &hull::ENTRY,
-            Scheme::Fh => &fh::ENTRY,
-            Scheme::Lps => &lps::ENTRY,
-            Scheme::Detail => &detail::ENTRY,
-            Scheme::Fastlane => &fastlane::ENTRY,
-            Scheme::Pfabric => &pfabric::ENTRY,
+/// Makes the list: [`Scheme`] with a variant for each transport, and the entry of each.
+macro_rules! list {
+    ($($(#[$about:meta])* $variant:ident: $entry:path,)*) => {
+        /// A transport of the list.
+        #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug, Serialize, Deserialize)]
+        #[serde(rename_all = "kebab-case")]
+        #[cfg_attr(feature = "clap", derive(clap::ValueEnum))]
+        pub enum Scheme {
+            $($(#[$about])* $variant,)*
         }
-    }
 
+        impl Scheme {
+            pub const ALL: [Scheme; [$(stringify!($variant)),*].len()] = [$(Scheme::$variant),*];
+
+            pub fn entry(self) -> &'static Entry {
+                match self {
+                    $(Scheme::$variant => &$entry,)*
+                }
+            }
+        }
+
+        const SERVICE_PORTS: &[u16] = &[$($entry.service_port),*];
+    };
+}
+
+list! {
+    Ndp: ndp::ENTRY,
+    Scdp: scdp::ENTRY,
+    Reno: tcp::congestion::reno::ENTRY,
+    RenoEcn: tcp::congestion::reno_ecn::ENTRY,
+    Dctcp: tcp::congestion::dctcp::ENTRY,
+    /// DCTCP with the pacer of HULL
+    Hull: tcp::congestion::hull::ENTRY,
+    /// NewReno over hashed paths, a baseline of DeTail
+    Fh: tcp::congestion::fh::ENTRY,
+    /// Lossless packet scatter, a baseline of DeTail
+    Lps: tcp::congestion::lps::ENTRY,
+    /// NewReno over paths that reorder and do not lose
+    Detail: tcp::congestion::detail::ENTRY,
+    /// NewReno that the switches tell of drops
+    Fastlane: tcp::fastlane::ENTRY,
+    /// Full speed at once over switches that serve and drop by what is left of a flow
+    Pfabric: tcp::congestion::pfabric::ENTRY,
+}
+
+const _: () = {
+    let mut last = 0;
+    while last < SERVICE_PORTS.len() {
+        let mut other = 0;
+        while other < last {
+            assert!(
+                SERVICE_PORTS[other] != SERVICE_PORTS[last],
+                "two transports have the same service port: take the one after the highest"
+            );
+            other += 1;
+        }
+        last += 1;
+    }
+};
+
+impl Scheme {
     /// [`Entry::name`].
     pub fn name(self) -> &'static str {
         self.entry().name
@@ -244,12 +253,11 @@ mod tests {
     use super::*;
 
     #[test]
-    fn no_two_share_a_name_a_port_or_a_seed() {
+    fn no_two_share_a_name_or_a_seed() {
         for (index, a) in Scheme::ALL.iter().map(|scheme| scheme.entry()).enumerate() {
             for b in Scheme::ALL[..index].iter().map(|scheme| scheme.entry()) {
                 assert_ne!(a.name, b.name);
-                assert_ne!(a.service_port, b.service_port, "{} and {}", a.name, b.name);
-                assert_ne!(a.seed, b.seed, "{} and {}", a.name, b.name);
+                assert_ne!(a.seed(), b.seed(), "{} and {}", a.name, b.name);
             }
         }
     }

@@ -32,7 +32,6 @@ use crate::transports::Entry;
 pub(crate) const ENTRY: Entry = Entry {
     name: "ndp",
     service_port: 7000,
-    seed: 0,
     protocol: Protocol::EBB,
     payload: Some(Ndp::PAYLOAD),
     groups: false,

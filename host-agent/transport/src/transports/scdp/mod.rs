@@ -49,7 +49,6 @@ const DETACHED_REPAIR: u32 = 1 << 20;
 pub(crate) const ENTRY: Entry = Entry {
     name: "scdp",
     service_port: 7001,
-    seed: 1,
     protocol: Protocol::EBB,
     payload: Some(Scdp::PAYLOAD),
     groups: true,

@@ -72,11 +72,10 @@ use crate::transports::{Entry, Make};
 use crate::{HostConfig, Transport};
 
 /// An entry of the registry for a TCP that `make` makes. TCP has flows between two hosts only.
-pub(crate) const fn entry(name: &'static str, service_port: u16, seed: u64, make: Make) -> Entry {
+pub(crate) const fn entry(name: &'static str, service_port: u16, make: Make) -> Entry {
     Entry {
         name,
         service_port,
-        seed,
         protocol: Protocol::TCP,
         payload: None,
         groups: false,

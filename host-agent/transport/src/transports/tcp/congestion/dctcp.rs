@@ -4,7 +4,7 @@ use super::{Acknowledgment, Algorithm, CongestionControl, EcnMode, Window};
 use crate::tcp::{entry, make};
 use crate::transports::Entry;
 
-pub(crate) const ENTRY: Entry = entry("dctcp", 7004, 4, |host, suite| {
+pub(crate) const ENTRY: Entry = entry("dctcp", 7004, |host, suite| {
     make(
         host,
         "dctcp",

@@ -9,7 +9,7 @@ use super::{Algorithm, EcnMode};
 use crate::tcp::{TcpParams, entry, make};
 use crate::transports::{Entry, Suite};
 
-pub(crate) const ENTRY: Entry = entry("detail", 7008, 8, |host, suite| {
+pub(crate) const ENTRY: Entry = entry("detail", 7008, |host, suite| {
     let params = params_of(suite);
     make(
         host,

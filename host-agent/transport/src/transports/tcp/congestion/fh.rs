@@ -5,7 +5,7 @@ use super::RENO;
 use crate::tcp::{TcpParams, entry, make};
 use crate::transports::Entry;
 
-pub(crate) const ENTRY: Entry = entry("fh", 7006, 6, |host, suite| {
+pub(crate) const ENTRY: Entry = entry("fh", 7006, |host, suite| {
     // Without SACK recovery is NewReno's. The minimum timeout is the family's: 10 ms, as there.
     let params = TcpParams {
         sack: false,

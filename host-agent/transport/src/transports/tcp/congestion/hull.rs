@@ -4,6 +4,6 @@ use super::DCTCP;
 use crate::tcp::{entry, make};
 use crate::transports::Entry;
 
-pub(crate) const ENTRY: Entry = entry("hull", 7005, 5, |host, suite| {
+pub(crate) const ENTRY: Entry = entry("hull", 7005, |host, suite| {
     make(host, "hull", DCTCP, &suite.tcp, suite.pacer_if(true))
 });

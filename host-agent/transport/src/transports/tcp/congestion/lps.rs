@@ -7,7 +7,7 @@ use super::{Algorithm, EcnMode};
 use crate::tcp::{entry, make};
 use crate::transports::Entry;
 
-pub(crate) const ENTRY: Entry = entry("lps", 7007, 7, |host, suite| {
+pub(crate) const ENTRY: Entry = entry("lps", 7007, |host, suite| {
     let params = params_of(suite);
     make(host, "lps", LPS, &params, suite.pacer_if(params.paced))
 });

@@ -3,8 +3,8 @@
 //! The sender decides *when* something happened (RFC 6675 loss detection, the retransmission
 //! timer); an algorithm decides by *how much* the window changes. One file per algorithm; all share
 //! [`Window`], the slow start and congestion avoidance of RFC 5681. A new algorithm is a new file
-//! with an [`Algorithm`] and its [`CongestionControl`], and a line in `transports/mod.rs` (`docs/tcp.md`,
-//! "A new algorithm").
+//! with an [`Algorithm`] and its [`CongestionControl`], its `mod` here, and a line in the list of
+//! `transports/mod.rs` (`docs/tcp.md`, "A new algorithm").
 
 pub(crate) mod dctcp;
 pub(crate) mod detail;

@@ -10,7 +10,7 @@ use crate::tcp::fastlane::Bound;
 use crate::tcp::{TcpParams, entry, make};
 use crate::transports::{Entry, Suite};
 
-pub(crate) const ENTRY: Entry = entry("pfabric", 7010, 10, |host, suite| {
+pub(crate) const ENTRY: Entry = entry("pfabric", 7010, |host, suite| {
     let params = params_of(suite);
     let algorithm = algorithm_of(suite);
     let pacer = suite.pacer_if(params.paced);

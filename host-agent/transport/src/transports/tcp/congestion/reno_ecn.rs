@@ -5,7 +5,7 @@ use super::{Algorithm, EcnMode};
 use crate::tcp::{entry, make};
 use crate::transports::Entry;
 
-pub(crate) const ENTRY: Entry = entry("reno-ecn", 7003, 3, |host, suite| {
+pub(crate) const ENTRY: Entry = entry("reno-ecn", 7003, |host, suite| {
     make(
         host,
         "reno-ecn",

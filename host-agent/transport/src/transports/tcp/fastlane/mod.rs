@@ -22,7 +22,7 @@ use crate::transports::{Entry, Suite};
 pub(crate) use again::Again;
 use table::NotificationTable;
 
-pub(crate) const ENTRY: Entry = entry("fastlane", 7009, 9, |host, suite| {
+pub(crate) const ENTRY: Entry = entry("fastlane", 7009, |host, suite| {
     let params = params_of(suite);
     let algorithm = suite.fastlane.algorithm();
     let pacer = suite.pacer_if(params.paced);
