@@ -22,11 +22,12 @@ fn a_sender_hears_that_its_object_was_not_stored() {
         std::os::unix::fs::symlink("elsewhere", dir.join("link")).unwrap();
         let args = format!("recv --scheme {scheme} --dir {}", dir.display());
         let mut receiver = Running::ready(hosts.agent("b", &args), 1);
-        for (name, why) in [
-            (".bashrc", "leading dot"),
-            (".ebb-x", "leading dot"),
-            ("taken", "is there already"),
-            ("link", "is there already"),
+        let bad_name = "takes no file of that name";
+        for (name, why, told) in [
+            (".bashrc", "leading dot", bad_name),
+            (".ebb-x", "leading dot", bad_name),
+            ("taken", "is there already", "is there already"),
+            ("link", "is there already", "is there already"),
         ] {
             let output = generate(
                 &hosts,
@@ -36,6 +37,8 @@ fn a_sender_hears_that_its_object_was_not_stored() {
             let sent = record(&output);
             assert_eq!(sent["status"], "failed", "{scheme} {name}: {sent}");
             assert_eq!(output.status.code(), Some(1), "{scheme} {name}");
+            let reason = sent["reason"].as_str().unwrap();
+            assert!(reason.contains(told), "{scheme} {name}: {reason}");
             let received = receiver.line();
             assert_eq!(received["status"], "failed", "{scheme}: {received}");
             let reason = received["reason"].as_str().unwrap();

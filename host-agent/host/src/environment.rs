@@ -4,7 +4,7 @@ use std::net::Ipv4Addr;
 use std::sync::Arc;
 
 use ebb_transport::object::{Envelope, EnvelopeHeader};
-use ebb_transport::{FlowId, Scheme, Transport};
+use ebb_transport::{FlowId, Objection, Scheme, Transport};
 use ebb_units::Instant;
 
 use crate::request::Error;
@@ -81,13 +81,38 @@ pub struct Pushed {
     pub buffer: Option<Vec<u8>>,
 }
 
+/// Why the content of an object is of no use here.
+#[derive(Clone, PartialEq, Eq, Debug, thiserror::Error)]
+#[error("{reason}")]
+pub struct Unusable {
+    /// For the record.
+    pub reason: String,
+    /// What its sender is told. None: no more than that.
+    pub objection: Option<Objection>,
+}
+
+impl From<String> for Unusable {
+    fn from(reason: String) -> Self {
+        Unusable {
+            reason,
+            objection: None,
+        }
+    }
+}
+
+impl From<&str> for Unusable {
+    fn from(reason: &str) -> Self {
+        reason.to_owned().into()
+    }
+}
+
 /// What has become of the content of an object.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub enum Update {
     /// The flow can go on.
     Drained,
     /// The content cannot be taken, or is not what its envelope says.
-    Failed(String),
+    Failed(Unusable),
     /// All is checked, and where it was to go.
     Done,
 }
@@ -122,7 +147,7 @@ pub trait Storage {
         key: Key,
         target: Option<Self::Target>,
         header: &EnvelopeHeader,
-    ) -> Result<Self::Sink, String>;
+    ) -> Result<Self::Sink, Unusable>;
 
     /// The next bytes of the stream; the first ones begin with the envelope.
     fn push(&mut self, key: Key, sink: &mut Self::Sink, bytes: Vec<u8>) -> Pushed;

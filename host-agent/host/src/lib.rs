@@ -30,7 +30,7 @@ mod tests;
 mod transfers;
 
 pub use environment::{
-    ClientId, Content, Engine, Key, Ports, Prepared, Pushed, Storage, Task, Update,
+    ClientId, Content, Engine, Key, Ports, Prepared, Pushed, Storage, Task, Unusable, Update,
 };
 pub use host::{Counts, Host, Notice, Output};
 pub use limits::Limits;

@@ -4,10 +4,10 @@
 use std::net::SocketAddrV4;
 
 use ebb_transport::object::EnvelopeHeader;
-use ebb_transport::{FlowRecord, Status, StreamHead, Transport};
+use ebb_transport::{FlowRecord, Objection, Status, StreamHead, Transport};
 use ebb_units::Instant;
 
-use crate::environment::{Call, ClientId, Engine, Key, Storage, Update};
+use crate::environment::{Call, ClientId, Engine, Key, Storage, Unusable, Update};
 use crate::host::{Host, Notice};
 use crate::request::{Error, ErrorCode};
 use crate::transfers::{Ended, Flow, Incoming, Kind, Receiving, Stage, TransferId};
@@ -105,7 +105,10 @@ impl<S: Storage> Host<S> {
         let (peer, port) = (incoming.peer, incoming.local_port);
         let target = match listener {
             Some(listener) => self.target_of_listener(listener),
-            None => self.target_of_fetch(transfer, &header).map(Some),
+            None => {
+                let target = self.target_of_fetch(transfer, &header);
+                target.map(Some).map_err(Unusable::from)
+            }
         };
         let undecided = matches!(target, Ok(None));
         let stage = match target.and_then(|target| self.storage.open(key, target, &header)) {
@@ -125,8 +128,8 @@ impl<S: Storage> Host<S> {
                     delivered: None,
                 })
             }
-            Err(reason) => {
-                transport.abort(now, key.1, &reason);
+            Err(Unusable { reason, objection }) => {
+                refuse(transport, now, key, &reason, objection);
                 // All of it may have come already: then its end follows.
                 Stage::Refused(header, reason)
             }
@@ -137,7 +140,7 @@ impl<S: Storage> Host<S> {
     }
 
     /// Where an object goes that has come to a listener. `None`: the application decides.
-    fn target_of_listener(&mut self, listener: u64) -> Result<Option<S::Target>, String> {
+    fn target_of_listener(&mut self, listener: u64) -> Result<Option<S::Target>, Unusable> {
         let listener = self.listeners.get(&listener);
         let listener = listener.ok_or("the application has gone")?;
         Ok(self.storage.target(&listener.listen.listening))
@@ -331,8 +334,8 @@ impl<S: Storage> Host<S> {
                     self.end_incoming(key, Some(true), *record, call);
                 }
             }
-            Update::Failed(reason) => {
-                transport.abort(call.now, key.1, &reason);
+            Update::Failed(Unusable { reason, objection }) => {
+                refuse(transport, call.now, key, &reason, objection);
                 self.fail_delivered(key, &reason, Some(false), call);
             }
         }
@@ -385,6 +388,20 @@ impl<S: Storage> Host<S> {
             record,
         };
         self.flow_ended(incoming.transfer, key, ended, call);
+    }
+}
+
+/// Gives up an object that is of no use here.
+fn refuse(
+    transport: &mut dyn Transport,
+    now: Instant,
+    (_, flow): Key,
+    reason: &str,
+    objection: Option<Objection>,
+) {
+    match objection {
+        Some(objection) => transport.refuse(now, flow, reason, objection),
+        None => transport.abort(now, flow, reason),
     }
 }
 

@@ -10,7 +10,9 @@ use ebb_transport::{
 };
 use ebb_units::{Duration, Instant};
 
-use crate::environment::{ClientId, Content, Key, Prepared, Pushed, Storage, Task, Update};
+use crate::environment::{
+    ClientId, Content, Key, Prepared, Pushed, Storage, Task, Unusable, Update,
+};
 use crate::{Engine, Error, ErrorCode, Fetch, Host, Limits, Notice, Output, Peer, Ports};
 
 const CLIENT: ClientId = 7;
@@ -54,7 +56,7 @@ impl Storage for Zeros {
         Some(())
     }
 
-    fn open(&mut self, _: Key, _: Option<()>, _: &EnvelopeHeader) -> Result<(), String> {
+    fn open(&mut self, _: Key, _: Option<()>, _: &EnvelopeHeader) -> Result<(), Unusable> {
         Ok(())
     }
 

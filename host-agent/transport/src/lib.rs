@@ -23,6 +23,7 @@ mod buffers;
 mod group;
 mod job;
 pub mod object;
+mod objection;
 pub mod pacer;
 mod receiver_driven;
 pub mod record;
@@ -36,6 +37,7 @@ mod transports;
 pub use ebb_nic as nic;
 pub use group::group_address;
 pub use job::{Job, JobResult};
+pub use objection::Objection;
 pub use receiver_driven::{DscpParams, EPHEMERAL_PORTS, HostConfig, PriorityDscps};
 pub use record::{Counters, FlowRecord, GroupSummary, Role, SenderSummary, Status, TcpSummary};
 

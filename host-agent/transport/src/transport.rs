@@ -9,6 +9,7 @@ use ebb_units::Instant;
 
 use crate::job::{Job, JobResult};
 use crate::object::ObjectSource;
+use crate::objection::Objection;
 use crate::record::FlowRecord;
 
 /// All flows of one scheme on one host.
@@ -63,6 +64,12 @@ pub trait Transport {
     /// A flow that has ended already is left alone, except that a receiver that has not yet
     /// confirmed the last bytes tells the peer that they were of no use.
     fn abort(&mut self, now: Instant, flow: FlowId, reason: &str);
+
+    /// As [`abort`](Self::abort), of an object that is of no use here: its sender is told why, if the
+    /// transport can.
+    fn refuse(&mut self, now: Instant, flow: FlowId, reason: &str, _objection: Objection) {
+        self.abort(now, flow, reason);
+    }
 
     /// From now on the peer of a flow that arrived whole is told so only when the application has
     /// called [`confirm`](Self::confirm). Until then the peer waits, however long that takes, and

@@ -3,7 +3,9 @@
 
 use std::sync::Arc;
 
-use ebb_host::{ClientId, Content, Error, ErrorCode, Key, Prepared, Pushed, Storage, Task, Update};
+use ebb_host::{
+    ClientId, Content, Error, ErrorCode, Key, Prepared, Pushed, Storage, Task, Unusable, Update,
+};
 use ebb_transport::object::EnvelopeHeader;
 use ebb_workload::Transfer;
 
@@ -57,7 +59,7 @@ impl Storage for Objects {
         Some(())
     }
 
-    fn open(&mut self, _: Key, _: Option<()>, header: &EnvelopeHeader) -> Result<Sink, String> {
+    fn open(&mut self, _: Key, _: Option<()>, header: &EnvelopeHeader) -> Result<Sink, Unusable> {
         Ok(Sink {
             transfer: self.catalog.names.transfer(&header.name),
             content_bytes: header.content_bytes,
@@ -87,7 +89,7 @@ impl Storage for Objects {
         let right = sink.intact && sink.received == sink.content_bytes;
         Some(match right {
             true => Update::Done,
-            false => Update::Failed("the content differs from what was sent".to_owned()),
+            false => Update::Failed("the content differs from what was sent".into()),
         })
     }
 

@@ -154,7 +154,7 @@ impl Sink {
         }) = &self.output
             && !self.name.is_empty()
         {
-            check_file_name(&self.name).map_err(anyhow::Error::msg)?;
+            check_file_name(&self.name)?;
             if *existing == Existing::Keep {
                 check_free(dir, &self.name)?;
             }

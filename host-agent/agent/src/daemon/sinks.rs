@@ -8,7 +8,9 @@ use std::sync::mpsc::SyncSender;
 use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 
-use ebb_host::{Key, Update};
+use ebb_host::{Key, Unusable, Update};
+use ebb_transport::Objection;
+use ebb_transport::object::EnvelopeError;
 use rustix::event::{PollFd, PollFlags, Timespec};
 
 use super::mailbox::{Command, Mailbox};
@@ -319,7 +321,7 @@ impl Worker {
         {
             let update = match self.keep(id) {
                 Ok(()) => Update::Done,
-                Err(error) => Update::Failed(format!("{error:#}")),
+                Err(error) => Update::Failed(unusable(&error)),
             };
             self.tell(id, update);
         }
@@ -334,7 +336,7 @@ impl Worker {
 
     fn fail(&mut self, id: Key, error: &anyhow::Error) {
         self.close(id);
-        self.tell(id, Update::Failed(format!("{error:#}")));
+        self.tell(id, Update::Failed(unusable(error)));
     }
 
     fn close(&mut self, id: Key) {
@@ -404,6 +406,21 @@ fn release(shared: &Shared, backlog: Option<&Backlog>, buffer: Vec<u8>) {
     let mut returned = lock(&shared.returned);
     if returned.len() < MAX_RETURNED {
         returned.push(buffer);
+    }
+}
+
+/// What is told of an error of a sink: here all of it, to the sender what it is of a few kinds.
+fn unusable(error: &anyhow::Error) -> Unusable {
+    let known = error.chain().find_map(|cause| {
+        let known = cause
+            .downcast_ref::<Unusable>()
+            .map(|known| known.objection);
+        let wrong = cause.is::<EnvelopeError>();
+        known.or(wrong.then_some(Some(Objection::WrongContent)))
+    });
+    Unusable {
+        reason: format!("{error:#}"),
+        objection: known.flatten(),
     }
 }
 

@@ -8,7 +8,7 @@ use std::os::fd::OwnedFd;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
-use ebb_host::{ClientId, Key, Prepared, Pushed, Storage, Task, Update};
+use ebb_host::{ClientId, Key, Prepared, Pushed, Storage, Task, Unusable, Update};
 use ebb_transport::object::EnvelopeHeader;
 
 use super::mailbox::Mailbox;
@@ -141,7 +141,7 @@ impl Storage for Objects {
         key: Key,
         target: Option<Target>,
         header: &EnvelopeHeader,
-    ) -> Result<Arc<Backlog>, String> {
+    ) -> Result<Arc<Backlog>, Unusable> {
         // A name that no file may have is refused before its content comes.
         if let Some(Target::Directory(_)) = target {
             check_file_name(&header.name)?;

@@ -8,7 +8,9 @@ use std::path::Path;
 use std::sync::Arc;
 
 use anyhow::Context;
+use ebb_host::Unusable;
 use ebb_printable::printable;
+use ebb_transport::Objection;
 use ebb_transport::object::ObjectSource;
 use rustix::fs::{AtFlags, FileType, FlockOperation, Mode, OFlags, RenameFlags, ResolveFlags};
 use rustix::io::Errno;
@@ -113,7 +115,7 @@ impl Existing {
 /// Whether a file may have the name that a peer chose. No leading dot: `ls` and shell patterns do
 /// not look behind it, while shells and other programs read what is there as settings. And nothing
 /// that does not print: whoever lists the directory would send it to a terminal.
-pub fn check_file_name(name: &str) -> Result<(), String> {
+pub fn check_file_name(name: &str) -> Result<(), Unusable> {
     let shown = printable(name);
     let why = if name.starts_with('.') {
         "has a leading dot"
@@ -122,9 +124,12 @@ pub fn check_file_name(name: &str) -> Result<(), String> {
     } else {
         return Ok(());
     };
-    Err(format!(
-        "`{shown}` is refused: no file whose name {why} is received into a directory"
-    ))
+    Err(Unusable {
+        reason: format!(
+            "`{shown}` is refused: no file whose name {why} is received into a directory"
+        ),
+        objection: Some(Objection::BadName),
+    })
 }
 
 /// A file that disappears unless it is kept. It is locked while its receiver lives.
@@ -165,14 +170,22 @@ impl Temporary {
             Existing::Keep => rename_to_new(dir, path, name),
         }
         .map_err(|errno| match errno {
-            Errno::EXIST => anyhow::anyhow!("`{}` {}", printable(name), IS_THERE),
+            Errno::EXIST => is_there(name).into(),
             _ => anyhow::Error::from(io::Error::from(errno))
                 .context(format!("cannot rename to `{}`", printable(name))),
         })
     }
 }
 
-const IS_THERE: &str = "is there already, and nothing is overwritten unless `--overwrite` says so";
+fn is_there(name: &str) -> Unusable {
+    let shown = printable(name);
+    Unusable {
+        reason: format!(
+            "`{shown}` is there already, and nothing is overwritten unless `--overwrite` says so"
+        ),
+        objection: Some(Objection::NameTaken),
+    }
+}
 
 /// Renames, in one step, unless the new name is taken.
 fn rename_to_new(dir: &OwnedFd, path: &str, name: &str) -> Result<(), Errno> {
@@ -189,7 +202,7 @@ fn rename_to_new(dir: &OwnedFd, path: &str, name: &str) -> Result<(), Errno> {
 /// that of [`Temporary::keep`].
 pub fn check_free(dir: &OwnedFd, name: &str) -> anyhow::Result<()> {
     match rustix::fs::statat(dir, name, AtFlags::SYMLINK_NOFOLLOW) {
-        Ok(_) => anyhow::bail!("`{}` {}", printable(name), IS_THERE),
+        Ok(_) => Err(is_there(name).into()),
         // Whatever else is wrong with the name shows when the file gets it.
         Err(_) => Ok(()),
     }
@@ -313,12 +326,12 @@ mod tests {
     #[test]
     fn no_object_gets_a_name_that_hides_or_does_not_print() {
         for name in [".bashrc", ".ebb-1.part", "..", ".", ".\u{1b}]0;x"] {
-            let error = check_file_name(name).unwrap_err();
+            let error = check_file_name(name).unwrap_err().to_string();
             assert!(error.contains("leading dot"), "{error}");
             assert!(!error.contains('\u{1b}'), "{error}");
         }
         for name in ["a\u{1b}[2J", "a\nb", "txt.\u{202e}exe", "\u{9b}"] {
-            let error = check_file_name(name).unwrap_err();
+            let error = check_file_name(name).unwrap_err().to_string();
             assert!(error.contains("do not print"), "{error}");
         }
         for name in ["a.b", "Übung 1.txt", "-rf", "日本"] {

@@ -21,6 +21,7 @@ use super::tombstones::{Epitaph, SessionKey, Tombstones};
 use super::{DscpParams, ResetReason};
 use crate::job::{Job, JobResult};
 use crate::nic::NicParams;
+use crate::objection::Objection;
 use crate::record::Role;
 use crate::timers::Timers;
 use crate::transport::{
@@ -259,6 +260,32 @@ impl<S: ReceiverDriven> Host<S> {
             .push(now, flow, open.priority.unwrap_or(0), pulls);
         self.timers.set(open.timer, flow, open.state.deadline());
     }
+
+    /// Gives a flow up; `reason` is for its record, `reset` for the peer.
+    fn give_up(&mut self, now: Instant, flow: FlowId, reason: &str, reset: ResetReason) {
+        let ending = Ending::Failed(reason.to_owned());
+        if self.senders.contains_key(&flow) {
+            self.end_sender(now, flow, ending, Some(reset));
+        } else if self.receivers.contains_key(&flow) {
+            self.end_receiver(now, flow, ending, Some(reset));
+        } else if self.expected.contains_key(&flow) {
+            self.end_expected(now, flow, reason.to_owned(), Some(reset));
+        } else {
+            // What would confirm the object may still be waiting to be sent.
+            let stones = self.tombstones.of_flow(flow);
+            let mut paths = Vec::new();
+            for stone in stones {
+                stone.epitaph = Epitaph::Reset(reset);
+                paths.push(stone.path);
+            }
+            if !paths.is_empty() {
+                self.control.retain(|(f, ..)| *f != flow);
+            }
+            for path in paths.into_iter().filter(|path| path.peer.port() != 0) {
+                self.control.push_back((flow, path, reset_header(reset)));
+            }
+        }
+    }
 }
 
 impl<S: ReceiverDriven> Transport for Host<S> {
@@ -335,28 +362,11 @@ impl<S: ReceiverDriven> Transport for Host<S> {
     }
 
     fn abort(&mut self, now: Instant, flow: FlowId, reason: &str) {
-        let (ending, reset) = (Ending::Failed(reason.to_owned()), ResetReason::Aborted);
-        if self.senders.contains_key(&flow) {
-            self.end_sender(now, flow, ending, Some(reset));
-        } else if self.receivers.contains_key(&flow) {
-            self.end_receiver(now, flow, ending, Some(reset));
-        } else if self.expected.contains_key(&flow) {
-            self.end_expected(now, flow, reason.to_owned(), Some(reset));
-        } else {
-            // What would confirm the object may still be waiting to be sent.
-            let stones = self.tombstones.of_flow(flow);
-            let mut paths = Vec::new();
-            for stone in stones {
-                stone.epitaph = Epitaph::Reset(reset);
-                paths.push(stone.path);
-            }
-            if !paths.is_empty() {
-                self.control.retain(|(f, ..)| *f != flow);
-            }
-            for path in paths.into_iter().filter(|path| path.peer.port() != 0) {
-                self.control.push_back((flow, path, reset_header(reset)));
-            }
-        }
+        self.give_up(now, flow, reason, ResetReason::Aborted);
+    }
+
+    fn refuse(&mut self, now: Instant, flow: FlowId, reason: &str, objection: Objection) {
+        self.give_up(now, flow, reason, ResetReason::Refused(objection));
     }
 
     fn hold_confirmations(&mut self) {

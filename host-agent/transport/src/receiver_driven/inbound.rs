@@ -48,7 +48,7 @@ impl<S: ReceiverDriven> Host<S> {
                     self.inbound_data(now, src, ce, &packet);
                 } else {
                     self.stray.misdirected += 1;
-                    self.refuse(src, &packet.header, ResetReason::BadSession);
+                    self.refuse_stray(src, &packet.header, ResetReason::BadSession);
                 }
             }
             PacketType::Pull | PacketType::Ack | PacketType::Nack => {
@@ -82,7 +82,7 @@ impl<S: ReceiverDriven> Host<S> {
                     Ok(flow) => (flow, 0),
                     Err(reason) => {
                         self.stray.unknown_session += 1;
-                        self.refuse(src, header, reason);
+                        self.refuse_stray(src, header, reason);
                         return;
                     }
                 },
@@ -92,7 +92,7 @@ impl<S: ReceiverDriven> Host<S> {
             && let Err(reason) = self.open_expected(now, flow, index, header)
         {
             self.stray.unknown_session += 1;
-            self.refuse(src, header, reason);
+            self.refuse_stray(src, header, reason);
             return;
         }
         let Some(open) = self.receivers.get_mut(&flow) else {
@@ -215,7 +215,7 @@ impl<S: ReceiverDriven> Host<S> {
             self.stray.unknown_session += 1;
             if header.packet_type == PacketType::Pull {
                 // A receiver that waits for a sender that is gone is told so.
-                self.refuse(src, header, ResetReason::UnknownSession);
+                self.refuse_stray(src, header, ResetReason::UnknownSession);
             }
             return;
         };
@@ -269,7 +269,7 @@ impl<S: ReceiverDriven> Host<S> {
     }
 
     /// Answers a packet for which there is no session.
-    fn refuse(&mut self, src: Ipv4Addr, header: &EbbHeader, reason: ResetReason) {
+    fn refuse_stray(&mut self, src: Ipv4Addr, header: &EbbHeader, reason: ResetReason) {
         // What goes to a group may not concern us: only its openings are answered.
         let to_others =
             header.flags.contains(EbbFlags::MULTICAST) && !header.flags.contains(EbbFlags::SYN);

@@ -39,6 +39,8 @@ pub use session::{
 
 use serde::{Deserialize, Serialize};
 
+use crate::objection::Objection;
+
 /// A day. No sensible parameter is longer, however slow the emulation, and sums cannot overflow.
 pub const MAX_TIME_NS: u64 = 86_400_000_000_000;
 
@@ -138,20 +140,34 @@ impl DscpParams {
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum ResetReason {
     /// Nothing listens on the port.
-    NoListener = 1,
+    NoListener,
     /// As many sessions are open as the limits allow.
-    TooManySessions = 2,
+    TooManySessions,
     /// The session's sizes are impossible or too large.
-    BadSession = 3,
+    BadSession,
     /// The other side was silent for too long.
-    GaveUp = 4,
+    GaveUp,
     /// Whoever uses the transport refused the content or stopped the flow.
-    Aborted = 5,
+    Aborted,
     /// There is no such session (any more).
-    UnknownSession = 6,
+    UnknownSession,
+    /// The object is of no use to whoever uses the transport.
+    Refused(Objection),
 }
 
 impl ResetReason {
+    fn code(self) -> u32 {
+        match self {
+            ResetReason::NoListener => 1,
+            ResetReason::TooManySessions => 2,
+            ResetReason::BadSession => 3,
+            ResetReason::GaveUp => 4,
+            ResetReason::Aborted => 5,
+            ResetReason::UnknownSession => 6,
+            ResetReason::Refused(objection) => objection.code(),
+        }
+    }
+
     /// In words, for the record of the flow that was reset.
     fn describe(code: u32) -> String {
         let text = match code {
@@ -161,7 +177,10 @@ impl ResetReason {
             4 => "the peer gave up: it heard nothing from here for too long",
             5 => "the peer aborted: it refused the content or was told to stop",
             6 => "the peer does not know the session; it has probably restarted",
-            _ => return format!("reset by the peer with unknown reason {code}"),
+            _ => match Objection::from_code(code) {
+                Some(objection) => objection.describe(),
+                None => return format!("reset by the peer with unknown reason {code}"),
+            },
         };
         format!("reset by the peer: {text}")
     }

@@ -144,7 +144,7 @@ impl<S: ReceiverDriven> Host<S> {
 /// A RESET that carries `reason`.
 pub(super) fn reset_header(reason: ResetReason) -> EbbHeader {
     EbbHeader {
-        symbol: reason as u32,
+        symbol: reason.code(),
         ..EbbHeader::new(PacketType::Reset, 0, 0)
     }
 }

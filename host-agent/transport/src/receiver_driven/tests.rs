@@ -9,7 +9,7 @@ use crate::ndp::{NdpHost, NdpParams};
 use crate::record::{Role, Status};
 use crate::scdp::{ScdpHost, ScdpParams};
 use crate::testing::{Network, PORT, PortParams, address};
-use crate::{DscpParams, HostConfig, PriorityDscps, Transport};
+use crate::{DscpParams, HostConfig, Objection, PriorityDscps, Transport};
 
 fn ndp(config: HostConfig) -> NdpHost {
     NdpHost::new(config, NdpParams::default())
@@ -275,5 +275,29 @@ fn a_port_can_be_given_up() {
         assert!(net.transport(1).uses_port(PORT), "late packets");
         net.run();
         assert!(!net.transport(1).uses_port(PORT));
+    }
+}
+
+/// In words of the sender's own, whatever the receiver's record says.
+#[test]
+fn a_sender_is_told_why_its_object_is_refused() {
+    for make in [|| network(ndp), || network(scdp)] {
+        for objection in Objection::ALL {
+            let mut net = make();
+            let sent = net.send(0, 1, 500_000);
+            net.run_until(net.now + Duration::from_micros(200));
+            let flow = net.delivered.keys().find(|(host, _)| *host == 1).unwrap().1;
+            net.tell(1, |transport, now| {
+                transport.refuse(now, flow, "secret \u{1b}[2J", objection);
+            });
+            net.run();
+            let (_, _, record) = net
+                .records
+                .iter()
+                .find(|(_, id, r)| *id == sent && r.role == Role::Sender)
+                .unwrap();
+            let expected = format!("reset by the peer: {}", objection.describe());
+            assert_eq!(record.status, Status::Failed(expected));
+        }
     }
 }

@@ -3,6 +3,7 @@
 //! Call order: `handle_segment` / `handle_deadline`, then the getters and `read`, then
 //! `poll_transmit` until it returns None, then `next_deadline`. Time never goes back.
 
+use std::borrow::Cow;
 use std::sync::Arc;
 
 use ebb_units::{Duration, Instant};
@@ -17,6 +18,7 @@ use super::sender::SenderCounters;
 use super::stream::Stream;
 use super::synchronized::{Opening, Step, Synchronized, Waiting};
 use crate::object::ObjectSource;
+use crate::objection::Objection;
 use crate::record::TcpSummary;
 
 /// The states of RFC 9293 3.3.2, without LISTEN, which belongs to the endpoint.
@@ -43,6 +45,8 @@ pub enum Failure {
     Refused,
     #[error("connection reset by the peer")]
     Reset,
+    #[error("reset by the peer: {}", .0.describe())]
+    Refusal(Objection),
     #[error("no answer to {attempts} SYNs")]
     HandshakeTimeout { attempts: u32 },
     #[error("no acknowledgment after {retries} retransmissions")]
@@ -343,6 +347,11 @@ impl Connection {
 
     /// Ends the connection at once, with a RST if the peer may know of it.
     pub fn abort(&mut self) {
+        self.refuse(None);
+    }
+
+    /// The same, and the RST says why.
+    pub(crate) fn refuse(&mut self, objection: Option<Objection>) {
         let reset = match &self.phase {
             Phase::Early(_, s) | Phase::Synchronized(s) => Some(s.reset_segment()),
             Phase::Handshake(_, h) => h.agreement.map(|agreement| Segment {
@@ -357,7 +366,11 @@ impl Connection {
             Phase::Ended => return,
         };
         self.fail(Failure::Aborted);
-        self.reset = reset;
+        let word = objection.map_or("", Objection::word).as_bytes();
+        self.reset = reset.map(|reset| Segment {
+            payload: Cow::Borrowed(word),
+            ..reset
+        });
     }
 
     fn fail(&mut self, failure: Failure) {

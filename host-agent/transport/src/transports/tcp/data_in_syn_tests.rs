@@ -312,6 +312,24 @@ fn an_application_that_refuses_early_is_heard() {
     assert_eq!(pair.connections(1), 0);
 }
 
+/// In words of the sender's own, with the RST.
+#[test]
+fn a_sender_is_told_why_its_object_is_refused() {
+    for objection in crate::Objection::ALL {
+        let mut pair = Pair::new(RENO, &TcpParams::default());
+        pair.confirms = false;
+        let flow = pair.send(0, 1, 100, Via::Any);
+        pair.run_for(MS * 2);
+        let got = only_got(&pair, 1);
+        pair.tell(1, |host, now| {
+            host.refuse(now, got, "secret \u{1b}[2J", objection)
+        });
+        pair.run_for(MS * 50);
+        let expected = format!("reset by the peer: {}", objection.describe());
+        assert_eq!(pair.status(0, flow), Some(&Status::Failed(expected)));
+    }
+}
+
 proptest! {
     #![proptest_config(ProptestConfig::with_cases(48))]
 

@@ -19,6 +19,7 @@ use super::kept::{Kept, Outgoing, Pool};
 use super::params::{Connections, InvalidTcpParams, TcpParams};
 use super::segment::Segment;
 use crate::buffers::BufferPool;
+use crate::objection::Objection;
 use crate::pacer::{Admission, InvalidPacerParams, Pacer, PacerCounters, PacerParams};
 use crate::receiver_driven::HostConfig;
 use crate::record::Role;
@@ -461,7 +462,7 @@ impl TcpEndpoint {
                 let local = (*flow.local.ip(), flow.local.port());
                 let peer = (*flow.peer.ip(), flow.peer.port());
                 segment.emit(local, peer, flow.dscp, packet);
-                if segment.payload.is_empty() {
+                if segment.payload.is_empty() || segment.flags.rst {
                     PacketKind::Control
                 } else {
                     PacketKind::Data
@@ -637,23 +638,11 @@ impl Transport for TcpEndpoint {
     }
 
     fn abort(&mut self, now: Instant, flow: FlowId, reason: &str) {
-        if let Some(&id) = self.carriers.get(&flow) {
-            self.with_kept(id, |kept, connection, shared| {
-                kept.abort(now, flow, reason, connection, shared);
-            });
-            return self.after_input(now, id);
-        }
-        let id = flow;
-        let Some(flow) = self.flows.get_mut(&id).filter(|flow| flow.kept.is_none()) else {
-            return;
-        };
-        let unconfirmed = flow.connection.is_to_close();
-        if flow.ending == Ending::Reported && !unconfirmed {
-            return;
-        }
-        flow.abort_reason = Some(reason.to_owned());
-        flow.connection.abort();
-        self.after_input(now, id);
+        self.give_up(now, flow, reason, None);
+    }
+
+    fn refuse(&mut self, now: Instant, flow: FlowId, reason: &str, objection: Objection) {
+        self.give_up(now, flow, reason, Some(objection));
     }
 
     fn hears(&self) -> Hears {

@@ -43,6 +43,7 @@ mod reassembly;
 mod receiver;
 #[cfg(test)]
 mod recovery_tests;
+mod refusal;
 mod rtt;
 mod scoreboard;
 mod segment;

@@ -17,6 +17,7 @@ use super::rtt::RttEstimator;
 use super::segment::{Flags, Segment, unwrap_sequence, wrap_sequence};
 use super::sender::{AckArrival, Negotiated, Sender, SenderCounters, TimerOutcome, Transmission};
 use super::stream::Stream;
+use crate::objection::Objection;
 use crate::record::TcpSummary;
 
 /// Questions to a silent peer before it counts as gone, evenly over `idle_timeout_ns`.
@@ -221,7 +222,8 @@ impl Synchronized {
         // RFC 5961 3 and 4: only an exact RST resets; a SYN never does.
         if segment.flags.rst {
             if start == expected {
-                return Step::Failed(Failure::Reset);
+                let objection = Objection::from_word(&segment.payload);
+                return Step::Failed(objection.map_or(Failure::Reset, Failure::Refusal));
             }
             return self.challenge(now);
         }
