@@ -125,6 +125,10 @@ pub trait Transport {
     /// The result of a [`Job`].
     fn handle_job(&mut self, _now: Instant, _result: JobResult) {}
 
+    /// This host is about to go: finds out whether the peers of ended flows know of their ends, so that
+    /// it need not stay active for those that do.
+    fn leave(&mut self, _now: Instant) {}
+
     /// True while a flow is open or an ended one still answers late packets.
     fn is_active(&self) -> bool;
 }

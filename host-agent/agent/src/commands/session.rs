@@ -13,7 +13,7 @@ use crate::daemon::{Lifetime, Service, serve_own};
 use crate::engine::lateness::Lateness;
 use crate::engine::params;
 use crate::engine::pauses::Pauses;
-use crate::engine::runtime::Runtime;
+use crate::engine::runtime::{Ended, Runtime};
 use crate::machine::interface::Interface;
 use crate::machine::port_lock::PortLock;
 
@@ -145,14 +145,16 @@ where
     serve_own(theirs, &service.mailbox()).context("cannot start threads")?;
     std::thread::scope(|scope| {
         let client = scope.spawn(move || work(Client::open(ours)?));
-        let mut ran = runtime.run(&mut service);
-        if ran.is_ok() && linger && client.is_finished() {
-            ran = runtime.linger(&mut service, || {
+        let ran = runtime.run(&mut service).and_then(|ended| {
+            if !linger || ended == Ended::BySignal {
+                return Ok(());
+            }
+            runtime.linger(&mut service, || {
                 eprintln!(
                     "stays for a while to answer late packets of the other side; Ctrl-C ends that"
                 );
-            });
-        }
+            })
+        });
         // The client gets what there is to tell, and then an end.
         drop(service);
         let worked = match client.join() {

@@ -67,6 +67,14 @@ pub trait Application {
     fn stop(&mut self, now: Instant, transports: &mut Transports);
 }
 
+/// Why an engine has ended that had no error.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Ended {
+    /// The application has done its work.
+    ByItself,
+    BySignal,
+}
+
 pub struct Runtime {
     transports: Transports,
     link: Link,
@@ -176,15 +184,19 @@ impl Runtime {
 
     /// Runs until the application has done its work or a signal comes, then lets last packets out.
     /// An error is one of the link, which is of no more use; the application is stopped first.
-    pub fn run(&mut self, application: &mut dyn Application) -> anyhow::Result<()> {
+    pub fn run(&mut self, application: &mut dyn Application) -> anyhow::Result<Ended> {
         loop {
             if self.signals.asked_to_end() {
                 application.stop(clock::now(), &mut self.transports);
-                return self.leave(application);
+                self.leave(application)?;
+                return Ok(Ended::BySignal);
             }
             match self.turn(application) {
                 Ok(ControlFlow::Continue(())) => {}
-                Ok(ControlFlow::Break(())) => return self.leave(application),
+                Ok(ControlFlow::Break(())) => {
+                    self.leave(application)?;
+                    return Ok(Ended::ByItself);
+                }
                 Err(error) => {
                     application.stop(clock::now(), &mut self.transports);
                     self.tell(application);
@@ -203,6 +215,9 @@ impl Runtime {
         explain: impl FnOnce(),
     ) -> anyhow::Result<()> {
         let mut explain = Some((clock::now() + LONG, explain));
+        for (_, transport) in self.transports.iter_mut() {
+            transport.leave(clock::now());
+        }
         loop {
             let _ = self.turn(application)?;
             if !self.transports.is_active() || self.signals.asked_to_end() {

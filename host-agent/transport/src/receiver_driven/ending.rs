@@ -133,6 +133,7 @@ impl<S: ReceiverDriven> Host<S> {
                 flow,
                 path,
                 epitaph,
+                asked: 0,
             };
             self.tombstones.insert(now, key, stone);
         }

@@ -226,6 +226,7 @@ impl<S: ReceiverDriven> Host<S> {
                 flow,
                 path,
                 epitaph,
+                asked: 0,
             };
             self.tombstones.insert(now, key, stone);
             peers.push((peer, gone));

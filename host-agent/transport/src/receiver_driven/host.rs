@@ -13,6 +13,7 @@ use rand::rngs::SmallRng;
 use rand::{Rng, SeedableRng};
 
 use super::expected::Expected;
+use super::leaving::Leaving;
 use super::outbound::reset_header;
 use super::path::{Open, Path};
 use super::pull_queue::PullQueue;
@@ -87,6 +88,8 @@ pub struct Host<S: ReceiverDriven> {
     /// Local ports in use, by peer.
     pub(super) ports: BTreeSet<(SocketAddrV4, u16)>,
     pub(super) tombstones: Tombstones,
+    /// None: the host stays.
+    pub(super) leaving: Option<Leaving>,
     pub(super) control: VecDeque<(FlowId, Path, EbbHeader)>,
     pub(super) pulls: PullQueue,
     /// Senders with a packet to send, next one first.
@@ -115,6 +118,7 @@ impl<S: ReceiverDriven> Host<S> {
         Host {
             pulls: PullQueue::new(full_frame, nic.catch_up()),
             tombstones: Tombstones::new(linger, MAX_TOMBSTONES),
+            leaving: None,
             last_port: rng.random_range(config.source_ports.0..=config.source_ports.1),
             config,
             params,
@@ -397,12 +401,17 @@ impl<S: ReceiverDriven> Transport for Host<S> {
         }
     }
 
+    fn leave(&mut self, now: Instant) {
+        self.begin_to_leave(now);
+    }
+
     fn handle_packet(&mut self, now: Instant, packet: &[u8]) {
         self.inbound(now, packet);
     }
 
     fn handle_timeout(&mut self, now: Instant) {
         self.tombstones.expire(now);
+        self.ask_if_due(now);
         while let Some((at, flow)) = self.timers.first()
             && at <= now
         {
@@ -423,7 +432,10 @@ impl<S: ReceiverDriven> Transport for Host<S> {
 
     fn next_deadline(&self) -> Option<Instant> {
         let timer = self.timers.first().map(|(at, _)| at);
-        [timer, self.tombstones.next_expiry(), self.pulls.next_at()]
+        let remembered = self.tombstones.next_expiry();
+        let question = self.leaving.filter(|_| remembered.is_some());
+        let question = question.map(|leaving| leaving.at);
+        [timer, remembered, question, self.pulls.next_at()]
             .into_iter()
             .flatten()
             .min()

@@ -263,7 +263,7 @@ impl<S: ReceiverDriven> Host<S> {
                 // A session that is held has nobody left to be told.
                 self.end_receiver(now, flow, ending, None);
             }
-        } else {
+        } else if !self.is_answered(src, header) {
             self.stray.unknown_session += 1;
         }
     }

@@ -10,6 +10,7 @@ mod ending;
 mod expected;
 mod host;
 mod inbound;
+mod leaving;
 mod opening;
 mod outbound;
 mod path;

@@ -8,7 +8,7 @@ use rand::{Rng, SeedableRng};
 use crate::ndp::{NdpHost, NdpParams};
 use crate::record::{Role, Status};
 use crate::scdp::{ScdpHost, ScdpParams};
-use crate::testing::{Network, PORT, PortParams, address};
+use crate::testing::{Fate, Network, PORT, PortParams, address};
 use crate::{DscpParams, HostConfig, Objection, PriorityDscps, Transport};
 
 fn ndp(config: HostConfig) -> NdpHost {
@@ -275,6 +275,115 @@ fn a_port_can_be_given_up() {
         assert!(net.transport(1).uses_port(PORT), "late packets");
         net.run();
         assert!(!net.transport(1).uses_port(PORT));
+    }
+}
+
+/// Whether the host of a network still answers late packets after so long.
+fn stays(net: &mut Network, host: usize, time: Duration) -> bool {
+    net.run_until(net.now + time);
+    net.transport(host).is_active()
+}
+
+/// One round trip instead of the time in which a silent sender may still ask.
+#[test]
+fn who_leaves_need_not_stay_for_a_sender_that_knows() {
+    for mut net in [network(ndp), network(scdp)] {
+        net.send(0, 1, 50_000);
+        while net.records.len() < 2 {
+            net.run_until(net.now + Duration::from_micros(10));
+        }
+        assert!(stays(&mut net, 1, Duration::from_millis(1)), "as others do");
+        net.tell(1, |transport, now| transport.leave(now));
+        assert!(!stays(&mut net, 1, Duration::from_micros(100)));
+    }
+}
+
+/// What it says last is lost, again and again: it stays until the sender knows.
+#[test]
+fn who_leaves_stays_for_a_sender_that_does_not_know() {
+    for mut net in [network(ndp), network(scdp)] {
+        // From the receiver nothing comes through for 30 ms, which is three questions.
+        net.send(0, 1, 5_000);
+        let begun = net.now;
+        let dark = Duration::from_micros(20)..Duration::from_millis(30);
+        let mut left = false;
+        net.fate = Box::new(|_, _| Fate::Pass);
+        while net.now < begun + Duration::from_millis(300) {
+            let passed = net.now.since(begun);
+            let lost = dark.contains(&passed);
+            net.fate = Box::new(move |_, header| {
+                let from_receiver = !matches!(
+                    header.packet_type,
+                    PacketType::Data | PacketType::Symbol | PacketType::Reset
+                );
+                if lost && from_receiver {
+                    Fate::Drop
+                } else {
+                    Fate::Pass
+                }
+            });
+            net.run_until(net.now + Duration::from_micros(100));
+            if !left && net.records.iter().any(|(host, ..)| *host == 1) {
+                left = true;
+                net.tell(1, |transport, now| transport.leave(now));
+            }
+        }
+        assert!(left);
+        let (receiver, sender) = net.pair(0, 1);
+        assert_eq!(
+            (&receiver.status, &sender.status),
+            (&Status::Finished, &Status::Finished)
+        );
+        assert!(!net.transport(1).is_active());
+    }
+}
+
+/// A sender that is gone answers nothing.
+#[test]
+fn who_leaves_does_not_wait_for_a_sender_that_is_gone() {
+    for mut net in [network(ndp), network(scdp)] {
+        net.send(0, 1, 50_000);
+        while net.records.len() < 2 {
+            net.run_until(net.now + Duration::from_micros(10));
+        }
+        net.unplug(0);
+        net.tell(1, |transport, now| transport.leave(now));
+        assert!(stays(&mut net, 1, Duration::from_millis(50)));
+        // 10, 20, 40 and 80 ms for four questions; without them 630 ms.
+        assert!(!stays(&mut net, 1, Duration::from_millis(110)));
+    }
+}
+
+/// Nobody is believed that a session has ended while this host stays, or who is not its sender.
+#[test]
+fn a_host_that_stays_remembers_whatever_it_is_told() {
+    for (mut net, leaves, source_port) in [
+        (network(ndp), false, None),
+        (network(scdp), false, None),
+        (network(ndp), true, Some(1)),
+        (network(scdp), true, Some(1)),
+    ] {
+        net.send(0, 1, 5_000);
+        while net.records.len() < 2 {
+            net.run_until(net.now + Duration::from_micros(10));
+        }
+        net.unplug(0);
+        if leaves {
+            net.tell(1, |transport, now| transport.leave(now));
+        }
+        let (receiver, _) = net.pair(0, 1);
+        let (peer, session) = (receiver.peer, receiver.session);
+        let header = EbbHeader {
+            session,
+            symbol: 6,
+            ..EbbHeader::new(PacketType::Reset, source_port.unwrap_or(peer.port()), PORT)
+        };
+        let mut packet = Vec::new();
+        Ipv4Header::new(address(0), address(1), Protocol::EBB, 46, Ecn::NotEct)
+            .emit(EbbHeader::BYTES, &mut packet);
+        header.emit(&[], &mut packet);
+        net.inject(1, &packet);
+        assert!(stays(&mut net, 1, Duration::from_millis(1)));
     }
 }
 

@@ -27,6 +27,8 @@ pub(super) struct Tombstone {
     pub flow: FlowId,
     pub path: Path,
     pub epitaph: Epitaph,
+    /// Questions to its sender, whether it knows the end, since it was heard last.
+    pub asked: u32,
 }
 
 #[derive(Debug)]
@@ -70,17 +72,40 @@ impl Tombstones {
     /// A packet of the session has come: its sender does not know the end yet, and what answers it
     /// may be lost again.
     pub fn refresh(&mut self, now: Instant, key: &SessionKey) {
-        if let Some((until, _)) = self.stones.get_mut(key) {
+        if let Some((until, stone)) = self.stones.get_mut(key) {
+            stone.asked = 0;
             self.expiries.remove(&(*until, *key));
             *until = now + self.linger;
             self.expiries.insert((*until, *key));
         }
     }
 
+    pub fn remove(&mut self, key: &SessionKey) {
+        if let Some((until, _)) = self.stones.remove(key) {
+            self.expiries.remove(&(until, *key));
+        }
+    }
+
+    pub fn retain(&mut self, stays: impl Fn(&Tombstone) -> bool) {
+        let Tombstones {
+            stones, expiries, ..
+        } = self;
+        stones.retain(|key, (until, stone)| {
+            let stays = stays(stone);
+            if !stays {
+                expiries.remove(&(*until, *key));
+            }
+            stays
+        });
+    }
+
+    pub fn iter_mut(&mut self) -> impl Iterator<Item = &mut Tombstone> {
+        self.stones.values_mut().map(|(_, stone)| stone)
+    }
+
     /// All sessions of a flow: one for each of its senders.
     pub fn of_flow(&mut self, flow: FlowId) -> impl Iterator<Item = &mut Tombstone> {
-        let stones = self.stones.values_mut().map(|(_, stone)| stone);
-        stones.filter(move |stone| stone.flow == flow)
+        self.iter_mut().filter(move |stone| stone.flow == flow)
     }
 
     pub fn paths(&self) -> impl Iterator<Item = &Path> {
@@ -127,6 +152,7 @@ mod tests {
                 session: 1,
             },
             epitaph: Epitaph::Reset(ResetReason::Aborted),
+            asked: 0,
         }
     }
 

@@ -1,0 +1,75 @@
+//! A host that is about to go: it asks the senders of sessions that have ended here whether they know,
+//! so that it need not stay for those that do. One that does not know hears the end again; one that has
+//! ended answers that there is no such session.
+
+use std::net::Ipv4Addr;
+
+use ebb_units::{Duration, Instant};
+use ebb_wire::{EbbHeader, PacketType};
+
+use super::ResetReason;
+use super::host::Host;
+use super::outbound::reset_header;
+use super::session::ReceiverDriven;
+use super::tombstones::Epitaph;
+
+/// Questions in a row that a sender has to leave unanswered to count as gone: one that waits for its end
+/// would have asked itself meanwhile, since it does so every `max_rto`.
+const MAX_QUESTIONS: u32 = 4;
+
+/// When the senders are asked next.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Leaving {
+    pub at: Instant,
+    /// From that time to the next.
+    interval: Duration,
+}
+
+impl<S: ReceiverDriven> Host<S> {
+    /// Begins to ask.
+    pub(super) fn begin_to_leave(&mut self, now: Instant) {
+        let interval = S::retry(&self.params).rto;
+        self.leaving.get_or_insert(Leaving { at: now, interval });
+        self.ask_if_due(now);
+    }
+
+    pub(super) fn ask_if_due(&mut self, now: Instant) {
+        let Some(leaving) = self.leaving.filter(|leaving| leaving.at <= now) else {
+            return;
+        };
+        let longest = S::retry(&self.params).max_rto;
+        self.leaving = Some(Leaving {
+            at: now + leaving.interval,
+            interval: (leaving.interval * 2).min(longest),
+        });
+        // A sender that was never heard of has nothing to wait for.
+        self.tombstones
+            .retain(|stone| stone.asked < MAX_QUESTIONS && stone.path.peer.port() != 0);
+        for stone in self.tombstones.iter_mut() {
+            stone.asked += 1;
+            let end = match stone.epitaph {
+                Epitaph::Finished(closing) => closing,
+                Epitaph::Reset(reason) => reset_header(reason),
+            };
+            self.control.push_back((stone.flow, stone.path, end));
+            if end.packet_type != PacketType::Pull {
+                // Only a pull is answered by who does not know the session.
+                let question = EbbHeader::new(PacketType::Pull, 0, 0);
+                self.control.push_back((stone.flow, stone.path, question));
+            }
+        }
+    }
+
+    /// A sender says why its session is no more. True: it is one of those that are asked.
+    pub(super) fn is_answered(&mut self, src: Ipv4Addr, header: &EbbHeader) -> bool {
+        let key = (src, header.session);
+        let found = self.tombstones.get(&key);
+        let answers = self.leaving.is_some()
+            && header.symbol == ResetReason::UnknownSession.code()
+            && found.is_some_and(|stone| stone.path.is_from(src, header));
+        if answers {
+            self.tombstones.remove(&key);
+        }
+        answers
+    }
+}
