@@ -4,6 +4,7 @@
 header h_t { bit<8> a; bit<16> b; }
 struct headers { h_t h; }
 struct metadata { bit<8> x; }
+extern void count_twice(in bit<8> x);
 
 parser P(packet_in p, out headers hdr, inout metadata meta, inout standard_metadata_t sm) {
 
@@ -13,7 +14,7 @@ control V(inout headers hdr, inout metadata meta) { apply { } }
 control I(inout headers hdr, inout metadata meta, inout standard_metadata_t sm) {
 
     apply {
-        clone3(CloneType.I2E, 5, { meta.x });
+        count_twice(meta.x);
     }
 }
 control E(inout headers hdr, inout metadata meta, inout standard_metadata_t sm) {
