@@ -169,19 +169,14 @@ impl Backend<'_> {
             }
             (
                 "clone"
+                | "clone3"
                 | "clone_preserving_field_list"
+                | "resubmit"
                 | "resubmit_preserving_field_list"
+                | "recirculate"
                 | "recirculate_preserving_field_list",
                 _,
             ) => return self.packet_copy(name, args, span),
-            ("clone3" | "resubmit" | "recirculate", _) => {
-                let new = if name == "clone3" { "clone" } else { name };
-                let message = format!("`{name}` is not supported");
-                let help =
-                    format!("use `{new}_preserving_field_list` and @field_list on the metadata");
-                self.error_with_help("unsupported-extern", span, message, help);
-                return;
-            }
             (
                 "verify_checksum"
                 | "update_checksum"
@@ -198,22 +193,27 @@ impl Backend<'_> {
         self.emit(op, parameters, span);
     }
 
-    /// Functions that send the packet once more, with the metadata of a field list.
+    /// Functions that send the packet once more, with the metadata of a field list: one that the program numbers, or
+    /// the fields that the call names.
     fn packet_copy(&mut self, name: &str, args: &[Expr], span: Span) {
         let (op, parameters) = match (name, args) {
-            ("clone", [kind, session]) => {
+            ("clone" | "clone3" | "clone_preserving_field_list", [kind, session, list @ ..]) => {
                 let op = self.clone_op(kind, span);
-                let id = self.empty_field_list();
-                (op, vec![self.argument(session), hex_value(id, 32)])
-            }
-            ("clone_preserving_field_list", [kind, session, list]) => {
-                let op = self.clone_op(kind, span);
-                let id = self.field_list(list, span);
+                let id = match list {
+                    [] => self.empty_field_list(),
+                    [fields, ..] if name == "clone3" => self.named_fields(fields, span),
+                    [number, ..] => self.field_list(number, span),
+                };
                 (op, vec![self.argument(session), hex_value(id, 32)])
             }
             ("resubmit_preserving_field_list", [list]) => {
                 self.check_stage(Stage::Ingress, "resubmit", span);
                 ("resubmit", vec![hex_value(self.field_list(list, span), 32)])
+            }
+            ("resubmit", [fields]) => {
+                self.check_stage(Stage::Ingress, "resubmit", span);
+                let id = self.named_fields(fields, span);
+                ("resubmit", vec![hex_value(id, 32)])
             }
             ("recirculate_preserving_field_list", [list]) => {
                 self.check_stage(Stage::Egress, "recirculate", span);
@@ -221,6 +221,11 @@ impl Backend<'_> {
                     "recirculate",
                     vec![hex_value(self.field_list(list, span), 32)],
                 )
+            }
+            ("recirculate", [fields]) => {
+                self.check_stage(Stage::Egress, "recirculate", span);
+                let id = self.named_fields(fields, span);
+                ("recirculate", vec![hex_value(id, 32)])
             }
             _ => return self.unknown_function(name, span),
         };
@@ -373,6 +378,34 @@ impl Backend<'_> {
             Diagnostic::warning("empty-field-list", span, message).label("nothing is preserved"),
         );
         self.empty_field_list()
+    }
+
+    /// The id of a list of the fields that a call names: those of v1model before 2021 do.
+    fn named_fields(&mut self, data: &Expr, span: Span) -> u32 {
+        let mut elements = Vec::new();
+        for leaf in data.leaves() {
+            match self.field_of(&leaf) {
+                Some(field) => elements.push(Json::Field(field)),
+                None => {
+                    let message = "only fields are preserved, this is a value";
+                    let warning = Diagnostic::warning("empty-field-list", leaf.span, message);
+                    let help = "put it into a metadata field, and name that";
+                    self.diagnostics.report(warning.help(help));
+                }
+            }
+        }
+        if elements.is_empty() {
+            return self.empty_field_list();
+        }
+        let id = self.json.field_lists.len() as u32 + 1;
+        let source_info = self.source_info(span);
+        self.json.field_lists.push(json::FieldList {
+            id,
+            name: format!("fl_{id}"),
+            source_info,
+            elements,
+        });
+        id
     }
 
     /// The id of a list that preserves nothing. Id 0 would not do: to BMv2 it means that no copy was asked for.
