@@ -1,5 +1,6 @@
 //! The compiler as its users see it. One executable: linking takes longer than most of the tests.
 
+mod action_names;
 mod command_line;
 mod direct_meters;
 mod golden;

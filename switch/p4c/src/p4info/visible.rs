@@ -12,7 +12,7 @@ use crate::annotations::{self, own_name};
 use crate::diagnostics::Diagnostic;
 use crate::digests::{self, Digest};
 use crate::elaborate::flat::{ActionParam, FlatAction, FlatTable, FlatUnit};
-use crate::ir::{ActionId, Annotation};
+use crate::ir::{self, ActionId, Annotation, TableId};
 use crate::source::Span;
 use crate::types::StructType;
 
@@ -24,11 +24,33 @@ pub struct Visible<'a> {
     pub digests: Vec<Digest>,
 }
 
+#[derive(Clone)]
 pub struct VisibleAction<'a> {
     pub name: String,
     pub annotations: &'a [Annotation],
     pub params: &'a [ActionParam],
+    /// Whether a table has it, so that the control plane may choose it.
+    in_table: bool,
     span: Span,
+}
+
+impl VisibleAction<'_> {
+    /// Whether the control plane gives both the same parameters.
+    fn is_like(&self, other: &VisibleAction<'_>) -> bool {
+        let id = |p: &ActionParam| annotations::number(&p.annotations, "id");
+        let pairs = self.params.iter().zip(other.params);
+        self.params.len() == other.params.len()
+            && pairs
+                .into_iter()
+                .all(|(a, b)| a.own_name() == b.own_name() && a.ty == b.ty && id(a) == id(b))
+    }
+}
+
+/// Actions in the order in which P4Info lists them, and where each name is in the list.
+#[derive(Default)]
+struct Actions<'a> {
+    list: Vec<VisibleAction<'a>>,
+    places: HashMap<String, usize>,
 }
 
 impl<'a> Builder<'a> {
@@ -43,10 +65,13 @@ impl<'a> Builder<'a> {
             headers: headers.cloned().collect(),
             digests: digests::digests(flat),
         };
+        let mut actions = Actions::default();
+        let mut tables = HashMap::new();
         for unit in &flat.units {
-            self.collect_actions(unit, &mut visible.actions);
-            self.collect_tables(unit, &mut visible.tables);
+            self.collect_actions(unit, &mut actions);
+            self.collect_tables(unit, &mut tables, &mut visible.tables);
         }
+        visible.actions = actions.list;
         let objects = flat.objects.iter().filter(|object| object.declared);
         let objects = objects.filter_map(|o| {
             let kind = objects::kind(&o.extern_name)?;
@@ -62,8 +87,14 @@ impl<'a> Builder<'a> {
             }
             self.symbol(kind, name, annotations, span);
         }
+        let mut packets: HashMap<String, Span> = HashMap::new();
         for header in &visible.headers {
             let kind = Kind::ControllerHeader;
+            let packet = annotations::string(&header.annotations, "controller_header");
+            let packet = packet.unwrap_or_default();
+            if let Some(first) = packets.insert(packet.clone(), header.span) {
+                self.same_name("controller header", &packet, [header.span, first]);
+            }
             self.symbol(kind, &header.name, &header.annotations, header.span);
         }
         // p4c writes the (empty) type info of a program with extern functions; so do we.
@@ -75,21 +106,30 @@ impl<'a> Builder<'a> {
         visible
     }
 
-    fn collect_actions(&mut self, unit: &FlatUnit, visible: &mut Vec<VisibleAction<'a>>) {
+    /// Actions of one name are one to the control plane, as for p4c: it only names them together with a table. So those
+    /// that tables have must have the same parameters.
+    fn collect_actions(&mut self, unit: &FlatUnit, visible: &mut Actions<'a>) {
         for action in self.actions_of(unit) {
-            let name = &action.name;
             if annotations::has(action.annotations, "hidden") {
                 continue;
             }
-            // The same one, perhaps: several controls use it.
-            if let Some(first) = visible.iter().find(|other| other.name == *name) {
-                if first.span != action.span {
-                    self.same_name("action", name, [action.span, first.span]);
-                }
+            let Some(place) = visible.places.get(&action.name) else {
+                self.symbol(Kind::Action, &action.name, action.annotations, action.span);
+                let place = visible.list.len();
+                visible.places.insert(action.name.clone(), place);
+                visible.list.push(action);
                 continue;
+            };
+            let first = &mut visible.list[*place];
+            if !first.in_table {
+                *first = action;
+            } else if action.in_table && !first.is_like(&action) {
+                let message = format!("the control plane knows two actions as `{}`", action.name);
+                let help = "give one of them another @name, or both the same parameters";
+                let error = Diagnostic::error("duplicate-name", action.span, message);
+                self.diagnostics
+                    .report(error.note(first.span, "the first one").help(help));
             }
-            self.symbol(Kind::Action, name, action.annotations, Span::default());
-            visible.push(action);
         }
     }
 
@@ -100,6 +140,7 @@ impl<'a> Builder<'a> {
             name: action.name.clone(),
             annotations: &action.annotations,
             params: &action.params,
+            in_table: true,
             span: action.span,
         };
         let tables = flat.tables.iter().filter(|t| t.unit == unit.id);
@@ -132,27 +173,52 @@ impl<'a> Builder<'a> {
             },
             annotations: &action.annotations,
             params: &[],
+            in_table: false,
             span: action.span,
         }
     }
 
-    fn collect_tables(&mut self, unit: &FlatUnit, visible: &mut Vec<&'a FlatTable>) {
+    fn collect_tables(
+        &mut self,
+        unit: &FlatUnit,
+        seen: &mut HashMap<&'a str, Span>,
+        visible: &mut Vec<&'a FlatTable>,
+    ) {
         let (flat, program) = (self.flat, self.program);
-        let span = |table: &FlatTable| program.tables[table.table].span;
         for declared in &program.controls[unit.control].tables {
             let of_unit = |t: &&FlatTable| t.unit == unit.id && t.table == *declared;
             let Some(table) = flat.tables.iter().find(of_unit) else {
                 continue;
             };
-            let annotations = &program.tables[*declared].annotations;
+            let ir::Table {
+                annotations, span, ..
+            } = &program.tables[*declared];
+            // The JSON refers to tables by their names, also to those that the control plane does not see.
+            if let Some(first) = seen.insert(&table.name, *span) {
+                self.same_name("table", &table.name, [*span, first]);
+            }
+            self.check_names_of_actions(table, *declared);
             if annotations::has(annotations, "hidden") {
                 continue;
             }
-            if let Some(other) = visible.iter().find(|t| t.name == table.name) {
-                self.same_name("table", &table.name, [span(table), span(other)]);
-            }
-            self.symbol(Kind::Table, &table.name, annotations, span(table));
+            self.symbol(Kind::Table, &table.name, annotations, *span);
             visible.push(table);
+        }
+    }
+
+    /// An entry of a table names its action.
+    fn check_names_of_actions(&self, table: &FlatTable, declared: TableId) {
+        let references = &self.program.tables[declared].actions;
+        let mut seen: HashMap<&str, Span> = HashMap::new();
+        for (index, reference) in table.actions.iter().zip(references) {
+            let name = &self.flat.actions[*index].name;
+            if let Some(first) = seen.insert(name, reference.span) {
+                let message = format!("table `{}` has two actions `{name}`", table.name);
+                let error = Diagnostic::error("duplicate-name", reference.span, message);
+                let help = "give one of them another @name";
+                self.diagnostics
+                    .report(error.note(first, "the first one").help(help));
+            }
         }
     }
 
