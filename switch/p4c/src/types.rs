@@ -188,6 +188,17 @@ impl Type {
         self.is_struct_kind(StructKind::Union)
     }
 
+    /// Whether it is a header, stack or union, or made of nothing else. A type parameter may stand for one.
+    pub fn is_of_headers(&self) -> bool {
+        match self {
+            Type::Poison | Type::Var(_) | Type::InvalidHeader | Type::Stack(..) => true,
+            Type::Struct(s) if s.kind != StructKind::Struct => true,
+            Type::Struct(s) => s.fields.iter().all(|f| f.ty.is_of_headers()),
+            Type::Tuple(items) => items.iter().all(Type::is_of_headers),
+            _ => false,
+        }
+    }
+
     /// Whether one field of BMv2 can hold a value of this type.
     pub fn is_scalar(&self) -> bool {
         matches!(

@@ -58,6 +58,9 @@ impl Backend<'_> {
         statement: &FlatStmt,
     ) {
         let span = statement.span;
+        if !self.are_numbers(name, [target]) || !self.is_data(name, data) {
+            return;
+        }
         let Some(field) = self.field_of(target) else {
             let message = "a checksum is stored in a header field";
             self.error("unsupported-target", target.span, message);

@@ -37,6 +37,12 @@ impl Backend<'_> {
             return;
         };
         let array = object.name.clone();
+        if !matches!(object.extern_name.as_str(), "packet_in" | "packet_out") {
+            let called = format!("{}.{name}", object.extern_name);
+            if !self.are_numbers(&called, args) {
+                return;
+            }
+        }
         let (op, parameters) = match (object.extern_name.as_str(), name, args) {
             ("counter", "count", [index]) => (
                 "count",
@@ -119,6 +125,7 @@ impl Backend<'_> {
                     return self.error("unsupported-target", metadata.span, message);
                 }
             },
+            ("random", numbers) if !self.are_numbers(name, numbers) => return,
             ("random", [result, low, high]) => (
                 "modify_field_rng_uniform",
                 vec![
@@ -134,6 +141,9 @@ impl Backend<'_> {
                 return;
             }
             ("log_msg", [message, data @ ..]) => {
+                if !data.iter().all(|data| self.is_data(name, data)) {
+                    return;
+                }
                 let values = data
                     .iter()
                     .flat_map(Expr::leaves)
@@ -146,6 +156,10 @@ impl Backend<'_> {
                 ("log_msg", vec![message, Json::ParametersVector(values)])
             }
             ("hash", [result, algorithm, base, data, max]) => {
+                let numbers = [result, base, max];
+                if !self.are_numbers(name, numbers) || !self.is_data(name, data) {
+                    return;
+                }
                 let input = self.fields_of(data, span);
                 let Some(calculation) = self.calculation(algorithm, input, span) else {
                     return;
@@ -160,6 +174,7 @@ impl Backend<'_> {
                     ],
                 )
             }
+            ("digest", [_, data]) if !self.is_data(name, data) => return,
             ("digest", [receiver, data]) => {
                 let id = self.learn_list(type_args.first(), data, span);
                 (
@@ -230,6 +245,34 @@ impl Backend<'_> {
             _ => return self.unknown_function(name, span),
         };
         self.emit(op, parameters, span);
+    }
+
+    /// Whether all arguments are numbers, the only values that the extern works with; others are reported.
+    pub(super) fn are_numbers<'e>(
+        &self,
+        called: &str,
+        args: impl IntoIterator<Item = &'e Expr>,
+    ) -> bool {
+        let is_number = |e: &Expr| matches!(e.ty.stored(), Type::Bits { .. } | Type::Int);
+        let mut all = true;
+        for other in args.into_iter().filter(|e| !is_number(e)) {
+            let ty = self.program.type_name(&other.ty);
+            let message = format!("`{called}` works with numbers, not with `{ty}`");
+            self.error("type-mismatch", other.span, message);
+            all = false;
+        }
+        all
+    }
+
+    /// Whether data of an extern consists of values that fields can hold; what does not is reported.
+    pub(super) fn is_data(&self, called: &str, data: &Expr) -> bool {
+        let leaves = data.leaves();
+        let strings = leaves.iter().filter(|l| matches!(l.ty, Type::String));
+        for text in strings.clone() {
+            let message = format!("the data of `{called}` cannot have a `string`");
+            self.error("type-mismatch", text.span, message);
+        }
+        strings.count() == 0
     }
 
     fn unknown_function(&self, name: &str, span: Span) {
@@ -536,7 +579,7 @@ impl Backend<'_> {
     fn register(&mut self, object: &Object) {
         let size = self.size(object);
         let width = match object.type_args.first().map(Type::stored) {
-            Some(Type::Bits { width, .. }) => *width,
+            Some(Type::Bits { width, .. }) if *width > 0 => *width,
             other => {
                 let shown = other.map_or_else(String::new, |t| self.program.type_name(t));
                 let message = format!("BMv2 registers hold bit<W> or int<W>, not `{shown}`");

@@ -425,7 +425,8 @@ impl Backend<'_> {
         ops
     }
 
-    /// Reports a header value that is made where it is emitted, since it is in no header of the packet.
+    /// Reports what is no header, which a generic function may emit, and a header value that is made where it is emitted,
+    /// since it is in no header of the packet.
     fn check_emitted(&self, value: &Expr) {
         match (&value.kind, &value.ty) {
             (ExprKind::InvalidHeader, _) => {}
@@ -435,6 +436,11 @@ impl Backend<'_> {
                 self.error_with_help("unsupported-deparser", value.span, message, help);
             }
             (ExprKind::List(items), _) => items.iter().for_each(|item| self.check_emitted(item)),
+            (_, ty) if !ty.is_of_headers() => {
+                let ty = self.program.type_name(ty);
+                let message = format!("only headers are emitted, not `{ty}`");
+                self.error("bad-emit", value.span, message);
+            }
             _ => {}
         }
     }

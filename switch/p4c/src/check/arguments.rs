@@ -38,6 +38,7 @@ impl Checker<'_> {
         let given = self.match_arguments(&signature.name, &params, args, span)?;
 
         let (renaming, mut inference) = self.unknowns(signature, type_args, span)?;
+        let written = inference.found.len();
         let mut values = Vec::new();
         for (param, arg) in params.iter().zip(&given) {
             let value = self.argument_value(param, *arg, span);
@@ -62,7 +63,7 @@ impl Checker<'_> {
             return None;
         }
         // An integer without width that met no width is 32 bits wide in the target's fields.
-        for (_, ty) in &mut inference.found {
+        for (_, ty) in inference.found.iter_mut().skip(written) {
             close(ty);
         }
 

@@ -1,7 +1,7 @@
 //! Calls: functions, actions, methods, constructors, and the built-in methods of headers and tables.
 
 use super::arguments::ArgumentRule;
-use super::rules::extracted_types;
+use super::rules::packet_types;
 use super::{Checker, Entity};
 use crate::ast::{self, ExprKind as Ast};
 use crate::eval::Value;
@@ -341,7 +341,7 @@ impl Checker<'_> {
             type_args,
             args,
         };
-        extracted_types::check(
+        packet_types::check(
             &call,
             &signature.name,
             span,

@@ -1,5 +1,5 @@
 //! `extract` fills headers, its form with two arguments those with a varbit; `lookahead` reads anything of fixed size
-//! (P4_16, sections 13.8.1 to 13.8.3).
+//! (P4_16, sections 13.8.1 to 13.8.3). `emit` takes headers and what is made of them (section 16.1).
 
 use crate::diagnostics::Diagnostics;
 use crate::ir::{Call, Callee, Expr, Program};
@@ -11,14 +11,20 @@ pub fn check(call: &Call, name: &str, span: Span, program: &Program, diagnostics
     let Callee::Method { extern_type, .. } = &call.callee else {
         return;
     };
-    if program.externs[*extern_type].name != "packet_in" {
-        return;
-    }
-    match (name, &call.args[..]) {
-        ("extract", [header, ..]) => {
+    let packet = program.externs[*extern_type].name.as_str();
+    match (packet, name, &call.args[..]) {
+        ("packet_out", "emit", [headers]) if !headers.ty.is_of_headers() => {
+            let message = format!(
+                "only headers are emitted, and stacks, unions, structs and lists of them, not `{}`",
+                program.type_name(&headers.ty)
+            );
+            let help = "put the value into a field of a header, and emit that";
+            diagnostics.error_with_help("bad-emit", headers.span, message, help);
+        }
+        ("packet_in", "extract", [header, ..]) => {
             check_extract(header, call.args.len() > 1, program, diagnostics)
         }
-        ("lookahead", _) => {
+        ("packet_in", "lookahead", _) => {
             let wanted = call.type_args.first();
             if let Some(ty) = wanted.filter(|ty| !has_fixed_size(ty)) {
                 let message = format!(
