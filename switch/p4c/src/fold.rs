@@ -1,6 +1,8 @@
 //! Expressions made of others: computed at once where the operands are constants, as the specification asks
 //! (P4_16, section 18.1: compile-time known values).
 
+use num_traits::{Signed, Zero};
+
 use crate::ast::{BinaryOp, UnaryOp};
 use crate::eval::{self, EvalError};
 use crate::ir::{Expr, ExprKind};
@@ -16,7 +18,7 @@ impl Expr {
         }
     }
 
-    /// `left op right`, of type `ty`; the error is that of constants that have no result.
+    /// `left op right`, of type `ty`; the error is that of operands that give no result.
     pub fn folded_binary(
         op: BinaryOp,
         left: Expr,
@@ -24,6 +26,17 @@ impl Expr {
         ty: Type,
         span: Span,
     ) -> Result<Expr, EvalError> {
+        if let Some(number) = right.as_int() {
+            match op {
+                BinaryOp::Shl | BinaryOp::Shr if number.is_negative() => {
+                    return Err(EvalError::ShiftTooLarge);
+                }
+                BinaryOp::Div | BinaryOp::Mod if number.is_zero() => {
+                    return Err(EvalError::DivisionByZero);
+                }
+                _ => {}
+            }
+        }
         if let (Some(a), Some(b)) = (left.as_value(), right.as_value()) {
             let right_width = right.ty.width().unwrap_or(0);
             if let Some(result) = eval::binary(op, a, b, &ty, right_width) {

@@ -2,6 +2,7 @@
 
 mod action_names;
 mod command_line;
+mod conversions;
 mod direct_meters;
 mod golden;
 mod limits;

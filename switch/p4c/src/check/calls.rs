@@ -250,10 +250,7 @@ impl Checker<'_> {
                 self.error("argument-count", span, message);
                 return Target::Failed;
             };
-            let Some(count) = self.size(&arg.value, u32::MAX, "count") else {
-                return Target::Failed;
-            };
-            checked.push(Expr::int(count, Type::bit(32), arg.value.span));
+            checked.push(self.count(&arg.value));
         } else if !args.is_empty() {
             let message = format!("`{}` takes no arguments", method.text);
             self.error("argument-count", span, message);
@@ -267,6 +264,18 @@ impl Checker<'_> {
             ty,
             span,
         ))
+    }
+
+    /// By how many elements a stack moves: a number that is known at compile time.
+    fn count(&mut self, written: &ast::Expr) -> Expr {
+        let count = self.expr(written);
+        if matches!(count.ty, Type::Int) && count.as_int().is_none() {
+            return count.cast(Type::bit(32));
+        }
+        match self.size(written, u32::MAX, "count") {
+            Some(count) => Expr::int(count, Type::bit(32), written.span),
+            None => Expr::poison(written.span),
+        }
     }
 
     /// `minSizeInBits` and its kin, on types and values (specification, section 9).

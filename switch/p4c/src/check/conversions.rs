@@ -1,5 +1,5 @@
-//! Implicit conversions: literals, lists, records and serializable enums take the type that is wanted (P4_16,
-//! section 8.11.2).
+//! Implicit conversions: literals, other values of `int`, lists, records and serializable enums take the type that is
+//! wanted (P4_16, section 8.11.2).
 
 use super::Checker;
 use crate::diagnostics::Diagnostic;
@@ -48,7 +48,9 @@ impl Checker<'_> {
                 Some(retyped(expr))
             }
             (Type::Int, Type::Bits { width, signed }) => {
-                let value = expr.as_int()?;
+                let Some(value) = expr.as_int() else {
+                    return Some(expr.cast(target.clone()));
+                };
                 if !eval::fits(value, *width, *signed) {
                     let message = format!("{value} does not fit in `{target}`");
                     let wrapped = eval::wrap(value, *width, *signed);
@@ -71,15 +73,30 @@ impl Checker<'_> {
                     ..number
                 })
             }
-            (Type::Enum(e), _) => {
-                // A serializable enum is also a number of its underlying type.
-                let (underlying, _) = e.underlying.as_ref()?;
-                self.try_coerce(expr.clone().folded_cast(underlying), target)
+            // A serializable enum is also a number of its underlying type.
+            (Type::Enum(e), _) if e.underlying.is_some() => {
+                self.try_coerce(enum_to_number(expr), target)
             }
             (Type::Tuple(_) | Type::Struct(_), _) if matches!(expr.kind, ExprKind::List(_)) => {
                 self.coerce_list(expr, target)
             }
             _ => None,
+        }
+    }
+
+    /// Converts a value that is compared with one of type `other`, as a label is: beside what converts to an enum, there
+    /// are the numbers that its members stand for.
+    pub(super) fn coerce_compared(&self, expr: Expr, other: &Type) -> Expr {
+        let is_number = matches!(other, Type::Enum(_)) && expr.ty != *other;
+        if !is_number {
+            return self.coerce(expr, other);
+        }
+        match self.coerce(expr, other.stored()) {
+            failed if failed.ty.is_poison() => failed,
+            number => Expr {
+                ty: other.clone(),
+                ..number
+            },
         }
     }
 
@@ -180,6 +197,17 @@ impl Checker<'_> {
             }
         }
         Some(Expr::new(ExprKind::List(ordered), target.clone(), span))
+    }
+}
+
+/// Serializable enums take part in operations as numbers.
+pub(super) fn enum_to_number(expr: Expr) -> Expr {
+    let Type::Enum(e) = expr.ty.clone() else {
+        return expr;
+    };
+    match &e.underlying {
+        Some((ty, _)) => expr.folded_cast(ty),
+        None => expr,
     }
 }
 

@@ -113,6 +113,13 @@ impl Checker<'_> {
     ) -> Expr {
         let condition = self.expr_of(condition, &Type::Bool);
         let (then, otherwise) = (self.expr(then), self.expr(otherwise));
+        let types = [then.ty.clone(), otherwise.ty.clone()];
+        if let [Type::Enum(a), Type::Enum(b)] = &types
+            && a != b
+        {
+            self.different_types(&types, "?:", span);
+            return Expr::poison(span);
+        }
         let Some((then, otherwise)) = self.same_type(then, otherwise, "?:", span) else {
             return Expr::poison(span);
         };
@@ -300,7 +307,8 @@ fn may_cast(operand: &Expr, to: &Type) -> bool {
     match (from, to.stored()) {
         (Type::Bits { .. }, Type::Int) => true,
         (number, Type::Bool) | (Type::Bool, number) if *number == ONE_BIT => true,
-        (Type::Int, Type::Bool) => operand.as_number::<u8>().is_some_and(|v| v <= 1),
+        (Type::Int, Type::Bits { .. }) => true,
+        (Type::Int, Type::Bool) => operand.as_int().is_none_or(|v| v.bits() <= 1),
         (a, b) => a == b && renamed,
     }
 }

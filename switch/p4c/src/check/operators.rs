@@ -1,6 +1,7 @@
 //! Unary and binary operators (specification, section 8.5 to 8.9).
 
 use super::Checker;
+use super::conversions::enum_to_number;
 use crate::ast::{BinaryOp, UnaryOp};
 use crate::diagnostics::Diagnostic;
 use crate::eval;
@@ -49,7 +50,8 @@ impl Checker<'_> {
         self.report(diagnostic);
     }
 
-    /// Brings two operands to one type: literals and lists take the type of the other side.
+    /// Brings two operands to one type: numbers of `int` and lists take the type of the other side, enums meet what is
+    /// no enum of theirs as numbers.
     pub(super) fn same_type(
         &self,
         left: Expr,
@@ -63,21 +65,27 @@ impl Checker<'_> {
         if left.ty == right.ty {
             return Some((left, right));
         }
+        let written = [left.ty.clone(), right.ty.clone()];
+        let (left, right) = (enum_to_number(left), enum_to_number(right));
         if let Some(right) = self.try_coerce(right.clone(), &left.ty) {
             return Some((left, right));
         }
         if let Some(left) = self.try_coerce(left.clone(), &right.ty) {
             return Some((left, right));
         }
-        let (l, r) = (self.show(&left.ty), self.show(&right.ty));
+        self.different_types(&written, op, span);
+        None
+    }
+
+    pub(super) fn different_types(&self, [left, right]: &[Type; 2], op: &str, span: Span) {
+        let (l, r) = (self.show(left), self.show(right));
         let message = format!("`{op}` needs operands of one type, found `{l}` and `{r}`");
         let mut diagnostic =
             Diagnostic::error("type-mismatch", span, message).label(format!("`{l}` {op} `{r}`"));
-        if let (Type::Bits { .. }, Type::Bits { .. }) = (left.ty.stored(), right.ty.stored()) {
+        if let (Type::Bits { .. }, Type::Bits { .. }) = (left.stored(), right.stored()) {
             diagnostic = diagnostic.help(format!("cast one side, for example `({l}) ...`"));
         }
         self.report(diagnostic);
-        None
     }
 
     pub(super) fn binary(&mut self, op: BinaryOp, left: Expr, right: Expr, span: Span) -> Expr {
@@ -137,7 +145,7 @@ impl Checker<'_> {
             return None;
         }
         let amount_ok = match &right.ty {
-            Type::Int => right.as_int().is_some_and(|v| *v >= 0.into()),
+            Type::Int => right.as_int().is_none_or(|v| *v >= 0.into()),
             Type::Bits { signed, .. } => !signed || right.as_int().is_some_and(|v| *v >= 0.into()),
             _ => false,
         };
@@ -155,7 +163,7 @@ impl Checker<'_> {
             let message = format!("all {width} bits are shifted out by {amount}");
             self.report(Diagnostic::warning("overflow", right.span, message));
         }
-        if matches!(left.ty, Type::Int) && right.as_int().is_none() {
+        if matches!(left.ty, Type::Int) && right.as_int().is_none() && right.ty != Type::Int {
             let message = "the width of the shifted value is not known";
             let help = "give the literal a width, such as 32w1";
             self.error_with_help("unknown-width", left.span, message, help);
@@ -232,16 +240,5 @@ impl Checker<'_> {
             _ => left.ty.clone(),
         };
         Some((left, right, ty))
-    }
-}
-
-/// Serializable enums take part in arithmetic as numbers.
-fn enum_to_number(expr: Expr) -> Expr {
-    let Type::Enum(e) = expr.ty.clone() else {
-        return expr;
-    };
-    match &e.underlying {
-        Some((ty, _)) => expr.folded_cast(ty),
-        None => expr,
     }
 }

@@ -49,7 +49,7 @@ impl Checker<'_> {
                 atomic: crate::annotations::has(&self.annotations(annotations), "atomic"),
                 body: self.block(body),
             },
-            StatementKind::Switch { subject, cases } => self.switch(subject, cases, span)?,
+            StatementKind::Switch { subject, cases } => self.switch(subject, cases)?,
             StatementKind::For {
                 init,
                 condition,
@@ -224,12 +224,7 @@ impl Checker<'_> {
         }
     }
 
-    fn switch(
-        &mut self,
-        subject: &ast::Expr,
-        cases: &[ast::SwitchCase],
-        span: Span,
-    ) -> Option<StmtKind> {
+    fn switch(&mut self, subject: &ast::Expr, cases: &[ast::SwitchCase]) -> Option<StmtKind> {
         if let Some(last) = cases.last()
             && last.body.is_none()
         {
@@ -244,10 +239,6 @@ impl Checker<'_> {
             return Some(self.switch_action(result.table, cases));
         }
         let subject = self.expr(subject);
-        if matches!(subject.ty, Type::Int) {
-            self.error("unknown-width", span, "switch needs a value of known width");
-            return None;
-        }
         let mut arms = Vec::new();
         let mut labels = Vec::new();
         let mut given = Vec::new();
@@ -255,16 +246,16 @@ impl Checker<'_> {
             labels.push(match &case.label.kind {
                 Ast::Default | Ast::DontCare => None,
                 _ => {
-                    let label = self.expr_of(&case.label, &subject.ty);
-                    if label.as_value().is_none() && !label.ty.is_poison() {
+                    let label = self.expr(&case.label);
+                    let label = self.coerce_compared(label, &subject.ty);
+                    if !is_known(&label) {
                         self.error("not-constant", label.span, "labels of switch are constants");
                     }
                     Some(label)
                 }
             });
             let label = labels.last().and_then(Option::as_ref);
-            let is_known = label.is_none_or(|l| l.as_value().is_some());
-            if is_known {
+            if label.is_none_or(|l| l.as_value().is_some()) {
                 given.push((label.and_then(Expr::as_value).cloned(), case.label.span));
             }
             if let Some(body) = &case.body {
@@ -317,6 +308,20 @@ impl Checker<'_> {
         }
         switch_labels::check(&given, self.diagnostics);
         StmtKind::SwitchAction(table, arms)
+    }
+}
+
+/// Whether a number is known at compile time, if only once the parameters have values that it depends on: those of
+/// constructors, and those without a direction.
+pub(super) fn is_known(expr: &Expr) -> bool {
+    match &expr.kind {
+        ExprKind::Const(_) | ExprKind::Poison | ExprKind::Var(_) => true,
+        ExprKind::Cast(_)
+        | ExprKind::Slice { .. }
+        | ExprKind::Unary(..)
+        | ExprKind::Binary(..)
+        | ExprKind::Conditional(..) => !expr.any_operand(|operand| !is_known(operand)),
+        _ => false,
     }
 }
 

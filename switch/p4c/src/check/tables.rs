@@ -6,6 +6,7 @@ use super::arguments::ArgumentRule;
 use super::key_names::written_name;
 use super::places::Place;
 use super::rules::{action_scopes, bound_arguments, distinct_names, table_entries};
+use super::statements::is_known;
 use super::{Checker, Entity};
 use crate::annotations;
 use crate::ast::{self, Direction, ExprKind as Ast, TablePropertyValue as Property};
@@ -340,10 +341,9 @@ impl Checker<'_> {
     /// The value of the property `size`: a number, which may be a constructor parameter of the control around it.
     pub(super) fn size_property(&mut self, value: &ast::Expr) -> Option<Expr> {
         let size = self.expr(value);
-        let known = size.as_int().is_some() || matches!(size.kind, ExprKind::Var(_));
         match size.ty.stored() {
             Type::Poison => None,
-            Type::Int | Type::Bits { .. } if known => Some(size),
+            Type::Int | Type::Bits { .. } if is_known(&size) => Some(size),
             _ => {
                 let message = "an integer known at compile time is needed here";
                 self.error("not-constant", value.span, message);
@@ -353,10 +353,7 @@ impl Checker<'_> {
     }
 
     fn check_constant(&self, value: &Expr) {
-        if !matches!(
-            value.kind,
-            ExprKind::Const(_) | ExprKind::Poison | ExprKind::Var(_)
-        ) {
+        if !is_known(value) {
             let message = "action data must be known at compile time";
             self.error("not-constant", value.span, message);
         }
@@ -464,7 +461,7 @@ impl Checker<'_> {
                 if matches!(value.kind, ExprKind::ValueSet(_)) {
                     return value;
                 }
-                return self.coerce(value, key);
+                return self.coerce_compared(value, key);
             }
         };
         // `1 &&& 2` of a serializable enum is written in numbers.

@@ -289,7 +289,8 @@ impl Elaborator<'_> {
                 self.for_each_element(&header, &|fixed| FlatKind::SetValid(fixed, valid));
             }
             Callee::PushFront(stack) | Callee::PopFront(stack) => {
-                let count = call.args.first().and_then(Expr::as_number).unwrap_or(0);
+                let count = call.args.first().map(|count| self.pure_expr(count, env));
+                let count = count.and_then(|c| c.as_number()).unwrap_or(0);
                 let place = self.place(stack, env);
                 let kind = match call.callee {
                     Callee::PushFront(_) => FlatKind::PushFront(place, count),
@@ -353,7 +354,7 @@ pub(super) fn is_stable_place(expr: &Expr) -> bool {
 }
 
 /// Whether the value of an expression cannot change at all.
-fn is_fixed(expr: &Expr) -> bool {
+pub(super) fn is_fixed(expr: &Expr) -> bool {
     match &expr.kind {
         ExprKind::Const(_) | ExprKind::Instance(_) => true,
         ExprKind::List(items) => items.iter().all(is_fixed),

@@ -27,8 +27,16 @@ impl Elaborator<'_> {
             ExprKind::Index(base, index) if matches!(base.ty, Type::Stack(..)) => {
                 let base = self.place(base, env);
                 let mut index = self.expr(index, env);
-                if index.as_int().is_none() {
-                    index = self.saved(index);
+                match (index.as_int(), &base.ty) {
+                    (None, _) => index = self.saved(index),
+                    // A parameter may have turned out to be a constant.
+                    (Some(number), Type::Stack(_, size)) if *number >= (*size).into() => {
+                        let message =
+                            format!("index {number} is outside of the stack of {size} headers");
+                        self.error("index-out-of-bounds", index.span, message);
+                        return Expr::poison(expr.span);
+                    }
+                    _ => {}
                 }
                 rebuilt(ExprKind::Index(Box::new(base), Box::new(index)))
             }

@@ -1,5 +1,6 @@
 //! Statements.
 
+use super::calls::is_fixed;
 use super::flat::{Branches, FlatKind, FlatStmt, Role};
 use super::{Elaborator, Env};
 use crate::eval::Value;
@@ -122,7 +123,7 @@ impl Elaborator<'_> {
         // Constants that turn out to be known need no storage.
         if let Some(value) = &init
             && !declared.writable
-            && value.as_value().is_some()
+            && is_fixed(value)
         {
             env.vars.insert(var, value.clone());
             return;
@@ -178,8 +179,10 @@ impl Elaborator<'_> {
         env: &Env,
         span: Span,
     ) {
-        let value = self.expr(subject, env);
-        let subject = self.saved(value);
+        let subject = match self.expr(subject, env) {
+            known if known.as_value().is_some() => known,
+            value => self.saved(value),
+        };
         let is_default = |labels: &[Option<Expr>]| labels.iter().any(Option::is_none);
         let mut chain: Vec<FlatStmt> = Vec::new();
         if let Some((_, body)) = arms.iter().find(|(labels, _)| is_default(labels)) {
@@ -190,15 +193,21 @@ impl Elaborator<'_> {
             for label in labels.iter().flatten() {
                 let label = self.pure_expr(label, env);
                 let at = label.span;
-                let equal = Expr::binary(BinaryOp::Eq, subject.clone(), label, Type::Bool, at);
+                let equal = self.binary(BinaryOp::Eq, subject.clone(), label, Type::Bool, at);
                 condition = Some(match condition {
                     None => equal,
-                    Some(before) => Expr::binary(BinaryOp::Or, before, equal, Type::Bool, at),
+                    Some(before) => self.binary(BinaryOp::Or, before, equal, Type::Bool, at),
                 });
             }
             let Some(condition) = condition else { continue };
-            let body = self.branch(body, env);
-            chain = vec![FlatKind::If(condition, body, chain).at(span)];
+            match condition.as_value() {
+                Some(Value::Bool(true)) => chain = self.branch(body, env),
+                Some(_) => {}
+                None => {
+                    let body = self.branch(body, env);
+                    chain = vec![FlatKind::If(condition, body, chain).at(span)];
+                }
+            }
         }
         self.out.append(&mut chain);
     }

@@ -14,9 +14,12 @@ pub fn check(param: &Param, program: &Program, diagnostics: &Diagnostics) {
         );
         diagnostics.error("bad-default", param.span, message);
     }
-    // Only values are passed with a direction, no objects.
+    // Only values of run time are passed with a direction: no objects, and nothing that exists at compile time only.
     if param.direction != Direction::None
-        && matches!(param.ty, Type::Extern(..) | Type::Block(..) | Type::String)
+        && matches!(
+            param.ty,
+            Type::Extern(..) | Type::Block(..) | Type::String | Type::Int
+        )
     {
         let message = format!(
             "a parameter of type `{}` has no direction",
