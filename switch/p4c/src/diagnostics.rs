@@ -215,6 +215,12 @@ impl Diagnostics {
         }
     }
 
+    /// Reports what makes all that was said before pointless.
+    pub(crate) fn report_only(&self, diagnostic: Diagnostic) {
+        self.list.borrow_mut().clear();
+        self.report(diagnostic);
+    }
+
     /// Leaves warnings of a name out that belong to a place in the span.
     pub(crate) fn no_warnings_in(&self, span: Span, name: String) {
         self.quiet.borrow_mut().push((span, name));

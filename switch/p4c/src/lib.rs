@@ -23,6 +23,7 @@ pub mod ir;
 pub mod lex;
 mod names;
 pub mod options;
+mod p4_14;
 pub mod p4info;
 pub mod parse;
 pub mod preprocess;
@@ -72,6 +73,10 @@ pub fn compile_tokens(
     dump: &mut dyn FnMut(Stage, &dyn Fn() -> String),
 ) -> Option<Compiled> {
     dump(Stage::Tokens, &|| annotations::text(tokens));
+    if let Some(error) = p4_14::recognise(tokens) {
+        diagnostics.report_only(error);
+        return None;
+    }
     let tree = parse::parse(tokens, diagnostics);
     dump(Stage::Ast, &|| format!("{tree:#?}"));
     if diagnostics.has_errors() {
