@@ -288,7 +288,10 @@ impl Diagnostics {
 const MAX_MESSAGE_CHARS: usize = 1000;
 
 /// The candidate with the smallest edit distance, if it is close enough to be a typing error.
-fn nearest<'a>(name: &str, candidates: impl IntoIterator<Item = &'a str>) -> Option<&'a str> {
+pub(crate) fn nearest<'a>(
+    name: &str,
+    candidates: impl IntoIterator<Item = &'a str>,
+) -> Option<&'a str> {
     let length = name.chars().count();
     // Another name of one letter is no likelier than any other.
     let limit = if length < 2 { 0 } else { 1 + length / 4 };

@@ -4,7 +4,7 @@
 
 use std::path::{Path, PathBuf};
 
-use crate::diagnostics::{Action, Format, Policy};
+use crate::diagnostics::{Action, Format, Policy, nearest};
 use crate::preprocess;
 
 mod table;
@@ -150,7 +150,6 @@ fn read(
         let (spec, attached) = find(word)?;
         let value = match (spec.takes, attached) {
             (Takes::Nothing, None) => None,
-            // `-vvv` is three times `-v`.
             (Takes::Nothing, Some(_)) if word.starts_with("-vv") => None,
             (Takes::Nothing, Some(_)) => {
                 return Err(format!("the option {} takes no value", spec.names[0]));
@@ -195,10 +194,33 @@ fn find(word: &str) -> Result<(&'static OptionSpec, Option<String>), String> {
     let short = word.char_indices().nth(2).map(|(at, _)| word.split_at(at));
     let short = short.filter(|_| !word.starts_with("--"));
     let known = |(name, value)| Some((exact(name)?, value));
-    let found = long.and_then(known).or_else(|| short.and_then(known));
+    // `-vvv` is three times `-v`; other letters that take no value stand alone.
+    let has_value =
+        |(spec, _): &(&OptionSpec, _)| spec.takes != Takes::Nothing || word.starts_with("-vv");
+    let short = || short.and_then(known).filter(has_value);
+    let found = long.and_then(known).or_else(short);
     match found {
         Some((spec, value)) => Ok((spec, Some(value.to_owned()))),
-        None => Err(format!("unknown option {word}; see --help")),
+        None => Err(unknown(word)),
+    }
+}
+
+/// What to say of a word that names no option.
+fn unknown(word: &str) -> String {
+    let bare = |name: &'static str| (name, name.trim_start_matches('-'));
+    let names = OPTIONS.iter().flat_map(|spec| spec.names);
+    let known: Vec<_> = names.map(|name| bare(name)).collect();
+    let written = word.split_once('=').map_or(word, |(name, _)| name);
+    let written = written.trim_start_matches('-');
+    // The dashes alone may be wrong.
+    let is_right = known.iter().any(|(_, bare)| *bare == written);
+    let meant = match is_right {
+        true => Some(written),
+        false => nearest(written, known.iter().map(|(_, bare)| *bare)),
+    };
+    match known.iter().find(|(_, bare)| Some(*bare) == meant) {
+        Some((name, _)) => format!("unknown option {word}; did you mean {name}?"),
+        None => format!("unknown option {word}; see --help"),
     }
 }
 

@@ -176,7 +176,22 @@ fn mistakes_are_named() {
     for (line, part) in [
         ("ebb-p4c", "no program to compile"),
         ("ebb-p4c a.p4 b.p4", "`a.p4` and `b.p4`"),
-        ("ebb-p4c --pq f.p4", "unknown option --pq"),
+        ("ebb-p4c --zzz f.p4", "unknown option --zzz; see --help"),
+        (
+            "ebb-p4c --error-fromat=short f.p4",
+            "did you mean --error-format?",
+        ),
+        (
+            "ebb-p4c -error-format short f.p4",
+            "did you mean --error-format?",
+        ),
+        (
+            "ebb-p4c --p4runtime-flies i.txtpb f.p4",
+            "did you mean --p4runtime-files?",
+        ),
+        ("ebb-p4c --Wdisble f.p4", "did you mean --Wdisable?"),
+        ("ebb-p4c -std=p4-16 f.p4", "did you mean --std?"),
+        ("ebb-p4c -Q f.p4", "unknown option -Q; see --help"),
         ("ebb-p4c f.p4 -o", "needs a value: FILE"),
         ("ebb-p4c --ndebug=1 f.p4", "takes no value"),
         ("ebb-p4c --target tofino f.p4", "only target is bmv2"),
