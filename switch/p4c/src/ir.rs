@@ -167,6 +167,8 @@ pub struct Key {
 pub struct ActionRef {
     pub action: ActionId,
     pub args: Vec<Expr>,
+    /// As [`Call::order`].
+    pub order: Vec<usize>,
     pub annotations: Vec<Annotation>,
     pub span: Span,
 }
@@ -352,7 +354,11 @@ pub enum ExprKind {
 pub struct Call {
     pub callee: Callee,
     pub type_args: Vec<Type>,
+    /// In the order of the parameters.
     pub args: Vec<Expr>,
+    /// The order in which the program writes them, which is that of their evaluation: indices of `args`. Empty if it is
+    /// the order of the parameters.
+    pub order: Vec<usize>,
 }
 
 #[derive(Clone, Debug)]
@@ -410,10 +416,10 @@ pub enum StmtKind {
         high: Expr,
         body: Vec<Stmt>,
     },
-    /// `for (var in items)`
+    /// `for (var in collection)`: a header stack, or a list whose items have the type of the variable.
     ForEach {
         var: VarId,
-        items: Vec<Expr>,
+        collection: Expr,
         body: Vec<Stmt>,
     },
     Break,
@@ -500,11 +506,11 @@ impl Expr {
 
     /// A call without arguments beside those in `callee`.
     pub fn call(callee: Callee, ty: Type, span: Span) -> Expr {
-        let (type_args, args) = (Vec::new(), Vec::new());
         let call = Call {
             callee,
-            type_args,
-            args,
+            type_args: Vec::new(),
+            args: Vec::new(),
+            order: Vec::new(),
         };
         Expr::new(ExprKind::Call(Box::new(call)), ty, span)
     }
@@ -576,7 +582,7 @@ impl Expr {
 
     /// Whether `test` holds for one of the expressions that this one is made of; the object and the arguments of a call
     /// are not asked.
-    pub fn any_operand(&self, mut test: impl FnMut(&Expr) -> bool) -> bool {
+    pub fn any_operand<'e>(&'e self, mut test: impl FnMut(&'e Expr) -> bool) -> bool {
         match &self.kind {
             ExprKind::Field(base, _)
             | ExprKind::StackNext(base)
@@ -613,6 +619,14 @@ impl Expr {
             ExprKind::Call(call) => !matches!(call.callee, Callee::IsValid(_)),
             ExprKind::TableHit { .. } => true,
             _ => self.any_operand(Expr::has_effects),
+        }
+    }
+
+    /// The header union that it is a member of.
+    pub fn union_around(&self) -> Option<&Expr> {
+        match &self.kind {
+            ExprKind::Field(base, _) if base.ty.is_union() => Some(base),
+            _ => None,
         }
     }
 

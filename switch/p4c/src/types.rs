@@ -199,6 +199,11 @@ impl Type {
         }
     }
 
+    /// Whether it is the type that `{ a = .., b = .. }` has until it meets a named one.
+    pub fn is_record(&self) -> bool {
+        self.as_struct().is_some_and(|s| s.name.is_empty())
+    }
+
     /// Whether one field of BMv2 can hold a value of this type.
     pub fn is_scalar(&self) -> bool {
         matches!(

@@ -227,6 +227,25 @@ impl Checker<'_> {
     }
 }
 
+/// The order in which arguments with names are written, as indices of the parameters; those that have their default
+/// values come last. Empty if the arguments have no names.
+pub(super) fn written_order<'p>(
+    params: impl IntoIterator<Item = &'p Param>,
+    args: &[ast::Arg],
+) -> Vec<usize> {
+    if args.iter().all(|arg| arg.name.is_none()) {
+        return Vec::new();
+    }
+    let names: Vec<&str> = params.into_iter().map(|p| p.name.as_str()).collect();
+    let written = args.iter().filter_map(|arg| arg.name.as_ref());
+    let mut order: Vec<usize> = written
+        .filter_map(|name| names.iter().position(|n| *n == name.text))
+        .collect();
+    let rest: Vec<usize> = (0..names.len()).filter(|i| !order.contains(i)).collect();
+    order.extend(rest);
+    order
+}
+
 /// Gives the literals inside of an inferred type 32 bits, as p4c does.
 fn close(ty: &mut Type) {
     match ty {

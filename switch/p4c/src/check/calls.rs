@@ -1,6 +1,6 @@
 //! Calls: functions, actions, methods, constructors, and the built-in methods of headers and tables.
 
-use super::arguments::ArgumentRule;
+use super::arguments::{ArgumentRule, written_order};
 use super::rules::packet_types;
 use super::{Checker, Entity};
 use crate::ast::{self, ExprKind as Ast};
@@ -134,6 +134,7 @@ impl Checker<'_> {
                             callee: Callee::ApplyTable(table),
                             type_args: Vec::new(),
                             args: Vec::new(),
+                            order: Vec::new(),
                         })),
                         Type::Void,
                         span,
@@ -260,6 +261,7 @@ impl Checker<'_> {
                 callee: callee(object),
                 type_args: Vec::new(),
                 args: checked,
+                order: Vec::new(),
             })),
             ty,
             span,
@@ -331,6 +333,7 @@ impl Checker<'_> {
             self.error("argument-count", span, message);
             return Expr::poison(span);
         };
+        let order = written_order(&signature.params, args);
         let Some((args, inferred)) =
             self.arguments(&signature, type_args, args, ArgumentRule::All, span)
         else {
@@ -349,6 +352,7 @@ impl Checker<'_> {
             callee,
             type_args,
             args,
+            order,
         };
         packet_types::check(
             &call,

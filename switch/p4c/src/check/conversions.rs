@@ -2,6 +2,7 @@
 //! wanted (P4_16, section 8.11.2).
 
 use super::Checker;
+use super::expressions::anonymous_struct;
 use crate::diagnostics::Diagnostic;
 use crate::eval;
 use crate::ir::{Expr, ExprKind};
@@ -196,7 +197,17 @@ impl Checker<'_> {
                 }
             }
         }
-        Some(Expr::new(ExprKind::List(ordered), target.clone(), span))
+        let indices = named.filter_map(|f| s.field(&f.name)).map(|(i, _)| i);
+        let written: Vec<usize> = indices.collect();
+        let value = match !written.is_sorted() && ordered.iter().any(Expr::has_effects) {
+            true => as_written(&ordered, &written, s, span),
+            false => return Some(Expr::new(ExprKind::List(ordered), target.clone(), span)),
+        };
+        Some(Expr::new(
+            ExprKind::Cast(Box::new(value)),
+            target.clone(),
+            span,
+        ))
     }
 }
 
@@ -209,6 +220,15 @@ pub(super) fn enum_to_number(expr: Expr) -> Expr {
         Some((ty, _)) => expr.folded_cast(ty),
         None => expr,
     }
+}
+
+/// The values of a struct in the order in which a record has them, which is that of their evaluation: as a value of a
+/// type without a name, whose fields are in this order.
+fn as_written(values: &[Expr], written: &[usize], s: &StructType, span: Span) -> Expr {
+    let fields = written.iter().map(|i| s.fields[*i].clone());
+    let ty = anonymous_struct(fields.collect(), span);
+    let values = written.iter().map(|i| values[*i].clone());
+    Expr::new(ExprKind::List(values.collect()), ty, span)
 }
 
 /// `from` converts to `to` without a cast (literals, lists, serializable enums).

@@ -210,7 +210,9 @@ impl Checker<'_> {
                     self.error("index-out-of-bounds", index.span, message);
                     return Expr::poison(span);
                 };
-                if let ExprKind::List(items) = &base.kind {
+                if let ExprKind::List(items) = &base.kind
+                    && !base.has_effects()
+                {
                     return items[i].clone();
                 }
                 types[i].clone()
@@ -314,7 +316,7 @@ fn may_cast(operand: &Expr, to: &Type) -> bool {
 }
 
 /// The struct type that `{ a = .., b = .. }` has until it meets a named one.
-fn anonymous_struct(fields: Vec<FieldType>, span: Span) -> Type {
+pub(super) fn anonymous_struct(fields: Vec<FieldType>, span: Span) -> Type {
     Type::Struct(Rc::new(StructType {
         kind: StructKind::Struct,
         name: String::new(),

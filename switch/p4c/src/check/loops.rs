@@ -67,21 +67,31 @@ impl Checker<'_> {
             });
         }
         let collection = self.expr(collection);
-        let items = self.items(&collection)?;
-        let items = items.into_iter().map(|i| self.coerce(i, &ty)).collect();
+        let collection = self.collection(collection, &ty)?;
         let (var, body) = self.body_with(name, ty, body);
-        Some(StmtKind::ForEach { var, items, body })
+        Some(StmtKind::ForEach {
+            var,
+            collection,
+            body,
+        })
     }
 
-    /// The elements of a header stack or of a list.
-    fn items(&self, collection: &Expr) -> Option<Vec<Expr>> {
+    /// A header stack or a list, whose items convert to the type of the variable.
+    fn collection(&self, collection: Expr, item: &Type) -> Option<Expr> {
         match (&collection.ty, &collection.kind) {
             (Type::Poison, _) => None,
-            (Type::Stack(element, size), _) => {
-                let item = |i| Expr::element(collection.clone(), i, (**element).clone());
-                Some((0..*size).map(item).collect())
+            (Type::Stack(element, _), _) => {
+                let first = Expr::element(collection.clone(), 0, (**element).clone());
+                self.coerce(first, item);
+                Some(collection)
             }
-            (_, ExprKind::List(items)) => Some(items.clone()),
+            (_, ExprKind::List(items)) => {
+                let items = items.iter().map(|i| self.coerce(i.clone(), item));
+                Some(Expr {
+                    kind: ExprKind::List(items.collect()),
+                    ..collection
+                })
+            }
             (ty, _) => {
                 let message = format!("a loop cannot go through a `{}`", self.show(ty));
                 let help = "it goes through a range `a..b`, a header stack or a list";

@@ -131,7 +131,9 @@ impl Checker<'_> {
             Type::Poison => Expr::poison(span),
             Type::Struct(s) => match s.field(&name.text) {
                 Some((i, field)) => {
-                    if let ExprKind::List(items) = &base.kind {
+                    if let ExprKind::List(items) = &base.kind
+                        && !base.has_effects()
+                    {
                         return items[i].clone();
                     }
                     typed(

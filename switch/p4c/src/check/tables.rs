@@ -2,7 +2,7 @@
 
 use num_traits::ToPrimitive;
 
-use super::arguments::ArgumentRule;
+use super::arguments::{ArgumentRule, written_order};
 use super::key_names::written_name;
 use super::places::Place;
 use super::rules::{action_scopes, bound_arguments, distinct_names, table_entries};
@@ -276,6 +276,9 @@ impl Checker<'_> {
         };
         let action = self.action_named(callee)?;
         let signature = self.action_signature(action);
+        let directional = signature.params.iter();
+        let directional = directional.filter(|p| p.direction != Direction::None);
+        let order = written_order(directional, args);
         let (args, _) = self.arguments(
             &signature,
             &[],
@@ -286,6 +289,7 @@ impl Checker<'_> {
         Some(ActionRef {
             action,
             args,
+            order,
             annotations: self.annotations(&reference.annotations),
             span: reference.expr.span,
         })
@@ -369,6 +373,7 @@ impl Checker<'_> {
             table.actions.push(ActionRef {
                 action: no_action,
                 args: Vec::new(),
+                order: Vec::new(),
                 annotations: default_only(table.span),
                 span: table.span,
             });

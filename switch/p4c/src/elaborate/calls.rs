@@ -2,7 +2,9 @@
 
 use std::collections::HashMap;
 
+use super::changes::overlap;
 use super::flat::{ActionParam, Branches, FlatAction, FlatKind, FlatStmt, Label, Role};
+use super::loops::applied_table;
 use super::{Elaborator, Env, Unit, full_name};
 use crate::ir::{
     ActionId, ActionRef, Call, Callee, Constructed, Direction, Expr, ExprKind, FunctionId, Param,
@@ -18,6 +20,35 @@ pub(super) struct Bound {
     pub copy_back: Vec<(Expr, Expr)>,
 }
 
+/// Arguments as the program has them: [`Call::args`] and [`Call::order`].
+#[derive(Clone, Copy)]
+pub(super) struct Arguments<'a> {
+    pub values: &'a [Expr],
+    pub order: &'a [usize],
+}
+
+impl<'a> Arguments<'a> {
+    pub fn of(call: &'a Call) -> Self {
+        Self {
+            values: &call.args,
+            order: &call.order,
+        }
+    }
+}
+
+/// An argument that is evaluated.
+struct Argument<'p> {
+    /// The number of the parameter.
+    index: usize,
+    param: &'p Param,
+    /// Its value, or its place if the callee writes to it.
+    value: Expr,
+    /// The statements that this takes.
+    before: Vec<FlatStmt>,
+    /// Whether the evaluation of another argument behind it may change what is at the place.
+    is_changed: bool,
+}
+
 /// How far the callee sees beyond its parameters.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(super) enum Reach {
@@ -28,52 +59,79 @@ pub(super) enum Reach {
 }
 
 impl Elaborator<'_> {
-    /// Binds parameters to arguments: directly where the callee cannot notice, and to copies otherwise.
+    /// Binds parameters to arguments: directly where nothing can notice, and to copies otherwise.
     pub(super) fn bind(
         &mut self,
         params: &[Param],
-        args: &[Expr],
+        args: Arguments,
         types: &[(types::TypeVar, Type)],
         reach: Reach,
         env: &Env,
     ) -> Bound {
+        let evaluated = self.arguments(params, args, env);
+        let is_direct: Vec<bool> = (0..evaluated.len())
+            .map(|i| is_direct(&evaluated, i, reach))
+            .collect();
         let mut bound = Bound::default();
-        let refs: Vec<&Expr> = args.iter().collect();
-        let values = self.arguments(&refs, params, env);
-        for (i, (param, value)) in params.iter().zip(&values).enumerate() {
-            let ty = param.ty.substitute(types);
-            let span = value.span;
-            let is_out = param.direction.writes();
-            // Whether another parameter gives access to the same storage, and one of the two is written to.
-            let is_shared = || {
-                let pairs = params.iter().zip(&values).enumerate();
-                let mut others = pairs.filter(|(j, _)| *j != i);
-                others.any(|(_, (p, other))| {
-                    (is_out || p.direction.writes()) && overlap(value, other)
-                })
-            };
-            let is_unnoticed =
-                || reach == Reach::Parameters && is_stable_place(value) && !is_shared();
-            if !is_out && is_fixed(value) || is_unnoticed() {
-                bound.vars.insert(param.var, value.clone());
-                if param.direction == Direction::Out {
-                    self.invalidate(value);
+        let mut begin_invalid = Vec::new();
+        for (argument, is_direct) in evaluated.into_iter().zip(is_direct) {
+            let Argument { param, value, .. } = argument;
+            self.out.extend(argument.before);
+            let storage = match is_direct {
+                true => value,
+                false => {
+                    let ty = param.ty.substitute(types);
+                    let copy = self.add_var(&param.name, ty, Role::Local, value.span);
+                    if param.direction != Direction::Out {
+                        let initial = self.read(value.clone());
+                        self.push(FlatKind::Assign(copy.clone(), initial), value.span);
+                    }
+                    if param.direction.writes() && !matches!(value.kind, ExprKind::DontCare) {
+                        bound.copy_back.push((value, copy.clone()));
+                    }
+                    copy
                 }
-                continue;
-            }
-            let copy = self.add_var(&param.name, ty, Role::Local, span);
+            };
             if param.direction == Direction::Out {
-                self.invalidate(&copy);
-            } else {
-                let initial = self.read(value.clone());
-                self.push(FlatKind::Assign(copy.clone(), initial), span);
+                begin_invalid.push(storage.clone());
             }
-            if is_out && !matches!(value.kind, ExprKind::DontCare) {
-                bound.copy_back.push((value.clone(), copy.clone()));
-            }
-            bound.vars.insert(param.var, copy);
+            bound.vars.insert(param.var, storage);
         }
+        begin_invalid
+            .iter()
+            .for_each(|place| self.invalidate(place));
         bound
+    }
+
+    /// Evaluates arguments in the order in which they are written; those of `out` and `inout` parameters are places.
+    fn arguments<'p>(
+        &mut self,
+        params: &'p [Param],
+        args: Arguments,
+        env: &Env,
+    ) -> Vec<Argument<'p>> {
+        let order = match args.order {
+            [] => (0..params.len().min(args.values.len())).collect(),
+            order => order.to_vec(),
+        };
+        let evaluate = |&i: &usize| {
+            let arg = &args.values[i];
+            self.apart(|e| match params[i].direction.writes() {
+                true => e.place(arg, env),
+                false => e.expr(arg, env),
+            })
+        };
+        let evaluated: Vec<(Expr, Vec<FlatStmt>)> = order.iter().map(evaluate).collect();
+        let changed = self.changed_later(&evaluated);
+        let all = order.into_iter().zip(evaluated).zip(changed);
+        all.map(|((index, (value, before)), is_changed)| Argument {
+            index,
+            param: &params[index],
+            value,
+            before,
+            is_changed,
+        })
+        .collect()
     }
 
     pub(super) fn copy_back(&mut self, bound: Bound) {
@@ -85,6 +143,10 @@ impl Elaborator<'_> {
     /// Headers of `out` parameters and new variables begin invalid (specification, section 6.7).
     pub(super) fn invalidate(&mut self, place: &Expr) {
         match &place.ty {
+            ty if ty.is_union() => {
+                let none = Expr::new(ExprKind::InvalidHeader, ty.clone(), place.span);
+                self.push(FlatKind::Assign(place.clone(), none), place.span);
+            }
             ty if ty.is_header() => self.push(FlatKind::SetValid(place.clone(), false), place.span),
             Type::Struct(_) | Type::Stack(..) => {
                 place.members().iter().for_each(|m| self.invalidate(m));
@@ -142,7 +204,7 @@ impl Elaborator<'_> {
             return Expr::poison(span);
         }
         let params = &signature.params;
-        let bound = self.bind(params, &call.args, &types, Reach::Parameters, env);
+        let bound = self.bind(params, Arguments::of(call), &types, Reach::Parameters, env);
         let return_type = signature.return_type.substitute(&types);
         let result = match return_type {
             Type::Void => None,
@@ -170,20 +232,29 @@ impl Elaborator<'_> {
             let call = (unit.id, self.declares(unit, id), id);
             self.flat.called_actions.push(call);
         }
-        let mut body = self.block(|e| {
-            let bound = e.bind(&action.params, &call.args, &[], Reach::Surroundings, env);
-            let mut inner = env.in_action_with(&bound);
-            inner.loops = None;
-            e.inlined(&action.body, inner, None, span);
-            e.copy_back(bound);
-        });
+        let args = Arguments::of(call);
+        let bind = |e: &mut Self| e.bind(&action.params, args, &[], Reach::Surroundings, env);
         if env.in_action {
-            self.out.append(&mut body);
-        } else {
-            let path = env.unit.as_ref().map(|u| u.path.as_str());
-            let name = full_name(path, &action.name, &action.annotations);
-            self.push(FlatKind::Atomic { name, body }, span);
+            let bound = bind(self);
+            return self.action_statements(&action.body, bound, env, span);
         }
+        let (bound, mut body) = self.apart(bind);
+        // Tables are applied outside of actions.
+        if applied_table(&body).is_some() {
+            self.out.append(&mut body);
+        }
+        body.append(&mut self.block(|e| e.action_statements(&action.body, bound, env, span)));
+        let path = env.unit.as_ref().map(|u| u.path.as_str());
+        let name = full_name(path, &action.name, &action.annotations);
+        self.push(FlatKind::Atomic { name, body }, span);
+    }
+
+    /// Runs the body of an action and copies back what it has written.
+    fn action_statements(&mut self, body: &[Stmt], bound: Bound, env: &Env, span: Span) {
+        let mut inner = env.in_action_with(&bound);
+        inner.loops = None;
+        self.inlined(body, inner, None, span);
+        self.copy_back(bound);
     }
 
     /// An action of a table, as the control plane knows it.
@@ -205,7 +276,11 @@ impl Elaborator<'_> {
             all.partition(|p| p.direction == Direction::None);
         let mut params = Vec::new();
         let body = self.block(|e| {
-            let bound = e.bind(&directional, &reference.args, &[], Reach::Surroundings, env);
+            let args = Arguments {
+                values: &reference.args,
+                order: &reference.order,
+            };
+            let bound = e.bind(&directional, args, &[], Reach::Surroundings, env);
             let mut inner = env.in_action_with(&bound);
             for param in data {
                 let role = Role::ActionData(params.len());
@@ -277,12 +352,14 @@ impl Elaborator<'_> {
             }
             Callee::Apply(object) => {
                 let object = self.expr(object, env);
-                self.apply_unit(&object, &call.args, env, span);
+                self.apply_unit(&object, Arguments::of(call), env, span);
             }
             Callee::ApplyTable(table) => {
                 self.apply_table(*table, Branches::None, env, span);
             }
-            Callee::IsValid(_) => {}
+            Callee::IsValid(header) => {
+                self.expr(header, env);
+            }
             Callee::SetValid(header) | Callee::SetInvalid(header) => {
                 let valid = matches!(call.callee, Callee::SetValid(_));
                 let header = self.place(header, env);
@@ -309,24 +386,34 @@ impl Elaborator<'_> {
         env: &Env,
         span: Span,
     ) {
-        let refs: Vec<&Expr> = call.args.iter().collect();
-        let mut args = self.arguments(&refs, &signature.params, env);
         // BMv2 writes results to fields: slices and elements chosen at run time go through a variable.
         let mut back = Vec::new();
-        for (param, arg) in signature.params.iter().zip(&mut args) {
-            let needs_copy =
-                param.direction.writes() && arg.ty.is_scalar() && !is_stable_place(arg);
-            if needs_copy {
-                let copy = self.temp(&arg.ty.clone(), span);
-                if param.direction == Direction::InOut {
-                    let initial = self.read(arg.clone());
-                    self.push(FlatKind::Assign(copy.clone(), initial), span);
+        let mut args = vec![Expr::poison(span); call.args.len()];
+        for argument in self.arguments(&signature.params, Arguments::of(call), env) {
+            let Argument { param, value, .. } = argument;
+            self.out.extend(argument.before);
+            let is_result = param.direction.writes() && value.ty.is_scalar();
+            let needs_copy = match param.direction {
+                Direction::Out => is_result && !is_stable_place(&value),
+                Direction::InOut => argument.is_changed || is_result && !is_stable_place(&value),
+                _ => false,
+            };
+            let passed = match needs_copy {
+                true => {
+                    let copy = self.temp(&value.ty.clone(), span);
+                    if param.direction == Direction::InOut {
+                        let initial = self.read(value.clone());
+                        self.push(FlatKind::Assign(copy.clone(), initial), span);
+                    }
+                    if !matches!(value.kind, ExprKind::DontCare) {
+                        back.push((value, copy.clone()));
+                    }
+                    copy
                 }
-                let target = std::mem::replace(arg, copy.clone());
-                if !matches!(target.kind, ExprKind::DontCare) {
-                    back.push((target, copy));
-                }
-            }
+                false if argument.is_changed && !param.direction.writes() => self.settled(value),
+                false => value,
+            };
+            args[argument.index] = passed;
         }
         let type_args = call.type_args.iter().map(|t| t.substitute(&env.types));
         let kind = FlatKind::Extern {
@@ -362,35 +449,34 @@ pub(super) fn is_fixed(expr: &Expr) -> bool {
     }
 }
 
-/// Whether two places may share storage.
-fn overlap(a: &Expr, b: &Expr) -> bool {
-    let (Some(a), Some(b)) = (path(a), path(b)) else {
-        return mentions_same_root(a, b);
-    };
-    a.0 == b.0 && a.1.iter().zip(&b.1).all(|(x, y)| x == y)
-}
-
-/// The variable of a stable place, and the names and indices that lead from there.
-fn path(expr: &Expr) -> Option<(usize, Vec<String>)> {
-    match &expr.kind {
-        ExprKind::Var(id) => Some((*id, Vec::new())),
-        ExprKind::Field(base, name) => {
-            let mut found = path(base)?;
-            found.1.push(name.clone());
-            Some(found)
-        }
-        ExprKind::Index(base, index) => {
-            let mut found = path(base)?;
-            found.1.push(index.as_int()?.to_string());
-            Some(found)
-        }
-        _ => None,
+/// Whether the parameter of an argument may stand for the argument itself: nothing but the callee by this parameter
+/// reads or writes the place between the copy into the parameter and the copy back.
+fn is_direct(all: &[Argument], index: usize, reach: Reach) -> bool {
+    let Argument {
+        param,
+        value,
+        is_changed,
+        ..
+    } = &all[index];
+    let is_out = param.direction.writes();
+    if !is_out && is_fixed(value) {
+        return true;
     }
-}
-
-fn mentions_same_root(a: &Expr, b: &Expr) -> bool {
-    let of_b = b.variables();
-    a.variables().iter().any(|v| of_b.contains(v))
+    if reach == Reach::Surroundings || !is_stable_place(value) {
+        return false;
+    }
+    // What an `out` parameter begins with is nobody's concern.
+    if *is_changed && param.direction != Direction::Out {
+        return false;
+    }
+    // The copy back of an invalid header makes the other members of its union invalid too.
+    if is_out && value.union_around().is_some() {
+        return false;
+    }
+    let mut others = all.iter().enumerate().filter(|(i, _)| *i != index);
+    !others.any(|(_, other)| {
+        (is_out || other.param.direction.writes()) && overlap(value, &other.value)
+    })
 }
 
 fn breaks_to(body: &[FlatStmt], label: Label) -> bool {

@@ -2,12 +2,21 @@
 
 use std::rc::Rc;
 
-use super::calls::Reach;
+use super::calls::{Arguments, Reach};
 use super::flat::{Branches, FlatEntry, FlatKind, FlatTable};
 use super::{Elaborator, Env, INSTANCE_PARTS, UNIT_BASE, Unit, full_name};
 use crate::diagnostics::Diagnostic;
 use crate::ir::{Constructed, Expr, ExprKind, TableId, same};
 use crate::source::Span;
+
+/// A table of an instance that has been applied.
+#[derive(Clone)]
+pub(super) struct MadeTable {
+    /// Its number in [`super::flat::Flat::tables`].
+    index: usize,
+    /// For each key whether it is a variable of its own, which its value is computed into.
+    own_keys: Vec<bool>,
+}
 
 impl Elaborator<'_> {
     /// Elaborates the locals and the `apply` block; parameters are already bound in `env`.
@@ -26,7 +35,7 @@ impl Elaborator<'_> {
     }
 
     /// `.apply(...)` of a control.
-    pub(super) fn apply_unit(&mut self, object: &Expr, args: &[Expr], env: &Env, span: Span) {
+    pub(super) fn apply_unit(&mut self, object: &Expr, args: Arguments, env: &Env, span: Span) {
         let Some(unit) = self.unit_of(object) else {
             return;
         };
@@ -56,35 +65,48 @@ impl Elaborator<'_> {
         span: Span,
     ) {
         let Some(unit) = env.unit.clone() else { return };
-        let index = self.tables.get(&(unit.id, table)).copied();
         let declared = &self.program.tables[table];
         // Keys are evaluated anew at each application; constants and fields need nothing.
-        let elements = declared.key.iter();
-        let key: Vec<Expr> = elements.map(|k| self.expr(&k.expr, env)).collect();
-        let index = match index {
-            Some(index) => {
-                let before = &self.flat.tables[index].key;
-                if before.iter().zip(&key).any(|(a, b)| !same(a, b)) {
-                    let name = &declared.name;
-                    let message =
-                        format!("table `{name}` is applied a second time with another key");
-                    self.diagnostics.report(
-                        Diagnostic::error("table-applied-twice", span, message)
-                            .note(declared.span, "the table")
-                            .help("use two instances of the control around it"),
-                    );
-                }
-                index
+        let elements: Vec<&Expr> = declared.key.iter().map(|k| &k.expr).collect();
+        let first_new = self.flat.vars.len();
+        let key = self.operands(&elements, env);
+        let index = match self.tables.get(&(unit.id, table)).cloned() {
+            Some(made) => {
+                self.key_again(&made, key, span);
+                made.index
             }
             None => {
+                let is_own = |k: &Expr| matches!(k.kind, ExprKind::Var(var) if var >= first_new);
+                let own_keys = key.iter().map(is_own).collect();
                 let built = self.build_table(table, &unit, key, env);
                 let index = self.flat.tables.len();
                 self.flat.tables.push(built);
-                self.tables.insert((unit.id, table), index);
+                let made = MadeTable { index, own_keys };
+                self.tables.insert((unit.id, table), made);
                 index
             }
         };
         self.push(FlatKind::ApplyTable(index, branches), span);
+    }
+
+    /// The key of a table that is applied a second time: at the same places as before, or computed into the same
+    /// variables.
+    fn key_again(&mut self, made: &MadeTable, key: Vec<Expr>, span: Span) {
+        let before = self.flat.tables[made.index].key.clone();
+        for ((before, value), is_own) in before.into_iter().zip(key).zip(&made.own_keys) {
+            if *is_own {
+                self.push(FlatKind::Assign(before, value), span);
+            } else if !same(&before, &value) {
+                let declared = &self.program.tables[self.flat.tables[made.index].table];
+                let name = &declared.name;
+                let message = format!("table `{name}` is applied a second time with another key");
+                self.diagnostics.report(
+                    Diagnostic::error("table-applied-twice", span, message)
+                        .note(declared.span, "the table")
+                        .help("use two instances of the control around it"),
+                );
+            }
+        }
     }
 
     fn table_size(&mut self, table: &crate::ir::Table, env: &Env) -> Option<u64> {

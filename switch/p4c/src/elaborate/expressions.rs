@@ -3,9 +3,9 @@
 use super::flat::{Branches, FlatKind, FlatStmt};
 use super::{Elaborator, Env};
 use crate::eval::Value;
-use crate::ir::{BinaryOp, Call, Callee, Expr, ExprKind, Param};
+use crate::ir::{BinaryOp, Call, Callee, Expr, ExprKind};
 use crate::source::Span;
-use crate::types::{StructKind, Type};
+use crate::types::{FieldType, StructKind, Type};
 
 impl Elaborator<'_> {
     /// Elaborates an expression that must not need statements: constructor arguments, sizes, entries.
@@ -99,6 +99,10 @@ impl Elaborator<'_> {
                 self.push(FlatKind::If(condition, then, otherwise), span);
                 result
             }
+            ExprKind::Cast(record) if record.ty.is_record() => {
+                let value = self.expr(record, env);
+                typed(ExprKind::List(fields_in_order(&value, &ty)))
+            }
             ExprKind::Cast(operand) => {
                 let cast = self.expr(operand, env).folded_cast(&ty);
                 Expr { span, ..cast }
@@ -161,40 +165,46 @@ impl Elaborator<'_> {
         Box::new(self.expr(expr, env))
     }
 
-    /// Elaborates operands from left to right. A value that a later operand could change is saved first.
+    /// Elaborates operands from left to right. A value that a later operand changes is saved before that.
     pub(super) fn operands(&mut self, exprs: &[&Expr], env: &Env) -> Vec<Expr> {
-        self.arguments(exprs, &[], env)
-    }
-
-    /// As [`Self::operands`]; arguments of `out` and `inout` parameters stay the places they are.
-    pub(super) fn arguments(&mut self, exprs: &[&Expr], params: &[Param], env: &Env) -> Vec<Expr> {
-        let is_place = |i: usize| params.get(i).is_some_and(|p| p.direction.writes());
+        let evaluate = |expr: &&Expr| self.apart(|e| e.expr(expr, env));
+        let evaluated: Vec<(Expr, Vec<FlatStmt>)> = exprs.iter().map(evaluate).collect();
+        let changed = self.changed_later(&evaluated);
         let mut values = Vec::new();
-        for (i, expr) in exprs.iter().enumerate() {
-            values.push(match is_place(i) {
-                true => self.place(expr, env),
-                false => self.operand(expr, &exprs[i + 1..], env),
+        for ((value, before), is_changed) in evaluated.into_iter().zip(changed) {
+            self.out.extend(before);
+            values.push(match is_changed {
+                true => self.settled(value),
+                false => value,
             });
         }
         values
     }
 
     /// Two operands, as [`Self::operands`].
-    fn pair(&mut self, left: &Expr, right: &Expr, env: &Env) -> [Expr; 2] {
-        let left = self.operand(left, &[right], env);
-        [left, self.expr(right, env)]
+    pub(super) fn pair(&mut self, left: &Expr, right: &Expr, env: &Env) -> [Expr; 2] {
+        let left = self.expr(left, env);
+        let (right, before) = self.apart(|e| e.expr(right, env));
+        let left = match self.may_change(&before, &left) {
+            true => self.settled(left),
+            false => left,
+        };
+        self.out.extend(before);
+        [left, right]
     }
 
-    /// An operand behind which `later` are evaluated: its value is saved if they could change it.
-    fn operand(&mut self, expr: &Expr, later: &[&Expr], env: &Env) -> Expr {
-        let value = self.expr(expr, env);
-        let is_fixed = matches!(
-            value.kind,
-            ExprKind::Const(_) | ExprKind::Instance(_) | ExprKind::List(_)
-        );
-        match !is_fixed && later.iter().any(|e| e.has_effects()) {
-            true => self.saved(value),
-            false => value,
+    /// A copy of a value, of every item if it is a list.
+    pub(super) fn settled(&mut self, value: Expr) -> Expr {
+        match value.kind {
+            ExprKind::List(items) => {
+                let items = items.into_iter().map(|item| self.settled(item)).collect();
+                Expr {
+                    kind: ExprKind::List(items),
+                    ..value
+                }
+            }
+            ExprKind::Const(_) | ExprKind::InvalidHeader => value,
+            _ => self.saved(value),
         }
     }
 
@@ -314,6 +324,19 @@ pub(super) fn member(base: Expr, name: &str, ty: Type, span: Span) -> Expr {
         return default_value(&ty, span);
     }
     Expr::new(ExprKind::Field(Box::new(base), name.to_owned()), ty, span)
+}
+
+/// The values of the fields of struct type `ty` from a record that has them in the order in which they are written.
+fn fields_in_order(record: &Expr, ty: &Type) -> Vec<Expr> {
+    let (Some(from), Some(to)) = (record.ty.as_struct(), ty.as_struct()) else {
+        return Vec::new();
+    };
+    let values = record.members();
+    let value = |f: &FieldType| match from.field(&f.name) {
+        Some((i, _)) => values[i].clone(),
+        None => default_value(&f.ty, record.span),
+    };
+    to.fields.iter().map(value).collect()
 }
 
 /// The default value of a type (specification, section 7.3).

@@ -41,7 +41,7 @@ impl Elaborator<'_> {
         env: &mut Env,
         span: Span,
     ) {
-        let (low, high) = (self.expr(low, env), self.expr(high, env));
+        let [low, high] = self.pair(low, high, env);
         let high = self.saved(high);
         let (mut inner, around) = self.loop_env(env);
         let ty = low.ty.clone();
@@ -67,34 +67,47 @@ impl Elaborator<'_> {
         );
     }
 
-    /// A loop over items, which is written out: one round for every item.
+    /// A loop over items, which is written out: one round for every item. All items are evaluated before the first one.
     pub(super) fn for_each(
         &mut self,
         var: VarId,
-        items: &[Expr],
+        collection: &Expr,
         body: &[Stmt],
-        env: &mut Env,
+        env: &Env,
         span: Span,
     ) {
         let declared = &self.program.vars[var];
         let (name, ty) = (declared.name.clone(), declared.ty.substitute(&env.types));
+        let items = self.expr(collection, env).members();
         let item = self.add_var(&name, ty, Role::Local, span);
         let on_break = self.new_label();
-        let rounds = self.block(|e| {
-            for value in items {
-                if !e.diagnostics.spend(1, span) {
-                    break;
-                }
-                let (mut inner, around) = e.loop_env(env);
-                let around = Loop { on_break, ..around };
-                inner.loops = Some(around);
-                let value = e.expr(value, &inner);
+        let mut rounds = Vec::new();
+        for _ in 0..items.len() {
+            if !self.diagnostics.spend(1, span) {
+                break;
+            }
+            let (mut inner, around) = self.loop_env(env);
+            let around = Loop { on_break, ..around };
+            inner.loops = Some(around);
+            inner.vars.insert(var, item.clone());
+            rounds.push(self.block(|e| e.round_body(body, &inner, around, span)));
+        }
+        // What a round changes must not reach the items of later ones.
+        let changed = self.changed_by(rounds.first().map_or(&[], Vec::as_slice), &items);
+        let mut values = Vec::new();
+        for (i, (value, is_changed)) in items.into_iter().zip(changed).enumerate() {
+            values.push(match is_changed && i > 0 {
+                true => self.settled(value),
+                false => value,
+            });
+        }
+        let all = self.block(|e| {
+            for (value, round) in values.into_iter().zip(rounds) {
                 e.push(FlatKind::Assign(item.clone(), value), span);
-                inner.vars.insert(var, item.clone());
-                e.round_body(body, &inner, around, span);
+                e.out.extend(round);
             }
         });
-        self.push_labeled(on_break, rounds, span);
+        self.push_labeled(on_break, all, span);
     }
 
     /// The environment of the body of a loop, and where its jumps go.
@@ -162,7 +175,7 @@ fn atomic(body: Vec<FlatStmt>) -> FlatKind {
 }
 
 /// A table that is applied among the statements, as an index in [`super::flat::Flat::tables`].
-fn applied_table(body: &[FlatStmt]) -> Option<usize> {
+pub(super) fn applied_table(body: &[FlatStmt]) -> Option<usize> {
     body.iter().find_map(|s| match &s.kind {
         FlatKind::ApplyTable(table, _) => Some(*table),
         kind => kind.bodies().find_map(applied_table),

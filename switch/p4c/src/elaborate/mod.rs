@@ -10,6 +10,7 @@
 //! `return` becomes a jump behind a labeled block, which every backend graph has for free.
 
 mod calls;
+mod changes;
 mod controls;
 mod expressions;
 pub mod flat;
@@ -22,6 +23,7 @@ use std::collections::HashMap;
 use std::rc::Rc;
 
 use calls::Bound;
+use controls::MadeTable;
 use flat::{Flat, FlatControl, FlatKind, FlatStmt, FlatUnit, FlatVar, Label, Object, Role};
 
 use crate::annotations;
@@ -114,8 +116,8 @@ struct Elaborator<'a> {
     /// Actions of tables that are made already, by the instance that declares them and the action: indices in
     /// [`Flat::actions`].
     actions: HashMap<(Option<usize>, usize), usize>,
-    /// Tables that are made already, by instance and table: indices in [`Flat::tables`].
-    tables: HashMap<(usize, usize), usize>,
+    /// Tables that are made already, by instance and table.
+    tables: HashMap<(usize, usize), MadeTable>,
     value_sets: HashMap<(usize, usize), usize>,
 }
 

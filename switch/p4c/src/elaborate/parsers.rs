@@ -7,7 +7,7 @@
 
 use std::rc::Rc;
 
-use super::calls::Reach;
+use super::calls::{Arguments, Reach};
 use super::flat::{FlatParser, FlatState, FlatTarget, FlatTransition, FlatValueSet};
 use super::{Elaborator, Env, INSTANCE_PARTS, Unit, full_name};
 use crate::ir::{
@@ -108,11 +108,12 @@ impl Elaborator<'_> {
     fn state_body(&mut self, statements: &[Stmt], state: usize, env: &mut Env) -> usize {
         let mut current = state;
         for statement in statements {
-            let StmtKind::Call(Call {
-                callee: Callee::Apply(object),
-                args,
-                ..
-            }) = &statement.kind
+            let StmtKind::Call(
+                call @ Call {
+                    callee: Callee::Apply(object),
+                    ..
+                },
+            ) = &statement.kind
             else {
                 self.statement(statement, env);
                 continue;
@@ -128,7 +129,7 @@ impl Elaborator<'_> {
                 return current;
             }
             let params = &self.program.parsers[id].block.params;
-            let bound = self.bind(params, args, &[], Reach::Parameters, env);
+            let bound = self.bind(params, Arguments::of(call), &[], Reach::Parameters, env);
             let mut inner = self.unit_env(&unit, env.depth + 1);
             inner.vars.extend(bound.vars.clone());
             let rest_name = format!("{}_rest", self.flat.parser.states[current].name);

@@ -73,9 +73,11 @@ impl Elaborator<'_> {
                 high,
                 body,
             } => self.for_range(*var, [low, high], body, env, span),
-            StmtKind::ForEach { var, items, body } => {
-                self.for_each(*var, items, body, env, span);
-            }
+            StmtKind::ForEach {
+                var,
+                collection,
+                body,
+            } => self.for_each(*var, collection, body, env, span),
             StmtKind::Break | StmtKind::Continue => {
                 if let Some(around) = env.loops {
                     let label = match statement.kind {
@@ -107,11 +109,13 @@ impl Elaborator<'_> {
     /// `target op= value`
     fn update(&mut self, target: &Expr, op: BinaryOp, value: &Expr, env: &Env, span: Span) {
         let target = self.place(target, env);
-        let mut old = self.read(target.clone());
-        if value.has_effects() {
-            old = self.saved(old);
-        }
-        let value = self.expr(value, env);
+        let old = self.read(target.clone());
+        let (value, before) = self.apart(|e| e.expr(value, env));
+        let old = match self.may_change(&before, &old) {
+            true => self.saved(old),
+            false => old,
+        };
+        self.out.extend(before);
         let result = self.binary(op, old, value, target.ty.clone(), span);
         self.write(&target, result);
     }

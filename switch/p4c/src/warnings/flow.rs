@@ -727,6 +727,10 @@ impl Flow<'_> {
 /// The headers of a place become as valid as those of the value that is assigned to it.
 fn assign_validity(state: &mut State, place: &Place, ty: &Type, value: &Expr) {
     match &value.kind {
+        // A record keeps the order in which it is written.
+        ExprKind::Cast(inner) if inner.ty.is_record() && !ty.is_header() => {
+            state.forget_validity(place);
+        }
         ExprKind::Cast(inner) => assign_validity(state, place, ty, inner),
         ExprKind::InvalidHeader => state.set_validity(place, ty, Validity::Invalid),
         ExprKind::List(_) if ty.is_header() => state.set_validity(place, ty, Validity::Valid),
