@@ -7,7 +7,7 @@ use super::layout::Place;
 use super::{Backend, hex_value};
 use crate::elaborate::flat::{FlatKind, FlatStmt};
 use crate::eval;
-use crate::ir::{BinaryOp, Expr, ExprKind};
+use crate::ir::{BinaryOp, Expr, ExprKind, same};
 use crate::source::Span;
 use crate::types::{StructKind, Type};
 
@@ -40,7 +40,25 @@ impl Backend<'_> {
         }
     }
 
+    /// `setValid` or `setInvalid`. The latter makes the whole union invalid that the header is a member of, whichever
+    /// member is valid (specification, section 8.20); BMv2 does so only if it is this one.
     pub(super) fn set_valid(&mut self, header: &Expr, valid: bool, span: Span) {
+        match header.union_around().filter(|_| !valid) {
+            Some(union) => self.invalidate_members(union, None, span),
+            None => self.mark(header, valid, span),
+        }
+    }
+
+    /// Makes all members of a union invalid, but for one.
+    fn invalidate_members(&mut self, union: &Expr, but: Option<&Expr>, span: Span) {
+        for member in union.members() {
+            if but.is_none_or(|but| !same(but, &member)) {
+                self.mark(&member, false, span);
+            }
+        }
+    }
+
+    fn mark(&mut self, header: &Expr, valid: bool, span: Span) {
         let op = if valid { "add_header" } else { "remove_header" };
         match self.place(header) {
             Some(Place::Header(name)) => {
@@ -63,11 +81,7 @@ impl Backend<'_> {
                 self.assign_header(target, value, span)
             }
             Type::Struct(s) if s.kind == StructKind::Union => match &value.kind {
-                ExprKind::InvalidHeader => {
-                    for member in target.members() {
-                        self.set_valid(&member, false, span);
-                    }
-                }
+                ExprKind::InvalidHeader => self.invalidate_members(target, None, span),
                 _ => self.copy("assign_union", target, value, span),
             },
             Type::Stack(element, _) => match &value.kind {
@@ -102,7 +116,13 @@ impl Backend<'_> {
                 self.set_valid(target, true, span);
                 self.assign_members(target, &value, span);
             }
-            _ => self.copy("assign_header", target, value, span),
+            _ => {
+                self.copy("assign_header", target, value, span);
+                // As `setInvalid` if the value is invalid; if it is valid, they are invalid already.
+                if let Some(union) = target.union_around() {
+                    self.invalidate_members(union, Some(target), span);
+                }
+            }
         }
     }
 
@@ -145,7 +165,8 @@ impl Backend<'_> {
             self.assign(base, &merged, span);
             return;
         }
-        if same_place(target, value) {
+        // The binding of parameters leaves `x = x` behind.
+        if same(target, value) {
             return;
         }
         match self.place(target) {
@@ -200,14 +221,5 @@ fn root(expr: &Expr) -> Option<usize> {
         ExprKind::Var(id) => Some(*id),
         ExprKind::Field(base, _) | ExprKind::Index(base, _) => root(base),
         _ => None,
-    }
-}
-
-/// Whether an assignment is `x = x`, which the binding of parameters leaves behind.
-fn same_place(a: &Expr, b: &Expr) -> bool {
-    match (&a.kind, &b.kind) {
-        (ExprKind::Var(a), ExprKind::Var(b)) => a == b,
-        (ExprKind::Field(a, x), ExprKind::Field(b, y)) => x == y && same_place(a, b),
-        _ => false,
     }
 }
