@@ -5,11 +5,12 @@ use serde::{Deserialize, Serialize};
 
 use crate::{FieldRef, HexStr, SourceInfo, Value};
 
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[serde(default)]
 pub struct Action {
     pub name: String,
     pub id: u32,
-    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[serde(skip_serializing_if = "Option::is_none")]
     pub source_info: Option<SourceInfo>,
     pub runtime_data: Vec<ActionParameter>,
     pub primitives: Vec<Primitive>,
@@ -17,41 +18,51 @@ pub struct Action {
 
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct ActionParameter {
+    #[serde(default)]
     pub name: String,
+    /// BMv2 does not read it, and keeps as many bits as are given.
+    #[serde(default = "wide")]
     pub bitwidth: u32,
+}
+
+fn wide() -> u32 {
+    512
 }
 
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Primitive {
     pub op: String,
+    #[serde(default)]
     pub parameters: Vec<Value>,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub source_info: Option<SourceInfo>,
 }
 
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[serde(default)]
 pub struct Pipeline {
     pub name: String,
     pub id: u32,
-    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[serde(skip_serializing_if = "Option::is_none")]
     pub source_info: Option<SourceInfo>,
     /// The name of the first table or condition; none: the pipeline does nothing.
     pub init_table: Option<String>,
     pub tables: Vec<Table>,
-    #[serde(default)]
     pub action_profiles: Vec<ActionProfile>,
-    #[serde(default)]
     pub conditionals: Vec<Conditional>,
-    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    #[serde(skip_serializing_if = "Vec::is_empty")]
     pub action_calls: Vec<ActionCall>,
 }
 
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct Table {
+    #[serde(default)]
     pub name: String,
+    #[serde(default)]
     pub id: u32,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub source_info: Option<SourceInfo>,
+    #[serde(default)]
     pub key: Vec<KeyField>,
     /// Match type of the whole table: the strongest of its fields (range > ternary > lpm > exact).
     pub match_type: MatchType,
@@ -60,6 +71,12 @@ pub struct Table {
     /// The name of the profile; none if the table is `simple`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub action_profile: Option<String>,
+    /// In older files: the name of a profile that is listed nowhere, and its selector.
+    /// [`Program::from_json`](crate::Program::from_json) lists it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub act_prof_name: Option<String>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub selector: Option<Selector>,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub max_size: Option<u32>,
     #[serde(default)]
@@ -71,10 +88,12 @@ pub struct Table {
     /// `id`s of the actions, parallel to `actions`.
     #[serde(default)]
     pub action_ids: Vec<u32>,
+    #[serde(default)]
     pub actions: Vec<String>,
     #[serde(default)]
     pub base_default_next: Option<String>,
     /// By action name, or by `__HIT__` and `__MISS__`.
+    #[serde(default)]
     pub next_tables: IndexMap<String, Option<String>>,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub default_entry: Option<DefaultEntry>,
@@ -83,9 +102,10 @@ pub struct Table {
     pub entries: Option<Vec<Entry>>,
 }
 
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum MatchType {
+    #[default]
     Exact,
     Lpm,
     Ternary,
@@ -94,9 +114,10 @@ pub enum MatchType {
     Optional,
 }
 
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum TableKind {
+    #[default]
     Simple,
     Indirect,
     IndirectWs,
@@ -122,16 +143,14 @@ pub enum KeyTarget {
     Header(String),
 }
 
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[serde(default)]
 pub struct DefaultEntry {
     pub action_id: u32,
     /// Whether the control plane may not choose another action.
-    #[serde(default)]
     pub action_const: bool,
-    #[serde(default)]
     pub action_data: Vec<HexStr>,
     /// Whether the control plane may not change the arguments either.
-    #[serde(default)]
     pub action_entry_const: bool,
 }
 
@@ -139,7 +158,9 @@ pub struct DefaultEntry {
 pub struct Entry {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub source_info: Option<SourceInfo>,
+    #[serde(default)]
     pub match_key: Vec<EntryKey>,
+    #[serde(default)]
     pub action_entry: ActionEntry,
     /// Lower numbers win, other than in P4Runtime.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -153,15 +174,34 @@ pub struct Entry {
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(tag = "match_type", rename_all = "snake_case")]
 pub enum EntryKey {
-    Exact { key: HexStr },
-    Lpm { key: HexStr, prefix_length: u32 },
-    Ternary { key: HexStr, mask: HexStr },
-    Range { start: HexStr, end: HexStr },
-    Valid { key: bool },
-    Optional { key: HexStr, mask: HexStr },
+    Exact {
+        key: HexStr,
+    },
+    Lpm {
+        key: HexStr,
+        #[serde(default)]
+        prefix_length: u32,
+    },
+    Ternary {
+        key: HexStr,
+        mask: HexStr,
+    },
+    Range {
+        start: HexStr,
+        end: HexStr,
+    },
+    Valid {
+        #[serde(default)]
+        key: bool,
+    },
+    Optional {
+        key: HexStr,
+        mask: HexStr,
+    },
 }
 
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[serde(default)]
 pub struct ActionEntry {
     pub action_id: u32,
     pub action_data: Vec<HexStr>,
@@ -169,24 +209,37 @@ pub struct ActionEntry {
 
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct ActionProfile {
+    #[serde(default)]
     pub name: String,
+    #[serde(default)]
     pub id: u32,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub source_info: Option<SourceInfo>,
+    #[serde(default = "ActionProfile::unlimited")]
     pub max_size: u32,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub selector: Option<Selector>,
 }
 
+impl ActionProfile {
+    /// The size of a profile that gives none: BMv2 does not limit any.
+    pub(crate) fn unlimited() -> u32 {
+        u32::MAX
+    }
+}
+
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Selector {
     pub algo: String,
+    #[serde(default)]
     pub input: Vec<Value>,
 }
 
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Conditional {
+    #[serde(default)]
     pub name: String,
+    #[serde(default)]
     pub id: u32,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub source_info: Option<SourceInfo>,
@@ -196,7 +249,8 @@ pub struct Conditional {
 }
 
 /// A node that calls an action without parameters. p4c writes a table without key instead.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[serde(default)]
 pub struct ActionCall {
     pub name: String,
     pub id: u32,

@@ -6,13 +6,17 @@ use crate::{FieldRef, SourceInfo, Value};
 
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct MeterArray {
+    #[serde(default)]
     pub name: String,
+    #[serde(default)]
     pub id: u32,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub source_info: Option<SourceInfo>,
     #[serde(default)]
     pub is_direct: bool,
+    #[serde(default)]
     pub size: u32,
+    #[serde(default)]
     pub rate_count: u32,
     #[serde(rename = "type")]
     pub unit: MeterUnit,
@@ -32,27 +36,28 @@ pub enum MeterUnit {
 }
 
 /// Counters always count both packets and bytes.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[serde(default)]
 pub struct CounterArray {
     pub name: String,
     pub id: u32,
-    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[serde(skip_serializing_if = "Option::is_none")]
     pub source_info: Option<SourceInfo>,
     /// The number of cells; none for direct counters, which are as many as their table has entries.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[serde(skip_serializing_if = "Option::is_none")]
     pub size: Option<u32>,
-    #[serde(default)]
     pub is_direct: bool,
     /// The table of a direct counter.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[serde(skip_serializing_if = "Option::is_none")]
     pub binding: Option<String>,
 }
 
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[serde(default)]
 pub struct RegisterArray {
     pub name: String,
     pub id: u32,
-    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[serde(skip_serializing_if = "Option::is_none")]
     pub source_info: Option<SourceInfo>,
     pub size: u32,
     pub bitwidth: u32,
@@ -60,12 +65,15 @@ pub struct RegisterArray {
 
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Calculation {
+    #[serde(default)]
     pub name: String,
+    #[serde(default)]
     pub id: u32,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub source_info: Option<SourceInfo>,
     /// Name of the hash algorithm: `crc16`, `crc32`, `csum16`, `xor16`, `identity`, ...
     pub algo: String,
+    #[serde(default)]
     pub input: Vec<CalculationInput>,
 }
 
@@ -89,14 +97,17 @@ impl From<Value> for CalculationInput {
 
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Checksum {
+    #[serde(default)]
     pub name: String,
+    #[serde(default)]
     pub id: u32,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub source_info: Option<SourceInfo>,
     pub target: FieldRef,
-    /// Always `generic`.
-    #[serde(rename = "type", default = "generic")]
-    pub kind: String,
+    #[serde(rename = "type", default)]
+    pub kind: ChecksumKind,
+    /// The name of a calculation; empty if the kind needs none.
+    #[serde(default)]
     pub calculation: String,
     #[serde(default = "yes")]
     pub verify: bool,
@@ -106,8 +117,14 @@ pub struct Checksum {
     pub if_cond: Option<Value>,
 }
 
-fn generic() -> String {
-    "generic".into()
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum ChecksumKind {
+    #[default]
+    Generic,
+    /// In older files: of the IPv4 header that the target is in. [`Program::from_json`](crate::Program::from_json)
+    /// gives it a calculation.
+    Ipv4,
 }
 
 fn yes() -> bool {
@@ -116,7 +133,9 @@ fn yes() -> bool {
 
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct ExternInstance {
+    #[serde(default)]
     pub name: String,
+    #[serde(default)]
     pub id: u32,
     #[serde(rename = "type")]
     pub kind: String,

@@ -4,17 +4,18 @@ use serde::{Deserialize, Serialize};
 
 use crate::{SourceInfo, Value};
 
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[serde(default)]
 pub struct HeaderType {
     pub name: String,
     pub id: u32,
     pub fields: Vec<FieldDecl>,
     /// The width in bits of the variable-length field, as an expression of the fields before it, for `extract`; none
     /// for `extract_VL`, which is given it.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[serde(skip_serializing_if = "Option::is_none")]
     pub length_exp: Option<Value>,
     /// The most bytes that the header can have; none without a variable-length field.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[serde(skip_serializing_if = "Option::is_none")]
     pub max_length: Option<u32>,
 }
 
@@ -100,28 +101,30 @@ impl TryFrom<Vec<serde_json::Value>> for FieldDecl {
     }
 }
 
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[serde(default)]
 pub struct Header {
     pub name: String,
     pub id: u32,
     pub header_type: String,
     pub metadata: bool,
-    #[serde(default)]
     pub pi_omit: bool,
 }
 
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[serde(default)]
 pub struct HeaderStack {
     pub name: String,
     pub id: u32,
     pub header_type: String,
-    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[serde(skip_serializing_if = "Option::is_none")]
     pub size: Option<u32>,
     /// `id`s of the header instances, in order.
     pub header_ids: Vec<u32>,
 }
 
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[serde(default)]
 pub struct HeaderUnionType {
     pub name: String,
     pub id: u32,
@@ -129,38 +132,41 @@ pub struct HeaderUnionType {
     pub headers: Vec<(String, String)>,
 }
 
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[serde(default)]
 pub struct HeaderUnion {
     pub name: String,
     pub id: u32,
     pub union_type: String,
     pub header_ids: Vec<u32>,
-    #[serde(default)]
     pub pi_omit: bool,
 }
 
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[serde(default)]
 pub struct HeaderUnionStack {
     pub name: String,
     pub id: u32,
     pub union_type: String,
-    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[serde(skip_serializing_if = "Option::is_none")]
     pub size: Option<u32>,
     pub header_union_ids: Vec<u32>,
 }
 
 /// Fields named together: what a clone, resubmit or recirculate preserves (`field_lists`), or what a
 /// digest carries (`learn_lists`).
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[serde(default)]
 pub struct FieldList {
     pub id: u32,
     pub name: String,
-    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[serde(skip_serializing_if = "Option::is_none")]
     pub source_info: Option<SourceInfo>,
     pub elements: Vec<Value>,
 }
 
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[serde(default)]
 pub struct Enum {
     pub name: String,
     pub entries: Vec<(String, u32)>,

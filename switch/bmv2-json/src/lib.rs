@@ -2,12 +2,14 @@
 //!
 //! Field names, their order and the spelling of values are those of behavioral-model's
 //! `docs/JSON_format.md`, version 2.23, so that a [`Program`] written here is read by
-//! `simple_switch_grpc` and a file written by `p4c-bm2-ss` is read here. Unknown keys are ignored,
-//! absent lists are empty: older and newer files still load.
+//! `simple_switch_grpc` and a file written by `p4c-bm2-ss` is read here. Unknown keys are ignored.
+//! Absent keys are null, and null is 0, false, an empty text or an empty list, wherever BMv2 takes it
+//! so: older and newer files still load.
 
 mod control;
 mod externs;
 mod headers;
+mod old;
 mod parsers;
 mod value;
 
@@ -59,9 +61,10 @@ pub struct Program {
 }
 
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(default)]
 pub struct Meta {
     pub version: (u32, u32),
-    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[serde(skip_serializing_if = "Option::is_none")]
     pub compiler: Option<String>,
 }
 
@@ -100,13 +103,18 @@ pub enum FormatError {
 
 impl Program {
     pub fn from_json(text: &[u8]) -> Result<Program, FormatError> {
-        let program: Program = serde_json::from_slice(text)?;
-        match &program.meta {
-            Some(meta) if meta.version.0 != FORMAT_VERSION.0 => {
-                Err(FormatError::Version(meta.version.0, meta.version.1))
-            }
-            _ => Ok(program),
+        let mut program: Program = match serde_json::from_slice(text) {
+            Ok(program) => program,
+            // Its message tells the place in the file.
+            Err(error) => old::without_nulls(text).ok_or(error)?,
+        };
+        if let Some(meta) = &program.meta
+            && meta.version.0 != FORMAT_VERSION.0
+        {
+            return Err(FormatError::Version(meta.version.0, meta.version.1));
         }
+        old::renew(&mut program);
+        Ok(program)
     }
 
     /// Indented text, as p4c writes it.

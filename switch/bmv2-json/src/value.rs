@@ -66,7 +66,18 @@ pub enum Value {
     /// `extract` to the next element of a header union stack: `["union stack", "member"]`.
     UnionStack(String, String),
     /// The rest of the packet behind its headers, in a calculation.
-    Payload(()),
+    Payload(Nothing),
+}
+
+/// A value that is written as null and not looked at, nor missed, when it is read.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
+pub struct Nothing;
+
+impl<'de> Deserialize<'de> for Nothing {
+    fn deserialize<D: serde::Deserializer<'de>>(d: D) -> Result<Self, D::Error> {
+        // What is asked for an option may be missing.
+        Option::<serde::de::IgnoredAny>::deserialize(d).map(|_| Nothing)
+    }
 }
 
 /// p4c writes an empty vector as `{}`.
@@ -287,8 +298,16 @@ mod tests {
     }
 
     #[test]
-    fn payload_is_written_with_a_null_value() {
-        let json = serde_json::to_string(&Value::Payload(())).unwrap();
+    fn payload_is_written_with_a_null_value_which_nobody_reads() {
+        let json = serde_json::to_string(&Value::Payload(Nothing)).unwrap();
         assert_eq!(json, r#"{"type":"payload","value":null}"#);
+        for json in [
+            &json,
+            r#"{"type":"payload"}"#,
+            r#"{"type":"payload","value":["x"]}"#,
+        ] {
+            let value: Value = serde_json::from_str(json).unwrap();
+            assert_eq!(value, Value::Payload(Nothing), "{json}");
+        }
     }
 }

@@ -301,7 +301,7 @@ impl ActionCompiler<'_> {
             "log_msg" => self.log(&expr, p)?,
             "mark_to_drop" => Primitive::MarkToDrop(self.dropping(&header(0)?)?),
             "drop" => Primitive::MarkToDrop(self.dropping_of_the_packet()?),
-            "add_header" => Primitive::SetValid(header(0)?),
+            "add_header" | "add_header_fast" => Primitive::SetValid(header(0)?),
             "remove_header" => Primitive::SetInvalid(header(0)?),
             "clone_ingress_pkt_to_egress" | "clone_egress_pkt_to_egress" => Primitive::Clone {
                 session: number(0)?,

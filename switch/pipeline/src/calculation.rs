@@ -204,7 +204,7 @@ fn input(layout: &Layout, value: &Value, bitwidth: Option<u32>) -> Result<Input,
                 .ok_or_else(|| problem(format!("{} has more than {bits} bits", hex.0)))?;
             Input::Constant(words.into(), bits)
         }
-        Value::Payload(()) => Input::Payload,
+        Value::Payload(_) => Input::Payload,
         other => {
             return Err(LoadError::new(
                 "input",

@@ -2,6 +2,7 @@
 
 mod fixture;
 
+mod absent_keys;
 mod actions;
 mod control;
 mod flow;

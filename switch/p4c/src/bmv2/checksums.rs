@@ -76,7 +76,7 @@ impl Backend<'_> {
         }
         let mut input = self.fields_of(data, span);
         if name.ends_with("_with_payload") {
-            input.push(json::Value::Payload(()).into());
+            input.push(json::Value::Payload(json::Nothing).into());
         }
         let Some(calculation) = self.calculation(algorithm, input, span) else {
             return;
@@ -88,7 +88,7 @@ impl Backend<'_> {
             id,
             source_info: self.source_info(span),
             target: field,
-            kind: "generic".to_owned(),
+            kind: json::ChecksumKind::Generic,
             calculation,
             verify: !update,
             update,

@@ -169,14 +169,7 @@ impl Pipeline<'_, '_> {
             name: name.clone(),
             id: 0,
             source_info,
-            key: Vec::new(),
-            match_type: json::MatchType::Exact,
-            kind: json::TableKind::Simple,
-            action_profile: None,
             max_size: Some(super::tables::DEFAULT_SIZE),
-            with_counters: false,
-            support_timeout: false,
-            direct_meters: None,
             action_ids: vec![action_id],
             actions: vec![action_name.clone()],
             base_default_next: next.clone(),
@@ -187,7 +180,7 @@ impl Pipeline<'_, '_> {
                 action_data: Vec::new(),
                 action_entry_const: true,
             }),
-            entries: None,
+            ..json::Table::default()
         });
         name
     }

@@ -61,7 +61,6 @@ impl Pipeline<'_, '_> {
         let action_name = |action: &usize| backend.flat.actions[*action].name.clone();
         let table = json::Table {
             name: name.clone(),
-            id: 0,
             source_info: backend.source_info(span),
             match_type: table_match_type(&key),
             key,
@@ -77,6 +76,7 @@ impl Pipeline<'_, '_> {
             next_tables: successors.by_action.clone(),
             default_entry,
             entries,
+            ..json::Table::default()
         };
         self.tables.push(table);
         if before.is_empty() {

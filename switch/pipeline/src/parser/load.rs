@@ -36,7 +36,7 @@ impl ParserLoader<'_> {
             .map(|(i, s)| (s.name.as_str(), i as u32))
             .collect();
         let start = names.get(parser.init_state.as_str()).copied();
-        if start.is_none() && !parser.parse_states.is_empty() {
+        if start.is_none() && !parser.init_state.is_empty() {
             return Err(LoadError::missing("parser state", &parser.init_state));
         }
         let states = parser

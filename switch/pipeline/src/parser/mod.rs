@@ -110,23 +110,44 @@ pub(crate) struct ErrorCodes {
     pub invalid_argument: u32,
 }
 
+/// The errors of core.p4.
+const CORE_ERRORS: [&str; 7] = [
+    "NoError",
+    "PacketTooShort",
+    "NoMatch",
+    "StackOutOfBounds",
+    "HeaderTooShort",
+    "ParserTimeout",
+    "ParserInvalidArgument",
+];
+
+/// The errors of a program, and behind them, as on BMv2, those of core.p4 that it does not list.
+pub(crate) fn with_core_errors(mut errors: Vec<(String, u32)>) -> Vec<(String, u32)> {
+    let greatest = errors.iter().map(|(_, code)| *code).max();
+    let mut next = greatest.map_or(0, |code| code.wrapping_add(1));
+    for name in CORE_ERRORS {
+        if errors.iter().all(|(known, _)| known != name) {
+            errors.push((name.to_owned(), next));
+            next = next.wrapping_add(1);
+        }
+    }
+    errors
+}
+
 impl ErrorCodes {
+    /// The codes of errors among which are those of core.p4.
     pub fn load(errors: &[(String, u32)]) -> ErrorCodes {
-        // A program cannot compare with core errors that it does not number.
-        let code = |name: &str, absent| {
-            errors
-                .iter()
-                .find(|(n, _)| n == name)
-                .map_or(absent, |(_, code)| *code)
+        let code = |name: &str| {
+            let known = errors.iter().find(|(n, _)| n == name);
+            known.map_or(0, |(_, code)| *code)
         };
-        let top = u32::MAX >> 1;
         ErrorCodes {
-            no_error: code("NoError", 0),
-            packet_too_short: code("PacketTooShort", top - 1),
-            stack_out_of_bounds: code("StackOutOfBounds", top - 2),
-            header_too_short: code("HeaderTooShort", top - 3),
-            parser_timeout: code("ParserTimeout", top - 4),
-            invalid_argument: code("ParserInvalidArgument", top - 5),
+            no_error: code("NoError"),
+            packet_too_short: code("PacketTooShort"),
+            stack_out_of_bounds: code("StackOutOfBounds"),
+            header_too_short: code("HeaderTooShort"),
+            parser_timeout: code("ParserTimeout"),
+            invalid_argument: code("ParserInvalidArgument"),
         }
     }
 }

@@ -15,7 +15,7 @@ use crate::error::LoadError;
 use crate::expr::Compiler;
 use crate::hash::Algorithm;
 use crate::layout::{Layout, MAX_FIELD_BITS};
-use crate::parser::{ErrorCodes, Parser, ParserLoader};
+use crate::parser::{ErrorCodes, Parser, ParserLoader, with_core_errors};
 use crate::state::{Blueprint, ValueSet};
 use crate::stateful::{ArraySpec, Meter, RegisterRef};
 
@@ -23,6 +23,7 @@ type Result<T> = std::result::Result<T, LoadError>;
 
 /// Loads a program; without `shortcuts` everything is done the plain way.
 pub(crate) fn load(source: &json::Program, shortcuts: bool) -> Result<Program> {
+    check_ids(source)?;
     let layout = Layout::load(source, shortcuts)?;
     let standard = StandardMetadata::load(&layout)?;
     let arrays = Arrays::load(source)?;
@@ -117,13 +118,13 @@ pub(crate) fn load(source: &json::Program, shortcuts: bool) -> Result<Program> {
             .collect(),
     };
     let field_lists = field_lists(source, &layout)?;
+    let errors = with_core_errors(source.errors.clone());
     Ok(Program {
         standard,
-        errors: ErrorCodes::load(&source.errors),
-        error_names: source
-            .errors
-            .iter()
-            .map(|(name, code)| (*code, name.clone()))
+        errors: ErrorCodes::load(&errors),
+        error_names: errors
+            .into_iter()
+            .map(|(name, code)| (code, name))
             .collect(),
         actions,
         calculations,
@@ -145,6 +146,36 @@ pub(crate) fn load(source: &json::Program, shortcuts: bool) -> Result<Program> {
         blueprint,
         native: None,
     })
+}
+
+/// Checks that no two objects have an id that others refer to.
+fn check_ids(source: &json::Program) -> Result<()> {
+    let unique = |kind: &str, ids: &mut dyn Iterator<Item = (u32, &String)>| {
+        let mut names = HashMap::new();
+        for (id, name) in ids {
+            if let Some(first) = names.insert(id, name) {
+                return Err(LoadError::new(
+                    format!("{kind} {name}"),
+                    format!("it has the id {id}, which {kind} {first} has, too"),
+                ));
+            }
+        }
+        Ok(())
+    };
+    unique(
+        "header",
+        &mut source.headers.iter().map(|h| (h.id, &h.name)),
+    )?;
+    let mut unions = source.header_unions.iter().map(|u| (u.id, &u.name));
+    unique("header union", &mut unions)?;
+    unique(
+        "action",
+        &mut source.actions.iter().map(|a| (a.id, &a.name)),
+    )?;
+    let mut lists = source.field_lists.iter().map(|l| (l.id, &l.name));
+    unique("field list", &mut lists)?;
+    let mut lists = source.learn_lists.iter().map(|l| (l.id, &l.name));
+    unique("learn list", &mut lists)
 }
 
 /// The object with the name that v1model has for it, or the only object there is.
