@@ -276,7 +276,8 @@ impl ActionCompiler<'_> {
             Ok(assignment(to, Number::low(tree, bits, self.layout)))
         };
         Ok(match p.op.as_str() {
-            "assign" | "modify_field" => {
+            // `set` is what p4c writes for an assignment in the deparser.
+            "assign" | "modify_field" | "set" => {
                 let to = target(0)?;
                 let bits = to.bits();
                 assignment(to, expr.number_for(arg(1)?, bits)?)

@@ -286,7 +286,9 @@ impl Pipeline {
                 verdict: EgressVerdict::Dropped(reason),
             };
         }
-        let verdict = match requests.recirculate {
+        // The deparser may ask for it, too.
+        let recirculate = packet.requests.recirculate.or(requests.recirculate);
+        let verdict = match recirculate {
             Some(list) => {
                 self.state.stats.recirculates += 1;
                 EgressVerdict::Recirculate {

@@ -5,6 +5,7 @@ mod fixture;
 mod absent_keys;
 mod actions;
 mod control;
+mod deparser;
 mod flow;
 mod load_folder;
 

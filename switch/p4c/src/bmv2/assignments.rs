@@ -216,7 +216,8 @@ fn replace_bits(base: &Expr, value: &Expr, high: u32, low: u32) -> Expr {
     binary(BinaryOp::BitOr, rest, moved).cast(base.ty.clone())
 }
 
-fn root(expr: &Expr) -> Option<usize> {
+/// The variable that a place is in.
+pub(super) fn root(expr: &Expr) -> Option<usize> {
     match &expr.kind {
         ExprKind::Var(id) => Some(*id),
         ExprKind::Field(base, _) | ExprKind::Index(base, _) => root(base),

@@ -281,7 +281,9 @@ impl Backend<'_> {
     }
 
     fn check_stage(&self, stage: Stage, name: &str, span: Span) {
-        if self.stage != stage {
+        // BMv2 asks for recirculation after the deparser.
+        let is_asked = self.stage == Stage::Deparser && name == "recirculate";
+        if self.stage != stage && !is_asked {
             let place = if stage == Stage::Ingress {
                 "ingress"
             } else {

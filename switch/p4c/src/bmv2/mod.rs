@@ -4,6 +4,7 @@ mod actions;
 mod assignments;
 mod checksums;
 mod controls;
+mod deparser;
 mod equality;
 mod expressions;
 mod externs;
@@ -32,6 +33,7 @@ enum Stage {
     Parser,
     Ingress,
     Egress,
+    Deparser,
 }
 
 struct Backend<'a> {

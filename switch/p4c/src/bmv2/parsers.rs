@@ -1,4 +1,4 @@
-//! Parser states and the deparser.
+//! Parser states.
 //!
 //! BMv2 states are straight lines with one select at the end; `if` becomes a select on a computed bit:
 //!
@@ -423,69 +423,6 @@ impl Backend<'_> {
             offset += width;
         }
         ops
-    }
-
-    /// Reports what is no header, which a generic function may emit, and a header value that is made where it is emitted,
-    /// since it is in no header of the packet.
-    fn check_emitted(&self, value: &Expr) {
-        match (&value.kind, &value.ty) {
-            (ExprKind::InvalidHeader, _) => {}
-            (ExprKind::List(_), Type::Struct(s)) if s.kind != StructKind::Struct => {
-                let message = "a BMv2 deparser emits headers, not values";
-                let help = "assign it to a header in the egress control, and emit that";
-                self.error_with_help("unsupported-deparser", value.span, message, help);
-            }
-            (ExprKind::List(items), _) => items.iter().for_each(|item| self.check_emitted(item)),
-            (_, ty) if !ty.is_of_headers() => {
-                let ty = self.program.type_name(ty);
-                let message = format!("only headers are emitted, not `{ty}`");
-                self.error("bad-emit", value.span, message);
-            }
-            _ => {}
-        }
-    }
-
-    /// The deparser is the list of headers it emits.
-    pub(super) fn deparser(&mut self) {
-        let flat = self.flat;
-        let (order, primitives) = self.apart(Self::emitted_headers);
-        let source_info = self.source_info(flat.deparser.span);
-        self.json.deparsers = vec![json::Deparser {
-            name: "deparser".to_owned(),
-            id: 0,
-            source_info,
-            order,
-            primitives,
-        }];
-    }
-
-    /// The headers that the deparser emits, in their order; assignments before them become primitives.
-    fn emitted_headers(&mut self) -> Vec<String> {
-        let mut order = Vec::new();
-        for statement in &self.flat.deparser.body {
-            match &statement.kind {
-                FlatKind::Extern {
-                    name,
-                    args,
-                    object: Some(_),
-                    ..
-                } if name == "emit" => {
-                    for arg in args {
-                        self.check_emitted(arg);
-                        order.extend(self.layout.header_instances(arg));
-                    }
-                }
-                FlatKind::Assign(..) | FlatKind::SetValid(..) if order.is_empty() => {
-                    self.simple_statement(statement);
-                }
-                _ => self.error(
-                    "unsupported-deparser",
-                    statement.span,
-                    "a BMv2 deparser only emits headers; move this to the egress control",
-                ),
-            }
-        }
-        order
     }
 }
 

@@ -7,7 +7,7 @@ use ebb_bmv2_json as json;
 use ebb_bmv2_json::Value;
 
 use super::{Checksum, DigestSpec, Emit, FieldList, Program, StandardMetadata, tables};
-use crate::action::{ActionCompiler, Names};
+use crate::action::{ActionCompiler, Names, Primitive};
 use crate::bits::words_for;
 use crate::calculation::Calculation;
 use crate::control::MeterUnit;
@@ -71,7 +71,7 @@ pub(crate) fn load(source: &json::Program, shortcuts: bool) -> Result<Program> {
                 .map(|h| Ok(Emit::new(&layout, layout.header(h)?)))
                 .collect::<Result<_>>()
                 .map_err(|e: LoadError| e.within("deparser"))?,
-            compiler.body(&d.primitives, &[])?,
+            deparser_calls(&compiler, d).map_err(|e| e.within("deparser"))?,
         ),
         None => (Vec::new(), Vec::new()),
     };
@@ -146,6 +146,19 @@ pub(crate) fn load(source: &json::Program, shortcuts: bool) -> Result<Program> {
         blueprint,
         native: None,
     })
+}
+
+/// The primitives of the deparser. BMv2 runs each by itself, so that a jump does nothing.
+fn deparser_calls(compiler: &ActionCompiler, deparser: &json::Deparser) -> Result<Vec<Primitive>> {
+    let calls = compiler.body(&deparser.primitives, &[])?;
+    let jumps = |call: &Primitive| matches!(call, Primitive::Jump(_) | Primitive::JumpUnless(..));
+    match calls.iter().position(jumps) {
+        None => Ok(calls),
+        Some(i) => Err(LoadError::new(
+            format!("primitive `{}`", deparser.primitives[i].op),
+            "a deparser cannot jump; its primitives run one after the other",
+        )),
+    }
 }
 
 /// Checks that no two objects have an id that others refer to.
