@@ -33,6 +33,7 @@ class ParserMachine(Machine):
     def __init__(self, program: Program, parser: Json, diagrams: Diagrams) -> None:
         super().__init__(program, diagrams)
         self.states: Json = {s["name"]: s for s in parser["parse_states"]}
+        self.leave_out_no_match()
         self.place = (0, 0)
         """Place in the packet: so many bits after so many pieces whose length is not constant."""
         self.used: dict[str, int] = {}
@@ -41,6 +42,30 @@ class ParserMachine(Machine):
         """Whether a check failed in any case: the parser stops."""
         self.no_way = False
         """Whether it stopped without a match where all cases lead to one state."""
+
+    def leave_out_no_match(self) -> None:
+        """Takes default transitions away that lead to an end with `error.NoMatch`.
+
+        ebb-p4c writes them, p4c-bm2-ss leaves them to the target.
+        """
+        errors = {n: i for n, i, *_ in self.program.json.get("errors", [])}
+
+        def fails(state: Json) -> bool:
+            ops = state["parser_ops"]
+            if len(ops) != 1 or ops[0]["op"] != "verify" or state["transition_key"]:
+                return False
+            check, error = ops[0]["parameters"]
+            number = int(error["value"], 16) if error["type"] == "hexstr" else None
+            return check == {"type": "bool", "value": False} and number == errors.get("NoMatch")
+
+        ends = {name for name, state in self.states.items() if fails(state)}
+        for name, state in self.states.items():
+            kept = [
+                t
+                for t in state["transitions"]
+                if t.get("type") != "default" or t["next_state"] not in ends
+            ]
+            self.states[name] = {**state, "transitions": kept}
 
     def arrive(self) -> None:
         """No header is valid before a parser runs, and the user's metadata is 0."""

@@ -435,6 +435,21 @@ def test_cases_that_lead_to_one_state_are_no_choice_for_p4c() -> None:
     assert "" in reasons(two, unasked)
 
 
+def test_an_error_without_match_may_be_written_as_a_state() -> None:
+    verify = {"op": "verify", "parameters": [{"type": "bool", "value": False}, number(2)]}
+    begin = "start", [extract("h")], [field("h", "a")], transition(1, "more")
+    more = state("more", [extract("h")], [], END)
+    silent = parser(state(*begin), more)
+    written = parser(
+        state(*begin, transition(None, "last")), more, state("last", [verify], [], END)
+    )
+    for each in (silent, written):
+        each["errors"] = [["NoError", 0], ["PacketTooShort", 1], ["NoMatch", 2]]
+    assert reasons(silent, written) == set()
+    written["errors"] = [["NoError", 0], ["PacketTooShort", 1], ["Other", 2]]
+    assert "" in reasons(silent, written)
+
+
 def test_a_choice_that_only_one_parser_makes() -> None:
     """One has two states that do the same, as p4c makes of `?`."""
     set_b = {"op": "set", "parameters": [field("h", "b"), number(5)]}

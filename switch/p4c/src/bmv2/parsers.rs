@@ -8,7 +8,7 @@
 //!          s_then { a; -> s_next }    s_next { b; -> t }
 //! ```
 
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 
 use ebb_bmv2_json::{self as json, Value as Json};
 use num_bigint::BigInt;
@@ -18,7 +18,7 @@ use super::layout::Place;
 use super::{Backend, Stage, hex, hex_value};
 use crate::elaborate::flat::{FlatKind, FlatStmt, FlatTarget, FlatTransition, Label};
 use crate::eval;
-use crate::ir::{self, Callee, Expr, ExprKind};
+use crate::ir::{self, BinaryOp, Callee, Expr, ExprKind};
 use crate::names::Names;
 use crate::source::Span;
 use crate::types::{StructKind, Type};
@@ -36,6 +36,10 @@ struct States {
     list: Vec<json::ParseState>,
     names: Names,
     labels: HashMap<Label, usize>,
+    /// The state that ends the parser with `error.NoMatch`, once a select needs it.
+    no_match: Option<usize>,
+    /// States, and the stacks that have an element there.
+    filled: HashSet<(usize, String)>,
 }
 
 /// The most transitions of one select case, since a case with many ranges would become a very long list.
@@ -82,6 +86,7 @@ impl Backend<'_> {
                     let next = self.rest_state(index, rest, end, states);
                     let then = self.branch_state(index, "then", then, next, states);
                     let otherwise = self.branch_state(index, "else", otherwise, next, states);
+                    self.check_last(index, &[condition], states);
                     self.choose(index, condition, then, otherwise, states);
                     return;
                 }
@@ -99,8 +104,10 @@ impl Backend<'_> {
                     return;
                 }
                 _ => {
+                    self.check_last(index, &operands(&statement.kind), states);
                     let ops = self.parser_ops(statement);
                     states.list[index].parser_ops.extend(ops);
+                    self.note_elements(index, &statement.kind, states);
                 }
             }
         }
@@ -189,6 +196,7 @@ impl Backend<'_> {
                     .push(default_transition(next));
             }
             FlatTransition::Select { keys, cases } => {
+                self.check_last(index, &keys.iter().collect::<Vec<_>>(), states);
                 let (transition_key, ops) = self.apart(|b| {
                     let keys = keys.iter();
                     keys.filter_map(|key| b.transition_key(key)).collect()
@@ -198,18 +206,99 @@ impl Backend<'_> {
                 for (sets, t) in cases {
                     self.select_case(sets, &widths, target(states, *t), &mut transitions);
                     // Nothing behind a default can match.
-                    if transitions
-                        .last()
-                        .is_some_and(|t| t.kind == Some(json::TransitionKind::Default))
-                    {
+                    if ends_with_default(&transitions) {
                         break;
                     }
+                }
+                if !ends_with_default(&transitions) {
+                    let no_match = self.no_match_state(states);
+                    transitions.push(default_transition(Some(no_match)));
                 }
                 let state = &mut states.list[index];
                 state.parser_ops.extend(ops.into_iter().map(to_parser_op));
                 state.transition_key = transition_key;
                 state.transitions = transitions;
             }
+        }
+    }
+
+    /// The name of the state to which a select goes where none of its cases matches (specification, section 12.6).
+    fn no_match_state(&mut self, states: &mut States) -> String {
+        let index = states.no_match.unwrap_or_else(|| {
+            let index = add_state(states, "no_match");
+            let state = &mut states.list[index];
+            state
+                .parser_ops
+                .push(self.verify(Json::Bool(false), "NoMatch"));
+            state.transitions.push(default_transition(None));
+            states.no_match = Some(index);
+            index
+        });
+        states.list[index].name.clone()
+    }
+
+    fn verify(&self, condition: Json, error: &str) -> json::ParserOp {
+        let number = self.program.errors.iter().position(|name| name == error);
+        let error = hex_value(number.unwrap_or_default(), 32);
+        op(json::ParserOpKind::Verify, vec![condition, error])
+    }
+
+    /// Where `stack.last` is read of a stack that may be empty, ends the parser with an error (specification, section
+    /// 8.18): BMv2 would read in front of the stack.
+    fn check_last(&mut self, index: usize, read: &[&Expr], states: &mut States) {
+        let mut stacks = Vec::new();
+        for expr in read {
+            self.stacks_read(expr, &mut stacks);
+        }
+        for stack in stacks {
+            if states.filled.insert((index, stack.clone())) {
+                let count = Json::unary("size_stack", Json::HeaderStack(stack));
+                let check = Json::binary(">", count, hex_value(0, 8));
+                let verify = self.verify(check, "StackOutOfBounds");
+                states.list[index].parser_ops.push(verify);
+            }
+        }
+    }
+
+    /// The stacks whose last element the evaluation of an expression reads in any case.
+    fn stacks_read(&self, expr: &Expr, stacks: &mut Vec<String>) {
+        match &expr.kind {
+            ExprKind::StackLast(base) => {
+                if let Some(Place::Stack(stack)) = self.place(base) {
+                    stacks.push(stack);
+                }
+            }
+            ExprKind::Binary(BinaryOp::And | BinaryOp::Or, first, _)
+            | ExprKind::Conditional(first, ..) => self.stacks_read(first, stacks),
+            ExprKind::Call(call) => {
+                if let Callee::IsValid(header) = &call.callee {
+                    self.stacks_read(header, stacks);
+                }
+            }
+            _ => {
+                expr.any_operand(|operand| {
+                    self.stacks_read(operand, stacks);
+                    false
+                });
+            }
+        }
+    }
+
+    /// Notes whether a statement leaves an element in a stack.
+    fn note_elements(&self, index: usize, statement: &FlatKind, states: &mut States) {
+        match statement {
+            FlatKind::Extern { name, args, .. } if name == "extract" => {
+                if let Some(Place::StackNext(stack)) = args.first().and_then(|a| self.place(a)) {
+                    states.filled.insert((index, stack));
+                }
+            }
+            FlatKind::PopFront(..) => states.filled.retain(|(state, _)| *state != index),
+            FlatKind::Assign(target, _)
+                if matches!(target.ty, Type::Stack(..) | Type::Struct(_)) =>
+            {
+                states.filled.retain(|(state, _)| *state != index);
+            }
+            _ => {}
         }
     }
 
@@ -435,6 +524,21 @@ fn add_state(states: &mut States, name: &str) -> usize {
         transition_key: Vec::new(),
     };
     ir::add(&mut states.list, state)
+}
+
+/// The expressions that a statement evaluates.
+fn operands(statement: &FlatKind) -> Vec<&Expr> {
+    match statement {
+        FlatKind::Assign(target, value) => vec![target, value],
+        FlatKind::SetValid(header, _) => vec![header],
+        FlatKind::Extern { args, .. } => args.iter().collect(),
+        _ => Vec::new(),
+    }
+}
+
+fn ends_with_default(transitions: &[json::Transition]) -> bool {
+    let last = transitions.last().and_then(|t| t.kind);
+    last == Some(json::TransitionKind::Default)
 }
 
 fn default_transition(next_state: Option<String>) -> json::Transition {
