@@ -65,8 +65,21 @@ class FieldType:
     signed: bool
 
 
+def _without_defaults_of_profiles(json: Json) -> Json:
+    """The program without what p4c-bm2-ss leaves out: default entries of tables with profiles."""
+
+    def table(table: Json) -> Json:
+        return {k: v for k, v in table.items() if k != "default_entry" or table["type"] == "simple"}
+
+    def pipeline(pipeline: Json) -> Json:
+        return {**pipeline, "tables": [table(t) for t in pipeline["tables"]]}
+
+    return {**json, "pipelines": [pipeline(p) for p in json["pipelines"]]}
+
+
 class Program:
     def __init__(self, json: Json) -> None:
+        json = _without_defaults_of_profiles(json)
         self.json = json
         self.types = {t["name"]: t for t in json["header_types"]}
         self.headers: Json = {h["name"]: h for h in json["headers"]}

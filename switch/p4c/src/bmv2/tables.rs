@@ -36,15 +36,24 @@ impl Pipeline<'_, '_> {
         let actions = flat.actions.iter();
         let action_ids: Vec<u32> = actions.map(|a| backend.action_id(*a)).collect();
         let default_action = declared.default_action.as_ref();
-        let default_entry = default_action
-            .filter(|_| kind == json::TableKind::Simple)
-            .map(|call| json::DefaultEntry {
-                action_id: action_ids[call.action_ref],
-                action_const: declared.default_is_const,
-                action_data: backend.action_data(&flat.default_data),
-                action_entry_const: declared.default_is_const,
-            });
+        let default_entry = default_action.map(|call| json::DefaultEntry {
+            action_id: action_ids[call.action_ref],
+            // BMv2 refuses it in a table with an action profile, where `action_entry_const` is enough.
+            action_const: declared.default_is_const && kind == json::TableKind::Simple,
+            action_data: backend.action_data(&flat.default_data),
+            action_entry_const: declared.default_is_const,
+        });
         let entries = (!flat.entries.is_empty()).then(|| backend.entries(flat, &action_ids));
+        if let Some(entry) = flat.entries.first()
+            && kind != json::TableKind::Simple
+        {
+            let message = format!(
+                "BMv2 has no entries for table `{name}`, since it has an action profile: their actions are no members"
+            );
+            let help =
+                "let the control plane add members and entries, or leave `implementation` out";
+            backend.error_with_help("unsupported-entries", entry.span, message, help);
+        }
         if flat.entries.iter().any(|e| !e.is_const) {
             let message = format!(
                 "BMv2 takes all entries of table `{name}` as constant, ebb-switch does not"
