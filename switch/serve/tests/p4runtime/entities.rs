@@ -107,6 +107,14 @@ async fn default_entries_are_read_changed_and_reset() {
     c.modify(read.clone()).await;
     assert_eq!(c.read_one(read).await, of_program);
     assert_eq!(c.refused(changed).await.0, Code::InvalidArgument);
+    // That of a table with an action profile is the program's, too.
+    let of_route = Entity::TableEntry(default(ROUTE, direct(NO_ACTION, &[])));
+    let read = Entity::TableEntry(default(ROUTE, None));
+    assert_eq!(c.read_one(read).await, of_route);
+    assert_eq!(
+        c.refused_as(Change::Modify, of_route).await.0,
+        Code::PermissionDenied
+    );
     let constant = c
         .refused_as(
             Change::Modify,

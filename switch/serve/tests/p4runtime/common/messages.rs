@@ -12,6 +12,7 @@ pub const BRIDGE: u32 = 47281156;
 pub const ACL: u32 = 37519123;
 pub const WELL_KNOWN: u32 = 35477515;
 pub const PRESET: u32 = 39699581;
+pub const NO_ACTION: u32 = 21257015;
 pub const DROP: u32 = 25652968;
 pub const FORWARD: u32 = 29683729;
 pub const SET_NEXT_HOP: u32 = 23610595;
