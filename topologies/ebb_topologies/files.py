@@ -26,8 +26,9 @@ TIME_FORMAT = "%Y-%m-%dT%H-%M-%S"
 """Of names of folders, in local time: they sort by it."""
 
 
-def load(path: Path) -> dict[str, Any]:
-    """The table in a TOML or JSON file, chosen by the file's extension."""
+def load(path: Path, *, finite: bool = True) -> dict[str, Any]:
+    """The table in a TOML or JSON file, chosen by the file's extension. `finite`: no key of it may
+    be infinite."""
     try:
         text = path.read_text(encoding="utf-8")
     except OSError as error:
@@ -50,7 +51,7 @@ def load(path: Path) -> dict[str, Any]:
             f"{path}: the top level must be a table of keys, not a {type(data).__name__}"
         )
     for key, value in _values(data):
-        if (fault := _fault(value)) is not None:
+        if (fault := _fault(value, finite)) is not None:
             raise InputError(f"{path}: '{key}': {fault}")
     return data
 
@@ -65,7 +66,7 @@ def _values(value: Any, path: str = "") -> Iterator[tuple[str, Any]]:
         yield path, value
 
 
-def _fault(value: Any) -> str | None:
+def _fault(value: Any, finite: bool) -> str | None:
     """Why no key of any file of ours has this value, which TOML or Python's JSON can write; none:
     some may."""
     if isinstance(value, str):
@@ -73,7 +74,8 @@ def _fault(value: Any) -> str | None:
     if isinstance(value, int):
         return None if abs(value) < MAX_INTEGER else "must be a whole number of at most 64 bits"
     if isinstance(value, float):
-        return None if math.isfinite(value) else f"must be a finite number, not {value}"
+        fits = math.isfinite(value) if finite else not math.isnan(value)
+        return None if fits else f"must be a finite number, not {value}"
     if value is None:
         return None
     return f"must be text, a number, true or false, a list or a table, not the date or time {value}"

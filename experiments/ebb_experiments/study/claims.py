@@ -257,7 +257,7 @@ def _number(node: ast.expr, terms: Terms) -> float:
         case ast.Call(func=ast.Name(id=name), args=[ast.Constant(value=str() as scheme)]) if (
             name in terms.metrics
         ):
-            labels = {str(k.arg): _point(k.value, terms) for k in node.keywords}
+            labels = {str(k.arg): _point(k.value, terms.known) for k in node.keywords}
             return terms.value(name, scheme, labels)
     near = ""
     if isinstance(node, ast.Call) and isinstance(node.func, ast.Name):
@@ -268,12 +268,12 @@ def _number(node: ast.expr, terms: Terms) -> float:
     )
 
 
-def _point(node: ast.expr, terms: Terms) -> Any:
+def _point(node: ast.expr, known: Mapping[str, Any]) -> Any:
     match node:
         case ast.Constant(value=constant):
             return constant
-        case ast.Name(id=name) if name in terms.known:
-            return terms.known[name]
+        case ast.Name(id=name) if name in known:
+            return known[name]
     raise InputError(f"`{ast.unparse(node)}` is no point of an axis")
 
 
@@ -283,7 +283,7 @@ def left_out(expression: str, rows: Sequence[Row], known: Mapping[str, Any]) -> 
     for node in ast.walk(_parse(expression)):
         match node:
             case ast.Call(func=ast.Name(id=metric), args=[ast.Constant(value=str() as scheme)]):
-                labels = {str(k.arg): _point(k.value, known, expression) for k in node.keywords}
+                labels = {str(k.arg): _point(k.value, known) for k in node.keywords}
                 shares = [row.get("ended", {}).get(metric) for row in _at(rows, scheme, labels)]
                 ended = min((share for share in shares if share is not None), default=1.0)
                 least[scheme] = min(ended, least.get(scheme, 1.0))

@@ -15,6 +15,7 @@ import polars as pl
 from ebb_controller.mechanisms import summed
 from ebb_topologies.model import Topology
 
+from ebb_experiments.results.numbers import nearest_rank
 from ebb_experiments.results.results import NO_LOSS
 from ebb_experiments.results.switches import COUNTED_TWICE
 from ebb_experiments.study.arrivals import fairness, goodput_meanwhile
@@ -89,9 +90,7 @@ def statistic(numbers: Numbers, stat: Stat) -> float | None:
         return float(numbers.mean())
     if stat in ("max", "min"):
         return float(numbers.max() if stat == "max" else numbers.min())
-    share = float(stat[1:]) / 100
-    rank = max(1, math.ceil(share * len(numbers) - 1e-9))
-    return float(np.sort(numbers)[rank - 1])
+    return float(np.sort(numbers)[nearest_rank(len(numbers), float(stat[1:])) - 1])
 
 
 # -- flows ----------------------------------------------------------------------------------------

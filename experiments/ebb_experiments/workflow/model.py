@@ -15,6 +15,8 @@ from math import log
 import numpy as np
 from numpy.typing import NDArray
 
+from ebb_experiments.results.numbers import nearest_rank
+
 Times = NDArray[np.float64]
 Draw = Callable[[np.random.Generator, int], Times]
 
@@ -102,4 +104,5 @@ def requests_in_time(
 
 def percentile(values: NDArray[np.float64] | NDArray[np.int64], percent: float) -> float:
     """The smallest value that `percent` of all do not exceed (nearest rank)."""
-    return float(np.percentile(values, percent, method="inverted_cdf"))
+    index = nearest_rank(len(values), percent) - 1
+    return float(np.partition(values, index)[index])

@@ -21,15 +21,12 @@ impl Spread {
     pub fn of(values: &mut [f64]) -> Option<Self> {
         values.sort_by(f64::total_cmp);
         let max = *values.last()?;
-        let rank = |share: f64| {
-            let rank = (share * values.len() as f64).ceil() as usize;
-            values[rank.clamp(1, values.len()) - 1]
-        };
+        let rank = |percent: usize| values[(percent * values.len()).div_ceil(100) - 1];
         Some(Spread {
             mean: values.iter().sum::<f64>() / values.len() as f64,
-            p50: rank(0.5),
-            p90: rank(0.9),
-            p99: rank(0.99),
+            p50: rank(50),
+            p90: rank(90),
+            p99: rank(99),
             max,
         })
     }
