@@ -5,10 +5,12 @@
 pub struct Dice(u64);
 
 impl Dice {
+    /// The choices of a seed.
     pub fn new(seed: u64) -> Dice {
         Dice(seed)
     }
 
+    /// 64 bits.
     pub fn bits(&mut self) -> u64 {
         self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
         let mut z = self.0;
@@ -30,10 +32,12 @@ impl Dice {
         low + self.below(high - low + 1)
     }
 
+    /// Whether something happens that does so in this many of 100 cases.
     pub fn chance(&mut self, percent: usize) -> bool {
         self.below(100) < percent
     }
 
+    /// One of the items, of which there must be one.
     pub fn pick<T: Clone>(&mut self, items: &[T]) -> T {
         items[self.below(items.len())].clone()
     }

@@ -17,7 +17,7 @@ mod parsers;
 mod statements;
 mod tables;
 
-use dice::Dice;
+pub use dice::Dice;
 
 /// A type that one field can have.
 #[derive(Clone, Debug, PartialEq, Eq)]
