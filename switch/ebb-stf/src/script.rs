@@ -299,11 +299,9 @@ fn command(word: &str, line: &mut Line<'_>) -> Result<Command, String> {
             member: line.integer("a member")?,
             group: line.integer("a group")?,
         },
-        "remove" => match line.path("`all` or the label of an entry")?.as_str() {
-            "all" | "ALL" => Command::RemoveAll,
-            label => Command::Remove {
-                label: label.into(),
-            },
+        "remove" => match label("`all` or the label of an entry", line)? {
+            all if all.eq_ignore_ascii_case("all") => Command::RemoveAll,
+            label => Command::Remove { label },
         },
         "mirroring_add" => Command::MirroringAdd {
             session: line.integer("a clone session")?,
@@ -391,7 +389,7 @@ fn add(line: &mut Line<'_>) -> Result<Command, String> {
         if !line.eat(":") {
             let what = what(name, line)?;
             let label = match line.eat("=") {
-                true => Some(line.path("a label")?),
+                true => Some(label("a label", line)?),
                 false => None,
             };
             return Ok(Command::Add {
@@ -411,6 +409,16 @@ fn add(line: &mut Line<'_>) -> Result<Command, String> {
             KeyValue::Number(value)
         };
         keys.push((name, value));
+    }
+}
+
+/// The label of an entry, which p4c's scripts write with `$` where they refer to it.
+fn label(what: &str, line: &mut Line<'_>) -> Result<String, String> {
+    let word = line.path(what)?;
+    match word.strip_prefix('$') {
+        Some("") => Err(format!("expected {what}, found `$`")),
+        Some(label) => Ok(label.into()),
+        None => Ok(word),
     }
 }
 
@@ -448,7 +456,7 @@ fn check_counter(line: &mut Line<'_>) -> Result<Command, String> {
     line.expect("(")?;
     let at = match line.starts_with_digit() {
         true => CounterAt::Index(line.integer("an index")?),
-        false => CounterAt::Entry(line.path("an index or the label of an entry")?),
+        false => CounterAt::Entry(label("an index or the label of an entry", line)?),
     };
     line.expect(")")?;
     let check = match line.at_end() {

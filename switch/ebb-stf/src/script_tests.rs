@@ -76,6 +76,27 @@ fn an_entry_has_all_or_little() {
 }
 
 #[test]
+fn a_label_may_have_a_dollar_sign() {
+    let entry = |at| match at {
+        Command::CheckCounter {
+            at: CounterAt::Entry(label),
+            ..
+        } => label,
+        other => panic!("{other:?}"),
+    };
+    for spelled in ["A", "$A", "\"$A\""] {
+        let check = format!("check_counter hits({spelled}) packets == 2");
+        assert_eq!(entry(one(&check)), "A");
+        let label = "A".into();
+        let remove = Command::Remove { label };
+        assert_eq!(one(&format!("remove {spelled}")), remove);
+        let add = one(&format!("add t a() = {spelled}"));
+        assert!(matches!(add, Command::Add { label: Some(label), .. } if label == "A"));
+    }
+    assert!(problem("check_counter hits($)").contains("found `$`"));
+}
+
+#[test]
 fn a_comment_does_not_begin_in_quotes() {
     let command = one(r##"setdefault "in.t#1" "a#2"("x#":1)  # a comment with a " in it"##);
     let Command::SetDefault {
