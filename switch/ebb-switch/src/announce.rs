@@ -2,6 +2,8 @@
 
 use std::net::SocketAddr;
 
+use ebb_p4runtime::Arbitration;
+
 use crate::settings::{Settings, SwitchSettings};
 
 /// More switches than these are told together.
@@ -91,7 +93,11 @@ fn line(addresses: &[SocketAddr], settings: &Settings) -> String {
             Some(file) => format!("clients with a certificate of {}", file.display()),
         },
     };
-    format!("P4Runtime on {places}: {who}")
+    let unasked = match settings.arbitration {
+        Arbitration::Required => "",
+        Arbitration::Optional => "; without arbitration while no controller is connected",
+    };
+    format!("P4Runtime on {places}: {who}{unasked}")
 }
 
 #[cfg(test)]
@@ -146,6 +152,12 @@ mod tests {
             );
             assert_eq!(is_open(&addresses, &settings), warned);
         }
+        let free = Settings {
+            arbitration: Arbitration::Optional,
+            ..Settings::default()
+        };
+        let told = line(&[([127, 0, 0, 1], 9559).into()], &free);
+        assert!(told.ends_with("no TLS; without arbitration while no controller is connected"));
         let many = [9559, 9560].map(|port| SocketAddr::from(([127, 0, 0, 1], port)));
         assert!(
             line(&many, &Settings::default()).contains("2 addresses from 127.0.0.1:9559 to 127")

@@ -90,6 +90,7 @@ pub fn build(
         .collect();
     let mut server = Server::bind(&addresses)?
         .interpreted(settings.interpreted)
+        .with_arbitration(settings.arbitration)
         .with_max_message_bytes(settings.max_message_bytes);
     if let Some(tls) = &settings.tls {
         server = server.with_tls(tls)?;

@@ -63,6 +63,11 @@ pub struct Options {
     #[arg(long, value_name = "ADDRESS:PORT", default_value = "127.0.0.1:9559", value_parser = address)]
     pub grpc_server_addr: SocketAddr,
 
+    /// Let clients of P4Runtime change the switch that open no stream and send no election id, as BMv2 does, while no
+    /// controller is connected; a stream without an election id has 0
+    #[arg(long)]
+    pub p4runtime_without_arbitration: bool,
+
     /// The longest request that is taken
     #[arg(long, value_name = "BYTES", default_value_t = MAX_MESSAGE_BYTES as u32)]
     pub grpc_max_message_bytes: u32,

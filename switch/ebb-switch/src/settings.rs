@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
 
-use ebb_p4runtime::TlsFiles;
+use ebb_p4runtime::{Arbitration, TlsFiles};
 use ebb_traffic_manager::TrafficManagerConfig;
 use serde::Deserialize;
 
@@ -47,6 +47,8 @@ pub struct Settings {
     pub interpreted: bool,
     /// For all gRPC servers; `None`: without TLS.
     pub tls: Option<TlsFiles>,
+    /// Whether clients have to win the arbitration before they change a switch.
+    pub arbitration: Arbitration,
     /// Packets that come in here are printed.
     pub trace: Vec<TracePoint>,
     /// How many packets each switch prints at most.
@@ -69,6 +71,10 @@ impl Settings {
         Ok(Self {
             interpreted: options.no_native,
             tls: tls_files(options),
+            arbitration: match options.p4runtime_without_arbitration {
+                true => Arbitration::Optional,
+                false => Arbitration::Required,
+            },
             trace: options.trace.clone().unwrap_or_default(),
             trace_packets: options.trace_packets.unwrap_or(u64::MAX),
             dump_packet_data: options.dump_packet_data,

@@ -25,10 +25,23 @@ const MAX_ROLES: usize = 64;
 const MAX_NAME_BYTES: usize = 256;
 const MAX_CONFIG_BYTES: usize = 64 << 10;
 
+/// Whether clients have to win the arbitration before they change a device.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Arbitration {
+    /// As the specification has it.
+    #[default]
+    Required,
+    /// As with p4lang/PI, the server of BMv2, in the default role: a missing election id is 0, which is one like any
+    /// other, and while no controller is connected, who sends none may do what the primary may. The primary is the
+    /// highest of those that are connected, whoever was there before.
+    Optional,
+}
+
 /// The controllers of one device.
 #[derive(Debug)]
 pub struct Arbiter {
     device_id: u64,
+    arbitration: Arbitration,
     roles: BTreeMap<String, Role>,
     role_of: HashMap<StreamId, String>,
 }
@@ -47,6 +60,10 @@ struct Role {
 }
 
 impl Role {
+    fn highest_connected(&self) -> Option<u128> {
+        self.streams.values().copied().flatten().max()
+    }
+
     fn primary(&self) -> Option<StreamId> {
         self.highest?;
         let mut streams = self.streams.iter();
@@ -57,12 +74,18 @@ impl Role {
 }
 
 impl Arbiter {
-    pub fn new(device_id: u64) -> Self {
+    pub fn new(device_id: u64, arbitration: Arbitration) -> Self {
         Self {
             device_id,
+            arbitration,
             roles: BTreeMap::new(),
             role_of: HashMap::new(),
         }
+    }
+
+    /// Nobody was ever connected.
+    pub fn forget_all(&mut self) {
+        *self = Self::new(self.device_id, self.arbitration);
     }
 
     /// A `MasterArbitrationUpdate` arrived. An error ends the stream.
@@ -72,14 +95,18 @@ impl Arbiter {
         update: &p4::MasterArbitrationUpdate,
     ) -> Result<Vec<Notice>, Status> {
         let name = update.role.as_ref().map_or("", |r| r.name.as_str());
-        let election = update.election_id.as_ref().map(election_id);
+        let election = self.election(update.election_id.as_ref());
         self.check(stream, update, name, election)?;
         let given = update.role.as_ref().and_then(|r| r.config.as_ref());
         let parsed = RoleConfig::parse(given)?;
 
+        let optional = self.arbitration == Arbitration::Optional;
         let role = self.roles.entry(name.to_owned()).or_default();
         let old_primary = role.primary();
         role.streams.insert(stream, election);
+        if optional {
+            role.highest = role.highest_connected();
+        }
         role.given.clone_from(&update.role);
         let wins = election.is_some() && election >= role.highest;
         if wins {
@@ -105,12 +132,32 @@ impl Arbiter {
         };
         let was_primary = role.primary() == Some(stream);
         role.streams.remove(&stream);
+        if self.arbitration == Arbitration::Optional {
+            role.highest = role.highest_connected();
+        }
         self.notices(&self.roles[&name], |_| was_primary)
+    }
+
+    /// The election id of a message.
+    fn election(&self, given: Option<&p4::Uint128>) -> Option<u128> {
+        let absent = (self.arbitration == Arbitration::Optional).then_some(0);
+        given.map(election_id).or(absent)
+    }
+
+    /// Whether nobody has to ask for the default role before he uses it.
+    fn is_free(&self, role: &str) -> bool {
+        let mut roles = self.roles.values();
+        self.arbitration == Arbitration::Optional
+            && role.is_empty()
+            && roles.all(|r| r.streams.is_empty())
     }
 
     /// Whether a request with this role and election id comes from the primary.
     pub fn check_primary(&self, role: &str, election: Option<&p4::Uint128>) -> Result<(), Status> {
-        let election = election.map(election_id);
+        if election.is_none() && self.is_free(role) {
+            return Ok(());
+        }
+        let election = self.election(election);
         let denied = |why: String| Err(Status::permission_denied(why));
         let shown = match role {
             "" => "the default role".to_owned(),
@@ -305,7 +352,7 @@ mod tests {
 
     #[test]
     fn the_highest_id_is_primary_and_the_demoted_hear_it_first() {
-        let mut a = Arbiter::new(1);
+        let mut a = Arbiter::new(1, Arbitration::Required);
         assert_eq!(told(&a.update(10, &update(5)).unwrap()), [(10, Code::Ok)]);
         let notices = a.update(11, &update(6)).unwrap();
         assert_eq!(told(&notices), [(10, Code::AlreadyExists), (11, Code::Ok)]);
@@ -321,7 +368,7 @@ mod tests {
 
     #[test]
     fn a_lower_id_is_a_backup_and_only_it_is_told() {
-        let mut a = Arbiter::new(1);
+        let mut a = Arbiter::new(1, Arbitration::Required);
         a.update(10, &update(5)).unwrap();
         let notices = a.update(11, &update(4)).unwrap();
         assert_eq!(told(&notices), [(11, Code::AlreadyExists)]);
@@ -331,7 +378,7 @@ mod tests {
 
     #[test]
     fn without_the_primary_nobody_is_promoted_until_the_highest_id_is_reached() {
-        let mut a = Arbiter::new(1);
+        let mut a = Arbiter::new(1, Arbitration::Required);
         a.update(10, &update(5)).unwrap();
         a.update(11, &update(4)).unwrap();
         assert_eq!(told(&a.disconnect(10)), [(11, Code::NotFound)]);
@@ -346,7 +393,7 @@ mod tests {
 
     #[test]
     fn a_primary_that_lowers_its_id_steps_down_for_all_to_hear() {
-        let mut a = Arbiter::new(1);
+        let mut a = Arbiter::new(1, Arbitration::Required);
         a.update(10, &update(5)).unwrap();
         a.update(11, &update(4)).unwrap();
         let notices = a.update(10, &update(3)).unwrap();
@@ -356,7 +403,7 @@ mod tests {
 
     #[test]
     fn roles_are_separate() {
-        let mut a = Arbiter::new(1);
+        let mut a = Arbiter::new(1, Arbitration::Required);
         a.update(10, &update(5)).unwrap();
         let mut other = update(5);
         other.role = Some(p4::Role {
@@ -371,7 +418,7 @@ mod tests {
 
     #[test]
     fn roles_are_remembered_so_their_number_and_size_have_a_limit() {
-        let mut a = Arbiter::new(1);
+        let mut a = Arbiter::new(1, Arbitration::Required);
         let with = |name: String, config: usize| p4::MasterArbitrationUpdate {
             role: Some(p4::Role {
                 name,
@@ -399,7 +446,7 @@ mod tests {
 
     #[test]
     fn duplicates_and_strangers_are_refused() {
-        let mut a = Arbiter::new(1);
+        let mut a = Arbiter::new(1, Arbitration::Required);
         a.update(10, &update(5)).unwrap();
         let error = a.update(11, &update(5)).unwrap_err();
         assert_eq!(error.code(), Code::InvalidArgument);
@@ -416,8 +463,55 @@ mod tests {
     }
 
     #[test]
+    fn without_arbitration_a_request_without_id_is_done_while_nobody_is_connected() {
+        let mut a = Arbiter::new(1, Arbitration::Optional);
+        assert!(a.check_primary("", None).is_ok());
+        let refused = |a: &Arbiter, role: &str, election: Option<u64>| {
+            let election = election.map(id);
+            a.check_primary(role, election.as_ref()).unwrap_err().code()
+        };
+        // An id has to be won, and a role to be there.
+        assert_eq!(refused(&a, "", Some(0)), Code::PermissionDenied);
+        assert_eq!(refused(&a, "", Some(3)), Code::PermissionDenied);
+        assert_eq!(refused(&a, "other", None), Code::NotFound);
+        a.update(10, &update(5)).unwrap();
+        assert_eq!(refused(&a, "", None), Code::PermissionDenied);
+        assert!(a.check_primary("", Some(&id(5))).is_ok());
+        a.disconnect(10);
+        assert!(a.check_primary("", None).is_ok());
+        // A controller of another role is one, too.
+        let mut other = update(5);
+        other.role = Some(p4::Role {
+            name: "other".into(),
+            ..Default::default()
+        });
+        a.update(11, &other).unwrap();
+        assert_eq!(refused(&a, "", None), Code::PermissionDenied);
+    }
+
+    #[test]
+    fn without_arbitration_a_stream_without_id_has_id_0() {
+        let mut a = Arbiter::new(1, Arbitration::Optional);
+        assert_eq!(
+            told(&a.update(10, &update(None)).unwrap()),
+            [(10, Code::Ok)]
+        );
+        assert!(a.is_primary(10));
+        assert!(a.check_primary("", None).is_ok());
+        assert!(a.check_primary("", Some(&id(0))).is_ok());
+        let second = a.update(11, &update(None)).unwrap_err();
+        assert_eq!(second.code(), Code::InvalidArgument);
+        // A higher one takes over while it is there, and leaves nothing behind.
+        a.update(11, &update(7)).unwrap();
+        assert!(a.check_primary("", None).is_err());
+        let notices = a.disconnect(11);
+        assert_eq!(told(&notices), [(10, Code::Ok)]);
+        assert!(a.check_primary("", None).is_ok());
+    }
+
+    #[test]
     fn election_ids_have_128_bits() {
-        let mut a = Arbiter::new(1);
+        let mut a = Arbiter::new(1, Arbitration::Required);
         let mut high = update(0);
         high.election_id = Some(p4::Uint128 { high: 1, low: 0 });
         a.update(10, &high).unwrap();

@@ -8,7 +8,7 @@ use tokio_stream::Stream;
 use tonic::Status;
 
 use crate::answer::Waiting;
-use crate::arbitration::{Arbiter, Notice, StreamId, unknown_device};
+use crate::arbitration::{Arbiter, Arbitration, Notice, StreamId, unknown_device};
 use crate::device::{Device, Switch, call};
 use crate::digests::Digests;
 use crate::entities::Context;
@@ -50,9 +50,13 @@ struct Streams {
 }
 
 impl Host {
-    pub fn new(device: Arc<dyn Device>, programs: Arc<Programs>) -> Arc<Self> {
+    pub fn new(
+        device: Arc<dyn Device>,
+        programs: Arc<Programs>,
+        arbitration: Arbitration,
+    ) -> Arc<Self> {
         Arc::new(Self {
-            arbiter: Mutex::new(Arbiter::new(device.id())),
+            arbiter: Mutex::new(Arbiter::new(device.id(), arbitration)),
             device,
             programs,
             configs: Mutex::default(),
@@ -224,7 +228,7 @@ impl Host {
         restart.await?;
         *lock(&self.configs) = Configs::default();
         *lock(&self.digests) = Digests::default();
-        *lock(&self.arbiter) = Arbiter::new(self.device.id());
+        lock(&self.arbiter).forget_all();
         for (_, mailbox) in lock(&self.streams).open.drain() {
             mailbox.fail(Status::unavailable("the switch was restarted"));
         }

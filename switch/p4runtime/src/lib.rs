@@ -52,6 +52,7 @@ mod trace;
 mod traffic;
 mod translation;
 
+pub use arbitration::Arbitration;
 pub use device::{Device, Event, Job, Lateness, PortState, Switch, TraceRequest, TraceSink};
 pub use error::EntityError;
 pub use fabric::{Fabric, Layout, LinkEnd, Node, SwitchInfo};

@@ -15,6 +15,7 @@ use tokio::sync::watch;
 use tokio::task::JoinSet;
 use tonic::transport::{Server as Grpc, ServerTlsConfig};
 
+use crate::arbitration::Arbitration;
 use crate::calls::{Budget, Counted};
 use crate::connections::{Connections, incoming};
 use crate::device::Device;
@@ -95,6 +96,7 @@ pub struct Server {
     /// By index of the device.
     preloads: HashMap<usize, Forwarding>,
     tls: Option<ServerTlsConfig>,
+    arbitration: Arbitration,
     max_message_bytes: usize,
 }
 
@@ -112,6 +114,7 @@ impl Server {
             programs: Arc::default(),
             preloads: HashMap::new(),
             tls: None,
+            arbitration: Arbitration::default(),
             max_message_bytes: MAX_MESSAGE_BYTES,
         })
     }
@@ -132,6 +135,12 @@ impl Server {
     /// The longest request that is taken, [`MAX_MESSAGE_BYTES`] unless told here.
     pub fn with_max_message_bytes(mut self, bytes: usize) -> Self {
         self.max_message_bytes = bytes;
+        self
+    }
+
+    /// Whether clients have to win the arbitration, as they have to unless told here.
+    pub fn with_arbitration(mut self, arbitration: Arbitration) -> Self {
+        self.arbitration = arbitration;
         self
     }
 
@@ -188,7 +197,7 @@ impl Server {
         };
         let mut hosts = Vec::new();
         for (index, (endpoint, device)) in self.endpoints.into_iter().zip(devices).enumerate() {
-            let host = Host::new(device, self.programs.clone());
+            let host = Host::new(device, self.programs.clone(), self.arbitration);
             if let Some(forwarding) = self.preloads.remove(&index)
                 && let Err(refused) = host.commit(Arc::new(forwarding), None).await
             {

@@ -10,7 +10,7 @@ use tokio::runtime::Runtime;
 use tokio_stream::Stream;
 use tonic::{Request, Status};
 
-use crate::arbitration::StreamId;
+use crate::arbitration::{Arbitration, StreamId};
 use crate::device::{Device, Event};
 use crate::host::Host;
 use crate::mailbox::Outgoing;
@@ -32,7 +32,7 @@ pub struct Sessions {
 impl Sessions {
     /// Programs are loaded without native code.
     pub fn new(device: Arc<dyn Device>) -> std::io::Result<Self> {
-        let host = Host::new(device, Arc::new(Programs::new(true)));
+        let host = Host::new(device, Arc::new(Programs::new(true)), Arbitration::Required);
         Ok(Self {
             service: Service::new(host.clone()),
             host,

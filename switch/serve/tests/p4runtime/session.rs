@@ -1,14 +1,14 @@
 //! Sessions: arbitration, pipeline configs, packet I/O, digests.
 
 use crate::common::messages::{TO_CPU, bridge, direct, frame};
-use crate::common::{Controller, DEVICE_ID, JSON, Running, config, uint128};
+use crate::common::{Controller, DEVICE_ID, JSON, OneSwitch, Running, config, uint128};
 use ebb_p4runtime::proto::p4;
 use ebb_p4runtime::proto::p4::entity::Entity;
 use ebb_p4runtime::proto::p4::get_forwarding_pipeline_config_request::ResponseType;
 use ebb_p4runtime::proto::p4::set_forwarding_pipeline_config_request::Action;
 use ebb_p4runtime::proto::p4::stream_message_request::Update as Request;
 use ebb_p4runtime::proto::p4::stream_message_response::Update;
-use ebb_p4runtime::{ServeError, Server};
+use ebb_p4runtime::{Arbitration, ServeError, Server};
 use tonic::Code;
 
 #[tokio::test]
@@ -21,6 +21,47 @@ async fn an_address_in_use_is_named_before_anything_starts() {
     assert!(message.starts_with(&format!(
         "cannot listen on {address}: Address already in use"
     )));
+}
+
+#[tokio::test]
+async fn without_arbitration_a_client_without_stream_pushes_and_writes() {
+    let any = "127.0.0.1:0".parse().unwrap();
+    let bound = Server::bind(&[any]).unwrap();
+    let server = Running::with(
+        bound.with_arbitration(Arbitration::Optional),
+        OneSwitch::start(),
+    );
+    let mut client = server.client().await;
+    let push = p4::SetForwardingPipelineConfigRequest {
+        device_id: DEVICE_ID,
+        action: Action::VerifyAndCommit as i32,
+        config: Some(config()),
+        ..Default::default()
+    };
+    client
+        .set_forwarding_pipeline_config(push.clone())
+        .await
+        .unwrap();
+    let write = p4::WriteRequest {
+        device_id: DEVICE_ID,
+        ..Default::default()
+    };
+    client.write(write.clone()).await.unwrap();
+    // While a controller is there, it is as without the option.
+    let mut controller = server.primary().await;
+    let refused = client.write(write.clone()).await.unwrap_err();
+    assert_eq!(refused.code(), Code::PermissionDenied);
+    controller.write_all(Vec::new()).await.unwrap();
+    // A stream without an election id is primary with 0, and so are requests without one.
+    let update = p4::MasterArbitrationUpdate {
+        device_id: DEVICE_ID,
+        ..Default::default()
+    };
+    controller.send(Request::Arbitration(update)).await;
+    assert_eq!(controller.arbitration().await, Code::Ok);
+    client.write(write).await.unwrap();
+    client.set_forwarding_pipeline_config(push).await.unwrap();
+    server.stop().await;
 }
 
 #[tokio::test]
