@@ -63,22 +63,21 @@ impl<T> Default for Samples<T> {
 }
 
 impl<T> Samples<T> {
-    /// One that was taken at that time or later: the last, or a new one.
+    /// One that was taken at that time or later, the last or a new one, and when it was.
     pub async fn since(
         &self,
         since: Instant,
         take: impl AsyncFnOnce() -> Result<T, Status>,
-    ) -> Result<Arc<T>, Status> {
+    ) -> Result<(Instant, Arc<T>), Status> {
         let mut last = self.0.lock().await;
-        if let Some((at, sample)) = &*last
-            && *at >= since
+        if let Some(last) = &*last
+            && last.0 >= since
         {
-            return Ok(sample.clone());
+            return Ok(last.clone());
         }
-        let at = Instant::now();
-        let sample = Arc::new(take().await?);
-        *last = Some((at, sample.clone()));
-        Ok(sample)
+        let taken = (Instant::now(), Arc::new(take().await?));
+        *last = Some(taken.clone());
+        Ok(taken)
     }
 }
 
@@ -143,10 +142,16 @@ mod tests {
         let (samples, taken) = (Samples::default(), AtomicUsize::new(0));
         let take = async || Ok(taken.fetch_add(1, Ordering::Relaxed));
         let start = Instant::now();
+        let (mut at, mut number) = samples.since(start, take).await.unwrap();
         for _ in 0..3 {
-            assert_eq!(*samples.since(start, take).await.unwrap(), 0);
+            let again = samples.since(at, take).await.unwrap();
+            assert_eq!(again, (at, number.clone()));
         }
-        let later = Instant::now() + Duration::from_nanos(1);
-        assert_eq!(*samples.since(later, take).await.unwrap(), 1);
+        // Who has had one wants a later one.
+        for next in 1..4 {
+            let after = at + Duration::from_nanos(1);
+            (at, number) = samples.since(after, take).await.unwrap();
+            assert_eq!(*number, next);
+        }
     }
 }

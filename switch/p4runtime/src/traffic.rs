@@ -22,6 +22,8 @@ use crate::samples::{Pace, Samples};
 
 /// The shortest time between two samples of a client.
 const MIN_INTERVAL: Duration = Duration::from_millis(1);
+/// How old the sample of a stream may be: who is due at about the same time shares one.
+const STALE: Duration = Duration::from_millis(10);
 /// How many streams of statistics a device serves at once. A live view has one.
 const MOST_STREAMS: usize = 16;
 
@@ -55,8 +57,8 @@ impl Service {
 }
 
 impl Shared {
-    /// Statistics as they are then or later.
-    async fn sample(&self, since: Instant) -> Result<Arc<tm::Stats>, Status> {
+    /// Statistics as they are then or later, and when that was.
+    async fn sample(&self, since: Instant) -> Result<(Instant, Arc<tm::Stats>), Status> {
         let take = async || {
             let device = &*self.host.device;
             self.pace.look(device, |switch| statistics(switch)).await
@@ -73,18 +75,19 @@ impl Shared {
         let mut ticks = tokio::time::interval(interval);
         // A client that reads too slowly gets fewer samples, not a burst of old ones.
         ticks.set_missed_tick_behavior(MissedTickBehavior::Skip);
-        let mut last = None;
+        let mut last: Option<Instant> = None;
         loop {
             ticks.tick().await;
             // None is taken before the client has taken the last.
             let Ok(room) = sender.reserve().await else {
                 return Ok(());
             };
-            let now = Instant::now();
-            // Who is due at about the same time shares a sample, but none gets one twice.
-            let stale = (now - interval / 2).max(last.unwrap_or(now - interval));
-            last = Some(now);
-            let stats = self.sample(stale).await?;
+            // Nobody gets one twice.
+            let fresh = Instant::now() - STALE.min(interval / 2);
+            let later = last.map(|last| last + Duration::from_nanos(1));
+            let since = later.map_or(fresh, |later| later.max(fresh));
+            let (taken_at, stats) = self.sample(since).await?;
+            last = Some(taken_at);
             room.send(Ok((*stats).clone()));
         }
     }
@@ -132,7 +135,7 @@ impl TrafficManager for Service {
         let request = request.into_inner();
         self.shared.host.check_device(request.device_id)?;
         if !request.reset {
-            let stats = self.shared.sample(Instant::now()).await?;
+            let (_, stats) = self.shared.sample(Instant::now()).await?;
             return Ok(Response::new((*stats).clone()));
         }
         let device = &*self.shared.host.device;

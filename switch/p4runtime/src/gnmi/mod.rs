@@ -89,7 +89,7 @@ impl Shared {
             let states = self.pace.look(device, |switch| switch.ports()).await?;
             Ok(self.interfaces.sample(now_ns(), &states))
         };
-        self.samples.since(since, take).await
+        Ok(self.samples.since(since, take).await?.1)
     }
 
     /// Room for so many values, which is given back when the result is dropped.
