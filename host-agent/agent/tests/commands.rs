@@ -349,8 +349,34 @@ fn a_reader_that_sleeps_costs_no_memory() {
     }
 }
 
+/// The server has not gone, so it answers whether it still needs this host; without that, one that has
+/// received something stays for as long as a silent peer may still ask: 55 s with these timeouts.
+fn a_fetch_ends_when_its_server_knows() {
+    let hosts = Hosts::pair();
+    let timeouts = r#"{"rto_ns": 1000000000, "max_rto_ns": 8000000000}"#;
+    let rate = r#"{"rate_bps": 100000000}"#;
+    hosts.set_params(&format!(
+        r#"{{"nic": {rate}, "ndp": {timeouts}, "scdp": {timeouts}}}"#
+    ));
+    let served = hosts.dir.make_dir("served");
+    std::fs::write(served.join("object"), "content").unwrap();
+    for scheme in ["ndp", "scdp", "dctcp"] {
+        let server = hosts.receive(&format!("--scheme {scheme} --serve {}", served.display()));
+        for (name, is_there) in [("object", true), ("nothing", false)] {
+            let begun = Instant::now();
+            let args = format!("fetch {name} --scheme {scheme} --from 10.0.0.3:7000 -o -");
+            let output = hosts.agent("a", &args).output().unwrap();
+            let said = stderr(&output);
+            assert_eq!(output.status.success(), is_there, "{scheme} {name}: {said}");
+            assert!(begun.elapsed() < Duration::from_secs(20), "{scheme} {name}");
+        }
+        drop(server);
+    }
+}
+
 ebb_testkit::tests! {
     Need::Root => [
+        a_fetch_ends_when_its_server_knows,
         one_object_goes_to_several_hosts,
         an_object_is_fetched_from_one_host_or_several,
         a_server_that_does_not_send_is_done_without,
