@@ -22,9 +22,10 @@ from ebb_controller.mechanisms.trimming import TRIMMED
 from ebb_controller.reconcile import ControllerError
 from ebb_experiments.results.arrow import SCHEMAS
 from ebb_experiments.results.results import Results
+from ebb_experiments.results.tables import Rows
 from ebb_experiments.run.run import Run
 from ebb_experiments.run.simulator import SimulatorError
-from ebb_experiments.run.virtual import Virtual
+from ebb_experiments.run.virtual import Virtual, check_told
 from ebb_experiments.scenario.loaded import all_at_once, scenario
 
 
@@ -341,6 +342,20 @@ def test_a_restarted_switch_forwards_again_when_the_controller_is_back(tmp_path:
         tmp_path / "never", "dctcp", controller_delay_ns="never", limit_ns=20_000_000, **keys
     )
     assert {flow["status"] for flow in never.flows} == {"unfinished"}
+    # Each with the reason, and of some how much has arrived.
+    unfinished = "unfinished at the end of the run: "
+    assert all(flow["reason"].startswith(unfinished) for flow in never.flows)
+    assert never.reasons.total() == never.unfinished == 3
+    assert all(unfinished in reason for reason in never.reasons)
+
+
+def test_a_table_without_a_transfer_that_has_ended_is_refused() -> None:
+    flows = Rows("flows", [{"transfer": 1}, {"transfer": 1}, {"transfer": 4}])
+    check_told(2, flows)
+    with pytest.raises(
+        SimulatorError, match="3 transfers have ended, and the table of flows has 2"
+    ):
+        check_told(3, flows)
 
 
 @needs_faults

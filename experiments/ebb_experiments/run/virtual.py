@@ -23,10 +23,11 @@ from ebb_experiments.results.flows import FlowTable
 from ebb_experiments.results.results import Results
 from ebb_experiments.results.series import ArrivalTable, SampleTable
 from ebb_experiments.results.switches import SwitchTables, counter_rows
+from ebb_experiments.results.tables import Rows
 from ebb_experiments.run.agents import task_parameters
 from ebb_experiments.run.loop import LoopThread
 from ebb_experiments.run.run import Binaries, Task, read_counters, versions
-from ebb_experiments.run.simulator import Pause, Progress, Simulator
+from ebb_experiments.run.simulator import Pause, Progress, Simulator, SimulatorError
 from ebb_experiments.run.usage import Usage
 from ebb_experiments.scenario.faults import Reinstall, Reroute, Step, carry_out
 from ebb_experiments.scenario.loaded import Loaded, sampled_queues
@@ -189,11 +190,13 @@ class _Simulation:
             trace_hash = simulator.report()
             statistics = loop.run(managers.statistics())
             counters = loop.run(read_counters(controller))
+        told = flows.table(pause.at_ns)
+        check_told(pause.ended, told)
         counted = pause.at_ns - dilation.time(spec.warm_up_ns)
         switches = SwitchTables(statistics, self.loaded.topology, dilation, counted, head, Batches)
         results = Results(
             {
-                "flows": flows.table(pause.at_ns),
+                "flows": told,
                 **switches.tables(),
                 "counters": Batches("counters", counter_rows(counters, head)),
                 "samples": samples.table(),
@@ -314,6 +317,13 @@ class _Simulation:
             "parameters": about["parameters"] | {"workload": workload, "agent": agent},
             "versions": versions(self.binaries),
         }
+
+
+def check_told(ended: int, flows: Rows) -> None:
+    """Raises `SimulatorError` if fewer transfers are in the table than have ended."""
+    told = len(set(flows.column("transfer")))
+    if told < ended:
+        raise SimulatorError(f"{ended} transfers have ended, and the table of flows has {told}")
 
 
 def own_loopback() -> str:
