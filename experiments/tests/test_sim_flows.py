@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 from ebb_experiments.results import arrow
 from ebb_experiments.results.arrow import Batches
-from ebb_experiments.results.flows import FlowTable
+from ebb_experiments.results.flows import FlowTable, unheard
 from ebb_experiments.results.tables import BY_RECEIVER, BY_SENDER, PAYLOAD
 from ebb_topologies.dilation import Dilation
 from ebb_topologies.model import Topology, from_table
@@ -130,6 +130,18 @@ def test_transfers_without_a_flow_are_told_once(rack: Topology) -> None:
         (0, "finished", None),
         (3, "unfinished", "why"),
     ]
+
+
+def test_what_no_agent_tells_of_is_told_all_the_same(rack: Topology) -> None:
+    common = {"job": 0, "traffic": "t", "kind": "send-one-to-one", "bytes": 9}
+    schedule = [common | {"id": each, "start_ns": each * 100} for each in range(4)]
+    ends = [end("sender", 1, 2), end("receiver", 2, 1)]
+    lines = [*ends, {"event": "transfer", "transfer": 1, "status": "failed", **common}]
+    found = rows(rack, *lines, *unheard(schedule, lines, 250))
+    assert [(row["transfer"], row["status"]) for row in found] == [
+        (0, "finished"), (1, "failed"), (2, "unfinished"),
+    ]  # fmt: skip
+    assert found[2]["reason"] == "unfinished at the end of the run: no agent tells of it"
 
 
 def test_a_million_flows_fit(rack: Topology) -> None:

@@ -21,6 +21,19 @@ UNFINISHED = "unfinished at the end of the run: "
 """How the reason of a transfer begins that has neither arrived nor failed."""
 
 
+def unheard(schedule: Iterable[Line], told: Iterable[Line], until_ns: float) -> list[Line]:
+    """Lines for the transfers that were to start until then and that no line tells of: the agent
+    that should have told may have died."""
+    known = {line.get("transfer") for line in told}
+    return [
+        {key: each[key] for key in ("job", "traffic", "kind", "bytes")}
+        | {"event": "transfer", "transfer": each["id"], "status": "unfinished"}
+        | {"reason": f"{UNFINISHED}no agent tells of it"}
+        for each in schedule
+        if each["id"] not in known and each["start_ns"] <= until_ns
+    ]
+
+
 @dataclass(slots=True)
 class End:
     """What one end told of a flow that has ended there: the part of its line that a row needs."""

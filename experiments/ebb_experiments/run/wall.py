@@ -27,7 +27,7 @@ from ebb_controller.traffic_manager import lateness
 from ebb_topologies.processes import Process
 from ebb_topologies.targets import Target
 
-from ebb_experiments.results.flows import FlowTable
+from ebb_experiments.results.flows import FlowTable, unheard
 from ebb_experiments.results.load import Late, Load, Processors
 from ebb_experiments.results.results import Results
 from ebb_experiments.results.switches import SwitchTables, counter_rows
@@ -235,6 +235,7 @@ class _Phase:
         switches = Late.together(late) if wall.managers is not None else None
         load = Load(self.plan.agents.late(), switches, busy)
         lines = self.player.lines()
+        lines += unheard(self.plan.schedule, lines, ended_ns - start_ns)
         late_ns = [line["late_ns"] for line in lines if line.get("late_ns")]
         about = self.task.about
         return Results(
