@@ -107,31 +107,36 @@ class Connection:
         self._socket.close()
 
     def _read(self) -> None:
+        # Whatever ends this, nobody waits for it any more.
         try:
-            while text := self._socket.recv(MAX_MESSAGE_BYTES):
-                message = json.loads(text)
-                if "event" in message:
-                    self._on_event(message)
-                    continue
-                with self._lock:
-                    number = message["id"]
-                    if number == UNREADABLE:
-                        # Requests are answered in their order, as far as they are answered at once.
-                        number = min(self._waiting, default=number)
-                    answer, on_answer = self._waiting.pop(number, (None, None))
-                if on_answer is not None and "ok" in message:
-                    on_answer(message["ok"])
-                if answer is not None:
-                    answer.put(message)
-        except OSError:
-            pass  # as if it had been closed
+            # As if the daemon had closed the connection: what it says cannot be understood.
+            with contextlib.suppress(OSError, ValueError, LookupError, TypeError):
+                while text := self._socket.recv(MAX_MESSAGE_BYTES):
+                    self._take(json.loads(text))
+        finally:
+            with self._lock:
+                self._gone = True
+                waiting = list(self._waiting.values())
+                self._waiting.clear()
+            for answer, _ in waiting:
+                answer.put(None)
+            self._on_gone()
+
+    def _take(self, message: Message) -> None:
+        """Hands a message out."""
+        if "event" in message:
+            self._on_event(message)
+            return
         with self._lock:
-            self._gone = True
-            waiting = list(self._waiting.values())
-            self._waiting.clear()
-        for answer, _ in waiting:
-            answer.put(None)
-        self._on_gone()
+            number = message["id"]
+            if number == UNREADABLE:
+                # Requests are answered in their order, as far as they are answered at once.
+                number = min(self._waiting, default=number)
+            answer, on_answer = self._waiting.pop(number, (None, None))
+        if on_answer is not None and "ok" in message:
+            on_answer(message["ok"])
+        if answer is not None:
+            answer.put(message)
 
 
 def _encoded(request: Message) -> bytes:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 import os
 import queue
@@ -52,7 +53,9 @@ class FakeDaemon:
                 for answer in answers:
                     if answer.get("hang up"):
                         return
-                    client.send(json.dumps(answer).encode())
+                    # The client may have closed meanwhile.
+                    with contextlib.suppress(BrokenPipeError):
+                        client.send(answer.get("raw", json.dumps(answer)).encode())
 
     def close(self) -> None:
         self._listener.close()
@@ -202,6 +205,15 @@ def test_what_the_daemon_cannot_read_fails_the_call(daemon: FakeDaemon) -> None:
             {"id": 0, "error": error},
         ]
         assert [soon(agent.statistics) for _ in range(2)] == [{"a": 1}] * 2
+
+
+@pytest.mark.parametrize("said", ["no JSON", "[]", '{"ok": {}}', '{"event": "end"}'])
+def test_what_the_client_cannot_read_ends_the_connection(daemon: FakeDaemon, said: str) -> None:
+    daemon.script = lambda _request, _descriptor: [{"raw": said}]
+    with Agent(daemon.path) as agent:
+        for _ in range(2):
+            with pytest.raises(AgentGoneError):
+                soon(agent.statistics)
 
 
 def test_too_long_is_cancelled(daemon: FakeDaemon) -> None:
