@@ -36,6 +36,7 @@ from rich.status import Status
 
 from ebb_experiments.results.load import Load
 from ebb_experiments.results.results import Results
+from ebb_experiments.results.terminal import print_whole
 from ebb_experiments.run.agents import AgentError
 from ebb_experiments.run.checking import check_inputs
 from ebb_experiments.run.fault_runner import check_separate
@@ -277,9 +278,9 @@ def _tour(wall: Wall, console: Console, started: float, stay: bool) -> int:
     if busy is not None:
         console.print(f"[bold yellow]{busy}[/]", soft_wrap=True)
     rate = loaded.slowest_bps
-    console.print(report.table(results, rate))
+    print_whole(console, report.table(results, rate))
     if (stored := report.storage_table(results, rate)) is not None:
-        console.print(stored)
+        print_whole(console, stored)
     disturbed = {phase.name for phase in loaded.phases if phase.steps}
     by_kernel = {phase.name for phase in loaded.phases if phase.objects == "kernel"}
     for check in checks(results, wall.faults.history, disturbed, by_kernel):
@@ -330,13 +331,13 @@ def _scheme(wall: Wall, name: str, status: Status, folder: Path) -> tuple[Scheme
     done: list[Results] = []
     again: list[str] = []
     for play in loaded.plays(name):
-        status.update(f"{name}: {play.label}")
+        status.update(f"{name}: {play.title}")
         # What breaks on the way is not to break twice.
         repeats = 0 if play.traffic.steps else REPEATS
         measured = measure(partial(run.play, play), needed, factor, repeats)
         done.append(measured.results)
         if len(measured.loads) > 1:
-            again.append(f"{name}, {play.label}: {measured}")
+            again.append(f"{name}, {play.title}: {measured}")
     Results.together(done).write(folder / file_name(name))
     # For agents that one starts oneself, as in the Mininet prompt (README.md).
     write_parameters(RUN_DIR / "params", name, done[0].run["parameters"]["params"])

@@ -27,6 +27,7 @@ from ebb_experiments.run.run import Run
 from ebb_experiments.run.simulator import SimulatorError
 from ebb_experiments.run.virtual import Virtual, check_told
 from ebb_experiments.scenario.loaded import all_at_once, scenario
+from ebb_experiments.sim import cli
 
 
 def incast(senders: int = 5, size: int = 60_000, **pattern: Any) -> dict[str, Any]:
@@ -295,6 +296,49 @@ def test_results_of_two_runs_of_one_file_never_mix(tmp_path: Path) -> None:
     )
     assert compared.returncode == 0, compared.stdout
     assert f"A: {first.name}" in compared.stdout and f"B: {second.name}" in compared.stdout
+
+
+@needs_simulator
+def test_the_table_is_whole_and_has_means_over_seeds(tmp_path: Path) -> None:
+    """Also where the output goes to a file, with long names and rounds of a phase."""
+    name = "a-scheme-with-a-name-that-is-longer-than-all-of-those-that-we-have-ourselves"
+    keys = {
+        "single_rack": {"hosts": 6},
+        "seed": [1, 2],
+        "schemes": [name],
+        "override": {name: {"scheme": "dctcp"}},
+        "phase": [{"name": "incast", "repeat": 2, "workload": incast(5, 20_000)}],
+    }
+    file = tmp_path / "seeds.json"
+    file.write_text(json.dumps(keys))
+    done = subprocess.run(
+        [sys.executable, "-m", "ebb_experiments.sim.cli", str(file), "--out", str(tmp_path)],
+        capture_output=True,
+        text=True,
+        timeout=120,
+        env=os.environ | {"PYTHONPATH": os.pathsep.join(sys.path), "COLUMNS": "80"},
+    )
+    assert done.returncode == 0, done.stdout + done.stderr
+    lines = [line.strip() for line in done.stdout.splitlines()]
+    told = {seed: run_of(tmp_path / "seeds" / "latest" / name / f"seed-{seed}") for seed in (1, 2)}
+    for seed, about in told.items():
+        for number, phase in enumerate(about["phases"], start=1):
+            (line,) = (
+                x for x in lines if x.startswith(f"{name}, seed {seed}, incast round {number} ")
+            )
+            assert line.endswith(phase["trace_hash"])
+    means = [line for line in lines if line.startswith(f"{name}, mean of 2, incast round ")]
+    assert [line.split()[7] for line in means] == ["10/10", "10/10"]
+
+
+def run_of(directory: Path) -> dict[str, Any]:
+    about: dict[str, Any] = json.loads((directory / "run.json").read_text())
+    return about
+
+
+def test_means_over_seeds() -> None:
+    rows = [["5/5", "1.000", "nan", "3", "x1"], ["4/5", "2.500", "1.0", "4", "y2"]]
+    assert cli._mean(rows) == ["9/10", "1.750", "nan", "3.5", ""]
 
 
 # -- faults -----------------------------------------------------------------------------------

@@ -213,7 +213,7 @@ class KernelHosts:
     pacers: dict[str, Pacer] = field(default_factory=dict)
 
     def prepare(self) -> None:
-        transport, label = self.plan.transport, self.plan.task.play.label
+        transport, label = self.plan.transport, self.plan.task.play.title
         if missing := lacking(transport):
             raise InputError(f"phase {label}: " + "; ".join(missing))
         for line in self.plan.schedule:

@@ -197,7 +197,7 @@ class Commands:
     """Commands under way, by transfer."""
 
     def prepare(self) -> None:
-        label = self.plan.task.play.label
+        label = self.plan.task.play.title
         for line in self.plan.schedule:
             if line["kind"] not in (*SENDS, *FETCHES) or line.get("after"):
                 raise InputError(

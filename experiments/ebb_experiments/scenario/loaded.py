@@ -118,8 +118,14 @@ class Play:
     """Number of the round, from 0."""
 
     @property
+    def title(self) -> str:
+        """Name of the round for people."""
+        rounds = f" round {self.round + 1}" if self.traffic.repeat > 1 else ""
+        return self.traffic.name + rounds
+
+    @property
     def label(self) -> str:
-        """Name of the round for people and for files."""
+        """Name of the round for files."""
         return self.traffic.name + (str(self.round) if self.traffic.repeat > 1 else "")
 
     def workload(self, seed: int) -> dict[str, Any]:

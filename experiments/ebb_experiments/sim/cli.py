@@ -9,6 +9,7 @@ import time
 from collections import Counter
 from collections.abc import Sequence
 from pathlib import Path
+from statistics import mean
 
 from ebb_controller.mechanisms.trimming import TRIMMED
 from ebb_controller.reconcile import ControllerError
@@ -33,6 +34,7 @@ from rich.table import Column, Table
 from ebb_experiments.results import folders
 from ebb_experiments.results.numbers import percentile
 from ebb_experiments.results.results import Results
+from ebb_experiments.results.terminal import print_whole
 from ebb_experiments.run import simulator
 from ebb_experiments.run.agents import AgentError
 from ebb_experiments.run.checking import check_inputs
@@ -106,7 +108,8 @@ def run(options: argparse.Namespace, console: Console) -> int:
     with folders.kept(options.out / loaded.name) as folder:
         failed = _all(loaded, options, folder, console)
     written = f"tables (Parquet, CSV), run.json, figures (SVG): {folder}/"
-    console.print(f"{written} (`latest` beside it names the last run)", style="dim")
+    written += " (`latest` beside it names the last run)"
+    console.print(written, style="dim", soft_wrap=True)
     if failed:
         total = f"{failed.total()} flows failed or did not end before the limit"
         console.print(total, style="bold red")
@@ -124,10 +127,13 @@ def _all(
         table.add_column(column, justify="right", no_wrap=True, min_width=len(column))
     failed: Counter[str] = Counter()
     rows: dict[str, list[str]] = {}
+    seeds = loaded.spec.seeds
     pictures = Pictures(loaded.name, folder, loaded.colours)
     for name in loaded.schemes:
-        for seed in loaded.spec.seeds:
-            label = name if len(loaded.spec.seeds) == 1 else f"{name}, seed {seed}"
+        several = len(list(loaded.plays(name))) > 1
+        of_seeds: dict[str, list[list[str]]] = {}
+        for seed in seeds:
+            label = name if len(seeds) == 1 else f"{name}, seed {seed}"
             directory = folder / file_name(name)
             if label != name:
                 directory /= f"seed-{seed}"
@@ -141,18 +147,22 @@ def _all(
                     Run(loaded, name, seed, clock, directory).plays(),
                     strict=True,
                 ):
-                    several = len(loaded.phases) > 1
-                    rows[f"{label}, {play.label}" if several else label] = _row(results)
+                    phase = f", {play.title}" if several else ""
+                    rows[label + phase] = _row(results)
+                    of_seeds.setdefault(phase, []).append(rows[label + phase])
                     plays.append(results)
-            if seed == loaded.spec.seeds[0]:
+            if seed == seeds[0]:
                 pictures.add(name, plays[0])
             together = Results.together(plays)
             together.write(directory)
             failed += together.reasons
+        if len(seeds) > 1:
+            for phase, found in of_seeds.items():
+                rows[f"{name}, mean of {len(seeds)}{phase}"] = _mean(found)
     pictures.write()
     for label, cells in rows.items():
-        table.add_row(label, *cells)
-    console.print(table)
+        table.add_row(label, *cells, style="bold" if ", mean of " in label else None)
+    print_whole(console, table)
     _summarise(loaded, rows, folder)
     return failed
 
@@ -249,6 +259,20 @@ def _row(results: Results) -> list[str]:
         f"{hops / max(about['clock_seconds'], 1e-9) / 1e3:.0f}",
         about["trace_hash"],
     ]
+
+
+def _mean(rows: Sequence[list[str]]) -> list[str]:
+    """Means over seeds; of the flows their sums, of the hash of the trace none."""
+    *columns, _hash = zip(*rows, strict=True)
+    return [*(_mean_cell(cells) for cells in columns), ""]
+
+
+def _mean_cell(cells: Sequence[str]) -> str:
+    if "/" in cells[0]:
+        parts = [map(int, cell.split("/")) for cell in cells]
+        return "/".join(str(sum(part)) for part in zip(*parts, strict=True))
+    decimals = len(cells[0].partition(".")[2]) or 1
+    return f"{mean(map(float, cells)):.{decimals}f}"
 
 
 if __name__ == "__main__":

@@ -19,6 +19,7 @@ from rich.box import SIMPLE_HEAD
 from rich.console import Console
 from rich.table import Table
 
+from ebb_experiments.results.terminal import print_whole
 from ebb_experiments.tour.runs import Summary, chosen, settings, summary_of
 
 WIDTH = 132
@@ -45,7 +46,7 @@ def main(argv: Sequence[str] | None = None) -> int:
         console.print(f"{letter}: {path.name}", markup=False)
     for line in differences(*summaries):
         console.print(line, style="yellow", markup=False)
-    console.print(table(*summaries), soft_wrap=False)
+    print_whole(console, table(*summaries))
     return 0
 
 
