@@ -22,6 +22,8 @@ STOP = "stop"
 
 IPERF_PORT = 5001
 IPERF_SECONDS = 5
+LINK_OK = "(OK OK)"
+"""What Mininet calls a link with both ends up."""
 IPERF_TRIES = 5
 """How often a client connects; its server takes a moment to listen."""
 
@@ -84,6 +86,16 @@ class FabricCLI(MininetCLI):  # type: ignore[misc]
                 host.cmd(f"export PATH={shlex.quote(desk.path)}:$PATH")
         output(desk.greeting)
         super().__init__(net)
+
+    def do_links(self, line: str) -> None:
+        """Report on links: those that are not OK, and how many are.
+        Usage: links [all]"""
+        told = [(str(link), str(link.status())) for link in self.mn.links]
+        well = [link for link in told if link[1] == LINK_OK]
+        wrong = [link for link in told if link not in well]
+        for name, status in (*wrong, *(well if line.strip() == "all" else ())):
+            output(f"{name} {status}\n")
+        output(f"{len(well)} of {len(told)} links are OK (`links all` has each)\n")
 
     def do_scheme(self, line: str) -> None:
         """Load another scheme: queues and tables of every switch.

@@ -116,3 +116,31 @@ def test_a_scheme_is_loaded_by_its_name(said: io.StringIO) -> None:
         "usage: scheme NAME, as ndp, or the file of one",
         "no controller",
     ]
+
+
+class FakeLink:
+    def __init__(self, name: str, status: str) -> None:
+        self.name, self.state = name, status
+
+    def __str__(self) -> str:
+        return self.name
+
+    def status(self) -> str:
+        return self.state
+
+
+def test_links_that_are_not_well_are_seen(said: io.StringIO) -> None:
+    links = [
+        FakeLink("a<->b", "(OK OK)"),
+        FakeLink("a<->c", "(down OK)"),
+        FakeLink("b<->c", "(OK OK)"),
+    ]
+    cli = FabricCLI.__new__(FabricCLI)
+    cli.mn, cli.locals = SimpleNamespace(links=links), {}
+    lg.setLogLevel("output")
+    cli.onecmd("links")
+    last = "2 of 3 links are OK (`links all` has each)\n"
+    assert said.getvalue() == f"a<->c (down OK)\n{last}"
+    cli.onecmd("links all")
+    listed = "a<->c (down OK)\na<->b (OK OK)\nb<->c (OK OK)\n"
+    assert said.getvalue().endswith(f"{last}{listed}{last}")

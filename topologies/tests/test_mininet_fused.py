@@ -91,7 +91,7 @@ def test_only_links_to_hosts_are_interfaces(tmp_path: Path, said: io.StringIO) -
         assert ours == {"zza-eth3", "zzb-eth3"}
         assert len({process.popen.pid for process in net.switch_processes.values()}) == 1
         assert net.switched_frames() is not None
-        ask(net, "nodes", "net", "links", "dump", "ports")
+        ask(net, "nodes", "net", "links all", "dump", "ports")
         printed = said.getvalue()
         pid = net.switch_processes["zza"].popen.pid
     assert "zza zzb zzh1 zzh2" in printed
@@ -115,7 +115,7 @@ def test_links_go_down_and_up_in_the_process(tmp_path: Path, said: io.StringIO) 
         assert control.calls[:4] == [first, first, second, second]
         assert set(control.calls[4:]) == {("zzh1", "zza:3", True)}
         control.states = {("zza:1", "zzb:1"): ("down", "loss 0.5")}
-        ask(net, "links")
+        ask(net, "links all")
         assert "zza-eth1<->zzb-eth1 (down loss 0.5)" in said.getvalue()
         assert "zza-eth2<->zzb-eth2 (OK OK)" in said.getvalue()
         # The host keeps its routes.

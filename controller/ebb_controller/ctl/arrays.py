@@ -40,7 +40,11 @@ def read_counter(client: Client, options: argparse.Namespace) -> Answer:
         return [_direct_row(client.schema, e.table_entry) | _counted(e.data) for e in found]
     name = words.named(client.schema.counters, options.name).alias
     cells = client.read(P4CounterEntry(name, index=options.index))
-    return [{"counter": name, "index": e.index} | _counted(e.data) for e in cells]
+    rows = [{"counter": name, "index": e.index} | _counted(e.data) for e in cells]
+    if options.all or options.index is not None:
+        return rows
+    told = [row for row in rows if row["packets"] or row["bytes"]]
+    return told if told or options.json else f"all {len(rows)} cells are 0\n"
 
 
 def reset_counter(client: Client, options: argparse.Namespace) -> Answer:
@@ -158,6 +162,11 @@ def _cell(parser: argparse.ArgumentParser) -> None:
     )
 
 
+def _counter_cells(parser: argparse.ArgumentParser) -> None:
+    _cell(parser)
+    parser.add_argument("--all", action="store_true", help="cells that are 0, too")
+
+
 def _counter_value(parser: argparse.ArgumentParser) -> None:
     _name(parser)
     parser.add_argument("index", metavar="INDEX", type=words.natural)
@@ -194,7 +203,9 @@ def _meter_names(schema: P4Schema, given: Any) -> list[str]:
 COMMANDS = {
     "counter": {
         "list": Command("counters", counters),
-        "read": Command("packets and bytes of a counter", read_counter, _cell, _counter_names),
+        "read": Command(
+            "packets and bytes of a counter", read_counter, _counter_cells, _counter_names
+        ),
         "write": Command(
             "sets a cell of a counter", write_counter, _counter_value, first_of("counters")
         ),

@@ -75,7 +75,7 @@ def greeting(topology: Topology, slower: float, fused: bool) -> str:
         (f"iperf {first} {last}", "the kernel's TCP; nominal, as all that ebb-agent prints here"),
         (f"scheme {known_schemes()[0]}", f"another one, of {', '.join(known_schemes())}"),
         (f"link {link} down", "then `reroute`, or wait for what hosts do" if fused else ""),
-        ("links" if fused else "net", "every link" + (" and its state" if fused else "")),
+        ("links" if fused else "net", "links that are not well" if fused else "every link"),
     ]
     width = max(len(command) for command, _ in tries) + 2
     lines = [f"  {command:{width}}{about}".rstrip() for command, about in tries]

@@ -176,6 +176,10 @@ fn dilation(text: Option<&str>) -> f64 {
     given.filter(|d| d.is_finite() && *d > 0.0).unwrap_or(1.0)
 }
 
+/// From how many bytes on the mean rate says something: a few packets take as long as the round
+/// trip, whatever the rate.
+const LEAST_RATED_BYTES: f64 = 100_000.0;
+
 /// What a flow was like, in one line for people, in nominal units.
 fn describe(flow: &Value, dilation: f64) -> String {
     let text = |key: &str| flow[key].as_str().unwrap_or("?").to_owned();
@@ -191,13 +195,25 @@ fn describe(flow: &Value, dilation: f64) -> String {
     }
     let bytes = flow["object_bytes"].as_u64().unwrap_or(0);
     let seconds = flow["duration_ns"].as_f64().unwrap_or(0.0) / 1e9 / dilation;
-    let rate = if seconds > 0.0 {
+    let rate = if seconds > 0.0 && bytes as f64 >= LEAST_RATED_BYTES {
         format!(", {:.1} Mbit/s", bytes as f64 * 8.0 / seconds / 1e6)
     } else {
         String::new()
     };
     let size = HumanBytes(bytes);
-    format!("{name}: {from} -> {to} by {scheme}, {size} in {seconds:.3} s{rate}")
+    format!(
+        "{name}: {from} -> {to} by {scheme}, {size} in {}{rate}",
+        time(seconds)
+    )
+}
+
+/// A time with three digits or more that say something.
+fn time(seconds: f64) -> String {
+    match seconds {
+        ..0.001 => format!("{:.1} us", seconds * 1e6),
+        0.001..0.1 => format!("{:.2} ms", seconds * 1e3),
+        _ => format!("{seconds:.3} s"),
+    }
 }
 
 #[cfg(test)]
@@ -213,9 +229,16 @@ mod tests {
         });
         assert_eq!(
             describe(&flow, 1.0),
-            "a.bin: 10.0.0.2:61000 -> 10.0.0.3:7000 by ndp, 976.56 KiB in 0.080 s, 100.0 Mbit/s"
+            "a.bin: 10.0.0.2:61000 -> 10.0.0.3:7000 by ndp, 976.56 KiB in 80.00 ms, 100.0 Mbit/s"
         );
-        assert!(describe(&flow, 50.0).ends_with("976.56 KiB in 0.002 s, 5000.0 Mbit/s"));
+        assert!(describe(&flow, 50.0).ends_with("976.56 KiB in 1.60 ms, 5000.0 Mbit/s"));
+        flow["duration_ns"] = json!(2_500_000_000_u64);
+        assert!(describe(&flow, 1.0).ends_with("976.56 KiB in 2.500 s, 3.2 Mbit/s"));
+        // A small object took as long as its packets were on the way, which is no rate.
+        flow["object_bytes"] = json!(6_042);
+        flow["duration_ns"] = json!(142_800);
+        assert!(describe(&flow, 1.0).ends_with("5.90 KiB in 142.8 us"));
+        flow["object_bytes"] = json!(1_000_000);
         flow["role"] = json!("receiver");
         flow["name"] = Value::Null;
         flow["status"] = json!("failed");
