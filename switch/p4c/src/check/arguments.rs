@@ -64,7 +64,7 @@ impl Checker<'_> {
         }
         // An integer without width that met no width is 32 bits wide in the target's fields.
         for (_, ty) in inference.found.iter_mut().skip(written) {
-            close(ty);
+            *ty = closed(std::mem::replace(ty, Type::Poison));
         }
 
         let mut checked = Vec::new();
@@ -246,11 +246,11 @@ pub(super) fn written_order<'p>(
     order
 }
 
-/// Gives the literals inside of an inferred type 32 bits, as p4c does.
-fn close(ty: &mut Type) {
+/// The type with 32 bits for the literals inside, as p4c gives them.
+pub(super) fn closed(ty: Type) -> Type {
     match ty {
-        Type::Int => *ty = Type::bit(32),
-        Type::Tuple(items) => Rc::make_mut(items).iter_mut().for_each(close),
-        _ => {}
+        Type::Int => Type::bit(32),
+        Type::Tuple(items) => Type::Tuple(Rc::new(items.iter().cloned().map(closed).collect())),
+        other => other,
     }
 }

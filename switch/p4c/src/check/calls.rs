@@ -1,6 +1,6 @@
 //! Calls: functions, actions, methods, constructors, and the built-in methods of headers and tables.
 
-use super::arguments::{ArgumentRule, written_order};
+use super::arguments::{ArgumentRule, closed, written_order};
 use super::rules::packet_types;
 use super::{Checker, Entity};
 use crate::ast::{self, ExprKind as Ast};
@@ -334,8 +334,13 @@ impl Checker<'_> {
             return Expr::poison(span);
         };
         let order = written_order(&signature.params, args);
+        // Bodies have variables of their types, which are of run time.
+        let type_args: Vec<Type> = match callee {
+            Callee::Function(_) => type_args.iter().cloned().map(closed).collect(),
+            _ => type_args.to_vec(),
+        };
         let Some((args, inferred)) =
-            self.arguments(&signature, type_args, args, ArgumentRule::All, span)
+            self.arguments(&signature, &type_args, args, ArgumentRule::All, span)
         else {
             return Expr::poison(span);
         };

@@ -1,4 +1,4 @@
-//! A function that returns a value does so on every path (P4_16, section 10).
+//! A function that returns a value does so on every path (P4_16, section 10), and the value is one of run time.
 
 use crate::diagnostics::Diagnostics;
 use crate::ir::{Function, Stmt, StmtKind};
@@ -6,6 +6,12 @@ use crate::types::Type;
 
 pub fn check(function: &Function, diagnostics: &Diagnostics) {
     let signature = &function.signature;
+    if matches!(signature.return_type, Type::Int | Type::String) {
+        let ty = &signature.return_type;
+        let message = format!("function `{}` cannot return `{ty}`", signature.name);
+        let help = "values of this type exist at compile time only; return one of fixed width";
+        diagnostics.error_with_help("bad-return-type", signature.span, message, help);
+    }
     if !matches!(signature.return_type, Type::Void) && !always_returns(&function.body) {
         let message = format!("function `{}` can end without a value", signature.name);
         let help = "add a `return` at its end";
