@@ -1,5 +1,7 @@
 //! How the digests of a program are called, in JSON and P4Info alike: the controller finds them by their name.
 
+use std::collections::HashMap;
+
 use crate::annotations;
 use crate::elaborate::flat::{Flat, FlatKind, FlatStmt};
 use crate::source::Span;
@@ -9,17 +11,29 @@ use crate::types::Type;
 pub struct Digest {
     pub name: String,
     pub ty: Type,
-    calls: Vec<Span>,
 }
 
-impl Digest {
-    /// Whether the call at a place, with data of this type, sends the digest.
-    fn has_call(&self, ty: &Type, span: Span) -> bool {
-        match name_of(ty) {
-            Some(name) => self.name == name,
-            // An action stands in the program once, wherever it is called.
-            None => self.ty == *ty && self.calls.contains(&span),
-        }
+/// The digests of a program, and which calls send them.
+#[derive(Default)]
+pub struct Digests {
+    pub list: Vec<Digest>,
+    /// Those with a named type by its name, the others by the places of their calls.
+    named: HashMap<String, usize>,
+    called: HashMap<Span, Vec<usize>>,
+}
+
+impl Digests {
+    /// The digest that the call at a place, with data of this type, sends.
+    pub fn of_call(&self, ty: &Type, span: Span) -> Option<&Digest> {
+        let index = match name_of(ty) {
+            Some(name) => self.named.get(&name)?,
+            // An action stands in the program once, wherever it is called; a generic function has several types.
+            None => {
+                let mut here = self.called.get(&span)?.iter();
+                here.find(|i| self.list[**i].ty == *ty)?
+            }
+        };
+        Some(&self.list[*index])
     }
 }
 
@@ -31,33 +45,32 @@ pub struct ExternCall<'a> {
 }
 
 /// The digests of a program. Calls with the same named type share a digest of its name; others get a number.
-pub fn digests(flat: &Flat) -> Vec<Digest> {
-    let mut all: Vec<Digest> = Vec::new();
+pub fn digests(flat: &Flat) -> Digests {
+    let mut all = Digests::default();
     let mut numbered = 0;
     for call in extern_calls(flat) {
         let (true, Some(ty)) = (call.name == "digest", call.type_arg) else {
             continue;
         };
-        if let Some(known) = all.iter_mut().find(|d| d.has_call(ty, call.span)) {
-            known.calls.push(call.span);
+        if all.of_call(ty, call.span).is_some() {
             continue;
         }
-        let name = name_of(ty).unwrap_or_else(|| {
-            numbered += 1;
-            format!("digest_{}", numbered - 1)
-        });
-        all.push(Digest {
-            name,
-            ty: ty.clone(),
-            calls: vec![call.span],
-        });
+        let index = all.list.len();
+        let name = match name_of(ty) {
+            Some(name) => {
+                all.named.insert(name.clone(), index);
+                name
+            }
+            None => {
+                all.called.entry(call.span).or_default().push(index);
+                numbered += 1;
+                format!("digest_{}", numbered - 1)
+            }
+        };
+        let ty = ty.clone();
+        all.list.push(Digest { name, ty });
     }
     all
-}
-
-/// The digest that this call sends.
-pub fn of_call<'a>(all: &'a [Digest], ty: &Type, span: Span) -> Option<&'a Digest> {
-    all.iter().find(|d| d.has_call(ty, span))
 }
 
 fn name_of(ty: &Type) -> Option<String> {

@@ -9,6 +9,7 @@ use crate::ast::Ident;
 pub use crate::ast::{BinaryOp, Direction, UnaryOp};
 use crate::eval::Value;
 use crate::lex::Token;
+use crate::names::NameList;
 use crate::source::Span;
 use crate::types::{FieldType, Type, TypeVar};
 
@@ -37,7 +38,7 @@ pub struct Program {
     pub extern_functions: Vec<Signature>,
     pub blocks: Vec<BlockType>,
     pub value_sets: Vec<ValueSet>,
-    pub errors: Vec<String>,
+    pub errors: NameList,
     pub enums: Vec<std::rc::Rc<crate::types::EnumType>>,
     /// All header types: those with `@controller_header` are part of P4Info whether they are used or not.
     pub headers: Vec<std::rc::Rc<crate::types::StructType>>,

@@ -18,6 +18,7 @@ pub mod diagnostics;
 mod digests;
 pub mod elaborate;
 pub mod eval;
+mod fields;
 mod fold;
 pub mod ir;
 pub mod lex;

@@ -44,6 +44,8 @@ pub struct SourceFile {
     pub name: String,
     pub text: String,
     line_starts: Vec<u32>,
+    /// Whether each byte is a character, so that columns need no counting in what may be a long line.
+    is_ascii: bool,
 }
 
 impl SourceFile {
@@ -79,6 +81,7 @@ impl SourceMap {
             .collect();
         self.files.push(SourceFile {
             name: name.into(),
+            is_ascii: text.is_ascii(),
             text,
             line_starts,
         });
@@ -117,10 +120,11 @@ impl SourceMap {
         };
         let line = file.line_starts.partition_point(|&s| s <= span.start);
         let start = file.line_starts[line.saturating_sub(1)] as usize;
-        let column = file
-            .text
-            .get(start..span.start as usize)
-            .map_or(0, |t| t.chars().count());
+        let before = file.text.get(start..span.start as usize);
+        let column = match file.is_ascii {
+            true => before.map_or(0, str::len),
+            false => before.map_or(0, |t| t.chars().count()),
+        };
         (&file.name, line, column + 1)
     }
 }
@@ -140,6 +144,10 @@ mod tests {
         };
         assert_eq!(map.position(span), ("a.p4", 2, 2));
         assert_eq!(map.text(span), "d");
+        let file = map.add("b.p4", "a\u{e9}b");
+        let (start, end) = (3, 4);
+        let span = Span { file, start, end };
+        assert_eq!(map.position(span), ("b.p4", 1, 3));
     }
 
     #[test]

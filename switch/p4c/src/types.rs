@@ -5,9 +5,10 @@ use std::rc::Rc;
 
 use num_bigint::BigInt;
 
-use crate::annotations::own_name;
 pub use crate::ast::StructKind;
+pub use crate::fields::Fields;
 use crate::ir::{Annotation, BlockId, ExternId};
+use crate::names::Places;
 use crate::source::Span;
 
 #[derive(Clone, Debug, PartialEq)]
@@ -69,6 +70,7 @@ pub fn bind(params: &[TypeVar], args: impl IntoIterator<Item = Type>) -> Binding
 pub struct EnumType {
     pub name: String,
     pub members: Vec<String>,
+    pub places: Places,
     /// Representation of a serializable enum: its type and the value of each member.
     pub underlying: Option<(Type, Vec<BigInt>)>,
     pub annotations: Vec<Annotation>,
@@ -88,7 +90,7 @@ pub struct StructType {
     /// Empty for the type of a `{ a = 1 }` that has not met its struct yet.
     pub name: String,
     pub args: Vec<Type>,
-    pub fields: Vec<FieldType>,
+    pub fields: Fields,
     pub annotations: Vec<Annotation>,
     pub span: Span,
 }
@@ -127,24 +129,25 @@ impl PartialEq for StructType {
     }
 }
 
+impl EnumType {
+    /// The index of the member of this name.
+    pub fn member(&self, name: &str) -> Option<usize> {
+        self.places
+            .of(name, self.members.iter().map(String::as_str))
+    }
+}
+
 impl StructType {
     pub fn field(&self, name: &str) -> Option<(usize, &FieldType)> {
-        self.fields.iter().enumerate().find(|(_, f)| f.name == name)
+        let place = self.fields.place(name)?;
+        Some((place, &self.fields[place]))
     }
 
-    /// How the control plane and the JSON call a field: its `@name`, or its name if it has no `@name` or another field
-    /// is called so.
+    /// How the control plane and the JSON call a field.
     pub fn own_field_name(&self, name: &str) -> String {
-        let Some((index, field)) = self.field(name) else {
-            return name.to_owned();
-        };
-        let own = |f: &FieldType| own_name(&f.name, &f.annotations);
-        let chosen = own(field);
-        let is_other = |f: &FieldType| f.name == chosen || own(f) == chosen;
-        let mut others = self.fields.iter().enumerate().filter(|(i, _)| *i != index);
-        match others.any(|(_, f)| is_other(f)) {
-            true => name.to_owned(),
-            false => chosen,
+        match self.fields.place(name) {
+            Some(place) => self.fields.own_names()[place].clone(),
+            None => name.to_owned(),
         }
     }
 }

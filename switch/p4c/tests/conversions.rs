@@ -1,7 +1,7 @@
 //! Which values meet without a cast: those that P4_16 casts by itself (section 8.11.2), as p4c does.
 //!
-//! Most of it is about enums with an underlying type, which become numbers, and numbers of `int`, which take the type of
-//! what they meet; the two often meet each other.
+//! Most of it is about enums with an underlying type, which become numbers, and numbers of `int`, which take the type
+//! of what they meet; the two often meet each other.
 
 use ebb_p4c::diagnostics::{Diagnostics, Policy};
 use ebb_p4c::preprocess::Options;

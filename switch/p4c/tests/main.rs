@@ -5,6 +5,7 @@ mod command_line;
 mod conversions;
 mod direct_meters;
 mod golden;
+mod lengths;
 mod limits;
 mod mutated_programs;
 mod printed;

@@ -133,8 +133,8 @@ impl Backend<'_> {
         let number = match (value, ty.stored()) {
             (Value::Int(value), _) => return value.clone(),
             (Value::Bool(value), _) => return u8::from(*value).into(),
-            (Value::Error(name), _) => self.program.errors.iter().position(|e| e == name),
-            (Value::Member(name), Type::Enum(e)) => e.members.iter().position(|m| m == name),
+            (Value::Error(name), _) => self.program.errors.place(name),
+            (Value::Member(name), Type::Enum(e)) => e.member(name),
             _ => None,
         };
         number.unwrap_or(0).into()

@@ -7,7 +7,6 @@ use super::layout::{Place, STANDARD};
 use super::{Backend, Stage, hex_value, numbered};
 use crate::annotations;
 use crate::diagnostics::Diagnostic;
-use crate::digests;
 use crate::elaborate::flat::{Object, Role};
 use crate::eval::Value;
 use crate::ir::{Expr, ExprKind};
@@ -37,13 +36,16 @@ impl Backend<'_> {
             return;
         };
         let array = object.name.clone();
-        if !matches!(object.extern_name.as_str(), "packet_in" | "packet_out") {
-            let called = format!("{}.{name}", object.extern_name);
-            if !self.are_numbers(&called, args) {
-                return;
-            }
+        let extern_name = object.extern_name.as_str();
+        let is_of_numbers = matches!(
+            extern_name,
+            "counter" | "meter" | "direct_meter" | "register"
+        );
+        let called = format!("{extern_name}.{name}");
+        if is_of_numbers && !self.are_numbers(&called, args) {
+            return;
         }
-        let (op, parameters) = match (object.extern_name.as_str(), name, args) {
+        let (op, parameters) = match (extern_name, name, args) {
             ("counter", "count", [index]) => (
                 "count",
                 vec![Json::CounterArray(array), self.argument(index)],
@@ -85,8 +87,8 @@ impl Backend<'_> {
                     self.argument(value),
                 ],
             ),
-            (extern_name, method, _) => {
-                let message = format!("BMv2 has no `{extern_name}.{method}` here");
+            _ => {
+                let message = format!("BMv2 has no `{called}` here");
                 return self.unsupported_extern(span, message);
             }
         };
@@ -344,17 +346,16 @@ impl Backend<'_> {
         for leaf in data.leaves() {
             elements.extend(self.field_with(&leaf, span).map(Json::Field));
         }
-        let digest = ty.and_then(|ty| digests::of_call(&self.digests, ty, span));
+        let digest = ty.and_then(|ty| self.digests.of_call(ty, span));
         let name = digest.map_or_else(|| "digest".to_owned(), |d| d.name.clone());
-        let same = self
-            .json
-            .learn_lists
-            .iter()
-            .find(|l| l.name == name && l.elements == elements);
-        if let Some(found) = same {
+        let lists = &self.json.learn_lists;
+        let of_name = self.learn_lists.entry(name.clone()).or_default();
+        let mut known = of_name.iter().map(|index| &lists[*index]);
+        if let Some(found) = known.find(|list| list.elements == elements) {
             return found.id;
         }
-        let id = self.json.learn_lists.len() as u32 + 1;
+        of_name.push(lists.len());
+        let id = lists.len() as u32 + 1;
         let source_info = self.source_info(span);
         self.json.learn_lists.push(json::FieldList {
             id,
@@ -647,7 +648,7 @@ mod tests {
             kind: StructKind::Header,
             name: "pair_t".to_owned(),
             args: Vec::new(),
-            fields: vec![field("a", Type::bit(8)), field("b", Type::bit(16))],
+            fields: vec![field("a", Type::bit(8)), field("b", Type::bit(16))].into(),
             annotations: Vec::new(),
             span: Span::default(),
         }));

@@ -12,8 +12,9 @@ use crate::annotations;
 use crate::diagnostics::{Diagnostic, Diagnostics};
 use crate::elaborate::flat::{FlatVar, Role};
 use crate::ir::{self, Expr, ExprKind, VarId};
+use crate::names::Names;
 use crate::source::Span;
-use crate::types::{StructKind, StructType, Type};
+use crate::types::{FieldType, Fields, StructKind, StructType, Type};
 
 /// The header of scalars, unless the program has a header of this name.
 const SCALARS: &str = "scalars";
@@ -31,6 +32,13 @@ pub(super) struct Layout<'a> {
     scalars_name: String,
     scalars: Vec<json::FieldDecl>,
     scalar_names: HashSet<String>,
+    /// Names of header types, and of header instances.
+    header_types: HashSet<String>,
+    headers: HashSet<String>,
+    /// Names of what has been declared, and those of what is around it: `a` and `a.b` for `a.b[1]`.
+    taken: HashSet<String>,
+    /// Names of variables, and of scalars.
+    names: Names,
     /// Where the variables are, by number: a path; empty for the headers struct.
     paths: HashMap<VarId, String>,
     /// Headers, stacks and unions with their types, without those of metadata.
@@ -66,9 +74,16 @@ impl<'a> Layout<'a> {
             scalars_name: String::new(),
             scalars: Vec::new(),
             scalar_names: HashSet::new(),
+            header_types: HashSet::new(),
+            headers: HashSet::new(),
+            taken: HashSet::new(),
+            names: Names::default(),
             paths: HashMap::new(),
             json: json::Program::default(),
         };
+        for var in vars {
+            layout.names.take(&var.name);
+        }
         for id in 0..vars.len() {
             layout.declare_var(id);
         }
@@ -78,7 +93,7 @@ impl<'a> Layout<'a> {
     /// A new scalar variable.
     pub fn temp(&mut self, ty: &Type, span: Span) -> Expr {
         let var = FlatVar {
-            name: self.fresh_scalar("tmp"),
+            name: self.names.unique("tmp"),
             ty: ty.clone(),
             role: Role::Local,
             span,
@@ -88,16 +103,11 @@ impl<'a> Layout<'a> {
         Expr::var(id, ty.clone(), span)
     }
 
-    fn fresh_scalar(&self, name: &str) -> String {
-        let taken =
-            |n: &str| self.scalar_names.contains(n) || self.vars.iter().any(|v| v.name == n);
-        let mut unique = name.to_owned();
-        let mut n = 0;
-        while taken(&unique) {
-            unique = format!("{name}_{n}");
-            n += 1;
-        }
-        unique
+    /// Notes that a name is taken, and with it those of what is around it.
+    fn take(&mut self, name: &str) {
+        let around = name.match_indices(['.', '[']).map(|(at, _)| &name[..at]);
+        self.taken.extend(around.map(str::to_owned));
+        self.taken.insert(name.to_owned());
     }
 
     fn declare_var(&mut self, id: usize) {
@@ -115,19 +125,7 @@ impl<'a> Layout<'a> {
             }
             Role::Metadata | Role::Local => {
                 // Variables must not take the name of a header, nor of something with headers inside.
-                let is_of_var = |name: &str| {
-                    name.strip_prefix(&var.name)
-                        .is_some_and(|rest| rest.is_empty() || rest.starts_with(['.', '[']))
-                };
-                let json = &self.json;
-                let headers = json.headers.iter().map(|h| &h.name);
-                let taken = headers
-                    .chain(json.header_stacks.iter().map(|s| &s.name))
-                    .chain(json.header_unions.iter().map(|u| &u.name))
-                    .chain(json.header_union_stacks.iter().map(|s| &s.name))
-                    .chain(&self.scalar_names)
-                    .any(|name| is_of_var(name));
-                let path = if taken {
+                let path = if self.taken.contains(&var.name) {
                     format!("{}.local", var.name)
                 } else {
                     var.name.clone()
@@ -188,6 +186,8 @@ impl<'a> Layout<'a> {
                 if !self.scalar_names.insert(path.to_owned()) {
                     self.duplicate_name("fields of metadata", path);
                 }
+                self.take(path);
+                self.names.take(path);
                 self.scalars
                     .push(json::FieldDecl::bits(path, width, signed));
             }
@@ -200,9 +200,10 @@ impl<'a> Layout<'a> {
     }
 
     fn add_header(&mut self, name: &str, header_type: String, metadata: bool) -> u32 {
-        if self.json.headers.iter().any(|h| h.name == name) {
+        if !self.headers.insert(name.to_owned()) {
             self.duplicate_name("headers", name);
         }
+        self.take(name);
         let id = self.json.headers.len() as u32 + METADATA_HEADERS;
         self.json.headers.push(json::Header {
             name: name.to_owned(),
@@ -237,11 +238,11 @@ impl<'a> Layout<'a> {
             kind: StructKind::Header,
             name: format!("varbit<{max}>"),
             args: Vec::new(),
-            fields: vec![crate::types::FieldType {
+            fields: Fields::from(vec![FieldType {
                 name: VARBIT_FIELD.to_owned(),
                 ty: Type::Varbit(max),
                 annotations: Vec::new(),
-            }],
+            }]),
             annotations: Vec::new(),
             span,
         };
@@ -268,6 +269,7 @@ impl<'a> Layout<'a> {
                 headers: members,
             });
         }
+        self.take(path);
         let id = self.json.header_unions.len() as u32;
         self.json.header_unions.push(json::HeaderUnion {
             name: path.to_owned(),
@@ -285,6 +287,7 @@ impl<'a> Layout<'a> {
             let header_union_ids = (0..size)
                 .map(|i| self.declare_union(s, &format!("{path}[{i}]"), span))
                 .collect();
+            self.take(path);
             let id = self.json.header_union_stacks.len() as u32;
             self.json.header_union_stacks.push(json::HeaderUnionStack {
                 name: path.to_owned(),
@@ -298,6 +301,7 @@ impl<'a> Layout<'a> {
         let header_ids = (0..size)
             .map(|i| self.declare_header(s, &format!("{path}[{i}]"), span))
             .collect();
+        self.take(path);
         let id = self.json.header_stacks.len() as u32;
         self.json.header_stacks.push(json::HeaderStack {
             name: path.to_owned(),
@@ -310,7 +314,7 @@ impl<'a> Layout<'a> {
 
     fn declare_header_type(&mut self, s: &StructType, span: Span) -> String {
         let name = type_name(s);
-        if self.json.header_types.iter().any(|t| t.name == name) {
+        if !self.header_types.insert(name.clone()) {
             return name;
         }
         let mut fields = Vec::new();
@@ -350,6 +354,7 @@ impl<'a> Layout<'a> {
             }
         }
         pad(&mut fields, "_padding");
+        self.header_types.insert(STANDARD.to_owned());
         self.json.header_types.push(header_type(STANDARD, fields));
     }
 
@@ -506,7 +511,7 @@ fn written_type(s: &StructType) -> String {
         kind: s.kind,
         name: s.name.clone(),
         args: s.args.clone(),
-        fields: Vec::new(),
+        fields: Fields::default(),
         annotations: Vec::new(),
         span: s.span,
     }))
@@ -528,8 +533,8 @@ fn flatten(
     fields: &mut Vec<json::FieldDecl>,
     varbit: &mut Option<u32>,
 ) {
-    for field in &s.fields {
-        let path = join(prefix, &s.own_field_name(&field.name));
+    for (field, name) in s.fields.iter().zip(s.fields.own_names()) {
+        let path = join(prefix, name);
         match field.ty.representation() {
             Type::Struct(inner) => flatten(inner, &path, fields, varbit),
             Type::Varbit(max) => {

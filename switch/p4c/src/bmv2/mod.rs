@@ -19,7 +19,7 @@ use num_bigint::BigInt;
 use num_traits::Signed;
 
 use crate::diagnostics::Diagnostics;
-use crate::digests::{self, Digest};
+use crate::digests::{self, Digests};
 use crate::elaborate::flat::Flat;
 use crate::ir::{Expr, Program};
 use crate::names::Names;
@@ -56,7 +56,9 @@ struct Backend<'a> {
     /// The table of each direct counter and meter, by the index of the object.
     direct_tables: HashMap<usize, usize>,
     profiles: HashSet<usize>,
-    digests: Vec<Digest>,
+    digests: Digests,
+    /// Indices of learn lists in the JSON, by name.
+    learn_lists: HashMap<String, Vec<usize>>,
 }
 
 /// Generates the JSON. The result is only usable if no error was reported.
@@ -83,6 +85,7 @@ pub fn generate(
         direct_tables: HashMap::new(),
         profiles: HashSet::new(),
         digests: digests::digests(flat),
+        learn_lists: HashMap::new(),
     };
     backend.run(source_name);
     let Backend {

@@ -1,5 +1,7 @@
 //! Parsers, controls and packages: their types, and the bodies of parsers and controls.
 
+use std::collections::HashMap;
+
 use super::places::Place;
 use super::rules::{distinct_names, parser_states};
 use super::{Checker, Entity};
@@ -69,8 +71,12 @@ impl Checker<'_> {
             for state in written {
                 parser_states::check_name(&state.name, c.diagnostics);
             }
+            let mut places = HashMap::new();
+            for (place, state) in written.iter().enumerate() {
+                places.entry(&state.name.text[..]).or_insert(place);
+            }
             let states = c.in_body(Place::ParserState, Type::Void, |c| {
-                written.iter().map(|s| c.state(s, written)).collect()
+                written.iter().map(|s| c.state(s, &places)).collect()
             });
             let states = start_first(states);
             parser_states::check_start(&d.name, &states, c.diagnostics);
@@ -214,7 +220,8 @@ impl Checker<'_> {
         locals
     }
 
-    fn state(&mut self, state: &ast::State, all: &[ast::State]) -> State {
+    /// `all` are the names of the states of the parser, with their places.
+    fn state(&mut self, state: &ast::State, all: &HashMap<&str, usize>) -> State {
         self.annotations(&state.annotations);
         self.scoped(|c| {
             let body = c.statements(&state.body);
@@ -259,14 +266,14 @@ impl Checker<'_> {
         })
     }
 
-    fn target(&self, name: &ast::Ident, all: &[ast::State]) -> Target {
+    fn target(&self, name: &ast::Ident, all: &HashMap<&str, usize>) -> Target {
         match name.text.as_str() {
             "accept" => Target::Accept,
             "reject" => Target::Reject,
-            text => match all.iter().position(|s| s.name.text == text) {
-                Some(i) => Target::State(i),
+            text => match all.get(text) {
+                Some(place) => Target::State(*place),
                 None => {
-                    let names = all.iter().map(|s| s.name.text.as_str());
+                    let names = all.keys().copied();
                     let message = format!("there is no state `{text}`");
                     self.unknown(
                         "unknown-state",

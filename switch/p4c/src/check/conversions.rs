@@ -85,8 +85,8 @@ impl Checker<'_> {
         }
     }
 
-    /// Converts a value that is compared with one of type `other`, as a label is: beside what converts to an enum, there
-    /// are the numbers that its members stand for.
+    /// Converts a value that is compared with one of type `other`, as a label is: beside what converts to an enum,
+    /// there are the numbers that its members stand for.
     pub(super) fn coerce_compared(&self, expr: Expr, other: &Type) -> Expr {
         let is_number = matches!(other, Type::Enum(_)) && expr.ty != *other;
         if !is_number {

@@ -321,7 +321,7 @@ pub(super) fn anonymous_struct(fields: Vec<FieldType>, span: Span) -> Type {
         kind: StructKind::Struct,
         name: String::new(),
         args: Vec::new(),
-        fields,
+        fields: fields.into(),
         annotations: Vec::new(),
         span,
     }))

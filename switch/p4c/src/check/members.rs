@@ -102,11 +102,10 @@ impl Checker<'_> {
         };
         match ty {
             Type::Error => {
-                if self.program.errors.contains(&name.text) {
+                if self.program.errors.place(&name.text).is_some() {
                     return Expr::constant(Value::Error(name.text.clone()), Type::Error, span);
                 }
-                let list = self.program.errors.clone();
-                self.report(unknown("type", "error", &list));
+                self.report(unknown("type", "error", &self.program.errors));
                 Expr::poison(span)
             }
             Type::Enum(e) => match enum_value(e, &name.text) {
@@ -187,7 +186,7 @@ impl Checker<'_> {
 
 /// The value of an enum member: a number if the enum is serializable.
 pub(super) fn enum_value(e: &EnumType, name: &str) -> Option<Value> {
-    let index = e.members.iter().position(|m| m == name)?;
+    let index = e.member(name)?;
     Some(match &e.underlying {
         Some((_, values)) => Value::Int(values.get(index)?.clone()),
         None => Value::Member(name.to_owned()),

@@ -34,6 +34,7 @@ use crate::diagnostics::{Diagnostic, Diagnostics};
 use crate::ir::{
     self, ActionId, BlockId, ControlId, ExternId, InstanceId, Program, TableId, VarId,
 };
+use crate::names::NameList;
 use crate::source::Span;
 use crate::types::{StructType, Type, TypeVar};
 use places::{Body, Place};
@@ -106,7 +107,7 @@ pub(crate) struct Checker<'a> {
     program: Program,
     scopes: Vec<Scope>,
     next_type_var: u32,
-    match_kinds: Vec<String>,
+    match_kinds: NameList,
     body: Body,
     /// Instances of the control or parser being checked.
     instances: Vec<InstanceId>,
@@ -121,7 +122,7 @@ pub fn check(program: &ast::Program, diagnostics: &Diagnostics) -> Program {
         program: Program::default(),
         scopes: vec![Scope::default()],
         next_type_var: 0,
-        match_kinds: Vec::new(),
+        match_kinds: NameList::default(),
         body: Body::new(Place::TopLevel, Type::Void),
         instances: Vec::new(),
         uses: Uses::default(),

@@ -220,7 +220,7 @@ impl Checker<'_> {
         // Keys are evaluated where the table is applied, so they may apply other tables.
         let expr = self.in_body(Place::Control, Type::Void, |c| c.expr(&element.expr));
         let kind = &element.match_kind;
-        if !self.match_kinds.contains(&kind.text) {
+        if self.match_kinds.place(&kind.text).is_none() {
             let message = format!("there is no match kind `{}`", kind.text);
             let mut diagnostic = Diagnostic::error("unknown-match-kind", kind.span, message)
                 .suggest(&kind.text, self.match_kinds.iter().map(String::as_str));

@@ -7,7 +7,8 @@ use num_bigint::BigInt;
 use super::rules::{distinct_names, field_types, new_types};
 use super::{Checker, Entity};
 use crate::ast::{self, DeclarationKind as Kind};
-use crate::types::{EnumType, FieldType, NewType, StructKind, StructType, Type};
+use crate::names::Places;
+use crate::types::{EnumType, FieldType, Fields, NewType, StructKind, StructType, Type};
 
 impl Checker<'_> {
     pub(super) fn type_declaration(&mut self, d: &ast::Declaration) {
@@ -87,7 +88,7 @@ impl Checker<'_> {
         distinct_names::check(fields.iter().map(|f| &f.name), self.diagnostics);
         let (vars, fields) = self.scoped(|c| {
             let vars = c.type_params(params);
-            let fields: Vec<FieldType> = fields
+            let fields: Fields = fields
                 .iter()
                 .map(|f| FieldType {
                     name: f.name.text.clone(),
@@ -130,6 +131,7 @@ impl Checker<'_> {
         let declared = Rc::new(EnumType {
             name: d.name.text.clone(),
             members: members.iter().map(|m| m.text.clone()).collect(),
+            places: Places::default(),
             underlying,
             annotations: self.annotations(&d.annotations),
             span: d.name.span,

@@ -1,6 +1,6 @@
 //! What of a program the control plane sees, under which names and ids.
 
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 use std::rc::Rc;
 
 use num_traits::ToPrimitive;
@@ -11,7 +11,7 @@ use super::objects;
 use crate::annotations::{self, own_name};
 use crate::diagnostics::Diagnostic;
 use crate::digests::{self, Digest};
-use crate::elaborate::flat::{ActionParam, FlatAction, FlatTable, FlatUnit};
+use crate::elaborate::flat::{ActionParam, Flat, FlatAction, FlatTable, FlatUnit};
 use crate::ir::{self, ActionId, Annotation, TableId};
 use crate::source::Span;
 use crate::types::StructType;
@@ -46,6 +46,42 @@ impl VisibleAction<'_> {
     }
 }
 
+/// What of the program is in which instance of a control, by the number of the instance.
+#[derive(Default)]
+struct Parts {
+    /// Indices of tables and actions, by their number in the program.
+    tables: HashMap<(usize, TableId), usize>,
+    actions: HashMap<(usize, ActionId), usize>,
+    /// The same tables, in their order.
+    tables_of: HashMap<usize, Vec<usize>>,
+    /// Actions that are called, with whether the control declares them.
+    called: HashMap<usize, Vec<(bool, ActionId)>>,
+    calls: HashSet<(usize, ActionId)>,
+}
+
+impl Parts {
+    fn of(flat: &Flat) -> Parts {
+        let mut parts = Parts::default();
+        for (index, table) in flat.tables.iter().enumerate() {
+            parts.tables.insert((table.unit, table.table), index);
+            parts.tables_of.entry(table.unit).or_default().push(index);
+        }
+        for (index, action) in flat.actions.iter().enumerate() {
+            if let Some(unit) = action.unit {
+                parts.actions.entry((unit, action.action)).or_insert(index);
+            }
+        }
+        for (unit, own, action) in &flat.called_actions {
+            let called = parts.called.entry(*unit).or_default();
+            called.push((*own, *action));
+            if *own {
+                parts.calls.insert((*unit, *action));
+            }
+        }
+        parts
+    }
+}
+
 /// Actions in the order in which P4Info lists them, and where each name is in the list.
 #[derive(Default)]
 struct Actions<'a> {
@@ -63,13 +99,14 @@ impl<'a> Builder<'a> {
             tables: Vec::new(),
             actions: Vec::new(),
             headers: headers.cloned().collect(),
-            digests: digests::digests(flat),
+            digests: digests::digests(flat).list,
         };
         let mut actions = Actions::default();
         let mut tables = HashMap::new();
+        let parts = Parts::of(flat);
         for unit in &flat.units {
-            self.collect_actions(unit, &mut actions);
-            self.collect_tables(unit, &mut tables, &mut visible.tables);
+            self.collect_actions(unit, &parts, &mut actions);
+            self.collect_tables(unit, &parts, &mut tables, &mut visible.tables);
         }
         visible.actions = actions.list;
         let objects = flat.objects.iter().filter(|object| object.declared);
@@ -108,8 +145,8 @@ impl<'a> Builder<'a> {
 
     /// Actions of one name are one to the control plane, as for p4c: it only names them together with a table. So those
     /// that tables have must have the same parameters.
-    fn collect_actions(&mut self, unit: &FlatUnit, visible: &mut Actions<'a>) {
-        for action in self.actions_of(unit) {
+    fn collect_actions(&mut self, unit: &FlatUnit, parts: &Parts, visible: &mut Actions<'a>) {
+        for action in self.actions_of(unit, parts) {
             if annotations::has(action.annotations, "hidden") {
                 continue;
             }
@@ -134,7 +171,7 @@ impl<'a> Builder<'a> {
     }
 
     /// The actions that tables or statements of a control use. Global ones come first.
-    fn actions_of(&self, unit: &FlatUnit) -> Vec<VisibleAction<'a>> {
+    fn actions_of(&self, unit: &FlatUnit, parts: &Parts) -> Vec<VisibleAction<'a>> {
         let flat = self.flat;
         let in_tables = |action: &'a FlatAction| VisibleAction {
             name: action.name.clone(),
@@ -143,17 +180,18 @@ impl<'a> Builder<'a> {
             in_table: true,
             span: action.span,
         };
-        let tables = flat.tables.iter().filter(|t| t.unit == unit.id);
-        let used = tables.flat_map(|t| &t.actions).map(|a| &flat.actions[*a]);
+        let tables = parts.tables_of.get(&unit.id).into_iter().flatten();
+        let used = tables.flat_map(|t| &flat.tables[*t].actions);
+        let used = used.map(|a| &flat.actions[*a]);
         let global = used.filter(|action| action.unit.is_none()).map(in_tables);
-        let calls = flat.called_actions.iter().filter(|(u, ..)| *u == unit.id);
-        let called = calls.filter(|(_, own, _)| !own);
-        let called = called.map(|(.., action)| self.called_action(*action, None));
+        let calls = parts.called.get(&unit.id).into_iter().flatten();
+        let called = calls.filter(|(own, _)| !own);
+        let called = called.map(|(_, action)| self.called_action(*action, None));
         let declared = self.program.controls[unit.control].actions.iter();
         let own = declared.filter_map(|id| {
-            let of_unit = |a: &&FlatAction| a.unit == Some(unit.id) && a.action == *id;
-            let found = flat.actions.iter().find(of_unit).map(in_tables);
-            let called = || flat.called_actions.contains(&(unit.id, true, *id));
+            let found = parts.actions.get(&(unit.id, *id));
+            let found = found.map(|index| in_tables(&flat.actions[*index]));
+            let called = || parts.calls.contains(&(unit.id, *id));
             found.or_else(|| called().then(|| self.called_action(*id, Some(&unit.path))))
         });
         global.chain(called).chain(own).collect()
@@ -181,15 +219,16 @@ impl<'a> Builder<'a> {
     fn collect_tables(
         &mut self,
         unit: &FlatUnit,
+        parts: &Parts,
         seen: &mut HashMap<&'a str, Span>,
         visible: &mut Vec<&'a FlatTable>,
     ) {
         let (flat, program) = (self.flat, self.program);
         for declared in &program.controls[unit.control].tables {
-            let of_unit = |t: &&FlatTable| t.unit == unit.id && t.table == *declared;
-            let Some(table) = flat.tables.iter().find(of_unit) else {
+            let Some(index) = parts.tables.get(&(unit.id, *declared)) else {
                 continue;
             };
+            let table = &flat.tables[*index];
             let ir::Table {
                 annotations, span, ..
             } = &program.tables[*declared];

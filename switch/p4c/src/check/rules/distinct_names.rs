@@ -1,51 +1,54 @@
 //! What is declared, given or listed in one place has different names.
 
+use std::collections::HashMap;
+use std::collections::hash_map::Entry;
+use std::hash::Hash;
+
 use crate::ast;
 use crate::diagnostics::{Diagnostic, Diagnostics};
-use crate::ir::{Program, Table};
+use crate::ir::{ActionId, Program, Table};
+use crate::names::NameList;
+use crate::source::Span;
 
 /// The names of the fields of a struct, of parameters, states or the members of an enum.
 pub fn check<'a>(names: impl Iterator<Item = &'a ast::Ident>, diagnostics: &Diagnostics) {
-    let mut seen: Vec<&ast::Ident> = Vec::new();
+    let mut seen: HashMap<&str, Span> = HashMap::new();
     for name in names {
-        if let Some(first) = seen.iter().find(|s| s.text == name.text) {
+        if let Some(first) = first_of(&mut seen, &name.text[..], name.span) {
             let message = format!("`{}` is declared twice", name.text);
             diagnostics.report(
                 Diagnostic::error("duplicate-name", name.span, message)
-                    .note(first.span, "first declaration"),
+                    .note(first, "first declaration"),
             );
         }
-        seen.push(name);
     }
 }
 
 /// Adds members to the errors or match kinds, which is what `what` says; declarations of them may stand anywhere.
 pub fn add_members(
-    known: &mut Vec<String>,
+    known: &mut NameList,
     members: &[ast::Ident],
     what: &str,
     diagnostics: &Diagnostics,
 ) {
     for member in members {
-        if known.contains(&member.text) {
+        if !known.add(&member.text) {
             let message = format!("{what} `{}` is declared twice", member.text);
             diagnostics.error("duplicate-name", member.span, message);
-        } else {
-            known.push(member.text.clone());
         }
     }
 }
 
 /// The actions that a table lists.
 pub fn check_actions(table: &Table, program: &Program, diagnostics: &Diagnostics) {
-    for (i, reference) in table.actions.iter().enumerate() {
-        let before = &table.actions[..i];
-        if let Some(first) = before.iter().find(|r| r.action == reference.action) {
+    let mut seen: HashMap<ActionId, Span> = HashMap::new();
+    for reference in &table.actions {
+        if let Some(first) = first_of(&mut seen, reference.action, reference.span) {
             let name = &program.actions[reference.action].name;
             let message = format!("action `{name}` is listed twice");
             diagnostics.report(
                 Diagnostic::error("duplicate-name", reference.span, message)
-                    .note(first.span, "first here"),
+                    .note(first, "first here"),
             );
         }
     }
@@ -63,6 +66,17 @@ pub fn check_properties(properties: &[ast::TableProperty], diagnostics: &Diagnos
                     .note(first.span, "first given here")
                     .help("put both into one"),
             );
+        }
+    }
+}
+
+/// Where the same stood before; none if this is the first one.
+pub fn first_of<T: Eq + Hash>(seen: &mut HashMap<T, Span>, what: T, span: Span) -> Option<Span> {
+    match seen.entry(what) {
+        Entry::Occupied(first) => Some(*first.get()),
+        Entry::Vacant(free) => {
+            free.insert(span);
+            None
         }
     }
 }
