@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable
+from ipaddress import ip_address, ip_network
 from itertools import pairwise
 from typing import Any
 
@@ -484,7 +485,7 @@ class TestArp:
 
 class TestAdaptiveRouting:
     def acceptable(self, switch: str, topology: Topology = FAT_TREE) -> dict[str, set[int]]:
-        """Ports of each destination that has several."""
+        """Ports of each host that has several, by its address."""
         there = site(switch, topology, adaptive_routing=AdaptiveRouting())
         found = {}
         for match, action, arguments in rows(adaptive_routing.entries(there)):
@@ -492,11 +493,24 @@ class TestAdaptiveRouting:
                 slots = [i for i in range(8) if arguments["slots"] >> i & 1]
                 ports = {arguments[f"port{i}"] for i in slots}
                 assert len(ports) == len(slots)
-                found[match["dst"]] = ports
-        return found
+                found[ip_network(match["dst"])] = ports
+        # No prefix is in another one, so there is one entry for a host at most.
+        return {
+            f"{host.ip}/32": ports
+            for host in topology.hosts
+            for prefix, ports in found.items()
+            if ip_address(host.ip) in prefix
+        }
 
     def test_off_unless_asked_for(self) -> None:
         assert rows(adaptive_routing.entries(site("c0"))) == []
+
+    def test_racks_and_pods_have_an_entry_each(self) -> None:
+        large = from_table({"fat_tree": {"k": 16}}, "test")
+        there = site("p0e0", large, adaptive_routing=AdaptiveRouting())
+        entries = rows(adaptive_routing.entries(there))
+        assert sum(action == "set_acceptable" for _, action, _ in entries) == 7 + 15
+        assert len(self.acceptable("p0e0", large)) == 1024 - 8
 
     def test_destinations_with_several_shortest_paths_have_all_of_them(self) -> None:
         up = self.acceptable("p0e0")

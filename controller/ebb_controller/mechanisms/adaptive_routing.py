@@ -11,6 +11,7 @@ from pydantic import Field, model_validator
 from ebb_controller.mechanism import Counter, Mechanism, Table
 from ebb_controller.mechanisms.traffic_class import WithClasses
 from ebb_controller.parameters import Parameters, QueueId
+from ebb_controller.prefixes import routes
 from ebb_controller.site import Site
 
 ADAPTIVE_THRESHOLDS = Table("adaptive_thresholds", ("set_adaptive_thresholds",))
@@ -92,7 +93,8 @@ class WithAdaptiveRouting(WithClasses):
 
 def entries(site: Site[WithAdaptiveRouting]) -> Iterator[P4TableEntry]:
     """The thresholds, the addresses of each port, the queues that mark, the ports on a shortest
-    path to each host that has several; where the program counts for itself (BMv2) all ports."""
+    path to each host, rack or pod that has several; where the program counts for itself (BMv2) all
+    ports."""
     adaptive = site.parameters.adaptive_routing
     if adaptive is None:
         return
@@ -113,18 +115,24 @@ def entries(site: Site[WithAdaptiveRouting]) -> Iterator[P4TableEntry]:
 
 def _acceptable(site: Site[WithAdaptiveRouting]) -> Iterator[P4TableEntry]:
     """Hosts that one port leads to are left to `route`: there is nothing to choose."""
+    for prefix, ports in routes(site.topology, site.switch.name):
+        if 1 < len(ports) <= SLOTS:
+            yield _shared(site, prefix, ports)
     for number, host in enumerate(site.topology.hosts):
-        ports = tuple(site.topology.next_hops(site.switch.name, host.name))
-        if len(ports) > SLOTS:
+        every = tuple(site.topology.next_hops(site.switch.name, host.name))
+        if len(every) > SLOTS:
             # Other ones for the next host, so that all ports are used.
-            first = number % len(ports)
-            ports = (ports[first:] + ports[:first])[:SLOTS]
-        if len(ports) > 1:
-            # Many switches have the same entry; it is made, and encoded, once.
-            key = ("acceptable", host.ip, ports)
-            if key not in site.topology.derived:
-                site.topology.derived[key] = acceptable(f"{host.ip}/32", *ports)
-            yield site.topology.derived[key]
+            first = number % len(every)
+            yield _shared(site, f"{host.ip}/32", (every[first:] + every[:first])[:SLOTS])
+
+
+def _shared(site: Site[WithAdaptiveRouting], prefix: str, ports: tuple[int, ...]) -> P4TableEntry:
+    """The entry of a destination. Many switches have the same; it is made, and encoded, once."""
+    key = ("acceptable", prefix, ports)
+    if key not in site.topology.derived:
+        site.topology.derived[key] = acceptable(prefix, *ports)
+    entry: P4TableEntry = site.topology.derived[key]
+    return entry
 
 
 def acceptable(prefix: str, *ports: int, slots: int | None = None) -> P4TableEntry:
