@@ -25,33 +25,63 @@ pub const MAX_PARTS: usize = 1 << 18;
 pub const MAX_INT_BITS: u64 = 1 << 17;
 /// The most bytes of a string known at compile time.
 pub const MAX_STRING_BYTES: usize = 1 << 16;
+/// The most tokens that macros and files included again bring into the text of one program, where
+/// 16 bytes count as one token too. Whatever is copied on the way counts. The largest public program needs TODO.
+pub const MAX_TEXT_TOKENS: usize = if cfg!(test) { 1 << 18 } else { 1 << 20 };
 /// Bits of a constant that count as one part.
 const BITS_A_PART: u64 = 1 << 10;
 
-/// How many parts one compilation may still make; none once too much was asked for.
+/// What one compilation may still make; none once too much was asked for.
 #[derive(Debug)]
-pub struct Budget(Cell<Option<usize>>);
+pub struct Budget {
+    /// Of [`MAX_PARTS`].
+    parts: Cell<Option<usize>>,
+    /// Of [`MAX_TEXT_TOKENS`].
+    text: Cell<Option<usize>>,
+}
 
 impl Default for Budget {
     fn default() -> Budget {
-        Budget(Cell::new(Some(MAX_PARTS)))
+        Budget {
+            parts: Cell::new(Some(MAX_PARTS)),
+            text: Cell::new(Some(MAX_TEXT_TOKENS)),
+        }
     }
+}
+
+/// What there was, and what is left after paying.
+fn take(left: &Cell<Option<usize>>, price: usize) -> (Option<usize>, Option<usize>) {
+    let before = left.get();
+    let after = before.and_then(|before| before.checked_sub(price));
+    left.set(after);
+    (before, after)
 }
 
 impl Diagnostics {
     /// Pays for `parts`; `false` if that is more than there is, which has then been reported.
     #[must_use]
     pub fn spend(&self, parts: usize, span: Span) -> bool {
-        let Budget(left) = self.budget();
-        let before = left.get();
-        let after = before.and_then(|before| before.checked_sub(parts));
+        let (before, after) = take(&self.budget().parts, parts);
         if before.is_some() && after.is_none() {
             self.report(too_large(
                 span,
                 "the program becomes too large here when its calls, instances and constants are written out",
             ));
         }
-        left.set(after);
+        after.is_some()
+    }
+
+    /// Pays for tokens that the preprocessor makes; `false` if that is more than there is, which has then been
+    /// reported.
+    #[must_use]
+    pub fn spend_text(&self, tokens: usize, span: Span) -> bool {
+        let (before, after) = take(&self.budget().text, tokens);
+        if before.is_some() && after.is_none() {
+            self.report(too_large(
+                span,
+                "the program becomes too large here when its macros are replaced and its files included",
+            ));
+        }
         after.is_some()
     }
 

@@ -1,7 +1,7 @@
-//! Characters to tokens (P4_16 specification, section 6.3).
+//! Characters to tokens (P4_16 specification, section 6.3), of a text that the preprocessor has made: it has neither
+//! comments nor directives.
 //!
-//! The lexer never fails: what it cannot read becomes [`Tok::Bad`], which is only an error if it
-//! reaches the parser. The preprocessor may skip it (`#if 0`, the text of `#error`).
+//! The lexer never fails: what it cannot read becomes [`Tok::Bad`], which the parser refuses.
 
 use num_bigint::{BigInt, BigUint};
 
@@ -89,6 +89,7 @@ pub fn lex(file: FileId, text: &str) -> Vec<Token> {
         text,
         pos: 0,
         starts_line: true,
+        unclosed: false,
         tokens: Vec::new(),
     }
     .run()
@@ -99,6 +100,8 @@ struct Lexer<'a> {
     text: &'a str,
     pos: usize,
     starts_line: bool,
+    /// Whether a string was not closed: then none is that begins behind it.
+    unclosed: bool,
     tokens: Vec<Token>,
 }
 
@@ -114,11 +117,7 @@ impl Lexer<'_> {
             }
             let start = self.pos;
             let Some(c) = self.peek() else { break };
-            let open_comment = self.rest().starts_with("/*");
-            let tok = if open_comment {
-                self.pos += 2;
-                Tok::Bad("a comment without closing `*/`".into())
-            } else if c.is_ascii_digit() {
+            let tok = if c.is_ascii_digit() {
                 self.number()
             } else if c.is_alphabetic() || c == '_' {
                 self.word()
@@ -134,9 +133,6 @@ impl Lexer<'_> {
                 starts_line,
                 joint: true,
             });
-            if open_comment {
-                self.pos = self.text.len();
-            }
         }
         let span = self.span(self.pos);
         self.tokens.push(Token {
@@ -164,51 +160,40 @@ impl Lexer<'_> {
         }
     }
 
-    /// Reads characters as long as they are accepted, also over the ends of lines that `\` takes back, as in C.
-    fn take_while(&mut self, accept: impl Fn(char) -> bool) -> String {
-        let mut taken = String::new();
-        loop {
-            let rest = self.rest();
-            match rest.chars().next() {
-                Some(c) if accept(c) => {
-                    taken.push(c);
-                    self.pos += c.len_utf8();
-                }
-                Some('\\') if rest[joined_lines(rest)..].starts_with(&accept) => {
-                    self.pos += joined_lines(rest);
-                }
-                _ => return taken,
-            }
-        }
+    fn take_while(&mut self, accept: impl Fn(char) -> bool) -> &str {
+        let rest = self.rest();
+        let length = rest.find(|c| !accept(c)).unwrap_or(rest.len());
+        let start = self.pos;
+        self.pos += length;
+        &self.text[start..self.pos]
     }
 
     fn skip_space(&mut self) {
-        loop {
-            let rest = self.rest();
-            let joined = joined_lines(rest);
-            if joined > 0 {
-                self.pos += joined;
-            } else if rest.starts_with("//") {
-                self.pos += comment_length(rest);
-            } else if rest.starts_with("/*")
-                && let Some(end) = rest.find("*/").map(|i| i + 2)
-            {
-                self.starts_line |= rest[..end].contains('\n');
-                self.pos += end;
-            } else if let Some(c) = self.peek().filter(|c| c.is_whitespace()) {
-                self.starts_line |= c == '\n';
-                self.pos += c.len_utf8();
-            } else {
-                return;
-            }
+        while let Some(c) = self.peek() {
+            let skipped = match c {
+                // A line that begins with `#` is no part of the program.
+                '#' if self.starts_line => self.rest().find('\n').unwrap_or(self.rest().len()),
+                _ if c.is_whitespace() => c.len_utf8(),
+                _ => return,
+            };
+            self.starts_line |= c == '\n';
+            self.pos += skipped;
         }
     }
 
     fn word(&mut self) -> Tok {
-        Tok::Ident(self.take_while(|c| c.is_alphanumeric() || c == '_'))
+        Tok::Ident(
+            self.take_while(|c| c.is_alphanumeric() || c == '_')
+                .to_owned(),
+        )
     }
 
     fn punctuation(&mut self) -> Tok {
+        // The preprocessor leaves no other one.
+        if self.rest().starts_with("/*") {
+            self.pos += 2;
+            return Tok::Bad("a comment without closing `*/`".into());
+        }
         let found = PUNCTUATION.iter().find(|p| self.rest().starts_with(**p));
         match found {
             Some(p) => {
@@ -229,7 +214,7 @@ impl Lexer<'_> {
         self.pos += 1;
         let mut value = String::new();
         let mut chars = self.rest().char_indices();
-        while let Some((i, c)) = chars.next() {
+        while let Some((i, c)) = chars.next().filter(|_| !self.unclosed) {
             match c {
                 '"' => {
                     self.pos += i + 1;
@@ -245,6 +230,7 @@ impl Lexer<'_> {
                 _ => value.push(c),
             }
         }
+        self.unclosed = true;
         let line = self.rest().find('\n').unwrap_or(self.rest().len());
         self.pos += line;
         Tok::Bad("a string without closing `\"`".into())
@@ -253,34 +239,9 @@ impl Lexer<'_> {
     /// Reads a number: `[width (w|s)] [0x|0o|0d|0b] digits`, with `_` anywhere after the first digit.
     fn number(&mut self) -> Tok {
         let text = self.take_while(|c| c.is_ascii_alphanumeric() || c == '_');
-        parse_number(&text)
+        parse_number(text)
             .unwrap_or_else(|reason| Tok::Bad(format!("the number `{text}` ({reason})")))
     }
-}
-
-/// The length in bytes of the ends of lines at the start of `text` that a `\` in front takes back.
-fn joined_lines(text: &str) -> usize {
-    let mut rest = text;
-    while let Some(next) = ["\\\n", "\\\r\n"]
-        .iter()
-        .find_map(|end| rest.strip_prefix(end))
-    {
-        rest = next;
-    }
-    text.len() - rest.len()
-}
-
-/// The length in bytes of a `//` comment. It goes on in the next line if this one ends with `\`, as in C.
-fn comment_length(text: &str) -> usize {
-    let mut end = 0;
-    for line in text.split_inclusive('\n') {
-        end += line.len();
-        let line_end = line.trim_end_matches(['\n', '\r']);
-        if !line_end.ends_with('\\') {
-            return end - (line.len() - line_end.len());
-        }
-    }
-    end
 }
 
 fn parse_number(text: &str) -> Result<Tok, &'static str> {
@@ -350,8 +311,8 @@ mod tests {
     }
 
     #[test]
-    fn unterminated_comment_is_one_bad_token() {
-        let tokens = lex(0, "a /* b c");
+    fn a_comment_that_is_not_closed_is_bad() {
+        let tokens = lex(0, "a /*");
         assert!(matches!(
             &tokens[..],
             [Token { tok: Tok::Ident(_), .. }, Token { tok: Tok::Bad(_), span, .. }, _]
@@ -360,24 +321,25 @@ mod tests {
     }
 
     #[test]
-    fn comments_and_joined_tokens() {
-        let tokens = lex(0, "a/*x*/>> b // c\n#d");
+    fn tokens_that_touch_are_joint() {
+        let tokens = lex(0, "a >> b\n  c");
         assert!(!tokens[0].joint && tokens[1].joint && !tokens[2].joint);
-        assert!(tokens[4].is("#") && tokens[4].starts_line && tokens[4].joint);
+        assert!(tokens[4].starts_line && !tokens[1].starts_line);
     }
 
     #[test]
-    fn a_backslash_joins_lines() {
+    fn lines_that_begin_with_a_hash_are_no_program() {
         let ident = |name: &str| Tok::Ident(name.into());
         assert_eq!(
-            toks("ab\\\ncd \\\r\n e\\\n\\\nf \"g\\\nh\""),
-            [ident("abcd"), ident("ef"), Tok::Str("gh".into()), Tok::Eof]
+            toks("# it's \"odd\na\n  #\nb {#}"),
+            [
+                ident("a"),
+                ident("b"),
+                Tok::Punct("{#"),
+                Tok::Punct("}"),
+                Tok::Eof
+            ]
         );
-        assert_eq!(
-            toks("a // b \\\nc\nd // \\"),
-            [ident("a"), ident("d"), Tok::Eof]
-        );
-        assert!(!lex(0, "a \\\nb")[1].starts_line);
     }
 
     #[test]

@@ -1,8 +1,8 @@
 //! P4_16 for v1model to BMv2 JSON and P4Info.
 //!
 //! ```text
-//! text -> preprocess (lex) -> parse -> check -> elaborate -> bmv2   -> program.json
-//!         tokens              ast      ir       flat      \> p4info -> program.p4info.txtpb
+//! text -> preprocess -> lex -> parse -> check -> elaborate -> bmv2   -> program.json
+//!         text          tokens ast      ir       flat      \> p4info -> program.p4info.txtpb
 //! ```
 //!
 //! Every stage reports what is wrong through [`diagnostics`] and goes on where it can; the next stage
@@ -60,8 +60,8 @@ pub fn compile(
     diagnostics: &Diagnostics,
 ) -> Option<Compiled> {
     let file = sources.add(name, text);
-    let tokens = preprocess::preprocess(file, sources, options, diagnostics);
-    compile_tokens(name, &tokens, sources, diagnostics, &mut |_, _| {})
+    let program = preprocess::preprocess(file, sources, options, diagnostics);
+    compile_tokens(name, &program.tokens, sources, diagnostics, &mut |_, _| {})
 }
 
 /// As [`compile`], for a program that the preprocessor has read; `dump` is called after each stage

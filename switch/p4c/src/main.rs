@@ -5,10 +5,9 @@ use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
 use ebb_p4c::diagnostics::{Diagnostic, Diagnostics, Format};
-use ebb_p4c::lex::Token;
 use ebb_p4c::options::{Arguments, InfoFormat, Program, Request, Stage};
 use ebb_p4c::p4info;
-use ebb_p4c::preprocess::{self, preprocess};
+use ebb_p4c::preprocess::{self, Preprocessed, preprocess};
 use ebb_p4c::source::SourceMap;
 use ebb_p4c::{Compiled, dependencies, options, print};
 use prost::Name;
@@ -85,9 +84,10 @@ fn work(
     arguments.info_outputs().map_err(output_problem)?;
     arguments.entries_outputs().map_err(output_problem)?;
     let file = sources.add(name.as_str(), text);
-    let tokens = preprocess(file, sources, &arguments.preprocess, diagnostics);
+    let Preprocessed { text, tokens } =
+        preprocess(file, sources, &arguments.preprocess, diagnostics);
     if !diagnostics.has_errors() {
-        write_preprocessed(arguments, &tokens, sources)?;
+        write_preprocessed(arguments, &text, sources)?;
     }
     if arguments.preprocess_only || arguments.dependencies.only {
         return Ok(());
@@ -128,7 +128,7 @@ fn read(input: &Path, name: &str) -> Result<String, Box<Diagnostic>> {
 /// What the preprocessor alone can tell: the text, and which files were read.
 fn write_preprocessed(
     arguments: &Arguments,
-    tokens: &[Token],
+    text: &str,
     sources: &SourceMap,
 ) -> Result<(), Box<Diagnostic>> {
     if let (Program::Driver, Some(folder)) = (arguments.program, &arguments.output) {
@@ -139,10 +139,9 @@ fn write_preprocessed(
             ))
         })?;
     }
-    let text = || print::lines(tokens);
     match arguments.preprocessed_output() {
-        Some(file) if !arguments.dependencies.only => write(&file, text().as_bytes())?,
-        None if arguments.preprocess_only => write_stdout(&text())?,
+        Some(file) if !arguments.dependencies.only => write(&file, text.as_bytes())?,
+        None if arguments.preprocess_only => write_stdout(text)?,
         _ => {}
     }
     let wanted = &arguments.dependencies;

@@ -302,16 +302,21 @@ impl Arguments {
         (!parts.is_empty()).then(|| format!("ebb-p4c: without effect: {}", parts.join("; ")))
     }
 
+    /// `NAME`, `NAME=VALUE`, or with parameters `NAME(A, B)=VALUE`.
     fn define(&mut self, text: &str) {
         let (name, value) = text.split_once('=').unwrap_or((text, "1"));
-        self.preprocess.undefines.retain(|known| known != name);
+        let macro_name = without_parameters(name);
+        self.preprocess
+            .undefines
+            .retain(|known| known != macro_name);
         let define = (name.to_owned(), value.to_owned());
         self.preprocess.defines.push(define);
     }
 
     /// Takes back what was defined before it, on the command line or by the compiler.
     fn undefine(&mut self, name: &str) {
-        self.preprocess.defines.retain(|(known, _)| known != name);
+        let defines = &mut self.preprocess.defines;
+        defines.retain(|(known, _)| without_parameters(known) != name);
         self.preprocess.undefines.push(name.to_owned());
     }
 
@@ -322,6 +327,11 @@ impl Arguments {
             name => self.policy.named.push((name.to_owned(), action)),
         }
     }
+}
+
+/// The name of a macro of the command line.
+fn without_parameters(name: &str) -> &str {
+    name.split('(').next().unwrap_or(name).trim_end()
 }
 
 #[cfg(test)]

@@ -1,7 +1,5 @@
-//! Tokens as P4 text, which means the same when it is read again.
-//!
-//! [`lines`] keeps the program's lines, as a preprocessor does (`-E`); [`pretty`] makes lines of its own and has the
-//! compiler's library as `#include`s, as p4c's `--pp` does.
+//! Tokens as P4 text, which means the same when it is read again, with lines of its own and the compiler's library as
+//! `#include`s, as p4c's `--pp` writes it.
 
 use crate::lex::{Tok, Token, radix_prefix};
 use crate::source::SourceMap;
@@ -9,30 +7,9 @@ use crate::source::SourceMap;
 /// How many columns each level of braces is indented.
 const INDENT: usize = 4;
 
-/// The tokens on the lines that they come from.
-pub fn lines(tokens: &[Token]) -> String {
-    let mut out = String::new();
-    let mut previous: Option<&Token> = None;
-    for token in tokens.iter().filter(|t| t.tok != Tok::Eof) {
-        if let Some(previous) = previous {
-            match token.starts_line {
-                true => out.push('\n'),
-                false => out.push_str(space(previous, token)),
-            }
-        }
-        out.push_str(&spelling(&token.tok));
-        previous = Some(token);
-    }
-    out.push('\n');
-    out
-}
-
-/// What has to stand between two tokens of a line so that they are read as two again.
-fn space(left: &Token, right: &Token) -> &'static str {
-    // The tokens of a macro have all the place where it was used; only `>>` must stay together, which the parser joins.
-    let touching = left.span.file == right.span.file && left.span.end == right.span.start;
-    let joined = left.joint && (touching || (left.is(">") && right.is(">")));
-    if joined { "" } else { " " }
+/// What stands between two tokens. `>` `>` and others are one where they touch.
+fn space(left: &Token) -> &'static str {
+    if left.joint { "" } else { " " }
 }
 
 /// A token as the lexer reads it.
@@ -196,7 +173,7 @@ impl<'a> Printer<'a> {
         if let Some(previous) = self.previous
             && !self.line.is_empty()
         {
-            self.line.push_str(space(previous, token));
+            self.line.push_str(space(previous));
         }
         self.line.push_str(&spelling(&token.tok));
         self.previous = Some(token);
@@ -213,13 +190,13 @@ mod tests {
         let mut sources = SourceMap::default();
         let file = sources.add("t.p4", text);
         let diagnostics = Diagnostics::default();
-        let tokens = preprocess(file, &mut sources, &Options::default(), &diagnostics);
+        let program = preprocess(file, &mut sources, &Options::default(), &diagnostics);
         assert!(
             !diagnostics.has_errors(),
             "{}",
             diagnostics.render(&sources, false)
         );
-        (tokens, sources)
+        (program.tokens, sources)
     }
 
     #[test]
@@ -228,10 +205,9 @@ mod tests {
                     F(x,y)-N 1 \"a\\\\\\\"b\nc\" T<U<bit<8>>> 4s0b11";
         let (before, sources) = tokens(text);
         let toks = |list: &[Token]| list.iter().map(|t| t.tok.clone()).collect::<Vec<_>>();
-        for printed in [lines(&before), pretty(&before, &sources)] {
-            let (after, _) = tokens(&printed);
-            assert_eq!(toks(&before), toks(&after), "{printed}");
-        }
+        let printed = pretty(&before, &sources);
+        let (after, _) = tokens(&printed);
+        assert_eq!(toks(&before), toks(&after), "{printed}");
     }
 
     #[test]

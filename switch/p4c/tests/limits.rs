@@ -372,6 +372,48 @@ fn doubling() -> Vec<(&'static str, String)> {
                 })
                 + &last("M"),
         ),
+        (
+            "arguments of macros",
+            "#define M0(x) x\n".to_owned()
+                + &chain(n, |this, below| format!("#define M{this}(x) M{below}(x x)"))
+                + &format!("M{n}(a)"),
+        ),
+        (
+            "arguments of macros that stand for nothing",
+            "#define M0(x)\n".to_owned()
+                + &chain(n, |this, below| format!("#define M{this}(x) M{below}(x x)"))
+                + &format!("M{n}(a)"),
+        ),
+        (
+            "names that are pasted",
+            "#define M0(x) x\n".to_owned()
+                + &chain(n, |this, below| {
+                    format!("#define M{this}(x) M{below}(x##x)")
+                })
+                + &format!("M{n}(a)"),
+        ),
+        (
+            "strings of strings",
+            "#define M0(x) x\n".to_owned()
+                + &chain(n, |this, below| format!("#define M{this}(x) M{below}(#x)"))
+                + &format!("M{n}(\"\")"),
+        ),
+        (
+            "variable arguments",
+            "#define M0(...) a\n".to_owned()
+                + &chain(n, |this, below| {
+                    format!("#define M{this}(...) M{below}(__VA_OPT__(__VA_ARGS__, __VA_ARGS__))")
+                })
+                + &format!("M{n}(a)"),
+        ),
+        (
+            "macros in conditions",
+            "#define M0 1 +\n".to_owned()
+                + &chain(n, |this, below| {
+                    format!("#define M{this} M{below} M{below}")
+                })
+                + &format!("#if M{n} 0\n#endif\n"),
+        ),
     ]
 }
 
@@ -469,6 +511,36 @@ fn large_numbers_in_the_source_are_too_large() {
                 "",
             ),
         ),
+        (
+            "arguments within arguments",
+            format!(
+                "#define I(x) x\n{}a{}",
+                "I(".repeat(3_000),
+                ")".repeat(3_000)
+            ),
+        ),
+        (
+            "arguments within arguments of macros",
+            "#define I(x) x\n#define M0 1\n".to_owned()
+                + &chain(10_000, |this, below| format!("#define M{this} I(M{below})"))
+                + "M10000",
+        ),
+        (
+            "a long text that a macro brings again and again",
+            format!(
+                "#define S \"{}\"\n{}",
+                "x".repeat(60_000),
+                "S ".repeat(60_000)
+            ),
+        ),
+        (
+            "a library that is included again",
+            format!(
+                "#include <v1model.p4>\n{}",
+                "#undef _V1_MODEL_P4_\n#include <v1model.p4>\n".repeat(1_000)
+            ),
+        ),
+        ("quotes that are never closed", "\\\"\n".repeat(300_000)),
         (
             "levels of structs",
             program(

@@ -42,6 +42,8 @@ const OTHER_ARCHITECTURES: &[&str] = &[
 pub struct Found {
     pub name: String,
     pub text: String,
+    /// The folder of the list at which a search for the next file of that name begins.
+    pub next_folder: usize,
 }
 
 /// Why an included file cannot be read.
@@ -57,15 +59,21 @@ pub fn find(
     own_folder: Option<&Path>,
     include_dirs: &[PathBuf],
 ) -> Result<Found, Missing> {
+    let own_folder = own_folder.map(|own| (0, own));
     let dirs = own_folder
         .into_iter()
-        .chain(include_dirs.iter().map(PathBuf::as_path));
+        .chain((1..).zip(include_dirs.iter().map(PathBuf::as_path)));
     let mut searched = Vec::new();
-    for dir in dirs {
+    for (next_folder, dir) in dirs {
         let candidate = dir.join(path);
         let name = candidate.display().to_string();
         match read(&candidate) {
-            Ok(bytes) => return text(name, bytes),
+            Ok(bytes) => {
+                return text(name, bytes).map(|found| Found {
+                    next_folder,
+                    ..found
+                });
+            }
             // Another folder may have it.
             Err(error) if error.kind() == std::io::ErrorKind::NotFound => {}
             Err(_) if candidate.is_dir() => {}
@@ -84,6 +92,7 @@ pub fn find(
         return Ok(Found {
             name: format!("<{name}>"),
             text: (*text).to_owned(),
+            next_folder: include_dirs.len(),
         });
     }
     searched.push("the compiler's own files".into());
@@ -124,7 +133,11 @@ fn read(path: &Path) -> Result<Vec<u8>, Error> {
 /// The text of a file that was read.
 pub fn text(name: String, bytes: Vec<u8>) -> Result<Found, Missing> {
     match String::from_utf8(bytes) {
-        Ok(text) => Ok(Found { name, text }),
+        Ok(text) => Ok(Found {
+            name,
+            text,
+            next_folder: 0,
+        }),
         Err(error) => {
             let valid = error.utf8_error().valid_up_to();
             let before = &error.as_bytes()[..valid];

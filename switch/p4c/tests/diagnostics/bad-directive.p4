@@ -1,1 +1,2 @@
-#defin A 1
+#define 1 A
+#include core.p4

@@ -1,0 +1,2 @@
+#define PORTS 8
+#define PORTS 9

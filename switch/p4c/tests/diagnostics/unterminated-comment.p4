@@ -1,0 +1,2 @@
+#define PORTS 8 /* as many
+as there are
