@@ -194,7 +194,10 @@ impl Lexer<'_> {
             self.pos += 2;
             return Tok::Bad("a comment without closing `*/`".into());
         }
-        let found = PUNCTUATION.iter().find(|p| self.rest().starts_with(**p));
+        let rest = self.rest();
+        let first = rest.as_bytes().first();
+        let mut candidates = PUNCTUATION.iter().filter(|p| p.as_bytes().first() == first);
+        let found = candidates.find(|p| rest.starts_with(**p));
         match found {
             Some(p) => {
                 self.pos += p.len();

@@ -1,9 +1,9 @@
 //! The preprocessor of P4_16 (specification, section 6.2), which is that of C11 (section 6.10).
 //!
-//! p4c runs `cpp -C -undef -nostdinc -x assembler-with-cpp`, whose text it then reads. Here too macros work on spellings
-//! ([`token`]), not on tokens of P4: `0x##10` is `0x10`, and `0..N` is one number of C. The text that comes out
-//! ([`output`]) is read by the lexer of P4, and every token then gets the place that its text has in the user's file;
-//! what comes out of a macro has the place where the macro was used, since that is what the user wrote.
+//! p4c runs `cpp -C -undef -nostdinc -x assembler-with-cpp`, whose text it then reads. Here too macros work on
+//! spellings ([`token`]), not on tokens of P4: `0x##10` is `0x10`, and `0..N` is one number of C. The text that comes
+//! out ([`output`]) is read by the lexer of P4, and every token then gets the place that its text has in the user's
+//! file; what comes out of a macro has the place where the macro was used, since that is what the user wrote.
 //!
 //! ```text
 //! file -> lexer -> directives -> expand -> output -> lex of P4

@@ -544,8 +544,8 @@ impl Preprocessor<'_> {
         Some(Token::new(Kind::Str, self.spellings.make(&text)))
     }
 
-    /// Joins the last token of `out` and the first of `right` (C11, 6.10.3.3). If both are not one token, they stay two,
-    /// as in the assembler mode of cpp.
+    /// Joins the last token of `out` and the first of `right` (C11, 6.10.3.3); `more` if `##` follows. If both are not
+    /// one token, they stay two, as in the assembler mode of cpp.
     fn paste(
         &mut self,
         out: &mut Vec<Token>,

@@ -1,5 +1,5 @@
-//! The preprocessor against the one that p4c runs, `cpp -C -undef -nostdinc -x assembler-with-cpp`: the same tokens of P4
-//! from files of this repository, from those of a folder, and from pages made at random.
+//! The preprocessor against the one that p4c runs, `cpp -C -undef -nostdinc -x assembler-with-cpp`: the same tokens of
+//! P4 from files of this repository, from those of a folder, and from pages made at random.
 
 mod pages;
 
