@@ -75,9 +75,9 @@ pub struct TraceRequest {
     pub packets: u64,
 }
 
-/// Gets what happens; false ends the trace, and it is dropped after the last packet. A visit without events only asks
-/// whether there is anybody left.
-pub type TraceSink = Box<dyn FnMut(trace::Visit) -> bool + Send>;
+/// Gets what happens, as something that makes the message, for there may be no room for it; false ends the trace, and
+/// it is dropped after the last packet. None only asks whether there is anybody left.
+pub type TraceSink = Box<dyn FnMut(Option<&dyn Fn() -> trace::Visit>) -> bool + Send>;
 
 /// Something to do with a switch, between two packets.
 pub type Job = Box<dyn FnOnce(&mut dyn Switch) + Send>;

@@ -80,6 +80,12 @@ impl<T: Message + 'static> Mailbox<T> {
         self.try_send_if(message, |before, bytes| before + bytes <= ERRORS_BYTES)
     }
 
+    /// Whether there is no room for another message, however short.
+    pub fn is_full(&self) -> bool {
+        let bytes = self.waiting.load(Ordering::Relaxed);
+        self.sender.capacity() <= LAST_WORD || bytes >= self.limits.bytes
+    }
+
     /// Whether nobody reads any more.
     pub fn is_closed(&self) -> bool {
         self.sender.is_closed()

@@ -7,7 +7,7 @@ use std::sync::Arc;
 use tokio_stream::Stream;
 use tonic::{Request, Response, Status};
 
-use crate::device::TraceRequest;
+use crate::device::{TraceRequest, TraceSink};
 use crate::host::Host;
 use crate::mailbox::{Limits, Mailbox, Refused};
 use crate::proto::trace as proto;
@@ -27,6 +27,28 @@ impl Service {
     pub fn new(host: Arc<Host>) -> Self {
         Self { host }
     }
+}
+
+/// Puts visits into a mailbox. What there is no room for is not even made: a client that does not read costs packets
+/// little.
+fn sink(mailbox: Mailbox<proto::Visit>) -> TraceSink {
+    let mut lost = 0;
+    Box::new(move |visit| {
+        let Some(visit) = visit else {
+            return !mailbox.is_closed();
+        };
+        if mailbox.is_full() {
+            lost += 1;
+            return !mailbox.is_closed();
+        }
+        let message = proto::Visit { lost, ..visit() };
+        match mailbox.try_send(message) {
+            Ok(()) => lost = 0,
+            Err(Refused::Full) => lost += 1,
+            Err(Refused::Closed) => return false,
+        }
+        true
+    })
 }
 
 #[tonic::async_trait]
@@ -53,27 +75,54 @@ impl Trace for Service {
             },
         };
         let (mailbox, visits) = Mailbox::new(WAITING);
-        let mut lost = 0;
-        let sink = move |mut visit: proto::Visit| {
-            if visit.events.is_empty() {
-                return !mailbox.is_closed();
-            }
-            visit.lost = lost;
-            match mailbox.try_send(visit) {
-                Ok(()) => lost = 0,
-                Err(Refused::Full) => lost += 1,
-                Err(Refused::Closed) => return false,
-            }
-            true
-        };
-        let begin = self
-            .host
-            .on_switch(move |switch| switch.trace(trace, Box::new(sink)));
+        let sink = sink(mailbox);
+        let begin = self.host.on_switch(move |switch| switch.trace(trace, sink));
         match begin.await? {
             true => Ok(Response::new(Box::pin(visits))),
             false => Err(Status::resource_exhausted(
                 "too many traces of this switch at once; end one of them first",
             )),
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::cell::Cell;
+
+    use tokio_stream::StreamExt;
+
+    use super::*;
+
+    #[tokio::test]
+    async fn what_a_slow_client_loses_is_counted_and_not_made() {
+        let limits = Limits {
+            messages: 3,
+            bytes: 1 << 20,
+        };
+        let (mailbox, mut visits) = Mailbox::new(limits);
+        let mut sink = sink(mailbox);
+        let made = Cell::new(0);
+        let visit = || {
+            made.set(made.get() + 1);
+            proto::Visit {
+                packet_id: made.get(),
+                ..proto::Visit::default()
+            }
+        };
+        for _ in 0..100 {
+            assert!(sink(Some(&visit)));
+        }
+        assert_eq!(made.get(), 3);
+        for packet in 1..=3 {
+            let taken = visits.next().await.unwrap().unwrap();
+            assert_eq!((taken.packet_id, taken.lost), (packet, 0));
+        }
+        assert!(sink(Some(&visit)));
+        assert_eq!(visits.next().await.unwrap().unwrap().lost, 97);
+        assert!(sink(None));
+        drop(visits);
+        assert!(!sink(None));
+        assert!(!sink(Some(&visit)));
     }
 }

@@ -128,7 +128,10 @@ impl ebb_p4runtime::Switch for Adapter<'_> {
         self.0.watch(Watch {
             ports: request.ports,
             packets: request.packets,
-            sink: Box::new(move |visit| sink(trace::message(visit))),
+            sink: Box::new(move |visit| match visit.events.is_empty() {
+                true => sink(None),
+                false => sink(Some(&|| trace::message(visit))),
+            }),
         })
     }
 
