@@ -24,6 +24,13 @@ const PACKED_BYTES: usize = 512 << 20;
 #[derive(Debug, Default)]
 pub struct Waiting(AtomicUsize);
 
+impl Waiting {
+    #[cfg(test)]
+    pub fn bytes(&self) -> usize {
+        self.0.load(Ordering::Relaxed)
+    }
+}
+
 /// The bytes of one part, or of a whole answer, which are counted for as long as it waits.
 pub struct Share {
     bytes: usize,

@@ -404,3 +404,47 @@ fn chunks(entities: impl Iterator<Item = p4::Entity>) -> Vec<p4::ReadResponse> {
     }
     responses
 }
+
+#[cfg(test)]
+mod tests {
+    use std::path::Path;
+
+    use tonic::body::Body;
+    use tonic::codegen::{Service as _, http};
+
+    use super::*;
+    use crate::calls::{Budget, Counted};
+    use crate::plain::Plain;
+    use crate::preload::read_config;
+    use crate::programs::Programs;
+    use crate::proto::p4::p4_runtime_server::P4RuntimeServer;
+
+    #[tokio::test]
+    async fn a_config_counts_until_it_has_been_sent() {
+        let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/fixture");
+        let [json, p4info] = ["entities.json", "entities.p4info.txtpb"].map(|f| folder.join(f));
+        let config = read_config(&json, &p4info).unwrap();
+        let bytes = config.encoded_len();
+        let programs = Arc::new(Programs::new(true));
+        let host = Host::new(Arc::new(Plain::new(1)), programs.clone());
+        let forwarding = Forwarding::verify(&programs, config).unwrap();
+        host.commit(Arc::new(forwarding), None).await.unwrap();
+        let server = P4RuntimeServer::new(Service::new(host.clone()));
+        let mut server = Counted::new(server, Budget::new(1000));
+        let mut get = || {
+            let path = "/p4.v1.P4Runtime/GetForwardingPipelineConfig";
+            let request = http::Request::post(path).header("content-type", "application/grpc");
+            // Two bytes: device_id 1.
+            let message = "\0\0\0\0\u{2}\u{8}\u{1}".to_owned();
+            server.call(request.body(Body::new(message)).unwrap())
+        };
+        let answers = [get().await.unwrap(), get().await.unwrap()];
+        assert!(
+            host.answers.bytes() >= 2 * bytes,
+            "{}",
+            host.answers.bytes()
+        );
+        drop(answers);
+        assert_eq!(host.answers.bytes(), 0);
+    }
+}
