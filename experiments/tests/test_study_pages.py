@@ -55,6 +55,13 @@ def test_the_index_has_pages_of_other_experiments(tmp_path: Path) -> None:
     assert index.index("[one](one/README.md)") < index.index("[two](two/README.md)")
 
 
+def test_a_report_has_the_title_of_what_is_in_it() -> None:
+    papers = dict.fromkeys(known_experiments()[:2], "of a paper")
+    assert pages.heading(papers) == "The papers' experiments, reproduced"
+    assert pages.heading({"mine": "Marks at random"}) == "Marks at random"
+    assert pages.heading({"mine": "Marks at random", **papers}) == "3 experiments"
+
+
 def test_a_long_reason_of_several_claims_is_printed_once(tmp_path: Path) -> None:
     why = "because " * 20
     claim = {"text": "", "expression": 'fct("ndp")', "published": 1, "band": [0, 2]}

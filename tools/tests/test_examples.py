@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import shlex
 import shutil
 import socket
 import subprocess
@@ -75,6 +76,49 @@ def test_their_controllers_fill_a_switch(tmp_path: Path) -> None:
         for process in (*switches, *controllers.values()):
             process.kill()
             process.wait()
+
+
+VETHS = """
+set -e
+ip link add veth0 type veth peer name veth1
+ip link add veth2 type veth peer name veth3
+for end in veth0 veth1 veth2 veth3; do
+  sysctl -qw net.ipv6.conf.$end.disable_ipv6=1
+  ip link set $end up
+done
+"""
+
+
+@needs_build
+@pytest.mark.skipif(os.geteuid() != 0, reason="needs root: a network namespace")
+def test_packets_of_a_test_are_sent_as_the_page_says(tmp_path: Path) -> None:
+    """The router, in a namespace of its own: it has forwarded one packet to each next hop."""
+    shutil.copytree(EXAMPLES, tmp_path / "examples")
+    page = (EXAMPLES / "README.md").read_text()
+    (line,) = (line for line in page.splitlines() if "send.py" in line)
+    assert line == "python3 ../send.py router.stf 1=veth1"
+    python, ctl = shlex.quote(sys.executable), "-m ebb_controller.ctl.cli"
+    script = [
+        VETHS,
+        f"{BUILD}/ebb-p4c -o router.json --p4runtime-files router.p4info.txtpb router.p4",
+        "ip link set lo up",
+        f"{BUILD}/ebb-switch router.json --p4info router.p4info.txtpb -i 1@veth0 -i 2@veth2 "
+        "2> log &",
+        "trap 'kill $!' EXIT",
+        "for try in $(seq 200); do grep -q 'P4Runtime on' log && break; sleep 0.05; done",
+        f"PYTHONPATH=.. {python} controller.py > /dev/null",
+        line,
+        f"for try in $(seq 100); do {python} {ctl} counter read routed > seen; "
+        "grep -q ' [1-9]' seen && break; sleep 0.05; done; cat seen",
+    ]
+    done = subprocess.run(
+        ["unshare", "--net", "bash", "-c", "\n".join(script)],
+        cwd=tmp_path / "examples" / "router", capture_output=True, text=True, timeout=60,
+    )  # fmt: skip
+    assert done.returncode == 0, done.stderr
+    assert done.stdout.startswith("port 1: 46 bytes\n" * 4)
+    rows = [line.split() for line in done.stdout.splitlines() if "dst=" in line]
+    assert ["1", "46"] in [row[-2:] for row in rows], done.stdout
 
 
 def wait_for(port: int) -> None:

@@ -7,7 +7,7 @@ from __future__ import annotations
 import csv
 import io
 import os
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -21,6 +21,7 @@ from ebb_experiments.results.numbers import three_digits
 from ebb_experiments.study.claims import Verdict
 from ebb_experiments.study.eta import duration
 from ebb_experiments.study.report import VERDICTS, Chapter, band, short, shown
+from ebb_experiments.study.spec import known_experiments
 
 PAGE = "README.md"
 SUMMARY = "summary.json"
@@ -100,15 +101,25 @@ def write(
     of_all = summaries(directory)
     about: dict[str, Any] = {"command": command, "commit": _commit()}
     index = {"summaries": of_all, "counts": counts(each.verdicts for each in of_all)}
+    index["heading"] = heading({each.name: each.title for each in of_all})
     written = [
         _rendered(environment, "index.md.j2", directory / PAGE, about | index | _docs(directory))
     ]
     if html:
         of_these = {"chapters": chapters, "counts": counts(c.verdicts for c in chapters)}
+        of_these["heading"] = heading({c.name: c.experiment.title for c in chapters})
         written.append(
             _rendered(environment, "report.html.j2", directory / "report.html", about | of_these)
         )
     return written
+
+
+def heading(titles: Mapping[str, str]) -> str:
+    """Of a report of experiments, by their names: the papers', one of one's own, or several."""
+    if titles.keys() <= set(known_experiments()):
+        return "The papers' experiments, reproduced"
+    (title, *others) = titles.values()
+    return f"{len(titles)} experiments" if others else title
 
 
 def counts(verdicts: Iterable[dict[Verdict, int]]) -> dict[Verdict, int]:
