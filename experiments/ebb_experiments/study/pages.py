@@ -100,13 +100,19 @@ def write(
             _write_page(chapter, directory / chapter.name, environment)
     of_all = summaries(directory)
     about: dict[str, Any] = {"command": command, "commit": _commit()}
-    index = {"summaries": of_all, "counts": counts(each.verdicts for each in of_all)}
+    index: dict[str, Any] = {
+        "summaries": of_all,
+        "counts": counts(each.verdicts for each in of_all),
+    }
     index["heading"] = heading({each.name: each.title for each in of_all})
     written = [
         _rendered(environment, "index.md.j2", directory / PAGE, about | index | _docs(directory))
     ]
     if html:
-        of_these = {"chapters": chapters, "counts": counts(c.verdicts for c in chapters)}
+        of_these: dict[str, Any] = {
+            "chapters": chapters,
+            "counts": counts(c.verdicts for c in chapters),
+        }
         of_these["heading"] = heading({c.name: c.experiment.title for c in chapters})
         written.append(
             _rendered(environment, "report.html.j2", directory / "report.html", about | of_these)
