@@ -46,6 +46,8 @@ use source::SourceMap;
 pub struct Compiled {
     pub json: ebb_bmv2_json::Program,
     pub p4info: P4Info,
+    /// What the control plane could not tell apart, if it were to use the P4Info: the program itself runs without.
+    pub p4info_problem: Option<Box<Diagnostic>>,
     /// The entries that the program's tables have, or why P4Runtime cannot have them.
     pub entries: Result<WriteRequest, Box<Diagnostic>>,
 }
@@ -96,10 +98,15 @@ pub fn compile_tokens(
         return None;
     }
     let json = bmv2::generate(&program, &flat, sources, diagnostics, name);
-    let p4info::Generated { p4info, entries } = p4info::generate(&program, &flat, diagnostics);
+    let p4info::Generated {
+        p4info,
+        problem: p4info_problem,
+        entries,
+    } = p4info::generate(&program, &flat, diagnostics);
     (!diagnostics.has_errors()).then_some(Compiled {
         json,
         p4info,
+        p4info_problem,
         entries,
     })
 }

@@ -159,10 +159,15 @@ fn write_preprocessed(
 }
 
 fn write_outputs(arguments: &Arguments, compiled: Compiled) -> Result<(), Box<Diagnostic>> {
-    for (file, format) in arguments.info_outputs().map_err(output_problem)? {
+    let info_files = arguments.info_outputs().map_err(output_problem)?;
+    let entries_files = arguments.entries_outputs().map_err(output_problem)?;
+    let has_control_plane = !info_files.is_empty() || !entries_files.is_empty();
+    if let Some(problem) = compiled.p4info_problem.filter(|_| has_control_plane) {
+        return Err(problem);
+    }
+    for (file, format) in info_files {
         write(file, &serialised(&compiled.p4info, format))?;
     }
-    let entries_files = arguments.entries_outputs().map_err(output_problem)?;
     if !entries_files.is_empty() {
         let entries = compiled.entries?;
         for (file, format) in entries_files {

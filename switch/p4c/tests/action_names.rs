@@ -95,3 +95,29 @@ fn the_action_of_a_table_counts() {
     let names: Vec<&str> = found[0].params.iter().map(|p| p.name.as_str()).collect();
     assert_eq!(names, ["x"]);
 }
+
+/// BMv2 knows actions by their number; only the control plane has to tell them apart by their names.
+#[test]
+fn actions_that_only_share_a_name_are_a_problem_of_p4info() {
+    let set = |ty: &str, field: &str| {
+        format!(
+            "@name(\".set\") action set({ty} x) {{ hdr.h.{field} = (bit<8>) x; }}
+             table t {{ key = {{ hdr.h.a: exact; }} actions = {{ set; }} }}"
+        )
+    };
+    let (ingress, egress) = (set("bit<8>", "a"), set("bit<16>", "b"));
+    let text = program("", [&ingress, "t.apply();"], [&egress, "t.apply();"]);
+    let problem = compiled(&text).p4info_problem.expect("a problem");
+    assert_eq!(problem.code, "duplicate-name");
+
+    let packet = "@controller_header(\"packet_in\") header";
+    let top = format!("{packet} a_t {{ bit<8> a; }} {packet} b_t {{ bit<8> a; }}");
+    let text = program(&top, ["", ""], ["", ""]);
+    let problem = compiled(&text).p4info_problem.expect("a problem");
+    assert!(problem.message.contains("packet_in"), "{}", problem.message);
+    assert!(
+        compiled(&program("", ["", ""], ["", ""]))
+            .p4info_problem
+            .is_none()
+    );
+}

@@ -48,6 +48,25 @@ impl Compilers {
     }
 }
 
+/// Names that only the control plane would mix up are a mistake where it is asked for.
+#[test]
+fn names_of_the_control_plane_count_with_its_files() {
+    let folder = Compilers::new();
+    let packet = "@controller_header(\"packet_in\") header";
+    let double = format!("{packet} a_t {{ bit<8> a; }}\n{packet} b_t {{ bit<8> a; }}\n");
+    folder.0.write("double.p4", &(double + PROGRAM));
+    folder.quiet("p4c-bm2-ss -o double.json double.p4");
+    for option in ["--p4runtime-files", "--p4runtime-entries-files"] {
+        let output = folder.run(&format!("p4c-bm2-ss {option} info.txtpb double.p4"));
+        let said = String::from_utf8_lossy(&output.stderr).into_owned();
+        assert!(
+            said.contains("double.p4:2:") && !output.status.success(),
+            "{said}"
+        );
+        assert!(!folder.has("info.txtpb"));
+    }
+}
+
 #[test]
 fn the_driver_writes_into_a_folder() {
     let folder = Compilers::new();

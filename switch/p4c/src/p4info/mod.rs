@@ -39,12 +39,15 @@ struct Builder<'a> {
     diagnostics: &'a Diagnostics,
     symbols: Symbols,
     types: Types,
+    problem: Option<Box<Diagnostic>>,
 }
 
 /// P4Info, and the program's entries.
 #[derive(Debug)]
 pub struct Generated {
     pub p4info: P4Info,
+    /// The first two objects that have one name in it, if there are such.
+    pub problem: Option<Box<Diagnostic>>,
     /// Or why there are none: the first entry that P4Runtime has no form for.
     pub entries: Result<WriteRequest, Box<Diagnostic>>,
 }
@@ -57,10 +60,12 @@ pub fn generate(program: &Program, flat: &Flat, diagnostics: &Diagnostics) -> Ge
         diagnostics,
         symbols: Symbols::default(),
         types: Types::new(&program.errors),
+        problem: None,
     };
     let visible = builder.collect();
     Generated {
         entries: builder.entries(),
+        problem: builder.problem.take(),
         p4info: builder.build(visible),
     }
 }

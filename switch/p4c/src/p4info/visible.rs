@@ -120,7 +120,8 @@ impl<'a> Builder<'a> {
         let mut seen: HashMap<(Kind, &str), Span> = HashMap::new();
         for (kind, what, name, annotations, span) in objects.chain(value_sets) {
             if let Some(first) = seen.insert((kind, name), span) {
-                self.same_name(what, name, [span, first]);
+                let error = same_name(what, name, [span, first]);
+                self.diagnostics.report(error);
             }
             self.symbol(kind, name, annotations, span);
         }
@@ -130,7 +131,8 @@ impl<'a> Builder<'a> {
             let packet = annotations::string(&header.annotations, "controller_header");
             let packet = packet.unwrap_or_default();
             if let Some(first) = packets.insert(packet.clone(), header.span) {
-                self.same_name("controller header", &packet, [header.span, first]);
+                let error = same_name("controller header", &packet, [header.span, first]);
+                self.problem.get_or_insert(Box::new(error));
             }
             self.symbol(kind, &header.name, &header.annotations, header.span);
         }
@@ -143,8 +145,8 @@ impl<'a> Builder<'a> {
         visible
     }
 
-    /// Actions of one name are one to the control plane, as for p4c: it only names them together with a table. So those
-    /// that tables have must have the same parameters.
+    /// Actions of one name are one to the control plane, which only names them together with a table. So those that
+    /// tables have must have the same parameters.
     fn collect_actions(&mut self, unit: &FlatUnit, parts: &Parts, visible: &mut Actions<'a>) {
         for action in self.actions_of(unit, parts) {
             if annotations::has(action.annotations, "hidden") {
@@ -164,8 +166,8 @@ impl<'a> Builder<'a> {
                 let message = format!("the control plane knows two actions as `{}`", action.name);
                 let help = "give one of them another @name, or both the same parameters";
                 let error = Diagnostic::error("duplicate-name", action.span, message);
-                self.diagnostics
-                    .report(error.note(first.span, "the first one").help(help));
+                let error = error.note(first.span, "the first one").help(help);
+                self.problem.get_or_insert(Box::new(error));
             }
         }
     }
@@ -234,7 +236,8 @@ impl<'a> Builder<'a> {
             } = &program.tables[*declared];
             // The JSON refers to tables by their names, also to those that the control plane does not see.
             if let Some(first) = seen.insert(&table.name, *span) {
-                self.same_name("table", &table.name, [*span, first]);
+                let error = same_name("table", &table.name, [*span, first]);
+                self.diagnostics.report(error);
             }
             self.check_names_of_actions(table, *declared);
             if annotations::has(annotations, "hidden") {
@@ -261,15 +264,6 @@ impl<'a> Builder<'a> {
         }
     }
 
-    fn same_name(&self, kind: &str, name: &str, [second, first]: [Span; 2]) {
-        let message = format!("the control plane knows two {kind}s as `{name}`");
-        self.diagnostics.report(
-            Diagnostic::error("duplicate-name", second, message)
-                .note(first, "the first one")
-                .help("give one of them another @name"),
-        );
-    }
-
     fn symbol(&mut self, kind: Kind, name: &str, annotations: &[Annotation], span: Span) {
         let id = annotations::number(annotations, "id").and_then(|id| id.to_u32());
         if let Err(bad) = self.symbols.add(kind, name, id) {
@@ -282,4 +276,11 @@ impl<'a> Builder<'a> {
                 .report(Diagnostic::error("bad-id", place, message));
         }
     }
+}
+
+fn same_name(kind: &str, name: &str, [second, first]: [Span; 2]) -> Diagnostic {
+    let message = format!("the control plane knows two {kind}s as `{name}`");
+    Diagnostic::error("duplicate-name", second, message)
+        .note(first, "the first one")
+        .help("give one of them another @name")
 }

@@ -5,9 +5,6 @@ header h_t { bit<8> a; bit<16> b; }
 struct headers { h_t h; }
 struct metadata { bit<8> x; }
 
-@controller_header("packet_in") header first_t { bit<8> a; }
-@controller_header("packet_in") header second_t { bit<8> a; }
-
 parser P(packet_in p, out headers hdr, inout metadata meta, inout standard_metadata_t sm) {
     state start { p.extract(hdr.h); transition accept; }
 }
@@ -27,12 +24,7 @@ control I(inout headers hdr, inout metadata meta, inout standard_metadata_t sm) 
     apply { t.apply(); u.apply(); }
 }
 control E(inout headers hdr, inout metadata meta, inout standard_metadata_t sm) {
-    @name(".set") action set(bit<16> x) { hdr.h.b = x; }
-    table t {
-        key = { meta.x: exact; }
-        actions = { set; NoAction; }
-    }
-    apply { t.apply(); }
+    apply { }
 }
 control C(inout headers hdr, inout metadata meta) { apply { } }
 control D(packet_out p, in headers hdr) { apply { p.emit(hdr); } }
