@@ -162,6 +162,11 @@ LIMITS: dict[str, tuple[Callable[[], int], Callable[[], int]]] = {
         lambda: constant("switch/p4runtime/src/answer.rs", "PACKED_BYTES"),
         lambda: 1_000_000 * entry_bytes(),
     ),
+    # A controller of a switch, and `ebb-ctl packets` beside it.
+    "streams of a role": (
+        lambda: constant("switch/p4runtime/src/arbitration.rs", "MAX_STREAMS_PER_ROLE"),
+        lambda: 2,
+    ),
     "file descriptors that `ebb-simulator` asks for": (
         lambda: (
             2 * constant(SERVER, "MIN_CONNECTIONS") * (SWITCHES + 1)
