@@ -113,12 +113,21 @@ impl SourceMap {
             .unwrap_or("")
     }
 
+    /// File name and line (from 1). It takes no longer where the line is long.
+    pub fn line(&self, span: Span) -> (&str, usize) {
+        let Some(file) = self.files.get(span.file as usize) else {
+            return ("", 0);
+        };
+        let line = file.line_starts.partition_point(|&s| s <= span.start);
+        (&file.name, line)
+    }
+
     /// File name, line and column (both from 1).
     pub fn position(&self, span: Span) -> (&str, usize, usize) {
         let Some(file) = self.files.get(span.file as usize) else {
             return ("", 0, 0);
         };
-        let line = file.line_starts.partition_point(|&s| s <= span.start);
+        let (_, line) = self.line(span);
         let start = file.line_starts[line.saturating_sub(1)] as usize;
         let before = file.text.get(start..span.start as usize);
         let column = match file.is_ascii {

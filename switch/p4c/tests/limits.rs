@@ -542,6 +542,10 @@ fn large_numbers_in_the_source_are_too_large() {
         ),
         ("quotes that are never closed", "\\\"\n".repeat(300_000)),
         (
+            "a long line that asks for its number",
+            "__LINE__ ".repeat(200_000),
+        ),
+        (
             "levels of structs",
             program(
                 &("struct t0 { bit<8> a; }\n".to_owned()

@@ -107,7 +107,7 @@ impl Preprocessor<'_> {
 
     /// The file and line that a place counts as, after `#line`.
     fn presumed(&self, place: Span) -> (String, i64) {
-        let (name, line, _) = self.sources.position(self.original(place));
+        let (name, line) = self.sources.line(self.original(place));
         let input = self.inputs.iter().rfind(|input| input.file == place.file);
         let presumed = input.and_then(|input| input.presumed_name.as_deref());
         let ahead = input.map_or(0, |input| input.lines_ahead);

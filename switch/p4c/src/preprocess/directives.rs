@@ -339,7 +339,7 @@ impl Preprocessor<'_> {
             return;
         };
         let last = line.last().map_or(span, |last| last.text);
-        let (_, own, _) = self.sources.position(self.original(Span {
+        let (_, own) = self.sources.line(self.original(Span {
             start: last.end - 1,
             ..last
         }));
