@@ -12,7 +12,7 @@ use num_traits::ToPrimitive;
 use super::Checker;
 use crate::ast::{self, BinaryOp, UnaryOp};
 use crate::eval;
-use crate::ir::{Expr, ExprKind, StmtKind};
+use crate::ir::{Expr, ExprKind, Stmt, StmtKind};
 use crate::source::Span;
 use crate::types::Type;
 
@@ -146,14 +146,31 @@ impl Checker<'_> {
                 return None;
             }
         }
-        let value = match op {
-            Some(op) => self.binary(op, target.clone(), value, span),
-            None => value,
-        };
-        let value = self.coerce(value, &target.ty);
         let (Some(width), Some(whole)) = (target.ty.width(), place.ty.width()) else {
             return None;
         };
+        // The place and the start are found before the value, which may change what they are found by.
+        let mut before = Vec::new();
+        let (place, low) = match value.has_effects() {
+            true => {
+                let place = self.settled_place(place, &mut before);
+                (place, self.settled(low, &mut before))
+            }
+            false => (place, low),
+        };
+        let value = match op {
+            Some(op) => {
+                let unsigned = as_bits(place.clone(), whole);
+                let shifted = self.binary(BinaryOp::Shr, unsigned, low.clone(), span);
+                let old = shifted.folded_slice(width - 1, 0, span);
+                self.binary(op, old, value, span)
+            }
+            None => value,
+        };
+        let mut value = self.coerce(value, &target.ty);
+        if value.has_effects() {
+            value = self.settled(value, &mut before);
+        }
         let bits = Type::bit(whole);
         let ones = Expr::int(eval::mask(width), bits.clone(), span);
         let hole = self.binary(BinaryOp::Shl, ones, low.clone(), span);
@@ -162,7 +179,44 @@ impl Checker<'_> {
         let moved = self.binary(BinaryOp::Shl, cast(value, bits), low, span);
         let result = self.binary(BinaryOp::BitOr, kept, moved, span);
         let result = cast(result, place.ty.clone());
-        Some(StmtKind::Assign(place, result))
+        let assign = StmtKind::Assign(place, result);
+        if before.is_empty() {
+            return Some(assign);
+        }
+        before.push(Stmt { kind: assign, span });
+        Some(StmtKind::Block {
+            atomic: false,
+            body: before,
+        })
+    }
+
+    /// A variable that `before` gives the value of an expression.
+    fn settled(&mut self, value: Expr, before: &mut Vec<Stmt>) -> Expr {
+        let (ty, span) = (value.ty.clone(), value.span);
+        let text = "tmp".to_owned();
+        let var = self.new_var(&ast::Ident { text, span }, ty.clone(), false);
+        let kind = StmtKind::Declare(var, Some(value));
+        before.push(Stmt { kind, span });
+        Expr::var(var, ty, span)
+    }
+
+    /// A place with variables for the indices that are known at run time only.
+    fn settled_place(&mut self, place: Expr, before: &mut Vec<Stmt>) -> Expr {
+        let kind = match place.kind {
+            ExprKind::Field(base, name) => {
+                ExprKind::Field(Box::new(self.settled_place(*base, before)), name)
+            }
+            ExprKind::Index(base, index) => {
+                let base = Box::new(self.settled_place(*base, before));
+                let index = match index.as_value() {
+                    Some(_) => index,
+                    None => Box::new(self.settled(*index, before)),
+                };
+                ExprKind::Index(base, index)
+            }
+            kind => kind,
+        };
+        Expr { kind, ..place }
     }
 }
 

@@ -203,6 +203,15 @@ control IngressImpl(inout headers_t hdr, inout metadata_t meta,
             for (element_t e in stack_of(hdr.stack[2].x)) {
                 hdr.stack[2].x = hdr.stack[2].x + e.x;
             }
+        } else if (hdr.probe.kind == 13) {
+            // Slices that begin at run time: where they begin and the place first.
+            bit<8> low = 0;
+            hdr.probe.a[low +: 4] = (bit<4>)bump(low);
+            hdr.probe.b[low +: 4] = (bit<4>)bump(hdr.probe.b);
+            hdr.probe.c[low +: 4] += (bit<4>)bump(low);
+            hdr.probe.d = hdr.probe.d[low +: 4] ++ (bit<4>)bump(low);
+            low = 0;
+            hdr.stack[low].x[low +: 4] = (bit<4>)bump(low);
         } else {
             for (element_t e in hdr.stack) {
                 hdr.probe.b = hdr.probe.b + e.x;
