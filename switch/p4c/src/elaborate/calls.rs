@@ -50,10 +50,12 @@ struct Argument<'p> {
 }
 
 /// How far the callee sees beyond its parameters.
-#[derive(Clone, Copy, PartialEq, Eq)]
-pub(super) enum Reach {
+#[derive(Clone, Copy)]
+pub(super) enum Reach<'u> {
     /// Only its parameters: functions, controls, parsers.
     Parameters,
+    /// The same, which must be in the same storage at every call: a control that is shared.
+    SharedParameters(&'u Unit),
     /// The variables of the control around it too: actions.
     Surroundings,
 }
@@ -65,13 +67,17 @@ impl Elaborator<'_> {
         params: &[Param],
         args: Arguments,
         types: &[(types::TypeVar, Type)],
-        reach: Reach,
+        reach: Reach<'_>,
         env: &Env,
     ) -> Bound {
         let evaluated = self.arguments(params, args, env);
         let is_direct: Vec<bool> = (0..evaluated.len())
             .map(|i| is_direct(&evaluated, i, reach))
             .collect();
+        let shared = match reach {
+            Reach::SharedParameters(unit) => Some(unit),
+            _ => None,
+        };
         let mut bound = Bound::default();
         let mut begin_invalid = Vec::new();
         for (argument, is_direct) in evaluated.into_iter().zip(is_direct) {
@@ -81,7 +87,7 @@ impl Elaborator<'_> {
                 true => value,
                 false => {
                     let ty = param.ty.substitute(types);
-                    let copy = self.add_var(&param.name, ty, Role::Local, value.span);
+                    let copy = self.storage(shared, param.var, ty, value.span);
                     if param.direction != Direction::Out {
                         let initial = self.read(value.clone());
                         self.push(FlatKind::Assign(copy.clone(), initial), value.span);
@@ -451,7 +457,7 @@ pub(super) fn is_fixed(expr: &Expr) -> bool {
 
 /// Whether the parameter of an argument may stand for the argument itself: nothing but the callee by this parameter
 /// reads or writes the place between the copy into the parameter and the copy back.
-fn is_direct(all: &[Argument], index: usize, reach: Reach) -> bool {
+fn is_direct(all: &[Argument], index: usize, reach: Reach<'_>) -> bool {
     let Argument {
         param,
         value,
@@ -459,11 +465,14 @@ fn is_direct(all: &[Argument], index: usize, reach: Reach) -> bool {
         ..
     } = &all[index];
     let is_out = param.direction.writes();
-    if !is_out && is_fixed(value) {
-        return true;
-    }
-    if reach == Reach::Surroundings || !is_stable_place(value) {
-        return false;
+    match reach {
+        Reach::SharedParameters(unit) if unit.varying[all[index].index] => {
+            return matches!(value.kind, ExprKind::Instance(_));
+        }
+        _ if !is_out && is_fixed(value) => return true,
+        Reach::Surroundings => return false,
+        Reach::Parameters | Reach::SharedParameters(_) if !is_stable_place(value) => return false,
+        Reach::Parameters | Reach::SharedParameters(_) => {}
     }
     // What an `out` parameter begins with is nobody's concern.
     if *is_changed && param.direction != Direction::Out {

@@ -48,7 +48,11 @@ impl Elaborator<'_> {
             return;
         }
         let control = &self.program.controls[id];
-        let bound = self.bind(&control.block.params, args, &[], Reach::Parameters, env);
+        let reach = match unit.is_shared {
+            true => Reach::SharedParameters(&unit),
+            false => Reach::Parameters,
+        };
+        let bound = self.bind(&control.block.params, args, &[], reach, env);
         let mut inner = self.unit_env(&unit, env.depth + 1);
         inner.vars.extend(bound.vars.clone());
         inner.on_exit = env.on_exit.clone();

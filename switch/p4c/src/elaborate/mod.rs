@@ -29,7 +29,10 @@ use flat::{Flat, FlatControl, FlatKind, FlatStmt, FlatUnit, FlatVar, Label, Obje
 use crate::annotations;
 use crate::budget::{expr_parts, type_parts};
 use crate::diagnostics::{Diagnostic, Diagnostics};
-use crate::ir::{Annotation, Constructed, Expr, ExprKind, InstanceId, Param, Program, VarId};
+use crate::ir::{
+    Annotation, Call, Callee, Constructed, Expr, ExprKind, InstanceId, Param, Program, Stmt,
+    StmtKind, VarId, same,
+};
 use crate::names::Names;
 use crate::source::Span;
 use crate::types::{Type, TypeVar};
@@ -55,6 +58,10 @@ struct Env {
     /// What the calls around have to copy back, outermost first: `exit` does it too (specification,
     /// section 12.8).
     on_exit: Vec<Vec<(Expr, Expr)>>,
+    /// Whether the instance that is made here may be applied at several places, and which of its parameters have other
+    /// arguments at each.
+    is_repeated: bool,
+    varying: Vec<bool>,
     /// Whether this is inside of an action, where calls of other actions need no block of their own.
     in_action: bool,
     depth: usize,
@@ -86,6 +93,11 @@ struct Unit {
     /// The control-plane name of the instance, which is the prefix of the names inside.
     path: String,
     what: Constructed,
+    /// Whether it may be applied at several places and has tables, or instances that may have some. The tables are the
+    /// same at all places, so the variables that they see must be, too.
+    is_shared: bool,
+    /// Which parameters have other arguments at each of these places.
+    varying: Vec<bool>,
     /// The values of the constructor parameters.
     bindings: HashMap<VarId, Expr>,
     instances: HashMap<InstanceId, Instantiated>,
@@ -119,6 +131,8 @@ struct Elaborator<'a> {
     /// Tables that are made already, by instance and table.
     tables: HashMap<(usize, usize), MadeTable>,
     value_sets: HashMap<(usize, usize), usize>,
+    /// The storage of parameters and variables of instances that are shared, by instance.
+    shared: HashMap<(usize, VarId), Expr>,
 }
 
 /// Numbers of units in `ExprKind::Instance` start here.
@@ -164,6 +178,7 @@ pub fn elaborate(program: &Program, diagnostics: &Diagnostics) -> Option<Flat> {
         actions: HashMap::new(),
         tables: HashMap::new(),
         value_sets: HashMap::new(),
+        shared: HashMap::new(),
     };
     if elaborator.main(&main.construct.args).is_none() && !diagnostics.has_errors() {
         let message =
@@ -310,7 +325,15 @@ impl Elaborator<'_> {
                 path: path.clone(),
             });
         }
+        let body = match construct.what {
+            Constructed::Control(control) => &self.program.controls[control].body[..],
+            _ => &[],
+        };
         for id in &block.instances {
+            let mut calls = Vec::new();
+            add_applications(body, *id, &mut calls);
+            inner.is_repeated = env.is_repeated || calls.len() > 1;
+            inner.varying = varying(&calls);
             let child = self.instantiate(*id, Some(&path), &inner);
             inner.siblings.extend(child.map(|c| (*id, c)));
         }
@@ -318,6 +341,8 @@ impl Elaborator<'_> {
             id: unit_id,
             path,
             what: construct.what,
+            is_shared: env.is_repeated && self.may_have_tables(construct.what),
+            varying: env.varying.clone(),
             bindings,
             instances: inner.siblings,
         });
@@ -424,6 +449,31 @@ impl Elaborator<'_> {
         Expr::var(self.flat.vars.len() - 1, ty, span)
     }
 
+    /// The storage of a variable of an instance: the same one at every place where it is applied, if it is shared.
+    fn storage(&mut self, unit: Option<&Unit>, var: VarId, ty: Type, span: Span) -> Expr {
+        let program = self.program;
+        let name = &program.vars[var].name;
+        let Some(unit) = unit.filter(|u| u.is_shared) else {
+            return self.add_var(name, ty, Role::Local, span);
+        };
+        if let Some(made) = self.shared.get(&(unit.id, var)) {
+            return made.clone();
+        }
+        let made = self.add_var(name, ty, Role::Local, span);
+        self.shared.insert((unit.id, var), made.clone());
+        made
+    }
+
+    fn may_have_tables(&self, what: Constructed) -> bool {
+        match what {
+            Constructed::Control(id) => {
+                let control = &self.program.controls[id];
+                !control.tables.is_empty() || !control.block.instances.is_empty()
+            }
+            _ => false,
+        }
+    }
+
     fn temp(&mut self, ty: &Type, span: Span) -> Expr {
         self.add_var("tmp", ty.clone(), Role::Local, span)
     }
@@ -470,6 +520,49 @@ fn statement_parts(kind: &FlatKind) -> usize {
         FlatKind::If(condition, ..) => value(condition),
         _ => 0,
     }
+}
+
+/// Adds the calls by which statements apply an instance. Loops are left out, where tables cannot be applied.
+fn add_applications<'p>(body: &'p [Stmt], id: InstanceId, calls: &mut Vec<&'p Call>) {
+    for statement in body {
+        match &statement.kind {
+            StmtKind::Call(call) => {
+                if let Callee::Apply(object) = &call.callee
+                    && matches!(object.kind, ExprKind::Instance(applied) if applied == id)
+                {
+                    calls.push(call);
+                }
+            }
+            StmtKind::If(_, then, otherwise) => {
+                add_applications(then, id, calls);
+                add_applications(otherwise, id, calls);
+            }
+            StmtKind::Block { body, .. } => add_applications(body, id, calls),
+            StmtKind::Switch(_, arms) => {
+                arms.iter()
+                    .for_each(|(_, body)| add_applications(body, id, calls));
+            }
+            StmtKind::SwitchAction(_, arms) => {
+                arms.iter()
+                    .for_each(|(_, body)| add_applications(body, id, calls));
+            }
+            _ => {}
+        }
+    }
+}
+
+/// Which arguments are not the same in all calls. What the caller names is the same storage at all places where it is
+/// applied itself.
+fn varying(calls: &[&Call]) -> Vec<bool> {
+    let Some(first) = calls.first() else {
+        return Vec::new();
+    };
+    let differs = |i: usize| {
+        calls
+            .iter()
+            .any(|call| !same(&call.args[i], &first.args[i]))
+    };
+    (0..first.args.len()).map(differs).collect()
 }
 
 fn object_expr(index: usize, span: Span) -> Expr {

@@ -1,7 +1,7 @@
 //! Statements.
 
 use super::calls::is_fixed;
-use super::flat::{Branches, FlatKind, FlatStmt, Role};
+use super::flat::{Branches, FlatKind, FlatStmt};
 use super::{Elaborator, Env};
 use crate::eval::Value;
 use crate::ir::{BinaryOp, Expr, ExprKind, Stmt, StmtKind, UnaryOp, VarId};
@@ -133,7 +133,7 @@ impl Elaborator<'_> {
             return;
         }
         let ty = declared.ty.substitute(&env.types);
-        let storage = self.add_var(&declared.name, ty, Role::Local, span);
+        let storage = self.storage(env.unit.as_deref(), var, ty, span);
         env.vars.insert(var, storage.clone());
         match init {
             Some(value) => self.push(FlatKind::Assign(storage, value), span),
