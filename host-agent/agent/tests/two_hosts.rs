@@ -242,19 +242,23 @@ fn what_cannot_work_is_said_in_one_line() {
     }
 }
 
+/// Nobody answers whether it is still needed: its sender waits for another receiver of the group.
 fn who_stays_to_answer_late_packets_says_so() {
-    let hosts = Hosts::pair();
-    let served = hosts.dir.make_dir("served");
-    std::fs::write(served.join("object"), "content").unwrap();
-    hosts.set_params(r#"{"ndp": {"linger_ns": 1500000000}}"#);
-    let _server = hosts.receive(&format!("--scheme ndp --serve {}", served.display()));
-    let fetched = hosts
-        .agent("a", "fetch object --scheme ndp --from 10.0.0.3:7000 -o -")
-        .output()
-        .unwrap();
-    assert_eq!(fetched.stdout, b"content");
-    let told = stderr(&fetched);
-    assert!(told.contains("to answer late packets"), "{told}");
+    let hosts = Hosts::on_bridge(3);
+    let times =
+        r#""rto_ns": 500000000, "max_rto_ns": 500000000, "straggler_timeout_ns": 20000000000"#;
+    hosts.set_params(&format!(r#"{{"scdp": {{{times}}}}}"#));
+    let [receiving, stopped] = ["b", "c"].map(|host| {
+        let receiver = hosts.agent(host, "recv --scheme scdp --count 1");
+        Running::ready(receiver, 1)
+    });
+    stopped.process.stop_asleep();
+    let send = "send --scheme scdp --generate 700 10.0.0.3 10.0.0.4";
+    let _sending = Running::start(hosts.agent("a", send));
+    let (code, received, said) = receiving.outcome();
+    assert_eq!(code, Some(0), "{said}");
+    assert_eq!(received["status"], "finished");
+    assert!(said.contains("to answer late packets"), "{said}");
 }
 
 ebb_testkit::tests! {
