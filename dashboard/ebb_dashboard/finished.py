@@ -147,7 +147,7 @@ def _queue(ended: Ended, row: Row) -> dict[str, Any]:
 
 
 def _ended(directory: Path) -> Ended:
-    run = load(directory / RUN)
+    run = load(directory / RUN, finite=False)
     try:
         tables = {name: Rows(name, read_rows(directory, name)) for name in READ}
         name = run["scheme"] if run.get("seed", 1) == 1 else f"{run['scheme']}, {run['seed']}"

@@ -291,9 +291,10 @@ def _tour(wall: Wall, console: Console, started: float, stay: bool) -> int:
     kept.finish(loaded, wall.where.target.binary.name, results, busy)
     drawn = " and ".join(name for name in (QUEUES, COMPLETION) if (kept.path / name).exists())
     console.print(
-        f"tables, {drawn}: {os.path.relpath(kept.path)}/ (`make compare`: with the run before)"
+        f"tables, {drawn}: {os.path.relpath(kept.path)}/ (`make compare`: with the run before)",
+        soft_wrap=True,
     )
-    console.print(f"records, logs and parameters: {os.path.relpath(RUN_DIR)}/")
+    console.print(f"records, logs and parameters: {os.path.relpath(RUN_DIR)}/", soft_wrap=True)
     return prompt(wall, console) if stay else int(failed)
 
 
