@@ -41,11 +41,21 @@ pub(super) struct Conditional {
 }
 
 impl Preprocessor<'_> {
-    /// Reads the rest of the line that a `#` begins, and does what it says.
-    pub(super) fn directive(&mut self, hash: Token) {
-        // Macros whose arguments are being read do not reach into it.
+    /// Obeys directives: a macro whose arguments are being read meanwhile does not reach into them.
+    fn aside(&mut self, obey: impl FnOnce(&mut Self)) {
         let holds = std::mem::replace(&mut self.holds, false);
         let collecting = std::mem::replace(&mut self.collecting, Collecting::Nothing);
+        obey(self);
+        self.holds = holds;
+        self.collecting = collecting;
+    }
+
+    /// Reads the rest of the line that a `#` begins, and does what it says.
+    pub(super) fn directive(&mut self, hash: Token) {
+        self.aside(|this| this.read_directive(hash));
+    }
+
+    fn read_directive(&mut self, hash: Token) {
         let input = self.inputs.len() - 1;
         self.lexer().one_line = true;
         let keyword = self.lex();
@@ -64,8 +74,6 @@ impl Preprocessor<'_> {
             Some(header) => self.include(&name, header, span),
             None => self.directive_of(&name, keyword, &line, span),
         }
-        self.holds = holds;
-        self.collecting = collecting;
     }
 
     /// The tokens of a directive that are left on its line.
@@ -132,6 +140,10 @@ impl Preprocessor<'_> {
 
     /// Passes lines until one is to be read, or the file ends.
     pub(super) fn skip_group(&mut self) {
+        self.aside(Self::pass_group);
+    }
+
+    fn pass_group(&mut self) {
         self.lexer().one_line = true;
         while !self.is_active() {
             let token = self.lex();

@@ -382,6 +382,8 @@ fn strings_hide_what_is_in_them() {
 fn directives_stand_within_arguments() {
     let text = "#define F(x) [x]\nF(a\n#define B 1\nB\n#ifdef B\n#undef F\nc\n#endif\n) F(2)";
     assert_eq!(run(text), "[a 1 c] F(2)");
+    let text = "#define F(x) [x]\n#define N 1\nF(\n#if !N\na\n#elif N\nb\n#endif\n)";
+    assert_eq!(run(text), "[b]");
 }
 
 #[test]

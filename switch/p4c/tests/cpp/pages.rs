@@ -429,9 +429,12 @@ impl Maker {
                         self.put(object);
                     }
                     3 if depth == 0 && self.random.one_in(4) => {
-                        let end = self
-                            .random
-                            .of(&["\n", "\n  ", "\n#define O5 within\nO5 \n"]);
+                        let end = self.random.of(&[
+                            "\n",
+                            "\n  ",
+                            "\n#define O5 within\nO5 \n",
+                            "\n#if 0\na\n#elif __LINE__\nb\n#endif\n",
+                        ]);
                         self.put(end);
                     }
                     _ => {
