@@ -94,8 +94,8 @@ impl Backend<'_> {
         }
     }
 
-    /// Reports what is no header, which a generic function may emit, and a header value that is made where it is emitted,
-    /// since it is in no header of the packet.
+    /// Reports what is no header, which a generic function may emit, and a header value that is made where it is
+    /// emitted, since it is in no header of the packet.
     fn check_emitted(&self, value: &Expr) {
         match (&value.kind, &value.ty) {
             (ExprKind::InvalidHeader, _) => {}
