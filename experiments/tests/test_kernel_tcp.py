@@ -322,3 +322,12 @@ def test_what_a_killed_run_has_loaded_goes_with_the_next_run(tmp_path: Path, who
     dctcp.unload_of_killed_run()
     assert (NAME in AVAILABLE.read_text().split()) == (who == "hand")
     dctcp.unload_of_killed_run()  # nothing is recorded any more
+
+
+def test_a_record_that_says_nothing_is_no_obstacle(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("ebb_experiments.run.kernel_tcp.machine_folder", lambda: tmp_path)
+    (tmp_path / NAME).write_text("12 x\n")
+    KernelDctcp().unload_of_killed_run()
+    assert list(tmp_path.iterdir()) == []

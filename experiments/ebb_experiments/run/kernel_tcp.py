@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import shutil
 import subprocess
 import sys
@@ -107,10 +108,11 @@ class KernelDctcp:
     def unload_of_killed_run(self) -> None:
         """Only what a run has loaded that does not run any more: who loads it by hand keeps it."""
         with suppress(FileNotFoundError):
-            pid, start, number = map(int, _record().read_text().split())
-            if start_time(pid) == start:
+            found = re.fullmatch(r"(\d+) (\d+) (\d+)\n", _record().read_text())
+            pid, start, number = map(int, found.groups()) if found else (0, 0, 0)
+            if found and start_time(pid) == start:
                 return
-            if number in _registered():
+            if found and number in _registered():
                 _run("bpftool", "struct_ops", "unregister", "id", str(number))
             _record().unlink()
 
