@@ -20,6 +20,10 @@ const WITH_BLOCK: &[&str] = &[
 
 /// What to say of a program of P4_14, at its first declaration that is of that language; none if it has none.
 pub fn recognise(tokens: &[Token]) -> Option<Diagnostic> {
+    // The library of P4_16 declares some: what is wrong in a program that includes it is a mistake in P4_16.
+    if tokens.iter().any(|token| token.is_word("match_kind")) {
+        return None;
+    }
     let mut depth = 0usize;
     for (at, token) in tokens.iter().enumerate() {
         match &token.tok {
@@ -141,6 +145,7 @@ mod tests {
     fn programs_of_p4_16_are_not() {
         for text in [
             "#include <core.p4>\n#include <v1model.p4>",
+            "#include <core.p4>\naction a(x, y) { }\ncontrol ingress { a(1, 2); }",
             "header h_t { bit<8> a; } struct metadata { bit<8> m; }",
             "parser P(packet_in p) { state start { transition accept; } }",
             "parser P { state start { transition accept; } }",
