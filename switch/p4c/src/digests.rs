@@ -17,6 +17,8 @@ pub struct Digest {
 #[derive(Default)]
 pub struct Digests {
     pub list: Vec<Digest>,
+    /// The first call whose data has another type than the digest of its name.
+    pub clash: Option<Span>,
     /// Those with a named type by its name, the others by the places of their calls.
     named: HashMap<String, usize>,
     called: HashMap<Span, Vec<usize>>,
@@ -52,7 +54,10 @@ pub fn digests(flat: &Flat) -> Digests {
         let (true, Some(ty)) = (call.name == "digest", call.type_arg) else {
             continue;
         };
-        if all.of_call(ty, call.span).is_some() {
+        if let Some(known) = all.of_call(ty, call.span) {
+            if known.ty != *ty {
+                all.clash.get_or_insert(call.span);
+            }
             continue;
         }
         let index = all.list.len();

@@ -121,3 +121,17 @@ fn actions_that_only_share_a_name_are_a_problem_of_p4info() {
             .is_none()
     );
 }
+
+#[test]
+fn digests_of_one_name_have_one_type() {
+    let top = "struct a_t { bit<8> x; } @name(\"a_t\") struct b_t { bit<8> x; bit<8> y; }";
+    let problem = |ingress: &str| {
+        let text = program(top, ["", ingress], ["", ""]);
+        compiled(&text).p4info_problem
+    };
+    let first = "digest<a_t>(1, { hdr.h.a });";
+    let other = problem(&format!("{first} digest<b_t>(1, {{ hdr.h.a, hdr.h.b }});"));
+    assert!(other.is_some_and(|p| p.message.contains("digests")));
+    let same = problem(&format!("{first} digest<a_t>(1, {{ hdr.h.b }});"));
+    assert!(same.is_none());
+}

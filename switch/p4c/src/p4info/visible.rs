@@ -95,12 +95,19 @@ impl<'a> Builder<'a> {
         let flat = self.flat;
         let headers = self.program.headers.iter();
         let headers = headers.filter(|h| annotations::has(&h.annotations, "controller_header"));
+        let digests = digests::digests(flat);
         let mut visible = Visible {
             tables: Vec::new(),
             actions: Vec::new(),
             headers: headers.cloned().collect(),
-            digests: digests::digests(flat).list,
+            digests: digests.list,
         };
+        if let Some(call) = digests.clash {
+            let message = "the control plane knows two digests by the name of this one's type";
+            let error = Diagnostic::error("duplicate-name", call, message);
+            let error = error.help("give one of the types another @name");
+            self.problem.get_or_insert(Box::new(error));
+        }
         let mut actions = Actions::default();
         let mut tables = HashMap::new();
         let parts = Parts::of(flat);
