@@ -617,7 +617,10 @@ impl Expr {
     /// Whether its evaluation runs statements: it calls something, or applies a table.
     pub fn has_effects(&self) -> bool {
         match &self.kind {
-            ExprKind::Call(call) => !matches!(call.callee, Callee::IsValid(_)),
+            ExprKind::Call(call) => match &call.callee {
+                Callee::IsValid(header) => header.has_effects(),
+                _ => true,
+            },
             ExprKind::TableHit { .. } => true,
             _ => self.any_operand(Expr::has_effects),
         }

@@ -192,6 +192,7 @@ control IngressImpl(inout headers_t hdr, inout metadata_t meta,
             if (bump(hdr.probe.a) == 1 || bump(hdr.probe.a) == 9) { hdr.probe.b = hdr.probe.a; }
             if (bump(hdr.probe.c) == 0 && bump(hdr.probe.c) == 9) { hdr.probe.b = 0; }
             hdr.probe.b = (hdr.probe.b == 1 ? bump(hdr.probe.b) : bump(hdr.probe.a)) + hdr.probe.b;
+            if (hdr.probe.kind == 0 && hdr.stack[bump(hdr.probe.c)].isValid()) { hdr.probe.b = 0; }
             switch (bump(hdr.probe.d)) {
                 1: { hdr.probe.d = hdr.probe.d << 4; }
                 default: { hdr.probe.d = 0; }
