@@ -129,6 +129,8 @@ fn macros_are_defined_and_taken_back_in_order() {
         pair("X=1", "__TARGET_BMV2__")
     );
     assert_eq!(macros("-Xpreprocessor -DA=7"), pair("A=7", ""));
+    assert_eq!(macros("-DF(x)=x -DG(x)=x -UF"), pair("G(x)=x", "F"));
+    assert_eq!(macros("-UF -DF(x)=x"), pair("F(x)=x", ""));
 }
 
 #[test]

@@ -132,8 +132,10 @@ impl Preprocessor<'_> {
                 let message = format!("this line is passed over: `{text}` is no directive");
                 let warning =
                     Diagnostic::warning("unknown-directive", self.original(span), message);
-                let candidates = DIRECTIVES.iter().copied();
-                self.diagnostics.report(warning.suggest(&text, candidates));
+                // Short words of a comment are near to one by accident.
+                let candidates = DIRECTIVES.iter().filter(|_| text.len() > 3);
+                let warning = warning.suggest(&text, candidates.copied());
+                self.diagnostics.report(warning);
             }
         }
     }
