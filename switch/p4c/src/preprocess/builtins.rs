@@ -12,13 +12,7 @@ impl Preprocessor<'_> {
             |text: &str| format!("\"{}\"", text.replace('\\', "\\\\").replace('"', "\\\""));
         let text = match builtin {
             Builtin::File => quoted(&self.presumed(place).0),
-            Builtin::Line => {
-                // Within arguments it is the line where it is written, behind the macro's name.
-                let in_arguments = name.text.file == place.file && name.text.start > place.start;
-                self.presumed(if in_arguments { name.text } else { place })
-                    .1
-                    .to_string()
-            }
+            Builtin::Line => self.presumed(place).1.to_string(),
             Builtin::BaseFile => quoted(&self.sources.file(self.program).name),
             Builtin::Counter => {
                 self.counter += 1;

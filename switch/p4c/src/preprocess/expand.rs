@@ -24,7 +24,7 @@ pub(super) struct Context {
     tokens: Rc<Vec<Token>>,
     /// What is left of them.
     left: Range<usize>,
-    /// Where they all count as being: at the outermost macro that brought them. None: each where it is spelled.
+    /// Where they all count as being: at the outermost macro that brought them. None: each where it is written.
     place: Option<Span>,
     /// The macro that is disabled meanwhile.
     replaced: Option<Rc<Macro>>,
@@ -117,7 +117,14 @@ impl Preprocessor<'_> {
         match context.left.next() {
             Some(index) => {
                 let token = context.tokens[index];
-                (token, context.place.unwrap_or(token.text))
+                // What is written in arguments stands behind the macro's name, and there it is.
+                let own = |outer: &Span| {
+                    context.is_all
+                        && token.text.file == outer.file
+                        && token.text.start > outer.start
+                };
+                let place = context.place.filter(|outer| !own(outer));
+                (token, place.unwrap_or(token.text))
             }
             None if context.is_all => (Token::end(), Span::default()),
             None => {

@@ -159,7 +159,8 @@ fn would_join(left: Kind, left_text: &str, right: Kind, right_text: &str) -> boo
             Kind::Number => right_text
                 .bytes()
                 .all(|byte| byte.is_ascii_alphanumeric() || byte == b'_'),
-            _ => matches!(right, Kind::Name | Kind::Str | Kind::Char),
+            Kind::Str | Kind::Char => !right_text.starts_with('L'),
+            _ => right == Kind::Name,
         },
         Kind::Number => matches!(right, Kind::Name | Kind::Number | Kind::Char) || is(".+-"),
         Kind::Other => left_text.starts_with('\\') && right == Kind::Name,

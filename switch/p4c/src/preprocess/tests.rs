@@ -388,9 +388,12 @@ fn directives_stand_within_arguments() {
 
 #[test]
 fn places_have_names_and_numbers() {
-    let text = "#define HERE __FILE__ __LINE__\n#define F(x) x __LINE__\nHERE\nF(\n__LINE__)\n\
+    let text = "#define HERE __FILE__ __LINE__\n#define F(x) x __LINE__\nHERE\nF(\n__LINE__ HERE F(\n__LINE__))\n\
                 #line 70 \"other.p4\"\nHERE\n__COUNTER__ __COUNTER__ __INCLUDE_LEVEL__ __BASE_FILE__";
-    assert_eq!(run(text), "\"t.p4\" 3 5 4 \"other.p4\" 70 0 1 0 \"t.p4\"");
+    assert_eq!(
+        run(text),
+        "\"t.p4\" 3 5 \"t.p4\" 5 6 5 4 \"other.p4\" 70 0 1 0 \"t.p4\""
+    );
 }
 
 #[test]

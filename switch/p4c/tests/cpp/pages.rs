@@ -347,6 +347,7 @@ impl Maker {
                     let gap = self.random.of(&["", " "]);
                     self.put(gap);
                     self.put(name);
+                    self.put(" ");
                 }
                 5 if variadic && depth == 0 => {
                     let open = self
