@@ -501,6 +501,17 @@ impl Preprocessor<'_> {
         let last = found.params.unwrap_or(0).saturating_sub(1);
         let variable = self.expanded(arguments, last)?;
         if variable.iter().all(|token| token.is_pad()) {
+            // As in cpp, what is in them is replaced all the same: that counts `__COUNTER__`, and finds mistakes.
+            let mut joins = false;
+            for part in inside {
+                match part.what {
+                    What::Argument(index) if !joins && !part.pasted => {
+                        self.expanded(arguments, index)?;
+                    }
+                    _ => {}
+                }
+                joins = part.pasted;
+            }
             return Some(Vec::new());
         }
         let mut tokens = self.substitute(inside, found, arguments)?;
