@@ -291,7 +291,10 @@ where
         let place = error.path().to_string();
         // Of a text that a program has written in one line; people count no columns there.
         let problem = error.into_inner().to_string();
-        let problem = problem.split(" at line 1 column").next().unwrap_or_default();
+        let problem = problem
+            .split(" at line 1 column")
+            .next()
+            .unwrap_or_default();
         match &*place {
             "." => Error::Syntax(problem.to_owned()),
             _ => Error::at(place, problem),
