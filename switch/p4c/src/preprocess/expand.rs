@@ -514,11 +514,16 @@ impl Preprocessor<'_> {
             }
             return Some(Vec::new());
         }
-        let mut tokens = self.substitute(inside, found, arguments)?;
-        while tokens.last().is_some_and(|token| token.is_pad()) {
-            tokens.pop();
-        }
-        Some(tokens)
+        let tokens = self.substitute(inside, found, arguments)?;
+        let is_token = |token: &Token| !token.is_pad();
+        let (first, last) = (
+            tokens.iter().position(is_token),
+            tokens.iter().rposition(is_token),
+        );
+        Some(match (first, last) {
+            (Some(first), Some(last)) => tokens[first..=last].to_vec(),
+            _ => Vec::new(),
+        })
     }
 
     /// The spelling of tokens as a string (C11, 6.10.3.2).

@@ -173,6 +173,10 @@ fn the_last_parameter_may_take_all_the_rest() {
     assert_eq!(run(text), "f(1) f(1,) f(1, 2) g(1 ) g(1 ) g(1 , 2)");
     let text = "#define F(x, ...) a ## __VA_OPT__(b x ## x) ## c #__VA_OPT__(x)\nF(1) F(1, 2)";
     assert_eq!(run(text), "ac \"\" ab 11c \"1\"");
+    assert_eq!(
+        run("#define F(x, ...) a##__VA_OPT__(b##x c)\nF(+, 1)"),
+        "ab+ c"
+    );
     let text = "#define F(x, ...) __VA_OPT__(x) -\nF(__COUNTER__) F(__COUNTER__, 1)";
     assert_eq!(run(text), "- 1 -");
     assert_eq!(codes("#define F(...) __VA_OPT__(a"), ["bad-directive"]);
