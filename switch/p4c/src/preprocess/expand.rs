@@ -40,7 +40,10 @@ struct Arguments {
     expanded: Vec<Option<Rc<Vec<Token>>>>,
     /// Whether there are no variable arguments, not even an empty one.
     none_variable: bool,
+    /// The place of the macro that they are for.
     place: Span,
+    /// Whether that is where its name is written: then they stand where they are written, too.
+    written: bool,
 }
 
 impl Arguments {
@@ -51,6 +54,7 @@ impl Arguments {
             expanded: Vec::new(),
             none_variable: true,
             place,
+            written: false,
         }
     }
 
@@ -117,14 +121,7 @@ impl Preprocessor<'_> {
         match context.left.next() {
             Some(index) => {
                 let token = context.tokens[index];
-                // What is written in arguments stands behind the macro's name, and there it is.
-                let own = |outer: &Span| {
-                    context.is_all
-                        && token.text.file == outer.file
-                        && token.text.start > outer.start
-                };
-                let place = context.place.filter(|outer| !own(outer));
-                (token, place.unwrap_or(token.text))
+                (token, context.place.unwrap_or(token.text))
             }
             None if context.is_all => (Token::end(), Span::default()),
             None => {
@@ -323,6 +320,7 @@ impl Preprocessor<'_> {
             ranges,
             none_variable,
             place,
+            written: name.text == place,
         })
     }
 
@@ -393,7 +391,8 @@ impl Preprocessor<'_> {
             arguments.ranges[index].clone(),
         );
         let place = arguments.place;
-        let expanded = self.within(tokens, range, Some(place), |all| {
+        let own_place = (!arguments.written).then_some(place);
+        let expanded = self.within(tokens, range, own_place, |all| {
             let mut expanded = Vec::new();
             loop {
                 let (token, _) = all.next();
