@@ -104,8 +104,8 @@ mod tests {
     fn is_recognised(text: &str) -> bool {
         let (mut sources, diagnostics) = (SourceMap::default(), Diagnostics::default());
         let file = sources.add("t.p4", text);
-        let tokens = preprocess(file, &mut sources, &Options::default(), &diagnostics);
-        recognise(&tokens).is_some()
+        let program = preprocess(file, &mut sources, &Options::default(), &diagnostics);
+        recognise(&program.tokens).is_some()
     }
 
     #[test]

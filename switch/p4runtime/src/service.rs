@@ -413,6 +413,7 @@ mod tests {
     use tonic::codegen::{Service as _, http};
 
     use super::*;
+    use crate::arbitration::Arbitration;
     use crate::calls::{Budget, Counted};
     use crate::plain::Plain;
     use crate::preload::read_config;
@@ -426,7 +427,11 @@ mod tests {
         let config = read_config(&json, &p4info).unwrap();
         let bytes = config.encoded_len();
         let programs = Arc::new(Programs::new(true));
-        let host = Host::new(Arc::new(Plain::new(1)), programs.clone());
+        let host = Host::new(
+            Arc::new(Plain::new(1)),
+            programs.clone(),
+            Arbitration::Required,
+        );
         let forwarding = Forwarding::verify(&programs, config).unwrap();
         host.commit(Arc::new(forwarding), None).await.unwrap();
         let server = P4RuntimeServer::new(Service::new(host.clone()));

@@ -411,6 +411,7 @@ mod tests {
     use tonic::Code;
 
     use super::*;
+    use crate::arbitration::Arbitration;
     use crate::device::{Device, Event, Job, PortState};
     use crate::gnmi::model::{Interfaces, LEAVES};
     use crate::gnmi::{LEAST_VALUES, MOST_STREAMS, MOST_VALUES, Service};
@@ -441,6 +442,7 @@ mod tests {
         let host = Host::new(
             Arc::new(Large(Plain::new(1))),
             Arc::new(Programs::new(true)),
+            Arbitration::Required,
         );
         Service::new(host, Arc::default(), devices)
     }
