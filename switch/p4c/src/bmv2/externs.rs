@@ -249,13 +249,15 @@ impl Backend<'_> {
         self.emit(op, parameters, span);
     }
 
-    /// Whether all arguments are numbers, the only values that the extern works with; others are reported.
+    /// Whether all arguments are numbers, the only values that the extern works with, or enums, which are numbers in
+    /// BMv2; others are reported.
     pub(super) fn are_numbers<'e>(
         &self,
         called: &str,
         args: impl IntoIterator<Item = &'e Expr>,
     ) -> bool {
-        let is_number = |e: &Expr| matches!(e.ty.stored(), Type::Bits { .. } | Type::Int);
+        let is_number =
+            |e: &Expr| matches!(e.ty.stored(), Type::Bits { .. } | Type::Int | Type::Enum(_));
         let mut all = true;
         for other in args.into_iter().filter(|e| !is_number(e)) {
             let ty = self.program.type_name(&other.ty);

@@ -4,7 +4,6 @@
 header h_t { bit<8> a; bit<16> b; }
 struct headers { h_t h; }
 struct metadata { bit<8> x; }
-enum kind { A, B }
 
 parser P(packet_in p, out headers hdr, inout metadata meta, inout standard_metadata_t sm) {
     state start { p.extract(hdr.h); transition accept; }
@@ -15,10 +14,9 @@ control I(inout headers hdr, inout metadata meta, inout standard_metadata_t sm) 
     register<int>(4) r;
     apply { 
         bool flag;
-        kind k;
         random(flag, flag, flag);
-        m.execute_meter(1, k);
-        hash(k, HashAlgorithm.crc16, 8w0, { meta.x }, 8w4);
+        m.execute_meter(1, flag);
+        hash(flag, HashAlgorithm.crc16, 8w0, { meta.x }, 8w4);
         hash(meta.x, HashAlgorithm.crc16, 8w0, { "text" }, 8w4);
         digest(1, { meta.x, "text" });
         log_msg("{}", { "text" });
