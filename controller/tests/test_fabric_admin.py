@@ -129,7 +129,7 @@ async def test_errors_say_what_the_service_says() -> None:
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
-        (["link", "s1", "s2", "sideways"], "invalid choice: 'sideways'"),
+        (["link", "s1", "s2", "sideways"], "state: there is no 'sideways'; known: up, down"),
         (
             ["link", "s1", "s2", "--rate", "fast"],
             "argument --rate: expected whole bit/s, not 'fast'",

@@ -172,7 +172,7 @@ def test_from_a_file_to_the_report_and_again_from_the_store(
     claims = [
         {"text": "yes", "expression": 'fct("ndp")', "published": 400, "band": [300, 500]},
         {"text": "no", "expression": 'fct("ndp")', "published": 1, "band": [0, 1]},
-        {"text": "absent", "expression": 'fct("ndp", threshold=1) / fct("dctcp", threshold=1)',
+        {"text": "absent", "expression": 'fct("ndp") / fct("dctcp", threshold=6_000)',
          "published": 1, "band": [0, 1]},
     ]  # fmt: skip
     size = {"quick": {"seeds": 1, "axes": {"threshold": [30_000]}, "reduced": "half"}}

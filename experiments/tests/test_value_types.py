@@ -176,9 +176,9 @@ def test_the_key_is_named_and_what_is_expected(tmp_path: Path, line: str, words:
 @pytest.mark.parametrize(
     ("line", "words"),
     [
-        ("group = 5", "'group': must be a valid list, not 5"),
+        ("group = 5", "'group': must be a list, not 5"),
         ("group = ['x']", "'group.0': "),
-        ("seed = 'x'", "'seed': must be a valid integer, not 'x'"),
+        ("seed = 'x'", "'seed': must be a whole number, not 'x'"),
     ],
 )
 def test_what_is_read_of_a_workload_is_looked_at(tmp_path: Path, line: str, words: str) -> None:

@@ -42,7 +42,15 @@ CTL_MODULES = {
     ),
     "topologies": tuple(
         f"ebb_topologies/{name}.py"
-        for name in ("__init__", "arguments", "errors", "installation", "run_state", "text")
+        for name in (
+            "__init__",
+            "arguments",
+            "errors",
+            "installation",
+            "nearest",
+            "run_state",
+            "text",
+        )
     ),
 }
 """Modules of ours that it imports, by the folder that they are in."""

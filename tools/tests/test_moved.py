@@ -36,9 +36,10 @@ def tree(root: Path) -> Path:
     script = venv / "bin" / "ebb-example"
     script.write_text(f"#!{venv}/bin/python\nfrom ebb_example import main\nmain()\n")
     script.chmod(0o755)
-    for folder in ("tools", "common", "host-agent", "simulator", "switch"):  # what make looks into
-        (root / folder).mkdir()
-    for name in ("Makefile", "tools/moved.py", "tools/nearest.py"):
+    folders = ("tools", "topologies/ebb_topologies", "common", "host-agent", "simulator", "switch")
+    for folder in folders:  # what make looks into
+        (root / folder).mkdir(parents=True)
+    for name in ("Makefile", "tools/moved.py", "topologies/ebb_topologies/nearest.py"):
         shutil.copy(ROOT / name, root / name)
     return root
 

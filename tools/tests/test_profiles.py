@@ -1,4 +1,4 @@
-"""Cargo.toml names each of our crates for the profile of tests: no pattern means just them."""
+"""Profiles of Cargo.toml: our crates are tested with checks, dependencies compiled once."""
 
 from __future__ import annotations
 
@@ -6,19 +6,21 @@ import tomllib
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parents[2]
+PROFILES = tomllib.loads((ROOT / "Cargo.toml").read_text())["profile"]
+CHECKS = ("debug-assertions", "overflow-checks")
+DEPENDENCIES = "*"
+"""Cargo's pattern for all packages but those of the workspace."""
 
 
-def test_each_of_our_crates_is_tested_with_checks() -> None:
-    workspace = tomllib.loads((ROOT / "Cargo.toml").read_text())
-    excluded = workspace["workspace"]["exclude"]
-    manifests = [
-        path
-        for member in workspace["workspace"]["members"]
-        for path in ROOT.glob(f"{member}/Cargo.toml")
-        if str(path.parent.relative_to(ROOT)) not in excluded
-    ]
-    ours = {tomllib.loads(path.read_text())["package"]["name"] for path in manifests}
-    profiles = workspace["profile"]["test"]["package"]
-    assert ours == {*profiles}
-    for name, profile in profiles.items():
-        assert profile["debug-assertions"] and profile["overflow-checks"], name
+def test_our_crates_are_tested_with_checks() -> None:
+    assert all(PROFILES["test"][check] for check in CHECKS)
+    for profile in ("dev", "test"):
+        for name, package in PROFILES[profile]["package"].items():
+            assert name == DEPENDENCIES or not {*CHECKS} & {*package}, name
+
+
+def test_dependencies_are_the_same_for_users_and_for_tests() -> None:
+    """Else each would be compiled twice. A profile of tests has all that it does not name from
+    that of users."""
+    assert not any(PROFILES["dev"][check] for check in CHECKS)
+    assert PROFILES["test"]["package"][DEPENDENCIES] == dict.fromkeys(CHECKS, False)

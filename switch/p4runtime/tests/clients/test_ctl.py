@@ -76,7 +76,7 @@ def test_lines_are_done_one_by_one_until_one_fails(
     assert code == 1
     assert "bridge  dst=00:00:00:00:00:01  forward(port=1)" in printed
     assert "usage: ebb-ctl" in printed
-    assert "ebb-ctl: line 6: argument COMMAND: invalid choice: 'foo'" in printed
+    assert "ebb-ctl: line 6: COMMAND: there is no 'foo'; known: info, program" in printed
     assert "p4runtime" not in printed
 
 
