@@ -333,9 +333,9 @@ fn a_sender_is_told_why_its_object_is_refused() {
 proptest! {
     #![proptest_config(ProptestConfig::with_cases(48))]
 
-    /// Losses, copies and any order: each object arrives once, whole, and is confirmed. A SYN-ACK arrives that is repeated
-    /// for as often as its sender does: else that one has forgotten the SYN when it comes again, and takes its data twice
-    /// (docs/tcp.md, "Data in the SYN").
+    /// Losses, copies and any order: each object arrives once, whole, and is confirmed. Of a SYN-ACK and its
+    /// repetitions one arrives: else its sender has forgotten the SYN when it comes again, and takes its data
+    /// twice (docs/tcp.md, "Data in the SYN").
     #[test]
     fn every_object_arrives_once(seed: u64, loss in 0.0..0.2f64, late in 0.0..0.5f64) {
         let mut rng = SmallRng::seed_from_u64(seed);
