@@ -12,6 +12,7 @@ from rich.console import Console
 from rich.table import Table
 
 from ebb_experiments.results.numbers import three_digits
+from ebb_experiments.results.terminal import print_whole
 
 Cell = str | float | int | None
 
@@ -36,7 +37,7 @@ class Section:
             table.add_column(column, justify="left" if number == 0 else "right")
         for row in self.rows:
             table.add_row(*map(_text, row))
-        console.print(table)
+        print_whole(console, table)
         for verdict in self.verdicts:
             console.print(f"  {verdict}", highlight=False)
         for name, value in self.parameters.items():

@@ -18,6 +18,7 @@ from ebb_topologies.text import printable
 from rich.console import Console
 from rich.table import Table
 
+from ebb_experiments.results.terminal import print_whole
 from ebb_experiments.run.checking import check_inputs
 from ebb_experiments.run.run import Binaries
 from ebb_experiments.study import mininet, pages, report
@@ -114,7 +115,7 @@ def _list(console: Console) -> int:
             for size in SIZES
         )
         table.add_row(name, experiment.title, experiment.source, *counts)
-    console.print(table)
+    print_whole(console, table)
     return 0
 
 
@@ -205,7 +206,7 @@ def _write(options: argparse.Namespace, console: Console, size: str | None) -> N
         for chapter in chapters:
             if chapter.trials:
                 _tell(chapter.name, chapter.checked, console)
-    console.print(_summary(chapters))
+    print_whole(console, _summary(chapters))
     if any(chapter.size == "quick" and chapter.trials for chapter in chapters):
         console.print(QUICK, style="dim", soft_wrap=True)
     if not options.names:
@@ -266,7 +267,7 @@ def _tell(name: str, checked: list[Checked], console: Console) -> None:
             row.verdict,
             style=styles[row.verdict],
         )
-    console.print(table)
+    print_whole(console, table)
 
 
 if __name__ == "__main__":
