@@ -106,9 +106,9 @@ def test_a_signal_waits_until_the_work_is_done() -> None:
 def test_whoever_is_ended_takes_down_what_it_started(
     tmp_path: Path, number: signal.Signals
 ) -> None:
-    with subprocess.Popen(
-        [sys.executable, "-c", ENDED, str(tmp_path)], stdout=subprocess.PIPE, text=True
-    ) as run:
+    # Tests under nohup ignore SIGHUP, and what they start would, too.
+    command = ["env", "--default-signal", sys.executable, "-c", ENDED, str(tmp_path)]
+    with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as run:
         assert run.stdout is not None
         child = int(run.stdout.readline())
         run.send_signal(number)
