@@ -289,7 +289,7 @@ where
 {
     serde_path_to_error::deserialize(input).map_err(|error| {
         let place = error.path().to_string();
-        // Of a text that a program has written in one line; people count no columns there.
+        // A program writes its text in one line, in which a column tells people nothing.
         let problem = error.into_inner().to_string();
         let problem = problem
             .split(" at line 1 column")

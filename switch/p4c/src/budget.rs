@@ -32,12 +32,12 @@ pub const MAX_TEXT_TOKENS: usize = if cfg!(test) { 1 << 18 } else { 1 << 20 };
 /// Bits of a constant that count as one part.
 const BITS_A_PART: u64 = 1 << 10;
 
-/// What one compilation may still make; none once too much was asked for.
+/// Parts and tokens that one compilation may still make; none: more was asked for than there was.
 #[derive(Debug)]
 pub struct Budget {
-    /// Of [`MAX_PARTS`].
+    /// Parts left, of [`MAX_PARTS`].
     parts: Cell<Option<usize>>,
-    /// Of [`MAX_TEXT_TOKENS`].
+    /// Tokens that macros and repeated includes may still bring, of [`MAX_TEXT_TOKENS`].
     text: Cell<Option<usize>>,
 }
 

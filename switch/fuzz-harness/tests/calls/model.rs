@@ -135,7 +135,7 @@ pub struct Callee {
 
 pub struct Table {
     pub name: String,
-    /// Of each the lowest bit.
+    /// The lowest bit of each expression is a key.
     pub keys: Vec<Expr>,
     /// Actions, with the arguments that the table binds.
     pub actions: Vec<Call>,

@@ -290,7 +290,7 @@ fn programs_of_this_repository_are_read_as_by_cpp() {
     );
 }
 
-/// Of any folder; library files are those of p4c's `p4include` in it or above it.
+/// Programs of any folder; library files are those of p4c's `p4include` in it or above it.
 fn programs_of_a_folder_are_read_as_by_cpp() {
     let folder = std::env::var_os("EBB_P4C_TESTDATA").expect("checked");
     let folder = Path::new(&folder).canonicalize().expect("the folder");
