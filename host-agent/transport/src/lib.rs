@@ -28,6 +28,7 @@ pub mod pacer;
 mod receiver_driven;
 pub mod record;
 mod stream_head;
+pub mod tenant;
 #[cfg(test)]
 mod testing;
 mod timers;
