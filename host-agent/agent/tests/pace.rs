@@ -12,6 +12,7 @@ use std::collections::BTreeSet;
 use std::io::{Read, Write};
 use std::net::{TcpListener, TcpStream, UdpSocket};
 use std::os::fd::AsFd;
+use std::path::Path;
 use std::process::{Command, Stdio};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex};
@@ -76,10 +77,22 @@ impl Network {
             r#"{"engine": {"realtime_priority": 50}, "pacer": {"association_probability": 1,
             "association_timeout_ns": 20000000000, "update_period_ns": 1000000, "eta": 0.05, "beta_hz": 4}}"#,
         );
+        self.start("--params", &params)
+    }
+
+    /// Starts `ebb-agent pace` with a guarantee of 20 Mbit/s, a burst of ten full frames, and a peak of 200 Mbit/s.
+    fn guarantee(&self) -> Pace {
+        let folder = Folder::new("guarantee");
+        let toml = "rate_bps = 20_000_000\nburst_bytes = 15_380\npeak_bps = 200_000_000\n";
+        self.start("--guarantee", &folder.write("guarantee.toml", toml))
+    }
+
+    fn start(&self, option: &str, file: &Path) -> Pace {
         let mut command = self.pace.command(AGENT);
-        command.args("pace --inside in --outside out --json --params".split(' '));
+        command.args("pace --inside in --outside out --json".split(' '));
         command
-            .arg(params)
+            .arg(option)
+            .arg(file)
             .stdout(Stdio::piped())
             .stderr(Stdio::piped());
         Pace(Running::ready(command, 1))
@@ -311,6 +324,63 @@ fn a_kernel_flow_is_paced_after_an_echo_and_others_are_not() {
     assert_eq!(report["dropped_fifo_full"], 0, "{report}");
 }
 
+fn a_guarantee_paces_all_that_a_kernel_sends() {
+    const BURSTS: usize = 60;
+    let network = Network::new();
+    let pace = network.guarantee();
+    let marker = Marker::start(&network);
+    let receiver = receiver(&network, UNMARKED);
+    let connect = || TcpStream::connect(("10.0.0.2", UNMARKED)).unwrap();
+    let mut stream = network.host.thread(connect).join().unwrap();
+    stream
+        .write_all(&pattern(BURST_BYTES).repeat(BURSTS))
+        .unwrap();
+    drop(stream);
+    assert!(receiver.join().unwrap() == pattern(BURST_BYTES).repeat(BURSTS));
+    let seen = marker.stop();
+    let report = pace.end();
+    // 38 bytes of Ethernet and 52 of headers (with a timestamp) for each segment.
+    let wire_bytes = |data: &Seen| (data.bytes + 90) as u64;
+    let total: u64 = seen.iter().map(wire_bytes).sum();
+    let took_ns = seen.last().unwrap().at_ns - seen[0].at_ns;
+    // Bytes that 20 Mbit/s carry meanwhile, and the burst. A frame that a busy machine sends late makes it longer.
+    let allowed = 15_380 + took_ns * 20 / 8_000;
+    eprintln!("{total} bytes in {took_ns} ns, {allowed} allowed");
+    assert!(total <= allowed + wire_bytes(&seen[0]));
+    assert_eq!(overtaken(&seen, UNMARKED), 0);
+    assert!(report["paced_bytes"].as_u64().unwrap() >= total, "{report}");
+    assert_eq!(report["dropped_queue_full"], 0, "{report}");
+}
+
+fn a_guarantee_that_cannot_be_is_refused_with_its_file() {
+    let folder = Folder::new("guarantee");
+    for (text, expected) in [
+        (
+            "rate_bps = 0\nburst_bytes = 2000\npeak_bps = 9",
+            "rate_bps is 0",
+        ),
+        ("rate_bps = 9\nburst_bytes = 100\npeak_bps = 9", "(1538)"),
+        (
+            "rate_bps = 9\nburst_bytes = 2000\npeak_bps = 8",
+            "less than rate_bps (9)",
+        ),
+        ("rate = 9", "rate_bps"),
+    ] {
+        let file = folder.write("g.toml", text);
+        let output = Command::new(AGENT)
+            .args(["pace", "--inside", "a", "--outside", "b", "--guarantee"])
+            .arg(file)
+            .output()
+            .unwrap();
+        let error = String::from_utf8(output.stderr).unwrap();
+        assert!(!output.status.success());
+        assert!(
+            error.contains("g.toml") && error.contains(expected),
+            "{error}"
+        );
+    }
+}
+
 fn what_is_not_tcp_passes_in_both_directions() {
     let network = Network::new();
     let pace = network.pace();
@@ -434,10 +504,12 @@ fn an_interface_that_does_not_exist_is_named() {
 ebb_testkit::tests! {
     Need::Root => [
         a_kernel_flow_is_paced_after_an_echo_and_others_are_not,
+        a_guarantee_paces_all_that_a_kernel_sends,
         what_is_not_tcp_passes_in_both_directions,
         the_end_lets_out_what_waits_in_order,
     ],
     Need::Nothing => [
         an_interface_that_does_not_exist_is_named,
+        a_guarantee_that_cannot_be_is_refused_with_its_file,
     ],
 }

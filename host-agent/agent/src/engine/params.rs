@@ -3,6 +3,7 @@
 use std::path::Path;
 
 use anyhow::{Context, anyhow};
+use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
 
 use crate::engine::faults::FaultParams;
@@ -79,20 +80,26 @@ pub fn read(path: Option<&Path>) -> anyhow::Result<Params> {
     let Some(path) = path else {
         return Ok(Params::default());
     };
+    let params: Params = read_file(path, "parameters")?;
+    let shown = path.display();
+    validate(&params).with_context(|| format!("in the parameters file {shown}"))?;
+    Ok(params)
+}
+
+/// Reads a file of `kind` ("parameters"): JSON, or TOML if its extension says so.
+pub fn read_file<T: DeserializeOwned>(path: &Path, kind: &str) -> anyhow::Result<T> {
     let shown = path.display();
     let text = std::fs::read_to_string(path)
-        .with_context(|| format!("cannot read the parameters file {shown}"))?;
+        .with_context(|| format!("cannot read the {kind} file {shown}"))?;
     let is_toml = path
         .extension()
         .is_some_and(|extension| extension == "toml");
-    let params: Params = if is_toml {
+    if is_toml {
         toml::from_str(&text).map_err(|error| anyhow!(error.to_string()))
     } else {
         serde_json::from_str(&text).map_err(|error| anyhow!(error.to_string()))
     }
-    .with_context(|| format!("in the parameters file {shown}"))?;
-    validate(&params).with_context(|| format!("in the parameters file {shown}"))?;
-    Ok(params)
+    .with_context(|| format!("in the {kind} file {shown}"))
 }
 
 fn validate(params: &Params) -> anyhow::Result<()> {

@@ -1,4 +1,4 @@
-//! Moves frames between the two interfaces, those of associated flows through the pacer.
+//! Moves frames between the two interfaces, those from inside through the pacer.
 
 use std::ops::ControlFlow;
 use std::os::fd::AsFd;
@@ -7,10 +7,10 @@ use anyhow::Context;
 use ebb_packet_io::{
     Batch, MAX_OFFLOADED_FRAME_BYTES, OutgoingFrame, PollFd, ReceiveBuffers, wait,
 };
-use ebb_transport::pacer::FramePacer;
 use ebb_units::{Duration, Instant};
 
 use super::exit::Exit;
+use super::shaper::Shaper;
 use super::side::Side;
 use crate::machine::clock;
 use crate::machine::signals::Signals;
@@ -41,7 +41,7 @@ impl Bridge {
     pub fn new(
         (waker, signals): (Waker, Signals),
         (inside, outside): (Side, Side),
-        pacer: FramePacer,
+        pacer: Box<dyn Shaper>,
         spin: Duration,
     ) -> Self {
         Bridge {

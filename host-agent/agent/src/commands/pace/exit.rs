@@ -1,10 +1,10 @@
 //! What leaves at once of the frames from inside, in order; the pacer has the rest.
 
 use ebb_packet_io::{OutgoingFrame, ReceivedFrame, Segmentation};
-use ebb_transport::pacer::{FramePacer, Verdict};
 use ebb_units::Instant;
 
 use super::cut::{Malformed, cut};
+use super::shaper::Shaper;
 
 /// A frame on its way out.
 enum Leaving {
@@ -16,7 +16,7 @@ enum Leaving {
 
 /// The way out of the frames from inside.
 pub struct Exit {
-    pub pacer: FramePacer,
+    pub pacer: Box<dyn Shaper>,
     /// Frames that leave at once, in order.
     leaving: Vec<Leaving>,
     /// Buffers for segments, used again and again.
@@ -26,7 +26,7 @@ pub struct Exit {
 }
 
 impl Exit {
-    pub fn new(pacer: FramePacer) -> Self {
+    pub fn new(pacer: Box<dyn Shaper>) -> Self {
         Exit {
             pacer,
             leaving: Vec::new(),
@@ -44,9 +44,10 @@ impl Exit {
         frame: &ReceivedFrame<'_>,
     ) -> Result<(), Malformed> {
         match frame.offload.segmentation() {
+            Segmentation::Other(_) if self.pacer.paces_all() => Err(Malformed),
             // What is not TCP the kernel cuts when it sends it.
             Segmentation::None | Segmentation::Other(_) => {
-                if self.pacer.handle_outgoing(now, frame.bytes) == Verdict::Pass {
+                if self.pacer.passes(now, frame.bytes) {
                     self.leaving.push(Leaving::Slot(slot));
                 }
                 Ok(())
@@ -62,7 +63,7 @@ impl Exit {
                     segments.push(segment);
                 })?;
                 for segment in segments.drain(..) {
-                    if pacer.handle_outgoing(now, &segment) == Verdict::Pass {
+                    if pacer.passes(now, &segment) {
                         leaving.push(Leaving::Segment(segment));
                     } else {
                         pool.push(segment);

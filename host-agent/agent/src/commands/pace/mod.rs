@@ -1,5 +1,6 @@
-//! `ebb-agent pace`: HULL's pacer as a bump in the wire, for the traffic of an unmodified host
-//! (docs/pacer.md).
+//! `ebb-agent pace`: a pacer as a bump in the wire, for the traffic of an unmodified host. HULL's
+//! (docs/pacer.md), or with `--guarantee` that of a tenant's virtual machine (docs/tenant-pacer.md),
+//! which every frame from inside passes.
 //!
 //! ```text
 //!  host ── inside ─► cut, checksums ─► data of an associated flow? ─ yes ─► FIFO, token bucket ─► outside ── network
@@ -10,16 +11,18 @@
 mod bridge;
 mod cut;
 mod exit;
+mod shaper;
 mod side;
 #[cfg(test)]
 mod testing;
 
 use std::io::Write;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
-use anyhow::{Context, ensure};
+use anyhow::{Context, anyhow, ensure};
 use clap::Args;
 use ebb_transport::pacer::FramePacer;
+use ebb_transport::tenant::{Guarantee, GuaranteedFrames};
 use ebb_units::Duration;
 use serde::Serialize;
 
@@ -28,6 +31,7 @@ use crate::machine::clock;
 use crate::machine::signals::Signals;
 use crate::machine::waker::Waker;
 use bridge::Bridge;
+use shaper::Shaper;
 use side::{Side, SideCounters};
 
 #[derive(Args, Debug)]
@@ -41,6 +45,10 @@ pub struct PaceArgs {
     /// Parameters (JSON, or TOML by its extension); of them sections `pacer` and `engine`
     #[arg(long)]
     pub params: Option<PathBuf>,
+    /// Pace all frames by this guarantee of a tenant's virtual machine instead of by HULL's pacer
+    /// (JSON, or TOML by its extension; keys rate_bps, burst_bytes, peak_bps)
+    #[arg(long, value_name = "FILE")]
+    pub guarantee: Option<PathBuf>,
     /// Seed of the association by chance; drawn by chance if not given
     #[arg(long)]
     pub protocol_seed: Option<u64>,
@@ -49,25 +57,19 @@ pub struct PaceArgs {
     pub json: bool,
 }
 
+/// Bytes that may wait for the rate of a guarantee, on the wire.
+const GUARANTEE_QUEUE_BYTES: u64 = 16 << 20;
+/// Ethernet header, FCS, preamble and gap between frames.
+const LINK_BYTES: u64 = 38;
+
 /// The counters that are printed.
 #[derive(Serialize)]
 struct Report {
     event: &'static str,
     inside: SideCounters,
     outside: SideCounters,
-    /// TCP segments with data of flows that were not associated.
-    undelayed_segments: u64,
-    /// Segments that went through the FIFO.
-    paced_segments: u64,
-    dropped_fifo_full: u64,
-    ecn_echoes: u64,
-    /// ECN-Echoes that associated their flow, or did so again.
-    associations: u64,
-    /// The most bytes that the FIFO held.
-    max_backlog_bytes: u64,
-    backlog_bytes: u64,
-    /// R, the rate of the token bucket.
-    rate_bps: u64,
+    #[serde(flatten)]
+    pacer: shaper::Report,
 }
 
 /// Runs until SIGINT or SIGTERM. Prints the counters then, and for every SIGUSR1.
@@ -82,10 +84,22 @@ pub fn run(args: &PaceArgs) -> anyhow::Result<bool> {
     let signals = Signals::install_with_reports(&waker).context("cannot handle signals")?;
     params.engine.prepare_thread()?;
     let seed = args.protocol_seed.unwrap_or_else(rand::random);
+    let pacer: Box<dyn Shaper> = match &args.guarantee {
+        None => Box::new(FramePacer::new(&params.pacer, seed)),
+        Some(path) => {
+            let frame_bytes = u64::from(params.nic.mtu_bytes) + LINK_BYTES;
+            let guarantee = read_guarantee(path, frame_bytes)?;
+            Box::new(GuaranteedFrames::new(
+                guarantee,
+                frame_bytes,
+                GUARANTEE_QUEUE_BYTES,
+            ))
+        }
+    };
     let mut bridge = Bridge::new(
         (waker, signals),
         (Side::open(&args.inside)?, Side::open(&args.outside)?),
-        FramePacer::new(&params.pacer, seed),
+        pacer,
         Duration::from_micros(params.engine.spin_microseconds.into()),
     );
     print(args.json, r#"{"event":"ready"}"#, "ready");
@@ -94,24 +108,23 @@ pub fn run(args: &PaceArgs) -> anyhow::Result<bool> {
     result.map(|()| true)
 }
 
+/// `frame_bytes`: the longest frame on the wire.
+fn read_guarantee(path: &Path, frame_bytes: u64) -> anyhow::Result<Guarantee> {
+    let guarantee: Guarantee = params::read_file(path, "guarantee")?;
+    guarantee
+        .validate(frame_bytes)
+        .map_err(|error| anyhow!("in the guarantee file {}: {error}", path.display()))?;
+    Ok(guarantee)
+}
+
 fn report(bridge: &mut Bridge, json: bool) {
     bridge.inside.count_kernel_drops();
     bridge.outside.count_kernel_drops();
-    let now = clock::now();
-    let held = &mut bridge.exit.pacer;
-    let (frames, pacer) = (held.counters(), held.pacer_counters());
     let report = Report {
         event: "pace",
         inside: bridge.inside.counters,
         outside: bridge.outside.counters,
-        undelayed_segments: pacer.passed_packets,
-        paced_segments: frames.held_frames,
-        dropped_fifo_full: frames.dropped_frames,
-        ecn_echoes: frames.ecn_echoes,
-        associations: pacer.associations,
-        max_backlog_bytes: pacer.max_backlog_bytes,
-        backlog_bytes: held.backlog_bytes(),
-        rate_bps: (held.rate_bytes_per_second(now) * 8.0) as u64,
+        pacer: bridge.exit.pacer.report(clock::now()),
     };
     let line = serde_json::to_string(&report).unwrap_or_default();
     print(json, &line, &report.for_people());
@@ -124,21 +137,14 @@ impl Report {
             side.dropped_not_sent + side.dropped_malformed + side.dropped_by_kernel
         };
         format!(
-            "from inside {} frames, {} bytes; from outside {} frames, {} bytes; \
-             paced {} segments, undelayed {}; {} associations by {} ECN-Echoes; \
-             dropped {} (FIFO full) + {} (interfaces); FIFO at most {} bytes; rate {:.1} Mbit/s",
+            "from inside {} frames, {} bytes; from outside {} frames, {} bytes; {}; \
+             dropped {} (interfaces)",
             inside.received_frames,
             inside.received_bytes,
             outside.received_frames,
             outside.received_bytes,
-            self.paced_segments,
-            self.undelayed_segments,
-            self.associations,
-            self.ecn_echoes,
-            self.dropped_fifo_full,
+            self.pacer.for_people(),
             lost(inside) + lost(outside),
-            self.max_backlog_bytes,
-            self.rate_bps as f64 / 1e6,
         )
     }
 }
