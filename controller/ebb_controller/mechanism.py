@@ -45,6 +45,9 @@ class Table:
     """Actions that the controller writes into it; `entry` and `default` take the first."""
     selector: str | None = None
     """Its action selector; none: its entries have actions of their own."""
+    depths: bool = False
+    """Whether all arguments of its actions are queue depths. Programs for Tofino take them in cells
+    of the packet buffer instead of bytes."""
 
     def action(self, **arguments: Any) -> P4TableAction:
         """The first of its actions."""
@@ -105,6 +108,8 @@ class Mechanism:
     """Counters of its P4 file."""
     program: str | None = None
     """The one program of p4src that has it, by its name without `.p4`; none: every one."""
+    ported: bool = True
+    """Whether a program of p4src/tna, the port to Tofino, has it."""
 
 
 def counter_names(mechanisms: Iterable[Mechanism], program: p4i.P4Info) -> tuple[str, ...]:

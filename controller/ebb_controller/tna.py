@@ -18,14 +18,8 @@ from finsy import (
 )
 
 from ebb_controller.mechanism import Entity, Table
-from ebb_controller.mechanisms import FabricParameters, phantom_queue
-from ebb_controller.mechanisms.adaptive_routing import (
-    ADAPTIVE_THRESHOLDS,
-    DRAIN_MARKING,
-    SLOTS,
-    AdaptiveRouting,
-)
-from ebb_controller.mechanisms.codel import CODEL, CODEL_LAW
+from ebb_controller.mechanisms import MECHANISMS, FabricParameters, phantom_queue
+from ebb_controller.mechanisms.adaptive_routing import DRAIN_MARKING, SLOTS, AdaptiveRouting
 from ebb_controller.mechanisms.drop_notification import (
     DROP_NOTIFICATION,
     NOTIFICATION_CLASS,
@@ -34,7 +28,6 @@ from ebb_controller.mechanisms.drop_notification import (
 from ebb_controller.mechanisms.ecn_threshold import ECN_THRESHOLD
 from ebb_controller.mechanisms.mlfq import MLFQ_DEMOTION, MLFQ_LEVEL
 from ebb_controller.mechanisms.phantom_queue import DRAIN_WINDOW_US, PHANTOM_QUEUE
-from ebb_controller.mechanisms.source_quench import SOURCE_QUENCH
 from ebb_controller.mechanisms.trimming import Trimming
 from ebb_controller.site import Site
 
@@ -96,8 +89,10 @@ COMPOSITIONS = (
 NEEDLESS = frozenset({NOTIFICATION_CLASS.name, NOTIFICATION_SHARE.name, DRAIN_MARKING.name})
 """Tables whose entries no program needs: none drops packets for what the first lets pass, traffic
 managers have shares, and what the last marks egress does by the depth of the queue (`_marking`)."""
-ABSENT = frozenset({CODEL.name, CODEL_LAW.name, SOURCE_QUENCH.name})
-"""Tables of fabric_codel.p4, which is not ported."""
+ABSENT = frozenset(
+    table.name for mechanism in MECHANISMS if not mechanism.ported for table in mechanism.tables
+)
+"""Tables of mechanisms that are not ported."""
 
 
 def composition_for(plan: Iterable[Entity]) -> Composition:
@@ -130,8 +125,7 @@ def translated(plan: Iterable[Entity], chip: Chip) -> Iterator[Entity]:
             yield entity
 
 
-_DEPTHS = {ECN_THRESHOLD.name, ADAPTIVE_THRESHOLDS.name}
-"""Tables all of whose arguments are depths of queues."""
+_DEPTHS = {table.name for each in MECHANISMS for table in each.tables if table.depths}
 
 
 def _in_cells(entity: P4TableEntry, chip: Chip) -> P4TableAction:

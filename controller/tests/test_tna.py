@@ -115,7 +115,7 @@ def shape(info: p4i.P4Info) -> dict[str, dict[str, str]]:
 @pytest.mark.parametrize("composition", tna.COMPOSITIONS, ids=lambda each: each.name)
 def test_tables_are_those_of_v1model_but_for_what_is_said(composition: tna.Composition) -> None:
     ours, theirs = shape(p4info()), shape(program(composition.name))
-    assert set(ours) - set(theirs) == composition.without | tna.NEEDLESS
+    assert set(ours) - set(theirs) == composition.without | tna.NEEDLESS | (tna.ABSENT & set(ours))
     differences = {
         (table, part, said, theirs[table].get(part, ""))
         for table in set(ours) & set(theirs)
@@ -129,7 +129,14 @@ def test_tables_are_those_of_v1model_but_for_what_is_said(composition: tna.Compo
 @NEEDS_PROGRAM
 def test_together_the_programs_have_every_table_that_is_needed() -> None:
     tables = set().union(*(shape(program(each.name)) for each in tna.COMPOSITIONS))
-    assert set(shape(p4info())) - tables == {"queue_accounting"} | tna.NEEDLESS
+    assert set(shape(p4info())) - tables - tna.ABSENT == {"queue_accounting"} | tna.NEEDLESS
+
+
+def test_a_mechanism_says_itself_that_it_is_not_ported() -> None:
+    assert {"codel", "codel_law", "source_quench"} <= tna.ABSENT
+    assert not tna.ABSENT & {
+        table for each in tna.COMPOSITIONS for table in shape(program(each.name))
+    }
 
 
 # -- the plan in the units of the chip -------------------------------------------------------------

@@ -14,7 +14,7 @@ from ebb_controller.parameters import Parameters, QueueId
 from ebb_controller.prefixes import routes
 from ebb_controller.site import Site
 
-ADAPTIVE_THRESHOLDS = Table("adaptive_thresholds", ("set_adaptive_thresholds",))
+ADAPTIVE_THRESHOLDS = Table("adaptive_thresholds", ("set_adaptive_thresholds",), depths=True)
 ACCEPTABLE = Table("acceptable", ("set_acceptable",))
 ADAPTIVE_NEXT_HOP = Table("adaptive_next_hop", ("set_adaptive_next_hop",))
 DRAIN_MARKING = Table("drain_marking", ("set_drain_marking",))

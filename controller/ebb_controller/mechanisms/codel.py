@@ -93,4 +93,4 @@ def entries(site: Site[WithCodel]) -> Iterator[P4TableEntry]:
         yield CODEL_LAW.entry({"count": (first, bits)}, inverse=inverse_root(first, length))
 
 
-MECHANISM = Mechanism("codel", entries, (CODEL, CODEL_LAW), (CODEL_MARKED,), PROGRAM)
+MECHANISM = Mechanism("codel", entries, (CODEL, CODEL_LAW), (CODEL_MARKED,), PROGRAM, ported=False)

@@ -12,7 +12,7 @@ from ebb_controller.mechanism import Counter, Mechanism, Table
 from ebb_controller.parameters import Parameters
 from ebb_controller.site import Site
 
-ECN_THRESHOLD = Table("ecn_threshold", ("set_ecn_threshold",))
+ECN_THRESHOLD = Table("ecn_threshold", ("set_ecn_threshold",), depths=True)
 STEP_MARKED = Counter("step_marked", "step\nmarks", sum="marks")
 
 FULL_PACKET_BYTES = 1500

@@ -63,4 +63,6 @@ def entries(site: Site[WithSourceQuench]) -> Iterator[P4TableEntry | P4CloneSess
             )
 
 
-MECHANISM = Mechanism("source_quench", entries, (SOURCE_QUENCH,), (QUENCHED,), PROGRAM)
+MECHANISM = Mechanism(
+    "source_quench", entries, (SOURCE_QUENCH,), (QUENCHED,), PROGRAM, ported=False
+)
