@@ -111,13 +111,20 @@ class _Orders(_Handler):
 
 
 class _Bounded(HTTPServer):
-    """Serves so many connections at a time."""
+    """Serves at most `MAX_CONNECTIONS` at a time and closes others at once."""
+
+    open_connections = 0
 
     def handle_stream(self, stream: IOStream, address: tuple[str, int]) -> None:
-        if len(self._connections) >= MAX_CONNECTIONS:
+        if self.open_connections >= MAX_CONNECTIONS:
             stream.close()
         else:
+            self.open_connections += 1
             super().handle_stream(stream, address)
+
+    def on_close(self, server_conn: object) -> None:
+        self.open_connections -= 1
+        super().on_close(server_conn)
 
 
 class Server:

@@ -209,6 +209,10 @@ def test_connections_are_bounded(serving: Serving, monkeypatch: pytest.MonkeyPat
         assert one_more.recv(1) == b""
     for each in silent:
         each.close()
+    time.sleep(0.2)  # until the server has seen it
+    with socket.create_connection(("127.0.0.1", port), timeout=10) as later:
+        later.sendall(b"GET / HTTP/1.1\r\nHost: localhost\r\n\r\n")
+        assert later.recv(12) == b"HTTP/1.1 200"
 
 
 def test_a_silent_connection_is_closed(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import argparse
 import re
-from typing import NoReturn
+from typing import Any, NoReturn
 
 from ebb_topologies.errors import InputError
 from ebb_topologies.nearest import hint, nearest
@@ -17,7 +17,18 @@ UNKNOWN_OPTION = re.compile(r"unrecognized arguments: (?P<given>--[^ =]+)")
 
 
 class Parser(argparse.ArgumentParser):
-    """Wrong arguments are reported like every other error, with what may be meant."""
+    """Reports wrong arguments like every other error, with the nearest valid one."""
+
+    def __init__(self, *arguments: Any, **options: Any) -> None:
+        self.option_names: list[str] = []
+        """Options in the order in which they were added, each with all its spellings."""
+        super().__init__(*arguments, **options)
+
+    def add_argument(self, *arguments: Any, **options: Any) -> argparse.Action:
+        """Adds an argument, as the base does."""
+        action = super().add_argument(*arguments, **options)
+        self.option_names += action.option_strings
+        return action
 
     def error(self, message: str) -> NoReturn:
         """Raises `InputError`."""

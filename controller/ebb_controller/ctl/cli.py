@@ -267,7 +267,7 @@ def _option_names(words: Sequence[str]) -> Iterable[str]:
         found.add_argument("--version")
     elif command := _command(words):
         command.arguments(found)
-    return found._option_string_actions
+    return found.option_names
 
 
 def _complete(words: list[str]) -> int:
