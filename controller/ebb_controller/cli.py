@@ -41,6 +41,7 @@ COLOURS = {"connected": "dim", "installed": "green", "lost": "yellow", "error": 
 
 
 def arguments(argv: Sequence[str] | None) -> argparse.Namespace:
+    """Parses the command line. Raises `InputError`."""
     parser = Parser(prog="ebb-controller", description=__doc__)
     parser.add_argument("--topology", type=Path, required=True, metavar="FILE", help="topology")
     parser.add_argument(
@@ -84,6 +85,7 @@ def arguments(argv: Sequence[str] | None) -> argparse.Namespace:
 
 
 def main(argv: Sequence[str] | None = None) -> int:
+    """Runs `ebb-controller`; returns the exit code."""
     console = Console(highlight=False, soft_wrap=True)
     if not console.is_terminal:
         console.width = REDIRECTED_WIDTH
@@ -110,6 +112,8 @@ async def _until_signal(options: argparse.Namespace, console: Console) -> None:
 
 
 async def run(options: argparse.Namespace, console: Console) -> None:
+    """Configures all switches and keeps them configured until cancelled. Raises `InputError`
+    or `ControllerError`."""
     interval = None if options.stats is None else _positive("--stats", options.stats)
     topology, parameters = _fabric(options)
     multicast = _multicast(options.multicast, topology)

@@ -29,6 +29,7 @@ PLACES = (
 
 
 def arguments(argv: Sequence[str] | None) -> argparse.Namespace:
+    """Parses the command line. Raises `InputError`."""
     parser = Parser(prog="ebb-fabric", description=__doc__, epilog=PLACES)
     parser.add_argument(
         "--socket",
@@ -63,6 +64,7 @@ def arguments(argv: Sequence[str] | None) -> argparse.Namespace:
 
 
 def main(argv: Sequence[str] | None = None) -> int:
+    """Runs `ebb-fabric`; returns the exit code."""
     console = Console(highlight=False, soft_wrap=True)
     try:
         asyncio.run(_run(arguments(argv), console))
@@ -116,6 +118,7 @@ def show(links: Sequence[Link]) -> Table:
 
 
 def one_line(link: Link) -> str:
+    """A link and its state, with the way back where that differs."""
     there, back = str(link.a_to_b), str(link.b_to_a)
     return printable(f"{link.a} - {link.b}: {there}") + (
         f" (back: {back})" if back != there else ""

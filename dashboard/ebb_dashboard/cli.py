@@ -36,6 +36,7 @@ EXPECTED = (InputError, ControllerError, AgentError, SimulatorError, OSError)
 
 
 def arguments(argv: Sequence[str] | None) -> argparse.Namespace:
+    """Parses the command line. Raises `InputError`."""
     parser = Parser(prog="ebb-dashboard", description=__doc__)
     parser.add_argument("--version", action=Version)
     common = Parser(add_help=False)
@@ -89,6 +90,7 @@ class _Ended(Exception):
 
 
 def main(argv: Sequence[str] | None = None) -> int:
+    """Runs `ebb-dashboard`; returns the exit code."""
     options = arguments(argv)
     keep_from_others()
     logging.basicConfig(level=logging.ERROR, format="%(message)s")

@@ -42,13 +42,17 @@ MAX_LINES = 400
 class Statistics(Protocol):
     """`ebb_controller.traffic_manager.TrafficManagers`, or `Streams`."""
 
-    async def statistics(self) -> dict[str, tm.Stats]: ...
+    async def statistics(self) -> dict[str, tm.Stats]:
+        """Statistics of every switch that answers, by name."""
+        ...
 
 
 class Links(Protocol):
     """`ebb_controller.fabric_admin.FabricAdmin`."""
 
-    async def fabric(self) -> FabricView: ...
+    async def fabric(self) -> FabricView:
+        """State of all links."""
+        ...
 
     async def set_link(
         self,
@@ -60,13 +64,21 @@ class Links(Protocol):
         corrupt: float | None = None,
         rate_bps: int | None = None,
         one_way: bool = False,
-    ) -> Link: ...
+    ) -> Link:
+        """Sets the state of a link; arguments left out keep their values."""
+        ...
 
-    async def restart_switch(self, switch: str) -> None: ...
+    async def restart_switch(self, switch: str) -> None:
+        """Restarts a switch, which forgets everything."""
+        ...
 
-    async def start_capture(self, port: str, name: str, toward: str = "") -> tuple[str, str]: ...
+    async def start_capture(self, port: str, name: str, toward: str = "") -> tuple[str, str]:
+        """Captures a port; returns the files for received and sent frames."""
+        ...
 
-    async def stop_capture(self, port: str, toward: str = "") -> None: ...
+    async def stop_capture(self, port: str, toward: str = "") -> None:
+        """Ends a capture and completes its files."""
+        ...
 
 
 @dataclass(frozen=True)

@@ -24,7 +24,9 @@ RETRY_SECONDS = 0.5
 class Managers(Protocol):
     """`ebb_controller.traffic_manager.TrafficManagers`."""
 
-    def stream(self, name: str, interval_ns: int) -> AsyncIterator[tm.Stats]: ...
+    def stream(self, name: str, interval_ns: int) -> AsyncIterator[tm.Stats]:
+        """Statistics of a switch every `interval_ns` of its clock."""
+        ...
 
 
 class Streams:

@@ -104,6 +104,7 @@ def _boxes(topology: Topology, places: dict[str, tuple[float, float]]) -> Iterat
 
 
 def main() -> int:
+    """`python -m ebb_topologies.draw TOPOLOGY.toml`; returns the exit code."""
     if len(sys.argv) != 2:
         print("usage: python -m ebb_topologies.draw TOPOLOGY.toml > picture.svg", file=sys.stderr)
         return 2

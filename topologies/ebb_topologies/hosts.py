@@ -33,6 +33,7 @@ def _host(topology: Topology, name: str) -> dict[str, str]:
 
 
 def main() -> int:
+    """`python -m ebb_topologies.hosts TOPOLOGY`; returns the exit code."""
     try:
         (path,) = sys.argv[1:]
         print(json.dumps(host_list(load_topology(Path(path))), indent=1))

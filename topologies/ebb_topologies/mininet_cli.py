@@ -52,14 +52,18 @@ class PromptFabric(Protocol):
         ...
 
     @property
-    def desk(self) -> Desk: ...
+    def desk(self) -> Desk:
+        """Greeting, dilation and the command that loads a scheme."""
+        ...
 
     def restart_switch(self, name: str) -> None:
         """Restarts a switch. Raises `ControlError`."""
         ...
 
     @property
-    def processes(self) -> ProcessTable: ...
+    def processes(self) -> ProcessTable:
+        """Processes of the run, which end with it."""
+        ...
 
     def spawn_on(
         self, host: str, name: str, command: Sequence[str], stdout: IO[bytes] | None = None

@@ -74,12 +74,13 @@ class InnerIntf(MininetIntf):  # type: ignore[misc]
         return str(self.link.set_up(arguments == ("up",)))
 
     def updateIP(self) -> None:
-        return None
+        """None: the interface is inside the switch process."""
 
     def updateMAC(self) -> None:
-        return None
+        """None, as `updateIP`."""
 
     def updateAddr(self) -> tuple[None, None]:
+        """No addresses, as `updateIP`."""
         return None, None
 
     def isUp(self, setUp: bool = False) -> bool:

@@ -66,11 +66,13 @@ class EbbTarget:
     has_traffic_manager: bool = True
 
     def listens(self, switch: Switch) -> dict[str, int]:
+        """TCP ports of a switch, by what is served there."""
         return {"gRPC": switch.grpc_port}
 
     def command(
         self, switch: Switch, interfaces: dict[int, str], config: Path | None, pcap: Path | None
     ) -> list[str]:
+        """Command line of one switch."""
         return [
             str(self.binary),
             *("--no-p4", "--device-id", str(switch.device_id)),
@@ -90,6 +92,7 @@ class EbbFabricTarget(EbbTarget):
     """Threads that share the switches; 0: one for each processor."""
 
     def fabric_command(self, file: Path, pcap: Path | None) -> list[str]:
+        """Command line of the process, which reads the switches from a fabric file."""
         return [
             str(self.binary),
             *("--fabric", str(file), "--threads", str(self.threads)),
@@ -105,11 +108,13 @@ class Bmv2Target:
     has_traffic_manager: bool = False
 
     def listens(self, switch: Switch) -> dict[str, int]:
+        """TCP ports of a switch, by what is served there."""
         return {"gRPC": switch.grpc_port, "Thrift": FIRST_THRIFT_PORT + switch.device_id}
 
     def command(
         self, switch: Switch, interfaces: dict[int, str], config: Path | None, pcap: Path | None
     ) -> list[str]:
+        """Command line of one switch."""
         return [
             str(self.binary),
             *("--no-p4", "--device-id", str(switch.device_id)),

@@ -24,6 +24,7 @@ from ebb_controller.ctl.tables import matched, meter_row
 
 
 def counters(client: Client, options: argparse.Namespace) -> Answer:
+    """`counter list`: counters and direct counters with their units."""
     schema = client.schema
     arrays = [{"counter": c.alias, "size": c.size, "unit": _unit(c)} for c in schema.counters]
     direct = [
@@ -34,6 +35,7 @@ def counters(client: Client, options: argparse.Namespace) -> Answer:
 
 
 def read_counter(client: Client, options: argparse.Namespace) -> Answer:
+    """`counter read`: the cells that have counted, or all; of a direct counter its entries."""
     direct = client.schema.direct_counters.get(options.name)
     if direct:
         found = client.read(P4DirectCounterEntry(direct.alias))
@@ -48,6 +50,7 @@ def read_counter(client: Client, options: argparse.Namespace) -> Answer:
 
 
 def reset_counter(client: Client, options: argparse.Namespace) -> Answer:
+    """`counter reset`: sets one cell, or all, to zero."""
     direct = client.schema.direct_counters.get(options.name)
     zero = P4CounterData()
     if direct:
@@ -61,6 +64,7 @@ def reset_counter(client: Client, options: argparse.Namespace) -> Answer:
 
 
 def write_counter(client: Client, options: argparse.Namespace) -> Answer:
+    """`counter write`: sets packets and bytes of a cell."""
     name = words.named(client.schema.counters, options.name).alias
     data = P4CounterData(packet_count=options.packets, byte_count=options.bytes)
     client.modify(P4CounterEntry(name, index=options.index, data=data))
@@ -68,6 +72,7 @@ def write_counter(client: Client, options: argparse.Namespace) -> Answer:
 
 
 def meters(client: Client, options: argparse.Namespace) -> Answer:
+    """`meter list`: meters and direct meters with their units."""
     schema = client.schema
     arrays = [{"meter": m.alias, "size": m.size, "unit": _unit(m)} for m in schema.meters]
     direct = [
@@ -78,6 +83,7 @@ def meters(client: Client, options: argparse.Namespace) -> Answer:
 
 
 def read_meter(client: Client, options: argparse.Namespace) -> Answer:
+    """`meter read`: rates and bursts of the cells, or of a direct meter's entries."""
     direct = client.schema.direct_meters.get(options.name)
     if direct:
         table = client.schema.tables[direct.direct_table_id].alias
@@ -89,6 +95,7 @@ def read_meter(client: Client, options: argparse.Namespace) -> Answer:
 
 
 def set_meter(client: Client, options: argparse.Namespace) -> Answer:
+    """`meter set`: configures one cell, or all; peak values default to committed ones."""
     name = words.named(client.schema.meters, options.name).alias
     index = None if options.index == "all" else words.number(options.index, "index")
     config = P4MeterConfig(
@@ -102,13 +109,14 @@ def set_meter(client: Client, options: argparse.Namespace) -> Answer:
 
 
 def reset_meter(client: Client, options: argparse.Namespace) -> Answer:
-    """Without rates every packet is green."""
+    """`meter reset`: removes the rates, so that every packet is green."""
     name = words.named(client.schema.meters, options.name).alias
     client.modify(P4MeterEntry(name, index=options.index))
     return None
 
 
 def registers(client: Client, options: argparse.Namespace) -> Answer:
+    """`register list`: registers with size and type."""
     return [
         {"register": r.alias, "size": r.size, "type": r.type_spec.type_name}
         for r in client.schema.registers
@@ -116,12 +124,14 @@ def registers(client: Client, options: argparse.Namespace) -> Answer:
 
 
 def read_register(client: Client, options: argparse.Namespace) -> Answer:
+    """`register read`: the value of one cell, or of all."""
     name = words.named(client.schema.registers, options.name).alias
     cells = client.read(P4RegisterEntry(name, index=options.index))
     return [{"register": name, "index": e.index, "value": e.data} for e in cells]
 
 
 def write_register(client: Client, options: argparse.Namespace) -> Answer:
+    """`register write`: sets one cell, or all."""
     name = words.named(client.schema.registers, options.name).alias
     index = None if options.index == "all" else words.number(options.index, "index")
     try:

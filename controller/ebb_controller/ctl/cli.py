@@ -41,6 +41,7 @@ END_WORDS = ("exit", "quit")
 
 
 def main(argv: Sequence[str] | None = None) -> int:
+    """Runs `ebb-ctl`; returns the exit code."""
     words = list(sys.argv[1:] if argv is None else argv)
     try:
         return _run(words)

@@ -109,6 +109,7 @@ class Client:
         self._election_id: int | None = None
 
     def close(self) -> None:
+        """Ends the stream and the connection."""
         if self._stream:
             self._stream.close()
         self._channel.close()
@@ -179,12 +180,15 @@ class Client:
         return len(encoded)
 
     def insert(self, *entities: P4Entity) -> int:
+        """Inserts entities; returns how many."""
         return self.write(p4r.Update.INSERT, entities)
 
     def modify(self, *entities: P4Entity) -> int:
+        """Modifies entities; returns how many."""
         return self.write(p4r.Update.MODIFY, entities)
 
     def delete(self, *entities: P4Entity) -> int:
+        """Deletes entities; returns how many."""
         return self.write(p4r.Update.DELETE, entities)
 
     def put(self, entity: P4Entity, is_there: bool) -> None:
@@ -232,16 +236,19 @@ class Client:
             stream.close()
 
     def statistics(self, *, reset: bool = False) -> tm.Stats:
+        """Statistics of all ports and queues; `reset` starts them anew after the reading."""
         request = tm.GetStatsRequest(device_id=self.place.device_id, reset=reset)
         reply: tm.Stats = self._unary("ebb.tm.v1.TrafficManager/GetStats", request, tm.Stats)
         return reply
 
     def queue_config(self) -> str:
+        """Configuration of the traffic manager, as JSON."""
         request = tm.GetConfigRequest(device_id=self.place.device_id)
         method = "ebb.tm.v1.TrafficManager/GetConfig"
         return str(self._unary(method, request, tm.GetConfigResponse).config)
 
     def set_queue_config(self, config: str) -> None:
+        """Replaces the configuration of the traffic manager. Raises `SwitchError`."""
         request = tm.SetConfigRequest(device_id=self.place.device_id, config=config)
         self._unary("ebb.tm.v1.TrafficManager/SetConfig", request, tm.SetConfigResponse)
 
@@ -293,6 +300,7 @@ class Channel:
     """The primary of the stream's role."""
 
     def elect(self, election_id: int) -> None:
+        """Becomes primary. Raises `SwitchError` if another controller is."""
         _check_primary(self.stream.arbitrate(election_id))
 
     def updates(self) -> Iterator[p4r.StreamMessageResponse]:

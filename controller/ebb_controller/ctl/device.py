@@ -19,6 +19,7 @@ from ebb_controller.ctl.stream import SwitchError
 
 
 def info(client: Client, options: argparse.Namespace) -> Answer:
+    """`info`: address, controller and program of the switch."""
     about: dict[str, Any] = {
         "address": client.place.address,
         "device_id": client.place.device_id,
@@ -33,6 +34,7 @@ def info(client: Client, options: argparse.Namespace) -> Answer:
 
 
 def program(client: Client, options: argparse.Namespace) -> Answer:
+    """`program show`: name and contents of the program."""
     return _program(client)
 
 
@@ -49,10 +51,12 @@ def _program(client: Client) -> Row:
 
 
 def p4info(client: Client, options: argparse.Namespace) -> Answer:
+    """`program p4info`: the P4Info as text."""
     return str(text_format.MessageToString(client.schema.p4info))
 
 
 def push(client: Client, options: argparse.Namespace) -> Answer:
+    """`program push`: installs a program."""
     try:
         blob = options.program.read_bytes()
         text = options.p4info.read_bytes()
@@ -70,6 +74,7 @@ def push(client: Client, options: argparse.Namespace) -> Answer:
 
 
 def ports(client: Client, options: argparse.Namespace) -> Answer:
+    """`port list`: packets sent, queued and dropped, by port."""
     told = client.statistics()
     elsewhere: dict[int, dict[str, int]] = {}
     for drop in told.drops:
@@ -97,6 +102,7 @@ def _port_row(number: int, port: tm.PortStats | None, drops: dict[str, int]) -> 
 
 
 def queues(client: Client, options: argparse.Namespace) -> Answer:
+    """`queue list`: depths, delays, marks and drops, by queue."""
     return [
         _queue_row(port.port, queue)
         for port in client.statistics().ports
@@ -124,15 +130,18 @@ def _queue_row(port: int, queue: tm.QueueStats) -> Row:
 
 
 def reset_queues(client: Client, options: argparse.Namespace) -> Answer:
+    """`queue reset`: starts all statistics anew."""
     client.statistics(reset=True)
     return None
 
 
 def queue_config(client: Client, options: argparse.Namespace) -> Answer:
+    """`queue config`: configuration of the traffic manager."""
     return client.queue_config() + "\n"
 
 
 def set_queue_config(client: Client, options: argparse.Namespace) -> Answer:
+    """`queue set-config`: replaces the configuration."""
     try:
         client.set_queue_config(options.file.read_text())
     except OSError as error:
@@ -141,6 +150,7 @@ def set_queue_config(client: Client, options: argparse.Namespace) -> Answer:
 
 
 def trace(client: Client, options: argparse.Namespace) -> Answer:
+    """`trace`: visits of the packets that come in from now on."""
     return _visits(client, options)
 
 

@@ -21,6 +21,7 @@ from ebb_controller.ctl.output import Row
 
 
 def profiles(client: Client, options: argparse.Namespace) -> Answer:
+    """`profile list`: action profiles and selectors."""
     return [
         {
             "profile": p.alias,
@@ -34,6 +35,7 @@ def profiles(client: Client, options: argparse.Namespace) -> Answer:
 
 
 def dump_profile(client: Client, options: argparse.Namespace) -> Answer:
+    """`profile dump`: members and groups of a profile."""
     profile = _profile(client, options)
     rows: list[Row] = []
     for member in client.read(P4ActionProfileMember(profile.alias)):
@@ -47,6 +49,7 @@ def dump_profile(client: Client, options: argparse.Namespace) -> Answer:
 
 
 def set_member(client: Client, options: argparse.Namespace) -> Answer:
+    """`profile set-member`: inserts or modifies a member."""
     profile = _profile(client, options)
     _, behind = words.until_do(options.words)
     action = words.action_of(client.schema, behind)
@@ -58,11 +61,13 @@ def set_member(client: Client, options: argparse.Namespace) -> Answer:
 
 
 def delete_member(client: Client, options: argparse.Namespace) -> Answer:
+    """`profile delete-member`: deletes a member."""
     client.delete(P4ActionProfileMember(_profile(client, options).alias, member_id=options.id))
     return None
 
 
 def set_group(client: Client, options: argparse.Namespace) -> Answer:
+    """`profile set-group`: inserts or modifies a group."""
     profile = _profile(client, options)
     members = words.members(options.members)
     there = any(g.group_id == options.id for g in client.read(P4ActionProfileGroup(profile.alias)))
@@ -71,6 +76,7 @@ def set_group(client: Client, options: argparse.Namespace) -> Answer:
 
 
 def delete_group(client: Client, options: argparse.Namespace) -> Answer:
+    """`profile delete-group`: deletes a group."""
     client.delete(P4ActionProfileGroup(_profile(client, options).alias, group_id=options.id))
     return None
 
@@ -80,11 +86,13 @@ def _profile(client: Client, options: argparse.Namespace) -> Any:
 
 
 def multicast_groups(client: Client, options: argparse.Namespace) -> Answer:
+    """`multicast list`: groups and their ports."""
     found = client.read(P4MulticastGroupEntry())
     return [{"group": g.multicast_group_id, "ports": _ports(g.replicas)} for g in found]
 
 
 def set_multicast(client: Client, options: argparse.Namespace) -> Answer:
+    """`multicast set`: inserts or modifies a group."""
     group = P4MulticastGroupEntry(options.id, replicas=words.replicas(options.ports))
     known = client.read(P4MulticastGroupEntry())
     client.put(group, any(g.multicast_group_id == options.id for g in known))
@@ -92,11 +100,13 @@ def set_multicast(client: Client, options: argparse.Namespace) -> Answer:
 
 
 def delete_multicast(client: Client, options: argparse.Namespace) -> Answer:
+    """`multicast delete`: deletes a group."""
     client.delete(P4MulticastGroupEntry(options.id))
     return None
 
 
 def sessions(client: Client, options: argparse.Namespace) -> Answer:
+    """`mirror list`: clone sessions."""
     return [
         {
             "session": s.session_id,
@@ -109,6 +119,7 @@ def sessions(client: Client, options: argparse.Namespace) -> Answer:
 
 
 def set_session(client: Client, options: argparse.Namespace) -> Answer:
+    """`mirror set`: inserts or modifies a clone session."""
     session = P4CloneSessionEntry(
         options.id,
         replicas=words.replicas(options.ports),
@@ -121,6 +132,7 @@ def set_session(client: Client, options: argparse.Namespace) -> Answer:
 
 
 def delete_session(client: Client, options: argparse.Namespace) -> Answer:
+    """`mirror delete`: deletes a clone session."""
     client.delete(P4CloneSessionEntry(options.id))
     return None
 
@@ -131,10 +143,12 @@ def _ports(replicas: Any) -> list[str]:
 
 
 def value_sets(client: Client, options: argparse.Namespace) -> Answer:
+    """`value-set list`: value sets of parsers."""
     return [{"value_set": v.alias, "size": v.size} for v in client.schema.value_sets]
 
 
 def read_value_set(client: Client, options: argparse.Namespace) -> Answer:
+    """`value-set read`: members of a value set."""
     name = words.named(client.schema.value_sets, options.name).alias
     found = client.read(P4ValueSetEntry(name, members=[]))
     return [{"value_set": name, "member": _member(m)} for e in found for m in e.members]
@@ -147,6 +161,7 @@ def _member(member: P4ValueSetMember) -> Any:
 
 
 def set_value_set(client: Client, options: argparse.Namespace) -> Answer:
+    """`value-set set`: replaces the members of a value set."""
     value_set = words.named(client.schema.value_sets, options.name)
     fields = [field.alias for field in value_set.match]
     members = [P4ValueSetMember(words.value_set_member(fields, m)) for m in options.members]

@@ -13,6 +13,7 @@ Row = dict[str, Any]
 
 
 def as_json(answer: Any) -> str:
+    """An answer as one line of JSON."""
     return json.dumps(answer)
 
 
@@ -27,6 +28,7 @@ def as_text(answer: Row | Sequence[Row]) -> str:
 
 
 def cell(value: Any) -> str:
+    """A value as a table shows it."""
     match value:
         case {"name": name, "parameters": parameters, **others}:
             weight = f"{others['weight']}*" if "weight" in others else ""

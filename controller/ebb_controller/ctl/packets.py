@@ -36,6 +36,7 @@ def _first(rows: Rows, count: int) -> Rows:
 
 
 def packets_in(client: Client, options: argparse.Namespace) -> Answer:
+    """`packet in`: packets that the switch sends to the controller."""
     return _first(_packets(client), options.packets)
 
 
@@ -57,11 +58,13 @@ def _packet_row(schema: P4Schema, packet: P4PacketIn) -> Row:
 
 
 def packet_line(row: Row) -> str:
+    """A received packet in one line."""
     head = f"{cell(row['metadata'])} " if row["metadata"] else ""
     return f"{head}{row['bytes']} bytes: {row['payload']}"
 
 
 def packet_out(client: Client, options: argparse.Namespace) -> Answer:
+    """`packet out`: sends a packet through the switch."""
     request = p4r.StreamMessageRequest(packet=_packet(client.schema, options))
     with client.stream("packet out") as channel:
         channel.send(request)
@@ -98,6 +101,7 @@ def _payload(text: str) -> bytes:
 
 
 def digests(client: Client, options: argparse.Namespace) -> Answer:
+    """`digest list`: digests of the program with their types."""
     return [
         {"digest": digest.alias, "type": values.of_type(digest.type_spec)}
         for digest in client.schema.digests
@@ -105,6 +109,7 @@ def digests(client: Client, options: argparse.Namespace) -> Answer:
 
 
 def watch(client: Client, options: argparse.Namespace) -> Answer:
+    """`digest watch`: digests as they come."""
     return _first(_digests(client, options.digests), options.count)
 
 
@@ -146,6 +151,7 @@ def _digest_rows(schema: P4Schema, told: P4DigestList, wanted: Sequence[str]) ->
 
 
 def digest_line(row: Row) -> str:
+    """A digest in one line."""
     return f"{row['digest']}: {cell(row['data'])}"
 
 

@@ -26,6 +26,7 @@ class Stream:
         self._replies = p4runtime.StreamChannel(iter(self._requests.get, None))
 
     def send(self, request: p4r.StreamMessageRequest) -> None:
+        """Queues a message for the switch."""
         self._requests.put(request)
 
     def replies(self) -> Iterator[p4r.StreamMessageResponse]:
@@ -48,5 +49,6 @@ class Stream:
         return next(r.arbitration for r in self.replies() if r.HasField("arbitration"))
 
     def close(self) -> None:
+        """Ends the stream."""
         self._requests.put(None)
         self._replies.cancel()

@@ -21,6 +21,7 @@ MS = 1_000_000
 
 
 def actions(client: Client, options: argparse.Namespace) -> Answer:
+    """`action list`: actions with the widths of their parameters."""
     return [
         {"action": action.alias, "parameters": {p.name: _bits(p.bitwidth) for p in action.params}}
         for action in client.schema.actions
@@ -28,10 +29,12 @@ def actions(client: Client, options: argparse.Namespace) -> Answer:
 
 
 def tables(client: Client, options: argparse.Namespace) -> Answer:
+    """`table list`: all tables."""
     return [_about(table) for table in client.schema.tables]
 
 
 def show(client: Client, options: argparse.Namespace) -> Answer:
+    """`table show`: keys, actions and number of entries of a table."""
     table = _table(client, options)
     found = list(client.read(P4TableEntry(table.alias)))
     return {**_about(table), "entries": len(found)}
@@ -52,6 +55,7 @@ def _about(table: P4Table) -> Row:
 
 
 def dump(client: Client, options: argparse.Namespace) -> Answer:
+    """`table dump`: entries of one table, or of all, default entries last."""
     chosen = [_table(client, options)] if options.table else list(client.schema.tables)
     rows: list[Row] = []
     for table in chosen:
@@ -72,6 +76,7 @@ def _wanted(table: P4Table, default: bool) -> P4TableEntry:
 
 
 def entry_row(schema: P4Schema, entry: P4TableEntry) -> Row:
+    """An entry by names: match, priority, action, counter and meter."""
     row: dict[str, Any] = {"table": entry.table_id}
     row["match"] = matched(schema, entry)
     if entry.priority:
@@ -90,6 +95,7 @@ def entry_row(schema: P4Schema, entry: P4TableEntry) -> Row:
 
 
 def meter_row(config: P4MeterConfig) -> Row:
+    """Rates, bytes or packets per second, and bursts of a meter."""
     rates = {"cir": config.cir, "cburst": config.cburst, "pir": config.pir, "pburst": config.pburst}
     return rates | ({"eburst": config.eburst} if config.eburst else {})
 
@@ -102,16 +108,19 @@ def matched(schema: P4Schema, entry: P4TableEntry) -> Any:
 
 
 def add(client: Client, options: argparse.Namespace) -> Answer:
+    """`table add`: inserts an entry."""
     client.insert(_entry(client, options))
     return None
 
 
 def modify(client: Client, options: argparse.Namespace) -> Answer:
+    """`table modify`: changes the action of an entry."""
     client.modify(_entry(client, options))
     return None
 
 
 def delete(client: Client, options: argparse.Namespace) -> Answer:
+    """`table delete`: deletes an entry."""
     table = _table(client, options)
     key = words.key(table, options.words)
     client.delete(P4TableEntry(table.alias, match=key.match, priority=key.priority))
@@ -119,13 +128,14 @@ def delete(client: Client, options: argparse.Namespace) -> Answer:
 
 
 def clear(client: Client, options: argparse.Namespace) -> Answer:
-    """Entries that are const stay."""
+    """`table clear`: deletes all entries but constant ones."""
     table = _table(client, options)
     found = [e for e in client.read(P4TableEntry(table.alias)) if not e.is_const]
     return {"deleted": client.delete(*found)}
 
 
 def set_default(client: Client, options: argparse.Namespace) -> Answer:
+    """`table set-default`: sets the default action."""
     table = _table(client, options)
     before, behind = words.until_do(options.words)
     if before:
@@ -136,13 +146,14 @@ def set_default(client: Client, options: argparse.Namespace) -> Answer:
 
 
 def reset_default(client: Client, options: argparse.Namespace) -> Answer:
+    """`table reset-default`: restores the default action of the program."""
     table = _table(client, options)
     client.modify(P4TableEntry(table.alias, is_default_action=True))
     return None
 
 
 def set_meter(client: Client, options: argparse.Namespace) -> Answer:
-    """The direct meter of an entry."""
+    """`table set-meter`: configures the direct meter of an entry."""
     table = _table(client, options)
     before, rates = words.until_do(options.words)
     if len(rates) not in (2, 4):

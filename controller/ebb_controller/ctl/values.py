@@ -68,6 +68,7 @@ def table_action(schema: P4Schema, action: P4TableAction | P4IndirectAction | No
 
 
 def one_action(schema: P4Schema, action: P4TableAction) -> dict[str, Any]:
+    """An action with its parameters by name."""
     known = schema.actions[action.name].params
     values = {name: shown(value, known[name].bitwidth) for name, value in action.args.items()}
     return {"name": action.name, "parameters": values}

@@ -112,6 +112,7 @@ def action_of(schema: P4Schema, words: Sequence[str]) -> P4TableAction:
 
 
 def with_parameters(chosen: P4ActionRef | Any, words: Sequence[str]) -> P4TableAction:
+    """An action with the parameters that words assign. Raises `InputError`."""
     names = [parameter.name for parameter in chosen.params]
     values = assigned(words, names, f"action {chosen.alias}: parameter")
     missing = [name for name in names if name not in values]

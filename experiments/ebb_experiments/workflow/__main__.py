@@ -41,6 +41,7 @@ what the model gives; the thesis shows steps of 50 or more.
 
 
 def main() -> None:
+    """Writes the page and the figure into the folder `--out`."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument(
         "--out", type=Path, required=True, help="folder of README.md and workflows.png"

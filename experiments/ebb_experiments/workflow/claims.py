@@ -28,10 +28,12 @@ class Row:
 
     @property
     def holds(self) -> bool:
+        """Whether our number is inside the band."""
         return self.band[0] <= self.ours <= self.band[1]
 
 
 def rows(seed: int) -> Iterator[Row]:
+    """All claims about the model, with our numbers."""
     yield from _parallel(seed)
     yield from _sequential(seed)
 

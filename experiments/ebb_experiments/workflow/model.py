@@ -55,6 +55,7 @@ class Distribution:
 
 
 def measured() -> Distribution:
+    """The measured distribution, by its quantiles."""
     return Distribution("measured", lambda rng, n: measured_quantile(rng.random(n)))
 
 

@@ -20,9 +20,13 @@ class Daemon(Protocol):
 
     def call(
         self, operation: str, fields: dict[str, Any], descriptor: int | None = None
-    ) -> dict[str, Any]: ...
+    ) -> dict[str, Any]:
+        """Sends a request to the daemon and returns its answer."""
+        ...
 
-    def unlisten(self, listener: Listener) -> None: ...
+    def unlisten(self, listener: Listener) -> None:
+        """Ends a listener."""
+        ...
 
 
 @dataclass(frozen=True, slots=True)

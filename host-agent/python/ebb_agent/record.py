@@ -29,6 +29,7 @@ class Flow:
 
     @classmethod
     def of(cls, record: dict[str, Any]) -> Flow:
+        """From the JSON record of a flow (docs/agent-records.md)."""
         names = ("role", "scheme", "local", "peer", "name", "object_bytes", "stream_bytes")
         more = ("duration_ns", "sha256_ok", "status", "reason")
         return cls(**{key: record.get(key) for key in (*names, *more)}, record=record)  # type: ignore[arg-type]
