@@ -371,15 +371,6 @@ class FabricNet:
                 self._claim = None
 
 
-def clean_up(topology: model.Topology, run_dir: Path) -> list[str]:
-    """Removes what a crashed run left, by our own names only; returns what was removed.
-
-    Raises `InputError` if a run is still under way in the directory.
-    """
-    with claim(run_dir):
-        return [*end_recorded(run_dir), *remove_interfaces(topology, run_dir)]
-
-
 def remove_interfaces(topology: model.Topology, run_dir: Path) -> list[str]:
     """Deletes what exists in our namespace of the interfaces of this topology, and of the one that
     ran last in this directory; their peers go with them."""

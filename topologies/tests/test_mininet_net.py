@@ -17,7 +17,7 @@ from pathlib import Path
 
 import pytest
 from ebb_topologies.files import InputError
-from ebb_topologies.mininet_net import FabricNet, clean_up
+from ebb_topologies.mininet_net import FabricNet, remove_interfaces
 from ebb_topologies.model import Switch, Topology, from_table
 from ebb_topologies.processes import ProcessDied
 from probes import interfaces, runs
@@ -134,13 +134,13 @@ def test_two_runs_in_one_directory(tmp_path: Path) -> None:
         assert "zza-eth1" in interfaces()
 
 
-def test_clean_up_removes_our_interfaces_only(tmp_path: Path) -> None:
+def test_only_our_interfaces_are_removed(tmp_path: Path) -> None:
     subprocess.run(
         ["ip", "link", "add", "zza-eth1", "type", "veth", "peer", "zzother-eth1"], check=True
     )
     subprocess.run(["ip", "link", "add", "zzmine", "type", "veth", "peer", "zzmine2"], check=True)
     try:
-        assert clean_up(topology(), tmp_path) == ["zza-eth1"]
+        assert remove_interfaces(topology(), tmp_path) == ["zza-eth1"]
         assert "zzmine" in interfaces()
     finally:
         subprocess.run(["ip", "link", "del", "zzmine"], check=True)

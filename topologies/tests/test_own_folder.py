@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 from ebb_topologies import own_folder, run_state
 from ebb_topologies.files import InputError
-from ebb_topologies.mininet_net import clean_up, remove_interfaces
+from ebb_topologies.mininet_net import remove_interfaces
 from ebb_topologies.model import Topology, from_table
 from ebb_topologies.processes import claim, end_leftovers
 from probes import interfaces, start_time
@@ -81,7 +81,12 @@ def test_what_lies_in_the_folder_of_a_run_is_not_believed(
     secret.write_text("of root")
     run = theirs / "run" if whose else tmp_path / "run"
     planted(run, secret, victim, interface)
-    for work in (end_leftovers, lambda run: clean_up(one_switch, run)):
+
+    def without_interfaces(run: Path) -> list[str]:
+        with claim(run):
+            return remove_interfaces(one_switch, run)
+
+    for work in (end_leftovers, without_interfaces):
         if whose:
             with pytest.raises(InputError, match=r"root writes nothing into .* belongs to nobody"):
                 work(run)
