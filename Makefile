@@ -3,7 +3,7 @@
 #   make run [K=4] [SCHEMES=dctcp,ndp] [DILATION=50] [SWITCH=ebb|bmv2] [P4C=ebb-p4c|p4c-bm2-ss]
 #            [CLI=1: the prompt at once; CLI=after: after all schemes] [SCHEME=ndp: one alone]
 #            [SCENARIO=experiments/scenarios/link-failure.toml] [FUSED=0: a process per switch] [THREADS=2]
-#            [WEB=1: live in the browser]
+#            [VOLUME=10: bytes and packets of every port per 10 ms] [WEB=1: live in the browser]
 #   make compare [A=2026-11-23T08-15-02] [B=latest]: two of results/runs, without names the last two
 #   make experiments | make experiment NAME=hull-dynamic [SIZE=quick|full] [CLUSTER=tcp://..] [FABRIC=mininet]
 #   make report | results
@@ -39,6 +39,7 @@ WEB ?=
 FUSED ?=
 THREADS ?=
 SCENARIO ?=
+VOLUME ?=
 
 # The P4 compiler: ours, or the reference one if it is on PATH and the switch is the reference one.
 # Each has an output directory of its own, because either's output runs on either switch.
@@ -60,7 +61,7 @@ endif
 ifneq ($(words $(realpath $(addprefix $(BUILD)/,$(P4_TOOLS)))),$(words $(P4_TOOLS)))
   $(BUILD)/.p4-binaries: again
 endif
-P4_PROGRAMS := fabric fabric_codel
+P4_PROGRAMS := fabric fabric_codel fabric_full
 OURS := $(P4_PROGRAMS:%=$(BUILD)/%.json)
 THEIRS := $(filter-out $(OURS),$(P4_PROGRAMS:%=$(PROGRAM)/%.json))
 ifneq ($(words $(realpath $(P4_PROGRAMS:%=$(PROGRAM)/%.p4info.txtpb))),$(words $(P4_PROGRAMS)))
@@ -80,15 +81,15 @@ endif
 # A variable that nothing reads would be ignored without a word: a typo is refused.
 blank := $() $()
 GIVEN := $(foreach word,$(subst \$(blank),_,$(MAKEOVERRIDES)),$(firstword $(subst =, ,$(word))))
-OPTIONS := K SCHEMES SCHEME DILATION SWITCH P4C CLI FUSED THREADS SCENARIO A B NAME SIZE SET CLUSTER FABRIC BENCH BASE \
-  PREFIX DESTDIR ALIASES STUDY CTL WEB BUILD CARGO PYTHON
+OPTIONS := K SCHEMES SCHEME DILATION SWITCH P4C CLI FUSED THREADS SCENARIO VOLUME A B NAME SIZE SET CLUSTER FABRIC \
+  BENCH BASE PREFIX DESTDIR ALIASES STUDY CTL WEB BUILD CARGO PYTHON
 ifneq ($(filter-out $(OPTIONS),$(GIVEN)),)
   $(error $(call nearest,variable of this Makefile,$(firstword $(filter-out $(OPTIONS),$(GIVEN))),$(OPTIONS)))
 endif
 # So would be an option of `make run` that says nothing to a simulation.
 NOT_OF_SIM := $(filter K DILATION SWITCH P4C CLI WEB FUSED,$(GIVEN))
 ifeq ($(MAKECMDGOALS)$(if $(NOT_OF_SIM),,-),sim)
-  $(error make sim does not take $(NOT_OF_SIM): SCENARIO has all but SCHEMES, SCHEME and THREADS)
+  $(error make sim does not take $(NOT_OF_SIM): SCENARIO has all but SCHEMES, SCHEME, THREADS and VOLUME)
 endif
 
 TARGETS := help setup build run compare sim experiments experiment report results pages page p4-proto bench \
@@ -162,7 +163,8 @@ run: build $(if $(WEB),.venv/.web-installed) ## fat-tree up, every scheme run an
 	  $(if $(SCENARIO),--scenario '$(SCENARIO)') $(if $(K),--k '$(K)') \
 	  $(if $(SCHEMES)$(SCHEME),--schemes '$(or $(SCHEMES),$(SCHEME))') \
 	  $(if $(DILATION),--dilation '$(DILATION)') $(if $(filter-out 0,$(CLI)),--cli '$(CLI)') \
-	  $(if $(filter 0,$(FUSED)),--no-fused) $(if $(THREADS),--threads '$(THREADS)')
+	  $(if $(filter 0,$(FUSED)),--no-fused) $(if $(THREADS),--threads '$(THREADS)') \
+	  $(if $(filter-out 0,$(VOLUME)),--volume '$(VOLUME)')
 
 A ?=
 B ?=
@@ -170,9 +172,10 @@ B ?=
 compare: .venv/.run-installed ## two runs side by side: A and B of results/runs, or the last two
 	@$(PYTHON) -m ebb_experiments.tour.compare $(if $(A),--a '$(A)') $(if $(B),--b '$(B)')
 
-sim: .venv/.study-installed build ## SCENARIO in virtual time (a permutation on the fat-tree), with SCHEMES and THREADS
+sim: .venv/.study-installed build ## SCENARIO in virtual time (a permutation on the fat-tree); SCHEMES, THREADS, VOLUME
 	@$(PYTHON) -m ebb_experiments.sim.cli '$(or $(SCENARIO),experiments/scenarios/sim/permutation.toml)' \
-	  $(if $(SCHEMES)$(SCHEME),--schemes '$(or $(SCHEMES),$(SCHEME))') $(if $(THREADS),--threads '$(THREADS)')
+	  $(if $(SCHEMES)$(SCHEME),--schemes '$(or $(SCHEMES),$(SCHEME))') $(if $(THREADS),--threads '$(THREADS)') \
+	  $(if $(filter-out 0,$(VOLUME)),--volume '$(VOLUME)')
 
 NAME ?=
 SIZE ?= quick

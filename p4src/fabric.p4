@@ -9,7 +9,8 @@
 //                                     └─ deflected ─ return_to_sender ─► drop_notification ─► trimming ─► trim queue
 //  egress   replica pruning ─ occupancy release ─ drain release ─ ecn_threshold ─ phantom_queue ─ link
 //
-// fabric_codel.p4 is the same with CoDel and Source Quench, which cost every packet something.
+// fabric_codel.p4 is the same with CoDel and Source Quench, which cost every packet something, and fabric_full.p4 that
+// with volume counters.
 
 #include <core.p4>
 #include <v1model.p4>
@@ -36,6 +37,9 @@
 #ifdef FABRIC_CODEL
 #include "include/codel.p4"
 #include "include/source_quench.p4"
+#endif
+#ifdef FABRIC_VOLUME
+#include "include/volume_counters.p4"
 #endif
 #include "include/deparser.p4"
 
@@ -120,6 +124,9 @@ control FabricEgress(inout headers_t hdr,
     SourceQuench() source_quench;
 #endif
     EgressCounters() counters;
+#ifdef FABRIC_VOLUME
+    VolumeCounters() volume_counters;
+#endif
     DropAndCount() drop_and_count;
 
     apply {
@@ -136,6 +143,9 @@ control FabricEgress(inout headers_t hdr,
             ecn_threshold.apply(hdr, standard_metadata);
             phantom_queue.apply(hdr, meta, standard_metadata);
             counters.apply(meta, standard_metadata);
+#ifdef FABRIC_VOLUME
+            volume_counters.apply(meta, standard_metadata);
+#endif
         }
         drop_and_count.apply(meta, standard_metadata);
     }

@@ -15,11 +15,12 @@ from pathlib import Path
 from typing import Any
 
 import grpc
-from ebb_controller.mechanism import Counter
+from ebb_controller.mechanism import Counter, Register
 from finsy import (
     P4CloneSessionEntry,
     P4CounterEntry,
     P4MulticastGroupEntry,
+    P4RegisterEntry,
     P4Schema,
     P4TableEntry,
 )
@@ -114,6 +115,19 @@ class ControlPlane:
                 entry = P4CounterEntry.decode(answer, self._schema)
                 return Count(entry.packet_count, entry.byte_count)
         raise ControlPlaneError(f"counter {counter.name}[{index}]: the switch returned nothing")
+
+    def full_name(self, register: Register) -> str:
+        """The name of a register with those of its controls in front."""
+        return str(self._schema.registers[register.name].name)
+
+    def register(self, register: Register, index: int) -> int:
+        """Reads a cell of a register of bits."""
+        entity = P4RegisterEntry(register.name, index=index).encode(self._schema)
+        request = p4r.ReadRequest(device_id=DEVICE_ID, entities=[entity])
+        for reply in self._read(request):
+            for answer in reply.entities:
+                return int.from_bytes(answer.register_entry.data.bitstring)
+        raise ControlPlaneError(f"register {register.name}[{index}]: the switch returned nothing")
 
     def wait_for_count(
         self, counter: Counter, index: int, packets: int, seconds: float = 5.0

@@ -15,7 +15,7 @@ from typing import ClassVar
 import ptf
 from control_plane import ControlPlane
 from ebb_controller.drop_reason import REASONS
-from ebb_controller.mechanism import Counter
+from ebb_controller.mechanism import Counter, Register
 from ebb_controller.mechanisms.counters import DROPPED, PORT_OUT
 from ebb_controller.mechanisms.route import IPV4_ROUTE, SET_MULTICAST_GROUP, next_hop
 from ebb_controller.mechanisms.traffic_class import TRAFFIC_CLASS
@@ -177,6 +177,11 @@ class FabricTest(BaseTest):  # type: ignore[misc]
         """Checks that a counter has so many packets, at once or within some seconds."""
         count = self.control.wait_for_count(counter, index, packets)
         self.assertEqual(count.packets, packets, f"{counter.name}[{index}]")
+
+    def register(self, register: Register, index: int) -> int:
+        """A cell of a register (REGISTERS)."""
+        told = self.target.register(self.control.full_name(register), index)
+        return self.control.register(register, index) if told is None else told
 
     def expect_drops(self, reason: str, packets: int) -> None:
         """Checks that the program dropped so many packets for this reason."""

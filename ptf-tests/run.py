@@ -23,7 +23,7 @@ HERE = Path(__file__).resolve().parent
 ROOT = HERE.parent
 SWITCHES = {"ebb": "ebb-switch", "bmv2": "simple_switch_grpc"}
 """The binary of a target."""
-PROGRAMS = ("fabric", "fabric_codel")
+PROGRAMS = ("fabric", "fabric_codel", "fabric_full")
 """Programs of p4src that tests ask for."""
 COMPILERS = {"ebb": "ebb-p4c", "bmv2": "p4c-bm2-ss"}
 """The compiler that a target is usually tested with."""

@@ -9,12 +9,12 @@ from __future__ import annotations
 import asyncio
 import json
 import logging
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Coroutine, Iterable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any, Literal, TypeVar
 
 import finsy
 from ebb_topologies.files import InputError
@@ -22,7 +22,14 @@ from ebb_topologies.installation import remedy
 from ebb_topologies.model import LinkEnds, Switch, Topology
 from ebb_topologies.processes import allow_files
 from ebb_topologies.traffic_manager import traffic_manager_config
-from finsy import GRPCStatusCode, P4ClientError, P4CounterEntry, SwitchEvent, SwitchOptions
+from finsy import (
+    GRPCStatusCode,
+    P4ClientError,
+    P4CounterEntry,
+    P4RegisterEntry,
+    SwitchEvent,
+    SwitchOptions,
+)
 from finsy.p4schema import P4Schema
 from finsy.proto import p4i, p4r
 from google.protobuf import text_format
@@ -30,7 +37,7 @@ from google.protobuf import text_format
 from ebb_controller.buffer_dependency import refuse_cycle
 from ebb_controller.encoding import Encoder
 from ebb_controller.mechanism import counter_names, missing
-from ebb_controller.mechanisms import COUNTERS, FABRIC, FabricParameters, of_program
+from ebb_controller.mechanisms import COUNTERS, FabricParameters, of_program, program_for
 from ebb_controller.multicast import MulticastGroup, check
 from ebb_controller.patience import TRIES
 from ebb_controller.plan import plan
@@ -39,6 +46,8 @@ from ebb_controller.session import Session
 from ebb_controller.site import DepthUnit, Site
 from ebb_controller.together import together
 from ebb_controller.traffic_manager import TrafficManagers, loopback
+
+T = TypeVar("T")
 
 LOGGER = logging.getLogger("ebb.controller")
 CONNECT_SECONDS = 20.0
@@ -85,8 +94,7 @@ class Program:
     @classmethod
     def of(cls, directory: Path, *parameters: FabricParameters) -> Program:
         """The one of a folder, as `make build` leaves it, that does what all these say."""
-        others = (each.program for each in parameters if each.program != FABRIC)
-        name = next(others, FABRIC)
+        name = program_for(*parameters)
         return cls(directory / f"{name}.p4info.txtpb", directory / f"{name}.json")
 
     @property
@@ -359,18 +367,32 @@ class Controller:
 
     async def switch_counters(self, switch: str, *names: str) -> Counters:
         """Counters of one switch. Raises `ControllerError` if it is away or has no such counter."""
+        ports = self.topology.neighbours[switch]
+        return await self._read(
+            switch, "counters", lambda session: _counters(session, names, ports)
+        )
+
+    async def switch_registers(
+        self, switch: str, wanted: Mapping[str, Sequence[int]]
+    ) -> dict[str, dict[int, int]]:
+        """Cells of registers of one switch: values by index, of the indices asked for. Raises
+        `ControllerError` if it is away or has no such register."""
+        return await self._read(switch, "registers", lambda session: _registers(session, wanted))
+
+    async def _read(
+        self, switch: str, what: str, read: Callable[[Session], Coroutine[Any, Any, T]]
+    ) -> T:
         managed = self._managed[switch]
         if not managed.connected:
             raise managed.error or ControllerError(f"switch {switch} is not connected")
-        ports = self.topology.neighbours[switch]
         async with self._busy:
-            reading = asyncio.create_task(_counters(managed.switch, names, ports))
+            reading = asyncio.create_task(read(managed.switch))
             try:
                 await asyncio.wait({reading})
             finally:
                 reading.cancel()
         if reading.cancelled():  # by gRPC, when finsy closes the channel
-            raise ControllerError(f"switch {switch}: connection lost while reading counters")
+            raise ControllerError(f"switch {switch}: connection lost while reading {what}")
         return reading.result()
 
     # -- what finsy tells ---------------------------------------------------------------------
@@ -538,6 +560,31 @@ async def _counters(switch: finsy.Switch, names: Sequence[str], ports: Iterable[
         name: [found.get(index, (0, 0)) for index in range(max(found, default=-1) + 1)]
         for name, found in cells.items()
     }
+
+
+async def _registers(
+    switch: finsy.Switch, wanted: Mapping[str, Sequence[int]]
+) -> dict[str, dict[int, int]]:
+    """Reads cells of registers of bits in one request."""
+    names: dict[int, str] = {}
+    request: list[p4r.Entity] = []
+    for name, indices in wanted.items():
+        every = P4RegisterEntry(name).encode(switch.p4info)
+        number = every.register_entry.register_id
+        names[number] = name
+        for index in indices:
+            entry = p4r.RegisterEntry(register_id=number, index=p4r.Index(index=index))
+            request.append(p4r.Entity(register_entry=entry))
+    cells: dict[str, dict[int, int]] = {name: {} for name in wanted}
+    try:
+        async for entity in messages(switch, request):
+            told = entity.register_entry
+            cells[names[told.register_id]][told.index.index] = int.from_bytes(told.data.bitstring)
+    except P4ClientError as error:
+        raise ControllerError(
+            f"switch {switch.name}: registers {', '.join(wanted)} cannot be read: {error.message}"
+        ) from error
+    return cells
 
 
 def _cell(every: p4r.Entity, port: int) -> p4r.Entity:

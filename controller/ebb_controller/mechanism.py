@@ -89,6 +89,14 @@ class Counter:
     """Whether its column is there even if it has counted nothing."""
 
 
+@dataclass(frozen=True)
+class Register:
+    """A register that the controller reads."""
+
+    name: str
+    """Alias in P4Info."""
+
+
 def _nothing(_site: Site[Any]) -> Iterable[Entity]:
     """None: it only counts."""
     return ()
@@ -107,9 +115,11 @@ class Mechanism:
     counters: tuple[Counter, ...] = ()
     """Counters of its P4 file."""
     program: str | None = None
-    """The one program of p4src that has it, by its name without `.p4`; none: every one."""
+    """The first program of p4src that has it, by its name without `.p4`; none: every one."""
     ported: bool = True
     """Whether a program of p4src/tna, the port to Tofino, has it."""
+    registers: tuple[Register, ...] = ()
+    """Registers of its P4 file that are read."""
 
 
 def counter_names(mechanisms: Iterable[Mechanism], program: p4i.P4Info) -> tuple[str, ...]:
@@ -125,6 +135,7 @@ def missing(mechanisms: Iterable[Mechanism], program: p4i.P4Info) -> Iterator[st
     actions = {action.preamble.id: action.preamble.alias for action in program.actions}
     selectors = {profile.preamble.id: profile.preamble.alias for profile in program.action_profiles}
     counters = {counter.preamble.alias for counter in program.counters}
+    registers = {register.preamble.alias for register in program.registers}
     for mechanism in mechanisms:
         needs = f"mechanism {mechanism.name} needs"
         for wanted in mechanism.tables:
@@ -141,3 +152,6 @@ def missing(mechanisms: Iterable[Mechanism], program: p4i.P4Info) -> Iterator[st
         for counter in mechanism.counters:
             if counter.name not in counters:
                 yield f"{needs} the counter {counter.name}"
+        for register in mechanism.registers:
+            if register.name not in registers:
+                yield f"{needs} the register {register.name}"

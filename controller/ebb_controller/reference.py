@@ -15,12 +15,12 @@ from finsy.proto import p4i
 
 from ebb_controller.controller import Program
 from ebb_controller.mechanisms import COUNTERS, MECHANISMS, FabricParameters
-from ebb_controller.mechanisms.codel import Codel
+from ebb_controller.mechanisms.volume_counters import Volume
 from ebb_controller.reconcile import ControllerError
 
 DOCS = (work_tree() or Path()) / "docs"
 """Folder of the pages, which are in no package."""
-PROGRAM = Program.of(compiled(), FabricParameters(codel=Codel()))
+PROGRAM = Program.of(compiled(), FabricParameters(volume=Volume()))
 """The program with all tables."""
 BEGIN, END = "<!-- made by `make pages` -->\n", "<!-- /made -->\n"
 

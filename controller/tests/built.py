@@ -10,15 +10,18 @@ import pytest
 from ebb_controller.controller import Program
 from ebb_controller.mechanisms import FabricParameters
 from ebb_controller.mechanisms.codel import Codel
+from ebb_controller.mechanisms.volume_counters import Volume
 from finsy.proto import p4i
 
 BUILD = Path(os.environ.get("EBB_BUILD", Path(__file__).resolve().parents[2] / "build"))
 PROGRAM = Program.of(BUILD)
 CODEL_PROGRAM = Program.of(BUILD, FabricParameters(codel=Codel()))
+FULL_PROGRAM = Program.of(BUILD, FabricParameters(volume=Volume()))
+PROGRAMS = (PROGRAM, CODEL_PROGRAM, FULL_PROGRAM)
 
 NEEDS_PROGRAM = pytest.mark.skipif(
-    not all(program.json.exists() for program in (PROGRAM, CODEL_PROGRAM)),
-    reason=f"no {PROGRAM.json} or {CODEL_PROGRAM.json}: run `make build`",
+    not all(program.json.exists() for program in PROGRAMS),
+    reason=f"not all of {PROGRAM.json.parent}/fabric*.json are there: run `make build`",
 )
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from built import CODEL_PROGRAM, NEEDS_PROGRAM, p4info
+from built import FULL_PROGRAM, NEEDS_PROGRAM, p4info
 from ebb_controller.mechanisms import MECHANISMS
 from ebb_controller.reference import pages
 
@@ -10,7 +10,7 @@ pytestmark = NEEDS_PROGRAM
 
 
 def test_the_committed_pages_are_current() -> None:
-    for path, text in pages(p4info(CODEL_PROGRAM)).items():
+    for path, text in pages(p4info(FULL_PROGRAM)).items():
         assert path.read_text() == text, "run: make pages"
 
 
@@ -19,7 +19,7 @@ def test_all_entries_have_a_meaning() -> None:
 
 
 def test_every_table_and_counter_has_a_meaning() -> None:
-    program = p4info(CODEL_PROGRAM)
+    program = p4info(FULL_PROGRAM)
     without = [
         each.preamble.name
         for each in (*program.tables, *program.counters)

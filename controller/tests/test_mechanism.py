@@ -5,11 +5,12 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
-from built import CODEL_PROGRAM, NEEDS_PROGRAM, PROGRAM, p4info
+from built import NEEDS_PROGRAM, PROGRAM, PROGRAMS, p4info
 from ebb_controller import mechanisms
 from ebb_controller.controller import Program
 from ebb_controller.mechanism import Counter, Mechanism, Table, counter_names, missing
 from ebb_controller.mechanisms.codel import Codel
+from ebb_controller.mechanisms.volume_counters import Volume
 from ebb_controller.reconcile import ControllerError
 from finsy.proto import p4i
 from google.protobuf import text_format
@@ -21,13 +22,13 @@ MARKING = Mechanism(
 
 
 @NEEDS_PROGRAM
-@pytest.mark.parametrize("program", [PROGRAM, CODEL_PROGRAM], ids=lambda each: each.name)
+@pytest.mark.parametrize("program", PROGRAMS, ids=lambda each: each.name)
 def test_the_program_has_what_mechanisms_name(program: Program) -> None:
     assert list(missing(mechanisms.of_program(program.name), p4info(program))) == []
 
 
 @NEEDS_PROGRAM
-@pytest.mark.parametrize("program", [PROGRAM, CODEL_PROGRAM], ids=lambda each: each.name)
+@pytest.mark.parametrize("program", PROGRAMS, ids=lambda each: each.name)
 def test_every_table_and_counter_of_the_program_has_a_mechanism(program: Program) -> None:
     """One without would be empty for ever, or counted and shown nowhere."""
     ours, theirs = mechanisms.of_program(program.name), p4info(program)
@@ -42,10 +43,12 @@ def test_every_table_and_counter_of_the_program_has_a_mechanism(program: Program
 def test_a_program_is_chosen_by_what_the_switches_do() -> None:
     folder, plain = Path("build"), mechanisms.FabricParameters()
     with_codel = mechanisms.FabricParameters(codel=Codel())
+    with_volume = mechanisms.FabricParameters(volume=Volume())
     assert Program.of(folder).json == folder / "fabric.json"
     assert Program.of(folder, plain).p4info == folder / "fabric.p4info.txtpb"
     assert Program.of(folder, plain, with_codel).json == folder / "fabric_codel.json"
-    assert {Program.of(folder, each).name for each in (plain, with_codel)} == set(
+    assert Program.of(folder, with_volume, with_codel).json == folder / "fabric_full.json"
+    assert {Program.of(folder, each).name for each in (plain, with_codel, with_volume)} == set(
         mechanisms.PROGRAMS
     )
 

@@ -9,7 +9,7 @@ from itertools import chain
 from typing import Any, TypeVar
 
 import pytest
-from built import CODEL_PROGRAM, NEEDS_PROGRAM, p4info
+from built import FULL_PROGRAM, NEEDS_PROGRAM, p4info
 from ebb_controller.mechanisms.route import IPV4_ROUTE
 from ebb_controller.multicast import MulticastGroup, group_address, tree_ports
 from ebb_controller.plan import INSERT_ORDER, plan
@@ -56,7 +56,7 @@ def test_what_is_named_comes_before_what_names_it() -> None:
     [("p0e0", set()), ("p0a0", {"arp_responder"}), ("c0", {"arp_responder", "acceptable"})],
 )
 def test_every_entity_fits_the_program(switch: str, unused: set[str]) -> None:
-    schema = P4Schema(p4info(CODEL_PROGRAM))
+    schema = P4Schema(p4info(FULL_PROGRAM))
     used = set()
     for entity in chain.from_iterable(plans_of(switch)):
         message = entity.encode(schema)

@@ -16,7 +16,7 @@ from itertools import permutations
 from pathlib import Path
 
 import pytest
-from built import BUILD, CODEL_PROGRAM, NEEDS_PROGRAM
+from built import BUILD, FULL_PROGRAM, NEEDS_PROGRAM
 from ebb_controller.controller import Controller
 from ebb_controller.fabric_admin import FabricAdmin
 from ebb_controller.multicast import MulticastGroup
@@ -207,7 +207,7 @@ def test_every_scheme_on_real_switches(kind: str, fused: bool, tmp_path: Path) -
         try:
             async with Controller(
                 net.topology,
-                CODEL_PROGRAM,
+                FULL_PROGRAM,
                 depth_unit,  # type: ignore[arg-type]
                 traffic_managers=managers,
             ) as controller:

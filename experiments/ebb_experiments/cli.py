@@ -47,6 +47,7 @@ from ebb_experiments.run.wall import Wall, Where
 from ebb_experiments.scenario.faults import file_name
 from ebb_experiments.scenario.loaded import Loaded, load_scenario
 from ebb_experiments.scenario.spec import MAX_DILATION, MIN_DILATION
+from ebb_experiments.scenario.volume import VOLUME_HELP, volume_slot_ns
 from ebb_experiments.tour import report
 from ebb_experiments.tour.calibration import (
     REPEATS,
@@ -87,6 +88,7 @@ def arguments(argv: Sequence[str] | None) -> argparse.Namespace:
     parser.add_argument("--k", help="ports per switch of the fat-tree, instead of the topology's")
     parser.add_argument("--schemes", help="comma-separated, instead of the scenario's")
     parser.add_argument("--dilation", help="how many times slower than nominal")
+    parser.add_argument("--volume", help=VOLUME_HELP)
     parser.add_argument("--switch", default="ebb", help="ebb or bmv2")
     parser.add_argument(
         "--no-fused",
@@ -162,6 +164,8 @@ def run(options: argparse.Namespace, console: Console, spectator: Spectator) -> 
     loaded = load_scenario(
         scenario(options.scenario), schemes=_names(options.schemes), topology=_fat_tree(options.k)
     )
+    if options.volume is not None:
+        loaded = loaded.counting(volume_slot_ns(options.volume))
     given = _dilation(options.dilation) or loaded.spec.dilation
     at_once = options.cli in ("now", "1")
     if len(loaded.spec.seeds) > 1:
@@ -171,6 +175,11 @@ def run(options: argparse.Namespace, console: Console, spectator: Spectator) -> 
     if not options.threads.isdecimal():
         raise InputError(f"THREADS must be a whole number from 0, not '{options.threads}'")
     chosen = target(options.switch, BUILD, fused=not options.no_fused, threads=int(options.threads))
+    if not chosen.has_traffic_manager and any(s.fabric.volume for s in loaded.schemes.values()):
+        raise InputError(
+            f"volume: {options.switch} does not tell its registers and time over gRPC; "
+            "SWITCH=ebb does"
+        )
     program = Program.of(options.program, *(each.fabric for each in loaded.schemes.values()))
     if program.p4info.exists() and program.json.exists():  # or the pre-flight check says so
         program.check()

@@ -33,6 +33,7 @@ class Feature(Enum):
     PUSH_OUT = "packets pushed out of a lower queue where a buffer is full"
     SHARES = "queues that go first up to a share of the link"
     RANKS = "queues that serve by a field of the packets"
+    REGISTERS = "registers that can be read"
 
 
 @dataclass(frozen=True, slots=True)
@@ -113,6 +114,11 @@ class Target(ABC):
     def pauses(self, port: int, queue: int) -> int:
         """How often the neighbour at a port has paused a queue until now (PFC)."""
         raise NotImplementedError
+
+    def register(self, name: str, index: int) -> int | None:
+        """A cell of a register, by its full name, where P4Runtime does not serve it; none: it
+        does."""
+        return None
 
     def lacks_now(self, feature: Feature) -> str | None:
         """Why a test that needs `feature` cannot run; None if it can."""

@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import re
 import shutil
 import subprocess
 from collections.abc import Mapping
@@ -16,7 +17,7 @@ THRIFT_PORT = 9090
 FULL_FRAME_BITS = 1514 * 8
 """Frames of this length make a queue's rate in packets one in bit/s."""
 CLI = "simple_switch_CLI"
-"""The command that sets rates of queues."""
+"""The command that sets rates of queues and reads registers."""
 
 
 class Bmv2(Target):
@@ -37,7 +38,7 @@ class Bmv2(Target):
     }
 
     def lacks_now(self, feature: Feature) -> str | None:
-        if feature is Feature.SLOW_PORT:
+        if feature in (Feature.SLOW_PORT, Feature.REGISTERS):
             return _why_no_cli()
         return super().lacks_now(feature)
 
@@ -55,28 +56,39 @@ class Bmv2(Target):
             "--priority-queues=8",
         ]
 
+    def register(self, name: str, index: int) -> int | None:
+        answer = _ask_cli(f"register_read {name} {index}")
+        found = re.search(rf"{re.escape(name)}\[{index}\]= (-?\d+)", answer)
+        if found is None:
+            raise TargetError(f"{CLI} tells nothing of {name}[{index}]:\n{answer}")
+        return int(found[1])
+
     def configure(self, manager: TrafficManager) -> None:
         if not manager.slow_ports or _why_no_cli():
             return  # tests that need a slow port have been skipped, the others do without
         rate_pps = max(1, round(manager.rate_bps / FULL_FRAME_BITS))
-        commands = [f"set_queue_rate {rate_pps} {port}" for port in manager.slow_ports]
-        result = subprocess.run(
-            [CLI, f"--thrift-port={THRIFT_PORT}"],
-            input="\n".join(commands) + "\n",
-            capture_output=True,
-            text=True,
-            check=False,
-        )
-        if result.returncode or "Error" in result.stdout:
-            raise TargetError(f"{CLI} failed:\n{result.stdout}{result.stderr}")
+        _ask_cli(*(f"set_queue_rate {rate_pps} {port}" for port in manager.slow_ports))
+
+
+def _ask_cli(*commands: str) -> str:
+    result = subprocess.run(
+        [CLI, f"--thrift-port={THRIFT_PORT}"],
+        input="\n".join(commands) + "\n",
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    if result.returncode or "Error" in result.stdout:
+        raise TargetError(f"{CLI} failed:\n{result.stdout}{result.stderr}")
+    return result.stdout
 
 
 @cache
 def _why_no_cli() -> str | None:
     if shutil.which(CLI) is None:
-        return f"queue rates need {CLI}, which is not on PATH"
+        return f"queue rates and registers need {CLI}, which is not on PATH"
     run = subprocess.run([CLI, "--help"], capture_output=True, check=False)
     if run.returncode:
         last = run.stderr.decode(errors="replace").strip().rpartition("\n")[2]
-        return f"queue rates need {CLI}, which does not run here ({last})"
+        return f"queue rates and registers need {CLI}, which does not run here ({last})"
     return None

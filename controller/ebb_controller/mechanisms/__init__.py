@@ -21,6 +21,7 @@ from ebb_controller.mechanisms import (
     source_quench,
     traffic_class,
     trimming,
+    volume_counters,
 )
 
 MECHANISMS = (
@@ -38,6 +39,7 @@ MECHANISMS = (
     traffic_class.MECHANISM,
     route.MECHANISM,
     multicast.MECHANISM,
+    volume_counters.MECHANISM,
     arp.MECHANISM,
     counters.DROPS,
 )
@@ -45,16 +47,23 @@ MECHANISMS = (
 
 FABRIC = "fabric"
 """The program of p4src with all mechanisms but those that name another."""
-PROGRAMS = (FABRIC, codel.PROGRAM)
-"""All programs of p4src for fabrics."""
+PROGRAMS = (FABRIC, codel.PROGRAM, volume_counters.PROGRAM)
+"""All programs of p4src for fabrics: each has the mechanisms of those before it, and more."""
 
 
 def of_program(name: str) -> tuple[Mechanism, ...]:
     """Mechanisms of a program of p4src, by its name without `.p4`."""
-    return tuple(each for each in MECHANISMS if each.program in (None, name))
+    there = PROGRAMS[: PROGRAMS.index(name) + 1] if name in PROGRAMS else (name,)
+    return tuple(each for each in MECHANISMS if each.program in (None, *there))
+
+
+def program_for(*parameters: FabricParameters) -> str:
+    """The first program of p4src that does what all these say, by its name without `.p4`."""
+    return max((each.program for each in parameters), key=PROGRAMS.index, default=FABRIC)
 
 
 class FabricParameters(
+    volume_counters.WithVolume,
     route.WithHashSeed,
     mlfq.WithMlfq,
     trimming.WithTrimming,
@@ -69,7 +78,9 @@ class FabricParameters(
 
     @property
     def program(self) -> str:
-        """The program of p4src that does all this, by its name without `.p4`."""
+        """The first program of p4src that does all this, by its name without `.p4`."""
+        if self.volume is not None:
+            return volume_counters.PROGRAM
         return FABRIC if self.codel is None else codel.PROGRAM
 
     def without_traffic_manager(self) -> Self:

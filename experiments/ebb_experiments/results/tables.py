@@ -86,6 +86,12 @@ COLUMNS: dict[str, dict[str, str]] = {
             *_QUEUE,
             *_columns(INTEGER, "depth_packets", "depth_bytes"),
         ),
+        "volume": (
+            *_columns(INTEGER, "slot_start_ns", "slot_ns"),
+            ("point", TEXT),
+            ("class", SMALL),
+            *_columns(INTEGER, "bytes", "packets"),
+        ),
         "arrivals": (
             ("transfer", INTEGER),
             ("destination", TEXT),

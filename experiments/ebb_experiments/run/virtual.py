@@ -29,6 +29,7 @@ from ebb_experiments.run.loop import LoopThread
 from ebb_experiments.run.run import Binaries, Task, read_counters, versions
 from ebb_experiments.run.simulator import Pause, Progress, Simulator, SimulatorError
 from ebb_experiments.run.usage import Usage
+from ebb_experiments.run.volume import Volumes
 from ebb_experiments.scenario.faults import Reinstall, Reroute, Step, carry_out
 from ebb_experiments.scenario.loaded import Loaded, sampled_queues
 from ebb_experiments.scenario.spec import Forgery, ScenarioFile
@@ -185,7 +186,8 @@ class _Simulation:
                 simulator.sample(every_ns, queues)
             configured, before = time.monotonic(), Usage.of(simulator.pid)
             standing = Standing(0.0, loop, controller, managers, admin, address)
-            pause, done = self._let_run(simulator, standing)
+            volumes = self._volumes(controller)
+            pause, done = self._let_run(simulator, standing, volumes)
             after = Usage.of(simulator.pid)
             trace_hash = simulator.report()
             statistics = loop.run(managers.statistics())
@@ -201,6 +203,7 @@ class _Simulation:
                 "counters": Batches("counters", counter_rows(counters, head)),
                 "samples": samples.table(),
                 "arrivals": arrivals.table(),
+                "volume": self._volume_table(volumes),
             }
         )
         results.run = self._about(simulator, pause, trace_hash, nominal, workload) | {
@@ -210,6 +213,7 @@ class _Simulation:
             "clock_cpu_seconds": after.cpu_seconds - before.cpu_seconds,
             "peak_bytes": after.peak_bytes,
             **self._nics(simulator),
+            **({} if volumes is None else {"volume": volumes.about(dilation)}),
             "wall_seconds": time.monotonic() - begun,
         }
         return results
@@ -231,25 +235,42 @@ class _Simulation:
         ]
         return {"nics": nics} if nics else {}
 
+    def _volumes(self, controller: Controller) -> Volumes | None:
+        """What reads the volume of the ports, from the beginning on; none: it is not counted."""
+        fabric = self._fabric
+        if fabric.volume is None:
+            return None
+        volumes = Volumes(controller, self.loaded.topology, fabric)
+        for switch in self.loaded.topology.switches:
+            volumes.begin(switch.name, 0)
+        return volumes
+
+    def _volume_table(self, volumes: Volumes | None) -> Rows:
+        """What left the ports in each slot; empty: it was not counted."""
+        dilation, head = self.loaded.dilation, self.task.head
+        return Batches("volume", () if volumes is None else volumes.rows(dilation, head))
+
     def _let_run(
-        self, simulator: Simulator, standing: Standing
+        self, simulator: Simulator, standing: Standing, volumes: Volumes | None
     ) -> tuple[Pause, list[dict[str, Any]]]:
         """Runs from one step to the next, until the transfers have ended or the limit is
         reached."""
         dilation, limit = self.loaded.dilation, self.loaded.spec.limit_ns
         loop, controller, managers = standing.loop, standing.controller, standing.managers
         done: list[dict[str, Any]] = []
-        now = 0
+        now = 0.0
 
         def run(until: int) -> Pause:
             nonlocal now
             while True:
-                now = self._next_stop(now, until)
+                now = self._next_stop(now, until, volumes)
                 pause = simulator.run(
                     round(dilation.time(now)),
                     until_flows_end=True,
                     on_progress=self.watch.progress,
                 )
+                if volumes is not None:
+                    loop.run(volumes.all_until(pause.at_ns))
                 self._look(standing, pause.at_ns)
                 if now >= until or pause.unfinished == 0:
                     return pause
@@ -280,10 +301,16 @@ class _Simulation:
             *({"at_ns": s.at_ns, "what": str(s), "skipped": True} for s in skipped),
         ]
 
-    def _next_stop(self, now: int, until: int) -> int:
-        """Nominal time at which the clock stands next: for a look, or as it has to."""
-        every = self.watch.look_every_ns
-        return until if self.watch.look is None else min(until, (now // every + 1) * every)
+    def _next_stop(self, now: float, until: float, volumes: Volumes | None) -> float:
+        """Nominal time at which the clock stands next: for a look, as a slot ends, or as it has
+        to."""
+        every, dilation = self.watch.look_every_ns, self.loaded.dilation
+        stops = [until]
+        if self.watch.look is not None:
+            stops.append((now // every + 1) * every)
+        if volumes is not None:
+            stops.append(dilation.nominal_time(volumes.due_ns(round(dilation.time(now)))))
+        return min(stops)
 
     def _look(self, standing: Standing, at_ns: int) -> None:
         if self.watch.look is not None:

@@ -40,6 +40,7 @@ from ebb_experiments.run.kernel_tcp import KernelDctcp, KernelHosts
 from ebb_experiments.run.loop import LoopThread
 from ebb_experiments.run.players import Benches, Commands, Plan, Player
 from ebb_experiments.run.run import Binaries, Task, read_counters, versions
+from ebb_experiments.run.volume import Volumes, VolumeWatch
 from ebb_experiments.run.watch import QueueWatch, watching
 from ebb_experiments.scenario.faults import file_name
 from ebb_experiments.scenario.loaded import Loaded
@@ -214,10 +215,10 @@ class _Phase:
         processors = Processors()
         processors.begin(start_ns)
         steps, label = self.task.play.traffic.steps, self.task.play.label
-        watches = self._watches()
+        watches, counting = self._watches(), self._counting()
         with (
             wall.faults.during(steps, self.task.scheme, label, start_ns),
-            watching(wall.loop, watches),
+            watching(wall.loop, [*watches, *counting]),
         ):
             counted_ns = start_ns + round(dilation.time(spec.warm_up_ns))
             reset_ns = counted_ns - (0 if spec.warm_up_ns else round(RESET_SECONDS * 1e9))
@@ -240,8 +241,10 @@ class _Phase:
         about = self.task.about
         return Results(
             self._tables(lines, before, after, groups, start_ns, ended_ns - counted_ns)
-            | self._samples(watches, start_ns),
+            | self._samples(watches, start_ns)
+            | self._volume(counting, start_ns),
             about
+            | ({"volume": counting[0].volumes.about(dilation)} if counting else {})
             | {
                 "clock": "wall",
                 "latest_start_ns": dilation.nominal_time(max(late_ns, default=0)),
@@ -272,6 +275,16 @@ class _Phase:
             return []
         targets = Counter(host for line in self.plan.schedule for host in line["destinations"])
         return [QueueWatch(managers, topology, host) for host, _ in targets.most_common(1)]
+
+    def _counting(self) -> list[VolumeWatch]:
+        """Who reads the volume of each switch; empty: it is not counted."""
+        wall, managers = self.wall, self.wall.managers
+        fabric = self.task.loaded.schemes[self.task.scheme].fabric
+        if managers is None or fabric.volume is None:
+            return []
+        slowed = fabric.slowed(self.task.loaded.dilation)
+        volumes = Volumes(wall.controller, wall.topology, slowed)
+        return [VolumeWatch(managers, volumes, each.name) for each in wall.topology.switches]
 
     def _wait(self, end_ns: int) -> None:
         while not self.player.done() and time.monotonic_ns() < end_ns:
@@ -329,6 +342,14 @@ class _Phase:
         dilation, head = self.task.loaded.dilation, self.task.head
         rows = [row for watch in watches for row in watch.rows(start_ns, dilation, head)]
         return {"samples": Rows("samples", rows)} if watches else {}
+
+    def _volume(self, watches: Sequence[VolumeWatch], start_ns: int) -> dict[str, Rows]:
+        """The table of what left the ports in each slot; none: it was not counted."""
+        if not watches:
+            return {}
+        begun = {each.switch: start_ns - each.behind_ns for each in watches}
+        dilation, head = self.task.loaded.dilation, self.task.head
+        return {"volume": Rows("volume", watches[0].volumes.rows(dilation, head, begun))}
 
     def _copies(self, counters: Mapping[str, Counters], groups: Sequence[MulticastGroup]) -> int:
         """How many more packets the switches made of those that they sent to groups."""

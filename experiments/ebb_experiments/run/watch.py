@@ -6,6 +6,7 @@ import time
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
+from typing import Protocol
 
 from ebb_controller import ebb_tm_pb2 as tm
 from ebb_controller.reconcile import ControllerError
@@ -71,8 +72,16 @@ class QueueWatch:
                 )
 
 
+class Watch(Protocol):
+    """Something that is looked at again and again."""
+
+    async def look(self) -> None:
+        """Looks until it is cancelled."""
+        ...
+
+
 @contextmanager
-def watching(loop: LoopThread, watches: Sequence[QueueWatch]) -> Iterator[None]:
+def watching(loop: LoopThread, watches: Sequence[Watch]) -> Iterator[None]:
     """Looks for as long as the block lasts."""
     futures = [loop.start(watch.look()) for watch in watches]
     try:

@@ -8,6 +8,7 @@ from fnmatch import fnmatchcase
 from pathlib import Path
 from typing import Annotated, Any, Literal
 
+from ebb_controller.mechanisms.volume_counters import Volume
 from ebb_controller.multicast import MulticastGroup, check
 from ebb_controller.scheme import Scheme, known_schemes, scheme_file
 from ebb_topologies.dilation import Dilation
@@ -70,6 +71,31 @@ class Loaded:
             if traffic.transports is None or transport in traffic.transports:
                 for number in range(traffic.repeat):
                     yield Play(traffic, number)
+
+    def counting(self, slot_ns: int) -> Loaded:
+        """The same with the volume of every port counted in slots of so many nominal ns. Raises
+        `InputError` if the switches cannot count in such."""
+        least_ns = 1e3 / self.dilation.factor
+        if slot_ns < least_ns:
+            raise InputError(
+                f"volume_slot_ns = {slot_ns}: expected at least {least_ns:g}, which is the "
+                f"microsecond of the switches' clock, as they run {self.dilation.factor:g} times "
+                "slower than nominal"
+            )
+        if self.spec.limit_ns / slot_ns > MAX_INSTANTS:
+            raise InputError(
+                f"volume_slot_ns = {slot_ns} is {self.spec.limit_ns // slot_ns} slots until "
+                f"limit_ns = {self.spec.limit_ns}; at most {MAX_INSTANTS}"
+            )
+        schemes = {
+            name: scheme.model_copy(
+                update={
+                    "fabric": scheme.fabric.model_copy(update={"volume": Volume(slot_ns=slot_ns)})
+                }
+            )
+            for name, scheme in self.schemes.items()
+        }
+        return replace(self, schemes=schemes)
 
     @property
     def colours(self) -> dict[str, str | None]:
@@ -196,7 +222,7 @@ def resolve(
         sampled_queues(spec, topology, scheme)
     _check_rows(spec)
     _check_forgeries(spec, topology)
-    return Loaded(
+    loaded = Loaded(
         name=name,
         spec=spec,
         topology=topology,
@@ -205,6 +231,7 @@ def resolve(
         groups=_groups(spec, topology),
         dilation=Dilation(spec.dilation or automatic_dilation(topology)),
     )
+    return loaded.counting(spec.volume_slot_ns) if spec.volume_slot_ns else loaded
 
 
 def _check_rows(spec: ScenarioFile) -> None:

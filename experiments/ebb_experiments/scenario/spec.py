@@ -197,6 +197,9 @@ class ScenarioFile(FaultKeys, Spec):
     arrivals_every_ns: Annotated[int, Field(ge=0, le=MAX_TIME_NS)] = 0
     """Nominal; how often it is noted how much of every object has arrived, in virtual time. 0:
     never."""
+    volume_slot_ns: Annotated[int, Field(ge=0, le=MAX_TIME_NS)] = 0
+    """Nominal; length of the time slots in which the bytes and packets are counted that leave every
+    port (docs/volume-counters.md). 0: as the schemes say, which is not at all as a rule."""
     warm_up_ns: Annotated[int, Field(ge=0, le=MAX_TIME_NS)] = 0
     """Nominal time from which on the switches' queues and ports count; flows and the program's
     counters tell of everything."""

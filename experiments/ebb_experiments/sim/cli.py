@@ -42,6 +42,7 @@ from ebb_experiments.run.run import Binaries, Run
 from ebb_experiments.run.virtual import Virtual, Watch
 from ebb_experiments.scenario.faults import file_name
 from ebb_experiments.scenario.loaded import Loaded, load_scenario
+from ebb_experiments.scenario.volume import VOLUME_HELP, volume_slot_ns
 from ebb_experiments.sim.pictures import Pictures
 from ebb_experiments.tour.runs import SUMMARY, Summary
 
@@ -59,6 +60,7 @@ def arguments(argv: Sequence[str] | None) -> argparse.Namespace:
     )
     parser.add_argument("--schemes", help="comma-separated, instead of the scenario's")
     parser.add_argument("--threads", type=int, default=0, help="0: one per processor")
+    parser.add_argument("--volume", help=VOLUME_HELP)
     parser.add_argument(
         "--out",
         type=Path,
@@ -97,6 +99,8 @@ def main(argv: Sequence[str] | None = None) -> int:
 def run(options: argparse.Namespace, console: Console) -> int:
     names = [name.strip() for name in options.schemes.split(",")] if options.schemes else None
     loaded = load_scenario(installation.scenario(options.scenario), names)
+    if options.volume is not None:
+        loaded = loaded.counting(volume_slot_ns(options.volume))
     check_inputs(Binaries(options.build).agent, [loaded])
     topology = loaded.topology
     link = topology.links[0]

@@ -8,7 +8,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from ebb_controller.mechanisms import FABRIC
+from ebb_controller.mechanisms import PROGRAMS
 from ebb_controller.reconcile import ControllerError
 from ebb_controller.scheme import Scheme, known_schemes, load_scheme
 from ebb_topologies.files import InputError, write
@@ -29,10 +29,11 @@ def at_prompt(wall: Wall, parameters: Path) -> None:
     def load(name: str) -> str:
         try:
             scheme = load_scheme(name)
-            if scheme.fabric.program not in (FABRIC, wall.where.program.name):
+            there = wall.where.program.name
+            if scheme.fabric.program not in PROGRAMS[: PROGRAMS.index(there) + 1]:
                 raise InputError(
                     f"{name} needs the program {scheme.fabric.program}, and the switches have "
-                    f"{wall.where.program.name}: quit, then make run CLI=1 SCHEME={name}"
+                    f"{there}: quit, then make run CLI=1 SCHEME={name}"
                 )
             return _load(wall, parameters, name, scheme)
         except (InputError, ControllerError, AgentError) as error:

@@ -16,3 +16,4 @@ mod ranks;
 mod simulation;
 mod storm;
 mod trace;
+mod volume_counters;

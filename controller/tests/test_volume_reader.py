@@ -1,0 +1,134 @@
+"""What is read of a time slot is of that slot, or it is told that it is too late."""
+
+from __future__ import annotations
+
+import asyncio
+from collections import defaultdict
+from collections.abc import Callable, Mapping, Sequence
+
+import pytest
+from ebb_controller.mechanisms.volume_counters import (
+    CLOCK_BITS,
+    VOLUME_BYTES,
+    VOLUME_PACKETS,
+    VOLUME_SLOT,
+    Volume,
+    cell,
+    reciprocal,
+)
+from ebb_controller.volume import Overwritten, read_slot
+from hypothesis import given
+from hypothesis import strategies as st
+
+QUEUES = [(1, 0), (1, 7), (2, 0)]
+Packet = tuple[int, int, int, int]
+"""Slot, port, queue, bytes."""
+
+
+@given(st.integers(1, 2**CLOCK_BITS - 1), st.integers(0, 2**CLOCK_BITS - 1))
+def test_a_product_is_the_quotient(divisor: int, number: int) -> None:
+    inverse, shift = reciprocal(divisor)
+    assert inverse < 2**64 and shift < 2**8
+    for each in (number, number // divisor * divisor, max(number // divisor * divisor - 1, 0)):
+        assert each * inverse >> shift == each // divisor
+
+
+def test_a_slot_is_whole_microseconds() -> None:
+    assert Volume(slot_ns=1_000).slot_us == 1
+    assert Volume(slot_ns=1).slot_us == Volume(slot_ns=1_499).slot_us == 1
+    assert Volume(slot_ns=10_000_000).slot_us == 10_000
+
+
+class Switch:
+    """The registers as `volume_counters.p4` writes them. `between` happens before each read but the
+    first."""
+
+    def __init__(self, between: Callable[[Switch], None] = lambda _switch: None) -> None:
+        self.cells: dict[str, dict[int, int]] = defaultdict(lambda: defaultdict(int))
+        self.between = between
+        self.reads = 0
+
+    def send(self, slot: int, port: int, queue: int, size: int) -> None:
+        index = cell(slot, port, queue)
+        if self.cells[VOLUME_SLOT.name][index] != slot:
+            self.cells[VOLUME_SLOT.name][index] = slot
+            self.cells[VOLUME_BYTES.name][index] = self.cells[VOLUME_PACKETS.name][index] = 0
+        self.cells[VOLUME_BYTES.name][index] += size
+        self.cells[VOLUME_PACKETS.name][index] += 1
+
+    async def switch_registers(
+        self, switch: str, wanted: Mapping[str, Sequence[int]]
+    ) -> dict[str, dict[int, int]]:
+        assert switch == "s1"
+        if self.reads:
+            self.between(self)
+        self.reads += 1
+        return {name: {i: self.cells[name][i] for i in of} for name, of in wanted.items()}
+
+    def read(self, slot: int) -> dict[tuple[int, int], tuple[int, int]]:
+        return asyncio.run(read_slot(self, "s1", slot, QUEUES))
+
+
+def test_a_slot_is_read_while_the_next_one_is_counted() -> None:
+    switch = Switch(lambda switch: switch.send(5, 1, 0, 1_000))
+    switch.send(4, 1, 0, 60)
+    switch.send(4, 1, 0, 1_514)
+    switch.send(4, 2, 0, 100)
+    assert switch.read(4) == {(1, 0): (1_574, 2), (2, 0): (100, 1)}
+
+
+def test_an_idle_slot_is_empty() -> None:
+    switch = Switch()
+    assert switch.read(0) == {}
+    switch.send(2, 1, 0, 60)
+    assert switch.read(4) == {}
+
+
+@pytest.mark.parametrize("late", [1, 2])
+def test_a_late_reader_is_told(late: int) -> None:
+    """Whether the bank is taken before it looks, or while it does."""
+
+    def take(switch: Switch) -> None:
+        if switch.reads >= late:
+            switch.send(6, 2, 0, 99)
+
+    switch = Switch(take)
+    switch.send(4, 1, 0, 60)
+    switch.send(4, 2, 0, 60)
+    with pytest.raises(Overwritten):
+        switch.read(4)
+    with pytest.raises(Overwritten):
+        switch.read(4)
+
+
+@given(
+    packets=st.lists(
+        st.tuples(st.integers(0, 9), st.sampled_from(QUEUES), st.integers(60, 1514), st.booleans()),
+        max_size=40,
+    )
+)
+def test_what_is_read_is_what_was_sent_or_nothing(
+    packets: list[tuple[int, tuple[int, int], int, bool]],
+) -> None:
+    """Slots end at random while earlier ones are read, by a reader that is on time or is not."""
+    sent: dict[int, dict[tuple[int, int], tuple[int, int]]] = defaultdict(dict)
+    waiting = sorted(packets)
+
+    def pass_one(switch: Switch) -> None:
+        if waiting:
+            slot, queue, size, _ = waiting.pop(0)
+            switch.send(slot, *queue, size)
+            sizes, count = sent[slot].get(queue, (0, 0))
+            sent[slot][queue] = (sizes + size, count + 1)
+
+    switch = Switch(pass_one)
+    while waiting:
+        _, _, _, looks = waiting[0]
+        pass_one(switch)
+        over = waiting[0][0] - 1 if waiting else 9
+        if looks and over >= 0:
+            try:
+                told = switch.read(over)
+            except Overwritten:
+                continue
+            assert told == sent.get(over, {})

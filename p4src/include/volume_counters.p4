@@ -1,0 +1,62 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// Traffic volume: bytes and packets that leave a port, per queue and time slot. Applied in egress, last, to packets
+// that are not dropped: what is counted goes onto the link, at the time at which its transmission starts.
+//
+// Slot n lasts from n * slot_us to (n + 1) * slot_us of v1model's clock. Cells come in two banks, of even and of odd
+// slots, so the cells of a slot that is over stand still for the length of the next one, and are read meanwhile. Each
+// cell names the slot that it is about. The first packet of a new slot writes that name first, then its own length, so:
+//
+//   named the slot before and after it was read ─► the bytes and packets are those of the slot
+//   names an earlier slot ─► nothing has left in the slot
+//   names a later slot ─► the reader came too late, and knows it
+//
+// P4 has no division by a variable: the slot is now * inverse >> shift, whose operands the controller computes such
+// that it is exact for all 48 bits of the clock (T. Granlund, P. Montgomery, PLDI 1994, theorem 4.2).
+
+#ifndef VOLUME_COUNTERS_P4
+#define VOLUME_COUNTERS_P4
+
+#include "headers.p4"
+
+control VolumeCounters(in metadata_t meta, in standard_metadata_t standard_metadata) {
+
+    // By bank, output port and queue.
+    register<bit<48>>(2 * PORTS * QUEUES) volume_slot;       // that the cell is about
+    register<bit<48>>(2 * PORTS * QUEUES) volume_bytes;      // of frames without FCS
+    register<bit<48>>(2 * PORTS * QUEUES) volume_packets;
+
+    action count_in_slot(bit<64> inverse, bit<8> shift) {
+        bit<48> now = standard_metadata.egress_global_timestamp;
+        bit<48> slot = (bit<48>)((bit<128>)now * (bit<128>)inverse >> shift);
+        bit<32> cell = (bit<32>)(slot[0:0] ++ standard_metadata.egress_port ++ standard_metadata.priority);
+        bit<48> named;
+        bit<48> bytes;
+        bit<48> packets;
+        volume_slot.read(named, cell);
+        volume_bytes.read(bytes, cell);
+        volume_packets.read(packets, cell);
+        if (named != slot) {
+            volume_slot.write(cell, slot);
+            bytes = 0;
+            packets = 0;
+        }
+        volume_bytes.write(cell, bytes + (bit<48>)meta.frame_bytes);
+        volume_packets.write(cell, packets + 1);
+    }
+
+    @brief("length of the time slots in which what leaves a port is counted: us * inverse >> shift; default: off")
+    table volume {
+        actions = {
+            count_in_slot;
+            @defaultonly NoAction;
+        }
+        default_action = NoAction();
+    }
+
+    apply {
+        volume.apply();
+    }
+}
+
+#endif
