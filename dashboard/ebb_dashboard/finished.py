@@ -16,9 +16,10 @@ from ebb_topologies.files import InputError, load
 from ebb_topologies.text import printable
 
 from ebb_dashboard.feed import Feed
-from ebb_dashboard.orders import AnyOrder, Queues, Tables
+from ebb_dashboard.orders import AnyOrder, Queues, Tables, Volume
 from ebb_dashboard.picture import Picture, Place, Wire
 from ebb_dashboard.summary import by_phase, curves, summary
+from ebb_dashboard.volume import VolumesToTell
 
 DEPTH = 4
 """Folders below the one that is given in which results are looked for."""
@@ -65,6 +66,15 @@ class Finished:
         self.left_out = [each for each in found if each.picture != newest.picture]
         """Schemes of an earlier run on another topology, whose results are there still."""
 
+    @cached_property
+    def volumes(self) -> VolumesToTell:
+        """What left the ports, where it was counted."""
+        volumes = VolumesToTell()
+        for ended in self.schemes:
+            head = {"scheme": ended.name}
+            volumes.add(row | head for row in read_rows(ended.directory, "volume"))
+        return volumes
+
     def tell(self, feed: Feed) -> None:
         """Tells all there is."""
         first = self.schemes[0].results.run
@@ -77,7 +87,7 @@ class Finished:
                 "dilation": first.get("dilation", 1),
                 "picture": self.picture.told(),
                 "schemes": [{"name": e.name, "label": e.label} for e in self.schemes],
-                "controls": ["queues", "switch"],
+                "controls": ["queues", "switch", "volume"],
             },
         )
         for ended in self.schemes:
@@ -94,9 +104,7 @@ class Finished:
         """Answers from the tables."""
         match order:
             case Queues():
-                if order.link >= len(self.picture.links):
-                    raise InputError(f"there is no link {order.link}")
-                link = self.picture.links[order.link]
+                link = self.picture.link(order.link)
                 return {
                     "ports": [
                         {"place": str(place), "to": str(far), "queues": list(self._queues(place))}
@@ -104,6 +112,8 @@ class Finished:
                         if place.port is not None
                     ]
                 }
+            case Volume():
+                return self.volumes.of(self.picture.link(order.link))
             case Tables():
                 cells = [
                     {

@@ -74,6 +74,14 @@ class Queues(Order):
     """Index in `links` of the picture."""
 
 
+class Volume(Order):
+    """Asks for the traffic volume of both ends of a link, per time slot."""
+
+    do: Literal["volume"]
+    link: Index
+    """Index in `links` of the picture."""
+
+
 class Tables(Order):
     """Asks for the tables and counters of a switch."""
 
@@ -106,7 +114,9 @@ class Capture(Order):
     """Whether it begins."""
 
 
-AnyOrder = SetLink | Restart | Reroute | RunScheme | Pace | Queues | Tables | Trace | Capture
+AnyOrder = (
+    SetLink | Restart | Reroute | RunScheme | Pace | Queues | Volume | Tables | Trace | Capture
+)
 
 
 class _Envelope(BaseModel):

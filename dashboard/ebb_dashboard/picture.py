@@ -9,6 +9,7 @@ from typing import Any
 
 from ebb_controller.fabric_admin import FabricView
 from ebb_topologies.draw import rows
+from ebb_topologies.files import InputError
 from ebb_topologies.model import Endpoint, Topology
 
 
@@ -66,6 +67,12 @@ class Picture:
     """Names of the switches, in order."""
     links: Sequence[Wire]
     """All links."""
+
+    def link(self, index: int) -> Wire:
+        """A link by its index. Raises `InputError`."""
+        if index >= len(self.links):
+            raise InputError(f"there is no link {index}")
+        return self.links[index]
 
     @cached_property
     def ports(self) -> list[Port]:

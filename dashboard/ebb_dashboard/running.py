@@ -22,11 +22,12 @@ from ebb_topologies.text import printable
 
 from ebb_dashboard.fabric import Fabric, Routes
 from ebb_dashboard.live import Watcher
-from ebb_dashboard.orders import AnyOrder, Desk, NothingRuns, RunScheme
-from ebb_dashboard.picture import of_topology
+from ebb_dashboard.orders import AnyOrder, Desk, NothingRuns, RunScheme, Volume
+from ebb_dashboard.picture import Picture, of_topology
 from ebb_dashboard.serving import Elsewhere, Serving
 from ebb_dashboard.streams import Streams
 from ebb_dashboard.summary import by_phase, curves, summary
+from ebb_dashboard.volume import VolumesToTell, volume_control
 
 CHECK_SECONDS = 0.5
 """How often it is looked whether a switch has died while nothing else happens."""
@@ -42,6 +43,8 @@ class RunWatch(Spectator, Onlooker):
         self._fabric: Desk = NothingRuns()
         self._schemes: queue.SimpleQueue[str] = queue.SimpleQueue()
         self._names: frozenset[str] = frozenset()
+        self._volumes = VolumesToTell()
+        self._picture: Picture | None = None
         self._watcher: Watcher | None = None
         serving.desk = self
 
@@ -51,6 +54,7 @@ class RunWatch(Spectator, Onlooker):
     def watching(self, wall: Wall) -> Iterator[None]:
         """Shows a fabric for as long as the block lasts."""
         self._names = frozenset(wall.loaded.schemes)
+        self._picture = of_topology(wall.loaded.topology)
         streams = _streams(wall)
         if streams is None:
             self._feed.tell("hello", _hello(wall, []))
@@ -89,6 +93,7 @@ class RunWatch(Spectator, Onlooker):
         for phase, curve in curves(results.tables.get("samples", ())).items():
             head = {"scheme": task.scheme, "phase": phase}
             self._feed.tell("curve", head | {"t_ns": curve.t_ns, "bytes": curve.bytes})
+        self._volumes.add(results.tables.get("volume", ()))
         ports = of_topology(task.loaded.topology).ports
         for phase, rows in by_phase(results):
             self._feed.tell("result", summary(task.scheme, phase, rows, ports))
@@ -111,6 +116,8 @@ class RunWatch(Spectator, Onlooker):
 
     async def do(self, order: AnyOrder) -> Any:
         """Carries an order out."""
+        if isinstance(order, Volume) and self._picture is not None:
+            return self._volumes.of(self._picture.link(order.link))
         if not isinstance(order, RunScheme):
             return await self._fabric.do(order)
         if order.scheme not in self._names:
@@ -148,7 +155,7 @@ def _hello(wall: Wall, controls: Sequence[str]) -> dict[str, Any]:
         "dilation": loaded.dilation.factor,
         "picture": of_topology(loaded.topology).told(),
         "schemes": [{"name": name, "label": s.label} for name, s in loaded.schemes.items()],
-        "controls": ["scheme", *controls],
+        "controls": ["scheme", *volume_control(loaded), *controls],
     }
 
 

@@ -23,9 +23,10 @@ from ebb_topologies.files import InputError
 
 from ebb_dashboard.fabric import Fabric, Routes
 from ebb_dashboard.feed import Feed
-from ebb_dashboard.orders import AnyOrder, Pace, Queues, RunScheme, Trace
+from ebb_dashboard.orders import AnyOrder, Pace, Queues, RunScheme, Trace, Volume
 from ebb_dashboard.picture import Picture, of_topology
 from ebb_dashboard.summary import summary
+from ebb_dashboard.volume import VolumesToTell, volume_control
 
 LINKS_EVERY = 10
 """Looks between two at the states of the links, for what a scenario does to them."""
@@ -58,6 +59,7 @@ class Simulated:
     """The fabric of the phase that runs, or ran last."""
     _runs: bool = False
     """Whether it runs."""
+    _volumes: VolumesToTell = field(default_factory=VolumesToTell)
     _looks: int = 0
     _next: float = 0.0
     _ended: bool = False
@@ -110,6 +112,7 @@ class Simulated:
                 "controls": [
                     *("queues", "switch", "trace", "link", "restart", "capture", "reroute"),
                     *("scheme", "pace"),
+                    *volume_control(self.loaded),
                 ],
             },
         )
@@ -129,6 +132,7 @@ class Simulated:
             self._runs = False
             self.feed.tell("play", head | {"running": False})
             ports = self.picture.ports
+            self._volumes.add(done[-1].tables["volume"])
             self.feed.tell("result", summary(name, play.traffic.name, done[-1], ports))
         Results.together(done).write(directory)
         folders.name_latest(self.directory)
@@ -218,6 +222,8 @@ class Simulated:
                     self._paced.notify()
                 self.feed.tell("pace", {"looks_hz": order.looks_hz})
                 return {}
+            case Volume():
+                return self._volumes.of(self.picture.link(order.link))
             case Queues() if self._fabric is not None:
                 return await self._fabric.do(order)  # from the last look
         if not self._runs:

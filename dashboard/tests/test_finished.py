@@ -67,6 +67,23 @@ def store(directory: Path, scheme: str, ports: list[tuple[str, int, str]] = PORT
     Results(tables, RUN | {"scheme": scheme, "seed": 1}).write(directory / scheme)
 
 
+def test_the_volume_of_a_link(tmp_path: Path) -> None:
+    store(tmp_path, "ndp")
+    head = {"scheme": "ndp", "seed": 1, "phase": "one", "round": 0, "slot_ns": 1_000}
+    slots = [
+        head | {"slot_start_ns": 1_000 * n, "point": "s1:2", "class": 0, "bytes": 10 + n}
+        for n in range(20)
+    ]
+    Rows("volume", slots).write(tmp_path / "ndp")
+    finished = Finished(tmp_path)
+    link = next(i for i, wire in enumerate(finished.picture.links) if str(wire.b) == "s1:2")
+    told = asyncio.run(finished.do(parsed({"do": "volume", "link": link})))
+    (series,) = told["series"]
+    assert (series["place"], series["scheme"], series["slots"]) == ("s1:2", "ndp", 20)
+    with pytest.raises(InputError, match="there is no link 99"):
+        asyncio.run(finished.do(parsed({"do": "volume", "link": 99})))
+
+
 def test_all_that_a_run_left(tmp_path: Path) -> None:
     for scheme in ("ndp", "hull"):
         store(tmp_path / "results", scheme)

@@ -86,6 +86,28 @@ export interface LinkTold {
   ports: { place: string; to: string; queues: QueueTold[] }[];
 }
 
+/** What a port sent in the time slots of a phase. */
+export interface VolumeTold {
+  place: string;
+  scheme: string;
+  phase: string;
+  slot_ns: number;
+  slots: number;
+  /** Slots in which nothing was sent. */
+  idle: number;
+  t_ns: number[];
+  bps: number[];
+  /** Rates of the other slots, sorted, and the share that the fitted log-normal has below each; null: no fit. */
+  busy_bps: number[];
+  fit: number[] | null;
+  mean_bps: number;
+  /** Rate that a share `epsilon` of the slots exceeds, by the fit. */
+  provisioned_bps: number | null;
+  epsilon: number;
+  /** The share that does. */
+  exceeded: number | null;
+}
+
 export interface Entries {
   name: string;
   entries: string[];

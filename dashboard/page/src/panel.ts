@@ -2,11 +2,12 @@
 
 import { byId, fill, html } from "./dom";
 import type { Selection } from "./fabric";
-import type { Entries, Frame, LinkTold, QueueTold, SwitchTold, TraceTold, Visit } from "./messages";
+import type { Entries, Frame, LinkTold, QueueTold, SwitchTold, TraceTold, Visit, VolumeTold } from "./messages";
 import { ask, mayControl } from "./orders";
 import { Plot } from "./plots";
 import type { State } from "./state";
 import { bytes, count, duration, rate } from "./units";
+import { volumes } from "./volumes";
 
 const RATES: [string, number][] = [["its own", 0], ["50 %", 0.5], ["25 %", 0.25], ["10 %", 0.1]];
 const LOSSES: [string, number][] = [["none", 0], ["0.1 %", 0.001], ["1 %", 0.01], ["10 %", 0.1]];
@@ -16,6 +17,9 @@ export class Panel {
   private selection: Selection = null;
   private plot: { show: () => void } | null = null;
   private queues: HTMLElement | null = null;
+  private volumes: HTMLElement | null = null;
+  /** Results that had come when volumes were asked for. */
+  private results = -1;
 
   constructor(
     private readonly state: State,
@@ -29,6 +33,8 @@ export class Panel {
     this.selection = selection;
     this.plot = null;
     this.queues = null;
+    this.volumes = null;
+    this.results = -1;
     const panel = byId("panel");
     if (selection === null) fill(panel, html("p", { class: "hint" }, "Choose a link or a switch in the picture."));
     else if ("link" in selection) fill(panel, ...this.link(selection.link));
@@ -40,6 +46,7 @@ export class Panel {
   /** Shows what has changed. */
   show(): void {
     this.plot?.show();
+    void this.refreshVolumes();
     if (this.selection !== null && "link" in this.selection) {
       const state = byId("link-state");
       state.textContent = this.state.links?.[this.selection.link] ?? "";
@@ -85,6 +92,7 @@ export class Panel {
     const place = html("div", { class: "plot" });
     this.plot = this.queuePlot(place, index);
     this.queues = html("div");
+    this.volumes = html("div", { class: "volumes" });
     return [
       html("h2", {}, `${link.a} – ${link.b}`, html("small", {}, about.join(", "))),
       html("p", { id: "link-state", class: "state" }),
@@ -92,6 +100,7 @@ export class Panel {
       ...(this.state.hello?.clock === "finished"
         ? []
         : [html("h4", {}, "waiting, KB over ms: ", ...this.ends(index)), place]),
+      this.volumes,
       this.queues,
     ];
   }
@@ -191,6 +200,21 @@ export class Panel {
       if (place === this.queues) fill(place, ...told.ports.map(queueTable));
     } catch (error) {
       if (place === this.queues) fill(place, html("p", { class: "hint" }, (error as Error).message));
+    }
+  }
+
+  /** Asks for volumes when a phase has ended: they come with its results. */
+  private async refreshVolumes(): Promise<void> {
+    const place = this.volumes;
+    const ended = this.state.results.size;
+    if (place === null || this.selection === null || !("link" in this.selection)) return;
+    if (!this.can("volume") || ended === this.results) return;
+    this.results = ended;
+    try {
+      const told = await ask<{ series: VolumeTold[] }>({ do: "volume", link: this.selection.link });
+      if (place === this.volumes) volumes(place, told.series);
+    } catch (error) {
+      if (place === this.volumes) fill(place, html("p", { class: "hint" }, (error as Error).message));
     }
   }
 
