@@ -7,6 +7,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from ebb_controller.scheme import load_scheme
+from ebb_topologies.palette import BLACK, BLUE, GREEN, GREY, ORANGE, PINK, RED, SKY, YELLOW
 
 
 @dataclass(frozen=True, slots=True)
@@ -15,10 +16,6 @@ class PlotStyle:
     colour: str
     marker: str
     line: str = "-"
-
-
-BLACK, ORANGE, SKY, GREEN = "#000000", "#E69F00", "#56B4E9", "#009E73"
-YELLOW, BLUE, RED, PINK, GREY = "#B8A900", "#0072B2", "#D55E00", "#CC79A7", "#777777"
 
 
 def _of(scheme: str, marker: str, line: str = "-", label: str | None = None) -> PlotStyle:
