@@ -256,7 +256,7 @@ lint: .venv/.dev-installed $(PROTO_MODULES) ## formatting, types, arrows, depend
 	@$(call lint,ruff,$(PYTHON) -m ruff check .)
 	@$(call lint,formatting of Python,$(PYTHON) -m ruff format --check .)
 	@$(call lint,types of Python,$(PYTHON) -m mypy host-agent/python/ebb_agent topologies/ebb_topologies \
-	  controller/ebb_controller experiments/ebb_experiments dashboard/ebb_dashboard)
+	  controller/ebb_controller volume/ebb_volume experiments/ebb_experiments dashboard/ebb_dashboard)
 	@$(call lint,types of packet tests,MYPYPATH=controller:ptf-tests $(PYTHON) -m mypy ptf-tests)
 	@$(call lint,types of tools,MYPYPATH=tools $(PYTHON) -m mypy tools/compare tools/oracle tools/generated tools/mutants \
 	  tools/tna tools/installing tools/*.py tests/golden)

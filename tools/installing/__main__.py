@@ -54,7 +54,7 @@ CTL_MODULES = {
     ),
 }
 """Modules of ours that it imports, by the folder that they are in."""
-STUDIES = ("ebb-sim", "ebb-experiment")
+STUDIES = ("ebb-sim", "ebb-experiment", "ebb-volume")
 """Commands that need the scientific packages."""
 SHELLS = {
     "share/bash-completion/completions/{}": completions.bash,

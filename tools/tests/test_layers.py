@@ -15,6 +15,7 @@ PACKAGES = {
     "ebb_agent": "host-agent/python",
     "ebb_topologies": "topologies",
     "ebb_controller": "controller",
+    "ebb_volume": "volume",
     "ebb_experiments": "experiments",
     "ebb_dashboard": "dashboard",
 }

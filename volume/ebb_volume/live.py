@@ -1,0 +1,195 @@
+"""Counters of a switch, read once per bin over P4Runtime or gNMI."""
+
+from __future__ import annotations
+
+import json
+import time
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
+from typing import Any
+
+import grpc
+import numpy as np
+from ebb_controller.ctl.client import Client, Place
+from ebb_controller.ctl.stream import SwitchError
+from ebb_topologies.errors import InputError
+from ebb_topologies.text import printable
+from finsy import P4CounterEntry
+from finsy.proto import gnmi, gnmi_grpc
+
+from ebb_volume.notes import Notes
+from ebb_volume.series import Name, Series
+
+CALL_SECONDS = 10.0
+LEAST_SLOT_NS = 10_000_000
+"""Shortest bin: a reading takes some milliseconds. Shorter ones are counted in the data plane."""
+MOST_POINTS = 4096
+MOST_SLOTS = 1 << 20
+LATE = 0.1
+"""Share of a bin by which a reading may be late before it is remarked."""
+Counts = Mapping[Name, tuple[int, int]]
+"""Bytes and packets since the switch started, by point."""
+Read = Callable[[], Counts]
+
+
+class Readings:
+    """What counters say at the end of each bin, as series."""
+
+    def __init__(self, slot_ns: int, notes: Notes) -> None:
+        self.slot_ns, self._notes = slot_ns, notes
+        self._start_ns = 0
+        self._last: Counts | None = None
+        self._bins: dict[Name, list[tuple[int, int]]] = {}
+        self._count = 0
+
+    def handle(self, due_ns: int, late_ns: int, counts: Counts) -> None:
+        """A reading that was due at a time, and came so much later."""
+        if late_ns > LATE * self.slot_ns:
+            self._notes.add(
+                f"some readings came late, by more than {LATE:.0%} of a bin: their bins hold "
+                "traffic of the next; take longer bins"
+            )
+        if len(counts) > MOST_POINTS:
+            raise InputError(f"the switch tells of {len(counts)} points; at most {MOST_POINTS} fit")
+        if self._last is None:
+            self._start_ns = due_ns
+        else:
+            for name, now in counts.items():
+                bins = self._bins.setdefault(name, [(0, 0)] * self._count)
+                bins.append(self._difference(name, self._last.get(name, (0, 0)), now))
+            self._count += 1
+            for bins in self._bins.values():
+                bins.extend([(0, 0)] * (self._count - len(bins)))
+        self._last = counts
+
+    def _difference(
+        self, name: Name, before: tuple[int, int], now: tuple[int, int]
+    ) -> tuple[int, int]:
+        if now[0] < before[0] or now[1] < before[1]:
+            self._notes.add(f"{name}: its counter began anew; that bin has what came after")
+            return now
+        return now[0] - before[0], now[1] - before[1]
+
+    def series(self) -> list[Series]:
+        """Of the points that have counted anything."""
+        found = []
+        for name, bins in self._bins.items():
+            columns = np.array(bins, np.int64).reshape(-1, 2)
+            if columns.any():
+                found.append(
+                    Series(name, self._start_ns, self.slot_ns, columns[:, 0], columns[:, 1])
+                )
+        return sorted(found, key=lambda series: (series.name.point, series.name.kind))
+
+
+def record(read: Read, slot_ns: int, slots: int, notes: Notes) -> tuple[list[Series], bool]:
+    """Reads at the end of each bin; the series, and whether somebody ended it early. Raises
+    `InputError` if there is nothing to read or to use."""
+    if slot_ns < LEAST_SLOT_NS:
+        raise InputError(
+            f"bins of {slot_ns} ns are too short to be read from outside of a switch; "
+            f"{LEAST_SLOT_NS} ns is the shortest"
+        )
+    if not 0 < slots <= MOST_SLOTS:
+        raise InputError(f"{slots} bins cannot be read; expected 1 to {MOST_SLOTS}")
+    readings, interrupted = Readings(slot_ns, notes), False
+    begin, wall_ns = time.monotonic_ns(), time.time_ns()
+    try:
+        for slot in range(slots + 1):
+            due = begin + slot * slot_ns
+            time.sleep(max(due - time.monotonic_ns(), 0) / 1e9)
+            counts = read()
+            late_ns = time.monotonic_ns() - due if slot else 0
+            readings.handle(wall_ns + slot * slot_ns, late_ns, counts)
+    except KeyboardInterrupt:
+        interrupted = True
+    except SwitchError as error:
+        notes.add(f"the switch does not answer any more: {error}; what was read before is used")
+    found = readings.series()
+    if not found:
+        why = "; ".join(["no counter has changed", *notes])
+        raise InputError(f"there is nothing to use: {why}")
+    return found, interrupted
+
+
+@contextmanager
+def p4runtime(address: str, device_id: int, counter: str) -> Iterator[Read]:
+    """Cells of an indirect counter of the program, a point each. Raises `InputError`."""
+    client = Client(Place(address, device_id))
+
+    def read() -> Counts:
+        found = {}
+        for cell in client.read(P4CounterEntry(counter)):
+            if data := cell.data:
+                found[Name(f"{counter}[{cell.index}]")] = (data.byte_count, data.packet_count)
+        return found
+
+    try:
+        try:
+            known = [each.alias for each in client.schema.counters]
+        except SwitchError as error:
+            raise InputError(str(error)) from error
+        if counter not in known:
+            raise InputError(
+                f"the program at {address} has no counter '{counter}'; it has: "
+                f"{', '.join(known) or 'none'}"
+            )
+        yield read
+    finally:
+        client.close()
+
+
+@contextmanager
+def openconfig(address: str) -> Iterator[Read]:
+    """Octets of the interfaces of OpenConfig, in and out."""
+    path = gnmi.Path(
+        origin="openconfig",
+        elem=[gnmi.PathElem(name="interfaces"), gnmi.PathElem(name="interface", key={"name": "*"}),
+              gnmi.PathElem(name="state"), gnmi.PathElem(name="counters")],
+    )  # fmt: skip
+    request = gnmi.GetRequest(path=[path], type=gnmi.GetRequest.STATE, encoding=gnmi.JSON_IETF)
+    with grpc.insecure_channel(address) as channel:
+        stub = gnmi_grpc.gNMIStub(channel)
+
+        def read() -> Counts:
+            try:
+                answer = stub.Get(request, timeout=CALL_SECONDS)
+            except grpc.RpcError as error:
+                raise SwitchError(
+                    f"{address} does not answer gNMI: {printable(error.details())}"
+                ) from error
+            return interface_counts(answer)
+
+        yield read
+
+
+def interface_counts(answer: Any) -> dict[Name, tuple[int, int]]:
+    """Octets and packets of each interface, of the answer to a request for its counters. Leaves
+    that are no numbers are passed over."""
+    found: dict[Name, tuple[int, int]] = {}
+    for notification in answer.notification:
+        for update in notification.update:
+            elements = [*notification.prefix.elem, *update.path.elem]
+            names = [each.key["name"] for each in elements if "name" in each.key]
+            tree = _json(update.val)
+            if not names or not isinstance(tree, dict):
+                continue
+            leaves = {key.rpartition(":")[2]: value for key, value in tree.items()}
+            for kind in ("in", "out"):
+                octets, packets = (_number(leaves.get(f"{kind}-{of}")) for of in ("octets", "pkts"))
+                if octets is not None:
+                    found[Name(printable(names[0]), kind)] = (octets, packets or 0)
+    return found
+
+
+def _json(value: Any) -> Any:
+    try:
+        return json.loads(value.json_ietf_val or value.json_val or b"null")
+    except (ValueError, RecursionError):
+        return None
+
+
+def _number(value: Any) -> int | None:
+    """A counter, which JSON_IETF has as a string."""
+    text = str(value)
+    return int(text) if text.isascii() and text.isdigit() and len(text) < 20 else None

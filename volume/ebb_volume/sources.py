@@ -1,0 +1,150 @@
+"""Files of any kind to series."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+
+import pyarrow as pa
+from ebb_topologies.errors import InputError
+
+from ebb_volume import captures, tables
+from ebb_volume.notes import Damaged, Notes
+from ebb_volume.selection import Selection
+from ebb_volume.series import Binner, Series
+from ebb_volume.streams import PieceReader, Stream
+
+DEFAULT_SLOT_NS = 100_000_000
+"""Bins of a capture unless others are asked for: those of the thesis, 100 ms."""
+
+
+@dataclass
+class Loaded:
+    """What was read."""
+
+    series: list[Series] = field(default_factory=list)
+    notes: Notes = field(default_factory=Notes)
+    packets: int = 0
+    """Packets of captures that were read, those left out not included."""
+    read_bytes: int = 0
+    """Bytes of all files that were read."""
+    interrupted: bool = False
+    """Whether somebody ended the reading early."""
+
+
+Watch = Callable[[Path, int, int | None], None]
+"""Is told of a file how many bytes have been read, and of how many (none: not known)."""
+
+
+def load(
+    paths: Sequence[Path],
+    slot_ns: int | None = None,
+    selection: Selection | None = None,
+    watch: Watch = lambda _path, _read, _of: None,
+    keep_edges: bool = False,
+) -> Loaded:
+    """Reads files one after the other; captures of the same name are one point. `slot_ns`: none is
+    100 ms for packets, and that of the table for bins. `keep_edges`: also the first and the last
+    bin of a capture, of which it saw a part only. Raises `InputError` where nothing can be read;
+    what has been read when the user interrupts is kept."""
+    loaded = Loaded()
+    for path in paths:
+        if loaded.interrupted:
+            break
+        stream = Stream(path)
+        try:
+            _read(stream, slot_ns, selection or Selection(), watch, keep_edges, loaded)
+        finally:
+            loaded.read_bytes += stream.read_bytes
+            stream.close()
+    if not loaded.series:
+        why = "; ".join(loaded.notes) or "no packet counts"
+        raise InputError(f"there is nothing to use: {why}")
+    return loaded
+
+
+def _read(
+    stream: Stream, slot_ns: int | None, selection: Selection, watch: Watch, keep_edges: bool,
+    loaded: Loaded,
+) -> None:  # fmt: skip
+    path = stream.path
+    try:
+        head = stream.peek(4)
+    except Damaged as damaged:
+        loaded.notes.add(str(damaged))
+        return
+    if not head:
+        loaded.notes.add(f"{path}: is empty")
+        return
+    if captures.is_capture(head):
+        found = _capture(stream, slot_ns or DEFAULT_SLOT_NS, selection, watch, loaded)
+        loaded.series += found if keep_edges else [series.inner() for series in found]
+        return
+    loaded.series += _table(stream, head, slot_ns, watch, loaded)
+
+
+def _capture(
+    stream: Stream, slot_ns: int, selection: Selection, watch: Watch, loaded: Loaded
+) -> list[Series]:
+    binner, point = Binner(slot_ns, loaded.notes), _point(stream.path)
+    link_types = set()
+    try:
+        for packets in captures.packets(stream.path, stream, loaded.notes):
+            binner.clock(packets.time_ns, str(stream.path))
+            selection.add(binner, point, packets)
+            loaded.packets += len(packets)
+            link_types.add(packets.link_type)
+            watch(stream.path, stream.read_bytes, stream.size_bytes)
+    except KeyboardInterrupt:
+        loaded.interrupted = True
+        loaded.notes.add(f"{stream.path}: reading was interrupted; what was read is used")
+    if len(link_types) > 1:
+        names = ", ".join(map(str, sorted(link_types)))
+        loaded.notes.add(
+            f"{stream.path}: has interfaces of different link types ({names}), whose frames have "
+            "headers of different lengths; --length ip makes them alike"
+        )
+    return binner.series()
+
+
+def _table(
+    stream: Stream, head: bytes, slot_ns: int | None, watch: Watch, loaded: Loaded
+) -> list[Series]:
+    reader = tables.TableReader(stream.path, loaded.notes, slot_ns or DEFAULT_SLOT_NS)
+    try:
+        if head == tables.PARQUET_MAGIC:
+            reader.add(tables.parquet_batches(stream.path))
+        else:
+            reader.add(tables.csv_batches(stream.path, _file(stream, watch)))
+    except KeyboardInterrupt:
+        loaded.interrupted = True
+    except (InputError, Damaged) as error:
+        if reader.binner is None:
+            raise InputError(str(error)) from error
+        loaded.notes.add(f"{error}; the rows before it are used")
+    if reader.binner is None:
+        return []
+    found = reader.binner.series()
+    if slot_ns and slot_ns != reader.binner.slot_ns:
+        found = [each for each in (series.joined(slot_ns) for series in found) if len(each)]
+        if not found:
+            raise InputError(f"{stream.path}: has no whole bin of {slot_ns} ns")
+    return found
+
+
+def _file(stream: Stream, watch: Watch) -> pa.PythonFile:
+    def pieces() -> Iterator[bytes]:
+        for piece in stream:
+            watch(stream.path, stream.read_bytes, stream.size_bytes)
+            yield piece
+
+    return pa.PythonFile(PieceReader(pieces()), mode="r")
+
+
+def _point(path: Path) -> str:
+    """The name of a capture without what says how it is kept."""
+    name = path.name
+    for ending in (".zst", ".gz", ".pcapng", ".pcap", ".cap"):
+        name = name.removesuffix(ending)
+    return name or "-"
