@@ -27,6 +27,7 @@ mod objection;
 pub mod pacer;
 mod receiver_driven;
 pub mod record;
+mod selector;
 mod stream_head;
 pub mod tenant;
 #[cfg(test)]
@@ -42,9 +43,10 @@ pub use objection::Objection;
 pub use receiver_driven::{DscpParams, EPHEMERAL_PORTS, HostConfig, PriorityDscps};
 pub use record::{Counters, FlowRecord, GroupSummary, Role, SenderSummary, Status, TcpSummary};
 
+pub use selector::{Condition, Selector};
 pub use stream_head::{FetchRequest, MAX_SENDERS, Refusal, RefusalCode, StreamHead};
 pub use transport::{
-    Event, ExpectRequest, FlowId, GroupRequest, Hears, ListenError, PacketKind, Part, Progress,
+    Event, ExpectRequest, FlowId, GroupRequest, ListenError, PacketKind, Part, Progress,
     SendError, SendRequest, Transport, TxInfo, Via,
 };
 pub use transports::{Entry, Params, Scheme, Suite, UnknownScheme, ndp, scdp, tcp};

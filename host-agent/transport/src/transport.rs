@@ -11,6 +11,7 @@ use crate::job::{Job, JobResult};
 use crate::object::ObjectSource;
 use crate::objection::Objection;
 use crate::record::FlowRecord;
+use crate::selector::Selector;
 
 /// All flows of one scheme on one host.
 ///
@@ -81,10 +82,9 @@ pub trait Transport {
     /// any other flow.
     fn confirm(&mut self, _now: Instant, _flow: FlowId) {}
 
-    /// What beside the packets to its own ports it is to be handed. It stays the same.
-    fn hears(&self) -> Hears {
-        Hears::default()
-    }
+    /// The packets to hand to [`handle_packet`](Self::handle_packet): in a packet that meets several, the
+    /// first has the port. The same at any time.
+    fn selectors(&self) -> Vec<Selector>;
 
     /// A complete IPv4 packet arrived.
     fn handle_packet(&mut self, now: Instant, packet: &[u8]);
@@ -131,16 +131,6 @@ pub trait Transport {
 
     /// True while a flow is open or an ended one still answers late packets.
     fn is_active(&self) -> bool;
-}
-
-/// What switches may tell a transport about the packets that it sends.
-#[derive(Clone, Copy, PartialEq, Eq, Default, Debug)]
-pub struct Hears {
-    /// DSCP of notifications of drops: TCP packets that come back with the ports that they had when they
-    /// left. None: it is told of none.
-    pub drops: Option<u8>,
-    /// Messages of ICMP that ask for less and quote what left.
-    pub quenches: bool,
 }
 
 /// Names a flow on this host, for both roles. Never reused.

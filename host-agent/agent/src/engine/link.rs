@@ -9,20 +9,16 @@ use ebb_packet_io::{
     Bits, Filter, MAX_FRAME_BYTES, MAX_SEND_BATCH, PacketSocket, PollFd, PortOffset,
     ReceiveBuffers, SendError, SocketOptions, wait,
 };
+use ebb_transport::Condition;
 use ebb_units::{Duration, Instant};
-use ebb_wire::{EbbFlags, EthernetFrame, EthernetHeader, MacAddress, PfcFrame, Protocol};
+use ebb_wire::{EthernetFrame, EthernetHeader, MacAddress, PfcFrame};
 
 use crate::engine::faults::Faults;
 use crate::engine::params::Params;
-use crate::engine::transports::{
-    EBB_FLAGS_AT, EBB_SOURCE_PORT_AT, QUOTED_PORT_AT, Selector, destination_port_at,
-};
+use crate::engine::transports::OurPackets;
 use crate::machine::interface::Interface;
 use crate::machine::next_hop::NextHops;
 use crate::machine::waker::Waker;
-
-/// Where TCP has its source port.
-const TCP_SOURCE_PORT_AT: PortOffset = PortOffset(0);
 
 /// The most frames that one system call sends or receives.
 const BATCH_FRAMES: usize = 64;
@@ -132,33 +128,20 @@ impl Link {
         std::mem::take(&mut self.counters)
     }
 
-    /// Lets only these packets through from now on, and MAC control frames if the NIC obeys them.
-    pub fn filter(&self, selectors: &[Selector]) -> anyhow::Result<()> {
+    /// Lets only these packets through from now on, and MAC control frames if the NIC obeys them. A DSCP
+    /// is left to whom they are handed to.
+    pub fn filter(&self, packets: &[OurPackets]) -> anyhow::Result<()> {
         let control = Filter::new().with_mac_control(self.obeys_pfc);
-        let filter = selectors.iter().fold(control, |filter, selector| {
-            let port_at = PortOffset(destination_port_at(selector.protocol) as u8);
-            let ports = selector.ports.first..=selector.ports.last;
-            let filter = filter.or(selector.protocol.0, port_at, ports.clone());
-            let filter = match selector.hears.quenches {
-                true => filter.or(
-                    Protocol::ICMP.0,
-                    PortOffset(QUOTED_PORT_AT as u8),
-                    ports.clone(),
-                ),
-                false => filter,
-            };
-            if selector.hears.drops.is_some() {
-                return filter.or(selector.protocol.0, TCP_SOURCE_PORT_AT, ports);
+        let filter = packets.iter().fold(control, |filter, ours| {
+            let protocol = ours.selector.protocol.0;
+            let port_at = PortOffset(ours.selector.port_at);
+            let ports = ours.ports.first..=ours.ports.last;
+            match ours.selector.condition {
+                Some(Condition::Bits { at, mask }) => {
+                    filter.or_if(protocol, Bits { at, mask }, port_at, ports)
+                }
+                Some(Condition::Dscp(_)) | None => filter.or(protocol, port_at, ports),
             }
-            if selector.protocol != Protocol::EBB {
-                return filter;
-            }
-            let returned = Bits {
-                at: EBB_FLAGS_AT as u8,
-                mask: EbbFlags::RETURNED.0,
-            };
-            let port_at = PortOffset(EBB_SOURCE_PORT_AT as u8);
-            filter.or_if(selector.protocol.0, returned, port_at, ports)
         });
         self.socket
             .set_filter(&filter)

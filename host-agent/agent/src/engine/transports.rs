@@ -5,9 +5,9 @@ use std::net::Ipv4Addr;
 use anyhow::Context;
 use ebb_host::{Engine, Ports};
 use ebb_transport::nic::DscpSet;
-use ebb_transport::{Event, Hears, PacketKind, Scheme, Transport, TxInfo};
+use ebb_transport::{Event, PacketKind, Scheme, Selector, Transport, TxInfo};
 use ebb_units::{Duration, Instant};
-use ebb_wire::{EbbFlags, Ipv4Header, Protocol};
+use ebb_wire::Protocol;
 
 use crate::engine::params::Params;
 use crate::machine::kernel_rules::KernelRule;
@@ -22,13 +22,11 @@ const SOURCE_PORTS: u16 = 64;
 /// How often it is looked whether a port that is to be given back is still in use.
 const GIVE_BACK_INTERVAL: Duration = Duration::from_millis(100);
 
-/// What the packets of one of our port ranges look like.
+/// Packets of this process: the ones that a transport selects by one of its ports.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub struct Selector {
-    pub protocol: Protocol,
+pub struct OurPackets {
+    pub selector: Selector,
     pub ports: PortRange,
-    /// What switches may tell about the packets that leave from them is for us too.
-    pub hears: Hears,
 }
 
 /// The transports of this process, which are opened as they are asked for.
@@ -54,8 +52,8 @@ pub struct Transports {
 struct Slot {
     scheme: Scheme,
     transport: Box<dyn Transport + Send>,
-    /// What switches may tell it.
-    hears: Hears,
+    /// [`Transport::selectors`].
+    selectors: Vec<Selector>,
     /// The first one has the source ports, the others are for services.
     ports: Vec<PortLock>,
     /// The rules that hide the ports from the kernel, one for each element of `ports`.
@@ -113,7 +111,7 @@ impl Transports {
         }
         self.slots.push(Slot {
             scheme,
-            hears: transport.hears(),
+            selectors: transport.selectors(),
             transport,
             ports: vec![lock],
             rules: vec![rule],
@@ -203,40 +201,20 @@ impl Transports {
     }
 
     /// What the socket must let through, if that has changed since the last call.
-    pub fn take_changed_selectors(&mut self) -> Option<Vec<Selector>> {
-        std::mem::take(&mut self.changed).then(|| {
-            let of = |slot: &Slot| {
-                let protocol = slot.scheme.protocol();
-                let ranges = slot.ports.iter().map(|lock| lock.range);
-                let hears = slot.hears;
-                ranges
-                    .map(|ports| Selector {
-                        protocol,
-                        ports,
-                        hears,
-                    })
-                    .collect::<Vec<_>>()
-            };
-            self.slots.iter().flat_map(of).collect()
-        })
+    pub fn take_changed_selectors(&mut self) -> Option<Vec<OurPackets>> {
+        let changed = std::mem::take(&mut self.changed);
+        changed.then(|| self.slots.iter().flat_map(Slot::packets).collect())
     }
 
-    /// A complete IPv4 packet arrived: it goes to whoever owns its destination port, or its source
-    /// port if a switch returned it.
+    /// A complete IPv4 packet arrived: it goes to the transport that selects it. A selector with a
+    /// condition knows more of the packet than one of another transport without.
     pub fn handle_packet(&mut self, now: Instant, packet: &[u8]) {
-        if let Some(slot) = self.slots.iter_mut().find(|slot| slot.is_told(packet)) {
-            slot.transport.handle_packet(now, packet);
-            return;
-        }
-        let Some((mut protocol, port)) = our_port(packet) else {
-            return;
-        };
-        if protocol == Protocol::ICMP {
-            // About what a TCP of ours has sent; no other lets such messages through.
-            protocol = Protocol::TCP;
-        }
-        let owner = |slot: &&mut Slot| slot.scheme.protocol() == protocol && slot.has(port);
-        if let Some(slot) = self.slots.iter_mut().find(owner) {
+        let selections = self.slots.iter_mut().filter_map(|slot| {
+            let has_condition = slot.selects(packet)?.condition.is_some();
+            Some((has_condition, slot))
+        });
+        let owner = selections.min_by_key(|(has_condition, _)| !has_condition);
+        if let Some((_, slot)) = owner {
             slot.transport.handle_packet(now, packet);
         }
     }
@@ -350,13 +328,19 @@ impl Slot {
         self.scheme == scheme && self.has(port)
     }
 
-    /// The packet is a switch's word that something was dropped that it had sent.
-    fn is_told(&self, packet: &[u8]) -> bool {
-        let port = self
-            .hears
-            .drops
-            .and_then(|dscp| notified_port(packet, dscp));
-        port.is_some_and(|port| self.has(port))
+    fn packets(&self) -> impl Iterator<Item = OurPackets> {
+        let of = |ports| {
+            let selectors = self.selectors.iter();
+            selectors.map(move |&selector| OurPackets { selector, ports })
+        };
+        self.ports.iter().flat_map(move |lock| of(lock.range))
+    }
+
+    /// The selector by which a packet belongs to the transport. None: it does not.
+    fn selects(&self, packet: &[u8]) -> Option<&Selector> {
+        let selector = self.selectors.iter().find(|s| s.matches(packet))?;
+        let port = selector.port(packet)?;
+        self.has(port).then_some(selector)
     }
 }
 
@@ -376,93 +360,6 @@ fn hide(scheme: Scheme, ports: PortRange) -> anyhow::Result<KernelRule> {
     .context("cannot keep the kernel from answering our packets")
 }
 
-/// Protocol and the port that is ours, as far as they can be told without trusting the packet.
-fn our_port(packet: &[u8]) -> Option<(Protocol, u16)> {
-    let protocol = Protocol(*packet.get(9)?);
-    let header = packet.get(usize::from(packet[0] & 0xf) * 4..)?;
-    let is_returned = protocol == Protocol::EBB
-        && EbbFlags(*header.get(EBB_FLAGS_AT)?).contains(EbbFlags::RETURNED);
-    let at = match is_returned {
-        true => EBB_SOURCE_PORT_AT,
-        false => destination_port_at(protocol),
-    };
-    let port = header.get(at..at + 2)?;
-    Some((protocol, u16::from_be_bytes([port[0], port[1]])))
-}
-
-/// The source port of a TCP packet in the class `dscp` of notifications: whose drop it tells of.
-fn notified_port(packet: &[u8], dscp: u8) -> Option<u16> {
-    let is_one = packet.get(1)? >> 2 == dscp && Protocol(*packet.get(9)?) == Protocol::TCP;
-    let header = packet.get(usize::from(packet[0] & 0xf) * 4..)?;
-    let port = header.first_chunk().filter(|_| is_one)?;
-    Some(u16::from_be_bytes(*port))
-}
-
-/// Offsets in the header behind IPv4, for packets that a switch returned: their addresses are
-/// swapped, their ports are not (`docs/wire-format.md`).
-pub const EBB_FLAGS_AT: usize = 1;
-pub const EBB_SOURCE_PORT_AT: usize = 4;
-
-/// Offset of the source port that a message of ICMP quotes, behind the message's header and the quoted
-/// IPv4 header. What leaves here has no options there.
-pub const QUOTED_PORT_AT: usize = 8 + Ipv4Header::BYTES;
-
-/// Offset of the port that is ours in the header behind IPv4: of the destination, or the quoted source.
-pub fn destination_port_at(protocol: Protocol) -> usize {
-    match protocol {
-        Protocol::EBB => 6,
-        Protocol::ICMP => QUOTED_PORT_AT,
-        _ => 2,
-    }
-}
-
 #[cfg(test)]
 #[path = "transports_tests.rs"]
-mod turn_tests;
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    /// From port 61000 to port 7000, behind an IPv4 header of 24 bytes.
-    fn packet(protocol: u8, flags: u8) -> Vec<u8> {
-        let mut packet = vec![0; 24 + 48];
-        packet[0] = 0x46;
-        packet[9] = protocol;
-        packet[24 + 1] = flags;
-        let ports = if protocol == 253 { 24 + 4 } else { 24 };
-        packet[ports..ports + 2].copy_from_slice(&61000u16.to_be_bytes());
-        packet[ports + 2..ports + 4].copy_from_slice(&7000u16.to_be_bytes());
-        packet
-    }
-
-    #[test]
-    fn a_notification_is_for_the_source_port_of_what_was_dropped() {
-        let mut dropped = packet(6, 0);
-        assert_eq!(notified_port(&dropped, 56), None, "of another class");
-        dropped[1] = 56 << 2;
-        assert_eq!(notified_port(&dropped, 56), Some(61000));
-        assert_eq!(notified_port(&dropped[..25], 56), None);
-        assert_eq!(notified_port(&dropped[..1], 56), None);
-        dropped[9] = 253;
-        assert_eq!(notified_port(&dropped, 56), None, "only TCP is told of");
-    }
-
-    #[test]
-    fn a_message_is_for_the_source_port_that_it_quotes() {
-        let mut message = packet(1, 0);
-        message[24 + 28..24 + 30].copy_from_slice(&61001u16.to_be_bytes());
-        assert_eq!(our_port(&message), Some((Protocol::ICMP, 61001)));
-        assert_eq!(our_port(&message[..24 + 29]), None);
-    }
-
-    #[test]
-    fn a_returned_packet_is_for_its_source_port() {
-        let port = |packet: &[u8]| our_port(packet).map(|(_, port)| port);
-        assert_eq!(port(&packet(253, 0x04)), Some(7000));
-        assert_eq!(port(&packet(253, 0x84)), Some(61000));
-        assert_eq!(port(&packet(6, 0xff)), Some(7000));
-        assert_eq!(port(&packet(253, 0x84)[..24 + 5]), None);
-        assert_eq!(port(&packet(253, 0)[..24 + 1]), None);
-    }
-}
+mod tests;

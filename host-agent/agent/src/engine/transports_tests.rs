@@ -3,12 +3,14 @@
 use std::collections::VecDeque;
 use std::sync::mpsc;
 
-use ebb_transport::{Event, FlowId, ListenError, SendError, SendRequest};
+use ebb_transport::{Condition, Event, FlowId, ListenError, SendError, SendRequest, Suite};
+use ebb_wire::{EbbFlags, Ipv4Header};
 
 use super::*;
 
 /// Sends what it was given, and tells what arrives.
 struct Fake {
+    selectors: Vec<Selector>,
     outgoing: VecDeque<(PacketKind, u8)>,
     arrived: mpsc::Sender<u16>,
     polls: mpsc::Sender<()>,
@@ -27,8 +29,12 @@ impl Transport for Fake {
     }
     fn abort(&mut self, _: Instant, _: FlowId, _: &str) {}
     fn handle_packet(&mut self, _: Instant, packet: &[u8]) {
-        let (_, port) = our_port(packet).unwrap();
-        self.arrived.send(port).unwrap();
+        let selectors = self.selectors();
+        let selector = selectors.iter().find(|s| s.matches(packet)).unwrap();
+        self.arrived.send(selector.port(packet).unwrap()).unwrap();
+    }
+    fn selectors(&self) -> Vec<Selector> {
+        self.selectors.clone()
     }
     fn handle_timeout(&mut self, _: Instant) {}
     fn next_deadline(&self) -> Option<Instant> {
@@ -70,14 +76,17 @@ fn rig(schemes: &[(Scheme, PortRange, &str)]) -> Rig {
             true => PacketKind::Data,
             false => PacketKind::Control,
         };
+        let ports = (range.first, range.last);
+        let real = scheme.transport(Ipv4Addr::LOCALHOST, &Suite::default(), ports, 1);
         let fake = Fake {
+            selectors: real.unwrap().selectors(),
             outgoing: packets.bytes().map(|name| (kind(name), name)).collect(),
             arrived,
             polls,
         };
         rig.transports.slots.push(Slot {
             scheme,
-            hears: fake.hears(),
+            selectors: fake.selectors(),
             transport: Box::new(fake),
             ports: vec![PortLock::unlocked(range)],
             rules: Vec::new(),
@@ -156,12 +165,8 @@ fn what_arrives_goes_to_the_owner_of_its_port() {
         (Scheme::Dctcp, PORTS[2], ""),
     ]);
     let packet = |protocol: Protocol, port: u16| {
-        let mut packet = vec![0; 68];
-        packet[0] = 0x45;
-        packet[9] = protocol.0;
-        let at = 20 + destination_port_at(protocol);
-        packet[at..at + 2].copy_from_slice(&port.to_be_bytes());
-        packet
+        let ports_at = if protocol == Protocol::EBB { 4 } else { 0 };
+        packet(protocol, ports_at, (50_000, port))
     };
     for (protocol, port) in [
         (Protocol::EBB, 61_063),
@@ -191,13 +196,19 @@ fn what_is_let_through_is_told_once() {
     assert_eq!(rig.transports.take_changed_selectors(), None);
     rig.transports.changed = true;
     let selectors = rig.transports.take_changed_selectors().unwrap();
-    let of = |protocol, ports| Selector {
-        protocol,
-        ports,
-        hears: Hears::default(),
+    let returned = Condition::Bits {
+        at: 1,
+        mask: EbbFlags::RETURNED.0,
     };
-    let expected = [of(Protocol::EBB, PORTS[0]), of(Protocol::TCP, PORTS[2])];
-    assert_eq!(selectors, expected);
+    let expected = [
+        (Selector::only(Protocol::EBB, 4, returned), PORTS[0]),
+        (Selector::any(Protocol::EBB, 6), PORTS[0]),
+        (Selector::any(Protocol::TCP, 2), PORTS[2]),
+    ];
+    assert_eq!(
+        selectors,
+        expected.map(|(selector, ports)| OurPackets { selector, ports })
+    );
     assert_eq!(rig.transports.take_changed_selectors(), None);
 }
 
@@ -211,7 +222,7 @@ fn real(params: Params, schemes: &[Scheme]) -> Transports {
         let transport = made.unwrap();
         transports.slots.push(Slot {
             scheme,
-            hears: transport.hears(),
+            selectors: transport.selectors(),
             transport,
             ports: vec![PortLock::unlocked(range)],
             rules: Vec::new(),
@@ -231,8 +242,9 @@ fn who_wants_to_hear_of_drops_does_also_where_it_only_sends() {
     params.fastlane.notification_dscp = 33;
     let mut transports = real(params, &[Scheme::Dctcp, Scheme::Pfabric, Scheme::Fastlane]);
     let selectors = transports.take_changed_selectors().unwrap();
-    let drops: Vec<Option<u8>> = selectors.iter().map(|s| s.hears.drops).collect();
-    assert_eq!(drops, [None, Some(33), Some(33)]);
+    let classes: Vec<_> = selectors.iter().map(|s| s.selector.condition).collect();
+    let notified = Some(Condition::Dscp(33));
+    assert_eq!(classes, [None, notified, None, notified, None]);
 
     // The first packet of a flow of pFabric, which a switch sends back in the class of notifications.
     let to = std::net::SocketAddrV4::new(Ipv4Addr::new(127, 0, 0, 2), 7010);
@@ -265,6 +277,71 @@ fn who_wants_to_hear_of_drops_does_also_where_it_only_sends() {
         "the SYN goes again"
     );
     assert_eq!(again, packet);
+}
+
+/// An IPv4 packet whose header has options, with the ports `from` and `to` at `ports_at` behind it.
+fn packet(protocol: Protocol, ports_at: usize, (from, to): (u16, u16)) -> Vec<u8> {
+    let mut packet = vec![0; 24 + 48];
+    packet[0] = 0x46;
+    packet[9] = protocol.0;
+    let at = 24 + ports_at;
+    packet[at..at + 2].copy_from_slice(&from.to_be_bytes());
+    packet[at + 2..at + 4].copy_from_slice(&to.to_be_bytes());
+    packet
+}
+
+#[test]
+fn a_returned_packet_is_for_its_source_port() {
+    let mut rig = rig(&[(Scheme::Ndp, PORTS[0], ""), (Scheme::Scdp, PORTS[1], "")]);
+    // SCDP sent it, from the second range to a port that is also one of NDP's.
+    let mut packet = packet(Protocol::EBB, 4, (PORTS[1].first, PORTS[0].first));
+    packet[24 + 1] = EbbFlags::TRIMMED.0;
+    rig.transports.handle_packet(Instant::ZERO, &packet);
+    packet[24 + 1] = (EbbFlags::TRIMMED | EbbFlags::RETURNED).0;
+    rig.transports.handle_packet(Instant::ZERO, &packet);
+    let stranger = self::packet(Protocol::EBB, 4, (50_000, PORTS[0].first));
+    let mut returned = stranger.clone();
+    returned[24 + 1] = EbbFlags::RETURNED.0;
+    rig.transports.handle_packet(Instant::ZERO, &returned);
+    let arrived: Vec<Vec<u16>> = rig.arrived.iter().map(|a| a.try_iter().collect()).collect();
+    assert_eq!(arrived, [[PORTS[0].first], [PORTS[1].first]]);
+}
+
+#[test]
+fn a_message_is_for_the_source_port_that_it_quotes() {
+    let mut params = Params::default();
+    params.tcp.source_quench = true;
+    let transports = real(params, &[Scheme::Dctcp]);
+    let mut message = packet(Protocol::ICMP, 28, (PORTS[0].first, 7004));
+    assert!(transports.slots[0].selects(&message).is_some());
+    assert!(transports.slots[0].selects(&message[..24 + 29]).is_none());
+    message[24 + 28] ^= 0x80;
+    assert!(transports.slots[0].selects(&message).is_none());
+    let deaf = real(Params::default(), &[Scheme::Dctcp]);
+    let message = packet(Protocol::ICMP, 28, (PORTS[0].first, 7004));
+    assert!(deaf.slots[0].selects(&message).is_none());
+}
+
+/// The port range of DCTCP has the port that FastLane's flow goes to: a notification is FastLane's.
+#[test]
+fn a_notification_goes_past_the_owner_of_its_destination_port() {
+    let mut transports = real(Params::default(), &[Scheme::Dctcp, Scheme::Fastlane]);
+    let (dctcp, fastlane) = (PORTS[0].first, PORTS[1].first);
+    let mut packet = packet(Protocol::TCP, 0, (fastlane, dctcp));
+    let owners = |transports: &mut Transports, packet: &[u8]| {
+        let slots = transports.slots.iter();
+        slots
+            .map(|slot| slot.selects(packet).copied())
+            .collect::<Vec<_>>()
+    };
+    let own = Selector::any(Protocol::TCP, 2);
+    assert_eq!(owners(&mut transports, &packet), [Some(own), None]);
+    packet[1] = 56 << 2;
+    let notified = Selector::only(Protocol::TCP, 0, Condition::Dscp(56));
+    assert_eq!(
+        owners(&mut transports, &packet),
+        [Some(own), Some(notified)]
+    );
 }
 
 /// What a switch makes of a packet that it dropped: addresses swapped, in the class `dscp`.

@@ -8,7 +8,7 @@ use std::net::{Ipv4Addr, SocketAddrV4};
 
 use ebb_nic::DscpSet;
 use ebb_units::Instant;
-use ebb_wire::{EbbHeader, Ipv4Header};
+use ebb_wire::{EbbFlags, EbbHeader, Ipv4Header, Protocol};
 use rand::rngs::SmallRng;
 use rand::{Rng, SeedableRng};
 
@@ -24,6 +24,7 @@ use crate::job::{Job, JobResult};
 use crate::nic::NicParams;
 use crate::objection::Objection;
 use crate::record::Role;
+use crate::selector::{Condition, Selector};
 use crate::timers::Timers;
 use crate::transport::{
     Event, ExpectRequest, FlowId, GroupRequest, ListenError, Progress, SendError, SendRequest,
@@ -36,6 +37,11 @@ const MAX_TOMBSTONES: usize = 65_536;
 pub(super) const MAX_STRAY_RESETS: usize = 256;
 /// The flow that packets without a session belong to.
 pub(super) const STRAY: FlowId = FlowId(0);
+
+/// Offsets in Ebb's header.
+const FLAGS_AT: u8 = 1;
+const SOURCE_PORT_AT: u8 = 4;
+const DESTINATION_PORT_AT: u8 = 6;
 
 /// RFC 6335: the ports that nobody is assigned.
 pub const EPHEMERAL_PORTS: (u16, u16) = (49152, 65535);
@@ -439,6 +445,18 @@ impl<S: ReceiverDriven> Transport for Host<S> {
             .into_iter()
             .flatten()
             .min()
+    }
+
+    /// A packet that a switch returned has its addresses swapped, its ports not.
+    fn selectors(&self) -> Vec<Selector> {
+        let is_returned = Condition::Bits {
+            at: FLAGS_AT,
+            mask: EbbFlags::RETURNED.0,
+        };
+        vec![
+            Selector::only(Protocol::EBB, SOURCE_PORT_AT, is_returned),
+            Selector::any(Protocol::EBB, DESTINATION_PORT_AT),
+        ]
     }
 
     fn poll_transmit_of(

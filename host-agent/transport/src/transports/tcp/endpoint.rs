@@ -23,9 +23,10 @@ use crate::objection::Objection;
 use crate::pacer::{Admission, InvalidPacerParams, Pacer, PacerCounters, PacerParams};
 use crate::receiver_driven::HostConfig;
 use crate::record::Role;
+use crate::selector::{Condition, Selector};
 use crate::timers::Timers;
 use crate::transport::{
-    Event, FlowId, Hears, ListenError, PacketKind, Progress, SendError, SendRequest, Transport,
+    Event, FlowId, ListenError, PacketKind, Progress, SendError, SendRequest, Transport,
     TxInfo,
 };
 
@@ -35,6 +36,11 @@ const MAX_WAITING_RESETS: usize = 64;
 const HEADER_BYTES: usize = 20 + 20 + 40;
 /// The byte of an IPv4 header with DSCP and ECN.
 const DSCP_AT: usize = 1;
+/// Offset of the port in a TCP header.
+const DESTINATION_PORT_AT: u8 = 2;
+/// Offset of the source port that a message of ICMP quotes, behind the message's header and the quoted
+/// IPv4 header, which has no options in packets of ours.
+const QUOTED_PORT_AT: u8 = 8 + Ipv4Header::BYTES as u8;
 
 /// What cannot be run.
 #[derive(Clone, Debug, PartialEq, thiserror::Error)]
@@ -645,11 +651,16 @@ impl Transport for TcpEndpoint {
         self.give_up(now, flow, reason, Some(objection));
     }
 
-    fn hears(&self) -> Hears {
-        Hears {
-            drops: self.algorithm.notifications.map(|how| how.dscp),
-            quenches: self.params.source_quench,
-        }
+    fn selectors(&self) -> Vec<Selector> {
+        let notifications = self.algorithm.notifications;
+        let drops = notifications.map(|how| {
+            let source_port_at = 0;
+            Selector::only(Protocol::TCP, source_port_at, Condition::Dscp(how.dscp))
+        });
+        let quenches = Selector::any(Protocol::ICMP, QUOTED_PORT_AT);
+        let quenches = self.params.source_quench.then_some(quenches);
+        let own = Selector::any(Protocol::TCP, DESTINATION_PORT_AT);
+        drops.into_iter().chain(quenches).chain([own]).collect()
     }
 
     fn handle_packet(&mut self, now: Instant, packet: &[u8]) {
