@@ -22,6 +22,11 @@ pub struct DropNotification {
 }
 
 impl DropNotification {
+    /// Offsets of the stream that the packet took after the handshake: payload, and FIN.
+    pub fn stream_length(&self) -> u64 {
+        self.payload_bytes as u64 + u64::from(self.flags.contains(TcpFlags::FIN))
+    }
+
     /// Parses the IPv4 packet of a notification; its class has told that it is one. What is behind the
     /// first 20 bytes of the TCP header does not matter.
     pub fn parse(bytes: &[u8]) -> Result<DropNotification, ParseError> {

@@ -42,8 +42,7 @@ const EIGHTH: Algorithm = Algorithm {
             reduced_until: 0,
         })
     },
-    notifications: None,
-    shortest_first: None,
+    ..Algorithm::BASE
 };
 
 impl CongestionControl for Eighth {
@@ -149,7 +148,7 @@ fn host(number: u8, algorithm: Algorithm) -> TcpEndpoint {
 
 /// Sends an object from one host to another, and says how long that took.
 fn run(algorithm: Algorithm) -> String {
-    let mut hosts = [host(1, algorithm), host(2, algorithm)];
+    let mut hosts = [host(1, algorithm.clone()), host(2, algorithm)];
     hosts[1].listen(PORT).expect("a port");
     let request = SendRequest {
         to: SocketAddrV4::new(Ipv4Addr::new(10, 0, 0, 2), PORT),

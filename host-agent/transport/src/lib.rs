@@ -46,7 +46,7 @@ pub use record::{Counters, FlowRecord, GroupSummary, Role, SenderSummary, Status
 pub use selector::{Condition, Selector};
 pub use stream_head::{FetchRequest, MAX_SENDERS, Refusal, RefusalCode, StreamHead};
 pub use transport::{
-    Event, ExpectRequest, FlowId, GroupRequest, ListenError, PacketKind, Part, Progress,
-    SendError, SendRequest, Transport, TxInfo, Via,
+    Event, ExpectRequest, FlowId, GroupRequest, ListenError, PacketKind, Part, Progress, SendError,
+    SendRequest, Transport, TxInfo, Via,
 };
 pub use transports::{Entry, Params, Scheme, Suite, UnknownScheme, ndp, scdp, tcp};

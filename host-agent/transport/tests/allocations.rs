@@ -238,7 +238,7 @@ fn tcp(algorithm: Algorithm, pacer: Option<PacerParams>) -> [Box<dyn Transport>;
             ..TcpParams::default()
         };
         let pacer = pacer.as_ref();
-        Box::new(TcpEndpoint::new(host(number), "test", algorithm, params, pacer).unwrap())
+        Box::new(TcpEndpoint::new(host(number), "test", algorithm.clone(), params, pacer).unwrap())
     })
 }
 

@@ -30,7 +30,7 @@ fn dctcp_holds_the_queue_near_k_and_reno_fills_it() {
     let settled = Instant::from_micros(10_000);
     let mut mean = Vec::new();
     for algorithm in [DCTCP, RENO_ECN, RENO] {
-        let mut net = long_flows(algorithm, 2, 6_000_000);
+        let mut net = long_flows(algorithm.clone(), 2, 6_000_000);
         net.run_until(Instant::from_micros(80_000));
         mean.push(net.forward.mean_depth(settled));
         let longest = net
@@ -72,7 +72,7 @@ fn dctcp_holds_the_queue_near_k_and_reno_fills_it() {
 #[test]
 fn flows_share_the_link_fairly() {
     for algorithm in [DCTCP, RENO_ECN] {
-        let mut net = long_flows(algorithm, 2, 30_000_000);
+        let mut net = long_flows(algorithm.clone(), 2, 30_000_000);
         // The second comes when the first has settled.
         net.pairs[1].start_at = Instant::from_micros(10_000);
         net.run_until(Instant::from_micros(60_000));
@@ -233,14 +233,11 @@ fn windows_never_fall_below_two_segments_and_the_link_stays_busy() {
 /// network's word for those there are. What a DeTail or FastLane variant needs, and the core does
 /// not know of it.
 const CONSTANT: Algorithm = Algorithm {
-    ecn: EcnMode::Off,
-    priority_ecn: EcnMode::Off,
     start: |_, mut window| {
         window.reduce_to(6 * 1460);
         Box::new(Constant(window))
     },
-    notifications: None,
-    shortest_first: None,
+    ..Algorithm::BASE
 };
 
 #[derive(Debug)]

@@ -7,9 +7,10 @@ use std::borrow::Cow;
 use std::sync::Arc;
 
 use ebb_units::{Duration, Instant};
-use ebb_wire::{DropNotification, TcpFlags, remaining_code};
+use ebb_wire::TcpFlags;
 
 use super::congestion::{Algorithm, EcnMode};
+use super::feedback::Message;
 use super::handshake::{Agreement, Handshake};
 use super::params::TcpParams;
 use super::receiver::ReceiverCounters;
@@ -398,30 +399,23 @@ impl Connection {
         self.take_step(step);
     }
 
-    /// The network says that it dropped a packet of ours. For algorithms that take notifications; what
-    /// cannot have been dropped is ignored.
-    pub fn handle_drop(&mut self, now: Instant, dropped: &DropNotification) {
-        let Some(how) = self.algorithm.notifications else {
-            return;
-        };
-        let opens = dropped.flags.contains(TcpFlags::SYN);
-        match &mut self.phase {
-            Phase::Handshake(_, handshake) | Phase::Early(handshake, _) if opens => {
-                let answers = dropped.flags.contains(TcpFlags::ACK);
-                if dropped.seq == self.iss && answers == handshake.agreement.is_some() {
-                    handshake.handle_drop(now, how);
-                }
+    /// A message of the network about a packet of ours; one that cannot be about such a packet is
+    /// ignored. True: it had an effect on the sender.
+    pub fn handle_message(&mut self, now: Instant, message: &Message) -> bool {
+        if let Message::Dropped(dropped) = message
+            && dropped.flags.contains(TcpFlags::SYN)
+            && let Phase::Handshake(_, handshake) | Phase::Early(handshake, _) = &mut self.phase
+        {
+            let is_answer = dropped.flags.contains(TcpFlags::ACK);
+            let is_ours = dropped.seq == self.iss && is_answer == handshake.agreement.is_some();
+            let first_round_trip = self.algorithm.feedback.first_round_trip();
+            if let Some(round_trip) = first_round_trip.filter(|_| is_ours) {
+                handshake.handle_drop(now, round_trip);
             }
-            Phase::Early(_, s) | Phase::Synchronized(s) => s.handle_drop(now, dropped, how),
-            Phase::Handshake(..) | Phase::Ended => {}
+            return false;
         }
-    }
-
-    /// A switch asks for less, quoting the sequence number of a segment. True: the window is smaller
-    /// now. What cannot be of a segment in flight is ignored (RFC 5927 section 4.1).
-    pub(crate) fn handle_quench(&mut self, seq: u32) -> bool {
         self.synchronized_mut()
-            .is_some_and(|s| s.handle_quench(seq))
+            .is_some_and(|s| s.handle_message(now, message))
     }
 
     fn take_step(&mut self, step: Step) {
@@ -543,7 +537,7 @@ impl Connection {
             rtt: handshake.rtt,
             acked,
         };
-        let mut synchronized = Synchronized::new(&self.params, self.algorithm, opening, now);
+        let mut synchronized = Synchronized::new(&self.params, &self.algorithm, opening, now);
         if self.closing {
             synchronized.sender.close();
         }
@@ -628,9 +622,7 @@ impl Connection {
                     && self.params.data_in_syn
                     && handshake.may_carry_data() =>
             {
-                if self.algorithm.shortest_first.is_some() {
-                    syn.remaining = remaining_code(stream.bytes());
-                }
+                self.algorithm.feedback.stamp(|| stream.bytes(), &mut syn);
                 let stream = (&*stream, self.closing);
                 match handshake.add_data(syn, &self.params, stream, buffer) {
                     Ok(syn) => Some(syn),

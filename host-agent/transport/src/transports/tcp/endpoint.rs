@@ -14,20 +14,21 @@ use rand::{Rng, SeedableRng};
 use super::congestion::Algorithm;
 use super::connection::{Connection, State};
 use super::delivered_syns::DeliveredSyns;
+use super::feedback::Parse;
 use super::flow::{Ending, Flow, put_shortest_first};
 use super::kept::{Kept, Outgoing, Pool};
 use super::params::{Connections, InvalidTcpParams, TcpParams};
 use super::segment::Segment;
+use super::source_quench::SourceQuenches;
 use crate::buffers::BufferPool;
 use crate::objection::Objection;
 use crate::pacer::{Admission, InvalidPacerParams, Pacer, PacerCounters, PacerParams};
 use crate::receiver_driven::HostConfig;
 use crate::record::Role;
-use crate::selector::{Condition, Selector};
+use crate::selector::Selector;
 use crate::timers::Timers;
 use crate::transport::{
-    Event, FlowId, ListenError, PacketKind, Progress, SendError, SendRequest, Transport,
-    TxInfo,
+    Event, FlowId, ListenError, PacketKind, Progress, SendError, SendRequest, Transport, TxInfo,
 };
 
 /// RSTs to strangers that may wait to be sent; more are not worth sending.
@@ -38,9 +39,8 @@ const HEADER_BYTES: usize = 20 + 20 + 40;
 const DSCP_AT: usize = 1;
 /// Offset of the port in a TCP header.
 const DESTINATION_PORT_AT: u8 = 2;
-/// Offset of the source port that a message of ICMP quotes, behind the message's header and the quoted
-/// IPv4 header, which has no options in packets of ours.
-const QUOTED_PORT_AT: u8 = 8 + Ipv4Header::BYTES as u8;
+/// The bytes of an IPv4 header with the destination address.
+const DESTINATION_AT: std::ops::Range<usize> = 16..20;
 
 /// What cannot be run.
 #[derive(Clone, Debug, PartialEq, thiserror::Error)]
@@ -67,7 +67,7 @@ pub struct EndpointCounters {
     pub evicted_handshakes: u64,
     /// Late copies of SYNs whose data had been delivered.
     pub duplicate_syns: u64,
-    /// Windows that a Source Quench has lowered.
+    /// Messages of the network that had an effect on a sender, as a Source Quench that lowered its window.
     pub quenched: u64,
 }
 
@@ -89,6 +89,9 @@ pub struct TcpEndpoint {
     pub(super) host: HostConfig,
     pub(super) scheme: &'static str,
     pub(super) algorithm: Algorithm,
+    /// Packets with messages of the network for the algorithm.
+    messages: Vec<(Selector, Parse)>,
+    serves_shortest_first: bool,
     pub(super) params: Arc<TcpParams>,
     pacer: Option<Pacer<FlowId, PacedPacket>>,
     pub(super) listening: BTreeSet<u16>,
@@ -132,7 +135,7 @@ impl TcpEndpoint {
     pub fn new(
         host: HostConfig,
         scheme: &'static str,
-        algorithm: Algorithm,
+        mut algorithm: Algorithm,
         mut params: TcpParams,
         pacer: Option<&PacerParams>,
     ) -> Result<Self, ConfigError> {
@@ -141,10 +144,15 @@ impl TcpEndpoint {
         if let Some(pacer) = pacer {
             pacer.validate()?;
         }
+        if params.source_quench {
+            algorithm.feedback = algorithm.feedback.with(SourceQuenches);
+        }
         let mut rng = SmallRng::seed_from_u64(host.seed);
         Ok(TcpEndpoint {
             host,
             scheme,
+            messages: algorithm.feedback.messages(),
+            serves_shortest_first: algorithm.feedback.serves_shortest_first(),
             algorithm,
             delivered_syns: DeliveredSyns::new(params.time_wait()),
             params: Arc::new(params),
@@ -191,7 +199,7 @@ impl TcpEndpoint {
     /// How connections of this DSCP react to congestion.
     pub(super) fn algorithm_for(&self, dscp: u8) -> Algorithm {
         let has_priority = self.host.dscp.priority.contains(dscp);
-        self.algorithm.for_priority(has_priority)
+        self.algorithm.clone().for_priority(has_priority)
     }
 
     fn free_port(&mut self, to: SocketAddrV4) -> Option<u16> {
@@ -411,6 +419,27 @@ impl TcpEndpoint {
         }
     }
 
+    /// A message of the network, as a selector of the algorithm's feedback has it.
+    fn handle_message(&mut self, now: Instant, packet: &[u8], parse: Parse) {
+        let Ok(message) = parse(packet) else {
+            self.counters.malformed_packets += 1;
+            return;
+        };
+        if packet.get(DESTINATION_AT) != Some(&self.host.address.octets()[..]) {
+            self.counters.foreign_packets += 1;
+            return;
+        }
+        let (sender, receiver) = message.addresses();
+        let Some(&id) = self.by_address.get(&(sender.port(), receiver)) else {
+            return;
+        };
+        if let Some(flow) = self.flows.get_mut(&id).filter(|flow| flow.local == sender) {
+            let had_effect = flow.connection.handle_message(now, &message);
+            self.counters.quenched += u64::from(had_effect);
+            self.after_input(now, id);
+        }
+    }
+
     /// The next packet of the flows that send (or with `control` those that receive), each in its
     /// turn, written over `packet`. Flows of classes that are not wanted stay where they are. Ended
     /// flows are removed.
@@ -427,7 +456,7 @@ impl TcpEndpoint {
             self.data_turns.len()
         };
         for _ in 0..turns {
-            let chooses = !control && self.algorithm.shortest_first.is_some();
+            let chooses = !control && self.serves_shortest_first;
             if chooses && !put_shortest_first(&mut self.data_turns, &self.flows, wanted) {
                 break;
             }
@@ -652,37 +681,23 @@ impl Transport for TcpEndpoint {
     }
 
     fn selectors(&self) -> Vec<Selector> {
-        let notifications = self.algorithm.notifications;
-        let drops = notifications.map(|how| {
-            let source_port_at = 0;
-            Selector::only(Protocol::TCP, source_port_at, Condition::Dscp(how.dscp))
-        });
-        let quenches = Selector::any(Protocol::ICMP, QUOTED_PORT_AT);
-        let quenches = self.params.source_quench.then_some(quenches);
+        let messages = self.messages.iter().map(|(selector, _)| *selector);
         let own = Selector::any(Protocol::TCP, DESTINATION_PORT_AT);
-        drops.into_iter().chain(quenches).chain([own]).collect()
+        messages.chain([own]).collect()
     }
 
     fn handle_packet(&mut self, now: Instant, packet: &[u8]) {
-        if let Some(notifications) = self.algorithm.notifications
-            && packet
-                .get(DSCP_AT)
-                .is_some_and(|byte| byte >> 2 == notifications.dscp)
-        {
-            return self.handle_drop(now, packet);
+        let mut messages = self.messages.iter();
+        if let Some((_, parse)) = messages.find(|(selector, _)| selector.matches(packet)) {
+            return self.handle_message(now, packet, *parse);
         }
         let Ok(ip) = Ipv4Header::parse(packet) else {
             self.counters.malformed_packets += 1;
             return;
         };
-        let protocol = ip.header.protocol;
-        let asks_for_less = protocol == Protocol::ICMP && self.params.source_quench;
-        if ip.header.dst != self.host.address || protocol != Protocol::TCP && !asks_for_less {
+        if ip.header.dst != self.host.address || ip.header.protocol != Protocol::TCP {
             self.counters.foreign_packets += 1;
             return;
-        }
-        if asks_for_less {
-            return self.handle_quench(now, packet);
         }
         let Ok(tcp) = TcpHeader::parse(ip.payload, ip.header.src, ip.header.dst) else {
             self.counters.malformed_packets += 1;

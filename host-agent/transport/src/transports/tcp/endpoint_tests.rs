@@ -57,7 +57,7 @@ impl Rack {
                 source_ports: EPHEMERAL_PORTS,
                 seed: host as u64,
             };
-            TcpEndpoint::new(config, "test", algorithm, params, pacer.as_ref()).unwrap()
+            TcpEndpoint::new(config, "test", algorithm.clone(), params, pacer.as_ref()).unwrap()
         };
         Rack {
             now: Instant::from_micros(1_000_000),
@@ -421,7 +421,7 @@ fn what_cannot_be_sent_is_refused_with_a_reason() {
 fn the_wire_shows_rfc_3168_negotiation() {
     // RFC 8257 3.6 wants ECT on SYN and SYN-ACK too; RFC 3168 does not.
     for (algorithm, ecn) in [(RENO, false), (DCTCP, true)] {
-        let mut rack = Rack::new(2, algorithm, false);
+        let mut rack = Rack::new(2, algorithm.clone(), false);
         rack.hosts[1].listen(PORT).unwrap();
         rack.send(0, 1, 1000);
         let mut seen = Vec::new();

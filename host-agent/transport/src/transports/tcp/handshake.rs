@@ -3,11 +3,11 @@
 use std::borrow::Cow;
 use std::io;
 
-use ebb_units::Instant;
+use ebb_units::{Duration, Instant};
 use ebb_wire::TcpOptions;
 
+use super::again::Again;
 use super::congestion::EcnMode;
-use super::fastlane::{Again, Notifications};
 use super::params::TcpParams;
 use super::rtt::RttEstimator;
 use super::segment::{Flags, Segment};
@@ -148,9 +148,9 @@ impl Handshake {
         std::mem::take(&mut self.ahead)
     }
 
-    /// The network says that it dropped our SYN or SYN-ACK.
-    pub(crate) fn handle_drop(&mut self, now: Instant, how: Notifications) {
-        if self.again.ask(now, how.round_trip) {
+    /// The network dropped our SYN or SYN-ACK, which goes out again at most once per `round_trip`.
+    pub(crate) fn handle_drop(&mut self, now: Instant, round_trip: Duration) {
+        if self.again.ask(now, round_trip) {
             self.send_again();
         }
     }

@@ -15,6 +15,7 @@
 //! (NewReno), 7323 (window scale, timestamps), 3168 (ECN), 8257 (DCTCP), 5961 (blind attacks),
 //! 6928 (initial window), 3465 (byte counting).
 
+mod again;
 mod autotune;
 mod burst;
 pub mod congestion;
@@ -29,6 +30,7 @@ mod detail_tests;
 mod ecn;
 mod endpoint;
 pub mod fastlane;
+mod feedback;
 mod flow;
 mod handshake;
 mod kept;
@@ -48,13 +50,13 @@ mod rtt;
 mod scoreboard;
 mod segment;
 mod sender;
+mod source_quench;
 #[cfg(test)]
 mod source_quench_tests;
 mod stream;
 mod synchronized;
 #[cfg(test)]
 mod testing;
-mod told;
 #[cfg(test)]
 mod transfer_tests;
 
@@ -63,6 +65,7 @@ use ebb_wire::Protocol;
 pub use congestion::{Algorithm, DCTCP, DETAIL, EcnMode, RENO, RENO_ECN};
 pub use connection::{Connection, Failure, State, Statistics};
 pub use endpoint::{ConfigError, EndpointCounters, TcpEndpoint};
+pub use feedback::{FeedbackSet, Message};
 pub use params::{Connections, InvalidTcpParams, TcpParams};
 pub use receiver::ReceiverCounters;
 pub use segment::{Flags, Segment};

@@ -81,7 +81,7 @@ impl Pair {
     pub(crate) fn new(algorithm: Algorithm, params: &TcpParams) -> Self {
         Pair {
             now: Instant::from_micros(1_000_000),
-            hosts: [0, 1].map(|host| endpoint(host, algorithm, params.clone())),
+            hosts: [0, 1].map(|host| endpoint(host, algorithm.clone(), params.clone())),
             arrivals: BTreeMap::new(),
             sent: 0,
             fate: Box::new(|_, _, _| Fate::Pass),

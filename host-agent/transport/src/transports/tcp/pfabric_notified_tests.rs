@@ -173,7 +173,9 @@ fn claims_about_every_packet_cost_one_probe_per_round_trip_and_no_more_segments(
         let latest = net.sent.iter().rev().take(30);
         let claims: Vec<_> = latest.map(|(_, segment)| notification(segment)).collect();
         for claim in claims {
-            net.pairs[0].left.handle_drop(now, &claim);
+            net.pairs[0]
+                .left
+                .handle_message(now, &Message::Dropped(claim));
         }
     }
     net.run_and_check();

@@ -215,7 +215,12 @@ fn what_follows_a_probe_does_not_need_the_byte_of_it_again() {
     let pair = net.pairs.last_mut().expect("one");
     // Not closed yet, so that there may be more.
     let source = Arc::new(vec![7_u8]);
-    pair.left = Connection::connect(net.params.clone(), net.algorithm, source, 0xffff_ff00);
+    pair.left = Connection::connect(
+        net.params.clone(),
+        net.algorithm.clone(),
+        source,
+        0xffff_ff00,
+    );
     pair.left.append(Arc::new(vec![8_u8; 4_000]));
     pair.left.close();
     pair.expected = [vec![7], vec![8; 4_000]].concat();

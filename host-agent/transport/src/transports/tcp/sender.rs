@@ -3,8 +3,6 @@
 //!
 //! The stream occupies offsets 1 ..= len, between SYN at 0 and FIN at len + 1.
 
-mod notified;
-
 use std::io;
 use std::sync::Arc;
 
@@ -12,7 +10,7 @@ use ebb_units::{Duration, Instant};
 
 use super::burst::{Bursts, Room};
 use super::congestion::{Acknowledgment, Algorithm, CongestionControl, EcnMode, Window};
-use super::fastlane::Notified;
+use super::feedback::{Message, Next, Reaction};
 use super::params::TcpParams;
 use super::rtt::RttEstimator;
 use super::scoreboard::Scoreboard;
@@ -137,14 +135,12 @@ pub(crate) struct Sender {
     congestion: Box<dyn CongestionControl>,
     rtt: RttEstimator,
     recovery: Recovery,
-    /// What was in flight when a switch last asked for less has been acknowledged beyond this.
-    quenched_until: u64,
-    /// What the network has said that it dropped. None: it does not tell.
-    notified: Option<Notified>,
+    /// To feedback of the network. Empty of most algorithms.
+    reactions: Vec<Box<dyn Reaction>>,
+    /// One of them has a recovery of its own under way.
+    repairs: bool,
     sack: bool,
     ecn: bool,
-    /// Timeouts in a row after which single bytes ask whether packets get through. None: never.
-    probe_after_timeouts: Option<u32>,
     duplicate_acks: u32,
     duplicate_ack_threshold: u32,
     /// A pause longer than the timeout resets the window.
@@ -171,7 +167,7 @@ impl Sender {
     /// After the handshake, which may have measured `rtt` and has counted its own packets.
     pub(crate) fn new(
         params: &TcpParams,
-        algorithm: Algorithm,
+        algorithm: &Algorithm,
         stream: Stream,
         negotiated: Negotiated,
         rtt: RttEstimator,
@@ -188,12 +184,11 @@ impl Sender {
             scoreboard: Scoreboard::with_room_for(params.initial_window_packets),
             congestion: (algorithm.start)(params, Window::new(params, negotiated.segment_bytes)),
             rtt,
-            notified: algorithm.notifications.map(Notified::new),
+            reactions: algorithm.feedback.reactions(),
+            repairs: false,
             recovery: Recovery::None,
-            quenched_until: 0,
             sack: negotiated.sack,
             ecn: negotiated.ecn != EcnMode::Off,
-            probe_after_timeouts: algorithm.shortest_first.map(|s| s.probe_after_timeouts),
             duplicate_acks: 0,
             duplicate_ack_threshold: params.duplicate_ack_threshold,
             restarts_after_idle: params.restart_after_idle,
@@ -255,8 +250,63 @@ impl Sender {
     }
 
     pub(crate) fn next_deadline(&self) -> Option<Instant> {
-        let notified = self.notified_deadline();
-        self.deadline.into_iter().chain(notified).min()
+        let reaction = self.reaction_deadline();
+        self.deadline.into_iter().chain(reaction).min()
+    }
+
+    pub(crate) fn max_retries(&self) -> u32 {
+        self.max_retries
+    }
+
+    pub(crate) fn has_in_flight(&self) -> bool {
+        !self.scoreboard.is_empty()
+    }
+
+    /// End of the segment in flight that begins at `start`.
+    pub(crate) fn in_flight(&self, start: u64) -> Option<u64> {
+        self.scoreboard.in_flight(start)
+    }
+
+    pub(crate) fn is_sacked(&self, start: u64) -> bool {
+        self.scoreboard.is_sacked(start)
+    }
+
+    pub(crate) fn window_packets(&self) -> u64 {
+        self.congestion.window().bytes() / self.segment_bytes
+    }
+
+    /// A loss is being repaired, by TCP's rules or by a reaction.
+    pub(crate) fn is_recovering(&self) -> bool {
+        self.recovery != Recovery::None || self.repairs
+    }
+
+    /// Whether the first segment is to go out whatever the pipe says; true once.
+    pub(crate) fn take_retransmit_now(&mut self) -> bool {
+        std::mem::take(&mut self.retransmit_now)
+    }
+
+    /// Reduces the window as for a loss of which nothing is sent again.
+    pub(crate) fn reduce_window(&mut self) {
+        self.congestion.on_loss(self.next - self.una, self.next);
+    }
+
+    /// A reaction has repaired all drops it knew of, and leaves a window of this size.
+    pub(crate) fn end_recovery(&mut self, window_packets: u64) {
+        let window_bytes = window_packets * self.segment_bytes;
+        self.congestion.on_recovered(window_bytes, self.next);
+    }
+
+    /// Starts the retransmission timer anew.
+    pub(crate) fn restart_timer(&mut self, now: Instant) {
+        self.deadline = Some(now + self.rtt.rto());
+    }
+
+    pub(crate) fn count_loss_episode(&mut self) {
+        self.counters.loss_episodes += 1;
+    }
+
+    pub(crate) fn count_fast_retransmission(&mut self) {
+        self.counters.fast_retransmitted += 1;
     }
 
     pub(crate) fn max_peer_window(&self) -> u64 {
@@ -273,7 +323,8 @@ impl Sender {
         self.next < self.stream_end()
     }
 
-    fn stream_end(&self) -> u64 {
+    /// Offset behind the stream: that of the FIN.
+    pub(crate) fn stream_end(&self) -> u64 {
         1 + self.stream.bytes()
     }
 
@@ -357,8 +408,8 @@ impl Sender {
             self.retries = 0;
         }
 
-        let was_in_recovery = matches!(self.recovery, Recovery::Fast { .. }) || self.is_notified();
-        self.tell_notified(acked > 0, &arrival);
+        let was_in_recovery = matches!(self.recovery, Recovery::Fast { .. }) || self.repairs;
+        self.react(|reaction, sender| reaction.on_ack(&arrival, acked > 0, sender));
         let duplicate = acked == 0 && arrival.pure && !window_changed && flight > 0;
         self.recover(acked, flight, duplicate, update.sacked_bytes > 0);
 
@@ -404,12 +455,12 @@ impl Sender {
             }
             Recovery::Fast { .. } if acked > 0 && !self.sack && threshold.is_some() => {
                 // RFC 6582 3.2: a partial ACK shows the next hole.
-                if !self.first_is_notified() {
+                if !self.repairs_first() {
                     self.scoreboard.mark_first_lost();
                 }
                 self.deliver_duplicates(acked);
             }
-            Recovery::None if acked > 0 && self.is_notified() => self.deliver_duplicates(acked),
+            Recovery::None if acked > 0 && self.repairs => self.deliver_duplicates(acked),
             Recovery::None if acked > 0 => self.duplicate_acks = 0,
             _ => {}
         }
@@ -428,7 +479,7 @@ impl Sender {
         if self.recovery != Recovery::None {
             return;
         }
-        if !lost && self.duplicate_acks >= threshold && !self.first_is_notified() {
+        if !lost && self.duplicate_acks >= threshold && !self.repairs_first() {
             lost = self.scoreboard.mark_first_lost();
         }
         if lost {
@@ -451,16 +502,55 @@ impl Sender {
         self.counters.loss_episodes += 1;
     }
 
-    /// A switch asks for less: as a loss of which nothing is to be sent again, once for what is in
-    /// flight (as RFC 3168 6.1.2 has it for ECN). True: the window is smaller now.
-    pub(crate) fn handle_quench(&mut self) -> bool {
-        let is_answered = self.una <= self.quenched_until || self.recovery != Recovery::None;
-        if is_answered || self.is_notified() {
-            return false;
+    /// A message of the network about the packet whose offsets begin with `start`. True: it had an
+    /// effect.
+    pub(crate) fn handle_message(&mut self, now: Instant, message: &Message, start: u64) -> bool {
+        let mut had_effect = false;
+        self.react(|reaction, sender| {
+            had_effect |= reaction.on_message(now, message, start, sender);
+        });
+        had_effect
+    }
+
+    /// Lets each reaction do something with the rest of the sender.
+    fn react(&mut self, mut each: impl FnMut(&mut dyn Reaction, &mut Sender)) {
+        if self.reactions.is_empty() {
+            return;
         }
-        self.congestion.on_loss(self.next - self.una, self.next);
-        self.quenched_until = self.next;
-        true
+        let mut reactions = std::mem::take(&mut self.reactions);
+        for reaction in &mut reactions {
+            each(&mut **reaction, self);
+        }
+        self.repairs = reactions.iter().any(|reaction| reaction.is_recovering());
+        self.reactions = reactions;
+    }
+
+    /// The first reaction that has an opinion says what goes out next.
+    fn next_of_reactions(&mut self, now: Instant) -> Next {
+        let mut next = Next::Usual;
+        self.react(|reaction, sender| {
+            if next == Next::Usual {
+                next = reaction.next_transmission(now, sender);
+            }
+        });
+        next
+    }
+
+    /// A reaction sends the first segment again.
+    fn repairs_first(&self) -> bool {
+        self.repairs && self.reactions.iter().any(|one| one.repairs(self.una))
+    }
+
+    /// When a reaction has something to do.
+    pub(crate) fn reaction_deadline(&self) -> Option<Instant> {
+        let reactions = self.reactions.iter();
+        reactions.filter_map(|one| one.next_deadline()).min()
+    }
+
+    pub(crate) fn handle_reaction_deadline(&mut self, now: Instant) {
+        for reaction in &mut self.reactions {
+            reaction.handle_deadline(now);
+        }
     }
 
     /// Bytes in the network: RFC 6675's pipe, less what duplicate ACKs say has left (RFC 6582)
@@ -480,13 +570,10 @@ impl Sender {
             return Some(Transmission::WindowProbe);
         }
         self.restart_after_idle(now);
-        if let Some(transmission) = self.poll_notified(now) {
-            self.counters.fast_retransmitted += 1;
-            return Some(transmission);
-        }
-        if self.is_probing() {
-            let asks = std::mem::take(&mut self.retransmit_now);
-            return asks.then(|| self.probe(self.una, now));
+        match self.next_of_reactions(now) {
+            Next::Send(transmission) => return Some(transmission),
+            Next::Nothing => return None,
+            Next::Usual => {}
         }
         let allowance = self.window_bytes().saturating_sub(self.pipe());
         if let Some((start, end)) = self.scoreboard.next_lost() {
@@ -527,14 +614,8 @@ impl Sender {
         })
     }
 
-    /// So many timeouts in a row that packets have little hope: only one byte is sent at a time.
-    fn is_probing(&self) -> bool {
-        let probes = self.probe_after_timeouts.is_some_and(|n| self.retries >= n);
-        probes && !self.scoreboard.is_empty()
-    }
-
     /// The byte at `start`, or the FIN, which the peer must answer.
-    fn probe(&mut self, start: u64, now: Instant) -> Transmission {
+    pub(crate) fn probe(&mut self, start: u64, now: Instant) -> Transmission {
         self.counters.retransmitted += 1;
         let end = start + 1;
         self.count(start, end, now);
@@ -546,23 +627,25 @@ impl Sender {
         }
     }
 
-    /// The congestion window; while what the network dropped is repaired, the one that it will be then.
+    /// The congestion window, or what a reaction has in place of it.
     fn window_bytes(&self) -> u64 {
         let window = self.congestion.window().bytes();
-        let notified = self.notified.as_ref();
-        let after = notified.and_then(|notified| notified.table.window_after());
-        after.map_or(window, |packets| window.min(packets * self.segment_bytes))
+        let reactions = self.reactions.iter();
+        reactions.fold(window, |window, one| {
+            one.window_bytes(window, self.segment_bytes)
+        })
     }
 
-    /// What the window allows where the receiver says how much has arrived out of order.
+    /// New data that the window allows where the receiver says how much has arrived out of order.
     fn inflated_allowance(&self) -> Option<u64> {
-        let inflation = self.notified.as_ref()?.inflation()?;
+        let mut reactions = self.reactions.iter();
+        let inflation = reactions.find_map(|one| one.inflation_bytes())?;
         let window = self.window_bytes() + inflation;
         Some(window.saturating_sub(self.next - self.una))
     }
 
     /// Notes that the segment `[start, end)` is sent again.
-    fn retransmission(&mut self, start: u64, end: u64, now: Instant) -> Transmission {
+    pub(crate) fn retransmission(&mut self, start: u64, end: u64, now: Instant) -> Transmission {
         self.scoreboard.on_retransmitted(start, now);
         // The peer may have taken a part of it.
         let start = start.max(self.una);
@@ -665,7 +748,7 @@ impl Sender {
     }
 
     pub(crate) fn handle_deadline(&mut self, now: Instant) -> TimerOutcome {
-        self.handle_notified_deadline(now);
+        self.handle_reaction_deadline(now);
         if self.deadline.is_none_or(|deadline| deadline > now) {
             return TimerOutcome::Continue;
         }
@@ -688,9 +771,7 @@ impl Sender {
         self.deadline = Some(now + self.rtt.rto());
         self.counters.timeouts += 1;
         self.scoreboard.on_timeout();
-        if let Some(notified) = &mut self.notified {
-            notified.forget();
-        }
+        self.react(|reaction, _| reaction.on_timeout());
         self.congestion
             .on_timeout(self.next - self.una, self.next, self.retries == 1);
         self.recovery = Recovery::Timeout { until: self.next };

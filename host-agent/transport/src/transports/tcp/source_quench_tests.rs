@@ -5,10 +5,11 @@ use std::sync::Arc;
 
 use ebb_nic::DscpSet;
 use ebb_units::Instant;
-use ebb_wire::{Ecn, Ipv4Header, Protocol, checksum::internet_checksum};
+use ebb_wire::{Ecn, Ipv4Header, Protocol, SourceQuench, checksum::internet_checksum};
 
+use super::source_quench::SourceQuenches;
 use super::testing::Network;
-use super::{RENO, TcpEndpoint, TcpParams};
+use super::{Algorithm, Connection, FeedbackSet, Message, RENO, TcpEndpoint, TcpParams};
 use crate::nic::NicParams;
 use crate::object::GeneratedSource;
 use crate::receiver_driven::{DscpParams, EPHEMERAL_PORTS};
@@ -25,19 +26,38 @@ fn params(source_quench: bool) -> TcpParams {
     }
 }
 
+/// Reno that obeys the messages.
+fn listening() -> Algorithm {
+    Algorithm {
+        feedback: FeedbackSet::NONE.with(SourceQuenches),
+        ..RENO
+    }
+}
+
+/// A message about the segment of this sequence number. True: the window is smaller now.
+fn asks_for_less(sender: &mut Connection, seq: u32) -> bool {
+    let address = SocketAddrV4::new(Ipv4Addr::UNSPECIFIED, 0);
+    let quench = SourceQuench {
+        sender: address,
+        receiver: address,
+        seq,
+    };
+    sender.handle_message(Instant::ZERO, &Message::Quench(quench))
+}
+
 #[test]
 fn the_window_is_halved_once_for_what_is_in_flight_and_nothing_goes_out_again() {
-    let mut net = Network::new(RENO, params(true));
+    let mut net = Network::new(listening(), params(true));
     net.transfer(1_000_000);
     net.run_until(Instant::from_micros(600));
     let first_asked = net.sent.last().unwrap().1.seq;
     let window = |net: &Network| net.pairs[0].left.statistics().summary.window_bytes;
     let (before, sent) = (window(&net), net.sent.len());
-    assert!(net.pairs[0].left.handle_quench(first_asked));
+    assert!(asks_for_less(&mut net.pairs[0].left, first_asked));
     let after = window(&net);
     assert!(after < before * 6 / 10, "{before} to {after}");
     for (_, segment) in net.sent.iter().rev().take(5) {
-        assert!(!net.pairs[0].left.handle_quench(segment.seq));
+        assert!(!asks_for_less(&mut net.pairs[0].left, segment.seq));
     }
     assert_eq!((window(&net), net.sent.len()), (after, sent));
 
@@ -46,7 +66,7 @@ fn the_window_is_halved_once_for_what_is_in_flight_and_nothing_goes_out_again() 
     for us in 601..3_000 {
         net.run_until(Instant::from_micros(us));
         let latest = net.sent.last().unwrap().1.seq;
-        if net.pairs[0].left.handle_quench(latest) {
+        if asks_for_less(&mut net.pairs[0].left, latest) {
             heard_at = Some(us);
             break;
         }
@@ -59,7 +79,7 @@ fn the_window_is_halved_once_for_what_is_in_flight_and_nothing_goes_out_again() 
 
 #[test]
 fn only_what_is_in_flight_can_have_met_a_slow_queue() {
-    let mut net = Network::new(RENO, params(true));
+    let mut net = Network::new(listening(), params(true));
     net.transfer(400_000);
     net.run_until(Instant::from_micros(300));
     let (acknowledged, latest) = (net.sent[2].1.seq, net.sent.last().unwrap().1.seq);
@@ -68,12 +88,12 @@ fn only_what_is_in_flight_can_have_met_a_slow_queue() {
         latest.wrapping_add(1_000_000),
         latest.wrapping_sub(1 << 31),
     ] {
-        assert!(!net.pairs[0].left.handle_quench(seq));
+        assert!(!asks_for_less(&mut net.pairs[0].left, seq));
     }
     // Of the side that sends nothing, whose packets are ACKs.
     let acknowledging = net.sent[2].1.ack.unwrap();
     let receiver = net.pairs[0].right.as_mut().unwrap();
-    assert!(!receiver.handle_quench(acknowledging));
+    assert!(!asks_for_less(receiver, acknowledging));
     net.run_and_check();
 }
 

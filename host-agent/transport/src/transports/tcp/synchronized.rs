@@ -4,11 +4,12 @@
 use std::borrow::Cow;
 
 use ebb_units::{Duration, Instant};
-use ebb_wire::{DropNotification, TcpFlags, TcpOptions, remaining_code};
+use ebb_wire::{DropNotification, TcpFlags, TcpOptions};
 
+use super::again::Again;
 use super::congestion::{Algorithm, EcnMode};
 use super::connection::{Failure, State, Statistics};
-use super::fastlane::{Again, Notifications};
+use super::feedback::{FeedbackSet, Message};
 use super::handshake::Agreement;
 use super::params::TcpParams;
 use super::reassembly::SackRanges;
@@ -73,10 +74,7 @@ pub(crate) struct Synchronized {
     next_challenge: Instant,
     /// An ACK that the network dropped.
     ack_again: Again,
-    /// ACKs say how many bytes have arrived out of order.
-    tells_out_of_order: bool,
-    /// Packets with payload say how much is left.
-    tells_remaining: bool,
+    feedback: FeedbackSet,
     challenge_interval: Duration,
     time_wait: Duration,
     idle_timeout: Duration,
@@ -85,7 +83,7 @@ pub(crate) struct Synchronized {
 impl Synchronized {
     pub(crate) fn new(
         params: &TcpParams,
-        algorithm: Algorithm,
+        algorithm: &Algorithm,
         opening: Opening,
         now: Instant,
     ) -> Self {
@@ -121,10 +119,7 @@ impl Synchronized {
             keepalives: 0,
             next_challenge: Instant::ZERO,
             ack_again: Again::default(),
-            tells_out_of_order: algorithm
-                .notifications
-                .is_some_and(|how| how.tells_out_of_order()),
-            tells_remaining: algorithm.shortest_first.is_some(),
+            feedback: algorithm.feedback.clone(),
             challenge_interval: params.delayed_ack_timeout(),
             time_wait: params.time_wait(),
             idle_timeout: params.idle_timeout(),
@@ -282,39 +277,37 @@ impl Synchronized {
         self.keepalives = 0;
     }
 
-    /// The network says that it dropped a segment of ours.
-    pub(crate) fn handle_drop(
-        &mut self,
-        now: Instant,
-        dropped: &DropNotification,
-        how: Notifications,
-    ) {
-        let has = |flag| dropped.flags.contains(flag);
-        let Some(start) = self.plausible_ack(dropped.seq) else {
-            return;
+    /// A message of the network about a segment of ours. True: it had an effect on the sender.
+    pub(crate) fn handle_message(&mut self, now: Instant, message: &Message) -> bool {
+        let Some(start) = self.plausible_ack(message.seq()) else {
+            return false;
         };
-        if has(TcpFlags::SYN) || has(TcpFlags::RST) {
-            return;
-        }
-        let length = dropped.payload_bytes as u64 + u64::from(has(TcpFlags::FIN));
-        let round_trip = self.sender.rtt().minimum().unwrap_or(how.round_trip);
-        if length > 0 {
-            self.sender
-                .handle_drop(now, (start, start + length), round_trip);
-            return;
-        }
-        let acked = unwrap_sequence(dropped.ack, self.agreement.irs, self.receiver.next());
-        let was_sent = acked.is_some_and(|acked| acked <= self.receiver.last_ack());
-        if has(TcpFlags::ACK) && was_sent && self.ack_again.ask(now, round_trip) {
-            self.receiver.request_ack();
+        match message {
+            Message::Dropped(dropped)
+                if dropped.flags.contains(TcpFlags::SYN)
+                    || dropped.flags.contains(TcpFlags::RST) =>
+            {
+                false
+            }
+            Message::Dropped(dropped) if dropped.stream_length() == 0 => {
+                self.handle_dropped_ack(now, dropped);
+                false
+            }
+            _ => self.sender.handle_message(now, message, start),
         }
     }
 
-    /// A switch asks for less, quoting the segment that begins with `seq`.
-    pub(crate) fn handle_quench(&mut self, seq: u32) -> bool {
-        let (una, next) = (self.sender.una(), self.sender.next());
-        unwrap_sequence(seq, self.iss, una).is_some_and(|start| (una..next).contains(&start))
-            && self.sender.handle_quench()
+    fn handle_dropped_ack(&mut self, now: Instant, dropped: &DropNotification) {
+        let Some(first_round_trip) = self.feedback.first_round_trip() else {
+            return;
+        };
+        let round_trip = self.sender.rtt().minimum().unwrap_or(first_round_trip);
+        let acked = unwrap_sequence(dropped.ack, self.agreement.irs, self.receiver.next());
+        let was_sent = acked.is_some_and(|acked| acked <= self.receiver.last_ack());
+        let is_ack = dropped.flags.contains(TcpFlags::ACK) && was_sent;
+        if is_ack && self.ack_again.ask(now, round_trip) {
+            self.receiver.request_ack();
+        }
     }
 
     fn after_transition(&mut self, now: Instant) -> Step {
@@ -464,7 +457,7 @@ impl Synchronized {
     /// says that it dropped it.
     pub(crate) fn next_early_deadline(&self) -> Option<Instant> {
         let timers = [
-            self.sender.notified_deadline(),
+            self.sender.reaction_deadline(),
             self.receiver.next_deadline(),
             self.ack_again.deadline(),
         ];
@@ -476,7 +469,7 @@ impl Synchronized {
             self.receiver.request_ack();
         }
         self.receiver.handle_deadline(now);
-        self.sender.handle_notified_deadline(now);
+        self.sender.handle_reaction_deadline(now);
     }
 
     pub(crate) fn handle_deadline(&mut self, now: Instant) -> Step {
@@ -537,9 +530,8 @@ impl Synchronized {
                     // They would not fit beside a full payload.
                     segment.options.sack_blocks.clear();
                     segment.options.out_of_order_bytes = None;
-                    if self.tells_remaining {
-                        segment.remaining = remaining_code(self.sender.remaining_bytes().max(1));
-                    }
+                    let remaining_bytes = || self.sender.remaining_bytes().max(1);
+                    self.feedback.stamp(remaining_bytes, &mut segment);
                 }
                 segment.payload = Cow::Borrowed(payload);
                 segment
@@ -585,7 +577,7 @@ impl Synchronized {
         let sack_blocks = blocks
             .map(|&(left, right)| (wrap(left), wrap(right)))
             .collect();
-        Segment {
+        let mut segment = Segment {
             seq: wrap_sequence(start, self.iss),
             ack: Some(wrap(state.ack)),
             flags: Flags {
@@ -596,12 +588,12 @@ impl Synchronized {
             options: TcpOptions {
                 timestamps,
                 sack_blocks,
-                out_of_order_bytes: self
-                    .tells_out_of_order
-                    .then(|| u32::try_from(state.out_of_order_bytes).unwrap_or(u32::MAX)),
                 ..TcpOptions::default()
             },
             ..Segment::default()
-        }
+        };
+        self.feedback
+            .stamp_ack(state.out_of_order_bytes, &mut segment.options);
+        segment
     }
 }

@@ -10,7 +10,7 @@ use ebb_wire::{DropNotification, TcpFlags};
 use rand::rngs::SmallRng;
 use rand::{Rng, SeedableRng};
 
-use super::{Algorithm, Connection, Segment, State, TcpParams};
+use super::{Algorithm, Connection, Message, Segment, State, TcpParams};
 use crate::object::{GeneratedSource, ObjectSource};
 
 /// IPv4 and TCP headers without options, and Ethernet.
@@ -242,11 +242,12 @@ impl Network {
         {
             let (left, index, dropped) = first.remove();
             let pair = &mut self.pairs[index];
+            let message = Message::Dropped(dropped);
             match (left, &mut pair.right) {
-                (true, _) => pair.left.handle_drop(self.now, &dropped),
-                (false, Some(right)) => right.handle_drop(self.now, &dropped),
-                (false, None) => {}
-            }
+                (true, _) => pair.left.handle_message(self.now, &message),
+                (false, Some(right)) => right.handle_message(self.now, &message),
+                (false, None) => false,
+            };
         }
     }
 
@@ -260,8 +261,12 @@ impl Network {
         let mut expected = vec![0; bytes as usize];
         source.read_at(0, &mut expected).unwrap();
         let iss = FIRST_ISS - index as u32;
-        let mut left =
-            Connection::connect(self.params.clone(), self.algorithm, Arc::new(source), iss);
+        let mut left = Connection::connect(
+            self.params.clone(),
+            self.algorithm.clone(),
+            Arc::new(source),
+            iss,
+        );
         left.close();
         self.pairs.push(Pair {
             left,
@@ -307,8 +312,14 @@ impl Network {
                 None => {
                     let params = self.right_params.clone();
                     let nothing = Arc::new(Vec::new());
-                    pair.right =
-                        Connection::accept(now, params, self.algorithm, nothing, 77, &segment);
+                    pair.right = Connection::accept(
+                        now,
+                        params,
+                        self.algorithm.clone(),
+                        nothing,
+                        77,
+                        &segment,
+                    );
                 }
             }
         }

@@ -9,7 +9,7 @@ use super::{DCTCP, RENO, RENO_ECN};
 #[test]
 fn a_clean_transfer_arrives_and_uses_the_link() {
     for algorithm in [RENO, RENO_ECN, DCTCP] {
-        let mut net = Network::new(algorithm, TcpParams::default());
+        let mut net = Network::new(algorithm.clone(), TcpParams::default());
         net.transfer(3_000_000);
         net.run_and_check();
         let statistics = net.pairs[0].left.statistics();

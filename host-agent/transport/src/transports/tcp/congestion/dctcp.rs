@@ -22,8 +22,7 @@ pub const DCTCP: Algorithm = Algorithm {
         let (gain, alpha) = (params.dctcp_gain, params.dctcp_initial_alpha);
         Box::new(Dctcp::new(window, gain, alpha))
     },
-    notifications: None,
-    shortest_first: None,
+    ..Algorithm::BASE
 };
 
 /// The state of one connection.

@@ -25,8 +25,7 @@ pub const DETAIL: Algorithm = Algorithm {
     ecn: EcnMode::Classic,
     priority_ecn: EcnMode::Off,
     start: |_, window| Box::new(Reno::over_reordering_paths(window)),
-    notifications: None,
-    shortest_first: None,
+    ..Algorithm::BASE
 };
 
 /// Section `detail` of the parameters: where `detail` and `lps` differ from the section `tcp`.

@@ -1,9 +1,9 @@
 //! LPS, lossless packet scatter, a baseline of DeTail: each packet takes a random shortest path, PFC
 //! keeps the network from dropping, hosts do as DeTail's without ECN (Zats, section 5.4.1).
 
+use super::Algorithm;
 use super::detail::params_of;
 use super::reno::Reno;
-use super::{Algorithm, EcnMode};
 use crate::tcp::{entry, make};
 use crate::transports::Entry;
 
@@ -13,9 +13,6 @@ pub(crate) const ENTRY: Entry = entry("lps", 7007, |host, suite| {
 });
 
 const LPS: Algorithm = Algorithm {
-    ecn: EcnMode::Off,
-    priority_ecn: EcnMode::Off,
     start: |_, window| Box::new(Reno::over_reordering_paths(window)),
-    notifications: None,
-    shortest_first: None,
+    ..Algorithm::BASE
 };

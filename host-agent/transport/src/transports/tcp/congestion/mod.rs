@@ -24,11 +24,11 @@ pub use reno::RENO;
 pub use reno_ecn::RENO_ECN;
 pub use window::Window;
 
-use super::fastlane::Notifications;
+use super::feedback::FeedbackSet;
 use super::params::TcpParams;
 
 /// A congestion control algorithm; connections are started with it.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Debug)]
 pub struct Algorithm {
     /// What to ask of the peer in the handshake. Without ECN-capable peer it is [`EcnMode::Off`].
     pub ecn: EcnMode,
@@ -36,20 +36,19 @@ pub struct Algorithm {
     pub priority_ecn: EcnMode,
     /// The state of one connection, which begins with this window.
     pub start: fn(&TcpParams, Window) -> Box<dyn CongestionControl>,
-    /// How it takes the network's word that a packet was dropped. None: the network does not tell.
-    pub notifications: Option<Notifications>,
-    /// Switches and the host serve the flow first of which the least is left. None: they do not.
-    pub shortest_first: Option<ShortestFirst>,
-}
-
-/// How a sender does where switches serve and drop by what is left of a flow (pFabric).
-#[derive(Clone, Copy, Debug)]
-pub struct ShortestFirst {
-    /// After so many timeouts in a row the sender asks with single bytes whether packets get through.
-    pub(crate) probe_after_timeouts: u32,
+    /// What it exchanges with the network beside ACKs and ECN.
+    pub feedback: FeedbackSet,
 }
 
 impl Algorithm {
+    /// Reno without ECN and without feedback, for algorithms that say only in what they differ.
+    pub const BASE: Algorithm = Algorithm {
+        ecn: EcnMode::Off,
+        priority_ecn: EcnMode::Off,
+        start: |_, window| Box::new(reno::Reno::new(window)),
+        feedback: FeedbackSet::NONE,
+    };
+
     /// The algorithm of a connection whose flows have a priority above 0, or have not.
     pub(crate) fn for_priority(self, has_priority: bool) -> Algorithm {
         let ecn = if has_priority {
@@ -110,7 +109,7 @@ pub trait CongestionControl: fmt::Debug + Send {
     fn on_idle(&mut self);
 
     /// Everything that the network itself said it dropped has arrived: the window that the recovery
-    /// ends with. `next` is SND.NXT. Of algorithms with [`Algorithm::notifications`].
+    /// ends with. `next` is SND.NXT. Only with feedback that repairs drops, as FastLane's.
     fn on_recovered(&mut self, _window_bytes: u64, _next: u64) {}
 
     /// Segments SACKed above a hole, or duplicate ACKs, that make it a loss: DupThresh of RFC 6675,

@@ -3,10 +3,15 @@
 //! section 4.3; with the timeout of Zats, "Achieving Consistent Latencies in Datacenter Networks",
 //! section 6.6.1; `docs/pfabric.md`).
 
+use ebb_units::Instant;
+use ebb_wire::remaining_code;
 use serde::{Deserialize, Serialize};
 
-use super::{Acknowledgment, Algorithm, CongestionControl, EcnMode, ShortestFirst, Window};
+use super::{Acknowledgment, Algorithm, CongestionControl, FeedbackSet, Window};
 use crate::tcp::fastlane::Bound;
+use crate::tcp::feedback::{Feedback, Next, Reaction};
+use crate::tcp::segment::Segment;
+use crate::tcp::sender::Sender;
 use crate::tcp::{TcpParams, entry, make};
 use crate::transports::{Entry, Suite};
 
@@ -68,26 +73,65 @@ impl PfabricParams {
         Ok(())
     }
 
-    /// The algorithm of a host that is told of no drops.
+    /// The algorithm of a host that takes no notifications of drops.
     pub fn algorithm(&self) -> Algorithm {
+        self.algorithm_after(&FeedbackSet::NONE)
+    }
+
+    /// The algorithm with `feedback`, which comes before its own.
+    fn algorithm_after(&self, feedback: &FeedbackSet) -> Algorithm {
         Algorithm {
-            ecn: EcnMode::Off,
-            priority_ecn: EcnMode::Off,
             start: |_, window| Box::new(Pfabric { window }),
-            notifications: None,
-            shortest_first: Some(ShortestFirst {
+            feedback: feedback.with(ShortestFirst {
                 probe_after_timeouts: self.probe_after_timeouts,
             }),
+            ..Algorithm::BASE
         }
     }
 }
 
-/// The algorithm of `pfabric`, with notifications if they are to be heard.
+/// The algorithm of `pfabric`, with notifications of drops if its parameters ask for them.
 pub(in super::super) fn algorithm_of(suite: &Suite) -> Algorithm {
-    let heard = suite.pfabric.notified;
-    Algorithm {
-        notifications: heard.then(|| suite.fastlane.notifications(Bound::Probed)),
-        ..suite.pfabric.algorithm()
+    let feedback = match suite.pfabric.notified {
+        true => FeedbackSet::NONE.with(suite.fastlane.notifications(Bound::Probed)),
+        false => FeedbackSet::NONE,
+    };
+    suite.pfabric.algorithm_after(&feedback)
+}
+
+/// Host and switches serve the flow with the least remaining bytes first; switches read those from the
+/// packets (section 4.1).
+#[derive(Clone, Copy, Debug)]
+struct ShortestFirst {
+    /// [`PfabricParams::probe_after_timeouts`]
+    probe_after_timeouts: u32,
+}
+
+impl Feedback for ShortestFirst {
+    fn reaction(&self) -> Option<Box<dyn Reaction>> {
+        Some(Box::new(*self))
+    }
+
+    fn stamp(&self, remaining_bytes: u64, segment: &mut Segment<'_>) {
+        segment.remaining = remaining_code(remaining_bytes);
+    }
+
+    fn serves_shortest_first(&self) -> bool {
+        true
+    }
+}
+
+impl Reaction for ShortestFirst {
+    /// After several timeouts in a row packets have little hope: one byte per timeout asks whether they
+    /// get through (section 4.3, probe mode).
+    fn next_transmission(&mut self, now: Instant, sender: &mut Sender) -> Next {
+        if sender.retries() < self.probe_after_timeouts || !sender.has_in_flight() {
+            return Next::Usual;
+        }
+        match sender.take_retransmit_now() {
+            true => Next::Send(sender.probe(sender.una(), now)),
+            false => Next::Nothing,
+        }
     }
 }
 

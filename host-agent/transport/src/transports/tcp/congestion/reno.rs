@@ -1,6 +1,6 @@
 //! Reno: halves the window on loss (RFC 5681), and on ECN-Echo where that was negotiated (RFC 3168).
 
-use super::{Acknowledgment, Algorithm, CongestionControl, EcnMode, Window};
+use super::{Acknowledgment, Algorithm, CongestionControl, Window};
 use crate::tcp::{entry, make};
 use crate::transports::Entry;
 
@@ -15,13 +15,7 @@ pub(crate) const ENTRY: Entry = entry("reno", 7002, |host, suite| {
 });
 
 /// Reno without ECN: losses are all it sees.
-pub const RENO: Algorithm = Algorithm {
-    ecn: EcnMode::Off,
-    priority_ecn: EcnMode::Off,
-    start: |_, window| Box::new(Reno::new(window)),
-    notifications: None,
-    shortest_first: None,
-};
+pub const RENO: Algorithm = Algorithm::BASE;
 
 /// The state of one connection.
 #[derive(Clone, Debug)]

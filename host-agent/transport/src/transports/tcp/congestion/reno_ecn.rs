@@ -19,6 +19,5 @@ pub const RENO_ECN: Algorithm = Algorithm {
     ecn: EcnMode::Classic,
     priority_ecn: EcnMode::Classic,
     start: |_, window| Box::new(Reno::new(window)),
-    notifications: None,
-    shortest_first: None,
+    ..Algorithm::BASE
 };

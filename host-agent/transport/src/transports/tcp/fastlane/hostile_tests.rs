@@ -37,7 +37,9 @@ fn claims_about_every_packet_cost_one_retransmission_per_segment_and_round_trip(
         let latest = net.sent.iter().rev().take(30);
         let claims: Vec<_> = latest.map(|(_, segment)| notification(segment)).collect();
         for claim in claims {
-            net.pairs[0].left.handle_drop(now, &claim);
+            net.pairs[0]
+                .left
+                .handle_message(now, &Message::Dropped(claim));
         }
     }
     net.run_and_check();
@@ -98,7 +100,9 @@ fn only_what_can_have_been_dropped_is_heard() {
     ];
     for claim in forged {
         for _ in 0..10 {
-            net.pairs[0].left.handle_drop(net.now, &claim);
+            net.pairs[0]
+                .left
+                .handle_message(net.now, &Message::Dropped(claim));
         }
     }
     assert_eq!(net.sent.len(), sent);

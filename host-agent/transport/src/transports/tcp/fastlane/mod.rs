@@ -2,24 +2,27 @@
 //! it does not find itself in a circle of drops (Zats, "Achieving Consistent Latencies in Datacenter
 //! Networks", section 6.5.4; `docs/fastlane.md`).
 
-mod again;
 #[cfg(test)]
 mod hostile_tests;
 #[cfg(test)]
 mod oracle_tests;
 mod probing;
+mod reaction;
 mod table;
 #[cfg(test)]
 mod tests;
 
 use ebb_units::{Duration, Instant};
+use ebb_wire::{DropNotification, Protocol, TcpOptions};
 use serde::{Deserialize, Serialize};
 
+use super::again::Again;
 use super::congestion::reno::Reno;
+use super::feedback::{Feedback, FeedbackSet, Message, Parse, Reaction};
 use super::{Algorithm, EcnMode, TcpParams, entry, make};
+use crate::selector::{Condition, Selector};
 use crate::transports::{Entry, Suite};
 
-pub(crate) use again::Again;
 use table::NotificationTable;
 
 pub(crate) const ENTRY: Entry = entry("fastlane", 7009, |host, suite| {
@@ -85,7 +88,7 @@ impl FastlaneParams {
         Ok(())
     }
 
-    /// NewReno that reacts to ECN, as a host that is told of drops has it.
+    /// NewReno that reacts to ECN and to notifications of drops.
     pub fn algorithm(&self) -> Algorithm {
         Algorithm {
             ecn: EcnMode::Classic,
@@ -94,8 +97,7 @@ impl FastlaneParams {
                 true => |_, window| Box::new(Reno::over_reordering_paths(window)),
                 false => |_, window| Box::new(Reno::new(window)),
             },
-            notifications: Some(self.notifications(Bound::Falling(self.bound))),
-            shortest_first: None,
+            feedback: FeedbackSet::NONE.with(self.notifications(Bound::Falling(self.bound))),
         }
     }
 
@@ -128,41 +130,63 @@ pub(crate) enum Bound {
     Probed,
 }
 
-/// How an algorithm takes notifications of drops: [`FastlaneParams`].
+/// Notifications of drops: [`FastlaneParams`].
 #[derive(Clone, Copy, Debug)]
-pub struct Notifications {
-    pub(crate) dscp: u8,
+pub(crate) struct Notifications {
+    dscp: u8,
     scatter: bool,
     bound: Bound,
     /// Until one has been measured.
-    pub(crate) round_trip: Duration,
+    round_trip: Duration,
 }
 
-impl Notifications {
-    /// Whether ACKs say how many bytes have arrived out of order, because SACK does not say which.
-    pub(crate) fn tells_out_of_order(&self) -> bool {
-        matches!(self.bound, Bound::Falling(_))
+/// Offset of the source port in a TCP header. A notification is the packet that was dropped, on its way
+/// back: its addresses are swapped, its ports are not.
+const SOURCE_PORT_AT: u8 = 0;
+
+impl Feedback for Notifications {
+    fn messages(&self) -> Vec<(Selector, Parse)> {
+        let class = Condition::Dscp(self.dscp);
+        let selector = Selector::only(Protocol::TCP, SOURCE_PORT_AT, class);
+        let parse: Parse = |packet| DropNotification::parse(packet).map(Message::Dropped);
+        vec![(selector, parse)]
+    }
+
+    fn reaction(&self) -> Option<Box<dyn Reaction>> {
+        Some(Box::new(Notified::new(*self)))
+    }
+
+    fn first_round_trip(&self) -> Option<Duration> {
+        Some(self.round_trip)
+    }
+
+    /// Without SACK, the receiver says how much has arrived out of order.
+    fn stamp_ack(&self, out_of_order_bytes: u64, options: &mut TcpOptions) {
+        if matches!(self.bound, Bound::Falling(_)) {
+            let bytes = u32::try_from(out_of_order_bytes).unwrap_or(u32::MAX);
+            options.out_of_order_bytes = Some(bytes);
+        }
     }
 }
 
 /// What a sender knows by notifications, and of what has arrived out of order.
 #[derive(Debug)]
-pub(crate) struct Notified {
-    pub(crate) table: NotificationTable,
+struct Notified {
+    table: NotificationTable,
     /// The FIN without payload.
-    pub(crate) fin: Again,
-    pub(crate) fin_pending: bool,
+    fin: Again,
+    fin_pending: bool,
     /// When something of the table may go out that may not yet.
-    pub(crate) wake_at: Option<Instant>,
+    wake_at: Option<Instant>,
     /// Until one has been measured.
-    pub(crate) round_trip: Duration,
+    round_trip: Duration,
     scatter: bool,
     /// Bytes that have left the network although they have not been acknowledged.
     inflation: u64,
 }
 
 impl Notified {
-    pub(crate) fn new(how: Notifications) -> Self {
+    fn new(how: Notifications) -> Self {
         Notified {
             table: NotificationTable::new(how.bound),
             fin: Again::default(),
@@ -171,46 +195,6 @@ impl Notified {
             round_trip: how.round_trip,
             scatter: how.scatter,
             inflation: 0,
-        }
-    }
-
-    /// An ACK came, of new data if it `advances`, with the option of bytes out of order; `flight_bytes`
-    /// have been sent and not been acknowledged, so that more cannot have arrived.
-    pub(crate) fn on_ack(&mut self, advances: bool, out_of_order: Option<u32>, flight_bytes: u64) {
-        let told = u64::from(out_of_order.unwrap_or(0));
-        // A duplicate may be older than the last: what it says can only be too little.
-        let inflation = if advances {
-            told
-        } else {
-            self.inflation.max(told)
-        };
-        self.inflation = inflation.min(flight_bytes);
-    }
-
-    /// Bytes by which the window is larger. None: paths do not reorder, so duplicate ACKs say what has
-    /// left the network.
-    pub(crate) fn inflation(&self) -> Option<u64> {
-        self.scatter.then_some(self.inflation)
-    }
-
-    /// The timer expired: what it sends again is no longer a matter of notifications.
-    pub(crate) fn forget(&mut self) {
-        self.table.forget();
-        self.wake_at = None;
-        self.fin = Again::default();
-        self.fin_pending = false;
-    }
-
-    /// When the sender must be called.
-    pub(crate) fn next_deadline(&self) -> Option<Instant> {
-        let fin = self.fin.deadline();
-        self.wake_at.into_iter().chain(fin).min()
-    }
-
-    pub(crate) fn handle_deadline(&mut self, now: Instant) {
-        self.fin_pending |= self.fin.take(now);
-        if self.wake_at.is_some_and(|at| at <= now) {
-            self.wake_at = None;
         }
     }
 }

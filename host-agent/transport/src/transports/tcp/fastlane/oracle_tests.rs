@@ -57,7 +57,8 @@ impl Sender {
             bytes: stream_packets * MSS,
         };
         let (how, nothing) = (algorithm(scatter), Arc::new(Vec::new()));
-        let mut connection = Connection::connect(params.clone(), how, Arc::new(source), 1000);
+        let mut connection =
+            Connection::connect(params.clone(), how.clone(), Arc::new(source), 1000);
         connection.close();
         let now = Instant::from_micros(10);
         let syn = sent(&mut connection, now);
@@ -92,7 +93,9 @@ impl Sender {
 
     fn notify(&mut self, packet: usize) -> Vec<usize> {
         let dropped = notification(&self.packets[packet]);
-        self.answer(|connection, now| connection.handle_drop(now, &dropped))
+        self.answer(|connection, now| {
+            connection.handle_message(now, &Message::Dropped(dropped));
+        })
     }
 
     /// All packets before this one have arrived; `beyond` of those after it.
@@ -193,7 +196,7 @@ fn while_a_drop_is_repaired_new_data_has_half_of_the_window() {
         let (now, first) = (net.now, net.sent[net.sent.len() - 4].1.clone());
         let left = &mut net.pairs[0].left;
         if dropped {
-            left.handle_drop(now, &notification(&first));
+            left.handle_message(now, &Message::Dropped(notification(&first)));
             assert_eq!(sent(left, now)[0].seq, first.seq);
         }
         let mut ack = Segment {
@@ -223,7 +226,7 @@ fn what_is_dropped_before_the_handshake_is_over_goes_again() {
     let source = |bytes| GeneratedSource { seed: 1, bytes };
     let how = algorithm(true);
     let (mut now, round_trip) = (Instant::from_micros(10), Duration::from_micros(100));
-    let mut client = Connection::connect(params.clone(), how, Arc::new(source(10)), 1000);
+    let mut client = Connection::connect(params.clone(), how.clone(), Arc::new(source(10)), 1000);
     let syn = sent(&mut client, now).remove(0);
     let answer = Arc::new(source(5000));
     let mut server = Connection::accept(now, params, how, answer, 77, &syn).unwrap();
@@ -231,9 +234,9 @@ fn what_is_dropped_before_the_handshake_is_over_goes_again() {
     assert!(early[0].flags.syn);
     assert_eq!(early.len(), 5);
     let dropped = notification(&early[2]);
-    server.handle_drop(now, &dropped);
+    server.handle_message(now, &Message::Dropped(dropped));
     assert_eq!(sent(&mut server, now)[0].seq, early[2].seq);
-    server.handle_drop(now, &dropped);
+    server.handle_message(now, &Message::Dropped(dropped));
     assert_eq!(sent(&mut server, now), []);
     now += round_trip;
     assert_eq!(server.next_deadline(), Some(now));

@@ -201,11 +201,12 @@ fn packets_that_keep_being_dropped_hold_back_the_others() {
 
 #[test]
 fn the_window_grows_by_what_has_arrived_out_of_order() {
-    let mut notified = Notified::new(FastlaneParams::default().algorithm().notifications.unwrap());
+    let params = FastlaneParams::default();
+    let mut notified = Notified::new(params.notifications(Bound::Falling(params.bound)));
     // The receiver has all before 1000, 2000 to 2999 and 4000 to 4999; the ACKs come in disorder.
     let mut ack = |advances, option, flight| {
-        notified.on_ack(advances, Some(option), flight);
-        notified.inflation()
+        notified.inflate(advances, Some(option), flight);
+        notified.inflation_bytes()
     };
     assert_eq!(ack(false, 1000, 4000), Some(1000));
     assert_eq!(ack(false, 2000, 4000), Some(2000));

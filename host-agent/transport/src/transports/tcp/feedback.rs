@@ -1,0 +1,189 @@
+//! The seam between TCP and schemes in which the network talks to senders: messages about packets of ours,
+//! fields that our packets carry for switches, and how a connection reacts.
+//!
+//! A scheme brings a [`Feedback`], one for all connections of a host, and a [`Reaction`] for each of them
+//! where it changes what the sender does. A connection without either pays for an empty list.
+
+use std::fmt;
+use std::net::SocketAddrV4;
+use std::sync::Arc;
+
+use ebb_units::{Duration, Instant};
+use ebb_wire::{DropNotification, ParseError, SourceQuench, TcpOptions};
+
+use super::segment::Segment;
+use super::sender::{AckArrival, Sender, Transmission};
+use crate::selector::Selector;
+
+/// A message of the network about a packet that a connection sent. Nothing vouches for it.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Message {
+    /// A switch dropped the packet.
+    Dropped(DropNotification),
+    /// A switch asks the sender of the packet to send less.
+    Quench(SourceQuench),
+}
+
+impl Message {
+    /// Sender and receiver of the packet.
+    pub(super) fn addresses(&self) -> (SocketAddrV4, SocketAddrV4) {
+        match self {
+            Message::Dropped(dropped) => (dropped.sender, dropped.receiver),
+            Message::Quench(quench) => (quench.sender, quench.receiver),
+        }
+    }
+
+    /// Sequence number of the packet.
+    pub(super) fn seq(&self) -> u32 {
+        match self {
+            Message::Dropped(dropped) => dropped.seq,
+            Message::Quench(quench) => quench.seq,
+        }
+    }
+}
+
+/// Reads the message in an IPv4 packet, whoever made that up.
+pub(crate) type Parse = fn(&[u8]) -> Result<Message, ParseError>;
+
+/// What a scheme exchanges with the network, the same for all connections of a host.
+pub(crate) trait Feedback: fmt::Debug + Send + Sync {
+    /// Packets that carry its messages.
+    fn messages(&self) -> Vec<(Selector, Parse)> {
+        Vec::new()
+    }
+
+    /// The state of a connection. None: nothing in the sender depends on this feedback.
+    fn reaction(&self) -> Option<Box<dyn Reaction>> {
+        None
+    }
+
+    /// Least time between two repetitions of a SYN or an ACK that the network dropped, until a round trip
+    /// has been measured. None: they wait for the timer and for the peer.
+    fn first_round_trip(&self) -> Option<Duration> {
+        None
+    }
+
+    /// Completes a SYN or a segment with payload. `remaining_bytes` of the stream are not known to have
+    /// arrived.
+    fn stamp(&self, _remaining_bytes: u64, _segment: &mut Segment<'_>) {}
+
+    /// Completes the options of a segment without payload. `out_of_order_bytes` have arrived beyond the
+    /// one that it acknowledges.
+    fn stamp_ack(&self, _out_of_order_bytes: u64, _options: &mut TcpOptions) {}
+
+    /// The host serves the flow with the least remaining bytes first.
+    fn serves_shortest_first(&self) -> bool {
+        false
+    }
+}
+
+/// How one connection reacts to the network, in addition to TCP's own rules.
+pub(crate) trait Reaction: fmt::Debug + Send {
+    /// A message about the packet whose stream offsets begin with `start`. True: it had an effect.
+    fn on_message(
+        &mut self,
+        _now: Instant,
+        _message: &Message,
+        _start: u64,
+        _sender: &mut Sender,
+    ) -> bool {
+        false
+    }
+
+    /// An ACK, after the scoreboard has taken it; `advances`: of new data.
+    fn on_ack(&mut self, _arrival: &AckArrival<'_>, _advances: bool, _sender: &mut Sender) {}
+
+    /// The retransmission timer has expired.
+    fn on_timeout(&mut self) {}
+
+    /// What goes out next.
+    fn next_transmission(&mut self, _now: Instant, _sender: &mut Sender) -> Next {
+        Next::Usual
+    }
+
+    /// A recovery of its own is under way: the window does not grow, and losses are its matter.
+    fn is_recovering(&self) -> bool {
+        false
+    }
+
+    /// It knows that the segment at this offset was dropped, and sends it again itself.
+    fn repairs(&self, _start: u64) -> bool {
+        false
+    }
+
+    /// The congestion window to be used in place of `window_bytes`.
+    fn window_bytes(&self, window_bytes: u64, _segment_bytes: u64) -> u64 {
+        window_bytes
+    }
+
+    /// Bytes in flight that have left the network, by which the window for new data is larger. None: the
+    /// pipe says what is in flight.
+    fn inflation_bytes(&self) -> Option<u64> {
+        None
+    }
+
+    fn next_deadline(&self) -> Option<Instant> {
+        None
+    }
+
+    fn handle_deadline(&mut self, _now: Instant) {}
+}
+
+/// The decision of a [`Reaction`] about the next packet.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Next {
+    Send(Transmission),
+    /// Nothing leaves before the next event.
+    Nothing,
+    /// TCP's own rules decide.
+    Usual,
+}
+
+/// All feedback that an algorithm uses.
+#[derive(Clone, Debug)]
+pub struct FeedbackSet(Option<Arc<[Arc<dyn Feedback>]>>);
+
+impl FeedbackSet {
+    /// ACKs only.
+    pub const NONE: FeedbackSet = FeedbackSet(None);
+
+    /// With one more, which comes after the others.
+    pub(crate) fn with(&self, feedback: impl Feedback + 'static) -> Self {
+        let more: Arc<dyn Feedback> = Arc::new(feedback);
+        FeedbackSet(Some(self.all().iter().cloned().chain([more]).collect()))
+    }
+
+    fn all(&self) -> &[Arc<dyn Feedback>] {
+        self.0.as_deref().unwrap_or_default()
+    }
+
+    pub(super) fn messages(&self) -> Vec<(Selector, Parse)> {
+        self.all().iter().flat_map(|one| one.messages()).collect()
+    }
+
+    pub(super) fn reactions(&self) -> Vec<Box<dyn Reaction>> {
+        let reactions = self.all().iter().filter_map(|one| one.reaction());
+        reactions.collect()
+    }
+
+    pub(super) fn first_round_trip(&self) -> Option<Duration> {
+        self.all().iter().find_map(|one| one.first_round_trip())
+    }
+
+    /// [`Feedback::stamp`], with the remaining bytes only where they are wanted.
+    pub(super) fn stamp(&self, remaining_bytes: impl Fn() -> u64, segment: &mut Segment<'_>) {
+        for one in self.all() {
+            one.stamp(remaining_bytes(), segment);
+        }
+    }
+
+    pub(super) fn stamp_ack(&self, out_of_order_bytes: u64, options: &mut TcpOptions) {
+        for one in self.all() {
+            one.stamp_ack(out_of_order_bytes, options);
+        }
+    }
+
+    pub(super) fn serves_shortest_first(&self) -> bool {
+        self.all().iter().any(|one| one.serves_shortest_first())
+    }
+}
