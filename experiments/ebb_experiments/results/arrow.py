@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any, Self
 
@@ -36,6 +36,20 @@ class Batches(Rows):
         self._rows.append(row)
         if len(self._rows) >= BATCH_ROWS:
             self._pack()
+
+    def extend_columns(self, same: Row, columns: Mapping[str, Sequence[Any]]) -> None:
+        """As of `Rows`, without a dict for each row: the block becomes a batch."""
+        length = len(next(iter(columns.values())))
+        if not length:
+            return
+        self._pack()
+        arrays = [
+            pa.array(columns[field.name], field.type)
+            if field.name in columns
+            else pa.repeat(pa.scalar(same.get(field.name), field.type), length)
+            for field in SCHEMAS[self.name]
+        ]
+        self._batches.append(pa.RecordBatch.from_arrays(arrays, schema=SCHEMAS[self.name]))
 
     def _pack(self) -> None:
         if self._rows:

@@ -71,18 +71,18 @@ class Results:
         )
 
     def total(self, counter: str) -> int:
-        rows = (row for row in self.rows("counters") if row["counter"] == counter)
-        return sum(row["packets"] for row in rows)
+        rows = self.tables["counters"]
+        told = zip(rows.column("counter"), rows.column("packets"), strict=True)
+        return sum(packets for name, packets in told if name == counter)
 
     @property
     def losses(self) -> dict[str, int]:
         """Packets that were lost anywhere, by reason."""
         lost: dict[str, int] = {}
-        rows = [*self.rows("drops"), *self.rows("counters")]
-        for row in rows:
-            reason = row["reason"]
-            if reason is not None and reason not in (*NO_LOSS, COUNTED_TWICE):
-                lost[reason] = lost.get(reason, 0) + row["packets"]
+        for rows in (self.tables["drops"], self.tables["counters"]):
+            for reason, packets in zip(rows.column("reason"), rows.column("packets"), strict=True):
+                if reason is not None and reason not in (*NO_LOSS, COUNTED_TWICE):
+                    lost[reason] = lost.get(reason, 0) + packets
         return lost
 
     @property

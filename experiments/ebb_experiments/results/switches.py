@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from operator import attrgetter
+from typing import Any
 
 from ebb_controller import ebb_tm_pb2 as tm
 from ebb_controller.controller import Counters
@@ -17,6 +19,13 @@ from ebb_experiments.results.tables import Row, Rows
 COUNTED_TWICE = "egress"
 """Reason of the switch for what the program dropped after a queue, and counts by a reason of its
 own."""
+DELAYS = ("port", "peer", "queue", "from_ns", "below_ns", "packets")
+"""Columns in which rows of `delays` of one switch differ."""
+
+Columns = Mapping[str, Sequence[Any]]
+"""Values of equally many rows by column."""
+PortQueue = tuple[int, tm.QueueStats]
+"""A port, and one of its queues."""
 
 
 @dataclass(frozen=True)
@@ -34,54 +43,73 @@ class SwitchTables:
     kind: type[Rows] = Rows
 
     def tables(self) -> dict[str, Rows]:
-        rows = {
-            "ports": self._ports(),
-            "queues": self._queues(),
-            "drops": self._drops(),
-            "delays": self._delays(),
-        }
-        return {name: self.kind(name, each) for name, each in rows.items()}
+        tables = {name: self.kind(name) for name in ("ports", "queues", "drops", "delays")}
+        tables["drops"].extend(self._drops())
+        for switch, statistics in self.statistics.items():
+            ports = statistics.ports
+            queues = [(port.port, queue) for port in ports for queue in port.queues]
+            same = self.head | {"switch": switch}
+            tables["ports"].extend_columns(same, self._ports(switch, ports))
+            tables["queues"].extend_columns(same, self._queues(switch, queues))
+            tables["delays"].extend_columns(same, self._delays(switch, queues))
+        return tables
 
     def _place(self, switch: str, port: int) -> Row:
+        return self.head | {"switch": switch, "port": port, "peer": self._peer(switch, port)}
+
+    def _peer(self, switch: str, port: int) -> str | None:
         far = self.topology.neighbours[switch].get(port)
-        peer = None if far is None else far[0].node
-        return self.head | {"switch": switch, "port": port, "peer": peer}
+        return None if far is None else far[0].node
 
-    def _ports(self) -> Iterator[Row]:
-        for switch, port in self._each_port():
-            far = self.topology.neighbours[switch].get(port.port)
-            yield self._place(switch, port.port) | {
-                "rate_bps": None if far is None else far[1].rate_bps,
-                **_counts("transmitted", port.transmitted),
-                "busy_ns": self.dilation.nominal_time(port.busy_ns),
-                "utilisation": port.busy_ns / self.at_ns if self.at_ns else None,
-            }
+    def _rate_bps(self, switch: str, port: int) -> int | None:
+        far = self.topology.neighbours[switch].get(port)
+        return None if far is None else far[1].rate_bps
 
-    def _each_port(self) -> Iterator[tuple[str, tm.PortStats]]:
-        for switch, statistics in self.statistics.items():
-            for port in statistics.ports:
-                yield switch, port
+    def _ports(self, switch: str, ports: Sequence[tm.PortStats]) -> Columns:
+        busy = [port.busy_ns for port in ports]
+        return {
+            "port": [port.port for port in ports],
+            "peer": [self._peer(switch, port.port) for port in ports],
+            "rate_bps": [self._rate_bps(switch, port.port) for port in ports],
+            **_counts("transmitted", [port.transmitted for port in ports]),
+            "busy_ns": [self.dilation.nominal_time(ns) for ns in busy],
+            "utilisation": [ns / self.at_ns if self.at_ns else None for ns in busy],
+        }
 
-    def _each_queue(self) -> Iterator[tuple[Row, tm.QueueStats]]:
-        for switch, port in self._each_port():
-            for queue in port.queues:
-                yield self._place(switch, port.port) | {"queue": queue.queue}, queue
+    def _queues(self, switch: str, queues: Sequence[PortQueue]) -> Columns:
+        told = [queue for _port, queue in queues]
+        nominal = self.dilation.nominal_time
+        columns: dict[str, Sequence[Any]] = {
+            "port": [port for port, _queue in queues],
+            "peer": [self._peer(switch, port) for port, _queue in queues],
+            "queue": [queue.queue for queue in told],
+            "dropped_packets": [sum(d.count.packets for d in queue.drops) for queue in told],
+            "dropped_bytes": [sum(d.count.bytes for d in queue.drops) for queue in told],
+            "egress_dropped_packets": [queue.egress_dropped.packets for queue in told],
+            "ecn_ce_packets": [queue.ecn_ce.packets for queue in told],
+        }
+        for name in ("enqueued", "dequeued", "deflected", "transmitted"):
+            columns |= _counts(name, list(map(attrgetter(name), told)))
+        for depth in ("depth", "max_depth", "average_depth", "arrival_depth"):
+            for name in (f"{depth}_packets", f"{depth}_bytes"):
+                columns[name] = list(map(attrgetter(name), told))
+        for name in ("average_delay_ns", "max_delay_ns"):
+            columns[name] = [nominal(ns) for ns in map(attrgetter(name), told)]
+        return columns
 
-    def _queues(self) -> Iterator[Row]:
-        depths = ("depth", "max_depth", "average_depth", "arrival_depth")
-        for place, queue in self._each_queue():
-            row = dict(place)
-            for name in ("enqueued", "dequeued", "deflected", "transmitted"):
-                row |= _counts(name, getattr(queue, name))
-            row["dropped_packets"] = sum(drop.count.packets for drop in queue.drops)
-            row["dropped_bytes"] = sum(drop.count.bytes for drop in queue.drops)
-            row["egress_dropped_packets"] = queue.egress_dropped.packets
-            row["ecn_ce_packets"] = queue.ecn_ce.packets
-            for name in (f"{depth}_{unit}" for unit in ("packets", "bytes") for depth in depths):
-                row[name] = getattr(queue, name)
-            for name in ("average_delay_ns", "max_delay_ns"):
-                row[name] = self.dilation.nominal_time(getattr(queue, name))
-            yield row
+    def _delays(self, switch: str, queues: Sequence[PortQueue]) -> Columns:
+        """A row for each bucket: half a million of them with a thousand hosts."""
+        columns: dict[str, list[Any]] = {name: [] for name in DELAYS}
+        nominal = self.dilation.nominal_time
+        for port, queue in queues:
+            buckets = list(queue.delays)
+            place = {"port": port, "peer": self._peer(switch, port), "queue": queue.queue}
+            for name, value in place.items():
+                columns[name] += [value] * len(buckets)
+            columns["from_ns"] += [nominal(bucket.from_ns) for bucket in buckets]
+            columns["below_ns"] += [nominal(bucket.below_ns) for bucket in buckets]
+            columns["packets"] += [bucket.packets for bucket in buckets]
+        return columns
 
     def _drops(self) -> Iterator[Row]:
         """Drops outside of queues and in them, by port; `egress`: by the program, after a queue."""
@@ -98,18 +126,12 @@ class SwitchTables:
                 place = self._place(switch, port) | {"queue": queue, "reason": why}
                 yield place | {"packets": count.packets, "bytes": count.bytes}
 
-    def _delays(self) -> Iterator[Row]:
-        for place, queue in self._each_queue():
-            for bucket in queue.delays:
-                yield place | {
-                    "from_ns": self.dilation.nominal_time(bucket.from_ns),
-                    "below_ns": self.dilation.nominal_time(bucket.below_ns),
-                    "packets": bucket.packets,
-                }
 
-
-def _counts(name: str, count: tm.Count) -> Row:
-    return {f"{name}_packets": count.packets, f"{name}_bytes": count.bytes}
+def _counts(name: str, counts: Sequence[tm.Count]) -> Columns:
+    return {
+        f"{name}_packets": [count.packets for count in counts],
+        f"{name}_bytes": [count.bytes for count in counts],
+    }
 
 
 def counter_rows(counters: Mapping[str, Counters], head: Row) -> Iterator[Row]:

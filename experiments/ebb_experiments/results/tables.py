@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import csv
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any, Self
 
@@ -120,6 +120,12 @@ class Rows:
     def extend(self, rows: Iterable[Row]) -> None:
         for row in rows:
             self.append(row)
+
+    def extend_columns(self, same: Row, columns: Mapping[str, Sequence[Any]]) -> None:
+        """Takes rows that have the values of `same` in common and differ in `columns`, which are
+        equally long."""
+        for values in zip(*columns.values(), strict=True):
+            self.append(same | dict(zip(columns, values, strict=True)))
 
     def __iter__(self) -> Iterator[Row]:
         return iter(self._rows)
