@@ -27,7 +27,7 @@ from ebb_experiments.run.run import Run
 from ebb_experiments.run.simulator import SimulatorError
 from ebb_experiments.run.virtual import Virtual, check_told
 from ebb_experiments.scenario.loaded import all_at_once, scenario
-from ebb_experiments.sim import cli
+from ebb_experiments.sim import running
 
 
 def incast(senders: int = 5, size: int = 60_000, **pattern: Any) -> dict[str, Any]:
@@ -338,7 +338,7 @@ def run_of(directory: Path) -> dict[str, Any]:
 
 def test_means_over_seeds() -> None:
     rows = [["5/5", "1.000", "nan", "3", "x1"], ["4/5", "2.500", "1.0", "4", "y2"]]
-    assert cli._mean(rows) == ["9/10", "1.750", "nan", "3.5", ""]
+    assert running._mean(rows) == ["9/10", "1.750", "nan", "3.5", ""]
 
 
 # -- faults -----------------------------------------------------------------------------------

@@ -1,7 +1,8 @@
-"""Tables on a terminal, or wherever its output goes."""
+"""Tables and errors on a terminal, or wherever its output goes."""
 
 from __future__ import annotations
 
+from ebb_topologies.text import printable
 from rich.console import Console
 from rich.measure import Measurement
 from rich.table import Table
@@ -17,3 +18,10 @@ def print_whole(console: Console, table: Table) -> None:
     needed = Measurement.get(console, options, table).maximum
     console.width = max(console.width, needed)
     console.print(table)
+
+
+def print_error(command: str, error: Exception, console: Console | None = None) -> None:
+    """Says why a command failed, in one line."""
+    console = console or Console(highlight=False)
+    text = f"{command}: {printable(error)}"
+    console.print(text, style="bold red", markup=False, soft_wrap=True)

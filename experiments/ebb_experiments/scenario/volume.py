@@ -4,15 +4,15 @@ from __future__ import annotations
 
 import math
 
-from ebb_topologies.files import InputError
-
-from ebb_experiments.scenario.faults import MAX_TIME_NS
+from ebb_topologies.errors import InputError
 
 VOLUME_HELP = "count what leaves each port in time slots of so many nominal ms, into table volume"
 
 
 def volume_slot_ns(text: str) -> int:
     """Nominal ns of a slot, from ms. Raises `InputError`."""
+    from ebb_experiments.scenario.faults import MAX_TIME_NS
+
     try:
         slot_ns = float(text) * 1e6
     except ValueError:

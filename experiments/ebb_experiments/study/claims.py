@@ -17,8 +17,9 @@ from ebb_topologies.files import InputError
 from ebb_topologies.nearest import hint
 from scipy import stats
 
+from ebb_experiments.study.choices import Scalar
 from ebb_experiments.study.metrics import Row
-from ebb_experiments.study.spec import Claim, Experiment, Scalar
+from ebb_experiments.study.spec import Claim, Experiment
 
 CONFIDENCE = 0.95
 LEAST_ENDED = 0.99

@@ -3,45 +3,19 @@
 from __future__ import annotations
 
 import argparse
-import logging
 import sys
 import tomllib
 from collections.abc import Sequence
 from pathlib import Path
 
 from ebb_topologies.arguments import Parser
-from ebb_topologies.files import InputError
-from ebb_topologies.installation import Version, programs, results
-from ebb_topologies.own_folder import keep_from_others, own_folder
+from ebb_topologies.errors import InputError
+from ebb_topologies.installation import Version, results
+from ebb_topologies.own_folder import keep_from_others
 from ebb_topologies.processes import interrupted_by_all
 from ebb_topologies.text import printable
-from rich.console import Console
-from rich.table import Table
 
-from ebb_experiments.results.terminal import print_whole
-from ebb_experiments.run.checking import check_inputs
-from ebb_experiments.run.run import Binaries
-from ebb_experiments.study import mininet, pages, report
-from ebb_experiments.study.claims import Checked, check_expressions
-from ebb_experiments.study.eta import duration
-from ebb_experiments.study.run import Plan, cluster, plan, run
-from ebb_experiments.study.spec import (
-    SIZES,
-    Axis,
-    Experiment,
-    Scalar,
-    experiment_file,
-    known_experiments,
-    load_experiment,
-)
-from ebb_experiments.study.store import Store
-from ebb_experiments.study.trial import inputs, parts
-from ebb_experiments.study.trials import FABRICS, Trial, on_mininet, trials
-
-QUICK = (
-    "The quick size runs shorter and with fewer seeds than the papers; some claims hold only at "
-    "the full size, whose verdicts are in docs/results."
-)
+from ebb_experiments.study.choices import FABRICS, SIZES, Scalar
 
 
 def arguments(argv: Sequence[str] | None) -> argparse.Namespace:
@@ -81,44 +55,6 @@ def arguments(argv: Sequence[str] | None) -> argparse.Namespace:
     return parser.parse_args(argv)
 
 
-def main(argv: Sequence[str] | None = None) -> int:
-    logging.basicConfig(level=logging.ERROR, format="%(message)s")
-    logging.getLogger("finsy").setLevel(logging.CRITICAL + 1)
-    console = Console(highlight=False)
-    interrupted_by_all()
-    keep_from_others()
-    try:
-        options = arguments(argv)
-        if options.command == "list":
-            return _list(console)
-        return _run(options, console) if options.command == "run" else _report(options, console)
-    except (InputError, OSError) as error:
-        console.print(
-            f"ebb-experiment: {printable(error)}", style="bold red", markup=False, soft_wrap=True
-        )
-        return 1
-    except KeyboardInterrupt:
-        console.print(
-            "ebb-experiment: interrupted; what has ended is stored, run it again to go on"
-        )
-        return 130
-
-
-def _list(console: Console) -> int:
-    table = Table("experiment", "what", "source", "trials quick", "full", box=None)
-    for name in known_experiments():
-        experiment, path = _load(name)
-        counts = (
-            str(len(trials(experiment, name, size, path.parent)))
-            if size in experiment.size
-            else "-"
-            for size in SIZES
-        )
-        table.add_row(name, experiment.title, experiment.source, *counts)
-    print_whole(console, table)
-    return 0
-
-
 def _setting(text: str) -> tuple[str, Scalar]:
     """`PATH=VALUE` of `--set`: a number, true or false as in TOML; anything else is text."""
     path, equals, value = text.partition("=")
@@ -131,143 +67,20 @@ def _setting(text: str) -> tuple[str, Scalar]:
     return path, parsed if isinstance(parsed, (bool, int, float)) else value.strip('"')
 
 
-def _load(name: str, settings: Sequence[tuple[str, Scalar]] = ()) -> tuple[Experiment, Path]:
-    path = experiment_file(name)
-    experiment = load_experiment(path)
-    check_expressions(experiment, str(path))
-    more = [Axis.of_one(*setting) for setting in settings]
-    return experiment.model_copy(update={"axis": [*experiment.axis, *more]}), path
+def main(argv: Sequence[str] | None = None) -> int:
+    """What a command needs is loaded once its arguments are understood: it takes two seconds."""
+    interrupted_by_all()
+    keep_from_others()
+    try:
+        options = arguments(argv)
+    except InputError as error:
+        from ebb_experiments.results.terminal import print_error
 
+        print_error("ebb-experiment", error)
+        return 1
+    from ebb_experiments.study import commands
 
-def _names(options: argparse.Namespace) -> list[str]:
-    return options.names or known_experiments()
-
-
-def _run(options: argparse.Namespace, console: Console) -> int:
-    store, build = Store(own_folder(options.results)), options.build and options.build.resolve()
-    expected = parts(build, options.fabric)
-    planned: list[Trial] = []
-    refused = 0
-    for name in _names(options):
-        experiment, path = _load(name, options.set)
-        of_it = trials(experiment, path.stem, options.size, path.parent)
-        if options.fabric == "mininet":
-            of_it = on_mininet(experiment, of_it)
-            why = next(filter(None, map(mininet.unfit, of_it)), None)
-            if why is not None:
-                refused += 1
-                console.print(f"{path.stem} is not run on Mininet: {why}", soft_wrap=True)
-                continue
-        planned += of_it
-    what = plan(planned, store, inputs(expected))
-    check_inputs(Binaries(build or programs()).agent, (trial.loaded for _id, trial in what.missing))
-    _tell_damage(what, console, "its trial is run again")
-    console.print(f"{len(what.trials)} trials, {len(what.stored)} of them have been run")
-    failed = 0
-    if what.missing and options.fabric == "mininet":
-        failed = mininet.run(what.missing, store, build, inputs(expected), console)
-    elif what.missing:
-        with cluster(options.cluster, options.workers) as client:
-            failed = run(what.missing, store, client, build, expected, console)
-    _write(options, console, options.size)
-    return 1 if failed or (refused and options.names) else 0
-
-
-def _report(options: argparse.Namespace, console: Console) -> int:
-    _write(options, console, options.size)
-    return 0
-
-
-def _write(options: argparse.Namespace, console: Console, size: str | None) -> None:
-    store, build = Store(options.results), options.build and options.build.resolve()
-    own_folder(options.out)
-    virtual, wall = inputs(parts(build)), inputs(parts(build, "mininet"))
-    kinds = ("png",) if options.markdown else ("svg", "png")
-    chapters = []
-    for name in _names(options):
-        experiment, path = _load(name, options.set)
-        sizes = [size] if size else [s for s in reversed(SIZES) if s in experiment.size]
-        for each in sizes:
-            planned = trials(experiment, path.stem, each, path.parent)
-            here = plan(planned, store, virtual)
-            there = plan(on_mininet(experiment, planned), store, wall)
-            if here.some or there.some or each == sizes[-1]:
-                make = report.Maker(experiment, path.stem, each, store, options.out, kinds)
-                for each_plan in (here, there):
-                    _tell_damage(each_plan, console, "its trial counts as not run")
-                chapters.append(make.chapter(len(here.trials), here.stored, there.stored))
-                break
-    for chapter in pages.kept(chapters, options.out):
-        console.print(
-            f"{chapter.name}, {chapter.size}: no trial is stored, its page of an earlier run stays"
-        )
-    written = pages.write(chapters, options.out, _command(options), html=not options.markdown)
-    if options.names:
-        for chapter in chapters:
-            if chapter.trials:
-                _tell(chapter.name, chapter.checked, console)
-    print_whole(console, _summary(chapters))
-    if any(chapter.size == "quick" and chapter.trials for chapter in chapters):
-        console.print(QUICK, style="dim", soft_wrap=True)
-    if not options.names:
-        console.print("each claim: in the report, or name an experiment", style="dim")
-    for path in written:
-        console.print(f"report: {path}", soft_wrap=True, markup=False)
-
-
-def _tell_damage(what: Plan, console: Console, so: str) -> None:
-    for why in what.damaged:
-        console.print(
-            f"damaged result, {so}: {why}", style="yellow", markup=False, soft_wrap=True
-        )  # fmt: skip
-
-
-def _command(options: argparse.Namespace) -> str:
-    """The command that makes the report again, without what is only of this machine."""
-    if options.markdown and options.size == "full" and not options.set:
-        return "make results"
-    names = [Path(name).name for name in options.names]
-    size = ["--size", options.size] if options.size else []
-    settings = [f"--set {Axis.of_one(*setting).by_hand}" for setting in options.set]
-    return " ".join(["ebb-experiment", options.command, *names, *size, *settings])
-
-
-def _summary(chapters: Sequence[report.Chapter]) -> Table:
-    table = Table("verdicts", box=None, show_footer=True)
-    counts = pages.counts(chapter.verdicts for chapter in chapters)
-    styles = {"yes": "green", "no": "red", "not run": "dim"}
-    for verdict, style in styles.items():
-        count = str(counts[verdict])  # type: ignore[index]
-        table.add_column(verdict, count, style=style, footer_style=style, justify="right")
-    run, planned = (
-        sum(len(chapter.trials) for chapter in chapters),
-        sum(chapter.planned for chapter in chapters),
-    )
-    table.add_column("trials", f"{run}/{planned}", justify="right")
-    table.add_column("run time", duration(sum(c.seconds for c in chapters)), justify="right")
-    for chapter in chapters:
-        table.add_row(
-            f"{chapter.name}, {chapter.size}",
-            *(str(chapter.verdicts[verdict]) for verdict in report.VERDICTS),
-            f"{len(chapter.trials)}/{chapter.planned}",
-            duration(chapter.seconds) if chapter.trials else "",
-        )
-    return table
-
-
-def _tell(name: str, checked: list[Checked], console: Console) -> None:
-    table = Table(name, "paper", "ours", "band", "", box=None)
-    styles = {"yes": "green", "no": "red", "not run": "dim"}
-    for row in checked:
-        table.add_row(
-            row.text,
-            f"{row.published} {row.unit}",
-            "" if row.ours is None else f"{report.shown(row.ours)} {row.unit}",
-            report.band(row.band),
-            row.verdict,
-            style=styles[row.verdict],
-        )
-    print_whole(console, table)
+    return commands.main(options)
 
 
 if __name__ == "__main__":

@@ -19,11 +19,12 @@ from matplotlib.figure import Figure as MplFigure
 from matplotlib.ticker import FuncFormatter, LogLocator, MaxNLocator, NullFormatter
 
 from ebb_experiments.study.arrivals import rates
+from ebb_experiments.study.choices import Scalar
 from ebb_experiments.study.claims import Estimate, estimate
 from ebb_experiments.study.metric_spec import Rates, Samples
 from ebb_experiments.study.metrics import Numbers, Row, depths, sample
 from ebb_experiments.study.plot_style import PLOT_STYLES, PlotStyle
-from ebb_experiments.study.spec import Axis, Experiment, Figure, Scalar
+from ebb_experiments.study.spec import Axis, Experiment, Figure
 from ebb_experiments.study.store import Tables
 from ebb_experiments.study.trials import Trial
 

@@ -11,12 +11,11 @@ from ebb_topologies.nearest import hint
 from pydantic import Field, model_validator
 
 from ebb_experiments.scenario.spec import Override, Spec
+from ebb_experiments.study.choices import Scalar
 from ebb_experiments.study.metric_spec import Metric
 from ebb_experiments.study.plot_style import PLOT_STYLES
 
 PAPERS = data() / "experiments" / "papers"
-SIZES = ("quick", "full")
-Scalar = bool | float | int | str
 MAX_SEEDS = 10_000
 
 

@@ -22,7 +22,8 @@ from ebb_experiments.results.results import Results
 from ebb_experiments.results.tables import Rows
 from ebb_experiments.run.run import Binaries, Run
 from ebb_experiments.run.virtual import Virtual
-from ebb_experiments.study.trials import Fabric, Trial
+from ebb_experiments.study.choices import Fabric
+from ebb_experiments.study.trials import Trial
 
 META = "meta.json"
 NO_INPUT = (

@@ -9,7 +9,7 @@ from copy import deepcopy
 from dataclasses import asdict, dataclass, replace
 from itertools import product
 from pathlib import Path
-from typing import Any, Literal, get_args
+from typing import Any
 
 from ebb_topologies.dilation import Dilation
 from ebb_topologies.files import InputError, validate
@@ -17,11 +17,9 @@ from ebb_topologies.nearest import hint
 
 from ebb_experiments.scenario.loaded import Loaded, resolve
 from ebb_experiments.scenario.spec import ScenarioFile
-from ebb_experiments.study.spec import Experiment, Scalar, Size
+from ebb_experiments.study.choices import Fabric, Scalar
+from ebb_experiments.study.spec import Experiment, Size
 
-Fabric = Literal["virtual", "mininet"]
-"""In virtual time, or under the wall clock with Mininet."""
-FABRICS = get_args(Fabric)
 OF_SCHEME = ("agent", "fabric")
 """First parts of paths that lead into the scheme's parameters."""
 

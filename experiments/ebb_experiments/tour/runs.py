@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from ebb_topologies.files import InputError, load, validate, write
 from ebb_topologies.installation import commit
@@ -18,8 +18,10 @@ from pydantic import BaseModel, ConfigDict
 from ebb_experiments.results import folders
 from ebb_experiments.scenario.loaded import Loaded
 from ebb_experiments.tour import figures, report
-from ebb_experiments.tour.calibration import TooBusy
 from ebb_experiments.tour.summary import SchemeResult
+
+if TYPE_CHECKING:  # simulations, which have summaries too, do without Mininet
+    from ebb_experiments.tour.calibration import TooBusy
 
 SUMMARY = "summary.json"
 QUEUES, COMPLETION = "queues.svg", "completion.svg"

@@ -1,0 +1,41 @@
+"""What commands load: nothing of weight before their arguments are understood, nothing unused."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+
+import pytest
+
+HEAVY = {"distributed", "finsy", "grpc", "matplotlib", "numpy", "polars", "pyarrow", "pydantic"}
+HEAVY |= {"rich", "scipy"}
+"""Packages that take tens of milliseconds or more to load."""
+
+
+def loaded(code: str) -> set[str]:
+    """The packages that a process has loaded after some code."""
+    tell = "import sys, atexit; atexit.register(lambda: print('loaded', *sys.modules))"
+    done = subprocess.run(
+        [sys.executable, "-c", f"{tell}\n{code}"], capture_output=True, text=True, check=False
+    )
+    (line,) = (line for line in done.stdout.splitlines() if line.startswith("loaded "))
+    return {module.partition(".")[0] for module in line.split()[1:]}
+
+
+@pytest.mark.parametrize(
+    ("command", "argument"),
+    [
+        ("sim", "--help"),
+        ("sim", "--version"),
+        ("study", "--help"),
+        ("study", "--version"),
+    ],
+)
+def test_help_and_version_load_little(command: str, argument: str) -> None:
+    code = f"from ebb_experiments.{command}.cli import main; main(['{argument}'])"
+    assert loaded(code) & HEAVY == set()
+
+
+def test_a_simulation_does_without_mininet_and_what_draws_reports() -> None:
+    unused = {"mininet", "matplotlib", "scipy", "polars", "distributed", "setuptools"}
+    assert loaded("import ebb_experiments.sim.running") & unused == set()
