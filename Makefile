@@ -7,7 +7,7 @@
 #   make compare [A=2026-11-23T08-15-02] [B=latest]: two of results/runs, without names the last two
 #   make experiments | make experiment NAME=hull-dynamic [SIZE=quick|full] [CLUSTER=tcp://..] [FABRIC=mininet]
 #   make report | results
-#   make bench [BENCH="goodput hiding --quick"]
+#   make bench [BENCH="goodput hiding --quick"] [BASE=COMMIT: ratios to it, in pairs]
 #   make install | install-p4 | uninstall [PREFIX=/usr/local] [DESTDIR=] [ALIASES=1: p4c etc. too] [STUDY=1] [CTL=0]
 #   make wheels | deb | image
 #   make test | test-quick [BASE=main] | test-long | lint | build | clean | p4-proto
@@ -208,7 +208,7 @@ page: ## the page of the live view, built of dashboard/page (node 20)
 	@cd dashboard/page && npm ci --silent --ignore-scripts && npm run --silent build
 
 bench: .venv/.study-installed build ## what agent, fabric and simulator achieve on this machine (docs/bench.md)
-	@$(PYTHON) -m ebb_experiments.bench $(BENCH)
+	@$(PYTHON) -m ebb_experiments.bench $(BENCH) $(if $(BASE),--base '$(BASE)')
 
 # Each level is run whatever became of the others; the last lines are one table of all.
 test: .venv/.run-installed ## every test, and what was skipped

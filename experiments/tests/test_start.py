@@ -29,6 +29,7 @@ def loaded(code: str) -> set[str]:
         ("sim", "--version"),
         ("study", "--help"),
         ("study", "--version"),
+        ("bench", "--help"),
     ],
 )
 def test_help_and_version_load_little(command: str, argument: str) -> None:

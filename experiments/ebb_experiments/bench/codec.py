@@ -23,6 +23,7 @@ def run(context: Context) -> Section:
             "encoder us/block",
             "repair us/symbol",
         ),
+        names=2,
         rows=[
             (
                 row["block_symbols"],

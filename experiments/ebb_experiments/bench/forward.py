@@ -66,6 +66,7 @@ def run(context: Context) -> Section:
             "routes": "router: 1; fabric: those of 2 hosts",
         },
         columns=("process", "bytes", "packets/s", "lost %", "us/packet", "x forwarder"),
+        names=3,
         rows=[_row(runs, result) for result in runs],
         verdicts=_verdicts(runs),
         details=[dataclasses.asdict(result) for result in runs],

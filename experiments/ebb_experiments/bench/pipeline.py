@@ -35,6 +35,7 @@ def run(context: Context) -> Section:
             "allocations/packet",
             "load ms",
         ),
+        names=2,
         rows=[
             (
                 r["program"],

@@ -26,6 +26,8 @@ class Section:
     """Parameters that are not the programs' defaults."""
     columns: tuple[str, ...]
     rows: Sequence[tuple[Cell, ...]]
+    names: int = 1
+    """How many columns, the leading ones, say which row it is; the others are what was found."""
     verdicts: list[str] = field(default_factory=list)
     """A line per target: what was asked for, and what it is."""
     details: Any = None

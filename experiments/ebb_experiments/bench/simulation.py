@@ -131,6 +131,7 @@ def run(context: Context) -> Section:
             "MB",
             "trace",
         ),
+        names=3,
         rows=[
             (
                 name,

@@ -151,6 +151,7 @@ def run(context: Context) -> Section:
             "client CPU us/insert",
             "bytes/entry",
         ),
+        names=3,
         rows=[run.row for run in runs],
         verdicts=_verdicts(runs) + [read.line for read in reads],
         details=[asdict(run) for run in runs] + [asdict(read) for read in reads],
