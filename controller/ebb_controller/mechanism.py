@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
+from functools import lru_cache
 from typing import Any, Literal
 
 from finsy import (
@@ -33,6 +34,11 @@ Entity = (
 )
 
 Action = P4TableAction | P4IndirectAction
+Named = tuple[tuple[str, Any], ...]
+"""Values by name."""
+SHARED_ENTRIES = 4096
+"""How many entities of a kind are remembered, a kilobyte each. Most entries of a fabric are those
+of every switch: they are made once, and so encoded once (`encoding`)."""
 
 
 @dataclass(frozen=True)
@@ -57,8 +63,8 @@ class Table:
         self, match: Mapping[str, Any], *, priority: int = 0, **arguments: Any
     ) -> P4TableEntry:
         """An entry with the first of the actions; only tables with range or ternary keys have
-        priorities, from 1, the highest first."""
-        return self.entry_for(match, self.action(**arguments), priority=priority)
+        priorities, from 1, the highest first. Not to be changed: equal ones are one."""
+        return _entry(self, tuple(match.items()), priority, tuple(arguments.items()))
 
     def entry_for(
         self, match: Mapping[str, Any], action: Action, *, priority: int = 0
@@ -68,8 +74,20 @@ class Table:
         return P4TableEntry(self.name, match=keys, action=action, priority=priority)
 
     def default(self, **arguments: Any) -> P4TableEntry:
-        """The entry for all packets that match no other, with the first of the actions."""
-        return P4TableEntry(self.name, is_default_action=True, action=self.action(**arguments))
+        """The entry for all packets that match no other, with the first of the actions. Not to be
+        changed: equal ones are one."""
+        return _default(self, tuple(arguments.items()))
+
+
+@lru_cache(SHARED_ENTRIES)
+def _entry(table: Table, match: Named, priority: int, arguments: Named) -> P4TableEntry:
+    return table.entry_for(dict(match), table.action(**dict(arguments)), priority=priority)
+
+
+@lru_cache(SHARED_ENTRIES)
+def _default(table: Table, arguments: Named) -> P4TableEntry:
+    action = table.action(**dict(arguments))
+    return P4TableEntry(table.name, is_default_action=True, action=action)
 
 
 @dataclass(frozen=True)

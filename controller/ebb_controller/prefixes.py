@@ -8,7 +8,7 @@ which has no route for it, and goes round nowhere.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import groupby
 
@@ -21,10 +21,9 @@ class _Rack:
 
     prefix: str
     hosts: tuple[Host, ...]
-    behind: frozenset[str]
-    """Switches that they hang on."""
-    whole: bool
-    """Whether the links of all of them are up."""
+    ways: Mapping[str, tuple[int, ...]]
+    """The ports that lead to all of them, by switch; a switch that is not there has some of them
+    itself, or another way to each."""
 
 
 _Pods = tuple[tuple[str, tuple[_Rack, ...]], ...]
@@ -35,7 +34,7 @@ def routes(topology: Topology, switch: str) -> Iterator[tuple[str, tuple[int, ..
     """Prefixes, and the ports of a switch on all shortest paths to the hosts in them: the longest
     one that has a host's address is the host's. A host without a path is in none."""
     for prefix, racks in _pods(topology):
-        ports = [_common_ports(topology, switch, rack) for rack in racks]
+        ports = [rack.ways.get(switch) for rack in racks]
         if len(racks) > 1 and ports[0] is not None and all(p == ports[0] for p in ports):
             found = [(prefix, ports[0])]
         else:
@@ -55,12 +54,16 @@ def _of_rack(
     return [(f"{host.ip}/32", _ports(topology, switch, host.name)) for host in rack.hosts]
 
 
-def _common_ports(topology: Topology, switch: str, rack: _Rack) -> tuple[int, ...] | None:
-    """The ports that lead to all hosts of a rack; none: to each another way, or they are here."""
-    if not rack.whole or switch in rack.behind:
-        return None
-    first, *others = (_ports(topology, switch, place) for place in rack.behind)
-    return first if all(ports == first for ports in others) else None
+def _ways(topology: Topology, hosts: Sequence[Host]) -> Iterator[tuple[str, tuple[int, ...]]]:
+    """Of `_Rack.ways`: none if the link of one of the hosts is down."""
+    if any(topology.link(host).ends in topology.down for host in hosts):
+        return
+    behind = sorted({topology.attachment(host).node for host in hosts})
+    for switch in topology.switches:
+        if switch.name not in behind:
+            first, *others = (_ports(topology, switch.name, place) for place in behind)
+            if all(ports == first for ports in others):
+                yield switch.name, first
 
 
 def _ports(topology: Topology, switch: str, target: str) -> tuple[int, ...]:
@@ -81,12 +84,7 @@ def _pods(topology: Topology) -> _Pods:
 
 def _racks(topology: Topology, hosts: Sequence[Host]) -> Iterator[_Rack]:
     for prefix, own in _by_octets(hosts, 3):
-        yield _Rack(
-            f"{prefix}.0/24",
-            own,
-            frozenset(topology.attachment(host).node for host in own),
-            all(topology.link(host).ends not in topology.down for host in own),
-        )
+        yield _Rack(f"{prefix}.0/24", own, dict(_ways(topology, own)))
 
 
 def _by_octets(hosts: Sequence[Host], count: int) -> Iterator[tuple[str, tuple[Host, ...]]]:

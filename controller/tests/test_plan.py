@@ -17,7 +17,7 @@ from ebb_controller.prefixes import routes
 from ebb_controller.site import Site
 from ebb_topologies.model import Topology, from_table
 from everything import everything
-from finsy import P4ActionProfileGroup, P4MulticastGroupEntry
+from finsy import P4ActionProfileGroup, P4MulticastGroupEntry, P4TableEntry
 from finsy.p4entity import P4Replica
 from finsy.p4schema import P4Schema
 from hypothesis import given, settings
@@ -34,6 +34,20 @@ FAT_TREE = from_table({"fat_tree": {"k": 4}}, "test")
 
 def plan_of(topology: Topology, switch: str, *groups: MulticastGroup) -> list[Any]:
     return list(plan(Site(topology, topology.switch(switch), EVERYTHING, groups=groups)))
+
+
+def test_switches_share_the_entities_that_say_the_same() -> None:
+    """What is one object is encoded once (`Encoder`)."""
+    first, second = (plan_of(FAT_TREE, switch) for switch in ("p0a0", "p1a0"))
+    theirs = {id(entity) for entity in second}
+    alike = ("trimming", "traffic_class", "return_to_sender")
+    same = [
+        entity
+        for entity in first
+        if isinstance(entity, P4ActionProfileGroup) or getattr(entity, "table_id", "") in alike
+    ]
+    assert {type(entity) for entity in same} == {P4ActionProfileGroup, P4TableEntry}
+    assert all(id(entity) in theirs for entity in same)
 
 
 def plans_of(switch: str) -> list[list[Any]]:

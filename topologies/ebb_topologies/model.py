@@ -399,7 +399,7 @@ class Topology:
         return {}
 
     @cached_property
-    def _next_hops(self) -> dict[str, dict[str, list[int]]]:
+    def _next_hops(self) -> dict[str, dict[str, tuple[int, ...]]]:
         return {}
 
     @cached_property
@@ -410,6 +410,16 @@ class Topology:
             usable = ((port, end) for port, end in ports.items() if end[1].ends not in self.down)
             up[node] = tuple((port, far.node) for port, (far, _link) in usable)
         return up
+
+    @cached_property
+    def _fed_by(self) -> dict[str, tuple[tuple[str, int], ...]]:
+        """The switches at the other ends of a switch's links that are up, and their ports there."""
+        fed: dict[str, list[tuple[str, int]]] = {switch.name: [] for switch in self.switches}
+        for switch in fed:
+            for port, far in self._up[switch]:
+                if far in fed:
+                    fed[far].append((switch, port))
+        return {node: tuple(ends) for node, ends in fed.items()}
 
     def distances(self, target: str) -> Mapping[str, int]:
         """Hops to `target` from every node that has a path to it, over switches only."""
@@ -449,14 +459,20 @@ class Topology:
             self._next_hops[target] = self._towards(target)
         return self._next_hops[target].get(switch, ())
 
-    def _towards(self, target: str) -> dict[str, list[int]]:
+    def _towards(self, target: str) -> dict[str, tuple[int, ...]]:
         """Ports on shortest paths to a switch, of every switch that has one."""
-        distance = self.distances(target)
-        return {
-            node: [port for port, far in self._up[node] if distance[far] < here]
-            for node, here in distance.items()
-            if here and node not in self._host_names
-        }
+        found: dict[str, tuple[int, ...]] = {target: ()}
+        level = [target]
+        while level:
+            further: dict[str, list[int]] = {}
+            for node in level:
+                for far, port in self._fed_by[node]:
+                    if far not in found:
+                        further.setdefault(far, []).append(port)
+            found |= {node: tuple(sorted(ports)) for node, ports in further.items()}
+            level = list(further)
+        del found[target]
+        return found
 
 
 def load_topology(path: Path) -> Topology:

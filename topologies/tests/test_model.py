@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from pathlib import Path
+from random import Random
 from typing import Any
 
 import pytest
@@ -46,6 +47,26 @@ def test_an_oversubscribed_fat_tree() -> None:
     assert sum(link.delay_ns for link in delays.links) == 192 * 700 + 128 * 200
     with pytest.raises(InputError, match="hosts_per_edge = 8 leaves no port"):
         from_table({"fat_tree": {"k": 8, "hosts_per_edge": 8}}, "test")
+
+
+@pytest.mark.parametrize("seed", range(20))
+def test_next_hops_are_all_ports_that_come_nearer(seed: int) -> None:
+    """Found from the distances, whatever links are down; a host is behind its switch."""
+    kinds = [{"fat_tree": {"k": 4}}, {"leaf_spine": {"leaves": 3, "spines": 2}}]
+    whole = from_table(kinds[seed % 2], "test")
+    links = Random(seed).sample([link.ends for link in whole.links], seed % 8)
+    topology = whole.without(frozenset(links))
+    for host in topology.hosts:
+        distance = topology.distances(host.name)
+        for switch in topology.switches:
+            here = distance.get(switch.name)
+            nearer = tuple(
+                port
+                for port, (far, link) in topology.neighbours[switch.name].items()
+                if here is not None and link.ends not in topology.down
+                if distance[far.node] < here
+            )
+            assert tuple(topology.next_hops(switch.name, host.name)) == nearer
 
 
 def test_every_hop_comes_nearer() -> None:
@@ -122,7 +143,7 @@ def test_links_that_differ() -> None:
     }
     # Ports keep their numbers, and no path uses the link that is absent.
     assert list(topology.neighbours["p0a1"]) == [1, 2, 4]
-    assert topology.next_hops("p0a1", "h16") == [4]
+    assert topology.next_hops("p0a1", "h16") == (4,)
 
 
 @pytest.mark.parametrize(

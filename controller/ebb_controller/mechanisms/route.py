@@ -12,6 +12,7 @@ from __future__ import annotations
 import struct
 import zlib
 from collections.abc import Iterator
+from functools import lru_cache
 from typing import Annotated
 
 from finsy import (
@@ -20,10 +21,11 @@ from finsy import (
     P4IndirectAction,
     P4Member,
     P4TableAction,
+    P4TableEntry,
 )
 from pydantic import Field
 
-from ebb_controller.mechanism import Counter, Entity, Mechanism, Table
+from ebb_controller.mechanism import SHARED_ENTRIES, Counter, Entity, Mechanism, Table
 from ebb_controller.parameters import Parameters
 from ebb_controller.prefixes import routes
 from ebb_controller.site import Site
@@ -69,19 +71,23 @@ def entries(site: Site[WithHashSeed]) -> Iterator[Entity]:
     found = [
         (prefix, _group(groups, ports)) for prefix, ports in routes(site.topology, site.switch.name)
     ]
+    # Many switches have the same groups and routes: each is made, and encoded, once.
     for ports, group in groups.items():
-        yield P4ActionProfileGroup(
-            SELECTOR,
-            group_id=group,  # without a max_size: it may grow with the topology
-            members=[P4Member(port, weight=1) for port in ports],
-        )
+        yield _ecmp_group(group, ports)
     for prefix, group in found:
-        # Many switches have the same route; it is made, and encoded, once.
-        key = ("route", prefix, group)
-        if key not in site.topology.derived:
-            route = IPV4_ROUTE.entry_for({"dst": prefix}, P4IndirectAction(group_id=group))
-            site.topology.derived[key] = route
-        yield site.topology.derived[key]
+        yield _route(prefix, group)
+
+
+@lru_cache(SHARED_ENTRIES)
+def _ecmp_group(group: int, ports: tuple[int, ...]) -> P4ActionProfileGroup:
+    members = [P4Member(port, weight=1) for port in ports]
+    # Without a max_size: it may grow with the topology.
+    return P4ActionProfileGroup(SELECTOR, group_id=group, members=members)
+
+
+@lru_cache(SHARED_ENTRIES)
+def _route(prefix: str, group: int) -> P4TableEntry:
+    return IPV4_ROUTE.entry_for({"dst": prefix}, P4IndirectAction(group_id=group))
 
 
 def _group(groups: dict[tuple[int, ...], int], ports: tuple[int, ...]) -> int:
