@@ -41,7 +41,7 @@ from ebb_controller.mechanisms import COUNTERS, FabricParameters, of_program, pr
 from ebb_controller.multicast import MulticastGroup, check
 from ebb_controller.patience import TRIES
 from ebb_controller.plan import plan
-from ebb_controller.reconcile import Change, ControllerError, Held, messages, reconcile
+from ebb_controller.reconcile import Change, ControllerError, Held, reconcile, replies
 from ebb_controller.session import Session
 from ebb_controller.site import DepthUnit, Site
 from ebb_controller.together import together
@@ -230,6 +230,7 @@ class Controller:
         self.connect_seconds = connect_seconds
         self._on_event = on_event
         self._goal: _Goal | None = None
+        self._counter_reads: dict[tuple[tuple[str, ...], tuple[int, ...]], _CounterRead] = {}
         self._managed: dict[str, _Managed] = {}
         self._runner: asyncio.Task[None] | None = None
         self._fabric = finsy.Controller()
@@ -367,10 +368,7 @@ class Controller:
 
     async def switch_counters(self, switch: str, *names: str) -> Counters:
         """Counters of one switch. Raises `ControllerError` if it is away or has no such counter."""
-        ports = self.topology.neighbours[switch]
-        return await self._read(
-            switch, "counters", lambda session: _counters(session, names, ports)
-        )
+        return await self._read(switch, "counters", self._counter_read(switch, names).read)
 
     async def switch_registers(
         self, switch: str, wanted: Mapping[str, Sequence[int]]
@@ -394,6 +392,12 @@ class Controller:
         if reading.cancelled():  # by gRPC, when finsy closes the channel
             raise ControllerError(f"switch {switch}: connection lost while reading {what}")
         return reading.result()
+
+    def _counter_read(self, switch: str, names: tuple[str, ...]) -> _CounterRead:
+        ports = tuple(self.topology.neighbours[switch])
+        if (names, ports) not in self._counter_reads:
+            self._counter_reads[names, ports] = _CounterRead.of(self._schema, names, ports)
+        return self._counter_reads[names, ports]
 
     # -- what finsy tells ---------------------------------------------------------------------
 
@@ -530,36 +534,50 @@ def _cause(error: BaseException) -> str:
     return f"{error.code.name}: {error.message}" + (f"; {advice}" if advice else "")
 
 
-async def _counters(switch: finsy.Switch, names: Sequence[str], ports: Iterable[int]) -> Counters:
-    """Reads the named counters of a switch in one request, since a fabric has many switches: of
-    those by port the cells of these ports, as the program has many more; of others all."""
-    schema = switch.p4info
-    wanted: dict[int, str] = {}
-    request: list[p4r.Entity] = []
-    for name in names:
+@dataclass(frozen=True, slots=True)
+class _CounterRead:
+    """A read of counters, which is the same of all switches with the same ports."""
+
+    names: tuple[str, ...]
+    request: p4r.ReadRequest
+    """One request for all, since a fabric has many switches: of counters by port the cells of the
+    ports with a link, as the program has many more; of others all."""
+    ids: Mapping[int, str]
+    """Names by the numbers of P4Info."""
+
+    @classmethod
+    def of(cls, schema: P4Schema, names: tuple[str, ...], ports: Iterable[int]) -> _CounterRead:
+        """Raises `ControllerError` if the program has no such counter."""
+        request, ids = p4r.ReadRequest(), dict[int, str]()
+        for name in names:
+            try:
+                every = P4CounterEntry(name).encode(schema)
+            except ValueError as error:
+                raise ControllerError(f"the program has no counter {name}: {error}") from error
+            ids[every.counter_entry.counter_id] = name
+            by_port = name in COUNTERS and COUNTERS[name].index == "port"
+            request.entities.extend([_cell(every, port) for port in ports] if by_port else [every])
+        return cls(names, request, ids)
+
+    async def read(self, switch: finsy.Switch) -> Counters:
+        """What a switch has counted."""
+        cells: dict[str, dict[int, tuple[int, int]]] = {name: {} for name in self.names}
         try:
-            every = P4CounterEntry(name).encode(schema)
-        except ValueError as error:
+            async for reply in replies(switch, self.request):
+                for entity in reply.entities:
+                    entry = entity.counter_entry
+                    data = entry.data
+                    cell = (data.packet_count, data.byte_count)
+                    cells[self.ids[entry.counter_id]][entry.index.index] = cell
+        except P4ClientError as error:
+            names = ", ".join(self.names)
             raise ControllerError(
-                f"switch {switch.name}: its program has no counter {name}: {error}"
+                f"switch {switch.name}: counters {names} cannot be read: {error.message}"
             ) from error
-        wanted[every.counter_entry.counter_id] = name
-        by_port = name in COUNTERS and COUNTERS[name].index == "port"
-        request += [_cell(every, port) for port in ports] if by_port else [every]
-    cells: dict[str, dict[int, tuple[int, int]]] = {name: {} for name in names}
-    try:
-        async for entity in messages(switch, request):
-            entry = entity.counter_entry
-            cell = (entry.data.packet_count, entry.data.byte_count)
-            cells[wanted[entry.counter_id]][entry.index.index] = cell
-    except P4ClientError as error:
-        raise ControllerError(
-            f"switch {switch.name}: counters {', '.join(names)} cannot be read: {error.message}"
-        ) from error
-    return {
-        name: [found.get(index, (0, 0)) for index in range(max(found, default=-1) + 1)]
-        for name, found in cells.items()
-    }
+        return {
+            name: [found.get(index, (0, 0)) for index in range(max(found, default=-1) + 1)]
+            for name, found in cells.items()
+        }
 
 
 async def _registers(

@@ -203,16 +203,24 @@ async def _read(
 async def messages(
     switch: Switch, request: Sequence[P4Entity | p4r.Entity]
 ) -> AsyncIterator[p4r.Entity]:
-    """What a switch answers to a read, undecoded; finsy's `switch.read` would decode every
-    entity."""
+    """What a switch answers to a read, undecoded."""
+    message = p4r.ReadRequest(entities=encode_entities(request, switch.p4info))
+    async for reply in replies(switch, message):
+        for entity in reply.entities:
+            yield entity
+
+
+async def replies(switch: Switch, request: p4r.ReadRequest) -> AsyncIterator[p4r.ReadResponse]:
+    """The answers of a switch to a request that names none, as they come; finsy's `switch.read`
+    would decode every entity."""
     client = switch._p4client
     if client is None:
         raise ControllerError(f"switch {switch.name}: connection lost while reading from it")
-    entities = encode_entities(request, switch.p4info)
-    message = p4r.ReadRequest(device_id=switch.device_id, entities=entities)
+    message = p4r.ReadRequest()
+    message.CopyFrom(request)
+    message.device_id = switch.device_id
     async for reply in client.request_iter(message):
-        for entity in reply.entities:
-            yield entity
+        yield reply
 
 
 async def _write(switch: Switch, operation: str, entities: Sequence[Encoded]) -> None:

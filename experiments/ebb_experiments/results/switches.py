@@ -134,14 +134,24 @@ def _counts(name: str, counts: Sequence[tm.Count]) -> Columns:
     }
 
 
+def _index(counter: str) -> str:
+    """What the index into a counter is."""
+    return COUNTERS[counter].index if counter in COUNTERS else "port"
+
+
+def is_told(counter: str) -> bool:
+    """Whether the table `counters` has a counter: not those by multicast group, which have a
+    thousand cells at each switch."""
+    return _index(counter) != "multicast group"
+
+
 def counter_rows(counters: Mapping[str, Counters], head: Row) -> Iterator[Row]:
     """What the program counted by port or reason, as the controller read it; zeros are left out."""
     for switch, tables in counters.items():
         for counter, cells in tables.items():
-            by = COUNTERS[counter].index if counter in COUNTERS else "port"
-            if by == "multicast group":
+            if not is_told(counter):
                 continue
-            by_reason = by == "drop reason"
+            by_reason = _index(counter) == "drop reason"
             for index, (packets, size) in enumerate(cells):
                 if packets:
                     yield head | {

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import platform
 import subprocess
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
@@ -142,8 +142,10 @@ def _said(command: list[str]) -> str | None:
     return done.stdout.strip() if done.returncode == 0 else None
 
 
-async def read_counters(controller: Controller) -> dict[str, Counters]:
-    """Reads all counters of the switches that the controller has; one may just have been
+async def read_counters(
+    controller: Controller, wanted: Callable[[str], bool] = lambda _name: True
+) -> dict[str, Counters]:
+    """Reads the wanted counters of the switches that the controller has; one may just have been
     restarted."""
     switches = [s.name for s in controller.topology.switches if not controller.has_left(s.name)]
-    return await controller.counters_of(switches, *controller.counter_names)
+    return await controller.counters_of(switches, *filter(wanted, controller.counter_names))

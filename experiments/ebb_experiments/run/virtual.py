@@ -22,7 +22,7 @@ from ebb_experiments.results.arrow import Batches
 from ebb_experiments.results.flows import FlowTable
 from ebb_experiments.results.results import Results
 from ebb_experiments.results.series import ArrivalTable, SampleTable
-from ebb_experiments.results.switches import SwitchTables, counter_rows
+from ebb_experiments.results.switches import SwitchTables, counter_rows, is_told
 from ebb_experiments.results.tables import Rows
 from ebb_experiments.run.agents import task_parameters
 from ebb_experiments.run.loop import LoopThread
@@ -191,7 +191,7 @@ class _Simulation:
             after = Usage.of(simulator.pid)
             trace_hash = simulator.report()
             statistics = loop.run(managers.statistics())
-            counters = loop.run(read_counters(controller))
+            counters = loop.run(read_counters(controller, is_told))
         told = flows.table(pause.at_ns)
         check_told(pause.ended, told)
         counted = pause.at_ns - dilation.time(spec.warm_up_ns)
