@@ -41,7 +41,7 @@ from ebb_controller.mechanisms import COUNTERS, FabricParameters, of_program, pr
 from ebb_controller.multicast import MulticastGroup, check
 from ebb_controller.patience import TRIES
 from ebb_controller.plan import plan
-from ebb_controller.reconcile import Change, ControllerError, Held, reconcile, replies
+from ebb_controller.reconcile import Change, ControllerError, Held, messages, reconcile, replies
 from ebb_controller.session import Session
 from ebb_controller.site import DepthUnit, Site
 from ebb_controller.together import together
