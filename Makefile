@@ -61,6 +61,11 @@ endif
 ifneq ($(words $(realpath $(addprefix $(BUILD)/,$(P4_TOOLS)))),$(words $(P4_TOOLS)))
   $(BUILD)/.p4-binaries: again
 endif
+# Programs that tools/count_instructions runs beside the simulator.
+COUNTED := pipeline_instructions traffic_manager_instructions transport_instructions
+ifneq ($(words $(realpath $(COUNTED:%=$(BUILD)/instructions/%))),$(words $(COUNTED)))
+  $(BUILD)/.instructions: again
+endif
 P4_PROGRAMS := fabric fabric_codel fabric_full
 OURS := $(P4_PROGRAMS:%=$(BUILD)/%.json)
 THEIRS := $(filter-out $(OURS),$(P4_PROGRAMS:%=$(PROGRAM)/%.json))
@@ -93,7 +98,7 @@ ifeq ($(MAKECMDGOALS)$(if $(NOT_OF_SIM),,-),sim)
 endif
 
 TARGETS := help setup build run compare sim experiments experiment report results pages page p4-proto bench \
-  test test-quick test-build test-rust test-long test-python test-ptf test-e2e lint check-tna wheels \
+  test test-quick test-build test-rust test-long test-python test-ptf test-instructions test-e2e lint check-tna wheels \
   install install-p4 uninstall deb image clean
 .PHONY: $(TARGETS)
 .PHONY: again
@@ -219,9 +224,18 @@ BASE ?=
 test-quick: .venv/.dev-installed $(PROTO_MODULES) ## tests and lints of what differs from main, or from BASE
 	@$(PYTHON) tools/quick.py $(BASE)
 
+# As it is built for users.
+$(BUILD)/.instructions: $(RUST_SOURCES) $(BUILD)/.binaries
+	@mkdir -p $(BUILD)/instructions
+	@$(CARGO) build --locked --workspace $(COUNTED:%=--example %)
+	@for b in $(COUNTED); do ln -f target/debug/examples/$$b $(BUILD)/instructions/$$b 2>/dev/null || \
+	  cp -f target/debug/examples/$$b $(BUILD)/instructions/$$b; done
+	@touch $@
+
 # Python's packages come while cargo compiles.
 test-build: ## what the tests need
 	@$(MAKE) -j2 .venv/.dev-installed build
+	@$(MAKE) $(BUILD)/.instructions
 	@$(CARGO) test --locked --workspace --no-run
 
 test-rust: $(OURS) ## unit, property and golden tests of the crates
@@ -236,6 +250,9 @@ test-python: .venv/.dev-installed build ## unit tests of topologies, controller 
 
 test-ptf: .venv/.dev-installed build ## packet tests of every mechanism against the switch
 	@$(PYTHON) ptf-tests/run.py --switch '$(SWITCH)' --compiler '$(P4C)'
+
+test-instructions: .venv/.dev-installed build $(BUILD)/.instructions ## what a packet costs, against what is recorded
+	@$(PYTHON) tools/count_instructions
 
 test-e2e: export EBB_RESULTS := $(BUILD)/results
 test-e2e: build ## small Mininet runs, end to end; the second one with faults
@@ -259,7 +276,7 @@ lint: .venv/.dev-installed $(PROTO_MODULES) ## formatting, types, arrows, depend
 	  controller/ebb_controller volume/ebb_volume experiments/ebb_experiments dashboard/ebb_dashboard)
 	@$(call lint,types of packet tests,MYPYPATH=controller:ptf-tests $(PYTHON) -m mypy ptf-tests)
 	@$(call lint,types of tools,MYPYPATH=tools $(PYTHON) -m mypy tools/compare tools/oracle tools/generated tools/mutants \
-	  tools/tna tools/installing tools/*.py tests/golden)
+	  tools/tna tools/installing tools/instructions tools/*.py tests/golden)
 	@$(call lint,arrows between crates,$(PYTHON) tools/arrows.py)
 	@$(call lint,arrows between Python modules,lint-imports --no-cache --no-logo)
 	@$(call lint,generated Rust,$(PYTHON) tools/protos.py)

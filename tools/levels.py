@@ -105,6 +105,7 @@ LEVELS: dict[str, Callable[[Iterable[str]], Level]] = {
     "test-rust": cargo,
     "test-python": pytest,
     "test-ptf": unittest,
+    "test-instructions": verdicts,
     "test-e2e": verdicts,
 }
 """How the output of a level is read, by its target of the Makefile, in the order in which they are

@@ -1,9 +1,10 @@
 //! What tests of several crates share: tests that are told as ignored where something is missing ([`tests!`]), network
-//! namespaces, processes and folders that go away with the test, and waiting with a bound.
+//! namespaces, processes and folders that go away with the test, waiting with a bound, and what Callgrind counts.
 //!
 //! Only tests use this crate.
 
 mod folder;
+mod instructions;
 mod namespace;
 mod needs;
 mod process;
@@ -11,6 +12,7 @@ mod size;
 mod waiting;
 
 pub use folder::{Folder, names};
+pub use instructions::counted;
 pub use namespace::{Namespace, run};
 pub use needs::{Need, Trial, run_trials, trial};
 pub use process::{Process, Signal, free_address};

@@ -6,11 +6,12 @@
 //! full Ebb DATA, PULL and TCP in turn. A line of JSON for each. Native code and interpreter take turns batch by batch,
 //! so that a loaded machine slows both down.
 //!
-//! On a loaded machine count instructions instead, as the difference of two runs:
-//! `valgrind --tool=callgrind .. PACKETS native`.
+//! On a loaded machine count instructions instead (`pipeline_instructions`).
 
 #![allow(clippy::disallowed_methods)] // a measurement reads the clock
 
+#[path = "common/command_line.rs"]
+mod command_line;
 #[path = "../tests/common/counting.rs"]
 mod counting;
 #[path = "../tests/common/fabric.rs"]
@@ -25,10 +26,11 @@ mod router;
 use std::process::ExitCode;
 use std::time::Duration;
 
+use command_line::EXECUTORS;
 use ebb_pipeline::Pipeline;
 use ebb_pipeline::control::ControlError;
 use ebb_units::Instant;
-use forwarding::{EXECUTORS, Forwarding};
+use forwarding::Forwarding;
 use serde_json::json;
 
 /// Packets between two looks at the clock, as a burst would be handled.
@@ -155,5 +157,5 @@ fn run(packets: usize, only: Option<&str>) -> Result<(), String> {
 }
 
 fn main() -> ExitCode {
-    forwarding::main("native", 600_000, run)
+    command_line::main("native", 600_000, run)
 }

@@ -7,6 +7,8 @@
 
 #![allow(clippy::disallowed_methods)] // a measurement reads the clock
 
+#[path = "../common/command_line.rs"]
+mod command_line;
 mod entries;
 #[path = "../common/forwarding.rs"]
 mod forwarding;
@@ -14,10 +16,11 @@ mod forwarding;
 use std::process::ExitCode;
 use std::time::{Duration, Instant as Clock};
 
+use command_line::EXECUTORS;
 use ebb_bmv2_json::Program;
 use ebb_units::Instant;
 use entries::{Random, flows, install};
-use forwarding::{EXECUTORS, Forwarding};
+use forwarding::Forwarding;
 use serde_json::json;
 
 /// Packets between two looks at the clock, as a burst would be handled.
@@ -98,5 +101,5 @@ fn run(packets: usize, executor: Option<&str>) -> Result<(), String> {
 }
 
 fn main() -> ExitCode {
-    forwarding::main("tables", 200_000, run)
+    command_line::main("tables", 200_000, run)
 }

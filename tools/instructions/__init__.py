@@ -1,0 +1,1 @@
+"""Instructions per packet of what is built, by function, against recorded counts."""

@@ -1,0 +1,85 @@
+"""What is counted: simulations by `ebb-simulator`, and parts of it by examples of their crates."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from dataclasses import dataclass
+from pathlib import Path
+from tempfile import TemporaryDirectory
+
+from instructions.counts import Count
+from instructions.profile import functions
+
+ROOT = Path(__file__).resolve().parents[2]
+BUILD = ROOT / "build"
+
+CALLGRIND = ["valgrind", "--quiet", "--tool=callgrind", "--instr-atstart=no"]
+
+
+class CountError(Exception):
+    """Nothing could be counted; the message says why."""
+
+
+@dataclass(frozen=True)
+class Example:
+    """A program that counts a part of itself (`ebb_testkit::counted`) and prints how many packets
+    that are."""
+
+    program: str
+    arguments: tuple[str, ...] = ()
+
+    def count(self) -> Count:
+        with TemporaryDirectory(prefix="ebb-instructions-") as folder:
+            profile = Path(folder) / "profile"
+            program = [str(BUILD / "instructions" / self.program), *self.arguments]
+            printed = _run(*CALLGRIND, f"--callgrind-out-file={profile}", *program)
+            return _read("packet", int(printed), profile)
+
+
+@dataclass(frozen=True)
+class Simulation:
+    """A permutation on the fat-tree of 16 hosts, from the first event to the last one: without
+    set-up and results."""
+
+    scheme: str
+
+    def count(self) -> Count:
+        with TemporaryDirectory(prefix="ebb-instructions-") as folder:
+            simulated = Path(__file__).parent / "simulated.py"
+            hops = _run(sys.executable, str(simulated), self.scheme, folder)
+            return _read("packet-hop", int(hops), Path(folder) / "profile")
+
+
+SUBJECTS: dict[str, Example | Simulation] = {
+    "simulation-ndp": Simulation("ndp"),
+    "simulation-scdp": Simulation("scdp"),
+    "simulation-dctcp": Simulation("dctcp"),
+    "simulation-detail": Simulation("detail"),
+    "pipeline-fabric": Example("pipeline_instructions", ("fabric",)),
+    "pipeline-router": Example("pipeline_instructions", ("router",)),
+    "traffic-manager": Example("traffic_manager_instructions"),
+    "hosts-ndp": Example("transport_instructions", ("ndp",)),
+    "hosts-scdp": Example("transport_instructions", ("scdp",)),
+    "hosts-reno": Example("transport_instructions", ("reno",)),
+    "hosts-dctcp": Example("transport_instructions", ("dctcp",)),
+}
+
+
+def _run(*command: str) -> str:
+    # What the C library reads from the environment would change how it copies.
+    environment = {name: value for name, value in os.environ.items() if name != "GLIBC_TUNABLES"}
+    done = subprocess.run(command, env=environment, capture_output=True, text=True, check=False)
+    if done.returncode != 0:
+        words = (done.stderr.strip() or done.stdout.strip()).splitlines()[-1:]
+        raise CountError(f"{' '.join(command)} failed: {''.join(words)}")
+    return done.stdout
+
+
+def _read(per: str, packets: int, profile: Path) -> Count:
+    with profile.open() as lines:
+        counted = functions(lines)
+    if not counted:
+        raise CountError("Callgrind has counted nothing: the function that it waits for is gone")
+    return Count.of(per, packets, counted)
