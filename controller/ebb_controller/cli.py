@@ -42,7 +42,11 @@ COLOURS = {"connected": "dim", "installed": "green", "lost": "yellow", "error": 
 
 def arguments(argv: Sequence[str] | None) -> argparse.Namespace:
     """Parses the command line. Raises `InputError`."""
-    parser = Parser(prog="ebb-controller", description=__doc__)
+    parser = Parser(
+        prog="ebb-controller",
+        description=__doc__,
+        epilog="`ebb-controller place` places tenants' VMs: see its --help.",
+    )
     parser.add_argument("--topology", type=Path, required=True, metavar="FILE", help="topology")
     parser.add_argument(
         "--scheme", required=True, metavar="NAME|FILE", help="of experiments/schemes, or a file"
@@ -86,6 +90,9 @@ def arguments(argv: Sequence[str] | None) -> argparse.Namespace:
 
 def main(argv: Sequence[str] | None = None) -> int:
     """Runs `ebb-controller`; returns the exit code."""
+    words = sys.argv[1:] if argv is None else argv
+    if words and words[0] == "place":
+        return _place(words[1:])
     console = Console(highlight=False, soft_wrap=True)
     if not console.is_terminal:
         console.width = REDIRECTED_WIDTH
@@ -98,6 +105,22 @@ def main(argv: Sequence[str] | None = None) -> int:
         console.print(f"ebb-controller: {printable(error)}", style="bold red", markup=False)
         return 1
     return 0
+
+
+def _place(argv: Sequence[str]) -> int:
+    """`ebb-controller place`, which alone needs numpy."""
+    try:
+        from ebb_controller.placement.command import main as place
+    except ModuleNotFoundError as error:
+        if error.name != "numpy":
+            raise
+        print(
+            "ebb-controller: place needs numpy: `pip install 'ebb[placement]'`, or `tools/setup "
+            "study` in a work tree",
+            file=sys.stderr,
+        )
+        return 1
+    return place(argv)
 
 
 async def _until_signal(options: argparse.Namespace, console: Console) -> None:
