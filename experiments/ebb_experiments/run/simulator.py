@@ -263,6 +263,14 @@ class Simulator:
                     raise SimulatorError(f"the simulator said `{other}` instead of a report")
         raise self._died()
 
+    def finish(self) -> None:
+        """Lets it end by itself: there are no more orders, and nobody uses its services any more.
+        To leave the context waits until it has."""
+        stdin = self._running.stdin
+        assert stdin is not None
+        with suppress(BrokenPipeError):
+            stdin.close()
+
     @property
     def fabric_socket(self) -> Path:
         """Socket of the fabric service, in a folder of this user's: the path of a socket has at

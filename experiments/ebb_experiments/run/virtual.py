@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import time
 from collections.abc import Callable, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack
 from dataclasses import dataclass, replace
 from typing import Any
@@ -157,55 +158,60 @@ class _Simulation:
             samples=samples,
             arrivals=arrivals,
         )
-        with simulator, LoopThread() as loop, ExitStack() as stack:
+        with ThreadPoolExecutor(1) as beside, simulator:
+            told_versions = beside.submit(versions, self.binaries)
+            with LoopThread() as loop, ExitStack() as stack:
 
-            def address(switch: Switch) -> str:
-                return f"{loopback}:{switch.grpc_port}"
+                def address(switch: Switch) -> str:
+                    return f"{loopback}:{switch.grpc_port}"
 
-            managers = TrafficManagers(slowed, address)
-            admin = FabricAdmin(simulator.fabric_socket)
-            controller = Controller(
-                slowed,
-                program,
-                "bytes",
-                address=address,
-                traffic_managers=managers,
-                connect_seconds=CONNECT_SECONDS,
+                managers = TrafficManagers(slowed, address)
+                admin = FabricAdmin(simulator.fabric_socket)
+                controller = Controller(
+                    slowed,
+                    program,
+                    "bytes",
+                    address=address,
+                    traffic_managers=managers,
+                    connect_seconds=CONNECT_SECONDS,
+                )
+                stack.callback(lambda: loop.run(admin.close()))
+                stack.callback(lambda: loop.run(managers.close()))
+                stack.enter_context(loop.inside(controller))
+                self.watch.step("the controller configures the switches")
+                groups = [
+                    MulticastGroup(group.address, number, group.receivers)
+                    for number, group in enumerate(simulator.groups, start=1)
+                ]
+                loop.run(controller.configure(self._fabric, groups))
+                if queues := sampled_queues(spec, self.loaded.topology, self._scheme):
+                    every_ns = max(1, round(dilation.time(spec.sample[0].every_ns)))
+                    simulator.sample(every_ns, queues)
+                configured, before = time.monotonic(), Usage.of(simulator.pid)
+                standing = Standing(0.0, loop, controller, managers, admin, address)
+                volumes = self._volumes(controller)
+                pause, done = self._let_run(simulator, standing, volumes)
+                after = Usage.of(simulator.pid)
+                trace_hash = simulator.report()
+                statistics = loop.run(managers.statistics())
+                counters = loop.run(read_counters(controller, is_told))
+            simulator.finish()  # it ends while its results become tables
+            told = flows.table(pause.at_ns)
+            check_told(pause.ended, told)
+            counted = pause.at_ns - dilation.time(spec.warm_up_ns)
+            switches = SwitchTables(
+                statistics, self.loaded.topology, dilation, counted, head, Batches
             )
-            stack.callback(lambda: loop.run(admin.close()))
-            stack.callback(lambda: loop.run(managers.close()))
-            stack.enter_context(loop.inside(controller))
-            self.watch.step("the controller configures the switches")
-            groups = [
-                MulticastGroup(group.address, number, group.receivers)
-                for number, group in enumerate(simulator.groups, start=1)
-            ]
-            loop.run(controller.configure(self._fabric, groups))
-            if queues := sampled_queues(spec, self.loaded.topology, self._scheme):
-                every_ns = max(1, round(dilation.time(spec.sample[0].every_ns)))
-                simulator.sample(every_ns, queues)
-            configured, before = time.monotonic(), Usage.of(simulator.pid)
-            standing = Standing(0.0, loop, controller, managers, admin, address)
-            volumes = self._volumes(controller)
-            pause, done = self._let_run(simulator, standing, volumes)
-            after = Usage.of(simulator.pid)
-            trace_hash = simulator.report()
-            statistics = loop.run(managers.statistics())
-            counters = loop.run(read_counters(controller, is_told))
-        told = flows.table(pause.at_ns)
-        check_told(pause.ended, told)
-        counted = pause.at_ns - dilation.time(spec.warm_up_ns)
-        switches = SwitchTables(statistics, self.loaded.topology, dilation, counted, head, Batches)
-        results = Results(
-            {
-                "flows": told,
-                **switches.tables(),
-                "counters": Batches("counters", counter_rows(counters, head)),
-                "samples": samples.table(),
-                "arrivals": arrivals.table(),
-                "volume": self._volume_table(volumes),
-            }
-        )
+            results = Results(
+                {
+                    "flows": told,
+                    **switches.tables(),
+                    "counters": Batches("counters", counter_rows(counters, head)),
+                    "samples": samples.table(),
+                    "arrivals": arrivals.table(),
+                    "volume": self._volume_table(volumes),
+                }
+            )
         results.run = self._about(simulator, pause, trace_hash, nominal, workload) | {
             "steps": done,
             "setup_seconds": configured - begun,
@@ -214,6 +220,7 @@ class _Simulation:
             "peak_bytes": after.peak_bytes,
             **self._nics(simulator),
             **({} if volumes is None else {"volume": volumes.about(dilation)}),
+            "versions": told_versions.result(),
             "wall_seconds": time.monotonic() - begun,
         }
         return results
@@ -342,7 +349,6 @@ class _Simulation:
                 "links": len(topology.links),
             },
             "parameters": about["parameters"] | {"workload": workload, "agent": agent},
-            "versions": versions(self.binaries),
         }
 
 
