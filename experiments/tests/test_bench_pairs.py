@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import signal
 import subprocess
 import sys
-from collections.abc import Mapping
+import time
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -143,6 +145,30 @@ def test_a_build_that_fails_says_why_in_a_line(repository: Path, tmp_path: Path)
     assert "does not build: error: it is broken" in text
     assert str(log) in text
     assert "\n" not in text
+
+
+def test_an_interrupted_build_leaves_nothing_running(tmp_path: Path) -> None:
+    started = tmp_path / "started"
+    # A shell of its own below make, as cargo has compilers.
+    shell = f"echo $$$$ > {started}.part; mv {started}.part {started}; sleep 60"
+    (tmp_path / "Makefile").write_text(f"build:\n\t@sh -c '{shell}'; true\n")
+    code = "import sys; from pathlib import Path; from ebb_experiments.bench import against\n"
+    code += f"against.build(Path('{tmp_path}'), Path(sys.executable), Path('{tmp_path}/log'))"
+    process = subprocess.Popen([sys.executable, "-c", code], stderr=subprocess.DEVNULL)
+    try:
+        wait_until(started.exists)
+        process.send_signal(signal.SIGINT)
+        assert process.wait(timeout=20) != 0
+    finally:
+        process.kill()
+    wait_until(lambda: not Path("/proc", started.read_text().strip()).exists())
+
+
+def wait_until(condition: Callable[[], bool]) -> None:
+    end = time.monotonic() + 20
+    while not condition():
+        assert time.monotonic() < end, "in vain"
+        time.sleep(0.01)
 
 
 def test_a_subject_that_the_other_commit_lacks(repository: Path) -> None:

@@ -9,6 +9,7 @@ from __future__ import annotations
 import argparse
 import json
 import os
+import signal
 import subprocess
 import sys
 import time
@@ -97,10 +98,10 @@ def checkout(root: Path, name: str) -> Path:
 def build(tree: Path, python: Path, log: Path) -> None:
     """Makes what `make build` makes there. Raises `InputError` with the end of what it said."""
     old = [word for stamp in STAMPS for word in ("-o", stamp)]
-    command = ["make", "-C", str(tree), "build", f"PYTHON={python}", *old]
+    command = ["make", "--no-print-directory", "-C", str(tree), "build", f"PYTHON={python}", *old]
     with log.open("w") as file:
-        done = subprocess.run(command, stdout=file, stderr=subprocess.STDOUT, env=_environment())
-    if done.returncode != 0:
+        code, _out, _err = _run(command, _environment(), stdout=file, stderr=subprocess.STDOUT)
+    if code != 0:
         text = log.read_text(errors="replace")
         errors = [line for line in text.splitlines() if line.startswith("error")]
         raise InputError(
@@ -135,10 +136,11 @@ def run_subject(tree: Path, subject: str, results: Path, options: Sequence[str])
     command += ["--results", str(results)]
     paths = os.pathsep.join(str(tree / package) for package in PACKAGES)
     environment = _environment() | {"PYTHONPATH": paths}
-    done = subprocess.run(command, cwd=tree, env=environment, capture_output=True, text=True)
+    pipe = subprocess.PIPE
+    code, out, err = _run(command, environment, cwd=tree, stdout=pipe, stderr=pipe)
     written = sorted(results.glob("bench-*/bench.json"))
-    if done.returncode != 0 or not written:
-        raise InputError(f"{subject} of {tree}: {_last(done.stderr or done.stdout)}")
+    if code != 0 or not written:
+        raise InputError(f"{subject} of {tree}: {_last(err or out)}")
     section: dict[str, Any] = json.loads(written[-1].read_text())["sections"][subject]
     return section
 
@@ -167,6 +169,22 @@ def show(console: Console, subject: str, found: Comparison, pairs: int) -> None:
 
 def _text(row: Row) -> str:
     return ", ".join(row)
+
+
+def _run(
+    command: Sequence[str], environment: Mapping[str, str], **options: Any
+) -> tuple[int, str, str]:
+    """Runs a command; if we are interrupted, all that it has started is, too."""
+    process = subprocess.Popen(
+        command, env=environment, text=True, start_new_session=True, **options
+    )
+    try:
+        out, err = process.communicate()
+    except BaseException:
+        os.killpg(process.pid, signal.SIGTERM)
+        process.wait()
+        raise
+    return process.returncode, out or "", err or ""
 
 
 def _environment() -> dict[str, str]:
