@@ -232,9 +232,12 @@ impl Preprocessor<'_> {
         };
         match body {
             Body::Plain(tokens) => self.pay_for(tokens, place).then(|| Rc::clone(tokens)),
-            Body::Template(parts) => {
-                Some(Rc::new(self.substitute(parts, found, &mut arguments)?))
-            }
+            Body::Template(parts) => Some(Rc::new(self.substitute(
+                parts,
+                false,
+                found,
+                &mut arguments,
+            )?)),
             Body::Builtin(_) => None,
         }
     }
@@ -411,10 +414,12 @@ impl Preprocessor<'_> {
         Some(expanded)
     }
 
-    /// The parts of a body with arguments in place of parameters, and pasted; none if that is too large.
+    /// The parts of a body, or of what is in its `__VA_OPT__( .. )`, with arguments in place of parameters, and pasted;
+    /// none if that is too large.
     fn substitute(
         &mut self,
         parts: &[Part],
+        is_optional: bool,
         found: &Macro,
         arguments: &mut Arguments,
     ) -> Option<Vec<Token>> {
@@ -423,7 +428,12 @@ impl Preprocessor<'_> {
         let (mut joins, mut has_left) = (false, false);
         for (index, part) in parts.iter().enumerate() {
             let is_token = matches!(part.what, What::Token);
-            let items = self.items(part, joins, found, arguments)?;
+            let mut items = self.items(part, joins, found, arguments)?;
+            if is_optional && index == 0 {
+                // A `##` in front of `__VA_OPT__` joins the first token in it.
+                let first = items.iter().position(|token| !token.is_pad());
+                items.drain(..first.unwrap_or(items.len()));
+            }
             let is_variable = found.variadic
                 && matches!(part.what, What::Argument(index) if Some(index + 1) == found.params);
             let comma = joins
@@ -482,7 +492,13 @@ impl Preprocessor<'_> {
                 let text = self.stringify(arguments.raw(*index), arguments.place)?;
                 vec![text]
             }
-            What::Optional(inside) => self.optional(inside, found, arguments)?,
+            What::Optional(inside) => {
+                let mut tokens = self.optional(inside, found, arguments)?;
+                while part.pasted && tokens.last().is_some_and(|last| last.kind == Kind::Pad) {
+                    tokens.pop();
+                }
+                tokens
+            }
             What::SpelledOptional(inside) => {
                 let tokens = self.optional(inside, found, arguments)?;
                 vec![self.stringify(&tokens, arguments.place)?]
@@ -513,16 +529,11 @@ impl Preprocessor<'_> {
             }
             return Some(Vec::new());
         }
-        let tokens = self.substitute(inside, found, arguments)?;
-        let is_token = |token: &Token| !token.is_pad();
-        let (first, last) = (
-            tokens.iter().position(is_token),
-            tokens.iter().rposition(is_token),
-        );
-        Some(match (first, last) {
-            (Some(first), Some(last)) => tokens[first..=last].to_vec(),
-            _ => Vec::new(),
-        })
+        let mut tokens = self.substitute(inside, true, found, arguments)?;
+        // Those of `##` in it whose left side is the first token.
+        let pads = tokens.iter().take_while(|token| token.kind == Kind::PadOf);
+        tokens.drain(..pads.count());
+        Some(tokens)
     }
 
     /// The spelling of tokens as a string (C11, 6.10.3.2).
@@ -578,6 +589,11 @@ impl Preprocessor<'_> {
         let (Some(left), Some((first, rest))) = (out.last().copied(), right.split_first()) else {
             return Some(());
         };
+        if left.is_pad() || first.is_pad() {
+            // As in cpp, an argument without tokens at the edge of `__VA_OPT__` leaves nothing to join.
+            out.extend(right);
+            return Some(());
+        }
         let bytes = left.text.range().len() + first.text.range().len();
         if !self.pay(1, bytes, place) {
             return None;

@@ -1,4 +1,4 @@
-//! What the preprocessor makes of small texts. Far more of them are compared with cpp (`tests/preprocessor.rs`).
+//! What the preprocessor makes of small texts. Far more of them are compared with cpp (`tests/cpp`).
 
 use ebb_testkit::Folder;
 
@@ -181,6 +181,29 @@ fn the_last_parameter_may_take_all_the_rest() {
     assert_eq!(run(text), "- 1 -");
     assert_eq!(codes("#define F(...) __VA_OPT__(a"), ["bad-directive"]);
     assert_eq!(codes("#define F(..., a) a"), ["bad-directive"]);
+}
+
+/// What `##` beside `__VA_OPT__` joins if an argument at the edge of it has no tokens: each row is what stands behind
+/// `y`, and what cpp 12.2 makes of it.
+#[test]
+fn an_argument_without_tokens_at_the_edge_of_va_opt_leaves_nothing_to_join() {
+    for (body, x, expected) in [
+        ("##__VA_OPT__(x yx)", "", "q yx"),
+        ("##__VA_OPT__(x yx)", "a", "qa yx"),
+        ("##__VA_OPT__(x yx)", "E", "q yx"),
+        ("##__VA_OPT__(x yx)", "E p", "qp yx"),
+        ("##__VA_OPT__(E yx)", "", "qE yx"),
+        ("##__VA_OPT__(x)##y", "", "qq"),
+        ("##__VA_OPT__(x x x)##y", "", "q q"),
+        ("##__VA_OPT__(x x a)##y", "", "q aq"),
+        ("##__VA_OPT__(a x)##y", "E", "qa q"),
+        ("##__VA_OPT__(x##x a)##y", "", "q aq"),
+        ("##__VA_OPT__(x## a)##y", "", "qaq"),
+        ("##__VA_OPT__(x##b##+ c)", "a", "qab+ c"),
+    ] {
+        let text = format!("#define E\n#define F(x, y, ...) y{body}\nF({x}, q, 1)");
+        assert_eq!(run(&text), expected, "{body} with x = `{x}`");
+    }
 }
 
 /// The grammar of `#if`: each row with its value.
