@@ -71,7 +71,7 @@ class WithTrimming(WithDropNotification):
 
 def entries(site: Site[WithTrimming]) -> Iterator[P4TableEntry]:
     """Per port: size, queue, and DSCP (DSCP_TRIMMED_LASTHOP at ports to hosts); size 0 where only
-    notifications have the program's own trigger: what is not told is dropped."""
+    notifications have the program's own trigger, so that other refused packets are dropped."""
     trimming = site.parameters.trimming
     notification = site.parameters.drop_notification
     if trimming is None:
