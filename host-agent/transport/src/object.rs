@@ -65,15 +65,17 @@ impl ObjectSource for GeneratedSource {
     }
 
     fn read_at(&self, offset: u64, buf: &mut [u8]) -> std::io::Result<()> {
-        let mut done = 0;
-        while done < buf.len() {
-            let at = offset + done as u64;
-            let word = self.word(at / 8);
-            let from = (at % 8) as usize;
-            let n = (8 - from).min(buf.len() - done);
-            buf[done..done + n].copy_from_slice(&word[from..from + n]);
-            done += n;
+        let (index, from) = (offset / 8, (offset % 8) as usize);
+        // The end of a word, whole words, and the beginning of one.
+        let (first, rest) = buf.split_at_mut(buf.len().min((8 - from) % 8));
+        first.copy_from_slice(&self.word(index)[from..][..first.len()]);
+        let (words, last) = rest.as_chunks_mut();
+        let index = index + u64::from(from != 0);
+        for (index, word) in (index..).zip(words.iter_mut()) {
+            *word = self.word(index);
         }
+        let word = self.word(index + words.len() as u64);
+        last.copy_from_slice(&word[..last.len()]);
         Ok(())
     }
 }
@@ -391,9 +393,11 @@ mod tests {
         let envelope = generated(100);
         let bytes = stream(&envelope);
         for from in 0..bytes.len() {
-            let mut part = vec![0; (bytes.len() - from).min(13)];
-            envelope.read_at(from as u64, &mut part).unwrap();
-            assert_eq!(part, bytes[from..from + part.len()]);
+            for most in [0, 1, 5, 13, 30] {
+                let mut part = vec![0; (bytes.len() - from).min(most)];
+                envelope.read_at(from as u64, &mut part).unwrap();
+                assert_eq!(part, bytes[from..from + part.len()]);
+            }
         }
     }
 
