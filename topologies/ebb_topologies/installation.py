@@ -46,14 +46,16 @@ def data() -> Path:
 
 
 def scenario(path: Path) -> Path:
-    """A file, or by its name one of `experiments/scenarios`: `smoke`, `sim/permutation`. Raises
-    `InputError` for a name that none has."""
+    """A file, which has a suffix, or by its name one of `experiments/scenarios`: `smoke`,
+    `sim/permutation`, whatever else has that name. Raises `InputError` for a name that none has."""
     folder = data() / "experiments" / "scenarios"
-    if path.suffix or path.exists():
+    if path.suffix:
         return path
     names = sorted(str(each.relative_to(folder).with_suffix("")) for each in folder.rglob("*.toml"))
     if str(path) not in names:
-        raise InputError(f"there is no scenario '{path}'; {hint(str(path), names)} (or a file)")
+        raise InputError(
+            f"there is no scenario '{path}'; {hint(str(path), names)} (or a file: NAME.toml)"
+        )
     return folder / f"{path}.toml"
 
 

@@ -46,8 +46,17 @@ def test_a_file_that_is_not_there_is_looked_for_beside(tmp_path: Path) -> None:
         load(tmp_path / "incats.toml")
 
 
-def test_a_scenario_is_named_or_a_file() -> None:
-    assert scenario(Path("smoke")).exists()
+def test_a_scenario_is_named_or_a_file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """What has a suffix is a file, and a name is a scenario of ours whatever else has that name."""
+    shipped = scenario(Path("smoke"))
+    assert shipped.exists()
+    monkeypatch.chdir(tmp_path)
+    for name in ("smoke", "mine"):
+        Path(name).write_text("")
+    assert scenario(Path("smoke")) == shipped
+    assert scenario(Path("smoke.toml")) == Path("smoke.toml")
+    with pytest.raises(InputError, match=r"no scenario 'mine'; .* \(or a file: NAME.toml\)"):
+        scenario(Path("mine"))
     with pytest.raises(InputError, match="no scenario 'smok'; did you mean 'smoke'"):
         scenario(Path("smok"))
 
