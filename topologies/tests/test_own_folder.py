@@ -107,6 +107,7 @@ def test_an_interface_with_another_index_is_none_of_the_run(
     assert remove_interfaces(one_switch, tmp_path) == []
     record.write_text(f"{interface} {index}\n")
     assert remove_interfaces(one_switch, tmp_path) == [interface]
+    record.parent.rmdir()
 
 
 @pytest.mark.parametrize(
