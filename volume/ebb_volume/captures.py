@@ -16,7 +16,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ebb_volume.notes import Damaged, Notes
-from ebb_volume.packets import Integers, Octets, Packets
+from ebb_volume.packets import Integers, Octets, Packets, windows
 
 MAX_FRAME_BYTES = 1 << 20
 """Longest frame that is believed; the longest of TCP with BIG TCP is half of it."""
@@ -308,7 +308,7 @@ def _per_second(value: int, path: Path) -> int:
 
 def _words(data: Octets, starts: Integers, count: int, order: str) -> Integers:
     """32-bit words at each of the places, a row each."""
-    octets = data[starts[:, None] + np.arange(4 * count)]
+    octets = windows(data, starts, 4 * count)
     words: Integers = octets.view(f"{order}u4").astype(np.int64)
     return words
 

@@ -53,16 +53,16 @@ def read(packets: Packets) -> Headers:
     four, six = (version == 4) & (kept >= 20), (version == 6) & (kept >= 40)
     byte = [first[:, column].astype(np.int64) for column in range(10)]
     traffic_class = ((byte[0] & 15) << 4) | (byte[1] >> 4)
-    four_addresses = np.zeros((len(packets), 2, 16), np.uint8)
-    four_addresses[:, 0, :4], four_addresses[:, 1, :4] = first[:, 12:16], first[:, 16:20]
-    column = four[:, None]
+    source, destination = first[:, 8:24].copy(), first[:, 24:40].copy()
+    source[four], destination[four] = 0, 0
+    source[four, :4], destination[four, :4] = first[four, 12:16], first[four, 16:20]
     return Headers(
         version=np.where(four | six, version, 0),
         ip_bytes=_either(four, six, (byte[2] << 8) | byte[3], ((byte[4] << 8) | byte[5]) + 40),
         protocol=_either(four, six, byte[9], byte[6]),
         dscp=_either(four, six, byte[1] >> 2, traffic_class >> 2),
-        source=np.where(column, four_addresses[:, 0], first[:, 8:24]),
-        destination=np.where(column, four_addresses[:, 1], first[:, 24:40]),
+        source=source,
+        destination=destination,
     )
 
 

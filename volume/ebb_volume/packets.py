@@ -11,6 +11,14 @@ Integers = NDArray[np.int64]
 Octets = NDArray[np.uint8]
 
 
+def windows(data: Octets, starts: Integers, length: int) -> Octets:
+    """`length` bytes from each of the places on, a row each, all of them within the data."""
+    if not len(starts):
+        return np.zeros((0, length), np.uint8)
+    found: Octets = np.lib.stride_tricks.sliding_window_view(data, length)[starts]
+    return found
+
+
 @dataclass(frozen=True, slots=True)
 class Packets:
     """Packets of one interface that follow each other in a capture; a row each."""
@@ -33,14 +41,13 @@ class Packets:
 
     def octets(self, offset: Integers | int, length: int) -> Octets:
         """`length` bytes of each frame from an offset on, a row each; what was not kept is 0."""
-        place = np.asarray(offset).reshape(-1, 1) + np.arange(length)
-        kept = self.kept_bytes.reshape(-1, 1)
-        at = self.begin.reshape(-1, 1) + place
-        if int(np.max(place, initial=0)) < int(np.min(kept, initial=0)):
-            whole: Octets = self.data[at]
-            return whole
-        inside = place < kept
-        found: Octets = np.where(inside, self.data[np.where(inside, at, 0)], np.uint8(0))
+        start = np.broadcast_to(np.asarray(offset, np.int64), self.begin.shape)
+        if bool((start + length <= self.kept_bytes).all()):
+            return windows(self.data, self.begin + start, length)
+        place = start.reshape(-1, 1) + np.arange(length)
+        inside = place < self.kept_bytes.reshape(-1, 1)
+        at = np.where(inside, self.begin.reshape(-1, 1) + place, 0)
+        found: Octets = np.where(inside, self.data[at], np.uint8(0))
         return found
 
     def number(self, offset: Integers | int, length: int) -> Integers:

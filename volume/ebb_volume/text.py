@@ -130,4 +130,5 @@ def of_anomalies(series: Series, found: Anomalies) -> Table:
     if found.more:
         note += f"; {found.more} flags more"
     head = ("what", "is", "from, s", "to, s", "rate", "expected", "deviations")
-    return Table(f"{series.name}: {len(found.flags)} flags", head, rows, note)
+    count = f"{len(found.flags)} flag{'s' * (len(found.flags) != 1)}"
+    return Table(f"{series.name}: {count}", head, rows, note)

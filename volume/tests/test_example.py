@@ -1,0 +1,27 @@
+"""The example does what it says."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from pathlib import Path
+
+import numpy as np
+from ebb_volume import synthetic, tables
+
+EXAMPLE = Path(__file__).resolve().parents[2] / "examples" / "volume.py"
+
+
+def test_the_example_names_law_and_capacities(tmp_path: Path) -> None:
+    values = synthetic.lognormal(4_000, 1e6, 0.45, np.random.default_rng(1))
+    tables.write([synthetic.series(values, "uplink")], tmp_path / "bins.csv")
+    done = subprocess.run(
+        [sys.executable, EXAMPLE, tmp_path / "bins.csv"],
+        capture_output=True, text=True, check=True, timeout=60,
+    )  # fmt: skip
+    first, *methods = done.stdout.splitlines()
+    assert first.startswith("uplink: 4000 bins, ")
+    assert first.endswith("; log-normal")
+    assert [line.split()[0] for line in methods] == [
+        "meent", "normal", "log-normal", "Weibull", "rule", "observed",
+    ]  # fmt: skip
