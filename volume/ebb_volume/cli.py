@@ -1,5 +1,5 @@
-"""Traffic volume per time bin: which law it follows, what link it needs, what it will cost, and
-what is unusual about it.
+"""`ebb-volume`: traffic volume per time bin, the law that it follows, the link that it needs, what
+it costs, and what is unusual about it.
 
 INPUT is a capture (pcap, pcapng; .gz and .zst too), or bins or packets as CSV or Parquet; - is
 standard input. Instead of it, counters of a switch (--p4runtime, --gnmi).
@@ -156,8 +156,9 @@ def _input(found: argparse.ArgumentParser) -> None:
         metavar="N",
         help="added to each packet: 24 are FCS, preamble and gap of Ethernet",
     )
+    add("--point", metavar="NAME", help="captures are parts of one, of this name")
     add("--p4runtime", metavar="HOST:PORT", help="counters of a switch, a reading per bin")
-    add("--device-id", type=int, default=1, metavar="N", help="of the switch (default %(default)s)")
+    add("--device-id", type=int, default=0, metavar="N", help="of the switch (default %(default)s)")
     add(
         "--counter", default="port_out", metavar="NAME", help="of its program (default %(default)s)"
     )
@@ -260,7 +261,9 @@ def _load(options: argparse.Namespace, keep_edges: bool = False) -> Loaded:
 
         selection = _selection(options)
         with shown(Console(stderr=True)) as watch:
-            return sources.load(options.inputs, options.slot_ns, selection, watch, keep_edges)
+            return sources.load(
+                options.inputs, options.slot_ns, selection, watch, keep_edges, options.point
+            )
     from ebb_volume import live
 
     slot_ns, notes = options.slot_ns or 10**9, Notes()

@@ -43,21 +43,25 @@ def load(
     selection: Selection | None = None,
     watch: Watch = lambda _path, _read, _of: None,
     keep_edges: bool = False,
+    point: str | None = None,
 ) -> Loaded:
-    """Reads files one after the other; captures of the same name are one point. `slot_ns`: none is
-    100 ms for packets, and that of the table for bins. `keep_edges`: also the first and the last
-    bin of a capture, of which it saw a part only. Raises `InputError` where nothing can be read;
-    what has been read when the user interrupts is kept."""
-    loaded = Loaded()
+    """Reads files one after the other. `slot_ns`: none is 100 ms for packets, and that of the table
+    for bins. `keep_edges`: also the first and the last bin of a capture, of which it saw a part
+    only. `point`: name of all captures, as of one that was written to several files; none: each has
+    that of its file, and those of the same name are one point. Raises `InputError` where nothing
+    can be read; what has been read when the user interrupts is kept."""
+    loaded, captured = Loaded(), dict[str, Binner]()
     for path in paths:
         if loaded.interrupted:
             break
         stream = Stream(path)
         try:
-            _read(stream, slot_ns, selection or Selection(), watch, keep_edges, loaded)
+            _read(stream, slot_ns, selection or Selection(), watch, point, captured, loaded)
         finally:
             loaded.read_bytes += stream.read_bytes
             stream.close()
+    found = [series for binner in captured.values() for series in binner.series()]
+    loaded.series += found if keep_edges else [series.inner() for series in found]
     if not loaded.series:
         why = "; ".join(loaded.notes) or "no packet counts"
         raise InputError(f"there is nothing to use: {why}")
@@ -65,8 +69,8 @@ def load(
 
 
 def _read(
-    stream: Stream, slot_ns: int | None, selection: Selection, watch: Watch, keep_edges: bool,
-    loaded: Loaded,
+    stream: Stream, slot_ns: int | None, selection: Selection, watch: Watch, point: str | None,
+    captured: dict[str, Binner], loaded: Loaded,
 ) -> None:  # fmt: skip
     path = stream.path
     try:
@@ -78,16 +82,16 @@ def _read(
         loaded.notes.add(f"{path}: is empty")
         return
     if captures.is_capture(head):
-        found = _capture(stream, slot_ns or DEFAULT_SLOT_NS, selection, watch, loaded)
-        loaded.series += found if keep_edges else [series.inner() for series in found]
+        name = point or _point(stream.path)
+        binner = captured.setdefault(name, Binner(slot_ns or DEFAULT_SLOT_NS, loaded.notes))
+        _capture(stream, name, binner, selection, watch, loaded)
         return
     loaded.series += _table(stream, head, slot_ns, watch, loaded)
 
 
 def _capture(
-    stream: Stream, slot_ns: int, selection: Selection, watch: Watch, loaded: Loaded
-) -> list[Series]:
-    binner, point = Binner(slot_ns, loaded.notes), _point(stream.path)
+    stream: Stream, point: str, binner: Binner, selection: Selection, watch: Watch, loaded: Loaded
+) -> None:
     link_types = set()
     try:
         for packets in captures.packets(stream.path, stream, loaded.notes):
@@ -105,7 +109,6 @@ def _capture(
             f"{stream.path}: has interfaces of different link types ({names}), whose frames have "
             "headers of different lengths; --length ip makes them alike"
         )
-    return binner.series()
 
 
 def _table(

@@ -260,6 +260,17 @@ def test_ctrl_c_leaves_what_was_read(tmp_path: Path, monkeypatch: pytest.MonkeyP
     assert any("interrupted" in note for note in loaded.notes)
 
 
+def test_a_capture_in_several_files_is_one_point(tmp_path: Path) -> None:
+    """In whatever order they are given; only its own first and last bin are partial."""
+    for part in range(3):
+        frames: list[made.Frame] = [((part * 4 + i) * MS, FRAME) for i in range(4)]
+        (tmp_path / f"a{part}.pcap").write_bytes(made.pcap(frames))
+    paths = [tmp_path / f"a{part}.pcap" for part in (2, 0, 1)]
+    (series,) = sources.load(paths, MS, point="uplink").series
+    assert (str(series.name), series.bytes.tolist()) == ("uplink", [114] * 10)
+    assert [str(each.name) for each in sources.load(paths, MS).series] == ["a2", "a0", "a1"]
+
+
 def test_edges_are_left_out_of_what_is_fitted(tmp_path: Path) -> None:
     path = tmp_path / "a.pcap"
     path.write_bytes(made.pcap([(i * MS // 2, FRAME) for i in range(10)]))
