@@ -16,6 +16,7 @@ from rich.table import Table
 from ebb_experiments.results.terminal import print_error, print_whole
 from ebb_experiments.run.checking import check_inputs
 from ebb_experiments.run.run import Binaries
+from ebb_experiments.scenario.loaded import Loaded
 from ebb_experiments.study import mininet, pages, report
 from ebb_experiments.study.choices import SIZES, Scalar
 from ebb_experiments.study.claims import Checked, check_expressions
@@ -101,7 +102,9 @@ def _run(options: argparse.Namespace, console: Console) -> int:
                 continue
         planned += of_it
     what = plan(planned, store, inputs(expected))
-    check_inputs(Binaries(build or programs()).agent, (trial.loaded for _id, trial in what.missing))
+    loaded = (trial.loaded for _id, trial in what.missing)
+    with_packets = [each for each in loaded if isinstance(each, Loaded)]
+    check_inputs(Binaries(build or programs()).agent, with_packets)
     _tell_damage(what, console, "its trial is run again")
     console.print(f"{len(what.trials)} trials, {len(what.stored)} of them have been run")
     failed = 0

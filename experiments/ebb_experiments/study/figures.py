@@ -379,8 +379,8 @@ def _pooled(data: Data, metric: str, scheme: str, at: dict[str, Any]) -> Numbers
         sample(
             data.experiment.metric[metric],
             tables,
-            trial.loaded.topology,
-            trial.loaded.spec.mtu_bytes,
+            trial.scenario.topology,
+            trial.scenario.spec.mtu_bytes,
         )
         for trial, tables in data.trials
         if trial.scheme == scheme and _matches(trial.labels, at)

@@ -131,7 +131,26 @@ class Rates(_Common):
     traffic: str
 
 
+class Tenants(_Common):
+    """A metric of the tenants at flow level. `rejected`: share that was refused;
+    `network-utilisation` of the hosts' links, and `occupancy` of the slots: means over time;
+    `late`: share of messages; `placement-time` of each search, in ns of the processor; `stretch`:
+    time of a job over its least."""
+
+    of: Literal["rejected", "network-utilisation", "occupancy", "late", "placement-time", "stretch"]
+    stat: Stat | None = None
+    """Of `placement-time` and `stretch`, which need one."""
+    class_: Annotated[str | None, Field(alias="class")] = None
+    """Class that counts, of what is not a mean over time; none: all."""
+
+    @model_validator(mode="after")
+    def _stat_where_needed(self) -> Self:
+        if (self.stat is None) == (self.of in ("placement-time", "stretch")):
+            raise ValueError("placement-time and stretch need `stat`, the others have none")
+        return self
+
+
 Metric = Annotated[
-    Flows | Jobs | Delay | Port | Network | Samples | Meanwhile | Fairness | Rates,
+    Flows | Jobs | Delay | Port | Network | Samples | Meanwhile | Fairness | Rates | Tenants,
     Field(discriminator="of"),
 ]

@@ -31,6 +31,7 @@ from ebb_experiments.study.metric_spec import (
     Rates,
     Samples,
     Stat,
+    Tenants,
 )
 from ebb_experiments.study.store import Tables
 
@@ -78,6 +79,8 @@ def _value(metric: Metric, tables: Tables, topology: Topology, mtu: int) -> floa
             return goodput_meanwhile(metric, tables)
         case Fairness():
             return statistic(fairness(metric, tables), metric.stat)
+        case Tenants():
+            return _of_tenants(metric, tables)
         case Samples() | Rates():
             return None
 
@@ -91,6 +94,40 @@ def statistic(numbers: Numbers, stat: Stat) -> float | None:
     if stat in ("max", "min"):
         return float(numbers.max() if stat == "max" else numbers.min())
     return float(np.sort(numbers)[nearest_rank(len(numbers), float(stat[1:])) - 1])
+
+
+# -- tenants --------------------------------------------------------------------------------------
+
+
+IN_META = {"network-utilisation": "utilisation", "occupancy": "occupancy", "late": "late"}
+"""Metrics that are a number of the trial, and what it calls them."""
+
+
+def _of_tenants(metric: Tenants, tables: Tables) -> float | None:
+    if metric.of in IN_META:
+        number = tables.meta["numbers"].get(IN_META[metric.of])
+        return None if number is None else float(number)
+    tenants = tables["tenants"]
+    if metric.class_ is not None:
+        tenants = tenants.filter(pl.col("class") == metric.class_)
+    if metric.of == "rejected":
+        return _one(tenants, (~pl.col("admitted")).mean())
+    column = "placement_ns" if metric.of == "placement-time" else "stretch"
+    assert metric.stat is not None
+    return statistic(_array(tenants.filter(pl.col(column).is_not_null()), column), metric.stat)
+
+
+def tenants_row(
+    metrics: dict[str, Metric], tables: Tables, scheme: str, seed: int, labels: dict[str, Any]
+) -> Row:
+    """Numbers of a trial at flow level."""
+    found: dict[str, float | None] = {}
+    for name, metric in metrics.items():
+        assert isinstance(metric, Tenants)
+        number = _of_tenants(metric, tables)
+        found[name] = None if number is None else number * metric.scale
+    about = {"flows": 0, "unended": {}, "ended": {}}
+    return {"scheme": scheme, "seed": seed, "labels": labels, **about, **found}
 
 
 # -- flows ----------------------------------------------------------------------------------------

@@ -22,6 +22,7 @@ from ebb_experiments.results.load import enough
 from ebb_experiments.run.agents import AgentError
 from ebb_experiments.run.loop import LoopThread
 from ebb_experiments.run.run import Binaries, Run
+from ebb_experiments.scenario.loaded import Loaded
 from ebb_experiments.study.progress import progress
 from ebb_experiments.study.store import Store
 from ebb_experiments.study.trial import files_of, one_line
@@ -39,6 +40,8 @@ EXPECTED = (InputError, ControllerError, AgentError, ProcessDied, OSError)
 
 def unfit(trial: Trial) -> str | None:
     """Why the trial cannot be run on Mininet; none: it can."""
+    if not isinstance(trial.loaded, Loaded):
+        return "there are no packets at flow level"
     spec, topology = trial.loaded.spec, trial.loaded.topology
     if len(topology.hosts) > MOST_HOSTS:
         return f"{len(topology.hosts)} hosts; here are at most {MOST_HOSTS}, as in a fat-tree(4)"
@@ -86,12 +89,12 @@ def run(
             begun = time.time()
             with tempfile.TemporaryDirectory(prefix="ebb-trial-") as directory:
                 folder, binaries = Path(directory), Binaries(build or programs())
-                program = binaries.program(trial.loaded.schemes[trial.scheme].fabric)
+                program = binaries.program(trial.scenario.schemes[trial.scheme].fabric)
                 switches = target("ebb", binaries.directory, fused=True)
                 where = Where(switches, program, binaries, folder / "fabric")
                 try:
-                    with Wall(trial.loaded, where, loop) as wall:
-                        run = Run(trial.loaded, trial.scheme, trial.seed, wall, folder / "run")
+                    with Wall(trial.scenario, where, loop) as wall:
+                        run = Run(trial.scenario, trial.scheme, trial.seed, wall, folder / "run")
                         results = run.go()
                     store.write(trial, trial_id, files_of(trial, results, of_inputs, begun))
                     if (why := too_busy(results.run)) is not None:

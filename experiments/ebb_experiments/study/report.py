@@ -14,12 +14,13 @@ from ebb_experiments.results.numbers import three_digits
 from ebb_experiments.study.claims import Checked, Estimate, Verdict, check, estimate
 from ebb_experiments.study.figures import Data, draw
 from ebb_experiments.study.metric_spec import Samples
-from ebb_experiments.study.metrics import Row, row
+from ebb_experiments.study.metrics import Row, row, tenants_row
 from ebb_experiments.study.mininet import too_busy
 from ebb_experiments.study.plot_style import PLOT_STYLES
 from ebb_experiments.study.spec import Experiment, Figure
 from ebb_experiments.study.store import Store, Tables
 from ebb_experiments.study.trials import Trial
+from ebb_experiments.tenants.model import DataCentre
 
 NEGLIGIBLE = 1e-4
 REASONS = 3
@@ -57,7 +58,7 @@ class Wall:
 
     @property
     def dilation(self) -> float:
-        return self.trials[0][0].loaded.dilation.factor
+        return self.trials[0][0].scenario.dilation.factor
 
     @property
     def latest_start_us(self) -> float:
@@ -183,7 +184,9 @@ class Maker:
 
     def _rows(self, trials: Sequence[tuple[Trial, Tables]]) -> list[Row]:
         return [
-            row(
+            tenants_row(self.experiment.metric, tables, trial.scheme, trial.seed, trial.labels)
+            if isinstance(trial.loaded, DataCentre)
+            else row(
                 self.experiment.metric,
                 tables,
                 trial.scheme,

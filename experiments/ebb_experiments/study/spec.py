@@ -181,8 +181,11 @@ class Experiment(Spec):
     title: str
     source: str
     about: str = ""
-    scenario: dict[str, Any]
+    scenario: dict[str, Any] = {}
     """Keys of a scenario in virtual time, but schemes, override and seed (docs/simulation.md)."""
+    tenants: dict[str, Any] = {}
+    """Instead of a scenario: a data centre and the tenants that come, at flow level
+    (docs/silo.md)."""
     set: dict[str, Any] = {}
     """Paths that differ from the scenario with all schemes, as in `axis.set`."""
     scheme: dict[str, Variant]
@@ -198,6 +201,8 @@ class Experiment(Spec):
 
     @model_validator(mode="after")
     def _names_exist(self) -> Self:
+        if bool(self.scenario) == bool(self.tenants):
+            raise ValueError("give either [scenario] or [tenants]")
         axes = {axis.name: axis for axis in self.axis}
         for size, spec in self.size.items():
             _known(f"size.{size}.axes", spec.axes, axes)

@@ -15,7 +15,7 @@ from pathlib import Path
 import pyarrow.parquet
 from ebb_controller.mechanisms import PROGRAMS
 from ebb_topologies.files import InputError
-from ebb_topologies.installation import compiled, programs, remedy
+from ebb_topologies.installation import commit, compiled, programs, remedy
 
 from ebb_experiments.results import arrow
 from ebb_experiments.results.results import Results
@@ -24,6 +24,8 @@ from ebb_experiments.run.run import Binaries, Run
 from ebb_experiments.run.virtual import Virtual
 from ebb_experiments.study.choices import Fabric
 from ebb_experiments.study.trials import Trial
+from ebb_experiments.tenants.model import DataCentre, fingerprint
+from ebb_experiments.tenants.simulation import simulate
 
 META = "meta.json"
 NO_INPUT = (
@@ -131,6 +133,8 @@ def one_line(error: BaseException) -> str:
 
 def run_trial(trial: Trial, build: Path | None, expected: dict[str, str]) -> dict[str, bytes]:
     """Runs a trial; returns its files by name. Raises what `Run.go` raises."""
+    if isinstance(trial.loaded, DataCentre):
+        return run_tenants(trial)
     other = differing(expected, build)
     if other:
         raise OtherInputsError(f"this worker has another Ebb: {other}; `make build` of one commit")
@@ -139,8 +143,37 @@ def run_trial(trial: Trial, build: Path | None, expected: dict[str, str]) -> dic
     begun = time.time()
     with tempfile.TemporaryDirectory(prefix="ebb-trial-") as directory:
         clock = Virtual(binaries, threads=1)
-        results = Run(trial.loaded, trial.scheme, trial.seed, clock, Path(directory)).go()
+        results = Run(trial.scenario, trial.scheme, trial.seed, clock, Path(directory)).go()
     return files_of(trial, results, inputs(expected), begun)
+
+
+def run_tenants(trial: Trial) -> dict[str, bytes]:
+    """Runs a trial at flow level; returns its files by name."""
+    if trial.code != fingerprint():
+        raise OtherInputsError("this worker has another Ebb; `make build` of one commit")
+    assert isinstance(trial.loaded, DataCentre)
+    begun = time.time()
+    outcome = simulate(trial.loaded, trial.seed)
+    meta = {
+        "experiment": trial.experiment,
+        "size": trial.size,
+        "fabric": trial.fabric,
+        "scheme": trial.scheme,
+        "seed": trial.seed,
+        "labels": trial.labels,
+        "inputs": trial.code,
+        "parameters": trial.loaded.model_dump(mode="json"),
+        "versions": {"commit": commit()},
+        "numbers": outcome.numbers,
+        "begun_at": time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime(begun)),
+        "wall_seconds": time.time() - begun,
+    }
+    files = {META: (json.dumps(meta, indent=1) + "\n").encode()}
+    if outcome.tenants:
+        file = io.BytesIO()
+        pyarrow.parquet.write_table(pyarrow.Table.from_pylist(outcome.tenants), file)
+        files["tenants.parquet"] = file.getvalue()
+    return files
 
 
 def files_of(trial: Trial, results: Results, of_inputs: str, begun: float) -> dict[str, bytes]:

@@ -19,6 +19,7 @@ from ebb_experiments.scenario.loaded import Loaded, resolve
 from ebb_experiments.scenario.spec import ScenarioFile
 from ebb_experiments.study.choices import Fabric, Scalar
 from ebb_experiments.study.spec import Experiment, Size
+from ebb_experiments.tenants.model import DataCentre, fingerprint
 
 OF_SCHEME = ("agent", "fabric")
 """First parts of paths that lead into the scheme's parameters."""
@@ -34,29 +35,50 @@ class Trial:
     seed: int
     labels: dict[str, Scalar]
     """Points by axis; axes that the scheme does not vary along are not there."""
-    loaded: Loaded
-    """The whole scenario of the trial."""
+    loaded: Loaded | DataCentre
+    """The whole scenario of the trial, or at flow level the data centre."""
     fabric: Fabric = "virtual"
+    code: str = ""
+    """Fingerprint of what simulates it at flow level, which needs no other inputs."""
+
+    @property
+    def scenario(self) -> Loaded:
+        """The scenario of a trial with packets."""
+        assert isinstance(self.loaded, Loaded)
+        return self.loaded
 
     def id(self, inputs: str) -> str:
         """Name of the trial, the same for the same content and inputs on any machine; readable at
         the front."""
-        spec = self.loaded.spec.model_dump(mode="json", exclude={"workload", "phase", "topology"})
-        content: dict[str, Any] = {
-            "spec": spec,
-            "phases": [asdict(replace(phase, steps=())) for phase in self.loaded.phases],
-            "events": [each.model_dump(include={"event"}) for each in self.loaded.spec.phases],
-            "schemes": {name: scheme.model_dump(mode="json", exclude={"colour"})
-                        for name, scheme in self.loaded.schemes.items()},
-            "network": repr((self.loaded.topology.hosts, self.loaded.topology.switches,
-                             self.loaded.topology.links)),
-            "inputs": inputs,
-        }  # fmt: skip
-        if self.fabric == "mininet":
-            content |= {"fabric": self.fabric, "dilation": self.loaded.dilation.factor}
+        content = self._of_tenants() if isinstance(self.loaded, DataCentre) else self._of(inputs)
         text = json.dumps(content, sort_keys=True)
         digest = hashlib.sha256(text.encode()).hexdigest()[:12]
         return f"{self.name.replace(' ', '-').replace('/', '-')}-{digest}"
+
+    def _of_tenants(self) -> dict[str, Any]:
+        assert isinstance(self.loaded, DataCentre)
+        return {"tenants": self.loaded.model_dump(mode="json"), "seed": self.seed} | {
+            "inputs": self.code,
+            "fabric": self.fabric,
+        }
+
+    def _of(self, inputs: str) -> dict[str, Any]:
+        """Content of a trial with packets."""
+        loaded = self.scenario
+        spec = loaded.spec.model_dump(mode="json", exclude={"workload", "phase", "topology"})
+        content: dict[str, Any] = {
+            "spec": spec,
+            "phases": [asdict(replace(phase, steps=())) for phase in loaded.phases],
+            "events": [each.model_dump(include={"event"}) for each in loaded.spec.phases],
+            "schemes": {name: scheme.model_dump(mode="json", exclude={"colour"})
+                        for name, scheme in loaded.schemes.items()},
+            "network": repr((loaded.topology.hosts, loaded.topology.switches,
+                             loaded.topology.links)),
+            "inputs": inputs,
+        }  # fmt: skip
+        if self.fabric == "mininet":
+            content |= {"fabric": self.fabric, "dilation": loaded.dilation.factor}
+        return content
 
     @property
     def name(self) -> str:
@@ -83,6 +105,8 @@ def on_mininet(experiment: Experiment, planned: Sequence[Trial]) -> list[Trial]:
     dilation = Dilation(experiment.mininet.dilation)
     return [
         replace(trial, fabric="mininet", loaded=replace(trial.loaded, dilation=dilation))
+        if isinstance(trial.loaded, Loaded)
+        else replace(trial, fabric="mininet")
         for trial in planned
     ]
 
@@ -103,22 +127,48 @@ def _trial(
     folder: Path,
 ) -> Trial:
     variant = experiment.scheme[scheme]
+    if experiment.tenants:
+        return _of_tenants(experiment, name, size, scheme, seed, labels)
     override = variant.model_dump(exclude={"look", "set"}, exclude_none=True)
     table = deepcopy(experiment.scenario) | {"schemes": [scheme], "seed": seed}
     table["override"] = {scheme: deepcopy(override)}
-    settings = [experiment.set, experiment.size[size].set, variant.set]  # type: ignore[index]
-    for axis in experiment.axis:
-        if axis.name in labels:
-            if axis.cases and labels[axis.name] not in axis.cases:
-                raise InputError(f"{name}: axis {axis.name} has no case '{labels[axis.name]}'")
-            settings.append(axis.settings(labels[axis.name]))
-    for setting in settings:
+    for setting in _settings(experiment, name, size, scheme, labels):
         for path, value in setting.items():
             begin = ("override", scheme) if path.split(".")[0] in OF_SCHEME else ()
             put(table, [*begin, *path.split(".")], value, f"{name}: {path}")
     where = f"{name}, {scheme}"
     loaded = resolve(validate(ScenarioFile, table, where), name, folder, where=where)
     return Trial(name, size, scheme, seed, labels, loaded)
+
+
+def _of_tenants(
+    experiment: Experiment,
+    name: str,
+    size: str,
+    scheme: str,
+    seed: int,
+    labels: dict[str, Scalar],
+) -> Trial:
+    table = deepcopy(experiment.tenants)
+    for setting in _settings(experiment, name, size, scheme, labels):
+        for path, value in setting.items():
+            put(table, path.split("."), value, f"{name}: {path}")
+    loaded = validate(DataCentre, table, f"{name}, {scheme}")
+    return Trial(name, size, scheme, seed, labels, loaded, code=fingerprint())
+
+
+def _settings(
+    experiment: Experiment, name: str, size: str, scheme: str, labels: dict[str, Scalar]
+) -> list[dict[str, Any]]:
+    """What a trial sets, later ones last."""
+    settings = [experiment.set, experiment.size[size].set]  # type: ignore[index]
+    settings.append(experiment.scheme[scheme].set)
+    for axis in experiment.axis:
+        if axis.name in labels:
+            if axis.cases and labels[axis.name] not in axis.cases:
+                raise InputError(f"{name}: axis {axis.name} has no case '{labels[axis.name]}'")
+            settings.append(axis.settings(labels[axis.name]))
+    return settings
 
 
 def put(table: Any, path: list[str], value: Any, where: str) -> None:

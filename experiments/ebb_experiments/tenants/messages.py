@@ -1,0 +1,41 @@
+"""How many messages are late that a VM sends within its guarantees (Moncaster section 5.2.1).
+
+Messages of M bytes come as a Poisson process whose average rate is B. The VM is guaranteed r B and
+a burst of b messages. A message is late if it does not find all its tokens when it comes. That is
+an M/D/1 queue with load 1/r, in which a message may wait until b - 1 others have been served.
+"""
+
+from __future__ import annotations
+
+from fractions import Fraction
+from math import exp, factorial
+
+import numpy as np
+
+
+def late_share(overprovisioning: Fraction, burst_messages: int) -> float:
+    """The share of messages that are late, exactly (Erlang's distribution of the waiting time in
+    M/D/1). `overprovisioning`: r; without any (r = 1) no queue is stable, and all are late."""
+    if overprovisioning <= 1:
+        return 1.0
+    load = 1 / overprovisioning
+    allowed = burst_messages - 1
+    total = 0.0
+    for k in range(allowed + 1):
+        ahead = load * (k - allowed)
+        total += float(ahead**k / factorial(k)) * exp(-float(ahead))
+    return 1 - (1 - float(load)) * total
+
+
+def simulated_late_share(
+    overprovisioning: float, burst_messages: int, messages: int, rng: np.random.Generator
+) -> float:
+    """The same of a token bucket that is full at first, over so many messages."""
+    gaps = rng.exponential(1.0, messages)
+    gaps[0] = 0.0
+    # Tokens that are missing, in messages: each takes one, and time gives r of them per mean gap.
+    change = 1.0 - overprovisioning * gaps
+    sums = np.cumsum(change)
+    lowest = np.minimum.accumulate(np.concatenate(([0.0], sums - 1.0)))[1:]
+    missing = sums - lowest  # after the message has taken its token
+    return float(np.mean(missing > burst_messages + 1e-9))
