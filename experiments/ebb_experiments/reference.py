@@ -28,10 +28,10 @@ HEAD = ("| key | value | default | meaning |", "|---|---|---|---|")
 INTRODUCTION = """\
 # Scenarios and schemes
 
-A *scenario* (`experiments/scenarios/*.toml`) says what is run; a *scheme*
-(`experiments/schemes/*.toml`) says what hosts and switches do. Both are in nominal units;
-the unit is in the name of each key. An unknown key or a value outside its range is an error
-that names the key and what is valid. This page is made from the code:
+A *scenario* (`experiments/scenarios/*.toml`) is a topology with traffic and faults; a *scheme*
+(`experiments/schemes/*.toml`) is a transport with the parameters of hosts and switches. Both are in
+nominal units; the unit is in the name of each key. An unknown key or a value outside its range is
+an error that names the key and the valid values. This page is generated:
 `.venv/bin/python -m ebb_experiments.reference > docs/scenarios.md`.
 
 The same file runs under both clocks: `make sim SCENARIO=FILE` in virtual time
@@ -40,12 +40,11 @@ agents; `make experiment` varies one ([experiments.md](experiments.md)).
 
 ## Phases
 
-Traffic is a workload ([workloads.md](workloads.md)), or a list of `[[phase]]` that are run one
-after the other, each with a workload of its own. A phase begins when the one before it has ended;
-with `repeat` it is run several times with different seeds. In the results every row names its
-phase and its round. Schemes that cannot do what a phase wants leave it out (`transports`). Under
-the wall clock the fabric stays up for all of them; in virtual time each has a simulator of its
-own.
+Traffic is a workload ([workloads.md](workloads.md)), or a list of `[[phase]]` that run one after
+the other, each with its own workload. `repeat` runs a phase several times (rounds) with different
+seeds. In the results every row names its phase and round. A phase runs only under schemes whose
+transport is in its `transports` (default: all). Under the wall clock one fabric serves all phases;
+in virtual time each phase has its own simulator.
 
 ```toml
 [[phase]]
@@ -59,20 +58,20 @@ arrivals = { type = "once" }
 size = { type = "fixed", bytes = 100_000 }
 ```
 
-What `make run` prints is of these files as of any other: goodput of every phase that all schemes
-run; completion times and the queue at the receiver's port of the phase `incast`, or of the last
-one. Completion times are those of the part of the workload that has the name of its phase, if one
-has; what crosses it has another name. The checks are about phases called `incast`, `degraded`
+`make run` prints, for any such file, the goodput of every phase that all schemes run, and the
+completion times and the queue at the receiver's port of the phase `incast`, or else of the last
+one. Completion times are those of the part of the workload with the name of its phase, if there is
+one; cross traffic has another name. The checks apply to phases called `incast`, `degraded`
 (`detail` and `lps`: how a slowed link is used), `write` and `read`;
 `write` and `read` have a table of their own, where goodput counts the object once, until
-the last host has it. To have your own tour, copy `experiments/scenarios/tour.toml`.
+the last host has it. For a run of your own, copy `experiments/scenarios/tour.toml`.
 
-`[[event]]` lists break things while traffic runs: every phase has these events, at the same times
-after its traffic starts, and those of its own (`[[phase.event]]`), and begins and ends with a
-fabric that is whole. A phase whose own events these switches cannot do is left out. What was done
-when is in `results/run/faults.jsonl`, or in `run.json` in virtual time. With a process per switch
-links can go down and up (`FUSED=0`) and switches restart (also `SWITCH=bmv2`); loss, corruption,
-rates and captures need the fabric in one process.
+`[[event]]` entries are faults during the traffic: every phase has these events, at the same times
+after its traffic starts, and its own (`[[phase.event]]`), and begins and ends with an intact
+fabric. A phase with events of its own that the switches do not support is left out. The events with
+their times are recorded in `results/run/faults.jsonl`, or in `run.json` in virtual time. With a
+process per switch links can go down and up (`FUSED=0`) and switches restart (also `SWITCH=bmv2`);
+loss, corruption, rates and captures need the fabric in one process.
 
 | key | under the wall clock |
 |---|---|
@@ -84,58 +83,58 @@ effect |
 
 ## How slow, and whether the machine kept up
 
-Without `dilation` in the file and `DILATION=` on the command line, a phase before the schemes
-(the incast if there is one), 50 times slower than nominal, tells whether this machine keeps up.
-If not, the fabric is brought up again as slow as it needs (up to three times), and a line says
-what was measured and what was chosen. It is never less than 50, so that runs can be compared.
+Without `dilation` in the file and `DILATION=` on the command line, a calibration
+phase (the incast if there is one), 50 times slower than nominal, measures whether the machine keeps
+up. If not, the fabric is brought up again with a larger factor (up to three times), and a line
+gives the measurement and the choice. The factor is never below 50, so that runs are comparable.
 
-| measured in every phase | enough if | why |
+| measurement in every phase | valid if | reason |
 |---|---|---|
-| 99th percentile of how late agents and switches acted (mean of the processes by events) \
-| a full-size packet takes longer on the slowest link: 12 us nominal at 1 Gbit/s, 0.6 ms of the \
-wall clock at 50 | a frame that leaves late by that stands in a queue as one packet more |
-| busy share of all processors (`/proc/stat`), where switches do not tell how late they are (BMv2) \
-| 80 %; in the calibration 50 % | waiting times grow without bound towards 100 %; storage has up \
-to twice the packets of the incast of the calibration |
+| 99th percentile of the lateness of agents and switches (mean of the processes by events) \
+| below the time of a full-size packet on the slowest link: 12 us nominal at 1 Gbit/s, 0.6 ms of \
+the wall clock at 50 | a frame late by that adds one packet to a queue |
+| busy share of all processors (`/proc/stat`), where switches do not report lateness (BMv2) \
+| below 80 %; in the calibration 50 % | waiting times grow without bound towards 100 %; storage \
+has up to twice the packets of the incast of the calibration |
 
-A phase for which it was not enough is measured again, at most twice (not one with events), and the
-measurement that was disturbed least counts; a line says so. Where that is not enough either, a line
-before the table names the rows that are not valid and the dilation that the lateness asks for, and
-the checks of these schemes say `busy` instead of `ok` or `FAIL`; the live view says it of the
-phase. What arrived is judged all the same. Experiments on Mininet keep the measurement in
-`meta.json`; the report leaves such trials out and names them. `make bench` says so of a subject if
-other processes took more than 5 % of the processors' time.
+An invalid phase is repeated, at most twice (not one with events), and the least disturbed
+measurement counts; a line reports that. If none is valid, a line before the table names the invalid
+rows and the dilation that they need, the checks of these schemes show `busy` instead of `ok` or
+`FAIL`, and the live view marks the phase. Delivery of objects is checked all the same. Experiments
+on Mininet store the measurement in `meta.json`; the report leaves such trials out and names them.
+`make bench` reports a subject during which other processes took more than 5 % of the processors'
+time.
 
 ## What `make run` leaves
 
-Every run is kept in `results/runs/TIME`, TIME being when it began; `results/runs/latest` is a link
-to the last one. `make compare` sets the last two side by side, `make compare A=TIME B=TIME` any
-others, and says what else differed (scenario, topology, switch, dilation, commit, a busy machine).
+Every run has a folder `results/runs/TIME`, named after its start; `results/runs/latest` links to
+the last one. `make compare` shows the last two side by side, `make compare A=TIME B=TIME` any two,
+with their other differences (scenario, topology, switch, dilation, commit, a busy machine).
 
-| file in `results/runs/TIME` | what it has |
+| file in `results/runs/TIME` | content |
 |---|---|
 | `table.md` | the tables that were printed |
-| `queues.svg` | the queue at the receiver's port over time, in the phase that the table looks \
-at; from `ebb-switch` only |
+| `queues.svg` | the queue at the receiver's port over time, in the phase of the table; only \
+of `ebb-switch` |
 | `completion.svg` | completion times of that phase, as a distribution for each scheme |
 | `SCHEME/*.csv`, `SCHEME/run.json` | flows, queues, ports, drops, delays, counters; `samples`: \
-that port every 10 ms of the wall clock, queues that were ever used |
-| `summary.json` | the table for programs, with what was run; written last: without it a run did \
-not end |
+that port every 10 ms of the wall clock, its non-empty queues |
+| `summary.json` | the table as JSON, with the parameters of the run; written last: a folder \
+without it belongs to a run that did not end |
 
 [notebook/run.ipynb](notebook/run.ipynb) loads such a folder and draws more of it
 ([how](simulation.md#results)).
 
-`results/run` belongs to the run under way: logs, what agents printed (`work/`), their
-parameters (`params/`); `results` and `table.md` there are links to the run that is kept.
+`results/run` belongs to the current run: logs, output of agents (`work/`), their parameters
+(`params/`); `results` and `table.md` there link to the folder of the run.
 
-| file in `experiments/scenarios` | what for |
+| file in `experiments/scenarios` | use |
 |---|---|
 | `tour.toml` | `make run` |
 | `smoke.toml` | `make test-e2e`: small and quick |
 | `return-to-sender.toml` | NDP with a control queue that overflows: headers are returned |
 | `link-failure.toml` | a link dies under every transfer, and the controller routes around it |
-| `sim/*.toml` | `make sim`, and what `tests/golden` records |
+| `sim/*.toml` | `make sim`, and the golden data of `tests/golden` |
 """
 
 
@@ -145,7 +144,7 @@ def page() -> str:
     for title, model in (("Scenario", ScenarioFile), ("Scheme", Scheme)):
         schema = model.model_json_schema()
         parts += [f"## {title}\n", *HEAD, *_rows(schema, schema.get("$defs", {}), ""), ""]
-    parts += ["## Event\n", "`do` says what happens; the other keys depend on it.\n", *HEAD]
+    parts += ["## Event\n", "`do` selects the action; the other keys depend on it.\n", *HEAD]
     for event in EVENTS:
         schema = event.model_json_schema()
         action = schema["properties"].pop("do")["const"]
