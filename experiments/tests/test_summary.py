@@ -7,6 +7,7 @@ from dataclasses import replace
 from typing import Any
 
 import pytest
+from ebb_controller.scheme import known_schemes
 from ebb_experiments.results.numbers import percentile
 from ebb_experiments.results.results import Results
 from ebb_experiments.results.switches import counter_rows
@@ -290,3 +291,22 @@ def test_nothing_is_said_of_losses_in_phases_with_faults() -> None:
     assert {c.claim: c.holds for c in checks(lossy, disturbed={"incast"})}[claim] is True
     assert {c.claim: c.holds for c in checks(lossy, disturbed={"file"})}[claim] is False
     assert claim not in {c.claim for c in checks(lossy, disturbed={"file", "incast"})}
+
+
+def test_files_of_schemes_say_which_checks_are_theirs() -> None:
+    every = dict.fromkeys(known_schemes(), result(queue=None))
+    found = {
+        claim: {check.claim.partition(":")[0] for check in checks(every) if claim in check.claim}
+        for claim in (
+            "no packet lost without its header",
+            "no queue dropped a packet",
+            "but for notifications without room",
+            "one after another",
+        )
+    }
+    assert list(found.values()) == [
+        {"ndp", "scdp"},
+        {"detail", "lps"},
+        {"fastlane", "fastlane-fh"},
+        {"pfabric"},
+    ]

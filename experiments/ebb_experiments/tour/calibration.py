@@ -20,7 +20,6 @@ from ebb_experiments.tour.summary import SchemeResult
 USUAL_DILATION = 50
 """Dilation that two processors keep up with. It is not less on faster ones, so that runs can be
 compared."""
-PULLING = ("ndp", "scdp")
 PHASE = "incast"
 CALM = 0.4
 """Share of the processors' time that an incast may take where switches do not tell how late they
@@ -112,9 +111,9 @@ def calibrate(wall: Wall, directory: Path) -> Calibration:
 
 
 def probe(loaded: Loaded) -> tuple[str, Play]:
-    """A scheme whose receivers pull if there is one, and the incast if it runs one: many packets in
-    a short time."""
-    pulling = [name for name, scheme in loaded.schemes.items() if scheme.transport in PULLING]
+    """A scheme that trims, whose receivers pull, if there is one, and the incast if it runs one:
+    many packets in a short time."""
+    pulling = [name for name, scheme in loaded.schemes.items() if scheme.fabric.trimming]
     name = [*pulling, *loaded.schemes][0]
     plays = list(loaded.plays(name))
     return name, next((play for play in plays if play.traffic.name == PHASE), plays[0])

@@ -5,24 +5,19 @@ Each check says what it compared, so that a failure can be read without the tabl
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
 from statistics import fmean
+
+from ebb_controller.scheme import Scheme, known_schemes, load_scheme
 
 from ebb_experiments.results.tables import Row
 from ebb_experiments.run.fault_runner import PhaseFaults
 from ebb_experiments.tour.summary import SchemeResult, span_ns, total
 
-TRIMMING_SCHEMES = ("ndp", "scdp")
 RETURNING_SCHEMES = ("ndp-return",)
 """Schemes whose control queue overflows on purpose."""
-LOSSLESS_SCHEMES = ("detail", "lps")
-"""Schemes all of whose classes have flow control."""
-NOTIFYING_SCHEMES = ("fastlane", "fastlane-fh")
-"""Schemes whose senders are told of drops."""
-SHORTEST_FIRST_SCHEMES = ("pfabric",)
-"""Schemes that send what is left of the shortest transfer first."""
 ONE_AFTER_ANOTHER = 0.75
 """Mean time of transfers of one size over the longest, at most: it is half and a little if each has
 the whole link in its turn, and one if they share it."""
@@ -81,6 +76,34 @@ def checks(
     yield from _storage(whole)
 
 
+def _with(results: Mapping[str, SchemeResult], has: Callable[[Scheme], bool]) -> list[str]:
+    """Schemes of the results whose files have a property; `RETURNING_SCHEMES` lose headers anyway,
+    and variants without a file have none."""
+    known = set(known_schemes()) - set(RETURNING_SCHEMES)
+    return [name for name in results if name in known and has(load_scheme(name))]
+
+
+def _trims(scheme: Scheme) -> bool:
+    return scheme.fabric.trimming is not None
+
+
+def _is_lossless(scheme: Scheme) -> bool:
+    """Whether all of its queues have flow control."""
+    queues = scheme.fabric.ports.queue
+    return bool(queues) and all(queue.lossless for queue in queues)
+
+
+def _is_shortest_first(scheme: Scheme) -> bool:
+    """Whether ports serve the flow with the smallest remaining size first, and hosts learn of
+    drops only by timeouts."""
+    return scheme.fabric.ports.rank is not None and scheme.fabric.drop_notification is None
+
+
+def _notifies(scheme: Scheme) -> bool:
+    """Whether senders are notified of drops in queues that serve packets as they came."""
+    return scheme.fabric.drop_notification is not None and scheme.fabric.ports.rank is None
+
+
 def _without(
     results: Mapping[str, SchemeResult], phases: Collection[str]
 ) -> dict[str, SchemeResult]:
@@ -127,27 +150,25 @@ def _faults(results: Mapping[str, SchemeResult], faults: Sequence[PhaseFaults]) 
 
 
 def _no_losses(results: Mapping[str, SchemeResult]) -> Iterator[Check]:
-    for name in TRIMMING_SCHEMES:
-        if name in results:
-            counts = results[name].fabric()
-            dropped, lost_headers = counts.dropped_packets, counts.trim_dropped_packets
-            yield Check(
-                f"{name}: no packet lost without its header delivered",
-                dropped == 0 and lost_headers == 0,
-                f"{dropped} dropped, {lost_headers} trimmed headers lost",
-                frozenset({name}),
-            )
+    for name in _with(results, _trims):
+        counts = results[name].fabric()
+        dropped, lost_headers = counts.dropped_packets, counts.trim_dropped_packets
+        yield Check(
+            f"{name}: no packet lost without its header delivered",
+            dropped == 0 and lost_headers == 0,
+            f"{dropped} dropped, {lost_headers} trimmed headers lost",
+            frozenset({name}),
+        )
 
 
 def _lossless(results: Mapping[str, SchemeResult]) -> Iterator[Check]:
-    for name in LOSSLESS_SCHEMES:
-        if name in results:
-            counts = results[name].fabric()
-            dropped, claim = counts.dropped_packets, f"{name}: no queue dropped a packet"
-            if counts.max_queue_bytes is None:
-                yield Check(claim, None, "BMv2 has no flow control (docs/targets.md)")
-            else:
-                yield Check(claim, dropped == 0, f"{dropped} dropped", frozenset({name}))
+    for name in _with(results, _is_lossless):
+        counts = results[name].fabric()
+        dropped, claim = counts.dropped_packets, f"{name}: no queue dropped a packet"
+        if counts.max_queue_bytes is None:
+            yield Check(claim, None, "BMv2 has no flow control (docs/targets.md)")
+        else:
+            yield Check(claim, dropped == 0, f"{dropped} dropped", frozenset({name}))
 
 
 def _degraded(results: Mapping[str, SchemeResult]) -> Iterator[Check]:
@@ -190,13 +211,13 @@ def _queue_order(results: Mapping[str, SchemeResult]) -> Iterator[Check]:
 
 
 def _timeouts(results: Mapping[str, SchemeResult]) -> Iterator[Check]:
-    for name in TRIMMING_SCHEMES:
-        if name in results and results[name].of(INCAST):
+    for name in _with(results, _trims):
+        if results[name].of(INCAST):
             count = _timeouts_of(results[name])
             claim = f"{name}: no timeout in the incast"
             yield Check(claim, count == 0, f"{count} timeouts", frozenset({name}))
-    for name in NOTIFYING_SCHEMES:
-        if name in results and results[name].of(INCAST):
+    for name in _with(results, _notifies):
+        if results[name].of(INCAST):
             count, fabric = _timeouts_of(results[name]), results[name].fabric(INCAST)
             # Of what these schemes drop in queues, only notifications tell nobody.
             lost = fabric.dropped_packets
@@ -217,8 +238,8 @@ def _timeouts(results: Mapping[str, SchemeResult]) -> Iterator[Check]:
 
 def _shortest_first(results: Mapping[str, SchemeResult]) -> Iterator[Check]:
     """Of the incast, whose transfers all have one size, and of the longer one that it meets."""
-    for name in SHORTEST_FIRST_SCHEMES:
-        if name not in results or not (rounds := results[name].of(INCAST)):
+    for name in _with(results, _is_shortest_first):
+        if not (rounds := results[name].of(INCAST)):
             continue
         before = f"{name}: the incast ends before the longer transfer that was there first"
         turns = f"{name}: the transfers of the incast end one after another"
