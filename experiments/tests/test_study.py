@@ -61,6 +61,11 @@ def test_an_axis_sets_its_paths_in_workload_and_scheme() -> None:
     assert first.loaded.spec.limit_ns == 5_000
 
 
+def test_an_axis_of_a_file_may_have_the_name_of_its_path() -> None:
+    axis = {"name": "limit_ns", "label": "limit", "set": "limit_ns", "values": [5_000, 6_000]}
+    assert experiment(axis=[*table()["axis"], axis]).by_hand == []
+
+
 def test_sizes_replace_points_and_set_paths() -> None:
     size = {"quick": {"seeds": 1, "axes": {"threshold": [9_000]}, "set": {"mtu_bytes": 9_000}}}
     small = experiment(size=size)

@@ -67,7 +67,7 @@ class Axis(Spec):
     @property
     def by_hand(self) -> str | None:
         """`PATH=VALUE`, if the axis comes from `--set`."""
-        if self.name != self.set:
+        if self.name != self.set or len(self.values) != 1:
             return None
         [value] = self.values
         return f"{self.name}={str(value).lower() if isinstance(value, bool) else value}"
