@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import re
+import sys
 from pathlib import Path
 
 import pytest
@@ -124,3 +125,14 @@ def test_unknown_tenants_topologies_and_options_are_one_line(
     assert place(tmp_path, NETWORK + TENANT, topology=tmp_path / "none.toml") == 1
     [line] = capsys.readouterr().err.splitlines()
     assert "none.toml: cannot be read" in line
+
+
+def test_without_numpy_it_says_what_to_install(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    for name in [name for name in sys.modules if name.startswith("ebb_controller.placement")]:
+        monkeypatch.delitem(sys.modules, name)
+    monkeypatch.setitem(sys.modules, "numpy", None)
+    assert main(["place", "x.toml"]) == 1
+    [line] = capsys.readouterr().err.splitlines()
+    assert "place needs numpy" in line and "placement" in line
