@@ -71,6 +71,25 @@ def test_tenants_without_guarantees_take_slots_only(
     assert capsys.readouterr().out == "a: 3 VMs: h1 2, h2 1\n  no guarantees: lower priority\n"
 
 
+def test_tenants_of_thousands_of_vms_end_in_time_and_tell_some_paths(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    topology = tmp_path / "large.toml"
+    topology.write_text("[three_tier]\npods = 8\nedges_per_pod = 8\nhosts_per_edge = 32\n")
+    huge = '[[tenant]]\nname = "h"\nvms = 4_096\nrate_bps = 1\nhosts = 16\n'
+    few = TENANT.replace("vms = 4", "vms = 300")
+    network = NETWORK.replace("62_500", "67_108_864")
+    assert place(tmp_path, network + few + huge, "--json", topology=topology) == 3
+    first, second = json.loads(capsys.readouterr().out)["tenants"]
+    assert not first["admitted"] and second["admitted"]
+    assert len(second["hosts"]) == 8 * 8 * 32
+    small = few.replace("100_000_000", "1_000")
+    assert place(tmp_path, network + small, "--json", topology=topology) == 0
+    [found] = json.loads(capsys.readouterr().out)["tenants"]
+    assert found["hosts_without_paths"] == len(found["hosts"]) - 100 == 50
+    assert len(found["paths"]) == 100 * 99
+
+
 @pytest.mark.parametrize(
     ("text", "said"),
     [

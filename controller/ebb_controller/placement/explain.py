@@ -12,6 +12,8 @@ from ebb_controller.placement.curves import NANOBITS_PER_BYTE, Curve, send_ns
 from ebb_controller.placement.network import Hop, Network, Path, Port, Request
 from ebb_controller.placement.search import Algorithm, find
 
+MOST_HOSTS = 100
+"""Hosts of a tenant between which paths are told."""
 PATHS = 6
 """Paths of a tenant that text names, the longest first."""
 
@@ -180,8 +182,11 @@ def _part(level: int) -> str:
 
 
 def paths(network: Network, hosts: Mapping[int, int]) -> list[tuple[int, int, Path]]:
-    """The bound between each two hosts of a tenant, in each direction, the longest first."""
-    every = [(a, b, network.path(a, b)) for a in hosts for b in hosts if a != b]
+    """The bound between each two hosts of a tenant, in each direction, the longest first; of its
+    first `MOST_HOSTS` hosts."""
+    told = list(hosts)[:MOST_HOSTS]
+    hops: dict[Port, Hop] = {}
+    every = [(a, b, network.path(a, b, hops)) for a in told for b in told if a != b]
     return sorted(every, key=lambda each: (-each[2].bound_ns, each[0], each[1]))
 
 
@@ -213,6 +218,7 @@ def as_json(network: Network, decision: Decision, *, explain: bool) -> dict[str,
             ]
         found.append(one)
     placed = {names[host]: count for host, count in decision.hosts.items()}
+    about["hosts_without_paths"] = max(0, len(placed) - MOST_HOSTS)
     return about | {"admitted": True, "hosts": placed, "paths": found}
 
 
@@ -242,7 +248,9 @@ def as_text(network: Network, decision: Decision, *, explain: bool) -> Iterator[
         if explain:
             yield from (f"    {_hop(network, hop)}" for hop in path.hops)
     if len(found) > PATHS:
-        yield f"  and {len(found) - PATHS} paths with lower bounds (--json has all)"
+        yield f"  and {len(found) - PATHS:,} paths with no higher bounds (--json has them)"
+    if len(decision.hosts) > MOST_HOSTS:
+        yield f"  paths are told of the first {MOST_HOSTS} of {len(decision.hosts):,} hosts"
 
 
 def _hop(network: Network, hop: Hop) -> str:

@@ -227,12 +227,18 @@ class Network:
             capacity_ns=send_ns(int(tier.queue_bytes[port.node]), rate),
         )
 
-    def path(self, source: int, destination: int) -> Path:
-        """The bound of a path between two hosts, for the tenants that there are."""
+    def path(self, source: int, destination: int, known: dict[Port, Hop] | None = None) -> Path:
+        """The bound of a path between two hosts, for the tenants that there are. `known`: a memory
+        of hops for callers that ask for many paths."""
         level = self.tree.meeting_tier(source, destination)
         up = [Port(t, self.tree.ancestor(source, t), "up") for t in range(level + 1)]
         down = [Port(t, self.tree.ancestor(destination, t), "down") for t in range(level + 1)]
-        return Path(tuple(self.hop(port) for port in (*up, *reversed(down))))
+        hops = {} if known is None else known
+        ports = (*up, *reversed(down))
+        for port in ports:
+            if port not in hops:
+                hops[port] = self.hop(port)
+        return Path(tuple(hops[port] for port in ports))
 
     def port_name(self, port: Port) -> str:
         """A port in words: from which node to which."""

@@ -18,6 +18,8 @@ NEVER_NS = 2**62
 """The knee of no curve."""
 MOST_NB = 2**62
 """No port has room for as much, nanobits."""
+MOST_CELLS = 2_000_000
+"""Knees, over ports and curves, that are looked at together: it bounds the memory."""
 FIRST_WIDTH = 8
 """Knees that a port has room for at first."""
 
@@ -92,7 +94,12 @@ class PortTable:
         if constraint == "rate":
             return stable
         room = self.room_nb[ports, None]
-        return stable & (self.backlog_nb(ports, curves) <= room)
+        width = 1 + int(self.curves[ports].max(initial=0))
+        step = max(1, MOST_CELLS // (width * max(len(ports), 1)))
+        for first in range(0, len(curves), step):
+            some = slice(first, first + step)
+            stable[:, some] &= self.backlog_nb(ports, curves[some]) <= room
+        return stable
 
     def backlog_nb(self, ports: Whole, curves: Sequence[Curve]) -> Whole:
         """Backlog bounds with each of the curves added, nanobits, at most `MOST_NB`: a row per

@@ -210,10 +210,10 @@ class _Search:
         if not self.enough:
             return (_shifted(a[0], b[0]) & self.full,)
         found = [0] * (self.enough + 1)
+        some = [(j, right) for j, right in enumerate(b) if right]
         for i, left in enumerate(a):
-            for j, right in enumerate(b):
-                if left and right:
-                    found[min(i + j, self.enough)] |= _shifted(left, right) & self.full
+            for j, right in some if left else ():
+                found[min(i + j, self.enough)] |= _shifted(left, right) & self.full
         return tuple(found)
 
     def _choose(

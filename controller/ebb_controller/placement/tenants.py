@@ -18,6 +18,8 @@ MAX_QUEUE_BYTES = 2**26
 """64 MiB: sums of amounts of data fit into 64 bits."""
 MAX_VMS = 4_096
 """VMs of a tenant."""
+MAX_FAULT_DOMAINS = 16
+"""Hosts on which a tenant may ask to be at least."""
 MAX_TENANTS = 10_000
 """Tenants of a file."""
 
@@ -66,7 +68,7 @@ class TenantSpec(Spec):
     """Bmax: rate within a burst, bit/s; none: that of the slowest link of a host."""
     delay_ns: Annotated[int, Field(gt=0, le=10_000_000_000)] | None = None
     """d: longest delay of a conforming packet, ns; none: no guarantee of delay."""
-    hosts: Annotated[int, Field(ge=1, le=MAX_VMS)] = 1
+    hosts: Annotated[int, Field(ge=1, le=MAX_FAULT_DOMAINS)] = 1
     """On how many hosts its VMs must be at least, so that not all fail together."""
 
     @model_validator(mode="after")
