@@ -128,6 +128,15 @@ class Program:
         """Both files, checked, with the cookie by which switches know the program."""
         return P4Schema(self.check(), self.json.read_bytes())
 
+    def files(self) -> dict[str, Any]:
+        """As files of a process of many switches name it: they start with it, and it need not
+        travel to each of them, because a controller finds it there by its cookie."""
+        return {
+            "json": str(self.json.resolve()),
+            "p4info": str(self.p4info.resolve()),
+            "cookie": self.schema().p4cookie,
+        }
+
 
 def _parse_p4info(into: p4i.P4Info, text: str) -> None:
     if not text.strip():

@@ -89,13 +89,19 @@ async def test_few_programs_are_under_way_at_once(program: Program) -> None:
 
 @pytest.mark.usefixtures("own_ports")
 @pytest.mark.skipif(not SWITCH.exists(), reason=f"no {SWITCH}: run `make build`")
-async def test_a_process_of_many_switches_has_room_for_a_controller(tmp_path: Path) -> None:
-    """20 programs are four times as long as all requests that the process takes at once."""
-    inside = [entry | {"interfaces": {}} for entry in fabric_file(TOPOLOGY)["switch"]]
-    links = fabric_file(TOPOLOGY)["link"]
+@pytest.mark.parametrize("preloaded", [False, True])
+async def test_a_process_of_many_switches_has_room_for_a_controller(
+    preloaded: bool, tmp_path: Path
+) -> None:
+    """20 programs are four times as long as all requests that the process takes at once. One that
+    it starts with, and that is too long for a request, does not travel at all."""
+    content = fabric_file(TOPOLOGY, program=PROGRAM.files() if preloaded else None)
+    inside = [entry | {"interfaces": {}} for entry in content["switch"]]
     file = tmp_path / "fabric.json"
-    file.write_text(json.dumps({"switch": inside, "link": links}))
-    limit = str(PROGRAM.json.stat().st_size + 100_000)
+    common = {"program": content["program"]} if preloaded else {}
+    file.write_text(json.dumps({"switch": inside, "link": content["link"], **common}))
+    length = PROGRAM.json.stat().st_size
+    limit = str(length // 2 if preloaded else length + 100_000)
     command = [SWITCH, "--fabric", file, "--grpc-max-message-bytes", limit]
     with subprocess.Popen(command, stderr=subprocess.PIPE) as process:
         try:

@@ -32,9 +32,8 @@ use std::sync::atomic::AtomicU64;
 use anyhow::{Context, Result, anyhow, bail, ensure};
 use ebb_engine::simulation::{NodeId, NodePort, Simulation};
 use ebb_engine::{Switch, SwitchOptions};
+use ebb_p4runtime::ProgramFiles;
 use ebb_p4runtime::proto::p4::ForwardingPipelineConfig;
-use ebb_p4runtime::proto::p4::forwarding_pipeline_config::Cookie;
-use ebb_p4runtime::read_config;
 use ebb_traffic_manager::TrafficManagerConfig;
 use ebb_transport::{EPHEMERAL_PORTS, Scheme};
 use ebb_units::{BitRate, Duration, Instant};
@@ -57,7 +56,7 @@ pub struct Network {
     seed: u64,
     switches: Vec<SwitchEntry>,
     #[serde(default)]
-    program: Option<ProgramEntry>,
+    program: Option<ProgramFiles>,
     hosts: Vec<HostEntry>,
     links: Vec<[End; 2]>,
     #[serde(default)]
@@ -115,15 +114,6 @@ struct SwitchEntry {
     drop_port: u16,
     /// Configuration until the controller sets another one.
     traffic_manager: TrafficManagerConfig,
-}
-
-/// The program of the network file.
-#[derive(Debug, Deserialize)]
-#[serde(deny_unknown_fields)]
-struct ProgramEntry {
-    json: PathBuf,
-    p4info: PathBuf,
-    cookie: u64,
 }
 
 /// A host of the network file.
@@ -272,7 +262,8 @@ impl Network {
         let survey = plan.survey(self.scheme, &catalog.addresses)?;
         self.check_ends(&survey)?;
         let program = self.program.take();
-        let program = program.map(|entry| entry.read(&self.folder)).transpose()?;
+        let program = program.map(|files| files.within(&self.folder).read());
+        let program = program.transpose()?;
         let mut simulation = Simulation::new();
         simulation.set_seed(self.seed);
         let mut ids = BTreeMap::new();
@@ -409,17 +400,6 @@ impl Network {
             content: self.content,
             patience: Duration::from_nanos(self.patience_ns),
         })
-    }
-}
-
-impl ProgramEntry {
-    /// The config that a controller would send.
-    fn read(self, folder: &Path) -> Result<ForwardingPipelineConfig> {
-        let config = read_config(&folder.join(self.json), &folder.join(self.p4info))?;
-        let cookie = Some(Cookie {
-            cookie: self.cookie,
-        });
-        Ok(ForwardingPipelineConfig { cookie, ..config })
     }
 }
 

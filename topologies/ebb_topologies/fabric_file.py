@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -18,10 +18,13 @@ def fabric_file(
     topology: Topology,
     config_for: Callable[[Switch], Path | None] = lambda _switch: None,
     socket: Path = Path(FABRIC_SOCKET),
+    program: Mapping[str, Any] | None = None,
 ) -> dict[str, Any]:
     """Content of the file: links between switches are inside the process, links to hosts are
-    network interfaces. `socket` is relative to the folder of the file, or absolute."""
+    network interfaces. `socket` is relative to the folder of the file, or absolute; `program`:
+    what the switches start with, as `ebb_controller.Program.files` gives it; none: nothing."""
     return {
+        **({"program": dict(program)} if program is not None else {}),
         "fabric_socket": str(socket),
         "captures": CAPTURES,
         "switch": [_switch(topology, s, config_for(s)) for s in topology.switches],

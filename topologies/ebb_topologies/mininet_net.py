@@ -12,7 +12,7 @@ import logging
 import socket
 import subprocess
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import IO, Any
 
@@ -99,14 +99,16 @@ class FabricNet:
         run_dir: Path,
         config_for: Callable[[model.Switch], Path | None] = lambda _switch: None,
         pcap: bool = False,
+        program: Mapping[str, Any] | None = None,
     ) -> None:
         """`config_for` gives the traffic-manager file of a switch; none: the switch has its
-        default."""
+        default. `program`: what the switches of one process start with, as in `fabric_file`."""
         self.topology = topology
         self.target = target
         self.run_dir = run_dir
         self.config_for = config_for
         self.pcap = pcap
+        self.program = program
         self._claim: Claim | None = None
         self.processes = ProcessTable(run_dir)
         self.switch_processes: dict[str, Process] = {}
@@ -226,7 +228,7 @@ class FabricNet:
 
     def _start_fabric(self, target: FabricTarget) -> None:
         file, served = self.run_dir / FABRIC_FILE, self.fabric_socket
-        content = fabric_file(self.topology, self._fabric_config, served)
+        content = fabric_file(self.topology, self._fabric_config, served, self.program)
         file.write_text(json.dumps(content, indent=1))
         link_to(self.run_dir / FABRIC_SOCKET, str(served))
         for switch in self.topology.switches:

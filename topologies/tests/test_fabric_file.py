@@ -25,3 +25,12 @@ def test_a_traffic_manager_file_is_named_wherever_the_process_runs() -> None:
     topology = from_table({"single_rack": {"hosts": 1}}, "test")
     content = fabric_file(topology, lambda switch: Path(f"{switch.name}.json"))
     assert content["switch"][0]["tm"] == str(Path.cwd() / "s1.json")
+
+
+def test_the_program_to_start_with_is_named_once() -> None:
+    topology = from_table({"single_rack": {"hosts": 1}}, "test")
+    assert "program" not in fabric_file(topology)
+    program = {"json": "/p.json", "p4info": "/p.txtpb", "cookie": 7}
+    content = fabric_file(topology, program=program)
+    assert content["program"] == program
+    assert not any("program" in switch for switch in content["switch"])

@@ -68,7 +68,12 @@ class Fabric:
     def _start(self, stack: ExitStack) -> None:
         loop = self.loop
         net = FabricNet(
-            self.topology, self.target, self.directory, self.config_file, pcap=self.pcap
+            self.topology,
+            self.target,
+            self.directory,
+            self.config_file,
+            pcap=self.pcap,
+            program=self.program.files(),
         )
         self.net = stack.enter_context(net)
         self.managers = None

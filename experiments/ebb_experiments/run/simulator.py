@@ -80,8 +80,7 @@ class Simulator:
     parameters: dict[str, Any]
     """Parameters of the agents, as `ebb-agent params` shows them."""
     program: Program
-    """What the switches run from the start, so that it need not travel to each of them: a
-    controller finds it there by its cookie."""
+    """What the switches run from the start."""
     queues: FabricParameters
     """Parameters of the switches, of which only the queues are used before the controller comes."""
     workload: dict[str, Any]
@@ -161,11 +160,7 @@ class Simulator:
             "params": self.parameters,
             "seed": self.seed,
             "switches": switches,
-            "program": {
-                "json": str(self.program.json.resolve()),
-                "p4info": str(self.program.p4info.resolve()),
-                "cookie": self.program.schema().p4cookie,
-            },
+            "program": self.program.files(),
             "hosts": hosts,
             "links": links,
             "coding_bps": self.coding_bps,

@@ -1,6 +1,7 @@
 //! Tells at the start what runs, and who may connect.
 
 use std::net::SocketAddr;
+use std::path::Path;
 
 use ebb_p4runtime::Arbitration;
 
@@ -34,15 +35,17 @@ pub fn tell(settings: &Settings) {
 /// Programs and ports: a line for each switch, or one for all of a fabric.
 fn running(settings: &Settings) -> Vec<String> {
     let switches = &settings.switches;
+    let common = settings.program.as_ref().map(|files| &*files.json);
     if switches.len() <= MOST_TOLD {
-        return switches.iter().map(one).collect();
+        return switches.iter().map(|s| one(s, common)).collect();
     }
     let ports: usize = switches.iter().map(|s| s.interfaces.len()).sum();
     let links = settings.links.len();
     let without = switches.iter().filter(|s| s.program.is_none()).count();
-    let waiting = match without {
-        0 => String::new(),
-        n => format!("; {n} wait for a program"),
+    let waiting = match (without, common) {
+        (0, _) => String::new(),
+        (n, Some(file)) => format!("; {n} with program {}", file.display()),
+        (n, None) => format!("; {n} wait for a program"),
     };
     let number = switches.len();
     vec![format!(
@@ -50,8 +53,9 @@ fn running(settings: &Settings) -> Vec<String> {
     )]
 }
 
-fn one(switch: &SwitchSettings) -> String {
-    let program = match &switch.program {
+/// `common`: the program of switches that name none.
+fn one(switch: &SwitchSettings, common: Option<&Path>) -> String {
+    let program = match switch.program.as_deref().or(common) {
         Some(file) => format!("program {}", file.display()),
         None => "no program yet, a controller installs one".to_owned(),
     };

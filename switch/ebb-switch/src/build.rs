@@ -1,18 +1,18 @@
 //! Makes a network on interfaces and bound gRPC addresses from the settings. Everything that can be wrong
 //! with the settings or the machine comes out here, before the first packet.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, HashMap};
+use std::fmt::Display;
 use std::fs;
 use std::ops::RangeInclusive;
 use std::path::Path;
 use std::sync::Arc;
 
 use anyhow::{Context, Result, anyhow};
-use ebb_bmv2_json::Program;
 use ebb_driver::{Driver, DriverOptions, Interface, Reception};
 use ebb_engine::{Network, NodeId, NodePort, Switch, SwitchOptions};
 use ebb_p4runtime::{Layout, LinkEnd, Node, Server, SwitchInfo, read_config};
-use ebb_pipeline::Pipeline;
+use ebb_pipeline::{Pipeline, Program};
 use ebb_serve::{EngineFabric, capture};
 
 use crate::options::FrameIo;
@@ -48,8 +48,9 @@ pub fn build(
         &settings.trace,
         settings.switches.iter().map(|s| s.name.as_str()),
     )?;
+    let mut programs = HashMap::new();
     for entry in &settings.switches {
-        let mut switch = build_switch(entry, settings.interpreted)?;
+        let mut switch = build_switch(entry, settings.interpreted, &mut programs)?;
         trace::print(&mut switch, &settings.trace, settings.trace_packets);
         trace::dump(&mut switch, settings.dump_packet_data);
         trace::log(&mut switch);
@@ -94,6 +95,11 @@ pub fn build(
         .with_max_message_bytes(settings.max_message_bytes);
     if let Some(tls) = &settings.tls {
         server = server.with_tls(tls)?;
+    }
+    if let Some(files) = &settings.program {
+        let switches = settings.switches.iter().enumerate();
+        let without = switches.filter(|(_, entry)| entry.program.is_none());
+        server = server.preload(without.map(|(index, _)| index), files.read()?)?;
     }
     for (index, entry) in settings.switches.iter().enumerate() {
         if let (Some(program), Some(p4info)) = (&entry.program, &entry.p4info) {
@@ -182,7 +188,12 @@ fn port_names(settings: &Settings) -> impl Iterator<Item = (PortAt, String)> {
     outer.chain(inner)
 }
 
-fn build_switch(settings: &SwitchSettings, interpreted: bool) -> Result<Switch> {
+/// `programs`: those that other switches were built with, by file.
+fn build_switch<'a>(
+    settings: &'a SwitchSettings,
+    interpreted: bool,
+    programs: &mut HashMap<&'a Path, Arc<Program>>,
+) -> Result<Switch> {
     let options = SwitchOptions {
         name: settings.name.clone(),
         device_id: settings.device_id,
@@ -194,18 +205,26 @@ fn build_switch(settings: &SwitchSettings, interpreted: bool) -> Result<Switch> 
     let (Some(path), None) = (&settings.program, &settings.p4info) else {
         return Ok(switch);
     };
-    let json =
-        fs::read(path).with_context(|| format!("cannot read the program {}", path.display()))?;
-    let program =
-        Program::from_json(&json).map_err(|e| anyhow!("program {}: {e}", path.display()))?;
-    let load = if interpreted {
-        Pipeline::load_interpreted
-    } else {
-        Pipeline::load
+    let program = match programs.get(&**path) {
+        Some(present) => present.clone(),
+        None => load(path, interpreted)?,
     };
-    let pipeline = load(&program).map_err(|e| anyhow!("program {}: {e}", path.display()))?;
+    programs.insert(path, program.clone());
     switch
-        .install(pipeline)
+        .install(Pipeline::new(program))
         .with_context(|| format!("program {}", path.display()))?;
     Ok(switch)
+}
+
+fn load(path: &Path, interpreted: bool) -> Result<Arc<Program>> {
+    let json =
+        fs::read(path).with_context(|| format!("cannot read the program {}", path.display()))?;
+    let wrong = |problem: &dyn Display| anyhow!("program {}: {problem}", path.display());
+    let json = ebb_bmv2_json::Program::from_json(&json).map_err(|e| wrong(&e))?;
+    let load = if interpreted {
+        Program::load_interpreted
+    } else {
+        Program::load
+    };
+    load(&json).map_err(|e| wrong(&e))
 }

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
 
-use ebb_p4runtime::{Arbitration, TlsFiles};
+use ebb_p4runtime::{Arbitration, ProgramFiles, TlsFiles};
 use ebb_traffic_manager::TrafficManagerConfig;
 use serde::Deserialize;
 
@@ -41,6 +41,8 @@ pub struct Settings {
     pub hosts: Vec<HostAt>,
     /// The Unix socket of the fabric service; without one it is not served.
     pub fabric_socket: Option<PathBuf>,
+    /// What switches without a program of their own start with, as if a controller had installed it.
+    pub program: Option<ProgramFiles>,
     /// The folder for captures that somebody asks the fabric service for.
     pub captures: PathBuf,
     /// Programs are interpreted instead of compiled to native code.
@@ -142,6 +144,7 @@ impl Settings {
             hosts.push((name, (switch, port)));
         }
         Ok(Self {
+            program: file.program.map(|files| files.within(directory)),
             links,
             switches,
             hosts,
@@ -190,6 +193,8 @@ fn tls_files(options: &Options) -> Option<TlsFiles> {
 struct FabricFile {
     #[serde(default)]
     switch: Vec<SwitchEntry>,
+    /// The program of switches that name none. Controllers find it installed.
+    program: Option<ProgramFiles>,
     #[serde(default)]
     link: Vec<LinkEntry>,
     /// Names for what is outside, so that the fabric service can speak of links to hosts.
@@ -314,7 +319,8 @@ mod tests {
     #[test]
     fn a_fabric_file_names_switches_and_links() {
         let host = "[[host]]\nname = \"h1\"\nat = \"s1:1\"\n";
-        let text = format!("{TWO}\n[[link]]\na = \"s1:2\"\nb = \"s2:1\"\n{host}");
+        let program = "[program]\njson = \"p.json\"\np4info = \"p.txtpb\"\ncookie = 7\n";
+        let text = format!("{TWO}\n[[link]]\na = \"s1:2\"\nb = \"s2:1\"\n{host}{program}");
         let folder = Folder::new("settings");
         let settings = read(&folder, "good.toml", &text).expect("accepted");
         assert_eq!(settings.links, [[(0, 2), (1, 1)]]);
@@ -324,6 +330,12 @@ mod tests {
         assert_eq!(settings.switches[0].interfaces, [(1, "s1-eth1".to_owned())]);
         let program = settings.switches[1].program.as_ref().expect("a program");
         assert_eq!(*program, folder.join("fabric.json"));
+        let common = settings.program.expect("a program");
+        assert_eq!(
+            [common.json, common.p4info],
+            ["p.json", "p.txtpb"].map(|name| folder.join(name))
+        );
+        assert_eq!(common.cookie, 7);
     }
 
     #[test]
@@ -365,6 +377,11 @@ mod tests {
                 "key.toml",
                 with("[[links]]"),
                 "unknown field `links`, expected",
+            ),
+            (
+                "program.toml",
+                with("[program]\njson = \"p.json\""),
+                "missing field `p4info`",
             ),
             ("none.toml", String::new(), "add a [[switch]]"),
             ("none.yaml", String::new(), "must end in .toml or .json"),

@@ -1,10 +1,16 @@
 //! `ebb-switch --fabric` and its service: two switches and the link between them, no interfaces, so
 //! no root.
 
+use std::net::SocketAddr;
+use std::path::Path;
 use std::process::{Command, Stdio};
 
 use ebb_p4runtime::proto::fabric as proto;
 use ebb_p4runtime::proto::fabric::fabric_client::FabricClient;
+use ebb_p4runtime::proto::p4::forwarding_pipeline_config::Cookie;
+use ebb_p4runtime::proto::p4::p4_runtime_client::P4RuntimeClient;
+use ebb_p4runtime::proto::p4::{ForwardingPipelineConfig, GetForwardingPipelineConfigRequest};
+use ebb_p4runtime::read_config;
 use ebb_testkit::{Folder, Need, Process, free_address};
 use tonic::Code;
 use tonic::transport::Channel;
@@ -19,8 +25,12 @@ struct Fabric {
 
 impl Fabric {
     async fn start() -> Self {
+        Self::start_with("", [free_address(), free_address()]).await
+    }
+
+    /// `more`: what the file has beside two switches and their link.
+    async fn start_with(more: &str, [s1, s2]: [SocketAddr; 2]) -> Self {
         let folder = Folder::new("fabric");
-        let [s1, s2] = [(); 2].map(|()| free_address());
         let text = format!(
             r#"
             fabric_socket = "fabric.sock"
@@ -35,6 +45,7 @@ impl Fabric {
             [[link]]
             a = "s1:1"
             b = "s2:7"
+            {more}
             "#
         );
         let file = folder.write("fabric.toml", text);
@@ -156,10 +167,35 @@ async fn a_switch_restarts() {
     assert!(fabric.link().await.a_to_b.expect("a state").up);
 }
 
+#[tokio::main(flavor = "current_thread")]
+async fn switches_start_with_the_program_of_the_file_by_its_cookie() {
+    let programs = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/programs");
+    let [json, p4info] = ["patch.json", "patch.p4info.txtpb"].map(|name| programs.join(name));
+    let (addresses, cookie) = ([free_address(), free_address()], 7);
+    let program = format!("[program]\njson = {json:?}\np4info = {p4info:?}\ncookie = {cookie}\n");
+    let fabric = Fabric::start_with(&program, addresses).await;
+    for (address, device_id) in addresses.into_iter().zip([1, 2]) {
+        let mut client = P4RuntimeClient::new(connect(format!("http://{address}")).await);
+        let request = GetForwardingPipelineConfigRequest {
+            device_id,
+            ..Default::default()
+        };
+        let answer = client.get_forwarding_pipeline_config(request).await;
+        let config = answer.expect("answered").into_inner().config;
+        let expected = ForwardingPipelineConfig {
+            cookie: Some(Cookie { cookie }),
+            ..read_config(&json, &p4info).expect("readable")
+        };
+        assert_eq!(config, Some(expected));
+    }
+    drop(fabric);
+}
+
 ebb_testkit::tests! {
     Need::Nothing => [
         the_state_of_a_link_inside_is_set_and_told,
         ports_inside_are_captured,
         a_switch_restarts,
+        switches_start_with_the_program_of_the_file_by_its_cookie,
     ],
 }

@@ -58,7 +58,7 @@ pub use error::EntityError;
 pub use fabric::{Fabric, Layout, LinkEnd, Node, SwitchInfo};
 pub use offline::Offline;
 pub use plain::Plain;
-pub use preload::{PreloadError, read_config};
+pub use preload::{PreloadError, ProgramFiles, read_config};
 pub use server::{MAX_MESSAGE_BYTES, ServeError, Server};
 pub use sessions::Sessions;
 pub use tls::{TlsError, TlsFiles};

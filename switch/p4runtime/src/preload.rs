@@ -5,9 +5,11 @@ use std::path::{Path, PathBuf};
 use ebb_p4_proto::DESCRIPTORS;
 use prost::Message;
 use prost_reflect::{DescriptorPool, DynamicMessage};
+use serde::Deserialize;
 
 use crate::proto::config::P4Info;
 use crate::proto::p4::ForwardingPipelineConfig;
+use crate::proto::p4::forwarding_pipeline_config::Cookie;
 
 #[derive(Debug, thiserror::Error)]
 pub enum PreloadError {
@@ -22,6 +24,39 @@ pub enum PreloadError {
         path.display()
     )]
     P4Info { path: PathBuf, problem: String },
+}
+
+/// A program that all switches of a process start with, as configuration files name it.
+#[derive(Clone, Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct ProgramFiles {
+    /// BMv2 JSON.
+    pub json: PathBuf,
+    pub p4info: PathBuf,
+    /// By which a controller that has the same program knows that it need not send it.
+    pub cookie: u64,
+}
+
+impl ProgramFiles {
+    /// The same files, with paths that are relative to this folder.
+    pub fn within(self, folder: &Path) -> Self {
+        Self {
+            json: folder.join(self.json),
+            p4info: folder.join(self.p4info),
+            ..self
+        }
+    }
+
+    /// The config that a controller would send.
+    pub fn read(&self) -> Result<ForwardingPipelineConfig, PreloadError> {
+        let cookie = Some(Cookie {
+            cookie: self.cookie,
+        });
+        Ok(ForwardingPipelineConfig {
+            cookie,
+            ..read_config(&self.json, &self.p4info)?
+        })
+    }
 }
 
 /// The config that a controller would send with these two files.

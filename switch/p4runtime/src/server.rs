@@ -4,7 +4,6 @@ use std::collections::HashMap;
 use std::fmt::Display;
 use std::future::Future;
 use std::net::{SocketAddr, TcpListener};
-use std::ops::Range;
 use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
@@ -160,7 +159,7 @@ impl Server {
     /// installed it. It is loaded once. A device that refuses it starts without: who pushes it hears why.
     pub fn preload(
         mut self,
-        devices: Range<usize>,
+        devices: impl IntoIterator<Item = usize>,
         config: ForwardingPipelineConfig,
     ) -> Result<Self, ServeError> {
         let cookie = config.cookie;

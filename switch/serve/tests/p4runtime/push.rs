@@ -1,16 +1,17 @@
 //! A push that fails, while packets pass: the program that is there forwards all of them, with its
 //! entries and counters.
 
-use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::{Arc, Weak};
 use std::thread::JoinHandle;
 use std::time::Instant;
 
 use crate::common::messages::*;
-use crate::common::{Controller, DEVICE_ID, OneSwitch, Running, config, uint128};
+use crate::common::{Controller, DEVICE_ID, OneSwitch, Running, change_json, config, uint128};
 use ebb_p4runtime::proto::p4;
 use ebb_p4runtime::proto::p4::entity::Entity;
 use ebb_p4runtime::proto::p4::set_forwarding_pipeline_config_request::Action;
+use ebb_pipeline::Program;
 use tonic::Code;
 
 const IN: u16 = 2;
@@ -233,4 +234,52 @@ async fn a_saved_config_survives_one_that_is_refused_and_packets_do_not_see_it()
     let (sent, forwarded) = traffic.end();
     assert_eq!(sent, forwarded);
     server.stop().await;
+}
+
+#[tokio::test]
+async fn switches_of_a_process_share_the_program_that_they_have_and_none_keeps_another() {
+    let servers = Running::two();
+    let mut controllers = Vec::new();
+    for server in &servers {
+        controllers.push(server.primary().await);
+    }
+    let program = |index: usize| {
+        let switch: &Running = &servers[index];
+        switch
+            .switch
+            .on_pipeline(|pipeline| Arc::downgrade(pipeline.program()))
+    };
+    let first = config();
+    let mut second = config();
+    change_json(&mut second, |json| json["program"] = "second".into());
+    for config in [&first, &second, &first] {
+        let mut replaced: Vec<Weak<Program>> = Vec::new();
+        for (index, controller) in controllers.iter_mut().enumerate() {
+            if servers[index].switch.has_program() {
+                replaced.push(program(index));
+            }
+            let push = controller.set_config(Action::VerifyAndCommit, Some(config.clone()));
+            push.await.unwrap();
+        }
+        assert!(Weak::ptr_eq(&program(0), &program(1)), "loaded twice");
+        assert!(replaced.iter().all(|old| old.strong_count() == 0), "kept");
+    }
+    // Each has one of its own, in turn the other one's.
+    for turn in 0..4 {
+        let configs = [&first, &second];
+        let held = [program(0), program(1)];
+        for (index, controller) in controllers.iter_mut().enumerate() {
+            let config = configs[(turn + index) % 2].clone();
+            let push = controller.set_config(Action::VerifyAndCommit, Some(config));
+            push.await.unwrap();
+        }
+        assert!(!Weak::ptr_eq(&program(0), &program(1)));
+        assert!(
+            turn == 0 || Weak::ptr_eq(&program(0), &held[1]),
+            "loaded again"
+        );
+    }
+    for server in servers {
+        server.stop().await;
+    }
 }

@@ -100,6 +100,31 @@ impl Running {
         }
     }
 
+    /// Two switches of one server, which ends with the first.
+    pub fn two() -> [Self; 2] {
+        let server = Server::bind(&["127.0.0.1:0".parse().unwrap(); 2]).unwrap();
+        let addresses: Vec<_> = server.addresses().collect();
+        let switches = [OneSwitch::start(), OneSwitch::start()];
+        let device = |switch: &Arc<OneSwitch>| Arc::new(switch.device()) as Arc<dyn Device>;
+        let devices = switches.iter().map(device).collect();
+        let (stop, stopped) = oneshot::channel::<()>();
+        let served = tokio::spawn(async move {
+            let shutdown = async { drop(stopped.await) };
+            server.serve(devices, shutdown).await.unwrap();
+        });
+        let [first, second] = switches;
+        [
+            (addresses[0], first, Some(stop), served),
+            (addresses[1], second, None, tokio::spawn(async {})),
+        ]
+        .map(|(address, switch, stop, task)| Self {
+            address,
+            switch,
+            stop,
+            task,
+        })
+    }
+
     pub async fn stop(mut self) {
         drop(self.stop.take());
         let limit = Duration::from_secs(5);
