@@ -146,13 +146,53 @@ def test_a_phase_that_agents_play_ends_when_everything_has_arrived(tmp_path: Pat
         process: Any = SimpleNamespace(name=output.name)
         made.agents.started.append(Agent(process, output, lambda: None))
     for arrived, line in enumerate(made.schedule):
-        assert not player.done() and player.arrived == arrived
-        about = {"traffic": line["traffic"]}
+        assert not player.done() and len(player.to_come) == 9 - arrived
+        about = {"traffic": line["traffic"], "transfer": line["id"], "kind": line["kind"]}
         with outputs[arrived % 2].open("a") as output:
             output.write(json.dumps(ended("sender", line) | about) + "\n")
             output.write(json.dumps(ended("receiver", line) | about) + "\n")
     assert player.done()
     assert len(player.lines()) == 2 * len(made.schedule)
+
+
+@needs_agent
+@pytest.mark.parametrize("why", ["send", "answer"])
+def test_a_phase_ends_with_what_will_never_arrive(why: str, tmp_path: Path) -> None:
+    """A sender gives up, of whom the receiver has not heard; or an answer will not come, because
+    its query failed."""
+    made = plan(tmp_path, "ndp", "incast1")
+    player = Benches(made)
+    output = tmp_path / "h1"
+    process: Any = SimpleNamespace(name="h1")
+    made.agents.started.append(Agent(process, output, lambda: None))
+    never = {"event": "transfer", "part": "receive", "reason": "never begun"}
+    status = {"status": "failed" if why == "send" else "not-started"}
+    lines = [
+        (ended("sender", line) if why == "send" else never)
+        | {"transfer": line["id"], "kind": line["kind"]}
+        | status
+        for line in made.schedule
+    ]
+    open_still = lines[0] | {"event": "transfer", "status": "unfinished"}
+    output.write_text("".join(json.dumps(line) + "\n" for line in [*lines[1:], open_still]))
+    assert not player.done()
+    with output.open("a") as more:
+        more.write(json.dumps(lines[0]) + "\n")
+    assert player.done()
+
+
+def test_what_ended_elsewhere_is_no_longer_unfinished() -> None:
+    """The host that was to answer has not heard of the query that failed."""
+    known = {"event": "transfer", "transfer": 1, "job": 0, "traffic": "t", "bytes": 9}
+    known |= {"kind": "response"}
+    at_client = known | {"part": "receive", "status": "not-started", "reason": "never begun"}
+    at_server = known | {"part": "start", "status": "unfinished", "reason": "it waits"}
+    loaded = load_scenario(TOUR)
+    for lines in ([at_client, at_server], [at_server, at_client]):
+        table = FlowTable(loaded.topology, loaded.dilation, {})
+        for line in lines:
+            table.append(line)
+        assert list(table.table().column("status")) == ["not-started"]
 
 
 def test_what_is_counted_begins_with_the_phase() -> None:

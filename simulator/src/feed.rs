@@ -42,6 +42,11 @@ impl Feed {
         traffic.iter().all(|name| left(name) == 0)
     }
 
+    /// The host with this number in the transfers.
+    pub fn node(&self, host: HostId) -> NodeId {
+        self.hosts[host.index()]
+    }
+
     /// When the next transfer starts; `None` if there is none.
     pub fn next_start(&mut self) -> Option<Instant> {
         let next = self.transfers.peek()?;

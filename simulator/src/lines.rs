@@ -1,5 +1,6 @@
 //! The lines on stdin and stdout, each of them a JSON object (`docs/simulation.md`).
 
+use std::borrow::Cow;
 use std::io::Write;
 use std::net::{Ipv4Addr, SocketAddrV4};
 
@@ -138,7 +139,7 @@ pub struct TransferLine<'a> {
     #[serde(flatten)]
     transfer: OpenFields<'a>,
     status: &'static str,
-    reason: &'a str,
+    reason: Cow<'a, str>,
 }
 
 /// What the neighbour of a host did to its NIC; lists have an element per class.
@@ -176,6 +177,9 @@ impl<'a> Line<'a> {
             Notice::Arrivals { transfer, arrivals } => Line::arrivals(host, *transfer, arrivals),
             Notice::Flow(ended) => Line::Flow(Box::new(FlowLine::new(host, ended))),
             Notice::Failed { open, reason } => Line::transfer(host, open, "failed", reason),
+            Notice::NotStarted(open) => {
+                Line::transfer(host, open, "not-started", open.not_started())
+            }
         }
     }
 
@@ -210,12 +214,17 @@ impl<'a> Line<'a> {
     }
 
     /// The line about a transfer that no flow line describes.
-    pub fn transfer(host: &'a str, open: &'a Open, status: &'static str, reason: &'a str) -> Self {
+    pub fn transfer(
+        host: &'a str,
+        open: &'a Open,
+        status: &'static str,
+        reason: impl Into<Cow<'a, str>>,
+    ) -> Self {
         Line::Transfer(TransferLine {
             host,
             transfer: open.fields(None, None),
             status,
-            reason,
+            reason: reason.into(),
         })
     }
 }

@@ -93,6 +93,7 @@ impl Run {
         &mut self,
         mut tell: impl FnMut(&str, Notice) -> Result<(), E>,
     ) -> Result<(), E> {
+        self.pass_failures_on();
         for id in &self.hosts {
             let notices = self.simulation.with_host(*id, SimHost::take_notices);
             if let Some(host) = self.simulation.host(*id) {
@@ -127,17 +128,32 @@ impl Run {
         nics.collect()
     }
 
-    /// Transfers that have been given to the hosts that start them and have not ended: name of the
-    /// host, transfer, status, and why.
-    pub fn rest(&self) -> impl Iterator<Item = (&str, &Open, &'static str, String)> {
+    /// Transfers that have been given to the hosts that start them and have not ended, with the names of the hosts.
+    pub fn rest(&self) -> impl Iterator<Item = (&str, &Open)> {
         let hosts = self.simulation.hosts();
-        hosts.flat_map(|(_, host)| {
-            let (open, not_started) = host.rest();
-            let open = open.map(|open| (open, "unfinished", open.unfinished()));
-            let never = not_started.map(|open| (open, "not-started", open.not_started()));
-            let all = open.chain(never);
-            all.map(|(open, status, why)| (host.name(), open, status, why))
-        })
+        hosts.flat_map(|(_, host)| host.rest().map(|open| (host.name(), open)))
+    }
+
+    /// Tells hosts of transfers to them that failed before they came, or will never start, so that none waits for them
+    /// until the end of the run.
+    fn pass_failures_on(&mut self) {
+        let now = self.simulation.now();
+        loop {
+            let mut failed = Vec::new();
+            for id in &self.hosts {
+                failed.extend(self.simulation.with_host(*id, SimHost::take_failed));
+            }
+            let failed: Vec<_> = failed.into_iter().flatten().collect();
+            if failed.is_empty() {
+                return;
+            }
+            for transfer in failed {
+                for host in &transfer.destinations {
+                    let tell = |host: &mut SimHost| host.handle_failed_elsewhere(now, transfer.id);
+                    self.simulation.with_host(self.feed.node(*host), tell);
+                }
+            }
+        }
     }
 }
 

@@ -189,8 +189,9 @@ impl Session {
             let id = flow.open.transfer.id;
             say(&mut out, &Line::arrivals(host, id, flow.arrivals))?;
         }
-        for (host, open, status, why) in self.run.rest() {
-            say(&mut out, &Line::transfer(host, open, status, &why))?;
+        for (host, open) in self.run.rest() {
+            let line = Line::transfer(host, open, "unfinished", open.unfinished());
+            say(&mut out, &line)?;
         }
         for (host, statistics) in self.run.nics() {
             say(&mut out, &Line::nic(&host, &statistics))?;

@@ -144,8 +144,7 @@ class FlowTable:
         self._open = []
         if self._without_flow:
             told = set(self._rows.column("transfer"))
-            # Of the hosts that tell of one under the wall clock, the one that starts it knows most.
-            for line in sorted(self._without_flow, key=lambda line: line.get("part") != "start"):
+            for line in sorted(self._without_flow, key=_ignorance):
                 if line["transfer"] not in told:
                     told.add(line["transfer"])
                     self._rows.append(self._head | _transfer_row(line))
@@ -244,6 +243,13 @@ def _named(ends: Iterable[str], names: Mapping[str, str]) -> str:
     """Names of hosts; the address of a group is left as it is."""
     addresses = (end.partition(":")[0] for end in ends)
     return " ".join(sorted({names.get(address, address) for address in addresses}))
+
+
+def _ignorance(line: Line) -> tuple[bool, bool]:
+    """Puts the line first of the host that knows most, of those that tell of a transfer under the
+    wall clock: one that knows how it ended, even if that is only that what it waits for failed;
+    and then the one that starts it."""
+    return line["status"] == "unfinished", line.get("part") != "start"
 
 
 def _transfer_row(line: Line) -> Row:

@@ -21,6 +21,7 @@ from typing import Any, Protocol
 from ebb_topologies.files import InputError, write
 from ebb_topologies.hosts import host_list
 
+from ebb_experiments.results.flows import SHARED
 from ebb_experiments.run.agents import Agent, AgentError, Agents, Line, task_parameters, transports
 from ebb_experiments.run.run import Task
 
@@ -137,8 +138,6 @@ class Benches:
     """`ebb-agent bench` on every host, which plays its share of the workload."""
 
     plan: Plan
-    arrived: int = field(default=0, init=False)
-    """Objects of `Plan.arrivals` that have been told of in the lines looked at."""
     looked_at: Counter[str] = field(default_factory=Counter, init=False)
     """Lines that have been looked at for it, by what the agent's process is called."""
 
@@ -165,13 +164,30 @@ class Benches:
         # The agents stay for those who may have missed the end.
         for agent in self.plan.agents.started:
             lines, name = agent.lines(), agent.process.name
-            self.arrived += sum(map(self._arrival, lines[self.looked_at[name] :]))
+            for line in lines[self.looked_at[name] :]:
+                self._look_at(line)
             self.looked_at[name] = len(lines)
-        return self.arrived >= self.plan.arrivals
+        return not self.to_come
 
-    def _arrival(self, line: Line) -> bool:
-        told = line["event"] in TOLD and line.get("role") == "receiver"
-        return told and self.plan.counts(line.get("traffic"))
+    @cached_property
+    def to_come(self) -> dict[int, int]:
+        """At how many destinations each transfer has yet to end, of those that the phase ends with;
+        without those that have ended."""
+        lines = (line for line in self.plan.schedule if self.plan.counts(line["traffic"]))
+        return {line["id"]: len(line["destinations"]) for line in lines}
+
+    def _look_at(self, line: Line) -> None:
+        number = line.get("transfer")
+        if line["event"] not in TOLD or number not in self.to_come:
+            return
+        if line.get("role") == "receiver":
+            self.to_come[number] -= 1
+        elif line["event"] == "transfer" and line["status"] != "unfinished":
+            self.to_come[number] = 0  # it came to no flow, and will come to none
+        elif line["status"] == "failed" and line["kind"] not in SHARED:
+            self.to_come[number] = 0  # the other end may never tell
+        if self.to_come[number] <= 0:
+            del self.to_come[number]
 
     def settled(self) -> bool:
         return False

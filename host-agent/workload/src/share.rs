@@ -120,13 +120,16 @@ pub struct Share {
     open: BTreeMap<u64, Open>,
     /// How many of those this host starts.
     to_end: usize,
-    /// Transfers of ours that wait for another one.
+    /// Transfers that wait for another one, by that one: ours, and those to us that wait for its end.
     waiting: BTreeMap<u64, Vec<u64>>,
+    /// Those to us that are not to come, because what they wait for failed here. They come all the same if the other
+    /// end of that does not know.
+    given_up: BTreeMap<u64, Open>,
     fetches: BTreeSet<(u64, u64)>,
     actions: VecDeque<Action>,
     /// When the work on queries that have come will be done.
     free_at_ns: u64,
-    /// Those that never started because what they waited for failed.
+    /// Those that will never start because what they wait for failed, since they were last taken.
     not_started: Vec<Open>,
     /// The last start or end.
     last_ns: u64,
@@ -140,6 +143,7 @@ impl Share {
             open: BTreeMap::new(),
             to_end: 0,
             waiting: BTreeMap::new(),
+            given_up: BTreeMap::new(),
             fetches: BTreeSet::new(),
             actions: VecDeque::new(),
             free_at_ns: 0,
@@ -180,7 +184,7 @@ impl Share {
         self.open.insert(id, open);
         match (part, after) {
             (Part::Start, None) => self.start(id, start_ns),
-            (Part::Start, Some(after)) => {
+            (part, Some(after)) if part == Part::Start || waits_for_end(part, after) => {
                 self.waiting.entry(after.transfer).or_default().push(id);
             }
             _ => {}
@@ -224,9 +228,9 @@ impl Share {
         self.open.values()
     }
 
-    /// What never started because what it waited for failed.
-    pub fn not_started(&self) -> &[Open] {
-        &self.not_started
+    /// What will never start because what it waits for failed, since the last call.
+    pub fn take_not_started(&mut self) -> Vec<Open> {
+        std::mem::take(&mut self.not_started)
     }
 
     /// When the last transfer began or ended, or is to.
@@ -234,17 +238,17 @@ impl Share {
         self.last_ns
     }
 
+    /// A transfer that has not ended, or that comes though it was given up.
     pub fn open(&self, id: u64) -> Option<&Open> {
-        self.open.get(&id)
+        self.open.get(&id).or_else(|| self.given_up.get(&id))
     }
 
-    /// What has not ended, and what never started; leaves none.
-    pub fn take_rest(&mut self) -> (Vec<Open>, Vec<Open>) {
+    /// What has not ended; leaves none.
+    pub fn take_rest(&mut self) -> Vec<Open> {
         self.actions.clear();
         self.fetches.clear();
         self.to_end = 0;
-        let open = std::mem::take(&mut self.open).into_values().collect();
-        (open, std::mem::take(&mut self.not_started))
+        std::mem::take(&mut self.open).into_values().collect()
     }
 
     /// The first bytes of a transfer have arrived here.
@@ -257,6 +261,7 @@ impl Share {
         let open = self.open.remove(&id)?;
         self.to_end -= usize::from(open.part == Part::Start);
         self.last_ns = self.last_ns.max(now_ns);
+        self.forget_waiting(&open);
         if open.part == Part::Serve {
             self.actions.push_back(Action::Withdraw { id });
         }
@@ -268,6 +273,30 @@ impl Share {
             self.give_up_dependents(id);
         }
         Some(open)
+    }
+
+    /// A transfer to this host has failed, or will never start, at the host that starts it.
+    pub fn handle_failed_elsewhere(&mut self, now_ns: u64, id: u64) {
+        let before = self.not_started.len();
+        self.give_up_dependents(id);
+        if self.not_started.len() > before {
+            self.last_ns = self.last_ns.max(now_ns);
+        }
+    }
+
+    /// A transfer of another host has ended here, whatever became of what it waited for.
+    fn forget_waiting(&mut self, ended: &Open) {
+        if ended.part != Part::Start
+            && let Some(After {
+                transfer: cause, ..
+            }) = ended.transfer.after
+            && let Some(ids) = self.waiting.get_mut(&cause)
+        {
+            ids.retain(|id| *id != ended.transfer.id);
+            if ids.is_empty() {
+                self.waiting.remove(&cause);
+            }
+        }
     }
 
     fn start(&mut self, id: u64, at_ns: u64) {
@@ -293,11 +322,16 @@ impl Share {
             return;
         };
         ids.retain(|&id| {
-            let transfer = self.open.get(&id).map(|open| &open.transfer);
-            let Some((after, start_ns)) = transfer.and_then(|t| Some((t.after?, t.start_ns)))
-            else {
+            let Some(Open { part, transfer, .. }) = self.open.get(&id) else {
                 return false;
             };
+            let Some(after) = transfer.after else {
+                return false;
+            };
+            if *part != Part::Start {
+                return moment != Moment::Finished;
+            }
+            let start_ns = transfer.start_ns;
             if after.moment != moment {
                 return true;
             }
@@ -316,12 +350,19 @@ impl Share {
 
     fn give_up_dependents(&mut self, cause: u64) {
         for id in self.waiting.remove(&cause).unwrap_or_default() {
-            // Only what this host starts waits here.
             if let Some(open) = self.open.remove(&id) {
-                self.to_end -= 1;
+                match open.part {
+                    Part::Start => self.to_end -= 1,
+                    Part::Receive | Part::Serve => drop(self.given_up.insert(id, open.clone())),
+                }
                 self.not_started.push(open);
             }
             self.give_up_dependents(id);
         }
     }
+}
+
+/// Whether a transfer of another host is to come only once another one has ended well.
+fn waits_for_end(part: Part, after: After) -> bool {
+    part == Part::Receive && after.moment == Moment::Finished
 }

@@ -45,6 +45,8 @@ pub enum Notice {
     Flow(Box<Ended>),
     /// A transfer that failed without a flow that could show it.
     Failed { open: Open, reason: String },
+    /// A transfer of this host that will never start, because what it waits for failed.
+    NotStarted(Open),
     /// The arrivals of an object that has ended.
     Arrivals { transfer: u64, arrivals: Arrivals },
 }
@@ -58,6 +60,8 @@ pub struct Application {
     due: Vec<(Instant, Arc<Transfer>)>,
     pub(super) arrivals: BTreeMap<FlowId, Arrivals>,
     pub(super) notices: Vec<Notice>,
+    /// Transfers that this host starts and that have failed, or will never start, since they were last taken.
+    failed: Vec<Arc<Transfer>>,
 }
 
 /// The transport of a host, as the only one that runs there.
@@ -130,6 +134,7 @@ impl Application {
             due: Vec::new(),
             arrivals: BTreeMap::new(),
             notices: Vec::new(),
+            failed: Vec::new(),
         })
     }
 
@@ -144,6 +149,19 @@ impl Application {
     /// The notices since the last call.
     pub fn take_notices(&mut self) -> Vec<Notice> {
         std::mem::take(&mut self.notices)
+    }
+
+    /// The transfers of this host that have failed since the last call, or will never start.
+    pub fn take_failed(&mut self) -> Vec<Arc<Transfer>> {
+        std::mem::take(&mut self.failed)
+    }
+
+    /// A transfer to this host has failed, or will never start, at the host that starts it.
+    pub fn handle_failed_elsewhere(&mut self, now: Instant, id: u64) {
+        self.player
+            .share
+            .handle_failed_elsewhere(now.as_nanos(), id);
+        self.give_up();
     }
 
     /// Transfers that this host has started, or is to start, and what it sends because others have
@@ -164,12 +182,10 @@ impl Application {
         self.player.share.to_end()
     }
 
-    /// The transfers that this host starts and that have not ended, and those that never start
-    /// because what they wait for failed.
-    pub fn rest(&self) -> (impl Iterator<Item = &Open>, impl Iterator<Item = &Open>) {
+    /// The transfers that this host starts and that have not ended.
+    pub fn rest(&self) -> impl Iterator<Item = &Open> {
         let open = self.player.share.iter();
-        let ours = open.filter(|open| open.part == Part::Start);
-        (ours, self.player.share.not_started().iter())
+        open.filter(|open| open.part == Part::Start)
     }
 
     /// When [`act`](Self::act) has something to do; `None` if nothing is known.
@@ -300,6 +316,17 @@ impl Application {
                 Output::Notice { notice, .. } => self.take_notice(now.as_nanos(), notice),
             }
         }
+        self.give_up();
+    }
+
+    /// Takes note of transfers that will never start. What others were to send is told by them.
+    fn give_up(&mut self) {
+        for open in self.player.share.take_not_started() {
+            if open.part == Part::Start {
+                self.failed.push(open.transfer.clone());
+                self.notices.push(Notice::NotStarted(open));
+            }
+        }
     }
 
     /// Takes note of something that the host logic tells its clients.
@@ -348,11 +375,18 @@ impl Application {
 
     /// Adds a transfer that failed to the notices, unless a flow shows the failure.
     fn tell_end(&mut self, ended: Option<PlayedTransfer>) {
-        if let Some(PlayedTransfer {
-            open, unreported, ..
+        let Some(PlayedTransfer {
+            open,
+            good,
+            unreported,
         }) = ended
-            && let Some(reason) = unreported
-        {
+        else {
+            return;
+        };
+        if !good {
+            self.failed.push(open.transfer.clone());
+        }
+        if let Some(reason) = unreported {
             self.notices.push(Notice::Failed { open, reason });
         }
     }
@@ -362,6 +396,7 @@ impl Application {
         if let Err(error) = result {
             let ended = self.player.handle_failed(now.as_nanos(), id, error.message);
             self.tell_end(ended);
+            self.give_up();
         }
     }
 }

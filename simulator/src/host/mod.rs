@@ -161,6 +161,18 @@ impl SimHost {
         self.application.take_notices()
     }
 
+    /// The transfers of this host that have failed since the last call, or will never start.
+    pub fn take_failed(&mut self) -> Vec<Arc<Transfer>> {
+        self.application.take_failed()
+    }
+
+    /// A transfer to this host has failed, or will never start, at the host that starts it: what waits for it here
+    /// will never start either.
+    pub fn handle_failed_elsewhere(&mut self, now: Instant, id: u64) {
+        self.application.handle_failed_elsewhere(now, id);
+        self.count_ended();
+    }
+
     /// How many transfers of this host, and how many sends for others, have not ended; only those
     /// in the named parts of the workload, unless none is named.
     pub fn unfinished(&self, traffic: &[String]) -> usize {
@@ -179,9 +191,8 @@ impl SimHost {
         self.application.incomplete(&*self.transport)
     }
 
-    /// Transfers that this host starts and that have not ended, and those that never will have
-    /// started because what they wait for failed.
-    pub fn rest(&self) -> (impl Iterator<Item = &Open>, impl Iterator<Item = &Open>) {
+    /// Transfers that this host starts and that have not ended.
+    pub fn rest(&self) -> impl Iterator<Item = &Open> {
         self.application.rest()
     }
 
@@ -204,13 +215,17 @@ impl SimHost {
             }
             any = true;
         }
+        self.count_ended();
+        any
+    }
+
+    fn count_ended(&mut self) {
         let ended = self.starts - self.application.to_end() as u64;
         if ended != self.counted {
             self.ended
                 .fetch_add(ended - self.counted, Ordering::Relaxed);
             self.counted = ended;
         }
-        any
     }
 
     /// A frame for this host has arrived.

@@ -262,6 +262,11 @@ impl Topology {
                     Notice::Failed { open, reason } => {
                         outcome.failed.push((open.transfer.id, reason));
                     }
+                    Notice::NotStarted(open) => {
+                        outcome
+                            .not_started
+                            .push((open.transfer.id, open.not_started()));
+                    }
                     Notice::Arrivals { transfer, arrivals } => {
                         outcome.arrivals.insert(transfer, arrivals);
                     }
@@ -308,6 +313,7 @@ struct Outcome {
     /// With the host that says so.
     flows: Vec<(String, Ended)>,
     failed: Vec<(u64, String)>,
+    not_started: Vec<(u64, String)>,
     arrivals: BTreeMap<u64, Arrivals>,
     /// Objects that are open at the end: transfer, and bytes that have arrived.
     open: Vec<(u64, u64)>,

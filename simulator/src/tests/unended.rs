@@ -147,20 +147,52 @@ fn what_has_not_ended_is_told_with_the_reason() {
         while run.simulation.now() < end {
             run.advance(end, |_, _| false);
         }
-        let told: Vec<(u64, &str, String)> = run
+        let told: Vec<(u64, String)> = run
             .rest()
-            .map(|(_, open, status, why)| (open.transfer.id, status, why))
+            .map(|(_, open)| (open.transfer.id, open.unfinished()))
             .collect();
         let why = |what: &str| format!("unfinished at the end of the run: {what}");
         let expected = [
-            (1, "unfinished", why("it is under way")),
-            (
-                2,
-                "unfinished",
-                why("transfer 1, for which it waits, has not ended here"),
-            ),
+            (1, why("it is under way")),
+            (2, why("transfer 1, for which it waits, has not ended here")),
         ];
         assert_eq!(told, expected, "{scheme}");
         assert_eq!(run.done().ended, 1);
+    }
+}
+
+/// No host waits for what failed before it came there: a query, and each link of a chain behind it.
+#[test]
+fn what_waits_for_a_failure_at_another_host_ends_with_it() {
+    let topology = Topology::star(3);
+    let after = |transfer: u64| json!({"transfer": transfer, "moment": "finished", "delay_ns": 0, "serial": false});
+    let transfers = json!([
+        {"id": 0, "start_ns": 0, "kind": "query", "sources": ["h1"], "destinations": ["h2"], "bytes": 100},
+        {"id": 1, "start_ns": 0, "kind": "response", "sources": ["h2"], "destinations": ["h1"], "bytes": 100,
+         "after": after(0)},
+        {"id": 2, "start_ns": 0, "sources": ["h2"], "destinations": ["h3"], "bytes": 100, "after": after(0)},
+        {"id": 3, "start_ns": 0, "sources": ["h3"], "destinations": ["h1"], "bytes": 100, "after": after(2)},
+    ]);
+    for scheme in Scheme::ALL {
+        let network = with(
+            topology.network(scheme.name()),
+            "transfers",
+            transfers.clone(),
+        );
+        let outcome = topology.run_with(network, 1, |run| {
+            let (node, _) = run.simulation.hosts().next().unwrap();
+            let cut = LinkState {
+                up: false,
+                ..LinkState::default()
+            };
+            run.simulation
+                .set_link(NodePort { node, port: 0 }, cut)
+                .unwrap();
+        });
+        let why = |cause: u64| format!("never begun: transfer {cause}, for which it waits, failed");
+        let mut told = outcome.not_started;
+        told.sort_unstable();
+        assert_eq!(told, [(1, why(0)), (2, why(0)), (3, why(2))], "{scheme}");
+        assert_eq!((outcome.done, outcome.unfinished), ((4, 0), 0), "{scheme}");
     }
 }

@@ -95,13 +95,15 @@ impl Results {
         self.job(open, good, end_ns);
     }
 
+    /// A transfer will never start.
+    pub fn not_started(&mut self, open: &Open) {
+        self.counts(open.part).not_started += 1;
+    }
+
     /// The run is over.
-    pub fn rest(&mut self, open: &[Open], not_started: &[Open]) {
+    pub fn rest(&mut self, open: &[Open]) {
         for open in open {
             self.counts(open.part).unfinished += 1;
-        }
-        for open in not_started {
-            self.counts(open.part).not_started += 1;
         }
     }
 

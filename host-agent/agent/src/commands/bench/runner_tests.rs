@@ -270,7 +270,73 @@ fn what_waits_for_a_failure_never_starts() {
     assert_eq!(actions(&mut host, EPOCH + 100), []);
     assert_eq!(host.gives_up_at_ns(5), Some(EPOCH + 105));
     assert!(!host.is_done(), "the other host's have not come");
-    let (open, not_started) = host.player.share.take_rest();
+    let not_started = host.player.share.take_not_started();
+    let open = host.player.share.take_rest();
     assert_eq!((open.len(), not_started.len()), (3, 2));
     assert!(open.iter().all(|open| open.part == Part::Receive));
+}
+
+/// A client that asks once, and the server that answers.
+fn client_and_server() -> Vec<Runner> {
+    let traffic = format!(
+        "pattern = {{ type = 'partition-aggregate', fan_out = 1, query_bytes = 9,
+         service = {{ type = 'fixed', value_ns = 0 }}, clients = 'client', servers = 'server' }}
+         arrivals = {{ type = 'once' }}\n{SIZE}
+         [[group]]\nname = 'client'\nhosts = ['h0']
+         [[group]]\nname = 'server'\nhosts = ['h1']"
+    );
+    runners(&traffic, 2)
+}
+
+#[test]
+fn no_host_waits_for_an_answer_to_a_query_that_failed() {
+    let mut hosts = client_and_server();
+    for host in &mut hosts {
+        host.poll_action(EPOCH - LEAD);
+    }
+    let [client, server] = &mut hosts[..] else {
+        panic!("two hosts");
+    };
+    let (query, response) = (0, 1);
+    let ended = client.player.share.handle_end(EPOCH + 9, query, false);
+    assert_eq!(ended.unwrap().transfer.kind, Kind::Query);
+    let given_up = client.player.share.take_not_started();
+    assert_eq!(given_up.len(), 1);
+    assert_eq!(
+        (given_up[0].transfer.id, given_up[0].part),
+        (response, Part::Receive)
+    );
+    let why = "never begun: transfer 0, for which it waits, failed";
+    assert_eq!(given_up[0].not_started(), why);
+    assert!(client.is_done());
+    // It comes all the same if the server has the whole query: its flow is of this workload.
+    assert!(client.player.share.open(response).is_some());
+    // The server has heard nothing, until it is told.
+    assert!(!server.is_done());
+    server
+        .player
+        .share
+        .handle_failed_elsewhere(EPOCH + 10, query);
+    let given_up = server.player.share.take_not_started();
+    assert_eq!(given_up.len(), 1);
+    assert_eq!(
+        (given_up[0].transfer.id, given_up[0].part),
+        (response, Part::Start)
+    );
+    assert_eq!(server.player.share.to_end(), 0);
+}
+
+#[test]
+fn an_answer_that_comes_or_fails_by_itself_is_waited_for_no_more() {
+    for good in [true, false] {
+        let mut client = client_and_server().remove(0);
+        client.poll_action(EPOCH - LEAD);
+        let share = &mut client.player.share;
+        // The confirmation of the query may come later than the answer.
+        assert!(share.handle_end(EPOCH + 9, 1, good).is_some());
+        assert!(share.handle_end(EPOCH + 10, 0, false).is_some());
+        assert!(share.take_not_started().is_empty());
+        assert!(share.open(1).is_none());
+        assert!(client.is_done());
+    }
 }

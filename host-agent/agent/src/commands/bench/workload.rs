@@ -173,6 +173,7 @@ impl<'a> Run<'a> {
             while let Some(action) = self.runner.poll_action(now_ns) {
                 self.act(action)?;
             }
+            self.not_started();
             let gives_up = self.runner.gives_up_at_ns(self.args.patience_ns);
             if self.runner.is_done() || gives_up.is_some_and(|at_ns| at_ns <= now_ns) {
                 break false;
@@ -364,20 +365,26 @@ impl<'a> Run<'a> {
         self.results.ended(&open, good, now_ns, times);
     }
 
+    /// Tells of transfers that will never start.
+    fn not_started(&mut self) {
+        for open in self.runner.player.share.take_not_started() {
+            self.print_transfer(&open, "not-started", &open.not_started());
+            self.results.not_started(&open);
+        }
+    }
+
     fn print_transfer(&self, open: &Open, status: &str, reason: &str) {
         let status = json!({"status": status, "reason": reason});
         record::print("transfer", [json!(open.fields(None, None)), status]);
     }
 
     fn finish(&mut self, stopped: bool) {
-        let (open, not_started) = self.runner.player.share.take_rest();
+        self.not_started();
+        let open = self.runner.player.share.take_rest();
         for open in &open {
             self.print_transfer(open, "unfinished", &open.unfinished());
         }
-        for open in &not_started {
-            self.print_transfer(open, "not-started", &open.not_started());
-        }
-        self.results.rest(&open, &not_started);
+        self.results.rest(&open);
         let host = json!({
             "host": self.runner.schedule().hosts().get(self.me).name,
             "scheme": self.scheme,
