@@ -319,7 +319,7 @@ def _each(
     for series in _chosen(loaded):
         try:
             record, more, draw = ask(series, loaded.notes)
-        except Unfit as error:
+        except (Unfit, InputError) as error:
             why.append(str(error))
             loaded.notes.add(str(error))
             continue
@@ -361,9 +361,8 @@ def _provision(options: argparse.Namespace) -> int:
     epsilons = options.epsilon or list(provisioning.EPSILONS)
 
     def ask(series: Series, notes: Notes) -> Answer:
-        slots = sorted({series.slot_ns, *options.also})
         found = provisions(
-            series, slots, epsilons, options.learn, options.moments, options.log_base == "10"
+            series, options.also, epsilons, options.learn, options.moments, options.log_base == "10"
         )
         return (
             records.of_provisions(series, found),

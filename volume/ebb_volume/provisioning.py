@@ -63,6 +63,8 @@ def provision(
     log-normal law is that with mean and variance of the traffic instead of the likeliest. `base10`:
     see `meent_bps`."""
     count = len(series)
+    if not count:
+        raise Unfit(f"{series.name}: has no whole bin of {series.slot_ns} ns")
     known = series.part(0, max(round(count * learn), 1))
     scored = series.part(len(known), count) if learn < 1 else series
     if not len(scored):

@@ -6,6 +6,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
+from ebb_topologies.errors import InputError
 from jinja2 import Environment, PackageLoader
 
 from ebb_volume import anomalies, billing, figures, fitting, provisioning, records, text
@@ -46,7 +47,7 @@ class Questions:
 
     epsilons: Sequence[float] = provisioning.EPSILONS
     slots_ns: Sequence[int] = ()
-    """Lengths of bins for which capacities are computed; none: that of the series."""
+    """Other lengths of bins for which capacities are computed than that of the series."""
     interval_ns: int = billing.INTERVAL_NS
     capacity_bps: float | None = None
     rounds: int = 0
@@ -87,7 +88,7 @@ def _answer(chapter: Chapter, record: Record, ask: Callable[[], Answer]) -> None
     """Adds an answer, or why there is none."""
     try:
         sections, found = ask()
-    except Unfit as error:
+    except (Unfit, InputError) as error:
         chapter.sections.append(Section(str(error), []))
         return
     chapter.sections += sections
@@ -120,10 +121,11 @@ def provisions(
     series: Series, slots_ns: Sequence[int], epsilons: Sequence[float], learn: float = 1.0,
     moments: bool = False, base10: bool = False,
 ) -> list[provisioning.Provision]:  # fmt: skip
-    """For each length of bins. Raises `InputError` for a length that is no multiple."""
+    """For its own length of bins and for each of the others. Raises `InputError` for one that is no
+    multiple, `Unfit` for one of which it has no whole bin."""
     return [
         each
-        for slot_ns in slots_ns or [series.slot_ns]
+        for slot_ns in sorted({series.slot_ns, *slots_ns})
         for each in provisioning.provision(
             series.joined(slot_ns) if slot_ns != series.slot_ns else series,
             epsilons, learn, moments, base10,

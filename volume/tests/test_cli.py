@@ -98,6 +98,8 @@ def test_report_of_series_of_which_one_is_unfit(
     record = json.loads(out_file.with_suffix(".json").read_text())
     assert [("fit" in series) for series in record["series"]] == [True, False]
     assert [("provision" in series) for series in record["series"]] == [True, True]
+    slots = {row["slot_ns"] for row in record["series"][0]["provision"]["capacities"]}
+    assert slots == {10**8, 10**9}
     assert record["p95"]["nrmse"]["log-normal"] < 0.2
 
 
@@ -119,6 +121,7 @@ def test_report_of_series_of_which_one_is_unfit(
         (("anomalies", "a", "--capacity", "fast"), "'fast' is no rate"),
         (("fit", "{bins}", "--figure", "a.pdf"), "ends in .svg or .png"),
         (("provision", "{bins}", "--also", "150ms"), "a multiple of these"),
+        (("provision", "{bins}", "--also", "1h"), "has no whole bin of 3600000000000 ns"),
     ],
 )
 def test_what_is_wrong_is_said_in_a_line(
