@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import asyncio
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import AsyncIterator, Mapping, Sequence
 from pathlib import Path
+from typing import Any
 
 import pytest
 from binaries import BINARIES, needs_simulator
+from ebb_controller import ebb_tm_pb2 as tm
 from ebb_controller.mechanisms import FabricParameters
 from ebb_controller.mechanisms.volume_counters import (
     VOLUME_BYTES,
@@ -20,7 +22,7 @@ from ebb_controller.mechanisms.volume_counters import (
 from ebb_controller.reconcile import ControllerError
 from ebb_experiments.run.run import Run
 from ebb_experiments.run.virtual import Virtual
-from ebb_experiments.run.volume import Volumes
+from ebb_experiments.run.volume import Volumes, VolumeWatch
 from ebb_experiments.scenario.loaded import scenario
 from ebb_experiments.scenario.volume import volume_slot_ns
 from ebb_topologies.dilation import Dilation
@@ -175,3 +177,32 @@ def test_slots_of_a_command_line_are_in_ms() -> None:
     for text in ("0", "-1", "nan", "inf", "1e9", "x", ""):
         with pytest.raises(InputError, match="VOLUME must be the length of a time slot in ms"):
             volume_slot_ns(text)
+
+
+class Clock:
+    """A switch that says what time it is, as its traffic manager does."""
+
+    def __init__(self, *times_ns: int) -> None:
+        self.times_ns = times_ns
+
+    async def stream(self, name: str, interval_ns: int) -> AsyncIterator[tm.Stats]:
+        assert name == SWITCH
+        for time_ns in self.times_ns:
+            yield tm.Stats(time_ns=time_ns)
+            for _ in range(9):  # what it has set off goes on
+                await asyncio.sleep(0)
+        raise ControllerError("restarted")
+
+
+def test_a_switch_is_read_by_its_own_clock() -> None:
+    """Not before it says that a slot is over, and each slot once."""
+    registers = Registers()
+    counted = volumes(registers)
+    for slot in range(2):
+        registers.count(slot, 1, 60 + slot)
+    clock: Any = Clock(100, SLOT_NS - 1, SLOT_NS, SLOT_NS + 1, 2 * SLOT_NS)
+    watch = VolumeWatch(clock, counted, SWITCH)
+    asyncio.run(watch.look())
+    assert counted.counts[SWITCH] == {0: {(1, 0): (60, 1)}, 1: {(1, 0): (61, 1)}}
+    assert counted.missed[SWITCH] == 1  # the slot in which it was restarted
+    assert watch.behind_ns < float("inf")

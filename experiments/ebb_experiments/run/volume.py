@@ -6,6 +6,7 @@ it is over, before the one after the next takes its place; one that is read too 
 
 from __future__ import annotations
 
+import asyncio
 import time
 from collections import defaultdict
 from collections.abc import Iterator, Mapping
@@ -128,11 +129,19 @@ class VolumeWatch:
     switch tells takes a while."""
 
     async def look(self) -> None:
-        """Reads slots until it is cancelled, or the switch is restarted."""
+        """Reads slots until it is cancelled, or the switch is restarted. While a slot is read, what
+        the switch tells is taken in, so that the next time is the latest."""
         interval_ns = max(1, self.volumes.slot_ns // LOOKS_PER_SLOT)
+        reading: asyncio.Task[None] | None = None
         try:
             async for stats in self.managers.stream(self.switch, interval_ns):
                 self.behind_ns = min(self.behind_ns, time.monotonic_ns() - stats.time_ns)
-                await self.volumes.until(self.switch, stats.time_ns)
+                if reading is None or reading.done():
+                    if reading is not None:
+                        reading.result()  # raises what nobody has expected
+                    reading = asyncio.create_task(self.volumes.until(self.switch, stats.time_ns))
         except ControllerError:
             self.volumes.missed[self.switch] += 1
+        finally:
+            if reading is not None:
+                reading.cancel()
