@@ -28,11 +28,14 @@
 mod account;
 mod config;
 mod delay_histogram;
+mod depth;
 mod heads;
 mod ingress;
 mod manager;
 mod port;
+mod port_id;
 mod ports;
+mod pushed_out;
 mod queue;
 mod scheduler;
 mod shares;
@@ -43,9 +46,11 @@ pub use config::{
     QueueState, RankFields, TrafficManagerConfig, Watchdog,
 };
 pub use delay_histogram::{DelayBucket, DelaySummary, DelayTally};
-pub use manager::{PauseChange, PortId, PushedOut, TrafficManager};
+pub use depth::Depth;
+pub use manager::TrafficManager;
 pub use port::{Admission, Ahead, Arrival, Departure, Transmission};
-pub use queue::Depth;
+pub use port_id::{PauseChange, PortId};
+pub use pushed_out::PushedOut;
 pub use statistics::{Count, DropReason, PortStatistics, QueueStatistics};
 
 /// Queues a port can have: v1model's `standard_metadata.priority` has three bits.

@@ -4,59 +4,13 @@ use ebb_units::{BitRate, Duration, Instant};
 
 use crate::MAX_QUEUES;
 use crate::config::{ConfigError, DepthUnit, TrafficManagerConfig};
+use crate::depth::Depth;
 use crate::ingress::Ingress;
 use crate::port::{Admission, Ahead, Arrival, Departure, Port, Transmission};
+use crate::port_id::{PauseChange, PortId};
 use crate::ports::Ports;
-use crate::queue::{Depth, Item};
+use crate::pushed_out::PushedOut;
 use crate::statistics::PortStatistics;
-
-/// Number of a port in the data plane, as in v1model's `egress_spec`.
-pub type PortId = u16;
-
-/// What the neighbour at a port is asked for by a PFC frame. Bit i stands for queue i.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct PauseChange {
-    /// When the bytes that came in on the port crossed a threshold; this may be before the time of
-    /// the call that found it out.
-    pub at: Instant,
-    /// The port that leads to the neighbour.
-    pub port: PortId,
-    /// The queues about which something changed.
-    pub changed: u8,
-    /// Of those the queues that are to pause; the others are to go on.
-    pub paused: u8,
-}
-
-/// A packet that waited and gave way to one that matters more. It is counted.
-#[derive(Debug, PartialEq, Eq)]
-pub struct PushedOut<P> {
-    /// The packet.
-    pub packet: P,
-    /// The port that it waited for.
-    pub port: PortId,
-    /// Id of the queue that it waited in or for, 0 to 7.
-    pub queue: u8,
-    /// Port on which it came in.
-    pub ingress_port: PortId,
-    /// Its length in bytes.
-    pub len: u64,
-    /// It goes back to the ingress pipeline; otherwise it is dropped.
-    pub deflected: bool,
-}
-
-impl<P> PushedOut<P> {
-    /// A packet that waited in or for a queue of a port.
-    pub(crate) fn new(port: PortId, queue: usize, item: Item<P>, deflected: bool) -> Self {
-        Self {
-            port,
-            queue: queue as u8,
-            ingress_port: item.ingress_port,
-            len: item.len(),
-            packet: item.packet,
-            deflected,
-        }
-    }
-}
 
 /// The traffic manager of one switch, for packets of type `P`. A port is created when it is first
 /// named, with the profile that the configuration gives it, or like BMv2's ports if it gives none.

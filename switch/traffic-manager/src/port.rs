@@ -4,9 +4,11 @@ use ebb_units::{BitRate, Duration, Instant};
 
 use crate::account::drain;
 use crate::config::Profile;
+use crate::depth::Depth;
 use crate::heads::Heads;
-use crate::manager::{PortId, PushedOut};
-use crate::queue::{Depth, Item, Limit, Queue, Rank};
+use crate::port_id::PortId;
+use crate::pushed_out::PushedOut;
+use crate::queue::{Item, Limit, Queue, Rank};
 use crate::scheduler::{QueueSet, Scheduler};
 use crate::shares::Shares;
 use crate::statistics::{Count, DropReason, PortStatistics, Recorder};

@@ -4,8 +4,8 @@ use ebb_units::Instant;
 
 use crate::MAX_QUEUES;
 use crate::config::{Profile, TrafficManagerConfig};
-use crate::manager::PortId;
 use crate::port::Port;
+use crate::port_id::PortId;
 
 /// All ports. Each has the profile that the configuration gives it, or is like BMv2's ports if it
 /// gives none.

@@ -5,58 +5,11 @@
 use std::collections::VecDeque;
 
 use ebb_units::Instant;
-use serde::{Deserialize, Serialize};
 
-use crate::config::{DepthUnit, OnFull, QueueConfig};
-use crate::manager::PortId;
+use crate::config::{OnFull, QueueConfig};
+use crate::depth::Depth;
+use crate::port_id::PortId;
 use crate::statistics::{DropReason, Recorder};
-
-/// How much waits, in packets and in bytes.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Depth {
-    /// Number of packets.
-    pub packets: u64,
-    /// Sum of their lengths.
-    pub bytes: u64,
-}
-
-impl Depth {
-    /// The depth in the unit in which P4 sees it.
-    pub fn in_unit(self, unit: DepthUnit) -> u64 {
-        match unit {
-            DepthUnit::Packets => self.packets,
-            DepthUnit::Bytes => self.bytes,
-        }
-    }
-
-    /// A packet of `len` bytes has joined.
-    pub(crate) fn add(&mut self, len: u64) {
-        self.packets += 1;
-        self.bytes += len;
-    }
-
-    /// A packet of `len` bytes has left.
-    pub(crate) fn remove(&mut self, len: u64) {
-        self.packets -= 1;
-        self.bytes -= len;
-    }
-
-    /// Both together.
-    pub(crate) fn plus(self, other: Depth) -> Depth {
-        Depth {
-            packets: self.packets + other.packets,
-            bytes: self.bytes + other.bytes,
-        }
-    }
-
-    /// What is left when this part has gone.
-    pub(crate) fn minus(self, part: Depth) -> Depth {
-        Depth {
-            packets: self.packets - part.packets,
-            bytes: self.bytes - part.bytes,
-        }
-    }
-}
 
 /// The most that may wait.
 #[derive(Clone, Copy, Debug, Default)]

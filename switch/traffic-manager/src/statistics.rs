@@ -7,7 +7,7 @@ use ebb_units::{Duration, Instant};
 use serde::{Deserialize, Serialize};
 
 use crate::delay_histogram::{DelayBucket, DelayHistogram};
-use crate::queue::Depth;
+use crate::depth::Depth;
 
 /// A number of packets and the sum of their lengths.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]

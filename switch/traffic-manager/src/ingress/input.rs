@@ -5,7 +5,7 @@ use std::collections::VecDeque;
 use crate::MAX_QUEUES;
 use crate::account::Account;
 use crate::config::{Need, TrafficManagerConfig};
-use crate::manager::PortId;
+use crate::port_id::PortId;
 use crate::queue::Item;
 use crate::scheduler::QueueSet;
 

@@ -3,7 +3,7 @@
 use std::collections::BTreeSet;
 
 use crate::MAX_QUEUES;
-use crate::manager::PortId;
+use crate::port_id::PortId;
 use crate::scheduler::QueueSet;
 
 /// One port on the side where packets go out.

@@ -1,0 +1,20 @@
+//! Ports, and what their neighbours are asked for.
+
+use ebb_units::Instant;
+
+/// Number of a port in the data plane, as in v1model's `egress_spec`.
+pub type PortId = u16;
+
+/// What the neighbour at a port is asked for by a PFC frame. Bit i stands for queue i.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct PauseChange {
+    /// When the bytes that came in on the port crossed a threshold; this may be before the time of
+    /// the call that found it out.
+    pub at: Instant,
+    /// The port that leads to the neighbour.
+    pub port: PortId,
+    /// The queues about which something changed.
+    pub changed: u8,
+    /// Of those the queues that are to pause; the others are to go on.
+    pub paused: u8,
+}
