@@ -20,6 +20,7 @@
 //! Packets are complete IPv4 packets; the caller adds and removes the link layer.
 
 mod buffers;
+mod flow_id;
 mod group;
 mod job;
 pub mod object;
@@ -37,6 +38,7 @@ mod transport;
 mod transports;
 
 pub use ebb_nic as nic;
+pub use flow_id::FlowId;
 pub use group::group_address;
 pub use job::{Job, JobResult};
 pub use objection::Objection;
@@ -46,7 +48,7 @@ pub use record::{Counters, FlowRecord, GroupSummary, Role, SenderSummary, Status
 pub use selector::{Condition, Selector};
 pub use stream_head::{FetchRequest, MAX_SENDERS, Refusal, RefusalCode, StreamHead};
 pub use transport::{
-    Event, ExpectRequest, FlowId, GroupRequest, ListenError, PacketKind, Part, Progress, SendError,
+    Event, ExpectRequest, GroupRequest, ListenError, PacketKind, Part, Progress, SendError,
     SendRequest, Transport, TxInfo, Via,
 };
 pub use transports::{Entry, Params, Scheme, Suite, UnknownScheme, ndp, scdp, tcp};

@@ -1,12 +1,12 @@
 //! The interface that every scheme offers to whoever drives it.
 
-use std::fmt;
 use std::net::{Ipv4Addr, SocketAddrV4};
 use std::sync::Arc;
 
 use ebb_nic::DscpSet;
 use ebb_units::Instant;
 
+pub use crate::flow_id::FlowId;
 use crate::job::{Job, JobResult};
 use crate::object::ObjectSource;
 use crate::objection::Objection;
@@ -131,16 +131,6 @@ pub trait Transport {
 
     /// True while a flow is open or an ended one still answers late packets.
     fn is_active(&self) -> bool;
-}
-
-/// Names a flow on this host, for both roles. Never reused.
-#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
-pub struct FlowId(pub u64);
-
-impl fmt::Display for FlowId {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "flow {}", self.0)
-    }
 }
 
 /// An object to be sent.

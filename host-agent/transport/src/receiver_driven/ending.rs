@@ -7,7 +7,6 @@ use ebb_wire::EbbHeader;
 
 use super::ResetReason;
 use super::host::Host;
-use super::outbound::reset_header;
 use super::path::{Open, Path};
 use super::session::{Ending, ReceiverDriven, ReceiverSession, SenderSession, SenderSummary};
 use super::tombstones::{Epitaph, Tombstone};
@@ -37,7 +36,7 @@ impl<S: ReceiverDriven> Host<S> {
                 self.senders_by_key.remove(&key);
                 if let Some(reason) = reset {
                     self.control
-                        .push_back((flow, path.to(peer), reset_header(reason)));
+                        .push_back((flow, path.to(peer), reason.header()));
                 }
             }
         }
@@ -120,7 +119,7 @@ impl<S: ReceiverDriven> Host<S> {
             let key = (*peer.ip(), path.session);
             self.receivers_by_key.remove(&key);
             if let Some(reason) = reset.filter(|_| peer.port() != 0) {
-                self.control.push_back((flow, path, reset_header(reason)));
+                self.control.push_back((flow, path, reason.header()));
             }
             let epitaph = match &ending {
                 Ending::Finished => Epitaph::Finished(EbbHeader {
@@ -160,7 +159,7 @@ impl<S: ReceiverDriven> Host<S> {
     ) -> FlowRecord {
         let mut record = FlowRecord {
             role,
-            scheme: S::ENTRY.name,
+            scheme: S::NAME,
             local: SocketAddrV4::new(self.config.address, path.local_port),
             peer: path.peer,
             session: path.session,

@@ -7,21 +7,11 @@ use ebb_wire::{EbbFlags, EbbHeader};
 
 use super::ResetReason;
 use super::host::Host;
-use super::path::{Open, Path};
+use super::path::{Expected, Open, Path};
 use super::session::{Ending, ReceiverDriven, ReceiverSession, SenderSummary};
 use super::tombstones::{Epitaph, Tombstone};
 use crate::record::{Counters, Role};
 use crate::transport::{ExpectRequest, FlowId, SendError};
-
-pub(super) struct Expected {
-    pub(super) local_port: u16,
-    session: u32,
-    /// The senders in the order of their numbers; with a reason if one will not send.
-    senders: Vec<(Ipv4Addr, Option<String>)>,
-    started: Instant,
-    paused: bool,
-    timer: usize,
-}
 
 impl<S: ReceiverDriven> Host<S> {
     pub(super) fn expect_session(

@@ -12,10 +12,7 @@ use ebb_wire::{EbbFlags, EbbHeader, Ipv4Header, Protocol};
 use rand::rngs::SmallRng;
 use rand::{Rng, SeedableRng};
 
-use super::expected::Expected;
-use super::leaving::Leaving;
-use super::outbound::reset_header;
-use super::path::{Open, Path};
+use super::path::{Expected, Leaving, Open, Path};
 use super::pull_queue::PullQueue;
 use super::session::{Cast, Ending, Outbox, ReceiverDriven, ReceiverSession, SenderSession};
 use super::tombstones::{Epitaph, SessionKey, Tombstones};
@@ -292,7 +289,7 @@ impl<S: ReceiverDriven> Host<S> {
                 self.control.retain(|(f, ..)| *f != flow);
             }
             for path in paths.into_iter().filter(|path| path.peer.port() != 0) {
-                self.control.push_back((flow, path, reset_header(reset)));
+                self.control.push_back((flow, path, reset.header()));
             }
         }
     }
@@ -342,7 +339,7 @@ impl<S: ReceiverDriven> Transport for Host<S> {
     }
 
     fn send_group(&mut self, now: Instant, request: GroupRequest) -> Result<FlowId, SendError> {
-        if !S::ENTRY.groups {
+        if !S::GROUPS {
             return Err(SendError::NoGroups);
         }
         let address = *request.group.ip();

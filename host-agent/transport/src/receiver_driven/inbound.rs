@@ -7,7 +7,6 @@ use ebb_wire::{EbbFlags, EbbHeader, EbbPacket, Ecn, Ipv4Header, PacketType, Prot
 
 use super::ResetReason;
 use super::host::{Host, MAX_STRAY_RESETS, STRAY};
-use super::outbound::reset_header;
 use super::path::{Open, Path};
 use super::session::{Ending, ReceiverDriven, ReceiverSession, SenderSession};
 use super::tombstones::Epitaph;
@@ -67,7 +66,7 @@ impl<S: ReceiverDriven> Host<S> {
                 Some(stone) if stone.path.is_from(src, header) => {
                     let answer = match stone.epitaph {
                         Epitaph::Finished(closing) => S::answer_late(&closing, header),
-                        Epitaph::Reset(reason) => reset_header(reason),
+                        Epitaph::Reset(reason) => reason.header(),
                     };
                     let path = stone.path.to(SocketAddrV4::new(src, header.source_port));
                     self.control.push_back((stone.flow, path, answer));
@@ -140,7 +139,7 @@ impl<S: ReceiverDriven> Host<S> {
 
     /// Whether no session that we take has what this opening says.
     pub(super) fn is_impossible(&self, header: &EbbHeader) -> bool {
-        (header.flags.contains(EbbFlags::MULTICAST) && !S::ENTRY.groups)
+        (header.flags.contains(EbbFlags::MULTICAST) && !S::GROUPS)
             || header.symbol_bytes == 0
             || header.symbol_bytes > self.symbol_bytes()
             || header.object_bytes > S::max_object_bytes(&self.params, header.symbol_bytes)
@@ -281,7 +280,7 @@ impl<S: ReceiverDriven> Host<S> {
             local_port: header.destination_port,
             session: header.session,
         };
-        self.control.push_back((STRAY, path, reset_header(reason)));
+        self.control.push_back((STRAY, path, reason.header()));
     }
 }
 

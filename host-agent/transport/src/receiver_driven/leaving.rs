@@ -4,26 +4,18 @@
 
 use std::net::Ipv4Addr;
 
-use ebb_units::{Duration, Instant};
+use ebb_units::Instant;
 use ebb_wire::{EbbHeader, PacketType};
 
 use super::ResetReason;
 use super::host::Host;
-use super::outbound::reset_header;
+use super::path::Leaving;
 use super::session::ReceiverDriven;
 use super::tombstones::Epitaph;
 
 /// Questions in a row that a sender has to leave unanswered to count as gone: one that waits for its end
 /// would have asked itself meanwhile, since it does so every `max_rto`.
 const MAX_QUESTIONS: u32 = 4;
-
-/// When the senders are asked next.
-#[derive(Clone, Copy, Debug)]
-pub(super) struct Leaving {
-    pub at: Instant,
-    /// From that time to the next.
-    interval: Duration,
-}
 
 impl<S: ReceiverDriven> Host<S> {
     /// Begins to ask.
@@ -49,7 +41,7 @@ impl<S: ReceiverDriven> Host<S> {
             stone.asked += 1;
             let end = match stone.epitaph {
                 Epitaph::Finished(closing) => closing,
-                Epitaph::Reset(reason) => reset_header(reason),
+                Epitaph::Reset(reason) => reason.header(),
             };
             self.control.push_back((stone.flow, stone.path, end));
             if end.packet_type != PacketType::Pull {

@@ -38,6 +38,7 @@ pub use session::{
     StreamShape,
 };
 
+use ebb_wire::{EbbHeader, PacketType};
 use serde::{Deserialize, Serialize};
 
 use crate::objection::Objection;
@@ -157,6 +158,14 @@ pub enum ResetReason {
 }
 
 impl ResetReason {
+    /// A RESET that carries it.
+    fn header(self) -> EbbHeader {
+        EbbHeader {
+            symbol: self.code(),
+            ..EbbHeader::new(PacketType::Reset, 0, 0)
+        }
+    }
+
     fn code(self) -> u32 {
         match self {
             ResetReason::NoListener => 1,

@@ -2,7 +2,7 @@
 
 use ebb_nic::DscpSet;
 use ebb_units::Instant;
-use ebb_wire::{EbbFlags, EbbHeader, Ecn, Ipv4Header, PacketType, Protocol};
+use ebb_wire::{EbbFlags, EbbHeader, Ecn, Ipv4Header, Protocol};
 use rand::Rng;
 
 use super::ResetReason;
@@ -138,13 +138,5 @@ impl<S: ReceiverDriven> Host<S> {
         Ipv4Header::new(self.config.address, to, Protocol::EBB, dscp, Ecn::NotEct)
             .emit(EbbHeader::BYTES + payload.len(), packet);
         header.emit(payload, packet);
-    }
-}
-
-/// A RESET that carries `reason`.
-pub(super) fn reset_header(reason: ResetReason) -> EbbHeader {
-    EbbHeader {
-        symbol: reason.code(),
-        ..EbbHeader::new(PacketType::Reset, 0, 0)
     }
 }

@@ -2,7 +2,7 @@
 
 use std::net::{Ipv4Addr, SocketAddrV4};
 
-use ebb_units::Instant;
+use ebb_units::{Duration, Instant};
 use ebb_wire::{EbbFlags, EbbHeader};
 
 /// The two ends of a session and its name.
@@ -68,4 +68,24 @@ impl<T> Open<T> {
         let peer = self.peers.get(usize::from(header.sender));
         self.path.to(peer.copied().unwrap_or(self.path.peer))
     }
+}
+
+/// A many-to-one session of which nothing has arrived yet.
+pub(super) struct Expected {
+    pub local_port: u16,
+    pub session: u32,
+    /// The senders in the order of their numbers; with a reason if one will not send.
+    pub senders: Vec<(Ipv4Addr, Option<String>)>,
+    pub started: Instant,
+    pub paused: bool,
+    /// The slot of its deadline in `Host::timers`.
+    pub timer: usize,
+}
+
+/// When a host that is about to go asks the senders of ended sessions next.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Leaving {
+    pub at: Instant,
+    /// From that time to the next.
+    pub interval: Duration,
 }

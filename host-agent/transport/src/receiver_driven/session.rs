@@ -10,7 +10,6 @@ use super::{Buffers, RetryParams};
 use crate::object::ObjectSource;
 pub use crate::record::SenderSummary;
 use crate::record::{Counters, GroupSummary};
-use crate::transports::Entry;
 use crate::{FlowId, Job, JobResult};
 
 /// Sizes of a session that every packet of it announces.
@@ -193,7 +192,10 @@ pub trait ReceiverDriven {
     type Sender: SenderSession;
     type Receiver: ReceiverSession;
 
-    const ENTRY: &'static Entry;
+    /// The name in records.
+    const NAME: &'static str;
+    /// Whether one flow can have several receivers.
+    const GROUPS: bool;
     /// Type of the packets that carry payload.
     const PAYLOAD: PacketType;
 

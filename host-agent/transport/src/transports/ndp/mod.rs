@@ -51,7 +51,8 @@ impl ReceiverDriven for Ndp {
     type Sender = sender::Sender;
     type Receiver = receiver::Receiver;
 
-    const ENTRY: &'static Entry = &ENTRY;
+    const NAME: &'static str = ENTRY.name;
+    const GROUPS: bool = ENTRY.groups;
     const PAYLOAD: PacketType = PacketType::Data;
 
     fn limits(params: &NdpParams) -> SessionLimits {

@@ -68,7 +68,8 @@ impl ReceiverDriven for Scdp {
     type Sender = sender::Sender;
     type Receiver = receiver::Receiver;
 
-    const ENTRY: &'static Entry = &ENTRY;
+    const NAME: &'static str = ENTRY.name;
+    const GROUPS: bool = ENTRY.groups;
     const PAYLOAD: PacketType = PacketType::Symbol;
 
     fn limits(params: &ScdpParams) -> SessionLimits {

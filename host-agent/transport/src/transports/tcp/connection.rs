@@ -6,83 +6,20 @@
 use std::borrow::Cow;
 use std::sync::Arc;
 
-use ebb_units::{Duration, Instant};
+use ebb_units::Instant;
 use ebb_wire::TcpFlags;
 
-use super::congestion::{Algorithm, EcnMode};
+use super::algorithm::Algorithm;
+use super::congestion::EcnMode;
 use super::feedback::Message;
 use super::handshake::{Agreement, Handshake};
 use super::params::TcpParams;
-use super::receiver::ReceiverCounters;
 use super::segment::{Flags, Segment};
-use super::sender::SenderCounters;
+use super::state::{Failure, State, Statistics};
 use super::stream::Stream;
 use super::synchronized::{Opening, Step, Synchronized, Waiting};
 use crate::object::ObjectSource;
 use crate::objection::Objection;
-use crate::record::TcpSummary;
-
-/// The states of RFC 9293 3.3.2, without LISTEN, which belongs to the endpoint.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub enum State {
-    SynSent,
-    SynReceived,
-    Established,
-    FinWait1,
-    FinWait2,
-    CloseWait,
-    Closing,
-    LastAck,
-    TimeWait,
-    Closed,
-}
-
-/// Why a connection ended without both streams having been delivered.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
-pub enum Failure {
-    #[error(
-        "connection refused: the peer answered the SYN with RST (does it listen on that port?)"
-    )]
-    Refused,
-    #[error("connection reset by the peer")]
-    Reset,
-    #[error("reset by the peer: {}", .0.describe())]
-    Refusal(Objection),
-    #[error("no answer to {attempts} SYNs")]
-    HandshakeTimeout { attempts: u32 },
-    #[error("no acknowledgment after {retries} retransmissions")]
-    RetransmissionTimeout { retries: u32 },
-    #[error("nothing heard from the peer for {0}")]
-    PeerSilent(Duration),
-    #[error("cannot read the object at byte {offset}: {error}")]
-    SourceUnreadable {
-        offset: u64,
-        error: std::io::ErrorKind,
-    },
-    #[error("aborted by this side")]
-    Aborted,
-}
-
-/// What a connection did, for the flow record.
-#[derive(Clone, Copy, Debug, Default, PartialEq)]
-pub struct Statistics {
-    pub sender: SenderCounters,
-    pub receiver: ReceiverCounters,
-    pub summary: TcpSummary,
-    /// Slow-start threshold; 0 before the handshake is over.
-    pub threshold_packets: u32,
-}
-
-impl Statistics {
-    /// What was counted after `before`; estimates are those of now.
-    pub(crate) fn since(&self, before: &Statistics) -> Statistics {
-        Statistics {
-            sender: self.sender.since(&before.sender),
-            receiver: self.receiver.since(&before.receiver),
-            ..*self
-        }
-    }
-}
 
 enum Phase {
     Handshake(Stream, Box<Handshake>),

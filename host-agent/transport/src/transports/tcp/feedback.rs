@@ -5,42 +5,15 @@
 //! where it changes what the sender does. A connection without either pays for an empty list.
 
 use std::fmt;
-use std::net::SocketAddrV4;
 use std::sync::Arc;
 
-use ebb_units::{Duration, Instant};
-use ebb_wire::{DropNotification, ParseError, SourceQuench, TcpOptions};
+use ebb_units::Duration;
+use ebb_wire::{ParseError, TcpOptions};
 
+pub use super::message::Message;
 use super::segment::Segment;
-use super::sender::{AckArrival, Sender, Transmission};
+pub(crate) use super::sender::reaction::{Next, Reaction};
 use crate::selector::Selector;
-
-/// A message of the network about a packet that a connection sent. Nothing vouches for it.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub enum Message {
-    /// A switch dropped the packet.
-    Dropped(DropNotification),
-    /// A switch asks the sender of the packet to send less.
-    Quench(SourceQuench),
-}
-
-impl Message {
-    /// Sender and receiver of the packet.
-    pub(super) fn addresses(&self) -> (SocketAddrV4, SocketAddrV4) {
-        match self {
-            Message::Dropped(dropped) => (dropped.sender, dropped.receiver),
-            Message::Quench(quench) => (quench.sender, quench.receiver),
-        }
-    }
-
-    /// Sequence number of the packet.
-    pub(super) fn seq(&self) -> u32 {
-        match self {
-            Message::Dropped(dropped) => dropped.seq,
-            Message::Quench(quench) => quench.seq,
-        }
-    }
-}
 
 /// Reads the message in an IPv4 packet, whoever made that up.
 pub(crate) type Parse = fn(&[u8]) -> Result<Message, ParseError>;
@@ -75,68 +48,6 @@ pub(crate) trait Feedback: fmt::Debug + Send + Sync {
     fn serves_shortest_first(&self) -> bool {
         false
     }
-}
-
-/// How one connection reacts to the network, in addition to TCP's own rules.
-pub(crate) trait Reaction: fmt::Debug + Send {
-    /// A message about the packet whose stream offsets begin with `start`. True: it had an effect.
-    fn on_message(
-        &mut self,
-        _now: Instant,
-        _message: &Message,
-        _start: u64,
-        _sender: &mut Sender,
-    ) -> bool {
-        false
-    }
-
-    /// An ACK, after the scoreboard has taken it; `advances`: of new data.
-    fn on_ack(&mut self, _arrival: &AckArrival<'_>, _advances: bool, _sender: &mut Sender) {}
-
-    /// The retransmission timer has expired.
-    fn on_timeout(&mut self) {}
-
-    /// What goes out next.
-    fn next_transmission(&mut self, _now: Instant, _sender: &mut Sender) -> Next {
-        Next::Usual
-    }
-
-    /// A recovery of its own is under way: the window does not grow, and losses are its matter.
-    fn is_recovering(&self) -> bool {
-        false
-    }
-
-    /// It knows that the segment at this offset was dropped, and sends it again itself.
-    fn repairs(&self, _start: u64) -> bool {
-        false
-    }
-
-    /// The congestion window to be used in place of `window_bytes`.
-    fn window_bytes(&self, window_bytes: u64, _segment_bytes: u64) -> u64 {
-        window_bytes
-    }
-
-    /// Bytes in flight that have left the network, by which the window for new data is larger. None: the
-    /// pipe says what is in flight.
-    fn inflation_bytes(&self) -> Option<u64> {
-        None
-    }
-
-    fn next_deadline(&self) -> Option<Instant> {
-        None
-    }
-
-    fn handle_deadline(&mut self, _now: Instant) {}
-}
-
-/// The decision of a [`Reaction`] about the next packet.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Next {
-    Send(Transmission),
-    /// Nothing leaves before the next event.
-    Nothing,
-    /// TCP's own rules decide.
-    Usual,
 }
 
 /// All feedback that an algorithm uses.

@@ -6,8 +6,8 @@ use std::net::SocketAddrV4;
 use ebb_nic::DscpSet;
 use ebb_units::Instant;
 
-use super::connection::{Connection, State, Statistics};
-use super::kept::Kept;
+use super::connection::Connection;
+use super::state::{State, Statistics};
 use crate::buffers::BufferPool;
 use crate::record::{Counters, FlowRecord, Role, Status};
 use crate::transport::{Event, FlowId, Progress};
@@ -21,7 +21,8 @@ pub(super) enum Ending {
     Reported,
 }
 
-pub(super) struct Flow {
+/// `K` is the state of a connection that stays open.
+pub(super) struct Flow<K> {
     pub(super) id: FlowId,
     pub(super) role: Role,
     pub(super) local: SocketAddrV4,
@@ -49,10 +50,10 @@ pub(super) struct Flow {
     /// The peer is known to get our packets.
     heard: bool,
     /// What it carries, if the connection stays open. None: one object.
-    pub(super) kept: Option<Box<Kept>>,
+    pub(super) kept: Option<Box<K>>,
 }
 
-impl Flow {
+impl<K> Flow<K> {
     pub(super) fn new(
         role: Role,
         local: SocketAddrV4,
@@ -80,32 +81,6 @@ impl Flow {
             is_half_open: false,
             heard: false,
             kept: None,
-        }
-    }
-
-    /// When [`handle_deadline`](Self::handle_deadline) must be called at the latest.
-    pub(super) fn next_deadline(&self) -> Option<Instant> {
-        let kept = self.kept.as_ref().and_then(|kept| kept.next_deadline());
-        self.connection
-            .next_deadline()
-            .into_iter()
-            .chain(kept)
-            .min()
-    }
-
-    pub(super) fn handle_deadline(&mut self, now: Instant) {
-        self.connection.handle_deadline(now);
-        if let Some(mut kept) = self.kept.take() {
-            kept.handle_deadline(now, self);
-            self.kept = Some(kept);
-        }
-    }
-
-    /// Whether its packets go with those of senders. The others' acknowledgments go first.
-    pub(super) fn sends_data(&self) -> bool {
-        match &self.kept {
-            Some(kept) => kept.has_data(self),
-            None => self.role == Role::Sender,
         }
     }
 
@@ -257,13 +232,13 @@ impl Flow {
 
 /// Moves the sender of which the least is left to the front of its turns; false if none is of a class
 /// that is wanted.
-pub(super) fn put_shortest_first(
+pub(super) fn put_shortest_first<K>(
     turns: &mut VecDeque<FlowId>,
-    flows: &BTreeMap<FlowId, Flow>,
+    flows: &BTreeMap<FlowId, Flow<K>>,
     wanted: DscpSet,
 ) -> bool {
     let left = |(place, id)| {
-        let flow: Option<&Flow> = flows.get(id);
+        let flow: Option<&Flow<K>> = flows.get(id);
         // One that has ended is cleared away.
         let is_wanted = flow.is_none_or(|flow| wanted.contains(flow.dscp));
         let left = flow.map_or(0, |flow| flow.connection.remaining_bytes());

@@ -16,6 +16,7 @@
 //! 6928 (initial window), 3465 (byte counting).
 
 mod again;
+mod algorithm;
 mod autotune;
 mod burst;
 pub mod congestion;
@@ -34,6 +35,7 @@ mod feedback;
 mod flow;
 mod handshake;
 mod kept;
+mod message;
 #[cfg(test)]
 mod pair;
 mod params;
@@ -53,6 +55,7 @@ mod sender;
 mod source_quench;
 #[cfg(test)]
 mod source_quench_tests;
+mod state;
 mod stream;
 mod synchronized;
 #[cfg(test)]
@@ -62,14 +65,16 @@ mod transfer_tests;
 
 use ebb_wire::Protocol;
 
-pub use congestion::{Algorithm, DCTCP, DETAIL, EcnMode, RENO, RENO_ECN};
-pub use connection::{Connection, Failure, State, Statistics};
+pub use algorithm::Algorithm;
+pub use congestion::{DCTCP, DETAIL, EcnMode, RENO, RENO_ECN};
+pub use connection::Connection;
 pub use endpoint::{ConfigError, EndpointCounters, TcpEndpoint};
 pub use feedback::{FeedbackSet, Message};
 pub use params::{Connections, InvalidTcpParams, TcpParams};
 pub use receiver::ReceiverCounters;
 pub use segment::{Flags, Segment};
 pub use sender::SenderCounters;
+pub use state::{Failure, State, Statistics};
 
 use crate::pacer::PacerParams;
 use crate::transports::{Entry, Make};

@@ -3,14 +3,17 @@
 //!
 //! The stream occupies offsets 1 ..= len, between SYN at 0 and FIN at len + 1.
 
+pub(crate) mod reaction;
+
 use std::io;
 use std::sync::Arc;
 
 use ebb_units::{Duration, Instant};
 
+use self::reaction::{Next, Reaction};
 use super::burst::{Bursts, Room};
-use super::congestion::{Acknowledgment, Algorithm, CongestionControl, EcnMode, Window};
-use super::feedback::{Message, Next, Reaction};
+use super::congestion::{Acknowledgment, CongestionControl, EcnMode};
+use super::message::Message;
 use super::params::TcpParams;
 use super::rtt::RttEstimator;
 use super::scoreboard::Scoreboard;
@@ -167,7 +170,8 @@ impl Sender {
     /// After the handshake, which may have measured `rtt` and has counted its own packets.
     pub(crate) fn new(
         params: &TcpParams,
-        algorithm: &Algorithm,
+        congestion: Box<dyn CongestionControl>,
+        reactions: Vec<Box<dyn Reaction>>,
         stream: Stream,
         negotiated: Negotiated,
         rtt: RttEstimator,
@@ -182,9 +186,9 @@ impl Sender {
             window_update: (negotiated.window_seq, negotiated.una),
             segment_bytes: negotiated.segment_bytes,
             scoreboard: Scoreboard::with_room_for(params.initial_window_packets),
-            congestion: (algorithm.start)(params, Window::new(params, negotiated.segment_bytes)),
+            congestion,
             rtt,
-            reactions: algorithm.feedback.reactions(),
+            reactions,
             repairs: false,
             recovery: Recovery::None,
             sack: negotiated.sack,

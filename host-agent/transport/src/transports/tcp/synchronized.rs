@@ -7,8 +7,8 @@ use ebb_units::{Duration, Instant};
 use ebb_wire::{DropNotification, TcpFlags, TcpOptions};
 
 use super::again::Again;
-use super::congestion::{Algorithm, EcnMode};
-use super::connection::{Failure, State, Statistics};
+use super::algorithm::Algorithm;
+use super::congestion::{EcnMode, Window};
 use super::feedback::{FeedbackSet, Message};
 use super::handshake::Agreement;
 use super::params::TcpParams;
@@ -17,6 +17,7 @@ use super::receiver::{AckState, Arrival, Receiver};
 use super::rtt::RttEstimator;
 use super::segment::{Flags, Segment, unwrap_sequence, wrap_sequence};
 use super::sender::{AckArrival, Negotiated, Sender, SenderCounters, TimerOutcome, Transmission};
+use super::state::{Failure, State, Statistics};
 use super::stream::Stream;
 use crate::objection::Objection;
 use crate::record::TcpSummary;
@@ -103,7 +104,12 @@ impl Synchronized {
             window_seq: 0,
             una: 1 + acked,
         };
-        let sender = Sender::new(params, algorithm, stream, negotiated, rtt, counters);
+        let window = Window::new(params, negotiated.segment_bytes);
+        let congestion = (algorithm.start)(params, window);
+        let reactions = algorithm.feedback.reactions();
+        let sender = Sender::new(
+            params, congestion, reactions, stream, negotiated, rtt, counters,
+        );
         let stream_acked_at = (acked > 0 && sender.stream_acked()).then_some(now);
         Synchronized {
             sender,

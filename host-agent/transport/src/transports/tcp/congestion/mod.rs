@@ -18,47 +18,12 @@ mod window;
 
 use std::fmt;
 
+pub use super::algorithm::Algorithm;
 pub use dctcp::DCTCP;
 pub use detail::DETAIL;
 pub use reno::RENO;
 pub use reno_ecn::RENO_ECN;
 pub use window::Window;
-
-use super::feedback::FeedbackSet;
-use super::params::TcpParams;
-
-/// A congestion control algorithm; connections are started with it.
-#[derive(Clone, Debug)]
-pub struct Algorithm {
-    /// What to ask of the peer in the handshake. Without ECN-capable peer it is [`EcnMode::Off`].
-    pub ecn: EcnMode,
-    /// The same for flows of a priority above 0.
-    pub priority_ecn: EcnMode,
-    /// The state of one connection, which begins with this window.
-    pub start: fn(&TcpParams, Window) -> Box<dyn CongestionControl>,
-    /// What it exchanges with the network beside ACKs and ECN.
-    pub feedback: FeedbackSet,
-}
-
-impl Algorithm {
-    /// Reno without ECN and without feedback, for algorithms that say only in what they differ.
-    pub const BASE: Algorithm = Algorithm {
-        ecn: EcnMode::Off,
-        priority_ecn: EcnMode::Off,
-        start: |_, window| Box::new(reno::Reno::new(window)),
-        feedback: FeedbackSet::NONE,
-    };
-
-    /// The algorithm of a connection whose flows have a priority above 0, or have not.
-    pub(crate) fn for_priority(self, has_priority: bool) -> Algorithm {
-        let ecn = if has_priority {
-            self.priority_ecn
-        } else {
-            self.ecn
-        };
-        Algorithm { ecn, ..self }
-    }
-}
 
 /// How a connection negotiates and echoes ECN.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]

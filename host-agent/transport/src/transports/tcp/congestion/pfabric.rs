@@ -7,9 +7,9 @@ use ebb_units::Instant;
 use ebb_wire::remaining_code;
 use serde::{Deserialize, Serialize};
 
-use super::{Acknowledgment, Algorithm, CongestionControl, FeedbackSet, Window};
+use super::{Acknowledgment, Algorithm, CongestionControl, Window};
 use crate::tcp::fastlane::Bound;
-use crate::tcp::feedback::{Feedback, Next, Reaction};
+use crate::tcp::feedback::{Feedback, FeedbackSet, Next, Reaction};
 use crate::tcp::segment::Segment;
 use crate::tcp::sender::Sender;
 use crate::tcp::{TcpParams, entry, make};

@@ -1,6 +1,7 @@
 //! Reno: halves the window on loss (RFC 5681), and on ECN-Echo where that was negotiated (RFC 3168).
 
-use super::{Acknowledgment, Algorithm, CongestionControl, Window};
+use super::{Acknowledgment, Algorithm, CongestionControl, EcnMode, Window};
+use crate::tcp::feedback::FeedbackSet;
 use crate::tcp::{entry, make};
 use crate::transports::Entry;
 
@@ -13,6 +14,16 @@ pub(crate) const ENTRY: Entry = entry("reno", 7002, |host, suite| {
         suite.pacer_if(suite.tcp.paced),
     )
 });
+
+impl Algorithm {
+    /// Reno without ECN and without feedback, for algorithms that say only in what they differ.
+    pub const BASE: Algorithm = Algorithm {
+        ecn: EcnMode::Off,
+        priority_ecn: EcnMode::Off,
+        start: |_, window| Box::new(Reno::new(window)),
+        feedback: FeedbackSet::NONE,
+    };
+}
 
 /// Reno without ECN: losses are all it sees.
 pub const RENO: Algorithm = Algorithm::BASE;

@@ -5,11 +5,10 @@ use std::sync::Arc;
 
 use ebb_units::Instant;
 
-use super::{Kept, Outgoing, Shared};
+use super::{Flow, Kept, Outgoing, Shared};
 use crate::record::{FlowRecord, Role, Status};
 use crate::tcp::connection::Connection;
 use crate::tcp::endpoint::TcpEndpoint;
-use crate::tcp::flow::Flow;
 use crate::transport::{Event, FlowId, SendError, Via};
 
 impl TcpEndpoint {

@@ -11,6 +11,7 @@
 //! any other end only what never left may be.
 
 mod endpoint;
+mod flow;
 mod frame;
 mod inbox;
 mod pool;
@@ -21,11 +22,12 @@ use std::sync::Arc;
 
 use ebb_units::{Duration, Instant};
 
+pub(super) use self::flow::Flow;
 use self::frame::{Frame, cut_reason};
 use self::inbox::{Found, Inbox};
 pub(super) use self::pool::Pool;
-use super::connection::{State, Statistics};
-use super::flow::{Ending, Flow};
+use super::flow::Ending;
+use super::state::{State, Statistics};
 use super::synchronized::Waiting;
 use crate::buffers::BufferPool;
 use crate::object::ObjectSource;

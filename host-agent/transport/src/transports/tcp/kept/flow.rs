@@ -1,0 +1,37 @@
+//! A connection together with the objects that it carries, if it stays open.
+
+use ebb_units::Instant;
+
+use super::Kept;
+use crate::record::Role;
+use crate::tcp::flow;
+
+pub(in super::super) type Flow = flow::Flow<Kept>;
+
+impl Flow {
+    /// When [`handle_deadline`](Self::handle_deadline) must be called at the latest.
+    pub(in super::super) fn next_deadline(&self) -> Option<Instant> {
+        let kept = self.kept.as_ref().and_then(|kept| kept.next_deadline());
+        self.connection
+            .next_deadline()
+            .into_iter()
+            .chain(kept)
+            .min()
+    }
+
+    pub(in super::super) fn handle_deadline(&mut self, now: Instant) {
+        self.connection.handle_deadline(now);
+        if let Some(mut kept) = self.kept.take() {
+            kept.handle_deadline(now, self);
+            self.kept = Some(kept);
+        }
+    }
+
+    /// Whether its packets go with those of senders. The others' acknowledgments go first.
+    pub(in super::super) fn sends_data(&self) -> bool {
+        match &self.kept {
+            Some(kept) => kept.has_data(self),
+            None => self.role == Role::Sender,
+        }
+    }
+}
