@@ -2,10 +2,52 @@
 
 use num_bigint::BigInt;
 
+use crate::ast::Ident;
 use crate::diagnostics::{Diagnostic, Diagnostics};
-use crate::eval::Value;
-use crate::ir::Annotation;
 use crate::lex::{Tok, Token};
+use crate::source::Span;
+use crate::value::Value;
+
+/// An annotation of the program, or one that the compiler adds.
+#[derive(Clone, Debug)]
+pub struct Annotation {
+    pub name: Ident,
+    /// The body as it is written, since P4Info lists annotations that it has no field for.
+    pub body: Vec<Token>,
+    /// The body is in brackets: `@name[...]`.
+    pub structured: bool,
+    /// The constants of the body; none if the compiler does not know the annotation.
+    pub values: Vec<AnnotationValue>,
+}
+
+/// One constant in the body of an annotation.
+#[derive(Clone, Debug)]
+pub struct AnnotationValue {
+    /// The key of `key = value`; none if the value stands alone.
+    pub key: Option<String>,
+    pub value: Value,
+}
+
+impl Annotation {
+    /// An annotation that the compiler adds itself.
+    pub fn new(name: &str, values: Vec<AnnotationValue>, span: Span) -> Annotation {
+        Annotation {
+            name: Ident {
+                text: name.to_owned(),
+                span,
+            },
+            body: Vec::new(),
+            structured: false,
+            values,
+        }
+    }
+}
+
+impl AnnotationValue {
+    pub fn of(value: Value) -> AnnotationValue {
+        AnnotationValue { key: None, value }
+    }
+}
 
 pub fn find<'a>(annotations: &'a [Annotation], name: &str) -> Option<&'a Annotation> {
     annotations.iter().find(|a| a.name.text == name)

@@ -5,58 +5,18 @@
 //! program does not bound pays for it here, before it goes on, and stops where nothing is left. So
 //! there is one error, at the place where it became too much, and the work up to there is bounded.
 
-use std::cell::Cell;
-
 use crate::diagnostics::{Diagnostic, Diagnostics};
 use crate::eval::Value;
 use crate::ir::{Expr, ExprKind};
+pub use crate::limits::{
+    MAX_INT_BITS, MAX_PARTS, MAX_STRING_BYTES, MAX_TEXT_TOKENS, MAX_TYPE_PARTS,
+};
+use crate::limits::{MAX_TYPE_DEPTH, take};
 use crate::source::Span;
 use crate::types::Type;
 
-/// The most parts of one type: fields, members and elements, at all levels. The largest public program (SAI, with all
-/// its headers and metadata) has fewer than 2,000.
-pub const MAX_TYPE_PARTS: usize = 1 << 16;
-/// The most levels of one type: a struct in a struct has two.
-const MAX_TYPE_DEPTH: usize = 128;
-/// The most statements, states, instances, variables and parts of expressions, all together, that calls, loops and
-/// generics make of one program.
-pub const MAX_PARTS: usize = 1 << 18;
-/// The most bits of an integer known at compile time: `1 << 65535`, the largest shift, squared.
-pub const MAX_INT_BITS: u64 = 1 << 17;
-/// The most bytes of a string known at compile time.
-pub const MAX_STRING_BYTES: usize = 1 << 16;
-/// The most tokens that macros and files included again bring into the text of one program, where
-/// 16 bytes count as one token too. Whatever is copied on the way counts. All samples of p4c stay
-/// below.
-pub const MAX_TEXT_TOKENS: usize = if cfg!(test) { 1 << 18 } else { 1 << 20 };
 /// Bits of a constant that count as one part.
 const BITS_A_PART: u64 = 1 << 10;
-
-/// Parts and tokens that one compilation may still make; none: more was asked for than there was.
-#[derive(Debug)]
-pub struct Budget {
-    /// Parts left, of [`MAX_PARTS`].
-    parts: Cell<Option<usize>>,
-    /// Tokens that macros and repeated includes may still bring, of [`MAX_TEXT_TOKENS`].
-    text: Cell<Option<usize>>,
-}
-
-impl Default for Budget {
-    fn default() -> Budget {
-        Budget {
-            parts: Cell::new(Some(MAX_PARTS)),
-            text: Cell::new(Some(MAX_TEXT_TOKENS)),
-        }
-    }
-}
-
-/// What there was, and what is left after paying.
-fn take(left: &Cell<Option<usize>>, price: usize) -> (Option<usize>, Option<usize>) {
-    let before = left.get();
-    let after = before.and_then(|before| before.checked_sub(price));
-    left.set(after);
-    (before, after)
-}
 
 impl Diagnostics {
     /// Pays for `parts`; `false` if that is more than there is, which has then been reported.

@@ -5,7 +5,7 @@ mod show;
 
 use std::cell::RefCell;
 
-use crate::budget::Budget;
+use crate::limits::Budget;
 use crate::source::Span;
 
 pub use show::Format;

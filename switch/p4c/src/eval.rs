@@ -4,18 +4,9 @@ use num_bigint::{BigInt, Sign};
 use num_traits::{One, Signed, ToPrimitive, Zero};
 
 use crate::ast::{BinaryOp, UnaryOp};
-use crate::budget::{MAX_INT_BITS, MAX_STRING_BYTES};
+use crate::limits::{MAX_INT_BITS, MAX_STRING_BYTES};
 use crate::types::Type;
-
-#[derive(Clone, Debug, PartialEq, Eq, Hash)]
-pub enum Value {
-    Bool(bool),
-    Int(BigInt),
-    Str(String),
-    Error(String),
-    /// Member of an enum without representation, or of `match_kind`.
-    Member(String),
-}
+pub use crate::value::Value;
 
 /// Why an operation has no value.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

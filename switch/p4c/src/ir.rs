@@ -5,12 +5,12 @@
 
 use num_bigint::BigInt;
 
-use crate::ast::Ident;
+pub use crate::annotations::{Annotation, AnnotationValue};
 pub use crate::ast::{BinaryOp, Direction, UnaryOp};
 use crate::eval::Value;
-use crate::lex::Token;
 use crate::names::NameList;
 use crate::source::Span;
+pub use crate::types::{BlockId, ExternId};
 use crate::types::{FieldType, Type, TypeVar};
 
 pub type VarId = usize;
@@ -20,8 +20,6 @@ pub type FunctionId = usize;
 pub type ControlId = usize;
 pub type ParserId = usize;
 pub type InstanceId = usize;
-pub type ExternId = usize;
-pub type BlockId = usize;
 pub type ExternFunctionId = usize;
 pub type ValueSetId = usize;
 
@@ -44,24 +42,6 @@ pub struct Program {
     pub headers: Vec<std::rc::Rc<crate::types::StructType>>,
     /// The instance of a package that is called `main`.
     pub main: Option<InstanceId>,
-}
-
-#[derive(Clone, Debug)]
-pub struct Annotation {
-    pub name: Ident,
-    /// The body as it is written, since P4Info lists annotations that it has no field for.
-    pub body: Vec<Token>,
-    /// The body is in brackets: `@name[...]`.
-    pub structured: bool,
-    /// The constants of the body; none if the compiler does not know the annotation.
-    pub values: Vec<AnnotationValue>,
-}
-
-#[derive(Clone, Debug)]
-pub struct AnnotationValue {
-    /// The key of `key = value`; none if the value stands alone.
-    pub key: Option<String>,
-    pub value: Value,
 }
 
 #[derive(Clone, Debug)]
@@ -445,27 +425,6 @@ impl Callee {
             | Callee::ExternFunction(_)
             | Callee::ApplyTable(_) => None,
         }
-    }
-}
-
-impl Annotation {
-    /// An annotation that the compiler adds itself.
-    pub fn new(name: &str, values: Vec<AnnotationValue>, span: Span) -> Annotation {
-        Annotation {
-            name: Ident {
-                text: name.to_owned(),
-                span,
-            },
-            body: Vec::new(),
-            structured: false,
-            values,
-        }
-    }
-}
-
-impl AnnotationValue {
-    pub fn of(value: Value) -> AnnotationValue {
-        AnnotationValue { key: None, value }
     }
 }
 

@@ -5,7 +5,7 @@
 
 use num_bigint::{BigInt, BigUint};
 
-use crate::budget::MAX_INT_BITS;
+use crate::limits::MAX_INT_BITS;
 use crate::source::{FileId, Span};
 
 /// The width in bits that is written in front of a literal, as in `8w255` and `4s1`.

@@ -1,15 +1,22 @@
 //! Types after name resolution. All of P4_16's types are here; what BMv2 cannot hold is refused by the backend.
 
+mod fields;
+
 use std::fmt;
 use std::rc::Rc;
 
 use num_bigint::BigInt;
 
+pub use self::fields::Fields;
+use crate::annotations::Annotation;
 pub use crate::ast::StructKind;
-pub use crate::fields::Fields;
-use crate::ir::{Annotation, BlockId, ExternId};
 use crate::names::Places;
 use crate::source::Span;
+
+/// Index of a kind of extern in the program.
+pub type ExternId = usize;
+/// Index of a parser, control or package in the program.
+pub type BlockId = usize;
 
 #[derive(Clone, Debug, PartialEq)]
 pub enum Type {

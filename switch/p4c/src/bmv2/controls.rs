@@ -13,6 +13,9 @@ use crate::diagnostics::Diagnostic;
 use crate::elaborate::flat::{Branches, FlatControl, FlatKind, FlatStmt, Label};
 use crate::source::Span;
 
+/// How many entries a table has room for if the program does not say, as with p4c.
+pub(super) const DEFAULT_SIZE: u32 = 1024;
+
 /// A pipeline while it is built.
 pub(super) struct Pipeline<'b, 'a> {
     pub backend: &'b mut Backend<'a>,
@@ -169,7 +172,7 @@ impl Pipeline<'_, '_> {
             name: name.clone(),
             id: 0,
             source_info,
-            max_size: Some(super::tables::DEFAULT_SIZE),
+            max_size: Some(DEFAULT_SIZE),
             action_ids: vec![action_id],
             actions: vec![action_name.clone()],
             base_default_next: next.clone(),

@@ -4,15 +4,12 @@ use ebb_bmv2_json as json;
 use num_bigint::BigInt;
 use num_traits::{One, Zero};
 
-use super::controls::{Pipeline, Successors};
+use super::controls::{DEFAULT_SIZE, Pipeline, Successors};
 use super::{Backend, hex};
 use crate::diagnostics::Diagnostic;
 use crate::elaborate::flat::{FlatEntry, FlatTable};
 use crate::eval::{self, Value};
 use crate::ir::{Callee, Expr, ExprKind, Priority, Table};
-
-/// How many entries a table has room for if the program does not say, as with p4c.
-pub(super) const DEFAULT_SIZE: u32 = 1024;
 
 impl Pipeline<'_, '_> {
     /// Adds the node of a table; returns the name of the node to enter, which may be an action before it

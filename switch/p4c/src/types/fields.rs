@@ -5,9 +5,9 @@ use std::collections::HashMap;
 use std::fmt;
 use std::ops::Deref;
 
+use super::FieldType;
 use crate::annotations::own_name;
 use crate::names::Places;
-use crate::types::FieldType;
 
 /// Fields in their order. However many they are, one is found by its name in one step.
 #[derive(Default)]
