@@ -277,7 +277,7 @@ lint: .venv/.dev-installed $(PROTO_MODULES) ## formatting, types, arrows, depend
 	@$(call lint,types of packet tests,MYPYPATH=controller:ptf-tests $(PYTHON) -m mypy ptf-tests)
 	@$(call lint,types of tools,MYPYPATH=tools $(PYTHON) -m mypy tools/compare tools/oracle tools/generated tools/mutants \
 	  tools/tna tools/installing tools/instructions tools/*.py tests/golden)
-	@$(call lint,arrows between crates,$(PYTHON) tools/arrows.py)
+	@$(call lint,arrows between crates and inside them,$(PYTHON) tools/arrows.py)
 	@$(call lint,arrows between Python modules,lint-imports --no-cache --no-logo)
 	@$(call lint,generated Rust,$(PYTHON) tools/protos.py)
 	@$(call lint,width of lines,$(PYTHON) tools/widths.py)

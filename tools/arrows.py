@@ -1,9 +1,10 @@
-"""Which crate may use which: arrows.toml against what Cargo knows, and as a picture.
+"""Which crate may use which: arrows.toml against what Cargo knows, and as a picture. In each crate:
+circles of files, and uses of a file by the modules below it, no more than circles.toml allows.
 
     python tools/arrows.py [--write]
 
-Prints what is wrong, a line each. With --write the picture in docs/architecture.md is made again;
-without it, a picture of other arrows is wrong too.
+Prints what is wrong, a line each. With --write the picture in docs/architecture.md is made again,
+and lower counts go into circles.toml; without it, a picture of other arrows is wrong too.
 """
 
 from __future__ import annotations
@@ -17,8 +18,12 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+import modules
+from modules import Counts
+
 ROOT = Path(__file__).resolve().parents[1]
 PAGE = ROOT / "docs" / "architecture.md"
+CIRCLES = ROOT / "tools" / "circles.toml"
 BEGIN, END = "<!-- arrows: made by tools/arrows.py --write -->\n", "<!-- /arrows -->\n"
 
 
@@ -31,6 +36,8 @@ class Crate:
     """First part of the crate's path in the repository."""
     uses: frozenset[str]
     tests_use: frozenset[str]
+    roots: tuple[Path, ...] = ()
+    """Files of its root modules: of the library, of each program."""
 
 
 @dataclass(frozen=True)
@@ -95,7 +102,49 @@ def of_metadata(metadata: Mapping[str, Any]) -> list[Crate]:
     def folder(package: Mapping[str, Any]) -> str:
         return Path(package["manifest_path"]).relative_to(root).parts[0]
 
-    return [Crate(p["name"], folder(p), uses(p, False), uses(p, True)) for p in packages]
+    def roots(package: Mapping[str, Any]) -> tuple[Path, ...]:
+        targets = [t for t in package.get("targets", ()) if {"lib", "bin"} & {*t["kind"]}]
+        return tuple(Path(target["src_path"]) for target in targets)
+
+    return [Crate(p["name"], folder(p), uses(p, False), uses(p, True), roots(p)) for p in packages]
+
+
+def counts(crates: Sequence[Crate]) -> dict[str, Counts]:
+    """By crate, of all its root modules together."""
+    return {
+        crate.name: sum((modules.counts(root) for root in crate.roots), Counts())
+        for crate in sorted(crates, key=lambda crate: crate.name)
+    }
+
+
+def grown(most: Mapping[str, Counts], now: Mapping[str, Counts]) -> Iterator[str]:
+    """Counts above the ones of circles.toml; a crate that is not there may have none."""
+    for name, of in now.items():
+        for what, count in of.by_name().items():
+            limit = most.get(name, Counts()).by_name()[what]
+            if count > limit:
+                advice = f"python tools/modules.py {name} shows them"
+                yield f"{name}: {count} {what}, tools/circles.toml allows {limit}; {advice}"
+
+
+def lower(most: Mapping[str, Counts], now: Mapping[str, Counts]) -> str:
+    """circles.toml with the lower of both counts."""
+    lines = [HEAD]
+    for name, of in now.items():
+        before = most.get(name, Counts()).by_name()
+        least = {what: min(count, before[what]) for what, count in of.by_name().items()}
+        if any(least.values()):
+            table = ", ".join(f"{what} = {count}" for what, count in least.items())
+            lines.append(f"{name} = {{ {table} }}\n")
+    return "".join(lines)
+
+
+HEAD = """\
+# The most circles of files, files in them, and upward uses (of a file by a module below it) that a
+# crate may have: `make lint` (tools/arrows.py) refuses more. `python tools/arrows.py --write` makes
+# them lower; a crate that is not here has none.
+
+"""
 
 
 def picture(arrows: Arrows, crates: Sequence[Crate]) -> str:
@@ -131,11 +180,15 @@ def reachable(arrows: Mapping[str, Sequence[str]], name: str) -> set[str]:
 def main() -> int:
     arrows, ours = Arrows.read(ROOT / "tools" / "arrows.toml"), crates()
     problems = list(arrows.problems(ours))
+    now = counts(ours)
+    most = {name: Counts(**of) for name, of in tomllib.loads(CIRCLES.read_text()).items()}
+    problems += grown(most, now)
     before, _, rest = PAGE.read_text().partition(BEGIN)
     _, _, after = rest.partition(END)
     page = before + BEGIN + picture(arrows, ours) + END + after
     if "--write" in sys.argv[1:]:
         PAGE.write_text(page)
+        CIRCLES.write_text(lower(most, now))
     elif page != PAGE.read_text():
         problems.append("docs/architecture.md shows other arrows: python tools/arrows.py --write")
     print("\n".join(problems), end="\n" if problems else "")
