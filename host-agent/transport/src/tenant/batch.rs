@@ -3,7 +3,7 @@
 
 use ebb_units::{BitRate, Duration, Instant};
 
-use super::VmPacer;
+use super::pacer::VmPacer;
 
 /// The shortest Ethernet frame, on the wire: 64 bytes, preamble and gap between frames.
 pub const MIN_VOID_BYTES: u64 = 84;

@@ -6,7 +6,8 @@ use std::net::Ipv4Addr;
 use ebb_units::Instant;
 use ebb_wire::EthernetHeader;
 
-use super::{Guarantee, VmPacer};
+use super::guarantee::Guarantee;
+use super::pacer::VmPacer;
 use crate::buffers::BufferPool;
 
 /// FCS, preamble and gap between frames: on the wire, and not in a frame as hosts see it.

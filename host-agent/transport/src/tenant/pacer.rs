@@ -4,7 +4,8 @@ use std::collections::{BTreeMap, BTreeSet, VecDeque};
 
 use ebb_units::{BitRate, Instant};
 
-use super::{Guarantee, VirtualBucket};
+use super::bucket::VirtualBucket;
+use super::guarantee::Guarantee;
 
 /// Destinations of a VM at a time. The tenants of the thesis have at most 49 VMs.
 const MAX_DESTINATIONS: usize = 4096;
