@@ -10,7 +10,7 @@
 //  egress   replica pruning ─ occupancy release ─ drain release ─ ecn_threshold ─ phantom_queue ─ link
 //
 // fabric_codel.p4 is the same with CoDel and Source Quench, which cost every packet something, and fabric_full.p4 that
-// with volume counters.
+// with volume counters and what tenants need, void frames and policing.
 
 #include <core.p4>
 #include <v1model.p4>
@@ -41,11 +41,19 @@
 #ifdef FABRIC_VOLUME
 #include "include/volume_counters.p4"
 #endif
+#ifdef FABRIC_TENANTS
+#include "include/void_frames.p4"
+#include "include/policing.p4"
+#endif
 #include "include/deparser.p4"
 
 control FabricIngress(inout headers_t hdr,
                       inout metadata_t meta,
                       inout standard_metadata_t standard_metadata) {
+#ifdef FABRIC_TENANTS
+    VoidFrames() void_frames;
+    Policing() policing;
+#endif
     Validity() validity;
     ArpResponder() arp;
     TrafficClass() traffic_class;
@@ -62,7 +70,14 @@ control FabricIngress(inout headers_t hdr,
 
     apply {
         meta.frame_bytes = standard_metadata.packet_length;
+#ifdef FABRIC_TENANTS
+        void_frames.apply(hdr, meta, standard_metadata);
+        if (meta.drop_reason == DropReason.NONE) {
+            validity.apply(hdr, meta, standard_metadata);
+        }
+#else
         validity.apply(hdr, meta, standard_metadata);
+#endif
         if (hdr.ipv4.isValid()) {
             traffic_class.apply(hdr, meta, standard_metadata);
         }
@@ -76,6 +91,11 @@ control FabricIngress(inout headers_t hdr,
             }
         } else {
             port_in.count((bit<32>)standard_metadata.ingress_port);
+#ifdef FABRIC_TENANTS
+            if (meta.drop_reason == DropReason.NONE) {
+                policing.apply(hdr, meta, standard_metadata);
+            }
+#endif
         }
 
         if (meta.refused == 0) {

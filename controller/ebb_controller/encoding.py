@@ -117,6 +117,7 @@ def _clear_value(message: p4r.Entity) -> None:
     match message.WhichOneof("entity"):
         case "table_entry":
             message.table_entry.ClearField("action")
+            message.table_entry.ClearField("meter_config")
         case "action_profile_member":
             message.action_profile_member.ClearField("action")
         case "action_profile_group":

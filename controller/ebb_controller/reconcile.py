@@ -17,6 +17,7 @@ from finsy import (
     P4ActionProfileMember,
     P4ClientError,
     P4CloneSessionEntry,
+    P4MeterConfig,
     P4MulticastGroupEntry,
     P4TableEntry,
     Switch,
@@ -155,7 +156,7 @@ def _all(wanted: Sequence[Entity]) -> list[Entity]:
     """What to read to know everything that matters to a plan. Clone sessions only if it has some:
     without, no packet takes one."""
     sessions = [_SESSIONS] if any(isinstance(e, P4CloneSessionEntry) for e in wanted) else []
-    return [*_KINDS, *sessions, *_defaults(wanted)]
+    return [*_KINDS, *sessions, *_defaults(wanted), *_metered(wanted)]
 
 
 def _touched(written: Sequence[Encoded], stale: Sequence[Encoded]) -> list[Entity | p4r.Entity]:
@@ -164,7 +165,23 @@ def _touched(written: Sequence[Encoded], stale: Sequence[Encoded]) -> list[Entit
     gone = {type(e.entity) for e in stale if not e.is_entry}
     kinds = [kind for kind in (*_KINDS, _SESSIONS) if type(kind) in gone]
     entries = [e for e in stale if e.is_entry]
-    return [*kinds, *(p4r.Entity.FromString(e.key) for e in (*written, *entries))]
+    return [*kinds, *map(_question, (*written, *entries))]
+
+
+def _question(encoded: Encoded) -> p4r.Entity:
+    """The read of one entity; a switch tells the meter of an entry if it is asked for it."""
+    asked = p4r.Entity()
+    asked.ParseFromString(encoded.key)
+    if encoded.message.table_entry.HasField("meter_config"):
+        asked.table_entry.meter_config.SetInParent()
+    return asked
+
+
+def _metered(wanted: Sequence[Entity]) -> list[Entity]:
+    """Reads of the tables whose entries have meters, with these."""
+    tables = {e.table_id for e in wanted if isinstance(e, P4TableEntry) and e.meter_config}
+    nothing = P4MeterConfig(cir=0, cburst=0, pir=0, pburst=0)
+    return [P4TableEntry(table, meter_config=nothing) for table in sorted(tables)]
 
 
 def _defaults(wanted: Sequence[Entity]) -> list[Entity]:

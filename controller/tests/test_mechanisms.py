@@ -19,11 +19,13 @@ from ebb_controller.mechanisms import (
     mlfq,
     occupancy,
     phantom_queue,
+    policing,
     return_to_sender,
     route,
     source_quench,
     traffic_class,
     trimming,
+    void_frames,
 )
 from ebb_controller.mechanisms.adaptive_routing import AdaptiveRouting
 from ebb_controller.mechanisms.codel import Codel
@@ -49,6 +51,7 @@ from finsy import (
 )
 from hypothesis import given
 from hypothesis import strategies as st
+from pydantic import ValidationError
 
 FAT_TREE = from_table({"fat_tree": {"k": 4}}, "test")
 EIGHT_QUEUES = PortParameters(queue=[QueueParameters(id=queue) for queue in range(8)])
@@ -562,3 +565,63 @@ class TestAdaptiveRouting:
         ):
             with pytest.raises(InputError, match=re.escape(said)):
                 validate(FabricParameters, wrong, "test")
+
+
+def policed(**keys: Any) -> list[Any]:
+    """Entries at the first switch of a rack of three, whose links have 1 Gbit/s."""
+    topology = from_table({"single_rack": {"hosts": 3}}, "rack")
+    (switch,) = topology.switches
+    return list(policing.entries(Site(topology, switch, FabricParameters(policing=keys))))
+
+
+CONTRACT = {"hosts": ["h2"], "guarantee_bps": 250_000_000, "peak_bps": 1_000_000_000}
+
+
+def test_a_contract_is_a_meter_at_the_port_of_its_host() -> None:
+    (entry,) = policed(contract=[CONTRACT], excess="best-effort", dscp_value=8, queue=1)
+    assert entry.match["ingress_port"] == 2
+    assert entry.action.args == {"excess": 2, "dscp_value": 8, "queue_index": 1}
+    meter = entry.meter_config
+    assert (meter.cir, meter.cburst) == (31_250_000, 15_000)
+    assert (meter.pir, meter.pburst) == (125_000_000, 1_514)
+
+
+@pytest.mark.parametrize(
+    ("change", "words"),
+    [
+        ({"peak_bps": 1_000}, "peak_bps = 1000: expected at least guarantee_bps = 250000000"),
+        ({"burst_bytes": 1_000}, "burst_bytes\n.*greater than or equal to 1514"),
+        ({"hosts": ["h2", "h2"]}, "contract: h2 has two; a host has one"),
+    ],
+)
+def test_a_contract_that_cannot_be_is_refused(change: dict[str, Any], words: str) -> None:
+    with pytest.raises(ValidationError, match=words):
+        policed(contract=[CONTRACT | change])
+
+
+@pytest.mark.parametrize(
+    ("change", "words"),
+    [
+        ({"hosts": ["h9"]}, "h9"),
+        (
+            {"guarantee_bps": 2_000_000_000, "peak_bps": 2_000_000_000},
+            "policing: h2 has guarantee_bps = 2000000000: its link has 1000000000 bit/s",
+        ),
+    ],
+)
+def test_a_contract_beyond_the_fabric_is_refused(change: dict[str, Any], words: str) -> None:
+    with pytest.raises(InputError, match=words):
+        policed(contract=[CONTRACT | change])
+
+
+def test_void_frames_are_dropped_at_the_ports_of_hosts_only() -> None:
+    topology = from_table({"fat_tree": {"k": 4}}, "tree")
+    parameters = FabricParameters(void_frames=True)
+    ports = {
+        switch: [
+            entry.match["ingress_port"]
+            for entry in void_frames.entries(Site(topology, topology.switch(switch), parameters))
+        ]
+        for switch in ("p0e0", "p0a0", "c0")
+    }
+    assert ports == {"p0e0": [1, 2], "p0a0": [], "c0": []}

@@ -26,10 +26,14 @@ from hypothesis import strategies as st
 T = TypeVar("T")
 
 EVERYTHING = everything(return_to_sender=True)
-ALL = (EVERYTHING, everything(return_to_sender=False))
+ALL = (EVERYTHING, everything(return_to_sender=False, hosts=["h1"]))
 """Together, every kind of entity and every table: what some mechanisms need, others do not bear."""
 GROUP = MulticastGroup("239.0.0.1", 1, ("h1", "h3", "h16"))
 FAT_TREE = from_table({"fat_tree": {"k": 4}}, "test")
+
+
+OF_HOSTS = {"policing", "void_frames"}
+"""Tables about hosts, whose entries are at their ports."""
 
 
 def plan_of(topology: Topology, switch: str, *groups: MulticastGroup) -> list[Any]:
@@ -67,7 +71,11 @@ def test_what_is_named_comes_before_what_names_it() -> None:
 @NEEDS_PROGRAM
 @pytest.mark.parametrize(
     ("switch", "unused"),
-    [("p0e0", set()), ("p0a0", {"arp_responder"}), ("c0", {"arp_responder", "acceptable"})],
+    [
+        ("p0e0", set()),
+        ("p0a0", {"arp_responder", *OF_HOSTS}),
+        ("c0", {"arp_responder", "acceptable", *OF_HOSTS}),
+    ],
 )
 def test_every_entity_fits_the_program(switch: str, unused: set[str]) -> None:
     schema = P4Schema(p4info(FULL_PROGRAM))

@@ -157,7 +157,10 @@ async def scenario(net: FabricNet, controller: Controller, deflects: bool) -> No
     # Ranges with priorities, and every mechanism at once; no scheme has that.
     for thresholds in ([10_000, 100_000], [20_000, 100_000]):
         parameters = everything(
-            return_to_sender=False, mlfq_queues=[3, 2, 1], mlfq_thresholds_bytes=thresholds
+            hosts=["xh1", "xh2"],
+            return_to_sender=False,
+            mlfq_queues=[3, 2, 1],
+            mlfq_thresholds_bytes=thresholds,
         )
         if not deflects:
             parameters = parameters.without_traffic_manager()

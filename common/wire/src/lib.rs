@@ -1,4 +1,5 @@
-//! Wire formats: Ethernet, PFC, IPv4, TCP, a message of ICMP and the receiver-driven header of `docs/wire-format.md`.
+//! Wire formats: Ethernet, PFC, void frames, IPv4, TCP, a message of ICMP and the receiver-driven header of
+//! `docs/wire-format.md`.
 //!
 //! Each protocol has a header type of legal values with `parse` (checks everything, borrows the
 //! payload, names the cause of an error, never panics) and `emit` (appends the bytes, with lengths
@@ -14,6 +15,7 @@ mod pfc;
 mod remaining;
 mod source_quench;
 mod tcp;
+mod void;
 
 pub use ebb::{EbbFlags, EbbHeader, EbbPacket, PacketType};
 pub use error::{Layer, ParseError};
@@ -24,6 +26,7 @@ pub use pfc::PfcFrame;
 pub use remaining::remaining_code;
 pub use source_quench::SourceQuench;
 pub use tcp::{SackBlocks, TcpFlags, TcpGlance, TcpHeader, TcpOptions, TcpSegment};
+pub use void::VoidFrame;
 
 #[cfg(test)]
 mod vector_tests;

@@ -16,11 +16,13 @@ from ebb_controller.mechanisms import (
     multicast,
     occupancy,
     phantom_queue,
+    policing,
     return_to_sender,
     route,
     source_quench,
     traffic_class,
     trimming,
+    void_frames,
     volume_counters,
 )
 
@@ -33,6 +35,8 @@ MECHANISMS = (
     trimming.MECHANISM,
     return_to_sender.MECHANISM,
     drop_notification.MECHANISM,
+    void_frames.MECHANISM,
+    policing.MECHANISM,
     occupancy.MECHANISM,
     mlfq.MECHANISM,
     adaptive_routing.MECHANISM,
@@ -64,6 +68,8 @@ def program_for(*parameters: FabricParameters) -> str:
 
 class FabricParameters(
     volume_counters.WithVolume,
+    policing.WithPolicing,
+    void_frames.WithVoidFrames,
     route.WithHashSeed,
     mlfq.WithMlfq,
     trimming.WithTrimming,
@@ -79,7 +85,7 @@ class FabricParameters(
     @property
     def program(self) -> str:
         """The first program of p4src that does all this, by its name without `.p4`."""
-        if self.volume is not None:
+        if self.volume is not None or self.policing is not None or self.void_frames:
             return volume_counters.PROGRAM
         return FABRIC if self.codel is None else codel.PROGRAM
 

@@ -13,7 +13,7 @@ from ebb_controller.parameters import Parameters
 from ebb_controller.site import Site
 
 PROGRAM = "fabric_full"
-"""The program of p4src that has volume counters."""
+"""The program of p4src that has all mechanisms, this one too."""
 VOLUME = Table("volume", ("count_in_slot",))
 VOLUME_SLOT = Register("volume_slot")
 VOLUME_BYTES = Register("volume_bytes")

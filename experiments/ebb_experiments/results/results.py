@@ -17,9 +17,10 @@ from ebb_topologies.files import write
 from ebb_experiments.results.switches import COUNTED_TWICE
 from ebb_experiments.results.tables import COLUMNS, Row, Rows
 
-NO_LOSS = (*named("replica-to-source"), "link-corrupt")
+NO_LOSS = (*named("replica-to-source", "void-frame"), "link-corrupt")
 """Reasons that are counted among the drops although nothing is missing: a multicast copy that would
-go back where it came from, and a frame that went on with a bit flipped."""
+go back where it came from, a frame that only filled its link, and one that went on with a bit
+flipped."""
 
 
 @dataclass

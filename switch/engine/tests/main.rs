@@ -1,6 +1,7 @@
 //! Networks of switches under a virtual clock. One executable: linking takes longer than most of the tests.
 
 mod classes;
+mod full;
 mod outside;
 mod switches;
 
@@ -11,6 +12,7 @@ mod faults;
 mod flow_control;
 mod garbage;
 mod lossless;
+mod policing;
 mod queueing;
 mod ranks;
 mod simulation;

@@ -2,103 +2,23 @@
 //! byte, what left in that slot by the clock of the simulation, and what is read too late says so.
 
 use std::collections::{BTreeMap, VecDeque};
-use std::net::Ipv4Addr;
-use std::sync::LazyLock;
 
 use ebb_engine::Switch;
-use ebb_engine::simulation::{Host, Simulation};
-use ebb_p4c::diagnostics::Diagnostics;
-use ebb_p4c::source::SourceMap;
-use ebb_pipeline::Pipeline;
-use ebb_pipeline::control::{ActionCall, MatchKey, TableAction, TableEntry, WeightedAction};
-use ebb_traffic_manager::{Profile, QueueConfig, TrafficManagerConfig};
+use ebb_engine::simulation::Simulation;
+use ebb_pipeline::control::TableAction;
 use ebb_units::{Duration, Instant};
-use ebb_wire::{Ecn, Ipv4Header, Protocol};
 use proptest::prelude::*;
 
-use crate::classes::{GIGABIT, options};
-use crate::switches::*;
+use crate::classes::GIGABIT;
+use crate::full::{Outside, PORTS, QUEUES, call, frame_to, full_switch};
+use crate::switches::at;
 
-/// Ports to which frames go; they come in at port 1.
-const PORTS: [u16; 2] = [2, 3];
-/// Queues, and the DSCP of their class.
-const QUEUES: [u8; 3] = [0, 3, 7];
 const SLOTS: u64 = 8;
 
-static PROGRAM: LazyLock<ebb_bmv2_json::Program> = LazyLock::new(|| {
-    let path = concat!(env!("CARGO_MANIFEST_DIR"), "/../../p4src/fabric_full.p4");
-    let text = std::fs::read_to_string(path).expect("the program of the repository");
-    let (mut sources, diagnostics) = (SourceMap::default(), Diagnostics::default());
-    let compiled = ebb_p4c::compile(path, &text, &Default::default(), &mut sources, &diagnostics);
-    compiled.expect("a right program").json
-});
-
-fn call(pipeline: &Pipeline, table: &str, action: &str, params: &[u64]) -> ActionCall {
-    let table = pipeline.table(table).expect("a table");
-    let action = pipeline.table_action(table, action).expect("an action");
-    let params = params.iter().map(|n| n.to_be_bytes().to_vec()).collect();
-    ActionCall { action, params }
-}
-
-fn add(pipeline: &mut Pipeline, table: &str, key: MatchKey, action: TableAction) {
-    let table = pipeline.table(table).expect("a table");
-    let entry = TableEntry {
-        key: vec![key],
-        priority: 0,
-        action,
-        idle_timeout: None,
-        metadata: Vec::new(),
-    };
-    let inserted = pipeline.insert_entry(Instant::ZERO, table, entry);
-    inserted.expect("room");
-}
-
-/// A switch that sends 10.0.P.x to port P at a gigabit, in the queue that the DSCP names.
+/// A switch that counts in slots.
 fn counting_switch(slot_us: u64) -> Switch {
-    let queue = |id| QueueConfig {
-        id,
-        ..QueueConfig::default()
-    };
-    let profile = Profile {
-        name: "p".into(),
-        rate_bps: GIGABIT,
-        queue: QUEUES.map(queue).to_vec(),
-        ..Profile::default()
-    };
-    let config = TrafficManagerConfig {
-        ports: BTreeMap::from([("default".into(), "p".into())]),
-        profile: vec![profile],
-        ..TrafficManagerConfig::default()
-    };
-    let mut switch = Switch::new(options("s"), config).expect("valid configuration");
-    let pipeline = Pipeline::load(&PROGRAM).expect("loadable");
-    switch.install(pipeline).expect("nothing is exported");
+    let mut switch = full_switch();
     let pipeline = switch.pipeline_mut().expect("a program");
-    for port in PORTS {
-        let (table, action) = (
-            "FabricIngress.route.ipv4_route",
-            "FabricIngress.route.set_next_hop",
-        );
-        let to_port = WeightedAction {
-            call: call(pipeline, table, action, &[u64::from(port), 1, 2]),
-            weight: 1,
-            watch_port: None,
-        };
-        let there = MatchKey::Lpm {
-            value: vec![10, 0, port as u8, 0],
-            prefix_len: 24,
-        };
-        add(pipeline, table, there, TableAction::Set(vec![to_port]));
-    }
-    for queue in QUEUES {
-        let (table, action) = (
-            "FabricIngress.traffic_class.traffic_class",
-            "FabricIngress.traffic_class.set_traffic_class",
-        );
-        let action = call(pipeline, table, action, &[u64::from(queue), 0, 0, 0]);
-        let dscp = MatchKey::Exact(vec![queue]);
-        add(pipeline, table, dscp, TableAction::Direct(action));
-    }
     let (inverse, shift) = reciprocal(slot_us);
     let (table, action) = (
         "FabricEgress.volume_counters.volume",
@@ -139,46 +59,6 @@ impl Frame {
             bytes,
         })
     }
-
-    fn emit(&self) -> Vec<u8> {
-        let mut packet = frame(0, 14);
-        let (from, to) = (
-            Ipv4Addr::new(10, 0, 1, 2),
-            Ipv4Addr::new(10, 0, self.port as u8, 2),
-        );
-        Ipv4Header::new(from, to, Protocol(200), self.queue, Ecn::NotEct)
-            .emit(self.bytes - 34, &mut packet);
-        packet.resize(self.bytes, 0);
-        packet
-    }
-}
-
-/// What is outside of a port: frames come from it at given times, and it notes queue and length of those that arrive.
-#[derive(Default)]
-struct Outside {
-    to_send: VecDeque<(Instant, Vec<u8>)>,
-    arrived: Vec<(Instant, u8, u64)>,
-}
-
-impl Host for Outside {
-    fn name(&self) -> &str {
-        "outside"
-    }
-
-    fn receive(&mut self, now: Instant, frame: Vec<u8>) {
-        self.arrived.push((now, frame[15] >> 2, frame.len() as u64));
-    }
-
-    fn wake(&mut self, _: Instant) {}
-
-    fn next_wake(&self) -> Option<Instant> {
-        self.to_send.front().map(|(at, _)| *at)
-    }
-
-    fn poll_transmit(&mut self, now: Instant) -> Option<(Instant, Vec<u8>)> {
-        self.next_wake().filter(|at| *at <= now)?;
-        self.to_send.pop_front()
-    }
 }
 
 /// Slot, port and queue.
@@ -194,7 +74,7 @@ fn read(switch: &Switch, (slot, port, queue): Bin) -> Option<(u64, u64)> {
         let bytes = pipeline.register_value(register, cell).expect("a cell");
         bytes
             .iter()
-            .fold(0, |sum, byte| sum << 8 | u64::from(*byte))
+            .fold(0, |sum, byte| (sum << 8) | u64::from(*byte))
     };
     match value("slot") {
         named if named > slot => None,
@@ -226,7 +106,7 @@ proptest! {
             .iter()
             .map(|frame| {
                 now += Duration::from_nanos(frame.gap_ns);
-                (now, frame.emit())
+                (now, frame_to(frame.port, frame.queue, frame.bytes))
             })
             .collect();
         simulation.with_host(source, |host| host.to_send = to_send);
@@ -248,10 +128,11 @@ proptest! {
 
         let mut left = BTreeMap::<Bin, (u64, u64)>::new();
         for (port, sink) in PORTS.into_iter().zip(sinks) {
-            for (arrived, queue, bytes) in &simulation.host(sink).unwrap().arrived {
-                let on_the_link = GIGABIT.time_for(*bytes).as_picos();
+            for (arrived, frame) in &simulation.host(sink).unwrap().arrived {
+                let (queue, bytes) = (frame[15] >> 2, frame.len() as u64);
+                let on_the_link = GIGABIT.time_for(bytes).as_picos();
                 let begun_us = (arrived.as_picos() - on_the_link) / 1_000_000;
-                let bin = left.entry((begun_us / slot_us, port, *queue)).or_default();
+                let bin = left.entry((begun_us / slot_us, port, queue)).or_default();
                 *bin = (bin.0 + bytes, bin.1 + 1);
             }
         }
@@ -269,7 +150,7 @@ proptest! {
     #[test]
     fn a_reciprocal_divides_all_of_48_bits(divisor in 1..1u64 << 32, n in 0..1u64 << 48) {
         let (inverse, shift) = reciprocal(divisor);
-        let product = |n: u64| (u128::from(n) * u128::from(inverse) >> shift) as u64;
+        let product = |n: u64| ((u128::from(n) * u128::from(inverse)) >> shift) as u64;
         prop_assert_eq!(product(n), n / divisor);
         let edge = n / divisor * divisor;
         prop_assert_eq!(product(edge), edge / divisor);
