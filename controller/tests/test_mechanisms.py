@@ -605,7 +605,7 @@ def test_a_contract_that_cannot_be_is_refused(change: dict[str, Any], words: str
         ({"hosts": ["h9"]}, "h9"),
         (
             {"guarantee_bps": 2_000_000_000, "peak_bps": 2_000_000_000},
-            "policing: h2 has guarantee_bps = 2000000000: its link has 1000000000 bit/s",
+            "policing: guarantee_bps of h2 is 2 times the rate of its link; at most 1",
         ),
     ],
 )

@@ -96,9 +96,9 @@ def entries(site: Site[WithPolicing]) -> Iterator[P4TableEntry]:
 
 def _entry(policing: Policing, contract: Contract, port: Port, ip: str, name: str) -> P4TableEntry:
     if contract.guarantee_bps > port.rate_bps:
+        times = contract.guarantee_bps / port.rate_bps  # the same at any dilation
         raise InputError(
-            f"policing: {name} has guarantee_bps = {contract.guarantee_bps}: its link has "
-            f"{port.rate_bps} bit/s"
+            f"policing: guarantee_bps of {name} is {times:g} times the rate of its link; at most 1"
         )
     return P4TableEntry(
         POLICING.name,
