@@ -3,7 +3,7 @@
 #   make run [K=4] [SCHEMES=dctcp,ndp] [DILATION=50] [SWITCH=ebb|bmv2] [P4C=ebb-p4c|p4c-bm2-ss]
 #            [CLI=1: the prompt at once; CLI=after: after all schemes] [SCHEME=ndp: one alone]
 #            [SCENARIO=experiments/scenarios/link-failure.toml] [FUSED=0: a process per switch] [THREADS=2]
-#            [VOLUME=10: bytes and packets of every port per 10 ms] [WEB=1: live in the browser]
+#            [VOLUME=1: bytes and packets of every port per ms] [WEB=1: live in the browser]
 #   make compare [A=2026-11-23T08-15-02] [B=latest]: two of results/runs, without names the last two
 #   make experiments | make experiment NAME=hull-dynamic [SIZE=quick|full] [CLUSTER=tcp://..] [FABRIC=mininet]
 #   make report | results
