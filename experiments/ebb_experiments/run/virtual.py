@@ -159,7 +159,6 @@ class _Simulation:
             arrivals=arrivals,
         )
         with ThreadPoolExecutor(1) as beside, simulator:
-            told_versions = beside.submit(versions, self.binaries)
             with LoopThread() as loop, ExitStack() as stack:
 
                 def address(switch: Switch) -> str:
@@ -195,7 +194,9 @@ class _Simulation:
                 trace_hash = simulator.report()
                 statistics = loop.run(managers.statistics())
                 counters = loop.run(read_counters(controller, is_told))
-            simulator.finish()  # it ends while its results become tables
+            # It ends, and others tell their versions, while its results become tables.
+            simulator.finish()
+            told_versions = beside.submit(versions, self.binaries)
             told = flows.table(pause.at_ns)
             check_told(pause.ended, told)
             counted = pause.at_ns - dilation.time(spec.warm_up_ns)
