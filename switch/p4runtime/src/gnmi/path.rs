@@ -165,6 +165,13 @@ impl Prefix {
 }
 
 fn elems(path: &proto::Path) -> Result<Vec<Elem>, Status> {
+    #[expect(deprecated, reason = "or an old client would get all that there is")]
+    if let Some(name) = path.element.first() {
+        return Err(Status::invalid_argument(format!(
+            "a path has `element` (\"{}\"), which gNMI 0.4.0 has replaced by `elem`; give it as `elem`",
+            short(name)
+        )));
+    }
     let elem = |elem: &proto::PathElem| {
         if elem.name.is_empty() || elem.key.keys().any(String::is_empty) {
             return Err(Status::invalid_argument(
@@ -349,6 +356,23 @@ mod tests {
             format!("{name}/{}", found.place.leaf().path.join("/"))
         };
         found.iter().map(path).collect()
+    }
+
+    #[test]
+    fn elements_of_old_clients_are_refused_with_what_has_replaced_them() {
+        #[expect(deprecated)]
+        let old = proto::Path {
+            element: vec!["interfaces".into()],
+            ..proto::Path::default()
+        };
+        let refused = [
+            Prefix::read(Some(&old)).err().unwrap(),
+            Prefix::default().pattern(&old).err().unwrap(),
+        ];
+        for error in refused {
+            assert_eq!(error.code(), Code::InvalidArgument);
+            assert!(error.message().contains("replaced by `elem`"), "{error}");
+        }
     }
 
     #[test]
