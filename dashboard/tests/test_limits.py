@@ -32,6 +32,7 @@ from support import BINARIES, ROOT, needs_simulator, running
 from test_simulated import Told, watch
 
 SERVER = "switch/p4runtime/src/server.rs"
+GNMI = "switch/p4runtime/src/gnmi/mod.rs"
 ARRAYS = "switch/pipeline/src/program/load.rs"
 PAGE_CONNECTIONS = 7
 """Of a browser to one origin: six at once, and the stream of the live view."""
@@ -158,6 +159,10 @@ LIMITS: dict[str, tuple[Callable[[], int], Callable[[], int]]] = {
         lambda: constant(SERVER, "MAX_MESSAGE_BYTES") * constant(SERVER, "MESSAGES_AT_ONCE"),
         lambda: PUSHES_AT_ONCE * push_bytes() + AT_ONCE * batch_bytes(),
     ),
+    "requests of a connection": (
+        lambda: constant(SERVER, "MAX_MESSAGE_BYTES") * constant(SERVER, "MESSAGES_OF_CONNECTION"),
+        lambda: max(push_bytes(), batch_bytes()),
+    ),
     "answers to reads that wait, of a device": (
         lambda: constant("switch/p4runtime/src/answer.rs", "PACKED_BYTES"),
         lambda: 1_000_000 * entry_bytes(),
@@ -166,6 +171,18 @@ LIMITS: dict[str, tuple[Callable[[], int], Callable[[], int]]] = {
     "streams of a role": (
         lambda: constant("switch/p4runtime/src/arbitration.rs", "MAX_STREAMS_PER_ROLE"),
         lambda: 2,
+    ),
+    "streams of statistics of a device": (
+        lambda: constant("switch/p4runtime/src/traffic.rs", "MOST_STREAMS"),
+        lambda: 2,
+    ),
+    "streams of gNMI subscriptions of a device": (
+        lambda: constant(GNMI, "MOST_STREAMS"),
+        lambda: 0,
+    ),
+    "values kept for the gNMI clients of a device": (
+        lambda: constant(GNMI, "MOST_VALUES"),
+        lambda: 0,
     ),
     "file descriptors that `ebb-simulator` asks for": (
         lambda: (

@@ -5,23 +5,32 @@
 //! sent. A message is kept until its call ends, for what was decoded from it is kept as long. In calls that last, that
 //! is until it is complete, or answered.
 //!
+//! What has begun to come and does not come whole makes room for others: a message has [`ARRIVAL`], and when there is no
+//! room left, the oldest one that began [`GRACE`] ago gives way. A connection may take a part of the room.
+//!
 //! A large answer is handed to HTTP/2 in pieces, so that it waits here for as long as its client does not read, and
 //! what it takes of a limit ([`Kept`]) with it.
 
 use std::any::Any;
+use std::collections::BTreeMap;
 use std::convert::Infallible;
+use std::future::Future;
 use std::pin::Pin;
-use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::{Arc, Mutex, Weak};
 use std::task::{Context, Poll, ready};
+use std::time::Duration;
 
 use http_body::{Body as HttpBody, Frame, SizeHint};
+use tokio::sync::Notify;
+use tokio::time::Instant;
 use tonic::Status;
 use tonic::body::Body;
 use tonic::codegen::{BoxFuture, Bytes, Service, http};
 use tonic::server::NamedService;
 
 use crate::connections::Connection;
+use crate::lock::lock;
 
 /// The calls that last and whose messages are handled as they come.
 const HANDLED_AT_ONCE: [&str; 3] = [
@@ -36,18 +45,69 @@ const PIECE_BYTES: usize = 64 << 10;
 /// What precedes each message in gRPC: a byte that says whether it is compressed, and its length in 4 bytes.
 const PREFIX_BYTES: usize = 5;
 
+/// How long a message may take from its first byte to its last: 16 MiB need 5 Mbit/s.
+const ARRIVAL: Duration = Duration::from_secs(30);
+/// How long a message may take though others need its room. Controllers send theirs in milliseconds, and ask again for
+/// longer than this.
+const GRACE: Duration = Duration::from_secs(1);
+
 /// How many bytes the requests of all calls of a server may take together.
 pub struct Budget {
     held: AtomicUsize,
     limit: usize,
+    /// How many of them may be of one connection; `None`: all.
+    of_connection: Option<usize>,
+    arriving: Mutex<Arriving>,
+}
+
+/// Calls of which a part of a message is there, by when it began.
+#[derive(Default)]
+struct Arriving {
+    calls: BTreeMap<(Instant, u64), Weak<Call>>,
+    last: u64,
 }
 
 impl Budget {
     pub fn new(limit: usize) -> Arc<Self> {
+        Self::with_share(limit, None)
+    }
+
+    /// Of which a connection may have `of_connection` bytes.
+    pub fn with_share(limit: usize, of_connection: Option<usize>) -> Arc<Self> {
         Arc::new(Self {
             held: AtomicUsize::new(0),
             limit,
+            of_connection,
+            arriving: Mutex::default(),
         })
+    }
+
+    /// Takes bytes if there is room.
+    fn take(&self, bytes: usize) -> bool {
+        let before = self.held.fetch_add(bytes, Ordering::Relaxed);
+        let fits = before + bytes <= self.limit;
+        if !fits {
+            self.held.fetch_sub(bytes, Ordering::Relaxed);
+        }
+        fits
+    }
+
+    /// Ends the call whose message began first, unless that is less than [`GRACE`] ago. False: there is none.
+    fn make_room(&self) -> bool {
+        let mut arriving = lock(&self.arriving);
+        let Some(oldest) = arriving.calls.first_entry() else {
+            return false;
+        };
+        if oldest.key().0.elapsed() < GRACE {
+            return false;
+        }
+        let call = oldest.remove();
+        drop(arriving);
+        if let Some(call) = call.upgrade() {
+            call.release(0);
+            call.gives_way.notify_one();
+        }
+        true
     }
 }
 
@@ -87,14 +147,16 @@ where
             self.budget.clone(),
         ));
         let path = request.uri().path();
-        let boundaries = HANDLED_AT_ONCE.contains(&path).then(Boundaries::default);
+        let handled_at_once = HANDLED_AT_ONCE.contains(&path);
         let until_answered = path == HANDLED_WHEN_ANSWERED;
         let counted = call.clone();
         let request = request.map(|body| {
             Body::new(Counting {
                 body,
                 call: counted,
-                boundaries,
+                boundaries: Boundaries::default(),
+                handled_at_once,
+                arrival: None,
             })
         });
         let response = self.service.call(request);
@@ -119,6 +181,8 @@ struct Call {
     connection: Option<Arc<Connection>>,
     budget: Arc<Budget>,
     held: AtomicUsize,
+    /// Told when the room is needed for others.
+    gives_way: Notify,
 }
 
 impl Call {
@@ -130,25 +194,45 @@ impl Call {
             connection,
             budget,
             held: AtomicUsize::new(0),
+            gives_way: Notify::new(),
         }
     }
 
     fn hold(&self, bytes: usize) -> Result<(), Status> {
-        self.held.fetch_add(bytes, Ordering::Relaxed);
-        let before = self.budget.held.fetch_add(bytes, Ordering::Relaxed);
-        match before + bytes <= self.budget.limit {
-            true => Ok(()),
-            false => Err(Status::resource_exhausted(format!(
-                "the requests of all clients together have more than {} bytes, which is the limit; try again",
-                self.budget.limit
-            ))),
+        let connection = self.connection.as_ref().zip(self.budget.of_connection);
+        if let Some((connection, most)) = connection
+            && !connection.hold(bytes, most)
+        {
+            return Err(Status::resource_exhausted(format!(
+                "the requests of this connection have more than {most} bytes, which is the limit; try again"
+            )));
         }
+        while !self.budget.take(bytes) {
+            if !self.budget.make_room() {
+                if let Some((connection, _)) = connection {
+                    connection.release(bytes);
+                }
+                return Err(Status::resource_exhausted(format!(
+                    "the requests of all clients together have more than {} bytes, which is the limit; try again",
+                    self.budget.limit
+                )));
+            }
+        }
+        self.held.fetch_add(bytes, Ordering::Relaxed);
+        Ok(())
     }
 
     /// Gives back what the call holds, but for `rest` bytes.
     fn release(&self, rest: usize) {
-        let held = self.held.swap(rest, Ordering::Relaxed);
-        self.budget.held.fetch_sub(held - rest, Ordering::Relaxed);
+        let keep = |held: usize| Some(held.min(rest));
+        let before = self
+            .held
+            .fetch_update(Ordering::Relaxed, Ordering::Relaxed, keep);
+        let returned = before.map_or(0, |held| held.saturating_sub(rest));
+        self.budget.held.fetch_sub(returned, Ordering::Relaxed);
+        if let (Some(connection), Some(_)) = (&self.connection, self.budget.of_connection) {
+            connection.release(returned);
+        }
     }
 }
 
@@ -170,6 +254,11 @@ struct Boundaries {
 }
 
 impl Boundaries {
+    /// Whether a part of a message has come, and not all of it.
+    fn is_within(&self) -> bool {
+        !self.prefix.is_empty()
+    }
+
     /// The next bytes of the stream have come. If they complete a message: how many of them belong to the
     /// next one, which is not complete.
     fn advance(&mut self, mut bytes: &[u8]) -> Option<usize> {
@@ -199,12 +288,75 @@ impl Boundaries {
     }
 }
 
+/// A message of which a part is there.
+struct Arrival {
+    call: Arc<Call>,
+    /// Where it is among those that arrive.
+    key: (Instant, u64),
+    /// Ready, with the reason, when the rest is not waited for any longer.
+    end: Pin<Box<dyn Future<Output = Status> + Send>>,
+}
+
+impl Arrival {
+    fn begin(call: &Arc<Call>) -> Self {
+        let mut arriving = lock(&call.budget.arriving);
+        arriving.last += 1;
+        let key = (Instant::now(), arriving.last);
+        arriving.calls.insert(key, Arc::downgrade(call));
+        drop(arriving);
+        let waiting = call.clone();
+        let end = async move {
+            tokio::select! {
+                () = waiting.gives_way.notified() => Status::resource_exhausted(
+                    "the rest of the request has not come, and others need the room; try again",
+                ),
+                () = tokio::time::sleep(ARRIVAL) => Status::deadline_exceeded(format!(
+                    "the request has not come whole within {} s",
+                    ARRIVAL.as_secs()
+                )),
+            }
+        };
+        Self {
+            call: call.clone(),
+            key,
+            end: Box::pin(end),
+        }
+    }
+}
+
+impl Drop for Arrival {
+    fn drop(&mut self) {
+        lock(&self.call.budget.arriving).calls.remove(&self.key);
+    }
+}
+
 /// The body of a request, whose bytes count while they are kept.
 struct Counting {
     body: Body,
     call: Arc<Call>,
-    /// Where messages end that are handled at once.
-    boundaries: Option<Boundaries>,
+    boundaries: Boundaries,
+    /// Whether messages are handled as they come, and so are kept no longer once they are complete.
+    handled_at_once: bool,
+    /// The message that is not complete; `None`: nothing of the next one is there.
+    arrival: Option<Arrival>,
+}
+
+impl Counting {
+    /// The next bytes have come.
+    fn advance(&mut self, data: &[u8]) -> Result<(), Status> {
+        self.call.hold(data.len())?;
+        let complete = self.boundaries.advance(data);
+        if let Some(rest) = complete {
+            self.arrival = None;
+            if self.handled_at_once {
+                self.call.release(rest);
+            }
+        }
+        if self.boundaries.is_within() && self.arrival.is_none() {
+            self.arrival = Some(Arrival::begin(&self.call));
+        }
+        Ok(())
+    }
 }
 
 impl HttpBody for Counting {
@@ -215,18 +367,18 @@ impl HttpBody for Counting {
         mut self: Pin<&mut Self>,
         cx: &mut Context<'_>,
     ) -> Poll<Option<Result<Frame<Bytes>, Status>>> {
+        if let Some(arrival) = &mut self.arrival
+            && let Poll::Ready(why) = arrival.end.as_mut().poll(cx)
+        {
+            self.arrival = None;
+            return Poll::Ready(Some(Err(why)));
+        }
         let frame = ready!(Pin::new(&mut self.body).poll_frame(cx));
         if let Some(Ok(frame)) = &frame
             && let Some(data) = frame.data_ref()
+            && let Err(full) = self.advance(data)
         {
-            let counting = &mut *self;
-            if let Err(full) = counting.call.hold(data.len()) {
-                return Poll::Ready(Some(Err(full)));
-            }
-            let rest = counting.boundaries.as_mut().and_then(|b| b.advance(data));
-            if let Some(rest) = rest {
-                counting.call.release(rest);
-            }
+            return Poll::Ready(Some(Err(full)));
         }
         Poll::Ready(frame)
     }
@@ -373,6 +525,76 @@ mod tests {
         assert_eq!(sent, whole);
         drop(answer);
         assert_eq!(Arc::strong_count(&limit), 1);
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn what_is_half_sent_gives_way_to_others() {
+        let budget = Budget::new(100);
+        let call = || Arc::new(Call::new(None, budget.clone()));
+        let [stalled, complete, other] = [call(), call(), call()];
+        complete.hold(40).unwrap();
+        stalled.hold(50).unwrap();
+        let mut arrival = Arrival::begin(&stalled);
+        // What has begun just now is about to come.
+        let full = other.hold(60).unwrap_err();
+        assert_eq!(full.code(), tonic::Code::ResourceExhausted);
+        tokio::time::advance(GRACE).await;
+        other.hold(60).unwrap();
+        let why = arrival.end.as_mut().await;
+        assert_eq!(why.code(), tonic::Code::ResourceExhausted);
+        assert!(why.message().contains("others need the room"), "{why}");
+        // What is complete stays.
+        drop(arrival);
+        assert!(call().hold(1).is_err());
+        drop((stalled, complete, other));
+        assert_eq!(budget.held.load(Ordering::Relaxed), 0);
+        assert!(lock(&budget.arriving).calls.is_empty());
+    }
+
+    /// A request that comes in parts.
+    struct Parts(tokio::sync::mpsc::Receiver<Bytes>);
+
+    impl HttpBody for Parts {
+        type Data = Bytes;
+        type Error = Status;
+        fn poll_frame(
+            mut self: Pin<&mut Self>,
+            cx: &mut Context<'_>,
+        ) -> Poll<Option<Result<Frame<Bytes>, Status>>> {
+            let part = self.0.poll_recv(cx);
+            part.map(|part| part.map(|data| Ok(Frame::data(data))))
+        }
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_message_has_a_time_to_come() {
+        let call = Arc::new(Call::new(None, Budget::new(100)));
+        let (mut body, sent) = {
+            let (sender, frames) = tokio::sync::mpsc::channel(4);
+            let counting = Counting {
+                body: Body::new(Parts(frames)),
+                call: call.clone(),
+                boundaries: Boundaries::default(),
+                handled_at_once: true,
+                arrival: None,
+            };
+            (counting, sender)
+        };
+        let whole = message(10);
+        let send = async |part: &[u8]| {
+            let data = Bytes::copy_from_slice(part);
+            sent.send(data).await.unwrap();
+        };
+        let mut next = async || std::future::poll_fn(|cx| Pin::new(&mut body).poll_frame(cx)).await;
+        // Between messages any time may pass.
+        send(&whole).await;
+        assert!(next().await.unwrap().is_ok());
+        tokio::time::advance(2 * ARRIVAL).await;
+        send(&whole[..12]).await;
+        assert!(next().await.unwrap().is_ok());
+        assert_eq!(call.held.load(Ordering::Relaxed), 12);
+        let late = next().await.unwrap().unwrap_err();
+        assert_eq!(late.code(), tonic::Code::DeadlineExceeded);
     }
 
     #[test]

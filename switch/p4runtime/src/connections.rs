@@ -9,6 +9,7 @@ use std::collections::BTreeMap;
 use std::future::Future;
 use std::io;
 use std::pin::Pin;
+use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex};
 use std::task::{Context, Poll};
 use std::time::Duration;
@@ -47,6 +48,8 @@ pub struct Connection {
     number: u64,
     close: Notify,
     calls: Mutex<Calls>,
+    /// Bytes of requests that are kept for its calls.
+    held: AtomicUsize,
 }
 
 struct Calls {
@@ -68,6 +71,19 @@ impl Connection {
         let mut calls = lock(&self.calls);
         calls.open -= 1;
         calls.none_since = Instant::now();
+    }
+
+    /// Takes bytes for a call if the connection then has `most` at most.
+    pub fn hold(&self, bytes: usize, most: usize) -> bool {
+        let fits = self.held.fetch_add(bytes, Ordering::Relaxed) + bytes <= most;
+        if !fits {
+            self.release(bytes);
+        }
+        fits
+    }
+
+    pub fn release(&self, bytes: usize) {
+        self.held.fetch_sub(bytes, Ordering::Relaxed);
     }
 
     /// Since when there is no call; `None` if there is one.
@@ -122,6 +138,7 @@ impl Connections {
                 any: false,
                 none_since: Instant::now(),
             }),
+            held: AtomicUsize::new(0),
         });
         open.by_number.insert(connection.number, connection.clone());
         Some(Served {

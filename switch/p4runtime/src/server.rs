@@ -39,7 +39,9 @@ use crate::{gnmi, service, trace, traffic};
 pub const MAX_MESSAGE_BYTES: usize = 16 << 20;
 /// What the requests of all clients to P4Runtime may take at once, as a number of the longest messages.
 const MESSAGES_AT_ONCE: usize = 4;
-/// The same of those to the other services.
+/// How much of that may be of one connection.
+const MESSAGES_OF_CONNECTION: usize = 2;
+/// What the requests of all clients to the other services may take at once.
 const OTHERS_AT_ONCE: usize = 1;
 /// The longest request of gNMI: 1024 paths of 32 elements of 11 letters each.
 const GNMI_MESSAGE_BYTES: usize = 512 << 10;
@@ -185,11 +187,14 @@ impl Server {
     ) -> Result<(), ServeError> {
         let (stop, stopped) = watch::channel(false);
         let mut servers = JoinSet::new();
-        let at_once = |messages| Budget::new(self.max_message_bytes.saturating_mul(messages));
+        let bytes = |messages| self.max_message_bytes.saturating_mul(messages);
         let limits = Limits {
             message_bytes: self.max_message_bytes,
-            budget: at_once(MESSAGES_AT_ONCE),
-            budget_of_others: at_once(OTHERS_AT_ONCE),
+            budget: Budget::with_share(
+                bytes(MESSAGES_AT_ONCE),
+                Some(bytes(MESSAGES_OF_CONNECTION)),
+            ),
+            budget_of_others: Budget::new(bytes(OTHERS_AT_ONCE)),
             connections: connection_limit(self.endpoints.len() + 1),
             devices: self.endpoints.len(),
             pace: Arc::default(),

@@ -148,12 +148,46 @@ async fn requests_that_are_never_complete_share_a_limit() {
     // What is small still fits.
     let small = p4::CapabilitiesRequest::default();
     client.capabilities(small).await.unwrap();
-    // There is room again when they end.
-    drop(held);
+    // Those that have been on their way for long give way, as many as it takes.
     let began = Instant::now();
     while code(&mut client).await != Code::NotFound {
         assert!(began.elapsed() < Duration::from_secs(10));
         tokio::time::sleep(Duration::from_millis(10)).await;
+    }
+    let first = tokio::time::timeout(Duration::from_secs(5), held.remove(0)).await;
+    let ended = first.expect("it is still waited for").unwrap();
+    let code = Code::ResourceExhausted as i32;
+    assert_eq!(ended.headers()["grpc-status"], code.to_string());
+    drop(held);
+    server.stop().await;
+}
+
+#[tokio::test]
+async fn one_connection_leaves_room_for_others() {
+    let any = "127.0.0.1:0".parse().unwrap();
+    let server = Server::bind(&[any]).unwrap();
+    let server = server.with_max_message_bytes(64 << 10);
+    let server = Running::with(server, OneSwitch::start());
+    let write = p4::WriteRequest {
+        device_id: DEVICE_ID,
+        role: "x".repeat(60 << 10),
+        ..Default::default()
+    };
+    let greedy = server.client().await;
+    let all = (0..100).map(|_| {
+        let (mut client, write) = (greedy.clone(), write.clone());
+        tokio::spawn(async move { client.write(write).await.unwrap_err() })
+    });
+    let all: Vec<_> = all.collect();
+    let mut other = server.client().await;
+    for _ in 0..10 {
+        let error = other.write(write.clone()).await.unwrap_err();
+        assert_eq!(error.code(), Code::NotFound, "{error}");
+    }
+    for refused in all {
+        let error = refused.await.unwrap();
+        let known = [Code::NotFound, Code::ResourceExhausted];
+        assert!(known.contains(&error.code()), "{error}");
     }
     server.stop().await;
 }
