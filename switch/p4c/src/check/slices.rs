@@ -138,26 +138,25 @@ impl Checker<'_> {
         if !self.check_lvalue(&place) {
             return None;
         }
-        for expr in [&place, &low] {
-            if !is_repeatable(expr) {
-                let message = "a slice to write to cannot be found by a call";
-                let help = "assign the result of the call to a variable first";
-                self.error_with_help("bad-slice", expr.span, message, help);
-                return None;
-            }
-        }
         let (Some(width), Some(whole)) = (target.ty.width(), place.ty.width()) else {
             return None;
         };
-        // The place and the start are found before the value, which may change what they are found by.
+        // The place and the start are found once, and before the value, which may change what they are found by.
         let mut before = Vec::new();
-        let (place, low) = match value.has_effects() {
+        let once = !is_repeatable(&place) || !is_repeatable(&low);
+        let (place, low) = match once || value.has_effects() {
             true => {
                 let place = self.settled_place(place, &mut before);
                 (place, self.settled(low, &mut before))
             }
             false => (place, low),
         };
+        if !is_repeatable(&place) {
+            let message = "a slice to write to cannot be found by this";
+            let help = "assign it to a variable first";
+            self.error_with_help("bad-slice", place.span, message, help);
+            return None;
+        }
         let value = match op {
             Some(op) => {
                 let unsigned = as_bits(place.clone(), whole);
@@ -214,6 +213,11 @@ impl Checker<'_> {
                 };
                 ExprKind::Index(base, index)
             }
+            ExprKind::Slice { base, high, low } => ExprKind::Slice {
+                base: Box::new(self.settled_place(*base, before)),
+                high,
+                low,
+            },
             kind => kind,
         };
         Expr { kind, ..place }

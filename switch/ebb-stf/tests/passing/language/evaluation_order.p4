@@ -213,6 +213,13 @@ control IngressImpl(inout headers_t hdr, inout metadata_t meta,
             hdr.probe.d = hdr.probe.d[low +: 4] ++ (bit<4>)bump(low);
             low = 0;
             hdr.stack[low].x[low +: 4] = (bit<4>)bump(low);
+        } else if (hdr.probe.kind == 15) {
+            // Calls that say where they begin, each once.
+            bit<8> low = 0;
+            hdr.probe.a[bump(low) +: 4] = 0xf;
+            hdr.stack[bump(low) - 2].x[bump(low) +: 4] = 0;
+            hdr.probe.b[bump(low) +: 4] += (bit<4>)low;
+            hdr.probe.c = low;
         } else {
             for (element_t e in hdr.stack) {
                 hdr.probe.b = hdr.probe.b + e.x;
