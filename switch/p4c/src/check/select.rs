@@ -54,7 +54,9 @@ impl Checker<'_> {
 
     fn add_key(&mut self, written: &ast::Expr, key: Expr, keys: &mut Vec<Expr>) {
         if let Some(parts) = parts(&key.ty) {
-            if is_call(written) {
+            // Each member is looked at by itself, so that what is called would be called for each.
+            let is_written_out = matches!(written.kind, Ast::List { .. } | Ast::Record { .. });
+            if is_call(written) || (!is_written_out && key.has_effects()) {
                 let what = match key.ty {
                     Type::Tuple(_) => "tuple",
                     _ => "struct",

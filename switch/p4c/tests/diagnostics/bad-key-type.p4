@@ -14,7 +14,8 @@ parser P(packet_in p, out headers hdr, inout metadata meta, inout standard_metad
         transition select(hdr.h) { _: second; }
     }
     state second { transition select(hdr.h.a, 1) { (1, 1): third; } }
-    state third { transition select(both(hdr.h.a)) { { 1, 1 }: fourth; } }
+    state third { transition select(both(hdr.h.a)) { { 1, 1 }: choice; } }
+    state choice { transition select(hdr.h.a == 1 ? both(1) : both(2)) { { 1, 1 }: fourth; } }
     state fourth { transition select(hdr.h.a) { numbers: accept; _: accept; } }
 }
 control V(inout headers hdr, inout metadata meta) { apply { } }
