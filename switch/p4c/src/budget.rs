@@ -8,10 +8,10 @@
 use crate::diagnostics::{Diagnostic, Diagnostics};
 use crate::eval::Value;
 use crate::ir::{Expr, ExprKind};
+use crate::limits::{MAX_ENTRIES, MAX_TYPE_DEPTH, take};
 pub use crate::limits::{
     MAX_INT_BITS, MAX_PARTS, MAX_STRING_BYTES, MAX_TEXT_TOKENS, MAX_TYPE_PARTS,
 };
-use crate::limits::{MAX_TYPE_DEPTH, take};
 use crate::source::Span;
 use crate::types::Type;
 
@@ -46,6 +46,27 @@ impl Diagnostics {
         after.is_some()
     }
 
+    /// Pays for the entries of an instance of a table; `false` if that is more than there is, which has then been
+    /// reported.
+    #[must_use]
+    pub fn spend_entries(&self, entries: usize, span: Span) -> bool {
+        let (before, after) = take(&self.budget().entries, entries);
+        if before.is_some() && after.is_none() {
+            self.report(too_many_entries(span));
+        }
+        after.is_some()
+    }
+
+    /// Whether a table, however many instances it has, may have so many entries; `false` has been reported.
+    #[must_use]
+    pub fn afford_entries(&self, entries: usize, span: Span) -> bool {
+        let few = entries <= MAX_ENTRIES;
+        if !few {
+            self.report(too_many_entries(span));
+        }
+        few
+    }
+
     /// Whether a type is small enough; `false` has been reported.
     #[must_use]
     pub fn afford_type(&self, ty: &Type, span: Span) -> bool {
@@ -64,6 +85,12 @@ impl Diagnostics {
 pub fn too_large(span: Span, message: impl Into<String>) -> Diagnostic {
     Diagnostic::error("too-large", span, message)
         .help("does each level make two of the one below? that doubles the program at every level")
+}
+
+fn too_many_entries(span: Span) -> Diagnostic {
+    let message = format!("with this table the program has more than {MAX_ENTRIES} entries");
+    Diagnostic::error("too-large", span, message)
+        .help("let the control plane insert them: P4Runtime takes any number")
 }
 
 /// How many parts a type has, counted up to [`MAX_TYPE_PARTS`].

@@ -18,6 +18,9 @@ pub const MAX_STRING_BYTES: usize = 1 << 16;
 /// 16 bytes count as one token too. Whatever is copied on the way counts. All samples of p4c stay
 /// below.
 pub const MAX_TEXT_TOKENS: usize = if cfg!(test) { 1 << 18 } else { 1 << 20 };
+/// The most entries of all tables of a program, those of each instance of a table counted. Each takes 4 KB until it is
+/// written out.
+pub const MAX_ENTRIES: usize = 200_000;
 
 /// Parts and tokens that one compilation may still make; none: more was asked for than there was.
 #[derive(Debug)]
@@ -26,6 +29,8 @@ pub struct Budget {
     pub(crate) parts: Cell<Option<usize>>,
     /// Tokens that macros and repeated includes may still bring, of [`MAX_TEXT_TOKENS`].
     pub(crate) text: Cell<Option<usize>>,
+    /// Entries of tables left, of [`MAX_ENTRIES`].
+    pub(crate) entries: Cell<Option<usize>>,
 }
 
 impl Default for Budget {
@@ -33,6 +38,7 @@ impl Default for Budget {
         Budget {
             parts: Cell::new(Some(MAX_PARTS)),
             text: Cell::new(Some(MAX_TEXT_TOKENS)),
+            entries: Cell::new(Some(MAX_ENTRIES)),
         }
     }
 }

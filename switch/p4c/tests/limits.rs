@@ -569,3 +569,30 @@ fn large_numbers_in_the_source_are_too_large() {
         assert!(found.contains("error"), "{name}: {found}");
     }
 }
+
+/// In one table, and in few that a control has as often as it has instances.
+#[test]
+fn many_entries_are_too_large() {
+    let entries = |count: usize| (0..count).map(|n| format!("{n}: a();")).collect::<String>();
+    let table = |count| {
+        format!(
+            "table t {{ key = {{ hdr.h.f: exact; }} actions = {{ a; }} const entries = {{ {} }} }}",
+            entries(count)
+        )
+    };
+    let one = format!("action a() {{}} {}", table(400_000)).replace("hdr.h.f", "(bit<32>)hdr.h.f");
+    let repeated = format!(
+        "control K(inout headers hdr) {{ action a() {{}} {} apply {{ t.apply(); }} }}",
+        table(20_001).replace("hdr.h.f", "(bit<32>)hdr.h.f")
+    );
+    let instances: String = (0..10).map(|n| format!("K() k{n};")).collect();
+    let applied: String = (0..10).map(|n| format!("k{n}.apply(hdr);")).collect();
+    let whole = program("", "", &one, "t.apply();");
+    let of_instances = program("", "", &instances, &applied)
+        .replace("control V(", &format!("{repeated}\ncontrol V("));
+    for (name, text) in [("one table", whole), ("instances", of_instances)] {
+        let told = messages(name, &text);
+        let expected = "with this table the program has more than 200000 entries [too-large]";
+        assert_eq!(told.matches(expected).count(), 1, "{name}: {told}");
+    }
+}

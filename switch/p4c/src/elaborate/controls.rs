@@ -136,6 +136,9 @@ impl Elaborator<'_> {
             .iter()
             .map(|a| self.table_action(a, env))
             .collect();
+        let affordable = self
+            .diagnostics
+            .spend_entries(table.entries.len(), table.span);
         let mut constants = |exprs: &[Expr]| -> Vec<Expr> {
             exprs.iter().map(|e| self.pure_expr(e, env)).collect()
         };
@@ -144,7 +147,7 @@ impl Elaborator<'_> {
             None => Vec::new(),
         };
         let mut entries = Vec::new();
-        for entry in &table.entries {
+        for entry in table.entries.iter().filter(|_| affordable) {
             entries.push(FlatEntry {
                 keyset: constants(&entry.keyset),
                 action: entry.action.action_ref,

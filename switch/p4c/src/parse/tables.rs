@@ -2,6 +2,7 @@
 
 use super::{Parsed, Parser};
 use crate::ast::{ActionReference, Entry, KeyElement, TableProperty, TablePropertyValue};
+use crate::limits::MAX_ENTRIES;
 
 impl Parser<'_> {
     /// `{ key = ...; actions = ...; ... }`
@@ -26,7 +27,7 @@ impl Parser<'_> {
             }
             "entries" => {
                 self.expect("{")?;
-                TablePropertyValue::Entries(self.until_brace(Self::entry)?)
+                TablePropertyValue::Entries(self.entries()?)
             }
             _ => {
                 let value = self.expr()?;
@@ -65,6 +66,19 @@ impl Parser<'_> {
         let expr = self.operand()?;
         self.expect(";")?;
         Ok(ActionReference { annotations, expr })
+    }
+
+    /// Entries up to `}`. Of more than a program may have, as many as show that.
+    fn entries(&mut self) -> Parsed<Vec<Entry>> {
+        let mut entries = Vec::new();
+        self.until_brace(|parser| {
+            let entry = parser.entry()?;
+            if entries.len() <= MAX_ENTRIES {
+                entries.push(entry);
+            }
+            Ok(())
+        })?;
+        Ok(entries)
     }
 
     fn entry(&mut self) -> Parsed<Entry> {
