@@ -38,6 +38,20 @@ impl Instant {
     /// Later than anything that happens.
     pub const FAR_FUTURE: Instant = Instant(u64::MAX);
 
+    /// The earliest of several times, each of which may be none. What is asked for every packet is asked in this way:
+    /// it takes less than an iterator over what there is.
+    #[inline]
+    pub fn earliest<const N: usize>(times: [Option<Instant>; N]) -> Option<Instant> {
+        let mut first = None;
+        for time in times {
+            first = match (first, time) {
+                (Some(a), Some(b)) => Some(if b < a { b } else { a }),
+                (one, None) | (None, one) => one,
+            };
+        }
+        first
+    }
+
     pub const fn from_picos(ps: u64) -> Self {
         Instant(ps)
     }
@@ -279,6 +293,15 @@ mod tests {
     fn sleeps_are_never_too_short() {
         let d: std::time::Duration = Duration::from_picos(1).into();
         assert_eq!(d.as_nanos(), 1);
+    }
+
+    #[test]
+    fn the_earliest_of_times_that_may_be_none() {
+        let at = |ns| Some(Instant::from_nanos(ns));
+        assert_eq!(Instant::earliest([]), None);
+        assert_eq!(Instant::earliest([None, None]), None);
+        assert_eq!(Instant::earliest([None, at(7), None]), at(7));
+        assert_eq!(Instant::earliest([at(3), None, at(2), at(4)]), at(2));
     }
 
     #[test]

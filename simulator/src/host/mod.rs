@@ -283,10 +283,7 @@ impl SimHost {
         // One that is due by now waits for the link.
         let forged = self.forger.as_ref().and_then(Forger::due);
         let forged = forged.filter(|at| *at > now);
-        self.wake = [wake, start, coded, due, arrived, processed, forged]
-            .into_iter()
-            .flatten()
-            .min();
+        self.wake = Instant::earliest([wake, start, coded, due, arrived, processed, forged]);
     }
 
     /// What neighbours did to its NIC until `now`; none if that does not obey them.

@@ -438,10 +438,7 @@ impl<S: ReceiverDriven> Transport for Host<S> {
         let remembered = self.tombstones.next_expiry();
         let question = self.leaving.filter(|_| remembered.is_some());
         let question = question.map(|leaving| leaving.at);
-        [timer, remembered, question, self.pulls.next_at()]
-            .into_iter()
-            .flatten()
-            .min()
+        Instant::earliest([timer, remembered, question, self.pulls.next_at()])
     }
 
     /// A packet that a switch returned has its addresses swapped, its ports not.

@@ -743,7 +743,7 @@ impl Transport for TcpEndpoint {
         // A packet that waits only for the NIC has no deadline.
         let pacer = self.pacer.as_ref().filter(|pacer| !pacer.has_ready());
         let pacer = pacer.and_then(Pacer::next_deadline);
-        flows.into_iter().chain(pacer).min()
+        Instant::earliest([flows, pacer])
     }
 
     fn poll_transmit_of(

@@ -449,25 +449,23 @@ impl Synchronized {
     }
 
     pub(crate) fn next_deadline(&self) -> Option<Instant> {
-        let timers = [
+        Instant::earliest([
             self.sender.next_deadline(),
             self.receiver.next_deadline(),
             self.time_wait_until,
             self.idle_deadline(),
             self.ack_again.deadline(),
-        ];
-        timers.into_iter().flatten().min()
+        ])
     }
 
     /// The same before the handshake is over, when what we have sent is repeated only if the network
     /// says that it dropped it.
     pub(crate) fn next_early_deadline(&self) -> Option<Instant> {
-        let timers = [
+        Instant::earliest([
             self.sender.reaction_deadline(),
             self.receiver.next_deadline(),
             self.ack_again.deadline(),
-        ];
-        timers.into_iter().flatten().min()
+        ])
     }
 
     pub(crate) fn handle_early_deadline(&mut self, now: Instant) {

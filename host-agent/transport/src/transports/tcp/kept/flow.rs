@@ -12,11 +12,7 @@ impl Flow {
     /// When [`handle_deadline`](Self::handle_deadline) must be called at the latest.
     pub(in super::super) fn next_deadline(&self) -> Option<Instant> {
         let kept = self.kept.as_ref().and_then(|kept| kept.next_deadline());
-        self.connection
-            .next_deadline()
-            .into_iter()
-            .chain(kept)
-            .min()
+        Instant::earliest([self.connection.next_deadline(), kept])
     }
 
     pub(in super::super) fn handle_deadline(&mut self, now: Instant) {
