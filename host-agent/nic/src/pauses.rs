@@ -70,6 +70,9 @@ impl Pauses {
 
     /// When the first of the classes that are stopped at `now` may go on. None: none is stopped.
     pub fn next_change(&mut self, now: Instant) -> Option<Instant> {
+        if !self.any {
+            return None;
+        }
         self.advance(now);
         let stopped = self.classes.iter().filter(|pause| pause.until > now);
         stopped

@@ -76,17 +76,13 @@ impl Queue {
 
     /// Takes the oldest packet of the classes of a mask; false if there is none.
     pub fn pop(&mut self, open: u8, packet: &mut Vec<u8>) -> bool {
-        if self.waiting & open == 0 {
-            return false;
-        }
-        let classes = self.classes.iter_mut().enumerate();
-        let oldest = classes
-            .filter(|(number, _)| open >> number & 1 == 1)
-            .filter_map(|(number, class)| Some((class.packets.front()?.0, number, class)))
-            .min_by_key(|(age, ..)| *age);
-        let Some((_, number, class)) = oldest else {
-            return false;
+        let candidates = self.waiting & open;
+        let number = match candidates.count_ones() {
+            0 => return false,
+            1 => candidates.trailing_zeros() as usize,
+            _ => self.oldest(candidates),
         };
+        let class = &mut self.classes[number];
         let Some((_, taken)) = class.packets.pop_front() else {
             return false;
         };
@@ -96,5 +92,12 @@ impl Queue {
         }
         self.spare.push(std::mem::replace(packet, taken));
         true
+    }
+
+    /// The class with the oldest packet of those of a mask, each of which has one.
+    fn oldest(&self, candidates: u8) -> usize {
+        let age = |class: &usize| self.classes[*class].packets.front().map(|(age, _)| *age);
+        let classes = (0..self.classes.len()).filter(|class| candidates >> class & 1 == 1);
+        classes.min_by_key(age).unwrap_or_default()
     }
 }
