@@ -7,6 +7,17 @@ use crate::config::{Profile, TrafficManagerConfig};
 use crate::port::Port;
 use crate::port_id::PortId;
 
+/// A port with its profile of the configuration, or the one for ports that have none.
+#[cold]
+fn create<P>(
+    now: Instant,
+    port: PortId,
+    config: &TrafficManagerConfig,
+    fallback: &Profile,
+) -> Box<Port<P>> {
+    Box::new(Port::new(now, config.profile_of(port).unwrap_or(fallback)))
+}
+
 /// All ports. Each has the profile that the configuration gives it, or is like BMv2's ports if it
 /// gives none.
 #[derive(Debug)]
@@ -40,16 +51,20 @@ impl<P> Ports<P> {
     }
 
     /// The port, which is created if it does not exist.
+    #[inline]
     pub(crate) fn open(&mut self, now: Instant, port: PortId) -> &mut Port<P> {
         let index = usize::from(port);
         if self.ports.len() <= index {
-            self.ports.resize_with(index + 1, || None);
+            self.make_place(index);
         }
         let (config, fallback) = (&self.config, &self.fallback);
-        self.ports[index].get_or_insert_with(|| {
-            let profile = config.profile_of(port).unwrap_or(fallback);
-            Box::new(Port::new(now, profile))
-        })
+        self.ports[index].get_or_insert_with(|| create(now, port, config, fallback))
+    }
+
+    /// Makes a place for the port with this number.
+    #[cold]
+    fn make_place(&mut self, index: usize) {
+        self.ports.resize_with(index + 1, || None);
     }
 
     /// The port if it exists.
