@@ -147,7 +147,7 @@ pub struct Switch {
     /// it has nothing to send.
     serve_at: Vec<Option<Instant>>,
     /// What is to happen, and when.
-    effects: Vec<(Instant, Effect)>,
+    effects: VecDeque<(Instant, Effect)>,
     /// Packets that come back to ingress now.
     entering: VecDeque<Entering>,
     /// Ports with a transmission that starts now.
@@ -199,7 +199,7 @@ impl Switch {
             delays_changed: false,
             connected: Vec::new(),
             serve_at: Vec::new(),
-            effects: Vec::new(),
+            effects: VecDeque::new(),
             entering: VecDeque::new(),
             due: VecDeque::new(),
             agenda: Agenda::default(),
@@ -422,16 +422,10 @@ impl Switch {
         self.now = self.now.max(now);
     }
 
-    /// What the switch wants to happen. Give the vector back, empty, to keep its memory.
-    pub(crate) fn take_effects(&mut self) -> Vec<(Instant, Effect)> {
-        std::mem::take(&mut self.effects)
-    }
-
-    /// Takes back the empty vector of [`take_effects`](Self::take_effects).
-    pub(crate) fn give_back(&mut self, effects: Vec<(Instant, Effect)>) {
-        if self.effects.is_empty() {
-            self.effects = effects;
-        }
+    /// The next of the things that the switch wants to happen, in the order in which it came to want them.
+    #[inline]
+    pub(crate) fn next_effect(&mut self) -> Option<(Instant, Effect)> {
+        self.effects.pop_front()
     }
 
     /// Takes a frame whose last bit has arrived at a port. True if it is a packet, which enters
@@ -721,7 +715,7 @@ impl Switch {
             frame: frame.clone(),
         });
         self.effects
-            .push((sent.arrival, Effect::Send { port, frame }));
+            .push_back((sent.arrival, Effect::Send { port, frame }));
     }
 
     /// Makes sure that the port is served when its next transmission is due.
@@ -740,7 +734,7 @@ impl Switch {
         if deadline <= self.now {
             self.due.push_back(port);
         } else {
-            self.effects.push((deadline, Effect::Serve(port)));
+            self.effects.push_back((deadline, Effect::Serve(port)));
         }
     }
 }

@@ -223,9 +223,9 @@ impl EventQueue {
     /// Replaces a leaf, and the winners above it as far as they change.
     fn set(&mut self, leaf: usize, key: Key) {
         self.winners[leaf] = key;
-        let mut node = leaf;
+        let (mut node, mut winner) = (leaf, key);
         while node > 1 {
-            let winner = self.winners[node].min(self.winners[node ^ 1]);
+            winner = winner.min(self.winners[node ^ 1]);
             node /= 2;
             if self.winners[node] == winner {
                 return;

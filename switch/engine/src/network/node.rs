@@ -445,12 +445,9 @@ impl<H: Host> Node<H> {
 
     /// Schedules what the switch wants to happen.
     pub fn collect(&mut self, out: &mut Vec<Crossing>) {
-        let Kind::Switch(switch) = &mut self.kind else {
-            return;
-        };
-        // Nothing below adds effects, and the memory goes back.
-        let mut effects = switch.take_effects();
-        for (at, effect) in effects.drain(..) {
+        while let Kind::Switch(switch) = &mut self.kind
+            && let Some((at, effect)) = switch.next_effect()
+        {
             match effect {
                 Effect::Serve(port) => {
                     let event = Event::Serve(port);
@@ -458,9 +455,6 @@ impl<H: Host> Node<H> {
                 }
                 Effect::Send { port, frame } => self.send(at, port, frame, out),
             }
-        }
-        if let Kind::Switch(switch) = &mut self.kind {
-            switch.give_back(effects);
         }
     }
 

@@ -185,10 +185,15 @@ fn next_multiple(now: Instant, period: Duration) -> Instant {
 
 impl Switch {
     /// Shows the program what has changed in the queues of a port.
+    #[inline]
     pub(super) fn export(&mut self, port: PortId) {
-        if self.exports.is_empty() {
-            return;
+        if !self.exports.is_empty() {
+            self.export_changed(port);
         }
+    }
+
+    #[inline(never)]
+    fn export_changed(&mut self, port: PortId) {
         if let Some(pipeline) = &mut self.pipeline {
             let (exports, manager) = (&mut self.exports, &self.manager);
             exports.changed(self.now, port, manager, pipeline, &mut self.agenda);

@@ -140,7 +140,7 @@ impl Switch {
         let sent = self.manager.transmit_control(self.now, port, len);
         self.tell(port, || Event::PauseSent { port, frame });
         let (at, frame) = (sent.arrival, bytes);
-        self.effects.push((at, Effect::Send { port, frame }));
+        self.effects.push_back((at, Effect::Send { port, frame }));
         let bits = self.time_of_bits(port);
         let due = self.flow_control.link(port).next_refresh(self.now, bits);
         if let Some(at) = due {

@@ -28,10 +28,16 @@ impl Switch {
     }
 
     /// Takes what the pipeline noted, which comes before what the switch does with the result.
+    #[inline]
     pub(super) fn collect_trace(&mut self) {
-        if let Some(pipeline) = &mut self.pipeline
-            && self.tracer.is_visited()
-        {
+        if self.tracer.is_visited() {
+            self.collect_steps();
+        }
+    }
+
+    #[cold]
+    fn collect_steps(&mut self) {
+        if let Some(pipeline) = &mut self.pipeline {
             self.tracer.note_pipeline(pipeline.take_trace());
         }
     }
