@@ -22,6 +22,7 @@ class Arrival:
     """How an object came to a destination: bytes by instants, from 0 at its offer on."""
 
     transfer: int
+    destination: str
     begin_ns: float
     end_ns: float
     """Nominal time at which it was complete; infinite: it was not at the end of the run."""
@@ -52,7 +53,9 @@ def arrivals(tables: Tables, traffic: str) -> list[Arrival]:
             points.append((row["finished_at_ns"], float(row["bytes"])))
         at, size = np.array(points).T
         end = row["finished_at_ns"] if complete else float("inf")
-        found.append(Arrival(row["transfer"], row["offered_at_ns"], end, at, size))
+        found.append(
+            Arrival(row["transfer"], row["destination"], row["offered_at_ns"], end, at, size)
+        )
     return sorted(found, key=lambda arrival: (arrival.begin_ns, arrival.transfer))
 
 

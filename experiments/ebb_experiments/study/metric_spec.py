@@ -150,7 +150,35 @@ class Tenants(_Common):
         return self
 
 
+class Volume(_Common):
+    """The law of the bytes that arrive per bin (docs/traffic-volume.md), bins without any left out.
+    `best`: 1 if `law` beats every other law, else 0; `beaten`: 1 if one beats it; `correlation`:
+    of its probability plot; `variation`: standard deviation of the bytes over their mean, `empty`:
+    share of bins without any. Needs `arrivals_every_ns` of the scenario, of which a bin is a
+    multiple."""
+
+    of: Literal["volume"]
+    stat: Literal["best", "beaten", "correlation", "variation", "empty"]
+    law: Literal["log-normal", "normal", "Weibull", "gamma", "exponential"] = "log-normal"
+    bin_ns: Annotated[int, Field(gt=0)]
+    traffic: str
+    destination: str | None = None
+    """Host at which bytes arrive; none: all hosts together."""
+    settle_ns: int = 0
+    """Bins that begin earlier are left out."""
+
+
 Metric = Annotated[
-    Flows | Jobs | Delay | Port | Network | Samples | Meanwhile | Fairness | Rates | Tenants,
+    Flows
+    | Jobs
+    | Delay
+    | Port
+    | Network
+    | Samples
+    | Meanwhile
+    | Fairness
+    | Rates
+    | Tenants
+    | Volume,
     Field(discriminator="of"),
 ]

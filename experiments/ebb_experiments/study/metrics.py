@@ -32,8 +32,10 @@ from ebb_experiments.study.metric_spec import (
     Samples,
     Stat,
     Tenants,
+    Volume,
 )
 from ebb_experiments.study.store import Tables
+from ebb_experiments.study.volumes import volume
 
 Numbers = npt.NDArray[np.float64]
 HEADER_BYTES = 54
@@ -81,6 +83,8 @@ def _value(metric: Metric, tables: Tables, topology: Topology, mtu: int) -> floa
             return statistic(fairness(metric, tables), metric.stat)
         case Tenants():
             return _of_tenants(metric, tables)
+        case Volume():
+            return volume(metric, tables)
         case Samples() | Rates():
             return None
 
