@@ -5,8 +5,8 @@
 //! sent. A message is kept until its call ends, for what was decoded from it is kept as long. In calls that last, that
 //! is until it is complete, or answered.
 //!
-//! What has begun to come and does not come whole makes room for others: a message has [`ARRIVAL`], and when there is no
-//! room left, the oldest one that began [`GRACE`] ago gives way. A connection may take a part of the room.
+//! What has begun to come and does not come whole makes room for others: a message has [`ARRIVAL`], and when there is
+//! no room left, the oldest one that began [`GRACE`] ago gives way. A connection may take a part of the room.
 //!
 //! A large answer is handed to HTTP/2 in pieces, so that it waits here for as long as its client does not read, and
 //! what it takes of a limit ([`Kept`]) with it.
