@@ -101,7 +101,8 @@ class Binner:
         self.slot_ns, self._notes, self._max_bins = slot_ns, notes, max_bins
         self._offset_ns = offset_ns
         self._cells: dict[Name, _Cells] = {}
-        self._anchor: int | None = None
+        self._span: tuple[int, int] | None = None
+        """First and last slot of any series."""
         self._latest_ns: int | None = None
         self.left_out = 0
         """Packets that are in no bin, since their time is too far from the others'."""
@@ -113,18 +114,26 @@ class Binner:
         if not len(time_ns):
             return
         slots = (time_ns - self._offset_ns) // self.slot_ns
-        if self._anchor is None:
+        if self._span is None:
             # A median, since the first time stamp may be the one that is wrong.
-            self._anchor = int(np.median(slots))
-        cells = self._cells.setdefault(name, _Cells())
-        reach = self._max_bins // max(len(self._cells), 1) // 2
-        near = np.abs(slots - self._anchor) < reach
+            middle = int(np.median(slots))
+            self._span = (middle, middle)
+        series = len(self._cells) + (name not in self._cells)
+        most = max(self._max_bins // series, 1)
+        near = (slots > self._span[1] - most) & (slots < self._span[0] + most)
+        if near.any():
+            low, high = int(slots[near].min()), int(slots[near].max())
+            span = min(low, self._span[0]), max(high, self._span[1])
+            if span[1] - span[0] < most:
+                self._span = span
+            else:  # on either side
+                near &= False
         if not near.all():
-            self._leave_out(int(len(slots) - near.sum()), 2 * reach)
+            self._leave_out(int(len(slots) - near.sum()), series)
             slots, size_bytes = slots[near], size_bytes[near]
             packets = None if packets is None else packets[near]
         if len(slots):
-            cells.add(slots, size_bytes, packets)
+            self._cells.setdefault(name, _Cells()).add(slots, size_bytes, packets)
 
     def clock(self, time_ns: Integers, where: str) -> None:
         """Looks whether the clock went back, in packets that follow each other in a capture."""
@@ -140,11 +149,12 @@ class Binner:
             )
         self._latest_ns = int(time_ns[-1])
 
-    def _leave_out(self, count: int, bins: int) -> None:
+    def _leave_out(self, count: int, series: int) -> None:
         self.left_out += count
         self._notes.add(
-            f"packets whose time is more than {bins} bins of {self.slot_ns} ns from the others' "
-            "are left out: the clock was wrong, or take longer bins"
+            f"packets whose time is too far from the others' are left out: {series} series have "
+            f"{self._max_bins // series} bins of {self.slot_ns} ns each at most; the clock was "
+            "wrong, or take longer bins"
         )
 
     def series(self) -> list[Series]:

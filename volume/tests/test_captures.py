@@ -222,7 +222,7 @@ def test_a_clock_that_jumps_by_decades(tmp_path: Path) -> None:
     content = THREE + made.record(made.BEGIN_S + 10**9, 0, FRAME, 114)
     loaded = load(tmp_path / "a.pcap", content)
     assert volumes(loaded) == {"a": [114, 114, 114]}
-    assert any("are left out: the clock was wrong" in note for note in loaded.notes)
+    assert any("too far from the others' are left out" in note for note in loaded.notes)
     content = made.pcap([]) + made.record(0, 0, FRAME, 114) + THREE[24:]
     assert volumes(load(tmp_path / "a.pcap", content)) == {"a": [114, 114, 114]}
 
@@ -355,6 +355,22 @@ def test_bins_add_up_in_any_order() -> None:
     found = {first + i: v for i, v in enumerate(series.bytes.tolist()) if v}
     assert found == expected
     assert int(series.packets.sum()) == 2000
+
+
+def test_bins_of_all_series_together_are_bounded() -> None:
+    """However many series there are, and wherever their packets lie."""
+    rng = np.random.default_rng(3)
+    notes = Notes()
+    binner = Binner(1, notes, max_bins=10_000)
+    for number in range(200):
+        times = rng.integers(0, 10**6, 20)
+        binner.add(Name("a", str(number)), times, np.ones(20, np.int64))
+        series = binner.series()
+        assert sum(len(each) for each in series) <= 10_000
+    assert binner.left_out > 0
+    kept = sum(int(each.packets.sum()) for each in series)
+    assert kept + binner.left_out == 4_000
+    assert any("too far from the others'" in note for note in notes)
 
 
 @pytest.mark.parametrize("slot_ns", [0, -5])
