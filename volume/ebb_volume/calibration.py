@@ -25,6 +25,7 @@ Row = Sequence[str]
 
 
 def main() -> None:
+    """Prints the rows of one part as a Markdown table."""
     found = argparse.ArgumentParser(description=__doc__)
     found.add_argument("--part", choices=PARTS, required=True)
     found.add_argument("--draws", type=int, default=1000, help="samples per row (%(default)s)")

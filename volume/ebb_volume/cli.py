@@ -42,6 +42,7 @@ Answer = tuple["Record", list["Table"], Callable[[], "Figure"] | None]
 
 
 def main(argv: Sequence[str] | None = None) -> int:
+    """Runs `ebb-volume`; returns the exit code."""
     try:
         options = parser().parse_args(argv)
         return int(options.command(options))

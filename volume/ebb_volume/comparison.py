@@ -103,4 +103,5 @@ def leading(comparisons: list[Comparison], names: list[str]) -> list[str]:
 
 
 def likelihood(values: Numbers, law: Law) -> float:
+    """The logarithm of the likelihood of a law."""
     return float(np.sum(law.log_density(values)))

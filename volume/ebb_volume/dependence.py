@@ -31,6 +31,7 @@ class Stationarity:
     """Values that were tested."""
 
     def verdict(self, level: float = 0.05) -> str:
+        """`stationary`, `not stationary`, or `undecided` where the two tests disagree."""
         steady, rooted = self.kpss_p >= level, self.adf_p >= level
         if steady and not rooted:
             return "stationary"

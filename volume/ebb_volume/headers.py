@@ -46,6 +46,7 @@ class Headers:
 
 
 def read(packets: Packets) -> Headers:
+    """IP headers of packets; columns of those without one are zero."""
     at = _ip_offset(packets)
     first = packets.octets(np.maximum(at, 0), 40)
     version = np.where(at >= 0, first[:, 0] >> 4, 0).astype(np.int64)

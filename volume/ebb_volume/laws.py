@@ -30,6 +30,7 @@ class Law:
     """Of scipy.stats."""
 
     def log_density(self, values: Numbers) -> Numbers:
+        """Natural logarithm of the density at each value."""
         found: Numbers = self.frozen.logpdf(values)
         return found
 
@@ -49,6 +50,7 @@ class Law:
         return found
 
     def draw(self, count: int, rng: np.random.Generator) -> Numbers:
+        """A sample of independent values."""
         found: Numbers = self.frozen.rvs(size=count, random_state=rng)
         return found
 
@@ -57,6 +59,7 @@ Fitter = Callable[[Numbers], Law]
 
 
 def lognormal(values: Numbers) -> Law:
+    """Maximum likelihood: mean and deviation of the logarithms."""
     logs = np.log(values)
     return lognormal_of(float(logs.mean()), float(logs.std()))
 
@@ -74,11 +77,13 @@ def lognormal_of_moments(mean: float, variance: float) -> Law:
 
 
 def normal(values: Numbers) -> Law:
+    """Maximum likelihood: mean and deviation of the values."""
     mean, deviation = float(values.mean()), float(values.std())
     return Law("normal", {"mean": mean, "deviation": deviation}, stats.norm(mean, deviation))
 
 
 def exponential(values: Numbers) -> Law:
+    """Maximum likelihood: the mean of the values."""
     mean = float(values.mean())
     return Law("exponential", {"mean": mean}, stats.expon(scale=mean))
 

@@ -16,6 +16,7 @@ class Notes:
         self._more = 0
 
     def add(self, line: str) -> None:
+        """Adds a line, unless it is there or there are too many; those are counted."""
         if line in self._lines:
             return
         if len(self._lines) >= MOST:

@@ -19,6 +19,7 @@ Record = dict[str, Any]
 
 
 def of_series(series: Series) -> Record:
+    """Name, extent and rates of a series."""
     rates = series.rate_bps
     return {
         "point": series.name.point,
@@ -36,6 +37,7 @@ def of_series(series: Series) -> Record:
 
 
 def of_fit(fit: Fit) -> Record:
+    """A fit, with all its laws and tests."""
     found: Record = of_series(fit.series) | {
         "best": fit.best,
         "not_beaten": fit.leading,
@@ -93,6 +95,7 @@ def _of_tail(fit: Fit) -> Record:
 
 
 def of_provisions(series: Series, provisions: Sequence[Provision]) -> Record:
+    """The capacities of all methods for a series."""
     rows = [
         {
             "method": each.method, "slot_ns": each.slot_ns, "epsilon": each.epsilon,
@@ -104,6 +107,7 @@ def of_provisions(series: Series, provisions: Sequence[Provision]) -> Record:
 
 
 def of_bills(bills: Sequence[Bill]) -> Record:
+    """95th percentiles, measured and predicted, with the error of each model."""
     return {
         "parts": [
             {
@@ -117,6 +121,7 @@ def of_bills(bills: Sequence[Bill]) -> Record:
 
 
 def of_anomalies(series: Series, found: Anomalies) -> Record:
+    """Findings and flags of a series."""
     return of_series(series) | {
         "findings": found.findings,
         "empty_share": found.empty_share,

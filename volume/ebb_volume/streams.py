@@ -119,6 +119,7 @@ class Stream:
                 raise Damaged(f"{self.path}: damaged Zstandard data: {said}") from error
 
     def close(self) -> None:
+        """Closes the file."""
         self._file.close()
 
 
@@ -137,6 +138,7 @@ class PieceReader:
         self.closed = False
 
     def read(self, length: int = -1) -> bytes:
+        """Up to `length` bytes; negative: as many as are there; none at the end."""
         while not self._held:
             piece = next(self._pieces, None)
             if piece is None:
@@ -147,6 +149,7 @@ class PieceReader:
         return found
 
     def close(self) -> None:
+        """Nothing more is read."""
         self.closed = True
 
 

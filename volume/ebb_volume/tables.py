@@ -110,6 +110,7 @@ class TableReader:
     _dropped: dict[str, int] = field(default_factory=dict)
 
     def add(self, batches: Iterable[pa.RecordBatch]) -> None:
+        """Takes the rows of a file. Raises `InputError` if none of them is a bin or a packet."""
         for batch in batches:
             if batch.num_rows:
                 self._batch(batch)

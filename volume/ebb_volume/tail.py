@@ -49,6 +49,7 @@ class PowerLaw:
     """Least values that were tried."""
 
     def draw(self, count: int, rng: np.random.Generator) -> Numbers:
+        """A sample of independent values."""
         found: Numbers = self.x_min * rng.random(count) ** (-1 / (self.alpha - 1))
         return found
 
@@ -75,6 +76,7 @@ class TailComparison:
     """Probability of a ratio at least as far from 0 if both were equally good."""
 
     def verdict(self, level: float = 0.1) -> str:
+        """The law that is closer to the tail, or `undecided`."""
         if not self.p < level:
             return "undecided"
         return "power law" if self.ratio > 0 else self.alternative

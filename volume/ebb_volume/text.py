@@ -24,6 +24,7 @@ class Table:
 
 
 def of_series(series: Sequence[Series]) -> Table:
+    """A row per series."""
     rows = []
     for each in series:
         rates = each.rate_bps
@@ -38,6 +39,7 @@ def of_series(series: Sequence[Series]) -> Table:
 
 
 def of_fit(fit: Fit) -> list[Table]:
+    """Laws and comparisons of a fit."""
     best = f"{fit.best} beats every other law" if fit.best else (
         f"undecided between {', '.join(fit.leading)}" if len(fit.leading) != 1
         else f"{fit.leading[0]} is not beaten, and does not beat every other law"
@@ -98,6 +100,7 @@ def _of_tail(fit: Fit) -> list[Table]:
 
 
 def of_provisions(series: Series, provisions: Sequence[Provision]) -> Table:
+    """A row per method, bin and epsilon."""
     rows = [
         [shown_duration(p.slot_ns), f"{p.epsilon:g}", p.method, shown_rate(p.capacity_bps),
          f"{p.achieved:.4f}", f"{p.achieved / p.epsilon:.2f}"]
@@ -108,6 +111,7 @@ def of_provisions(series: Series, provisions: Sequence[Provision]) -> Table:
 
 
 def of_bills(bills: Sequence[Bill]) -> Table:
+    """A row per part, and the error of each model."""
     models = list(bills[0].predicted_bps)
     rows = [
         [each.name, shown_rate(each.billed_bps) if each.billed_bps is not None else "",
@@ -121,6 +125,7 @@ def of_bills(bills: Sequence[Bill]) -> Table:
 
 
 def of_anomalies(series: Series, found: Anomalies) -> Table:
+    """A row per flag."""
     rows = [
         [flag.kind, flag.direction, f"{flag.begin_s:.6g}", f"{flag.end_s:.6g}",
          shown_rate(flag.rate_bps), shown_rate(flag.expected_bps), f"{flag.deviations:+.1f}"]

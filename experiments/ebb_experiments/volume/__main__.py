@@ -43,6 +43,7 @@ law in the tail, several laws win at once or none: it does not tell which law is
 
 
 def main() -> None:
+    """Writes the page and the figure; see `--help`."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument(
         "--out", type=Path, required=True, help="folder of README.md and volume.png"

@@ -66,6 +66,7 @@ SOURCES: dict[str, Draw] = {
 
 
 def rows(seed: int) -> Iterator[Row]:
+    """All claims of the chapter, with synthetic traffic of this seed."""
     yield from _formulas()
     yield from _laws(seed)
     yield from _correlations(seed)
