@@ -10,6 +10,7 @@ from __future__ import annotations
 import queue
 import time
 from collections.abc import Iterator
+from copy import copy
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -94,13 +95,15 @@ class ControlPlane:
             self._stream.cancel()
         self._channel.close()
 
+    # finsy's operators write into the entry, and entries of equal content are one (`Table.entry`).
+
     def insert(self, entry: P4TableEntry | P4CloneSessionEntry) -> None:
         """Adds an entry."""
-        self._write(+entry)
+        self._write(+copy(entry))
 
     def modify(self, entry: P4TableEntry) -> None:
         """Replaces the action of an entry, or the default action of a table."""
-        self._write(~entry)
+        self._write(~copy(entry))
 
     def multicast_group(self, group: int, ports: list[int]) -> None:
         """Adds a multicast group."""

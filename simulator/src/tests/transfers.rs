@@ -216,7 +216,9 @@ fn what_waits_for_a_failure_never_starts() {
         "{:?}",
         outcome.failed
     );
-    assert_eq!(outcome.unfinished, 1);
+    assert_eq!(outcome.not_started.len(), 1);
+    assert_eq!(outcome.not_started[0].0, 1);
+    assert_eq!(outcome.unfinished, 0);
     assert_eq!(outcome.done, (2, 0));
 }
 
