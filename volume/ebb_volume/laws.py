@@ -98,7 +98,7 @@ def weibull(values: Numbers) -> Law:
         weights = np.exp(k * centred)
         return float((weights * centred).sum() / weights.sum() - 1 / k - centred.mean())
 
-    # Of a Weibull law the standard deviation of logarithms is pi / (shape sqrt 6).
+    # The logarithm of a Weibull variable has the standard deviation pi / (shape sqrt 6).
     shape = _root(slope, guess=float(np.pi / np.sqrt(6) / logs.std()))
     power = np.exp(shape * centred).mean() ** (1 / shape)
     scale = float(power * np.exp(logs.max()))

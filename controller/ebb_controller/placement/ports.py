@@ -119,7 +119,7 @@ class PortTable:
         at = at[:, None]
         early = np.maximum(slope + peak[:, None], 0)
         late = np.maximum(slope + rate[:, None], 0)
-        # Of the parts before and after the new knee, the lengths in which the queue grows.
+        # Lengths before and after the new knee in which the queue grows.
         before = np.maximum(np.minimum(end, at) - start, 0)
         after = np.maximum(end - np.maximum(start, at), 0)
         grown = (before * early + after * late).sum(axis=2)

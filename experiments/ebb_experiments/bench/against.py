@@ -86,7 +86,7 @@ def checkout(root: Path, name: str) -> Path:
     if not (tree / "Makefile").exists():
         own_folder(tree.parent)
         git = ["git", "-C", str(root), "worktree"]
-        # Of one that was deleted git still thinks that it is there.
+        # git keeps the entry of a work tree whose folder was deleted, and would refuse to add it.
         subprocess.run([*git, "prune"], capture_output=True)
         add = [*git, "add", "--force", "--detach", str(tree), name]
         done = subprocess.run(add, capture_output=True, text=True)

@@ -72,7 +72,7 @@ impl Budget {
         Self::with_share(limit, None)
     }
 
-    /// Of which a connection may have `of_connection` bytes.
+    /// A budget of `limit` bytes. `of_connection`: bytes of it that one connection may hold; none: all.
     pub fn with_share(limit: usize, of_connection: Option<usize>) -> Arc<Self> {
         Arc::new(Self {
             held: AtomicUsize::new(0),

@@ -13,8 +13,8 @@ pub struct PauseChange {
     pub at: Instant,
     /// The port that leads to the neighbour.
     pub port: PortId,
-    /// The queues about which something changed.
+    /// The queues whose state changed, a bit each.
     pub changed: u8,
-    /// Of those the queues that are to pause; the others are to go on.
+    /// The changed queues that are to pause; the other changed ones are to resume. A bit per queue.
     pub paused: u8,
 }

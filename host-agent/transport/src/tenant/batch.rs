@@ -2,11 +2,13 @@
 //! frames as well, which the first switch drops.
 
 use ebb_units::{BitRate, Duration, Instant};
+use ebb_wire::VoidFrame;
 
+use super::frames::WIRE_OVERHEAD_BYTES;
 use super::pacer::VmPacer;
 
-/// The shortest Ethernet frame, on the wire: 64 bytes, preamble and gap between frames.
-pub const MIN_VOID_BYTES: u64 = 84;
+/// The shortest Ethernet frame, on the wire: 84 bytes.
+pub const MIN_VOID_BYTES: u64 = VoidFrame::LEAST_BYTES as u64 + WIRE_OVERHEAD_BYTES;
 /// The longest frame without tags, on the wire.
 const MAX_VOID_BYTES: u64 = 1_538;
 

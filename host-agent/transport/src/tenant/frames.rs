@@ -11,7 +11,7 @@ use super::pacer::VmPacer;
 use crate::buffers::BufferPool;
 
 /// FCS, preamble and gap between frames: on the wire, and not in a frame as hosts see it.
-const WIRE_OVERHEAD_BYTES: usize = 24;
+pub const WIRE_OVERHEAD_BYTES: u64 = 24;
 /// Where the destination of an IPv4 packet is, in a frame without tags.
 const IPV4_DESTINATION: std::ops::Range<usize> = 30..34;
 
@@ -86,7 +86,7 @@ impl GuaranteedFrames {
 
     /// The VM sends `frame`.
     pub fn handle_outgoing(&mut self, now: Instant, frame: &[u8]) -> Outcome {
-        let wire_bytes = (frame.len() + WIRE_OVERHEAD_BYTES) as u64;
+        let wire_bytes = frame.len() as u64 + WIRE_OVERHEAD_BYTES;
         let rate = self.guarantee.rate;
         let queued = match Peer::of(frame) {
             Some(peer) => {

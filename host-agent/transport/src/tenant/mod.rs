@@ -20,7 +20,7 @@ mod pacer;
 
 pub use batch::{Batcher, MIN_VOID_BYTES, Slot};
 pub use bucket::VirtualBucket;
-pub use frames::{GuaranteeCounters, GuaranteedFrames, Outcome};
+pub use frames::{GuaranteeCounters, GuaranteedFrames, Outcome, WIRE_OVERHEAD_BYTES};
 pub use guarantee::Guarantee;
 pub use hose::{Grant, HoseReceiver, HoseSender};
 pub use pacer::{Departure, VmPacer};

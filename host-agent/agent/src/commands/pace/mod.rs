@@ -22,8 +22,9 @@ use std::path::{Path, PathBuf};
 use anyhow::{Context, anyhow, ensure};
 use clap::Args;
 use ebb_transport::pacer::FramePacer;
-use ebb_transport::tenant::{Guarantee, GuaranteedFrames};
+use ebb_transport::tenant::{Guarantee, GuaranteedFrames, WIRE_OVERHEAD_BYTES};
 use ebb_units::Duration;
+use ebb_wire::EthernetHeader;
 use serde::Serialize;
 
 use crate::engine::params;
@@ -59,8 +60,8 @@ pub struct PaceArgs {
 
 /// Bytes that may wait for the rate of a guarantee, on the wire.
 const GUARANTEE_QUEUE_BYTES: u64 = 16 << 20;
-/// Ethernet header, FCS, preamble and gap between frames.
-const LINK_BYTES: u64 = 38;
+/// What the wire adds to an IP packet: the Ethernet header, FCS, preamble and gap between frames.
+const LINK_BYTES: u64 = EthernetHeader::BYTES as u64 + WIRE_OVERHEAD_BYTES;
 
 /// The counters that are printed.
 #[derive(Serialize)]
