@@ -7,7 +7,7 @@
 #   make compare [A=2026-11-23T08-15-02] [B=latest]: two of results/runs, without names the last two
 #   make experiments | make experiment NAME=hull-dynamic [SIZE=quick|full] [CLUSTER=tcp://..] [FABRIC=mininet]
 #   make report | results
-#   make bench [BENCH="goodput hiding --quick"] [BASE=COMMIT: ratios to it, in pairs]
+#   make bench [BENCH="goodput codec_overlap --quick"] [BASE=COMMIT: ratios to it, in pairs]
 #   make install | install-p4 | uninstall [PREFIX=/usr/local] [DESTDIR=] [ALIASES=1: p4c etc. too] [STUDY=1] [CTL=0]
 #   make wheels | deb | image
 #   make test | test-quick [BASE=main] | test-long | lint | build | clean | p4-proto

@@ -27,7 +27,7 @@ class CodelTest(FabricTest):
                 target_us=target_ms * 1000,
                 interval_us=interval_ms * 1000,
                 least_depth=1,
-                due=REACTIONS[reaction],
+                reaction=REACTIONS[reaction],
             )
         )
         for count in range(1, 5):

@@ -26,7 +26,7 @@ def everything(
         if field.default is None
     }
     assert "trimming" in on
-    on["codel"] = Codel(reaction="drop" if return_to_sender else "tell")
+    on["codel"] = Codel(reaction="drop" if return_to_sender else "source-quench")
     on["drop_notification"] = DropNotification(trigger="occupancy")
     on["trimming"] = Trimming(trigger="occupancy", return_to_sender=return_to_sender)
     on["adaptive_routing"] = AdaptiveRouting(queue_state="program")

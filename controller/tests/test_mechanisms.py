@@ -87,7 +87,7 @@ class TestCodel:
         topology = fat_tree_of(10_000_000_000)
         parameters = {"codel": {"target_bytes": 62_500, "interval_targets": 20}}
         of_ports = rows(codel.entries(site("p0e0", topology, **parameters)))[:4]
-        expected = {"target_us": 50, "interval_us": 1000, "least_depth": 1514, "due": 0}
+        expected = {"target_us": 50, "interval_us": 1000, "least_depth": 1514, "reaction": 0}
         assert [(match, arguments) for match, _, arguments in of_ports] == [
             ({"egress_port": number}, expected) for number in (1, 2, 3, 4)
         ]
@@ -95,7 +95,7 @@ class TestCodel:
         there = site("p0e0", slow, "packets", codel={"reaction": "mark"})
         (_, _, arguments), *_ = rows(codel.entries(there))
         # RFC 8289: 5 ms and 100 ms.
-        rfc = {"target_us": 5_000, "interval_us": 100_000, "least_depth": 1, "due": 1}
+        rfc = {"target_us": 5_000, "interval_us": 100_000, "least_depth": 1, "reaction": 1}
         assert arguments == rfc
 
     def test_every_count_has_its_inverse_root_to_within_a_percent(self) -> None:
@@ -113,6 +113,13 @@ class TestCodel:
         assert max(errors[count] for count in range(1, 64)) < 1e-6
         assert 0.005 < max(errors.values()) < 0.008
 
+    def test_the_old_spelling_of_a_reaction_is_taken_with_a_line(
+        self, caplog: pytest.LogCaptureFixture
+    ) -> None:
+        old = Codel.model_validate({"reaction": "tell"})
+        assert old == Codel(reaction="source-quench")
+        assert caplog.messages == ['codel.reaction: "tell" is now "source-quench"']
+
     def test_off_by_default(self) -> None:
         assert rows(codel.entries(site("p0e0"))) == []
         assert rows(source_quench.entries(site("p0e0"))) == []
@@ -121,7 +128,7 @@ class TestCodel:
 class TestSourceQuench:
     def test_every_port_has_a_session_for_each_queue(self) -> None:
         ports = PortParameters(queue=[QueueParameters(id=queue) for queue in (0, 6)])
-        there = site("p0e0", codel={"reaction": "tell"}, ports=ports)
+        there = site("p0e0", codel={"reaction": "source-quench"}, ports=ports)
         entities = list(source_quench.entries(there))
         told = [each for each in entities if isinstance(each, P4TableEntry)]
         for (match, _, arguments), port in zip(rows(told), there.ports, strict=True):
@@ -134,7 +141,7 @@ class TestSourceQuench:
 
     def test_stock_bmv2_has_all_messages_in_one_queue(self) -> None:
         ports = PortParameters(queue=[QueueParameters(id=queue) for queue in (0, 6)])
-        parameters = FabricParameters(codel=Codel(reaction="tell"), ports=ports)
+        parameters = FabricParameters(codel=Codel(reaction="source-quench"), ports=ports)
         there = site("p0e0", **parameters.without_traffic_manager().model_dump())
         sessions = [
             each for each in source_quench.entries(there) if isinstance(each, P4CloneSessionEntry)
@@ -142,13 +149,14 @@ class TestSourceQuench:
         assert {each.class_of_service for each in sessions} == {0}
         assert len(sessions) == 8
 
-    def test_only_where_codel_tells(self) -> None:
+    def test_only_with_the_reaction_of_codel(self) -> None:
         assert list(source_quench.entries(site("p0e0", codel={}))) == []
 
     def test_its_copies_must_not_be_deflected(self) -> None:
         queues = [QueueParameters(id=0), QueueParameters(id=3, on_full="deflect")]
-        with pytest.raises(ValueError, match=r'with "tell", no queue may say .* as queue 3 does'):
-            site("p0e0", codel={"reaction": "tell"}, ports=PortParameters(queue=queues))
+        problem = r'with "source-quench", no queue may say .* as queue 3 does'
+        with pytest.raises(ValueError, match=problem):
+            site("p0e0", codel={"reaction": "source-quench"}, ports=PortParameters(queue=queues))
 
 
 class TestDropNotification:

@@ -117,7 +117,7 @@ def _say(serving: Serving) -> None:
 
 def _results(options: argparse.Namespace, serving: Serving) -> int:
     finished = Finished(options.directory)
-    serving.desk = finished
+    serving.handler = finished
     finished.tell(serving.feed)
     _say(serving)
     threading.Event().wait()
@@ -139,7 +139,7 @@ def _sim(options: argparse.Namespace, serving: Serving) -> int:
         looks_hz=options.looks,
         threads=options.threads,
     )
-    serving.desk = simulated
+    serving.handler = simulated
     _say(serving)
     simulated.run(stay=not options.once)
     return 0
@@ -161,7 +161,7 @@ def _fabric(options: argparse.Namespace, serving: Serving) -> int:
                 "controls": fabric.controls,
             },
         )
-        serving.desk = Elsewhere(fabric, loop)
+        serving.handler = Elsewhere(fabric, loop)
         _say(serving)
         watching: Future[Any] = loop.start(watcher.run())
         try:

@@ -20,7 +20,6 @@ from ebb_topologies.files import InputError
 from ebb_topologies.text import printable
 
 from ebb_dashboard import frames, reading
-from ebb_dashboard.looks import Looks
 from ebb_dashboard.orders import (
     AnyOrder,
     Capture,
@@ -32,6 +31,7 @@ from ebb_dashboard.orders import (
     Trace,
 )
 from ebb_dashboard.picture import Picture, Place
+from ebb_dashboard.statistics_delta import StatisticsDelta
 
 TRACE_SECONDS = 5.0
 """How long a trace waits for packets."""
@@ -92,7 +92,7 @@ class Routes:
 
 
 class Fabric:
-    """What is shown of a fabric, and what can be done to it. A `Desk`."""
+    """State and orders of a fabric that is up. A `CommandHandler`."""
 
     def __init__(
         self,
@@ -111,7 +111,7 @@ class Fabric:
         self._addresses = addresses
         self._links = links
         self._routes = routes
-        self._looks = Looks(picture.ports)
+        self._delta = StatisticsDelta(picture.ports)
         self._captures: dict[str, tuple[str, str]] = {}
         """The files of captures that go on, by port, as the fabric service has named them."""
 
@@ -126,7 +126,7 @@ class Fabric:
 
     async def look(self) -> dict[str, Any]:
         """Keys of `look` but the time."""
-        return self._looks.take(await self._managers.statistics())
+        return self._delta.take(await self._managers.statistics())
 
     async def link_states(self) -> list[str] | None:
         """How each link is, in the order of the picture: "up", or what is wrong with it. None:
@@ -239,7 +239,7 @@ class Fabric:
         }
 
     def _of_port(self, place: Place) -> list[dict[str, Any]]:
-        stats = self._looks.latest.get(place.node)
+        stats = self._delta.latest.get(place.node)
         ports = [] if stats is None else [p for p in stats.ports if p.port == place.port]
         return [_queue(queue, self.dilation) for port in ports for queue in port.queues]
 

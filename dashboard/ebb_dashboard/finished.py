@@ -44,7 +44,7 @@ class Ended:
 
 
 class Finished:
-    """The results below a folder. A `Desk`, for questions only."""
+    """The results below a folder. A `CommandHandler`, for questions only."""
 
     def __init__(self, directory: Path) -> None:
         """Of a folder with several runs, those of the last. Raises `InputError` if there are

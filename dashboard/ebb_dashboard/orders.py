@@ -130,8 +130,8 @@ def parsed(table: Any) -> AnyOrder:
     return validate(_Envelope, {"order": table}, "order").order
 
 
-class Desk(Protocol):
-    """Who carries out orders."""
+class CommandHandler(Protocol):
+    """Carries out the orders of a page."""
 
     async def do(self, order: AnyOrder) -> Any:
         """Carries an order out and returns what the page is to know, as JSON has it. Raises
@@ -140,7 +140,7 @@ class Desk(Protocol):
 
 
 class NothingRuns:
-    """A desk where there is no fabric."""
+    """Handler while no fabric runs: refuses every order."""
 
     async def do(self, order: AnyOrder) -> Any:
         """Refuses."""

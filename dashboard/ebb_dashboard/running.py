@@ -14,7 +14,7 @@ from ebb_experiments.results.results import Results
 from ebb_experiments.run.agents import AgentError
 from ebb_experiments.run.control import reroute
 from ebb_experiments.run.run import Task
-from ebb_experiments.run.wall import Onlooker, Wall
+from ebb_experiments.run.wall import RunObserver, Wall
 from ebb_experiments.tour.spectator import Spectator
 from ebb_topologies.files import InputError
 from ebb_topologies.mininet_links import ControlError
@@ -22,7 +22,7 @@ from ebb_topologies.text import printable
 
 from ebb_dashboard.fabric import Fabric, Routes
 from ebb_dashboard.live import Watcher
-from ebb_dashboard.orders import AnyOrder, Desk, NothingRuns, RunScheme, Volume
+from ebb_dashboard.orders import AnyOrder, CommandHandler, NothingRuns, RunScheme, Volume
 from ebb_dashboard.picture import Picture, of_topology
 from ebb_dashboard.serving import Elsewhere, Serving
 from ebb_dashboard.streams import Streams
@@ -35,18 +35,18 @@ REFUSALS = (ControllerError, ControlError, AgentError, InputError)
 """Why a scheme may not run again on a fabric that people have changed."""
 
 
-class RunWatch(Spectator, Onlooker):
-    """Shows a run. A `Desk`, which gives orders to the fabric that is up."""
+class RunWatch(Spectator, RunObserver):
+    """Shows a run. A `CommandHandler`, which gives orders to the fabric that is up."""
 
     def __init__(self, serving: Serving) -> None:
         self._feed = serving.feed
-        self._fabric: Desk = NothingRuns()
+        self._fabric: CommandHandler = NothingRuns()
         self._schemes: queue.SimpleQueue[str] = queue.SimpleQueue()
         self._names: frozenset[str] = frozenset()
         self._volumes = VolumesToTell()
         self._picture: Picture | None = None
         self._watcher: Watcher | None = None
-        serving.desk = self
+        serving.handler = self
 
     # -- the run ------------------------------------------------------------------------------
 
@@ -60,14 +60,14 @@ class RunWatch(Spectator, Onlooker):
             self._feed.tell("hello", _hello(wall, []))
             text = "these switches tell nothing of queues: results come when a phase has ended"
             self._feed.tell("line", {"text": text})
-            wall.onlooker = self
+            wall.observer = self
             yield
             return
         fabric = _fabric(wall, streams)
         self._feed.tell("hello", _hello(wall, fabric.controls))
         self._watcher = Watcher(fabric, streams, self._feed)
         self._fabric = Elsewhere(fabric, wall.loop)
-        wall.onlooker = self
+        wall.observer = self
         watching = wall.loop.start(self._watcher.run())
         try:
             yield

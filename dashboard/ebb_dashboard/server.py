@@ -19,7 +19,7 @@ from tornado.web import Application, HTTPError, RequestHandler
 
 from ebb_dashboard.feed import Feed, TooManyPages
 from ebb_dashboard.guard import LOOPBACK, PAGE_HEADERS, may_control, refused
-from ebb_dashboard.orders import Desk, parsed
+from ebb_dashboard.orders import CommandHandler, parsed
 
 PORT = 8850
 """TCP port unless another one is asked for."""
@@ -88,8 +88,8 @@ class _Stream(_Handler):
 
 
 class _Orders(_Handler):
-    def initialize(self, desk: Desk, token: str) -> None:
-        self.desk = desk
+    def initialize(self, handler: CommandHandler, token: str) -> None:
+        self.handler = handler
         self.token = token
 
     async def post(self) -> None:
@@ -99,7 +99,7 @@ class _Orders(_Handler):
             raise HTTPError(415, reason="an order is application/json")
         try:
             order = parsed(json.loads(self.request.body))
-            answer = {"ok": await self.desk.do(order)}
+            answer = {"ok": await self.handler.do(order)}
         except (ValueError, RecursionError) as error:
             self.set_status(400)
             answer = {"error": printable(f"no order: {error}")}
@@ -128,16 +128,16 @@ class _Bounded(HTTPServer):
 
 
 class Server:
-    """Serves a feed and a desk. Created and closed in the event loop that it runs in."""
+    """Serves a feed and a handler. Created and closed in the event loop that it runs in."""
 
-    def __init__(self, feed: Feed, desk: Desk, token: str, port: int = PORT) -> None:
+    def __init__(self, feed: Feed, handler: CommandHandler, token: str, port: int = PORT) -> None:
         """`port` 0: any that is free. Raises `InputError` if it is taken."""
         logging.getLogger("tornado.access").setLevel(logging.CRITICAL)
         application = Application(
             [
                 (r"/(|page\.js|page\.css)", _File),
                 (r"/stream", _Stream, {"feed": feed}),
-                (r"/do", _Orders, {"desk": desk, "token": token}),
+                (r"/do", _Orders, {"handler": handler, "token": token}),
             ]
         )
         self._server = _Bounded(

@@ -1,4 +1,4 @@
-"""The server beside whatever runs: a feed, a desk that can change, a thread with an event loop."""
+"""The server beside a run: a feed, a handler that can be replaced, a thread with an event loop."""
 
 from __future__ import annotations
 
@@ -10,15 +10,15 @@ from ebb_experiments.run.loop import LoopThread
 
 from ebb_dashboard.feed import Feed
 from ebb_dashboard.guard import new_token
-from ebb_dashboard.orders import AnyOrder, Desk, NothingRuns
+from ebb_dashboard.orders import AnyOrder, CommandHandler, NothingRuns
 from ebb_dashboard.server import PORT, Server
 
 
 class Serving:
-    """Serves for as long as the block lasts. Orders go to `desk`, in the loop of the server."""
+    """Serves for as long as the block lasts. Orders go to `handler`, in the loop of the server."""
 
     def __init__(self, port: int = PORT) -> None:
-        self.desk: Desk = NothingRuns()
+        self.handler: CommandHandler = NothingRuns()
         self._port = port
         self._loop = LoopThread()
 
@@ -46,8 +46,8 @@ class Serving:
         return self._server.address
 
     async def do(self, order: AnyOrder) -> Any:
-        """Has the desk carry an order out."""
-        return await self.desk.do(order)
+        """Passes an order to the handler."""
+        return await self.handler.do(order)
 
     async def _start(self) -> tuple[Feed, Server]:
         feed = Feed(asyncio.get_running_loop())
@@ -55,12 +55,12 @@ class Serving:
 
 
 class Elsewhere:
-    """A desk whose orders are carried out in another loop."""
+    """A handler whose orders are carried out in another loop."""
 
-    def __init__(self, desk: Desk, loop: LoopThread) -> None:
-        self._desk = desk
+    def __init__(self, handler: CommandHandler, loop: LoopThread) -> None:
+        self._handler = handler
         self._loop = loop
 
     async def do(self, order: AnyOrder) -> Any:
         """Carries an order out there."""
-        return await asyncio.wrap_future(self._loop.start(self._desk.do(order)))
+        return await asyncio.wrap_future(self._loop.start(self._handler.do(order)))

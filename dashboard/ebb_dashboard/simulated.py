@@ -38,7 +38,8 @@ class _Ended(Exception):
 
 @dataclass
 class Simulated:
-    """Runs the schemes of a scenario one after another, then those that are asked for. A `Desk`."""
+    """Runs the schemes of a scenario one after another, then those that are asked for. A
+    `CommandHandler`."""
 
     loaded: Loaded
     binaries: Binaries

@@ -11,8 +11,8 @@ from ebb_experiments.results.numbers import percentile
 from ebb_experiments.results.results import Results
 from ebb_experiments.results.tables import Row, Rows
 
-from ebb_dashboard.looks import PER_MILLE
 from ebb_dashboard.picture import Port
+from ebb_dashboard.statistics_delta import PER_MILLE
 from ebb_dashboard.story import Curve
 
 MAX_FLOWS = 1000

@@ -42,7 +42,7 @@ def serving(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[Serving,
     with Serving(port=0) as served:
         directory = tmp_path_factory.mktemp("simulated")
         watched = simulated(served.feed, directory, looks_hz=0, workload=EVERYBODY)
-        served.desk = watched
+        served.handler = watched
         with running(watched):
             yield served, watched
 

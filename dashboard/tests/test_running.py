@@ -22,7 +22,7 @@ from ebb_experiments.results.results import Results
 from ebb_experiments.results.tables import Rows
 from ebb_experiments.run.loop import LoopThread
 from ebb_experiments.run.run import Task
-from ebb_experiments.run.wall import Onlooker
+from ebb_experiments.run.wall import RunObserver
 from ebb_experiments.scenario.loaded import Loaded, scenario
 from ebb_topologies.files import InputError
 from support import INCAST, ROOT
@@ -49,7 +49,7 @@ class FakeWall:
     managers: Counting | None = field(default_factory=Counting)
     controller: None = None
     admin: None = None
-    onlooker: Onlooker = field(default_factory=Onlooker)
+    observer: RunObserver = field(default_factory=RunObserver)
     checks: int = 0
 
     @property
@@ -114,7 +114,7 @@ def test_a_phase_is_told_from_the_start_of_its_traffic_to_its_results() -> None:
             assert hello["controls"] == ["scheme", "queues", "switch", "trace"]
             task = task_of(wall.loaded)
             start_ns = time.monotonic_ns() + 300_000_000
-            wall.onlooker.begins(task, start_ns)
+            wall.observer.begins(task, start_ns)
             feed.until(lambda: feed.of("play"))
             assert time.monotonic_ns() >= start_ns
             feed.until(lambda: feed.of("look")[-1]["at_ns"] > 10_000_000)
@@ -130,7 +130,7 @@ def test_a_phase_is_told_from_the_start_of_its_traffic_to_its_results() -> None:
             tables["samples"] = Rows("samples", [head | {"at_ns": at} for at in (1.0, 2.0)])
             load = asdict(Load(Late(9, 2e6, 3e6), None, 0.99))
             about = {"needed_dilation": 20.0, "load": load}
-            wall.onlooker.ended(task, Results({"flows": Rows("flows", [row]), **tables}, about))
+            wall.observer.ended(task, Results({"flows": Rows("flows", [row]), **tables}, about))
             (line,) = feed.of("line")
             assert "did not keep up: the numbers are not valid (agents 2 ms late" in line["text"]
             assert feed.of("play")[-1]["running"] is False
@@ -150,7 +150,7 @@ def test_switches_that_tell_nothing_show_results_only() -> None:
         wall: Any = FakeWall(loaded(), loop, managers=None)
         with watched.watching(wall):
             assert feed.of("hello")[0]["controls"] == ["scheme"]
-            wall.onlooker.begins(task_of(wall.loaded), time.monotonic_ns())
+            wall.observer.begins(task_of(wall.loaded), time.monotonic_ns())
             assert feed.of("play")[0]["running"] is True
     assert feed.of("look") == []
 

@@ -20,7 +20,7 @@ from ebb_topologies.files import InputError
 HELLO = {"picture": {"ports": []}}
 
 
-class Desk:
+class FakeHandler:
     """Notes what it is asked for."""
 
     def __init__(self) -> None:
@@ -36,7 +36,7 @@ class Desk:
 @pytest.fixture
 def serving() -> Iterator[Serving]:
     with Serving(port=0) as served:
-        served.desk = Desk()
+        served.handler = FakeHandler()
         yield served
 
 
@@ -113,7 +113,7 @@ def test_who_asks_for_another_name_gets_nothing(serving: Serving, path: str, hos
     body = '{"do":"reroute"}' if path == "/do" else None
     status, _, _ = ask(serving, path, body, token, Host=host)
     assert status in (400, 403)
-    assert serving.desk.orders == []  # type: ignore[attr-defined]
+    assert serving.handler.orders == []  # type: ignore[attr-defined]
 
 
 @pytest.mark.parametrize("host", ["localhost:9000", "127.0.0.1:9000", "[::1]:9000", "localhost"])
@@ -126,7 +126,7 @@ def test_pages_of_other_origins_get_nothing(serving: Serving, origin: str) -> No
     """Also those that another server of this machine serves."""
     assert order(serving, {"do": "reroute"}, Host="localhost:9000", Origin=origin)[0] == 403
     assert ask(serving, "/stream", Host="localhost:9000", Origin=origin)[0] == 403
-    assert serving.desk.orders == []  # type: ignore[attr-defined]
+    assert serving.handler.orders == []  # type: ignore[attr-defined]
     own = {"Host": "localhost:9000", "Origin": "http://localhost:9000"}
     assert order(serving, {"do": "reroute"}, **own) == (200, {"ok": {"text": "done"}})
 
@@ -137,7 +137,7 @@ def test_orders_need_the_token(serving: Serving) -> None:
         assert ask(serving, "/do", body, token)[0] == 401
     _, right = port_and_token(serving)
     assert ask(serving, f"/do?token={right}", body)[0] == 401
-    assert serving.desk.orders == []  # type: ignore[attr-defined]
+    assert serving.handler.orders == []  # type: ignore[attr-defined]
     with Serving(port=0) as other:
         assert port_and_token(other)[1] != right
 
@@ -158,7 +158,7 @@ def test_an_order_is_json_of_known_keys(serving: Serving) -> None:
     assert order(serving, {"do": "link", "link": -1})[0] == 400
     assert order(serving, {"do": "link", "link": 1, "loss": float("nan")})[0] == 400
     assert order(serving, {"do": "restart", "switch": "x" * 65})[0] == 400
-    assert serving.desk.orders == []  # type: ignore[attr-defined]
+    assert serving.handler.orders == []  # type: ignore[attr-defined]
     _, token = port_and_token(serving)
     assert ask(serving, "/do", " " * (server.MAX_ORDER_BYTES + 1), token)[0] in (400, 413)
 

@@ -43,7 +43,7 @@ from ebb_experiments.run.fault_runner import check_separate
 from ebb_experiments.run.kernel_tcp import lacking
 from ebb_experiments.run.loop import LoopThread
 from ebb_experiments.run.run import Binaries, Run
-from ebb_experiments.run.wall import Wall, Where
+from ebb_experiments.run.wall import FabricSetup, Wall
 from ebb_experiments.scenario.faults import file_name
 from ebb_experiments.scenario.loaded import Loaded, load_scenario
 from ebb_experiments.scenario.spec import MAX_DILATION, MIN_DILATION
@@ -57,7 +57,7 @@ from ebb_experiments.tour.calibration import (
     too_busy,
 )
 from ebb_experiments.tour.checks import checks
-from ebb_experiments.tour.desk import at_prompt, write_parameters
+from ebb_experiments.tour.prompt import at_prompt, write_parameters
 from ebb_experiments.tour.runs import COMPLETION, QUEUES, RunFolder
 from ebb_experiments.tour.spectator import Spectator
 from ebb_experiments.tour.summary import Round, SchemeResult
@@ -196,12 +196,12 @@ def run(options: argparse.Namespace, console: Console, spectator: Spectator) -> 
     say(console, started, _headline(loaded))
     factor = given or USUAL_DILATION
     calibrations = 0 if given or at_once else CALIBRATIONS
-    where = Where(chosen, program, binaries, RUN_DIR, pcap=options.pcap, watch=True)
+    setup = FabricSetup(chosen, program, binaries, RUN_DIR, pcap=options.pcap, watch=True)
     # One loop for all: grpcio's is bound to the first.
     with LoopThread() as loop:
         while True:
             slowed = replace(loaded, dilation=Dilation(factor))
-            with Wall(slowed, where, loop) as wall, spectator.watching(wall):
+            with Wall(slowed, setup, loop) as wall, spectator.watching(wall):
                 try:
                     _say_up(wall, console, started)
                     if at_once:
@@ -253,7 +253,7 @@ def playable(loaded: Loaded, console: Console) -> Loaded:
 
 def _say_up(wall: Wall, console: Console, started: float) -> None:
     switches, hosts = len(wall.topology.switches), len(wall.topology.hosts)
-    binary, factor = wall.where.target.binary.name, wall.loaded.dilation.factor
+    binary, factor = wall.setup.target.binary.name, wall.loaded.dilation.factor
     up = f"{switches} switches ({binary}) and {hosts} hosts are up"
     say(console, started, f"{up}, {factor:g} times slower than nominal")
     wall.configure(next(iter(wall.loaded.schemes.values())).fabric, wall.loaded.groups)
@@ -297,7 +297,7 @@ def _tour(wall: Wall, console: Console, started: float, stay: bool) -> int:
         verdict = VERDICTS[check.holds] if valid else BUSY
         console.print(f"{verdict} {check.claim}: {check.seen}", soft_wrap=True)
         failed |= valid and check.holds is False
-    kept.finish(loaded, wall.where.target.binary.name, results, busy)
+    kept.finish(loaded, wall.setup.target.binary.name, results, busy)
     drawn = " and ".join(name for name in (QUEUES, COMPLETION) if (kept.path / name).exists())
     console.print(
         f"tables, {drawn}: {os.path.relpath(kept.path)}/ (`make compare`: with the run before)",

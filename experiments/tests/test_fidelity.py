@@ -25,7 +25,7 @@ from ebb_experiments.results.results import Results
 from ebb_experiments.run.loop import LoopThread
 from ebb_experiments.run.run import Run
 from ebb_experiments.run.virtual import Virtual
-from ebb_experiments.run.wall import Wall, Where
+from ebb_experiments.run.wall import FabricSetup, Wall
 from ebb_experiments.scenario.loaded import Loaded, all_at_once, scenario
 from ebb_topologies.targets import target
 
@@ -72,8 +72,8 @@ def times(results: Results) -> list[float]:
 def both(loaded: Loaded, scheme: str, directory: Path) -> tuple[Results, Results]:
     virtual = Run(loaded, scheme, 1, Virtual(BINARIES), directory / "virtual").go()
     fused = target("ebb", BINARIES.directory, fused=True)
-    where = Where(fused, BINARIES.program(), BINARIES, directory / "fabric")
-    with LoopThread() as loop, Wall(loaded, where, loop) as wall:
+    setup = FabricSetup(fused, BINARIES.program(), BINARIES, directory / "fabric")
+    with LoopThread() as loop, Wall(loaded, setup, loop) as wall:
         return virtual, Run(loaded, scheme, 1, wall, directory / "wall").go()
 
 

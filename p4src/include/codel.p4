@@ -5,7 +5,7 @@
 // Applied in egress, which is where a packet leaves its queue; one state for every queue of a port.
 //
 //   waited < target, or hardly anything behind it ─► good, and so is all until an interval from the next that is not
-//   else, for an interval ─┬─ the first, or its time has come ─► due: dropped, marked CE, or its sender is told
+//   else, for an interval ─┬─ the first, or its time has come ─► due: dropped, marked CE, or Source Quench
 //                          └─ else ─► good
 //
 // Times are in 2^-16 us, so that the schedule does not lose what v1model's clock of us cannot show. 1/sqrt(n) is the
@@ -18,9 +18,9 @@
 
 #include "headers.p4"
 
-// What happens to a packet that is due; 0: it is dropped.
+// Reaction to a packet that is due; 0: it is dropped.
 const bit<2> CODEL_MARKS = 1;       // it gets CE, or is dropped if it cannot be marked (RFC 3168, section 5)
-const bit<2> CODEL_TELLS = 2;       // nothing, but source_quench.p4 tells its sender
+const bit<2> CODEL_QUENCHES = 2;    // nothing, but source_quench.p4 notifies its sender
 
 // The state of a queue.
 const bit<8> CODEL_GOOD = 0;        // not dropping
@@ -42,22 +42,22 @@ control Codel(inout headers_t hdr, inout metadata_t meta, in standard_metadata_t
     bit<32>  target = 0;
     bit<32>  interval = 0;
     bit<19>  behind = 0;
-    bit<2>   reaction = 0;
+    bit<2>   on_due = 0;
     bit<16>  count = 0;
     bit<32>  inverse_root = 0;
 
     action set_codel(bit<32> target_us,
                      bit<32> interval_us,
                      bit<19> least_depth,                  // behind the packet, in the unit of the target
-                     bit<2> due) {
+                     bit<2> reaction) {
         enabled = true;
         target = target_us;
         interval = interval_us;
         behind = least_depth;
-        reaction = due;
+        on_due = reaction;
     }
 
-    @brief("per port: target and interval, depth up to which a queue is good; what is due: 0 drop, 1 mark, 2 tell")
+    @brief("per port: target and interval, depth up to which a queue is good; reaction: 0 drop, 1 mark, 2 Source Quench")
     table codel {
         key = {
             standard_metadata.egress_port : exact @name("egress_port");   // 9 bits
@@ -143,9 +143,9 @@ control Codel(inout headers_t hdr, inout metadata_t meta, in standard_metadata_t
             codel_state.write(cell, state);
 
             if (is_due) {
-                if (reaction == CODEL_TELLS) {
+                if (on_due == CODEL_QUENCHES) {
                     meta.quench = 1;
-                } else if (reaction == CODEL_MARKS && hdr.ipv4.isValid() && hdr.ipv4.ecn != 0) {   // Not-ECT
+                } else if (on_due == CODEL_MARKS && hdr.ipv4.isValid() && hdr.ipv4.ecn != 0) {   // Not-ECT
                     hdr.ipv4.ecn = ECN_CE;
                     codel_marked.count((bit<32>)standard_metadata.egress_port);
                 } else {

@@ -37,7 +37,7 @@ class QuenchTest(CodelTest):
 
     def setUp(self) -> None:
         super().setUp()
-        self.codel("tell", target_ms=60, interval_ms=300)
+        self.codel("source-quench", target_ms=60, interval_ms=300)
 
     def switch_on(self) -> None:
         port, queue = SENDER_PORT, DATA_QUEUE

@@ -38,7 +38,9 @@ def test_make_says_which_target_may_be_meant(given: str, meant: str) -> None:
     assert f"there is no target '{given}'; did you mean '{meant}'?" in done.stderr
 
 
-@pytest.mark.parametrize("word", ["BENCH=goodput hiding --quick", "PREFIX=/a=b", "SCHEMES=ndp"])
+@pytest.mark.parametrize(
+    "word", ["BENCH=goodput codec_overlap --quick", "PREFIX=/a=b", "SCHEMES=ndp"]
+)
 def test_make_takes_its_own_with_any_value(word: str) -> None:
     done = make("help", word)
     assert (done.returncode, done.stderr) == (0, "")

@@ -29,11 +29,11 @@ IPERF_TRIES = 5
 
 
 @dataclass(frozen=True)
-class Desk:
-    """What the prompt knows of the fabric beside Mininet's own."""
+class PromptContext:
+    """Settings of the prompt that Mininet does not have."""
 
     greeting: str = ""
-    """Said before the prompt appears; empty: nothing."""
+    """Text before the first prompt; empty: none."""
     dilation: float = 1.0
     """How many times slower than nominal the fabric runs."""
     path: str = ""
@@ -52,7 +52,7 @@ class PromptFabric(Protocol):
         ...
 
     @property
-    def desk(self) -> Desk:
+    def prompt_context(self) -> PromptContext:
         """Greeting, dilation and the command that loads a scheme."""
         ...
 
@@ -82,13 +82,13 @@ class FabricCLI(MininetCLI):  # type: ignore[misc]
 
     def __init__(self, net: Any, fabric: PromptFabric) -> None:
         self.fabric = fabric
-        desk = fabric.desk
+        context = fabric.prompt_context
         for host in net.hosts:
             # The lines that ebb-agent prints for people are then nominal.
-            host.cmd(f"export EBB_DILATION={desk.dilation:g}")
-            if desk.path:
-                host.cmd(f"export PATH={shlex.quote(desk.path)}:$PATH")
-        output(desk.greeting)
+            host.cmd(f"export EBB_DILATION={context.dilation:g}")
+            if context.path:
+                host.cmd(f"export PATH={shlex.quote(context.path)}:$PATH")
+        output(context.greeting)
         super().__init__(net)
 
     def do_links(self, line: str) -> None:
@@ -104,7 +104,7 @@ class FabricCLI(MininetCLI):  # type: ignore[misc]
     def do_scheme(self, line: str) -> None:
         """Load another scheme: queues and tables of every switch.
         Usage: scheme NAME|FILE"""
-        load = self.fabric.desk.load_scheme
+        load = self.fabric.prompt_context.load_scheme
         if load is None or not line.strip():
             error("usage: scheme NAME, as ndp, or the file of one\n" if load else "no controller\n")
         else:
@@ -129,11 +129,12 @@ class FabricCLI(MininetCLI):  # type: ignore[misc]
         a, b = self.mn.hosts[0].name, self.mn.hosts[-1].name
         error(
             f"iperfudp is not here: `{b} iperf -s -u &`, then `{a} iperf -c {b} -u -b RATE`; "
-            f"nominal rates are {self.fabric.desk.dilation:g} times those that it takes and tells\n"
+            f"nominal rates are {self.fabric.prompt_context.dilation:g} times those that it takes "
+            "and prints\n"
         )
 
     def _iperf(self, a: str, b: str, seconds: int) -> str:
-        fabric, slower = self.fabric, self.fabric.desk.dilation
+        fabric, slower = self.fabric, self.fabric.prompt_context.dilation
         port = str(IPERF_PORT)
         server = fabric.spawn_on(b, f"iperf-{b}", ["iperf", "-s", "-p", port])
         client = ["iperf", "-c", self.mn[b].IP(), "-p", port, "-t", str(seconds), "-y", "C"]

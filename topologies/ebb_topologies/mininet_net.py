@@ -26,7 +26,7 @@ from mininet.node import Switch as MininetSwitch
 from ebb_topologies import model
 from ebb_topologies.fabric_file import fabric_file
 from ebb_topologies.files import InputError, link_to
-from ebb_topologies.mininet_cli import Desk, FabricCLI
+from ebb_topologies.mininet_cli import FabricCLI, PromptContext
 from ebb_topologies.mininet_links import ControlError, FabricControl, InnerLink, ServedLink
 from ebb_topologies.processes import Process, ProcessTable, claim, end_recorded, uninterrupted
 from ebb_topologies.run_state import FABRIC_SOCKET, Claim, made_state_folder, state_folder
@@ -118,7 +118,7 @@ class FabricNet:
         self.control: FabricControl | None = None
         """Service of a fabric of one process; none until somebody has set it, and with a process
         per switch."""
-        self.desk: Desk = Desk()
+        self.prompt_context: PromptContext = PromptContext()
         """What the prompt says and does beside Mininet's commands."""
 
     def __enter__(self) -> FabricNet:

@@ -8,7 +8,7 @@ from types import SimpleNamespace
 from typing import Any
 
 import pytest
-from ebb_topologies.mininet_cli import Desk, FabricCLI
+from ebb_topologies.mininet_cli import FabricCLI, PromptContext
 from ebb_topologies.mininet_links import ControlError
 from mininet.log import lg
 
@@ -18,8 +18,8 @@ RESULT = "20261123081502,10.0.0.2,48000,10.0.3.3,5001,1,0.0-5.1,11665408,1830000
 class FakeFabric:
     """Hosts whose commands say what they are told to."""
 
-    def __init__(self, desk: Desk, said: Sequence[str] = ()) -> None:
-        self.desk = desk
+    def __init__(self, prompt: PromptContext, said: Sequence[str] = ()) -> None:
+        self.prompt_context = prompt
         self.left = list(said)
         self.ran: list[tuple[str, ...]] = []
         self.stopped: list[Any] = []
@@ -62,7 +62,9 @@ def ask(fabric: Any, *lines: str) -> None:
 
 
 def test_iperf_tells_nominal_units_and_ends_its_server(said: io.StringIO) -> None:
-    fabric = FakeFabric(Desk(dilation=50), ["connect failed: Connection refused\n", RESULT])
+    fabric = FakeFabric(
+        PromptContext(dilation=50), ["connect failed: Connection refused\n", RESULT]
+    )
     ask(fabric, "iperf h1 h2 3")
     assert said.getvalue() == "h1 to h2: 915 Mbit/s (18.3 Mbit/s on the wire, 50 times slower)\n"
     assert fabric.ran[0] == ("h2", "iperf", "-s", "-p", "5001")
@@ -72,13 +74,13 @@ def test_iperf_tells_nominal_units_and_ends_its_server(said: io.StringIO) -> Non
 
 
 def test_iperf_without_names_takes_the_first_and_the_last_host(said: io.StringIO) -> None:
-    fabric = FakeFabric(Desk(), [RESULT])
+    fabric = FakeFabric(PromptContext(), [RESULT])
     ask(fabric, "iperf")
     assert said.getvalue() == "h1 to h16: 18 Mbit/s\n"
 
 
 def test_iperf_that_does_not_work_says_why_and_ends(said: io.StringIO) -> None:
-    fabric = FakeFabric(Desk(), ["connect failed: No route to host\n"] * 9)
+    fabric = FakeFabric(PromptContext(), ["connect failed: No route to host\n"] * 9)
     ask(fabric, "iperf h1 h2", "iperf h1", "iperf h1 h9", "iperf h1 h2 soon")
     first, *others = said.getvalue().splitlines()
     assert first == "iperf: connect failed: No route to host"
@@ -88,7 +90,7 @@ def test_iperf_that_does_not_work_says_why_and_ends(said: io.StringIO) -> None:
 
 
 def test_iperfudp_says_what_to_type_instead(said: io.StringIO) -> None:
-    fabric = FakeFabric(Desk(dilation=50))
+    fabric = FakeFabric(PromptContext(dilation=50))
     ask(fabric, "iperfudp", "iperfudp 10M h1 h2")
     first, second = said.getvalue().splitlines()
     assert first == second
@@ -98,7 +100,7 @@ def test_iperfudp_says_what_to_type_instead(said: io.StringIO) -> None:
 
 
 def test_a_capture_wants_a_name_and_not_only_a_link(said: io.StringIO) -> None:
-    ask(FakeFabric(Desk()), "pcap p0e0 p0a0")
+    ask(FakeFabric(PromptContext()), "pcap p0e0 p0a0")
     assert said.getvalue().startswith("usage: pcap SWITCH NODE NAME|stop")
 
 
@@ -108,8 +110,8 @@ def test_a_scheme_is_loaded_by_its_name(said: io.StringIO) -> None:
             raise ControlError(f"unknown scheme '{name}'")
         return "NDP is loaded"
 
-    ask(FakeFabric(Desk(load_scheme=load)), "scheme ndp", "scheme nd\x1bp", "scheme")
-    ask(FakeFabric(Desk()), "scheme ndp")
+    ask(FakeFabric(PromptContext(load_scheme=load)), "scheme ndp", "scheme nd\x1bp", "scheme")
+    ask(FakeFabric(PromptContext()), "scheme ndp")
     assert said.getvalue().splitlines() == [
         "NDP is loaded",
         r"unknown scheme 'nd\x1bp'",

@@ -1,13 +1,14 @@
-"""`codel.p4`: target and interval of each port, and what happens to a packet that is due."""
+"""`codel.p4`: target and interval of each port, and the reaction to a packet that is due."""
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Iterator
 from math import sqrt
 from typing import Annotated, Literal
 
 from finsy import P4TableEntry
-from pydantic import Field
+from pydantic import Field, field_validator
 
 from ebb_controller.mechanism import Counter, Mechanism, Table
 from ebb_controller.parameters import Parameters, QueueId
@@ -19,8 +20,8 @@ CODEL = Table("codel", ("set_codel",))
 CODEL_LAW = Table("codel_law", ("set_inverse_root",))
 CODEL_MARKED = Counter("codel_marked", "codel\nmarks", sum="marks")
 
-Reaction = Literal["drop", "mark", "tell"]
-REACTIONS: dict[Reaction, int] = {"drop": 0, "mark": 1, "tell": 2}
+Reaction = Literal["drop", "mark", "source-quench"]
+REACTIONS: dict[Reaction, int] = {"drop": 0, "mark": 1, "source-quench": 2}
 """As numbers of `set_codel`."""
 LEAST_DEPTH: dict[DepthUnit, int] = {"bytes": 1_514, "packets": 1}
 """Depth behind a packet up to which its queue is good: the longest frame (RFC 8289 section 4.4)."""
@@ -29,7 +30,8 @@ COUNT_BITS = 16
 MANTISSA_BITS = 5
 """Bits of it that count after the first one: a prefix is 2^-5 of the power of two below it."""
 ROOT_ONE = 2**24
-"""What 1 is as an argument of `set_inverse_root`."""
+"""1 as an argument of `set_inverse_root`."""
+LOGGER = logging.getLogger("ebb.controller")
 
 
 class Codel(Parameters):
@@ -44,11 +46,20 @@ class Codel(Parameters):
     """How many times as long the delay has to last: a target is 5 % of the interval (RFC 8289
     section 4.4)."""
     reaction: Reaction = "drop"
-    """What happens to a packet that is due: it is dropped; marked CE (dropped if it is not ECT); or
-    its sender is told by Source Quench."""
+    """Reaction to a packet that is due: it is dropped; marked CE (dropped if it is not ECT); or
+    forwarded while a Source Quench goes to its sender."""
     message_queue: QueueId | None = None
     """Queue in which a message of Source Quench leaves the switch that makes it; none: that of the
     packet, as in the thesis. Its class stays that of the packet."""
+
+    @field_validator("reaction", mode="before")
+    @classmethod
+    def _old_spelling(cls, value: object) -> object:
+        """Takes `tell` for `source-quench`, until the release after this one."""
+        if value != "tell":
+            return value
+        LOGGER.warning('codel.reaction: "tell" is now "source-quench"')
+        return "source-quench"
 
 
 class WithCodel(Parameters):
@@ -87,7 +98,7 @@ def entries(site: Site[WithCodel]) -> Iterator[P4TableEntry]:
             target_us=max(1, round(target_us)),
             interval_us=max(1, round(target_us * codel.interval_targets)),
             least_depth=LEAST_DEPTH[site.depth_unit],
-            due=REACTIONS[codel.reaction],
+            reaction=REACTIONS[codel.reaction],
         )
     for first, bits, length in prefixes():
         yield CODEL_LAW.entry({"count": (first, bits)}, inverse=inverse_root(first, length))

@@ -1,4 +1,4 @@
-"""`source_quench.p4`: whose senders are told, and the clone sessions that the messages leave by."""
+"""`source_quench.p4`: ports whose senders are notified, and the clone sessions of the messages."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ QUEUES = 8
 
 
 class WithSourceQuench(WithCodel, PortQueues):
-    """The part of `FabricParameters` that this mechanism reads: `codel.reaction` is `tell`."""
+    """The part of `FabricParameters` that this mechanism reads: `codel.reaction`."""
 
     def without_class_of_copies(self) -> Self:
         """The parameters for a target that puts all copies of packets into queue 0 (BMv2)."""
@@ -30,16 +30,16 @@ class WithSourceQuench(WithCodel, PortQueues):
 
     @model_validator(mode="after")
     def _copies_are_not_deflected(self) -> WithSourceQuench:
-        if self.codel is None or self.codel.reaction != "tell":
+        if self.codel is None or self.codel.reaction != "source-quench":
             return self
         if self.codel.message_queue is not None:
             self.need_queue("codel.message_queue", self.codel.message_queue)
         deflecting = [queue.id for queue in self.ports.queue if queue.on_full == "deflect"]
         if deflecting:
             raise ValueError(
-                f'codel.reaction: with "tell", no queue may say on_full = "deflect", as queue '
-                f"{deflecting[0]} does: the copy of a packet that becomes a message would come "
-                "back as the packet"
+                'codel.reaction: with "source-quench", no queue may say on_full = "deflect", as '
+                f"queue {deflecting[0]} does: the copy of a packet that becomes a message would "
+                "come back as the packet"
             )
         return self
 
@@ -52,7 +52,7 @@ def session(port: int, queue: int) -> int:
 def entries(site: Site[WithSourceQuench]) -> Iterator[P4TableEntry | P4CloneSessionEntry]:
     """Per port, with the addresses of its link, and a clone session for each of its queues."""
     codel = site.parameters.codel
-    if codel is None or codel.reaction != "tell":
+    if codel is None or codel.reaction != "source-quench":
         return
     for port in site.ports:
         yield SOURCE_QUENCH.entry({"port": port.number}, src_mac=port.mac, dst_mac=port.peer_mac)

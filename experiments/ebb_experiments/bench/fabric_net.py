@@ -33,7 +33,7 @@ from ebb_experiments.run.loop import LoopThread
 from ebb_experiments.run.players import Benches, Plan, Player
 from ebb_experiments.run.run import Binaries
 from ebb_experiments.run.usage import Usage
-from ebb_experiments.run.wall import Wall, Where
+from ebb_experiments.run.wall import FabricSetup, Wall
 from ebb_experiments.scenario.loaded import Loaded
 
 COALESCE_US = 1000
@@ -151,8 +151,8 @@ class BenchFabric(Wall):
             chosen = TunedFabric(chosen.binary)
         directory = context.directory / f"fabric-{switch}"
         first = realtime(context)
-        where = Where(chosen, binaries.program(), binaries, directory, runner=first)
-        super().__init__(loaded, where, LoopThread())
+        setup = FabricSetup(chosen, binaries.program(), binaries, directory, runner=first)
+        super().__init__(loaded, setup, LoopThread())
         self.context = context
         self.pairs = ring(self.topology)
         self._loads = 0

@@ -60,8 +60,8 @@ class PingResult:
 
 
 @dataclass(frozen=True)
-class Where:
-    """What a fabric is made of, and where."""
+class FabricSetup:
+    """Switch, program, binaries and folder of a fabric, and options of its run."""
 
     target: Target
     program: Program
@@ -76,8 +76,8 @@ class Where:
     """Whether the queues of the port to the busiest receiver are looked at meanwhile: `samples`."""
 
 
-class Onlooker:
-    """Who is told what runs when. This one does not care."""
+class RunObserver:
+    """Follows the tasks of a run; this one does nothing."""
 
     def begins(self, task: Task, start_ns: int) -> None:
         """The traffic of a task begins at this time of CLOCK_MONOTONIC, which is about to come."""
@@ -89,18 +89,18 @@ class Onlooker:
 class Wall(Fabric):
     """A fabric as slow as `loaded.dilation` says. A `Clock` for runs of that scenario."""
 
-    def __init__(self, loaded: Loaded, where: Where, loop: LoopThread) -> None:
+    def __init__(self, loaded: Loaded, setup: FabricSetup, loop: LoopThread) -> None:
         super().__init__(
             loaded.dilation.topology(loaded.topology),
-            where.target,
-            where.program,
-            where.directory,
+            setup.target,
+            setup.program,
+            setup.directory,
             loop,
-            pcap=where.pcap,
+            pcap=setup.pcap,
         )
         self.loaded = loaded
-        self.where = where
-        self.onlooker = Onlooker()
+        self.setup = setup
+        self.observer = RunObserver()
         self.admin: FabricAdmin | None = None
         """Its fabric service; none: each switch has a process of its own."""
 
@@ -158,13 +158,13 @@ class Wall(Fabric):
         prefix = file_name(f"{task.scheme}-{task.play.label}")
         plan = Plan.of(task, self.agents(task.directory / "records", prefix))
         results = _Phase(self, task, plan, self.player(plan)).go()
-        self.onlooker.ended(task, results)
+        self.observer.ended(task, results)
         return results
 
     def agents(self, directory: Path, prefix: str) -> Agents:
         """Starts agents that print into files of this folder."""
-        where = self.where
-        return Agents(self.net, where.binaries.agent, directory, prefix, where.runner)
+        setup = self.setup
+        return Agents(self.net, setup.binaries.agent, directory, prefix, setup.runner)
 
     def player(self, plan: Plan) -> Player:
         """Who moves the objects of a task."""
@@ -211,7 +211,7 @@ class _Phase:
         self.player.prepare()
         before = self._counted()
         start_ns = self.player.start()
-        wall.onlooker.begins(self.task, start_ns)
+        wall.observer.begins(self.task, start_ns)
         processors = Processors()
         processors.begin(start_ns)
         steps, label = self.task.play.traffic.steps, self.task.play.label
@@ -252,7 +252,7 @@ class _Phase:
                 "needed_dilation": load.needed(dilation.factor, self.task.loaded.packet_ns),
                 "simulated_ns": dilation.nominal_time(ended_ns - start_ns),
                 "parameters": about["parameters"] | {"params": self.plan.parameters},
-                "versions": versions(wall.where.binaries),
+                "versions": versions(wall.setup.binaries),
                 "wall_seconds": time.monotonic() - begun,
             },
         )
@@ -271,7 +271,7 @@ class _Phase:
     def _watches(self) -> list[QueueWatch]:
         """Whose queues are looked at: of the host that most transfers go to."""
         managers, topology = self.wall.managers, self.task.loaded.topology
-        if managers is None or not self.wall.where.watch:
+        if managers is None or not self.wall.setup.watch:
             return []
         targets = Counter(host for line in self.plan.schedule for host in line["destinations"])
         return [QueueWatch(managers, topology, host) for host, _ in targets.most_common(1)]

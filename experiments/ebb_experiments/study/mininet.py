@@ -81,7 +81,7 @@ def run(
     other."""
     if os.geteuid() != 0:
         raise InputError("--fabric mininet makes network namespaces: run it as root")
-    from ebb_experiments.run.wall import Wall, Where  # Mininet is there
+    from ebb_experiments.run.wall import FabricSetup, Wall  # Mininet is there
 
     failed = 0
     with progress(console, missing, store, workers=1) as advance, LoopThread() as loop:
@@ -91,9 +91,9 @@ def run(
                 folder, binaries = Path(directory), Binaries(build or programs())
                 program = binaries.program(trial.scenario.schemes[trial.scheme].fabric)
                 switches = target("ebb", binaries.directory, fused=True)
-                where = Where(switches, program, binaries, folder / "fabric")
+                setup = FabricSetup(switches, program, binaries, folder / "fabric")
                 try:
-                    with Wall(trial.scenario, where, loop) as wall:
+                    with Wall(trial.scenario, setup, loop) as wall:
                         run = Run(trial.scenario, trial.scheme, trial.seed, wall, folder / "run")
                         results = run.go()
                     store.write(trial, trial_id, files_of(trial, results, of_inputs, begun))

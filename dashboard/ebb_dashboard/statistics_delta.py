@@ -1,4 +1,4 @@
-"""What happened at every port from one look at the switches to the next."""
+"""Events and utilisation of every port between two reads of its switch's statistics."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ KINDS: dict[str, Callable[[tm.PortStats], int]] = {
     "mark": lambda port: sum(queue.ecn_ce.packets for queue in port.queues),
     "pause": lambda port: sum(queue.pauses_received for queue in port.queues),
 }
-"""What is counted of the queues of a port, by kind: packets that were lost, packets that did not
+"""Counts of the queues of a port, by kind: packets that were lost, packets that did not
 fit and were handed back to the program (which trims them or answers), packets that left with CE,
 pauses that the neighbour asked for."""
 PER_MILLE = 1000
@@ -30,23 +30,23 @@ told as `drop`."""
 
 @dataclass(frozen=True, slots=True)
 class _Seen:
-    """Counters of a port when it was last looked at."""
+    """Counters of a port when they were read last."""
 
     time_ns: int
     busy_ns: int
     counts: dict[str, int]
     longest: dict[int, int]
-    """The most bytes that each queue has had, as the switch tells it."""
+    """Largest depth of each queue so far, in bytes, as the switch reports it."""
 
 
-class Looks:
-    """Compares statistics of the switches (`ebb_tm.proto`) with those of the last look."""
+class StatisticsDelta:
+    """Difference of the statistics of switches (`ebb_tm.proto`) to those that were read before."""
 
     def __init__(self, ports: Sequence[Port]) -> None:
         self._ports = ports
         self._seen: dict[tuple[str, int], _Seen] = {}
         self.latest: dict[str, tm.Stats] = {}
-        """What each switch told last."""
+        """Last statistics of each switch."""
 
     def take(self, statistics: Mapping[str, tm.Stats]) -> dict[str, Any]:
         """The keys `utilisation`, `queue`, `events` of `look` (docs/dashboard.md)."""
@@ -107,7 +107,7 @@ def _peak(before: _Seen, now: _Seen) -> int:
 
 
 def _since(before: _Seen, now: _Seen) -> dict[str, int]:
-    """What was counted since the look before, by kind; likewise after a reset."""
+    """Counts since the read before, by kind; likewise after a reset."""
     found = {
         kind: count - before.counts[kind] if count >= before.counts[kind] else count
         for kind, count in now.counts.items()

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from ebb_controller import ebb_tm_pb2 as tm
-from ebb_dashboard.looks import Looks
 from ebb_dashboard.picture import Port
+from ebb_dashboard.statistics_delta import StatisticsDelta
 
 PORTS = [Port("s1", 1, 0, 0), Port("s1", 2, 1, 0), Port("s2", 1, 1, 1)]
 
@@ -25,12 +25,14 @@ def stats(time_ns: int, busy_ns: int = 0, depth: int = 0, **counts: int) -> tm.S
 
 
 def test_the_first_look_tells_depths_only() -> None:
-    look = Looks(PORTS).take({"s1": stats(1000, busy_ns=900, depth=70, full=5, outside=2)})
+    look = StatisticsDelta(PORTS).take(
+        {"s1": stats(1000, busy_ns=900, depth=70, full=5, outside=2)}
+    )
     assert look == {"utilisation": [0, 0, 0], "queue": [70, 0, 0], "events": []}
 
 
 def test_a_look_tells_what_was_counted_since_the_last() -> None:
-    looks = Looks(PORTS)
+    looks = StatisticsDelta(PORTS)
     looks.take({"s1": stats(1000, busy_ns=100, full=5, outside=2, ecn_ce=1)})
     later = stats(
         *(2000, 850, 3000),
@@ -43,7 +45,7 @@ def test_a_look_tells_what_was_counted_since_the_last() -> None:
 
 
 def test_a_reset_is_no_event_and_hides_none() -> None:
-    looks = Looks(PORTS)
+    looks = StatisticsDelta(PORTS)
     looks.take({"s1": stats(1000, busy_ns=900, full=50, outside=3)})
     # Queues count from zero; what was dropped outside of them goes on being counted.
     look = looks.take({"s1": stats(2000, busy_ns=200, full=1, outside=3)})
@@ -52,7 +54,7 @@ def test_a_reset_is_no_event_and_hides_none() -> None:
 
 
 def test_a_peak_between_two_looks_is_seen_if_it_was_the_highest() -> None:
-    looks = Looks(PORTS)
+    looks = StatisticsDelta(PORTS)
     looks.take({"s1": stats(1000, depth=10, longest=500)})
     depths = [(20, 500), (30, 900), (40, 900), (50, 60)]  # the last one after a reset
     seen = [
@@ -63,7 +65,7 @@ def test_a_peak_between_two_looks_is_seen_if_it_was_the_highest() -> None:
 
 
 def test_a_switch_that_is_away_is_idle() -> None:
-    looks = Looks(PORTS)
+    looks = StatisticsDelta(PORTS)
     looks.take({"s1": stats(1000), "s2": stats(1000)})
     assert looks.take({"s2": stats(2000, depth=9)})["queue"] == [0, 0, 9]
     assert set(looks.latest) == {"s1", "s2"}

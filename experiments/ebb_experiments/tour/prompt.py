@@ -12,7 +12,7 @@ from ebb_controller.mechanisms import PROGRAMS
 from ebb_controller.reconcile import ControllerError
 from ebb_controller.scheme import Scheme, known_schemes, load_scheme
 from ebb_topologies.files import InputError, write
-from ebb_topologies.mininet_cli import Desk
+from ebb_topologies.mininet_cli import PromptContext
 from ebb_topologies.mininet_links import ControlError
 from ebb_topologies.model import Topology
 
@@ -29,7 +29,7 @@ def at_prompt(wall: Wall, parameters: Path) -> None:
     def load(name: str) -> str:
         try:
             scheme = load_scheme(name)
-            there = wall.where.program.name
+            there = wall.setup.program.name
             if scheme.fabric.program not in PROGRAMS[: PROGRAMS.index(there) + 1]:
                 raise InputError(
                     f"{name} needs the program {scheme.fabric.program}, and the switches have "
@@ -40,10 +40,10 @@ def at_prompt(wall: Wall, parameters: Path) -> None:
             raise ControlError(str(error)) from error
 
     topology, slower = wall.loaded.topology, wall.loaded.dilation.factor
-    wall.net.desk = Desk(
+    wall.net.prompt_context = PromptContext(
         greeting=f"{loaded}\n{greeting(topology, slower, wall.net.fused)}",
         dilation=slower,
-        path=str(wall.where.binaries.directory.resolve()),
+        path=str(wall.setup.binaries.directory.resolve()),
         load_scheme=load,
     )
 
@@ -53,7 +53,7 @@ def _load(wall: Wall, folder: Path, name: str, scheme: Scheme) -> str:
     loaded = wall.loaded
     wall.configure(scheme.fabric, loaded.groups)
     nic = {"rate_bps": loaded.host_bps, "mtu_bytes": loaded.spec.mtu_bytes}
-    nominal = agent_parameters(wall.where.binaries.agent, scheme, **nic)
+    nominal = agent_parameters(wall.setup.binaries.agent, scheme, **nic)
     path = write_parameters(folder, name, loaded.dilation.slow(nominal))
     return f"{scheme.label} is loaded; parameters for ebb-agent: --params {os.path.relpath(path)}"
 

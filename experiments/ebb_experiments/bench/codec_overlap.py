@@ -1,4 +1,4 @@
-"""Whether decoding and encoding hide behind the transfer: 1 % of trims against none (SCDP)."""
+"""Overlap of SCDP's coding with the transfer: an object with 1 % of trims against none."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ RATES_BPS = (500_000_000, 1_000_000_000)
 second hardly any."""
 WINDOW_PACKETS = 128
 CATCH_UP_PACKETS = 64
-"""As in `goodput`: how much of an engine's lateness its NIC makes up for, 0.77 ms at 1 Gbit/s. A
+"""As in `goodput`: lateness of an engine that its NIC makes up for, 0.77 ms at 1 Gbit/s. A
 process that has a core to itself needs none of it; on two cores the coders take their turns."""
 
 
@@ -65,7 +65,7 @@ def run(context: Context) -> Section:
             f"the target is {TARGET_PERCENT:.0f} %: {reached}"
         )
     return Section(
-        title="Coding hidden: completion of one SCDP object with trims and without",
+        title="Codec overlap: completion of one SCDP object with trims and without",
         parameters={
             "object_bytes": OBJECT_BYTES,
             "trim": TRIM,
