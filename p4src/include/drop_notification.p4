@@ -49,7 +49,7 @@ control DropNotification(inout headers_t hdr,
         notification_queue = queue_index;
     }
 
-    @brief("ports by which senders are told of drops, with the addresses of both ends of the link; no entry: off")
+    @brief("ports by which senders are notified of drops, with the addresses of both ends of the link; no entry: off")
     table drop_notification {
         key = {
             standard_metadata.ingress_port : exact @name("ingress_port");   // 9 bits

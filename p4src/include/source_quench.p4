@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Source Quench (RFC 792), a baseline of FastLane (Zats, UC Berkeley 2014, section 6.3): the sender of a TCP packet for
-// which CoDel would have dropped or marked one is told by an ICMP message to send less; the packet goes on unharmed.
+// Source Quench (RFC 792), a baseline of FastLane (Zats, UC Berkeley 2014, section 6.3): where CoDel would drop or mark a
+// TCP packet, an ICMP message asks its sender to send less, and the packet is forwarded unchanged.
 // Applied in egress after codel.p4, to the packet and to the copy of it that becomes the message:
 //
 //   meta.quench ─┬─ no TCP, to or from a group, no entry ─► nothing
@@ -26,7 +26,7 @@ control SourceQuench(inout headers_t hdr,
                      inout metadata_t meta,
                      in standard_metadata_t standard_metadata) {
 
-    @brief("packets whose sender was told that their queue is slow")
+    @brief("packets whose sender was notified of a slow queue")
     counter(PORTS, CounterType.packets_and_bytes) quenched;
 
     port_t port = 0;
@@ -38,7 +38,7 @@ control SourceQuench(inout headers_t hdr,
         neighbour_mac = dst_mac;
     }
 
-    @brief("ports by which senders are told of slow queues, with the addresses of both ends of the link; no entry: off")
+    @brief("ports by which senders are notified of slow queues, with both addresses of the link; no entry: off")
     table source_quench {
         key = {
             port : exact @name("port");                    // 9 bits
@@ -51,7 +51,7 @@ control SourceQuench(inout headers_t hdr,
         size = 512;
     }
 
-    action tell() {
+    action quench() {
         clone(CloneType.E2E, (bit<32>)(standard_metadata.ingress_port ++ standard_metadata.priority));
         quenched.count((bit<32>)standard_metadata.egress_port);
     }
@@ -92,7 +92,7 @@ control SourceQuench(inout headers_t hdr,
                 if (is_copy) {
                     become_message();
                 } else {
-                    tell();
+                    quench();
                 }
             } else if (is_copy) {
                 meta.drop_reason = DropReason.NO_ROUTE;    // the entry has gone since
