@@ -9,6 +9,7 @@ from pathlib import Path
 
 
 def main(test: str, *places: str) -> None:
+    """Sends the packets of a test to interfaces: `port=interface` each."""
     interfaces = dict(place.split("=") for place in places)
     for line in Path(test).read_text().splitlines():
         words = line.split()

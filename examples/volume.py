@@ -15,6 +15,7 @@ EPSILON = 0.01
 
 
 def main(paths: list[Path]) -> None:
+    """Prints the law of each series, and the capacity that it needs."""
     loaded = sources.load(paths, SLOT_NS)
     for note in loaded.notes:
         print(f"note: {note}")

@@ -11,6 +11,7 @@ THRESHOLD = 20
 
 
 async def main() -> None:
+    """Writes the threshold, then prints it with the packets that were marked."""
     async with switch(__file__) as marker:
         await marker.write(
             [

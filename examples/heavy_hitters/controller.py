@@ -11,6 +11,7 @@ SECONDS = float(sys.argv[2]) if len(sys.argv) > 2 else 10.0
 
 
 async def main() -> None:
+    """Asks for digests of heavy flows and prints them."""
     async with switch(__file__) as counting:
         digest = fy.P4DigestEntry("heavy_t", max_list_size=1, max_timeout_ns=0, ack_timeout_ns=0)
         await counting.insert([digest])

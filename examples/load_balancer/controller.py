@@ -12,6 +12,7 @@ GROUP = 1
 
 
 async def main() -> None:
+    """Writes servers, their group and the services, then prints the group."""
     async with switch(__file__) as balancer:
         members = [
             fy.P4ActionProfileMember(

@@ -11,6 +11,7 @@ RATE = fy.P4MeterConfig(cir=1_250_000, cburst=15_000, pir=2_500_000, pburst=30_0
 
 
 async def main() -> None:
+    """Sets the rate of the customer, then prints it with the packets that exceeded it."""
     async with switch(__file__) as policer:
         await policer.modify([fy.P4MeterEntry("rate_of_port", index=CUSTOMER, config=RATE)])
         async for meter in policer.read(fy.P4MeterEntry("rate_of_port", index=CUSTOMER)):

@@ -10,6 +10,7 @@ ROUTES = {"10.0.1.0/24": (2, 0x2), "10.0.1.5/32": (3, 0x3)}
 
 
 async def main() -> None:
+    """Writes the routes, then prints packets and bytes of each."""
     async with switch(__file__) as router:
         entries = {
             prefix: fy.P4TableEntry(

@@ -81,6 +81,7 @@ EXPECTED = (InputError, ControllerError, ControlError, AgentError, ProcessDied, 
 
 
 def arguments(argv: Sequence[str] | None) -> argparse.Namespace:
+    """Options of `ebb-run`."""
     parser = Parser(prog="ebb-run", description=__doc__)
     parser.add_argument(
         "--scenario", type=Path, default=DEFAULT_SCENARIO, help="file, or name as smoke"
@@ -117,6 +118,8 @@ def arguments(argv: Sequence[str] | None) -> argparse.Namespace:
 
 
 def main(argv: Sequence[str] | None = None, spectator: Spectator | None = None) -> int:
+    """Runs a scenario on Mininet, as `make run`. Exit code 1: a check failed; 2: it could not
+    run."""
     keep_from_others()
     console = Console(highlight=False)
     console.width = max(console.width, TABLE_WIDTH)
@@ -161,6 +164,7 @@ def _end(number: int, _frame: FrameType | None) -> None:
 
 
 def run(options: argparse.Namespace, console: Console, spectator: Spectator) -> int:
+    """Calibrates, runs every scheme and prints the tables. Returns the exit code."""
     loaded = load_scenario(
         scenario(options.scenario), schemes=_names(options.schemes), topology=_fat_tree(options.k)
     )
@@ -395,6 +399,7 @@ def _insisting() -> Iterator[None]:
 
 
 def say(console: Console, started: float, text: str) -> None:
+    """Prints a line of progress with the seconds since the start."""
     console.print(f"[dim]{time.monotonic() - started:6.1f} s[/]  {text}", soft_wrap=True)
 
 

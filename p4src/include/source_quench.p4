@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Source Quench (RFC 792), a baseline of FastLane (Zats, UC Berkeley 2014, section 6.3): where CoDel would drop or mark a
-// TCP packet, an ICMP message asks its sender to send less, and the packet is forwarded unchanged.
+// Source Quench (RFC 792), a baseline of FastLane (Zats, UC Berkeley 2014, section 6.3): where CoDel would drop or mark
+// a TCP packet, an ICMP message asks its sender to send less, and the packet is forwarded unchanged.
 // Applied in egress after codel.p4, to the packet and to the copy of it that becomes the message:
 //
 //   meta.quench ─┬─ no TCP, to or from a group, no entry ─► nothing

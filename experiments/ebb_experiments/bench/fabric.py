@@ -40,6 +40,7 @@ REASONS_SHOWN = 3
 
 
 def run(context: Context) -> Section:
+    """Measures one load after another on each switch, then transfers of the schemes."""
     seconds = 2.0 if context.quick else 5.0
     kinds = [("ebb", True)]
     if shutil.which("simple_switch_grpc") is not None:

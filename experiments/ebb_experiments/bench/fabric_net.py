@@ -94,17 +94,21 @@ class Load:
 
     @property
     def delivered(self) -> float:
+        """Received over due packets; 1 without loss and lateness."""
         return self.received / self.offered
 
     @property
     def packets_per_second(self) -> float:
+        """Received packets per second, of all hosts."""
         return self.received / self.seconds
 
     @property
     def switch_us_per_hop(self) -> float | None:
+        """Processor time of the switches per packet and switch, in us; none without packets."""
         return self.cpu.switches * 1e6 / self.packet_hops if self.packet_hops else None
 
     def as_json(self) -> Line:
+        """The load with its share of delivered packets."""
         return dataclasses.asdict(self) | {"delivered": self.delivered}
 
 
@@ -113,6 +117,7 @@ class TunedFabric(EbbFabricTarget):
     """One process for all switches, which wakes up for all that came within `COALESCE_US`."""
 
     def fabric_command(self, file: Path, pcap: Path | None) -> list[str]:
+        """The command with `--coalesce-us`."""
         return [*super().fabric_command(file, pcap), "--coalesce-us", str(COALESCE_US)]
 
 
@@ -126,6 +131,7 @@ class Metered(Benches):
     after: Cpu | None = None
 
     def done(self) -> bool:
+        """Reads the processor times meanwhile: the last read before the end counts."""
         self.after = self.read(agent.process for agent in self.plan.agents.started)
         self.before = self.before or self.after
         return super().done()
@@ -167,6 +173,7 @@ class BenchFabric(Wall):
 
     @property
     def has_traffic_manager(self) -> bool:
+        """False for BMv2."""
         return self.managers is not None
 
     def set_rate(self, rate_bps: int, parameters: FabricParameters) -> None:
@@ -183,6 +190,7 @@ class BenchFabric(Wall):
         self.loop.run(self.managers.configure(configs))
 
     def player(self, plan: Plan) -> Player:
+        """A player that measures processor time meanwhile."""
         self.metered = Metered(plan, self.cpu)
         return self.metered
 
@@ -311,6 +319,7 @@ def ring(topology: Topology, seed: int = 1) -> list[tuple[Host, Host]]:
 
 
 def sleep_until(monotonic_ns: int) -> None:
+    """Sleeps until this time of CLOCK_MONOTONIC."""
     time.sleep(max(0, monotonic_ns - time.monotonic_ns()) / 1e9)
 
 

@@ -42,9 +42,11 @@ class Transfers:
 
     @property
     def mean_bps(self) -> float:
+        """Mean over the objects; 0 without any."""
         return sum(self.goodput_bps) / max(1, len(self.goodput_bps))
 
     def as_json(self) -> dict[str, Any]:
+        """All fields."""
         return dataclasses.asdict(self)
 
 

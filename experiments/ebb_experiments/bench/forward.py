@@ -29,6 +29,8 @@ ROUNDS = 3
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Run:
+    """Rounds of one process with one program at one load."""
+
     program: str
     who: str
     frame_bytes: int
@@ -37,10 +39,12 @@ class Run:
 
     @property
     def sent(self) -> int:
+        """Packets sent, of all rounds."""
         return sum(load.sent for load in self.rounds)
 
     @property
     def received(self) -> int:
+        """Packets that arrived, of all rounds."""
         return sum(load.received for load in self.rounds)
 
     @property
@@ -51,10 +55,12 @@ class Run:
 
     @property
     def lost(self) -> float:
+        """Share of the packets that did not arrive."""
         return 1 - self.received / self.sent
 
 
 def run(context: Context) -> Section:
+    """Measures all processes in turn at each load."""
     seconds = QUICK_SECONDS if context.quick else SECONDS
     rounds = 1 if context.quick else ROUNDS
     runs = _measure(context, seconds, rounds)

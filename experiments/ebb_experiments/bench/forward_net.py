@@ -40,6 +40,8 @@ NEXT_HOP = "02:00:00:00:00:09"
 
 
 class Program(enum.Enum):
+    """Programs that the switches run."""
+
     ROUTER = "router"
     FABRIC = "fabric"
 

@@ -37,10 +37,12 @@ class Transfer:
 
     @property
     def goodput_mbps(self) -> float:
+        """Content per second, in Mbit/s."""
         return float(self.received["object_bytes"]) * 8 / 1e6 / self.seconds
 
     @property
     def cpu_s_per_gb(self) -> tuple[float, float]:
+        """Processor seconds per GB of content: of the sender, of the receiver."""
         gigabytes = float(self.received["object_bytes"]) / 1e9
         return self.sender_cpu_s / gigabytes, self.receiver_cpu_s / gigabytes
 

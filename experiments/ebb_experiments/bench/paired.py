@@ -34,6 +34,7 @@ class Ratio:
 
     @property
     def median(self) -> float:
+        """Median of the ratios."""
         return median(self.each)
 
     @property

@@ -34,6 +34,7 @@ class Section:
     """Records of the single runs, for the JSON file only; none: there are none."""
 
     def print(self, console: Console) -> None:
+        """Prints the table, then verdicts."""
         table = Table(title=self.title, title_justify="left", box=SIMPLE_HEAD)
         for number, column in enumerate(self.columns):
             table.add_column(column, justify="left" if number == 0 else "right")
@@ -46,6 +47,7 @@ class Section:
             console.print(f"  {name} = {value}", style="dim", highlight=False)
 
     def as_json(self) -> dict[str, Any]:
+        """All fields."""
         return asdict(self)
 
 

@@ -63,6 +63,7 @@ class Cost:
 
     @property
     def hops_per_second(self) -> float:
+        """Packet-hops per second of time."""
         return self.packet_hops / max(self.seconds, 1e-9)
 
     @property
@@ -72,10 +73,12 @@ class Cost:
 
     @property
     def ns_per_hop(self) -> float:
+        """Processor time per packet-hop, in ns."""
         return 1e9 / self.hops_per_core
 
     @property
     def cores(self) -> float:
+        """Processors in use on average."""
         return self.cpu_seconds / max(self.seconds, 1e-9)
 
 

@@ -102,6 +102,7 @@ class Spacing:
 
     @property
     def mean_us(self) -> float:
+        """Mean gap, in us."""
         return sum(self.gaps_us) / len(self.gaps_us)
 
     def errors_us(self) -> list[float]:
@@ -110,6 +111,7 @@ class Spacing:
         return [abs(gap - mean_us) for gap in self.gaps_us]
 
     def row(self, who: str, waking: str) -> tuple[Cell, ...]:
+        """The row of the table; without figures if there are too few gaps."""
         if not self.is_usable:
             return (f"{who}, {waking}", len(self.gaps_us), None, None, None, None, None)
         errors = self.errors_us()
@@ -269,6 +271,7 @@ class Clumps(threading.Thread):
         self.start()
 
     def run(self) -> None:
+        """Sends a clump of bytes at each interval, in real time."""
         os.sched_setscheduler(0, *REAL_TIME)
         clump = bytes(CLUMP_BYTES)
         due = time.monotonic()
@@ -282,6 +285,7 @@ class Clumps(threading.Thread):
         self._server.close()
 
     def stop(self) -> None:
+        """Ends the thread and waits for it."""
         self._stopped.set()
         self.join()
 
@@ -299,6 +303,7 @@ class PacedTestbed(Testbed):
         self._files = 0
 
     def parameters(self, parameters: dict[str, Any]) -> str:
+        """Path of a file with these parameters."""
         self._files += 1
         file = self.context.directory / f"spacing-{self._files}.json"
         file.write_text(json.dumps(parameters))
@@ -306,6 +311,7 @@ class PacedTestbed(Testbed):
 
     @contextlib.contextmanager
     def pace(self, parameters: dict[str, Any]) -> Iterator[subprocess.Popen[str]]:
+        """Runs `ebb-agent pace` in the middle namespace."""
         inside, outside = self.ports
         ends = ("--inside", inside, "--outside", outside)
         params = ("--params", self.parameters(parameters))

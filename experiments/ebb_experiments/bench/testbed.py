@@ -29,6 +29,8 @@ QUIET = ("sysctl", "-qw", "net.ipv6.conf.default.disable_ipv6=1")
 
 
 class Middle(enum.Enum):
+    """Place of the process between the two hosts."""
+
     NONE = 0
     NAMESPACE = 1
     """The middle is in a namespace of its own, `p`."""
@@ -51,6 +53,7 @@ class Testbed:
         return f"{self.name}in", f"{self.name}out"
 
     def namespace(self, part: str) -> str:
+        """Name of the namespace of a part."""
         return f"{self.name}-{part}"
 
     def __enter__(self) -> Self:

@@ -55,6 +55,8 @@ def inside(namespace: str, run: Callable[[], T]) -> T:
 
 @dataclass(frozen=True, slots=True)
 class Frame:
+    """A frame that the tap has seen."""
+
     at_ns: int
     """CLOCK_REALTIME when the kernel got it."""
     outgoing: bool
@@ -63,6 +65,7 @@ class Frame:
 
     @property
     def is_tcp(self) -> bool:
+        """Whether it is TCP over IPv4."""
         return self.bytes[12:14] == b"\x08\x00" and self.bytes[23] == TCP_PROTOCOL
 
     @property
@@ -115,9 +118,11 @@ class Wiretap:
         raise InputError("no ACK is seen: the flow is not under way")
 
     def send(self, frame: bytes) -> None:
+        """Sends a frame from the interface."""
         self._socket.send(frame)
 
     def close(self) -> None:
+        """Closes the socket."""
         self._socket.close()
 
 

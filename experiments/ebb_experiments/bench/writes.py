@@ -56,10 +56,12 @@ class Run:
 
     @property
     def per_s(self) -> float:
+        """Writes per second."""
         return self.writes / self.seconds
 
     @property
     def row(self) -> tuple[str | float | int, ...]:
+        """The row of the table."""
         return (
             self.switch,
             self.client,
@@ -86,6 +88,7 @@ class ReadBack:
 
     @property
     def line(self) -> str:
+        """The result in one line for people."""
         return (
             f"{self.table}: {self.entries:,} entries read in {self.seconds:.1f} s, "
             f"{self.server_cpu_s / self.entries * 1e6:.1f} us of the switch each, in "
@@ -103,6 +106,7 @@ class Server:
     process: Process
 
     def wait(self) -> None:
+        """Waits until the server accepts connections."""
         host, _, port = self.address.partition(":")
         deadline = time.monotonic() + START_SECONDS
         while time.monotonic() < deadline and self.process.running:
@@ -115,6 +119,7 @@ class Server:
         )
 
     def usage(self) -> Usage:
+        """Processor time and memory of the server so far."""
         return Usage.of(self.process.popen.pid)
 
 

@@ -33,6 +33,7 @@ class Batches(Rows):
         super().__init__(name, rows)
 
     def append(self, row: Row) -> None:
+        """Adds a row."""
         self._rows.append(row)
         if len(self._rows) >= BATCH_ROWS:
             self._pack()
@@ -74,16 +75,20 @@ class Batches(Rows):
         return len(self.table())
 
     def column(self, name: str) -> Iterator[Any]:
+        """Values of a column, in the order of the rows."""
         for chunk in self.table()[name].chunks:
             yield from chunk.to_pylist()
 
     def sort(self, *columns: str) -> None:
+        """Sorts rows by columns; those without a value come last."""
         self._table = self.table().sort_by([(column, "ascending") for column in columns])
 
     def join(self, other: Self) -> None:
+        """Appends the rows of another table with these columns."""
         self._table = pa.concat_tables([self.table(), other.table()])
 
     def write(self, directory: Path) -> None:
+        """Writes `NAME.parquet` and `NAME.csv` into a folder."""
         with replacing(directory / f"{self.name}.parquet") as part:
             pyarrow.parquet.write_table(self.table(), part)
         with replacing(directory / f"{self.name}.csv") as part:

@@ -63,6 +63,7 @@ class End:
 
     @classmethod
     def of(cls, line: Line) -> End:
+        """The end that a line of an agent or simulator reports."""
         role = intern(line["role"])
         return cls(
             transfer=line["transfer"],

@@ -72,6 +72,7 @@ class Results:
         )
 
     def total(self, counter: str) -> int:
+        """Packets of a counter, of all switches and cells."""
         rows = self.tables["counters"]
         told = zip(rows.column("counter"), rows.column("packets"), strict=True)
         return sum(packets for name, packets in told if name == counter)

@@ -25,6 +25,7 @@ class SampleTable:
         self._rows = kind("samples")
 
     def append(self, line: Line) -> None:
+        """Adds a line of samples, or the one that names their places."""
         if line["event"] == "sampling":
             self._places = [
                 {
@@ -41,6 +42,7 @@ class SampleTable:
             self._rows.append(head | place | {"depth_packets": packets, "depth_bytes": size})
 
     def table(self) -> Rows:
+        """Rows of the table `samples`."""
         return self._rows
 
 
@@ -53,9 +55,11 @@ class ArrivalTable:
         self._rows = kind("arrivals")
 
     def append(self, line: Line) -> None:
+        """Adds the arrivals of an object."""
         head = self._head | {"transfer": line["transfer"], "destination": line["host"]}
         for at_ns, size in zip(line["at_ns"], line["bytes"], strict=True):
             self._rows.append(head | {"at_ns": self._dilation.nominal_time(at_ns), "bytes": size})
 
     def table(self) -> Rows:
+        """Rows of the table `arrivals`."""
         return self._rows

@@ -43,6 +43,7 @@ class SwitchTables:
     kind: type[Rows] = Rows
 
     def tables(self) -> dict[str, Rows]:
+        """The tables by name."""
         tables = {name: self.kind(name) for name in ("ports", "queues", "drops", "delays")}
         tables["drops"].extend(self._drops())
         for switch, statistics in self.statistics.items():

@@ -115,9 +115,11 @@ class Rows:
         self.extend(rows)
 
     def append(self, row: Row) -> None:
+        """Adds a row; columns that it lacks have no value."""
         self._rows.append({column: row.get(column) for column in COLUMNS[self.name]})
 
     def extend(self, rows: Iterable[Row]) -> None:
+        """Adds rows."""
         for row in rows:
             self.append(row)
 
@@ -139,6 +141,7 @@ class Rows:
     __hash__ = None  # type: ignore[assignment]
 
     def column(self, name: str) -> Iterator[Any]:
+        """Values of a column, in the order of the rows."""
         return (row[name] for row in self)
 
     def sort(self, *columns: str) -> None:

@@ -64,6 +64,8 @@ class Agent:
         return Late.together(Late.told(line.get("lateness", {})) for line in ends)
 
     def wait_ready(self, seconds: float = 10.0) -> None:
+        """Waits until it listens. Raises `AgentError` if it ends, or takes longer than
+        `seconds`."""
         deadline = time.monotonic() + seconds
         while not any(line.get("event") == "ready" for line in self.lines()):
             if not self.process.running:
@@ -186,6 +188,7 @@ class Agents:
         return agent
 
     def stop(self) -> None:
+        """Ends all agents."""
         self.net.processes.stop([agent.process for agent in self.started])
 
     def late(self) -> Late:

@@ -30,21 +30,28 @@ class PromptControl:
     controller: Controller
 
     def set_link(self, a: str, b: str, *, up: bool) -> None:
+        """Sets a link up or down."""
         self._run(self.admin.set_link(a, b, up=up))
 
     def link_states(self) -> dict[tuple[str, str], tuple[str, str]]:
+        """States of both directions of each link."""
         return _states(self._run(self.admin.fabric()))
 
     def restart_switch(self, name: str) -> None:
+        """Restarts a switch, which loses program, packets and entries."""
         self._run(self.admin.restart_switch(name))
 
     def reroute(self) -> str:
+        """Computes routes around links that are down, and installs them. Returns a sentence for
+        people."""
         return self._run(reroute(self.admin, self.controller))
 
     def start_capture(self, at: str, toward: str, name: str) -> tuple[str, str]:
+        """Starts a capture at a port; returns the paths of both files."""
         return self._run(self.admin.start_capture(at, name, toward))
 
     def stop_capture(self, at: str, toward: str) -> None:
+        """Ends a capture."""
         self._run(self.admin.stop_capture(at, toward))
 
     def _run(self, work: Coroutine[Any, Any, T]) -> T:
@@ -94,22 +101,28 @@ class KernelLinks:
     _down: set[str] = field(default_factory=set)
 
     async def set_link(self, a: str, b: str = "", *, up: bool | None = None, **_: Any) -> None:
+        """Sets an interface or the link between two nodes up or down; loss and rate need one
+        process."""
         for end in (a, b):
             node, _colon, port = end.partition(":")
             if port:
                 await self._set(f"{node}-eth{port}", "up" if up else "down")
 
     async def repair(self) -> None:
+        """Sets all links up again."""
         for interface in sorted(self._down):
             await self._set(interface, "up")
 
     async def restart_switch(self, name: str) -> None:
+        """Restarts the process of a switch."""
         await asyncio.to_thread(self.net.restart_switch, name)
 
     async def start_capture(self, at: str, name: str) -> None:
+        """Raises `ControlError`."""
         raise ControlError(f"capture of {at}: it needs the fabric in one process")
 
     async def stop_capture(self, at: str) -> None:
+        """Raises `ControlError`."""
         raise ControlError(f"capture of {at}: it needs the fabric in one process")
 
     async def _set(self, interface: str, state: str) -> None:

@@ -38,7 +38,9 @@ from ebb_experiments.scenario.faults import (
 class RepairableFabric(FabricControl, Protocol):
     """A fabric that also takes all faults of its links back."""
 
-    async def repair(self) -> Any: ...
+    async def repair(self) -> Any:
+        """Sets all links to their initial states."""
+        ...
 
 
 @dataclass(frozen=True, slots=True)
@@ -68,6 +70,8 @@ class PhaseFaults:
 
 @dataclass
 class FaultRunner:
+    """Carries out the faults of a phase at their times."""
+
     fabric: RepairableFabric
     controller: Controller
     dilation: Dilation

@@ -37,6 +37,7 @@ _printing = threading.Lock()
 
 
 def tell(line: dict[str, Any]) -> None:
+    """Prints a line of JSON."""
     with _printing:
         print(json.dumps(line), flush=True)
 
@@ -48,15 +49,18 @@ def info(connection: socket.socket) -> bytes:
 
 
 def number(place: struct.Struct, told: bytes) -> int:
+    """A number of `TCP_INFO`."""
     (value,) = place.unpack_from(told)
     return int(value)
 
 
 def control_congestion(sock: socket.socket, algorithm: str) -> None:
+    """Selects the congestion control of a socket."""
     sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_CONGESTION, algorithm.encode())
 
 
 def content(seed: str, size: int) -> bytes:
+    """Content of an object, the same at both ends."""
     return random.Random(seed).randbytes(size)
 
 
@@ -72,6 +76,7 @@ def exactly(connection: socket.socket, size: int) -> bytes:
 
 
 def address(of: tuple[str, int]) -> str:
+    """Address as `IP:PORT`."""
     return f"{of[0]}:{of[1]}"
 
 
@@ -85,6 +90,7 @@ class Record:
         self.connection = connection
 
     def tell(self, finished_ns: int, peer: tuple[str, int], **more: Any) -> None:
+        """Prints the record of a flow that has ended."""
         about = {key: self.transfer[key] for key in ("job", "traffic", "kind", "bytes")}
         local = self.connection.getsockname()
         tell(
@@ -177,6 +183,7 @@ def send(transfer: dict[str, Any], algorithm: str, body: bytes) -> None:
 
 
 def serve(listener: socket.socket, known: dict[int, Any]) -> None:
+    """Accepts connections for ever, each in a thread of its own."""
     while True:
         connection, peer = listener.accept()
         threading.Thread(target=_serve_one, args=(connection, peer, known), daemon=True).start()
@@ -191,6 +198,7 @@ def _serve_one(connection: socket.socket, peer: tuple[str, int], known: dict[int
 
 
 def main() -> None:
+    """Sends and receives the share of one host."""
     share = json.loads(Path(sys.argv[1]).read_text())
     start_ns, algorithm = int(sys.argv[2]), share["algorithm"]
     for transfer in (*share["sends"], *share["takes"]):

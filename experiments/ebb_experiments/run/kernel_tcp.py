@@ -146,10 +146,12 @@ class Pacer:
 
     @property
     def interface(self) -> str:
+        """Interface of the host to its switch."""
         (port,) = self.plan.task.loaded.topology.neighbours[self.host]
         return f"{self.host}-eth{port}"
 
     def up(self) -> None:
+        """Moves the applications into a namespace of their own, behind `ebb-agent pace`."""
         net = self.plan.agents.net
         host = self.plan.task.loaded.topology.host(self.host)
         hold = ["unshare", "--net", "sleep", "infinity"]
@@ -215,6 +217,7 @@ class KernelHosts:
     pacers: dict[str, Pacer] = field(default_factory=dict)
 
     def prepare(self) -> None:
+        """Checks that the kernel can run the transport and the schedule."""
         transport, label = self.plan.transport, self.plan.task.play.title
         if missing := lacking(transport):
             raise InputError(f"phase {label}: " + "; ".join(missing))
@@ -233,6 +236,7 @@ class KernelHosts:
                 self.pacers[host].up()
 
     def start(self) -> int:
+        """Starts a process on each host. Returns the start of the traffic, on CLOCK_MONOTONIC."""
         start_ns = time.monotonic_ns() + round(LEAD_SECONDS * 1e9)
         ends = {h for line in self.plan.schedule for h in (*line["sources"], *line["destinations"])}
         started = [self._host(host, start_ns) for host in sorted(ends)]
@@ -270,6 +274,7 @@ class KernelHosts:
         return str(self.plan.task.loaded.topology.host(host).ip)
 
     def done(self) -> bool:
+        """Whether all objects have arrived, or one has failed."""
         return self._told("receiver") >= self.plan.arrivals or self._has_failed()
 
     def _has_failed(self) -> bool:
@@ -280,13 +285,16 @@ class KernelHosts:
         return sum(line["role"] == role and self.plan.counts(line["traffic"]) for line in lines)
 
     def settled(self) -> bool:
+        """Whether senders have reported as many flows as receivers."""
         return self._told("sender") >= self._told("receiver")
 
     def lines(self) -> list[Line]:
+        """Lines about flows so far."""
         told = (line for agent in self.plan.agents.started for line in agent.lines())
         return [line for line in told if line["event"] == "flow"]
 
     def end(self) -> None:
+        """Takes pacers and the kernel's DCTCP down."""
         for pacer in self.pacers.values():
             pacer.down()
         if ALGORITHMS.get(self.plan.transport) == NAME:

@@ -37,6 +37,7 @@ class LoopThread:
         return asyncio.run_coroutine_threadsafe(work, self._loop)
 
     def run(self, work: Coroutine[Any, Any, T]) -> T:
+        """Runs a coroutine in the loop and returns its result."""
         future = self.start(work)
         try:
             return future.result()

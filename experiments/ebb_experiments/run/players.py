@@ -68,14 +68,17 @@ class Plan:
         return plan
 
     def file(self, name: str) -> Path:
+        """Path of a file of the task."""
         return self.task.directory / f"{name}.json"
 
     @property
     def transport(self) -> str:
+        """Name of the transport."""
         return self.task.loaded.schemes[self.task.scheme].transport
 
     @property
     def sends_to_groups(self) -> bool:
+        """Whether the transport has multicast groups."""
         return transports(self.agents.binary)[self.transport].groups
 
     @cached_property
@@ -142,9 +145,10 @@ class Benches:
     """Lines that have been looked at for it, by what the agent's process is called."""
 
     def prepare(self) -> None:
-        pass
+        """Nothing: the agents check their workload themselves."""
 
     def start(self) -> int:
+        """Starts an agent on each host. Returns the start of the traffic, on CLOCK_MONOTONIC."""
         start_ns = time.monotonic_ns() + round(LEAD_SECONDS * 1e9)
         task = self.plan.task
         patience = task.loaded.dilation.time(task.loaded.spec.limit_ns) + GRACE_SECONDS * 1e9
@@ -161,6 +165,7 @@ class Benches:
         return start_ns
 
     def done(self) -> bool:
+        """Whether all hosts have done their shares."""
         # The agents stay for those who may have missed the end.
         for agent in self.plan.agents.started:
             lines, name = agent.lines(), agent.process.name
@@ -190,14 +195,16 @@ class Benches:
             del self.to_come[number]
 
     def settled(self) -> bool:
+        """False: agents report both ends by themselves."""
         return False
 
     def lines(self) -> list[Line]:
+        """Lines about flows and transfers so far."""
         told = (line for agent in self.plan.agents.started for line in agent.lines())
         return [line for line in told if line["event"] in TOLD]
 
     def end(self) -> None:
-        pass
+        """Nothing: the agents end with the plan."""
 
 
 @dataclass
@@ -213,6 +220,7 @@ class Commands:
     """Commands under way, by transfer."""
 
     def prepare(self) -> None:
+        """Checks that the schedule can be made of commands."""
         label = self.plan.task.play.title
         for line in self.plan.schedule:
             if line["kind"] not in (*SENDS, *FETCHES) or line.get("after"):
@@ -229,6 +237,7 @@ class Commands:
             daemon.wait_ready()
 
     def start(self) -> int:
+        """Starts daemons and commands. Returns the start of the traffic, on CLOCK_MONOTONIC."""
         dilation = self.plan.task.loaded.dilation
         lead_ns = START_SECONDS * 1e9 + dilation.time(SETTLE_NS)
         self.start_ns = time.monotonic_ns() + round(lead_ns)
@@ -240,6 +249,7 @@ class Commands:
         return self.start_ns
 
     def done(self) -> bool:
+        """Starts fetches that are due. Whether all transfers have ended."""
         now = time.monotonic_ns()
         while self.waiting and self.start_ns + self.waiting[0]["start_ns"] <= now:
             self._fetch(self.waiting.pop(0))
@@ -260,11 +270,12 @@ class Commands:
         )
 
     def lines(self) -> list[Line]:
+        """Lines about flows so far; transfers whose command has failed have one too."""
         ended = [line for line in self.plan.schedule if not self._goes_on(line)]
         return [*starmap(self._flow, self._told()), *map(self._failed, ended)]
 
     def end(self) -> None:
-        pass
+        """Nothing: daemons and commands end with the plan."""
 
     def _told(self) -> Iterator[tuple[Line, Line]]:
         """Lines about flows, each with its transfer. A daemon and the command that it served both

@@ -29,10 +29,12 @@ class Binaries:
 
     @property
     def simulator(self) -> Path:
+        """Path of `ebb-simulator`."""
         return self.directory / "ebb-simulator"
 
     @property
     def agent(self) -> Path:
+        """Path of `ebb-agent`."""
         return self.directory / "ebb-agent"
 
     def program(self, *parameters: FabricParameters) -> Program:

@@ -32,7 +32,9 @@ Line = dict[str, Any]
 class Sink(Protocol):
     """Takes lines: a list, or what makes something shorter of them at once."""
 
-    def append(self, line: Line, /) -> None: ...
+    def append(self, line: Line, /) -> None:
+        """Takes a line."""
+        ...
 
 
 WORKLOAD = "workload.json"
@@ -53,6 +55,8 @@ class Group:
 
 @dataclass(frozen=True, slots=True)
 class Progress:
+    """Progress of a simulation."""
+
     at_ns: int
     packet_hops: int
     events: int

@@ -23,6 +23,7 @@ class Usage:
 
     @classmethod
     def of(cls, pid: int) -> Usage:
+        """Usage of a process so far; raises `OSError` if it has gone."""
         proc = Path(f"/proc/{pid}")
         # The name of the program, in parentheses, may contain anything.
         fields = (proc / "stat").read_text().rpartition(")")[2].split()

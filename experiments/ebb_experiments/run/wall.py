@@ -55,6 +55,8 @@ PING_SECONDS = 60.0
 
 @dataclass(frozen=True, slots=True)
 class PingResult:
+    """Pings between all hosts."""
+
     pairs: int
     lost: list[str]
 

@@ -30,6 +30,8 @@ just fits when it is slowed by 100 000."""
 
 
 class EventSpec(BaseModel):
+    """Keys that all events have."""
+
     model_config = ConfigDict(extra="forbid", frozen=True, use_attribute_docstrings=True)
 
     at_ns: Annotated[int, Field(ge=0, le=MAX_TIME_NS)]
@@ -116,6 +118,8 @@ class FaultKeys(BaseModel):
 
 @dataclass(frozen=True, slots=True)
 class SetLink:
+    """Changes the state of a link."""
+
     at_ns: int
     a: str
     """An end of the link: `switch:port`, or a host."""
@@ -143,6 +147,8 @@ class SetLink:
 
 @dataclass(frozen=True, slots=True)
 class RestartSwitch:
+    """Restarts a switch."""
+
     at_ns: int
     switch: str
 
@@ -175,6 +181,8 @@ class Reroute:
 
 @dataclass(frozen=True, slots=True)
 class StartCapture:
+    """Starts a capture at a port."""
+
     at_ns: int
     port: str
 
@@ -184,6 +192,8 @@ class StartCapture:
 
 @dataclass(frozen=True, slots=True)
 class StopCapture:
+    """Ends a capture at a port."""
+
     at_ns: int
     port: str
 
@@ -318,13 +328,21 @@ class FabricControl(Protocol):
         corrupt: float | None = None,
         rate_bps: int | None = None,
         one_way: bool = False,
-    ) -> Any: ...
+    ) -> Any:
+        """Sets what is given of the state of a link, in both directions or from `a` only."""
+        ...
 
-    async def restart_switch(self, name: str) -> None: ...
+    async def restart_switch(self, name: str) -> None:
+        """Restarts a switch."""
+        ...
 
-    async def start_capture(self, at: str, name: str) -> Any: ...
+    async def start_capture(self, at: str, name: str) -> Any:
+        """Starts a capture at a port into files of this name."""
+        ...
 
-    async def stop_capture(self, at: str) -> None: ...
+    async def stop_capture(self, at: str) -> None:
+        """Ends the capture at a port."""
+        ...
 
 
 def file_name(text: str) -> str:
@@ -336,11 +354,17 @@ def file_name(text: str) -> str:
 class RouteControl(Protocol):
     """`ebb_controller.controller.Controller`, as far as faults need it."""
 
-    async def reroute(self, down: frozenset[LinkEnds]) -> dict[str, Change]: ...
+    async def reroute(self, down: frozenset[LinkEnds]) -> dict[str, Change]:
+        """Computes routes without these links, and installs them. Returns the changes by switch."""
+        ...
 
-    async def leave(self, switch: str) -> None: ...
+    async def leave(self, switch: str) -> None:
+        """Stops the session with a switch."""
+        ...
 
-    async def come_back(self, switch: str) -> Change: ...
+    async def come_back(self, switch: str) -> Change:
+        """Installs everything on a switch that has restarted."""
+        ...
 
 
 async def carry_out(

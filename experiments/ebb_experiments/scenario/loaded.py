@@ -259,6 +259,7 @@ def _check_forgeries(spec: ScenarioFile, topology: Topology) -> None:
 
 
 def automatic_dilation(topology: Topology) -> float:
+    """Dilation where none is given: in proportion to the fastest link."""
     fastest = max(link.rate_bps for link in topology.links)
     return DILATION_PER_GBPS * max(1.0, fastest / 1e9)
 

@@ -30,6 +30,8 @@ Seed = Annotated[int, Field(ge=0, le=2**32)]
 
 
 class Spec(BaseModel):
+    """A table of a scenario file: unknown keys are errors, values do not change."""
+
     model_config = ConfigDict(extra="forbid", frozen=True, use_attribute_docstrings=True)
 
 
@@ -45,19 +47,19 @@ class Links(Spec):
 
 
 class FatTree(FatTreeSpec, Links):
-    pass
+    """A fat-tree."""
 
 
 class ThreeTier(ThreeTierSpec, Links):
-    pass
+    """A three-tier tree."""
 
 
 class LeafSpine(LeafSpineSpec, Links):
-    pass
+    """A leaf-spine fabric."""
 
 
 class SingleRack(SingleRackSpec, Links):
-    pass
+    """Hosts at one switch."""
 
 
 class Sample(Spec):
@@ -142,6 +144,8 @@ class Forgery(Spec):
 
 
 class ScenarioFile(FaultKeys, Spec):
+    """A scenario file."""
+
     topology: str | None = None
     """Topology file, relative to the scenario file (docs/topologies.md)."""
     fat_tree: FatTree | None = None
@@ -233,4 +237,5 @@ class ScenarioFile(FaultKeys, Spec):
 
     @property
     def seeds(self) -> list[int]:
+        """Seeds of the runs."""
         return self.seed if isinstance(self.seed, list) else [self.seed]

@@ -17,6 +17,7 @@ from ebb_experiments.scenario.volume import VOLUME_HELP
 
 
 def arguments(argv: Sequence[str] | None) -> argparse.Namespace:
+    """Options of `ebb-sim`."""
     parser = Parser(prog="ebb-sim", description=__doc__)
     parser.add_argument(
         "scenario", type=Path, help="file, or name as sim/incast (docs/simulation.md)"

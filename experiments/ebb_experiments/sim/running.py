@@ -65,6 +65,7 @@ def main(options: argparse.Namespace) -> int:
 
 
 def run(options: argparse.Namespace, console: Console) -> int:
+    """Simulates every scheme and prints the tables. Returns the exit code."""
     names = [name.strip() for name in options.schemes.split(",")] if options.schemes else None
     loaded = load_scenario(installation.scenario(options.scenario), names)
     if options.volume is not None:

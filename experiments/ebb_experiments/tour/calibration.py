@@ -130,6 +130,7 @@ class TooBusy:
 
     @property
     def names(self) -> frozenset[str]:
+        """Schemes that the machine did not keep up with."""
         return frozenset(self.worst)
 
     def __str__(self) -> str:

@@ -36,6 +36,8 @@ RANDOM_SHARES = (0.45, 0.55)
 
 @dataclass(frozen=True, slots=True)
 class Check:
+    """A claim about the schemes of a run, checked."""
+
     claim: str
     holds: bool | None
     """Whether it holds; none: skipped, because these switches cannot show it."""

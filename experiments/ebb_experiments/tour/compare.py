@@ -27,6 +27,7 @@ WIDTH = 132
 
 
 def main(argv: Sequence[str] | None = None) -> int:
+    """Prints two runs side by side. Exit code 2: a run is not there."""
     parser = argparse.ArgumentParser(prog="make compare", description=__doc__)
     parser.add_argument(
         "--a", help="name of a run in results/runs, or the folder of one, of a simulation too"

@@ -68,6 +68,7 @@ class Axes:
     """At the left edge; above 0: the axis is logarithmic."""
 
     def at(self, x: float, y: float) -> str:
+        """SVG coordinates of a point."""
         across = LEFT + (WIDTH - LEFT - RIGHT) * self._share(x)
         up = self.top + self.height * (1 - min(y, self.most_y) / self.most_y)
         return f"{across:.1f},{up:.1f}"
@@ -98,6 +99,7 @@ class Axes:
             yield f'<text x="{middle}" y="{low:.1f}" text-anchor="middle">{escape(unit)}</text>'
 
     def line(self, points: Points, colour: str) -> str:
+        """A polyline through these points."""
         path = " ".join(self.at(x, y) for x, y in points)
         return f'<polyline class="line" stroke="{colour}" points="{path}"/>'
 

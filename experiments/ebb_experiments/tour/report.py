@@ -61,6 +61,7 @@ def phases(results: Results) -> list[str]:
 
 
 def closely(results: Results) -> str:
+    """The phase that figures beside the mean are of."""
     common = phases(results)
     return CLOSELY if CLOSELY in common else common[-1]
 
@@ -145,6 +146,7 @@ def _stored(result: SchemeResult) -> list[Round]:
 
 
 def storage_rows(results: Results, rate_bps: int) -> list[list[str]]:
+    """Rows of the table of storage, one per scheme that has stored objects."""
     return [
         storage_row(name, result, rate_bps) for name, result in results.items() if _stored(result)
     ]
@@ -174,6 +176,7 @@ def _in_order(host: str) -> tuple[int, str]:
 
 
 def table(results: Results, rate_bps: int) -> Table:
+    """The table of a run, a row per scheme."""
     rows = [row(name, results, rate_bps) for name in results]
     common, looked_at = phases(results), closely(results)
     caption = CAPTION.format(phases=", ".join(common), closely=f"the {looked_at}")

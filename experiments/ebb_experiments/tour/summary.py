@@ -44,6 +44,7 @@ class FabricCounts:
 
     @classmethod
     def of(cls, results: Results) -> FabricCounts:
+        """Counts of all switches in a round."""
         queues, drops = results.rows("queues"), results.rows("drops")
         trimmed = results.total(TRIMMED.name)
         if not queues:
@@ -113,6 +114,7 @@ class Round:
 
     @classmethod
     def of(cls, results: Results) -> Round:
+        """The round of these results."""
         load = Load.of(results.run["load"]) if "load" in results.run else None
         phase = results.run["phase"]
         ports = results.rows("ports") if "ports" in results.tables else []
@@ -147,6 +149,7 @@ class SchemeResult:
     rounds: list[Round]
 
     def of(self, phase: str) -> list[Round]:
+        """Rounds of a phase, in order."""
         return [each for each in self.rounds if each.phase == phase]
 
     def one(self, phase: str) -> Round | None:
@@ -160,6 +163,7 @@ class SchemeResult:
 
     @property
     def flows(self) -> list[Row]:
+        """Rows of the table `flows`, of all rounds."""
         return [flow for each in self.rounds for flow in each.flows]
 
     @property
