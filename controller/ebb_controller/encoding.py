@@ -67,7 +67,7 @@ class Encoder:
         self._planned[id(entity)] = entity, encoded
         return encoded
 
-    def told(self, message: p4r.Entity, schema: P4Schema) -> Encoded:
+    def received(self, message: p4r.Entity, schema: P4Schema) -> Encoded:
         """An entity that a switch says it holds. Raises `ValueError` if its program has no such
         entity."""
         raw = message.SerializeToString(deterministic=True)

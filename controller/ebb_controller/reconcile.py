@@ -202,7 +202,7 @@ async def _read(
     const_tables = {table.alias for table in schema.tables if table.is_const}
 
     async def read() -> list[Encoded]:
-        return [encoder.told(entity, schema) async for entity in messages(switch, request)]
+        return [encoder.received(entity, schema) async for entity in messages(switch, request)]
 
     try:
         found = await patiently(read)

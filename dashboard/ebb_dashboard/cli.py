@@ -156,7 +156,7 @@ def _fabric(options: argparse.Namespace, serving: Serving) -> int:
                 "title": fabric.picture.name,
                 "clock": "wall",
                 "dilation": options.dilation,
-                "picture": fabric.picture.told(),
+                "picture": fabric.picture.as_json(),
                 "schemes": [],
                 "controls": fabric.controls,
             },

@@ -85,7 +85,7 @@ class Finished:
                 "title": printable(first.get("scenario", self.directory.name)),
                 "clock": "finished",
                 "dilation": first.get("dilation", 1),
-                "picture": self.picture.told(),
+                "picture": self.picture.as_json(),
                 "schemes": [{"name": e.name, "label": e.label} for e in self.schemes],
                 "controls": ["queues", "switch", "volume"],
             },

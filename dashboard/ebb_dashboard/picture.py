@@ -84,7 +84,7 @@ class Picture:
             if place.port is not None
         ]
 
-    def told(self) -> dict[str, Any]:
+    def as_json(self) -> dict[str, Any]:
         """The picture as the page gets it (docs/dashboard.md, `hello`)."""
         ends = [(link.a.node, link.b.node) for link in self.links]
         return {

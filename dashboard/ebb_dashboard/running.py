@@ -153,7 +153,7 @@ def _hello(wall: Wall, controls: Sequence[str]) -> dict[str, Any]:
         "title": loaded.name,
         "clock": "wall",
         "dilation": loaded.dilation.factor,
-        "picture": of_topology(loaded.topology).told(),
+        "picture": of_topology(loaded.topology).as_json(),
         "schemes": [{"name": name, "label": s.label} for name, s in loaded.schemes.items()],
         "controls": ["scheme", *volume_control(loaded), *controls],
     }

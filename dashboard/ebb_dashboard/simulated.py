@@ -16,7 +16,7 @@ from ebb_experiments.results import folders
 from ebb_experiments.results.results import Results
 from ebb_experiments.run.control import reroute
 from ebb_experiments.run.run import Binaries, Run
-from ebb_experiments.run.virtual import Standing, Virtual, Watch
+from ebb_experiments.run.virtual import PausedSimulation, Virtual, Watch
 from ebb_experiments.scenario.faults import file_name
 from ebb_experiments.scenario.loaded import Loaded
 from ebb_topologies.files import InputError
@@ -105,7 +105,7 @@ class Simulated:
                 "title": self.loaded.name,
                 "clock": "virtual",
                 "dilation": self.loaded.dilation.factor,
-                "picture": self.picture.told(),
+                "picture": self.picture.as_json(),
                 "schemes": [
                     {"name": name, "label": scheme.label}
                     for name, scheme in self.loaded.schemes.items()
@@ -141,47 +141,47 @@ class Simulated:
     def _step(self, text: str) -> None:
         self.feed.tell("line", {"text": text})
 
-    def _look(self, standing: Standing) -> None:
+    def _look(self, paused: PausedSimulation) -> None:
         if not self._runs:
-            self._fabric, self._runs = self._fabric_of(standing), True
-            self._tell_links(standing)
+            self._fabric, self._runs = self._fabric_of(paused), True
+            self._tell_links(paused)
         assert self._fabric is not None
-        seen = standing.loop.run(self._fabric.look())
-        self.feed.tell("look", {"at_ns": standing.at_ns} | seen)
+        seen = paused.loop.run(self._fabric.look())
+        self.feed.tell("look", {"at_ns": paused.at_ns} | seen)
         self._looks += 1
         if self._looks % LINKS_EVERY == 0:
-            self._tell_links(standing)
-        self._wait(standing)
+            self._tell_links(paused)
+        self._wait(paused)
 
-    def _fabric_of(self, standing: Standing) -> Fabric:
+    def _fabric_of(self, paused: PausedSimulation) -> Fabric:
         async def restart(switch: str) -> None:
             # In one stand of the clock: a controller that finds out by itself cannot reach the
             # switch while the clock runs.
-            await standing.controller.leave(switch)
-            await standing.admin.restart_switch(switch)
-            await standing.controller.come_back(switch)
+            await paused.controller.leave(switch)
+            await paused.admin.restart_switch(switch)
+            await paused.controller.come_back(switch)
 
         return Fabric(
             self.picture,
-            standing.managers,
+            paused.managers,
             {
-                switch.name: (standing.address(switch), switch.device_id)
+                switch.name: (paused.address(switch), switch.device_id)
                 for switch in self.loaded.topology.switches
             },
             self.loaded.dilation,
-            standing.admin,
-            Routes(lambda: reroute(standing.admin, standing.controller), restart),
+            paused.admin,
+            Routes(lambda: reroute(paused.admin, paused.controller), restart),
         )
 
-    def _tell_links(self, standing: Standing) -> None:
+    def _tell_links(self, paused: PausedSimulation) -> None:
         assert self._fabric is not None
-        states = standing.loop.run(self._fabric.link_states())
+        states = paused.loop.run(self._fabric.link_states())
         self.feed.tell("links", {"states": states})
 
-    def _wait(self, standing: Standing) -> None:
+    def _wait(self, paused: PausedSimulation) -> None:
         """Carries out orders, and lets the clock run no faster than it may."""
         while True:
-            self._carry_out(standing)
+            self._carry_out(paused)
             with self._paced:
                 if self._ended:
                     raise _Ended
@@ -192,17 +192,17 @@ class Simulated:
                 if self._orders.empty():
                     self._paced.wait(wait)
 
-    def _carry_out(self, standing: Standing) -> None:
+    def _carry_out(self, paused: PausedSimulation) -> None:
         while not self._orders.empty():
             order, answer = self._orders.get()
             assert self._fabric is not None
             if isinstance(order, Trace):
                 # It goes on while the clock runs.
-                _pass_on(standing.loop.start(self._fabric.do(order)), answer)
+                _pass_on(paused.loop.start(self._fabric.do(order)), answer)
                 continue
             try:
-                done = standing.loop.run(self._fabric.do(order))
-                self._tell_links(standing)
+                done = paused.loop.run(self._fabric.do(order))
+                self._tell_links(paused)
                 answer.set_result(done)
             except Exception as error:
                 answer.set_exception(error)

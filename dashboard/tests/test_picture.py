@@ -17,7 +17,7 @@ def test_a_fat_tree() -> None:
     drawn = of_topology(load_topology(TOPOLOGIES / "fat-tree-k4.toml"))
     assert (len(drawn.hosts), len(drawn.switches), len(drawn.links)) == (16, 20, 48)
     assert len(drawn.ports) == 80
-    told = drawn.told()
+    told = drawn.as_json()
     assert [len(row) for row in told["rows"]] == [16, 8, 8, 4]
     assert told["links"][0]["a"] == "h1"
     assert told["ports"][0] == ["p0e0", 1, 0, 1]
@@ -57,4 +57,4 @@ def test_a_fabric_service_tells_links_without_rates() -> None:
         *("s1:2", "s2:1"),
         *("s1:1", "h1"),
     ]
-    assert drawn.told()["rows"] == [["h1"], ["s1"], ["s2"]]
+    assert drawn.as_json()["rows"] == [["h1"], ["s1"], ["s2"]]

@@ -35,9 +35,9 @@ FLOW = {"traffic": "incast", "status": "finished", "timeouts": 0, "payload_bytes
 def test_the_percentile_of_several_is_their_mean_by_the_number_of_events() -> None:
     one = {"wakeups": {"count": 900, "p99_ns": 100_000, "p999_ns": 0, "max_ns": 200_000}}
     other = {"departures": {"count": 100, "p99_ns": 1_100_000, "p999_ns": 0, "max_ns": 7_000_000}}
-    late = Late.together([Late.told(one), Late.told(other)])
+    late = Late.together([Late.from_report(one), Late.from_report(other)])
     assert (late.count, late.p99_ns, late.max_ns) == (1000, 200_000, 7_000_000)
-    assert Late.told({}) == Late.together([]) == Late()
+    assert Late.from_report({}) == Late.together([]) == Late()
 
 
 def test_lateness_needs_a_dilation_at_which_a_packet_takes_longer() -> None:

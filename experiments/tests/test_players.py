@@ -12,7 +12,7 @@ from binaries import BINARIES, ROOT, needs_agent
 from ebb_controller import ebb_tm_pb2 as tm
 from ebb_experiments.results.flows import FlowTable
 from ebb_experiments.run.agents import Agent, Agents, Line
-from ebb_experiments.run.players import Benches, Commands, Plan, same_file
+from ebb_experiments.run.players import AgentWorkloads, Commands, Plan, same_file
 from ebb_experiments.run.run import Task
 from ebb_experiments.run.wall import _between, _take_off
 from ebb_experiments.scenario.loaded import all_at_once, load_scenario, scenario
@@ -139,7 +139,7 @@ def test_a_command_that_fails_without_a_flow_is_a_transfer_that_failed(tmp_path:
 def test_a_phase_that_agents_play_ends_when_everything_has_arrived(tmp_path: Path) -> None:
     made = plan(tmp_path, "ndp", "incast1")
     assert made.arrivals == len(made.schedule) == 9
-    player = Benches(made)
+    player = AgentWorkloads(made)
     outputs = [tmp_path / name for name in ("h1", "h2")]
     for output in outputs:
         output.write_text('{"event": "ready"}\n')
@@ -161,7 +161,7 @@ def test_a_phase_ends_with_what_will_never_arrive(why: str, tmp_path: Path) -> N
     """A sender gives up, of whom the receiver has not heard; or an answer will not come, because
     its query failed."""
     made = plan(tmp_path, "ndp", "incast1")
-    player = Benches(made)
+    player = AgentWorkloads(made)
     output = tmp_path / "h1"
     process: Any = SimpleNamespace(name="h1")
     made.agents.started.append(Agent(process, output, lambda: None))

@@ -16,7 +16,7 @@ def files(left: Path, right: Path, limit: int) -> int:
     verdict, result, problem = runner.judged(left, right, limit)
     if problem:
         print(problem, file=sys.stderr)
-    for line in runner.told(result):
+    for line in runner.findings(result):
         print(line)
     return EXIT.get(verdict, UNUSABLE)
 

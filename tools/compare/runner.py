@@ -109,7 +109,7 @@ def verdict(result: Result) -> str:
     return "explained" if result.differences else "equal"
 
 
-def told(result: Result) -> list[str]:
+def findings(result: Result) -> list[str]:
     """All that was found, as lines; a reason stands in brackets."""
     lines = []
     for d in result.differences:
@@ -127,7 +127,7 @@ def report(outcomes: list[Outcome]) -> str:
         lines.append(f"== {outcome.verdict}: {outcome.program}")
         if outcome.messages:
             lines.append(outcome.messages)
-        lines += told(outcome.result)
+        lines += findings(outcome.result)
     return "\n".join(lines) + "\n"
 
 

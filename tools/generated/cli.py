@@ -59,7 +59,7 @@ class Both(FourWay):
     def judge(self, commands: list[Command]) -> Result:
         ours, theirs = (self.programs[name].path for name in (OURS, THEIRS))
         self.meaning, result, problem = runner.judged(ours, theirs, NODES)
-        self.details = [problem, *runner.told(result)] if problem else runner.told(result)
+        self.details = [problem, *runner.findings(result)] if problem else runner.findings(result)
         self.reasons = {f"JSON: {d.reason}" for d in result.differences if d.reason}
         if problem:
             self.reasons.add(f"JSON: {problem}")

@@ -15,7 +15,7 @@ import sys
 from pathlib import Path
 
 from ebb_experiments.run.run import Binaries, Run
-from ebb_experiments.run.virtual import Standing, Virtual, Watch
+from ebb_experiments.run.virtual import PausedSimulation, Virtual, Watch
 from ebb_experiments.scenario.loaded import all_at_once, scenario
 
 BUILD = Path(__file__).resolve().parents[2] / "build"
@@ -33,7 +33,7 @@ exec valgrind --quiet --tool=callgrind --instr-atstart=no --toggle-collect='{cou
 
 
 def main(scheme: str, folder: Path) -> None:
-    watch = Watch(look=lambda standing: begin(folder, standing), look_every_ns=10**12)
+    watch = Watch(look=lambda paused: begin(folder, paused), look_every_ns=10**12)
     clock = Virtual(binaries(folder), threads=1, watch=watch)
     results = Run(scenario(table(scheme), "instructions"), scheme, 1, clock, folder / "run").go()
     if results.unfinished:
@@ -69,9 +69,9 @@ def binaries(folder: Path) -> Binaries:
     return Binaries(folder)
 
 
-def begin(folder: Path, standing: Standing) -> None:
+def begin(folder: Path, paused: PausedSimulation) -> None:
     """Has Callgrind count from now on."""
-    if standing.at_ns == 0:
+    if paused.at_ns == 0:
         pid = (folder / "pid").read_text().strip()
         told = subprocess.run(
             ["callgrind_control", "-i", "on", pid], capture_output=True, text=True, check=False

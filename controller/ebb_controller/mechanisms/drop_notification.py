@@ -54,7 +54,7 @@ class WithDropNotification(WithClasses):
                 )
         return self
 
-    def told_by_the_program(self) -> Self:
+    def notified_by_the_program(self) -> Self:
         """The parameters for a target whose queues drop in silence (BMv2): the program counts what
         waits, of all classes but that of the notifications."""
         if self.drop_notification is None:

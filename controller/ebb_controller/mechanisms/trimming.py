@@ -48,7 +48,7 @@ class WithTrimming(WithDropNotification):
         triggers the trim, or else the notification of drops, and nothing is returned to its
         sender."""
         if self.trimming is None:
-            return self.told_by_the_program()
+            return self.notified_by_the_program()
         trimming = self.trimming.model_copy(
             update={"trigger": "occupancy", "return_to_sender": False}
         )

@@ -30,7 +30,7 @@ from ebb_experiments.bench.machine import REALTIME_PRIORITY, busy_seconds, realt
 from ebb_experiments.bench.section import Context
 from ebb_experiments.run.agents import Agent, Line
 from ebb_experiments.run.loop import LoopThread
-from ebb_experiments.run.players import Benches, Plan, Player
+from ebb_experiments.run.players import AgentWorkloads, Plan, Player
 from ebb_experiments.run.run import Binaries
 from ebb_experiments.run.usage import Usage
 from ebb_experiments.run.wall import FabricSetup, Wall
@@ -122,7 +122,7 @@ class TunedFabric(EbbFabricTarget):
 
 
 @dataclass
-class Metered(Benches):
+class Metered(AgentWorkloads):
     """Agents that play a workload, and what everybody takes of the processors meanwhile."""
 
     read: Callable[[Iterable[Process]], Cpu]

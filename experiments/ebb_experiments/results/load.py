@@ -36,7 +36,7 @@ class Late:
     max_ns: float = 0.0
 
     @classmethod
-    def told(cls, lateness: Mapping[str, Mapping[str, Any]]) -> Late:
+    def from_report(cls, lateness: Mapping[str, Mapping[str, Any]]) -> Late:
         """Reads the object `lateness` of an agent or a switch."""
         found = [lateness[kind] for kind in KINDS if kind in lateness]
         each = (cls(int(f["count"]), float(f["p99_ns"]), float(f["max_ns"])) for f in found)

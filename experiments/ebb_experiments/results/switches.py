@@ -140,7 +140,7 @@ def _index(counter: str) -> str:
     return COUNTERS[counter].index if counter in COUNTERS else "port"
 
 
-def is_told(counter: str) -> bool:
+def is_reported(counter: str) -> bool:
     """Whether the table `counters` has a counter: not those by multicast group, which have a
     thousand cells at each switch."""
     return _index(counter) != "multicast group"
@@ -150,7 +150,7 @@ def counter_rows(counters: Mapping[str, Counters], head: Row) -> Iterator[Row]:
     """What the program counted by port or reason, as the controller read it; zeros are left out."""
     for switch, tables in counters.items():
         for counter, cells in tables.items():
-            if not is_told(counter):
+            if not is_reported(counter):
                 continue
             by_reason = _index(counter) == "drop reason"
             for index, (packets, size) in enumerate(cells):

@@ -61,7 +61,7 @@ class Agent:
     def late(self) -> Late:
         """How late it was, once it has ended; nothing if it was killed."""
         ends = (line for line in self.lines() if line.get("event") == "end")
-        return Late.together(Late.told(line.get("lateness", {})) for line in ends)
+        return Late.together(Late.from_report(line.get("lateness", {})) for line in ends)
 
     def wait_ready(self, seconds: float = 10.0) -> None:
         """Waits until it listens. Raises `AgentError` if it ends, or takes longer than

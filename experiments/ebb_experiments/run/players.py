@@ -137,7 +137,7 @@ class Player(Protocol):
 
 
 @dataclass
-class Benches:
+class AgentWorkloads:
     """`ebb-agent bench` on every host, which plays its share of the workload."""
 
     plan: Plan

@@ -16,7 +16,7 @@ from ebb_topologies.installation import commit, compiled
 
 from ebb_experiments.results.results import Results
 from ebb_experiments.results.tables import Row
-from ebb_experiments.scenario.loaded import Loaded, Play
+from ebb_experiments.scenario.loaded import Loaded, PhaseRound
 
 VERSIONED = ("finsy", "grpcio", "protobuf", "pyarrow", "pydantic")
 
@@ -50,7 +50,7 @@ class Task:
     scheme: str
     """Name of the scheme in the scenario."""
     seed: int
-    play: Play
+    play: PhaseRound
     directory: Path
     """Folder for everything that it leaves but the tables, which `Results.write` writes."""
 
@@ -105,7 +105,7 @@ class Run:
         """Runs all rounds of all phases, one after another; gives the results of each."""
         return map(self.play, self.loaded.plays(self.name))
 
-    def play(self, play: Play) -> Results:
+    def play(self, play: PhaseRound) -> Results:
         """Runs one round of a phase, perhaps not for the first time: its files are written anew."""
         alone = len(list(self.loaded.plays(self.name))) == 1
         own = self.directory if alone else self.directory / play.label

@@ -23,7 +23,7 @@ from ebb_experiments.results.arrow import Batches
 from ebb_experiments.results.flows import FlowTable
 from ebb_experiments.results.results import Results
 from ebb_experiments.results.series import ArrivalTable, SampleTable
-from ebb_experiments.results.switches import SwitchTables, counter_rows, is_told
+from ebb_experiments.results.switches import SwitchTables, counter_rows, is_reported
 from ebb_experiments.results.tables import Rows
 from ebb_experiments.run.agents import task_parameters
 from ebb_experiments.run.loop import LoopThread
@@ -41,7 +41,7 @@ never."""
 
 
 @dataclass(frozen=True)
-class Standing:
+class PausedSimulation:
     """A simulation whose clock stands: its services answer."""
 
     at_ns: float
@@ -62,7 +62,7 @@ class Watch:
     step: Callable[[str], None] = lambda _text: None
     """Gets, in words for people, what is being done or was done."""
     progress: Callable[[Progress], None] = lambda _progress: None
-    look: Callable[[Standing], None] | None = None
+    look: Callable[[PausedSimulation], None] | None = None
     """Called when the clock begins to run, and whenever it has run for `look_every_ns`: it stands
     until this returns. None: it runs through."""
     look_every_ns: int = 100_000
@@ -187,13 +187,13 @@ class _Simulation:
                     every_ns = max(1, round(dilation.time(spec.sample[0].every_ns)))
                     simulator.sample(every_ns, queues)
                 configured, before = time.monotonic(), Usage.of(simulator.pid)
-                standing = Standing(0.0, loop, controller, managers, admin, address)
+                paused = PausedSimulation(0.0, loop, controller, managers, admin, address)
                 volumes = self._volumes(controller)
-                pause, done = self._let_run(simulator, standing, volumes)
+                pause, done = self._let_run(simulator, paused, volumes)
                 after = Usage.of(simulator.pid)
                 trace_hash = simulator.report()
                 statistics = loop.run(managers.statistics())
-                counters = loop.run(read_counters(controller, is_told))
+                counters = loop.run(read_counters(controller, is_reported))
             # It ends, and others tell their versions, while its results become tables.
             simulator.finish()
             told_versions = beside.submit(versions, self.binaries)
@@ -259,12 +259,12 @@ class _Simulation:
         return Batches("volume", () if volumes is None else volumes.rows(dilation, head))
 
     def _let_run(
-        self, simulator: Simulator, standing: Standing, volumes: Volumes | None
+        self, simulator: Simulator, paused: PausedSimulation, volumes: Volumes | None
     ) -> tuple[Pause, list[dict[str, Any]]]:
         """Runs from one step to the next, until the transfers have ended or the limit is
         reached."""
         dilation, limit = self.loaded.dilation, self.loaded.spec.limit_ns
-        loop, controller, managers = standing.loop, standing.controller, standing.managers
+        loop, controller, managers = paused.loop, paused.controller, paused.managers
         done: list[dict[str, Any]] = []
         now = 0.0
 
@@ -279,11 +279,11 @@ class _Simulation:
                 )
                 if volumes is not None:
                     loop.run(volumes.all_until(pause.at_ns))
-                self._look(standing, pause.at_ns)
+                self._look(paused, pause.at_ns)
                 if now >= until or pause.unfinished == 0:
                     return pause
 
-        self._look(standing, 0)
+        self._look(paused, 0)
         warm_up_ns = self.loaded.spec.warm_up_ns
         steps = self.task.play.traffic.steps
         for step in steps:
@@ -296,7 +296,7 @@ class _Simulation:
             pause = run(step.at_ns) if step.at_ns else None
             if pause is not None and pause.unfinished == 0:
                 break  # nobody is left to see it
-            text = loop.run(carry_out(step, standing.admin, controller, dilation))
+            text = loop.run(carry_out(step, paused.admin, controller, dilation))
             done.append({"at_ns": step.at_ns, "what": text})
             self.watch.step(f"{step.at_ns / 1e6:g} ms: {text}")
         if warm_up_ns:
@@ -320,10 +320,10 @@ class _Simulation:
             stops.append(dilation.nominal_time(volumes.due_ns(round(dilation.time(now)))))
         return min(stops)
 
-    def _look(self, standing: Standing, at_ns: int) -> None:
+    def _look(self, paused: PausedSimulation, at_ns: int) -> None:
         if self.watch.look is not None:
             at = self.loaded.dilation.nominal_time(at_ns)
-            self.watch.look(replace(standing, at_ns=at))
+            self.watch.look(replace(paused, at_ns=at))
 
     def _about(
         self,

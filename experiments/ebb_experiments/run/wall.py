@@ -38,7 +38,7 @@ from ebb_experiments.run.fabric import Fabric
 from ebb_experiments.run.fault_runner import FaultRunner, RepairableFabric
 from ebb_experiments.run.kernel_tcp import KernelDctcp, KernelHosts
 from ebb_experiments.run.loop import LoopThread
-from ebb_experiments.run.players import Benches, Commands, Plan, Player
+from ebb_experiments.run.players import AgentWorkloads, Commands, Plan, Player
 from ebb_experiments.run.run import Binaries, Task, read_counters, versions
 from ebb_experiments.run.volume import Volumes, VolumeWatch
 from ebb_experiments.run.watch import QueueWatch, watching
@@ -172,7 +172,7 @@ class Wall(Fabric):
         """Who moves the objects of a task."""
         players: dict[str, Callable[[Plan], Player]] = {
             "files": Commands,
-            "generated": Benches,
+            "generated": AgentWorkloads,
             "kernel": KernelHosts,
         }
         return players[plan.task.play.traffic.objects](plan)
@@ -234,7 +234,7 @@ class _Phase:
             self._settle()
             after = self._counted(statistics)
         self.plan.agents.stop()
-        late = [Late.told(lateness(each)) for each in statistics.values()]
+        late = [Late.from_report(lateness(each)) for each in statistics.values()]
         switches = Late.together(late) if wall.managers is not None else None
         load = Load(self.plan.agents.late(), switches, busy)
         lines = self.player.lines()

@@ -64,13 +64,13 @@ class Loaded:
     """Dilation in virtual time; under the wall clock whoever runs it puts another one in its
     place."""
 
-    def plays(self, scheme: str) -> Iterator[Play]:
+    def plays(self, scheme: str) -> Iterator[PhaseRound]:
         """What a scheme runs, in order."""
         transport = self.schemes[scheme].transport
         for traffic in self.phases:
             if traffic.transports is None or transport in traffic.transports:
                 for number in range(traffic.repeat):
-                    yield Play(traffic, number)
+                    yield PhaseRound(traffic, number)
 
     def counting(self, slot_ns: int) -> Loaded:
         """The same with the volume of every port counted in slots of so many nominal ns. Raises
@@ -136,7 +136,7 @@ class Traffic:
 
 
 @dataclass(frozen=True)
-class Play:
+class PhaseRound:
     """One time that a phase is run."""
 
     traffic: Traffic

@@ -13,7 +13,7 @@ from ebb_experiments.results.load import Load, Processors, enough
 from ebb_experiments.results.results import Results
 from ebb_experiments.run.run import Task
 from ebb_experiments.run.wall import Wall
-from ebb_experiments.scenario.loaded import Loaded, Play
+from ebb_experiments.scenario.loaded import Loaded, PhaseRound
 from ebb_experiments.scenario.spec import MAX_DILATION
 from ebb_experiments.tour.summary import SchemeResult
 
@@ -110,7 +110,7 @@ def calibrate(wall: Wall, directory: Path) -> Calibration:
     return Calibration(best.taken, len(best.loads), at, chosen, others)
 
 
-def probe(loaded: Loaded) -> tuple[str, Play]:
+def probe(loaded: Loaded) -> tuple[str, PhaseRound]:
     """A scheme that trims, whose receivers pull, if there is one, and the incast if it runs one:
     many packets in a short time."""
     pulling = [name for name, scheme in loaded.schemes.items() if scheme.fabric.trimming]
