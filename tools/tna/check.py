@@ -70,6 +70,7 @@ def main(arguments: list[str] | None = None) -> int:
     report = Report()
     fits: dict[str, chip.Fit] = {}
     includes = include_folders()
+    checker = "" if chip.TYPE_CHECKER.exists() else "no build/ebb-p4c; make build"
     for program in programs:
         back = _absent(includes, chip.COMPILER, chip.ASSEMBLER)
         tests = _absent(includes, chip.TESTGEN) or _no_tofino_testgen()
@@ -90,6 +91,10 @@ def main(arguments: list[str] | None = None) -> int:
             ) -> str:
                 return chip.generate_tests(program, folder / "tests", here, TESTS)
 
+            def types(program: str = program) -> str:
+                return chip.check_types(program)
+
+            report.check(f"types of {program}", checker, types)
             report.check(f"{program} on the chip", back, fit)
             report.check(f"P4Info of {program}", back, info)
             report.check(f"tests of {program}", tests, tests_of)

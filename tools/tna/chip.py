@@ -11,9 +11,10 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from . import generated
-from .p4info import SOURCES, TARGETS, name, options
+from .p4info import ROOT, SOURCES, TARGETS, name, options
 
 COMPILER, ASSEMBLER, TESTGEN = "p4c-barefoot", "bfas", "p4testgen"
+TYPE_CHECKER = ROOT / "build" / "ebb-p4c"
 TIMEOUT_S = 1800
 """How long one tool may take for one program; fitting a large program takes minutes."""
 STAGES = {1: 12, 2: 20}
@@ -69,6 +70,11 @@ def run(arguments: list[str]) -> str:
         told = "\n".join(lines[:20]) or text[-2000:]
         raise ValueError(f"{arguments[0]} ended with {done.returncode}:\n{told}")
     return text
+
+
+def check_types(program: str) -> str:
+    """Runs the program through our compiler. Raises `ValueError` with its errors."""
+    return run([str(TYPE_CHECKER), "--Wdisable", str(SOURCES / "tna" / f"{program}.p4")])
 
 
 def compiled(program: str, folder: Path, includes: Iterable[Path]) -> Fit:

@@ -6,6 +6,7 @@
 use num_bigint::BigInt;
 
 pub use crate::annotations::{Annotation, AnnotationValue};
+use crate::architecture::Architecture;
 pub use crate::ast::{BinaryOp, Direction, UnaryOp};
 use crate::eval::Value;
 use crate::names::NameList;
@@ -25,6 +26,7 @@ pub type ValueSetId = usize;
 
 #[derive(Debug, Default)]
 pub struct Program {
+    pub architecture: Architecture,
     pub vars: Vec<Var>,
     pub functions: Vec<Function>,
     pub actions: Vec<Action>,
@@ -64,6 +66,18 @@ pub struct Param {
     pub span: Span,
 }
 
+impl Param {
+    /// Whether its argument may be left out: `@optional`, an annotation of architecture files.
+    pub fn is_optional(&self) -> bool {
+        self.annotations.iter().any(|a| a.name.text == "optional")
+    }
+
+    /// Whether a call has to have an argument for it.
+    pub fn is_required(&self) -> bool {
+        self.default.is_none() && !self.is_optional()
+    }
+}
+
 /// What a caller sees of a function, method or constructor.
 #[derive(Clone, Debug)]
 pub struct Signature {
@@ -86,7 +100,16 @@ pub struct ExternType {
     pub type_params: Vec<TypeVar>,
     pub constructors: Vec<Signature>,
     pub methods: Vec<Signature>,
+    /// Methods whose bodies an instance brings.
+    pub abstract_methods: Vec<AbstractMethod>,
     pub span: Span,
+}
+
+#[derive(Debug)]
+pub struct AbstractMethod {
+    pub signature: Signature,
+    /// `@optional`: an instance may do without it.
+    pub optional: bool,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -258,6 +281,8 @@ pub struct Instance {
     pub annotations: Vec<Annotation>,
     pub construct: Construct,
     pub ty: Type,
+    /// The bodies of its type's abstract methods.
+    pub methods: Vec<Function>,
     pub span: Span,
 }
 
@@ -315,7 +340,7 @@ pub enum ExprKind {
     /// The members of a tuple, struct, header, stack or list value.
     List(Vec<Expr>),
     InvalidHeader,
-    /// `_` as an `out` argument.
+    /// `_` as an `out` argument, or an `@optional` argument that was left out.
     DontCare,
     /// The default value of the type, written `...`.
     DefaultValue,
@@ -627,6 +652,19 @@ impl Signature {
             params,
             return_type: Type::Void,
             span,
+        }
+    }
+
+    /// The signature with type parameters of its extern or block replaced by what they stand for in `map`.
+    pub fn substitute(&self, map: &[(TypeVar, Type)]) -> Signature {
+        let params = self.params.iter().map(|p| Param {
+            ty: p.ty.substitute(map),
+            ..p.clone()
+        });
+        Signature {
+            params: params.collect(),
+            return_type: self.return_type.substitute(map),
+            ..self.clone()
         }
     }
 }

@@ -1,4 +1,4 @@
-//! P4_16 for v1model to BMv2 JSON and P4Info.
+//! P4_16 for v1model to BMv2 JSON and P4Info. Programs of TNA and T2NA are checked.
 //!
 //! ```text
 //! text -> preprocess -> lex -> parse -> check -> elaborate -> bmv2   -> program.json
@@ -9,6 +9,7 @@
 //! only starts on a program without errors. [`compile`] runs them all.
 
 pub mod annotations;
+pub mod architecture;
 pub mod ast;
 pub mod bmv2;
 pub mod budget;
@@ -76,6 +77,16 @@ pub fn compile_tokens(
     diagnostics: &Diagnostics,
     dump: &mut dyn FnMut(Stage, &dyn Fn() -> String),
 ) -> Option<Compiled> {
+    let program = check_tokens(tokens, diagnostics, dump)?;
+    generate(name, &program, sources, diagnostics, dump)
+}
+
+/// The stages that know nothing of a target: programs of every [`architecture`] go through them.
+pub fn check_tokens(
+    tokens: &[lex::Token],
+    diagnostics: &Diagnostics,
+    dump: &mut dyn FnMut(Stage, &dyn Fn() -> String),
+) -> Option<ir::Program> {
     dump(Stage::Tokens, &|| annotations::text(tokens));
     if let Some(error) = p4_14::recognise(tokens) {
         diagnostics.report_only(error);
@@ -93,17 +104,28 @@ pub fn compile_tokens(
         return None;
     }
     warnings::report(&program, diagnostics);
-    let flat = elaborate::elaborate(&program, diagnostics)?;
+    Some(program)
+}
+
+/// The stages behind them, which are for v1model.
+pub fn generate(
+    name: &str,
+    program: &ir::Program,
+    sources: &SourceMap,
+    diagnostics: &Diagnostics,
+    dump: &mut dyn FnMut(Stage, &dyn Fn() -> String),
+) -> Option<Compiled> {
+    let flat = elaborate::elaborate(program, diagnostics)?;
     dump(Stage::Flat, &|| format!("{flat:#?}"));
     if diagnostics.has_errors() {
         return None;
     }
-    let json = bmv2::generate(&program, &flat, sources, diagnostics, name);
+    let json = bmv2::generate(program, &flat, sources, diagnostics, name);
     let p4info::Generated {
         p4info,
         problem: p4info_problem,
         entries,
-    } = p4info::generate(&program, &flat, diagnostics);
+    } = p4info::generate(program, &flat, diagnostics);
     (!diagnostics.has_errors()).then_some(Compiled {
         json,
         p4info,

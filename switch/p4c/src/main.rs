@@ -4,6 +4,7 @@ use std::io::{IsTerminal, Read, Write};
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
+use ebb_p4c::architecture::Architecture;
 use ebb_p4c::diagnostics::{Diagnostic, Diagnostics, Format};
 use ebb_p4c::options::{Arguments, InfoFormat, Program, Request, Stage};
 use ebb_p4c::p4info;
@@ -104,8 +105,13 @@ fn work(
             diagnostics.report(*problem);
         }
     };
-    let compiled = ebb_p4c::compile_tokens(&name, &tokens, sources, diagnostics, &mut dump);
-    match compiled {
+    let Some(program) = ebb_p4c::check_tokens(&tokens, diagnostics, &mut dump) else {
+        return Ok(());
+    };
+    if program.architecture != Architecture::V1model && !arguments.has_outputs() {
+        return Ok(());
+    }
+    match ebb_p4c::generate(&name, &program, sources, diagnostics, &mut dump) {
         Some(compiled) => write_outputs(arguments, compiled),
         None => Ok(()),
     }

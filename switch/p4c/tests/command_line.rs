@@ -195,3 +195,23 @@ fn disabled_annotations_are_told() {
             && !folder.read("without.txt").contains("brief:")
     );
 }
+
+/// Programs for Tofino are checked; what asks for more is refused.
+#[test]
+fn a_program_for_tofino_is_checked_only() {
+    let folder = Compilers::new();
+    let switch = "#if __TARGET_TOFINO__ == 2\n#include <t2na.p4>\n#else\n#include <tna.p4>\n#endif\n\
+                  const bit<9> LAST = QUEUE_ID_WIDTH;\n";
+    folder.0.write("part.p4", switch);
+    folder.quiet("p4c-bm2-ss --Wdisable part.p4");
+    let preprocessed = |line: &str| folder.quiet(line).contains("LAST = 7");
+    assert!(preprocessed("p4c-bm2-ss --arch t2na -E part.p4"));
+    assert!(preprocessed("p4c-bm2-ss --target tofino2 -E part.p4"));
+    assert!(!preprocessed("p4c-bm2-ss --arch tna -E part.p4"));
+    let output = folder.run("p4c-bm2-ss --error-format=short -o part.json part.p4");
+    let said = String::from_utf8_lossy(&output.stderr).into_owned();
+    assert!(
+        !output.status.success() && !folder.has("part.json"),
+        "{said}"
+    );
+}

@@ -7,7 +7,7 @@ use super::infer::Inference;
 use crate::ast::{self, Direction};
 use crate::budget::expr_parts;
 use crate::diagnostics::Diagnostic;
-use crate::ir::{Expr, Param, Signature};
+use crate::ir::{Expr, ExprKind, Param, Signature};
 use crate::source::Span;
 use crate::types::{self, Bindings, Type};
 
@@ -41,6 +41,11 @@ impl Checker<'_> {
         let written = inference.found.len();
         let mut values = Vec::new();
         for (param, arg) in params.iter().zip(&given) {
+            if arg.is_none() && param.is_optional() {
+                inference.leave_open(&param.ty.substitute(&renaming));
+                values.push(Expr::new(ExprKind::DontCare, Type::DontCare, span));
+                continue;
+            }
             let value = self.argument_value(param, *arg, span);
             let pattern = param.ty.substitute(&renaming);
             if !self.unify(&pattern, &value.ty, &mut inference) {
@@ -50,6 +55,7 @@ impl Checker<'_> {
             }
             values.push(value);
         }
+        inference.close();
         if let Some(unknown) = inference.unresolved() {
             if values.iter().any(|v| v.ty.is_poison()) {
                 return None;
@@ -68,9 +74,12 @@ impl Checker<'_> {
         }
 
         let mut checked = Vec::new();
-        for (param, value) in params.iter().zip(values) {
+        for ((param, arg), value) in params.iter().zip(&given).zip(values) {
             let ty = param.ty.substitute(&renaming).substitute(&inference.found);
-            checked.push(self.pass(param, value, &ty));
+            checked.push(match arg {
+                None if param.is_optional() => Expr { ty, ..value },
+                _ => self.pass(param, value, &ty),
+            });
         }
         let unknowns = inference.unknowns.into_iter();
         let inferred = unknowns.map(|unknown| Type::Var(unknown).substitute(&inference.found));
@@ -98,9 +107,19 @@ impl Checker<'_> {
             return None;
         }
         let renaming = types::bind(params, unknowns.iter().cloned().map(Type::Var));
-        let mut found = types::bind(&unknowns, type_args.iter().cloned());
-        found.retain(|(_, ty)| !matches!(ty, Type::DontCare));
-        Some((renaming, Inference { unknowns, found }))
+        let given = types::bind(&unknowns, type_args.iter().cloned());
+        let (open, found): (Bindings, Bindings) = given
+            .into_iter()
+            .partition(|(_, ty)| matches!(ty, Type::DontCare));
+        let open = open.into_iter().map(|(var, _)| var).collect();
+        Some((
+            renaming,
+            Inference {
+                unknowns,
+                found,
+                open,
+            },
+        ))
     }
 
     /// The argument that is given for a parameter, or its default value.
@@ -129,8 +148,11 @@ impl Checker<'_> {
 
     /// Checks one argument against the direction of its parameter.
     fn pass(&self, param: &Param, value: Expr, ty: &Type) -> Expr {
-        // Unification has matched the parameters of block types already.
-        if matches!((&value.ty, ty), (Type::Block(..), Type::Block(..))) {
+        // Unification has matched the type arguments already, of which some may be `_`.
+        if matches!(
+            (&value.ty, ty),
+            (Type::Block(..), Type::Block(..)) | (Type::Extern(..), Type::Extern(..))
+        ) {
             return value;
         }
         if matches!(value.ty, Type::DontCare) {
@@ -200,7 +222,7 @@ impl Checker<'_> {
         let missing = params
             .iter()
             .zip(&given)
-            .find(|(p, g)| g.is_none() && p.default.is_none());
+            .find(|(p, g)| g.is_none() && p.is_required());
         if let Some((param, _)) = missing {
             let message = format!("argument `{}` of `{name}` is missing", param.name);
             self.report(self.argument_count(span, message, params));
@@ -210,18 +232,7 @@ impl Checker<'_> {
     }
 
     fn argument_count(&self, span: Span, message: String, params: &[&Param]) -> Diagnostic {
-        let list: Vec<String> = params
-            .iter()
-            .map(|p| {
-                let direction = match p.direction {
-                    Direction::In => "in ",
-                    Direction::Out => "out ",
-                    Direction::InOut => "inout ",
-                    Direction::None => "",
-                };
-                format!("{direction}{} {}", self.show(&p.ty), p.name)
-            })
-            .collect();
+        let list: Vec<String> = params.iter().map(|p| self.shown_param(p)).collect();
         Diagnostic::error("argument-count", span, message)
             .help(format!("the parameters are ({})", list.join(", ")))
     }

@@ -6,8 +6,7 @@ use super::{Checker, Entity};
 use crate::ast::{self, ExprKind as Ast};
 use crate::eval::Value;
 use crate::ir::{
-    Block, BlockKind, Call, Callee, Construct, Constructed, Expr, ExprKind, Instance, Param,
-    Signature,
+    Block, BlockKind, Call, Callee, Construct, Constructed, Expr, ExprKind, Instance, Signature,
 };
 use crate::source::Span;
 use crate::types::{self, Type};
@@ -153,6 +152,7 @@ impl Checker<'_> {
                         annotations: Vec::new(),
                         construct,
                         ty: ty.clone(),
+                        methods: Vec::new(),
                         span,
                     });
                     let object = Expr::new(ExprKind::Instance(id), ty, span);
@@ -188,7 +188,7 @@ impl Checker<'_> {
                             extern_type: id,
                             method: i,
                         };
-                        (callee, substitute_signature(m, &map))
+                        (callee, m.substitute(&map))
                     })
                     .collect();
                 if candidates.is_empty() {
@@ -209,7 +209,7 @@ impl Checker<'_> {
             Type::Block(id, type_args) if method.text == "apply" => {
                 let signature = &self.program.blocks[id].signature;
                 let map = types::bind(&signature.type_params, type_args);
-                let mut signature = substitute_signature(signature, &map);
+                let mut signature = signature.substitute(&map);
                 signature.type_params.clear();
                 signature.return_type = Type::Void;
                 Target::Overloads(vec![(Callee::Apply(object), signature)])
@@ -472,11 +472,7 @@ fn constructor(block: &Block) -> Signature {
 
 /// Whether the arguments fit the parameters by their number and names.
 fn accepts(signature: &Signature, type_args: &[Type], args: &[ast::Arg]) -> bool {
-    let required = signature
-        .params
-        .iter()
-        .filter(|p| p.default.is_none())
-        .count();
+    let required = signature.params.iter().filter(|p| p.is_required()).count();
     let named = args
         .iter()
         .filter_map(|a| a.name.as_ref())
@@ -484,21 +480,6 @@ fn accepts(signature: &Signature, type_args: &[Type], args: &[ast::Arg]) -> bool
     named
         && (required..=signature.params.len()).contains(&args.len())
         && (type_args.is_empty() || type_args.len() == signature.type_params.len())
-}
-
-fn substitute_signature(signature: &Signature, map: &[(types::TypeVar, Type)]) -> Signature {
-    Signature {
-        params: signature
-            .params
-            .iter()
-            .map(|p| Param {
-                ty: p.ty.substitute(map),
-                ..p.clone()
-            })
-            .collect(),
-        return_type: signature.return_type.substitute(map),
-        ..signature.clone()
-    }
 }
 
 /// The width in bits of a value whose varbits are empty; none if the type has no width.

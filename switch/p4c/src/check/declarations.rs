@@ -8,8 +8,8 @@ use super::statements::is_constant;
 use super::{Checker, Entity};
 use crate::ast::{self, DeclarationKind as Kind};
 use crate::ir::{
-    self, Action, ActionId, Constructed, Expr, ExternType, Function, Instance, InstanceId, Param,
-    Signature,
+    self, AbstractMethod, Action, ActionId, Constructed, Expr, ExternType, Function, Instance,
+    InstanceId, Param, Signature,
 };
 use crate::types::Type;
 
@@ -24,7 +24,7 @@ impl Checker<'_> {
                 self.error_with_help("misplaced-declaration", d.span, message, help);
                 self.declare(&d.name, Entity::Const(Expr::poison(d.span)));
             }
-            Kind::Instance { ty, args, .. } => self.instance(d, ty, args),
+            Kind::Instance { .. } => self.instance(d),
             Kind::ExternObject {
                 type_params,
                 methods,
@@ -73,7 +73,15 @@ impl Checker<'_> {
         }
     }
 
-    pub(super) fn instance(&mut self, d: &ast::Declaration, ty: &ast::Type, args: &[ast::Arg]) {
+    pub(super) fn instance(&mut self, d: &ast::Declaration) {
+        let Kind::Instance {
+            ty,
+            args,
+            initializer,
+        } = &d.kind
+        else {
+            return;
+        };
         let ast::TypeKind::Name {
             name,
             args: type_args,
@@ -83,15 +91,6 @@ impl Checker<'_> {
             self.error("not-constructible", ty.span, "this type has no constructor");
             return;
         };
-        if let Kind::Instance {
-            initializer: Some(_),
-            ..
-        } = &d.kind
-        {
-            let message = "instances with abstract methods are not supported yet";
-            self.error("unsupported-initializer", d.span, message);
-            return;
-        }
         let type_args: Vec<Type> = type_args.iter().map(|t| self.ty(t)).collect();
         let built = self
             .resolve(name, *global, "type")
@@ -108,8 +107,10 @@ impl Checker<'_> {
             annotations,
             construct,
             ty,
+            methods: Vec::new(),
             span: d.name.span,
         });
+        self.implement_methods(id, &d.name, initializer.as_deref().unwrap_or_default());
         if is_package && d.name.text == "main" {
             self.program.main = Some(id);
         }
@@ -156,7 +157,7 @@ impl Checker<'_> {
         }
     }
 
-    fn signature(&mut self, prototype: &ast::Prototype) -> Signature {
+    pub(super) fn signature(&mut self, prototype: &ast::Prototype) -> Signature {
         let type_params = self.type_params(&prototype.type_params);
         Signature {
             name: prototype.name.text.clone(),
@@ -180,6 +181,7 @@ impl Checker<'_> {
             type_params: Vec::new(),
             constructors: Vec::new(),
             methods: Vec::new(),
+            abstract_methods: Vec::new(),
             span: d.name.span,
         };
         let id = ir::add(&mut self.program.externs, empty);
@@ -190,10 +192,16 @@ impl Checker<'_> {
                 c.annotations(&method.annotations);
                 let signature = c.scoped(|c| c.signature(method));
                 let extern_type = &mut c.program.externs[id];
-                if method.is_constructor {
-                    extern_type.constructors.push(signature);
-                } else {
-                    extern_type.methods.push(signature);
+                match method {
+                    m if m.is_constructor => extern_type.constructors.push(signature),
+                    m if m.is_abstract => {
+                        let optional = m.annotations.iter().any(|a| a.name.text == "optional");
+                        extern_type.abstract_methods.push(AbstractMethod {
+                            signature,
+                            optional,
+                        });
+                    }
+                    _ => extern_type.methods.push(signature),
                 }
             }
         });

@@ -2,6 +2,7 @@
 
 use super::Checker;
 use super::conversions::convertible;
+use crate::ir::Param;
 use crate::types::{self, Bindings, Type, TypeVar};
 
 /// What inference has found out about the type parameters of one call.
@@ -9,6 +10,8 @@ use crate::types::{self, Bindings, Type, TypeVar};
 pub(super) struct Inference {
     pub unknowns: Vec<TypeVar>,
     pub found: Bindings,
+    /// Those that may stay without a type: written `_`, or of arguments that are left out.
+    pub open: Vec<TypeVar>,
 }
 
 impl Inference {
@@ -17,6 +20,26 @@ impl Inference {
             .iter_mut()
             .find(|(v, _)| v == var)
             .map(|(_, t)| t)
+    }
+
+    /// The type of an argument that is left out.
+    pub fn leave_open(&mut self, ty: &Type) {
+        match ty {
+            Type::Var(var) => self.open.push(var.clone()),
+            Type::Block(_, args) | Type::Extern(_, args) => {
+                args.iter().for_each(|arg| self.leave_open(arg));
+            }
+            _ => {}
+        }
+    }
+
+    /// Gives `_` to what may stay open and was not found.
+    pub fn close(&mut self) {
+        for var in std::mem::take(&mut self.open) {
+            if self.binding(&var).is_none() {
+                self.found.push((var, Type::DontCare));
+            }
+        }
     }
 
     pub fn unresolved(&self) -> Option<&TypeVar> {
@@ -99,7 +122,11 @@ impl Checker<'_> {
         inference: &mut Inference,
     ) -> bool {
         let (p, a) = (&self.program.blocks[pattern], &self.program.blocks[actual]);
-        if p.kind != a.kind || p.signature.params.len() != a.signature.params.len() {
+        let (wanted, given) = (&p.signature.params, &a.signature.params);
+        // What the type marks as optional may be missing at the end of the parameters, and the reverse.
+        let shared = wanted.len().min(given.len());
+        let rest = wanted[shared..].iter().chain(&given[shared..]);
+        if p.kind != a.kind || rest.into_iter().any(Param::is_required) {
             return false;
         }
         let map_p = types::bind(&p.signature.type_params, args.iter().cloned());

@@ -3,6 +3,7 @@
 //! Wrong parts become `Poison`, which fits everywhere, so that checking goes on and one mistake is
 //! reported once.
 
+mod abstract_methods;
 mod annotations;
 mod arguments;
 mod blocks;
@@ -29,6 +30,7 @@ mod uses;
 use std::collections::HashMap;
 use std::rc::Rc;
 
+use crate::architecture::Architecture;
 use crate::ast;
 use crate::diagnostics::{Diagnostic, Diagnostics};
 use crate::ir::{
@@ -119,7 +121,10 @@ pub fn check(program: &ast::Program, diagnostics: &Diagnostics) -> Program {
     let mut checker = Checker {
         diagnostics,
         declarations: &program.declarations,
-        program: Program::default(),
+        program: Program {
+            architecture: Architecture::of(program),
+            ..Program::default()
+        },
         scopes: vec![Scope::default()],
         next_type_var: 0,
         match_kinds: NameList::default(),
@@ -138,10 +143,11 @@ pub fn check(program: &ast::Program, diagnostics: &Diagnostics) -> Program {
         && !matches!(entity, Entity::Const(value) if value.ty.is_poison())
     {
         let message = format!("`main` is {}, not an instance of a package", entity.kind());
-        checker.report(
-            Diagnostic::error("bad-main", *span, message)
-                .help("end the program with `V1Switch(...) main;`"),
+        let help = format!(
+            "end the program with `{}`",
+            checker.program.architecture.main()
         );
+        checker.error_with_help("bad-main", *span, message, help);
     }
     if !diagnostics.has_errors() {
         checker.report_unused();

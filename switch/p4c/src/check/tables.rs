@@ -87,6 +87,7 @@ impl Checker<'_> {
         annotations: Vec<Annotation>,
     ) {
         let name = property.name.text.as_str();
+        let architecture = self.program.architecture;
         match (&property.value, name) {
             (Property::Key(_) | Property::Actions(_), _) => {}
             (Property::Entries(entries), _) => {
@@ -119,50 +120,51 @@ impl Checker<'_> {
                     table.priority_delta = positive.unwrap_or(1);
                 }
             }
-            (Property::Expression(value), "support_timeout") => {
+            (Property::Expression(value), name) if name == architecture.timeout_property() => {
                 let value = self.expr_of(value, &Type::Bool);
                 table.support_timeout = value.as_value() == Some(&Value::Bool(true));
             }
-            (Property::Expression(value), "implementation") => {
-                table.implementation = self.extern_property(
-                    property,
-                    annotations,
-                    value,
-                    &["action_profile", "action_selector"],
-                );
-            }
-            (Property::Expression(value), "counters") => {
-                table.counters =
-                    self.extern_property(property, annotations, value, &["direct_counter"]);
-            }
-            (Property::Expression(value), "meters") => {
-                table.meters =
-                    self.extern_property(property, annotations, value, &["direct_meter"]);
-            }
-            (Property::Expression(_), other) => {
-                let known = [
-                    "key",
-                    "actions",
-                    "entries",
-                    "default_action",
-                    "size",
-                    "support_timeout",
-                    "implementation",
-                    "counters",
-                    "meters",
-                    "largest_priority_wins",
-                    "priority_delta",
-                ];
-                let message = format!("the target has no table property `{other}`; it is ignored");
-                self.report(
-                    Diagnostic::warning("unknown-property", property.name.span, message)
-                        .suggest(other, known),
-                );
+            (Property::Expression(value), name) => {
+                let objects = architecture.object_properties();
+                let Some((_, allowed)) = objects.iter().find(|(known, _)| *known == name) else {
+                    return self.unknown_property(property);
+                };
+                let object = self.extern_property(property, annotations, value, allowed);
+                match name {
+                    "implementation" => table.implementation = object,
+                    "counters" => table.counters = object,
+                    "meters" => table.meters = object,
+                    // Objects of other architectures, which no backend reads.
+                    _ => {}
+                }
             }
         }
     }
 
-    /// The value of a property that attaches one of v1model's objects to a table; `allowed` are its extern types.
+    fn unknown_property(&self, property: &ast::TableProperty) {
+        let name = property.name.text.as_str();
+        let objects = self.program.architecture.object_properties();
+        let known = [
+            "key",
+            "actions",
+            "entries",
+            "default_action",
+            "size",
+            self.program.architecture.timeout_property(),
+            "largest_priority_wins",
+            "priority_delta",
+        ];
+        let known = known
+            .into_iter()
+            .chain(objects.iter().map(|(name, _)| *name));
+        let message = format!("the target has no table property `{name}`; it is ignored");
+        self.report(
+            Diagnostic::warning("unknown-property", property.name.span, message)
+                .suggest(name, known),
+        );
+    }
+
+    /// The value of a property that attaches an object of the architecture to a table; `allowed` are its extern types.
     fn extern_property(
         &mut self,
         property: &ast::TableProperty,
@@ -209,6 +211,7 @@ impl Checker<'_> {
             annotations,
             construct: *construct,
             ty: value.ty.clone(),
+            methods: Vec::new(),
             span: value.span,
         });
         Expr {

@@ -27,6 +27,7 @@ use controls::MadeTable;
 use flat::{Flat, FlatControl, FlatKind, FlatStmt, FlatUnit, FlatVar, Label, Object, Role};
 
 use crate::annotations;
+use crate::architecture::Architecture;
 use crate::budget::{expr_parts, type_parts};
 use crate::diagnostics::{Diagnostic, Diagnostics};
 use crate::ir::{
@@ -159,7 +160,12 @@ pub fn elaborate(program: &Program, diagnostics: &Diagnostics) -> Option<Flat> {
     let architecture = &program.blocks[package].signature.name;
     if architecture != "V1Switch" {
         let message = format!("`main` is a `{architecture}`, this compiler is for `V1Switch`");
-        let help = "include <v1model.p4> and instantiate V1Switch";
+        let help = match program.architecture {
+            Architecture::V1model => "include <v1model.p4> and instantiate V1Switch",
+            Architecture::Tna => {
+                "programs of TNA and T2NA are checked only: name no files to write"
+            }
+        };
         diagnostics.error_with_help("unsupported-architecture", main.span, message, help);
         return None;
     }

@@ -87,8 +87,8 @@ pub const OPTIONS: &[OptionSpec] = &[
     option(&["--nocpp", "-e"], NO, Nothing("a program without directives goes through the preprocessor unchanged"), "no preprocessor"),
     option(&["--std", "-x"], Value("p4-16"), Does(language), "the language"),
     option(&["--p4v"], Value("16"), Does(language), "the language"),
-    option(&["--target", "-b"], Value("bmv2"), Does(target), "bmv2"),
-    option(&["--arch", "-a"], Value("v1model"), Does(architecture), "v1model"),
+    option(&["--target", "-b"], Value("bmv2|tofino|tofino2"), Does(target), "bmv2; programs for Tofino are checked only"),
+    option(&["--arch", "-a"], Value("v1model|tna|t2na"), Does(architecture), "the architecture, which the included file tells, too"),
     option(&["--Wdisable"], Maybe("NAME"), Does(|a, v| { a.diagnose(v, Action::Ignore); Ok(()) }), "leaves a warning out, or all"),
     option(&["--Winfo"], Maybe("NAME"), Does(|a, v| { if !v.is_empty() { a.diagnose(v, Action::Info); } Ok(()) }), "shows a warning as a remark"),
     option(&["--Wwarn"], Maybe("NAME"), Does(|a, v| { if !v.is_empty() { a.diagnose(v, Action::Warn); } Ok(()) }), "shows a warning as one"),
@@ -200,20 +200,39 @@ fn language(_: &mut Arguments, value: &str) -> Result<(), String> {
 }
 
 /// p4c-bm2-ss takes any name; scripts have `bmv2`, `bmv2-v1model` and `bmv2-ss-p4org`.
-fn target(_: &mut Arguments, value: &str) -> Result<(), String> {
-    match value.starts_with("bmv2") || value == "simple_switch" {
-        true => Ok(()),
-        false => Err(format!("`{value}` is not known, the only target is bmv2")),
+fn target(arguments: &mut Arguments, value: &str) -> Result<(), String> {
+    match value {
+        "tofino" => generation(arguments, "1"),
+        "tofino2" => generation(arguments, "2"),
+        "simple_switch" => {}
+        _ if value.starts_with("bmv2") => {}
+        _ => {
+            return Err(format!(
+                "`{value}` is not known, the targets are bmv2, and tofino and tofino2 to check programs"
+            ));
+        }
     }
+    Ok(())
 }
 
-fn architecture(_: &mut Arguments, value: &str) -> Result<(), String> {
+fn architecture(arguments: &mut Arguments, value: &str) -> Result<(), String> {
     match value {
-        "v1model" => Ok(()),
-        _ => Err(format!(
-            "`{value}` is not known, the only architecture is v1model"
-        )),
+        "v1model" => {}
+        "tna" => generation(arguments, "1"),
+        "t2na" => generation(arguments, "2"),
+        _ => {
+            return Err(format!(
+                "`{value}` is not known, the architectures are v1model, and tna and t2na to check programs"
+            ));
+        }
     }
+    Ok(())
+}
+
+/// Programs choose between tna.p4 and t2na.p4 by this macro of p4c's.
+fn generation(arguments: &mut Arguments, number: &str) {
+    arguments.undefine("__TARGET_BMV2__");
+    arguments.define(&format!("__TARGET_TOFINO__={number}"));
 }
 
 fn error_format(arguments: &mut Arguments, value: &str) -> Result<(), String> {
@@ -257,7 +276,7 @@ fn passes() -> String {
 }
 
 fn targets() -> String {
-    "Supported targets in \"target, arch\" tuple:\nbmv2-v1model\n".into()
+    "Supported targets in \"target, arch\" tuple:\nbmv2-v1model\ntofino-tna\ntofino2-t2na\n".into()
 }
 
 fn pragmas() -> String {
@@ -273,7 +292,8 @@ fn version() -> String {
 /// What `--help` prints.
 pub fn help() -> String {
     let mut text = String::from(
-        "Compiles P4_16 programs for the v1model architecture to BMv2 JSON and P4Info.\n\n\
+        "Compiles P4_16 programs for the v1model architecture to BMv2 JSON and P4Info, and checks those for TNA and \
+         T2NA.\n\n\
          Usage: ebb-p4c [OPTIONS] FILE.p4      (FILE.p4 may be - for standard input)\n\
          \x20      p4c [OPTIONS] FILE.p4          (another name of the same program: -o is a folder)\n\n\
          Options:\n",

@@ -196,8 +196,14 @@ fn mistakes_are_named() {
         ("ebb-p4c -Q f.p4", "unknown option -Q; see --help"),
         ("ebb-p4c f.p4 -o", "needs a value: FILE"),
         ("ebb-p4c --ndebug=1 f.p4", "takes no value"),
-        ("ebb-p4c --target tofino f.p4", "only target is bmv2"),
-        ("ebb-p4c --arch psa f.p4", "only architecture is v1model"),
+        (
+            "ebb-p4c --target dpdk f.p4",
+            "the targets are bmv2, and tofino",
+        ),
+        (
+            "ebb-p4c --arch psa f.p4",
+            "the architectures are v1model, and tna",
+        ),
         ("ebb-p4c --std p4-14 f.p4", "only language is p4-16"),
         ("ebb-p4c --p4v 14 f.p4", "only language is p4-16"),
         ("ebb-p4c --fromJSON x.json", "cannot be read"),

@@ -12,6 +12,12 @@ const MAX_BYTES: u64 = 1 << 26;
 const EMBEDDED: &[(&str, &str)] = &[
     ("core.p4", include_str!("../../p4include/core.p4")),
     ("v1model.p4", include_str!("../../p4include/v1model.p4")),
+    ("tna.p4", include_str!("../../p4include/tna.p4")),
+    ("t2na.p4", include_str!("../../p4include/t2na.p4")),
+    (
+        "ebb_tofino.p4",
+        include_str!("../../p4include/ebb_tofino.p4"),
+    ),
 ];
 
 /// The library file that declares a name at its top level.
@@ -30,8 +36,6 @@ pub fn library_with(name: &str) -> Option<&'static str> {
 const OTHER_ARCHITECTURES: &[&str] = &[
     "psa.p4",
     "pna.p4",
-    "tna.p4",
-    "t2na.p4",
     "ebpf_model.p4",
     "ubpf_model.p4",
     "xdp_model.p4",
@@ -104,7 +108,7 @@ pub fn find(
         true => Missing {
             code: "other-architecture",
             problem: format!("`{path}` is of an architecture that this compiler does not know"),
-            help: format!("it compiles programs for v1model.p4; searched in: {searched}"),
+            help: format!("it knows v1model.p4, tna.p4 and t2na.p4; searched in: {searched}"),
         },
         false => Missing {
             code: "include-not-found",

@@ -6,6 +6,7 @@
 //! are called or applied, since they read and write variables of their control; functions, parsers and controls once,
 //! for themselves.
 
+use crate::architecture::Architecture;
 use crate::diagnostics::{Diagnostic, Diagnostics};
 use crate::ir::{
     BinaryOp, Call, Callee, Direction, Expr, ExprKind, Param, Parser, Program, Stmt, StmtKind,
@@ -188,7 +189,10 @@ impl Flow<'_> {
             }
         }
         self.state = accepted;
-        self.end(&parser.block.params, &parser.block.name);
+        // The metadata of a parser of Tofino begin as zero.
+        if self.program.architecture == Architecture::V1model {
+            self.end(&parser.block.params, &parser.block.name);
+        }
     }
 
     /// Walks a state, from what holds at its beginning to its transition. False if no steps are left.

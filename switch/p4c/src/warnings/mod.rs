@@ -22,7 +22,7 @@ pub fn read_wishes(tree: &ast::Program, diagnostics: &Diagnostics) {
 /// Reports what the checked program, which has no errors, should not have.
 pub fn report(program: &Program, diagnostics: &Diagnostics) {
     for table in &program.tables {
-        tables::check(table, diagnostics);
+        tables::check(table, program.architecture, diagnostics);
     }
     for parser in &program.parsers {
         parsers::check(parser, diagnostics);

@@ -2,18 +2,22 @@
 
 use std::collections::HashMap;
 
+use crate::architecture::Architecture;
 use crate::diagnostics::{Diagnostic, Diagnostics};
 use crate::ir::{Entry, Expr, ExprKind, Priority, Table, same};
 use crate::source::Span;
 
-pub fn check(table: &Table, diagnostics: &Diagnostics) {
+pub fn check(table: &Table, architecture: Architecture, diagnostics: &Diagnostics) {
     for key in &table.key {
         if key.expr.as_value().is_some() {
             let message = "the key is always the same value";
             diagnostics.report(Diagnostic::warning("constant-key", key.expr.span, message));
         }
     }
-    check_size(table, diagnostics);
+    // On Tofino, it is the memory that the table takes.
+    if architecture == Architecture::V1model {
+        check_size(table, diagnostics);
+    }
     for entry in &table.entries {
         check_masks(entry, diagnostics);
     }
