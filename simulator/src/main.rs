@@ -22,6 +22,9 @@ use std::process::ExitCode;
 
 use clap::Parser;
 use ebb_printable::printable_lines;
+use tracing_subscriber::filter::{LevelFilter, Targets};
+use tracing_subscriber::layer::SubscriberExt;
+use tracing_subscriber::util::SubscriberInitExt;
 
 /// Runs a network in virtual time, by orders on stdin; answers are on stdout, both JSON lines. `ebb-sim` is the command
 /// for people.
@@ -36,13 +39,7 @@ struct Options {
 }
 
 fn main() -> ExitCode {
-    tracing_subscriber::fmt()
-        .with_env_filter(
-            tracing_subscriber::EnvFilter::try_from_default_env()
-                .unwrap_or_else(|_| tracing_subscriber::EnvFilter::new("warn")),
-        )
-        .with_writer(std::io::stderr)
-        .init();
+    start_log();
     let options = Options::parse();
     match session::run(&options.network, options.threads) {
         Ok(()) => ExitCode::SUCCESS,
@@ -52,4 +49,16 @@ fn main() -> ExitCode {
             ExitCode::FAILURE
         }
     }
+}
+
+/// The log goes to stderr: warnings, or what `RUST_LOG` asks for (`debug`, `warn,ebb=trace`).
+fn start_log() {
+    let wanted = std::env::var("RUST_LOG").ok();
+    let wanted = wanted.and_then(|text| text.parse().ok());
+    tracing_subscriber::fmt()
+        .with_max_level(LevelFilter::TRACE)
+        .with_writer(std::io::stderr)
+        .finish()
+        .with(wanted.unwrap_or_else(|| Targets::new().with_default(LevelFilter::WARN)))
+        .init();
 }

@@ -14,15 +14,12 @@ use std::io::Write;
 use std::process::ExitCode;
 
 use clap::Parser;
+use tracing_subscriber::filter::{LevelFilter, Targets};
+use tracing_subscriber::layer::SubscriberExt;
+use tracing_subscriber::util::SubscriberInitExt;
 
 fn main() -> ExitCode {
-    tracing_subscriber::fmt()
-        .with_env_filter(
-            tracing_subscriber::EnvFilter::try_from_default_env()
-                .unwrap_or_else(|_| tracing_subscriber::EnvFilter::new("warn")),
-        )
-        .with_writer(std::io::stderr)
-        .init();
+    start_log();
     let result = commands::Cli::parse().command.run();
     commands::record::finish();
     match result {
@@ -37,4 +34,16 @@ fn main() -> ExitCode {
             ExitCode::from(2)
         }
     }
+}
+
+/// The log goes to stderr: warnings, or what `RUST_LOG` asks for (`debug`, `warn,ebb=trace`).
+fn start_log() {
+    let wanted = std::env::var("RUST_LOG").ok();
+    let wanted = wanted.and_then(|text| text.parse().ok());
+    tracing_subscriber::fmt()
+        .with_max_level(LevelFilter::TRACE)
+        .with_writer(std::io::stderr)
+        .finish()
+        .with(wanted.unwrap_or_else(|| Targets::new().with_default(LevelFilter::WARN)))
+        .init();
 }

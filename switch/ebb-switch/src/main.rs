@@ -19,6 +19,9 @@ use anyhow::Context;
 use ebb_bmv2_json::FORMAT_VERSION;
 use ebb_printable::printable_lines;
 use ebb_serve::capture::create_anew;
+use tracing_subscriber::filter::{LevelFilter, Targets};
+use tracing_subscriber::layer::SubscriberExt;
+use tracing_subscriber::util::SubscriberInitExt;
 
 use crate::options::{LogLevel, Options};
 use crate::settings::Settings;
@@ -70,32 +73,35 @@ fn run_switch(options: &Options) -> anyhow::Result<()> {
 
 /// The details of our own crates only: libraries log every frame of HTTP/2, and the code generator at level info all
 /// the code that it makes.
-fn log_filter(level: LogLevel) -> tracing_subscriber::EnvFilter {
-    let directives = match level {
-        LogLevel::Trace | LogLevel::Debug => {
-            format!("info,ebb={},cranelift_jit=off", level.as_str())
-        }
-        _ => format!("{},cranelift_jit=off", level.as_str()),
-    };
-    tracing_subscriber::EnvFilter::new(directives)
+fn log_filter(level: LogLevel) -> Targets {
+    let filter = Targets::new().with_target("cranelift_jit", LevelFilter::OFF);
+    match level {
+        LogLevel::Trace | LogLevel::Debug => filter
+            .with_default(LevelFilter::INFO)
+            .with_target("ebb", level.filter()),
+        _ => filter.with_default(level.filter()),
+    }
 }
 
 /// The log goes to stderr, or to a file with the suffix that BMv2 gives it.
 fn start_log(options: &Options) -> anyhow::Result<()> {
     let log = tracing_subscriber::fmt()
-        .with_env_filter(log_filter(options.log_level))
+        .with_max_level(LevelFilter::TRACE)
         .with_target(false);
+    let filter = log_filter(options.log_level);
     match &options.log_file {
         None => {
             let ansi = std::io::stderr().is_terminal();
-            log.with_writer(std::io::stderr).with_ansi(ansi).init();
+            let log = log.with_writer(std::io::stderr).with_ansi(ansi);
+            log.finish().with(filter).init();
         }
         Some(path) => {
             let mut path = path.clone().into_os_string();
             path.push(".txt");
             let file = create_anew(Path::new(&path))
                 .with_context(|| format!("--log-file: cannot write {}", path.display()))?;
-            log.with_writer(Mutex::new(file)).with_ansi(false).init();
+            let log = log.with_writer(Mutex::new(file)).with_ansi(false);
+            log.finish().with(filter).init();
         }
     }
     Ok(())

@@ -5,6 +5,7 @@ use std::net::{SocketAddr, ToSocketAddrs};
 use std::path::PathBuf;
 use std::str::FromStr;
 use std::thread;
+use tracing_subscriber::filter::LevelFilter;
 
 use clap::{ArgAction, Parser, ValueEnum};
 use ebb_driver::DriverOptions;
@@ -297,14 +298,14 @@ pub enum LogLevel {
 }
 
 impl LogLevel {
-    pub fn as_str(self) -> &'static str {
+    pub fn filter(self) -> LevelFilter {
         match self {
-            LogLevel::Trace => "trace",
-            LogLevel::Debug => "debug",
-            LogLevel::Info => "info",
-            LogLevel::Warn => "warn",
-            LogLevel::Error => "error",
-            LogLevel::Off => "off",
+            LogLevel::Trace => LevelFilter::TRACE,
+            LogLevel::Debug => LevelFilter::DEBUG,
+            LogLevel::Info => LevelFilter::INFO,
+            LogLevel::Warn => LevelFilter::WARN,
+            LogLevel::Error => LevelFilter::ERROR,
+            LogLevel::Off => LevelFilter::OFF,
         }
     }
 }
