@@ -33,6 +33,9 @@ class QueueParameters(BaseModel):
     """Bytes it holds; none: no limit of its own."""
     pool: bool = False
     """Whether the queue counts against the port's shared pool (`pool_packets`, `pool_bytes`)."""
+    pool_exempt: bool = False
+    """Whether the pool's limit bounds only what gives way to the queue: when nothing is left of
+    that, its packets are kept up to its own capacity."""
     on_full: Literal["tail-drop", "deflect", "push-out", "push-out-deflect"] = "tail-drop"
     """What happens to a packet that does not fit: lost, back to P4, which may trim it, or queued in
     place of packets at the tail of the lowest queue that shares the buffer, which are lost or, with
@@ -51,7 +54,9 @@ class GroupParameters(BaseModel):
     model_config = ConfigDict(extra="forbid", frozen=True, use_attribute_docstrings=True)
 
     queues: list[Annotated[int, Field(ge=0, le=7)]]
-    """Ids of the queues; strict priority inside the group."""
+    """Ids of the queues."""
+    order: Literal["priority", "arrival"] = "priority"
+    """Inside the group: strict priority, or order of arrival, as if it were one queue."""
     weight: Annotated[int, Field(gt=0, lt=2**32)] = 1
     """Packets per turn (NDP: 10 for control, 1 for data)."""
     share: Annotated[float, Field(ge=1e-6, lt=1)] | None = None

@@ -132,6 +132,11 @@ pub struct QueueConfig {
     /// Whether the queue also counts against the port's shared pool.
     #[serde(default)]
     pub pool: bool,
+    /// Whether the pool's limit does not hold for the queue itself: the others in the pool give way to
+    /// it, and when none is left its packets are kept up to its own capacity. So the limit bounds only
+    /// what gives way, as a marking threshold would.
+    #[serde(default, skip_serializing_if = "is_false")]
+    pub pool_exempt: bool,
     /// What happens to a packet for which there is no room.
     #[serde(default)]
     pub on_full: OnFull,
@@ -173,12 +178,16 @@ impl OnFull {
     }
 }
 
-/// Queues that are served in strict priority among themselves. Groups share the link by weight.
+/// Queues that are served in strict priority among themselves, or in order of arrival. Groups share the
+/// link by weight.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Group {
     /// Ids of the queues; every queue of the profile is in exactly one group.
     pub queues: Vec<u8>,
+    /// Which queue of the group is served first.
+    #[serde(default, skip_serializing_if = "is_default")]
+    pub order: Order,
     /// Packets that the group may send per round of the weighted round robin; at least 1. A group
     /// with a share takes no part in it.
     #[serde(default = "one")]
@@ -200,6 +209,7 @@ impl Default for Group {
     fn default() -> Self {
         Self {
             queues: Vec::new(),
+            order: Order::default(),
             weight: one(),
             share: None,
             burst_bytes: 0,
@@ -208,8 +218,24 @@ impl Default for Group {
     }
 }
 
+/// Which queue of a group is served first.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Order {
+    /// The one with the highest id.
+    #[default]
+    Priority,
+    /// The one whose head joined first, of several at one instant that with the highest id: the queues
+    /// are one first-in, first-out queue whose packets differ only in what gives way.
+    Arrival,
+}
+
 fn one() -> u32 {
     1
+}
+
+fn is_default<T: Default + PartialEq>(value: &T) -> bool {
+    *value == T::default()
 }
 
 fn is_zero(value: &u64) -> bool {

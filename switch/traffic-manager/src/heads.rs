@@ -48,6 +48,13 @@ impl Heads {
         ready.fold(0, |set, queue| set | 1 << queue)
     }
 
+    /// Of these queues, which have heads, the one whose head may leave since the earliest time; of
+    /// several the highest.
+    pub(crate) fn earliest_of(&self, queues: QueueSet) -> Option<usize> {
+        let queues = (0..MAX_QUEUES).rev().filter(|id| queues & 1 << id != 0);
+        queues.min_by_key(|queue| self.since[*queue])
+    }
+
     /// Ids of the queues with a head, lowest first.
     fn queues(&self) -> impl Iterator<Item = usize> + use<> {
         let mut left = self.present;
@@ -77,6 +84,11 @@ mod tests {
         assert_eq!(heads.ready(us(4)), 0b0000_0001);
         assert_eq!(heads.ready(us(5)), 0b1000_0001);
         assert_eq!(heads.highest(), Some(7));
+        assert_eq!(heads.earliest_of(0b1000_0001), Some(0));
+        assert_eq!(heads.earliest_of(0b1000_0000), Some(7));
+        heads.set(2, Some(us(3)));
+        assert_eq!(heads.earliest_of(0b1000_0101), Some(2));
+        heads.set(2, None);
         heads.set(0, None);
         assert_eq!((heads.earliest(), heads.get(0)), (Some(us(5)), None));
     }

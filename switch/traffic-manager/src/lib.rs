@@ -42,7 +42,7 @@ mod shares;
 mod statistics;
 
 pub use config::{
-    Accounting, ConfigError, DepthUnit, Export, Group, OnFull, Pfc, Profile, QueueConfig,
+    Accounting, ConfigError, DepthUnit, Export, Group, OnFull, Order, Pfc, Profile, QueueConfig,
     QueueState, RankFields, TrafficManagerConfig, Watchdog,
 };
 pub use delay_histogram::{DelayBucket, DelaySummary, DelayTally};

@@ -365,8 +365,8 @@ impl<P> Port<P> {
         Admission::Dropped { packet, reason }
     }
 
-    /// Whether other packets gave way to one that does not fit for a reason; if there are too few of
-    /// them, none does.
+    /// Whether a packet that does not fit for a reason is kept, because other packets gave way to it. If
+    /// there are too few of them none does, except to a queue that is exempt from the pool's limit.
     #[cold]
     fn make_room(
         &mut self,
@@ -392,7 +392,8 @@ impl<P> Port<P> {
                 self.depth_of(self.below(id)),
             ),
         };
-        if !self.fits(id, arrival.len, own, pooled) {
+        let exempt = queue.pool_exempt && queue.limit.admits(queue.depth, arrival.len);
+        if !exempt && !self.fits(id, arrival.len, own, pooled) {
             return false;
         }
         let nothing = Depth::default();
@@ -526,7 +527,7 @@ impl<P> Port<P> {
         // However late this call is, only packets that were there at the start take part.
         let ready = self.heads.ready(start);
         let id = match self.shares {
-            None => self.scheduler.pick(ready),
+            None => self.scheduler.pick(ready, &self.heads),
             Some(_) => self.pick_with_shares(start, ready),
         }?;
         let queue = &mut self.queues[id];
@@ -557,7 +558,7 @@ impl<P> Port<P> {
         let cost = |id: usize| queues[id].next_len(start).unwrap_or(0) + overhead;
         let first = shares.pick_first(ready, cost);
         first
-            .or_else(|| self.scheduler.pick(ready & !shares.queues))
+            .or_else(|| self.scheduler.pick(ready & !shares.queues, &self.heads))
             .or_else(|| shares.pick_last(ready))
     }
 

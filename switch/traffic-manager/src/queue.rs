@@ -91,6 +91,8 @@ pub(crate) struct Queue<P> {
     pub(crate) exists: bool,
     /// Whether the queue also counts against the port's shared pool.
     pub(crate) pooled: bool,
+    /// Whether the limit of the pool holds only for what gives way to the queue.
+    pub(crate) pool_exempt: bool,
     /// What happens to a packet that does not fit.
     pub(crate) on_full: OnFull,
     /// Whether the queue is paused.
@@ -125,6 +127,7 @@ impl<P> Queue<P> {
             exists: false,
             limit: Limit::default(),
             pooled: false,
+            pool_exempt: false,
             on_full: OnFull::TailDrop,
             paused: false,
             ranked: false,
@@ -144,6 +147,7 @@ impl<P> Queue<P> {
             bytes: config.capacity_bytes,
         };
         self.pooled = config.pool;
+        self.pool_exempt = config.pool_exempt;
         self.on_full = config.on_full;
         self.ranked = config.rank;
         // Packets that came before there were ranks go first, as one flow.

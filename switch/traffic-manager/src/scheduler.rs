@@ -1,8 +1,9 @@
 //! The scheduler of a port: weighted round robin, counted in packets, between groups of queues, and
-//! strict priority inside a group. Groups with a share of the link are elsewhere (`shares`).
+//! strict priority or order of arrival inside a group. Groups with a share of the link are elsewhere (`shares`).
 
 use crate::MAX_QUEUES;
-use crate::config::Profile;
+use crate::config::{self, Order, Profile};
+use crate::heads::Heads;
 
 /// A set of queues: bit i stands for queue i.
 pub(crate) type QueueSet = u8;
@@ -33,6 +34,8 @@ pub(crate) struct Scheduler {
 struct Group {
     /// The queues of the group.
     queues: QueueSet,
+    /// The queue whose head came first is served, instead of the highest one.
+    by_arrival: bool,
     /// Packets the group may send per round.
     weight: u32,
     /// Packets the group may still send in this round.
@@ -40,11 +43,12 @@ struct Group {
 }
 
 impl Group {
-    fn new(queues: QueueSet, weight: u32) -> Self {
+    fn new(group: &config::Group) -> Self {
         Self {
-            queues,
-            weight,
-            credit: weight,
+            queues: set_of(&group.queues),
+            by_arrival: group.order == Order::Arrival,
+            weight: group.weight,
+            credit: group.weight,
         }
     }
 }
@@ -53,14 +57,19 @@ impl Scheduler {
     /// The scheduler of a profile. Without groups, one group holds all queues.
     pub(crate) fn new(profile: &Profile) -> Self {
         let mut groups = [Group::default(); MAX_QUEUES];
-        groups[0] = Group::new(QueueSet::MAX, 1);
+        groups[0] = Group {
+            queues: QueueSet::MAX,
+            by_arrival: false,
+            weight: 1,
+            credit: 1,
+        };
         // Each queue is in one group, so eight groups are enough; groups without queues are left
         // out.
         let by_weight = profile.group.iter().filter(|g| g.share.is_none());
         let with_queues = by_weight.filter(|g| !g.queues.is_empty());
         let mut len = 0;
         for (place, g) in groups.iter_mut().zip(with_queues) {
-            *place = Group::new(set_of(&g.queues), g.weight);
+            *place = Group::new(g);
             len += 1;
         }
         Self {
@@ -70,9 +79,9 @@ impl Scheduler {
         }
     }
 
-    /// Chooses the next queue among those that are `ready`. A group that has no packet when its
+    /// Chooses the next queue among those whose heads are `ready`. A group that has no packet when its
     /// turn comes loses the rest of its round, so the link never idles for it.
-    pub(crate) fn pick(&mut self, ready: QueueSet) -> Option<usize> {
+    pub(crate) fn pick(&mut self, ready: QueueSet, heads: &Heads) -> Option<usize> {
         // One step more than there are groups, because the current one may come round with new
         // credit.
         for _ in 0..=self.len {
@@ -80,7 +89,10 @@ impl Scheduler {
             let candidates = group.queues & ready;
             if candidates != 0 && group.credit > 0 {
                 group.credit -= 1;
-                return highest(candidates);
+                return match group.by_arrival {
+                    false => highest(candidates),
+                    true => heads.earliest_of(candidates),
+                };
             }
             group.credit = group.weight;
             self.current = (self.current + 1) % self.len;
@@ -92,7 +104,6 @@ impl Scheduler {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::config;
 
     fn scheduler(groups: &[(&[u8], u32)]) -> Scheduler {
         let group = |&(queues, weight): &(&[u8], u32)| config::Group {
@@ -106,28 +117,53 @@ mod tests {
         })
     }
 
+    fn heads() -> Heads {
+        Heads::default()
+    }
+
     #[test]
     fn without_groups_the_highest_queue_wins() {
         let mut s = scheduler(&[]);
-        assert_eq!(s.pick(0b1001_0001), Some(7));
-        assert_eq!(s.pick(0b0001_0001), Some(4));
-        assert_eq!(s.pick(0b0000_0001), Some(0));
-        assert_eq!(s.pick(0), None);
+        assert_eq!(s.pick(0b1001_0001, &heads()), Some(7));
+        assert_eq!(s.pick(0b0001_0001, &heads()), Some(4));
+        assert_eq!(s.pick(0b0000_0001, &heads()), Some(0));
+        assert_eq!(s.pick(0, &heads()), None);
     }
 
     #[test]
     fn backlogged_groups_share_by_weight() {
         let mut s = scheduler(&[(&[7], 10), (&[1, 0], 1)]);
-        let picks: Vec<_> = (0..22).filter_map(|_| s.pick(0b1000_0001)).collect();
+        let picks: Vec<_> = (0..22)
+            .filter_map(|_| s.pick(0b1000_0001, &heads()))
+            .collect();
         assert_eq!(picks.iter().filter(|q| **q == 7).count(), 20);
         assert_eq!((picks[10], picks[21]), (0, 0));
     }
 
     #[test]
+    fn a_group_in_order_of_arrival_serves_the_oldest_head() {
+        let mut s = Scheduler::new(&Profile {
+            group: vec![config::Group {
+                queues: vec![0, 1],
+                order: Order::Arrival,
+                ..config::Group::default()
+            }],
+            ..Profile::default()
+        });
+        let us = ebb_units::Instant::from_micros;
+        let mut heads = Heads::default();
+        heads.set(0, Some(us(3)));
+        heads.set(1, Some(us(4)));
+        assert_eq!(s.pick(0b11, &heads), Some(0));
+        heads.set(0, Some(us(5)));
+        assert_eq!(s.pick(0b11, &heads), Some(1));
+    }
+
+    #[test]
     fn an_empty_group_gives_up_its_turn() {
         let mut s = scheduler(&[(&[7], 10), (&[0], 1)]);
-        assert_eq!(s.pick(0b0000_0001), Some(0));
-        assert_eq!(s.pick(0b0000_0001), Some(0));
-        assert_eq!(s.pick(0b1000_0001), Some(7));
+        assert_eq!(s.pick(0b0000_0001, &heads()), Some(0));
+        assert_eq!(s.pick(0b0000_0001, &heads()), Some(0));
+        assert_eq!(s.pick(0b1000_0001, &heads()), Some(7));
     }
 }

@@ -274,6 +274,8 @@ fn what_is_not_said_is_not_written() {
         "lossless",
         "rank\"",
         "pipeline_delay_ns",
+        "pool_exempt",
+        "order",
     ] {
         assert!(!text.contains(key), "{text}");
     }
@@ -314,6 +316,16 @@ fn complaints_name_the_place() {
         (
             "[[profile]]\nname = \"a\"\n[[profile.queue]]\nid = 1\non_full = \"push-out\"",
             "profile \"a\", queue 1: on_full = \"push-out\" needs packets that can give way",
+        ),
+        (
+            "[[profile]]\nname = \"a\"\npool_bytes = 9\n[[profile.queue]]\nid = 1\npool = true\n\
+             on_full = \"push-out\"\npool_exempt = true",
+            "profile \"a\", queue 1: pool_exempt = true needs pool = true, on_full = \"push-out\"",
+        ),
+        (
+            "[[profile]]\nname = \"a\"\nrate_bps = 9\n[[profile.queue]]\nid = 1\n\
+             [[profile.group]]\nqueues = [1]\norder = \"arrival\"\nshare = 0.5\nburst_bytes = 9",
+            "profile \"a\": group of queues [1]: order = \"arrival\" goes without share",
         ),
         (
             "[[profile]]\nname = \"a\"\npool_bytes = 9\n[[profile.queue]]\nid = 1\npool = true\n\

@@ -7,4 +7,5 @@ mod headroom;
 mod notifications;
 mod oracle;
 mod pfabric;
+mod scavenger;
 mod slots;

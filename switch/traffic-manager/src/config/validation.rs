@@ -4,7 +4,9 @@ use std::collections::BTreeSet;
 
 use thiserror::Error;
 
-use super::{DEFAULT_PORT, Group, Need, OnFull, Pfc, Profile, QueueConfig, TrafficManagerConfig};
+use super::{
+    DEFAULT_PORT, Group, Need, OnFull, Order, Pfc, Profile, QueueConfig, TrafficManagerConfig,
+};
 use crate::MAX_QUEUES;
 
 /// Longest time that a key may give: the clock of the switch counts picoseconds in 64 bits, which
@@ -268,6 +270,13 @@ impl Profile {
                  or ingress_bytes",
             );
         }
+        let yields = queue.pool && queue.on_full == OnFull::PushOut && !queue.rank;
+        if queue.pool_exempt && !(yields && limited) {
+            return fail(
+                "pool_exempt = true needs pool = true, on_full = \"push-out\" and a capacity of its \
+                 own, and no ranks",
+            );
+        }
         if queue.on_full == OnFull::PushOutDeflect && !queue.rank {
             return fail("on_full = \"push-out-deflect\" needs rank = true");
         }
@@ -299,12 +308,33 @@ impl Profile {
                     return fail(format!("queue {id} is in two groups"));
                 }
             }
+            self.validate_order(place, group)?;
         }
         match ids.difference(&grouped).next() {
             Some(id) if !self.group.is_empty() => fail(format!(
                 "queue {id} is in no group and would never be served; add it to one"
             )),
             _ => Ok(()),
+        }
+    }
+
+    /// In order of arrival go queues whose packets wait for nothing but those before them.
+    fn validate_order(&self, place: &str, group: &Group) -> Result<(), ConfigError> {
+        let member = |queue: &&QueueConfig| group.queues.contains(&queue.id);
+        let mut members = self.queue.iter().filter(member);
+        let orderly = group.share.is_none()
+            && self.ingress_bytes.is_none()
+            && members.all(|queue| !queue.lossless && !queue.rank);
+        match group.order == Order::Arrival && !orderly {
+            true => Err(ConfigError::new(
+                place,
+                format!(
+                    "group of queues {:?}: order = \"arrival\" goes without share, lossless, rank \
+                     and ingress_bytes",
+                    group.queues
+                ),
+            )),
+            false => Ok(()),
         }
     }
 
