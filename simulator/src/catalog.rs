@@ -4,9 +4,9 @@ use std::io;
 use std::net::Ipv4Addr;
 use std::sync::Arc;
 
-use ebb_host::ObjectNames;
+use ebb_host::{ObjectNames, TrafficSchemes};
+use ebb_transport::object::ObjectSource;
 use ebb_transport::object::{Envelope, EnvelopeError, EnvelopeHeader, GeneratedSource};
-use ebb_transport::{Scheme, object::ObjectSource};
 use ebb_units::Duration;
 use ebb_workload::Transfer;
 use serde::Deserialize;
@@ -24,8 +24,8 @@ pub enum Content {
 
 /// What all hosts of a run know.
 pub struct Catalog {
-    /// The transport of all hosts.
-    pub scheme: Scheme,
+    /// The transports of all hosts.
+    pub schemes: TrafficSchemes,
     /// Addresses of the hosts, by their numbers in the workload.
     pub addresses: Vec<Ipv4Addr>,
     /// Names of the objects, the same that `ebb-agent bench` uses.
@@ -90,7 +90,7 @@ mod tests {
 
     fn catalog(content: Content) -> Catalog {
         Catalog {
-            scheme: Scheme::Ndp,
+            schemes: ebb_transport::Scheme::Ndp.into(),
             addresses: Vec::new(),
             names: ObjectNames::new(0),
             content,

@@ -3,6 +3,7 @@
 //! | key | default | meaning |
 //! |---|---|---|
 //! | `scheme` | | of all hosts: a transport that `ebb-agent transports` lists |
+//! | `transport_of` | {} | parts of the workload that another transport carries, by their names |
 //! | `params` | {} | as `ebb-agent params` prints them; `nic.catch_up_packets` is taken for 0, `engine` and `faults` are ignored |
 //! | `seed` | | of session ids, path entropy, and what links lose |
 //! | `switches` | | `name`, `device_id`, `grpc_server_addr`, `cpu_port`, `drop_port`, `traffic_manager` (its configuration until the controller says otherwise) |
@@ -32,10 +33,11 @@ use std::sync::atomic::AtomicU64;
 use anyhow::{Context, Result, anyhow, bail, ensure};
 use ebb_engine::simulation::{NodeId, NodePort, Simulation};
 use ebb_engine::{Switch, SwitchOptions};
+use ebb_host::TrafficSchemes;
 use ebb_p4runtime::ProgramFiles;
 use ebb_p4runtime::proto::p4::ForwardingPipelineConfig;
 use ebb_traffic_manager::TrafficManagerConfig;
-use ebb_transport::{EPHEMERAL_PORTS, Scheme};
+use ebb_transport::Scheme;
 use ebb_units::{BitRate, Duration, Instant};
 use ebb_wire::MacAddress;
 use ebb_workload::{Host as Place, HostId};
@@ -43,7 +45,7 @@ use serde::Deserialize;
 use serde::de::IgnoredAny;
 
 use crate::catalog::{Catalog, Content};
-use crate::host::{Forgery, Identity, Overheard, Parts, SimHost};
+use crate::host::{Forgery, Identity, Overheard, Parts, SimHost, Transports};
 use crate::workload::{Plan, Survey, TransferEntry};
 
 /// The content of a network file; the table above has the keys.
@@ -51,6 +53,8 @@ use crate::workload::{Plan, Survey, TransferEntry};
 #[serde(deny_unknown_fields)]
 pub struct Network {
     scheme: Scheme,
+    #[serde(default)]
+    transport_of: BTreeMap<String, Scheme>,
     #[serde(default)]
     params: Params,
     seed: u64,
@@ -259,8 +263,9 @@ impl Network {
         self.check_names()?;
         let plan = self.plan()?;
         let catalog = Arc::new(self.catalog(&plan)?);
-        let survey = plan.survey(self.scheme, &catalog.addresses)?;
-        self.check_ends(&survey)?;
+        let survey = plan.survey(&catalog.schemes, &catalog.addresses)?;
+        survey.check_names("ends_with", self.ends_with.iter())?;
+        survey.check_names("transport_of", self.transport_of.keys())?;
         let program = self.program.take();
         let program = program.map(|files| files.within(&self.folder).read());
         let program = program.transpose()?;
@@ -291,14 +296,12 @@ impl Network {
         for (seed, entry) in (self.seed..).zip(self.hosts) {
             let mut suite = suite.clone();
             suite.nic.rate_bps = entry.rate_bps.unwrap_or(suite.nic.rate_bps);
-            let transport = self
-                .scheme
-                .transport(entry.ip, &suite, EPHEMERAL_PORTS, seed)
+            let transports = Transports::new(&catalog.schemes, entry.ip, &suite, seed)
                 .map_err(anyhow::Error::msg)?;
             let number = numbers.get(&entry.name).copied();
             let identity = entry.identity(number)?;
             let parts = Parts {
-                transport,
+                transports,
                 nic: suite.nic,
                 coding: BitRate::from_bps(self.coding_bps),
                 processing: (
@@ -342,19 +345,6 @@ impl Network {
         })
     }
 
-    /// Checks that the workload has transfers of the parts with which the run ends.
-    fn check_ends(&self, survey: &Survey) -> Result<()> {
-        let known: Vec<&str> = survey.of_traffic.keys().map(String::as_str).collect();
-        for name in &self.ends_with {
-            ensure!(
-                known.contains(&&**name),
-                "ends_with: there are no transfers of traffic {name}; there are some of {}",
-                known.join(", ")
-            );
-        }
-        Ok(())
-    }
-
     /// Checks that names and addresses are unique.
     fn check_names(&self) -> Result<()> {
         let switches = self.switches.iter().map(|switch| &switch.name);
@@ -394,7 +384,10 @@ impl Network {
         };
         let planned = plan.hosts(&all).iter();
         Ok(Catalog {
-            scheme: self.scheme,
+            schemes: TrafficSchemes {
+                default: self.scheme,
+                of_traffic: self.transport_of.clone(),
+            },
             addresses: planned.map(address).collect::<Result<_>>()?,
             names: plan.names(),
             content: self.content,

@@ -5,8 +5,8 @@ use std::net::Ipv4Addr;
 use std::path::Path;
 
 use anyhow::{Context, Result, bail, ensure};
-use ebb_host::ObjectNames;
-use ebb_transport::{MAX_SENDERS, Scheme, group_address};
+use ebb_host::{ObjectNames, TrafficSchemes};
+use ebb_transport::{MAX_SENDERS, group_address};
 use ebb_workload::{After, Format, Host, HostId, Kind, Schedule, Transfer, Workload};
 use serde::Deserialize;
 
@@ -157,8 +157,8 @@ impl Plan {
         })
     }
 
-    /// Goes through all transfers, so that what `scheme` cannot do is found before anything starts.
-    pub fn survey(&self, scheme: Scheme, addresses: &[Ipv4Addr]) -> Result<Survey> {
+    /// Goes through all transfers, so that what a transport cannot do is found before anything starts.
+    pub fn survey(&self, schemes: &TrafficSchemes, addresses: &[Ipv4Addr]) -> Result<Survey> {
         let mut survey = Survey::default();
         let mut seen: BTreeSet<Vec<HostId>> = BTreeSet::new();
         for transfer in self.transfers()? {
@@ -173,6 +173,7 @@ impl Plan {
             if parties == 1 {
                 continue;
             }
+            let scheme = schemes.of(&transfer.traffic);
             match transfer.kind {
                 Kind::FetchManyToOne if !scheme.entry().many_to_one => bail!(
                     "traffic {}: {scheme} has no flows from several hosts, scdp has; choose \
@@ -196,6 +197,25 @@ impl Plan {
             }
         }
         Ok(survey)
+    }
+}
+
+impl Survey {
+    /// Checks that there are transfers of all parts of the workload that a key names.
+    pub fn check_names<'a>(
+        &self,
+        key: &str,
+        names: impl Iterator<Item = &'a String>,
+    ) -> Result<()> {
+        let known: Vec<&str> = self.of_traffic.keys().map(String::as_str).collect();
+        for name in names {
+            ensure!(
+                self.of_traffic.contains_key(name),
+                "{key}: there are no transfers of traffic {name}; there are some of {}",
+                known.join(", ")
+            );
+        }
+        Ok(())
     }
 }
 

@@ -27,6 +27,7 @@ mod serving;
 mod tally;
 #[cfg(test)]
 mod tests;
+mod traffic_schemes;
 mod transfers;
 
 pub use environment::{
@@ -38,4 +39,5 @@ pub use player::{ObjectNames, PlayedFlow, PlayedTransfer, Player};
 pub use progress::{FlowState, IncomingObject};
 pub use record::FlowFields;
 pub use request::{Error, ErrorCode, Fetch, Listen, Peer, Send};
+pub use traffic_schemes::TrafficSchemes;
 pub use transfers::TransferId;

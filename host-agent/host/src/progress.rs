@@ -28,6 +28,7 @@ pub struct FlowState<'a> {
 /// A flow that brings an object, or may turn out to.
 #[derive(Clone, Copy, Debug)]
 pub struct IncomingObject<'a> {
+    pub scheme: Scheme,
     pub flow: FlowId,
     /// With several senders the one that was asked first.
     pub peer: SocketAddrV4,
@@ -134,7 +135,7 @@ impl<S: Storage> Host<S> {
 
     /// Flows of all schemes that bring an object which is not complete, or may turn out to.
     pub fn incoming_objects(&self) -> impl Iterator<Item = IncomingObject<'_>> {
-        self.flows.iter().filter_map(|((_, flow), what)| {
+        self.flows.iter().filter_map(|((scheme, flow), what)| {
             let Flow::Incoming(incoming) = what else {
                 return None;
             };
@@ -144,6 +145,7 @@ impl<S: Storage> Host<S> {
                 _ => return None,
             };
             Some(IncomingObject {
+                scheme: *scheme,
                 flow: *flow,
                 peer: incoming.peer,
                 header,

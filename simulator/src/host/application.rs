@@ -6,21 +6,17 @@ use std::collections::BTreeMap;
 use std::net::Ipv4Addr;
 use std::sync::Arc;
 
-use ebb_host::{
-    Engine, Error, Fetch, Host, Limits, Listen, Output, Peer, PlayedTransfer, Player, Ports, Send,
-};
+use ebb_host::{Error, Fetch, Host, Limits, Listen, Output, Peer, PlayedTransfer, Player, Send};
 use ebb_transport::object::EnvelopeHeader;
-use ebb_transport::{EPHEMERAL_PORTS, Event, FlowId, FlowRecord, Scheme, Status, Transport};
+use ebb_transport::{Event, FlowId, FlowRecord, Scheme, Status};
 use ebb_units::Instant;
 use ebb_workload::{Action, HostId, Kind, Open, Part, Share, Transfer};
 
 use super::arrivals::Arrivals;
 use super::objects::Objects;
+use super::transports::Transports;
 use crate::catalog::Catalog;
 
-/// Ports for answers to requests. They lie below the ports that flows leave from, so that none is
-/// used twice.
-const REPLY_PORTS: (u16, u16) = (32_768, EPHEMERAL_PORTS.0 - 1);
 /// Number of the only client of a host.
 const CLIENT: u64 = 1;
 
@@ -58,44 +54,10 @@ pub struct Application {
     pub(super) player: Player,
     /// Fetches that were due when the host was given them, and when that was.
     due: Vec<(Instant, Arc<Transfer>)>,
-    pub(super) arrivals: BTreeMap<FlowId, Arrivals>,
+    pub(super) arrivals: BTreeMap<(Scheme, FlowId), Arrivals>,
     pub(super) notices: Vec<Notice>,
     /// Transfers that this host starts and that have failed, or will never start, since they were last taken.
     failed: Vec<Arc<Transfer>>,
-}
-
-/// The transport of a host, as the only one that runs there.
-struct Only<'a> {
-    scheme: Scheme,
-    transport: &'a mut dyn Transport,
-}
-
-impl Engine for Only<'_> {
-    fn transport(&mut self, scheme: Scheme) -> Option<&mut dyn Transport> {
-        (scheme == self.scheme).then_some(&mut *self.transport)
-    }
-
-    fn open(&mut self, scheme: Scheme) -> Result<(), String> {
-        match scheme == self.scheme {
-            true => Ok(()),
-            false => Err(format!("{scheme} does not run here, {} does", self.scheme)),
-        }
-    }
-
-    fn listen(&mut self, _: Scheme, port: u16) -> Result<(), String> {
-        self.transport.listen(port).map_err(|e| e.to_string())
-    }
-
-    fn unlisten(&mut self, _: Instant, _: Scheme, port: u16) {
-        self.transport.unlisten(port);
-    }
-
-    fn ports(&self, _: Scheme) -> Option<Ports> {
-        Some(Ports {
-            sources: None,
-            replies: REPLY_PORTS,
-        })
-    }
 }
 
 impl Application {
@@ -105,7 +67,7 @@ impl Application {
         catalog: Arc<Catalog>,
         (me, address): (HostId, Ipv4Addr),
         seed: u64,
-        transport: &mut dyn Transport,
+        transports: &mut Transports,
     ) -> Result<Self, Error> {
         let limits = Limits {
             patience: catalog.patience,
@@ -118,15 +80,16 @@ impl Application {
             catalog: catalog.clone(),
         };
         let mut host = Host::new(address, limits, seed, objects);
-        let scheme = catalog.scheme;
-        let listen = Listen {
-            scheme,
-            port: scheme.service_port(),
-            listening: (),
-            announce: true,
-            progress: false,
-        };
-        host.listen(CLIENT, listen, &mut Only { scheme, transport })?;
+        for scheme in catalog.schemes.all() {
+            let listen = Listen {
+                scheme,
+                port: scheme.service_port(),
+                listening: (),
+                announce: true,
+                progress: false,
+            };
+            host.listen(CLIENT, listen, transports)?;
+        }
         Ok(Application {
             player: Player::new(Share::new(me, 0), catalog.names.clone()),
             catalog,
@@ -139,9 +102,9 @@ impl Application {
     }
 
     /// Takes a transfer that concerns this host, before it starts.
-    pub fn add(&mut self, now: Instant, transfer: Arc<Transfer>, transport: &mut dyn Transport) {
+    pub fn add(&mut self, now: Instant, transfer: Arc<Transfer>, transports: &mut Transports) {
         self.player.share.add(transfer);
-        for transfer in self.plan(now, transport) {
+        for transfer in self.plan(now, transports) {
             self.due.push((now, transfer));
         }
     }
@@ -201,28 +164,26 @@ impl Application {
     }
 
     /// Starts what is due at `now`.
-    pub fn act(&mut self, now: Instant, transport: &mut dyn Transport) {
+    pub fn act(&mut self, now: Instant, transports: &mut Transports) {
         let due = std::mem::take(&mut self.due).into_iter();
         let mut fetches: Vec<_> = due.map(|(_, transfer)| transfer).collect();
-        fetches.extend(self.plan(now, transport));
+        fetches.extend(self.plan(now, transports));
         for transfer in fetches {
-            self.fetch(now, &transfer, transport);
+            self.fetch(now, &transfer, transports);
         }
-        let scheme = self.catalog.scheme;
-        self.host
-            .handle_timeout(now, &mut Only { scheme, transport });
+        self.host.handle_timeout(now, transports);
         self.take_outputs(now);
     }
 
     /// Does what this host's share of the workload asks for. Returns the transfers that must be
     /// fetched.
-    fn plan(&mut self, now: Instant, transport: &mut dyn Transport) -> Vec<Arc<Transfer>> {
+    fn plan(&mut self, now: Instant, transports: &mut Transports) -> Vec<Arc<Transfer>> {
         let mut fetches = Vec::new();
         while let Some(action) = self.player.share.poll_action(now.as_nanos()) {
             match action {
-                Action::Send { transfer, at_ns } => self.send(now, transfer, at_ns, transport),
+                Action::Send { transfer, at_ns } => self.send(now, transfer, at_ns, transports),
                 Action::Fetch { transfer } => fetches.push(transfer),
-                Action::Offer { transfer } => self.offer(now, transfer, transport),
+                Action::Offer { transfer } => self.offer(now, transfer, transports),
                 Action::Withdraw { id } => {
                     let name = self.player.names.of(id);
                     if let Err(error) = self.host.withdraw(CLIENT, &name) {
@@ -241,9 +202,9 @@ impl Application {
         now: Instant,
         transfer: Arc<Transfer>,
         at_ns: u64,
-        transport: &mut dyn Transport,
+        transports: &mut Transports,
     ) {
-        let (id, scheme) = (transfer.id, self.catalog.scheme);
+        let (id, scheme) = (transfer.id, self.catalog.schemes.of(&transfer.traffic));
         let send = Send {
             scheme,
             to: self.catalog.peers(&transfer.destinations),
@@ -255,14 +216,15 @@ impl Application {
             start_at: Some(Instant::from_nanos(at_ns)),
             progress: false,
         };
-        let engine = &mut Only { scheme, transport };
-        let sent = self.host.send(now, (CLIENT, id), send, transfer, engine);
+        let sent = self
+            .host
+            .send(now, (CLIENT, id), send, transfer, transports);
         self.fail_unless(now, id, sent);
     }
 
     /// Starts to fetch a transfer.
-    fn fetch(&mut self, now: Instant, transfer: &Transfer, transport: &mut dyn Transport) {
-        let (id, scheme) = (transfer.id, self.catalog.scheme);
+    fn fetch(&mut self, now: Instant, transfer: &Transfer, transports: &mut Transports) {
+        let (id, scheme) = (transfer.id, self.catalog.schemes.of(&transfer.traffic));
         let fetch = Fetch {
             scheme,
             name: self.player.names.of(id),
@@ -272,33 +234,37 @@ impl Application {
             patience: None,
             progress: false,
         };
-        let engine = &mut Only { scheme, transport };
-        let asked = self.host.fetch(now, (CLIENT, id), fetch, (), engine);
+        let asked = self.host.fetch(now, (CLIENT, id), fetch, (), transports);
         self.fail_unless(now, id, asked);
         self.take_outputs(now);
     }
 
     /// Offers the object of a transfer to hosts that will fetch it.
-    fn offer(&mut self, now: Instant, transfer: Arc<Transfer>, transport: &mut dyn Transport) {
-        let (id, scheme) = (transfer.id, self.catalog.scheme);
+    fn offer(&mut self, now: Instant, transfer: Arc<Transfer>, transports: &mut Transports) {
+        let id = transfer.id;
         let name = self.player.names.of(id);
-        let engine = &mut Only { scheme, transport };
-        let offered = self.host.offer(now, (CLIENT, id), name, transfer, engine);
+        let offered = self
+            .host
+            .offer(now, (CLIENT, id), name, transfer, transports);
         self.fail_unless(now, id, offered);
     }
 
-    /// Passes an event of the transport on.
-    pub fn handle_event(&mut self, now: Instant, event: Event, transport: &mut dyn Transport) {
+    /// Passes an event of a transport on.
+    pub fn handle_event(
+        &mut self,
+        now: Instant,
+        scheme: Scheme,
+        event: Event,
+        transports: &mut Transports,
+    ) {
         let ended = match &event {
             Event::Finished { flow, .. } | Event::Failed { flow, .. } => Some(*flow),
             _ => None,
         };
-        let scheme = self.catalog.scheme;
-        self.host
-            .handle_event(now, scheme, event, &mut Only { scheme, transport });
+        self.host.handle_event(now, scheme, event, transports);
         self.take_outputs(now);
         if let Some(flow) = ended {
-            self.arrivals.remove(&flow);
+            self.arrivals.remove(&(scheme, flow));
         }
     }
 
@@ -344,7 +310,9 @@ impl Application {
                 record,
             } => {
                 let name = header.as_ref().map(|header| &*header.name);
-                self.tell_arrivals(flow, name);
+                if let Ok(scheme) = record.scheme.parse() {
+                    self.tell_arrivals((scheme, flow), name);
+                }
                 let good = record.status == Status::Finished;
                 let played = self.player.handle_flow(now_ns, transfer, name, good);
                 let ended = Ended {
@@ -365,7 +333,7 @@ impl Application {
     }
 
     /// Adds the arrivals of an object whose flow has ended to the notices.
-    fn tell_arrivals(&mut self, flow: FlowId, name: Option<&str>) {
+    fn tell_arrivals(&mut self, flow: (Scheme, FlowId), name: Option<&str>) {
         if let Some(transfer) = name.and_then(|name| self.player.names.transfer(name))
             && let Some(arrivals) = self.arrivals.remove(&flow)
         {
@@ -402,11 +370,11 @@ impl Application {
 }
 
 impl Catalog {
-    /// Whether a transfer goes to a multicast group: one to several hosts does if the transport is
+    /// Whether a transfer goes to a multicast group: one to several hosts does if its transport is
     /// SCDP. With other transports each host gets a flow of its own, as with `ebb-agent send
     /// --unicast`.
     pub fn is_grouped(&self, transfer: &Transfer) -> bool {
-        self.scheme.entry().groups
+        self.schemes.of(&transfer.traffic).entry().groups
             && transfer.kind == Kind::SendOneToMany
             && transfer.destinations.len() > 1
     }

@@ -3,11 +3,12 @@
 
 use std::net::SocketAddrV4;
 
-use ebb_transport::{FlowId, Transport};
+use ebb_transport::{FlowId, Scheme};
 use ebb_units::{Duration, Instant};
 use ebb_workload::Open;
 
 use super::application::Application;
+use super::transports::Transports;
 
 /// How many bytes of an object had arrived at which instants.
 #[derive(Clone, Default, PartialEq, Eq, Debug)]
@@ -68,21 +69,21 @@ impl Clock {
 
 impl Application {
     /// Takes the samples that are due. To be called before anything happens at `now`.
-    pub fn sample(&mut self, now: Instant, clock: &mut Clock, transport: &dyn Transport) {
+    pub fn sample(&mut self, now: Instant, clock: &mut Clock, transports: &Transports) {
         if clock.next > now {
             return;
         }
         let open = self.host.incoming_objects();
-        let open: Vec<FlowId> = open.map(|object| object.flow).collect();
+        let open: Vec<(Scheme, FlowId)> = open.map(|object| (object.scheme, object.flow)).collect();
         if open.is_empty() {
             clock.skip(now);
             return;
         }
         while let Some(at) = clock.poll(now) {
-            for flow in &open {
-                let progress = transport.progress(*flow);
+            for &(scheme, flow) in &open {
+                let progress = transports.progress(scheme, flow);
                 let bytes = progress.map_or(0, |progress| progress.arrived_bytes);
-                let arrivals = self.arrivals.entry(*flow).or_default();
+                let arrivals = self.arrivals.entry((scheme, flow)).or_default();
                 arrivals.at_ns.push(at.as_nanos());
                 arrivals.bytes.push(bytes);
             }
@@ -92,15 +93,16 @@ impl Application {
     /// Objects of which a part has arrived.
     pub fn incomplete<'a>(
         &'a self,
-        transport: &'a dyn Transport,
+        transports: &'a Transports,
     ) -> impl Iterator<Item = Unfinished<'a>> {
         self.host.incoming_objects().filter_map(move |object| {
             let transfer = self.player.names.transfer(&object.header?.name)?;
+            let (scheme, flow) = (object.scheme, object.flow);
             Some(Unfinished {
                 open: self.player.share.open(transfer)?,
                 peer: object.peer,
-                arrived_bytes: transport.progress(object.flow)?.arrived_bytes,
-                arrivals: self.arrivals.get(&object.flow).unwrap_or(&NONE),
+                arrived_bytes: transports.progress(scheme, flow)?.arrived_bytes,
+                arrivals: self.arrivals.get(&(scheme, flow)).unwrap_or(&NONE),
             })
         })
     }

@@ -3,7 +3,7 @@
 
 use std::collections::VecDeque;
 
-use ebb_transport::{Job, JobResult};
+use ebb_transport::{Job, JobResult, Scheme};
 use ebb_units::{BitRate, Instant};
 
 /// A processor that takes one job after the other.
@@ -12,8 +12,8 @@ pub struct Coding {
     rate: BitRate,
     /// When it will have done all jobs.
     free_at: Instant,
-    /// Results that have not been delivered, and when they are to be.
-    done: VecDeque<(Instant, JobResult)>,
+    /// Results that have not been delivered, when they are to be, and to which transport.
+    done: VecDeque<(Instant, Scheme, JobResult)>,
 }
 
 impl Coding {
@@ -26,27 +26,28 @@ impl Coding {
         }
     }
 
-    /// Takes a job.
-    pub fn start(&mut self, now: Instant, job: Job) {
+    /// Takes a job of a transport.
+    pub fn start(&mut self, now: Instant, scheme: Scheme, job: Job) {
         let time = self.rate.time_for(job.bytes() as u64);
         self.free_at = self.free_at.max(now) + time;
         let mut result = job.run();
         // The time that it took here does not count: it is another machine's, and differs every
         // time.
         result.cpu_time = time;
-        self.done.push_back((self.free_at, result));
+        self.done.push_back((self.free_at, scheme, result));
     }
 
     /// The next result that is ready by `now`.
-    pub fn poll(&mut self, now: Instant) -> Option<JobResult> {
+    pub fn poll(&mut self, now: Instant) -> Option<(Scheme, JobResult)> {
         if self.done.front()?.0 > now {
             return None;
         }
-        self.done.pop_front().map(|(_, result)| result)
+        let (_, scheme, result) = self.done.pop_front()?;
+        Some((scheme, result))
     }
 
     /// When the next result is ready.
     pub fn next_deadline(&self) -> Option<Instant> {
-        self.done.front().map(|(at, _)| *at)
+        self.done.front().map(|(at, ..)| *at)
     }
 }

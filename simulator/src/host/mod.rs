@@ -1,4 +1,4 @@
-//! A simulated host: its transport, the client that an agent would have, and its NIC.
+//! A simulated host: its transports, the client that an agent would have, and its NIC.
 
 mod application;
 mod arrivals;
@@ -7,6 +7,7 @@ mod forger;
 mod objects;
 mod overheard;
 mod processing;
+mod transports;
 
 use std::net::Ipv4Addr;
 use std::sync::Arc;
@@ -14,7 +15,6 @@ use std::sync::atomic::{AtomicU64, Ordering};
 
 use ebb_engine::simulation::Host;
 use ebb_pipeline::Frames;
-use ebb_transport::Transport;
 use ebb_transport::nic::{Nic, NicParams, NicStatistics};
 use ebb_units::{BitRate, Duration, Instant};
 use ebb_wire::{EthernetFrame, EthernetHeader, MacAddress, PfcFrame};
@@ -29,6 +29,7 @@ use forger::Forger;
 pub use forger::Forgery;
 pub use overheard::Overheard;
 use processing::Processing;
+pub use transports::Transports;
 
 use crate::catalog::Catalog;
 
@@ -53,8 +54,8 @@ pub struct Identity {
 
 /// The parts that a host is made of.
 pub struct Parts {
-    /// Its transport.
-    pub transport: Box<dyn Transport + Send>,
+    /// Its transports.
+    pub transports: Transports,
     /// Parameters of its interface.
     pub nic: NicParams,
     /// How fast it codes blocks, in bits per second; 0 means in no time.
@@ -79,8 +80,8 @@ pub struct Parts {
 pub struct SimHost {
     /// How it is attached.
     identity: Identity,
-    /// Its transport.
-    transport: Box<dyn Transport + Send>,
+    /// Its transports.
+    transports: Transports,
     /// Its client.
     application: Application,
     /// The processor that codes blocks.
@@ -116,16 +117,16 @@ pub struct SimHost {
 impl SimHost {
     /// A host of these parts, which listens from now on.
     pub fn new(identity: Identity, parts: Parts) -> anyhow::Result<Self> {
-        let mut transport = parts.transport;
+        let mut transports = parts.transports;
         // A host without a part in the workload must not have the number of another one.
         let me = identity.id.unwrap_or(HostId(u32::MAX));
         let place = (me, identity.address);
-        let application = Application::new(parts.catalog, place, parts.seed, &mut *transport)?;
+        let application = Application::new(parts.catalog, place, parts.seed, &mut transports)?;
         let forge = |forgery| Forger::new(identity.address, forgery, parts.seed);
         let forger = parts.forgery.map(forge);
         Ok(SimHost {
             identity,
-            transport,
+            transports,
             application,
             coding: Coding::new(parts.coding),
             processing: Processing::new(parts.processing.0, parts.processing.1),
@@ -151,7 +152,7 @@ impl SimHost {
     /// Takes a transfer that concerns this host, before it starts.
     pub fn add(&mut self, now: Instant, transfer: Arc<Transfer>) {
         self.starts += u64::from(Some(transfer.initiator()) == self.identity.id);
-        self.application.add(now, transfer, &mut *self.transport);
+        self.application.add(now, transfer, &mut self.transports);
         let due = self.application.next_deadline();
         self.wake = self.wake.into_iter().chain(due).min();
     }
@@ -182,13 +183,13 @@ impl SimHost {
     /// Takes the samples of arrivals that are due by `now`.
     pub fn sample(&mut self, now: Instant) {
         if let Some(clock) = &mut self.clock {
-            self.application.sample(now, clock, &*self.transport);
+            self.application.sample(now, clock, &self.transports);
         }
     }
 
     /// Objects of which a part has arrived.
     pub fn incomplete(&self) -> impl Iterator<Item = Unfinished<'_>> {
-        self.application.incomplete(&*self.transport)
+        self.application.incomplete(&self.transports)
     }
 
     /// Transfers that this host starts and that have not ended.
@@ -196,20 +197,20 @@ impl SimHost {
         self.application.rest()
     }
 
-    /// Does what follows from what the transport reports; true if there was anything.
+    /// Does what follows from what the transports report; true if there was anything.
     fn take_events(&mut self, now: Instant) -> bool {
         let mut any = false;
         loop {
-            while let Some(job) = self.transport.poll_job() {
-                self.coding.start(now, job);
+            while let Some((scheme, job)) = self.transports.poll_job() {
+                self.coding.start(now, scheme, job);
             }
-            if let Some(result) = self.coding.poll(now) {
-                self.transport.handle_job(now, result);
-            } else if let Some(event) = self.transport.poll_event() {
+            if let Some((scheme, result)) = self.coding.poll(now) {
+                self.transports.handle_job(now, scheme, result);
+            } else if let Some((scheme, event)) = self.transports.poll_event() {
                 self.application
-                    .handle_event(now, event, &mut *self.transport);
+                    .handle_event(now, scheme, event, &mut self.transports);
             } else if self.application.next_deadline().is_some_and(|at| at <= now) {
-                self.application.act(now, &mut *self.transport);
+                self.application.act(now, &mut self.transports);
             } else {
                 break;
             }
@@ -235,9 +236,9 @@ impl SimHost {
             let _ = self.nic.handle_control(now, frame);
             return;
         }
-        let (transport, processing) = (&mut self.transport, &mut self.processing);
+        let (transports, processing) = (&mut self.transports, &mut self.processing);
         self.nic.receive(now, frame.payload, |packet| {
-            processing.take(now, packet, |packet| transport.handle_packet(now, packet));
+            processing.take(now, packet, |packet| transports.handle_packet(now, packet));
         });
         self.take_events(now);
     }
@@ -255,7 +256,7 @@ impl SimHost {
             }
             let packet = &mut self.packet;
             if self
-                .transport
+                .transports
                 .poll_transmit_of(now, wanted, packet)
                 .is_some()
             {
@@ -269,7 +270,7 @@ impl SimHost {
 
     /// Sets when to be woken, once nothing more can leave now.
     fn plan(&mut self, now: Instant) {
-        let deadline = self.transport.next_deadline();
+        let deadline = self.transports.next_deadline();
         let start = self.nic.next_start(now);
         let wake = match start {
             // What is due by now waits for the link, or for a class that is stopped.
@@ -309,13 +310,13 @@ impl Host for SimHost {
     }
 
     fn wake(&mut self, now: Instant) {
-        self.application.act(now, &mut *self.transport);
-        let (transport, processing) = (&mut self.transport, &mut self.processing);
+        self.application.act(now, &mut self.transports);
+        let (transports, processing) = (&mut self.transports, &mut self.processing);
         self.nic.release(now, |packet| {
-            processing.take(now, packet, |packet| transport.handle_packet(now, packet));
+            processing.take(now, packet, |packet| transports.handle_packet(now, packet));
         });
-        processing.release(now, |packet| transport.handle_packet(now, packet));
-        self.transport.handle_timeout(now);
+        processing.release(now, |packet| transports.handle_packet(now, packet));
+        self.transports.handle_timeout(now);
         self.take_events(now);
     }
 

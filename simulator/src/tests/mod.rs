@@ -8,6 +8,7 @@ mod files;
 mod hosts;
 mod nics;
 mod transfers;
+mod transports;
 mod unended;
 
 use std::collections::{BTreeMap, BTreeSet, VecDeque};

@@ -59,6 +59,8 @@ pub struct DscpParams {
     pub trimmed_lasthop: u8,
     /// PULL, ACK, NACK, RESET.
     pub control: u8,
+    /// Data that gives way to all other packets (RFC 3662: CS1).
+    pub scavenger: u8,
     /// TCP flows with a priority above 0.
     pub priority: PriorityDscps,
 }
@@ -117,6 +119,7 @@ impl Default for DscpParams {
             trimmed: 12,
             trimmed_lasthop: 14,
             control: 46,
+            scavenger: 8,
             priority: PriorityDscps([34; 7]),
         }
     }
@@ -129,6 +132,7 @@ impl DscpParams {
             self.trimmed,
             self.trimmed_lasthop,
             self.control,
+            self.scavenger,
         ];
         let mut all = one_each.into_iter().chain(self.priority.0);
         match all.find(|&dscp| dscp > 63) {
