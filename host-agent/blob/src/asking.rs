@@ -1,0 +1,93 @@
+//! One question at a time to the locator, repeated until it is answered.
+
+use ebb_units::{Duration, Instant};
+
+use crate::message::{Reply, Request};
+
+/// How long an answer may take before the question is asked again.
+const PATIENCE: Duration = Duration::from_secs(2);
+/// How often a question is asked.
+const ATTEMPTS: u32 = 10;
+
+/// Put this to the locator; its answer comes back with the number.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct Ask {
+    pub id: u64,
+    pub request: Request,
+}
+
+struct Open {
+    request: Request,
+    attempts: u32,
+    /// When it is to be asked (again).
+    due: Instant,
+}
+
+#[derive(Default)]
+pub(crate) struct Asking {
+    /// The number of the last question.
+    id: u64,
+    open: Option<Open>,
+    /// How often a question is asked; 0: without end.
+    limit: u32,
+}
+
+impl Asking {
+    pub fn limited() -> Self {
+        Asking {
+            limit: ATTEMPTS,
+            ..Asking::default()
+        }
+    }
+
+    /// Asks; a question that is open is forgotten.
+    pub fn ask(&mut self, now: Instant, request: Request) {
+        self.id += 1;
+        self.open = Some(Open {
+            request,
+            attempts: 0,
+            due: now,
+        });
+    }
+
+    pub fn is_open(&self) -> bool {
+        self.open.is_some()
+    }
+
+    /// The open question has been asked as often as it may be, in vain.
+    pub fn is_hopeless(&self, now: Instant) -> bool {
+        let limit = self.limit;
+        self.open
+            .as_ref()
+            .is_some_and(|open| limit > 0 && open.attempts >= limit && open.due <= now)
+    }
+
+    /// The question, if it is due.
+    pub fn poll(&mut self, now: Instant) -> Option<Ask> {
+        let (id, limit) = (self.id, self.limit);
+        let open = self.open.as_mut()?;
+        if open.due > now || (limit > 0 && open.attempts >= limit) {
+            return None;
+        }
+        open.attempts += 1;
+        open.due = now + PATIENCE;
+        Some(Ask {
+            id,
+            request: open.request.clone(),
+        })
+    }
+
+    /// An answer has come. `None`: it is to a question that is open no more. Else how often that was
+    /// asked, and the answer.
+    pub fn answered(&mut self, id: u64, reply: Reply) -> Option<(u32, Reply)> {
+        if id != self.id {
+            return None;
+        }
+        let open = self.open.take()?;
+        Some((open.attempts, reply))
+    }
+
+    pub fn next_deadline(&self) -> Option<Instant> {
+        Some(self.open.as_ref()?.due)
+    }
+}

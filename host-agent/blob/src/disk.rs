@@ -1,0 +1,26 @@
+//! The folder of a replica, and the order in which a tract gets into it.
+
+use std::io;
+
+use crate::name::Digest;
+
+/// A folder of files. A crash loses what was not synced: content of a file without
+/// [`sync`](Disk::sync), and new names without [`sync_names`](Disk::sync_names).
+pub trait Disk {
+    fn names(&mut self) -> io::Result<Vec<String>>;
+    /// The digest of the content. `None`: there is no such file.
+    fn sha256(&mut self, name: &str) -> io::Result<Option<Digest>>;
+    fn sync(&mut self, name: &str) -> io::Result<()>;
+    /// In one step: before and after it, the new name is that of a whole file.
+    fn rename(&mut self, from: &str, to: &str) -> io::Result<()>;
+    fn sync_names(&mut self) -> io::Result<()>;
+    fn remove(&mut self, name: &str) -> io::Result<()>;
+}
+
+/// Gives a file that is written its name, for good: when this returns, no crash takes the file away,
+/// and at no time has the name been that of a file that was not whole.
+pub fn keep(disk: &mut impl Disk, temporary: &str, name: &str) -> io::Result<()> {
+    disk.sync(temporary)?;
+    disk.rename(temporary, name)?;
+    disk.sync_names()
+}

@@ -1,0 +1,242 @@
+//! Replicas: which are alive, what each should hold, and what each says that it holds.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::net::Ipv4Addr;
+
+use ebb_units::Instant;
+
+use super::{Change, Config, Locator, ServerRecord};
+use crate::message::{Cursor, Duty, Identity, Progress, ReplicaRequest, Reply};
+use crate::name::{Stamp, TractName};
+
+/// Tracts in one answer.
+const PAGE: usize = 128;
+/// Most tracts in one question.
+pub(crate) const MAX_NAMED: usize = 256;
+
+/// A server, as far as this start of the locator has heard of it.
+pub struct Live {
+    pub record: ServerRecord,
+    /// When it was last heard; at first, when the locator started.
+    pub heard: Instant,
+    /// Of its last question.
+    turn: Stamp,
+    pub free_bytes: Option<u64>,
+    pub repair: Option<Progress>,
+}
+
+/// The servers of the configuration, as the database knows them. Those that it knew and that are servers
+/// no more are as good as dead.
+pub fn open(
+    now: Instant,
+    config: &Config,
+    records: &BTreeMap<Ipv4Addr, ServerRecord>,
+    changes: &mut Vec<Change>,
+) -> BTreeMap<Ipv4Addr, Live> {
+    let mut servers = BTreeMap::new();
+    for address in records.keys().chain(&config.servers) {
+        let known = records.get(address).copied();
+        let configured = config.servers.contains(address);
+        // A new one belongs to no row before it has said which folder it has.
+        let record = ServerRecord {
+            store: known.and_then(|known| known.store),
+            alive: configured && known.is_some_and(|known| known.alive),
+        };
+        if known != Some(record) {
+            changes.push(Change::Server(*address, record));
+        }
+        if configured {
+            let live = Live {
+                record,
+                heard: now,
+                turn: Stamp::default(),
+                free_bytes: None,
+                repair: None,
+            };
+            servers.insert(*address, live);
+        }
+    }
+    servers
+}
+
+impl Locator {
+    pub(super) fn replica(
+        &mut self,
+        now: Instant,
+        me: Identity,
+        want: ReplicaRequest,
+        changes: &mut Vec<Change>,
+    ) -> Option<Reply> {
+        let Some(server) = self.servers.get_mut(&me.server) else {
+            let reason = format!("{} is none of the servers that the locator was given", me.server);
+            return Some(Reply::Refused { reason });
+        };
+        if me.turn <= server.turn {
+            return None;
+        }
+        server.turn = me.turn;
+        server.heard = now;
+        let before = server.record;
+        server.record = ServerRecord {
+            store: Some(me.store),
+            alive: true,
+        };
+        if server.record != before {
+            changes.push(Change::Server(me.server, server.record));
+        }
+        if before.store.is_some_and(|store| store != me.store) {
+            self.forget_holder(me.server, changes);
+        }
+        if !before.alive {
+            self.fill_rows(changes);
+        }
+        Some(match want {
+            ReplicaRequest::Beat { free_bytes, repair } => self.beat(me.server, free_bytes, repair),
+            ReplicaRequest::Duties { after } => self.duties(me.server, after.as_ref()),
+            ReplicaRequest::Settle { held, lost } if held.len() + lost.len() <= MAX_NAMED => {
+                self.settle(me.server, &held, true, changes);
+                self.settle(me.server, &lost, false, changes);
+                Reply::Settled {}
+            }
+            ReplicaRequest::Garbage { tracts } if tracts.len() <= MAX_NAMED => {
+                self.garbage(me.server, tracts, changes)
+            }
+            ReplicaRequest::Settle { .. } | ReplicaRequest::Garbage { .. } => {
+                let reason = format!("a question about more than {MAX_NAMED} tracts");
+                Reply::Refused { reason }
+            }
+        })
+    }
+
+    /// The folder of a server is another one: it holds nothing any more, and what was stored there for
+    /// writes that are open is to be stored again.
+    fn forget_holder(&mut self, server: Ipv4Addr, changes: &mut Vec<Change>) {
+        let holds = |blob: &crate::Blob| blob.tracts.iter().any(|t| t.holders.contains(&server));
+        let blobs = self.catalog.blobs().iter().filter(|(_, blob)| holds(blob));
+        let names: Vec<String> = blobs.map(|(name, _)| name.clone()).collect();
+        for name in names {
+            if let Some(blob) = self.catalog.get_mut(&name) {
+                for tract in &mut blob.tracts {
+                    tract.holders.remove(&server);
+                }
+                changes.push(Change::Blob(name, blob.clone()));
+            }
+        }
+        for (number, row) in self.table.rows.iter_mut().enumerate() {
+            if row.replicas.contains(&server) {
+                row.version += 1;
+                changes.push(Change::Row(number, row.clone()));
+            }
+        }
+    }
+
+    fn beat(&mut self, server: Ipv4Addr, free_bytes: u64, repair: Option<Progress>) -> Reply {
+        let last = self.stamp(self.repair);
+        let Some(live) = self.servers.get_mut(&server) else {
+            return Reply::Beaten { repair: None };
+        };
+        live.free_bytes = Some(free_bytes);
+        live.repair = repair.filter(|progress| progress.repair.start == last.start);
+        let done = live.repair.is_some_and(|progress| progress.repair == last && progress.done);
+        Reply::Beaten {
+            repair: (last.number > 0 && !done).then_some(last),
+        }
+    }
+
+    fn duties(&self, server: Ipv4Addr, after: Option<&Cursor>) -> Reply {
+        let mut duties = Vec::new();
+        for (name, blob) in self.catalog.from(after.map_or("", |cursor| &cursor.name)) {
+            let skipped = after.filter(|cursor| cursor.name == *name);
+            let skipped = skipped.map_or(0, |cursor| cursor.tract);
+            for (index, tract) in blob.tracts.iter().enumerate().skip(skipped) {
+                let wanted = self.table.row(name, index).replicas.contains(&server);
+                let listed = tract.holders.contains(&server);
+                if !wanted && !listed {
+                    continue;
+                }
+                if duties.len() == PAGE {
+                    let next = Some(Cursor {
+                        name: name.clone(),
+                        tract: index,
+                    });
+                    return Reply::Duties { duties, next };
+                }
+                let sources = tract.holders.iter().filter(|holder| **holder != server);
+                duties.push(Duty {
+                    tract: blob.tract_name(index),
+                    bytes: tract.bytes,
+                    wanted,
+                    listed,
+                    sources: sources.copied().collect(),
+                });
+            }
+        }
+        Reply::Duties { duties, next: None }
+    }
+
+    /// A server holds tracts, or holds them no more.
+    fn settle(
+        &mut self,
+        server: Ipv4Addr,
+        tracts: &[TractName],
+        held: bool,
+        changes: &mut Vec<Change>,
+    ) {
+        let mut changed = BTreeSet::new();
+        for tract in tracts {
+            let Some((name, blob)) = self.catalog.owner(tract) else {
+                continue;
+            };
+            let holders = &mut blob.tracts[tract.index as usize].holders;
+            let change = match held {
+                true => holders.insert(server),
+                false => holders.remove(&server),
+            };
+            if change {
+                changed.insert(name.to_owned());
+            }
+        }
+        self.changed(changed, changes);
+    }
+
+    /// Which tracts a server may delete: those of no content and no open write, and copies beside those
+    /// of all replicas of the row. From now on it is not recorded as a holder of them.
+    fn garbage(
+        &mut self,
+        server: Ipv4Addr,
+        tracts: Vec<TractName>,
+        changes: &mut Vec<Change>,
+    ) -> Reply {
+        let mut changed = BTreeSet::new();
+        let mut may_go = Vec::new();
+        for tract in tracts {
+            let Some((name, blob)) = self.catalog.owner(&tract) else {
+                if !self.writes.is_open(tract.write) {
+                    may_go.push(tract);
+                }
+                continue;
+            };
+            let index = tract.index as usize;
+            let row = self.table.row(name, index);
+            let holders = &mut blob.tracts[index].holders;
+            let held = row.replicas.iter().filter(|replica| holders.contains(replica));
+            let complete = held.count() == row.replicas.len().max(self.config.least);
+            if complete && !row.replicas.contains(&server) {
+                if holders.remove(&server) {
+                    changed.insert(name.to_owned());
+                }
+                may_go.push(tract);
+            }
+        }
+        self.changed(changed, changes);
+        Reply::Garbage { tracts: may_go }
+    }
+
+    fn changed(&self, names: BTreeSet<String>, changes: &mut Vec<Change>) {
+        for name in names {
+            if let Some(blob) = self.catalog.get(&name) {
+                changes.push(Change::Blob(name, blob.clone()));
+            }
+        }
+    }
+}

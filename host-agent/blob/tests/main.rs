@@ -1,0 +1,6 @@
+//! The store under faults, with a virtual clock. One executable: see `faults.rs`.
+
+mod faults;
+mod files;
+mod history;
+mod world;
