@@ -38,7 +38,10 @@ impl FromStr for Digest {
         let mut digest = [0; 32];
         let digits = text.as_bytes();
         if digits.len() != 64 {
-            return Err(format!("a SHA-256 has 64 hexadecimal digits, not {}", digits.len()));
+            return Err(format!(
+                "a SHA-256 has 64 hexadecimal digits, not {}",
+                digits.len()
+            ));
         }
         for (byte, pair) in digest.iter_mut().zip(digits.chunks_exact(2)) {
             *byte = (nibble(pair[0])? << 4) | nibble(pair[1])?;
@@ -57,7 +60,9 @@ fn nibble(digit: u8) -> Result<u8, String> {
 }
 
 /// A number that no other start of its maker gives again.
-#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Default, Debug, Serialize, Deserialize)]
+#[derive(
+    Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Default, Debug, Serialize, Deserialize,
+)]
 #[serde(deny_unknown_fields)]
 pub struct Stamp {
     /// Grows with every start of the maker.
@@ -78,7 +83,11 @@ pub struct TractName {
 impl fmt::Display for TractName {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let Stamp { start, number } = self.write;
-        write!(f, "tract-{start:x}-{number:x}-{:x}-{}", self.index, self.sha256)
+        write!(
+            f,
+            "tract-{start:x}-{number:x}-{:x}-{}",
+            self.index, self.sha256
+        )
     }
 }
 
@@ -131,7 +140,9 @@ as_text!(Digest TractName);
 pub fn check_blob_name(name: &str) -> Result<(), String> {
     if name.is_empty() || name.len() > MAX_NAME_BYTES {
         let bytes = name.len();
-        return Err(format!("the name of a blob has 1 to {MAX_NAME_BYTES} bytes, not {bytes}"));
+        return Err(format!(
+            "the name of a blob has 1 to {MAX_NAME_BYTES} bytes, not {bytes}"
+        ));
     }
     if name.chars().any(char::is_control) {
         return Err("the name of a blob has no control characters".to_owned());

@@ -106,7 +106,9 @@ impl<D: Disk> Replica<D> {
             return Err("its content is not what its name says".to_owned());
         }
         if bytes > MAX_TRACT_BYTES {
-            return Err(format!("a tract of {bytes} bytes; at most {MAX_TRACT_BYTES} are taken"));
+            return Err(format!(
+                "a tract of {bytes} bytes; at most {MAX_TRACT_BYTES} are taken"
+            ));
         }
         Ok(tract)
     }
@@ -153,7 +155,7 @@ impl<D: Disk> Replica<D> {
         self.repair(now)
     }
 
-    pub fn handle_reply(&mut self, now: Instant, id: u64, reply: Reply) {
+    pub fn handle_reply(&mut self, id: u64, reply: Reply) {
         let (asking, id) = match id % 2 {
             0 => (&mut self.beat, id / 2),
             _ => (&mut self.work, id / 2),
@@ -173,10 +175,6 @@ impl<D: Disk> Replica<D> {
             Reply::Refused { reason } => self.complaint = Some(reason),
             _ => {}
         }
-        // What has been done is told at once.
-        if self.repair.is_none() && self.progress.is_some_and(|progress| progress.done) {
-            self.next_beat = self.next_beat.min(now);
-        }
     }
 
     /// A transfer of a [`Fetch`] has ended, with its content in the file of this name.
@@ -187,12 +185,15 @@ impl<D: Disk> Replica<D> {
             copying.take_if(|copying| copying.transfer == Some(transfer))
         });
         let Some(copying) = copying else {
-            temporary.iter().for_each(|file| drop(self.disk.remove(file)));
+            temporary
+                .iter()
+                .for_each(|file| drop(self.disk.remove(file)));
             return;
         };
         let duty = &copying.duty;
         if let Some(file) = temporary {
-            let good = matches!(self.disk.sha256(&file), Ok(Some(found)) if found == duty.tract.sha256);
+            let good =
+                matches!(self.disk.sha256(&file), Ok(Some(found)) if found == duty.tract.sha256);
             if good && keep(&mut self.disk, &file, &duty.tract.to_string()).is_ok() {
                 self.has_copied(&copying.duty);
                 return;

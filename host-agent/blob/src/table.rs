@@ -79,9 +79,7 @@ mod tests {
             version: 1,
             replicas: vec![],
         };
-        let table = Table {
-            rows: vec![row; 7],
-        };
+        let table = Table { rows: vec![row; 7] };
         let first = table.row_number("a", 0);
         for tract in 0..20 {
             assert_eq!(table.row_number("a", tract), (first + tract) % 7);

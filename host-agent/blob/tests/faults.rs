@@ -5,7 +5,11 @@ use crate::world::{Bug, Counts, World};
 
 /// `EBB_LONG=1` runs more.
 fn runs() -> u64 {
-    if std::env::var_os("EBB_LONG").is_some() { 1000 } else { 200 }
+    if std::env::var_os("EBB_LONG").is_some() {
+        1000
+    } else {
+        200
+    }
 }
 
 #[test]

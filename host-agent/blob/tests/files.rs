@@ -91,17 +91,16 @@ impl Files {
         Some(&self.contents[*content].bytes)
     }
 
-    /// A bit of a file changes by itself; its name.
-    pub fn rot(&mut self, rng: &mut SmallRng) -> Option<String> {
-        if self.names.is_empty() {
-            return None;
+    /// A bit of one of the files that were written last changes by itself.
+    pub fn rot(&mut self, rng: &mut SmallRng) {
+        let last = self.contents.len().saturating_sub(20)..self.contents.len();
+        if !last.is_empty() {
+            let bytes = &mut self.contents[rng.random_range(last)].bytes;
+            if !bytes.is_empty() {
+                let place = rng.random_range(0..bytes.len());
+                bytes[place] ^= 1 << rng.random_range(0..8);
+            }
         }
-        let number = rng.random_range(0..self.names.len());
-        let (name, content) = self.names.iter().nth(number)?;
-        let bytes = &mut self.contents[*content].bytes;
-        let place = rng.random_range(0..bytes.len().max(1));
-        *bytes.get_mut(place)? ^= 1 << rng.random_range(0..8);
-        Some(name.clone())
     }
 
     /// Some of the changes of names since the last sync are on the disk, the first ones first; of
@@ -124,8 +123,14 @@ impl Files {
             content.synced = true;
         }
         // A replica that starts removes what receivers have left.
-        let left: Vec<_> = self.names.keys().filter(|name| name.starts_with('.')).cloned().collect();
-        left.into_iter().for_each(|name| self.change(Renaming::Remove(name)));
+        let left: Vec<_> = self
+            .names
+            .keys()
+            .filter(|name| name.starts_with('.'))
+            .cloned()
+            .collect();
+        left.into_iter()
+            .for_each(|name| self.change(Renaming::Remove(name)));
     }
 }
 

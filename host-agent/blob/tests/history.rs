@@ -12,14 +12,23 @@ pub type Content = u64;
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub enum Did {
     /// The content became that of this version.
-    Put { content: Content, version: u64 },
+    Put {
+        content: Content,
+        version: u64,
+    },
     /// It is not known whether the put took effect.
-    MayPut { content: Content },
+    MayPut {
+        content: Content,
+    },
     /// The put took no effect, because another one did.
     Lost,
-    Get { found: Option<(Content, u64)> },
+    Get {
+        found: Option<(Content, u64)>,
+    },
     /// Names and versions of all blobs.
-    List { blobs: BTreeMap<String, u64> },
+    List {
+        blobs: BTreeMap<String, u64>,
+    },
 }
 
 #[derive(Clone, Debug)]
@@ -45,7 +54,10 @@ fn step(state: &State, operation: &Operation) -> Option<State> {
         after
     };
     match &operation.did {
-        Did::Put { content, version: told } => (*told == version + 1).then(|| put(*content)),
+        Did::Put {
+            content,
+            version: told,
+        } => (*told == version + 1).then(|| put(*content)),
         Did::MayPut { content } => Some(put(*content)),
         Did::Lost => Some(state.clone()),
         Did::Get { found } => (*found == before).then(|| state.clone()),
@@ -60,7 +72,9 @@ fn step(state: &State, operation: &Operation) -> Option<State> {
 /// An order in which the operations can have taken effect, by their numbers.
 pub fn linearize(history: &[Operation]) -> Option<Vec<usize>> {
     assert!(history.len() <= 128, "{} operations", history.len());
-    let all = u128::MAX.checked_shr(128 - history.len() as u32).unwrap_or(0);
+    let all = u128::MAX
+        .checked_shr(128 - history.len() as u32)
+        .unwrap_or(0);
     let mut seen = HashSet::new();
     let mut order = Vec::new();
     search(history, all, &State::new(), &mut seen, &mut order).then_some(order)
@@ -102,7 +116,9 @@ fn search(
 
 /// A put may be told that another one was faster only if there was one of the same name meanwhile.
 pub fn unfounded_conflicts(history: &[Operation]) -> Vec<&Operation> {
-    let lost = history.iter().filter(|operation| operation.did == Did::Lost);
+    let lost = history
+        .iter()
+        .filter(|operation| operation.did == Did::Lost);
     let founded = |lost: &&Operation| {
         history.iter().any(|other| {
             matches!(other.did, Did::Put { .. } | Did::MayPut { .. })
@@ -135,7 +151,9 @@ pub mod tests {
     }
 
     fn list(time: std::ops::Range<u64>, blobs: &[(&str, u64)]) -> Operation {
-        let blobs = blobs.iter().map(|(name, version)| ((*name).to_owned(), *version));
+        let blobs = blobs
+            .iter()
+            .map(|(name, version)| ((*name).to_owned(), *version));
         let blobs = blobs.collect();
         operation("", time, Did::List { blobs })
     }
@@ -144,16 +162,28 @@ pub mod tests {
     fn what_happens_at_the_same_time_has_some_order() {
         for history in [
             vec![],
-            vec![put("a", 0..10, 7, 1), get("a", 5..6, None), get("a", 7..8, Some((7, 1)))],
+            vec![
+                put("a", 0..10, 7, 1),
+                get("a", 5..6, None),
+                get("a", 7..8, Some((7, 1))),
+            ],
             // The later one of two puts began first.
-            vec![put("a", 0..10, 7, 2), put("a", 5..8, 8, 1), get("a", 11..12, Some((7, 2)))],
+            vec![
+                put("a", 0..10, 7, 2),
+                put("a", 5..8, 8, 1),
+                get("a", 11..12, Some((7, 2))),
+            ],
             // Of the two only the one was done that is seen.
             vec![
                 operation("a", 0..u64::MAX, Did::MayPut { content: 7 }),
                 operation("a", 0..u64::MAX, Did::MayPut { content: 8 }),
                 get("a", 50..51, Some((8, 1))),
             ],
-            vec![put("a", 0..1, 7, 1), put("b", 2..9, 8, 1), list(3..4, &[("a", 1)])],
+            vec![
+                put("a", 0..1, 7, 1),
+                put("b", 2..9, 8, 1),
+                list(3..4, &[("a", 1)]),
+            ],
         ] {
             assert!(linearize(&history).is_some(), "{history:?}");
         }
@@ -162,10 +192,17 @@ pub mod tests {
     #[test]
     fn what_cannot_have_happened_is_found() {
         for (what, history) in [
-            ("a lost put", vec![put("a", 0..1, 7, 1), get("a", 2..3, None)]),
+            (
+                "a lost put",
+                vec![put("a", 0..1, 7, 1), get("a", 2..3, None)],
+            ),
             (
                 "an old content",
-                vec![put("a", 0..1, 7, 1), put("a", 2..3, 8, 2), get("a", 4..5, Some((7, 1)))],
+                vec![
+                    put("a", 0..1, 7, 1),
+                    put("a", 2..3, 8, 2),
+                    get("a", 4..5, Some((7, 1))),
+                ],
             ),
             (
                 "back to an old content",
@@ -176,7 +213,10 @@ pub mod tests {
                     get("a", 5..6, Some((7, 1))),
                 ],
             ),
-            ("two winners", vec![put("a", 0..9, 7, 1), put("a", 0..9, 8, 1)]),
+            (
+                "two winners",
+                vec![put("a", 0..9, 7, 1), put("a", 0..9, 8, 1)],
+            ),
             (
                 "a put that was seen and then was not",
                 vec![

@@ -18,7 +18,7 @@ use crate::history::{Did, Operation, linearize, unfounded_conflicts};
 const HOSTS: usize = 4;
 const CLIENTS: usize = 3;
 const NAMES: [&str; 2] = ["a", "b"];
-const OPERATIONS: usize = 8;
+const OPERATIONS: usize = 12;
 const FAULTS_NS: u64 = 25_000_000_000;
 
 /// What is made wrong on purpose, to see that it is found.
@@ -41,15 +41,46 @@ enum Node {
 
 enum Event {
     /// A question, to a locator of this life; `epoch` is of the one who asks.
-    Question { from: Node, epoch: u64, life: u64, call: Call },
-    Answer { to: Node, epoch: u64, id: u64, reply: Reply },
+    Question {
+        from: Node,
+        epoch: u64,
+        life: u64,
+        call: Call,
+    },
+    Answer {
+        to: Node,
+        epoch: u64,
+        id: u64,
+        reply: Reply,
+    },
     /// Content comes to replicas.
-    Arrival { client: usize, epoch: u64, store: Store, content: Vec<u8> },
-    Stored { client: usize, epoch: u64, transfer: u64, result: Result<(), String> },
+    Arrival {
+        client: usize,
+        epoch: u64,
+        store: Store,
+        content: Vec<u8>,
+    },
+    Stored {
+        client: usize,
+        epoch: u64,
+        transfer: u64,
+        result: Result<(), String>,
+    },
     /// A request for content comes to those who may have it.
-    Request { to: Node, epoch: u64, fetch: Fetch },
-    Fetched { to: Node, epoch: u64, transfer: u64, result: Result<Vec<u8>, String> },
-    Begin { client: usize },
+    Request {
+        to: Node,
+        epoch: u64,
+        fetch: Fetch,
+    },
+    Fetched {
+        to: Node,
+        epoch: u64,
+        transfer: u64,
+        result: Result<Vec<u8>, String>,
+    },
+    Begin {
+        client: usize,
+    },
     Fault(Fault),
 }
 
@@ -65,11 +96,18 @@ enum Fault {
     Rot(usize),
     Replace(usize),
     CrashClient(usize),
+    Repair,
 }
 
 enum Doing {
-    Put { put: Put, number: u64 },
-    Get { get: Get, content: BTreeMap<u32, Vec<u8>> },
+    Put {
+        put: Put,
+        number: u64,
+    },
+    Get {
+        get: Get,
+        content: BTreeMap<u32, Vec<u8>>,
+    },
     List(List),
 }
 
@@ -93,6 +131,8 @@ struct Host {
     replica: Option<Replica<Files>>,
     /// While it is down.
     files: Option<Files>,
+    /// Files that it has said are on its disk.
+    confirmed: BTreeSet<String>,
 }
 
 /// How often things happened.
@@ -160,8 +200,19 @@ fn contents(number: u64) -> Vec<Vec<u8>> {
 /// The put that has written all of this. `None`: none has.
 fn author(content: &[Vec<u8>]) -> Option<u64> {
     let first = std::str::from_utf8(content.first()?).ok()?;
-    let number = first.strip_prefix("put ")?.split(' ').next()?.parse().ok()?;
+    let number = first
+        .strip_prefix("put ")?
+        .split(' ')
+        .next()?
+        .parse()
+        .ok()?;
     (contents(number) == content).then_some(number)
+}
+
+/// Whether the file of a tract has the content that its name says.
+fn is_sound(files: &Files, name: &str) -> bool {
+    let tract: TractName = name.parse().unwrap();
+    files.read(name).map(Digest::of) == Some(tract.sha256)
 }
 
 impl World {
@@ -173,6 +224,7 @@ impl World {
             epoch: 0,
             replica: None,
             files: Some(Files::new(bug == Some(Bug::NeverSyncs))),
+            confirmed: BTreeSet::new(),
         });
         let mut world = World {
             now: Instant::ZERO,
@@ -224,12 +276,18 @@ impl World {
     fn run_until(&mut self, end: Instant) {
         loop {
             let event = self.events.first_key_value().map(|((at, _), _)| *at);
-            let hosts = self.hosts.iter().filter_map(|host| host.replica.as_ref()?.next_deadline());
-            let clients = self.clients.iter().filter_map(|client| match client.doing.as_ref()? {
-                Doing::Put { put, .. } => put.next_deadline(),
-                Doing::Get { get, .. } => get.next_deadline(),
-                Doing::List(list) => list.next_deadline(),
-            });
+            let hosts = self
+                .hosts
+                .iter()
+                .filter_map(|host| host.replica.as_ref()?.next_deadline());
+            let clients = self
+                .clients
+                .iter()
+                .filter_map(|client| match client.doing.as_ref()? {
+                    Doing::Put { put, .. } => put.next_deadline(),
+                    Doing::Get { get, .. } => get.next_deadline(),
+                    Doing::List(list) => list.next_deadline(),
+                });
             let locator = self.locator.as_ref().and_then(Locator::next_deadline);
             let next = hosts.chain(clients).chain(locator).chain(event).min();
             let Some(next) = next.filter(|next| *next <= end) else {
@@ -251,7 +309,8 @@ impl World {
     fn after(&mut self, ms: std::ops::Range<u64>, event: Event) {
         let delay = Duration::from_micros(self.rng.random_range(ms.start * 1000..ms.end * 1000));
         self.last_event += 1;
-        self.events.insert((self.now + delay, self.last_event), event);
+        self.events
+            .insert((self.now + delay, self.last_event), event);
     }
 
     /// Sends a message, which may be late or never come.
@@ -281,26 +340,51 @@ impl World {
 
     fn happen(&mut self, event: Event) {
         match event {
-            Event::Question { from, epoch, life, call } => {
+            Event::Question {
+                from,
+                epoch,
+                life,
+                call,
+            } => {
                 if life == self.locator_life {
                     self.question(from, epoch, call);
                 }
             }
-            Event::Answer { to, epoch, id, reply } => {
+            Event::Answer {
+                to,
+                epoch,
+                id,
+                reply,
+            } => {
                 if epoch == self.epoch(to) {
                     self.answer(to, id, reply);
                 }
             }
-            Event::Arrival { client, epoch, store, content } => {
+            Event::Arrival {
+                client,
+                epoch,
+                store,
+                content,
+            } => {
                 self.arrival(client, epoch, &store, &content);
             }
-            Event::Stored { client, epoch, transfer, result } => {
+            Event::Stored {
+                client,
+                epoch,
+                transfer,
+                result,
+            } => {
                 if let Some(Doing::Put { put, .. }) = self.doing(client, epoch) {
                     put.handle_stored(transfer, result);
                 }
             }
             Event::Request { to, epoch, fetch } => self.request(to, epoch, &fetch),
-            Event::Fetched { to, epoch, transfer, result } => {
+            Event::Fetched {
+                to,
+                epoch,
+                transfer,
+                result,
+            } => {
                 self.fetched(to, epoch, transfer, result);
             }
             Event::Begin { client } => self.begin(client),
@@ -331,7 +415,12 @@ impl World {
         }
         if let Some(reply) = reply {
             let id = call.id;
-            let answer = Event::Answer { to: from, epoch, id, reply };
+            let answer = Event::Answer {
+                to: from,
+                epoch,
+                id,
+                reply,
+            };
             self.send(Node::Locator, from, answer);
         }
     }
@@ -339,7 +428,9 @@ impl World {
     fn write(&mut self, changes: Vec<Change>) {
         self.unwritten.extend(changes);
         if self.bug != Some(Bug::AnswersTooEarly) || self.rng.random_bool(0.05) {
-            self.unwritten.drain(..).for_each(|change| self.database.apply(change));
+            self.unwritten
+                .drain(..)
+                .for_each(|change| self.database.apply(change));
         }
     }
 
@@ -353,7 +444,7 @@ impl World {
         match to {
             Node::Host(number) => {
                 if let Some(replica) = &mut self.hosts[number].replica {
-                    replica.handle_reply(now, id, reply);
+                    replica.handle_reply(id, reply);
                 }
             }
             Node::Client(number) => {
@@ -391,7 +482,15 @@ impl World {
         }
         let ms = if result.is_ok() { 1..20 } else { 300..1500 };
         let transfer = store.transfer;
-        self.after(ms, Event::Stored { client, epoch, transfer, result });
+        self.after(
+            ms,
+            Event::Stored {
+                client,
+                epoch,
+                transfer,
+                result,
+            },
+        );
     }
 
     /// As a daemon does it.
@@ -404,7 +503,9 @@ impl World {
         let disk = &mut replica.disk;
         let kept = disk.write(&temporary, content.to_vec());
         let kept = kept.and_then(|()| keep(disk, &temporary, name));
-        if kept.is_err() && !disk.has_crashed() {
+        if kept.is_ok() {
+            host.confirmed.insert(name.to_owned());
+        } else if !disk.has_crashed() {
             let _ = disk.remove(&temporary);
         }
         self.crash_if_its_time(number);
@@ -422,7 +523,9 @@ impl World {
     fn request(&mut self, to: Node, epoch: u64, fetch: &Fetch) {
         let name = fetch.tract.to_string();
         let servers = fetch.from.iter().map(|server| self.host_at(*server));
-        let servers: Vec<_> = servers.filter(|n| !self.is_cut(to, Node::Host(*n))).collect();
+        let servers: Vec<_> = servers
+            .filter(|n| !self.is_cut(to, Node::Host(*n)))
+            .collect();
         let found = servers.iter().filter_map(|number| {
             let replica = self.hosts[*number].replica.as_ref()?;
             replica.disk.read(&name).map(<[u8]>::to_vec)
@@ -436,7 +539,15 @@ impl World {
         };
         let ms = if result.is_ok() { 1..20 } else { 100..1000 };
         let transfer = fetch.transfer;
-        self.after(ms, Event::Fetched { to, epoch, transfer, result });
+        self.after(
+            ms,
+            Event::Fetched {
+                to,
+                epoch,
+                transfer,
+                result,
+            },
+        );
     }
 
     fn fetched(&mut self, to: Node, epoch: u64, transfer: u64, result: Result<Vec<u8>, String>) {
@@ -486,7 +597,14 @@ impl World {
                     Some(ReplicaAction::Ask(ask)) => self.ask(from, ask),
                     Some(ReplicaAction::Fetch(fetch)) => {
                         let epoch = self.epoch(from);
-                        self.after(1..20, Event::Request { to: from, epoch, fetch });
+                        self.after(
+                            1..20,
+                            Event::Request {
+                                to: from,
+                                epoch,
+                                fetch,
+                            },
+                        );
                     }
                     Some(ReplicaAction::Worked) => {}
                     None => break,
@@ -511,7 +629,16 @@ impl World {
         let (epoch, life) = (self.epoch(from), self.locator_life);
         let Ask { id, request } = ask;
         let call = Call { id, request };
-        self.send(from, Node::Locator, Event::Question { from, epoch, life, call });
+        self.send(
+            from,
+            Node::Locator,
+            Event::Question {
+                from,
+                epoch,
+                life,
+                call,
+            },
+        );
     }
 
     fn act(&mut self, client: usize, action: Action) {
@@ -525,9 +652,24 @@ impl World {
                 let content = contents(*number)[store.tract.index as usize].clone();
                 let late = self.faulty && self.rng.random_bool(0.03);
                 let ms = if late { 500..8000 } else { 5..100 };
-                self.after(ms, Event::Arrival { client, epoch, store, content });
+                self.after(
+                    ms,
+                    Event::Arrival {
+                        client,
+                        epoch,
+                        store,
+                        content,
+                    },
+                );
             }
-            Action::Fetch(fetch) => self.after(1..20, Event::Request { to: from, epoch, fetch }),
+            Action::Fetch(fetch) => self.after(
+                1..20,
+                Event::Request {
+                    to: from,
+                    epoch,
+                    fetch,
+                },
+            ),
         }
     }
 
@@ -578,7 +720,7 @@ impl World {
         if let Some(did) = did {
             self.record(number, did);
         }
-        self.after(0..1500, Event::Begin { client: number });
+        self.after(0..800, Event::Begin { client: number });
     }
 
     fn record(&mut self, number: usize, did: Did) {
@@ -603,7 +745,10 @@ impl World {
                 PutOutcome::Stored { version, lacking } => {
                     counts.stored += 1;
                     counts.with_fewer_replicas += u64::from(!lacking.is_empty());
-                    Some(Did::Put { content: *number, version: *version })
+                    Some(Did::Put {
+                        content: *number,
+                        version: *version,
+                    })
                 }
                 PutOutcome::Conflict { .. } => {
                     counts.conflicts += 1;
@@ -625,7 +770,9 @@ impl World {
                     let parts = (0..got.blob.tracts.len()).filter_map(|i| content.get(&(i as u32)));
                     let parts: Vec<_> = parts.cloned().collect();
                     match author(&parts) {
-                        Some(author) => Some(Did::Get { found: Some((author, got.blob.version)) }),
+                        Some(author) => Some(Did::Get {
+                            found: Some((author, got.blob.version)),
+                        }),
                         None => {
                             self.problems.push(format!("a mixed object: {parts:?}"));
                             None
@@ -641,8 +788,12 @@ impl World {
             Doing::List(list) => match list.outcome()? {
                 ListOutcome::Blobs(blobs) => {
                     counts.lists += 1;
-                    let blobs = blobs.iter().map(|listed| (listed.name.clone(), listed.version));
-                    Some(Did::List { blobs: blobs.collect() })
+                    let blobs = blobs
+                        .iter()
+                        .map(|listed| (listed.name.clone(), listed.version));
+                    Some(Did::List {
+                        blobs: blobs.collect(),
+                    })
                 }
                 ListOutcome::Failed(_) => None,
             },
@@ -654,10 +805,10 @@ impl World {
         // Only the disk of one host loses what it has confirmed: two copies are on others.
         let unlucky = self.rng.random_range(0..HOSTS);
         let start = self.now;
-        for _ in 0..self.rng.random_range(4..12) {
+        for _ in 0..self.rng.random_range(6..18) {
             let host = self.rng.random_range(0..HOSTS);
             let client = self.rng.random_range(0..CLIENTS);
-            let (fault, end) = match self.rng.random_range(0..9) {
+            let (fault, end) = match self.rng.random_range(0..11) {
                 0 | 1 => (Fault::CrashHost(host), Some(Fault::StartHost(host))),
                 2 => (Fault::CrashLocator, Some(Fault::StartLocator)),
                 3 => (Fault::Full(host, true), Some(Fault::Full(host, false))),
@@ -670,11 +821,29 @@ impl World {
                     let pairs = half.flat_map(|n| (0..CLIENTS).map(move |c| (n, c)));
                     let pairs = pairs.map(|(n, c)| (Node::Client(c), Node::Host(n)));
                     let pairs: Vec<_> = pairs.collect();
-                    (Fault::Cut(pairs.clone(), true), Some(Fault::Cut(pairs, false)))
+                    (
+                        Fault::Cut(pairs.clone(), true),
+                        Some(Fault::Cut(pairs, false)),
+                    )
                 }
+                8 => {
+                    let pairs = (0..HOSTS).map(|n| (Node::Client(client), Node::Host(n)));
+                    let pairs: Vec<_> = pairs.collect();
+                    (
+                        Fault::Cut(pairs.clone(), true),
+                        Some(Fault::Cut(pairs, false)),
+                    )
+                }
+                9 => (Fault::Repair, None),
                 _ => {
-                    let pairs = vec![(Node::Locator, Node::Host(host)), (Node::Locator, Node::Client(client))];
-                    (Fault::Cut(pairs.clone(), true), Some(Fault::Cut(pairs, false)))
+                    let pairs = vec![
+                        (Node::Locator, Node::Host(host)),
+                        (Node::Locator, Node::Client(client)),
+                    ];
+                    (
+                        Fault::Cut(pairs.clone(), true),
+                        Some(Fault::Cut(pairs, false)),
+                    )
                 }
             };
             let at = self.rng.random_range(0..FAULTS_NS / 1_000_000);
@@ -685,28 +854,34 @@ impl World {
                 self.after(at + lasts..at + lasts + 1, Event::Fault(end));
             }
         }
-        // And hosts that crash in the middle of what they do, and repairs meanwhile.
+        // And hosts that crash in the middle of what they do.
         for _ in 0..3 {
             let host = self.rng.random_range(0..HOSTS);
             if let Some(replica) = &mut self.hosts[host].replica {
                 replica.disk.fuse = Some(self.rng.random_range(1..60));
             }
         }
-        if let Some(locator) = &mut self.locator
-            && self.rng.random()
-        {
-            locator.handle(self.now, Request::Repair {});
-        }
     }
 
     fn fault(&mut self, fault: Fault) {
         let now = self.now;
         match fault {
+            Fault::Repair => {
+                if let Some(locator) = &mut self.locator {
+                    locator.handle(now, Request::Repair {});
+                }
+            }
             Fault::CrashHost(number) => {
                 let host = &mut self.hosts[number];
                 if let Some(replica) = host.replica.take() {
                     let mut files = replica.disk;
+                    // Those that were deleted or have rotted are not meant.
+                    host.confirmed.retain(|name| is_sound(&files, name));
                     files.crash(&mut self.rng);
+                    if !host.confirmed.iter().all(|name| is_sound(&files, name)) {
+                        let problem = "a crash took what was confirmed".to_owned();
+                        self.problems.push(problem);
+                    }
                     host.files = Some(files);
                     host.epoch += 1;
                     self.counts.crashes += 1;
@@ -732,7 +907,9 @@ impl World {
                     let config = config(&self.hosts);
                     let opened = Locator::open(now, config, self.database.clone());
                     let (locator, changes) = opened.unwrap();
-                    changes.into_iter().for_each(|change| self.database.apply(change));
+                    changes
+                        .into_iter()
+                        .for_each(|change| self.database.apply(change));
                     self.locator = Some(locator);
                 }
             }
@@ -754,7 +931,7 @@ impl World {
             }
             Fault::Rot(number) => {
                 if let Some(replica) = &mut self.hosts[number].replica {
-                    replica.disk.rot(&mut self.rng);
+                    (0..5).for_each(|_| replica.disk.rot(&mut self.rng));
                 }
             }
             Fault::Replace(number) => {
@@ -762,6 +939,7 @@ impl World {
                 let host = &mut self.hosts[number];
                 if let Some(files) = &mut host.files {
                     host.store = self.rng.random();
+                    host.confirmed.clear();
                     *files = Files::new(files.lies);
                 }
                 self.fault(Fault::StartHost(number));
@@ -783,7 +961,8 @@ impl World {
     fn heal(&mut self) {
         self.faulty = false;
         self.cut.clear();
-        self.events.retain(|_, event| !matches!(event, Event::Fault(_)));
+        self.events
+            .retain(|_, event| !matches!(event, Event::Fault(_)));
         self.fault(Fault::StartLocator);
         for number in 0..HOSTS {
             self.fault(Fault::StartHost(number));
@@ -807,7 +986,11 @@ impl World {
 
     fn repair(&mut self) {
         let now = self.now;
-        let (_, reply) = self.locator.as_mut().unwrap().handle(now, Request::Repair {});
+        let (_, reply) = self
+            .locator
+            .as_mut()
+            .unwrap()
+            .handle(now, Request::Repair {});
         let Some(Reply::Repairing { repair }) = reply else {
             panic!("{reply:?}");
         };
@@ -827,7 +1010,8 @@ impl World {
                 return;
             }
             if self.now > patience {
-                self.problems.push(format!("a repair does not end: {servers:?}"));
+                self.problems
+                    .push(format!("a repair does not end: {servers:?}"));
                 return;
             }
         }
@@ -838,14 +1022,19 @@ impl World {
         let status = self.status();
         if (status.short, status.lost) != (0, 0) {
             let (short, lost) = (status.short, status.lost);
-            self.problems.push(format!("{short} tracts have too few copies, {lost} none"));
+            self.problems
+                .push(format!("{short} tracts have too few copies, {lost} none"));
         }
         let mut expected = BTreeSet::new();
         for (name, blob) in &self.database.blobs {
             for index in 0..blob.tracts.len() {
                 let row = status.table.row(name, index);
                 let tract = blob.tract_name(index);
-                expected.extend(row.replicas.iter().map(|server| (*server, tract.to_string())));
+                expected.extend(
+                    row.replicas
+                        .iter()
+                        .map(|server| (*server, tract.to_string())),
+                );
             }
         }
         let mut found = BTreeSet::new();
@@ -889,10 +1078,12 @@ impl World {
 
     fn check_history(&mut self) {
         if linearize(&self.history).is_none() {
-            self.problems.push("the history is not linearizable".to_owned());
+            self.problems
+                .push("the history is not linearizable".to_owned());
         }
         for lost in unfounded_conflicts(&self.history) {
-            self.problems.push(format!("a conflict without another put: {lost:?}"));
+            self.problems
+                .push(format!("a conflict without another put: {lost:?}"));
         }
     }
 }

@@ -82,7 +82,11 @@ impl Get {
         let Some(blob) = &self.blob else {
             return (0, 0);
         };
-        let done = blob.tracts.iter().zip(&self.tracts).filter(|(_, fetching)| fetching.done);
+        let done = blob
+            .tracts
+            .iter()
+            .zip(&self.tracts)
+            .filter(|(_, fetching)| fetching.done);
         (done.map(|(tract, _)| tract.bytes).sum(), blob.bytes())
     }
 
@@ -121,11 +125,15 @@ impl Get {
         match reply {
             Reply::Found { blob } => {
                 // Tracts that have come are good for the same content only.
-                let same = self.blob.as_ref().is_some_and(|known| known.write == blob.write);
+                let same = self
+                    .blob
+                    .as_ref()
+                    .is_some_and(|known| known.write == blob.write);
                 if !same {
                     self.tracts.clear();
                 }
-                self.tracts.resize_with(blob.tracts.len(), Fetching::default);
+                self.tracts
+                    .resize_with(blob.tracts.len(), Fetching::default);
                 for fetching in &mut self.tracts {
                     fetching.tried.clear();
                     fetching.tried_all = false;
@@ -178,7 +186,9 @@ impl Get {
             let all = self.many && holders.len() > 1 && !fetching.tried_all;
             let from: Vec<_> = match all {
                 true => holders.iter().copied().collect(),
-                false => next_holder(holders, &fetching.tried, index).into_iter().collect(),
+                false => next_holder(holders, &fetching.tried, index)
+                    .into_iter()
+                    .collect(),
             };
             if from.is_empty() {
                 continue;
@@ -189,7 +199,8 @@ impl Get {
             }
             fetching.running = true;
             self.last_transfer += 1;
-            self.transfers.insert(self.last_transfer, (index, from.clone()));
+            self.transfers
+                .insert(self.last_transfer, (index, from.clone()));
             return Some(Fetch {
                 transfer: self.last_transfer,
                 tract: blob.tract_name(index),

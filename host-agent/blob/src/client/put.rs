@@ -194,7 +194,11 @@ impl Put {
         let Some((index, to)) = self.transfers.remove(&transfer) else {
             return;
         };
-        let Some(placing) = self.open.as_mut().and_then(|open| open.tracts.get_mut(index)) else {
+        let Some(placing) = self
+            .open
+            .as_mut()
+            .and_then(|open| open.tracts.get_mut(index))
+        else {
             return;
         };
         for server in &to {
@@ -302,9 +306,13 @@ impl Put {
             return None;
         }
         let failures = &self.failures;
-        let left_out = |server: &Ipv4Addr| failures.get(server).is_some_and(|(n, _)| *n >= FAILURES);
+        let left_out =
+            |server: &Ipv4Addr| failures.get(server).is_some_and(|(n, _)| *n >= FAILURES);
         for (index, placing) in open.tracts.iter_mut().enumerate() {
-            let to: Vec<_> = placing.lacking().filter(|server| !left_out(server)).collect();
+            let to: Vec<_> = placing
+                .lacking()
+                .filter(|server| !left_out(server))
+                .collect();
             let all = placing.sending.is_empty() && to.len() == placing.row.replicas.len();
             let group = self.multicast && to.len() > 1 && all && !placing.tried_group;
             let to = match group {
@@ -322,7 +330,8 @@ impl Put {
                 index: index as u32,
                 sha256: self.pieces[index].sha256,
             };
-            self.transfers.insert(self.last_transfer, (index, to.clone()));
+            self.transfers
+                .insert(self.last_transfer, (index, to.clone()));
             return Some(Store {
                 transfer: self.last_transfer,
                 tract,
@@ -338,7 +347,10 @@ impl Put {
             return;
         };
         let least = open.least;
-        let short = open.tracts.iter().position(|placing| placing.held.len() < least);
+        let short = open
+            .tracts
+            .iter()
+            .position(|placing| placing.held.len() < least);
         if let Some(index) = short {
             let placing = &open.tracts[index];
             let (held, of) = (placing.held.len(), placing.row.replicas.len());
@@ -351,12 +363,16 @@ impl Put {
             self.outcome = Some(PutOutcome::Failed(reason));
             return;
         }
-        let tracts = self.pieces.iter().zip(&open.tracts).map(|(piece, placing)| Stored {
-            bytes: piece.bytes,
-            sha256: piece.sha256,
-            row_version: placing.row.version,
-            replicas: placing.held.clone(),
-        });
+        let tracts = self
+            .pieces
+            .iter()
+            .zip(&open.tracts)
+            .map(|(piece, placing)| Stored {
+                bytes: piece.bytes,
+                sha256: piece.sha256,
+                row_version: placing.row.version,
+                replicas: placing.held.clone(),
+            });
         let commit = Request::Commit {
             write: open.write,
             name: self.name.clone(),

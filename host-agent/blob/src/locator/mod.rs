@@ -61,7 +61,9 @@ impl Config {
             ));
         }
         if !(1..=copies).contains(&least) {
-            return Err(format!("at least {least} of {copies} copies; expected 1 to {copies}"));
+            return Err(format!(
+                "at least {least} of {copies} copies; expected 1 to {copies}"
+            ));
         }
         if !(1..=MAX_ROWS).contains(&self.rows) {
             let rows = self.rows;
@@ -124,7 +126,11 @@ pub struct Locator {
 
 impl Locator {
     /// Starts from what the database holds; the changes are to be durable before the first request.
-    pub fn open(now: Instant, config: Config, snapshot: Snapshot) -> Result<(Self, Vec<Change>), String> {
+    pub fn open(
+        now: Instant,
+        config: Config,
+        snapshot: Snapshot,
+    ) -> Result<(Self, Vec<Change>), String> {
         config.check()?;
         let start = snapshot.start + 1;
         let mut changes = vec![Change::Start(start)];
@@ -199,12 +205,17 @@ impl Locator {
 
     pub fn next_deadline(&self) -> Option<Instant> {
         let alive = self.servers.values().filter(|server| server.record.alive);
-        alive.map(|server| server.heard + self.config.dead_after).min()
+        alive
+            .map(|server| server.heard + self.config.dead_after)
+            .min()
     }
 
     /// Gives every row the servers that it should have now. Without any alive, rows stay as they are.
     fn fill_rows(&mut self, changes: &mut Vec<Change>) {
-        let alive = self.servers.iter().filter(|(_, server)| server.record.alive);
+        let alive = self
+            .servers
+            .iter()
+            .filter(|(_, server)| server.record.alive);
         let alive: Vec<_> = alive.map(|(address, _)| *address).collect();
         if alive.is_empty() {
             return;
@@ -231,7 +242,10 @@ impl Locator {
         for (name, blob) in self.catalog.blobs() {
             for (index, tract) in blob.tracts.iter().enumerate() {
                 let row = self.table.row(name, index);
-                let held = row.replicas.iter().all(|server| tract.holders.contains(server));
+                let held = row
+                    .replicas
+                    .iter()
+                    .all(|server| tract.holders.contains(server));
                 status.tracts += 1;
                 status.short += usize::from(!held);
                 status.lost += usize::from(tract.holders.is_empty());

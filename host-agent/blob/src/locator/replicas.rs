@@ -68,7 +68,10 @@ impl Locator {
         changes: &mut Vec<Change>,
     ) -> Option<Reply> {
         let Some(server) = self.servers.get_mut(&me.server) else {
-            let reason = format!("{} is none of the servers that the locator was given", me.server);
+            let reason = format!(
+                "{} is none of the servers that the locator was given",
+                me.server
+            );
             return Some(Reply::Refused { reason });
         };
         if me.turn <= server.turn {
@@ -137,7 +140,9 @@ impl Locator {
         };
         live.free_bytes = Some(free_bytes);
         live.repair = repair.filter(|progress| progress.repair.start == last.start);
-        let done = live.repair.is_some_and(|progress| progress.repair == last && progress.done);
+        let done = live
+            .repair
+            .is_some_and(|progress| progress.repair == last && progress.done);
         Reply::Beaten {
             repair: (last.number > 0 && !done).then_some(last),
         }
@@ -219,7 +224,10 @@ impl Locator {
             let index = tract.index as usize;
             let row = self.table.row(name, index);
             let holders = &mut blob.tracts[index].holders;
-            let held = row.replicas.iter().filter(|replica| holders.contains(replica));
+            let held = row
+                .replicas
+                .iter()
+                .filter(|replica| holders.contains(replica));
             let complete = held.count() == row.replicas.len().max(self.config.least);
             if complete && !row.replicas.contains(&server) {
                 if holders.remove(&server) {

@@ -101,20 +101,32 @@ impl Locator {
             return Reply::Conflict { version };
         }
         if tracts.len() > MAX_TRACTS {
-            let reason = format!("a blob of {} tracts; at most {MAX_TRACTS} are kept", tracts.len());
+            let reason = format!(
+                "a blob of {} tracts; at most {MAX_TRACTS} are kept",
+                tracts.len()
+            );
             return Reply::Refused { reason };
         }
         let rows = || (0..tracts.len()).map(|index| self.table.row(&name, index));
-        if tracts.iter().zip(rows()).any(|(tract, row)| tract.row_version != row.version) {
+        if tracts
+            .iter()
+            .zip(rows())
+            .any(|(tract, row)| tract.row_version != row.version)
+        {
             return Reply::Moved {
                 table: self.table.clone(),
             };
         }
         for (index, (tract, row)) in tracts.iter().zip(rows()).enumerate() {
-            let held = tract.replicas.iter().filter(|server| row.replicas.contains(server));
+            let held = tract
+                .replicas
+                .iter()
+                .filter(|server| row.replicas.contains(server));
             let (held, least) = (held.count(), self.config.least);
             if held < least || held < tract.replicas.len() {
-                let reason = format!("tract {index} is on {held} replicas of its row, and {least} are needed");
+                let reason = format!(
+                    "tract {index} is on {held} replicas of its row, and {least} are needed"
+                );
                 return Reply::Refused { reason };
             }
         }
