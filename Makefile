@@ -5,7 +5,7 @@
 #            [SCENARIO=experiments/scenarios/link-failure.toml] [FUSED=0: a process per switch] [THREADS=2]
 #            [VOLUME=1: bytes and packets of every port per ms] [WEB=1: live in the browser]
 #   make compare [A=2026-11-23T08-15-02] [B=latest]: two of results/runs, without names the last two
-#   make experiments | make experiment NAME=hull-dynamic [SIZE=quick|full] [CLUSTER=tcp://..] [FABRIC=mininet]
+#   make experiments [STALE=1 SIZE=full] | make experiment NAME=hull-dynamic [SIZE=quick|full] [CLUSTER=tcp://..] [FABRIC=mininet]
 #   make report | results
 #   make bench [BENCH="goodput codec_overlap --quick"] [BASE=COMMIT: ratios to it, in pairs]
 #   make install | install-p4 | uninstall [PREFIX=/usr/local] [DESTDIR=] [ALIASES=1: p4c etc. too] [STUDY=1] [CTL=0]
@@ -188,8 +188,8 @@ CLUSTER ?=
 FABRIC ?= virtual
 EXPERIMENT := $(PYTHON) -m ebb_experiments.study.cli
 
-experiments: .venv/.study-installed build ## the papers' experiments, quick size, and a report
-	@$(EXPERIMENT) run --size quick $(if $(CLUSTER),--cluster '$(CLUSTER)')
+experiments: .venv/.study-installed build ## the papers' experiments, and a report; STALE=1: whose results are old
+	@$(EXPERIMENT) run --size '$(SIZE)' $(if $(STALE),--stale) $(if $(CLUSTER),--cluster '$(CLUSTER)')
 
 experiment: .venv/.study-installed build ## NAME of one of them (or several), with SIZE and FABRIC, SET='PATH=VALUE ..'
 	@$(if $(NAME),$(EXPERIMENT) run $(NAME) --size '$(SIZE)' --fabric '$(FABRIC)' $(if $(CLUSTER),--cluster '$(CLUSTER)') \
@@ -282,6 +282,7 @@ lint: .venv/.dev-installed $(PROTO_MODULES) ## formatting, types, arrows, depend
 	@$(call lint,generated Rust,$(PYTHON) tools/protos.py)
 	@$(call lint,width of lines,$(PYTHON) tools/widths.py)
 	@$(call lint,links between pages,$(PYTHON) tools/links.py)
+	@$(call lint,reasons of bands that changed,$(PYTHON) tools/bands.py)
 	@$(call lint,licences$(comma) sources and versions of dependencies,$(PYTHON) tools/dependencies.py)
 
 check-tna: .venv/.dev-installed ## p4src/tna through p4c's back end for Tofino, where it is on PATH; renews the page

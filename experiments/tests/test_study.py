@@ -38,7 +38,7 @@ def test_every_experiment_of_the_tree_expands_at_every_size(name: str) -> None:
         | {metric: 1.0 + number for number, metric in enumerate(loaded.metric)}
         for each in planned["full"]
     ]
-    never = [each.notes for each in check(loaded, rows, None) if each.verdict == "not run"]
+    never = [each.notes for each in check(loaded, rows, rows, None) if each.grade == "not run"]
     assert not never, "claims about what the full size does not measure"
 
 
@@ -188,47 +188,58 @@ def test_from_a_file_to_the_report_and_again_from_the_store(
     assert cli.main([*command, "--workers", "2"]) == 0
     assert "2 trials, 0 of them have been run" in capsys.readouterr().out
     report = (tmp_path / "rep" / "report.html").read_text()
-    assert report.count("data:image/svg+xml;base64,") == len(figures)
+    assert report.count("data:image/svg+xml;base64,") == 1 + len(figures)
     markdown = (tmp_path / "rep" / "small" / "README.md").read_text()
     for figure in figures:
         assert f"({figure['name']}.png)" in markdown
         assert (tmp_path / "rep" / "small" / f"{figure['name']}.png").stat().st_size > 1_000
     claimed = [line.split("|") for line in markdown.splitlines() if "| **" in line]
-    assert [cells[5].strip(" *") for cells in claimed] == ["yes", "no", "not run"]
+    # One trial decides nothing.
+    assert [cells[6].strip(" *") for cells in claimed] == ["undecided", "undecided", "not run"]
+    assert [cells[8].strip() for cells in claimed] == ["2", "2", ""]
+    assert "A trial has 2 flows; all ended." in markdown
     # Deviations by their numbers in the list above.
     assert "1. on paper only\n2. half" in markdown
-    assert [cells[6].strip() for cells in claimed] == ["1, 2"] * 3
+    assert [cells[10].strip() for cells in claimed] == ["1, 2"] * 3
     index = (tmp_path / "rep" / "README.md").read_text()
-    for page in (index, markdown):
-        assert "**1 claims reproduced, 1 not, 1 not run.**" in page
+    assert "2 undecided, 1 not run.**" in markdown
     assert "| [small](small/README.md) |" in index
     assert cli.main([*command, "--markdown"]) == 0
     said = capsys.readouterr().out
     assert "2 trials, 2 of them have been run" in said
-    assert re.search(r"small, quick +1 +1 +1 +2/2", said)
+    assert re.search(r"small, quick +0 +0 +0 +2 +0 +1 +2/2", said)
     # What something has cut short is named, not shown, and run again.
     [flows] = (tmp_path / "res").rglob("ndp-*/flows.parquet")
     os.truncate(flows, flows.stat().st_size - 7)
     assert cli.main(["report", *command[1:], "--markdown"]) == 0
     said = capsys.readouterr().out
     assert f"damaged result, its trial counts as not run: {flows}: " in said
-    assert re.search(r"small, quick +0 +0 +3 +1/2", said)
+    assert re.search(r"small, quick +0 +0 +0 +0 +0 +3 +1/2", said)
     assert cli.main([*command, "--markdown"]) == 0
     said = capsys.readouterr().out
     assert f"damaged result, its trial is run again: {flows}: " in said
     assert "2 trials, 1 of them have been run" in said
-    assert re.search(r"small, quick +1 +1 +1 +2/2", said)
+    assert re.search(r"small, quick +0 +0 +0 +2 +0 +1 +2/2", said)
     # Only what Markdown shows.
     left = {path.name for path in (tmp_path / "rep" / "small").iterdir()}
-    assert left == {"bars.png", "cdf.png", "metrics.csv", "README.md", "summary.json"}
+    made = {"README.md", "metrics.csv", "paper-and-ours.png", "summary.json", "trials.parquet"}
+    assert left == {"bars.png", "cdf.png", *made}
     for page in (index, markdown):
         assert str(tmp_path) not in page
-    # Without trials, for example on another machine, the page stays.
-    before = (tmp_path / "rep" / "small" / "README.md").read_text()
+    # Without trials, for example on another machine, the page is made again from its archive.
+    names = ("README.md", "cdf.png", "metrics.csv", "summary.json")
+    before = {name: (tmp_path / "rep" / "small" / name).read_bytes() for name in names}
     elsewhere = [*command[1:3], str(tmp_path / "none"), *command[4:], "--markdown"]
+    (tmp_path / "rep" / "small" / "cdf.png").unlink()
+    assert cli.main(["report", *elsewhere]) == 0
+    assert re.search(r"small, quick +0 +0 +0 +2 +0 +1 +2/2", capsys.readouterr().out)
+    after = {name: (tmp_path / "rep" / "small" / name).read_bytes() for name in names}
+    assert after == before
+    # Without that, too, it stays.
+    (tmp_path / "rep" / "small" / "trials.parquet").unlink()
     assert cli.main(["report", *elsewhere]) == 0
     assert "small, quick: no trial is stored" in capsys.readouterr().out
-    assert (tmp_path / "rep" / "small" / "README.md").read_text() == before
+    assert (tmp_path / "rep" / "small" / "README.md").read_bytes() == before["README.md"]
 
 
 @needs_simulator

@@ -88,7 +88,7 @@ def test_a_small_experiment_gives_the_same_under_both_clocks(
     if "this machine was too busy" in capsys.readouterr().out:
         pytest.skip("this machine was too busy: the numbers are not valid")
     markdown = (tmp_path / "rep" / "small" / "README.md").read_text()
-    (claimed,) = (line.split("|") for line in markdown.splitlines() if "| NDP | 400" in line)
-    virtual, wall = (float(claimed[n].split()[0].rstrip(",")) for n in (3, 4))
+    (claimed,) = (line.split("|") for line in markdown.splitlines() if "| published | 400" in line)
+    virtual, wall = (float(claimed[n].split()[0].rstrip(",")) for n in (4, 5))
     assert wall == pytest.approx(virtual, rel=0.15)
     assert "The same with real switches and agents, slowed by 500" in markdown

@@ -2,36 +2,24 @@
 
 from __future__ import annotations
 
-import ast
-import math
-import operator
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
-from functools import partial
 from itertools import chain
-from random import Random
-from typing import Any, Literal
 
 import numpy as np
 from ebb_topologies.files import InputError
 from ebb_topologies.nearest import hint
-from scipy import stats
 
 from ebb_experiments.study.choices import Scalar
-from ebb_experiments.study.metrics import Row
-from ebb_experiments.study.spec import Claim, Experiment
+from ebb_experiments.study.estimates import Estimate, Sample, bootstrap, jackknife
+from ebb_experiments.study.expression import DividedByZeroError, Expression, Term
+from ebb_experiments.study.grades import HOLDS, Grade, Meaning, Range, grade, inside, wrong_sign
+from ebb_experiments.study.metric_spec import Metric
+from ebb_experiments.study.metrics import Row, beyond, few_beyond
+from ebb_experiments.study.spec import Experiment, Kind
 
-CONFIDENCE = 0.95
 LEAST_ENDED = 0.99
 """Share of the flows of a metric that must have ended for its number to stand alone."""
-Verdict = Literal["yes", "no", "not run"]
-OPERATORS: dict[type[ast.operator], Callable[[float, float], float]] = {
-    ast.Add: operator.add,
-    ast.Sub: operator.sub,
-    ast.Mult: operator.mul,
-    ast.Div: operator.truediv,
-}
-FUNCTIONS: dict[str, Callable[..., float]] = {"min": min, "max": max}
 
 
 class NotRunError(Exception):
@@ -39,280 +27,354 @@ class NotRunError(Exception):
 
 
 @dataclass(frozen=True)
-class Estimate:
-    mean: float
-    half_width: float | None
-    """Half the width of the 95 % confidence interval; none with one trial."""
-    trials: int
-
-    @property
-    def low(self) -> float:
-        return self.mean - (self.half_width or 0.0)
-
-    @property
-    def high(self) -> float:
-        return self.mean + (self.half_width or 0.0)
-
-
-@dataclass(frozen=True)
 class Checked:
-    """A row of the verdict table."""
+    """A row of the table of claims."""
 
     text: str
+    kind: Kind
     source: str
     published: float | str
     unit: str
     band: tuple[float | None, float | None]
+    paper: Range | None
+    meaning: Meaning
     ours: Estimate | None
-    verdict: Verdict
+    grade: Grade
+    claim: int
+    """Number of the claim in its file, from 0; its points of `each` are rows of the same one."""
+    headline: str | None = None
+    samples: int | None = None
+    """Flows or jobs behind the least of its numbers, of all trials; none: it is not of these."""
+    ended: float | None = None
+    """Least share of the flows of a trial that ended, of metrics that leave the others out."""
     notes: list[str] = field(default_factory=list)
-    """Notes: why it was not run, the reason of a "no", what the interval says."""
+    """Why it was not run or is not decided, and what else is to be known of our number."""
+    reason: str | None = None
+    """Cause of a difference from the paper."""
+    cause_status: str = ""
     deviations: list[str] = field(default_factory=list)
 
-
-def estimate(numbers: Sequence[float]) -> Estimate:
-    """Mean over trials, with Student's interval."""
-    return _interval(float(np.mean(numbers)), numbers)
-
-
-def _interval(mean: float, numbers: Sequence[float]) -> Estimate:
-    n = len(numbers)
-    if n < 2:
-        return Estimate(mean, None, n)
-    quantile = float(stats.t.ppf((1 + CONFIDENCE) / 2, n - 1))
-    return Estimate(mean, quantile * float(np.std(numbers, ddof=1)) / math.sqrt(n), n)
+    @property
+    def inside(self) -> bool:
+        return self.ours is not None and inside(self.ours.mean, self.band)
 
 
-def check(experiment: Experiment, rows: Sequence[Row], reduced: str | None) -> list[Checked]:
-    found = []
-    for claim in experiment.claim:
-        for index, (axis, point) in enumerate(_points(claim)):
-            published = _nth(claim.published, index)
-            band = claim.band[index] if isinstance(claim.band, list) else claim.band
-            known = {} if axis is None else {axis: point}
-            deviations = [
-                *experiment.deviations,
-                *claim.deviations,
-                *([reduced] if reduced else []),
-            ]
-            ours: Estimate | None = None
-            notes: list[str] = []
-            verdict: Verdict = "not run"
-            try:
-                ours = evaluate(claim.expression, rows, list(experiment.metric), known)
-            except NotRunError as error:
-                notes.append(str(error))
-            else:
-                verdict = "yes" if inside(ours.mean, band) else "no"
-                edges = {inside(ours.low, band), inside(ours.high, band)}
-                if edges != {verdict == "yes"}:
-                    notes.append(
-                        f"its interval reaches {'out of' if verdict == 'yes' else 'into'} the band"
-                    )
-                notes += left_out(claim.expression, rows, known)
-                if verdict == "no":
-                    notes.append(claim.reason or "reason not found yet")
-            found.append(
-                Checked(
-                    text=claim.text.format(
-                        **{k: f"{v:g}" if isinstance(v, float) else v for k, v in known.items()}
-                    ),
-                    source=claim.source or experiment.source,
-                    published=published,
-                    unit=claim.unit,
-                    band=band,
-                    ours=ours,
-                    verdict=verdict,
-                    notes=notes,
-                    deviations=deviations,
-                )
-            )
-    return found
+@dataclass(frozen=True)
+class Evaluated:
+    """The number of an expression, and why it may not be enough for a verdict."""
+
+    ours: Estimate | None
+    doubts: list[str]
+    samples: int | None
+    ended: float | None
+
+
+def check(
+    experiment: Experiment, virtual: Sequence[Row], wall: Sequence[Row], reduced: str | None
+) -> list[Checked]:
+    """The claims on trials in virtual time, and those that name it on Mininet, too."""
+    return [
+        _checked(experiment, number, index, virtual, wall, reduced)
+        for number, claim in enumerate(experiment.claim)
+        for index in range(len(claim.points))
+    ]
+
+
+def _checked(
+    experiment: Experiment,
+    number: int,
+    index: int,
+    virtual: Sequence[Row],
+    wall: Sequence[Row],
+    reduced: str | None,
+) -> Checked:
+    claim = experiment.claim[number]
+    known = claim.points[index]
+    expression = Expression.of(claim.expression, list(experiment.metric), known)
+    meaning = expression.meaning
+    if claim.neutral is not None:
+        meaning = Meaning(claim.neutral, meaning.whole)
+    band, paper = claim.band_at(index), claim.paper_at(index)
+    notes: list[str] = []
+    found: Evaluated | None = None
+    verdict: Grade = "not run"
+    try:
+        found = evaluate(expression, experiment.metric, virtual, wall)
+    except NotRunError as error:
+        notes.append(str(error))
+    else:
+        verdict, why = _judged(found, band, paper, meaning)
+        notes += why
+    differs = verdict == "not reproduced" or (
+        verdict == "undecided"
+        and found is not None
+        and found.ours is not None
+        and not inside(found.ours.mean, band)
+    )
+    return Checked(
+        text=claim.text.format(
+            **{k: f"{v:g}" if isinstance(v, float) else v for k, v in known.items()}
+        ),
+        kind=claim.kind or experiment.kind,
+        source=claim.source or experiment.source,
+        published=claim.published_at(index),
+        unit=claim.unit,
+        band=band,
+        paper=paper,
+        meaning=meaning,
+        ours=None if found is None else found.ours,
+        grade=verdict,
+        claim=number,
+        headline=claim.headline,
+        samples=None if found is None else found.samples,
+        ended=None if found is None else found.ended,
+        notes=notes,
+        reason=claim.reason if differs else None,
+        cause_status=claim.cause_status if differs else "",
+        deviations=[
+            *experiment.deviations, *claim.deviations, *([reduced] if reduced else []),
+        ],
+    )  # fmt: skip
+
+
+def _judged(
+    found: Evaluated,
+    band: tuple[float | None, float | None],
+    paper: Range | None,
+    meaning: Meaning,
+) -> tuple[Grade, list[str]]:
+    """The grade, and why it is undecided or what else is to be known."""
+    if found.ours is None:
+        return "undecided", found.doubts
+    doubts = [*found.doubts, *crossings(found.ours, band, paper, meaning)]
+    if found.ours.trials < 2:
+        doubts.append("one trial")
+    verdict = grade(found.ours.mean, paper, band, meaning)
+    notes = []
+    if found.ended is not None and found.ended < LEAST_ENDED:
+        notes.append(
+            f"of a trial only {100 * found.ended:.3g} % of the flows ended; the others are left out"
+        )
+        if verdict in HOLDS:
+            doubts += notes
+            notes = []
+    return ("undecided" if doubts else verdict), [*doubts, *notes]
+
+
+def crossings(
+    ours: Estimate,
+    band: tuple[float | None, float | None],
+    paper: Range | None,
+    meaning: Meaning,
+) -> list[str]:
+    """Where the interval has both: values that the claim holds for, and others."""
+    if ours.low is None or ours.high is None:
+        return []
+    low, high = (-np.inf if band[0] is None else band[0], np.inf if band[1] is None else band[1])
+    meets, leaves = ours.low <= high and ours.high >= low, ours.low < low or ours.high > high
+    if meets and leaves:
+        way = "out of" if inside(ours.mean, band) else "into"
+        return [f"its interval reaches {way} the band"]
+    signs = {wrong_sign(each, paper, meaning) for each in (ours.low, ours.high)}
+    if wrong_sign(ours.mean, paper, meaning) and signs == {True, False}:
+        return ["its interval has both signs"]
+    return []
 
 
 def check_expressions(experiment: Experiment, where: str) -> None:
     """Raises `InputError` if a claim names what its experiment does not have: a metric, a scheme,
     an axis or a point of one. Needs no trial."""
-    drawn = Random(0)  # in place of means of trials, so that no difference is 0
-
-    def value(_metric: str, scheme: str, labels: Mapping[str, Any]) -> float:
-        _check_term(experiment, scheme, labels)
-        return drawn.random()
-
     for claim in experiment.claim:
         try:
-            tree = _parse(claim.expression)
-            for axis, point in _points(claim):
-                known = {} if axis is None else {axis: point}
-                _number(tree.body, Terms(list(experiment.metric), known, value))
-        except (InputError, NotRunError) as error:
+            for known in claim.points:
+                expression = Expression.of(claim.expression, list(experiment.metric), known)
+                for term in expression.terms:
+                    _check_term(experiment, term)
+        except (InputError, DividedByZeroError) as error:
             raise InputError(f"{where}: claim '{claim.text}': {error}") from None
 
 
-def _check_term(experiment: Experiment, scheme: str, labels: Mapping[str, Any]) -> None:
-    if scheme not in experiment.scheme:
-        raise InputError(f"there is no scheme '{scheme}'; {hint(scheme, experiment.scheme)}")
+def _check_term(experiment: Experiment, term: Term) -> None:
+    if term.scheme not in experiment.scheme:
+        raise InputError(
+            f"there is no scheme '{term.scheme}'; {hint(term.scheme, experiment.scheme)}"
+        )
     axes = {axis.name: axis for axis in experiment.axis}
-    for name, point in labels.items():
+    for name, point in term.labels:
         if name not in axes:
             raise InputError(f"there is no axis '{name}'; {hint(name, axes)}")
         of_sizes = (experiment.points(axes[name], size) for size in experiment.size)
-        every = {*axes[name].points, *chain.from_iterable(of_sizes)}
+        every: set[Scalar] = {*axes[name].points, *chain.from_iterable(of_sizes)}
         if point not in every:
             known = ", ".join(map(str, sorted(every, key=str)))
             raise InputError(f"axis {name} has no point {point!r}; it has {known}")
 
 
-def _short(expression: str) -> str:
-    return " ".join(expression.split())
-
-
-def inside(number: float, band: tuple[float | None, float | None]) -> bool:
-    low, high = band
-    return (low is None or number >= low) and (high is None or number <= high)
-
-
-def _points(claim: Claim) -> Iterable[tuple[str | None, Scalar | None]]:
-    if not claim.each:
-        return [(None, None)]
-    ((axis, points),) = claim.each.items()
-    return [(axis, point) for point in points]
-
-
-def _nth(value: Any, index: int) -> Any:
-    return value[index] if isinstance(value, list) else value
+# -- numbers --------------------------------------------------------------------------------------
 
 
 def evaluate(
-    expression: str, rows: Sequence[Row], metrics: Sequence[str], known: Mapping[str, Any]
-) -> Estimate:
-    """The expression of the means over trials. Its interval is from the jackknife over seeds
-    (Tukey's pseudo-values): of a single mean that is Student's, and ratios get theirs too. A seed
-    counts if all trials of the expression have been run with it; if there is none, each mean is
-    over those that have been."""
-    tree = _parse(expression)
-
-    def number(of: Sequence[Row]) -> float:
-        return _number(tree.body, Terms(metrics, known, partial(mean_of, of)))
-
-    whole = number(rows)
-    by_seed: dict[int, list[Row]] = {}
-    for row in rows:
-        by_seed.setdefault(row["seed"], []).append(row)
-    complete = [of_seed for of_seed in by_seed.values() if _is_run(number, of_seed)]
-    n = len(complete)
-    if n == 0:
-        return Estimate(whole, None, 1)
-    counted = [row for of_seed in complete for row in of_seed]
-    whole = number(counted)
-    if n < 2:
-        return Estimate(whole, None, n)
-    pseudo = []
-    for left_out in complete:
-        rest = [row for of_seed in complete if of_seed is not left_out for row in of_seed]
-        pseudo.append(n * whole - (n - 1) * number(rest))
-    return _interval(whole, pseudo)
-
-
-def _is_run(number: Callable[[Sequence[Row]], float], rows: Sequence[Row]) -> bool:
+    expression: Expression,
+    metrics: Mapping[str, Metric],
+    virtual: Sequence[Row],
+    wall: Sequence[Row] = (),
+) -> Evaluated:
+    """The expression of the means over the seeds with which all of its trials have been run. No
+    seed is left out in silence: a doubt names those with a trial or a value less, or with a
+    denominator of 0. A percentile of too few samples in each trial is one of all of them together;
+    the interval is then that of a bootstrap, otherwise the jackknife's over seeds."""
+    data = {term: _at(wall if term.wall else virtual, term) for term in expression.terms}
+    for term, rows in data.items():
+        if not rows:
+            raise NotRunError(f"no trial of {term.where} has {term.metric}")
+    numbers = Numbers(expression, metrics, data)
+    doubts = [*numbers.gaps(), *numbers.few(), *numbers.not_recorded()]
     try:
-        number(rows)
-    except NotRunError:
-        return False
-    return True
-
-
-def _parse(expression: str) -> ast.Expression:
-    try:
-        return ast.parse(f"({expression}\n)", mode="eval")  # so that it may go over several lines
-    except SyntaxError as error:
-        raise InputError(f"expression '{_short(expression)}': {error.msg}") from None
+        whole = numbers.value(numbers.seeds)
+    except DividedByZeroError as error:
+        return Evaluated(None, [str(error), *doubts], numbers.samples, numbers.ended)
+    return Evaluated(numbers.estimate(whole, doubts), doubts, numbers.samples, numbers.ended)
 
 
 @dataclass(frozen=True)
-class Terms:
-    """What the names in an expression stand for."""
+class Numbers:
+    """What the terms of an expression are made from."""
 
-    metrics: Sequence[str]
-    known: Mapping[str, Any]
-    """The point of `each`, by the name of its axis."""
-    value: Callable[[str, str, Mapping[str, Any]], float]
-    """Value of a metric of a scheme at points of axes."""
+    expression: Expression
+    metrics: Mapping[str, Metric]
+    data: Mapping[Term, Sequence[Row]]
 
+    @property
+    def seeds(self) -> list[int]:
+        """Those with which all terms have been run; if there are none, any that one has."""
+        of_terms = [{row["seed"] for row in rows} for rows in self.data.values()]
+        return sorted(set.intersection(*of_terms) or set.union(*of_terms))
 
-def _number(node: ast.expr, terms: Terms) -> float:
-    match node:
-        case ast.Constant(value=int() | float() as constant):
-            return float(constant)
-        case ast.Name(id=name) if isinstance(terms.known.get(name), int | float):
-            return float(terms.known[name])
-        case ast.BinOp(left=left, op=op, right=right) if type(op) in OPERATORS:
+    @property
+    def trials(self) -> int:
+        of_terms = [{row["seed"] for row in rows} for rows in self.data.values()]
+        return len(set.intersection(*of_terms)) or 1
+
+    def gaps(self) -> list[str]:
+        """A doubt about each seed that lacks something."""
+        found = []
+        of_terms = {term: {row["seed"] for row in rows} for term, rows in self.data.items()}
+        every = sorted(set.union(*of_terms.values()))
+        for seed in every:
+            lacking = next((term for term, seeds in of_terms.items() if seed not in seeds), None)
+            if lacking is not None:
+                found.append(f"seed {seed} has no trial of {lacking.where}")
+                continue
+            empty = next((term for term in self.data if self._empty(term, seed)), None)
+            if empty is not None:
+                found.append(f"seed {seed}: {empty.where} has no {empty.metric}")
+                continue
             try:
-                return OPERATORS[type(op)](_number(left, terms), _number(right, terms))
-            except ZeroDivisionError:
-                raise NotRunError(f"division by 0 in {ast.unparse(node)}") from None
-        case ast.UnaryOp(op=ast.USub(), operand=operand):
-            return -_number(operand, terms)
-        case ast.Call(func=ast.Name(id=name), args=arguments, keywords=[]) if name in FUNCTIONS:
-            return FUNCTIONS[name](*(_number(argument, terms) for argument in arguments))
-        case ast.Call(func=ast.Name(id=name), args=[ast.Constant(value=str() as scheme)]) if (
-            name in terms.metrics
-        ):
-            labels = {str(k.arg): _point(k.value, terms.known) for k in node.keywords}
-            return terms.value(name, scheme, labels)
-    near = ""
-    if isinstance(node, ast.Call) and isinstance(node.func, ast.Name):
-        near = f" ({hint(node.func.id, [*terms.metrics, *FUNCTIONS])})"
-    raise InputError(
-        f"`{ast.unparse(node)}` is not understood{near}; metrics of this experiment: "
-        f"{', '.join(terms.metrics)}"
-    )
+                self.value([seed])
+            except DividedByZeroError as error:
+                found.append(f"seed {seed}: {error}")
+        return found
+
+    def _empty(self, term: Term, seed: int) -> bool:
+        return any(row[term.metric] is None for row in self.data[term] if row["seed"] == seed)
+
+    def few(self) -> list[str]:
+        """Doubts about percentiles beyond which there are too few samples."""
+        found = []
+        for term in self.data:
+            metric, sizes = self.metrics[term.metric], self._sizes(term)
+            if not sizes or not few_beyond(metric, min(sizes)):
+                continue
+            percent, all_of = metric.percentile or 0, sum(sizes)
+            told = f"{percent:g}th percentile of {all_of} samples"
+            if few_beyond(metric, all_of):
+                found.append(f"{told}, {beyond(percent, all_of):.2g} of them beyond it")
+            elif not self._pooled(term):
+                found.append(
+                    f"{told}, which are not stored; a trial has {beyond(percent, min(sizes)):.2g} "
+                    "beyond it"
+                )
+        return list(dict.fromkeys(found))
+
+    def not_recorded(self) -> list[str]:
+        """A doubt if nobody knows how many flows a number leaves out."""
+        every = (row.get("ended", {}).get(t.metric, 1) for t, rows in self.data.items()
+                 for row in rows)  # fmt: skip
+        lacking = any(share is None for share in every)
+        return ["the share of the flows that ended was not recorded"] if lacking else []
+
+    def _sizes(self, term: Term) -> list[int]:
+        """Of how many flows or jobs a term is in each trial, if of any."""
+        of_each = (row.get("counts", {}).get(term.metric) for row in self.data[term])
+        return [count for count in of_each if count is not None]
+
+    def _pooled(self, term: Term) -> bool:
+        """Whether a term is a percentile of the flows of all trials together."""
+        sizes = self._sizes(term)
+        return (
+            bool(sizes)
+            and few_beyond(self.metrics[term.metric], min(sizes))
+            and all(term.metric in row.get("samples", {}) for row in self.data[term])
+        )
+
+    @property
+    def samples(self) -> int | None:
+        sizes = [sum(sizes) for sizes in map(self._sizes, self.data) if sizes]
+        return min(sizes, default=None)
+
+    @property
+    def ended(self) -> float | None:
+        shares = [
+            row.get("ended", {}).get(term.metric) for term, rows in self.data.items()
+            for row in rows
+        ]  # fmt: skip
+        return min((share for share in shares if share is not None), default=None)
+
+    def value(self, seeds: Sequence[int], random: np.random.Generator | None = None) -> float:
+        """Of the trials with these seeds, one as often as it is named; `random` draws their samples
+        anew."""
+        return self.expression.value(lambda term: self._term(term, seeds, random))
+
+    def _term(self, term: Term, seeds: Sequence[int], random: np.random.Generator | None) -> float:
+        rows = [row for seed in seeds for row in self.data[term] if row["seed"] == seed]
+        if self._pooled(term):
+            percent = self.metrics[term.metric].percentile
+            assert percent is not None
+            each: list[Sample] = [row["samples"][term.metric] for row in rows]
+            return Sample.pooled(each if random is None else [s.drawn(random) for s in each]
+                                 ).percentile(percent)  # fmt: skip
+        numbers = [row[term.metric] for row in rows if row[term.metric] is not None]
+        if not numbers:
+            raise NotRunError(f"no trial of {term.where} has {term.metric}")
+        return float(np.mean(numbers))
+
+    def estimate(self, whole: float, doubts: list[str]) -> Estimate:
+        """With its interval; adds a doubt if there is none because a denominator is 0."""
+        seeds, n = self.seeds, self.trials
+        if n < 2:
+            return Estimate(whole, None, None, n)
+        if any(map(self._pooled, self.data)):
+            return bootstrap(whole, n, self._again)
+        try:
+            without = [self.value([s for s in seeds if s != left_out]) for left_out in seeds]
+        except (DividedByZeroError, NotRunError) as error:
+            doubts.append(f"no interval: {error}")
+            return Estimate(whole, None, None, n)
+        return jackknife(whole, without, ratio=self.expression.ratio)
+
+    def _again(self, random: np.random.Generator) -> float:
+        seeds = random.choice(self.seeds, self.trials)
+        try:
+            return self.value([int(seed) for seed in seeds], random)
+        except DividedByZeroError:
+            return np.inf
 
 
-def _point(node: ast.expr, known: Mapping[str, Any]) -> Any:
-    match node:
-        case ast.Constant(value=constant):
-            return constant
-        case ast.Name(id=name) if name in known:
-            return known[name]
-    raise InputError(f"`{ast.unparse(node)}` is no point of an axis")
-
-
-def left_out(expression: str, rows: Sequence[Row], known: Mapping[str, Any]) -> list[str]:
-    """Notes on schemes of which a trial has a metric of flows not all of which ended."""
-    least: dict[str, float] = {}
-    for node in ast.walk(_parse(expression)):
-        match node:
-            case ast.Call(func=ast.Name(id=metric), args=[ast.Constant(value=str() as scheme)]):
-                labels = {str(k.arg): _point(k.value, known) for k in node.keywords}
-                shares = [row.get("ended", {}).get(metric) for row in _at(rows, scheme, labels)]
-                ended = min((share for share in shares if share is not None), default=1.0)
-                least[scheme] = min(ended, least.get(scheme, 1.0))
-    return [
-        f"of a trial of {scheme} only {100 * share:.3g} % of the flows ended; "
-        "the others are left out"
-        for scheme, share in least.items()
-        if share < LEAST_ENDED
-    ]
-
-
-def _at(rows: Sequence[Row], scheme: str, labels: Mapping[str, Any]) -> list[Row]:
+def _at(rows: Iterable[Row], term: Term) -> list[Row]:
     """The trials of a scheme at points; axes that it does not vary along do not matter."""
     return [
         row
         for row in rows
-        if row["scheme"] == scheme
-        and all(
-            name not in row["labels"] or row["labels"][name] == at for name, at in labels.items()
-        )
+        if row["scheme"] == term.scheme
+        and all(name not in row["labels"] or row["labels"][name] == at for name, at in term.labels)
     ]
-
-
-def mean_of(rows: Sequence[Row], metric: str, scheme: str, labels: Mapping[str, Any]) -> float:
-    """Mean over the trials of the scheme at these points; axes that it does not vary along do not
-    matter."""
-    numbers = [row[metric] for row in _at(rows, scheme, labels) if row[metric] is not None]
-    if not numbers:
-        where = ", ".join(f"{name} = {at}" for name, at in labels.items())
-        raise NotRunError(f"no trial of {scheme}{' with ' + where if where else ''} has {metric}")
-    return float(np.mean(numbers))

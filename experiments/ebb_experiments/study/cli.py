@@ -46,6 +46,9 @@ def arguments(argv: Sequence[str] | None) -> argparse.Namespace:
             help="what differs from the file, as agent.nic.queue=fifo; may be repeated",
         )
     running.add_argument("--size", choices=SIZES, default="quick")
+    running.add_argument(
+        "--stale", action="store_true", help="those whose committed results are of older programs"
+    )
     running.add_argument("--cluster", help="address of a Dask scheduler; none: this machine")
     running.add_argument(
         "--fabric", choices=FABRICS, default="virtual", help="mininet: in real time, slowed"

@@ -17,10 +17,11 @@ from ebb_experiments.results.terminal import print_error, print_whole
 from ebb_experiments.run.checking import check_inputs
 from ebb_experiments.run.run import Binaries
 from ebb_experiments.scenario.loaded import Loaded
-from ebb_experiments.study import mininet, pages, report
+from ebb_experiments.study import history, mininet, pages, report
 from ebb_experiments.study.choices import SIZES, Scalar
 from ebb_experiments.study.claims import Checked, check_expressions
 from ebb_experiments.study.eta import duration
+from ebb_experiments.study.grades import GRADES, Grade
 from ebb_experiments.study.run import Plan, cluster, plan, run
 from ebb_experiments.study.spec import (
     Axis,
@@ -35,7 +36,11 @@ from ebb_experiments.study.trials import Trial, on_mininet, trials
 
 QUICK = (
     "The quick size runs shorter and with fewer seeds than the papers; some claims hold only at "
-    "the full size, whose verdicts are in docs/results."
+    "the full size, whose grades are in docs/results."
+)
+
+STYLES: dict[Grade, str] = dict(
+    zip(GRADES, ("green", "green", "green", "yellow", "red", "dim"), strict=True)
 )
 
 
@@ -82,6 +87,8 @@ def _load(name: str, settings: Sequence[tuple[str, Scalar]] = ()) -> tuple[Exper
 
 
 def _names(options: argparse.Namespace) -> list[str]:
+    if getattr(options, "stale", False):
+        return pages.stale_experiments()
     return options.names or known_experiments()
 
 
@@ -122,6 +129,21 @@ def _report(options: argparse.Namespace, console: Console) -> int:
     return 0
 
 
+def check_clean(chapter: report.Chapter, out: Path) -> None:
+    """Raises `InputError` if a page that git keeps would have results that no commit has."""
+    repository = history.git()
+    if not chapter.some or repository is None or not repository.keeps(out):
+        return
+    dirty = [each for each in chapter.commits if each.endswith("+")]
+    if dirty or repository.dirty:
+        what = (
+            f"trials ran in a tree that differed from {dirty[0].rstrip('+')}; commit, run it again"
+            if dirty
+            else f"{repository.dirty[0]} differs from the commit; commit first"
+        )
+        raise InputError(f"{chapter.name} is not written to {out}: {what}, or name another --out")
+
+
 def _write(options: argparse.Namespace, console: Console, size: str | None) -> None:
     store, build = Store(options.results), options.build and options.build.resolve()
     own_folder(options.out)
@@ -139,7 +161,12 @@ def _write(options: argparse.Namespace, console: Console, size: str | None) -> N
                 make = report.Maker(experiment, path.stem, each, store, options.out, kinds)
                 for each_plan in (here, there):
                     _tell_damage(each_plan, console, "its trial counts as not run")
-                chapters.append(make.chapter(len(here.trials), here.stored, there.stored))
+                archived = pages.archived(options.out / path.stem, experiment, each)
+                if not (here.some or there.some) and archived is not None:
+                    chapters.append(make.of_archive(len(here.trials), archived))
+                else:
+                    chapters.append(make.chapter(len(here.trials), here.stored, there.stored))
+                    check_clean(chapters[-1], options.out)
                 break
     for chapter in pages.kept(chapters, options.out):
         console.print(
@@ -148,10 +175,10 @@ def _write(options: argparse.Namespace, console: Console, size: str | None) -> N
     written = pages.write(chapters, options.out, _command(options), html=not options.markdown)
     if options.names:
         for chapter in chapters:
-            if chapter.trials:
+            if chapter.rows:
                 _tell(chapter.name, chapter.checked, console)
     print_whole(console, _summary(chapters))
-    if any(chapter.size == "quick" and chapter.trials for chapter in chapters):
+    if any(chapter.size == "quick" and chapter.rows for chapter in chapters):
         console.print(QUICK, style="dim", soft_wrap=True)
     if not options.names:
         console.print("each claim: in the report, or name an experiment", style="dim")
@@ -177,14 +204,12 @@ def _command(options: argparse.Namespace) -> str:
 
 
 def _summary(chapters: Sequence[report.Chapter]) -> Table:
-    table = Table("verdicts", box=None, show_footer=True)
-    counts = pages.counts(chapter.verdicts for chapter in chapters)
-    styles = {"yes": "green", "no": "red", "not run": "dim"}
-    for verdict, style in styles.items():
-        count = str(counts[verdict])  # type: ignore[index]
-        table.add_column(verdict, count, style=style, footer_style=style, justify="right")
+    table = Table("claims", box=None, show_footer=True)
+    for grade, style in STYLES.items():
+        count = str(sum(chapter.grades[grade] for chapter in chapters))
+        table.add_column(grade, count, style=style, footer_style=style, justify="right")
     run, planned = (
-        sum(len(chapter.trials) for chapter in chapters),
+        sum(len(chapter.rows) for chapter in chapters),
         sum(chapter.planned for chapter in chapters),
     )
     table.add_column("trials", f"{run}/{planned}", justify="right")
@@ -192,23 +217,22 @@ def _summary(chapters: Sequence[report.Chapter]) -> Table:
     for chapter in chapters:
         table.add_row(
             f"{chapter.name}, {chapter.size}",
-            *(str(chapter.verdicts[verdict]) for verdict in report.VERDICTS),
-            f"{len(chapter.trials)}/{chapter.planned}",
-            duration(chapter.seconds) if chapter.trials else "",
+            *(str(chapter.grades[grade]) for grade in STYLES),
+            f"{len(chapter.rows)}/{chapter.planned}",
+            duration(chapter.seconds) if chapter.rows else "",
         )
     return table
 
 
 def _tell(name: str, checked: list[Checked], console: Console) -> None:
     table = Table(name, "paper", "ours", "band", "", box=None)
-    styles = {"yes": "green", "no": "red", "not run": "dim"}
     for row in checked:
         table.add_row(
             row.text,
             f"{row.published} {row.unit}",
             "" if row.ours is None else f"{report.shown(row.ours)} {row.unit}",
             report.band(row.band),
-            row.verdict,
-            style=styles[row.verdict],
+            row.grade,
+            style=STYLES[row.grade],
         )
     print_whole(console, table)

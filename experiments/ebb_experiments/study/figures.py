@@ -18,15 +18,12 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure as MplFigure
 from matplotlib.ticker import FuncFormatter, LogLocator, MaxNLocator, NullFormatter
 
-from ebb_experiments.study.arrivals import rates
 from ebb_experiments.study.choices import Scalar
-from ebb_experiments.study.claims import Estimate, estimate
-from ebb_experiments.study.metric_spec import Rates, Samples
-from ebb_experiments.study.metrics import Numbers, Row, depths, sample
+from ebb_experiments.study.estimates import Estimate, Sample, estimate, on_log_axis
+from ebb_experiments.study.metric_spec import Rates
+from ebb_experiments.study.metrics import Row
 from ebb_experiments.study.plot_style import PLOT_STYLES, PlotStyle
 from ebb_experiments.study.spec import Axis, Experiment, Figure
-from ebb_experiments.study.store import Tables
-from ebb_experiments.study.trials import Trial
 
 STYLE: Any = {
     "figure.dpi": 110,
@@ -46,8 +43,6 @@ DASHES = ("-", "--", ":", "-.")
 """Line styles of the points of `curves`."""
 PANEL_INCHES = (4.2, 3.1)
 DECADE = 10.0
-SHOWN_POINTS = 2_000
-"""How many points of a curve are shown."""
 BARS_WIDTH = 0.8
 """Width of all bars at one point together; points are 1 apart."""
 DRAWN_TRIALS = 3
@@ -62,8 +57,18 @@ class Data:
 
     experiment: Experiment
     size: str
-    trials: Sequence[tuple[Trial, Tables]]
     rows: Sequence[Row]
+
+
+def drawable(figure: Figure, data: Data) -> bool:
+    """Whether all that it draws is there."""
+    schemes = {name for name, _look in _schemes(figure, data)}
+    drawn = [r for r in data.rows if r["scheme"] in schemes and _matches(r["labels"], figure.at)]
+    if figure.kind == "time":
+        return any(row["curves"].get(figure.metric) for row in drawn)
+    if not figure.of_samples(first=False):
+        return True
+    return all(figure.metric in row["samples"] for row in drawn)
 
 
 def draw(figure: Figure, data: Data, directory: Path, kinds: Sequence[str]) -> list[Path]:
@@ -180,10 +185,14 @@ def _plain(axis: Any) -> None:
     axis.set_minor_formatter(NullFormatter())
 
 
-def drawn_interval(ours: Estimate) -> float | None:
-    """Half the interval that is drawn; none with few trials. With two, where Student's factor is
-    12.7, a bar says hardly anything and hides everything else; claims show the number."""
-    return ours.half_width if ours.trials >= DRAWN_TRIALS else None
+def drawn_interval(ours: Estimate, *, log: bool = False) -> tuple[float, float] | None:
+    """How far the interval that is drawn reaches down and up; none with few trials. With two, where
+    Student's factor is 12.7, a bar says hardly anything and hides everything else; claims show the
+    number. `log`: on a logarithmic axis, where it ends above 0."""
+    of_axis = on_log_axis(ours) if log else ours
+    if ours.trials < DRAWN_TRIALS or of_axis.low is None or of_axis.high is None:
+        return None
+    return ours.mean - of_axis.low, of_axis.high - ours.mean
 
 
 def _lines(figure: Figure, data: Data, place: Axes, where: dict[str, Any]) -> None:
@@ -202,13 +211,13 @@ def _lines(figure: Figure, data: Data, place: Axes, where: dict[str, Any]) -> No
                 ours = estimate(values)
                 xs.append(float(point) if numeric else index)
                 ys.append(ours.mean)
-                errors.append(drawn_interval(ours) or 0.0)
+                errors.append(drawn_interval(ours, log="y" in figure.log) or (0.0, 0.0))
             if not xs:
                 continue
             label, line = _curve(figure, data, look, number, curve)
             place.errorbar(
-                xs, ys, yerr=errors if any(errors) else None, label=label, color=look.colour,
-                marker=look.marker, linestyle=line, capsize=2,
+                xs, ys, yerr=np.transpose(errors) if np.any(errors) else None, label=label,
+                color=look.colour, marker=look.marker, linestyle=line, capsize=2,
             )  # fmt: skip
     if not numeric:
         place.set_xticks(range(len(points)), [_text(point) for point in points])
@@ -224,9 +233,11 @@ def _bars(figure: Figure, data: Data, place: Axes, where: dict[str, Any]) -> Non
             values = _values(data, figure.metric, scheme, at)
             if values:
                 ours = estimate(values)
+                interval = drawn_interval(ours, log="y" in figure.log)
                 place.bar(
                     index + (number - (len(schemes) - 1) / 2) * width, ours.mean, width * 0.92,
-                    yerr=drawn_interval(ours), color=look.colour, label=look.label, capsize=2,
+                    yerr=None if interval is None else np.transpose([interval]),
+                    color=look.colour, label=look.label, capsize=2,
                     error_kw={"elinewidth": 0.9, "ecolor": "#555555"},
                 )  # fmt: skip
     place.set_xticks(range(len(points)), [_text(p) if figure.x else "" for p in points])
@@ -237,11 +248,10 @@ def _distribution(figure: Figure, data: Data, place: Axes, where: dict[str, Any]
     for scheme, look in _schemes(figure, data):
         for number, curve in enumerate(_curves(figure, data, scheme)):
             at = where | ({figure.curves: curve} if figure.curves else {})
-            values = np.sort(_pooled(data, figure.metric, scheme, at))
-            if len(values) == 0:
+            pooled = _pooled(data, figure.metric, scheme, at)
+            if pooled is None:
                 continue
-            share = np.arange(1, len(values) + 1) / len(values)
-            values, share = thinned(values, share)
+            values, share = pooled.values, np.cumsum(pooled.weights) / pooled.size
             label, line = _curve(figure, data, look, number, curve)
             xs, ys = (values, share) if figure.kind == "cdf" else (share, values)
             place.plot(xs, ys, label=label, color=look.colour, linestyle=line,
@@ -249,7 +259,7 @@ def _distribution(figure: Figure, data: Data, place: Axes, where: dict[str, Any]
 
 
 def _published(figure: Figure, data: Data, place: Axes, panel: Scalar | None) -> None:
-    """The paper's numbers, as stars in the colours of the schemes."""
+    """The paper's numbers, as hollow diamonds in the colours of the schemes."""
     schemes = _schemes(figure, data)
     names = [name for name, _look in schemes]
     points = _points(data, figure.x)
@@ -267,20 +277,9 @@ def _published(figure: Figure, data: Data, place: Axes, panel: Scalar | None) ->
             x = float(one.x or 0)
         look = schemes[number][1]
         place.plot(
-            x, y, label=f"{look.label}, paper", marker="*", markersize=12, linestyle="none",
+            x, y, label=f"{look.label}, paper", marker="D", markersize=7, linestyle="none",
             markerfacecolor="white", markeredgecolor=look.colour, zorder=5,
         )  # fmt: skip
-
-
-def thinned(values: Numbers, share: Numbers) -> tuple[Numbers, Numbers]:
-    """A distribution with as many points as a figure can show, and all of its ends, which
-    logarithmic axes show."""
-    if len(values) <= SHOWN_POINTS:
-        return values, share
-    tail = SHOWN_POINTS // 4
-    inside = np.linspace(tail, len(values) - tail - 1, SHOWN_POINTS - 2 * tail).astype(int)
-    keep = np.r_[0:tail, inside, len(values) - tail : len(values)]
-    return values[keep], share[keep]
 
 
 def _boxes(figure: Figure, data: Data, place: Axes, where: dict[str, Any]) -> None:
@@ -291,10 +290,11 @@ def _boxes(figure: Figure, data: Data, place: Axes, where: dict[str, Any]) -> No
     for number, (scheme, look) in enumerate(schemes):
         for index, point in enumerate(points):
             at = where | ({figure.x: point} if figure.x else {})
-            values = _pooled(data, figure.metric, scheme, at)
-            if len(values):
+            pooled = _pooled(data, figure.metric, scheme, at)
+            if pooled is not None:
                 place.boxplot(
-                    values, positions=[index + (number - (len(schemes) - 1) / 2) * width],
+                    np.repeat(pooled.values, pooled.weights),
+                    positions=[index + (number - (len(schemes) - 1) / 2) * width],
                     widths=width * 0.8, patch_artist=True, manage_ticks=False,
                     boxprops={"facecolor": look.colour, "alpha": 0.55},
                     medianprops={"color": "black"},
@@ -305,31 +305,20 @@ def _boxes(figure: Figure, data: Data, place: Axes, where: dict[str, Any]) -> No
 
 
 def _times(figure: Figure, data: Data, place: Axes, where: dict[str, Any]) -> None:
-    """Draws samples over time, of the first seed."""
-    metric = data.experiment.metric[figure.metric]
-    if isinstance(metric, Rates):
-        _rates(figure, metric, data, place, where)
-        return
-    assert isinstance(metric, Samples)
+    """Draws values over time, of the first seed; of rates a line for each object, of its own
+    lightness and style."""
+    several = isinstance(data.experiment.metric[figure.metric], Rates)
     for scheme, look in _schemes(figure, data):
-        for trial, tables in data.trials:
-            if trial.scheme == scheme and _matches(trial.labels, where):
-                at, depth = depths(metric, tables["samples"])
-                place.plot(at / 1e6, depth, label=look.label, color=look.colour, linewidth=0.8)
-                break
-
-
-def _rates(figure: Figure, metric: Rates, data: Data, place: Axes, where: dict[str, Any]) -> None:
-    """Draws a line for each object, each in another style, of the first seed."""
-    for scheme, look in _schemes(figure, data):
-        for trial, tables in data.trials:
-            if trial.scheme == scheme and _matches(trial.labels, where):
-                at, each = rates(metric, tables)
-                for number, rate in enumerate(each):
+        for row in data.rows:
+            lines = row["curves"].get(figure.metric, [])
+            if row["scheme"] == scheme and lines and _matches(row["labels"], where):
+                colours = mpl.colormaps["viridis"](np.linspace(0, 0.9, len(lines)))
+                for number, (at, values) in enumerate(lines):
                     place.plot(
-                        at / 1e6, rate * metric.scale, label=f"{look.label}, flow {number + 1}",
-                        color=look.colour, linestyle=DASHES[number % 4],
-                        alpha=1 - 0.12 * number, linewidth=1.2,
+                        at / 1e6, values, linewidth=1.2 if several else 0.8,
+                        label=f"{look.label}, flow {number + 1}" if several else look.label,
+                        color=colours[number] if several else look.colour,
+                        linestyle=DASHES[number % 4] if several else "-",
                     )  # fmt: skip
                 break
 
@@ -374,18 +363,14 @@ def _values(data: Data, metric: str, scheme: str, at: dict[str, Any]) -> list[fl
     ]
 
 
-def _pooled(data: Data, metric: str, scheme: str, at: dict[str, Any]) -> Numbers:
+def _pooled(data: Data, metric: str, scheme: str, at: dict[str, Any]) -> Sample | None:
     found = [
-        sample(
-            data.experiment.metric[metric],
-            tables,
-            trial.scenario.topology,
-            trial.scenario.spec.mtu_bytes,
-        )
-        for trial, tables in data.trials
-        if trial.scheme == scheme and _matches(trial.labels, at)
+        row["samples"][metric]
+        for row in data.rows
+        if row["scheme"] == scheme and _matches(row["labels"], at) and metric in row["samples"]
     ]
-    return np.concatenate(found) if found else np.array([])
+    pooled = Sample.pooled(found) if found else None
+    return pooled if pooled is not None and pooled.size else None
 
 
 def _matches(labels: dict[str, Any], at: dict[str, Any]) -> bool:

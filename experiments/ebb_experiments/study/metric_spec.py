@@ -9,6 +9,11 @@ from pydantic import Field, model_validator
 from ebb_experiments.scenario.spec import Spec
 
 Stat = Literal["mean", "p50", "p90", "p99", "p99.9", "max", "min"]
+PERCENTILES = ("p50", "p90", "p99", "p99.9")
+
+
+def _percent(stat: str) -> float | None:
+    return float(stat[1:]) if stat in PERCENTILES else None
 
 
 class _Common(Spec):
@@ -17,6 +22,11 @@ class _Common(Spec):
     unit: str
     scale: float = 1.0
     """What the value in ns, bit/s or as a share is multiplied with to be in `unit`."""
+
+    @property
+    def percentile(self) -> float | None:
+        """Which percentile of flows or jobs it is; none: none of them."""
+        return None
 
 
 class Flows(_Common):
@@ -40,6 +50,10 @@ class Flows(_Common):
     unfinished: bool = False
     """Whether `goodput` is also that of flows open at the end of the run, of what has arrived."""
 
+    @property
+    def percentile(self) -> float | None:
+        return _percent(self.stat)
+
 
 class Jobs(_Common):
     """A metric of jobs, which somebody waits for: all transfers with the same `job`
@@ -52,6 +66,10 @@ class Jobs(_Common):
     traffic: str
     bytes: Literal["once", "each"] = "each"
     """Whether its transfers carry the same bytes (replicas: once) or different ones."""
+
+    @property
+    def percentile(self) -> float | None:
+        return _percent(self.stat)
 
 
 class Delay(_Common):

@@ -6,11 +6,10 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Collection
 from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 import polars as pl
 from ebb_controller.mechanisms import summed
 from ebb_topologies.model import Topology
@@ -18,7 +17,8 @@ from ebb_topologies.model import Topology
 from ebb_experiments.results.numbers import nearest_rank
 from ebb_experiments.results.results import NO_LOSS
 from ebb_experiments.results.switches import COUNTED_TWICE
-from ebb_experiments.study.arrivals import fairness, goodput_meanwhile
+from ebb_experiments.study.arrivals import fairness, goodput_meanwhile, rates
+from ebb_experiments.study.estimates import Numbers, Sample
 from ebb_experiments.study.metric_spec import (
     Delay,
     Fairness,
@@ -37,11 +37,14 @@ from ebb_experiments.study.metric_spec import (
 from ebb_experiments.study.store import Tables
 from ebb_experiments.study.volumes import volume
 
-Numbers = npt.NDArray[np.float64]
 HEADER_BYTES = 54
 """Bytes of headers for the ideal time: Ethernet, IPv4 and TCP. NDP and SCDP have 82."""
 EBB_HEADER_BYTES = 68
 """Bytes of headers in an IP packet of NDP and SCDP: IPv4 and that of docs/wire-format.md."""
+SHOWN_POINTS = 2_000
+"""How many points of a curve over time are kept."""
+LEAST_BEYOND = 10
+"""Samples that must lie beyond a percentile for it to say something."""
 STEPS = 50
 """Into how many instants the time of a packet is divided."""
 
@@ -130,8 +133,7 @@ def tenants_row(
         assert isinstance(metric, Tenants)
         number = _of_tenants(metric, tables)
         found[name] = None if number is None else number * metric.scale
-    about = {"flows": 0, "unended": {}, "ended": {}}
-    return {"scheme": scheme, "seed": seed, "labels": labels, **about, **found}
+    return {"scheme": scheme, "seed": seed, "labels": labels, **NOTHING, **found}
 
 
 # -- flows ----------------------------------------------------------------------------------------
@@ -410,6 +412,17 @@ def ended_share(metric: Metric, flows: pl.LazyFrame) -> float | None:
             return None
 
 
+def few_beyond(metric: Metric, count: int) -> bool:
+    """Whether so few of `count` flows or jobs lie beyond a percentile that it says nothing."""
+    percent = metric.percentile
+    return percent is not None and beyond(percent, count) < LEAST_BEYOND
+
+
+def beyond(percent: float, count: int) -> float:
+    """How many of so many samples lie beyond a percentile."""
+    return count * (100 - percent) / 100
+
+
 def unended(flows: pl.LazyFrame) -> dict[str, int]:
     """Why flows did not end well, and how many for each reason, most first; numbers in reasons are
     left out."""
@@ -420,8 +433,12 @@ def unended(flows: pl.LazyFrame) -> dict[str, int]:
 
 
 Row = dict[str, Any]
-"""Numbers of a trial: `scheme`, `seed`, `labels` and the metrics by name. `flows`: how many there
-were; `unended`: why not all ended well; `ended`: `ended_share` of the metrics that have one."""
+"""Numbers of a trial: `scheme`, `seed`, `labels` and the metrics by name. Beside them
+`flows`: how many there were; `unended`: why not all ended well; of the metrics of
+flows and jobs `ended`: `ended_share`, and `counts`: of how many they are; `samples`: of some of
+them these numbers; `curves`: of metrics over time what a figure draws; `commit` of what ran it,
+`seconds` that it took."""
+NOTHING: Row = {"flows": 0, "unended": {}, "ended": {}, "counts": {}, "samples": {}, "curves": {}}
 
 
 def row(
@@ -432,16 +449,45 @@ def row(
     labels: dict[str, Any],
     topology: Topology,
     mtu_bytes: int,
+    kept: Collection[str] = (),
 ) -> Row:
+    """`kept`: metrics whose samples or curves are wanted whatever their size."""
     compute: Callable[[Metric], float | None] = lambda metric: value(  # noqa: E731
         metric, tables, topology, mtu_bytes
     )
     named = {name: compute(metric) for name, metric in metrics.items()}
     flows = tables["flows"]
     shares = {name: ended_share(metric, flows) for name, metric in metrics.items()}
+    numbers = {
+        name: sample(metric, tables, topology, mtu_bytes)
+        for name, metric in metrics.items() if isinstance(metric, Flows | Jobs)
+    }  # fmt: skip
     about = {
         "flows": int(_one(flows, pl.len()) or 0),
         "unended": unended(flows),
         "ended": {name: share for name, share in shares.items() if share is not None},
-    }
+        "counts": {name: len(each) for name, each in numbers.items()},
+        "samples": {
+            name: Sample.of(each) for name, each in numbers.items()
+            if name in kept or few_beyond(metrics[name], len(each))
+        },
+        "curves": {
+            name: curves(metric, tables) for name, metric in metrics.items() if name in kept
+        },
+    }  # fmt: skip
     return {"scheme": scheme, "seed": seed, "labels": labels, **about, **named}
+
+
+def curves(metric: Metric, tables: Tables) -> list[tuple[Numbers, Numbers]]:
+    """What figures draw over time: times in ns and values, of each line."""
+    if isinstance(metric, Samples):
+        return [thinned(*depths(metric, tables["samples"]))]
+    if isinstance(metric, Rates):
+        at, each = rates(metric, tables)
+        return [thinned(at, rate * metric.scale) for rate in each]
+    return []
+
+
+def thinned(at: Numbers, values: Numbers) -> tuple[Numbers, Numbers]:
+    step = -(-len(at) // SHOWN_POINTS) or 1
+    return at[::step], values[::step]

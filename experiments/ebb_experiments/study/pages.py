@@ -7,24 +7,28 @@ from __future__ import annotations
 import csv
 import io
 import os
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from ebb_topologies.files import load, validate
+from ebb_topologies.files import InputError, load, validate
 from ebb_topologies.files import write as write_file
 from ebb_topologies.installation import commit, work_tree
 from jinja2 import Environment, PackageLoader, select_autoescape
 from pydantic import BaseModel, ConfigDict
 
-from ebb_experiments.results.numbers import three_digits
-from ebb_experiments.study.claims import Verdict
+from ebb_experiments.study import history
+from ebb_experiments.study.archive import ARCHIVE, Archive, pack, unpack
 from ebb_experiments.study.eta import duration
-from ebb_experiments.study.report import VERDICTS, Chapter, band, short, shown
-from ebb_experiments.study.spec import known_experiments
+from ebb_experiments.study.grades import GRADES, Grade
+from ebb_experiments.study.papers import ClaimRow, Record, causes, records
+from ebb_experiments.study.report import Chapter, band, published, short, shown
+from ebb_experiments.study.spec import Experiment, known_experiments
 
 PAGE = "README.md"
 SUMMARY = "summary.json"
+INDEX = {"index.md.j2": PAGE, "causes.md.j2": "causes.md", "bands.md.j2": "bands.md"}
+"""Templates of the pages about all experiments, the first page first."""
 
 
 class Summary(BaseModel):
@@ -36,7 +40,7 @@ class Summary(BaseModel):
     title: str
     source: str
     size: str
-    verdicts: dict[Verdict, int]
+    claims: list[ClaimRow]
     trials: int
     """In virtual time, that have been run."""
     planned: int
@@ -58,10 +62,10 @@ class Summary(BaseModel):
             title=chapter.experiment.title,
             source=chapter.experiment.source,
             size=chapter.size,
-            verdicts=chapter.verdicts,
-            trials=len(chapter.trials),
+            claims=[ClaimRow.of(row) for row in chapter.checked],
+            trials=len(chapter.rows),
             planned=chapter.planned,
-            on_mininet=len(chapter.wall.trials),
+            on_mininet=len(chapter.wall.rows),
             seeds=chapter.seeds,
             run_seconds=round(chapter.seconds, 1),
             commits=chapter.commits,
@@ -72,6 +76,21 @@ class Summary(BaseModel):
     def some(self) -> bool:
         """Whether any trial of it has been run."""
         return bool(self.trials or self.on_mininet)
+
+    @property
+    def grades(self) -> dict[Grade, int]:
+        """Of the paper's own claims, if it has some."""
+        own = [row for row in self.claims if row.kind == "published"] or self.claims
+        return {grade: sum(row.grade == grade for row in own) for grade in GRADES}
+
+    @property
+    def age(self) -> history.Age | None:
+        """How old the trials are; none: nobody knows."""
+        return history.age(self.commits, self.name) if self.name in known_experiments() else None
+
+    @property
+    def stale(self) -> bool:
+        return self.some and (age := self.age) is not None and age.stale
 
 
 def summaries(directory: Path) -> list[Summary]:
@@ -84,6 +103,22 @@ def kept(chapters: Sequence[Chapter], directory: Path) -> list[Chapter]:
     """Chapters that nothing has been run of, while the folder has a page of an earlier run."""
     earlier = {each.name for each in summaries(directory) if each.some}
     return [each for each in chapters if not each.some and each.name in earlier]
+
+
+def archived(folder: Path, experiment: Experiment, size: str) -> Archive | None:
+    """What the page of an earlier run was made from; none: there is none of this size."""
+    path = folder / ARCHIVE
+    found = unpack(path, experiment.metric) if path.exists() else None
+    return found if found is not None and found.size == size else None
+
+
+def stale_experiments() -> list[str]:
+    """The papers' whose committed results are not of today's programs, or that have none."""
+    root = work_tree()
+    if root is None:
+        raise InputError("there is no repository to ask which results are stale")
+    found = {each.name: each for each in summaries(root / "docs" / "results")}
+    return [name for name in known_experiments() if name not in found or found[name].stale]
 
 
 def write(
@@ -100,22 +135,27 @@ def write(
             _write_page(chapter, directory / chapter.name, environment)
     of_all = summaries(directory)
     about: dict[str, Any] = {"command": command, "commit": _commit()}
+    rows = {each.name: each.claims for each in of_all}
     index: dict[str, Any] = {
         "summaries": of_all,
-        "counts": counts(each.verdicts for each in of_all),
+        "heading": heading({each.name: each.title for each in of_all}),
+        "records": records(rows, [each.name for each in of_all if each.stale]),
+        "causes": causes(rows),
+        "changes": history.changes(repository) if (repository := history.git()) else [],
     }
-    index["heading"] = heading({each.name: each.title for each in of_all})
     written = [
-        _rendered(environment, "index.md.j2", directory / PAGE, about | index | _docs(directory))
-    ]
+        _rendered(environment, template, directory / page, about | index | _docs(directory))
+        for template, page in INDEX.items()
+    ][:1]
     if html:
-        of_these: dict[str, Any] = {
+        of_these = {c.name: [ClaimRow.of(row) for row in c.checked] for c in chapters}
+        made = {
             "chapters": chapters,
-            "counts": counts(c.verdicts for c in chapters),
+            "heading": heading({c.name: c.experiment.title for c in chapters}),
+            "records": records(of_these),
         }
-        of_these["heading"] = heading({c.name: c.experiment.title for c in chapters})
         written.append(
-            _rendered(environment, "report.html.j2", directory / "report.html", about | of_these)
+            _rendered(environment, "report.html.j2", directory / "report.html", about | made)
         )
     return written
 
@@ -128,20 +168,17 @@ def heading(titles: Mapping[str, str]) -> str:
     return f"{len(titles)} experiments" if others else title
 
 
-def counts(verdicts: Iterable[dict[Verdict, int]]) -> dict[Verdict, int]:
-    """How many of each there are in all."""
-    rows = list(verdicts)
-    return {verdict: sum(row[verdict] for row in rows) for verdict in VERDICTS}
-
-
 def _write_page(chapter: Chapter, folder: Path, environment: Environment) -> None:
     folder.mkdir(exist_ok=True)
-    drawn = {path for picture in chapter.pictures for path in picture.files}
+    pictures = [*chapter.pictures, *([chapter.overview] if chapter.overview else [])]
+    drawn = {path for picture in pictures for path in picture.files}
     for kind in ("*.png", "*.svg", "*.csv"):
         for old in set(folder.glob(kind)) - drawn:
             old.unlink()
     if chapter.rows:
         write_file(folder / "metrics.csv", _csv(chapter))
+    if chapter.some:
+        (folder / ARCHIVE).write_bytes(pack(chapter.archive, chapter.experiment.metric))
     summary = Summary.of(chapter)
     _rendered(environment, "page.md.j2", folder / PAGE, {"c": chapter, "s": summary})
     write_file(folder / SUMMARY, summary.model_dump_json(indent=1) + "\n")
@@ -155,10 +192,29 @@ def _environment() -> Environment:
         lstrip_blocks=True,
     )
     environment.filters |= {
-        "shown": shown, "band": band, "cell": _cell, "number": _published, "duration": duration,
-        "in": _measured,
+        "shown": shown, "band": band, "cell": _cell, "number": published, "duration": duration,
+        "in": _measured, "percent": _percent,
     }  # fmt: skip
+    environment.globals |= {"grades": GRADES, "totals": _totals}
     return environment
+
+
+def _totals(of: Mapping[str, Record]) -> list[int]:
+    """The last line of the table of grades."""
+    grades: tuple[Grade, ...] = (
+        "within 25 %", "within a factor of 2", "direction", "not reproduced", "undecided", "not run"
+    )  # fmt: skip
+    rows = [
+        [r.kinds["published"], *(r.count()[grade] for grade in grades), r.of_stale,
+         r.kinds["variant"], r.kinds["ours"]]
+        for r in of.values()
+    ]  # fmt: skip
+    return [sum(column) for column in zip(*rows, strict=True)]
+
+
+def _percent(share: float | None) -> str:
+    """Rounded down, so that 100 % are all."""
+    return "" if share is None else f"{int(share * 10_000) / 100:g} %"
 
 
 def _rendered(environment: Environment, template: str, path: Path, values: dict[str, Any]) -> Path:
@@ -179,12 +235,11 @@ def _docs(directory: Path) -> dict[str, str]:
 
 
 def _commit() -> str:
-    """Commit of what evaluates; the chapters say with what their trials were run."""
-    return short(commit() or "")
-
-
-def _published(value: float | str) -> str:
-    return value if isinstance(value, str) else three_digits(value)
+    """Commit of what evaluates, with + if files differ other than those that are made here; the
+    chapters say with what their trials were run."""
+    repository = history.git()
+    made_only = repository is not None and not repository.dirty
+    return short((commit() or "").rstrip("+") if made_only else commit() or "")
 
 
 def _cell(text: str) -> str:

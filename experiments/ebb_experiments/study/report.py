@@ -1,4 +1,4 @@
-"""A chapter of the report: verdicts, figures and tables of one experiment."""
+"""A chapter of the report: claims, figures and tables of one experiment."""
 
 from __future__ import annotations
 
@@ -6,18 +6,22 @@ import base64
 import math
 from collections import Counter
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
 from ebb_experiments.results.numbers import three_digits
-from ebb_experiments.study.claims import Checked, Estimate, Verdict, check, estimate
-from ebb_experiments.study.figures import Data, draw
+from ebb_experiments.study.archive import Archive, commits
+from ebb_experiments.study.claims import Checked, check
+from ebb_experiments.study.estimates import Estimate, estimate
+from ebb_experiments.study.figures import Data, draw, drawable
+from ebb_experiments.study.grades import GRADES, Grade
 from ebb_experiments.study.metric_spec import Samples
 from ebb_experiments.study.metrics import Row, row, tenants_row
 from ebb_experiments.study.mininet import too_busy
+from ebb_experiments.study.overview import draw_overview
 from ebb_experiments.study.plot_style import PLOT_STYLES
-from ebb_experiments.study.spec import Experiment, Figure
+from ebb_experiments.study.spec import Experiment
 from ebb_experiments.study.store import Store, Tables
 from ebb_experiments.study.trials import Trial
 from ebb_experiments.tenants.model import DataCentre
@@ -25,20 +29,22 @@ from ebb_experiments.tenants.model import DataCentre
 NEGLIGIBLE = 1e-4
 REASONS = 3
 """Reasons of flows that did not end well that are told of a scheme."""
-VERDICTS: tuple[Verdict, ...] = ("yes", "no", "not run")
-LONG_NOTE = 80
-"""Characters from which on a note that several claims have is printed once, below their table."""
+MOST_LINES = 12
+"""How many claims the first table of a page has; all of them are in the second."""
 
 
 @dataclass(frozen=True)
 class Picture:
-    figure: Figure
+    title: str
+    note: str
     files: list[Path]
 
     @property
     def embedded(self) -> str:
-        (svg,) = (path for path in self.files if path.suffix == ".svg")
-        return "data:image/svg+xml;base64," + base64.b64encode(svg.read_bytes()).decode()
+        """For report.html; a picture of an earlier run may be there in pixels only."""
+        path = next((p for p in self.files if p.suffix == ".svg"), self.files[0])
+        kind = "svg+xml" if path.suffix == ".svg" else "png"
+        return f"data:image/{kind};base64," + base64.b64encode(path.read_bytes()).decode()
 
     @property
     def shown(self) -> Path:
@@ -50,20 +56,28 @@ class Picture:
 class Wall:
     """What trials gave under the wall clock, on Mininet."""
 
-    trials: list[tuple[Trial, Tables]]
+    rows: list[Row]
     checked: list[Checked]
     table: list[list[str]]
     busy: list[str]
     """Trials that are left out, because the machine did not keep up: which, and why."""
 
     @property
-    def dilation(self) -> float:
-        return self.trials[0][0].scenario.dilation.factor
-
-    @property
     def latest_start_us(self) -> float:
         """How late an agent began, at most, in nominal us."""
-        return max(float(tables.meta["latest_start_ns"]) for _t, tables in self.trials) / 1e3
+        return max(float(row["late_ns"]) for row in self.rows) / 1e3
+
+
+@dataclass(frozen=True)
+class Line:
+    """A claim with all its points in one line."""
+
+    text: str
+    kind: str
+    paper: str
+    ours: str
+    grades: str
+    causes: str
 
 
 @dataclass(frozen=True)
@@ -73,10 +87,10 @@ class Chapter:
     name: str
     size: str
     experiment: Experiment
-    trials: list[tuple[Trial, Tables]]
     planned: int
     rows: list[Row]
     checked: list[Checked]
+    overview: Picture | None
     pictures: list[Picture]
     table: list[list[str]]
     """Means over trials with their intervals; the first row has the headings."""
@@ -89,6 +103,10 @@ class Chapter:
         return f"make experiment NAME={self.name} SIZE={self.size}{more}"
 
     @property
+    def archive(self) -> Archive:
+        return Archive(self.size, self.rows, self.wall.rows, self.wall.busy)
+
+    @property
     def claims(self) -> list[tuple[Checked, Checked]]:
         """The claims, checked in virtual time and on Mininet."""
         return list(zip(self.checked, self.wall.checked, strict=True))
@@ -96,20 +114,19 @@ class Chapter:
     @property
     def some(self) -> bool:
         """Whether any trial of it has been run."""
-        return bool(self.trials or self.wall.trials or self.wall.busy)
+        return bool(self.rows or self.wall.rows or self.wall.busy)
 
     @property
     def commits(self) -> list[str]:
-        found = {str(tables.meta["versions"]["commit"]) for _trial, tables in self.trials}
-        return sorted(short(commit) for commit in found)
+        return sorted({short(each) for each in commits(self.rows)})
 
     @property
     def seconds(self) -> float:
-        return float(sum(tables.meta["wall_seconds"] for _trial, tables in self.trials))
+        return float(sum(row["seconds"] for row in self.rows))
 
     @property
     def seeds(self) -> list[int]:
-        return sorted({trial.seed for trial, _tables in self.trials})
+        return sorted({row["seed"] for row in self.rows})
 
     @property
     def unended(self) -> list[str]:
@@ -117,8 +134,41 @@ class Chapter:
         return unended_lines(self.experiment, self.rows)
 
     @property
-    def verdicts(self) -> dict[Verdict, int]:
-        return {v: sum(claim.verdict == v for claim in self.checked) for v in VERDICTS}
+    def counted(self) -> str:
+        return counted(self.experiment, self.rows)
+
+    @property
+    def grades(self) -> dict[Grade, int]:
+        return {g: sum(claim.grade == g for claim in self.checked) for g in GRADES}
+
+    @property
+    def lines(self) -> list[Line]:
+        """The claims that the first table has, those first that the paper is known for."""
+        groups: dict[int, list[Checked]] = {}
+        for each in self.checked:
+            groups.setdefault(each.claim, []).append(each)
+        order = sorted(groups, key=lambda n: (groups[n][0].headline is None,
+                                              groups[n][0].kind != "published", n))  # fmt: skip
+        return [self._line(groups[number]) for number in sorted(order[:MOST_LINES])]
+
+    def _line(self, rows: list[Checked]) -> Line:
+        claim, first = self.experiment.claim[rows[0].claim], rows[0]
+        names = {axis: ", ".join(f"{p:g}" if isinstance(p, float) else str(p) for p in points)
+                 for axis, points in claim.each.items()}  # fmt: skip
+        return Line(
+            claim.text.format(**names),
+            first.kind,
+            _joined(_measured(published(each.published), each.unit) for each in rows),
+            ", ".join("" if each.ours is None else three_digits(each.ours.mean) for each in rows)
+            + (f" {first.unit}" if first.unit else ""),
+            _joined(each.grade for each in rows),
+            ", ".join(dict.fromkeys(name for each in rows for name in self.causes_of(each))),
+        )
+
+    @property
+    def left_out(self) -> int:
+        """Claims that only the second table has."""
+        return max(0, len(self.experiment.claim) - MOST_LINES)
 
     @property
     def deviations(self) -> list[str]:
@@ -130,21 +180,35 @@ class Chapter:
         return [self.deviations.index(d) + 1 for d in claim.deviations]
 
     @property
-    def reasons(self) -> dict[str, str]:
-        """Long notes that several claims have, by their names in tables: R1, R2, .."""
-        told = Counter(note for claim in self.checked for note in claim.notes)
-        shared = [note for note, claims in told.items() if claims > 1 and len(note) > LONG_NOTE]
-        return {f"R{number}": note for number, note in enumerate(shared, 1)}
+    def causes(self) -> dict[str, tuple[str, str]]:
+        """Causes of differences from the paper with their status, by names in tables: R1, R2, .."""
+        told = dict.fromkeys(
+            (each.cause_status, each.reason) for each in self.checked if each.reason is not None
+        )
+        return {f"R{number}": cause for number, cause in enumerate(told, 1)}
 
-    def notes(self, claim: Checked) -> list[str]:
-        """Notes of a claim, those of `reasons` by their names."""
-        names = {note: name for name, note in self.reasons.items()}
-        return [names.get(note, note) for note in claim.notes]
+    def causes_of(self, claim: Checked) -> list[str]:
+        cause = (claim.cause_status, claim.reason)
+        return [name for name, each in self.causes.items() if each == cause]
+
+
+def _joined(texts: Any) -> str:
+    """Texts after one another; once if they are all the same."""
+    found = list(texts)
+    return ", ".join(found if len(set(found)) > 1 else found[:1])
+
+
+def published(value: float | str) -> str:
+    return value if isinstance(value, str) else three_digits(value)
+
+
+def _measured(text: str, unit: str) -> str:
+    return f"{text} {unit}" if unit and text else text
 
 
 @dataclass(frozen=True)
 class Maker:
-    """Makes the chapter about one experiment at one size, from the trials that are in the store."""
+    """Makes the chapter about one experiment at one size, from trials or from their archive."""
 
     experiment: Experiment
     name: str
@@ -163,40 +227,70 @@ class Maker:
     ) -> Chapter:
         """The chapter of trials that have been run, with ids; `planned`: how many are to be in
         virtual time."""
-        experiment, trials = self.experiment, self._tables(virtual)
         wall, busy = valid(self._tables(mininet))
-        rows, wall_rows = self._rows(trials), self._rows(wall)
-        data = Data(experiment, self.size, trials, rows)
-        figures = experiment.figure if trials else []
-        directory = self.directory / self.name
+        archive = Archive(self.size, self._rows(self._tables(virtual)), self._rows(wall), busy)
+        return self.of_archive(planned, archive)
+
+    def of_archive(self, planned: int, archive: Archive) -> Chapter:
+        experiment, rows, wall = self.experiment, archive.virtual, archive.wall
         reduced = experiment.size[self.size].reduced  # type: ignore[index]
-        return Chapter(
-            self.name, self.size, experiment, trials, planned, rows,
-            check(experiment, rows, reduced),
-            [Picture(f, draw(f, data, directory, self.kinds)) for f in figures],
+        checked = check(experiment, rows, wall, reduced)
+        chapter = Chapter(
+            self.name, self.size, experiment, planned, rows, checked, None, [],
             table(experiment, rows),
-            Wall(wall, check(experiment, wall_rows, reduced), beside(experiment, wall_rows, rows),
-                 busy),
+            Wall(wall, check(experiment, wall, [], reduced), beside(experiment, wall, rows),
+                 archive.busy),
         )  # fmt: skip
+        return replace(chapter, overview=self._overview(checked), pictures=self._pictures(rows))
+
+    def _overview(self, checked: Sequence[Checked]) -> Picture | None:
+        files = draw_overview(checked, self.directory / self.name, self.kinds)
+        return Picture("The claims beside the paper's numbers", "", files) if files else None
+
+    def _pictures(self, rows: Sequence[Row]) -> list[Picture]:
+        """A figure whose samples the archive lacks is that of an earlier run, if there is one."""
+        data = Data(self.experiment, self.size, rows)
+        directory = self.directory / self.name
+        found = []
+        for figure in self.experiment.figure if rows else []:
+            old = directory / f"{figure.name}.png"
+            if drawable(figure, data):
+                files = draw(figure, data, directory, self.kinds)
+            elif old.exists():
+                files = [old]
+            else:
+                continue
+            found.append(Picture(figure.title, figure.note, files))
+        return found
 
     def _tables(self, stored: Sequence[tuple[str, Trial]]) -> list[tuple[Trial, Tables]]:
         return [(trial, self.store.read(trial, trial_id)) for trial_id, trial in stored]
 
     def _rows(self, trials: Sequence[tuple[Trial, Tables]]) -> list[Row]:
-        return [
-            tenants_row(self.experiment.metric, tables, trial.scheme, trial.seed, trial.labels)
-            if isinstance(trial.loaded, DataCentre)
-            else row(
-                self.experiment.metric,
+        first = min((trial.seed for trial, _tables in trials), default=0)
+        return [self._row(trial, tables, first=trial.seed == first) for trial, tables in trials]
+
+    def _row(self, trial: Trial, tables: Tables, *, first: bool) -> Row:
+        """Curves over time are kept of the `first` seed."""
+        metrics = self.experiment.metric
+        if isinstance(trial.loaded, DataCentre):
+            found = tenants_row(metrics, tables, trial.scheme, trial.seed, trial.labels)
+        else:
+            found = row(
+                metrics,
                 tables,
                 trial.scheme,
                 trial.seed,
                 trial.labels,
                 trial.loaded.topology,
                 trial.loaded.spec.mtu_bytes,
+                kept={f.metric for f in self.experiment.figure if f.of_samples(first=first)},
             )
-            for trial, tables in trials
-        ]
+        return found | {
+            "commit": tables.meta["versions"]["commit"] or "",
+            "seconds": float(tables.meta["wall_seconds"]),
+            "late_ns": tables.meta.get("latest_start_ns"),
+        }
 
 
 def valid(
@@ -228,6 +322,28 @@ def beside(experiment: Experiment, wall: Sequence[Row], virtual: Sequence[Row]) 
         ]
         for line in lines
     ]
+
+
+def counted(experiment: Experiment, rows: Sequence[Row]) -> str:
+    """How many flows a trial has, and the least share of them that ended."""
+    with_flows = [each for each in rows if each["flows"]]
+    if not with_flows:
+        return ""
+    sizes = sorted(each["flows"] for each in with_flows)
+    least = min(with_flows, key=_ended)
+    few, many = f"{sizes[0]:,}", f"{sizes[-1]:,}"
+    told = f"A trial has {few if few == many else f'{few} to {many}'} flows; "
+    if _ended(least) == 1:
+        return told + "all ended."
+    points = "".join(f", {name} {_point(at)}" for name, at in least["labels"].items())
+    look = PLOT_STYLES[experiment.look(least["scheme"])].label
+    share = f"{100 * _ended(least):.3g} %"
+    return f"{told}at least {share} ended ({look}{points}, seed {least['seed']})."
+
+
+def _ended(each: Row) -> float:
+    ended: float = 1 - sum(each["unended"].values()) / each["flows"]
+    return ended
 
 
 def unended_lines(experiment: Experiment, rows: Sequence[Row]) -> list[str]:
@@ -284,7 +400,9 @@ def shown(ours: Estimate) -> str:
     """A mean and its interval; one far below the digits that are shown is 0."""
     mean, half = three_digits(ours.mean), ours.half_width
     if half is None:
-        return mean
+        if ours.low is None or ours.high is None:
+            return mean
+        return f"{mean} ({three_digits(ours.low)} to {three_digits(ours.high)})"
     return f"{mean} ± {three_digits(half if half > abs(ours.mean) * NEGLIGIBLE else 0)}"
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Annotated, Any, Literal, Self
+from typing import Annotated, Any, Literal, Self, get_args
 
 from ebb_topologies.files import InputError, load, validate
 from ebb_topologies.installation import data
@@ -12,11 +12,16 @@ from pydantic import Field, model_validator
 
 from ebb_experiments.scenario.spec import Override, Spec
 from ebb_experiments.study.choices import Scalar
+from ebb_experiments.study.grades import Range
 from ebb_experiments.study.metric_spec import Metric
 from ebb_experiments.study.plot_style import PLOT_STYLES
 
 PAPERS = data() / "experiments" / "papers"
 MAX_SEEDS = 10_000
+Kind = Literal["published", "variant", "ours"]
+"""Whose claim it is: the paper's, the same under another reading of what it leaves open, or
+ours."""
+KINDS: tuple[Kind, ...] = get_args(Kind)
 
 
 class Variant(Override):
@@ -134,6 +139,11 @@ class Figure(Spec):
     """The paper's numbers, in figures of kind `line`, `bars` and `cdf`."""
     note: str = ""
 
+    def of_samples(self, *, first: bool) -> bool:
+        """Whether it draws the flows or jobs of a trial, or, of the `first` seed, values over
+        time."""
+        return self.kind in ("cdf", "rank", "box") or (first and self.kind == "time")
+
     @model_validator(mode="after")
     def _published_have_a_place(self) -> Self:
         if self.published and self.kind not in ("line", "bars", "cdf"):
@@ -161,20 +171,64 @@ class Claim(Spec):
     unit: str = ""
     source: str = ""
     """Section, table or figure; none: the experiment's."""
+    kind: Kind | None = None
+    """None: the experiment's."""
+    numbers: Range | list[Range] | None = None
+    """The paper's numbers, from and to, where `published` has words."""
+    rounding: Annotated[float, Field(ge=0)] = 0
+    """How far the paper's number may be off because of its last digit."""
+    neutral: float | None = None
+    """Value of no effect; none: what the expression itself says (`Expression.meaning`)."""
+    headline: str | None = None
+    """What the first page calls it, if the paper is known for it."""
     deviations: list[str] = []
     reason: str | None = None
-    """Reason of a "no", once it has been found."""
+    """Cause of a difference from the paper, once it has been found."""
+    tested_by: str | None = None
+    """File, from the root of the repository, that a command runs to test the cause."""
+    unexplained: bool = False
+    """Whether `reason` only says what was seen and tried."""
 
     @model_validator(mode="after")
     def _lists_match(self) -> Self:
         if len(self.each) > 1:
             raise ValueError("`each` has one axis")
-        rows = len(next(iter(self.each.values()), [None]))
-        for key in ("published", "band"):
+        rows = len(self.points)
+        for key in ("published", "band", "numbers"):
             value = getattr(self, key)
             if isinstance(value, list) and len(value) != rows:
                 raise ValueError(f"{key} has {len(value)} entries for {rows} rows")
         return self
+
+    @property
+    def points(self) -> list[dict[str, Scalar]]:
+        """The point of `each` of every row."""
+        if not self.each:
+            return [{}]
+        ((axis, points),) = self.each.items()
+        return [{axis: point} for point in points]
+
+    def published_at(self, index: int) -> float | str:
+        return self.published[index] if isinstance(self.published, list) else self.published
+
+    def band_at(self, index: int) -> tuple[float | None, float | None]:
+        return self.band[index] if isinstance(self.band, list) else self.band
+
+    def paper_at(self, index: int) -> Range | None:
+        """The paper's numbers of a row; none: it has only words."""
+        if self.numbers is not None:
+            return self.numbers[index] if isinstance(self.numbers, list) else self.numbers
+        published = self.published_at(index)
+        if isinstance(published, str):
+            return None
+        return published - self.rounding, published + self.rounding
+
+    @property
+    def cause_status(self) -> str:
+        """How sure the cause of a difference is."""
+        if self.tested_by is not None:
+            return f"tested by {self.tested_by}"
+        return "unknown" if self.reason is None or self.unexplained else "seen"
 
 
 class Experiment(Spec):
@@ -196,6 +250,8 @@ class Experiment(Spec):
     metric: dict[str, Metric]
     figure: list[Figure] = []
     claim: list[Claim] = []
+    kind: Kind = "published"
+    """Of claims that do not say their own."""
     deviations: list[str] = []
     """Deviations from the paper at any size; shown with every claim."""
 

@@ -1,0 +1,139 @@
+"""Means of trials and their 95 % confidence intervals."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+import numpy.typing as npt
+from scipy import stats
+
+from ebb_experiments.results.numbers import nearest_rank
+
+Numbers = npt.NDArray[np.float64]
+CONFIDENCE = 0.95
+KEPT_BELOW = 400
+"""How many values of a long sample stand for those below its tail."""
+KEPT_TAIL = 200
+"""Least number of largest values of a sample that are kept one by one."""
+KEPT_SHARE = 50
+"""One in how many values belongs to the tail, where that is more."""
+
+
+@dataclass(frozen=True)
+class Estimate:
+    mean: float
+    low: float | None
+    """Ends of the confidence interval; none with one trial."""
+    high: float | None
+    trials: int
+
+    @property
+    def half_width(self) -> float | None:
+        """Half the width of an interval around the mean; none: there is none, or it is skewed."""
+        if self.low is None or self.high is None:
+            return None
+        above, below = self.high - self.mean, self.mean - self.low
+        return above if math.isclose(above, below, rel_tol=1e-6, abs_tol=1e-12) else None
+
+    @classmethod
+    def around(cls, mean: float, half_width: float | None, trials: int) -> Estimate:
+        if half_width is None:
+            return cls(mean, None, None, trials)
+        return cls(mean, mean - half_width, mean + half_width, trials)
+
+
+def estimate(numbers: Sequence[float]) -> Estimate:
+    """Mean over trials, with Student's interval."""
+    return Estimate.around(float(np.mean(numbers)), _half(numbers), len(numbers))
+
+
+def on_log_axis(ours: Estimate) -> Estimate:
+    """The same with the interval of its logarithm (delta method), which stays above 0."""
+    half = ours.half_width
+    if half is None or ours.mean <= 0:
+        return ours
+    factor = math.exp(half / ours.mean)
+    return Estimate(ours.mean, ours.mean / factor, ours.mean * factor, ours.trials)
+
+
+def _half(numbers: Sequence[float]) -> float | None:
+    n = len(numbers)
+    if n < 2:
+        return None
+    quantile = float(stats.t.ppf((1 + CONFIDENCE) / 2, n - 1))
+    return quantile * float(np.std(numbers, ddof=1)) / math.sqrt(n)
+
+
+def jackknife(whole: float, without_one: Sequence[float], *, ratio: bool) -> Estimate:
+    """Tukey's pseudo-values: `without_one` has the value without each of the trials. Of a single
+    mean that is Student's interval. A `ratio` above 0 gets that of its logarithm: one whose
+    denominator may be near 0 has no upper end to speak of, but never a negative one."""
+    n = len(without_one)
+    if n < 2:
+        return Estimate(whole, None, None, n)
+    if ratio and whole > 0 and min(without_one) > 0:
+        log = math.log(whole)
+        half = _half([n * log - (n - 1) * math.log(each) for each in without_one])
+        assert half is not None
+        return Estimate(whole, _exp(log - half), _exp(log + half), n)
+    return Estimate.around(whole, _half([n * whole - (n - 1) * each for each in without_one]), n)
+
+
+def _exp(power: float) -> float:
+    return math.exp(power) if power < np.log(np.finfo(float).max) else math.inf
+
+
+@dataclass(frozen=True)
+class Sample:
+    """Values of the flows or jobs of a trial, in order; each stands for as many as its weight."""
+
+    values: Numbers
+    weights: npt.NDArray[np.int64]
+
+    @classmethod
+    def of(cls, numbers: Numbers) -> Sample:
+        """All values of a short sample; of a long one its tail, and so many of the others that a
+        figure of their distribution looks the same."""
+        values = np.sort(numbers)
+        n = len(values)
+        tail = max(KEPT_TAIL, n // KEPT_SHARE)
+        if n <= KEPT_BELOW + tail:
+            return cls(values, np.ones(n, dtype=np.int64))
+        below = np.linspace(0, n - tail - 1, KEPT_BELOW).astype(np.int64)
+        ranks = np.concatenate([below, np.arange(n - tail, n)])
+        return cls(values[ranks], np.diff(ranks, prepend=-1))
+
+    @classmethod
+    def pooled(cls, samples: Sequence[Sample]) -> Sample:
+        values = np.concatenate([each.values for each in samples])
+        order = np.argsort(values, kind="stable")
+        return cls(values[order], np.concatenate([each.weights for each in samples])[order])
+
+    @property
+    def size(self) -> int:
+        return int(self.weights.sum())
+
+    def percentile(self, percent: float) -> float:
+        """A nearest rank, as everywhere in Ebb."""
+        rank = nearest_rank(self.size, percent)
+        return float(self.values[np.searchsorted(np.cumsum(self.weights), rank)])
+
+    def drawn(self, random: np.random.Generator) -> Sample:
+        """As many values drawn from it, with replacement."""
+        counts = random.multinomial(self.size, self.weights / self.size)
+        return Sample(self.values, counts)
+
+
+REPLICATES = 1_000
+"""How many times a bootstrap draws."""
+
+
+def bootstrap(whole: float, trials: int, again: Callable[[np.random.Generator], float]) -> Estimate:
+    """Percentile interval of what `again` gives with trials and their flows drawn anew."""
+    random = np.random.default_rng(0)
+    found = [again(random) for _ in range(REPLICATES)]
+    low, high = np.quantile(found, [(1 - CONFIDENCE) / 2, (1 + CONFIDENCE) / 2])
+    return Estimate(whole, float(low), float(high), trials)

@@ -1,0 +1,199 @@
+"""What git knows of experiments: when bands changed and why, and how far the programs have moved on
+since trials were run."""
+
+from __future__ import annotations
+
+import subprocess
+import tomllib
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+from ebb_topologies.installation import work_tree
+
+PAPERS = "experiments/papers"
+INPUTS = (
+    "p4src", "common", "simulator", "topologies/ebb_topologies", "controller/ebb_controller",
+    "switch/bmv2-json", "switch/engine", "switch/p4c", "switch/p4runtime", "switch/pipeline",
+    "switch/serve", "switch/traffic-manager", "host-agent/host", "host-agent/nic",
+    "host-agent/transport", "host-agent/workload", "experiments/schemes",
+    "experiments/ebb_experiments/scenario", "experiments/ebb_experiments/results",
+    "experiments/ebb_experiments/run", "experiments/ebb_experiments/tenants",
+)  # fmt: skip
+"""Folders of what a trial's result depends on, beside its experiment's file."""
+WITHOUT = (":!**/tests/**", ":!**/*.md")
+WITHOUT_REASON = ("0745dc3a", "15686046", "905bf4b2", "b6832042")
+"""Commits that changed bands before a reason was asked for, and do not name them."""
+REASON = "band"
+"""The word that the body of a commit has which changes one."""
+
+
+@dataclass(frozen=True)
+class Change:
+    """A claim whose band a commit changed."""
+
+    commit: str
+    date: str
+    subject: str
+    body: str
+    experiment: str
+    text: str
+    before: Any
+    after: Any
+
+    @property
+    def reason(self) -> str | None:
+        """What the commit says of bands; none: nothing."""
+        told = [each for each in self.body.split("\n\n") if REASON in each.lower()]
+        return " ".join(" ".join(told).split()) or None
+
+
+class Git:
+    """Questions to the repository that this package is run from."""
+
+    def __init__(self, root: Path) -> None:
+        self.root = root
+
+    def __call__(self, *command: str) -> str:
+        done = subprocess.run(
+            ["git", "-C", str(self.root), *command], capture_output=True, check=False
+        )
+        return done.stdout.decode(errors="replace") if done.returncode == 0 else ""
+
+    @property
+    def whole(self) -> bool:
+        """Whether it has the whole history."""
+        return self("rev-parse", "--is-shallow-repository").strip() == "false"
+
+    @property
+    def dirty(self) -> list[str]:
+        """Files that differ from the commit, those of docs/results apart, which are made."""
+        told = self("status", "--porcelain", "--untracked-files=no", "--", ".", ":!docs/results")
+        return [line[3:] for line in told.splitlines()]
+
+    def keeps(self, path: Path) -> bool:
+        """Whether a file there could be committed."""
+        if not path.resolve().is_relative_to(self.root.resolve()):
+            return False
+        command = ["git", "-C", str(self.root), "check-ignore", "--quiet", str(path.resolve())]
+        return subprocess.run(command, check=False).returncode == 1
+
+
+@cache
+def git() -> Git | None:
+    """None: this is no work tree with a history."""
+    root = work_tree()
+    if root is None or not (found := Git(root))("rev-parse", "HEAD"):
+        return None
+    return found
+
+
+# -- bands ----------------------------------------------------------------------------------------
+
+
+def changes(repository: Git, since: str = "") -> list[Change]:
+    """Bands that commits changed, oldest first. A claim is known by its text."""
+    span = [f"{since}..HEAD"] if since else []
+    told = repository("log", "--reverse", "--no-merges", "-G", "^ *band *=", "-z",
+                      "--date=short", "--format=%H%x1f%ad%x1f%s%x1f%b",
+                      *span, "--", PAPERS)  # fmt: skip
+    found = []
+    for entry in filter(None, told.split("\0")):
+        commit, date, subject, body = entry.strip("\n").split("\x1f")
+        for path in repository("diff-tree", "--no-commit-id", "--name-only", "-r",
+                               "--diff-filter=M", commit, "--", PAPERS).split():  # fmt: skip
+            before, after = (
+                _bands(repository("show", f"{at}:{path}")) for at in (f"{commit}^", commit)
+            )
+            found += [
+                Change(commit[:12], date, subject, body, Path(path).stem, text, before[text], band)
+                for text, band in after.items()
+                if text in before and before[text] != band
+            ]
+    return found
+
+
+def _bands(text: str) -> dict[str, Any]:
+    """Bands by the texts of claims."""
+    try:
+        claims = tomllib.loads(text).get("claim", [])
+    except tomllib.TOMLDecodeError:
+        return {}
+    return {each["text"]: each["band"] for each in claims if "band" in each}
+
+
+def without_reason(found: Iterable[Change]) -> list[Change]:
+    return [
+        each for each in found if each.reason is None and not each.commit.startswith(WITHOUT_REASON)
+    ]
+
+
+# -- age ------------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True)
+class Age:
+    """How old the trials of a page are."""
+
+    commits: int | None
+    """Commits since that changed what their results depend on; none: git does not know."""
+    dirty: bool
+    """Whether files differed from the commit that they were run at."""
+    other_file: bool = False
+    """Whether the experiment's file has another scenario, scheme, axis or size now."""
+
+    @property
+    def stale(self) -> bool:
+        return self.commits != 0 or self.dirty or self.other_file
+
+    @property
+    def told(self) -> str:
+        """In words; empty if they are of today's programs."""
+        parts = []
+        if self.commits is None:
+            parts.append("of a commit that is not in the history")
+        elif self.commits:
+            parts.append(f"stale since {self.commits} commit{'s' if self.commits > 1 else ''}")
+        if self.other_file:
+            parts.append("the file's scenario has changed since")
+        if self.dirty:
+            parts.append("run in a tree that differed from its commit")
+        return ", ".join(parts)
+
+
+def age(commits: Sequence[str], experiment: str) -> Age | None:
+    """Of trials that were run at these commits, of which the oldest counts; none: there is no
+    history to ask. A commit that ends in + had files that differed."""
+    repository = git()
+    if repository is None or not commits:
+        return None
+    counts = {each: _since(repository, each.rstrip("+")) for each in commits}
+    known = [count for count in counts.values() if count is not None]
+    oldest = max(known) if len(known) == len(counts) else None
+    clean = [each for each in commits if not each.endswith("+")]
+    path = f"{PAPERS}/{experiment}.toml"
+    now = _simulated((repository.root / path).read_text()) if clean else None
+    then = (_simulated(repository("show", f"{each}:{path}")) for each in clean)
+    other = any(each is not None and each != now for each in then)
+    return Age(oldest, len(clean) < len(commits), other)
+
+
+def _simulated(text: str) -> dict[str, Any] | None:
+    """What of an experiment's file its trials are made from; none: there is no such file."""
+    if not text:
+        return None
+    table = tomllib.loads(text)
+    found = {key: table.get(key) for key in ("scenario", "tenants", "set", "axis")}
+    found["scheme"] = {name: {k: v for k, v in of_it.items() if k != "look"}
+                       for name, of_it in table["scheme"].items()}  # fmt: skip
+    full = table["size"].get("full", {})
+    return found | {"full": {key: full.get(key) for key in ("seeds", "axes", "set", "schemes")}}
+
+
+@cache
+def _since(repository: Git, commit: str) -> int | None:
+    told = repository("rev-list", "--count", "--no-merges", f"{commit}..HEAD", "--",
+                      *INPUTS, *WITHOUT)  # fmt: skip
+    return int(told) if told.strip() else None

@@ -1,0 +1,196 @@
+"""The papers, their headline numbers and the grades of their claims: what the first page says."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from fnmatch import fnmatch
+from pathlib import Path
+from typing import Literal
+
+from ebb_topologies.files import load, validate
+from ebb_topologies.installation import data
+from pydantic import BaseModel, ConfigDict
+
+from ebb_experiments.results.numbers import three_digits
+from ebb_experiments.study.claims import Checked
+from ebb_experiments.study.estimates import Estimate
+from ebb_experiments.study.grades import GRADES, HOLDS, Grade
+from ebb_experiments.study.spec import KINDS, Kind
+
+FILE = data() / "experiments" / "papers.toml"
+NOT_DECIDED: tuple[Grade, ...] = ("undecided", "not run")
+
+
+class Paper(BaseModel):
+    """A paper whose claims experiments test."""
+
+    model_config = ConfigDict(extra="forbid", frozen=True)
+
+    title: str
+    """Author, title, year and section."""
+    claims: str
+    """What it says, in a sentence or two."""
+    experiments: list[str]
+    """Their names; * stands for any characters."""
+
+    def has(self, experiment: str) -> bool:
+        return any(fnmatch(experiment, pattern) for pattern in self.experiments)
+
+
+class ClaimRow(BaseModel):
+    """A claim at one point, as summary.json has it."""
+
+    model_config = ConfigDict(extra="forbid", frozen=True)
+
+    text: str
+    kind: Kind
+    source: str
+    paper: float | str
+    unit: str
+    band: tuple[float | None, float | None]
+    ours: float | None
+    low: float | None
+    high: float | None
+    grade: Grade
+    trials: int | None
+    samples: int | None
+    """Flows or jobs behind the least of its numbers."""
+    ended: float | None
+    """Least share of the flows of a trial that ended."""
+    headline: str | None = None
+    notes: list[str] = []
+    reason: str | None = None
+    cause: str = ""
+    """Status of the reason: seen, unknown, or tested by a file."""
+
+    @classmethod
+    def of(cls, row: Checked) -> ClaimRow:
+        ours = row.ours or Estimate(0, None, None, 0)
+        there = row.ours is not None
+        return cls(
+            text=row.text, kind=row.kind, source=row.source, paper=row.published, unit=row.unit,
+            band=row.band, ours=ours.mean if there else None, low=ours.low, high=ours.high,
+            grade=row.grade, trials=ours.trials if there else None, samples=row.samples,
+            ended=row.ended, headline=row.headline, notes=row.notes, reason=row.reason,
+            cause=row.cause_status,
+        )  # fmt: skip
+
+    @property
+    def number(self) -> str:
+        """Our number, with its interval."""
+        if self.ours is None:
+            return ""
+        told = three_digits(self.ours)
+        if self.low is not None and self.high is not None:
+            told += f" ({three_digits(self.low)} to {three_digits(self.high)})"
+        return f"{told} {self.unit}".rstrip()
+
+    @property
+    def published(self) -> str:
+        told = self.paper if isinstance(self.paper, str) else three_digits(self.paper)
+        return f"{told} {self.unit}".rstrip() if told else told
+
+
+def papers() -> dict[str, Paper]:
+    return {name: validate(Paper, table, f"{FILE}: {name}") for name, table in load(FILE).items()}
+
+
+@dataclass(frozen=True)
+class Headline:
+    experiment: str
+    row: ClaimRow
+
+
+@dataclass(frozen=True)
+class Record:
+    """What the experiments say about a paper."""
+
+    paper: Paper
+    claims: Mapping[str, Sequence[ClaimRow]]
+    """By experiment."""
+    stale: frozenset[str] = frozenset()
+    """Experiments whose trials are not of today's programs."""
+
+    @property
+    def rows(self) -> list[ClaimRow]:
+        return [row for rows in self.claims.values() for row in rows]
+
+    def count(self, kind: Kind = "published") -> dict[Grade, int]:
+        counts = Counter(row.grade for row in self.rows if row.kind == kind)
+        return {grade: counts[grade] for grade in GRADES}
+
+    @property
+    def kinds(self) -> dict[Kind, int]:
+        counts = Counter(row.kind for row in self.rows)
+        return {kind: counts[kind] for kind in KINDS}
+
+    @property
+    def of_stale(self) -> int:
+        """Published rows whose trials are not of today's programs."""
+        return sum(
+            row.kind == "published" for name in self.stale for row in self.claims.get(name, ())
+        )
+
+    @property
+    def headlines(self) -> list[Headline]:
+        return [
+            Headline(name, row) for name, rows in self.claims.items() for row in rows
+            if row.headline
+        ]  # fmt: skip
+
+    def told(self, of: Literal["holds", "differs", "open"]) -> str:
+        """Headlines that hold, do not, or are undecided, one after the other."""
+        wanted: tuple[Grade, ...] = {
+            "holds": HOLDS, "differs": ("not reproduced",), "open": NOT_DECIDED,
+        }[of]  # fmt: skip
+        groups: dict[str, list[ClaimRow]] = {}
+        for each in self.headlines:
+            if each.row.grade in wanted:
+                groups.setdefault(str(each.row.headline), []).append(each.row)
+        return "; ".join(f"{name} ({_numbers(rows)})" for name, rows in groups.items())
+
+
+def _numbers(rows: Iterable[ClaimRow]) -> str:
+    return ", ".join(
+        f"{row.published or row.paper} and here {row.number.split(' (')[0] or 'not run'}"
+        for row in rows
+    )
+
+
+def records(
+    claims: Mapping[str, Sequence[ClaimRow]], stale: Iterable[str] = ()
+) -> dict[str, Record]:
+    """Of all papers with experiments among these; last those of no paper."""
+    found, old, left = {}, frozenset(stale), dict(claims)
+    for name, paper in papers().items() if Path(FILE).exists() else ():
+        of_it = {each: left.pop(each) for each in list(left) if paper.has(each)}
+        if of_it:
+            found[name] = Record(paper, of_it, old)
+    if left:
+        other = Paper(title="Other experiments", claims="", experiments=list(left))
+        found["others"] = Record(other, left, old)
+    return found
+
+
+# -- causes ---------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True)
+class Cause:
+    text: str
+    status: str
+    rows: list[tuple[str, ClaimRow]]
+    """Experiment and claim of each row that it explains."""
+
+
+def causes(claims: Mapping[str, Sequence[ClaimRow]]) -> list[Cause]:
+    """Each cause once, most rows first; last the rows that have none."""
+    found: dict[tuple[str, str], list[tuple[str, ClaimRow]]] = {}
+    for name, rows in claims.items():
+        for row in rows:
+            if row.cause:
+                found.setdefault((row.reason or "", row.cause), []).append((name, row))
+    ordered = sorted(found.items(), key=lambda each: (not each[0][0], -len(each[1])))
+    return [Cause(text, status, rows) for (text, status), rows in ordered]
