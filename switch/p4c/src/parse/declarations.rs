@@ -53,8 +53,7 @@ impl Parser<'_> {
 
     pub(super) fn constant(&mut self, annotations: Vec<Annotation>) -> Parsed<Declaration> {
         let start = self.expect_word("const")?;
-        let ty = self.ty()?;
-        let name = self.ident("a constant name")?;
+        let (ty, name) = self.typed_name("a constant name")?;
         self.expect("=")?;
         let value = self.expr()?;
         self.expect(";")?;
@@ -68,8 +67,7 @@ impl Parser<'_> {
 
     /// `type name [= init]` without the `;`.
     pub(super) fn variable(&mut self, annotations: Vec<Annotation>) -> Parsed<Declaration> {
-        let ty = self.ty()?;
-        let name = self.ident("a variable name")?;
+        let (ty, name) = self.typed_name("a variable name")?;
         let init = self.behind("=", Self::expr)?;
         Ok(Declaration {
             annotations,
@@ -129,6 +127,7 @@ impl Parser<'_> {
             return Err(Failed);
         }
         let name = self.ident("a name")?;
+        let ty = self.stacks_of(ty)?;
         let init = self.behind("=", Self::expr)?;
         self.expect(";")?;
         Ok((name, DeclarationKind::Variable { ty, init }))
@@ -147,8 +146,7 @@ impl Parser<'_> {
         self.expect("{")?;
         let fields = self.until_brace(|p| {
             let annotations = p.annotations()?;
-            let ty = p.ty()?;
-            let name = p.ident("a field name")?;
+            let (ty, name) = p.typed_name("a field name")?;
             p.expect(";")?;
             Ok(Field {
                 annotations,
@@ -212,6 +210,7 @@ impl Parser<'_> {
         let is_typedef = self.next().is_word("typedef");
         let ty = self.ty()?;
         let name = self.type_name("a type name")?;
+        let ty = self.stacks_of(ty)?;
         self.expect(";")?;
         let kind = if is_typedef {
             DeclarationKind::Typedef(ty)

@@ -89,23 +89,32 @@ impl Parser<'_> {
                 TypeKind::Name { name, args, global }
             }
         };
-        let mut ty = Type {
-            kind,
-            span: start.to(self.last_span()),
-        };
-        while self.at("[") {
-            self.next();
+        let span = start.to(self.last_span());
+        self.stacks_of(Type { kind, span })
+    }
+
+    /// `[size]` as often as it follows: a stack of `element`.
+    pub(super) fn stacks_of(&mut self, element: Type) -> Parsed<Type> {
+        let mut ty = element;
+        while self.eat("[") {
             let size = Box::new(self.expr()?);
             self.expect("]")?;
             ty = Type {
+                span: ty.span.to(self.last_span()),
                 kind: TypeKind::Stack {
                     element: Box::new(ty),
                     size,
                 },
-                span: start.to(self.last_span()),
             };
         }
         Ok(ty)
+    }
+
+    /// `T name`. p4c's extension `T name[4]` is `T[4] name`.
+    pub(super) fn typed_name(&mut self, what: &str) -> Parsed<(Type, Ident)> {
+        let ty = self.ty()?;
+        let name = self.ident(what)?;
+        Ok((self.stacks_of(ty)?, name))
     }
 
     /// `<8>` or `<(A + 1)>`
@@ -156,8 +165,7 @@ impl Parser<'_> {
         } else {
             Direction::None
         };
-        let ty = self.ty()?;
-        let name = self.ident("a parameter name")?;
+        let (ty, name) = self.typed_name("a parameter name")?;
         let default = self.behind("=", Self::expr)?;
         Ok(Param {
             annotations,
