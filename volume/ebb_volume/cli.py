@@ -14,6 +14,7 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from ebb_controller.ctl import tls
 from ebb_topologies.arguments import Parser
 from ebb_topologies.errors import InputError
 from ebb_topologies.installation import Version
@@ -164,6 +165,7 @@ def _input(found: argparse.ArgumentParser) -> None:
         "--counter", default="port_out", metavar="NAME", help="of its program (default %(default)s)"
     )
     add("--gnmi", metavar="HOST:PORT", help="counters of interfaces, a reading per bin")
+    tls.add_options(found)
     add(
         "--for",
         type=quantities.duration_ns,
@@ -265,14 +267,19 @@ def _load(options: argparse.Namespace, keep_edges: bool = False) -> Loaded:
             return sources.load(
                 options.inputs, options.slot_ns, selection, watch, keep_edges, options.point
             )
+    from ebb_controller.ctl.client import Place
+
     from ebb_volume import live
 
     slot_ns, notes = options.slot_ns or 10**9, Notes()
-    switch = (
-        live.p4runtime(options.p4runtime, options.device_id, options.counter)
-        if options.p4runtime
-        else live.openconfig(options.gnmi)
+    place = Place(
+        options.p4runtime or options.gnmi,
+        options.device_id,
+        options.cacert,
+        options.cert,
+        options.key,
     )
+    switch = live.p4runtime(place, options.counter) if options.p4runtime else live.openconfig(place)
     with switch as read:
         series, interrupted = live.record(read, slot_ns, options.for_ns // slot_ns, notes)
     return Loaded(series, notes, interrupted=interrupted)

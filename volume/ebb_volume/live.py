@@ -10,7 +10,7 @@ from typing import Any
 
 import grpc
 import numpy as np
-from ebb_controller.ctl.client import Client, Place
+from ebb_controller.ctl.client import Client, Place, connect
 from ebb_controller.ctl.stream import SwitchError
 from ebb_topologies.errors import InputError
 from ebb_topologies.text import printable
@@ -113,9 +113,9 @@ def record(read: Read, slot_ns: int, slots: int, notes: Notes) -> tuple[list[Ser
 
 
 @contextmanager
-def p4runtime(address: str, device_id: int, counter: str) -> Iterator[Read]:
+def p4runtime(place: Place, counter: str) -> Iterator[Read]:
     """Cells of an indirect counter of the program, a point each. Raises `InputError`."""
-    client = Client(Place(address, device_id))
+    client = Client(place)
 
     def read() -> Counts:
         found = {}
@@ -131,7 +131,7 @@ def p4runtime(address: str, device_id: int, counter: str) -> Iterator[Read]:
             raise InputError(str(error)) from error
         if counter not in known:
             raise InputError(
-                f"the program at {address} has no counter '{counter}'; it has: "
+                f"the program at {place.address} has no counter '{counter}'; it has: "
                 f"{', '.join(known) or 'none'}"
             )
         yield read
@@ -140,15 +140,15 @@ def p4runtime(address: str, device_id: int, counter: str) -> Iterator[Read]:
 
 
 @contextmanager
-def openconfig(address: str) -> Iterator[Read]:
-    """Octets of the interfaces of OpenConfig, in and out."""
+def openconfig(place: Place) -> Iterator[Read]:
+    """Octets of the interfaces of OpenConfig, in and out. Raises `InputError`."""
     path = gnmi.Path(
         origin="openconfig",
         elem=[gnmi.PathElem(name="interfaces"), gnmi.PathElem(name="interface", key={"name": "*"}),
               gnmi.PathElem(name="state"), gnmi.PathElem(name="counters")],
     )  # fmt: skip
     request = gnmi.GetRequest(path=[path], type=gnmi.GetRequest.STATE, encoding=gnmi.JSON_IETF)
-    with grpc.insecure_channel(address) as channel:
+    with connect(place) as channel:
         stub = gnmi_grpc.gNMIStub(channel)
 
         def read() -> Counts:
@@ -156,7 +156,7 @@ def openconfig(address: str) -> Iterator[Read]:
                 answer = stub.Get(request, timeout=CALL_SECONDS)
             except grpc.RpcError as error:
                 raise SwitchError(
-                    f"{address} does not answer gNMI: {printable(error.details())}"
+                    f"{place.address} does not answer gNMI: {printable(error.details())}"
                 ) from error
             return interface_counts(answer)
 

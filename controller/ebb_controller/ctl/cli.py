@@ -21,7 +21,7 @@ from ebb_topologies.arguments import Parser
 from ebb_topologies.errors import InputError
 from ebb_topologies.text import printable
 
-from ebb_controller.ctl import arrays, completion, device, groups, packets, tables
+from ebb_controller.ctl import arrays, completion, device, groups, packets, tables, tls
 from ebb_controller.ctl.client import Client, Place, switch_of_fabric
 from ebb_controller.ctl.command import Command
 from ebb_controller.ctl.output import as_json, as_text
@@ -123,11 +123,7 @@ def _connection(found: argparse.ArgumentParser) -> None:
     found.add_argument(
         "--socket", type=Path, metavar="FILE", help="where that fabric is served (make run's)"
     )
-    found.add_argument(
-        "--cacert", type=Path, metavar="PEM", help="authority of its certificate: TLS"
-    )
-    found.add_argument("--cert", type=Path, metavar="PEM", help="our certificate")
-    found.add_argument("--key", type=Path, metavar="PEM", help="the key of our certificate")
+    tls.add_options(found)
     found.add_argument("--json", action="store_true", help="answers as JSON")
 
 

@@ -52,6 +52,12 @@ class Place:
     key: Path | None = None
     """PEM file of the key of our certificate."""
 
+    def __post_init__(self) -> None:
+        if (self.certificate is None) != (self.key is None):
+            raise InputError("--cert and --key need each other: a certificate and its key")
+        if self.certificate and not self.authority:
+            raise InputError("--cert and --key need --cacert: without it there is no TLS")
+
 
 def switch_of_fabric(name: str, socket: Path | None) -> Place:
     """Where a switch of a running fabric is: its fabric service tells."""
@@ -77,6 +83,17 @@ def switch_of_fabric(name: str, socket: Path | None) -> Place:
     raise InputError(f"there is no switch '{name}' in the fabric at {path}; there are: {names}")
 
 
+def connect(place: Place) -> grpc.Channel:
+    """A connection to a switch. Raises `InputError` if a PEM file cannot be read."""
+    options = [
+        ("grpc.max_receive_message_length", MAX_MESSAGE_BYTES),
+        ("grpc.max_metadata_size", MAX_METADATA_BYTES),
+    ]
+    if place.authority:
+        return grpc.secure_channel(place.address, _credentials(place), options)
+    return grpc.insecure_channel(place.address, options)
+
+
 def _credentials(place: Place) -> grpc.ChannelCredentials:
     def bytes_of(path: Path | None) -> bytes | None:
         try:
@@ -94,15 +111,7 @@ class Client:
 
     def __init__(self, place: Place) -> None:
         self.place = place
-        options = [
-            ("grpc.max_receive_message_length", MAX_MESSAGE_BYTES),
-            ("grpc.max_metadata_size", MAX_METADATA_BYTES),
-        ]
-        self._channel = (
-            grpc.secure_channel(place.address, _credentials(place), options)
-            if place.authority
-            else grpc.insecure_channel(place.address, options)
-        )
+        self._channel = connect(place)
         self._p4runtime = p4r_grpc.P4RuntimeStub(self._channel)
         self._schema: P4Schema | None = None
         self._stream: Stream | None = None

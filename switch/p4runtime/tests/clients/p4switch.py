@@ -10,7 +10,7 @@ import os
 import socket
 import subprocess
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, suppress
 from pathlib import Path
 
@@ -43,9 +43,11 @@ def free_address() -> str:
 
 
 @contextmanager
-def running(directory: Path, program: Path | None = None) -> Iterator[str]:
-    """The switch, with a program of which controllers know nothing, or without; where it serves
-    P4Runtime."""
+def running(
+    directory: Path, program: Path | None = None, options: Sequence[str] = ()
+) -> Iterator[str]:
+    """The switch, with a program of which controllers know nothing, or without, and with further
+    options; where it serves P4Runtime."""
     address = free_address()
     fabric = directory / "fabric.toml"
     text = FABRIC.format(
@@ -57,7 +59,7 @@ def running(directory: Path, program: Path | None = None) -> Iterator[str]:
     fabric.write_text(text)
     log = directory / "switch.log"
     with log.open("w") as sink:
-        command = [str(SWITCH), "--fabric", str(fabric), "--realtime", "off"]
+        command = [str(SWITCH), "--fabric", str(fabric), "--realtime", "off", *options]
         process = subprocess.Popen(command, stdout=sink, stderr=subprocess.STDOUT)
     try:
         wait_until_it_listens(address, process, log)

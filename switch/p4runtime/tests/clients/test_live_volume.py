@@ -6,7 +6,10 @@ import json
 from collections.abc import Iterator
 from pathlib import Path
 
+import p4switch
 import pytest
+from certificates import self_signed
+from ebb_controller.ctl import cli as ctl
 from ebb_controller.ctl.client import Client, Place
 from ebb_controller.ctl.stream import SwitchError
 from ebb_topologies.errors import InputError
@@ -38,7 +41,7 @@ def count(client: Client, size_bytes: int, packets: int) -> None:
 
 def test_a_bin_is_what_the_counter_has_counted_in_it(client: Client, address: str) -> None:
     """The counter goes up by 1500 bytes before each reading."""
-    with live.p4runtime(address, DEVICE_ID, "port_in") as read:
+    with live.p4runtime(Place(address, DEVICE_ID), "port_in") as read:
         readings = 0
 
         def counted() -> live.Counts:
@@ -70,7 +73,7 @@ def test_the_command_with_p4runtime_and_gnmi(
 
 
 def test_interfaces_of_gnmi(address: str) -> None:
-    with live.openconfig(address) as read:
+    with live.openconfig(Place(address, DEVICE_ID)) as read:
         names = set(read())
     expected = {Name(f"s1-eth{port}", kind) for port in (1, 2) for kind in ("in", "out")}
     assert expected <= names
@@ -79,7 +82,7 @@ def test_interfaces_of_gnmi(address: str) -> None:
 def test_a_counter_that_there_is_not(client: Client, address: str) -> None:
     with (
         pytest.raises(InputError, match="no counter 'port_on'; it has: port_in"),
-        live.p4runtime(address, DEVICE_ID, "port_on"),
+        live.p4runtime(Place(address, DEVICE_ID), "port_on"),
     ):
         pass
 
@@ -90,6 +93,44 @@ def test_nobody_answers(capsys: pytest.CaptureFixture[str]) -> None:
         said = capsys.readouterr().err
         assert len(said.splitlines()) == 1
         assert "127.0.0.1:1" in said
+
+
+def test_a_switch_that_wants_tls_and_certificates_of_clients(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """With the options of `ebb-ctl`. Nothing is counted, so an answer is that of no traffic."""
+    if not p4switch.SWITCH.exists():
+        pytest.skip("no build/ebb-switch: run `make build`")
+    key, certificate = self_signed(tmp_path, "127.0.0.1")
+    given = (f"--grpc-server-{name}={path}" for name, path in (
+        ("cert", certificate), ("key", key), ("cacert", certificate),
+    ))  # fmt: skip
+    wanted = ["--grpc-server-ssl", *given, "--grpc-server-with-client-auth"]
+    ours = ["--cacert", str(certificate), "--cert", str(certificate), "--key", str(key)]
+    with p4switch.running(tmp_path, options=["--", *wanted]) as address:
+        pushed = [*ours, "program", "push", str(JSON), str(P4INFO)]
+        assert ctl.main(["-a", address, "-d", str(DEVICE_ID), *pushed]) == 0
+        for words in (
+            ["--p4runtime", address, "--device-id", str(DEVICE_ID), "--counter", "port_in"],
+            ["--gnmi", address],
+        ):
+            command = ["bins", *words, "--bin", "20ms", "--for", "60ms"]
+            for options, said in ((ours, "no counter has changed"), ([], address)):
+                assert cli.main([*command, *options]) == 1
+                assert said in capsys.readouterr().err
+
+
+@pytest.mark.parametrize("words, said", [
+    (["--cert", "a", "--key", "b"], "need --cacert"),
+    (["--cacert", "a", "--key", "b"], "need each other"),
+    (["--cacert", "/no/such"], "cannot read /no/such"),
+])  # fmt: skip
+def test_certificates_that_cannot_be_used(
+    words: list[str], said: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    for option in ("--p4runtime", "--gnmi"):
+        assert cli.main(["fit", option, "127.0.0.1:1", *words]) == 1
+        assert said in capsys.readouterr().err
 
 
 # -- readings, without a switch --------------------------------------------------------------------
