@@ -37,7 +37,8 @@ def refuse_cycle(
 
 
 def waits(topology: Topology, groups: Sequence[MulticastGroup] = ()) -> Waits:
-    """What the ports between switches wait for, over all destinations and groups. Packets of every
+    """Dependencies between the ports of switches, over all destinations and groups. Packets of
+    every
     class take the same paths, whichever of the shortest ones, so one graph stands for all classes.
     Ports to hosts are left out: a host takes what comes."""
     edges = {

@@ -70,13 +70,13 @@ OTHER_FILES = 512
 """File descriptors of a process for all else."""
 
 LOST = (P4ClientError, RuntimeError, AssertionError)
-"""What a session raises when its connection ends, finsy's own surprise at it included."""
+"""Errors of a session whose connection has ended, unexpected ones of finsy included."""
 ADVICE = {
     GRPCStatusCode.RESOURCE_EXHAUSTED: f"asked {TRIES} times: end what else uses the switch",
     GRPCStatusCode.INVALID_ARGUMENT: "`make build` compiles the program again",
     GRPCStatusCode.NOT_FOUND: "is it the switch of this topology, with this device id?",
 }
-"""What to do when a switch refuses a program or a session, by the code."""
+"""Advice when a switch refuses a program or a session, by the code."""
 
 Counters = dict[str, list[tuple[int, int]]]
 """Counter name to (packets, bytes) of each index; of ports without a link it has zeros."""
@@ -84,7 +84,7 @@ Counters = dict[str, list[tuple[int, int]]]
 
 @dataclass(frozen=True)
 class Program:
-    """What the compiler made of a P4 program."""
+    """A compiled P4 program: BMv2 JSON and P4Info."""
 
     p4info: Path
     """P4Info as text (protobuf text format)."""
@@ -151,17 +151,17 @@ class Event:
     switch: str
     """Name of the switch."""
     kind: Literal["connected", "installed", "lost", "error"]
-    """What happened."""
+    """Kind of the event."""
     text: str
     """The same in words. It may quote the switch: not to be printed raw."""
 
 
 @dataclass(frozen=True, eq=False)
 class _Goal:
-    """What all switches should hold. Compared by identity: a new call is a new goal."""
+    """Intended state of all switches. Compared by identity: a new call is a new goal."""
 
     parameters: FabricParameters
-    """What all mechanisms do, in real units."""
+    """Parameters of all mechanisms, in real units."""
     multicast: tuple[MulticastGroup, ...]
     """All multicast groups."""
     topology: Topology
@@ -188,11 +188,11 @@ class _Managed:
     holds: _Goal | None = None
     """The goal that was last installed over this connection; none: nothing yet."""
     held: Held | None = None
-    """What was read back over this connection; none: nothing yet."""
+    """Entities that were read over this connection; none: not read yet."""
     queues: dict[str, Any] | None = None
-    """What its traffic manager was told over this connection; none: nothing yet."""
+    """Configuration that its traffic manager got over this connection; none: none yet."""
     change: Change = field(default_factory=Change)
-    """What the last installation had to change."""
+    """Changes of the last installation."""
     installs: int = 0
     """How often a plan was installed; every restart of the switch adds one."""
     writing: asyncio.Lock = field(default_factory=asyncio.Lock)
@@ -408,7 +408,7 @@ class Controller:
             self._counter_reads[names, ports] = _CounterRead.of(self._schema, names, ports)
         return self._counter_reads[names, ports]
 
-    # -- what finsy tells ---------------------------------------------------------------------
+    # -- events of finsy ----------------------------------------------------------------------
 
     async def _ready(self, switch: finsy.Switch) -> None:
         """Called when a switch has our pipeline: at first, after a reconnection, or when its
@@ -439,7 +439,7 @@ class Controller:
         """Called when finsy's session failed; it tries again, but whoever waits wants to know
         why."""
         if managed.connected and isinstance(error, LOST):
-            return  # `_gone` tells it
+            return  # `_gone` reports it
         switch = managed.switch
         what = "refuses a P4Runtime session"
         if managed.connected:
@@ -569,7 +569,7 @@ class _CounterRead:
         return cls(names, request, ids)
 
     async def read(self, switch: finsy.Switch) -> Counters:
-        """What a switch has counted."""
+        """Counters of a switch."""
         cells: dict[str, dict[int, tuple[int, int]]] = {name: {} for name in self.names}
         try:
             async for reply in replies(switch, self.request):

@@ -33,7 +33,7 @@ class Encoded:
     message: p4r.Entity
     """The entity as P4Runtime has it, byte strings shortest, repeated fields sorted."""
     key: bytes
-    """What tells the entity from others: its message without the value."""
+    """Identity of the entity: its message without the value."""
     value: bytes
     """The whole message."""
 

@@ -74,7 +74,7 @@ class Link:
 
 @dataclass(frozen=True, slots=True)
 class FabricView:
-    """Switches, hosts and links of a fabric, as its service tells them."""
+    """Switches, hosts and links of a fabric, as its service reports them."""
 
     switches: dict[str, str]
     """Address where a switch serves P4Runtime, by its name."""
@@ -111,7 +111,7 @@ class FabricAdmin:
             self._channel = None
 
     async def fabric(self) -> FabricView:
-        """What there is, and the state of all links."""
+        """Switches, hosts and links, with the state of all links."""
         reply = await self._call("GetFabric", proto.GetFabricResponse, proto.GetFabricRequest())
         return FabricView(
             switches={switch.name: switch.grpc_address for switch in reply.switches},

@@ -1,4 +1,4 @@
-"""What a mechanism of the P4 program is to the controller: its tables, its entries, its counters.
+"""A mechanism of the P4 program as the controller sees it: its tables, entries and counters.
 
 Names are those of P4Info (aliases). Each is written in one place, the module of its mechanism in
 `mechanisms`, and looked up in the P4Info of the program before anything is installed.
@@ -99,7 +99,7 @@ class Counter:
     heading: str = ""
     """Above its column in tables for people, a word or two to a line; empty: it has no column."""
     index: Literal["port", "drop reason", "multicast group"] = "port"
-    """What the index into the counter is."""
+    """Meaning of the index into the counter."""
     sum: Literal["trims", "marks", "lost"] | None = None
     """Which number of a whole network it is part of (`of` of a metric in docs/experiments.md);
     none: of none."""
@@ -127,7 +127,7 @@ class Mechanism:
     name: str
     """Name of its module and of its P4 file."""
     entries: Callable[[Site[Any]], Iterable[Entity]] = _nothing
-    """What one switch should hold for it; the docstring is shown in docs/controller.md."""
+    """Its entries at one switch; the docstring is shown in docs/controller.md."""
     tables: tuple[Table, ...] = ()
     """Tables that `entries` writes."""
     counters: tuple[Counter, ...] = ()

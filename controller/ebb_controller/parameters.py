@@ -1,4 +1,4 @@
-"""What the parameters of all mechanisms have in common; each mechanism has its own in its module.
+"""Common base of the parameters of all mechanisms; each mechanism has its own in its module.
 
 Values are nominal; whoever runs the fabric slower passes them through `ebb_topologies.dilation`
 first.

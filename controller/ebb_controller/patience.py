@@ -18,7 +18,7 @@ TRIES = 6
 
 
 async def patiently(call: Callable[[], Awaitable[T]]) -> T:
-    """What a call returns. Raises what it raised last if that lasts, and at once what no time
+    """Result of a call. Raises what it raised last if that lasts, and at once what no time
     mends."""
     for attempt in range(TRIES - 1):
         try:

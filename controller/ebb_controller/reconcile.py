@@ -34,7 +34,7 @@ BATCH = 5_000
 """Updates of one request, at most: 1 MB of the longest entries."""
 
 Held = Mapping[bytes, Encoded]
-"""What a switch holds: entities by key, see `Encoded.key`."""
+"""Entities of a switch by key, see `Encoded.key`."""
 
 
 class ControllerError(Exception):
@@ -153,14 +153,14 @@ _SESSIONS = P4CloneSessionEntry()
 
 
 def _all(wanted: Sequence[Entity]) -> list[Entity]:
-    """What to read to know everything that matters to a plan. Clone sessions only if it has some:
+    """Reads of everything that matters to a plan. Clone sessions only if it has some:
     without, no packet takes one."""
     sessions = [_SESSIONS] if any(isinstance(e, P4CloneSessionEntry) for e in wanted) else []
     return [*_KINDS, *sessions, *_defaults(wanted), *_metered(wanted)]
 
 
 def _touched(written: Sequence[Encoded], stale: Sequence[Encoded]) -> list[Entity | p4r.Entity]:
-    """What to read after a change: what was written and deleted, by key. BMv2 answers NOT_FOUND if
+    """Reads after a change: of what was written and deleted, by key. BMv2 answers NOT_FOUND if
     it is asked for one group that is gone, so all of such kinds are read instead."""
     gone = {type(e.entity) for e in stale if not e.is_entry}
     kinds = [kind for kind in (*_KINDS, _SESSIONS) if type(kind) in gone]
@@ -169,7 +169,7 @@ def _touched(written: Sequence[Encoded], stale: Sequence[Encoded]) -> list[Entit
 
 
 def _question(encoded: Encoded) -> p4r.Entity:
-    """The read of one entity; a switch tells the meter of an entry if it is asked for it."""
+    """The read of one entity; a switch returns the meter of an entry if it is asked for it."""
     asked = p4r.Entity()
     asked.ParseFromString(encoded.key)
     if encoded.message.table_entry.HasField("meter_config"):
@@ -197,7 +197,7 @@ def _defaults(wanted: Sequence[Entity]) -> list[Entity]:
 async def _read(
     switch: Switch, request: Sequence[Entity | p4r.Entity], encoder: Encoder
 ) -> dict[bytes, Encoded]:
-    """What a switch holds of what the given entities ask for, by key."""
+    """Entities of a switch that match the given ones, by key."""
     schema = switch.p4info
     const_tables = {table.alias for table in schema.tables if table.is_const}
 
@@ -220,7 +220,7 @@ async def _read(
 async def messages(
     switch: Switch, request: Sequence[P4Entity | p4r.Entity]
 ) -> AsyncIterator[p4r.Entity]:
-    """What a switch answers to a read, undecoded."""
+    """Answer of a switch to a read, undecoded."""
     message = p4r.ReadRequest(entities=encode_entities(request, switch.p4info))
     async for reply in replies(switch, message):
         for entity in reply.entities:

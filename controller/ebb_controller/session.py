@@ -2,7 +2,7 @@
 
 * Only so many programs are under way at once, and a switch that has no room for one now is asked
   again.
-* Why it fails is told to whoever waits. finsy only logs it, with a traceback.
+* Those who wait get the reason of a failure. finsy only logs it, with a traceback.
 * gNMI is not used, so a switch keeps no subscription for us.
 """
 
@@ -26,7 +26,7 @@ logging.getLogger("finsy").addHandler(logging.NullHandler())  # Not on stderr un
 
 
 class SessionFailed(Exception):
-    """A task of the session failed, which was told; finsy connects again."""
+    """A task of the session failed, which was reported; finsy connects again."""
 
     code = GRPCStatusCode.UNAVAILABLE
     """finsy logs no failure with this code: it takes it for a lost connection."""
@@ -56,7 +56,7 @@ class Session(finsy.Switch):  # type: ignore[misc]  # final only for those who r
     def create_task(
         self, coro: Coroutine[Any, Any, T], *, background: bool = False, name: str | None = None
     ) -> asyncio.Task[T]:
-        """finsy's own, but a failure is told."""
+        """finsy's own, but a failure is reported."""
         title = name or getattr(coro, "__qualname__", None)
         task = super().create_task(self._told(coro), background=background, name=title)
         # Of a task that is cancelled before it has begun nobody has awaited it.

@@ -30,19 +30,19 @@ QUEUES: dict[str, Callable[[list[tm.QueueStats]], int]] = {
 
 @dataclass(frozen=True, slots=True)
 class SwitchSnapshot:
-    """What one switch has counted."""
+    """Counters of one switch."""
 
     switch: str
     """Name of the switch."""
     counters: Counters | None
     """Counters of the program; none: the switch is not connected."""
     queues: list[tm.QueueStats] | None
-    """Queues of all ports; none: the target has no traffic manager that tells, or the switch
+    """Queues of all ports; none: the target has no traffic manager that reports, or the switch
     is not connected."""
 
 
 async def snapshot(controller: Controller) -> list[SwitchSnapshot]:
-    """What every switch counts now; one that is away does not keep the others from being shown."""
+    """Counters of every switch; one that is away does not keep the others from being shown."""
     names = [switch.name for switch in controller.topology.switches]
     return await asyncio.gather(*(_of(controller, name) for name in names))
 

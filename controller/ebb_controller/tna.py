@@ -48,7 +48,7 @@ Added = P4TableEntry | P4CloneSessionEntry | P4MeterEntry
 
 
 class Chip(Enum):
-    """What a chip counts its queues in: bytes of a cell of its packet buffer."""
+    """Unit of queue depths of a chip: bytes of a cell of its packet buffer."""
 
     TOFINO = 80
     TOFINO_2 = 176
@@ -157,7 +157,8 @@ def prefixes(low: int, high: int, bits: int = 32) -> Iterator[tuple[int, int]]:
 def added(
     site: Site[FabricParameters], queue_ids: Mapping[tuple[int, int], tuple[int, int]]
 ) -> Iterator[Added]:
-    """What a switch needs besides its plan. `queue_ids`: pipe and queue number that the traffic
+    """Requirements of a switch besides its plan. `queue_ids`: pipe and queue number that the
+    traffic
     manager of Tofino 2 has for a port and queue; empty: no program for Tofino 2."""
     yield from _phantom_drain(site)
     yield from _trimming(site)

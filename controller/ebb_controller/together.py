@@ -10,7 +10,7 @@ T = TypeVar("T")
 
 
 async def together(work: Iterable[Coroutine[Any, Any, T]]) -> list[T]:
-    """What all return, in their order. Raises what the first raises that fails, once all others
+    """Results of all, in their order. Raises what the first raises that fails, once all others
     have ended."""
     tasks = [asyncio.create_task(each) for each in work]
     try:

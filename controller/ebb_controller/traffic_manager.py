@@ -49,18 +49,18 @@ class TrafficManagers:
         )  # fmt: skip
 
     async def statistics(self, *, reset: bool = False) -> dict[str, tm.Stats]:
-        """All that every switch tells (`ebb_tm.proto`), by its name; with `reset` it counts from
+        """Statistics of every switch (`ebb_tm.proto`), by its name; with `reset` it counts from
         zero afterwards."""
         replies = await together(self._ask(switch, reset) for switch in self._switches)
         return dict(zip((switch.name for switch in self._switches), replies, strict=True))
 
     async def of_switch(self, name: str) -> tm.Stats:
-        """All that one switch tells."""
+        """Statistics of one switch."""
         (switch,) = (switch for switch in self._switches if switch.name == name)
         return await self._ask(switch, reset=False)
 
     async def stream(self, name: str, interval_ns: int) -> AsyncIterator[tm.Stats]:
-        """What one switch tells, again and again until the caller ends it."""
+        """Statistics of one switch, again and again until the caller ends it."""
         (switch,) = (switch for switch in self._switches if switch.name == name)
         method = self._channel(switch).unary_stream(
             f"{SERVICE}/StreamStats",

@@ -2,7 +2,7 @@
 
 A slot is to be over by the clock of the switch when it is read. Its cells stand still until the
 slot after the next one begins. The cells name the slot that they are about, and are asked for it
-before and after they are read, so what is told is of that slot, or that it is too late.
+before and after they are read, so the answer is of that slot, or that it is too late.
 """
 
 from __future__ import annotations
@@ -40,7 +40,7 @@ class Registers(Protocol):
 async def read_slot(
     registers: Registers, switch: str, slot: int, queues: Sequence[Queue]
 ) -> dict[Queue, Count]:
-    """What left these queues in a slot; those from which nothing did are left out. Raises
+    """Volume that left these queues in a slot; idle ones are left out. Raises
     `Overwritten`, and `ControllerError` if the switch is away."""
     cells = {cell(slot, *queue): queue for queue in queues}
     used = await _about(registers, switch, slot, list(cells))

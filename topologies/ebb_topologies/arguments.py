@@ -12,7 +12,7 @@ from ebb_topologies.nearest import hint, nearest
 INVALID_CHOICE = re.compile(
     r"(?P<what>.*)invalid choice: '(?P<given>.*)' \(choose from (?P<all>.*)\)"
 )
-"""What argparse says of a word that is not among its choices."""
+"""argparse's message about a word that is not among its choices."""
 UNKNOWN_OPTION = re.compile(r"unrecognized arguments: (?P<given>--[^ =]+)")
 
 

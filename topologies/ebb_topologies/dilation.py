@@ -2,7 +2,7 @@
 
 Experiments are written in nominal units. A fabric that runs at 1/D of nominal speed has every time
 multiplied by D and every rate divided by D, and bytes unchanged; whatever it reports is converted
-back. Which number is a time and which a rate is told by the unit in its name.
+back. The unit in a name shows whether a number is a time or a rate.
 """
 
 from __future__ import annotations
@@ -67,9 +67,9 @@ class Dilation:
         return nominal * self.factor
 
     def nominal_time(self, measured: float) -> float:
-        """What a time measured here is in nominal units."""
+        """A time measured here, in nominal units."""
         return measured / self.factor
 
     def rate(self, nominal: float) -> float:
-        """What a nominal rate is here, in the same unit."""
+        """A nominal rate as it is here, in the same unit."""
         return nominal / self.factor

@@ -1,4 +1,4 @@
-"""What commands tell users; apart, since it is needed before anything is loaded."""
+"""Errors for users of commands; apart, since it is needed before anything is loaded."""
 
 from __future__ import annotations
 

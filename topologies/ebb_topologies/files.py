@@ -99,7 +99,7 @@ KINDS = {
     **dict.fromkeys(("list_type", "tuple_type"), "a list"),
     "string_type": "text",
 }
-"""What a value of another type is expected to be, by pydantic's name of the error."""
+"""Expected type of a value, by pydantic's name of the error."""
 
 
 def describe(error: ValidationError, model: type[BaseModel]) -> str:
@@ -131,7 +131,7 @@ def _below(path: str, item: ErrorDetails) -> str:
 
 
 def _message(item: ErrorDetails) -> str:
-    """What is wrong with a value, in the words of TOML."""
+    """Error of a value, in the words of TOML."""
     given, kind = item["input"], item["type"]
     told = f", not {given!r}" if isinstance(given, str | int | float) else ""
     if kind in KINDS:
@@ -146,7 +146,7 @@ def _message(item: ErrorDetails) -> str:
 
 
 def _keys_at(model: type[BaseModel], location: tuple[int | str, ...]) -> list[str]:
-    """The keys that are valid at `location` inside `model`, if that can be told."""
+    """The keys that are valid at `location` inside `model`, if they are known."""
     current = [model]
     for part in location:
         if isinstance(part, int):
@@ -168,7 +168,7 @@ def _models_in(annotation: Any) -> list[type[BaseModel]]:
 
 
 def _tags(model: type[BaseModel]) -> set[str]:
-    """What tells this model from the others of a union: pydantic names the choice in the path."""
+    """Key that selects this model of a union: pydantic names the choice in the path."""
     annotations = (field.annotation for field in model.model_fields.values())
     return {tag for a in annotations if get_origin(a) is Literal for tag in get_args(a)}
 

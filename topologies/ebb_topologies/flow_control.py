@@ -16,7 +16,7 @@ from ebb_topologies.files import InputError
 from ebb_topologies.model import Link
 
 PFC_FRAME_BYTES = 84
-"""What a PFC frame occupies of the wire: 64 bytes, preamble and inter-frame gap."""
+"""Bytes of a PFC frame on the wire: 64 bytes, preamble and inter-frame gap."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -34,7 +34,7 @@ class Buffer:
     """The ingress buffer of every port of a switch, and what takes time there."""
 
     ingress_bytes: int
-    """What came in on a port and may wait, in bytes."""
+    """Buffer of an input port, in bytes."""
     lossless_queues: int
     """Queues that share it and may not drop, at least 1."""
     reaction_ns: int

@@ -85,7 +85,7 @@ def results() -> Path:
 
 
 def remedy() -> str:
-    """What to do about a program that is missing."""
+    """Advice about a program that is missing."""
     if work_tree() is not None:
         return "run `make build`"
     return (

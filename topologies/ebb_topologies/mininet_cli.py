@@ -23,7 +23,7 @@ STOP = "stop"
 IPERF_PORT = 5001
 IPERF_SECONDS = 5
 LINK_OK = "(OK OK)"
-"""What Mininet calls a link with both ends up."""
+"""Mininet's status of a link with both ends up."""
 IPERF_TRIES = 5
 """How often a client connects; its server takes a moment to listen."""
 
@@ -44,7 +44,7 @@ class PromptContext:
 
 
 class PromptFabric(Protocol):
-    """What the prompt needs of a network beside Mininet's own methods."""
+    """A network with the methods that the prompt needs beside Mininet's own."""
 
     @property
     def control(self) -> FabricControl | None:
@@ -186,7 +186,7 @@ class FabricCLI(MininetCLI):  # type: ignore[misc]
         Usage: reroute"""
         control = self.fabric.control
         if control is None:
-            error("reroute: the kernel has the links here; only a fabric in one process tells\n")
+            error("reroute: the kernel has the links here; only one process reports them\n")
         else:
             self._try(lambda: output(f"{control.reroute()}\n"))
 

@@ -25,7 +25,7 @@ class FabricControl(Protocol):
         ...
 
     def link_states(self) -> dict[tuple[str, str], tuple[str, str]]:
-        """What is wrong with each direction of each link, by its ends in either order: "" if
+        """Fault of each direction of each link, by its ends in either order: "" if
         nothing is, "down" if the link is down, else its faults in words."""
         ...
 
@@ -95,7 +95,7 @@ class InnerIntf(MininetIntf):  # type: ignore[misc]
         self.link = None
 
     def status(self) -> str:
-        """What Mininet's `links` shows of it."""
+        """Status that Mininet's `links` prints."""
         return self.link.fault(self) or "OK"
 
 
@@ -109,7 +109,7 @@ class OuterIntf(MininetIntf):  # type: ignore[misc]
         return super().ifconfig(*arguments)
 
     def status(self) -> str:
-        """What Mininet's `links` shows of it."""
+        """Status that Mininet's `links` prints."""
         return self.link.fault(self) or str(super().status())
 
 
@@ -144,7 +144,7 @@ class ServedLink(MininetLink):  # type: ignore[misc]
         return ""
 
     def fault(self, interface: MininetIntf) -> str:
-        """What happens to frames that an end sends, in words; nothing if all is well."""
+        """Fate of frames that an end sends, in words; empty if they are forwarded."""
         control = self._control()
         if control is None:
             return ""

@@ -119,7 +119,7 @@ class FabricNet:
         """Service of a fabric of one process; none until somebody has set it, and with a process
         per switch."""
         self.prompt_context: PromptContext = PromptContext()
-        """What the prompt says and does beside Mininet's commands."""
+        """Settings of the prompt beside Mininet's own."""
 
     def __enter__(self) -> FabricNet:
         try:
@@ -212,7 +212,7 @@ class FabricNet:
         self.check()  # one may have died of a port that another program listens on
 
     def check(self) -> None:
-        """Raises `ProcessDied` if a switch has ended that nobody has told to."""
+        """Raises `ProcessDied` if a switch has ended that was not stopped."""
         for process in list(self.switch_processes.values()):
             if not process.running:
                 raise process.died()

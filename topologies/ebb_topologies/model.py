@@ -194,7 +194,7 @@ class LinkOverride(Spec):
 
 
 class TopologySpec(Spec):
-    """What a topology file may contain."""
+    """Keys of a topology file."""
 
     name: str | None = None
     """Name of the topology in messages and results; none: what the generator or the file says."""
@@ -281,7 +281,7 @@ class Endpoint:
 
 
 LinkEnds = tuple[Endpoint, Endpoint]
-"""What tells a link from others, whatever its rate: its ends, in the order of the topology."""
+"""Identity of a link, whatever its rate: its ends, in the order of the topology."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -20,7 +20,7 @@ def nearest(name: str, known: Iterable[str]) -> str | None:
 
 
 def hint(name: str, known: Iterable[str]) -> str:
-    """What to write instead of `name`: the nearest known name, or where none is near all."""
+    """Suggestion instead of `name`: the nearest known name, or where none is near all."""
     names = list(known)
     near = nearest(name, names)
     if near is not None:

@@ -41,7 +41,7 @@ def own_folder(path: Path) -> Path:
 
 
 def keep_from_others() -> None:
-    """What root makes from here on is never writable by others, whatever the umask."""
+    """From here on files of root are never writable by others, whatever the umask."""
     if os.geteuid() == 0:
         os.umask(os.umask(0o077) | WRITABLE)
 

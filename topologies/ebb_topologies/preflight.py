@@ -1,4 +1,4 @@
-"""What a Mininet run needs, checked before anything is started; all findings at once."""
+"""Requirements of a Mininet run, checked before anything is started; all findings at once."""
 
 from __future__ import annotations
 

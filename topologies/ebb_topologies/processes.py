@@ -84,7 +84,7 @@ class Process:
     """A child process."""
 
     name: str
-    """What messages and its log call it."""
+    """Name in messages and of its log."""
     popen: subprocess.Popen[bytes]
     """The process itself, the leader of a group of its own."""
     log: Path

@@ -1,4 +1,4 @@
-"""What is known of a run while it lasts, and after it was killed: its lock, its processes, its
+"""State of a run while it lasts, and after it was killed: its lock, its processes, its
 interfaces and its socket.
 
 It is not beside the results: what it names is ended and deleted by whoever runs next, so it lies

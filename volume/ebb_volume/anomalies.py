@@ -68,7 +68,7 @@ class Period:
 
 @dataclass(frozen=True)
 class Anomalies:
-    """What was found in one series."""
+    """Anomalies of one series."""
 
     flags: list[Flag]
     more: int
@@ -141,7 +141,8 @@ def _pile(rates: Numbers) -> float | None:
 
 
 def _period(logs: Numbers, slot_s: float) -> tuple[Numbers, Period | None]:
-    """What repeats, around 0, and its period: the strongest line of the spectrum with two of its
+    """The periodic part, around 0, and its period: the strongest line of the spectrum with two of
+    its
     harmonics, if it explains enough and noise with this autocorrelation would not."""
     count = len(logs)
     centred = logs - logs.mean()

@@ -55,7 +55,7 @@ class TailFit:
 
 @dataclass(frozen=True)
 class Fit:
-    """What was found about a series."""
+    """Laws of a series."""
 
     series: Series
     values: Numbers

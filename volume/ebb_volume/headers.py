@@ -1,4 +1,4 @@
-"""What the headers of packets say, for all packets at once: IP length, protocol, DSCP, addresses.
+"""Header fields of all packets at once: IP length, protocol, DSCP, addresses.
 
 Behind the link header up to four VLAN tags (802.1Q, 802.1ad) and eight MPLS labels are passed over.
 The first IP header counts: that of a tunnel, not of what is in it.

@@ -33,7 +33,7 @@ Read = Callable[[], Counts]
 
 
 class Readings:
-    """What counters say at the end of each bin, as series."""
+    """Series of counters that are read at the end of each bin."""
 
     def __init__(self, slot_ns: int, notes: Notes) -> None:
         self.slot_ns, self._notes = slot_ns, notes
@@ -50,7 +50,7 @@ class Readings:
                 "traffic of the next; take longer bins"
             )
         if len(counts) > MOST_POINTS:
-            raise InputError(f"the switch tells of {len(counts)} points; at most {MOST_POINTS} fit")
+            raise InputError(f"the switch has {len(counts)} points; at most {MOST_POINTS} fit")
         if self._last is None:
             self._start_ns = due_ns
         else:

@@ -35,7 +35,7 @@ class Section:
 
 @dataclass
 class Chapter:
-    """What is said of a series, or of all."""
+    """Report of a series, or of all."""
 
     title: str
     sections: list[Section] = field(default_factory=list)
@@ -43,7 +43,7 @@ class Chapter:
 
 @dataclass(frozen=True, slots=True)
 class Questions:
-    """What is asked of the series of an input."""
+    """Questions about the series of an input."""
 
     epsilons: Sequence[float] = provisioning.EPSILONS
     slots_ns: Sequence[int] = ()

@@ -13,11 +13,11 @@ from ebb_volume.packets import Integers, Packets
 from ebb_volume.series import Binner, Name
 
 DIMENSIONS = ("direction", "protocol", "dscp", "prefix")
-"""What series may be told apart by."""
+"""Keys by which series are separated."""
 LENGTHS = ("frame", "ip")
 OTHER = "other"
 MAX_CLASSES = 256
-"""Classes of one piece that are told apart; a capture made to have more puts the rest into
+"""Classes of one piece that are counted separately; a capture made to have more puts the rest into
 `other`."""
 DIRECTIONS = ("through", "out", "in", "within")
 """By whether the source (1) and the destination (2) are inside."""
@@ -25,7 +25,7 @@ DIRECTIONS = ("through", "out", "in", "within")
 
 @dataclass(frozen=True, slots=True)
 class Selection:
-    """What of a capture is added up."""
+    """Quantity of a capture that is summed."""
 
     by: Sequence[str] = ()
     """Of `DIMENSIONS`; none: one series."""

@@ -20,7 +20,7 @@ Numbers = NDArray[np.float64]
 
 @dataclass(frozen=True, slots=True)
 class Name:
-    """What a series is of."""
+    """Quantity of a series."""
 
     point: str
     """Where was counted: a capture, a link or a port."""

@@ -21,7 +21,7 @@ DEFAULT_SLOT_NS = 100_000_000
 
 @dataclass
 class Loaded:
-    """What was read."""
+    """Series that were read, with notes."""
 
     series: list[Series] = field(default_factory=list)
     notes: Notes = field(default_factory=Notes)
@@ -34,7 +34,7 @@ class Loaded:
 
 
 Watch = Callable[[Path, int, int | None], None]
-"""Is told of a file how many bytes have been read, and of how many (none: not known)."""
+"""Called with the bytes of a file that have been read, and its length (none: not known)."""
 
 
 def load(

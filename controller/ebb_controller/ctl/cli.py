@@ -28,7 +28,7 @@ from ebb_controller.ctl.output import as_json, as_text
 from ebb_controller.ctl.stream import SwitchError
 
 DEFAULT_ADDRESS = "127.0.0.1:9559"
-"""Where ebb-switch serves unless told otherwise."""
+"""Default address of ebb-switch."""
 COMMANDS: dict[str, dict[str, Command]] = {
     **device.COMMANDS, **packets.COMMANDS, **tables.COMMANDS, **groups.COMMANDS, **arrays.COMMANDS
 }  # fmt: skip
@@ -162,7 +162,7 @@ class _LineParser(Parser):
 
 
 class _Shown(Exception):
-    """What was asked for is printed."""
+    """Prints the result of a command."""
 
 
 def _lines(client: Client, options: argparse.Namespace) -> int:

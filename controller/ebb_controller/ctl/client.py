@@ -1,8 +1,8 @@
-"""What a command asks a switch: one connection, calls that wait for their answer.
+"""Requests of a command to a switch: one connection, calls that wait for their answer.
 
 Writes are those of the primary controller. If there is one, they are made under its election id,
-which the switch tells to every controller: nobody is demoted. If there is none, this client is the
-primary for as long as it lives. Packets and digests come to the primary of every role: for them
+which the switch reports to every controller: nobody is demoted. If there is none, this client is
+the primary for as long as it lives. Packets and digests come to the primary of every role: for them
 this client has roles of its own.
 """
 
@@ -60,7 +60,7 @@ class Place:
 
 
 def switch_of_fabric(name: str, socket: Path | None) -> Place:
-    """Where a switch of a running fabric is: its fabric service tells."""
+    """Place of a switch of a running fabric, from its fabric service."""
     # Its module takes time to load.
     from ebb_topologies.run_state import usual_socket
 
@@ -173,7 +173,7 @@ class Client:
                     yield decode_entity(found, self.schema)
 
     def write(self, kind: Any, entities: Iterable[P4Entity], writer: Writer | None = None) -> int:
-        """Inserts, modifies or deletes, as the primary of the default role unless told otherwise;
+        """Inserts, modifies or deletes, as the primary of the default role if no other is given;
         returns how many."""
         encoded = [_understood(lambda e=e: e.encode(self.schema)) for e in entities]
         for start in range(0, len(encoded), BATCH):
@@ -313,7 +313,7 @@ class Channel:
         _check_primary(self.stream.arbitrate(election_id))
 
     def updates(self) -> Iterator[p4r.StreamMessageResponse]:
-        """What comes, until another one takes over."""
+        """Messages, until another controller takes over."""
         for reply in self.stream.replies():
             if reply.HasField("arbitration"):
                 _check_primary(reply.arbitration)
@@ -342,7 +342,8 @@ def _check_primary(told: p4r.MasterArbitrationUpdate) -> None:
 
 
 def _understood(encode: Any) -> Any:
-    """What a user has written, as a message; finsy says what it does not understand."""
+    """The message of an entity that a user has written; finsy reports what it does not
+    understand."""
     try:
         return encode()
     except (ValueError, KeyError) as error:
@@ -350,7 +351,7 @@ def _understood(encode: Any) -> Any:
 
 
 def _reason(error: Any, place: Place) -> str:
-    """What the switch says: of each update that failed, or of the whole request."""
+    """Errors of the switch: of each update that failed, or of the whole request."""
     code = error.code()
     if code == grpc.StatusCode.UNAVAILABLE:
         return (

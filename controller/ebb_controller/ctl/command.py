@@ -1,4 +1,4 @@
-"""What a command of `ebb-ctl` is."""
+"""Commands of `ebb-ctl`: words, options and effect."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ class Command:
     """`ebb-ctl NOUN VERB`."""
 
     about: str
-    """What it does, for the help."""
+    """Its effect, for the help."""
     run: Run
     """Does it."""
     arguments: Arguments = nothing

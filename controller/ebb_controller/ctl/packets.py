@@ -23,7 +23,7 @@ from ebb_controller.ctl.stream import SwitchError
 PACKET_IN, PACKET_OUT = "packet_in", "packet_out"
 """P4Runtime's names of the headers of these packets (`@controller_header`)."""
 DIGEST_CONFIG = {"max_list_size": 1, "max_timeout_ns": 0, "ack_timeout_ns": 0}
-"""Of a digest that no controller has asked for: each is told at once, and may come again."""
+"""Lists of a digest that no controller has asked for: each is sent at once, and may come again."""
 
 
 def _first(rows: Rows, count: int) -> Rows:

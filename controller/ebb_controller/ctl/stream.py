@@ -8,11 +8,11 @@ from collections.abc import Iterator
 from finsy.proto import U128, p4r, p4r_grpc, rpc_code
 
 ANSWERED = (rpc_code.OK, rpc_code.ALREADY_EXISTS)
-"""What an arbitration notice says where the role has a primary."""
+"""Codes of an arbitration notice where the role has a primary."""
 
 
 class SwitchError(Exception):
-    """What a switch says, or that it says nothing."""
+    """Messages of a switch, or the end of its stream."""
 
 
 class Stream:
@@ -30,7 +30,7 @@ class Stream:
         self._requests.put(request)
 
     def replies(self) -> Iterator[p4r.StreamMessageResponse]:
-        """What the switch sends, until it refuses something."""
+        """Messages of the switch, until it refuses something."""
         for reply in self._replies:
             if reply.HasField("error"):
                 error = reply.error

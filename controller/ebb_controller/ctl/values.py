@@ -53,7 +53,7 @@ def _field(value: Any, kind: P4MatchType | str, width: int) -> str:
 
 
 def table_action(schema: P4Schema, action: P4TableAction | P4IndirectAction | None) -> Any:
-    """What an entry does: an action, a member or a group of a profile, or actions by weight."""
+    """Action of an entry: an action, a member or a group of a profile, or actions by weight."""
     match action:
         case P4TableAction():
             return one_action(schema, action)

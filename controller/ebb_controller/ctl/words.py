@@ -1,4 +1,4 @@
-"""What people write of entries, actions and replicas, as finsy's entities.
+"""Entries, actions and replicas as people write them, to finsy's entities.
 
 A match is FIELD=VALUE, or the values in the order of the key, with priority=N and timeout_ms=N. A
 value is a number, an address or a string; VALUE/LENGTH, VALUE&&&MASK, LOW..HIGH where the key
@@ -59,21 +59,21 @@ def named(items: Any, name: str) -> Any:
 
 
 def until_do(words: Sequence[str]) -> tuple[list[str], list[str]]:
-    """What stands before `do` and what stands behind it."""
+    """The words before `do` and those behind it."""
     at = words.index(DO) if DO in words else len(words)
     return list(words[:at]), list(words[at + 1 :])
 
 
 @dataclass(frozen=True, slots=True)
 class Key:
-    """What tells an entry from others."""
+    """Identity of an entry: table, match and priority."""
 
     match: P4TableMatch | None
     """None: every field may be anything."""
     priority: int
     """The highest wins; 0 where the key matches exactly."""
     timeout_ms: int
-    """After how long without packets controllers are told; 0: never."""
+    """Time without packets after which controllers are notified; 0: never."""
 
 
 def key(table: P4Table, words: Sequence[str]) -> Key:

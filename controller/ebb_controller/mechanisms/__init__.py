@@ -80,7 +80,8 @@ class FabricParameters(
     drop_notification.WithDropNotification,
     traffic_class.WithClasses,
 ):
-    """What the switches do for one scheme. Keys are listed from the last base to the first."""
+    """Parameters of all switches for one scheme. Keys are listed from the last base to the
+    first."""
 
     @property
     def program(self) -> str:

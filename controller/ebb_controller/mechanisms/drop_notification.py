@@ -1,4 +1,4 @@
-"""`drop_notification.p4`: whose packets' loss is told to their sender, and in which class."""
+"""`drop_notification.p4`: ports whose senders are notified of drops, and the class for it."""
 
 from __future__ import annotations
 
@@ -89,7 +89,7 @@ def entries(site: Site[WithDropNotification]) -> Iterator[P4TableEntry]:
 
 
 def _share(parameters: WithDropNotification, queue: int, port: Port) -> Iterator[P4TableEntry]:
-    """What the traffic manager would make of the share of the notifications' queue, for the
+    """The token bucket of the traffic manager for the notifications' queue, for the
     program's own meter; none if the queue has no share."""
     for group in parameters.ports.group:
         if queue in group.queues and group.share is not None:

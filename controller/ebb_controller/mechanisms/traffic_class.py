@@ -21,7 +21,7 @@ MLFQ = {"off": 0, "sender": 1, "in-switch": 2}
 
 
 class TrafficClass(Parameters):
-    """What the switch does with packets of one DSCP."""
+    """Treatment of packets of one DSCP."""
 
     dscp: Dscp
     """DSCP that names the class; what agents send by default is in docs/wire-format.md."""

@@ -13,14 +13,14 @@ from typing import Literal
 NANOBITS_PER_BYTE = 8_000_000_000
 """Nanobits in a byte."""
 Bursts = Literal["bunched", "paced"]
-"""What queues do to a burst: `bunched`, its packets may leave a port back to back (Kurose 1992),
+"""Effect of queues on a burst: `bunched`, its packets may leave a port back to back (Kurose 1992),
 which is a bound; `paced`, they keep the peak rate through the network. That is no bound, but what
 Moncaster section 5.4.2.2 leaves open when it says that curves are limited by the peak rate."""
 
 
 @dataclass(frozen=True, slots=True)
 class Guarantee:
-    """What each VM of a tenant is guaranteed: Silo's {B, S, d}, and Bmax."""
+    """Guarantee of each VM of a tenant: Silo's {B, S, d}, and Bmax."""
 
     rate_bps: int
     """B: average rate at which it may send and receive (hose model), bit/s."""

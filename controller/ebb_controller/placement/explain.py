@@ -13,7 +13,7 @@ from ebb_controller.placement.network import Hop, Network, Path, Port, Request
 from ebb_controller.placement.search import Algorithm, find
 
 MOST_HOSTS = 100
-"""Hosts of a tenant between which paths are told."""
+"""Most hosts of a tenant whose paths are listed."""
 PATHS = 6
 """Paths of a tenant that text names, the longest first."""
 
@@ -28,9 +28,9 @@ class Violation:
     where: str
     """The port, or the part of the network."""
     needed: int
-    """What would be needed: VMs, hosts, ns, bit/s, or bytes."""
+    """Amount needed: VMs, hosts, ns, bit/s, or bytes."""
     available: int
-    """What there is, in the same unit."""
+    """Amount available, in the same unit."""
     text: str
     """The arithmetic in words."""
     port: Port | None = None
@@ -41,7 +41,7 @@ class Violation:
 
 @dataclass(frozen=True, slots=True)
 class Decision:
-    """What became of a request."""
+    """Outcome of a request."""
 
     request: Request
     hosts: Mapping[int, int] | None
@@ -109,7 +109,7 @@ def _curve(curve: Curve) -> str:
 
 
 def _reasons(network: Network, request: Request, algorithm: Algorithm) -> Iterator[Violation]:
-    """What is in the way, from the lowest level up."""
+    """Constraints that are violated, from the lowest level up."""
     tree, wanted = network.tree, request.vms
     total = int(network.free.sum())
     if request.hosts > wanted:
@@ -191,7 +191,7 @@ def paths(network: Network, hosts: Mapping[int, int]) -> list[tuple[int, int, Pa
 
 
 def as_json(network: Network, decision: Decision, *, explain: bool) -> dict[str, Any]:
-    """What a program reads."""
+    """The explanation as JSON has it."""
     request, names = decision.request, network.tree.hosts
     about: dict[str, Any] = {"tenant": request.name, "vms": request.vms}
     if request.guarantee:
@@ -223,7 +223,7 @@ def as_json(network: Network, decision: Decision, *, explain: bool) -> dict[str,
 
 
 def as_text(network: Network, decision: Decision, *, explain: bool) -> Iterator[str]:
-    """What a person reads, line by line."""
+    """The explanation for people, line by line."""
     request, names = decision.request, network.tree.hosts
     if decision.hosts is None:
         yield f"{request.name}: refused"
@@ -250,7 +250,7 @@ def as_text(network: Network, decision: Decision, *, explain: bool) -> Iterator[
     if len(found) > PATHS:
         yield f"  and {len(found) - PATHS:,} paths with no higher bounds (--json has them)"
     if len(decision.hosts) > MOST_HOSTS:
-        yield f"  paths are told of the first {MOST_HOSTS} of {len(decision.hosts):,} hosts"
+        yield f"  paths are listed for the first {MOST_HOSTS} of {len(decision.hosts):,} hosts"
 
 
 def _hop(network: Network, hop: Hop) -> str:

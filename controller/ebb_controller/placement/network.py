@@ -1,4 +1,4 @@
-"""What has been admitted: curves at the ports, VMs at the hosts, and the bounds that follow."""
+"""Admitted tenants: curves at the ports, VMs at the hosts, and the bounds that follow."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ class Request:
     name: str
     vms: int
     guarantee: Guarantee | None = None
-    """What each VM is guaranteed; none: nothing, its packets have lower priority."""
+    """Guarantee of each VM; none: its packets have lower priority."""
     hosts: int = 1
     """Fault domains: on how many hosts its VMs must be at least."""
 
@@ -61,7 +61,7 @@ class Hop:
     propagation_ns: int
     """On the link."""
     capacity_ns: int
-    """What queue and blocking never exceed, whoever is admitted."""
+    """Bound of queueing and blocking, whoever is admitted."""
 
     @property
     def delay_ns(self) -> int:
@@ -90,7 +90,7 @@ Entries = list[tuple[Port, Curve]]
 
 
 class Network:
-    """The state of admission. Nothing here decides; `admit` adds what it is told to."""
+    """The state of admission. Nothing here decides; `admit` adds any placement."""
 
     def __init__(
         self,
@@ -171,7 +171,7 @@ class Network:
         return max(self.tree.meeting_tier(first, host) for host in hosts)
 
     def entries(self, request: Request, hosts: Mapping[int, int]) -> Entries:
-        """What a placement adds to which ports. `hosts`: VMs by host."""
+        """Traffic that a placement adds, by port. `hosts`: VMs by host."""
         level = self.level(hosts)
         if request.guarantee is None or level < 0:
             return []
@@ -216,7 +216,7 @@ class Network:
         return int(table.backlog_nb(np.array([port.node]), [nothing])[0, 0])
 
     def hop(self, port: Port) -> Hop:
-        """What a port adds to the delay of a conforming packet."""
+        """Delay of a conforming packet at a port."""
         tier = self.tree.tiers[port.tier]
         rate = int(tier.rate_bps[port.node])
         return Hop(

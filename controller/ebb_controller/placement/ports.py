@@ -12,7 +12,7 @@ from ebb_controller.placement.curves import NANOBITS_PER_BYTE, Curve
 from ebb_controller.placement.tree import Tier, Whole
 
 Constraint = Literal["queue", "rate", "none"]
-"""What a port must keep: that its queue bound, and with it its rate, is not more than it has; only
+"""Constraint of a port: that its queue bound, and with it its rate, is not more than it has; only
 the rate (Oktopus); or nothing."""
 NEVER_NS = 2**62
 """The knee of no curve."""
@@ -33,7 +33,7 @@ class PortTable:
         count = len(tier)
         self.rate_bps = tier.rate_bps
         self.room_nb: Whole = (tier.queue_bytes - blocking_bytes) * NANOBITS_PER_BYTE
-        """What guaranteed traffic may fill, nanobits."""
+        """Buffer for guaranteed traffic, nanobits."""
         self.burst_nb, self.peak_bps, self.used_bps, self.curves = np.zeros((4, count), np.int64)
         self._knee_ns = np.full((count, FIRST_WIDTH), NEVER_NS, np.int64)
         self._drop_bps = np.zeros((count, FIRST_WIDTH), np.int64)

@@ -27,7 +27,7 @@ CONSTRAINTS: dict[Algorithm, Constraint] = {
     "okto+": "rate",
     "locality": "none",
 }
-"""What each keeps at ports."""
+"""Constraint at ports, by algorithm."""
 BLOCK = 4_096
 """Hosts whose ports are looked at together."""
 
@@ -68,9 +68,9 @@ class _Search:
         self.blocks: dict[int, list[int]] = {}
         """Numbers of VMs that hosts can hold, by block."""
         self.below: dict[tuple[int, int], Sets] = {}
-        """What nodes could hold if their links had no limits, by tier and node."""
+        """VMs that nodes could hold if their links had no limits, by tier and node."""
         self.like: dict[tuple[int, int], Sets] = {}
-        """What nodes without VMs can hold, by tier and kind."""
+        """VMs that empty nodes can hold, by tier and kind."""
 
     def run(self) -> Hosts | None:
         network, wanted = self.network, self.request.vms
@@ -93,7 +93,7 @@ class _Search:
         return None
 
     def _children(self, tier: int, nodes: range, level: int) -> list[Sets]:
-        """What each of the nodes can hold, by its own links too."""
+        """VMs that each of the nodes can hold, by its own links too."""
         if tier == 0:
             return [self._sets_of_host(mask) for mask in self._masks(nodes, level)]
         kinds = self.kinds[tier][nodes.start : nodes.stop].tolist()
@@ -112,7 +112,7 @@ class _Search:
         ]
 
     def _by_links(self, tier: int, nodes: Sequence[int], level: int) -> list[Sets]:
-        """What nodes above the hosts can hold, each computed."""
+        """VMs that nodes above the hosts can hold, each computed."""
         below = self.network.tree.tiers[tier].children
         inside = [self._inside(tier, node, below[node], level) for node in nodes]
         some = 0
@@ -127,7 +127,7 @@ class _Search:
         ]
 
     def _inside(self, tier: int, node: int, below: range, level: int) -> Sets:
-        """What a node could hold if its links had no limits."""
+        """VMs that a node could hold if its links had no limits."""
         if (tier, node) not in self.below:
             if tier == 1 and not self.enough:
                 sets = self._of_hosts(below, level)
@@ -200,7 +200,7 @@ class _Search:
         return self._prefixes(children)[-1]
 
     def _prefixes(self, children: Sequence[Sets]) -> list[Sets]:
-        """What the first 0, 1, .. of the children can hold together."""
+        """VMs that the first 0, 1, .. of the children can hold together."""
         sums: list[Sets] = [(1,) + (0,) * self.enough]
         for child in children:
             sums.append(self._sum(sums[-1], child))
@@ -219,8 +219,8 @@ class _Search:
     def _choose(
         self, tier: int, nodes: range, children: Sequence[Sets], target: tuple[int, int], level: int
     ) -> Hosts:
-        """A placement of so many VMs on at least so many hosts: the first nodes take what they can
-        so that the others can take the rest."""
+        """A placement of VMs on at least a number of hosts: the first nodes take what they can so
+        that the others can take the rest."""
         found: Hosts = {}
         prefixes = self._prefixes(children)
         for index in range(len(nodes) - 1, -1, -1):

@@ -34,7 +34,7 @@ class Spec(BaseModel):
 
 
 class NetworkSpec(Spec):
-    """What every port and every host has."""
+    """Resources of every port and every host."""
 
     queue_bytes: Bytes
     """Room for guaranteed traffic before a link of a host, in both directions, bytes on the wire:

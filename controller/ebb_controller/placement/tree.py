@@ -13,7 +13,7 @@ from ebb_topologies.files import InputError
 from ebb_topologies.model import Link, Topology
 
 Multipath = Literal["hashed", "spread"]
-"""What several links between the same tiers carry: `hashed`, any of them may get all that goes
+"""Load of several links between the same tiers: `hashed`, any of them may get all that goes
 through its tier, which is a bound for every routing; `spread`, each gets its share, as if packets
 were sprayed evenly."""
 Whole = npt.NDArray[np.int64]
@@ -26,7 +26,7 @@ class Tier:
     names: Sequence[str]
     """A name of each node: host, edge switch, or the first edge switch of a pod."""
     above: Sequence[str]
-    """What the links of each node lead to, in words."""
+    """Neighbours of each node, in words."""
     children: Sequence[range]
     """Nodes of the tier below, of each node; empty for hosts."""
     rate_bps: Whole
