@@ -269,7 +269,7 @@ lint = if $(2); then echo 'ok   $(1)'; else echo 'FAIL $(1)'; exit 1; fi
 
 lint: .venv/.dev-installed $(PROTO_MODULES) ## formatting, types, arrows, dependencies, pages
 	@$(call lint,formatting of Rust,$(CARGO) fmt --all --check)
-	@$(call lint,clippy,$(CARGO) clippy --locked --workspace --all-targets -- -D warnings)
+	@$(call lint,clippy and documentation of Rust,$(PYTHON) tools/clippy.py)
 	@$(call lint,ruff,$(PYTHON) -m ruff check .)
 	@$(call lint,formatting of Python,$(PYTHON) -m ruff format --check .)
 	@$(call lint,types of Python,$(PYTHON) -m mypy host-agent/python/ebb_agent topologies/ebb_topologies \
