@@ -14,7 +14,7 @@ use crate::transfer::{After, Moment, Transfer};
 
 /// Transfers that arrive at one instant are all in memory. As many as all-to-all of 2048 hosts has.
 const MOST_AT_ONCE: f64 = 4_194_304.0;
-/// The most expected transfers of one part. To simulate so many takes months, to count them seconds.
+/// The most expected transfers of one part. Simulating them takes months, counting them seconds.
 const MOST_TRANSFERS: f64 = 100_000_000.0;
 
 /// The transfers of a workload, by start time; those of the same time by id.
@@ -28,6 +28,13 @@ pub struct Schedule {
     arrivals: BinaryHeap<Reverse<(u64, usize)>>,
     waiting: BinaryHeap<Reverse<ByStart>>,
     next_id: u64,
+}
+
+impl Workload {
+    /// All transfers, in the order of their start.
+    pub fn schedule(&self) -> Result<Schedule, Error> {
+        Schedule::new(self)
+    }
 }
 
 struct Part {

@@ -6,7 +6,6 @@ use crate::draws::fnv1a;
 use crate::error::Error;
 use crate::hosts::{Group, Host, HostList};
 use crate::placement::{Placement, ReplicaPlacement};
-use crate::schedule::Schedule;
 use crate::sizes::SizeDistribution;
 use crate::times::TimeDistribution;
 
@@ -50,7 +49,7 @@ pub struct Traffic {
     /// Nothing of it arrives at this time or later.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub stop_ns: Option<u64>,
-    /// It ends after so many arrivals.
+    /// It ends after this many arrivals.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub count: Option<u64>,
 }
@@ -169,7 +168,7 @@ pub enum Pattern {
         mode: ReadMode,
         #[serde(default = "three")]
         replicas: u32,
-        /// The object in so many blocks, each with replicas of its own, all read at once.
+        /// The object in this many blocks, each with replicas of its own, all read at once.
         #[serde(default = "one_block")]
         blocks: u32,
         #[serde(default)]
@@ -322,11 +321,6 @@ impl Workload {
             traffic.size.load(&place, &mut read)?;
         }
         Ok(workload)
-    }
-
-    /// All transfers, in the order of their start.
-    pub fn schedule(&self) -> Result<Schedule, Error> {
-        Schedule::new(self)
     }
 
     /// A number that differs if anything in the schedule can differ: for hosts that must agree.

@@ -2,7 +2,6 @@
 //! collects the notices. `docs/workloads.md` says when things start, `docs/agent-records.md` what
 //! the notices hold.
 
-use std::collections::BTreeMap;
 use std::net::Ipv4Addr;
 use std::sync::Arc;
 
@@ -12,7 +11,7 @@ use ebb_transport::{Event, FlowId, FlowRecord, Scheme, Status};
 use ebb_units::Instant;
 use ebb_workload::{Action, HostId, Kind, Open, Part, Share, Transfer};
 
-use super::arrivals::Arrivals;
+use super::arrivals::{Arrivals, Clock, Samples, Unfinished};
 use super::objects::Objects;
 use super::transports::Transports;
 use crate::catalog::Catalog;
@@ -26,12 +25,12 @@ pub struct Ended {
     pub open: Option<Open>,
     /// When this host began with the transfer, in nanoseconds; `None` if it did not start it.
     pub started_at_ns: Option<u64>,
-    /// What a receiver learned from the beginning of the stream; `None` at a sender, or if nothing
+    /// Header that a receiver has read from the stream; `None` at a sender, or if nothing
     /// arrived.
     pub header: Option<EnvelopeHeader>,
     /// At a receiver, whether the content is what was sent; `None` if not all of it arrived.
     pub intact: Option<bool>,
-    /// What the transport says of the flow.
+    /// Record of the transport.
     pub record: FlowRecord,
 }
 
@@ -54,7 +53,7 @@ pub struct Application {
     pub(super) player: Player,
     /// Fetches that were due when the host was given them, and when that was.
     due: Vec<(Instant, Arc<Transfer>)>,
-    pub(super) arrivals: BTreeMap<(Scheme, FlowId), Arrivals>,
+    samples: Samples,
     pub(super) notices: Vec<Notice>,
     /// Transfers that this host starts and that have failed, or will never start, since they were last taken.
     failed: Vec<Arc<Transfer>>,
@@ -95,7 +94,7 @@ impl Application {
             catalog,
             host,
             due: Vec::new(),
-            arrivals: BTreeMap::new(),
+            samples: Samples::default(),
             notices: Vec::new(),
             failed: Vec::new(),
         })
@@ -264,11 +263,35 @@ impl Application {
         self.host.handle_event(now, scheme, event, transports);
         self.take_outputs(now);
         if let Some(flow) = ended {
-            self.arrivals.remove(&(scheme, flow));
+            self.samples.remove((scheme, flow));
         }
     }
 
-    /// Takes note of what the host logic says.
+    /// Takes the samples of arrivals that are due. To be called before anything happens at `now`.
+    pub fn sample(&mut self, now: Instant, clock: &mut Clock, transports: &Transports) {
+        let open = self.host.incoming_objects();
+        let open = open.map(|object| (object.scheme, object.flow));
+        self.samples.take(open, now, clock, transports);
+    }
+
+    /// Objects of which a part has arrived.
+    pub fn incomplete<'a>(
+        &'a self,
+        transports: &'a Transports,
+    ) -> impl Iterator<Item = Unfinished<'a>> {
+        self.host.incoming_objects().filter_map(move |object| {
+            let transfer = self.player.names.transfer(&object.header?.name)?;
+            let (scheme, flow) = (object.scheme, object.flow);
+            Some(Unfinished {
+                open: self.player.share.open(transfer)?,
+                peer: object.peer,
+                arrived_bytes: transports.progress(scheme, flow)?.arrived_bytes,
+                arrivals: self.samples.of((scheme, flow)),
+            })
+        })
+    }
+
+    /// Processes the outputs of the host logic.
     fn take_outputs(&mut self, now: Instant) {
         while let Some(output) = self.host.poll_output() {
             match output {
@@ -285,7 +308,7 @@ impl Application {
         self.give_up();
     }
 
-    /// Takes note of transfers that will never start. What others were to send is told by them.
+    /// Takes note of transfers that will never start. Others report what they were to send.
     fn give_up(&mut self) {
         for open in self.player.share.take_not_started() {
             if open.part == Part::Start {
@@ -295,7 +318,7 @@ impl Application {
         }
     }
 
-    /// Takes note of something that the host logic tells its clients.
+    /// Processes a notice of the host logic.
     fn take_notice(&mut self, now_ns: u64, notice: ebb_host::Notice) {
         match notice {
             ebb_host::Notice::Incoming { header, .. } => {
@@ -335,7 +358,7 @@ impl Application {
     /// Adds the arrivals of an object whose flow has ended to the notices.
     fn tell_arrivals(&mut self, flow: (Scheme, FlowId), name: Option<&str>) {
         if let Some(transfer) = name.and_then(|name| self.player.names.transfer(name))
-            && let Some(arrivals) = self.arrivals.remove(&flow)
+            && let Some(arrivals) = self.samples.remove(flow)
         {
             self.notices.push(Notice::Arrivals { transfer, arrivals });
         }

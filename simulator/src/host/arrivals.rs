@@ -1,13 +1,13 @@
 //! How much of every object has arrived over time, sampled at exact instants before anything
 //! happens at them.
 
+use std::collections::BTreeMap;
 use std::net::SocketAddrV4;
 
 use ebb_transport::{FlowId, Scheme};
 use ebb_units::{Duration, Instant};
 use ebb_workload::Open;
 
-use super::application::Application;
 use super::transports::Transports;
 
 /// How many bytes of an object had arrived at which instants.
@@ -67,14 +67,27 @@ impl Clock {
     }
 }
 
-impl Application {
-    /// Takes the samples that are due. To be called before anything happens at `now`.
-    pub fn sample(&mut self, now: Instant, clock: &mut Clock, transports: &Transports) {
+/// A flow of one of the host's transports.
+type Flow = (Scheme, FlowId);
+
+/// The arrivals of all objects that are under way, by their flows at the receiver.
+#[derive(Default)]
+pub struct Samples(BTreeMap<Flow, Arrivals>);
+
+impl Samples {
+    /// Takes the samples of the `open` flows that are due. To be called before anything happens at
+    /// `now`.
+    pub fn take(
+        &mut self,
+        open: impl Iterator<Item = Flow>,
+        now: Instant,
+        clock: &mut Clock,
+        transports: &Transports,
+    ) {
         if clock.next > now {
             return;
         }
-        let open = self.host.incoming_objects();
-        let open: Vec<(Scheme, FlowId)> = open.map(|object| (object.scheme, object.flow)).collect();
+        let open: Vec<Flow> = open.collect();
         if open.is_empty() {
             clock.skip(now);
             return;
@@ -83,27 +96,20 @@ impl Application {
             for &(scheme, flow) in &open {
                 let progress = transports.progress(scheme, flow);
                 let bytes = progress.map_or(0, |progress| progress.arrived_bytes);
-                let arrivals = self.arrivals.entry((scheme, flow)).or_default();
+                let arrivals = self.0.entry((scheme, flow)).or_default();
                 arrivals.at_ns.push(at.as_nanos());
                 arrivals.bytes.push(bytes);
             }
         }
     }
 
-    /// Objects of which a part has arrived.
-    pub fn incomplete<'a>(
-        &'a self,
-        transports: &'a Transports,
-    ) -> impl Iterator<Item = Unfinished<'a>> {
-        self.host.incoming_objects().filter_map(move |object| {
-            let transfer = self.player.names.transfer(&object.header?.name)?;
-            let (scheme, flow) = (object.scheme, object.flow);
-            Some(Unfinished {
-                open: self.player.share.open(transfer)?,
-                peer: object.peer,
-                arrived_bytes: transports.progress(scheme, flow)?.arrived_bytes,
-                arrivals: self.arrivals.get(&(scheme, flow)).unwrap_or(&NONE),
-            })
-        })
+    /// The samples of a flow; empty if none was taken.
+    pub fn of(&self, flow: Flow) -> &Arrivals {
+        self.0.get(&flow).unwrap_or(&NONE)
+    }
+
+    /// Removes the samples of a flow that has ended. None: none was taken.
+    pub fn remove(&mut self, flow: Flow) -> Option<Arrivals> {
+        self.0.remove(&flow)
     }
 }

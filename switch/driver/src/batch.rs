@@ -1,9 +1,8 @@
 //! Frames on their way out through one interface, and what became of them.
 
+use ebb_engine::DropReason;
 use ebb_pipeline::Frames;
 use ebb_units::{Duration, Instant};
-
-use crate::line::Dropped;
 
 /// Frames that are sent together. An attempt to send deals with the first `done` of them.
 #[derive(Debug, Default)]
@@ -22,6 +21,17 @@ pub(crate) struct Batch {
 
 /// Due time of a frame that the interface held back: the switch is not late with it.
 const HELD: Instant = Instant::FAR_FUTURE;
+
+/// Frames that never got in or out.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Dropped {
+    /// Why they were dropped.
+    pub reason: DropReason,
+    /// How many they are.
+    pub packets: u64,
+    /// Sum of their lengths; 0 if the kernel does not report it.
+    pub bytes: u64,
+}
 
 impl Batch {
     /// Whether there are no frames.

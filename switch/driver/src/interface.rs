@@ -13,10 +13,10 @@ use ebb_units::Instant;
 use tracing::{info, warn};
 
 use crate::DriverError;
-use crate::batch::Batch;
+use crate::batch::{Batch, Dropped};
 use crate::clock::{Clock, RealtimeOffset};
 use crate::inbox::Inbox;
-use crate::line::{Dropped, Line};
+use crate::line::Line;
 use crate::pressure::{Credit, Pressure};
 use crate::sender::Addressed;
 
@@ -70,7 +70,10 @@ pub enum Reception {
     /// From a mapped ring of this size, which keeps frames for a thread that comes late, one in
     /// each [`RING_SLOT_BYTES`](ebb_packet_io::RING_SLOT_BYTES). If no ring can be mapped, by
     /// system calls.
-    Ring { bytes: usize },
+    Ring {
+        /// Size of the ring.
+        bytes: usize,
+    },
 }
 
 impl Interface {
@@ -451,7 +454,7 @@ fn open(
     Ok((socket, ring))
 }
 
-/// What to do about a failure to open an interface.
+/// Remedy for a failure to open an interface.
 fn remedy(reason: &io::Error) -> &'static str {
     match reason.raw_os_error() {
         Some(libc::ENODEV | libc::ENXIO) => {

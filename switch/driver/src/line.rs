@@ -1,4 +1,4 @@
-//! What both directions of an interface share: its socket, and whether the interface exists.
+//! Common state of both directions of an interface: its socket, and whether the interface exists.
 
 use std::io;
 use std::sync::atomic::{AtomicBool, AtomicU8, Ordering};
@@ -7,7 +7,7 @@ use ebb_engine::DropReason;
 use ebb_packet_io::{PacketSocket, SendError};
 use tracing::{info, warn};
 
-use crate::batch::Batch;
+use crate::batch::{Batch, Dropped};
 use crate::clock::Clock;
 
 /// An open interface. One thread may receive through it while another one sends.
@@ -21,17 +21,6 @@ pub(crate) struct Line {
     state: AtomicU8,
     /// Whether the kernel took no more: then frames wait, and so do those after them.
     full: AtomicBool,
-}
-
-/// Frames that never got in or out.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct Dropped {
-    /// Why they were dropped.
-    pub reason: DropReason,
-    /// How many they are.
-    pub packets: u64,
-    /// Sum of their lengths; 0 if the kernel does not tell.
-    pub bytes: u64,
 }
 
 /// Whether the interface is there.

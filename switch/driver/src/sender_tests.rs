@@ -4,7 +4,7 @@ use ebb_engine::DropReason;
 use ebb_units::Instant;
 
 use super::*;
-use crate::line::Dropped;
+use crate::batch::Dropped;
 
 /// Frames of two interfaces, numbered over all parcels.
 fn parcel(numbers: std::ops::Range<u32>) -> Parcel {

@@ -18,7 +18,7 @@ const PRIORITY_QUEUES: u8 = 1;
 /// The time between two packets: long enough for everything that a packet starts, since links have no delay.
 const BETWEEN_PACKETS: Duration = Duration::from_millis(1);
 
-/// What happened to each packet, by its number: the switch counts those that come in from 1.
+/// Traces of the packets, by number: the switch counts those that come in from 1.
 pub type Traces = BTreeMap<u64, String>;
 
 pub struct Bench {
@@ -39,8 +39,8 @@ impl Bench {
             drop_port: DROP_PORT,
         };
         let config = TrafficManagerConfig::like_bmv2(PRIORITY_QUEUES);
-        let mut switch = told(Switch::new(options, config))?;
-        told(switch.install(pipeline))?;
+        let mut switch = in_words(Switch::new(options, config))?;
+        in_words(switch.install(pipeline))?;
         let mut simulation = Simulation::new();
         let switch = simulation.add_switch(switch);
         let received = Received::default();
@@ -54,7 +54,7 @@ impl Bench {
                     port: 0,
                 },
             );
-            told(simulation.connect(ends.0, ends.1))?;
+            in_words(simulation.connect(ends.0, ends.1))?;
             ports.push(host);
         }
         Ok(Bench {
@@ -125,6 +125,6 @@ impl Bench {
 }
 
 /// The result of a call of the switch, its error as a sentence.
-pub fn told<T, E: std::fmt::Display>(result: Result<T, E>) -> Result<T, String> {
+pub fn in_words<T, E: std::fmt::Display>(result: Result<T, E>) -> Result<T, String> {
     result.map_err(|error| error.to_string())
 }

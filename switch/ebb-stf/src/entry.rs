@@ -3,10 +3,20 @@
 use ebb_pipeline::control::{ActionCall, KeyFieldInfo, MatchKey, MatchKind, TableAction};
 use ebb_pipeline::{ActionId, Pipeline, TableId};
 
-use crate::bench::told;
+use crate::bench::in_words;
 use crate::names;
 use crate::scan::Number;
 use crate::script::{Action, KeyValue, What};
+
+/// The entry that an `add` with a label made.
+pub struct Labelled {
+    /// Name of its table for the control plane.
+    pub table: String,
+    /// A match for each field of the key.
+    pub key: Vec<MatchKey>,
+    /// Its priority; 0 if the table has no priorities.
+    pub priority: i32,
+}
 
 /// One match for every key field; what is not given matches everything, or is 0 where the field is
 /// exact.
@@ -95,7 +105,7 @@ fn ones(bits: u32) -> Vec<u8> {
     ones
 }
 
-/// What an entry of a table, or its default entry, does.
+/// Action of an entry of a table, or of its default entry.
 pub fn table_action(
     pipeline: &Pipeline,
     table: TableId,
@@ -110,7 +120,7 @@ pub fn table_action(
     let names = info.actions.iter().map(|id| pipeline.action_info(*id).name);
     let name = names::resolve("action", &given.name, names)
         .map_err(|problem| format!("table {}: {problem}", info.name))?;
-    let id = told(pipeline.table_action(table, name))?;
+    let id = in_words(pipeline.table_action(table, name))?;
     Ok(TableAction::Direct(call(pipeline, id, given)?))
 }
 

@@ -16,7 +16,7 @@ pub struct Expected {
     pub pattern: Pattern,
 }
 
-/// What is wrong at one port.
+/// Differences at one port.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Difference {
     pub text: String,

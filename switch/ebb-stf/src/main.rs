@@ -64,7 +64,7 @@ fn run_all(arguments: &Arguments) -> Result<bool> {
     let verdicts = suite::run(&pairs, arguments, |pair, verdict| {
         let unusual = !matches!(verdict.outcome, Outcome::Pass | Outcome::OtherArchitecture);
         if arguments.verbose || unusual {
-            // A single test is told in full.
+            // A single test is reported in full.
             let verbose = arguments.verbose || pairs.len() == 1;
             tell(&describe(pair, verdict, verbose));
         }

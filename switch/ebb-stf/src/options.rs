@@ -18,7 +18,7 @@ pub struct Arguments {
     pub paths: Vec<PathBuf>,
 
     /// A line for every test, and all that is known of failures, with what the switch did to their packets;
-    /// otherwise the first line of each. A single test that fails is always told in full.
+    /// otherwise the first line of each. A single test that fails is always printed in full.
     #[arg(short, long)]
     pub verbose: bool,
 

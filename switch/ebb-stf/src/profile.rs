@@ -5,7 +5,7 @@ use ebb_bmv2_json::Program;
 use ebb_pipeline::control::{Group, GroupMember};
 use ebb_pipeline::{Pipeline, ProfileId};
 
-use crate::bench::told;
+use crate::bench::in_words;
 use crate::entry;
 use crate::names::resolve;
 use crate::script::{Action, Command};
@@ -19,7 +19,7 @@ pub fn run(program: &Program, pipeline: &mut Pipeline, command: &Command) -> Res
         Command::ProfileGroupCreate { profile } => {
             let id = find(program, pipeline, profile)?;
             let number = pipeline.groups(id).count() as u32;
-            told(pipeline.insert_group(id, number, Group::default()))
+            in_words(pipeline.insert_group(id, number, Group::default()))
         }
         Command::MemberAddToGroup {
             profile,
@@ -42,9 +42,9 @@ fn create_member(
     let number = pipeline.members(profile).count() as u32;
     let names = program.actions.iter().map(|action| action.name.as_str());
     let name = resolve("action", &action.name, names)?;
-    let id = told(pipeline.profile_action(profile, name))?;
+    let id = in_words(pipeline.profile_action(profile, name))?;
     let call = entry::call(pipeline, id, action)?;
-    told(pipeline.insert_member(profile, number, call))
+    in_words(pipeline.insert_member(profile, number, call))
 }
 
 fn add_to_group(
@@ -63,11 +63,11 @@ fn add_to_group(
         weight: 1,
         watch_port: None,
     });
-    told(pipeline.modify_group(profile, group, changed))
+    in_words(pipeline.modify_group(profile, group, changed))
 }
 
 fn find(program: &Program, pipeline: &Pipeline, name: &str) -> Result<ProfileId, String> {
     let profiles = program.pipelines.iter().flat_map(|p| &p.action_profiles);
     let name = resolve("action profile", name, profiles.map(|p| p.name.as_str()))?;
-    told(pipeline.profile(name))
+    in_words(pipeline.profile(name))
 }

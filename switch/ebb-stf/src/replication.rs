@@ -6,7 +6,7 @@ use std::collections::BTreeMap;
 use ebb_pipeline::Pipeline;
 use ebb_pipeline::control::{CloneSession, Replica};
 
-use crate::bench::told;
+use crate::bench::in_words;
 
 #[derive(Debug, Default)]
 pub struct Replication {
@@ -86,14 +86,14 @@ impl Replication {
     pub fn install(&self, pipeline: &mut Pipeline) -> Result<(), String> {
         let old: Vec<u16> = pipeline.multicast_groups().map(|(id, _)| id).collect();
         for group in old {
-            told(pipeline.delete_multicast_group(group))?;
+            in_words(pipeline.delete_multicast_group(group))?;
         }
         for group in self.groups.keys() {
-            told(pipeline.insert_multicast_group(*group, self.replicas(*group)))?;
+            in_words(pipeline.insert_multicast_group(*group, self.replicas(*group)))?;
         }
         let old: Vec<u32> = pipeline.clone_sessions().map(|(id, _)| id).collect();
         for session in old {
-            told(pipeline.delete_clone_session(session))?;
+            in_words(pipeline.delete_clone_session(session))?;
         }
         for (number, session) in &self.sessions {
             let group = session.group.map(|group| self.replicas(group));
@@ -103,7 +103,7 @@ impl Replication {
                 replicas,
                 ..CloneSession::default()
             };
-            told(pipeline.insert_clone_session(*number, session))?;
+            in_words(pipeline.insert_clone_session(*number, session))?;
         }
         Ok(())
     }

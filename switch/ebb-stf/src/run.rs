@@ -4,11 +4,11 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use ebb_bmv2_json::Program;
 use ebb_pipeline::Pipeline;
-use ebb_pipeline::control::{MatchKey, TableEntry};
+use ebb_pipeline::control::TableEntry;
 use ebb_units::Duration;
 
-use crate::bench::{Bench, told};
-use crate::entry;
+use crate::bench::{Bench, in_words};
+use crate::entry::{self, Labelled};
 use crate::expectation::{Expected, Sent, compare};
 use crate::names;
 use crate::profile;
@@ -49,7 +49,7 @@ pub fn run(program: &Program, statements: &[Statement], mode: Mode) -> Verdict {
     verdict
 }
 
-/// What a test without its comparison gives.
+/// Result of a test without its comparison.
 #[derive(Default)]
 pub struct Frames {
     /// The frames that leave: the number of the `packet` that each is of (from 1), the port, the bytes.
@@ -78,7 +78,7 @@ pub fn frames(program: &Program, statements: &[Statement], mode: Mode) -> Result
     Ok(frames)
 }
 
-/// Runs the test again, and tells what happened to the packets of these lines. The switch does the
+/// Runs the test again, and returns the traces of the packets of these lines. The switch does the
 /// same again, only slower; so traces cost nothing where all is well.
 fn traces(
     program: &Program,
@@ -106,13 +106,6 @@ fn traces(
         texts.push("with a trace, and so in the interpreter, the test passes".into());
     }
     texts
-}
-
-/// The entry that an `add` with a label made.
-pub struct Labelled {
-    pub table: String,
-    pub key: Vec<MatchKey>,
-    pub priority: i32,
 }
 
 struct Test<'a> {
@@ -259,7 +252,7 @@ impl<'a> Test<'a> {
                 idle_timeout: None,
                 metadata: Vec::new(),
             };
-            told(pipeline.insert_entry(now, id, entry))?;
+            in_words(pipeline.insert_entry(now, id, entry))?;
             Ok(Labelled {
                 table,
                 key,
@@ -276,7 +269,7 @@ impl<'a> Test<'a> {
         self.bench.control(|pipeline, _| {
             let id = find_table(pipeline, table)?;
             let action = what.map(|what| entry::table_action(pipeline, id, what));
-            told(pipeline.set_default_entry(id, action.transpose()?))
+            in_words(pipeline.set_default_entry(id, action.transpose()?))
         })
     }
 
@@ -292,7 +285,7 @@ impl<'a> Test<'a> {
                     .map(|view| (view.entry.key.clone(), view.entry.priority))
                     .collect();
                 for (key, priority) in entries {
-                    told(pipeline.delete_entry(table, &key, priority))?;
+                    in_words(pipeline.delete_entry(table, &key, priority))?;
                 }
             }
             Ok(())
@@ -304,8 +297,8 @@ impl<'a> Test<'a> {
             return Err(format!("no entry was added as `{label}`"));
         };
         self.bench.control(|pipeline, _| {
-            let table = told(pipeline.table(&entry.table))?;
-            told(pipeline.delete_entry(table, &entry.key, entry.priority)).map(drop)
+            let table = in_words(pipeline.table(&entry.table))?;
+            in_words(pipeline.delete_entry(table, &entry.key, entry.priority)).map(drop)
         })
     }
 
@@ -369,5 +362,5 @@ fn find_table(pipeline: &Pipeline, name: &str) -> Result<ebb_pipeline::TableId, 
         .map(|table| pipeline.table_info(table).name.to_owned())
         .collect();
     let name = names::resolve("table", name, names.iter().map(String::as_str))?;
-    told(pipeline.table(name))
+    in_words(pipeline.table(name))
 }

@@ -134,7 +134,7 @@ pub enum Command {
     },
 }
 
-/// What an entry says of one key field.
+/// Match of an entry for one key field.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum KeyValue {
     Number(Number),
@@ -143,7 +143,7 @@ pub enum KeyValue {
     Range(Number, Number),
 }
 
-/// What a table does with a packet.
+/// Action of a table.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum What {
     Action(Action),
@@ -221,7 +221,7 @@ pub struct Rate {
     pub burst: u64,
 }
 
-/// What a frame has to look like.
+/// Pattern of an expected frame.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Pattern {
     /// The hexadecimal digits of the frame; none where any digit will do.

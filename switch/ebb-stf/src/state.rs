@@ -7,15 +7,15 @@ use ebb_pipeline::Pipeline;
 use ebb_pipeline::control::{CounterValue, MeterConfig};
 use ebb_units::Instant;
 
-use crate::bench::told;
+use crate::bench::in_words;
+use crate::entry::Labelled;
 use crate::names::resolve;
-use crate::run::Labelled;
 use crate::script::{Check, Command, CountUnit, CounterAt, Rate};
 
-/// What came of a command.
+/// Result of a command.
 pub enum Said {
     Nothing,
-    /// What the command prints.
+    /// Output of the command.
     Output(String),
     /// A check that failed.
     Wrong(String),
@@ -43,12 +43,12 @@ pub fn run(
             packets,
             bytes,
         } => {
-            let id = told(pipeline.counter(indirect_counter(program, name)?))?;
+            let id = in_words(pipeline.counter(indirect_counter(program, name)?))?;
             let value = CounterValue {
                 packets: *packets,
                 bytes: *bytes,
             };
-            told(pipeline.set_counter_value(id, *index, value))?;
+            in_words(pipeline.set_counter_value(id, *index, value))?;
             Ok(Said::Nothing)
         }
         Command::CheckCounter { name, at, check } => {
@@ -58,20 +58,20 @@ pub fn run(
         }
         Command::RegisterRead { name, index } => read_register(program, pipeline, name, *index),
         Command::RegisterWrite { name, index, value } => {
-            let id = told(pipeline.register(register(program, name)?))?;
-            told(pipeline.set_register_value(id, *index, &value.value()))?;
+            let id = in_words(pipeline.register(register(program, name)?))?;
+            in_words(pipeline.set_register_value(id, *index, &value.value()))?;
             Ok(Said::Nothing)
         }
         Command::RegisterReset { name } => {
-            let id = told(pipeline.register(register(program, name)?))?;
+            let id = in_words(pipeline.register(register(program, name)?))?;
             for index in 0..pipeline.register_size(id) {
-                told(pipeline.set_register_value(id, index, &[]))?;
+                in_words(pipeline.set_register_value(id, index, &[]))?;
             }
             Ok(Said::Nothing)
         }
         Command::MeterGet { name, index } => {
-            let id = told(pipeline.meter(meter(program, name)?))?;
-            let config = told(pipeline.meter_config(id, *index))?;
+            let id = in_words(pipeline.meter(meter(program, name)?))?;
+            let config = in_words(pipeline.meter_config(id, *index))?;
             Ok(Said::Output(match config {
                 None => format!("{name}[{index}]: no rates"),
                 Some(c) => format!(
@@ -81,7 +81,7 @@ pub fn run(
             }))
         }
         Command::MeterSet { name, index, rates } => {
-            let id = told(pipeline.meter(meter(program, name)?))?;
+            let id = in_words(pipeline.meter(meter(program, name)?))?;
             let [
                 Rate {
                     per_second: cir,
@@ -104,7 +104,7 @@ pub fn run(
                 None => 0..pipeline.meter_size(id),
             };
             for cell in cells {
-                told(pipeline.set_meter_config(now, id, cell, Some(config)))?;
+                in_words(pipeline.set_meter_config(now, id, cell, Some(config)))?;
             }
             Ok(Said::Nothing)
         }
@@ -146,12 +146,12 @@ fn counter(
     let bound = array.and_then(|c| c.binding.as_deref());
     match (bound, at) {
         (None, CounterAt::Index(index)) => {
-            let id = told(pipeline.counter(name))?;
-            told(pipeline.counter_value(id, *index))
+            let id = in_words(pipeline.counter(name))?;
+            in_words(pipeline.counter_value(id, *index))
         }
         (None, CounterAt::Entry(_)) => Err(format!("counter {name} is indexed by a number")),
         (Some(table), CounterAt::Index(index)) => {
-            let id = told(pipeline.table(table))?;
+            let id = in_words(pipeline.table(table))?;
             let view = pipeline.entries(id).nth(*index as usize);
             view.map(|view| view.counter)
                 .ok_or_else(|| format!("table {table} has no entry {index}"))
@@ -160,8 +160,8 @@ fn counter(
             let Some(entry) = labels.get(label).filter(|entry| entry.table == table) else {
                 return Err(format!("no entry of table {table} was added as `{label}`"));
             };
-            let id = told(pipeline.table(table))?;
-            Ok(told(pipeline.entry(id, &entry.key, entry.priority))?.counter)
+            let id = in_words(pipeline.table(table))?;
+            Ok(in_words(pipeline.entry(id, &entry.key, entry.priority))?.counter)
         }
     }
 }
@@ -193,14 +193,14 @@ fn read_register(
     name: &str,
     index: Option<u64>,
 ) -> Result<Said, String> {
-    let id = told(pipeline.register(register(program, name)?))?;
+    let id = in_words(pipeline.register(register(program, name)?))?;
     let cells = match index {
         Some(index) => index..index.saturating_add(1),
         None => 0..pipeline.register_size(id),
     };
     let values: Result<Vec<String>, String> = cells
         .map(|cell| {
-            let bytes = told(pipeline.register_value(id, cell))?;
+            let bytes = in_words(pipeline.register_value(id, cell))?;
             let digits: String = bytes.iter().map(|byte| format!("{byte:02x}")).collect();
             Ok(format!("0x{digits}"))
         })

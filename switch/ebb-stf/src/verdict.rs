@@ -1,4 +1,4 @@
-//! What became of a test.
+//! Result of a test.
 
 use serde::{Deserialize, Serialize};
 
@@ -51,9 +51,9 @@ pub struct Verdict {
     pub outcome: Outcome,
     /// Why, in lines for people; first the one that says most.
     pub details: Vec<String>,
-    /// What the switch did to the packets that a mismatch is about.
+    /// Traces of the packets that a mismatch is about.
     pub traces: Vec<String>,
-    /// What the test's commands printed (`register_read` and the like).
+    /// Output of the test's commands (`register_read` and the like).
     pub output: Vec<String>,
 }
 

@@ -63,7 +63,7 @@ struct Controllers<'a> {
     sessions: Sessions,
     device: Arc<Plain>,
     roles: BTreeMap<&'static str, Role>,
-    /// With the role that each has, and whether it was told to be the primary.
+    /// With the role of each, and whether it was notified that it is the primary.
     streams: BTreeMap<u64, Option<(&'static str, bool)>>,
 }
 

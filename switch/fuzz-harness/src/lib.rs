@@ -1,4 +1,4 @@
-//! What no input may do to the compiler and the switch, as functions of arbitrary bytes.
+//! Invariants of compiler and switch under any input, as functions of arbitrary bytes.
 //!
 //! The same functions are called by the fuzz targets (`switch/fuzz`) and, with fewer inputs, by
 //! `cargo test` (`tests/`). Each panics when an invariant breaks:
@@ -13,18 +13,19 @@
 
 mod bytes;
 mod controllers;
+mod loaded;
 mod p4runtime;
 mod programs;
 mod state;
 mod world;
 
 pub use controllers::controllers;
+pub use loaded::{Loaded, PROGRAMS};
 pub use p4runtime::{Target, p4runtime};
-pub use programs::{Loaded, PROGRAMS, bmv2_json, p4};
+pub use programs::{bmv2_json, p4};
 
 use arbitrary::Unstructured;
-use state::Operation;
-use world::World;
+use state::perform_all;
 
 /// Most operations of one input.
 const MOST_OPERATIONS: usize = 60;
@@ -34,20 +35,4 @@ pub fn packets(program: &Loaded, bytes: &[u8]) {
     let mut worlds = program.worlds();
     let mut input = Unstructured::new(bytes);
     perform_all(program, &mut worlds, &mut input, MOST_OPERATIONS);
-}
-
-/// Performs at most this many operations, as long as there is input.
-fn perform_all(program: &Loaded, worlds: &mut [World; 3], input: &mut Unstructured, most: usize) {
-    for _ in 0..most {
-        if input.is_empty() {
-            break;
-        }
-        // The program may have nothing of the kind.
-        if let Ok(operation) = Operation::arbitrary(input, program) {
-            operation.perform_alike(worlds);
-        }
-    }
-    let [native, interpreted, plain] = worlds.each_ref().map(|w| w.memory(&program.arrays));
-    assert_eq!(native, interpreted, "native code and interpreter");
-    assert_eq!(interpreted, plain, "interpreter and its plain form");
 }

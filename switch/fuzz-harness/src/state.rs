@@ -8,7 +8,7 @@ use ebb_pipeline::control::{
 use ebb_pipeline::{ActionId, MeterId, Pipeline, ProfileId, RegisterId, TableId, ValueSetId};
 
 use crate::bytes::{number, popular};
-use crate::programs::Loaded;
+use crate::loaded::Loaded;
 use crate::world::{PORTS, World};
 
 /// How many numbers members, groups, clone sessions and multicast groups have.
@@ -31,6 +31,27 @@ pub enum Operation {
     Meter(MeterId, u64, MeterConfig),
     EntryMeter(TableId, TableEntry, MeterConfig),
     Register(RegisterId, u64, Vec<u8>),
+}
+
+/// Performs at most this many operations, as long as there is input.
+pub fn perform_all(
+    program: &Loaded,
+    worlds: &mut [World; 3],
+    input: &mut Unstructured,
+    most: usize,
+) {
+    for _ in 0..most {
+        if input.is_empty() {
+            break;
+        }
+        // The program may have nothing of the kind.
+        if let Ok(operation) = Operation::arbitrary(input, program) {
+            operation.perform_alike(worlds);
+        }
+    }
+    let [native, interpreted, plain] = worlds.each_ref().map(|w| w.memory(&program.arrays));
+    assert_eq!(native, interpreted, "native code and interpreter");
+    assert_eq!(interpreted, plain, "interpreter and its plain form");
 }
 
 impl Operation {

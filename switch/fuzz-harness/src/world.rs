@@ -3,13 +3,12 @@
 use std::collections::VecDeque;
 use std::fmt::Write;
 
+use ebb_bmv2_json::Program;
 use ebb_engine::simulation::{Host, NodeId, NodePort, Simulation};
 use ebb_engine::{Notice, Switch, SwitchOptions};
-use ebb_pipeline::Pipeline;
+use ebb_pipeline::{CounterId, MeterId, Pipeline, RegisterId, ValueSetId};
 use ebb_traffic_manager::{OnFull, Profile, QueueConfig, TrafficManagerConfig};
 use ebb_units::{BitRate, Duration, Instant};
-
-use crate::programs::Arrays;
 
 /// How many ports the switch has.
 pub const PORTS: u16 = 4;
@@ -17,6 +16,41 @@ pub const PORTS: u16 = 4;
 const MOST_CELLS: u64 = 64;
 /// The time between two operations.
 const STEP: Duration = Duration::from_micros(7);
+
+/// The widest member of a value set that is tried, in bits: a file may declare any width, even for
+/// a set that nothing uses.
+const MOST_KEY_BITS: u32 = 1024;
+
+/// What keeps numbers between packets, and the value sets of the parser.
+#[derive(Default)]
+pub(crate) struct Arrays {
+    pub counters: Vec<CounterId>,
+    pub meters: Vec<MeterId>,
+    pub registers: Vec<RegisterId>,
+    /// Each with the width of a member in bits, all keys together.
+    pub value_sets: Vec<(ValueSetId, u32)>,
+}
+
+impl Arrays {
+    /// The arrays that the pipeline knows by name; those that belong to tables have none there.
+    pub fn new(source: &Program, p: &Pipeline) -> Arrays {
+        let counters = source.counter_arrays.iter();
+        let meters = source.meter_arrays.iter();
+        let registers = source.register_arrays.iter();
+        let value_sets = source.parse_vsets.iter();
+        Arrays {
+            counters: counters.filter_map(|c| p.counter(&c.name).ok()).collect(),
+            meters: meters.filter_map(|m| p.meter(&m.name).ok()).collect(),
+            registers: registers.filter_map(|r| p.register(&r.name).ok()).collect(),
+            value_sets: value_sets
+                .filter_map(|s| {
+                    let bits = s.compressed_bitwidth.min(MOST_KEY_BITS);
+                    Some((p.value_set(&s.name).ok()?, bits))
+                })
+                .collect(),
+        }
+    }
+}
 
 /// What is at the outer end of a port.
 struct Outside {
@@ -121,7 +155,7 @@ impl World {
         done.flatten().expect("it has a program")
     }
 
-    /// Sends a frame to a port. Returns a description of what the controller is told and of what
+    /// Sends a frame to a port. Returns a description of messages to the controller and of what
     /// leaves soon.
     pub fn send(&mut self, port: u16, frame: &[u8]) -> String {
         let (at, frame) = (self.now, frame.to_vec());
