@@ -1,4 +1,4 @@
-//! What all hosts of a run know: each other's addresses, and the content of the objects.
+//! Common knowledge of the hosts of a run: each other's addresses, and the content of the objects.
 
 use std::io;
 use std::net::Ipv4Addr;
@@ -22,7 +22,7 @@ pub enum Content {
     Pattern,
 }
 
-/// What all hosts of a run know.
+/// Common knowledge of the hosts of a run.
 pub struct Catalog {
     /// The transports of all hosts.
     pub schemes: TrafficSchemes,
@@ -70,7 +70,7 @@ fn pattern(seed: u64, bytes: u64) -> GeneratedSource {
     GeneratedSource { seed, bytes }
 }
 
-/// So many zero bytes.
+/// This many zero bytes.
 struct Zeros(u64);
 
 impl ObjectSource for Zeros {

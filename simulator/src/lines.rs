@@ -83,7 +83,7 @@ pub enum Line<'a> {
     Arrivals(ArrivalsLine<'a>),
     /// An object of which a part has arrived.
     Open(OpenLine<'a>),
-    /// What the neighbour of a host that obeys PFC did to its NIC.
+    /// Pauses of the NIC of a host that obeys PFC.
     Nic(NicLine<'a>),
     /// The queues to which the numbers of the samples that follow belong.
     Sampling {
@@ -109,7 +109,7 @@ pub struct Group<'a> {
     pub receivers: Vec<&'a str>,
 }
 
-/// What has been done so far.
+/// Progress of a run.
 #[derive(Clone, Copy, Serialize)]
 pub struct Done {
     /// Frames that arrived at switches.
@@ -142,7 +142,7 @@ pub struct TransferLine<'a> {
     reason: Cow<'a, str>,
 }
 
-/// What the neighbour of a host did to its NIC; lists have an element per class.
+/// Pauses of the NIC of a host; lists have an element per class.
 #[derive(Serialize)]
 pub struct NicLine<'a> {
     host: &'a str,

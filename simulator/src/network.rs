@@ -1,4 +1,4 @@
-//! What to simulate: a JSON file that the runner (`ebb_experiments.sim`) makes from a scenario.
+//! Input of a simulation: a JSON file that the runner (`ebb_experiments.sim`) makes from a scenario.
 //!
 //! | key | default | meaning |
 //! |---|---|---|
@@ -179,7 +179,7 @@ pub struct Built {
     pub simulation: Simulation<SimHost>,
     /// The switches, in the order of the file.
     pub switches: Vec<SimSwitch>,
-    /// What they start with; `None`: no program.
+    /// Program that they start with; `None`: none.
     pub program: Option<ForwardingPipelineConfig>,
     /// The hosts, in the order of the file.
     pub hosts: Vec<NodeId>,
@@ -193,7 +193,7 @@ pub struct Built {
     pub plan: Plan,
     /// The hosts that take part in transfers, by their numbers there, with their names.
     pub planned: Vec<(NodeId, String)>,
-    /// What is known of the transfers in advance.
+    /// Properties of the transfers that are known in advance.
     pub survey: Survey,
     /// Parts of the workload with which a run ends; empty means all.
     pub ends_with: Vec<String>,
@@ -374,7 +374,7 @@ impl Network {
         }
     }
 
-    /// What all hosts know.
+    /// Common knowledge of the hosts.
     fn catalog(&self, plan: &Plan) -> Result<Catalog> {
         let all = places(&self.hosts);
         let addresses: BTreeMap<_, _> = self.hosts.iter().map(|h| (&*h.name, h.ip)).collect();

@@ -76,7 +76,7 @@ impl Run {
         }
     }
 
-    /// What has been done so far.
+    /// Progress of the run.
     pub fn done(&self) -> Done {
         done(self.simulation.work(), &self.ended, self.transfers)
     }

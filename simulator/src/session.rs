@@ -90,7 +90,7 @@ struct Session {
     switches: Vec<SimSwitch>,
     /// The queues to sample; `None` if there are none.
     sampling: Option<Sampling>,
-    /// What the servers ask of the switches.
+    /// Requests of the servers to the switches.
     commands: ControlReceiver,
     /// Real time for which the clock has run, in seconds.
     seconds: f64,

@@ -1,4 +1,4 @@
-//! What the hosts are to do: transfers that are drawn from a workload, or listed one by one.
+//! Work of the hosts: transfers that are drawn from a workload, or listed one by one.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::net::Ipv4Addr;
@@ -71,7 +71,7 @@ pub enum Plan {
     Listed(Vec<Transfer>),
 }
 
-/// What is known of the transfers before any of them starts.
+/// Properties of the transfers that are known before any of them starts.
 #[derive(Debug, Default, PartialEq, Eq)]
 pub struct Survey {
     /// How many transfers there are.

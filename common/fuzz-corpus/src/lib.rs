@@ -5,7 +5,7 @@ use std::path::Path;
 
 const LENGTH_BYTES: usize = 4;
 
-/// The inputs of a packed corpus: records of a length (32 bits, big-endian) and so many bytes.
+/// The inputs of a packed corpus: records of a length (32 bits, big-endian) and that many bytes.
 ///
 /// # Panics
 ///

@@ -34,13 +34,16 @@ pub struct PortOffset(pub u8);
 impl PortOffset {
     /// The destination port.
     pub const TCP: PortOffset = PortOffset(2);
+    /// Destination port of UDP, which is where TCP has it.
     pub const UDP: PortOffset = PortOffset::TCP;
 }
 
 /// Bits of which at least one must be set: in the byte `at` from the end of the IPv4 header.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Bits {
+    /// Bytes from the end of the IPv4 header.
     pub at: u8,
+    /// Bits that are compared.
     pub mask: u8,
 }
 
@@ -76,6 +79,7 @@ struct Rule {
 }
 
 impl Filter {
+    /// A filter that lets nothing pass.
     pub fn new() -> Self {
         Self::default()
     }

@@ -1,4 +1,5 @@
-//! What a sender left to hardware, or to the kernel in place of it: `struct virtio_net_hdr`.
+//! Work on a frame that its sender left to hardware, or to the kernel in its place: `struct
+//! virtio_net_hdr`.
 
 /// How a frame that is longer than the MTU is to be cut.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -13,7 +14,7 @@ pub enum Segmentation {
     Other(u16),
 }
 
-/// What is missing in a frame. Offsets count from the first byte of the frame.
+/// Work that is left to do on a frame. Offsets count from the first byte of the frame.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Offload {
     flags: u8,
@@ -31,6 +32,7 @@ const GSO_TCPV6: u8 = 4;
 const GSO_ECN: u8 = 0x80;
 
 impl Offload {
+    /// Length of the header, in bytes.
     pub const BYTES: usize = 10;
     /// A frame that is as it should be on a wire.
     pub const NONE: Offload = Offload {
@@ -62,6 +64,7 @@ impl Offload {
         }
     }
 
+    /// Segments that the kernel is to make of the frame.
     pub fn segmentation(&self) -> Segmentation {
         match self.gso_type & !GSO_ECN {
             0 => Segmentation::None,

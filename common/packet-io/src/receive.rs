@@ -30,12 +30,12 @@ pub struct ReceivedFrame<'a> {
     pub realtime_ns: Option<u64>,
     /// The sender left the L4 checksum to hardware.
     pub checksum_missing: bool,
-    /// What was left to hardware; always [`Offload::NONE`] without
+    /// Work that was left to hardware; always [`Offload::NONE`] without
     /// [`SocketOptions::offloads`](crate::SocketOptions::offloads).
     pub offload: Offload,
 }
 
-/// What one call received, in order.
+/// Frames that one call received, in order.
 #[derive(Debug)]
 pub struct Batch<'a> {
     slots: &'a mut [u8],
@@ -48,6 +48,7 @@ pub struct Batch<'a> {
 }
 
 impl Batch<'_> {
+    /// Frames of the batch, in the order of their arrival.
     pub fn iter(&self) -> impl Iterator<Item = ReceivedFrame<'_>> {
         (0..self.notes.len()).filter_map(|slot| self.get(slot))
     }
@@ -92,6 +93,7 @@ impl Batch<'_> {
         bad
     }
 
+    /// Whether no frame was received.
     pub fn is_empty(&self) -> bool {
         self.iter().next().is_none()
     }
@@ -176,7 +178,7 @@ impl ReceiveBuffers {
     }
 }
 
-/// What a turn of receiving did.
+/// Result of a turn of receiving.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Received {
     /// Frames that were handed over.

@@ -16,8 +16,9 @@ pub const MAX_SEND_BATCH: usize = 64;
 /// A frame to send.
 #[derive(Clone, Copy, Debug)]
 pub struct OutgoingFrame<'a> {
+    /// The frame, from the Ethernet header on.
     pub bytes: &'a [u8],
-    /// What the kernel is to do; [`Offload::NONE`] unless the socket was opened with
+    /// Work that the kernel is to do; [`Offload::NONE`] unless the socket was opened with
     /// [`SocketOptions::offloads`](crate::SocketOptions::offloads).
     pub offload: Offload,
 }

@@ -21,9 +21,10 @@ pub enum Audience {
     Everyone,
 }
 
-/// What a socket is to do.
+/// Settings of a socket.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct SocketOptions {
+    /// Frames that the socket receives.
     pub audience: Audience,
     /// `None`: every frame. With a filter: only IPv4 packets and MAC control frames that pass it.
     pub filter: Option<Filter>,
@@ -170,7 +171,7 @@ impl PacketSocket {
         set_buffer(self.as_fd(), SEND_BUFFER, half)
     }
 
-    /// What the kernel holds of sent frames, as it accounts them. Some queueing disciplines give the
+    /// Bytes of sent frames that the kernel holds, as it accounts them. Some queueing disciplines give the
     /// bytes back before a frame has left, among them netem with a delay.
     pub fn unsent_bytes(&self) -> io::Result<usize> {
         let mut bytes: libc::c_int = 0;

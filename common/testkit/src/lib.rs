@@ -1,4 +1,4 @@
-//! What tests of several crates share: tests that are told as ignored where something is missing ([`tests!`]), network
+//! Common parts of tests: tests that are reported as ignored where something is missing ([`tests!`]), network
 //! namespaces, processes and folders that go away with the test, waiting with a bound, and what Callgrind counts.
 //!
 //! Only tests use this crate.

@@ -29,6 +29,7 @@ impl Namespace {
         space
     }
 
+    /// Name of the namespace, as `ip netns` takes it.
     pub fn name(&self) -> &str {
         &self.name
     }

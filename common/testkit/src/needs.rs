@@ -1,6 +1,6 @@
 //! Tests some of which need what not every machine has. Rust's own harness can only ignore what was known when it was
-//! compiled, so such a test would have to return early and be told as passed. Here it is told as ignored, with what is
-//! missing.
+//! compiled, so such a test would have to return early and count as passed. Here it is reported as ignored, with the
+//! missing requirement.
 //!
 //! An executable of such tests has `harness = false` in its crate's `Cargo.toml`. Its functions have no `#[test]`; each
 //! module of it lists its own with [`tests!`](crate::tests), and its `main` runs those of all modules:
@@ -23,9 +23,10 @@ use std::process::{Command, ExitCode, Stdio};
 pub use libtest_mimic::Trial;
 use libtest_mimic::{Arguments, Completion, Failed};
 
-/// What a test cannot do without.
+/// Requirement of a test.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Need {
+    /// It runs everywhere.
     Nothing,
     /// Network namespaces and packet sockets.
     Root,
@@ -36,7 +37,7 @@ pub enum Need {
 }
 
 impl Need {
-    /// What is missing; none: nothing is.
+    /// The missing requirement. None: all are met.
     fn missing(self) -> Option<String> {
         match self {
             Self::Nothing => None,
@@ -89,6 +90,7 @@ pub fn run_trials(modules: impl IntoIterator<Item = Vec<Trial>>) -> ExitCode {
 #[macro_export]
 macro_rules! tests {
     ($($need:expr => [$($test:ident),+ $(,)?]),+ $(,)?) => {
+        /// The tests of this module.
         pub fn trials() -> Vec<$crate::Trial> {
             vec![$($($crate::trial(module_path!(), stringify!($test), $need, $test)),+),+]
         }

@@ -21,6 +21,7 @@ impl Process {
         Self(child.unwrap_or_else(|error| panic!("{command:?}: {error}")))
     }
 
+    /// Process id.
     pub fn id(&self) -> u32 {
         self.0.id()
     }
@@ -30,6 +31,7 @@ impl Process {
         BufReader::new(self.0.stdout.take().expect("a pipe, not taken before"))
     }
 
+    /// Sends a signal to the process.
     pub fn signal(&self, signal: Signal) {
         // It has not been waited for, so its id is still its own.
         kill_process(Pid::from_child(&self.0), signal).expect("not waited for");
@@ -59,6 +61,7 @@ impl Process {
         })
     }
 
+    /// Whether the process has ended.
     pub fn has_ended(&mut self) -> bool {
         self.0.try_wait().expect("a child").is_some()
     }
@@ -80,7 +83,7 @@ impl Process {
         BufReader::new(self.0.stderr.take().expect("a pipe, not taken before"))
     }
 
-    /// What it says on stderr until that is closed.
+    /// Its standard error, until that is closed.
     pub fn said(&mut self) -> String {
         let mut text = Vec::new();
         self.stderr().read_to_end(&mut text).expect("readable");

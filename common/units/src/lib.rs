@@ -34,6 +34,7 @@ pub struct Duration(u64);
 pub struct BitRate(u64);
 
 impl Instant {
+    /// The instant at which the clock begins.
     pub const ZERO: Instant = Instant(0);
     /// Later than anything that happens.
     pub const FAR_FUTURE: Instant = Instant(u64::MAX);
@@ -52,15 +53,19 @@ impl Instant {
         first
     }
 
+    /// This many picoseconds after the beginning.
     pub const fn from_picos(ps: u64) -> Self {
         Instant(ps)
     }
+    /// This many nanoseconds after the beginning.
     pub const fn from_nanos(ns: u64) -> Self {
         Instant(ns * PS_PER_NS)
     }
+    /// This many microseconds after the beginning.
     pub const fn from_micros(us: u64) -> Self {
         Instant(us * PS_PER_US)
     }
+    /// Picoseconds since the beginning.
     pub const fn as_picos(self) -> u64 {
         self.0
     }
@@ -79,21 +84,28 @@ impl Instant {
 }
 
 impl Duration {
+    /// No time.
     pub const ZERO: Duration = Duration(0);
+    /// Longest duration: 213 days.
     pub const MAX: Duration = Duration(u64::MAX);
 
+    /// A duration in picoseconds.
     pub const fn from_picos(ps: u64) -> Self {
         Duration(ps)
     }
+    /// A duration in nanoseconds.
     pub const fn from_nanos(ns: u64) -> Self {
         Duration(ns * PS_PER_NS)
     }
+    /// A duration in microseconds.
     pub const fn from_micros(us: u64) -> Self {
         Duration(us * PS_PER_US)
     }
+    /// A duration in milliseconds.
     pub const fn from_millis(ms: u64) -> Self {
         Duration(ms * PS_PER_MS)
     }
+    /// A duration in seconds.
     pub const fn from_secs(s: u64) -> Self {
         Duration(s * PS_PER_S)
     }
@@ -101,21 +113,27 @@ impl Duration {
     pub fn from_secs_f64(s: f64) -> Self {
         Duration((s * PS_PER_S as f64).round().max(0.0) as u64)
     }
+    /// Picoseconds.
     pub const fn as_picos(self) -> u64 {
         self.0
     }
+    /// Whole nanoseconds, rounded down.
     pub const fn as_nanos(self) -> u64 {
         self.0 / PS_PER_NS
     }
+    /// Whole microseconds, rounded down.
     pub const fn as_micros(self) -> u64 {
         self.0 / PS_PER_US
     }
+    /// Seconds with their fraction.
     pub fn as_secs_f64(self) -> f64 {
         self.0 as f64 / PS_PER_S as f64
     }
+    /// Whether it is no time.
     pub const fn is_zero(self) -> bool {
         self.0 == 0
     }
+    /// The difference, or zero if `other` is longer.
     pub const fn saturating_sub(self, other: Duration) -> Duration {
         Duration(self.0.saturating_sub(other.0))
     }
@@ -126,15 +144,19 @@ impl Duration {
 }
 
 impl BitRate {
+    /// A rate in bits per second.
     pub const fn from_bps(bps: u64) -> Self {
         BitRate(bps)
     }
+    /// A rate in megabits per second.
     pub const fn from_mbps(mbps: u64) -> Self {
         BitRate(mbps * 1_000_000)
     }
+    /// Bits per second.
     pub const fn as_bps(self) -> u64 {
         self.0
     }
+    /// Whether nothing is sent at this rate.
     pub const fn is_zero(self) -> bool {
         self.0 == 0
     }

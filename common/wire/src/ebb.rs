@@ -8,13 +8,20 @@ use crate::{Layer, ParseError};
 const VERSION: u8 = 1;
 const CHECKSUM_AT: usize = 26;
 
+/// The type of a packet of NDP or SCDP, 4 bits of the first byte.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
 pub enum PacketType {
+    /// NDP: bytes of an object.
     Data = 0,
+    /// SCDP: an encoding symbol of a source block (RFC 6330).
     Symbol = 1,
+    /// From the receiver: asks for packets, as many as its cumulative counter has grown.
     Pull = 2,
+    /// From the receiver: a DATA packet has arrived.
     Ack = 3,
+    /// From the receiver: a DATA packet has arrived trimmed and is to be sent again.
     Nack = 4,
+    /// From either end: the session is refused or given up; `symbol` has the reason (`docs/wire-format.md`).
     Reset = 5,
 }
 
@@ -42,16 +49,27 @@ impl PacketType {
 pub struct EbbFlags(pub u8);
 
 impl EbbFlags {
+    /// No flag.
     pub const NONE: EbbFlags = EbbFlags(0);
+    /// Packet of the initial window.
     pub const SYN: EbbFlags = EbbFlags(0x01);
+    /// DATA: last packet of the object. PULL: the receiver needs no more than this pull asks for.
     pub const FIN: EbbFlags = EbbFlags(0x02);
+    /// The payload is missing: a switch cut it, or a sender probes a peer that it has never heard from.
     pub const TRIMMED: EbbFlags = EbbFlags(0x04);
+    /// SYMBOL: a repair symbol, `symbol` >= K of its block.
     pub const REPAIR: EbbFlags = EbbFlags(0x08);
+    /// The packet goes to a multicast address.
     pub const MULTICAST: EbbFlags = EbbFlags(0x10);
+    /// From one of several senders of a session.
     pub const MULTI_SOURCE: EbbFlags = EbbFlags(0x20);
+    /// NDP: sent before. SCDP: a probe of a silent receiver. ACK: all has arrived, and the application has not decided
+    /// yet.
     pub const RETRANSMIT: EbbFlags = EbbFlags(0x40);
+    /// A switch has sent the trimmed header back to its sender.
     pub const RETURNED: EbbFlags = EbbFlags(0x80);
 
+    /// Whether all of `other` are set.
     pub fn contains(self, other: EbbFlags) -> bool {
         self.0 & other.0 == other.0
     }
@@ -79,7 +97,9 @@ impl BitOrAssign for EbbFlags {
 /// [`parse`](Self::parse) and filled in by [`emit`](Self::emit).
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct EbbHeader {
+    /// Its type, which decides what other fields mean.
     pub packet_type: PacketType,
+    /// Its flags.
     pub flags: EbbFlags,
     /// MLFQ level, 0 = most urgent.
     pub level: u8,
@@ -87,7 +107,9 @@ pub struct EbbHeader {
     pub sender: u8,
     /// 4 bits: senders of the session.
     pub senders: u8,
+    /// Port of the sender of this packet.
     pub source_port: u16,
+    /// Port of its receiver.
     pub destination_port: u16,
     /// Random number of the session, unique per sender.
     pub session: u32,
@@ -116,14 +138,16 @@ pub struct EbbHeader {
 /// A parsed packet.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct EbbPacket<'a> {
+    /// The header.
     pub header: EbbHeader,
     /// `None` when the packet was trimmed; whatever is left of the payload is of no use.
     pub payload: Option<&'a [u8]>,
 }
 
 impl EbbHeader {
+    /// Length of the header on the wire, in bytes.
     pub const BYTES: usize = 48;
-    /// What fits into `symbol` is below this.
+    /// Values of `symbol` are below this.
     pub const SYMBOL_LIMIT: u32 = 1 << 24;
 
     /// A header with everything zero but the fields given and `senders` = 1.

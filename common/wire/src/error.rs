@@ -1,15 +1,21 @@
-//! Why bytes are not a packet.
+//! Reasons why bytes are not a packet.
 
 use std::fmt;
 
 /// The header that is wrong.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Layer {
+    /// Ethernet II.
     Ethernet,
+    /// IPv4 (RFC 791).
     Ipv4,
+    /// ICMP (RFC 792).
     Icmp,
+    /// TCP (RFC 9293).
     Tcp,
+    /// The header of NDP and SCDP.
     Ebb,
+    /// MAC control (IEEE 802.3, clause 31): PFC.
     MacControl,
 }
 
@@ -26,8 +32,9 @@ impl fmt::Display for Layer {
     }
 }
 
-/// What is wrong with a packet. Lengths are in bytes.
+/// Defects of packets. Lengths are in bytes.
 #[derive(Clone, PartialEq, Eq, Debug, thiserror::Error)]
+#[allow(missing_docs, reason = "the messages say what each is")]
 pub enum ParseError {
     #[error("{layer} header needs {need} bytes, {have} are there")]
     Truncated {

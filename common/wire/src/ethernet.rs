@@ -36,6 +36,7 @@ impl fmt::Debug for MacAddress {
     }
 }
 
+/// A text that is not an address: six bytes in hexadecimal with colons between them.
 #[derive(Clone, PartialEq, Eq, Debug, thiserror::Error)]
 #[error("`{0}` is not a MAC address (six hexadecimal bytes with colons between)")]
 pub struct BadMacAddress(String);
@@ -62,23 +63,30 @@ impl FromStr for MacAddress {
 /// A header without VLAN tags.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct EthernetHeader {
+    /// Destination.
     pub dst: MacAddress,
+    /// Source.
     pub src: MacAddress,
+    /// Protocol of the payload, such as [`IPV4`](Self::IPV4).
     pub ethertype: u16,
 }
 
 /// A parsed frame.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct EthernetFrame<'a> {
+    /// The header.
     pub header: EthernetHeader,
     /// May be longer than the packet in it: short frames are padded.
     pub payload: &'a [u8],
 }
 
 impl EthernetHeader {
+    /// Length of the header on the wire, in bytes, without the frame check sequence.
     pub const BYTES: usize = 14;
+    /// `ethertype` of IPv4 (RFC 894).
     pub const IPV4: u16 = 0x0800;
 
+    /// Parses a frame without its frame check sequence. Fails if it is shorter than a header.
     pub fn parse(bytes: &[u8]) -> Result<EthernetFrame<'_>, ParseError> {
         let Some((head, payload)) = bytes.split_first_chunk::<{ Self::BYTES }>() else {
             return Err(ParseError::Truncated {
@@ -96,6 +104,7 @@ impl EthernetHeader {
         Ok(EthernetFrame { header, payload })
     }
 
+    /// Appends the header.
     pub fn emit(&self, out: &mut Vec<u8>) {
         out.extend_from_slice(&self.dst.0);
         out.extend_from_slice(&self.src.0);

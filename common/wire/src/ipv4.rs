@@ -10,7 +10,9 @@ use crate::{Layer, ParseError};
 pub struct Protocol(pub u8);
 
 impl Protocol {
+    /// ICMP (RFC 792).
     pub const ICMP: Protocol = Protocol(1);
+    /// TCP (RFC 9293).
     pub const TCP: Protocol = Protocol(6);
     /// The receiver-driven transports, on the first number RFC 3692 gives to experiments.
     pub const EBB: Protocol = Protocol(253);
@@ -19,9 +21,13 @@ impl Protocol {
 /// The two ECN bits (RFC 3168, section 5).
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
 pub enum Ecn {
+    /// The sender does not understand ECN.
     NotEct = 0,
+    /// ECN-capable, ECT(1).
     Ect1 = 1,
+    /// ECN-capable, ECT(0): the codepoint that senders use here.
     Ect0 = 2,
+    /// Congestion Experienced: a switch has marked the packet.
     Ce = 3,
 }
 
@@ -41,17 +47,24 @@ impl Ecn {
 pub struct Ipv4Header {
     /// 6 bits.
     pub dscp: u8,
+    /// ECN field, the low two bits of the traffic class (RFC 3168, 5).
     pub ecn: Ecn,
+    /// Identification, which tells fragments of packets apart (RFC 6864).
     pub id: u16,
+    /// Hops that are left.
     pub ttl: u8,
+    /// Protocol of the payload.
     pub protocol: Protocol,
+    /// Source.
     pub src: Ipv4Addr,
+    /// Destination.
     pub dst: Ipv4Addr,
 }
 
 /// A parsed packet.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Ipv4Packet<'a> {
+    /// The header, without its options.
     pub header: Ipv4Header,
     /// As long as the total length says; link-layer padding is gone.
     pub payload: &'a [u8],
@@ -61,6 +74,7 @@ const DONT_FRAGMENT: u16 = 0x4000;
 const MORE_FRAGMENTS_AND_OFFSET: u16 = 0x3fff;
 
 impl Ipv4Header {
+    /// Length of a header without options, in bytes.
     pub const BYTES: usize = 20;
 
     /// A header as the transports send it: DF set, id 0 (RFC 6864), TTL 64.
@@ -76,6 +90,7 @@ impl Ipv4Header {
         }
     }
 
+    /// Parses the payload of a frame. Fragments and damaged headers are refused; options are skipped.
     pub fn parse(bytes: &[u8]) -> Result<Ipv4Packet<'_>, ParseError> {
         let (header, payload, original_bytes) = Self::parse_cut(bytes)?;
         if payload.len() < original_bytes {

@@ -1,4 +1,4 @@
-//! What a switch leaves of a TCP packet that it dropped, on the way back to its sender
+//! Headers of a TCP packet that a switch dropped, on the way back to its sender
 //! (`docs/drop-notification.md`): addresses swapped, cut after the TCP header, all else as it was.
 
 use std::net::SocketAddrV4;
@@ -9,13 +9,15 @@ use crate::{Ipv4Header, Layer, ParseError, Protocol, TcpFlags, TcpHeader};
 /// A notification. Nothing vouches for it: the TCP checksum is of bytes that are gone.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct DropNotification {
-    /// Who sent the packet, and is told.
+    /// Sender of the packet, who is notified.
     pub sender: SocketAddrV4,
     /// Where the packet was to go.
     pub receiver: SocketAddrV4,
+    /// Sequence number of the dropped segment.
     pub seq: u32,
     /// Means something only with the ACK flag.
     pub ack: u32,
+    /// Flags of the dropped segment.
     pub flags: TcpFlags,
     /// Of the packet that was dropped.
     pub payload_bytes: usize,
@@ -27,7 +29,7 @@ impl DropNotification {
         self.payload_bytes as u64 + u64::from(self.flags.contains(TcpFlags::FIN))
     }
 
-    /// Parses the IPv4 packet of a notification; its class has told that it is one. What is behind the
+    /// Parses the IPv4 packet of a notification; its class shows that it is one. What is behind the
     /// first 20 bytes of the TCP header does not matter.
     pub fn parse(bytes: &[u8]) -> Result<DropNotification, ParseError> {
         let (header, left, original_bytes) = Ipv4Header::parse_cut(bytes)?;

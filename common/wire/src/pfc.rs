@@ -19,7 +19,7 @@ impl PfcFrame {
     pub const DESTINATION: MacAddress = MacAddress([0x01, 0x80, 0xc2, 0x00, 0x00, 0x01]);
     /// The type of MAC control frames.
     pub const ETHERTYPE: u16 = 0x8808;
-    /// What makes a MAC control frame one of priority-based flow control.
+    /// Opcode of priority-based flow control.
     pub const OPCODE: u16 = 0x0101;
     /// Length of every frame without FCS: MAC control frames have the least that Ethernet has.
     pub const BYTES: usize = 60;

@@ -14,6 +14,7 @@ pub struct SourceQuench {
     pub sender: SocketAddrV4,
     /// Where the segment went.
     pub receiver: SocketAddrV4,
+    /// Sequence number of the segment that the message quotes.
     pub seq: u32,
 }
 

@@ -14,16 +14,26 @@ use crate::{Layer, ParseError, Protocol};
 pub struct TcpFlags(pub u8);
 
 impl TcpFlags {
+    /// No flag.
     pub const NONE: TcpFlags = TcpFlags(0);
+    /// The sender has no more data (RFC 9293, 3.1, as all up to [`URG`](Self::URG)).
     pub const FIN: TcpFlags = TcpFlags(0x01);
+    /// Begins a connection: `seq` is the initial sequence number.
     pub const SYN: TcpFlags = TcpFlags(0x02);
+    /// Ends the connection at once.
     pub const RST: TcpFlags = TcpFlags(0x04);
+    /// The receiver is to deliver at once.
     pub const PSH: TcpFlags = TcpFlags(0x08);
+    /// `ack` is valid.
     pub const ACK: TcpFlags = TcpFlags(0x10);
+    /// The urgent pointer is valid; it is neither read nor written here.
     pub const URG: TcpFlags = TcpFlags(0x20);
+    /// ECN-Echo (RFC 3168, 6.1).
     pub const ECE: TcpFlags = TcpFlags(0x40);
+    /// Congestion window reduced (RFC 3168, 6.1).
     pub const CWR: TcpFlags = TcpFlags(0x80);
 
+    /// Whether all of `other` are set.
     pub fn contains(self, other: TcpFlags) -> bool {
         self.0 & other.0 == other.0
     }
@@ -52,7 +62,9 @@ pub struct TcpOptions {
     pub mss: Option<u16>,
     /// How many bits the window of later segments is shifted to the left.
     pub window_scale: Option<u8>,
+    /// Whether the sender of a SYN takes SACK (RFC 2018, 2).
     pub sack_permitted: bool,
+    /// Data that has arrived beyond the cumulative acknowledgment; empty without the option.
     pub sack_blocks: SackBlocks,
     /// TSval and TSecr.
     pub timestamps: Option<(u32, u32)>,
@@ -67,21 +79,28 @@ pub struct TcpOptions {
 /// A header, without the checksum.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct TcpHeader {
+    /// Port of the sender.
     pub source_port: u16,
+    /// Port of the receiver.
     pub destination_port: u16,
+    /// Sequence number of the first byte of the payload, or of SYN.
     pub seq: u32,
     /// Means something only with the ACK flag.
     pub ack: u32,
+    /// Its flags.
     pub flags: TcpFlags,
     /// The window as it is on the wire, not scaled.
     pub window: u16,
+    /// Its options.
     pub options: TcpOptions,
 }
 
 /// A parsed segment.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct TcpSegment<'a> {
+    /// The header.
     pub header: TcpHeader,
+    /// Data of the segment; empty for a pure acknowledgment.
     pub payload: &'a [u8],
 }
 
@@ -212,6 +231,7 @@ impl TcpOptions {
 }
 
 impl TcpHeader {
+    /// Length of a header without options, in bytes.
     pub const BYTES: usize = 20;
 
     /// Parses the payload of an IPv4 packet from `src` to `dst`.
@@ -275,13 +295,17 @@ impl TcpHeader {
     }
 }
 
-/// What somebody on the path can read of a segment: nothing that depends on the checksum, which the
-/// hosts at the ends check (and which a host may leave to its network card).
+/// Header fields that a host on the path can read of a segment whose checksum nobody has checked: the hosts at its ends
+/// do, or leave that to their network cards.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct TcpGlance {
+    /// Port of the sender.
     pub source_port: u16,
+    /// Port of the receiver.
     pub destination_port: u16,
+    /// Its flags.
     pub flags: TcpFlags,
+    /// Length of the data, in bytes.
     pub payload_bytes: usize,
 }
 

@@ -20,7 +20,7 @@ impl VoidFrame {
         frame.header.src == frame.header.dst
     }
 
-    /// Appends a frame of so many bytes without FCS, [`LEAST_BYTES`](Self::LEAST_BYTES) at least.
+    /// Appends a frame of this length in bytes, without FCS, [`LEAST_BYTES`](Self::LEAST_BYTES) at least.
     pub fn emit(&self, bytes: usize, out: &mut Vec<u8>) {
         let end = out.len() + bytes.max(Self::LEAST_BYTES);
         EthernetHeader {

@@ -9,7 +9,7 @@ use ebb_units::Duration;
 use crate::forge;
 use crate::world::{PEER, VICTIM, Ways, World};
 
-/// More steps tell nothing new.
+/// More steps find nothing new.
 const MAX_OPERATIONS: usize = 300;
 /// Longer than any flow lives on without its peer, with all its timeouts and its linger.
 const LONG: Duration = Duration::from_secs(60);

@@ -153,7 +153,7 @@ fn ebb(u: &mut Unstructured<'_>, scheme: Scheme) -> Result<EbbHeader> {
     })
 }
 
-/// What a switch that drops a packet that was on the wire tells its sender, with some of the fields
+/// Notification of a switch that drops a packet that was on the wire, with some of the fields
 /// changed that no checksum protects, cut anywhere.
 pub fn notification(u: &mut Unstructured<'_>, packet: &[u8]) -> Result<Vec<u8>> {
     let Ok(ip) = Ipv4Header::parse(packet) else {

@@ -1,4 +1,4 @@
-//! What hostile input must not do to the hosts, as functions of arbitrary bytes.
+//! Invariants of the hosts under hostile input, as functions of arbitrary bytes.
 //!
 //! The same functions are called by the fuzz targets (`host-agent/fuzz`) and, with fewer inputs, by
 //! `cargo test` (`tests/`). Each panics when an invariant breaks:

@@ -27,7 +27,7 @@ const MAX_ANSWER_BYTES: usize = 20 + 60;
 /// Packets kept to be damaged and sent again.
 const MAX_CAPTURED: usize = 64;
 
-/// What became of one object that was sent between the two hosts.
+/// Outcome of one object that was sent between the two hosts.
 struct Transfer {
     from: usize,
     to: usize,
@@ -42,12 +42,12 @@ pub struct World {
     arrivals: BTreeMap<(Instant, u64), (usize, Vec<u8>)>,
     packets: u64,
     transfers: Vec<Transfer>,
-    /// What receivers got, by host, flow, and peer that sent it.
+    /// Content that receivers got, by host, flow and sender.
     received: BTreeMap<(usize, FlowId), (SocketAddrV4, Vec<u8>)>,
     finished: Vec<(usize, FlowId)>,
     /// Flows that have been opened at the victim and not ended.
     pub open_at_victim: usize,
-    /// What the hosts sent to addresses that are not theirs.
+    /// Packets that the hosts sent to addresses that are not theirs.
     pub packets_to_strangers: u64,
     pub captured: Vec<Vec<u8>>,
     /// Honest packets that are yet to be lost.

@@ -1,4 +1,4 @@
-//! What a host stands on: transports with their ports, and where objects come from and go to.
+//! Environment of a host: transports with their ports, sources and sinks of objects.
 
 use std::net::Ipv4Addr;
 use std::sync::Arc;
@@ -32,9 +32,11 @@ pub trait Engine {
     fn ports(&self, scheme: Scheme) -> Option<Ports>;
 }
 
-/// What every call from outside brings along: its time and the transports.
+/// Arguments of every call from outside: its time and the transports.
 pub(crate) struct Call<'a> {
+    /// Current time, the same throughout a call.
     pub now: Instant,
+    /// Transports of the host.
     pub engine: &'a mut dyn Engine,
 }
 
@@ -63,7 +65,9 @@ pub struct Task<Source> {
     pub ticket: u64,
     /// The client for whom it is; for what other hosts fetch, the one that offers it.
     pub owner: Option<ClientId>,
+    /// Name under which it is sent or offered.
     pub name: String,
+    /// Its bytes, or where they come from.
     pub content: Content<Source>,
     /// Hosts that have to be reachable; if there is nothing to send, one of them is enough.
     pub hosts: Vec<Ipv4Addr>,
@@ -72,7 +76,7 @@ pub struct Task<Source> {
 /// The object, unless there was nothing to send.
 pub type Prepared = Result<Option<Arc<Envelope>>, Error>;
 
-/// What came of handing bytes to a sink.
+/// Result of handing bytes to a sink.
 #[derive(Debug, Default)]
 pub struct Pushed {
     /// It has enough for now: the flow is to be paused until [`Update::Drained`].
@@ -87,7 +91,7 @@ pub struct Pushed {
 pub struct Unusable {
     /// For the record.
     pub reason: String,
-    /// What its sender is told. None: no more than that.
+    /// Reason for its sender. None: it gets none.
     pub objection: Option<Objection>,
 }
 
@@ -106,7 +110,7 @@ impl From<&str> for Unusable {
     }
 }
 
-/// What has become of the content of an object.
+/// Outcome of the content of an object.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub enum Update {
     /// The flow can go on.
@@ -117,7 +121,7 @@ pub enum Update {
     Done,
 }
 
-/// Where objects come from and go to. Nothing here waits: what takes long is told later, with
+/// Sources and sinks of objects. Nothing here waits: slow results come later, with
 /// [`crate::Host::handle_prepared`] and [`crate::Host::handle_sink`].
 pub trait Storage {
     /// Where the content of an object that is sent comes from.

@@ -277,7 +277,7 @@ impl<S: Storage> Host<S> {
         }
     }
 
-    /// A server has told why it does not send the object.
+    /// A server has refused the object, with a reason.
     pub(crate) fn fetch_refused(
         &mut self,
         transfer: Option<TransferId>,

@@ -1,4 +1,4 @@
-//! The state of a host, its ways in, and what it tells its clients.
+//! State of a host, its calls, and its messages to clients.
 
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::net::{Ipv4Addr, SocketAddrV4};
@@ -18,43 +18,59 @@ use crate::requesters::Requesters;
 use crate::tally::Tally;
 use crate::transfers::{Flow, Kind, Transfer, TransferId};
 
-/// What is to go to a client.
+/// A message for a client.
 #[derive(Debug)]
 pub enum Output {
     /// The answer to a request that could not be answered at once.
     Reply {
+        /// Client that made the request.
         client: ClientId,
+        /// Number that the client gave the request.
         request: u64,
-        /// The transfer that has started; `None`: the object is offered.
+        /// Number of the transfer that has started. `None`: the object is offered.
         result: Result<Option<TransferId>, Error>,
     },
+    /// A notice, which answers no request.
     Notice {
+        /// Client that it is for.
         client: ClientId,
+        /// Its content.
         notice: Notice,
     },
 }
 
-/// What a client is told without having asked.
+/// Messages to a client that answer no request.
 #[derive(Debug)]
 pub enum Notice {
     /// An object begins to arrive at a listener.
     Incoming {
+        /// Number of the transfer that the flow belongs to.
         transfer: TransferId,
+        /// Number of the listener.
         listener: u64,
+        /// Transport of the flow.
         scheme: Scheme,
+        /// Address and port that it came to.
         local: SocketAddrV4,
+        /// Address and port of the sender; with several senders, of the one that was asked first.
         peer: SocketAddrV4,
+        /// Name, length and hash of the object.
         header: EnvelopeHeader,
     },
+    /// How far a transfer is.
     Progress {
+        /// Number of the transfer.
         transfer: TransferId,
+        /// Bytes of the stream that have been acknowledged or delivered, over all flows that are open.
         done_bytes: u64,
-        /// `None`: it is not known yet.
+        /// Bytes of these streams, envelopes included. `None`: not known yet.
         total_bytes: Option<u64>,
     },
     /// A flow of the transfer has ended.
     Flow {
+        /// Number of the transfer.
         transfer: TransferId,
+        /// Number of the flow, unique in its transport.
         flow: FlowId,
         /// When this host began with the transfer. `None`: another host did.
         started: Option<Instant>,
@@ -62,40 +78,52 @@ pub enum Notice {
         header: Option<EnvelopeHeader>,
         /// Receiver: whether the content is what was announced. `None`: not all arrived.
         sha256_ok: Option<bool>,
+        /// Final record of the flow.
         record: Box<FlowRecord>,
     },
     /// The transfer has ended, after all its flows.
     End {
+        /// Number of the transfer.
         transfer: TransferId,
-        /// The first thing that went wrong.
+        /// Reason of the first failure. `None`: all flows succeeded.
         failure: Option<String>,
     },
 }
 
 /// An object that others may fetch.
 pub(crate) struct Offered {
+    /// Client that offers it.
     pub client: ClientId,
+    /// The object with its header.
     pub envelope: Arc<Envelope>,
 }
 
 /// A port that a client listens on.
 pub(crate) struct Listener<S: Storage> {
+    /// Client that takes what arrives.
     pub client: ClientId,
+    /// Its request.
     pub listen: Listen<S::Listening>,
 }
 
-/// What became of the flows of a scheme, and of the requests of other hosts.
+/// Totals of a transport since the host began: flows, and requests of other hosts.
 #[derive(Clone, Copy, Default, Debug, Serialize)]
 pub struct Counts {
+    /// Flows that ended with success.
     pub flows_finished: u64,
+    /// Flows that failed.
     pub flows_failed: u64,
+    /// Bytes of objects that arrived here, without envelopes.
     pub content_bytes_received: u64,
+    /// Requests of other hosts that an object was sent for.
     pub requests_served: u64,
+    /// Requests of other hosts that were answered by a refusal.
     pub requests_refused: u64,
 }
 
-/// A host: what its clients have asked for, and what other hosts have.
+/// State of one host: requests of its clients, their transfers and flows, and requests of other hosts.
 pub struct Host<S: Storage> {
+    /// Sources and sinks of objects.
     pub storage: S,
     pub(crate) address: Ipv4Addr,
     pub(crate) limits: Limits,
@@ -113,7 +141,7 @@ pub struct Host<S: Storage> {
     pub(crate) requesters: Requesters,
     /// Addresses for whose waiting requests there may be room now.
     pub(crate) may_answer: BTreeSet<Ipv4Addr>,
-    /// How many transfers each client has open.
+    /// Number of open transfers by client.
     pub(crate) open_transfers: Tally<ClientId>,
     /// Objects that are being prepared, or are on their way, to an address that asked for them.
     pub(crate) serves: Tally<Ipv4Addr>,
@@ -164,7 +192,7 @@ impl<S: Storage> Host<S> {
         self.last_id
     }
 
-    /// The next thing to tell a client, in order.
+    /// The next message to a client, in order.
     pub fn poll_output(&mut self) -> Option<Output> {
         self.outputs.pop_front()
     }
@@ -344,10 +372,12 @@ impl<S: Storage> Host<S> {
         self.answer_all(call);
     }
 
+    /// IPv4 address of the host.
     pub fn address(&self) -> Ipv4Addr {
         self.address
     }
 
+    /// Totals by transport; transports without flows and requests are absent.
     pub fn counts(&self) -> &BTreeMap<Scheme, Counts> {
         &self.counts
     }

@@ -1,4 +1,4 @@
-//! What a host does with the requests of its clients, with what other hosts ask it for, and with the
+//! Logic of a host: requests of its clients, requests of other hosts, and
 //! objects that arrive: the agent and the simulator only supply time, transports and storage.
 //!
 //! A [`Host`] is driven like a transport. Whoever drives it does, whenever something happened or a
@@ -7,7 +7,7 @@
 //! ```text
 //!  host.send(..), fetch(..), offer(..), ..            what clients ask for
 //!  host.handle_event(now, scheme, event, engine)      for every event of a transport
-//!  host.handle_prepared(..), handle_sink(..)          what the storage has told later
+//!  host.handle_prepared(..), handle_sink(..)          later results of the storage
 //!  host.handle_timeout(now, engine)                   when next_deadline() <= now
 //!  while let Some(output) = host.poll_output()        replies and events for clients
 //! ```

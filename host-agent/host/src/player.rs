@@ -15,12 +15,14 @@ pub struct ObjectNames {
 }
 
 impl ObjectNames {
+    /// Names for the workload with this fingerprint.
     pub fn new(fingerprint: u64) -> Self {
         ObjectNames {
             prefix: format!("w{fingerprint:016x}-"),
         }
     }
 
+    /// Name of the object of a transfer.
     pub fn of(&self, transfer: u64) -> String {
         format!("{}{transfer}", self.prefix)
     }
@@ -34,15 +36,17 @@ impl ObjectNames {
 /// Plays a [`Share`]. Numbers of transfers are those of the workload; those of the host are
 /// [`TransferId`]s.
 pub struct Player {
+    /// Transfers of the workload that concern this host.
     pub share: Share,
+    /// Names of their objects.
     pub names: ObjectNames,
     /// Transfers that this host has started and that have not ended, with their numbers in the workload.
     started: BTreeMap<TransferId, u64>,
-    /// Those of the started transfers of which a flow has ended, which has told what became of it.
+    /// Those of the started transfers of which a flow has ended, whose record shows the outcome.
     reported: BTreeSet<u64>,
 }
 
-/// What a flow that has ended is of the workload.
+/// Transfer of the workload that a flow belonged to, after the flow has ended.
 #[derive(Debug)]
 pub struct PlayedFlow {
     /// Its transfer, as it was before that. `None`: it is of no transfer that is open here.
@@ -54,13 +58,16 @@ pub struct PlayedFlow {
 /// A transfer that has ended and that this host started, or was to start.
 #[derive(Debug)]
 pub struct PlayedTransfer {
+    /// The transfer as it was.
     pub open: Open,
+    /// Whether it ended with success.
     pub good: bool,
-    /// Why it failed. `None`: it did not, or a flow has told why.
+    /// Why it failed. `None`: it did not, or the record of a flow says why.
     pub unreported: Option<String>,
 }
 
 impl Player {
+    /// A client that has started nothing.
     pub fn new(share: Share, names: ObjectNames) -> Self {
         Player {
             share,

@@ -1,4 +1,4 @@
-//! How far transfers and flows are.
+//! Progress of transfers and flows.
 
 use std::net::SocketAddrV4;
 
@@ -10,25 +10,32 @@ use crate::environment::{Call, Engine, Key, Storage};
 use crate::host::{Host, Notice};
 use crate::transfers::{Flow, Stage, TransferId};
 
-/// How often clients hear of progress.
+/// Interval of progress notices.
 const INTERVAL: Duration = Duration::from_millis(200);
 
 /// A flow that is open.
 #[derive(Clone, Debug)]
 pub struct FlowState<'a> {
+    /// Transport of the flow.
     pub scheme: Scheme,
+    /// Whether this host sends or receives.
     pub role: Role,
+    /// The other end. `None`: the flow is a request or a refusal.
     pub peer: Option<SocketAddrV4>,
     /// `None`: not known yet, or it brings no object.
     pub name: Option<&'a str>,
+    /// Bytes of the stream that have been acknowledged (sender) or delivered (receiver).
     pub done_bytes: u64,
+    /// Length of the stream, envelope included. `None`: not known yet.
     pub total_bytes: Option<u64>,
 }
 
 /// A flow that brings an object, or may turn out to.
 #[derive(Clone, Copy, Debug)]
 pub struct IncomingObject<'a> {
+    /// The transport that it comes by.
     pub scheme: Scheme,
+    /// Number of the flow, unique in its transport.
     pub flow: FlowId,
     /// With several senders the one that was asked first.
     pub peer: SocketAddrV4,
@@ -37,7 +44,7 @@ pub struct IncomingObject<'a> {
 }
 
 impl<S: Storage> Host<S> {
-    /// Has clients told of progress from now on, until none wants that any more.
+    /// Sends progress notices from now on, until no client wants them.
     pub(crate) fn want_progress(&mut self, now: Instant) {
         self.progress_at.get_or_insert(now + INTERVAL);
     }

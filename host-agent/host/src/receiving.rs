@@ -1,4 +1,4 @@
-//! What arrives: objects for a listener or a fetch, requests of others, and their refusals. And how
+//! Arrivals: objects for a listener or a fetch, requests of others, and their refusals. And how
 //! flows end.
 
 use std::net::SocketAddrV4;
@@ -360,7 +360,7 @@ impl<S: Storage> Host<S> {
         }
     }
 
-    /// Forgets an incoming flow and tells its end.
+    /// Forgets an incoming flow and reports its end.
     fn end_incoming(
         &mut self,
         key: Key,

@@ -1,9 +1,10 @@
-//! What is told of a flow that has ended: `docs/agent-records.md`.
+//! Record of a flow that has ended: `docs/agent-records.md`.
 
 use ebb_transport::FlowRecord;
 use ebb_transport::object::EnvelopeHeader;
 use serde::Serialize;
 
+/// Fields of a flow record in the order of `docs/agent-records.md`, as both clocks write them.
 #[derive(Serialize)]
 pub struct FlowFields<'a> {
     /// `null` if the flow failed before the receiver knew.
@@ -17,6 +18,7 @@ pub struct FlowFields<'a> {
 }
 
 impl<'a> FlowFields<'a> {
+    /// Fields of a flow that has ended.
     pub fn new(
         header: Option<&'a EnvelopeHeader>,
         sha256_ok: Option<bool>,

@@ -1,4 +1,4 @@
-//! What clients ask for, and why they do not get it.
+//! Requests of clients, and reasons to refuse them.
 
 use std::fmt;
 use std::net::{Ipv4Addr, SocketAddrV4};
@@ -11,11 +11,14 @@ use serde::{Deserialize, Serialize};
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize, Deserialize)]
 #[serde(try_from = "String", into = "String")]
 pub struct Peer {
+    /// IPv4 address of the host.
     pub address: Ipv4Addr,
+    /// Port; never 0. `None`: service port of the transport.
     pub port: Option<u16>,
 }
 
 impl Peer {
+    /// Address and port, with this port if none is given.
     pub fn with_port(self, service_port: u16) -> SocketAddrV4 {
         SocketAddrV4::new(self.address, self.port.unwrap_or(service_port))
     }
@@ -70,8 +73,11 @@ impl fmt::Display for Peer {
 /// Send an object.
 #[derive(Clone, Debug)]
 pub struct Send {
+    /// Transport that carries it.
     pub scheme: Scheme,
+    /// Receivers; several are one group where the transport has groups.
     pub to: Vec<Peer>,
+    /// Name of the object at the receivers.
     pub name: String,
     /// 0 (normal) to 7 (most urgent).
     pub priority: u8,
@@ -83,14 +89,18 @@ pub struct Send {
     pub unicast: bool,
     /// When its packets leave. `None`: as soon as it is prepared.
     pub start_at: Option<Instant>,
+    /// Whether the client gets [`crate::Notice::Progress`].
     pub progress: bool,
 }
 
 /// Get an object by its name, from one host or parts of it from several.
 #[derive(Clone, Debug)]
 pub struct Fetch {
+    /// Transport that carries it.
     pub scheme: Scheme,
+    /// Name of the object at the senders.
     pub name: String,
+    /// Hosts that have it; each of several sends a part.
     pub from: Vec<Peer>,
     /// 0 (normal) to 7 (most urgent).
     pub priority: u8,
@@ -98,30 +108,37 @@ pub struct Fetch {
     pub connection: Option<u32>,
     /// How long the first byte may take. `None`: as [`crate::Limits::patience`] says.
     pub patience: Option<Duration>,
+    /// Whether the client gets [`crate::Notice::Progress`].
     pub progress: bool,
 }
 
-/// Take what comes to a port.
+/// Take flows to a port.
 #[derive(Clone, Debug)]
 pub struct Listen<Listening> {
+    /// Transport of the flows.
     pub scheme: Scheme,
+    /// Port that they come to.
     pub port: u16,
-    /// What becomes of the objects that come.
+    /// Treatment of the objects that come.
     pub listening: Listening,
-    /// Tell of every object when it begins to arrive. One that has to be decided on is always told.
+    /// Whether every object is announced when it begins to arrive. One that has to be decided on always is.
     pub announce: bool,
+    /// Whether the client gets [`crate::Notice::Progress`].
     pub progress: bool,
 }
 
-/// Why a request is not fulfilled.
+/// A request that failed.
 #[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize, thiserror::Error)]
 #[error("{message}")]
 pub struct Error {
+    /// Kind of failure, for programs.
     pub code: ErrorCode,
+    /// Cause and remedy, for people.
     pub message: String,
 }
 
 impl Error {
+    /// A failure of this kind.
     pub fn new(code: ErrorCode, message: impl ToString) -> Self {
         Error {
             code,
@@ -130,6 +147,7 @@ impl Error {
     }
 }
 
+/// Kinds of failure of a request.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum ErrorCode {

@@ -9,9 +9,9 @@ use ebb_units::Instant;
 
 use crate::limits::Limits;
 
-/// What is known of an address.
+/// Whether an address answers.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub enum Standing {
+pub enum PeerState {
     Unknown,
     /// It answered what was sent to it.
     Heard,
@@ -21,7 +21,9 @@ pub enum Standing {
 
 /// A request that waits to be answered.
 pub struct WaitingRequest {
+    /// Transport by which it came.
     pub scheme: Scheme,
+    /// Object that is wanted, with the address for the answer.
     pub request: FetchRequest,
     /// Where it came from.
     pub from: SocketAddrV4,
@@ -46,11 +48,11 @@ pub struct Asker {
     pub over: SocketAddrV4,
 }
 
-/// What is known of those who request objects.
+/// Hosts that request objects, and whether they answer.
 pub struct Requesters {
     limits: Limits,
-    /// What is known of an address, and since when.
-    known: BTreeMap<Ipv4Addr, (Instant, Standing)>,
+    /// State of an address, and since when.
+    known: BTreeMap<Ipv4Addr, (Instant, PeerState)>,
     /// Everything that was ever put into `known`, oldest first.
     by_time: VecDeque<(Instant, Ipv4Addr)>,
     /// Requests that wait, by address, oldest first. No queue is empty.
@@ -60,6 +62,7 @@ pub struct Requesters {
 }
 
 impl Requesters {
+    /// No requests, with these limits.
     pub fn new(limits: Limits) -> Self {
         Requesters {
             limits,
@@ -70,29 +73,29 @@ impl Requesters {
         }
     }
 
-    /// What is known of `peer` by now.
-    pub fn standing(&self, now: Instant, peer: Ipv4Addr) -> Standing {
+    /// State of `peer` at `now`.
+    pub fn state(&self, now: Instant, peer: Ipv4Addr) -> PeerState {
         match self.known.get(&peer) {
-            Some(&(at, standing)) if now.since(at) < self.limits.memory => standing,
-            _ => Standing::Unknown,
+            Some(&(at, state)) if now.since(at) < self.limits.memory => state,
+            _ => PeerState::Unknown,
         }
     }
 
     /// `peer` has answered something.
     pub fn heard(&mut self, now: Instant, peer: Ipv4Addr) {
-        self.remember(now, peer, Standing::Heard);
+        self.remember(now, peer, PeerState::Heard);
     }
 
     /// An object was on its way to `peer` until now, and nothing was heard. Changes nothing for one that
     /// was heard otherwise.
     pub fn silent(&mut self, now: Instant, peer: Ipv4Addr) {
-        if self.standing(now, peer) != Standing::Heard {
-            self.remember(now, peer, Standing::Silent);
+        if self.state(now, peer) != PeerState::Heard {
+            self.remember(now, peer, PeerState::Silent);
         }
     }
 
-    fn remember(&mut self, now: Instant, peer: Ipv4Addr, standing: Standing) {
-        self.known.insert(peer, (now, standing));
+    fn remember(&mut self, now: Instant, peer: Ipv4Addr, state: PeerState) {
+        self.known.insert(peer, (now, state));
         self.by_time.push_back((now, peer));
         while let Some(&(at, oldest)) = self.by_time.front()
             && (now.since(at) >= self.limits.memory || self.by_time.len() > self.limits.known)
@@ -115,6 +118,7 @@ impl Requesters {
         Ok(())
     }
 
+    /// Whether a request of this address waits for its answer.
     pub fn is_waiting(&self, peer: Ipv4Addr) -> bool {
         self.waiting.contains_key(&peer)
     }
@@ -174,15 +178,15 @@ mod tests {
     #[test]
     fn what_is_known_of_an_address_ends() {
         let mut requesters = Requesters::new(LIMITS);
-        assert_eq!(requesters.standing(at(0), PEER), Standing::Unknown);
+        assert_eq!(requesters.state(at(0), PEER), PeerState::Unknown);
         requesters.silent(at(0), PEER);
-        assert_eq!(requesters.standing(at(1), PEER), Standing::Silent);
+        assert_eq!(requesters.state(at(1), PEER), PeerState::Silent);
         requesters.heard(at(1000), PEER);
         requesters.silent(at(2000), PEER);
-        assert_eq!(requesters.standing(at(60_999), PEER), Standing::Heard);
-        assert_eq!(requesters.standing(at(61_000), PEER), Standing::Unknown);
+        assert_eq!(requesters.state(at(60_999), PEER), PeerState::Heard);
+        assert_eq!(requesters.state(at(61_000), PEER), PeerState::Unknown);
         requesters.silent(at(61_000), PEER);
-        assert_eq!(requesters.standing(at(61_000), PEER), Standing::Silent);
+        assert_eq!(requesters.state(at(61_000), PEER), PeerState::Silent);
         assert_eq!((requesters.known.len(), requesters.by_time.len()), (1, 1));
     }
 
@@ -190,7 +194,7 @@ mod tests {
     fn without_a_memory_nobody_is_known() {
         let mut requesters = Requesters::new(Limits::NONE);
         requesters.silent(at(1), PEER);
-        assert_eq!(requesters.standing(at(1), PEER), Standing::Unknown);
+        assert_eq!(requesters.state(at(1), PEER), PeerState::Unknown);
         assert!(requesters.known.is_empty() && requesters.by_time.is_empty());
     }
 
@@ -229,6 +233,6 @@ mod tests {
             requesters.silent(at(1), Ipv4Addr::from(u32::from(first) + number));
         }
         assert_eq!(requesters.known.len(), LIMITS.known);
-        assert_eq!(requesters.standing(at(1), first), Standing::Unknown);
+        assert_eq!(requesters.state(at(1), first), PeerState::Unknown);
     }
 }

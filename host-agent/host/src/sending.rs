@@ -21,23 +21,33 @@ const MAX_PRIORITY: u8 = 7;
 
 /// Something to send to one host, and how.
 pub(crate) struct Outbound {
+    /// Bytes of the stream.
     pub source: Arc<dyn ObjectSource>,
+    /// Address and port of the receiver.
     pub to: SocketAddrV4,
+    /// 0 (normal) to 7 (most urgent).
     pub priority: u8,
     /// The part that this host sends of what several send together. `None`: it sends all.
     pub part: Option<Part>,
+    /// Connection that it takes, where connections stay open.
     pub via: Via,
 }
 
-/// What has to be done before a transfer can start, and for whom.
+/// Preparation of an object before its transfer can start.
 pub(crate) struct Preparation<Source> {
+    /// Client that hears of it. None: another host asked for the object.
     pub client: Option<ClientId>,
     /// The request to answer.
     pub request: u64,
+    /// Transport that carries it.
     pub scheme: Scheme,
+    /// Whether the client gets [`crate::Notice::Progress`].
     pub progress: bool,
+    /// Name of the object.
     pub name: String,
+    /// Its bytes, or where they come from.
     pub content: Content<Source>,
+    /// Hosts that the object goes to.
     pub hosts: Vec<Ipv4Addr>,
 }
 

@@ -15,7 +15,7 @@ use ebb_units::Instant;
 use crate::environment::{Call, ClientId, Content, Engine, Key, Storage};
 use crate::host::{Host, Offered};
 use crate::request::{Error, ErrorCode};
-use crate::requesters::{Asker, Standing, WaitingRequest};
+use crate::requesters::{Asker, PeerState, WaitingRequest};
 use crate::sending::{Outbound, Preparation};
 use crate::transfers::{Flow, Kind, TransferId, Wanted};
 
@@ -143,7 +143,7 @@ impl<S: Storage> Host<S> {
                 scheme, request, ..
             } = asked;
             // An address that was silent gets one packet; if it answers that, it can have objects again.
-            let silent = !heard && self.requesters.standing(call.now, peer) == Standing::Silent;
+            let silent = !heard && self.requesters.state(call.now, peer) == PeerState::Silent;
             if silent {
                 self.refuse(scheme, RefusalCode::Busy, UNANSWERED, asker, call);
             } else if self.serves.sum() >= self.limits.serves {
@@ -185,7 +185,7 @@ impl<S: Storage> Host<S> {
 
     /// Whether `peer` was heard lately, or something is still on its way to it that it has answered.
     fn is_heard(&self, now: Instant, peer: Ipv4Addr) -> bool {
-        self.requesters.standing(now, peer) == Standing::Heard || self.heard_flows.of(&peer) > 0
+        self.requesters.state(now, peer) == PeerState::Heard || self.heard_flows.of(&peer) > 0
     }
 
     /// A flow is about to end. If it is an answer, there may be room for another one.

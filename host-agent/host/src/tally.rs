@@ -18,19 +18,23 @@ impl<Key> Default for Tally<Key> {
 }
 
 impl<Key: Ord> Tally<Key> {
+    /// Count of a key; 0 if it was never added.
     pub fn of(&self, key: &Key) -> usize {
         self.counts.get(key).copied().unwrap_or(0)
     }
 
+    /// Sum over all keys.
     pub fn sum(&self) -> usize {
         self.sum
     }
 
+    /// Counts a key once more.
     pub fn add(&mut self, key: Key) {
         *self.counts.entry(key).or_default() += 1;
         self.sum += 1;
     }
 
+    /// Counts a key once less; a count of 0 stays.
     pub fn subtract(&mut self, key: &Key) {
         if let Some(count) = self.counts.get_mut(key) {
             *count -= 1;

@@ -1,4 +1,4 @@
-//! What clients have asked for, and how it ends.
+//! Transfers of clients, from request to end.
 
 use std::collections::BTreeSet;
 use std::net::{Ipv4Addr, SocketAddrV4};
@@ -19,29 +19,37 @@ pub type TransferId = u64;
 
 /// A transfer of a client. It ends with the last of its flows.
 pub(crate) struct Transfer<S: Storage> {
-    /// Who hears of it. `None`: the client has gone, or was never told of the transfer.
+    /// Client that gets its notices. `None`: it has gone, or another host asked for the object.
     pub client: Option<ClientId>,
+    /// Transport of its flows.
     pub scheme: Scheme,
+    /// Whether the client gets [`Notice::Progress`].
     pub progress: bool,
     /// When this host began with it. `None`: it has not, or another host did.
     pub started: Option<Instant>,
     /// When it is to start, or somebody's patience with it ends. `None`: it waits for neither.
     pub deadline: Option<Instant>,
+    /// Flows that are open.
     pub flows: BTreeSet<FlowId>,
-    /// The first thing that went wrong. `None`: nothing has.
+    /// Reason of the first failure. `None`: nothing has failed.
     pub failure: Option<String>,
+    /// Its state: waiting, or the kind of flows that it has.
     pub kind: Kind<S>,
 }
 
 pub(crate) enum Kind<S: Storage> {
     /// Its object is being prepared, or its time has not come.
     Waiting(Box<Waiting<S>>),
+    /// A client sends an object.
     Send,
-    /// Another host asked for the object.
+    /// Another host fetches an object from this one.
     Serve {
+        /// Its address.
         peer: Ipv4Addr,
     },
+    /// An object arrives at a listener.
     Receive,
+    /// A client fetches an object.
     Fetch(Fetching<S>),
 }
 
@@ -63,38 +71,51 @@ impl<S: Storage> Kind<S> {
 pub(crate) struct Waiting<S: Storage> {
     /// The request of the client that is to be answered.
     pub request: u64,
+    /// Action once nothing is left to wait for.
     pub what: Wanted<S>,
     /// The object. `None`: it is not prepared, or there is nothing to send.
     pub envelope: Option<Arc<Envelope>>,
 }
 
-/// What a waiting transfer will do.
+/// Action of a waiting transfer.
 pub(crate) enum Wanted<S: Storage> {
+    /// Sends an object to other hosts.
     Send(Send),
+    /// Keeps an object for hosts that will fetch it.
     Offer,
+    /// Fetches an object and stores it at the target.
     Fetch(Fetch, S::Target),
+    /// Sends an object that another host asked for.
     Serve(FetchRequest, Asker),
 }
 
 /// A flow that is open.
 pub(crate) enum Flow<S: Storage> {
+    /// An object on its way to another host.
     Outgoing(Outgoing),
     /// A request of ours for an object.
     Request {
+        /// The fetch that it belongs to.
         transfer: TransferId,
+        /// Host that has the object.
         server: Ipv4Addr,
     },
     /// Our answer that there is no object.
     Refusal {
+        /// Host that asked for it.
         requester: Ipv4Addr,
     },
+    /// A flow that another host began.
     Incoming(Box<Incoming<S>>),
 }
 
 /// A flow that sends an object.
 pub(crate) struct Outgoing {
+    /// Transfer that it belongs to.
     pub transfer: TransferId,
+    /// Name, length and hash of the object.
     pub header: EnvelopeHeader,
+    /// Address and port of the receiver.
     pub peer: SocketAddrV4,
     /// The peer has answered.
     pub heard: bool,
@@ -106,8 +127,11 @@ pub(crate) struct Incoming<S: Storage> {
     pub transfer: Option<TransferId>,
     /// The listener that it came to. `None`: it came to the port of a fetch, or to nobody's.
     pub listener: Option<u64>,
+    /// Address and port of the sender.
     pub peer: SocketAddrV4,
+    /// Port that it came to.
     pub local_port: u16,
+    /// Contents as far as they are known.
     pub stage: Stage<S>,
     /// Bytes of the stream so far.
     pub received: u64,
@@ -127,27 +151,35 @@ impl<S: Storage> Incoming<S> {
     }
 }
 
-/// What a flow of another host brings, as far as it has come.
+/// Contents of a flow that another host began, as far as they are known.
 pub(crate) enum Stage<S: Storage> {
-    /// The first bytes, which do not say yet what it is.
+    /// The first bytes, too few to tell objects, requests and refusals apart.
     Head(Vec<u8>),
+    /// An object that is being stored.
     Object(Receiving<S>),
-    /// An object that nobody takes, and why; its sender is told.
+    /// An object that nobody takes, and the reason, which its sender gets.
     Refused(EnvelopeHeader, String),
+    /// A request for an object.
     Request(FetchRequest),
+    /// The answer that there is no object.
     Refusal(Refusal),
 }
 
-/// What is known of a flow at its end.
+/// Result of a flow.
 pub(crate) struct Ended {
+    /// Name, length and hash of its object. `None`: it failed before they were known, or brought none.
     pub header: Option<EnvelopeHeader>,
+    /// Receiver: whether the content has the announced hash. `None`: not all arrived.
     pub sha256_ok: Option<bool>,
+    /// Final record of the flow.
     pub record: FlowRecord,
 }
 
 /// An object on its way to its sink.
 pub(crate) struct Receiving<S: Storage> {
+    /// Name, length and hash of the object.
     pub header: EnvelopeHeader,
+    /// Where its bytes are written.
     pub sink: S::Sink,
     /// The application has not decided whether it wants the object.
     pub undecided: bool,
@@ -237,7 +269,7 @@ impl<S: Storage> Host<S> {
         }
     }
 
-    /// A flow has ended: tells it, and ends the transfer with its last flow.
+    /// A flow has ended: reports it, and ends the transfer with its last flow.
     pub(crate) fn flow_ended(
         &mut self,
         transfer: Option<TransferId>,

@@ -92,18 +92,23 @@ impl<'de> Deserialize<'de> for Classes {
 pub struct DscpSet(u64);
 
 impl DscpSet {
+    /// All 64 DSCPs.
     pub const ALL: DscpSet = DscpSet(u64::MAX);
+    /// No DSCP.
     pub const NONE: DscpSet = DscpSet(0);
 
+    /// The set with this DSCP, of which the low 6 bits count, added.
     #[must_use]
     pub fn with(self, dscp: u8) -> Self {
         DscpSet(self.0 | 1 << (u32::from(dscp) % DSCPS as u32))
     }
 
+    /// Whether the DSCP is in the set.
     pub fn contains(self, dscp: u8) -> bool {
         self.0 >> (u32::from(dscp) % DSCPS as u32) & 1 == 1
     }
 
+    /// Whether no DSCP is in the set.
     pub fn is_empty(self) -> bool {
         self.0 == 0
     }

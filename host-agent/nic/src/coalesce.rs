@@ -1,4 +1,4 @@
-//! What arrives, handed over together: the moderated interrupts of a NIC (`rx-frames` and `rx-usecs`
+//! Arrivals, handed over together: the moderated interrupts of a NIC (`rx-frames` and `rx-usecs`
 //! of ethtool) and, of what one brings, segments of a flow as one (LRO, GRO).
 
 use ebb_units::{Duration, Instant};
@@ -9,7 +9,7 @@ use crate::params::NicParams;
 /// Packets that arrived and wait to be handed over.
 #[derive(Clone, Debug)]
 pub struct Coalescer {
-    /// So many are handed over at once; 1 or less: none waits.
+    /// Number of packets that are handed over at once; 1 or less: none waits.
     most: usize,
     /// How long the first of them waits.
     patience: Duration,

@@ -37,7 +37,7 @@ pub use serialiser::Serialiser;
 /// A class of each of eight.
 pub type PerClass<T> = [T; CLASSES];
 
-/// What neighbours did to the NIC.
+/// Pauses of the NIC by its neighbours.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct NicStatistics {
     /// PFC frames that stopped the class; those that let it go on do not count.
@@ -60,6 +60,7 @@ pub struct Nic {
 }
 
 impl Nic {
+    /// A NIC that is free, with empty queues.
     pub fn new(params: NicParams) -> Self {
         Nic {
             serialiser: Serialiser::new(params),
@@ -83,6 +84,7 @@ impl Nic {
         self.serialiser.free_at()
     }
 
+    /// Whether a frame that is handed over now leaves at once.
     pub fn is_free(&self, now: Instant) -> bool {
         self.serialiser.is_free(now)
     }
@@ -178,7 +180,7 @@ impl Nic {
         self.coalescer.due()
     }
 
-    /// What neighbours have done until `now`.
+    /// Pauses by neighbours until `now`.
     pub fn statistics(&mut self, now: Instant) -> NicStatistics {
         NicStatistics {
             pauses_received: self.pauses.received(),

@@ -27,7 +27,7 @@ pub struct Merge {
 struct Waiting {
     /// The packet as it came, while it is alone.
     packet: Vec<u8>,
-    /// What another segment can be put behind. None: nothing can.
+    /// Segment that another one can be appended to. None: none.
     open: Option<Open>,
 }
 

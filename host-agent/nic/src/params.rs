@@ -44,7 +44,7 @@ pub struct NicParams {
     pub queue_packets: u32,
     /// Bytes of IPv4 packets of each class that a FIFO holds; 0: no limit.
     pub queue_bytes: u32,
-    /// So many packets that arrived are handed over together, those of a flow of TCP as one segment.
+    /// Number of arrived packets that are handed over together, those of a flow of TCP as one segment.
     /// 0 or 1: each is handed over when it arrives.
     pub coalesce_packets: u32,
     /// How long a packet that arrived waits for others.
@@ -76,6 +76,7 @@ const ETHERNET_HEADER_BYTES: u64 = 14;
 const MOST_COALESCED: u32 = 1024;
 
 impl NicParams {
+    /// Rate of the link.
     pub fn rate(&self) -> BitRate {
         BitRate::from_bps(self.rate_bps)
     }
@@ -95,14 +96,17 @@ impl NicParams {
         self.frame_time(usize::from(self.mtu_bytes)) * u64::from(self.catch_up_packets)
     }
 
+    /// Time from a PFC frame to its effect.
     pub fn pfc_response(&self) -> Duration {
         Duration::from_nanos(self.pfc_response_ns)
     }
 
+    /// Longest time that frames wait for others.
     pub fn coalesce(&self) -> Duration {
         Duration::from_nanos(self.coalesce_ns)
     }
 
+    /// Checks that values are in their ranges; the error names the parameter.
     pub fn validate(&self) -> Result<(), String> {
         if self.mtu_bytes < 576 {
             return Err(format!(

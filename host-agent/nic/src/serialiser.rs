@@ -15,6 +15,7 @@ pub struct Serialiser {
 }
 
 impl Serialiser {
+    /// A link that is free.
     pub fn new(params: NicParams) -> Self {
         Serialiser {
             params,
@@ -32,6 +33,7 @@ impl Serialiser {
         self.free_at
     }
 
+    /// Whether the frame before has left.
     pub fn is_free(&self, now: Instant) -> bool {
         self.free_at <= now
     }

@@ -7,9 +7,9 @@ use ebb_units::Duration;
 
 use crate::{FlowId, Role};
 
-/// What a transport wants computed. It knows all that it needs, so that any thread can do it.
+/// A computation for a transport, with all its input, so that any thread can do it.
 pub(crate) trait Work: fmt::Debug + Send {
-    /// What comes out of it.
+    /// Its result.
     type Output: Send + 'static;
 
     /// How many bytes are to be coded.
@@ -42,7 +42,7 @@ pub struct Job {
     work: Box<dyn AnyWork>,
 }
 
-/// What came out of a [`Job`].
+/// Result of a [`Job`].
 pub struct JobResult {
     flow: FlowId,
     role: Role,
@@ -98,7 +98,7 @@ impl JobResult {
         self.role
     }
 
-    /// What the work put out. None if it is of another kind: the result belongs to another
+    /// Output of the work. None if it is of another kind: the result belongs to another
     /// transport.
     pub(crate) fn output<T: 'static>(self) -> Option<T> {
         self.output.downcast().ok().map(|output| *output)

@@ -80,7 +80,7 @@ impl ObjectSource for GeneratedSource {
     }
 }
 
-/// What the envelope says about its content.
+/// Name, length and hash of the content.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct EnvelopeHeader {
     pub name: String,

@@ -1,14 +1,14 @@
 //! Why an object was of no use where it arrived, as its sender is told: one of a few reasons, whose words
 //! are those of whoever is told. Text of a peer would have to be believed.
 
-/// What whoever uses a transport has against an object that arrives.
+/// Reason for which the user of a transport refuses an arriving object.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Objection {
     /// A file of its name is there already, and none is overwritten.
     NameTaken,
     /// No file may have its name there.
     BadName,
-    /// What arrived is not what its envelope says.
+    /// The content has another hash than its envelope says.
     WrongContent,
 }
 

@@ -122,7 +122,7 @@ impl PacerParams {
     }
 }
 
-/// What became of a packet that was handed to the pacer.
+/// Fate of a packet that was handed to the pacer.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Admission<P> {
     /// Not paced: send it at once.

@@ -1,4 +1,4 @@
-//! What is told about a flow when it ends. One JSON object per flow; see `docs/agent-records.md`.
+//! Record of a flow that has ended: one JSON object per flow; see `docs/agent-records.md`.
 
 use std::net::SocketAddrV4;
 
@@ -74,7 +74,7 @@ pub struct GroupSummary {
     pub receivers_detached: u32,
 }
 
-/// What only the TCP family has to tell: the state of its estimators when the flow ended.
+/// Fields of the TCP family: its estimators when the flow ended.
 #[derive(Clone, Copy, PartialEq, Default, Debug, Serialize)]
 pub struct TcpSummary {
     /// Smoothed round-trip time; `None` if nothing was measured.

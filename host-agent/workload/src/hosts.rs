@@ -48,7 +48,7 @@ pub struct Group {
     /// These hosts.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub hosts: Option<Vec<String>>,
-    /// So many hosts, drawn by the seed.
+    /// This many hosts, drawn by the seed.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub count: Option<u32>,
     /// So large a share of all hosts, rounded to the nearest number, drawn by the seed.

@@ -171,7 +171,7 @@ impl Room {
         rack.is_some_and(|rack| self.0[rack as usize] >= servers)
     }
 
-    /// Whether a rack other than this one has so many.
+    /// Whether a rack other than this one has that many.
     fn elsewhere(&self, rack: Option<u32>, servers: usize) -> bool {
         let all = self.0.iter().filter(|&&count| count >= servers).count();
         all > usize::from(self.has(rack, servers))

@@ -1,4 +1,4 @@
-//! What one host does of a workload, and when. No clock and no network: the caller asks for actions
+//! The share of one host in a workload, with its times. No clock and no network: the caller asks for actions
 //! and tells what became of them.
 //!
 //! All hosts have the same schedule; each keeps what concerns it:
@@ -28,7 +28,7 @@ pub enum Action {
     Withdraw { id: u64 },
 }
 
-/// What a host has to do with a transfer.
+/// Part of a host in a transfer.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Part {
@@ -50,7 +50,7 @@ pub struct Open {
     pub offered_at_ns: Option<u64>,
 }
 
-/// What a line about a flow says of its transfer: `docs/workloads.md`.
+/// Fields of a transfer in the line of a flow: `docs/workloads.md`.
 #[derive(Clone, PartialEq, Eq, Debug, Serialize)]
 pub struct OpenFields<'a> {
     pub transfer: u64,
@@ -112,7 +112,7 @@ impl Open {
     }
 }
 
-/// The share of one host in a schedule, as far as it has been told of it.
+/// The share of one host in a schedule, as far as it was added.
 pub struct Share {
     me: HostId,
     /// The time that the schedule calls 0.
@@ -191,7 +191,7 @@ impl Share {
         }
     }
 
-    /// What is to be done now. Ask until `None`.
+    /// The next action that is due. Call until `None`.
     pub fn poll_action(&mut self, now_ns: u64) -> Option<Action> {
         if let Some(action) = self.actions.pop_front() {
             return Some(action);
@@ -213,7 +213,7 @@ impl Share {
         self.fetches.first().map(|&(at_ns, _)| at_ns)
     }
 
-    /// The end of everything that it has been told of.
+    /// The end of everything that was added.
     pub fn is_done(&self) -> bool {
         self.open.is_empty() && self.actions.is_empty()
     }
@@ -223,12 +223,12 @@ impl Share {
         self.to_end
     }
 
-    /// What has not ended, by id.
+    /// Transfers that have not ended, by id.
     pub fn iter(&self) -> impl Iterator<Item = &Open> {
         self.open.values()
     }
 
-    /// What will never start because what it waits for failed, since the last call.
+    /// Transfers that will never start because one that they wait for failed, since the last call.
     pub fn take_not_started(&mut self) -> Vec<Open> {
         std::mem::take(&mut self.not_started)
     }
@@ -243,7 +243,7 @@ impl Share {
         self.open.get(&id).or_else(|| self.given_up.get(&id))
     }
 
-    /// What has not ended; leaves none.
+    /// Removes and returns the transfers that have not ended.
     pub fn take_rest(&mut self) -> Vec<Open> {
         self.actions.clear();
         self.fetches.clear();

@@ -1,4 +1,4 @@
-//! What a schedule consists of.
+//! Transfers, of which a schedule consists.
 
 use std::net::Ipv4Addr;
 use std::sync::Arc;
@@ -52,7 +52,7 @@ pub enum Kind {
     Response,
 }
 
-/// What must have happened before a transfer starts.
+/// Condition for the start of a transfer.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Deserialize, Serialize)]
 #[serde(deny_unknown_fields)]
 pub struct After {

@@ -13,7 +13,7 @@ use super::overheard::{Overheard, Seen};
 /// Content of the packet that is claimed to have been dropped, with its TCP header.
 const CLAIMED_BYTES: usize = 1480;
 
-/// What a host forges.
+/// Messages that a host forges.
 #[derive(Clone, Debug)]
 pub struct Forgery {
     /// To whom, in turn, and what is known of the packets of each; `None`: nothing, and what is claimed
@@ -42,7 +42,7 @@ pub struct Forger {
 }
 
 impl Forger {
-    /// One at this address that forges as it is told.
+    /// A forger at this address.
     pub fn new(from: Ipv4Addr, forgery: Forgery, seed: u64) -> Self {
         Forger {
             due: forgery.start,

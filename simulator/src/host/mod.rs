@@ -60,13 +60,13 @@ pub struct Parts {
     pub nic: NicParams,
     /// How fast it codes blocks, in bits per second; 0 means in no time.
     pub coding: BitRate,
-    /// What each packet that arrives takes, and how many it works on at a time.
+    /// Processing time of each arriving packet, and number of packets that are processed at a time.
     pub processing: (Duration, usize),
     /// Notifications that it makes up; `None` if it is honest.
     pub forgery: Option<Forgery>,
     /// Where what it sends is noted for others that make up notifications; `None` if nobody sees it.
     pub overheard: Option<Arc<Overheard>>,
-    /// What all hosts know.
+    /// Common knowledge of the hosts.
     pub catalog: Arc<Catalog>,
     /// Seed of the session ids of its many-to-one flows, and of what it makes up.
     pub seed: u64,
@@ -157,7 +157,7 @@ impl SimHost {
         self.wake = self.wake.into_iter().chain(due).min();
     }
 
-    /// What has ended since the last call.
+    /// Flows and transfers that have ended since the last call.
     pub fn take_notices(&mut self) -> Vec<Notice> {
         self.application.take_notices()
     }

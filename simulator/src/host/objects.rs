@@ -13,7 +13,7 @@ use crate::catalog::Catalog;
 
 /// Makes objects and checks them.
 pub struct Objects {
-    /// What all hosts know of the objects.
+    /// Common knowledge of the objects.
     pub catalog: Arc<Catalog>,
 }
 

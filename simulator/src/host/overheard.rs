@@ -1,4 +1,4 @@
-//! What somebody on the path of a host's packets has seen of them, and can claim to have been dropped.
+//! Packets that somebody on their path has seen, and can claim to have been dropped.
 
 use std::collections::VecDeque;
 use std::net::Ipv4Addr;
@@ -17,7 +17,7 @@ pub struct Overheard {
     packets: Mutex<VecDeque<Seen>>,
 }
 
-/// What a notification repeats of a packet.
+/// Fields of a packet that a notification repeats.
 #[derive(Clone, Debug)]
 pub struct Seen {
     at: Instant,

@@ -1,4 +1,4 @@
-//! What a host does with a packet that has arrived takes a while, several packets at a time.
+//! Processing time of packets that have arrived, several packets at a time.
 
 use std::collections::VecDeque;
 
@@ -6,7 +6,7 @@ use ebb_units::{Duration, Instant};
 
 /// Processors that take packets in the order in which these arrive.
 pub struct Processing {
-    /// What each packet takes; 0 means no time.
+    /// Processing time of each packet; 0: none.
     each: Duration,
     /// When each processor will be free, the earliest first.
     free_at: VecDeque<Instant>,
@@ -18,7 +18,7 @@ pub struct Processing {
 }
 
 impl Processing {
-    /// So many idle processors, at least one.
+    /// This many idle processors, at least one.
     pub fn new(each: Duration, at_once: usize) -> Self {
         let used = if each.is_zero() { 0 } else { at_once.max(1) };
         Processing {

@@ -4,20 +4,28 @@ use serde::{Deserialize, Serialize};
 
 use crate::{FieldRef, SourceInfo, Value};
 
+/// An array of meters, or the meters of a table's entries.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct MeterArray {
+    /// Name, unique among the objects of its kind.
     #[serde(default)]
     pub name: String,
+    /// Number, unique among the objects of its kind.
     #[serde(default)]
     pub id: u32,
+    /// Place in the P4 source. None: the compiler did not say.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub source_info: Option<SourceInfo>,
+    /// Whether there is one per entry of a table.
     #[serde(default)]
     pub is_direct: bool,
+    /// Number of cells; of no meaning for direct meters.
     #[serde(default)]
     pub size: u32,
+    /// Rates of a meter: two.
     #[serde(default)]
     pub rate_count: u32,
+    /// Unit of rates and bursts.
     #[serde(rename = "type")]
     pub unit: MeterUnit,
     /// The table of a direct meter.
@@ -28,60 +36,80 @@ pub struct MeterArray {
     pub result_target: Option<FieldRef>,
 }
 
+/// Unit of rates and bursts.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum MeterUnit {
+    /// Bytes.
     Bytes,
+    /// Packets.
     Packets,
 }
 
-/// Counters always count both packets and bytes.
+/// An array of counters of both packets and bytes.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct CounterArray {
+    /// Name, unique among the objects of its kind.
     pub name: String,
+    /// Number, unique among the objects of its kind.
     pub id: u32,
+    /// Place in the P4 source. None: the compiler did not say.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub source_info: Option<SourceInfo>,
     /// The number of cells; none for direct counters, which are as many as their table has entries.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub size: Option<u32>,
+    /// Whether there is one per entry of a table.
     pub is_direct: bool,
     /// The table of a direct counter.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub binding: Option<String>,
 }
 
+/// An array of registers.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct RegisterArray {
+    /// Name, unique among the objects of its kind.
     pub name: String,
+    /// Number, unique among the objects of its kind.
     pub id: u32,
+    /// Place in the P4 source. None: the compiler did not say.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub source_info: Option<SourceInfo>,
+    /// Number of cells.
     pub size: u32,
+    /// Width of a cell in bits.
     pub bitwidth: u32,
 }
 
+/// A hash or checksum over fields.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Calculation {
+    /// Name, unique among the objects of its kind.
     #[serde(default)]
     pub name: String,
+    /// Number, unique among the objects of its kind.
     #[serde(default)]
     pub id: u32,
+    /// Place in the P4 source. None: the compiler did not say.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub source_info: Option<SourceInfo>,
     /// Name of the hash algorithm: `crc16`, `crc32`, `csum16`, `xor16`, `identity`, ...
     pub algo: String,
+    /// Fields and constants in order.
     #[serde(default)]
     pub input: Vec<CalculationInput>,
 }
 
+/// A field or constant of a calculation.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct CalculationInput {
+    /// Its value.
     #[serde(flatten)]
     pub value: Value,
-    /// The width in bits of a constant, which its digits do not tell; none for what is no constant.
+    /// The width in bits of a constant, which its digits do not show; none for what is no constant.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub bitwidth: Option<u32>,
 }
@@ -95,31 +123,42 @@ impl From<Value> for CalculationInput {
     }
 }
 
+/// A checksum that is verified before ingress or updated before the deparser.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Checksum {
+    /// Name, unique among the objects of its kind.
     #[serde(default)]
     pub name: String,
+    /// Number, unique among the objects of its kind.
     #[serde(default)]
     pub id: u32,
+    /// Place in the P4 source. None: the compiler did not say.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub source_info: Option<SourceInfo>,
+    /// Field of the checksum.
     pub target: FieldRef,
+    /// How it is computed.
     #[serde(rename = "type", default)]
     pub kind: ChecksumKind,
     /// The name of a calculation; empty if the kind needs none.
     #[serde(default)]
     pub calculation: String,
+    /// Whether it is verified; an error sets `checksum_error`.
     #[serde(default = "yes")]
     pub verify: bool,
+    /// Whether it is updated.
     #[serde(default = "yes")]
     pub update: bool,
+    /// Condition on which it is verified or updated. None: always.
     #[serde(default)]
     pub if_cond: Option<Value>,
 }
 
+/// How a checksum is computed.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum ChecksumKind {
+    /// By the named calculation.
     #[default]
     Generic,
     /// In older files: of the IPv4 header that the target is in. [`Program::from_json`](crate::Program::from_json)
@@ -131,24 +170,34 @@ fn yes() -> bool {
     true
 }
 
+/// An object of an extern type that BMv2 may know.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct ExternInstance {
+    /// Name, unique among the objects of its kind.
     #[serde(default)]
     pub name: String,
+    /// Number, unique among the objects of its kind.
     #[serde(default)]
     pub id: u32,
+    /// Name of the extern type.
     #[serde(rename = "type")]
     pub kind: String,
+    /// Place in the P4 source. None: the compiler did not say.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub source_info: Option<SourceInfo>,
+    /// Constructor arguments.
     #[serde(default)]
     pub attribute_values: Vec<ExternAttribute>,
 }
 
+/// A constructor argument of an extern object.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct ExternAttribute {
+    /// Name of the parameter.
     pub name: String,
+    /// Type of the value, such as `hexstr`.
     #[serde(rename = "type")]
     pub kind: String,
+    /// Its value.
     pub value: serde_json::Value,
 }

@@ -4,11 +4,15 @@ use serde::{Deserialize, Serialize};
 
 use crate::{SourceInfo, Value};
 
+/// Fields of headers and of metadata.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct HeaderType {
+    /// Name, unique among the objects of its kind.
     pub name: String,
+    /// Number, unique among the objects of its kind.
     pub id: u32,
+    /// Fields in order.
     pub fields: Vec<FieldDecl>,
     /// The width in bits of the variable-length field, as an expression of the fields before it, for `extract`; none
     /// for `extract_VL`, which is given it.
@@ -23,18 +27,25 @@ pub struct HeaderType {
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(try_from = "Vec<serde_json::Value>", into = "FieldTuple")]
 pub struct FieldDecl {
+    /// Name in the P4 program.
     pub name: String,
+    /// Its width.
     pub width: FieldWidth,
+    /// Whether it is `int<W>`.
     pub signed: bool,
 }
 
+/// Width of a field.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum FieldWidth {
+    /// This many bits.
     Bits(u32),
+    /// A `varbit`, whose width each packet decides.
     Variable,
 }
 
 impl FieldDecl {
+    /// A field of fixed width.
     pub fn bits(name: impl Into<String>, bits: u32, signed: bool) -> Self {
         FieldDecl {
             name: name.into(),
@@ -43,6 +54,7 @@ impl FieldDecl {
         }
     }
 
+    /// A `varbit`.
     pub fn variable(name: impl Into<String>) -> Self {
         FieldDecl {
             name: name.into(),
@@ -101,55 +113,81 @@ impl TryFrom<Vec<serde_json::Value>> for FieldDecl {
     }
 }
 
+/// A header or metadata instance.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct Header {
+    /// Name, unique among the objects of its kind.
     pub name: String,
+    /// Number, unique among the objects of its kind.
     pub id: u32,
+    /// Name of its type.
     pub header_type: String,
+    /// Whether it is metadata, which is always valid.
     pub metadata: bool,
+    /// Whether the control plane does not see it.
     pub pi_omit: bool,
 }
 
+/// A stack of headers.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct HeaderStack {
+    /// Name, unique among the objects of its kind.
     pub name: String,
+    /// Number, unique among the objects of its kind.
     pub id: u32,
+    /// Name of the type of its headers.
     pub header_type: String,
+    /// Number of its headers; `header_ids` says it too.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub size: Option<u32>,
     /// `id`s of the header instances, in order.
     pub header_ids: Vec<u32>,
 }
 
+/// Members of header unions.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct HeaderUnionType {
+    /// Name, unique among the objects of its kind.
     pub name: String,
+    /// Number, unique among the objects of its kind.
     pub id: u32,
     /// Member name and header type.
     pub headers: Vec<(String, String)>,
 }
 
+/// A header union.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct HeaderUnion {
+    /// Name, unique among the objects of its kind.
     pub name: String,
+    /// Number, unique among the objects of its kind.
     pub id: u32,
+    /// Name of its type.
     pub union_type: String,
+    /// Numbers of the headers of its members, in order.
     pub header_ids: Vec<u32>,
+    /// Whether the control plane does not see it.
     pub pi_omit: bool,
 }
 
+/// A stack of header unions.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct HeaderUnionStack {
+    /// Name, unique among the objects of its kind.
     pub name: String,
+    /// Number, unique among the objects of its kind.
     pub id: u32,
+    /// Name of the type of its unions.
     pub union_type: String,
+    /// Number of its unions; `header_union_ids` says it too.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub size: Option<u32>,
+    /// Numbers of its unions, in order.
     pub header_union_ids: Vec<u32>,
 }
 
@@ -158,16 +196,23 @@ pub struct HeaderUnionStack {
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct FieldList {
+    /// Number, unique among the objects of its kind.
     pub id: u32,
+    /// Name, unique among the objects of its kind.
     pub name: String,
+    /// Place in the P4 source. None: the compiler did not say.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub source_info: Option<SourceInfo>,
+    /// Fields and constants in order.
     pub elements: Vec<Value>,
 }
 
+/// An enum of the P4 program.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct Enum {
+    /// Name, unique among the objects of its kind.
     pub name: String,
+    /// Members with their numbers.
     pub entries: Vec<(String, u32)>,
 }

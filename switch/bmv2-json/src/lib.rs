@@ -28,42 +28,67 @@ pub const FORMAT_VERSION: (u32, u32) = (2, 23);
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct Program {
+    /// Types of headers and metadata.
     pub header_types: Vec<HeaderType>,
+    /// Header and metadata instances; stacks and unions refer to them.
     pub headers: Vec<Header>,
+    /// Header stacks.
     pub header_stacks: Vec<HeaderStack>,
+    /// Types of header unions.
     pub header_union_types: Vec<HeaderUnionType>,
+    /// Header unions.
     pub header_unions: Vec<HeaderUnion>,
+    /// Stacks of header unions.
     pub header_union_stacks: Vec<HeaderUnionStack>,
+    /// Fields that clone, resubmit and recirculate preserve.
     pub field_lists: Vec<FieldList>,
     /// Name and number of every P4 error.
     pub errors: Vec<(String, u32)>,
+    /// Enums of the P4 program.
     pub enums: Vec<Enum>,
+    /// Parsers; BMv2's v1model uses the first.
     pub parsers: Vec<Parser>,
+    /// Value sets.
     pub parse_vsets: Vec<ParseVset>,
+    /// Deparsers; BMv2's v1model uses the first.
     pub deparsers: Vec<Deparser>,
+    /// Meters, direct ones too.
     pub meter_arrays: Vec<MeterArray>,
+    /// Counters, direct ones too.
     pub counter_arrays: Vec<CounterArray>,
+    /// Registers.
     pub register_arrays: Vec<RegisterArray>,
+    /// Hashes and checksum algorithms with their inputs.
     pub calculations: Vec<Calculation>,
+    /// Fields of digests.
     pub learn_lists: Vec<FieldList>,
+    /// Actions of all pipelines.
     pub actions: Vec<Action>,
+    /// Ingress and egress.
     pub pipelines: Vec<Pipeline>,
+    /// Checksums that are verified or updated.
     pub checksums: Vec<Checksum>,
     /// Headers whose fields BMv2 must keep as numbers, as the switch always does.
     pub force_arith: Vec<serde_json::Value>,
+    /// Objects of other extern types.
     pub extern_instances: Vec<ExternInstance>,
     /// Names by which the target knows fields, with the fields.
     pub field_aliases: Vec<(String, FieldRef)>,
+    /// Path of the P4 program. None: not known.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub program: Option<String>,
+    /// Version of the format. None: an older one.
     #[serde(rename = "__meta__", skip_serializing_if = "Option::is_none")]
     pub meta: Option<Meta>,
 }
 
+/// Version of the format, and the compiler.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct Meta {
+    /// Major and minor version.
     pub version: (u32, u32),
+    /// Name of the compiler. None: not known.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub compiler: Option<String>,
 }
@@ -80,17 +105,23 @@ impl Default for Meta {
 /// Where in the P4 source an object comes from.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct SourceInfo {
+    /// Path of the P4 file.
     #[serde(default)]
     pub filename: String,
+    /// Line, from 1.
     #[serde(default)]
     pub line: u32,
+    /// Column.
     #[serde(default)]
     pub column: u32,
+    /// Text there, in one line.
     #[serde(default)]
     pub source_fragment: String,
 }
 
+/// Reasons why a file is not a program.
 #[derive(Debug, thiserror::Error)]
+#[allow(missing_docs, reason = "the messages say what each is")]
 pub enum FormatError {
     #[error("not a BMv2 JSON program: {0}; compile the P4 source with ebb-p4c or p4c-bm2-ss")]
     Json(#[from] serde_json::Error),
@@ -102,6 +133,7 @@ pub enum FormatError {
 }
 
 impl Program {
+    /// Reads a file. Older forms are converted; unknown keys are ignored.
     pub fn from_json(text: &[u8]) -> Result<Program, FormatError> {
         let mut program: Program = match serde_json::from_slice(text) {
             Ok(program) => program,

@@ -9,12 +9,15 @@ use serde::{Deserialize, Serialize};
 pub struct FieldRef(pub String, pub String);
 
 impl FieldRef {
+    /// The field of a header.
     pub fn new(header: impl Into<String>, field: impl Into<String>) -> Self {
         FieldRef(header.into(), field.into())
     }
+    /// Name of the header.
     pub fn header(&self) -> &str {
         &self.0
     }
+    /// Name of the field.
     pub fn field(&self) -> &str {
         &self.1
     }
@@ -31,13 +34,21 @@ impl fmt::Display for FieldRef {
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(tag = "type", content = "value", rename_all = "snake_case")]
 pub enum Value {
+    /// A field of a header.
     Field(FieldRef),
+    /// A constant.
     Hexstr(HexStr),
+    /// A Boolean constant.
     Bool(bool),
+    /// A text, as arguments of `log_msg`.
     String(String),
+    /// Name of a header.
     Header(String),
+    /// Name of a header stack.
     HeaderStack(String),
+    /// Name of a header union.
     HeaderUnion(String),
+    /// Name of a stack of header unions.
     HeaderUnionStack(String),
     /// Field of the last valid header of a stack: `["stack", "field"]`.
     StackField(FieldRef),
@@ -47,17 +58,25 @@ pub enum Value {
     Lookahead(u32, u32),
     /// `["register array", index]`.
     Register(String, Box<Value>),
+    /// Name of an array of registers.
     RegisterArray(String),
+    /// Name of an array of counters.
     CounterArray(String),
+    /// Name of an array of meters.
     MeterArray(String),
+    /// Name of a calculation.
     Calculation(String),
+    /// Name of an extern object.
     Extern(String),
+    /// An operator with its operands.
     Expression(Box<Expression>),
     /// The parameter of this index of the action, inside of an expression.
     Local(usize),
     /// The parameter of this index of the action, as an argument of a primitive.
     RuntimeData(usize),
+    /// Several arguments as one, for `log_msg`.
     ParametersVector(#[serde(deserialize_with = "list_or_empty_map")] Vec<Value>),
+    /// Values that are hashed together.
     FieldList(Vec<Value>),
     /// `extract` to a header instance.
     Regular(String),
@@ -95,19 +114,23 @@ fn list_or_empty_map<'de, D: serde::Deserializer<'de>>(d: D) -> Result<Vec<Value
 }
 
 impl Value {
+    /// The field of a header.
     pub fn field(header: impl Into<String>, field: impl Into<String>) -> Self {
         Value::Field(FieldRef::new(header, field))
     }
 
+    /// `left op right`.
     pub fn binary(op: impl Into<String>, left: Value, right: Value) -> Self {
         let (left, right) = (Some(Operand::Value(left)), Some(Operand::Value(right)));
         Value::operation(op.into(), left, right, None)
     }
 
+    /// `op right`.
     pub fn unary(op: impl Into<String>, right: Value) -> Self {
         Value::operation(op.into(), None, Some(Operand::Value(right)), None)
     }
 
+    /// `cond ? then : otherwise`.
     pub fn ternary(cond: Value, then: Value, otherwise: Value) -> Self {
         let (left, right) = (Some(Operand::Value(then)), Some(Operand::Value(otherwise)));
         Value::operation("?".into(), left, right, Some(Box::new(cond)))
@@ -145,16 +168,21 @@ impl Value {
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(untagged)]
 pub enum Expression {
+    /// An operation.
     Op(Operation),
+    /// Another object in a wrapper.
     Value(Value),
 }
 
+/// An operator with its operands.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Operation {
+    /// Operator as P4 writes it, or a name such as `access_field`, `valid`, `d2b`.
     pub op: String,
-    /// None for unary operations.
+    /// Left operand. None: a unary operation.
     #[serde(default)]
     pub left: Option<Operand>,
+    /// Right operand, or that of a unary operation.
     #[serde(default)]
     pub right: Option<Operand>,
     /// The condition of the ternary operator `?`; none for other operators.
@@ -166,7 +194,9 @@ pub struct Operation {
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(untagged)]
 pub enum Operand {
+    /// A value or expression.
     Value(Value),
+    /// Index of a member.
     Offset(usize),
 }
 
@@ -180,6 +210,7 @@ pub struct HexStr(pub String);
 #[error(
     "`{0}` is not a hexadecimal number: expected digits 0-9, a-f after an optional `-` and `0x`"
 )]
+/// A text that is not a hexadecimal number.
 pub struct BadHex(pub String);
 
 impl HexStr {
@@ -204,6 +235,7 @@ impl HexStr {
         HexStr(format!("0x{value:0digits$x}"))
     }
 
+    /// Whether there is a minus sign.
     pub fn is_negative(&self) -> bool {
         self.0.trim_start().starts_with('-')
     }

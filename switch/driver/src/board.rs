@@ -21,7 +21,7 @@ const NOBODY: u64 = u64::MAX;
 const AWAKE: u64 = 0;
 
 /// One slot per thread.
-pub(crate) struct Board(Vec<Slot>);
+pub(crate) struct ProgressBoard(Vec<Slot>);
 
 /// The report of one thread, written only by that thread. Its version is odd while it writes: a
 /// sequence lock whose readers give up instead of waiting. Slots share no cache line.
@@ -54,7 +54,7 @@ pub(crate) struct Snapshot {
     versions: Vec<u64>,
 }
 
-impl Board {
+impl ProgressBoard {
     /// A board for threads of which each has a waker and an epoll.
     pub fn new(threads: Vec<(Arc<Waker>, Arc<OwnedFd>)>) -> Self {
         let count = threads.len();

@@ -23,7 +23,7 @@ impl Clock {
         Instant::from_nanos(monotonic_ns().saturating_sub(self.epoch_ns))
     }
 
-    /// What converts CLOCK_REALTIME. To be asked for anew each time, because that clock may be
+    /// Offset of CLOCK_REALTIME from this clock, to be read anew each time: that clock may be
     /// stepped.
     pub(crate) fn realtime(self) -> RealtimeOffset {
         let offset = realtime_ns().saturating_sub(monotonic_ns());

@@ -1,4 +1,4 @@
-//! What one thread exchanges with the other threads of a driver: frames both ways, and how far each
+//! Exchange of one thread with the others of a driver: frames both ways, and how far each
 //! may run.
 //!
 //! Frames cross in batches over one queue per pair of threads. The queues are unbounded, so that
@@ -11,7 +11,7 @@ use std::sync::mpsc::{Receiver, Sender, channel};
 
 use ebb_units::{Duration, Instant};
 
-use crate::board::{Board, Snapshot};
+use crate::board::{ProgressBoard, Snapshot};
 use crate::clock::Clock;
 use crate::interface::Interface;
 use crate::progress::{Course, Limit};
@@ -24,10 +24,10 @@ pub(crate) struct Exchange {
     /// Number of the thread.
     own: usize,
     /// Where all threads post their reports.
-    board: Arc<Board>,
+    board: Arc<ProgressBoard>,
     /// Memory for reading the board.
     snapshot: Snapshot,
-    /// What the thread has sent and taken, from which its limit follows.
+    /// Frames that the thread has sent and taken, from which its limit follows.
     course: Course,
     /// The last limit that was computed. It stays valid, because limits only grow.
     limit: Limit,
@@ -38,14 +38,14 @@ pub(crate) struct Exchange {
     /// For each thread, the earliest arrival of what was sent to it since the last report; `None`
     /// if nothing was sent.
     just_sent: Vec<Option<Instant>>,
-    /// Whether the others have been told that the thread sleeps.
+    /// Whether the others know that the thread sleeps.
     asleep: bool,
     /// How many frames came when their time of arrival had already passed.
     late: u64,
 }
 
 /// The ends of all threads of the board.
-pub(crate) fn exchanges(board: &Arc<Board>) -> Vec<Exchange> {
+pub(crate) fn exchanges(board: &Arc<ProgressBoard>) -> Vec<Exchange> {
     let count = board.threads();
     let mut senders: Vec<Vec<_>> = (0..count).map(|_| Vec::new()).collect();
     let mut receivers: Vec<Vec<_>> = (0..count).map(|_| Vec::new()).collect();

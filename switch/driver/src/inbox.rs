@@ -1,4 +1,4 @@
-//! What a thread has read from its interfaces, and memory for it.
+//! Frames that a thread has read from its interfaces, and memory for them.
 
 use ebb_packet_io::{MAX_FRAME_BYTES, ReceiveBuffers};
 use ebb_pipeline::Frames;

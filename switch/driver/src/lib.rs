@@ -16,8 +16,8 @@
 //!  sender     a thread that sends for another one
 //!  wake       what ends the sleep of a thread
 //!  exchange   a thread's dealings with the others: frames in batches, and how far it may run
-//!  progress   how far that is, as a pure function of what all threads tell
-//!  board      where they tell it, without locks; waking those who sleep
+//!  progress   how far that is, as a pure function of the reports of all threads
+//!  board      where they report it, without locks; waking those who sleep
 //! ```
 
 mod batch;
@@ -46,7 +46,7 @@ use thiserror::Error;
 
 pub use interface::{Interface, Reception};
 
-use board::Board;
+use board::ProgressBoard;
 use clock::Clock;
 use exchange::{Exchange, exchanges};
 use wake::Waker;
@@ -60,6 +60,7 @@ const LEAST_DELAY_BETWEEN_THREADS: Duration = Duration::from_micros(5);
 
 /// Why a driver cannot start or go on.
 #[derive(Debug, Error)]
+#[allow(missing_docs, reason = "the messages say what each is")]
 pub enum DriverError {
     /// An interface cannot be opened.
     #[error(
@@ -199,7 +200,9 @@ impl Driver {
             self.commands.iter().map(|c| epoll_for(&c.waker)).collect();
         let epolls = epolls?;
         let wakes = self.commands.iter().map(|c| c.waker.clone());
-        let board = Arc::new(Board::new(wakes.zip(epolls.iter().cloned()).collect()));
+        let board = Arc::new(ProgressBoard::new(
+            wakes.zip(epolls.iter().cloned()).collect(),
+        ));
         // A single thread has nobody to exchange with.
         let exchanges: Vec<Option<Exchange>> = match board.threads() {
             1 => vec![None],

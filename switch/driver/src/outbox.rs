@@ -1,4 +1,4 @@
-//! What a thread sends through its interfaces, either itself or with a thread that does nothing
+//! Frames that a thread sends through its interfaces, either itself or with a thread that does nothing
 //! else.
 
 use std::io;

@@ -21,7 +21,7 @@ use ebb_units::{Duration, Instant};
 /// faster. Frames may then be late by this much, but partitions do not creep forward in tiny steps.
 pub(crate) const LEAST_LOOKAHEAD: Duration = Duration::from_micros(1);
 
-/// What a partition tells the others; all of it is true at one moment.
+/// Report of a partition to the others; all of it is true at one moment.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Report {
     /// No event that the partition has is due before this time.
@@ -87,7 +87,7 @@ pub(crate) struct Limit {
     pub distance: Duration,
 }
 
-/// What one partition has sent and taken, and how its limit follows from the reports of all.
+/// Frames that one partition has sent and taken, and how its limit follows from the reports of all.
 #[derive(Clone, Debug)]
 pub(crate) struct Course {
     /// Number of the partition.

@@ -1,4 +1,4 @@
-//! What ends the sleep of a thread.
+//! Wake-ups of a sleeping thread.
 
 use std::io;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};

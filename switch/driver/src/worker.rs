@@ -25,7 +25,7 @@ const MAX_SLEEP: Duration = Duration::from_secs(1);
 const TURNS_PER_ROUND: usize = 64;
 /// Most descriptors that are handled after one sleep.
 const MAX_EVENTS: usize = 64;
-/// What epoll reports for the waker, where it reports the index of an interface otherwise.
+/// Number that epoll reports for the waker, where it reports the index of an interface otherwise.
 const WAKE: u64 = u64::MAX;
 
 /// A thread's partition and what it needs to run it.
@@ -38,13 +38,13 @@ pub(crate) struct Worker<'a> {
     commands: Commands,
     /// The connection to the other threads; `None` if this is the only one.
     exchange: Option<Exchange>,
-    /// What the thread sleeps on: its waker and the sockets of its interfaces.
+    /// Files that the thread sleeps on: its waker and the sockets of its interfaces.
     epoll: Arc<OwnedFd>,
     /// Indices of the interfaces in the partition.
     interfaces: Vec<u32>,
-    /// What was read from the interfaces.
+    /// Frames that were read from the interfaces.
     inbox: Inbox,
-    /// What is to be sent through them.
+    /// Frames that are to be sent through them.
     outbox: Outbox,
     /// Everything that came from outside before this time has been read.
     read_until: Instant,

@@ -7,7 +7,7 @@ use ebb_p4runtime::Arbitration;
 
 use crate::settings::{Settings, SwitchSettings};
 
-/// More switches than these are told together.
+/// More switches than these share a line.
 const MOST_TOLD: usize = 4;
 
 /// Tells it in the log, as a warning if somebody on another machine may do everything. docs/security.md says what

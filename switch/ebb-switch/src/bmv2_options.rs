@@ -1,5 +1,5 @@
 //! Options of `simple_switch` and `simple_switch_grpc` that have no effect here. They are taken, so that
-//! scripts run as they are, and each is told in a line.
+//! scripts run as they are, and each is reported in a line.
 
 use clap::{ArgAction, Args};
 

@@ -25,7 +25,7 @@ const RINGS_BYTES: usize = 128 << 20;
 /// 100,000 per second.
 const RING_BYTES: RangeInclusive<usize> = 1 << 20..=8 << 20;
 
-/// What is ready to run.
+/// Network, servers and threads, ready to run.
 pub struct Built {
     pub driver: Driver,
     /// It has the addresses in the order of the switches.

@@ -132,7 +132,7 @@ pub struct Options {
     #[arg(long, value_name = "WHEN", default_value = "auto")]
     pub senders: Senders,
 
-    /// How frames come from the interfaces; what cannot be is told and done with sockets
+    /// How frames come from the interfaces; where that is not possible, a line says so and sockets are used
     #[arg(long, value_name = "HOW", default_value = "ring")]
     pub io: FrameIo,
 
@@ -147,7 +147,7 @@ pub struct Options {
     #[arg(long, value_name = "PORT,..", num_args = 0..=1, value_delimiter = ',', default_missing_value = "")]
     pub trace: Option<Vec<TracePoint>>,
 
-    /// End --trace after so many packets
+    /// End --trace after this many packets
     #[arg(long, value_name = "N", requires = "trace")]
     pub trace_packets: Option<u64>,
 
@@ -164,7 +164,7 @@ pub struct Options {
     #[arg(short = 'L', long, value_name = "LEVEL", default_value = "info")]
     pub log_level: LogLevel,
 
-    /// Log so many bytes of each packet that comes in and that leaves, at level info. Packets are then
+    /// Log this many bytes of each packet that comes in and that leaves, at level info. Packets are then
     /// interpreted, which is slower
     #[arg(long, value_name = "BYTES", default_value_t = 0)]
     pub dump_packet_data: usize,

@@ -1,4 +1,4 @@
-//! What to build: the switches and links, from the command line or from a fabric file.
+//! Settings of switches and links, from the command line or from a fabric file.
 
 use std::collections::BTreeMap;
 use std::net::SocketAddr;

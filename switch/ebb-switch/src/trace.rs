@@ -1,4 +1,4 @@
-//! What happens to packets, as text on stdout and in the log.
+//! Traces of packets, as text on stdout and in the log.
 
 use std::collections::BTreeSet;
 use std::io::Write;

@@ -1,4 +1,4 @@
-//! What is looked at every now and then while the switches run: idle entries and the carriers of interfaces.
+//! Periodic checks while the switches run: idle entries and the carriers of interfaces.
 
 use std::time::Duration;
 

@@ -20,7 +20,7 @@ pub(crate) struct Ledger {
     before: i64,
 }
 
-/// What the statistics and the queues of a switch say, in packets.
+/// Counts from statistics and queues of a switch, in packets.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct Account {
     /// Packets dropped since the statistics began.

@@ -17,7 +17,7 @@ use crate::switch::{PortId, Switch};
 #[error("the switch has stopped")]
 pub struct Stopped;
 
-/// What can be done to a node between two events.
+/// Commands to a node between two events.
 pub(crate) trait NodeControl {
     /// The node itself, if it is a switch.
     fn switch(&mut self) -> Option<&mut Switch>;
@@ -41,7 +41,7 @@ type Work = Box<dyn FnOnce(&mut dyn NodeControl) + Send>;
 /// Something to do at every node.
 type WorkForAll = Box<dyn FnMut(&mut dyn NodeControl) + Send>;
 
-/// What a [`Command`] asks for.
+/// Action of a [`Command`].
 pub(crate) enum Request {
     /// Do this at one node.
     At(NodeId, Work),

@@ -11,10 +11,11 @@ use crate::value::Value;
 /// An annotation of the program, or one that the compiler adds.
 #[derive(Clone, Debug)]
 pub struct Annotation {
+    /// The word after `@`.
     pub name: Ident,
     /// The body as it is written, since P4Info lists annotations that it has no field for.
     pub body: Vec<Token>,
-    /// The body is in brackets: `@name[...]`.
+    /// Whether the body is in square brackets: `@name[...]`.
     pub structured: bool,
     /// The constants of the body; none if the compiler does not know the annotation.
     pub values: Vec<AnnotationValue>,
@@ -25,6 +26,7 @@ pub struct Annotation {
 pub struct AnnotationValue {
     /// The key of `key = value`; none if the value stands alone.
     pub key: Option<String>,
+    /// The constant.
     pub value: Value,
 }
 
@@ -44,15 +46,18 @@ impl Annotation {
 }
 
 impl AnnotationValue {
+    /// A value without a key.
     pub fn of(value: Value) -> AnnotationValue {
         AnnotationValue { key: None, value }
     }
 }
 
+/// The first annotation of this name.
 pub fn find<'a>(annotations: &'a [Annotation], name: &str) -> Option<&'a Annotation> {
     annotations.iter().find(|a| a.name.text == name)
 }
 
+/// Whether there is an annotation of this name.
 pub fn has(annotations: &[Annotation], name: &str) -> bool {
     find(annotations, name).is_some()
 }
@@ -88,7 +93,7 @@ pub fn number(annotations: &[Annotation], name: &str) -> Option<u64> {
     u64::try_from(numbers(annotations, name).first()?).ok()
 }
 
-/// The tokens without the annotations of these names (`--disable-annotations`), each of which is told.
+/// The tokens without the annotations of these names (`--disable-annotations`), each of which is reported.
 pub fn without(tokens: Vec<Token>, names: &[String], diagnostics: &Diagnostics) -> Vec<Token> {
     if names.is_empty() {
         return tokens;

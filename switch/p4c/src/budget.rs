@@ -57,7 +57,7 @@ impl Diagnostics {
         after.is_some()
     }
 
-    /// Whether a table, however many instances it has, may have so many entries; `false` has been reported.
+    /// Whether a table, however many instances it has, may have this many entries; `false` has been reported.
     #[must_use]
     pub fn afford_entries(&self, entries: usize, span: Span) -> bool {
         let few = entries <= MAX_ENTRIES;
@@ -82,6 +82,7 @@ impl Diagnostics {
     }
 }
 
+/// The error of a program that grows beyond a limit of [`crate::limits`].
 pub fn too_large(span: Span, message: impl Into<String>) -> Diagnostic {
     Diagnostic::error("too-large", span, message)
         .help("does each level make two of the one below? that doubles the program at every level")

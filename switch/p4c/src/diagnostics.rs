@@ -10,20 +10,27 @@ use crate::source::Span;
 
 pub use show::Format;
 
+/// Severity of a message.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Severity {
+    /// There is no output.
     Error,
+    /// The program compiles, and probably does not do what was meant.
     Warning,
-    /// A warning that the user wants to read as a remark.
+    /// A warning that the user wants as a remark, or a remark of the compiler.
     Info,
 }
 
-/// What the user wants to be done about a warning.
+/// Treatment of a warning.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Action {
+    /// It is not printed.
     Ignore,
+    /// It is printed as a remark.
     Info,
+    /// It is printed as a warning.
     Warn,
+    /// It is an error.
     Error,
 }
 
@@ -74,18 +81,24 @@ impl Policy {
 /// One message. `code` names the cause and is stable: tests and users may rely on it.
 #[derive(Clone, Debug)]
 pub struct Diagnostic {
+    /// How severe it is.
     pub severity: Severity,
+    /// Stable name of the cause, in kebab case.
     pub code: &'static str,
+    /// Cause in one phrase, at most 1,000 characters.
     pub message: String,
+    /// Place of the cause. None: it is in no file.
     pub span: Option<Span>,
-    /// What the caret says.
+    /// Text under the caret.
     pub label: String,
     /// Other places that matter ("declared here").
     pub notes: Vec<(Span, String)>,
+    /// Advice for the user. None: there is none.
     pub help: Option<String>,
 }
 
 impl Diagnostic {
+    /// An error at a place.
     pub fn error(code: &'static str, span: Span, message: impl Into<String>) -> Self {
         Diagnostic {
             severity: Severity::Error,
@@ -98,6 +111,7 @@ impl Diagnostic {
         }
     }
 
+    /// A warning at a place.
     pub fn warning(code: &'static str, span: Span, message: impl Into<String>) -> Self {
         Diagnostic {
             severity: Severity::Warning,
@@ -113,7 +127,7 @@ impl Diagnostic {
         }
     }
 
-    /// What the user may want to know, and need not act on.
+    /// A remark, which needs no action.
     pub fn remark(code: &'static str, message: impl Into<String>) -> Self {
         Diagnostic {
             severity: Severity::Info,
@@ -121,20 +135,24 @@ impl Diagnostic {
         }
     }
 
+    /// Whether it prevents output.
     pub fn is_error(&self) -> bool {
         self.severity == Severity::Error
     }
 
+    /// Replaces the text under the caret, which is "here".
     pub fn label(mut self, label: impl Into<String>) -> Self {
         self.label = label.into();
         self
     }
 
+    /// Adds another place that matters.
     pub fn note(mut self, span: Span, text: impl Into<String>) -> Self {
         self.notes.push((span, text.into()));
         self
     }
 
+    /// Replaces the advice.
     pub fn help(mut self, help: impl Into<String>) -> Self {
         self.help = Some(help.into());
         self
@@ -172,6 +190,7 @@ pub struct Diagnostics {
 }
 
 impl Diagnostics {
+    /// No messages yet, with the user's wishes about warnings.
     pub fn with_policy(policy: Policy) -> Diagnostics {
         Diagnostics {
             policy,
@@ -184,6 +203,8 @@ impl Diagnostics {
         &self.budget
     }
 
+    /// Adds a message, unless it is an unwanted warning, the second with its code at its place, or one of too many.
+    /// Long messages are cut.
     pub fn report(&self, mut diagnostic: Diagnostic) {
         if let Some((end, _)) = diagnostic.message.char_indices().nth(MAX_MESSAGE_CHARS) {
             diagnostic.message.truncate(end);
@@ -239,10 +260,12 @@ impl Diagnostics {
             .any(|(span, name)| span.contains(place) && is_called(diagnostic.code, name))
     }
 
+    /// Adds an error.
     pub fn error(&self, code: &'static str, span: Span, message: impl Into<String>) {
         self.report(Diagnostic::error(code, span, message));
     }
 
+    /// Adds an error with advice.
     pub fn error_with_help(
         &self,
         code: &'static str,
@@ -253,10 +276,12 @@ impl Diagnostics {
         self.report(Diagnostic::error(code, span, message).help(help));
     }
 
+    /// Whether there is an error.
     pub fn has_errors(&self) -> bool {
         self.error_count() > 0
     }
 
+    /// Number of errors so far.
     pub fn error_count(&self) -> usize {
         self.count(Severity::Error)
     }
@@ -266,6 +291,7 @@ impl Diagnostics {
         list.iter().filter(|d| d.severity == severity).count()
     }
 
+    /// Whether there are so many errors that the compiler gives up.
     pub fn too_many(&self) -> bool {
         self.is_full(Severity::Error)
     }
@@ -279,6 +305,7 @@ impl Diagnostics {
         self.count(severity) >= most
     }
 
+    /// All messages, in the order of their reports.
     pub fn list(&self) -> Vec<Diagnostic> {
         self.list.borrow().clone()
     }

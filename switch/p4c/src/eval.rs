@@ -8,12 +8,16 @@ use crate::limits::{MAX_INT_BITS, MAX_STRING_BYTES};
 use crate::types::Type;
 pub use crate::value::Value;
 
-/// Why an operation has no value.
+/// Reason why an operation has no value.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum EvalError {
+    /// The divisor is 0.
     DivisionByZero,
+    /// An operand of `/` or `%` is negative.
     NegativeOperand,
+    /// A shift by a negative or too large number of bits.
     ShiftTooLarge,
+    /// The value would have more than [`MAX_INT_BITS`] bits.
     TooLarge,
 }
 
@@ -26,6 +30,7 @@ impl EvalError {
         }
     }
 
+    /// The reason for users.
     pub fn message(self) -> &'static str {
         match self {
             EvalError::DivisionByZero => "division by zero",
@@ -65,6 +70,7 @@ pub fn wrap(value: &BigInt, width: u32, signed: bool) -> BigInt {
     }
 }
 
+/// Whether a value is in the range of `bit<width>` or `int<width>`.
 pub fn fits(value: &BigInt, width: u32, signed: bool) -> bool {
     let (low, high) = limits(width, signed);
     *value >= low && *value <= high
@@ -77,6 +83,7 @@ fn fit(value: BigInt, ty: &Type) -> Value {
     })
 }
 
+/// Value of `op operand`, of type `ty`. None: the operator does not take this operand.
 pub fn unary(op: UnaryOp, operand: &Value, ty: &Type) -> Option<Value> {
     match (op, operand) {
         (UnaryOp::Not, Value::Bool(b)) => Some(Value::Bool(!b)),

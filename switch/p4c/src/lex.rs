@@ -11,25 +11,33 @@ use crate::source::{FileId, Span};
 /// The width in bits that is written in front of a literal, as in `8w255` and `4s1`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct LiteralWidth {
+    /// Bits.
     pub width: u32,
+    /// True for `s`, false for `w`.
     pub signed: bool,
 }
 
+/// Kinds of tokens.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Tok {
     /// Identifiers and keywords: P4 keywords are partly contextual, so the parser decides.
     Ident(String),
+    /// An integer literal.
     Number {
+        /// Its value.
         value: BigInt,
+        /// Its width and sign. None: a literal of type `int`.
         width: Option<LiteralWidth>,
-        /// The base it was written in: 2, 8, 10 or 16.
+        /// Base that it is written in: 2, 8, 10 or 16.
         radix: u32,
     },
+    /// A string literal, with escapes replaced.
     Str(String),
     /// Operators and punctuation; `>` is always single, the parser joins `>>`.
     Punct(&'static str),
     /// Input that cannot be read, with a phrase that says what it is.
     Bad(String),
+    /// End of the text; always the last token.
     Eof,
 }
 
@@ -43,9 +51,12 @@ pub fn radix_prefix(radix: u32) -> &'static str {
     }
 }
 
+/// A token with its place.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Token {
+    /// Its kind and its value.
     pub tok: Tok,
+    /// Its place in the source.
     pub span: Span,
     /// Whether it is the first token of its line.
     pub starts_line: bool,
@@ -54,10 +65,12 @@ pub struct Token {
 }
 
 impl Token {
+    /// Whether it is this operator or punctuation.
     pub fn is(&self, punct: &str) -> bool {
         matches!(self.tok, Tok::Punct(p) if p == punct)
     }
 
+    /// Whether it is this identifier or keyword.
     pub fn is_word(&self, word: &str) -> bool {
         matches!(&self.tok, Tok::Ident(w) if w == word)
     }
@@ -83,6 +96,7 @@ const PUNCTUATION: &[&str] = &[
     "?", "@", "#",
 ];
 
+/// All tokens of a text, with an [`Tok::Eof`] at the end.
 pub fn lex(file: FileId, text: &str) -> Vec<Token> {
     Lexer {
         file,

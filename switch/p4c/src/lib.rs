@@ -43,12 +43,14 @@ use diagnostics::{Diagnostic, Diagnostics};
 use options::Stage;
 use source::SourceMap;
 
-/// What a successful compilation gives.
+/// Outputs of a successful compilation.
 #[derive(Debug)]
 pub struct Compiled {
+    /// The program for BMv2 and ebb-switch.
     pub json: ebb_bmv2_json::Program,
+    /// The program for the control plane.
     pub p4info: P4Info,
-    /// What the control plane could not tell apart, if it were to use the P4Info: the program itself runs without.
+    /// Objects that the control plane could not distinguish by the P4Info: the program itself runs without.
     pub p4info_problem: Option<Box<Diagnostic>>,
     /// The entries that the program's tables have, or why P4Runtime cannot have them.
     pub entries: Result<WriteRequest, Box<Diagnostic>>,

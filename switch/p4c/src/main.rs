@@ -81,7 +81,7 @@ fn work(
 ) -> Result<(), Box<Diagnostic>> {
     let name = arguments.input.display().to_string();
     let text = read(&arguments.input, &name)?;
-    // Wrong names of outputs are told before the work is done.
+    // Wrong names of outputs are reported before the work is done.
     arguments.info_outputs().map_err(output_problem)?;
     arguments.entries_outputs().map_err(output_problem)?;
     let file = sources.add(name.as_str(), text);
@@ -131,7 +131,7 @@ fn read(input: &Path, name: &str) -> Result<String, Box<Diagnostic>> {
     Ok(found.text)
 }
 
-/// What the preprocessor alone can tell: the text, and which files were read.
+/// Results of the preprocessor alone: the text, and the files that were read.
 fn write_preprocessed(
     arguments: &Arguments,
     text: &str,

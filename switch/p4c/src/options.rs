@@ -34,11 +34,15 @@ impl Program {
 /// The format of a P4Info or entries file.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum InfoFormat {
+    /// Protobuf text format (`.txtpb`).
     Text,
+    /// Protobuf JSON.
     Json,
+    /// Protobuf wire format.
     Binary,
 }
 
+/// Representation of the program that `--dump` prints.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Stage {
     /// After the preprocessor.
@@ -52,6 +56,7 @@ pub enum Stage {
 }
 
 impl Stage {
+    /// All stages with their names on the command line.
     pub const ALL: [(&str, Stage); 4] = [
         ("tokens", Stage::Tokens),
         ("ast", Stage::Ast),
@@ -75,35 +80,47 @@ pub struct Dependencies {
     pub phony: bool,
 }
 
+/// Command line of a compilation.
 #[derive(Debug, Default)]
 pub struct Arguments {
+    /// Name under which it was called, which decides about outputs.
     pub program: Program,
     /// The file of the program; `-` is standard input.
     pub input: PathBuf,
     /// `-o`: the JSON file, or for the driver the folder of all outputs.
     pub output: Option<PathBuf>,
+    /// `-I`, `-D`, `-U`, `--disable-annotations`.
     pub preprocess: preprocess::Options,
+    /// `--p4runtime-files`: P4Info files, whose names decide about their format.
     pub p4runtime_files: Vec<PathBuf>,
     /// `--p4runtime-file`, whose format does not depend on its name but is [`Self::p4runtime_format`].
     pub p4runtime_file: Option<PathBuf>,
+    /// `--p4runtime-format`. None: binary.
     pub p4runtime_format: Option<InfoFormat>,
+    /// `--p4runtime-entries-files`: entries of the program as Write requests.
     pub entries_files: Vec<PathBuf>,
     /// `--p4runtime-entries-file`
     pub entries_file: Option<PathBuf>,
+    /// `-E`.
     pub preprocess_only: bool,
+    /// `-M` and its kin.
     pub dependencies: Dependencies,
     /// `--pp`
     pub pretty_print: Option<PathBuf>,
+    /// `--dump`.
     pub dump: Vec<Stage>,
+    /// `--Wdisable`, `--Werror`, `--maxErrorCount` and their kin.
     pub policy: Policy,
+    /// `--error-format`.
     pub error_format: Format,
     /// Options that were given and change nothing, with the reason.
     pub without_effect: Vec<(String, &'static str)>,
 }
 
-/// What a command line asks for.
+/// Action that a command line asks for.
 #[derive(Debug)]
 pub enum Request {
+    /// Compiles a program.
     Compile(Box<Arguments>),
     /// Prints a text to stdout, and does nothing else.
     Print(String),

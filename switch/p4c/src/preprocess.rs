@@ -47,8 +47,10 @@ const PREDEFINED: &[&str] = &[
     "__ASSEMBLER__",
 ];
 
+/// Options of the preprocessor.
 #[derive(Clone, Debug, Default)]
 pub struct Options {
+    /// `-I`: folders of included files, in the order of the search.
     pub include_dirs: Vec<PathBuf>,
     /// `-D NAME[=VALUE]`; a name may have parameters behind it.
     pub defines: Vec<(String, String)>,
@@ -316,7 +318,7 @@ impl Preprocessor<'_> {
     fn lex(&mut self) -> Token {
         let (text, lexer) = self.text_and_lexer();
         let token = lexer.token(text);
-        // Outside of directives the parser tells it, with what it expected.
+        // Outside of directives the parser reports it, with what it expected.
         if token.kind == Kind::OpenComment && self.lexer().one_line {
             self.error(
                 "unterminated-comment",

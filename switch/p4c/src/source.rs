@@ -11,8 +11,11 @@ pub const PROGRAM: FileId = 0;
 /// A byte range in one source file. Every token, expression and declaration carries one.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 pub struct Span {
+    /// File that it is in.
     pub file: FileId,
+    /// Offset of the first byte.
     pub start: u32,
+    /// Offset behind the last byte.
     pub end: u32,
 }
 
@@ -29,10 +32,12 @@ impl Span {
         }
     }
 
+    /// Whether all of `other` is within it.
     pub fn contains(self, other: Span) -> bool {
         self.file == other.file && self.start <= other.start && other.end <= self.end
     }
 
+    /// Its offsets, as a range of the text.
     pub fn range(self) -> Range<usize> {
         self.start as usize..self.end as usize
     }
@@ -41,7 +46,9 @@ impl Span {
 /// One file as it was read.
 #[derive(Debug)]
 pub struct SourceFile {
+    /// Path, as messages show it.
     pub name: String,
+    /// Contents, without a byte order mark.
     pub text: String,
     line_starts: Vec<u32>,
     /// Whether each byte is a character, so that columns need no counting in what may be a long line.
@@ -70,6 +77,7 @@ pub struct SourceMap {
 }
 
 impl SourceMap {
+    /// Adds a file. Its id is the number of those before it.
     pub fn add(&mut self, name: impl Into<String>, text: impl Into<String>) -> FileId {
         let mut text = text.into();
         // Some editors put a byte order mark before the first character.
@@ -93,14 +101,17 @@ impl SourceMap {
         self.files.iter().map(|file| file.name.as_str())
     }
 
+    /// The file of an id of this map.
     pub fn file(&self, id: FileId) -> &SourceFile {
         &self.files[id as usize]
     }
 
+    /// Number of files.
     pub fn len(&self) -> usize {
         self.files.len()
     }
 
+    /// Whether there are no files.
     pub fn is_empty(&self) -> bool {
         self.files.is_empty()
     }

@@ -18,35 +18,53 @@ pub type ExternId = usize;
 /// Index of a parser, control or package in the program.
 pub type BlockId = usize;
 
+/// A type after name resolution.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Type {
-    /// The type of what was already reported as wrong. Fits everywhere, so that one mistake is one error.
+    /// Type of an expression with an error that has been reported. Fits everywhere, so that one mistake is one error.
     Poison,
+    /// Result of a callable that returns nothing.
     Void,
+    /// `bool`.
     Bool,
-    /// An integer of any size, which exists at compile time only.
+    /// `int`: an integer of arbitrary precision, which exists at compile time only.
     Int,
+    /// `bit<width>` or `int<width>`.
     Bits {
+        /// Bits, 0 to 65,536.
         width: u32,
+        /// Whether it is `int<width>`.
         signed: bool,
     },
+    /// `varbit<width>`, with the largest width in bits.
     Varbit(u32),
+    /// `string`, which exists at compile time only.
     String,
+    /// `error`.
     Error,
+    /// `match_kind`.
     MatchKind,
-    /// `_`
+    /// `_`: a type argument that is inferred.
     DontCare,
     /// Type of `{#}` before it meets a header type.
     InvalidHeader,
     /// Type of `...` before it meets a type.
     Dots,
+    /// An enum, with or without an underlying type.
     Enum(Rc<EnumType>),
+    /// A type that `type` has declared.
     New(Rc<NewType>),
+    /// A struct, header, header union, or a record that has no type yet.
     Struct(Rc<StructType>),
+    /// A header stack: type and number of its headers.
     Stack(Rc<Type>, u32),
+    /// `tuple<..>`, with the types of its members.
     Tuple(Rc<Vec<Type>>),
+    /// `list<..>`, with the type of its items.
     List(Rc<Type>),
+    /// A type variable.
     Var(TypeVar),
+    /// An extern type with its type arguments.
     Extern(ExternId, Vec<Type>),
     /// A parser, control or package type.
     Block(BlockId, Vec<Type>),
@@ -55,7 +73,9 @@ pub enum Type {
 /// A type parameter, or an unknown that inference has to find.
 #[derive(Clone, Debug)]
 pub struct TypeVar {
+    /// Unique in the program.
     pub id: u32,
+    /// Name in the program; of an unknown that of its type variable.
     pub name: Rc<str>,
 }
 
@@ -73,39 +93,59 @@ pub fn bind(params: &[TypeVar], args: impl IntoIterator<Item = Type>) -> Binding
     params.iter().cloned().zip(args).collect()
 }
 
+/// An enum.
 #[derive(Debug)]
 pub struct EnumType {
+    /// Its name.
     pub name: String,
+    /// Its members, in order.
     pub members: Vec<String>,
+    /// Index of members by name.
     pub places: Places,
     /// Representation of a serializable enum: its type and the value of each member.
     pub underlying: Option<(Type, Vec<BigInt>)>,
+    /// Annotations of the declaration.
     pub annotations: Vec<Annotation>,
+    /// Its place in the source.
     pub span: Span,
 }
 
+/// A type that `type` has declared, which casts alone convert.
 #[derive(Debug)]
 pub struct NewType {
+    /// Its name.
     pub name: String,
+    /// Type with the same values.
     pub underlying: Type,
+    /// Annotations of the declaration.
     pub annotations: Vec<Annotation>,
 }
 
+/// A type with named fields.
 #[derive(Debug)]
 pub struct StructType {
+    /// Struct, header or header union.
     pub kind: StructKind,
     /// Empty for the type of a `{ a = 1 }` that has not met its struct yet.
     pub name: String,
+    /// Type arguments of a generic type; empty for others.
     pub args: Vec<Type>,
+    /// Its fields, in order.
     pub fields: Fields,
+    /// Annotations of the declaration.
     pub annotations: Vec<Annotation>,
+    /// Its place in the source.
     pub span: Span,
 }
 
+/// A field of a struct, header or header union.
 #[derive(Clone, Debug)]
 pub struct FieldType {
+    /// Its name.
     pub name: String,
+    /// Its type.
     pub ty: Type,
+    /// Annotations of the field.
     pub annotations: Vec<Annotation>,
 }
 
@@ -145,12 +185,13 @@ impl EnumType {
 }
 
 impl StructType {
+    /// Index and type of the field of this name.
     pub fn field(&self, name: &str) -> Option<(usize, &FieldType)> {
         let place = self.fields.place(name)?;
         Some((place, &self.fields[place]))
     }
 
-    /// How the control plane and the JSON call a field.
+    /// Name of a field for the control plane and in the JSON.
     pub fn own_field_name(&self, name: &str) -> String {
         match self.fields.place(name) {
             Some(place) => self.fields.own_names()[place].clone(),
@@ -160,6 +201,7 @@ impl StructType {
 }
 
 impl Type {
+    /// `bit<width>`.
     pub const fn bit(width: u32) -> Type {
         Type::Bits {
             width,
@@ -175,10 +217,12 @@ impl Type {
         }
     }
 
+    /// Whether it is the type of a reported error.
     pub fn is_poison(&self) -> bool {
         matches!(self, Type::Poison)
     }
 
+    /// Its fields, if it is a struct, header or header union.
     pub fn as_struct(&self) -> Option<&Rc<StructType>> {
         match self {
             Type::Struct(s) => Some(s),
@@ -190,10 +234,12 @@ impl Type {
         self.as_struct().is_some_and(|s| s.kind == kind)
     }
 
+    /// Whether it is a header.
     pub fn is_header(&self) -> bool {
         self.is_struct_kind(StructKind::Header)
     }
 
+    /// Whether it is a header union.
     pub fn is_union(&self) -> bool {
         self.is_struct_kind(StructKind::Union)
     }

@@ -117,7 +117,7 @@ impl Arbiter {
         self.role_of.insert(stream, name.to_owned());
 
         let role = &self.roles[name];
-        // A change that only concerns the sender is told to the sender only.
+        // A change that only concerns the sender is reported to the sender only.
         let everyone = wins || old_primary == Some(stream);
         Ok(self.notices(role, |id| everyone || id == stream))
     }

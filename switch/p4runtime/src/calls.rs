@@ -9,7 +9,7 @@
 //! no room left, the oldest one that began [`GRACE`] ago gives way. A connection may take a part of the room.
 //!
 //! A large answer is handed to HTTP/2 in pieces, so that it waits here for as long as its client does not read, and
-//! what it takes of a limit ([`Kept`]) with it.
+//! what it takes of a limit ([`HeldShare`]) with it.
 
 use std::any::Any;
 use std::collections::BTreeMap;
@@ -169,7 +169,7 @@ where
                     rest: Bytes::new(),
                     call,
                     until_answered,
-                    _kept: kept,
+                    _held: kept,
                 })
             }))
         })
@@ -392,13 +392,13 @@ impl HttpBody for Counting {
     }
 }
 
-/// What an answer takes of a limit until it is sent. Services put it into the extensions of their responses.
+/// Share of a limit that an answer holds until it is sent. Services put it into the extensions of their responses.
 #[derive(Clone)]
-pub struct Kept {
+pub struct HeldShare {
     _share: Arc<dyn Any + Send + Sync>,
 }
 
-impl Kept {
+impl HeldShare {
     pub fn new(share: impl Any + Send + Sync) -> Self {
         Self {
             _share: Arc::new(share),
@@ -414,7 +414,7 @@ struct Holding {
     call: Arc<Call>,
     /// Whether the request is not kept any longer once there is an answer.
     until_answered: bool,
-    _kept: Option<Kept>,
+    _held: Option<HeldShare>,
 }
 
 impl HttpBody for Holding {
@@ -509,7 +509,7 @@ mod tests {
             rest: Bytes::new(),
             call: call.clone(),
             until_answered: true,
-            _kept: Some(Kept::new(limit.clone())),
+            _held: Some(HeldShare::new(limit.clone())),
         });
         call.hold(50).unwrap();
         let mut sent = Vec::new();

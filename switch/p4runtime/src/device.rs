@@ -28,9 +28,13 @@ pub trait Switch {
     /// A frame from the CPU port.
     fn packet_out(&mut self, frame: Vec<u8>);
 
+    /// Configuration of the traffic manager that is in force.
     fn traffic_config(&self) -> &TrafficManagerConfig;
+    /// Replaces the configuration, if it fits the switch and its program; the error says why not.
     fn set_traffic_config(&mut self, config: TrafficManagerConfig) -> Result<(), ConfigError>;
+    /// Counters of all ports with their queues since the last reset.
     fn traffic_statistics(&self) -> Vec<PortStatistics>;
+    /// Sets these counters to 0.
     fn reset_traffic_statistics(&mut self);
     /// The ports that have an interface or a link, as management sees them.
     fn ports(&self) -> Vec<PortState> {
@@ -38,19 +42,20 @@ pub trait Switch {
     }
     /// What was dropped elsewhere than in a queue since the start: port, reason, how much.
     fn other_drops(&self) -> Vec<(u16, String, Count)>;
-    /// How late it was since the statistics were reset; nothing under a virtual clock.
+    /// Delays since the last reset of the statistics; none under a virtual clock.
     fn lateness(&self) -> Lateness {
         Lateness::default()
     }
-    /// Has packets traced. False if there are too many traces already.
+    /// Starts a trace of packets. False: as many traces as possible are running.
     fn trace(&mut self, request: TraceRequest, sink: TraceSink) -> bool;
 }
 
 /// A port of a switch as management sees it.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct PortState {
+    /// Number of the port.
     pub port: u16,
-    /// Not so while its link is set down, or its interface has no carrier.
+    /// False while its link is set down, or its interface has no carrier.
     pub is_up: bool,
     /// Frames that came in since the switch started.
     pub received: Count,
@@ -60,10 +65,12 @@ pub struct PortState {
     pub refused: Count,
 }
 
-/// How late a switch was at its interfaces; see `ebb_tm.proto`.
+/// Delays of a switch at its interfaces; see `ebb_tm.proto`.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Lateness {
+    /// Time that frames waited in the kernel before they were read.
     pub wakeups: DelaySummary,
+    /// Time from the due departure of frames to the handover to their interface.
     pub departures: DelaySummary,
 }
 
@@ -82,21 +89,25 @@ pub type TraceSink = Box<dyn FnMut(Option<&dyn Fn() -> trace::Visit>) -> bool + 
 /// Something to do with a switch, between two packets.
 pub type Job = Box<dyn FnOnce(&mut dyn Switch) + Send>;
 
-/// What the data plane tells the control plane.
+/// A message from the data plane to the control plane.
 #[derive(Debug)]
 pub enum Event {
     /// A frame that left through the CPU port.
     PacketIn(Vec<u8>),
+    /// Data of a `digest` call.
     Digest(Digest),
     /// An entry was not hit for its idle timeout.
     Idle {
+        /// Table of the entry.
         table: TableId,
+        /// The entry.
         entry: EntryId,
     },
 }
 
 /// A switch, seen from other threads.
 pub trait Device: Send + Sync + 'static {
+    /// Device id, by which controllers name it (P4Runtime, 6.2).
     fn id(&self) -> u64;
     /// The ports that management knows, and the names of their interfaces.
     fn port_names(&self) -> Vec<(u16, String)> {

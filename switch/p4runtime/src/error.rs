@@ -21,7 +21,9 @@ const DETAILS_LIMIT_BYTES: usize = 5 * 1024;
 #[derive(Clone, Debug, Error, PartialEq, Eq)]
 #[error("{message}")]
 pub struct EntityError {
+    /// Code of gRPC.
     pub code: Code,
+    /// Cause and place, without control characters.
     pub message: String,
 }
 
@@ -30,7 +32,10 @@ pub type Result<T, E = EntityError> = std::result::Result<T, E>;
 macro_rules! constructors {
     ($($name:ident => $code:ident),* $(,)?) => {
         impl EntityError {
-            $(pub fn $name(message: impl Into<String>) -> Self {
+            /// An error with the code of this name.
+            $(
+                #[doc = concat!("An error with the code `", stringify!($code), "`.")]
+                pub fn $name(message: impl Into<String>) -> Self {
                 Self::new(Code::$code, &message.into())
             })*
         }
@@ -50,6 +55,7 @@ constructors! {
 }
 
 impl EntityError {
+    /// An error with a message that is made printable.
     pub fn new(code: Code, message: &str) -> Self {
         let message = printable(message).into_owned();
         Self { code, message }
@@ -60,6 +66,7 @@ impl EntityError {
         Self::new(self.code, &format!("{place}: {}", self.message))
     }
 
+    /// The error as result of a whole call.
     pub fn into_status(self) -> Status {
         Status::new(self.code, self.message)
     }

@@ -33,7 +33,7 @@ pub struct Host {
     /// Answers to reads that nobody has fetched yet.
     pub answers: Arc<Waiting>,
     /// Held by everything that changes the device, and by a change of primary: so the writes of an
-    /// old primary are over before the new one is told.
+    /// old primary are over before the new one is notified.
     pub gate: tokio::sync::Mutex<()>,
     /// Held by the read whose turn it is: only this one waits for the gate, or has it.
     pub reading: tokio::sync::Mutex<()>,

@@ -12,9 +12,11 @@ use crate::proto::p4;
 /// How many entities a part of a read has: few, so that reads have several parts.
 const PART: usize = 3;
 
+/// A program with its entities, and no packets.
 pub struct Offline(Forwarding);
 
 impl Offline {
+    /// Verifies and loads a config. `interpreted`: without native code.
     pub fn new(config: p4::ForwardingPipelineConfig, interpreted: bool) -> Result<Self> {
         Forwarding::verify(&Programs::new(interpreted), config).map(Self)
     }
@@ -24,6 +26,7 @@ impl Offline {
         Self(Forwarding::new(self.0.loaded.clone(), None))
     }
 
+    /// Applies one update.
     pub fn write(&self, update: &p4::Update) -> Result<()> {
         self.on(|ctx| entities::write(ctx, update))?
     }

@@ -25,6 +25,7 @@ struct PlainSwitch {
 }
 
 impl Plain {
+    /// A switch without a program.
     pub fn new(id: u64) -> Self {
         Self {
             id,
@@ -47,6 +48,7 @@ impl Plain {
         self.switch().packets_out
     }
 
+    /// Calls `f` with the pipeline. None: no program is installed.
     pub fn with_pipeline<R>(&self, f: impl FnOnce(Option<&Pipeline>) -> R) -> R {
         f(self.switch().pipeline.as_ref())
     }

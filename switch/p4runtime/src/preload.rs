@@ -11,7 +11,9 @@ use crate::proto::config::P4Info;
 use crate::proto::p4::ForwardingPipelineConfig;
 use crate::proto::p4::forwarding_pipeline_config::Cookie;
 
+/// Reasons why a program to start with cannot be used.
 #[derive(Debug, thiserror::Error)]
+#[allow(missing_docs, reason = "the messages say what each is")]
 pub enum PreloadError {
     #[error("cannot read {}: {problem}", path.display())]
     File {
@@ -32,6 +34,7 @@ pub enum PreloadError {
 pub struct ProgramFiles {
     /// BMv2 JSON.
     pub json: PathBuf,
+    /// P4Info, in text or binary format.
     pub p4info: PathBuf,
     /// By which a controller that has the same program knows that it need not send it.
     pub cookie: u64,

@@ -5,7 +5,7 @@ pub use ebb_p4_proto::{config, gnmi_ext, rpc};
 /// Clients and servers of a package beside its messages.
 macro_rules! with_services {
     ($package:ident, $file:literal) => {
-        #[allow(clippy::all, clippy::doc_lazy_continuation)]
+        #[allow(missing_docs, clippy::all, clippy::doc_lazy_continuation)]
         pub mod $package {
             pub use ebb_p4_proto::$package::*;
             include!(concat!("services/", $file));

@@ -67,7 +67,9 @@ const KEEPALIVE: Duration = Duration::from_secs(10);
 /// How long open calls may take to end when the server stops.
 const DRAIN: Duration = Duration::from_millis(500);
 
+/// Reasons why a server does not start, or ends.
 #[derive(Debug, Error)]
+#[allow(missing_docs, reason = "the messages say what each is")]
 pub enum ServeError {
     #[error(
         "cannot listen on {address}: {reason}; \
@@ -133,13 +135,13 @@ impl Server {
         Ok(self)
     }
 
-    /// The longest request that is taken, [`MAX_MESSAGE_BYTES`] unless told here.
+    /// The longest request that is accepted; [`MAX_MESSAGE_BYTES`] by default.
     pub fn with_max_message_bytes(mut self, bytes: usize) -> Self {
         self.max_message_bytes = bytes;
         self
     }
 
-    /// Whether clients have to win the arbitration, as they have to unless told here.
+    /// Whether clients have to win the arbitration, which is the default.
     pub fn with_arbitration(mut self, arbitration: Arbitration) -> Self {
         self.arbitration = arbitration;
         self

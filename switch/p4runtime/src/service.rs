@@ -9,7 +9,7 @@ use tokio_stream::Stream;
 use tonic::{Request, Response, Status, Streaming};
 
 use crate::answer::{Answer, Share};
-use crate::calls::Kept;
+use crate::calls::HeldShare;
 use crate::entities::{self, Position};
 use crate::error::{EntityError, batch_status};
 use crate::forwarding::Forwarding;
@@ -259,7 +259,7 @@ impl P4Runtime for Service {
         };
         let share = Share::take(&self.host.answers, answer.encoded_len())?;
         let mut response = Response::new(answer);
-        response.extensions_mut().insert(Kept::new(share));
+        response.extensions_mut().insert(HeldShare::new(share));
         Ok(response)
     }
 
@@ -301,7 +301,7 @@ fn is_of_digest(update: &p4::Update) -> bool {
     matches!(entity, Some(Entity::DigestEntry(_)))
 }
 
-/// Sends what a Read selects, a part between any two packets. What failed is told at the end. No write comes between
+/// Sends what a Read selects, a part between any two packets. Failures are reported at the end. No write comes between
 /// the parts of an element, nor between the elements of any but a very long read.
 async fn read_entities(
     host: &Host,

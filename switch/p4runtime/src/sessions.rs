@@ -22,6 +22,7 @@ use crate::stream::{handle, handle_event, send_digest_lists};
 
 type Messages = Pin<Box<dyn Stream<Item = Outgoing> + Send>>;
 
+/// Streams of several controllers to one device, without gRPC.
 pub struct Sessions {
     host: Arc<Host>,
     service: Service,
@@ -43,6 +44,7 @@ impl Sessions {
         })
     }
 
+    /// Opens the stream of another controller.
     pub fn open(&mut self) -> Result<StreamId, Status> {
         let (id, messages) = self.host.open_stream()?;
         self.streams.insert(id, Box::pin(messages));
@@ -67,7 +69,7 @@ impl Sessions {
         self.runtime.block_on(self.host.close_stream(id, None));
     }
 
-    /// What a controller was told since it was asked last.
+    /// Messages to a controller since the last call.
     pub fn heard(&mut self, id: StreamId) -> Vec<Outgoing> {
         let mut heard = Vec::new();
         let mut context = Context::from_waker(Waker::noop());
@@ -85,11 +87,13 @@ impl Sessions {
         send_digest_lists(&self.host);
     }
 
+    /// Calls Write.
     pub fn write(&self, request: p4::WriteRequest) -> Result<(), Status> {
         let done = self.service.write(Request::new(request));
         self.runtime.block_on(done).map(drop)
     }
 
+    /// Calls SetForwardingPipelineConfig.
     pub fn push(&self, request: p4::SetForwardingPipelineConfigRequest) -> Result<(), Status> {
         let request = Request::new(request);
         let done = self.service.set_forwarding_pipeline_config(request);

@@ -1,4 +1,4 @@
-//! How much memory a message takes once it is decoded, told from its bytes before anything is allocated.
+//! Memory of a message once it is decoded, computed from its bytes before anything is allocated.
 //!
 //! An element of a repeated field may be two bytes on the wire and a struct of 400 in memory, so a length in
 //! bytes is no bound. The layout of the messages is worked out once from their descriptors: a message in a

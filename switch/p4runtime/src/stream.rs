@@ -36,7 +36,7 @@ pub async fn serve_controller(
     id: StreamId,
     mut requests: Streaming<p4::StreamMessageRequest>,
 ) {
-    // A broken connection ends the loop, too; then there is nobody to tell.
+    // A broken connection ends the loop, too; then there is nobody to notify.
     let mut error = None;
     while let Some(Ok(message)) = requests.next().await {
         if let Err(status) = handle(&host, id, message).await {

@@ -11,12 +11,15 @@ use crate::connections::FIRST_CALL;
 pub struct TlsFiles {
     /// The server's certificate, with the chain to its root if there is one.
     pub certificate: PathBuf,
+    /// Private key of the certificate.
     pub key: PathBuf,
     /// Clients must show a certificate that this authority has signed (mutual TLS).
     pub client_authority: Option<PathBuf>,
 }
 
+/// Reasons why certificate and key cannot be used.
 #[derive(Debug, thiserror::Error)]
+#[allow(missing_docs, reason = "the messages say what each is")]
 pub enum TlsError {
     #[error("cannot read the {what} {}: {problem}", path.display())]
     File {
@@ -43,6 +46,7 @@ pub enum TlsError {
 }
 
 impl TlsFiles {
+    /// Reads the files and checks that they fit together.
     pub fn load(&self) -> Result<ServerTlsConfig, TlsError> {
         let certificate = read("certificate", &self.certificate, "CERTIFICATE")?;
         let key = read("private key", &self.key, "")?;

@@ -30,7 +30,7 @@ struct Kind {
 }
 
 impl Frames {
-    /// An empty frame with room for so many bytes.
+    /// An empty frame with room for this many bytes.
     pub fn take(&mut self, bytes: usize) -> Vec<u8> {
         let (kind, least) = match bytes {
             0..=SHORT_BYTES => (&mut self.short, SHORT_BYTES),

@@ -12,8 +12,11 @@ use crate::trace;
 
 /// A switch of the fabric, from the server's threads.
 pub struct EngineDevice {
+    /// Device id, by which controllers name it (P4Runtime, 6.2).
     pub id: u64,
+    /// The switch in its network.
     pub switch: NodeId,
+    /// Way to the thread that runs the network.
     pub handle: ControlHandle,
     /// Ports and the names of their interfaces, for gNMI.
     pub ports: Vec<(u16, String)>,
@@ -29,7 +32,7 @@ impl Device for EngineDevice {
     }
 
     fn submit(&self, job: Job) {
-        // A job that comes too late is dropped, which tells its sender.
+        // A job that comes too late is dropped, by which its sender knows.
         let _ = self
             .handle
             .post(self.switch, |switch| job(&mut Adapter(switch)));

@@ -12,6 +12,7 @@ use crate::capture;
 
 /// A network of the engine, from the server's threads.
 pub struct EngineFabric {
+    /// Switches, hosts and links.
     pub layout: Layout,
     /// The switches of the layout, in the same order.
     pub switches: Vec<NodeId>,
@@ -21,6 +22,7 @@ pub struct EngineFabric {
     pub captures: PathBuf,
     /// What the times in captures count from: see [`capture::to_files`].
     pub epoch_ns: u64,
+    /// Way to the thread that runs the network.
     pub handle: ControlHandle,
 }
 
@@ -40,7 +42,9 @@ impl Fabric for EngineFabric {
             infos.into_iter().map(|i| (i.from, i.state)).collect();
         let state = |end| by_sender.get(&end).copied().unwrap_or_default();
         let links = self.links.iter();
-        Ok(links.map(|ends| ends.map(|end| told(state(end)))).collect())
+        Ok(links
+            .map(|ends| ends.map(|end| to_proto(state(end))))
+            .collect())
     }
 
     async fn set_link(&self, link: usize, states: [proto::LinkState; 2]) -> Result<(), Status> {
@@ -77,7 +81,7 @@ impl EngineFabric {
     }
 }
 
-fn told(state: LinkState) -> proto::LinkState {
+fn to_proto(state: LinkState) -> proto::LinkState {
     proto::LinkState {
         up: state.up,
         loss: state.loss,

@@ -281,7 +281,7 @@ impl<P> Ingress<P> {
         Some((to, item))
     }
 
-    /// Drops packets of these queues until so many bytes are free: those at the tail of the lowest
+    /// Drops packets of these queues until this many bytes are free: those at the tail of the lowest
     /// queue first.
     fn push_out(
         &mut self,

@@ -31,16 +31,29 @@ pub struct Arrival {
     pub flow: u32,
 }
 
-/// What became of an offered packet; `depth` is that of its queue without the packet.
+/// Fate of a packet that was offered to a queue.
 #[derive(Debug, PartialEq, Eq)]
 #[must_use = "a packet that was not queued is handed back"]
 pub enum Admission<P> {
     /// It waits in its queue.
-    Enqueued { depth: Depth },
+    Enqueued {
+        /// Depth without the packet.
+        depth: Depth,
+    },
     /// Its queue is full and hands it back for another pass through ingress.
-    Deflected { packet: P, depth: Depth },
+    Deflected {
+        /// The packet.
+        packet: P,
+        /// Depth of its queue.
+        depth: Depth,
+    },
     /// It is handed back to be discarded.
-    Dropped { packet: P, reason: DropReason },
+    Dropped {
+        /// The packet.
+        packet: P,
+        /// Why it has no place.
+        reason: DropReason,
+    },
 }
 
 /// A packet whose transmission starts.

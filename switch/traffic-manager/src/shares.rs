@@ -40,8 +40,8 @@ struct Group {
 }
 
 impl Group {
-    /// What a packet of so many bytes on the wire takes out of the bucket. Of a group with a cap not
-    /// more than it can hold, or the packet would wait for ever.
+    /// Tokens of a packet with this length on the wire, in bytes. A group with a cap
+    /// takes no more than its bucket can hold, or the packet would wait for ever.
     fn price(&self, wire_bytes: u64) -> u128 {
         let price = u128::from(wire_bytes) * PARTS_OF_BYTE;
         if self.capped {

@@ -15,7 +15,7 @@ use crate::machine::clock;
 use crate::machine::signals::Signals;
 use crate::machine::waker::Waker;
 
-/// What [`Client::wait`] has waited for.
+/// Result of [`Client::wait`].
 pub enum Waited {
     Message(ToClient),
     TimedOut,
@@ -25,7 +25,7 @@ pub enum Waited {
 
 pub struct Client {
     connection: Connection,
-    /// What the daemon says of itself: the answer to `hello`.
+    /// Self-description of the daemon: the answer to `hello`.
     pub greeting: Value,
     /// The number of the last request.
     last_id: u64,

@@ -15,7 +15,7 @@ pub struct Request {
     pub operation: Operation,
 }
 
-/// What a client asks for.
+/// Requests of clients.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 #[serde(tag = "op", rename_all = "lowercase", deny_unknown_fields)]
 pub enum Operation {
@@ -98,7 +98,7 @@ pub struct Send {
     pub progress: bool,
 }
 
-/// What becomes of what arrives at a listener.
+/// Treatment of objects that arrive at a listener.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Disposition {

@@ -1,4 +1,4 @@
-//! What a command shows: a line per flow, for people on a terminal and as JSON otherwise, and a
+//! Output of a command: a line per flow, for people on a terminal and as JSON otherwise, and a
 //! progress bar on a terminal.
 
 use std::fmt;
@@ -112,7 +112,7 @@ impl Output {
         }
     }
 
-    /// Tells of a transfer that failed without a flow whose line could tell it.
+    /// Prints a transfer that failed without a flow whose line would show it.
     pub fn failed(&self, name: &str, reason: &str) {
         let (name, reason) = (printable(name), printable(reason));
         let _ = writeln!(std::io::stderr(), "ebb-agent: {name}: {reason}");
@@ -180,7 +180,7 @@ fn dilation(text: Option<&str>) -> f64 {
 /// trip, whatever the rate.
 const LEAST_RATED_BYTES: f64 = 100_000.0;
 
-/// What a flow was like, in one line for people, in nominal units.
+/// Summary of a flow in one line for people, in nominal units.
 fn describe(flow: &Value, dilation: f64) -> String {
     let text = |key: &str| flow[key].as_str().unwrap_or("?").to_owned();
     let (from, to) = match flow["role"].as_str() {

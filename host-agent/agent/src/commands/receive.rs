@@ -25,7 +25,7 @@ pub struct RecvArgs {
     pub port: Option<u16>,
     #[command(flatten)]
     pub directories: DirectoryArgs,
-    /// End after so many flows, finished or failed; exit code 1 if one failed
+    /// End after this many flows, finished or failed; exit code 1 if one failed
     #[arg(long)]
     pub count: Option<u64>,
 }
@@ -43,14 +43,14 @@ struct Directories {
     /// Where objects go that arrive. `None`: their hashes are checked, and they are thrown away.
     receive: Option<OwnedFd>,
     overwrite: bool,
-    /// What others may fetch. `None`: nothing.
+    /// Objects that others may fetch. `None`: none.
     serve: Option<OwnedFd>,
 }
 
 impl Directories {
     fn open(args: &DirectoryArgs) -> anyhow::Result<Self> {
         if let Some(dir) = &args.dir {
-            // What is there and no directory is told by the next line.
+            // A path that exists and is no directory is reported by the next line.
             let _ = std::fs::create_dir_all(dir);
             open_directory(dir)?;
             remove_leftovers(dir)

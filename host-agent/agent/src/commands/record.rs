@@ -38,7 +38,7 @@ pub fn finish() {
 /// An order to the thread that writes, which a slow reader holds up and the flows are not.
 enum Order {
     Write(String),
-    /// To be told when all lines before this are written.
+    /// Channel that is notified when all lines before this are written.
     Tell(mpsc::Sender<()>),
 }
 
@@ -50,7 +50,7 @@ fn write_all(orders: &mpsc::Receiver<Order>) {
     for order in orders {
         match order {
             Order::Write(text) => {
-                // Nobody reads any more: nothing can be told to anybody.
+                // Nobody reads any more: there is nobody to notify.
                 let mut out = std::io::stdout().lock();
                 let _ = writeln!(out, "{text}").and_then(|()| out.flush());
             }

@@ -17,7 +17,7 @@ use crate::engine::runtime::{Ended, Runtime};
 use crate::machine::interface::Interface;
 use crate::machine::port_lock::PortLock;
 
-/// What a command needs of an engine that it starts itself.
+/// Settings of an engine that a command starts itself.
 #[derive(Clone, Copy, Default)]
 pub struct Needs {
     /// Whether it answers late packets of others before it ends, as one that received something does.
@@ -94,7 +94,7 @@ where
     result
 }
 
-/// What an engine tells when it has ended.
+/// Report of an engine that has ended.
 pub struct Ending {
     lateness: Lateness,
     pauses: Pauses,
@@ -155,7 +155,7 @@ where
                 );
             })
         });
-        // The client gets what there is to tell, and then an end.
+        // The client gets the notices that are left, and then an end.
         drop(service);
         let worked = match client.join() {
             Ok(worked) => worked,

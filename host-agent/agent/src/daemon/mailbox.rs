@@ -9,7 +9,7 @@ use super::outbox::Outbox;
 use crate::api::message::Request;
 use crate::machine::waker::Waker;
 
-/// What other threads send to the engine.
+/// Messages of other threads to the engine.
 pub enum Command {
     Connected {
         client: ClientId,

@@ -10,7 +10,7 @@ use crate::api::socket::Connection;
 
 /// The most messages that wait for a client, which is given up if there is one more.
 const MAX_WAITING: usize = 16_384;
-/// While more messages than this wait for a client, it is not told how far its transfers are.
+/// While more messages than this wait for a client, it gets no progress notices.
 const BUSY_MESSAGES: usize = 64;
 
 /// The way to a client.

@@ -1,4 +1,4 @@
-//! What takes long before a transfer can start, in threads of its own: to open and hash a source
+//! Slow work before a transfer can start, in threads of its own: opening and hashing a source
 //! of many GB, and to have an address resolved. Objects are hashed a part at a time, those of all
 //! clients in turns ([`super::fair_queue`]), so that nobody's huge ones hold up another's small one.
 
@@ -44,7 +44,7 @@ pub enum Source {
 /// Something to prepare; its content is taken when that is opened.
 type Task = ebb_host::Task<Source>;
 
-/// What tells content from any other, now and later.
+/// Identity of content, now and later.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 enum Version {
     /// A file as it was when it was hashed: device, inode, length, times of change in ns.
@@ -59,7 +59,7 @@ type Hashes = BTreeMap<Version, [u8; 32]>;
 /// The client for whom something is prepared; for what other hosts fetch, the one that offers it.
 type Owner = Option<ClientId>;
 
-/// What the threads of a preparer share.
+/// State that the threads of a preparer share.
 struct Shared {
     queue: FairQueue<Owner, Work>,
     known: Mutex<Hashes>,
@@ -80,7 +80,7 @@ struct Hashing {
     hash: ContentHash,
 }
 
-/// What a step of the work has led to.
+/// Result of a step of the work.
 enum Step {
     /// The result for a ticket.
     Done(u64, Prepared),
@@ -234,7 +234,7 @@ fn check_hosts(
     }
 }
 
-/// What there is to hash.
+/// Content that is to be hashed.
 enum Opened {
     /// Nothing: the result is known.
     Prepared(Option<Arc<Envelope>>),

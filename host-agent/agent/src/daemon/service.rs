@@ -1,4 +1,4 @@
-//! The engine's side of the API: what clients ask for goes to the host, what it tells to them. Runs
+//! The engine's side of the API: requests of clients go to the host, its notices to them. Runs
 //! in the engine's thread, so nothing here waits for anybody.
 
 use std::collections::BTreeMap;
@@ -55,7 +55,7 @@ pub struct Service {
     pauses: Pauses,
     interface: String,
     clients: BTreeMap<ClientId, Outbox>,
-    /// Answers to requests, which clients are told when what they say is in force.
+    /// Answers to requests, which are sent once they are in force.
     answers: Vec<(ClientId, u64, Result<Value, Error>)>,
     stopping: bool,
 }
@@ -381,7 +381,7 @@ fn notify(outbox: &Outbox, notice: Notice) {
                 name: header.name,
             }
         }
-        // A client that does not keep up is not told how far things are.
+        // A client that does not keep up gets no progress notices.
         Notice::Progress { .. } if outbox.is_busy() => return,
         Notice::Progress {
             transfer,

@@ -12,7 +12,7 @@ use rustix::io::{Errno, ReadWriteFlags};
 
 use crate::machine::files::{Existing, Temporary, check_file_name, check_free, is_stream};
 
-/// What is to become of the content.
+/// Destination of the content.
 pub enum Target {
     /// Nowhere: only its hash is of interest.
     Discard,

@@ -47,7 +47,7 @@ enum Order {
     Decide(Key, Target),
     End(Key),
     Drop(Key),
-    /// To be told when all orders before this are carried out.
+    /// Channel that is notified when all orders before this are carried out.
     Settle(SyncSender<()>),
 }
 
@@ -125,7 +125,7 @@ impl Sinks {
         if !full || backlog.paused.swap(true, Ordering::SeqCst) {
             return false;
         }
-        // The sink may have written it all before it could see that it has to tell.
+        // The sink may have written it all before it could see that it has to report.
         !(backlog.bytes.load(Ordering::SeqCst) <= RESUME_BYTES
             && backlog.paused.swap(false, Ordering::SeqCst))
     }
@@ -409,7 +409,7 @@ fn release(shared: &Shared, backlog: Option<&Backlog>, buffer: Vec<u8>) {
     }
 }
 
-/// What is told of an error of a sink: here all of it, to the sender what it is of a few kinds.
+/// Error of a sink: its full text here, and one of a few kinds for the sender.
 fn unusable(error: &anyhow::Error) -> Unusable {
     let known = error.chain().find_map(|cause| {
         let known = cause

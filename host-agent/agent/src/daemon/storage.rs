@@ -19,10 +19,10 @@ use crate::api::message::Disposition;
 use crate::machine::files::{Existing, check_file_name, is_directory};
 use crate::machine::next_hop::NextHops;
 
-/// After so many deliveries the engine looks for buffers that the sinks are done with.
+/// Number of deliveries after which the engine looks for buffers that the sinks are done with.
 const RECYCLE_INTERVAL: u64 = 32;
 
-/// What becomes of what arrives at a listener.
+/// Treatment of objects that arrive at a listener.
 pub struct Listening {
     pub into: Disposition,
     pub directory: Option<Arc<OwnedFd>>,
@@ -33,7 +33,7 @@ pub struct Listening {
 pub struct Objects {
     pub sinks: Sinks,
     preparer: Preparer,
-    /// By ticket, what tells the preparer that nobody wants the result any more.
+    /// By ticket, the flag by which the preparer sees that its result is not wanted any more.
     preparing: BTreeMap<u64, Arc<AtomicBool>>,
     /// Directories whose files may be fetched, each with the client that serves it.
     directories: Vec<(ClientId, Arc<OwnedFd>)>,

@@ -21,7 +21,7 @@ const MAX_LATE: usize = 1024;
 pub struct FaultParams {
     /// The same seed and the same packets give the same faults.
     pub seed: u64,
-    /// What a trim leaves of a frame, in bytes from the Ethernet header on.
+    /// Length of a trimmed frame, in bytes from the Ethernet header on.
     pub trim_size_bytes: u16,
     /// How late a reordered packet is.
     pub reorder_delay_ns: u64,

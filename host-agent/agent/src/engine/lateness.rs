@@ -1,5 +1,5 @@
 //! How late the engine is against its clock. Who emulates a network on a machine that is too busy
-//! measures the machine: this tells.
+//! measures the machine: this shows it.
 
 use std::sync::{Arc, Mutex};
 
@@ -19,7 +19,7 @@ struct Times {
     departures: Histogram,
 }
 
-/// How late the engine is; shared by the engine and whoever tells of it.
+/// Lateness of the engine; shared by the engine and those who report it.
 #[derive(Clone, Debug)]
 pub struct Lateness(Arc<Mutex<Times>>);
 

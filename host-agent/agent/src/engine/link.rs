@@ -41,7 +41,7 @@ pub struct LinkCounters {
     pub overrun: u64,
 }
 
-/// What arrives.
+/// A frame that has arrived.
 pub enum Arrived<'a> {
     /// An IPv4 packet, probably.
     Packet(&'a [u8]),

@@ -1,4 +1,4 @@
-//! What the neighbour did to the NIC, told beside how late the engine is.
+//! Pauses of the NIC by its neighbour, reported beside the lateness of the engine.
 
 use std::sync::{Arc, Mutex};
 
@@ -8,12 +8,12 @@ use serde_json::{Value, json};
 
 use crate::machine::lock::lock;
 
-/// What the neighbour did to the NIC; shared by the engine and whoever tells of it.
+/// Pauses of the NIC by its neighbour; shared by the engine and those who report them.
 #[derive(Clone, Debug)]
 pub struct Pauses(Option<Arc<Mutex<NicStatistics>>>);
 
 impl Pauses {
-    /// `obeys`: whether the NIC obeys PFC; without it there is nothing to tell.
+    /// `obeys`: whether the NIC obeys PFC; without it there is nothing to report.
     pub fn new(obeys: bool) -> Self {
         Pauses(obeys.then(Arc::default))
     }

@@ -41,7 +41,7 @@ const LATE: Duration = Duration::from_millis(5);
 /// The most batches of frames that are read before timers run again.
 const CATCH_UP_BATCHES: u32 = 64;
 
-/// What uses the transports: it is told what happens. Flow ids are unique per scheme only.
+/// User of the transports, which gets their events. Flow ids are unique per scheme only.
 pub trait Application {
     fn handle_event(
         &mut self,
@@ -79,7 +79,7 @@ pub struct Runtime {
     transports: Transports,
     link: Link,
     nic: Nic,
-    /// What the neighbour did to the NIC, for whoever tells of it.
+    /// Pauses of the NIC by its neighbour, for reports.
     pauses: Pauses,
     /// Memory for the packet that leaves.
     packet: Vec<u8>,
@@ -169,7 +169,7 @@ impl Runtime {
         self.lateness.clone()
     }
 
-    /// What the neighbour did to the NIC; what is returned stays up to date.
+    /// Pauses of the NIC by its neighbour; the value that is returned stays up to date.
     pub fn pauses(&self) -> Pauses {
         self.pauses.clone()
     }

@@ -38,7 +38,7 @@ pub struct Transports {
     slots: Vec<Slot>,
     /// Whose turn it is, an index into `slots`.
     turn: usize,
-    /// What the socket must let through has changed since somebody asked for it.
+    /// Whether the filter of the socket has changed since it was read.
     changed: bool,
     /// Ports that are not listened on any more, and are given back when nothing uses them.
     closing: Vec<(Scheme, u16)>,
@@ -189,7 +189,7 @@ impl Transports {
             .map(|slot| (slot.scheme, &mut *slot.transport))
     }
 
-    /// What has happened to the flows of any transport.
+    /// Events of the flows of all transports.
     pub fn poll_event(&mut self) -> Option<(Scheme, Event)> {
         let mut slots = self.slots.iter_mut();
         slots.find_map(|slot| Some((slot.scheme, slot.transport.poll_event()?)))
@@ -200,7 +200,7 @@ impl Transports {
         self.slots.iter().any(|slot| slot.transport.is_active())
     }
 
-    /// What the socket must let through, if that has changed since the last call.
+    /// Filter of the socket, if it has changed since the last call.
     pub fn take_changed_selectors(&mut self) -> Option<Vec<OurPackets>> {
         let changed = std::mem::take(&mut self.changed);
         changed.then(|| self.slots.iter().flat_map(Slot::packets).collect())

@@ -28,7 +28,7 @@ struct Shared {
     changed: Condvar,
 }
 
-/// What became of a job: its result, or the flow whose job panicked. A peer chose what was to be
+/// Outcome of a job: its result, or the flow whose job panicked. A peer chose what was to be
 /// decoded; whatever it found in the codec shall cost it this flow, and us no thread.
 pub type Done = Result<JobResult, FlowId>;
 

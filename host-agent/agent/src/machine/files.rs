@@ -49,7 +49,7 @@ impl FileSource {
         }
         match rustix::fs::openat2(dir, name, flags, Mode::empty(), beneath) {
             Ok(descriptor) => FileSource::new(descriptor).map_err(|_| OpenError::NotThere),
-            // A peer is not told whether there is something that it may not have.
+            // A peer does not learn whether there is something that it may not have.
             Err(Errno::NOENT | Errno::XDEV | Errno::LOOP | Errno::NXIO | Errno::NOTDIR) => {
                 Err(OpenError::NotThere)
             }
@@ -95,7 +95,7 @@ fn is_temporary(name: &str) -> bool {
     name.starts_with(TEMPORARY_PREFIX)
 }
 
-/// What becomes of a file that is there already under the name of an object.
+/// Treatment of an existing file with the name of an object.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Existing {
     /// It stays, and the object is refused.

@@ -8,7 +8,7 @@ use serde_json::Value;
 
 use crate::machine::ip_command::query;
 
-/// What the agent must know of its interface.
+/// Properties of the agent's interface.
 #[derive(Clone, Debug)]
 pub struct Interface {
     pub name: String,

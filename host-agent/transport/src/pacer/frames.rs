@@ -33,7 +33,7 @@ impl TcpFlow {
     }
 }
 
-/// What to do with an outgoing frame.
+/// Treatment of an outgoing frame.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Verdict {
     /// Send it now.
@@ -57,7 +57,7 @@ pub struct FrameCounters {
     pub dropped_frames: u64,
 }
 
-/// What the pacer needs to know of a frame.
+/// Fields of a frame that the pacer reads.
 struct Glance {
     flow: TcpFlow,
     flags: TcpFlags,

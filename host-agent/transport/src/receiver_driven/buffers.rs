@@ -25,7 +25,7 @@ impl Buffers {
         self.take(len)
     }
 
-    /// Notes that a buffer that is held has grown by so many bytes.
+    /// Notes that a buffer that is held has grown by this many bytes.
     pub fn grow(&mut self, bytes: usize) {
         self.held_bytes += bytes as u64;
     }

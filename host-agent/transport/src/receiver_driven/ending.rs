@@ -1,4 +1,4 @@
-//! How sessions end: what is put away, what peers are told, what is remembered, and the record.
+//! End of sessions: buffers, messages to peers, tombstones, and the record.
 
 use std::net::SocketAddrV4;
 
@@ -14,7 +14,7 @@ use crate::record::{Counters, FlowRecord, GroupSummary, Role, Status};
 use crate::transport::{Event, FlowId};
 
 impl<S: ReceiverDriven> Host<S> {
-    /// Ends a sender and reports that; `reset` is what its peers are told, none: nothing.
+    /// Ends a sender and reports that; `reset` is the reason for its peers; none: they get no message.
     pub(super) fn end_sender(
         &mut self,
         now: Instant,
@@ -64,7 +64,7 @@ impl<S: ReceiverDriven> Host<S> {
         self.report(flow, finished, record);
     }
 
-    /// Everything has been delivered, and the application is told. The session stays until it says
+    /// Everything has been delivered, and the application notified. The session stays until it says
     /// what became of that; only its peer, by asking, makes it do anything.
     pub(super) fn hold_receiver(&mut self, now: Instant, flow: FlowId) {
         let Some(mut open) = self.receivers.remove(&flow) else {

@@ -205,7 +205,7 @@ impl<S: ReceiverDriven> Host<S> {
             let key = (address, expected.session);
             let peer = SocketAddrV4::new(address, 0);
             self.receivers_by_key.remove(&key);
-            // Their ports are not known: whoever comes late is told why.
+            // Their ports are not known: late ones get the reason.
             let path = Path {
                 peer,
                 local_port: expected.local_port,

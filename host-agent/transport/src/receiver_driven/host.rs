@@ -83,7 +83,7 @@ pub struct Host<S: ReceiverDriven> {
     /// of that sender in `Open::peers`.
     pub(super) receivers_by_key: BTreeMap<SessionKey, (FlowId, usize)>,
     pub(super) expected: BTreeMap<FlowId, Expected>,
-    /// Whether the application says when peers are told that everything arrived.
+    /// Whether the application decides when peers get the confirmation that everything arrived.
     holds: bool,
     /// Receivers whose end has been reported and not been confirmed yet, with the headers that will
     /// tell their peers.

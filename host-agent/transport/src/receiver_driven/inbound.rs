@@ -1,4 +1,4 @@
-//! What arrives: from bytes to the session they belong to.
+//! Arrivals: from bytes to the session that they belong to.
 
 use std::net::{Ipv4Addr, SocketAddrV4};
 
@@ -213,7 +213,7 @@ impl<S: ReceiverDriven> Host<S> {
         let (Some((flow, index)), Some(open)) = (found, open) else {
             self.stray.unknown_session += 1;
             if header.packet_type == PacketType::Pull {
-                // A receiver that waits for a sender that is gone is told so.
+                // A receiver that waits for a sender that is gone is notified.
                 self.refuse_stray(src, header, ResetReason::UnknownSession);
             }
             return;
@@ -259,7 +259,7 @@ impl<S: ReceiverDriven> Host<S> {
                 // The others stay.
                 self.lose_sender(now, flow, index, ResetReason::describe(header.symbol));
             } else {
-                // A session that is held has nobody left to be told.
+                // A session that is held has nobody left to notify.
                 self.end_receiver(now, flow, ending, None);
             }
         } else if !self.is_answered(src, header) {

@@ -1,4 +1,4 @@
-//! What NDP and SCDP have in common: sessions opened without a handshake, one paced pull queue per
+//! Common parts of NDP and SCDP: sessions opened without a handshake, one paced pull queue per
 //! host, credits counted in packets, and a wire header that says everything in every packet.
 //!
 //! [`Host`] owns the sessions and speaks the wire format; the two schemes supply the session state
@@ -53,9 +53,9 @@ pub const MAX_TIME_NS: u64 = 86_400_000_000_000;
 pub struct DscpParams {
     /// Data that may be trimmed.
     pub trimmable: u8,
-    /// What a trim writes.
+    /// DSCP that a trim writes.
     pub trimmed: u8,
-    /// What a trim on a host-facing port writes.
+    /// DSCP that a trim on a host-facing port writes.
     pub trimmed_lasthop: u8,
     /// PULL, ACK, NACK, RESET.
     pub control: u8,

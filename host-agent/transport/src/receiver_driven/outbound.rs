@@ -1,4 +1,4 @@
-//! What leaves: answers, pulls and data, in this order, and how they become packets.
+//! Departures: answers, pulls and data, in this order, and how they become packets.
 
 use ebb_nic::DscpSet;
 use ebb_units::Instant;

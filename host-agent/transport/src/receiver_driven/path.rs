@@ -42,7 +42,7 @@ pub(super) struct Open<T> {
     /// The one peer, all receivers of a group, or all senders of a many-to-one session. Port 0: the
     /// peer was not heard yet.
     pub peers: Vec<SocketAddrV4>,
-    /// What the transport knows of the session.
+    /// State that the transport keeps of the session.
     pub state: T,
     /// When it was opened.
     pub started: Instant,
@@ -55,7 +55,7 @@ pub(super) struct Open<T> {
     pub timer: usize,
     /// Whether it waits in `Host::ready`. Receivers never do.
     pub ready: bool,
-    /// Whether [`Event::Heard`](crate::Event::Heard) has been told, by a sender.
+    /// Whether [`Event::Heard`](crate::Event::Heard) has been emitted, by a sender.
     pub heard: bool,
 }
 

@@ -34,7 +34,7 @@ pub type Make = fn(HostConfig, &Suite) -> Result<Box<dyn Transport + Send>, Stri
 pub struct Entry {
     /// As in files, on the command line and in records.
     pub name: &'static str,
-    /// Where a host listens unless it is told otherwise (`docs/wire-format.md`). Each has its own.
+    /// Port on which a host listens by default (`docs/wire-format.md`). Each has its own.
     pub service_port: u16,
     /// The protocol number in the IPv4 header of its packets.
     #[serde(skip)]

@@ -1,4 +1,4 @@
-//! What a job of each pattern consists of.
+//! Transfers of a job, by pattern.
 
 use super::{Resolved, Storage, is_far, is_near};
 use crate::draws::Draws;

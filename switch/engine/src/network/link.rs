@@ -35,6 +35,7 @@ impl Default for LinkState {
 
 /// Why a link cannot have a state.
 #[derive(Clone, Copy, Debug, PartialEq, Error)]
+#[allow(missing_docs, reason = "the messages say what each is")]
 pub enum LinkStateError {
     /// A probability lies outside 0 to 1.
     #[error("`{name}` is {value}; it is a probability, from 0 to 1")]

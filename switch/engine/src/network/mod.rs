@@ -52,6 +52,7 @@ pub struct NodePort {
 
 /// A request that a network cannot fulfil.
 #[derive(Clone, Debug, PartialEq, Error)]
+#[allow(missing_docs, reason = "the messages say what each is")]
 pub enum NetworkError {
     /// A port already has a link.
     #[error("port {port} of \"{node}\" is connected twice; a port has one link or interface")]

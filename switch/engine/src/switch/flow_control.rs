@@ -206,7 +206,7 @@ impl Switch {
         })
     }
 
-    /// How long so many bits take on the link of a port; `None` if it has no rate.
+    /// Time of this many bits on the link of a port; `None` if it has no rate.
     fn time_of_bits(&self, port: PortId) -> impl Fn(u64) -> Option<Duration> + use<> {
         let rate = self.manager.rate(port);
         move |bits| (!rate.is_zero()).then(|| rate.time_for(bits / 8))

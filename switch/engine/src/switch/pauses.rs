@@ -103,7 +103,7 @@ impl LinkPauses {
     }
 
     /// When the pauses that were asked for must be repeated, if that was not known yet: after half
-    /// of their time. `bits` is the time of so many bits on the link.
+    /// of their time. `bits` is the time of a number of bits on the link.
     pub(super) fn next_refresh(
         &mut self,
         now: Instant,

@@ -22,6 +22,7 @@ pub enum Format {
 }
 
 impl Format {
+    /// All formats with their names on the command line.
     pub const ALL: [(&str, Format); 3] = [
         ("long", Format::Long),
         ("short", Format::Short),

@@ -8,6 +8,7 @@ use crate::diagnostics::{Action, Format};
 /// Whether an option takes a value, and how the help calls that.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Takes {
+    /// A flag.
     Nothing,
     /// A value, in the same word or the next one.
     Value(&'static str),
@@ -20,8 +21,9 @@ type Apply = fn(&mut Arguments, &str) -> Result<(), String>;
 /// What becomes of an option.
 #[derive(Clone, Copy, Debug)]
 pub enum Effect {
+    /// Sets a field of the arguments.
     Does(Apply),
-    /// Accepted, since build scripts have it; the reason why it changes nothing is told in one line.
+    /// Accepted, since build scripts have it; one line gives the reason why it changes nothing.
     Nothing(&'static str),
     /// What it asks for cannot be left out without a wrong result.
     Refused(&'static str),
@@ -31,11 +33,14 @@ pub enum Effect {
     Forwards,
 }
 
+/// An option of the command line.
 #[derive(Debug)]
 pub struct OptionSpec {
     /// All spellings of the option; the help shows the first one.
     pub names: &'static [&'static str],
+    /// Whether it has a value.
     pub takes: Takes,
+    /// Its effect here.
     pub effect: Effect,
     /// What the help says of it.
     pub about: &'static str,
@@ -63,6 +68,7 @@ const fn option(
     }
 }
 
+/// All options, in the order of the help.
 #[rustfmt::skip]
 pub const OPTIONS: &[OptionSpec] = &[
     option(&["-o", "--output"], Value("FILE"), Does(output), "the BMv2 JSON; with the name p4c: the folder of NAME.json"),

@@ -45,6 +45,7 @@ struct Builder<'a> {
 /// P4Info, and the program's entries.
 #[derive(Debug)]
 pub struct Generated {
+    /// Tables, actions, counters and other objects with their ids.
     pub p4info: P4Info,
     /// The first two objects that have one name in it, if there are such.
     pub problem: Option<Box<Diagnostic>>,

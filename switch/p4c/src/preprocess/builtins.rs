@@ -49,7 +49,7 @@ impl Preprocessor<'_> {
         true
     }
 
-    /// `__has_include`: reads its operand, and tells whether there is such a file.
+    /// `__has_include`: reads its operand, and returns whether there is such a file.
     pub(super) fn has_include(&mut self, place: Span, next: bool) -> bool {
         let mut tokens = Vec::new();
         let open = self.next_unexpanded();

@@ -1,4 +1,4 @@
-//! What tells the entries of a table apart, as clients write it and as they read it.
+//! Identity of entries in a table, as clients write it and as they read it.
 
 use ebb_pipeline::control::{ControlError, EntryView, MatchKey};
 

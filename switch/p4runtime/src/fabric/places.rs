@@ -24,6 +24,7 @@ impl Place {
 }
 
 impl Layout {
+    /// Name of a switch or host.
     pub fn node_name(&self, node: Node) -> &str {
         match node {
             Node::Switch(index) => &self.switches[index].name,

@@ -93,7 +93,7 @@ impl Form {
     }
 }
 
-/// What is told, and how.
+/// Makes updates of the interfaces: their encoding, names and values.
 pub struct Teller<'a> {
     pub form: Form,
     pub interfaces: &'a Interfaces,
@@ -163,7 +163,7 @@ impl Teller<'_> {
         Some(Json::Object(entry))
     }
 
-    /// Leaves as an object that is so many elements below their interface. `of`: the module of what is around it;
+    /// Leaves as an object that is this many elements below their interface. `of`: the module of what is around it;
     /// none: it is a value of its own.
     fn object(&self, leaves: &[Found], below: usize, of: Option<&str>) -> Map<String, Json> {
         let name = |found: &Found| found.place.leaf().path[below];
@@ -311,7 +311,7 @@ mod tests {
         assert_eq!(json(&values[1].1), expected);
         let expected = serde_json::json!({"name": "b", "enabled": true, "id": 2});
         assert_eq!(json(&config(Form::Json)[1].1), expected);
-        // Of types without objects each leaf is told.
+        // Of types without objects each leaf is sent.
         assert_eq!(config(Form::Typed).len(), 6);
     }
 

@@ -16,7 +16,7 @@ use tokio_stream::Stream;
 use tokio_stream::wrappers::ReceiverStream;
 use tonic::{Request, Response, Status, Streaming};
 
-use crate::calls::Kept;
+use crate::calls::HeldShare;
 use crate::host::Host;
 use crate::proto::gnmi as proto;
 use crate::proto::gnmi::g_nmi_server::GNmi;
@@ -62,7 +62,7 @@ struct Shared {
 }
 
 impl Service {
-    /// For one of so many devices of a server.
+    /// For one of this many devices of a server.
     pub fn new(host: Arc<Host>, pace: Arc<Pace>, devices: usize) -> Self {
         let most_streams = (STREAMS_OF_ALL / devices).clamp(LEAST_STREAMS, MOST_STREAMS);
         let most_values = (VALUES_OF_ALL / devices).clamp(LEAST_VALUES, MOST_VALUES);
@@ -92,7 +92,7 @@ impl Shared {
         Ok(self.samples.since(since, take).await?.1)
     }
 
-    /// Room for so many values, which is given back when the result is dropped.
+    /// Room for this many values, which is given back when the result is dropped.
     fn reserve(&self, values: usize) -> Result<OwnedSemaphorePermit, Status> {
         let values = u32::try_from(values).unwrap_or(u32::MAX);
         let room = self.values.clone().try_acquire_many_owned(values);
@@ -215,7 +215,7 @@ impl GNmi for Service {
             notification: notifications,
             ..proto::GetResponse::default()
         });
-        response.extensions_mut().insert(Kept::new(share));
+        response.extensions_mut().insert(HeldShare::new(share));
         Ok(response)
     }
 

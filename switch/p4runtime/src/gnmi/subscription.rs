@@ -16,11 +16,11 @@ use proto::subscribe_request::Request;
 use proto::subscribe_response::Response;
 use proto::subscription_list::Mode;
 
-/// How soon changes are told, and the shortest time between two samples.
+/// Longest delay of changes, and the shortest time between two samples.
 const TICK: Duration = Duration::from_millis(100);
-/// How old what is told may be: who is due at about the same time shares a sample.
+/// Largest age of a value that is sent: subscriptions that are due at about the same time share a sample.
 const STALE: Duration = Duration::from_millis(10);
-/// How often counters are told to a client that leaves it to us.
+/// Interval of counters for a client that leaves it to us.
 const USUAL_SAMPLE: Duration = Duration::from_secs(10);
 /// How many values a message has at most: 80 KB of memory or so.
 const PART: usize = 64;
@@ -34,9 +34,9 @@ type Sender = mpsc::Sender<Result<proto::SubscribeResponse, Status>>;
 struct When {
     /// None: when it changes.
     sample: Option<Duration>,
-    /// Only what has changed since it was told.
+    /// Only values that have changed since they were sent.
     only_changes: bool,
-    /// When it is told although nothing has changed; none: never.
+    /// When it is sent although nothing has changed; none: never.
     heartbeat: Option<Duration>,
 }
 
@@ -77,7 +77,7 @@ struct Wish {
     places: Vec<Place>,
     due: Instant,
     alive: Instant,
-    /// What was told last of each place, if only changes are wanted; none: nothing yet.
+    /// Last value sent of each place, if only changes are wanted; none: nothing yet.
     told: Vec<Option<Value>>,
 }
 
@@ -266,7 +266,7 @@ fn wanted(
     Ok(wanted)
 }
 
-/// The wishes that a subscription is: two if the client leaves it to us when values of one kind or the other are told.
+/// The wishes that a subscription is: two if the client leaves it to us when values of one kind or the other are sent.
 fn whens(subscription: &proto::Subscription, mode: Mode) -> Result<Vec<(Kind, When)>, Status> {
     if mode != Mode::Stream {
         return Ok(vec![(Kind::All, ALWAYS)]);
@@ -339,7 +339,7 @@ impl Wish {
         }
     }
 
-    /// All that there is has been told; from now on it is as the client said.
+    /// All current values have been sent; from now on the wishes of the client hold.
     fn begin(&mut self, now: Instant) {
         self.due = now + self.when.sample.unwrap_or(TICK);
         self.alive = now + self.when.heartbeat.unwrap_or_default();
@@ -353,7 +353,7 @@ impl Wish {
         }
     }
 
-    /// The places that are to be told now, which then count as told.
+    /// The places that are to be sent now, which then count as sent.
     fn news(&mut self, now: Instant, sample: &Sample) -> Vec<Place> {
         let is_due = self.due <= now;
         let is_alive = self.when.heartbeat.is_some() && self.alive <= now;

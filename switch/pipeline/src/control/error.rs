@@ -3,6 +3,7 @@
 
 /// A request that was refused.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[allow(missing_docs, reason = "the messages say what each is")]
 pub enum ControlError {
     /// The object does not exist (P4Runtime code NOT_FOUND).
     #[error("{kind} `{name}` does not exist")]

@@ -37,7 +37,7 @@ pub struct PointArgs {
     /// Send objects one after another for so long; without it, 10 s, or with --count as many
     #[arg(long, value_name = "T", conflicts_with = "count")]
     pub seconds: Option<f64>,
-    /// Send so many objects one after another, each of the parallel flows
+    /// Send this many objects one after another, each of the parallel flows
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u64).range(1..))]
     pub count: Option<u64>,
     /// Flows at a time

@@ -14,7 +14,7 @@ pub struct ListArgs {
     pub workload: PathBuf,
     #[command(flatten)]
     pub file: WorkloadFile,
-    /// Print the first so many only
+    /// Print this many from the first
     #[arg(long, value_name = "N")]
     pub limit: Option<u64>,
 }

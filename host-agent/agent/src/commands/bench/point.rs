@@ -49,7 +49,7 @@ pub fn run(args: &BenchArgs, host: Host) -> anyhow::Result<bool> {
 enum End {
     /// At this time.
     At(Instant),
-    /// When each of the parallel flows has begun so many objects.
+    /// After this many objects of each parallel flow.
     After(u64),
 }
 
@@ -68,7 +68,7 @@ struct Bench<'a> {
     result: Totals,
 }
 
-/// What became of the objects of all parallel flows.
+/// Outcome of the objects of all parallel flows.
 #[derive(Default)]
 struct Totals {
     objects: u64,

@@ -1,4 +1,4 @@
-//! What has become of the transfers of a run: counts, completion times, jobs.
+//! Outcome of the transfers of a run: counts, completion times, jobs.
 
 use std::collections::BTreeMap;
 

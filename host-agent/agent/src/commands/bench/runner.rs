@@ -1,4 +1,4 @@
-//! What one host does of a workload, and when: a [`Player`] whose share of the schedule is read ahead.
+//! The share of one host in a workload, with its times: a [`Player`] whose share of the schedule is read ahead.
 
 use std::sync::Arc;
 
@@ -37,7 +37,7 @@ impl Runner {
         &self.schedule
     }
 
-    /// What is to be done now. Ask until `None`.
+    /// The next action that is due. Call until `None`.
     pub fn poll_action(&mut self, now_ns: u64) -> Option<Action> {
         self.read_ahead(now_ns);
         self.player.share.poll_action(now_ns)

@@ -1,8 +1,8 @@
-//! What a run was like, as one host saw it.
+//! Summary of a run at one host.
 
 use serde_json::{Map, Value, json};
 
-/// The largest sizes of the classes that completion times are told by: those of SCDP, table I, and one
+/// Largest sizes of the classes by which completion times are reported: those of SCDP, table I, and one
 /// more. There is a class above the last one.
 const CLASS_LIMITS_BYTES: [u64; 4] = [10_000, 100_000, 1_000_000, 10_000_000];
 

@@ -98,7 +98,7 @@ struct Run<'a> {
     /// Times of the transfers of this host, by number in the workload, from the first flow of each that
     /// has begun or ended until the transfer ends.
     times: BTreeMap<u64, Times>,
-    /// It was told that another host runs another workload.
+    /// Another host has reported that it runs another workload.
     warned: bool,
 }
 

@@ -24,7 +24,7 @@ pub struct LoadArgs {
         value_parser = clap::value_parser!(u16).range(i64::from(MIN_PACKET_BYTES)..)
     )]
     pub packet_bytes: u16,
-    /// What a frame costs on the line beyond its own bytes; 24: preamble, FCS and gap
+    /// Bytes on the line beyond those of a frame; 24: preamble, FCS and gap
     #[arg(long, value_name = "N", default_value_t = 0)]
     pub frame_overhead_bytes: u16,
     /// How long to send
@@ -56,7 +56,7 @@ pub struct LoadArgs {
 
 #[derive(Args, Debug)]
 pub struct SinkArgs {
-    /// End after so many streams have ended
+    /// End after this many streams have ended
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u64).range(1..))]
     pub count: Option<u64>,
     #[command(flatten)]

@@ -12,7 +12,7 @@ const LOAD_AT: usize = UDP_AT + UDP_BYTES;
 const LOAD_BYTES: usize = 32;
 /// The shortest IP packet that has room for the payload.
 pub const MIN_PACKET_BYTES: u16 = (Ipv4Header::BYTES + UDP_BYTES + LOAD_BYTES) as u16;
-/// What a receiver needs of a frame, with the longest IPv4 header.
+/// Bytes of a frame that a receiver needs, with the longest IPv4 header.
 pub const HEADERS_BYTES: u32 = (EthernetHeader::BYTES + 60 + UDP_BYTES + LOAD_BYTES) as u32;
 const MAGIC: [u8; 4] = *b"Ebb1";
 
@@ -31,7 +31,7 @@ pub enum Kind {
     End = 1,
 }
 
-/// What a receiver learns of a packet.
+/// Fields of a packet that a receiver counts.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Arrival {
     pub source: Ipv4Addr,

@@ -14,7 +14,7 @@ use crate::machine::clock;
 
 /// Frames that are counted before the sender has its turn again.
 const FRAMES_PER_TURN: usize = 1024;
-/// How long packets of a stream that took a longer path have, after its end was told.
+/// Time for packets of a stream that took a longer path, after its end was announced.
 const SETTLE: Duration = Duration::from_millis(500);
 /// The most streams that are counted, whoever sends them; packets of more are ignored.
 const MAX_STREAMS: usize = 1024;
@@ -29,9 +29,9 @@ pub struct Peer {
 
 struct Stream {
     counts: StreamCounts,
-    /// When it is over. `None`: its sender has not told its end.
+    /// When it is over. `None`: its sender has not announced its end.
     over_at: Option<Instant>,
-    /// It was told of already, and is not told of again whatever still comes.
+    /// It was reported already, and is not reported again.
     told: bool,
 }
 
@@ -79,7 +79,7 @@ impl Receiver {
         Ok(any)
     }
 
-    /// Calls `tell` for each stream that is over and was not told of.
+    /// Calls `tell` for each stream that is over and was not reported.
     pub fn end_streams(&mut self, now: Instant, mut tell: impl FnMut(&Peer, &StreamCounts)) {
         for (peer, stream) in &mut self.streams {
             if !stream.told && stream.over_at.is_some_and(|at| at <= now) {
@@ -90,7 +90,7 @@ impl Receiver {
         }
     }
 
-    /// Calls `tell` for all streams that were not told of, over or not.
+    /// Calls `tell` for all streams that were not reported, over or not.
     pub fn end_all(&mut self, tell: impl FnMut(&Peer, &StreamCounts)) {
         for stream in self.streams.values_mut() {
             stream.over_at = Some(Instant::ZERO);

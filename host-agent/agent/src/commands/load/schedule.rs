@@ -28,12 +28,12 @@ pub struct Schedule {
     max_lateness: Duration,
 }
 
-/// What a schedule is made of.
+/// Parameters of a schedule.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Plan {
     /// When the first packet is due.
     pub start: Instant,
-    /// What a packet costs on the line, in bytes.
+    /// Length of a packet on the line, in bytes.
     pub frame_bytes: u64,
     /// Rate of the line; above 0.
     pub rate_bps: u64,

@@ -16,7 +16,7 @@ use crate::machine::clock;
 
 /// The first source port: the range ends with the last dynamic port (RFC 6335).
 const FIRST_SOURCE_PORT: u16 = u16::MAX - SOURCE_PORTS + 1;
-/// The end of a stream is told several times: one of them may be lost.
+/// The end of a stream is announced several times: one of them may be lost.
 const ENDS: u8 = 3;
 const END_PAUSE: Duration = Duration::from_millis(10);
 /// What does not fit into the kernel's buffer is tried again after this.
@@ -28,7 +28,7 @@ pub struct Sender {
     stream: u32,
     /// The frames of a batch, which are stamped again for each batch.
     frames: Vec<Frame>,
-    /// What tells the end of the stream.
+    /// Packet that ends the stream.
     end: Frame,
     /// How many source ports are used.
     flows: u16,
@@ -42,9 +42,9 @@ pub struct Sender {
     last: Instant,
     /// When packets that did not fit into the kernel's buffer are tried again. `None`: all did fit.
     full_until: Option<Instant>,
-    /// How often the end is still to be told.
+    /// Number of announcements of the end that are left.
     ends_left: u8,
-    /// When the end is told next.
+    /// When the end is announced next.
     next_end: Instant,
     /// How long packets under way have, after the last one was sent.
     settle: Duration,

@@ -1,4 +1,4 @@
-//! What a receiver counts of one stream.
+//! Counters of one stream at its receiver.
 
 use serde_json::{Value, json};
 

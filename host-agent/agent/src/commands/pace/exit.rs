@@ -1,4 +1,4 @@
-//! What leaves at once of the frames from inside, in order; the pacer has the rest.
+//! Frames from inside that leave at once, in order; the pacer has the others.
 
 use ebb_packet_io::{OutgoingFrame, ReceivedFrame, Segmentation};
 use ebb_units::Instant;
@@ -74,7 +74,7 @@ impl Exit {
         }
     }
 
-    /// What is to be sent now.
+    /// Frames that leave now, in order.
     pub fn leaving<'a>(
         &'a self,
         received: &'a impl Fn(usize) -> Option<OutgoingFrame<'a>>,

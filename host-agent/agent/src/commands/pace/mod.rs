@@ -60,7 +60,7 @@ pub struct PaceArgs {
 
 /// Bytes that may wait for the rate of a guarantee, on the wire.
 const GUARANTEE_QUEUE_BYTES: u64 = 16 << 20;
-/// What the wire adds to an IP packet: the Ethernet header, FCS, preamble and gap between frames.
+/// Bytes that the wire adds to an IP packet: the Ethernet header, FCS, preamble and gap between frames.
 const LINK_BYTES: u64 = EthernetHeader::BYTES as u64 + WIRE_OVERHEAD_BYTES;
 
 /// The counters that are printed.

@@ -10,7 +10,7 @@ use ebb_packet_io::{
 use rustix::io::Errno;
 use serde::Serialize;
 
-/// What has become of the frames of one side.
+/// Counters of the frames of one side.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default, Serialize)]
 pub struct SideCounters {
     pub received_frames: u64,

@@ -182,7 +182,7 @@ impl Block {
         }
     }
 
-    /// Notes that a sender is asked for so many repair symbols more.
+    /// Notes that a sender is asked for this many more repair symbols.
     pub fn ask_repairs(&mut self, from: usize, repairs: u32) {
         if let Some(part) = self.parts.get_mut(from) {
             part.repairs_due += repairs;
@@ -196,7 +196,7 @@ impl Block {
         self.parts.get(from).map_or(0, |part| part.repairs_asked)
     }
 
-    /// A sender begins to count its repair symbols anew, and has sent so many at least.
+    /// A sender begins to count its repair symbols anew, and has sent at least this many.
     pub fn restart_repairs(&mut self, from: usize, sent: u32) {
         if let Some(part) = self.parts.get_mut(from) {
             part.repairs_asked = sent;

@@ -1,4 +1,4 @@
-//! What makes a TCP of its own: how it uses ECN, its congestion control and its feedback.
+//! A variant of TCP: its use of ECN, its congestion control and its feedback.
 
 use super::congestion::{CongestionControl, EcnMode, Window};
 use super::feedback::FeedbackSet;
@@ -7,13 +7,13 @@ use super::params::TcpParams;
 /// A congestion control algorithm; connections are started with it.
 #[derive(Clone, Debug)]
 pub struct Algorithm {
-    /// What to ask of the peer in the handshake. Without ECN-capable peer it is [`EcnMode::Off`].
+    /// ECN that the handshake asks for. Without ECN-capable peer it is [`EcnMode::Off`].
     pub ecn: EcnMode,
     /// The same for flows of a priority above 0.
     pub priority_ecn: EcnMode,
     /// The state of one connection, which begins with this window.
     pub start: fn(&TcpParams, Window) -> Box<dyn CongestionControl>,
-    /// What it exchanges with the network beside ACKs and ECN.
+    /// Messages and fields that it exchanges with the network beside ACKs and ECN.
     pub feedback: FeedbackSet,
 }
 

@@ -4,14 +4,14 @@
 /// A third of the window is worth a burst.
 const WINDOW_DIVISOR: u64 = 3;
 
-/// What a sender has to send, and may, in bytes.
+/// Bytes that a sender has, and those that it may send.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Room {
     /// Rest of the stream.
     pub(super) rest: u64,
-    /// What the windows of the peer and of congestion leave.
+    /// Bytes that the receive window and the congestion window leave.
     pub(super) allowed: u64,
-    /// The window of congestion.
+    /// The congestion window.
     pub(super) window: u64,
 }
 

@@ -97,7 +97,7 @@ impl Connection {
         self.took_early
     }
 
-    /// What there is of the connection once data can flow.
+    /// State once data can flow.
     fn synchronized(&self) -> Option<&Synchronized> {
         match &self.phase {
             Phase::Early(_, s) | Phase::Synchronized(s) => Some(s),
@@ -112,7 +112,7 @@ impl Connection {
         }
     }
 
-    /// The peer has closed and we have not: what we made of its stream is still to be told.
+    /// The peer has closed and we have not: our verdict on its stream is still to be sent.
     pub(crate) fn is_to_close(&self) -> bool {
         let state = self.synchronized().map(Synchronized::state);
         state == Some(State::CloseWait)
@@ -198,7 +198,7 @@ impl Connection {
         }
     }
 
-    /// What to wait for, of a connection that stays open.
+    /// Sets the event that a connection that stays open waits for.
     pub(crate) fn set_waiting(&mut self, now: Instant, waiting: Waiting) {
         if let Some(s) = self.synchronized_mut() {
             s.set_waiting(now, waiting);

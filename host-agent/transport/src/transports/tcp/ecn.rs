@@ -2,7 +2,7 @@
 
 use super::congestion::EcnMode;
 
-/// What the receiver must do for an arrived data segment.
+/// Reaction of the receiver to a data segment.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum EchoAction {
     /// Delayed ACKs as usual.

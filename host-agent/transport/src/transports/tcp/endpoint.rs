@@ -16,7 +16,7 @@ use super::connection::Connection;
 use super::delivered_syns::DeliveredSyns;
 use super::feedback::Parse;
 use super::flow::{Ending, put_shortest_first};
-use super::kept::{Flow, Kept, Outgoing, Pool};
+use super::kept::{Flow, Outgoing, PersistentConnection, Pool};
 use super::params::{Connections, InvalidTcpParams, TcpParams};
 use super::segment::Segment;
 use super::source_quench::SourceQuenches;
@@ -43,7 +43,7 @@ const DESTINATION_PORT_AT: u8 = 2;
 /// The bytes of an IPv4 header with the destination address.
 const DESTINATION_AT: std::ops::Range<usize> = 16..20;
 
-/// What cannot be run.
+/// Reasons why an endpoint cannot be made.
 #[derive(Clone, Debug, PartialEq, thiserror::Error)]
 pub enum ConfigError {
     #[error(transparent)]
@@ -72,7 +72,7 @@ pub struct EndpointCounters {
     pub quenched: u64,
 }
 
-/// What a turn brought.
+/// Result of a turn.
 enum Turn {
     /// A packet was written.
     Sent(TxInfo),
@@ -96,7 +96,7 @@ pub struct TcpEndpoint {
     pub(super) params: Arc<TcpParams>,
     pacer: Option<Pacer<FlowId, PacedPacket>>,
     pub(super) listening: BTreeSet<u16>,
-    /// Whether the application says when peers are told that everything arrived.
+    /// Whether the application decides when peers get the confirmation that everything arrived.
     pub(super) holds: bool,
     /// Connections; one that carries one object has the name of its flow.
     pub(super) flows: BTreeMap<FlowId, Flow>,
@@ -265,7 +265,7 @@ impl TcpEndpoint {
         }
     }
 
-    /// Something happened to the flow: tell about it, and let it have its turn to send.
+    /// Something happened to the flow: reports it, and gives it a turn to send.
     pub(super) fn after_input(&mut self, now: Instant, id: FlowId) {
         let Some(flow) = self.flows.get(&id) else {
             return;
@@ -388,7 +388,13 @@ impl TcpEndpoint {
         flow.dscp = dscp;
         flow.holds = self.holds;
         let stays_open = flow.connection.stays_open() == Some(true);
-        flow.kept = stays_open.then(|| Box::new(Kept::new(false, dscp, self.params.keep_open())));
+        flow.kept = stays_open.then(|| {
+            Box::new(PersistentConnection::new(
+                false,
+                dscp,
+                self.params.keep_open(),
+            ))
+        });
         flow.is_half_open = true;
         let id = self.insert(now, flow);
         // What its SYN carried may have ended it already.

@@ -18,7 +18,7 @@ use crate::selector::Selector;
 /// Reads the message in an IPv4 packet, whoever made that up.
 pub(crate) type Parse = fn(&[u8]) -> Result<Message, ParseError>;
 
-/// What a scheme exchanges with the network, the same for all connections of a host.
+/// Exchange of a scheme with the network, the same for all connections of a host.
 pub(crate) trait Feedback: fmt::Debug + Send + Sync {
     /// Packets that carry its messages.
     fn messages(&self) -> Vec<(Selector, Parse)> {

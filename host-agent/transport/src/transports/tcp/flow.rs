@@ -1,4 +1,4 @@
-//! A connection as a flow: its role, and what is told about it.
+//! A connection as a flow: its role, its events and its record.
 
 use std::collections::{BTreeMap, VecDeque};
 use std::net::SocketAddrV4;
@@ -17,7 +17,7 @@ pub(super) enum Ending {
     /// The handshake is not over.
     Opening,
     Open,
-    /// [`Event::Finished`] or [`Event::Failed`] has been told.
+    /// [`Event::Finished`] or [`Event::Failed`] has been emitted.
     Reported,
 }
 
@@ -49,7 +49,7 @@ pub(super) struct Flow<K> {
     pub(super) is_half_open: bool,
     /// The peer is known to get our packets.
     heard: bool,
-    /// What it carries, if the connection stays open. None: one object.
+    /// Objects that follow each other, if the connection stays open. None: it carries one object.
     pub(super) kept: Option<Box<K>>,
 }
 
@@ -84,7 +84,7 @@ impl<K> Flow<K> {
         }
     }
 
-    /// None once the end has been told.
+    /// None once the end has been reported.
     pub(super) fn progress(&self) -> Option<Progress> {
         let progress = match self.role {
             Role::Sender => Progress {

@@ -16,7 +16,7 @@ use super::stream::Stream;
 
 /// Bytes that the timestamps option takes from every segment, padding included (RFC 7323 A).
 const TIMESTAMP_OPTION_BYTES: u64 = 12;
-/// What a peer that sends no MSS option can take (RFC 9293 3.7.1).
+/// MSS of a peer that sends no option (RFC 9293, 3.7.1), in bytes.
 const DEFAULT_MSS: u16 = 536;
 /// Version of the connections that stay open (`docs/wire-format.md`). Another is none.
 pub(crate) const KEPT_VERSION: u8 = 1;
@@ -31,7 +31,7 @@ pub(crate) fn window_shift(params: &TcpParams) -> u8 {
         .unwrap_or(MAX_WINDOW_SCALE)
 }
 
-/// What the peer's SYN or SYN-ACK told us, combined with what we offer.
+/// Options of the connection: those of the peer's SYN or SYN-ACK, combined with our offer.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Agreement {
     /// The peer's initial sequence number.
@@ -95,7 +95,7 @@ pub(crate) struct Handshake {
     pub(crate) retries: u32,
     /// A SYN or SYN-ACK is to be sent.
     pub(crate) syn_pending: bool,
-    /// What we offer of it on the active side.
+    /// Our offer on the active side.
     pub(crate) stays_open: bool,
     /// Active side: the peer may never have asked for anything.
     pub(crate) to_stranger: bool,
@@ -110,7 +110,7 @@ pub(crate) struct Handshake {
     /// When it goes out because the network dropped it, and how often it has.
     again: Again,
     notified: u32,
-    /// What the peer sent behind its SYN-ACK and has overtaken it, where paths reorder.
+    /// Segments that the peer sent behind its SYN-ACK and that have overtaken it, where paths reorder.
     ahead: Vec<Segment<'static>>,
 }
 
@@ -249,7 +249,7 @@ impl Handshake {
         })
     }
 
-    /// What the handshake adds to the sender's counters.
+    /// Counters of the handshake, which become those of the sender.
     pub(crate) fn counters(&self) -> SenderCounters {
         SenderCounters {
             retransmitted: self.packets.saturating_sub(1),

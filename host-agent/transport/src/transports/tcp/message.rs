@@ -1,4 +1,4 @@
-//! What switches send to the senders of packets.
+//! Messages of switches to the senders of packets.
 
 use std::net::SocketAddrV4;
 

@@ -135,7 +135,7 @@ impl Default for TcpParams {
     }
 }
 
-/// What Linux hands to a network card at once, at most (GSO_MAX_SIZE).
+/// Largest payload that Linux hands to a network card at once (GSO_MAX_SIZE), in bytes.
 const MAX_OFFLOAD_BYTES: u32 = 65_536;
 
 /// A parameter outside the range in which the protocol works.

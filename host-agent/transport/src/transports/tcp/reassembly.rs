@@ -7,13 +7,13 @@ use std::collections::BTreeMap;
 
 use arrayvec::ArrayVec;
 
-/// What SACK blocks say, in offsets. Three fit beside timestamps, four without (RFC 2018 3).
+/// SACK blocks, in offsets. Three fit beside timestamps, four without (RFC 2018 3).
 pub(crate) type SackRanges = ArrayVec<(u64, u64), 4>;
 
 /// Buffers of out-of-order segments that are kept for the next ones.
 const MAX_SPARE_CHUNKS: usize = 64;
 
-/// What has been received beyond the cumulative acknowledgment point.
+/// Data received beyond the cumulative acknowledgment.
 #[derive(Debug)]
 pub(crate) struct Reassembly {
     /// RCV.NXT.

@@ -23,7 +23,7 @@ pub(crate) struct Arrival<'a> {
     pub(crate) cwr: bool,
 }
 
-/// What an ACK says. The blocks belong to the number: with later blocks an earlier number would
+/// Contents of an ACK. The blocks belong to the number: with later blocks an earlier number would
 /// show holes that never were.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct AckState {
@@ -47,7 +47,7 @@ pub struct ReceiverCounters {
 }
 
 impl ReceiverCounters {
-    /// What was counted after `before`.
+    /// Counts since `before`.
     pub(crate) fn since(&self, before: &ReceiverCounters) -> ReceiverCounters {
         ReceiverCounters {
             packets: self.packets - before.packets,
@@ -269,7 +269,7 @@ impl Receiver {
         Some(ack)
     }
 
-    /// What a segment sent now acknowledges.
+    /// Acknowledgment of a segment that is sent now.
     pub(crate) fn ack_state(&self) -> AckState {
         AckState {
             ack: self.next(),

@@ -1,4 +1,4 @@
-//! How a flow is given up, and how its peer is told why.
+//! Aborts of flows, with the reason for the peer.
 
 use ebb_units::Instant;
 

@@ -1,4 +1,4 @@
-//! What is in flight and what became of it: the SACK scoreboard of RFC 6675.
+//! Segments in flight and their fate: the SACK scoreboard of RFC 6675.
 
 use std::collections::VecDeque;
 
@@ -39,7 +39,7 @@ impl Sent {
     }
 }
 
-/// What an acknowledgment changed.
+/// Change by an acknowledgment.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Update {
     /// When the latest-sent segment among those newly delivered left, unless it is ambiguous.

@@ -49,11 +49,11 @@ pub(crate) struct AckArrival<'a> {
     pub(crate) pure: bool,
     /// Round-trip time from the echoed timestamp.
     pub(crate) echoed_rtt: Option<Duration>,
-    /// What the receiver has beyond `ack`, if it says so.
+    /// Bytes that the receiver has beyond `ack`. None: it does not say.
     pub(crate) out_of_order_bytes: Option<u32>,
 }
 
-/// What to put on the wire next.
+/// Next segment to send.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Transmission {
     /// Offsets `[start, end)` of the stream, FIN included.
@@ -67,7 +67,7 @@ pub(crate) enum Transmission {
     WindowProbe,
 }
 
-/// What the deadline brought.
+/// Effect of a deadline.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum TimerOutcome {
     Continue,
@@ -93,7 +93,7 @@ pub struct SenderCounters {
 }
 
 impl SenderCounters {
-    /// What was counted after `before`.
+    /// Counts since `before`.
     pub(crate) fn since(&self, before: &SenderCounters) -> SenderCounters {
         SenderCounters {
             packets: self.packets - before.packets,
@@ -108,7 +108,7 @@ impl SenderCounters {
     }
 }
 
-/// What the handshake settled.
+/// Results of the handshake.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Negotiated {
     /// Payload bytes of a full segment.
@@ -332,7 +332,7 @@ impl Sender {
         1 + self.stream.bytes()
     }
 
-    /// What may be sent: the stream, and the FIN once closed.
+    /// End of the data that may be sent: the stream, and the FIN once closed.
     fn send_limit(&self) -> u64 {
         self.stream_end() + u64::from(self.closing)
     }
@@ -568,7 +568,7 @@ impl Sender {
         self.scoreboard.pipe().saturating_sub(left)
     }
 
-    /// What to send now, if anything. The caller sends what this returns.
+    /// The next segment that may be sent now. The caller must send it.
     pub(crate) fn poll_transmission(&mut self, now: Instant) -> Option<Transmission> {
         if std::mem::take(&mut self.probe_pending) {
             return Some(Transmission::WindowProbe);

@@ -48,7 +48,7 @@ pub enum Failure {
     Aborted,
 }
 
-/// What a connection did, for the flow record.
+/// Counters of a connection, for the flow record.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub struct Statistics {
     pub sender: SenderCounters,
@@ -59,7 +59,7 @@ pub struct Statistics {
 }
 
 impl Statistics {
-    /// What was counted after `before`; estimates are those of now.
+    /// Counts since `before`; estimates are current.
     pub(crate) fn since(&self, before: &Statistics) -> Statistics {
         Statistics {
             sender: self.sender.since(&before.sender),

@@ -1,4 +1,4 @@
-//! What a connection sends: pieces, one after another, as long as they may have to be sent again.
+//! Send buffer of a connection: pieces, one after another, as long as they may have to be sent again.
 
 use std::collections::VecDeque;
 use std::io;
@@ -54,7 +54,7 @@ impl Stream {
         Ok(())
     }
 
-    /// What lies before `offset` will not be read again.
+    /// Frees the data before `offset`, which will not be read again.
     pub(crate) fn forget_before(&mut self, offset: u64) {
         while let Some((begin, source)) = self.pieces.front()
             && begin + source.len() <= offset

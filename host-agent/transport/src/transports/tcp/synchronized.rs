@@ -25,7 +25,7 @@ use crate::record::TcpSummary;
 /// Questions to a silent peer before it counts as gone, evenly over `idle_timeout_ns`.
 const KEEPALIVES: u32 = 3;
 
-/// What an input did to the connection.
+/// Effect of an input on the connection.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Step {
     Continue,
@@ -33,7 +33,7 @@ pub(crate) enum Step {
     Failed(Failure),
 }
 
-/// What a connection waits for while nothing of its own is under way.
+/// Event that a connection waits for while nothing of its own is in flight.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Waiting {
     /// More of the peer's stream, which a peer that lives sends within `idle_timeout_ns`.
@@ -44,7 +44,7 @@ pub(crate) enum Waiting {
     Nothing,
 }
 
-/// What the handshake leaves behind.
+/// Results of the handshake.
 pub(crate) struct Opening {
     pub(crate) stream: Stream,
     pub(crate) iss: u32,

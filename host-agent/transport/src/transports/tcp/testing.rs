@@ -19,7 +19,7 @@ const HEADER_BYTES: u64 = 14 + 20 + 20;
 /// Initial sequence number of pair 0, so close to the end of the space that transfers wrap.
 const FIRST_ISS: u32 = 0xffff_ff00;
 
-/// What happens to a segment beside the queue.
+/// Fate of a segment outside of the queue.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Fate {
     Pass,

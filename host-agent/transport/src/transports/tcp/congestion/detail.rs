@@ -45,7 +45,7 @@ impl Default for DetailParams {
     }
 }
 
-/// A timeout is backed off to so many times the minimum.
+/// Largest timeout, in minimum timeouts.
 const LARGEST_RTO: u64 = 4;
 
 impl DetailParams {

@@ -30,7 +30,7 @@ pub struct PfabricParams {
     pub rto_ns: u64,
     /// Window that a flow begins with, in segments: what the path holds.
     pub window_packets: u32,
-    /// After so many timeouts in a row the sender asks with single bytes whether packets get through.
+    /// Number of timeouts in a row after which the sender probes the path with single bytes.
     pub probe_after_timeouts: u32,
     /// Switches tell of drops, in the class `fastlane.notification_dscp`: what was dropped goes again when
     /// a probe has been answered, without waiting for the timeout.

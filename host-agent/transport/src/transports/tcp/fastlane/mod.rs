@@ -1,4 +1,4 @@
-//! FastLane's hosts: the switch that drops a packet tells its sender, which sends it again, as far as
+//! FastLane's hosts: the switch that drops a packet notifies its sender, which sends it again, as far as
 //! it does not find itself in a circle of drops (Zats, "Achieving Consistent Latencies in Datacenter
 //! Networks", section 6.5.4; `docs/fastlane.md`).
 
@@ -126,7 +126,7 @@ pub(crate) enum Bound {
     /// Half of the window, and the less the more often one was dropped: Algorithm 1, for TCP.
     Falling(BoundLaw),
     /// One as soon as a probe has been answered, and one more for each that arrives: for pFabric, whose
-    /// receivers tell by SACK what has arrived.
+    /// receivers report by SACK what has arrived.
     Probed,
 }
 
@@ -169,7 +169,7 @@ impl Feedback for Notifications {
     }
 }
 
-/// What a sender knows by notifications, and of what has arrived out of order.
+/// State of a sender from notifications and from bytes that arrived out of order.
 #[derive(Debug)]
 struct Notified {
     table: NotificationTable,

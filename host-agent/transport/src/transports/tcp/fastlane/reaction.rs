@@ -1,4 +1,4 @@
-//! What a sender does about notifications: which packets go out again, and how large its window is while
+//! Reaction of a sender to notifications: packets that go out again, and how large its window is while
 //! they do.
 
 use ebb_units::Instant;

@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use ebb_units::Instant;
 
-use super::{Flow, Kept, Outgoing, Shared};
+use super::{Flow, Outgoing, PersistentConnection, Shared};
 use crate::record::{FlowRecord, Role, Status};
 use crate::tcp::connection::Connection;
 use crate::tcp::endpoint::TcpEndpoint;
@@ -16,7 +16,7 @@ impl TcpEndpoint {
     pub(in super::super) fn with_kept<T>(
         &mut self,
         id: FlowId,
-        act: impl FnOnce(&mut Kept, &mut Flow, &mut Shared<'_>) -> T,
+        act: impl FnOnce(&mut PersistentConnection, &mut Flow, &mut Shared<'_>) -> T,
     ) -> Option<T> {
         let flow = self.flows.get_mut(&id)?;
         let mut kept = flow.kept.take()?;
@@ -153,7 +153,11 @@ impl TcpEndpoint {
         let mut flow = Flow::new(Role::Sender, local, object.to, connection, iss, now);
         flow.dscp = object.dscp;
         let keep_open = self.params.keep_open();
-        flow.kept = Some(Box::new(Kept::new(true, object.dscp, keep_open)));
+        flow.kept = Some(Box::new(PersistentConnection::new(
+            true,
+            object.dscp,
+            keep_open,
+        )));
         let id = self.insert(now, flow);
         let peer = *object.to.ip();
         self.pool.add(peer, object.dscp, Some(number), id);

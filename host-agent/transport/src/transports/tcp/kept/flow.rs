@@ -2,11 +2,11 @@
 
 use ebb_units::Instant;
 
-use super::Kept;
+use super::PersistentConnection;
 use crate::record::Role;
 use crate::tcp::flow;
 
-pub(in super::super) type Flow = flow::Flow<Kept>;
+pub(in super::super) type Flow = flow::Flow<PersistentConnection>;
 
 impl Flow {
     /// When [`handle_deadline`](Self::handle_deadline) must be called at the latest.

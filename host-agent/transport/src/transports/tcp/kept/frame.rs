@@ -1,4 +1,4 @@
-//! What travels on a connection that stays open: frames of 16 bytes, some with a body
+//! Frames of a connection that stays open: 16 bytes, some with a body
 //! (`docs/wire-format.md`).
 
 /// Bytes of a frame without its body.
@@ -13,11 +13,11 @@ const REFUSED: u8 = 3;
 /// A frame. Numbers count the objects of one direction from 0.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Frame {
-    /// An object of so many bytes follows, for whoever listens on the port.
+    /// An object of this length follows, for whoever listens on the port.
     Object { number: u32, port: u16, bytes: u64 },
     /// The object of this number, which came the other way, has been taken.
     Taken { number: u32 },
-    /// It has not; so many bytes of text follow that say why.
+    /// It has not; a text of this length follows that says why.
     Refused { number: u32, bytes: u16 },
 }
 

@@ -4,12 +4,12 @@ use arrayvec::ArrayVec;
 
 use super::frame::{FRAME_BYTES, Frame};
 
-/// What the next bytes are.
+/// Kind of the next bytes.
 #[derive(Debug)]
 enum Body {
     /// Of a frame.
     None,
-    /// Of the object, so many more; `keep` is false if nobody wants them.
+    /// This many bytes of the object; `keep` is false if nobody wants them.
     Object { left: u64, keep: bool },
     /// Of the reason of a refusal.
     Reason {
@@ -23,7 +23,7 @@ enum Body {
 #[derive(Debug, PartialEq, Eq)]
 pub(super) enum Found {
     Frame(Frame),
-    /// So many of the bytes are of the object, and whether they are its last.
+    /// Number of the bytes that are of the object, and whether they are its last.
     Bytes {
         count: usize,
         last: bool,

@@ -42,7 +42,7 @@ const MAX_MOVES: u32 = 3;
 /// full, late enough that it can still go elsewhere.
 const FILL_BYTES: u64 = 1460;
 
-/// What the host and its other connections share, for whatever tells of objects.
+/// State of the host that its connections share, for reports of objects.
 pub(super) struct Shared<'a> {
     pub(super) scheme: &'static str,
     pub(super) events: &'a mut VecDeque<Event>,
@@ -76,7 +76,7 @@ pub(super) struct Outgoing {
     session: u32,
     before: Statistics,
     acked_at: Option<Instant>,
-    /// Its end has been told; the peer's answer does not matter any more.
+    /// Its end has been reported; the peer's answer does not matter any more.
     given_up: bool,
 }
 
@@ -123,8 +123,8 @@ struct Incoming {
     paused: bool,
 }
 
-/// What a connection that stays open carries.
-pub(super) struct Kept {
+/// Objects of a connection that stays open.
+pub(super) struct PersistentConnection {
     opened_here: bool,
     /// Of its packets: it carries the objects of one class of priority.
     pub(super) dscp: u8,
@@ -150,7 +150,7 @@ pub(super) struct Kept {
     idle_since: Option<Instant>,
     /// Our FIN is on its way, or will be after what has been appended.
     closing: bool,
-    /// What the connection had done when it was last looked at.
+    /// Counters of the connection when they were read last.
     seen: Statistics,
     /// Why this side gave the connection up, where it did.
     broken: Option<String>,
@@ -159,9 +159,9 @@ pub(super) struct Kept {
     moved: Vec<Outgoing>,
 }
 
-impl Kept {
+impl PersistentConnection {
     pub(super) fn new(opened_here: bool, dscp: u8, keep_open: Duration) -> Self {
-        Kept {
+        PersistentConnection {
             opened_here,
             dscp,
             keep_open,
@@ -622,7 +622,7 @@ impl Kept {
         })
     }
 
-    /// The peer takes no more and has told of everything that it took.
+    /// The peer takes no more and has confirmed everything that it took.
     fn peer_closed(&mut self, now: Instant, flow: &mut Flow, shared: &mut Shared<'_>) {
         if let Some(object) = self.arriving.take() {
             let why = "the peer closed the connection in the middle of the object";

@@ -26,7 +26,7 @@ pub(crate) trait Reaction: fmt::Debug + Send {
     /// The retransmission timer has expired.
     fn on_timeout(&mut self) {}
 
-    /// What goes out next.
+    /// Choice of the next segment.
     fn next_transmission(&mut self, _now: Instant, _sender: &mut Sender) -> Next {
         Next::Usual
     }
