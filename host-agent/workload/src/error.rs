@@ -1,5 +1,6 @@
 /// Why a workload cannot be run.
 #[derive(Clone, PartialEq, Eq, Debug, thiserror::Error)]
+#[allow(missing_docs, reason = "the messages say what each is")]
 pub enum Error {
     /// The text is not what a specification looks like.
     #[error("{0}")]

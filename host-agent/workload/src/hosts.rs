@@ -12,14 +12,17 @@ use crate::error::Error;
 pub struct HostId(pub u32);
 
 impl HostId {
+    /// The place in the list, from 0.
     pub fn index(self) -> usize {
         self.0 as usize
     }
 }
 
+/// A host with its place in the network.
 #[derive(Clone, PartialEq, Eq, Debug, Deserialize, Serialize)]
 #[serde(deny_unknown_fields)]
 pub struct Host {
+    /// Name, unique among the hosts.
     pub name: String,
     /// Needed by whoever sends real packets.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -27,6 +30,7 @@ pub struct Host {
     /// Hosts with the same label share a top-of-rack switch. Needed by patterns that look at racks.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub rack: Option<String>,
+    /// Hosts with the same label are in one pod. Needed by patterns that look at pods.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub pod: Option<String>,
 }
@@ -35,6 +39,7 @@ pub struct Host {
 #[derive(Clone, PartialEq, Eq, Default, Debug, Deserialize, Serialize)]
 #[serde(deny_unknown_fields)]
 pub struct HostList {
+    /// Hosts, whose order gives their numbers.
     #[serde(rename = "host")]
     pub hosts: Vec<Host>,
 }
@@ -44,6 +49,7 @@ pub struct HostList {
 #[derive(Clone, PartialEq, Debug, Default, Deserialize, Serialize)]
 #[serde(deny_unknown_fields)]
 pub struct Group {
+    /// Name by which patterns refer to the group.
     pub name: String,
     /// These hosts.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -151,22 +157,27 @@ impl Hosts {
         Ok(order)
     }
 
+    /// Number of hosts.
     pub fn len(&self) -> usize {
         self.hosts.len()
     }
 
+    /// Whether there are no hosts.
     pub fn is_empty(&self) -> bool {
         self.hosts.is_empty()
     }
 
+    /// Numbers of all hosts, in order.
     pub fn ids(&self) -> impl Iterator<Item = HostId> + use<> {
         (0..self.hosts.len() as u32).map(HostId)
     }
 
+    /// The host of a number of this list.
     pub fn get(&self, id: HostId) -> &Host {
         &self.hosts[id.index()]
     }
 
+    /// The number of the host with this name.
     pub fn find(&self, name: &str) -> Option<HostId> {
         let index = self.hosts.iter().position(|host| host.name == name)?;
         Some(HostId(index as u32))

@@ -10,11 +10,16 @@ use crate::hosts::{HostId, Hosts};
 #[derive(Clone, Copy, PartialEq, Eq, Default, Debug, Deserialize, Serialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Placement {
+    /// Anywhere.
     #[default]
     Any,
+    /// In the rack of the source.
     SameRack,
+    /// In another rack than the source.
     OtherRack,
+    /// In the pod of the source.
     SamePod,
+    /// In another pod than the source.
     OtherPod,
 }
 
@@ -51,6 +56,7 @@ pub enum ReplicaPlacement {
     DistinctRacks,
     /// Anywhere outside the client's rack (Polyraptor poster).
     OutsideRack,
+    /// Anywhere but at the client.
     Any,
 }
 

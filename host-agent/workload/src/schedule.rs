@@ -140,6 +140,7 @@ impl Schedule {
         Ok(schedule)
     }
 
+    /// The hosts of the workload.
     pub fn hosts(&self) -> &Hosts {
         &self.hosts
     }

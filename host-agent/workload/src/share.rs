@@ -19,13 +19,27 @@ use crate::transfer::{After, Kind, Moment, Transfer};
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub enum Action {
     /// Prepare a send; its packets leave at this time.
-    Send { transfer: Arc<Transfer>, at_ns: u64 },
+    Send {
+        /// The transfer.
+        transfer: Arc<Transfer>,
+        /// When its packets leave.
+        at_ns: u64,
+    },
     /// Ask for it now.
-    Fetch { transfer: Arc<Transfer> },
+    Fetch {
+        /// The transfer.
+        transfer: Arc<Transfer>,
+    },
     /// Let others fetch it from now on.
-    Offer { transfer: Arc<Transfer> },
+    Offer {
+        /// The transfer.
+        transfer: Arc<Transfer>,
+    },
     /// Nobody needs it any more.
-    Withdraw { id: u64 },
+    Withdraw {
+        /// Id of the transfer.
+        id: u64,
+    },
 }
 
 /// Part of a host in a transfer.
@@ -43,7 +57,9 @@ pub enum Part {
 /// A transfer whose end has not come.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Open {
+    /// The transfer.
     pub transfer: Arc<Transfer>,
+    /// Part of this host in it.
     pub part: Part,
     /// When it was to start. `None`: that depends on something that has not happened, or that
     /// another host decides.
@@ -53,14 +69,23 @@ pub struct Open {
 /// Fields of a transfer in the line of a flow: `docs/workloads.md`.
 #[derive(Clone, PartialEq, Eq, Debug, Serialize)]
 pub struct OpenFields<'a> {
+    /// Id of the transfer.
     pub transfer: u64,
+    /// Id of its job.
     pub job: u64,
+    /// Name of the part of the workload.
     pub traffic: &'a str,
+    /// Direction and number of its ends.
     pub kind: Kind,
+    /// Part of this host in it.
     pub part: Part,
+    /// Bytes of content.
     pub bytes: u64,
+    /// When it was to start, in ns since the epoch of the run. None: not known here.
     pub offered_at_ns: Option<u64>,
+    /// Time from then to its start, in ns. None: this host did not start it.
     pub late_ns: Option<u64>,
+    /// Flow completion time, in ns: from `offered_at_ns` to the end. None: it is not known here.
     pub fct_ns: Option<u64>,
 }
 
@@ -136,6 +161,7 @@ pub struct Share {
 }
 
 impl Share {
+    /// The share of host `me`, before anything was added. `epoch_ns`: instant at which nominal times begin.
     pub fn new(me: HostId, epoch_ns: u64) -> Self {
         Self {
             me,

@@ -9,9 +9,11 @@ use crate::placement::{Placement, ReplicaPlacement};
 use crate::sizes::SizeDistribution;
 use crate::times::TimeDistribution;
 
+/// A workload file: hosts, groups and parts of the traffic.
 #[derive(Clone, PartialEq, Debug, Deserialize, Serialize)]
 #[serde(deny_unknown_fields)]
 pub struct Workload {
+    /// Seed of all draws.
     #[serde(default = "one")]
     pub seed: u64,
     /// Rate of a host's link: what a load is a fraction of.
@@ -23,8 +25,10 @@ pub struct Workload {
     /// May be left to a file of hosts.
     #[serde(default, rename = "host", skip_serializing_if = "Vec::is_empty")]
     pub hosts: Vec<Host>,
+    /// Groups, in the order in which they take hosts.
     #[serde(default, rename = "group", skip_serializing_if = "Vec::is_empty")]
     pub groups: Vec<Group>,
+    /// Parts of the traffic, all at once.
     pub traffic: Vec<Traffic>,
 }
 
@@ -35,7 +39,9 @@ pub struct Traffic {
     /// Names the records, and the random numbers: parts with the same name in two workloads with the
     /// same seed draw the same.
     pub name: String,
+    /// Sources and destinations of its transfers.
     pub pattern: Pattern,
+    /// When its jobs arrive.
     pub arrivals: Arrivals,
     /// Bytes of each transfer; in storage patterns of the object, in partition-aggregate of each
     /// response.
@@ -74,9 +80,15 @@ pub enum Arrivals {
     /// Each host one job, all at `start_ns`.
     Once {},
     /// Each host one job, every `period_ns`, from `start_ns` on.
-    Periodic { period_ns: u64 },
+    Periodic {
+        /// Time between two jobs of a host.
+        period_ns: u64,
+    },
     /// Each host `rounds` jobs, each of which starts when the one before it has finished.
-    BackToBack { rounds: u32 },
+    BackToBack {
+        /// Jobs of each host.
+        rounds: u32,
+    },
 }
 
 /// Who sends what to whom. Names of groups; without one: all hosts.
@@ -85,21 +97,26 @@ pub enum Arrivals {
 pub enum Pattern {
     /// Each host of `from` sends to hosts of `to`, drawn anew for each transfer.
     Random {
+        /// Group of the sources.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         from: Option<String>,
+        /// Group of the destinations.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         to: Option<String>,
+        /// Where a destination may be, as seen from its source.
         #[serde(default)]
         placement: Placement,
     },
     /// Each host sends to one other and receives from one other, always the same: one ring through
     /// all of them, in an order drawn at the start.
     Permutation {
+        /// Group of the hosts.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         hosts: Option<String>,
     },
     /// Each host sends to each other; all of this is one job.
     AllToAll {
+        /// Group of the hosts.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         hosts: Option<String>,
     },
@@ -113,8 +130,10 @@ pub enum Pattern {
         /// The receiver asks for the bytes.
         #[serde(default)]
         fetch: bool,
+        /// Group of the senders.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         from: Option<String>,
+        /// Group of the receivers.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         to: Option<String>,
     },
@@ -126,30 +145,40 @@ pub enum Pattern {
         /// Flows from other pods.
         #[serde(default = "twelve")]
         far: u32,
+        /// Group of the hosts.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         hosts: Option<String>,
     },
     /// A client asks several servers at once, each of which works and answers.
     PartitionAggregate {
+        /// Servers of a query.
         fan_out: u32,
+        /// Bytes of a query.
         query_bytes: u64,
+        /// Time that a server works on a query.
         service: TimeDistribution,
         /// A server works on one query at a time.
         #[serde(default = "yes")]
         serial: bool,
+        /// Group of the clients.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         clients: Option<String>,
+        /// Group of the servers.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         servers: Option<String>,
     },
     /// A client asks a server for bytes, over one of several permanent connections to it.
     Requests {
+        /// Permanent connections from each client to each server.
         #[serde(default = "sixteen")]
         connections: u32,
+        /// Choice of the connection of a request.
         #[serde(default)]
         choose: ConnectionChoice,
+        /// Group of the clients.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         clients: Option<String>,
+        /// Group of the servers.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         servers: Option<String>,
     },
@@ -157,37 +186,49 @@ pub enum Pattern {
     Sequence {
         /// How many requests a job has.
         requests: u32,
+        /// Group of the clients.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         clients: Option<String>,
+        /// Group of the servers.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         servers: Option<String>,
     },
     /// A client reads an object that several servers have.
     StorageRead {
+        /// From how many replicas it is read.
         #[serde(default)]
         mode: ReadMode,
+        /// Servers that have each block.
         #[serde(default = "three")]
         replicas: u32,
         /// The object in this many blocks, each with replicas of its own, all read at once.
         #[serde(default = "one_block")]
         blocks: u32,
+        /// Where the replicas are.
         #[serde(default)]
         placement: ReplicaPlacement,
+        /// Group of the clients.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         clients: Option<String>,
+        /// Group of the servers.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         servers: Option<String>,
     },
     /// A client writes an object to several servers.
     StorageWrite {
+        /// How the replicas get the object.
         #[serde(default)]
         mode: WriteMode,
+        /// Servers that get each object.
         #[serde(default = "three")]
         replicas: u32,
+        /// Where the replicas are.
         #[serde(default)]
         placement: ReplicaPlacement,
+        /// Group of the clients.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         clients: Option<String>,
+        /// Group of the servers.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         servers: Option<String>,
     },
@@ -197,6 +238,7 @@ pub enum Pattern {
 #[derive(Clone, PartialEq, Eq, Debug, Deserialize, Serialize)]
 #[serde(untagged)]
 pub enum Counts {
+    /// Always this number.
     One(u32),
     /// Each is as likely as the others; one that is there twice is twice as likely.
     OneOf(Vec<u32>),
@@ -212,15 +254,18 @@ impl Counts {
     }
 }
 
+/// Choice of a permanent connection.
 #[derive(Clone, Copy, PartialEq, Eq, Default, Debug, Deserialize, Serialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum ConnectionChoice {
+    /// One at random.
     #[default]
     Random,
     /// Server after server, then the next connection of each.
     RoundRobin,
 }
 
+/// Sources of a read.
 #[derive(Clone, Copy, PartialEq, Eq, Default, Debug, Deserialize, Serialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum ReadMode {
@@ -231,6 +276,7 @@ pub enum ReadMode {
     Nearest,
 }
 
+/// Ways of an object to its replicas.
 #[derive(Clone, Copy, PartialEq, Eq, Default, Debug, Deserialize, Serialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum WriteMode {
@@ -246,7 +292,9 @@ pub enum WriteMode {
 /// How a specification is written.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Format {
+    /// TOML.
     Toml,
+    /// JSON.
     Json,
 }
 
@@ -302,6 +350,7 @@ where
 }
 
 impl HostList {
+    /// Reads a list of hosts.
     pub fn parse(text: &str, format: Format) -> Result<Self, Error> {
         format.parse(text)
     }

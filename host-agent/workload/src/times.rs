@@ -5,23 +5,34 @@ use serde::{Deserialize, Serialize};
 use crate::draws::Draws;
 use crate::error::Error;
 
+/// Distribution of times, in ns.
 #[derive(Clone, PartialEq, Debug, Deserialize, Serialize)]
 #[serde(tag = "type", rename_all = "kebab-case", deny_unknown_fields)]
 pub enum TimeDistribution {
+    /// One time.
     Fixed {
+        /// The time.
         value_ns: u64,
     },
+    /// Uniform over `min_ns..=max_ns`.
     Uniform {
+        /// Least time.
         min_ns: u64,
+        /// Largest time.
         max_ns: u64,
     },
+    /// Exponential.
     Exponential {
+        /// Mean.
         mean_ns: u64,
     },
     /// `offset_ns + gamma(shape, scale_ns)`, mean `offset_ns + shape * scale_ns`.
     Gamma {
+        /// Shape, above 0.
         shape: f64,
+        /// Scale.
         scale_ns: u64,
+        /// Least time.
         #[serde(default)]
         offset_ns: u64,
     },
@@ -42,6 +53,7 @@ impl TimeDistribution {
         }
     }
 
+    /// The mean, in ns.
     pub fn mean_ns(&self) -> f64 {
         match *self {
             Self::Fixed { value_ns } => value_ns as f64,
@@ -55,6 +67,7 @@ impl TimeDistribution {
         }
     }
 
+    /// A time, in ns.
     pub fn draw_ns(&self, draws: &mut Draws) -> u64 {
         let value = match *self {
             Self::Fixed { value_ns } => return value_ns,

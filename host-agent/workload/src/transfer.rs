@@ -21,11 +21,13 @@ pub struct Transfer {
     pub traffic: Arc<str>,
     /// Nominal start. With [`after`](Self::after): not before this, and when that says.
     pub start_ns: u64,
+    /// Direction and number of its ends.
     pub kind: Kind,
     /// Who has the bytes.
     pub sources: Vec<HostId>,
     /// Who gets them.
     pub destinations: Vec<HostId>,
+    /// Bytes of content.
     pub bytes: u64,
     /// 0 normal .. 7 most urgent.
     pub priority: u8,
@@ -35,6 +37,7 @@ pub struct Transfer {
     pub after: Option<After>,
 }
 
+/// Direction of a transfer, and number of its ends.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Deserialize, Serialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Kind {
@@ -58,6 +61,7 @@ pub enum Kind {
 pub struct After {
     /// Id of the other transfer; smaller than that of the one that waits.
     pub transfer: u64,
+    /// The moment of the other transfer that counts.
     pub moment: Moment,
     /// Time between that and the start.
     pub delay_ns: u64,
@@ -117,23 +121,36 @@ impl Transfer {
 /// A [`Transfer`] for people and programs: `docs/workloads.md`.
 #[derive(Clone, Debug, Serialize)]
 pub struct TransferLine<'a> {
+    /// As [`Transfer::id`].
     pub id: u64,
+    /// As [`Transfer::job`].
     pub job: u64,
+    /// As [`Transfer::job_transfers`].
     pub job_transfers: u64,
+    /// As [`Transfer::traffic`].
     pub traffic: &'a str,
+    /// As [`Transfer::start_ns`].
     pub start_ns: u64,
+    /// As [`Transfer::kind`].
     pub kind: Kind,
+    /// Names of the sources.
     pub sources: Vec<&'a str>,
+    /// Names of the destinations.
     pub destinations: Vec<&'a str>,
     /// Only if all of them are known.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub source_addresses: Option<Vec<Ipv4Addr>>,
+    /// Only if all of them are known.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub destination_addresses: Option<Vec<Ipv4Addr>>,
+    /// As [`Transfer::bytes`].
     pub bytes: u64,
+    /// As [`Transfer::priority`].
     pub priority: u8,
+    /// As [`Transfer::connection`].
     #[serde(skip_serializing_if = "Option::is_none")]
     pub connection: Option<u32>,
+    /// As [`Transfer::after`].
     #[serde(skip_serializing_if = "Option::is_none")]
     pub after: Option<After>,
 }
