@@ -15,8 +15,10 @@ pub const MAX_NAME_BYTES: usize = 255;
 
 /// Bytes that can be read at any offset, and again: retransmissions and repair symbols need them.
 pub trait ObjectSource: Send + Sync {
+    /// Length in bytes.
     fn len(&self) -> u64;
 
+    /// Whether it has no bytes.
     fn is_empty(&self) -> bool {
         self.len() == 0
     }
@@ -43,7 +45,9 @@ impl ObjectSource for Vec<u8> {
 /// A reproducible object of any size that needs no memory: word i is a hash of (seed, i).
 #[derive(Clone, Copy, Debug)]
 pub struct GeneratedSource {
+    /// Seed of its content.
     pub seed: u64,
+    /// Length in bytes.
     pub bytes: u64,
 }
 
@@ -83,8 +87,11 @@ impl ObjectSource for GeneratedSource {
 /// Name, length and hash of the content.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct EnvelopeHeader {
+    /// File name of the object: a single path component of at most 255 bytes.
     pub name: String,
+    /// Length of the content.
     pub content_bytes: u64,
+    /// SHA-256 of the content.
     pub sha256: [u8; 32],
 }
 
@@ -221,6 +228,7 @@ impl Envelope {
         })
     }
 
+    /// Name, length and hash of the content.
     pub fn header(&self) -> &EnvelopeHeader {
         &self.header
     }
@@ -257,6 +265,7 @@ pub struct EnvelopeReader {
 }
 
 impl EnvelopeReader {
+    /// A reader before the first byte.
     pub fn new() -> Self {
         Self::default()
     }
@@ -334,6 +343,7 @@ fn parse_head(head: &[u8]) -> Result<EnvelopeHeader, EnvelopeError> {
 
 /// Why an object is refused.
 #[derive(Clone, PartialEq, Eq, Debug, thiserror::Error)]
+#[allow(missing_docs, reason = "the messages say what each is")]
 pub enum EnvelopeError {
     #[error("the stream is no object envelope (it does not start with \"EBB1\" or ends too soon)")]
     NotAnEnvelope,

@@ -13,6 +13,7 @@ pub enum Objection {
 }
 
 impl Objection {
+    /// All reasons.
     pub const ALL: [Objection; 3] = [
         Objection::NameTaken,
         Objection::BadName,
@@ -28,6 +29,7 @@ impl Objection {
         }
     }
 
+    /// The reason of a code; none for codes of other causes.
     pub fn from_code(code: u32) -> Option<Self> {
         Self::ALL
             .into_iter()
@@ -43,6 +45,7 @@ impl Objection {
         }
     }
 
+    /// The reason of a word; none for any other text.
     pub fn from_word(word: &[u8]) -> Option<Self> {
         let mut all = Self::ALL.into_iter();
         all.find(|objection| objection.word().as_bytes() == word)

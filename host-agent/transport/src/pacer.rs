@@ -76,6 +76,7 @@ pub struct InvalidPacerParams {
 }
 
 impl PacerParams {
+    /// Checks that values are in their ranges; the error names the parameter.
     pub fn validate(&self) -> Result<(), InvalidPacerParams> {
         let period = self.update_period_ns as f64;
         let checks = [
@@ -133,12 +134,18 @@ pub enum Admission<P> {
     Full(P),
 }
 
+/// Counters of a pacer since it was made.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct PacerCounters {
+    /// Packets of flows that were not paced.
     pub passed_packets: u64,
+    /// Packets that entered the FIFO.
     pub paced_packets: u64,
+    /// Packets for which the FIFO had no room.
     pub refused_packets: u64,
+    /// Flows that began to be paced.
     pub associations: u64,
+    /// Largest number of bytes in the FIFO.
     pub max_backlog_bytes: u64,
 }
 
@@ -159,6 +166,7 @@ pub struct Pacer<K, P> {
 }
 
 impl<K: Copy + Eq, P> Pacer<K, P> {
+    /// A pacer without associations. `seed`: of the draws by which flows are associated.
     pub fn new(params: &PacerParams, seed: u64) -> Self {
         Pacer {
             bucket: Bucket::new(params),
@@ -174,6 +182,7 @@ impl<K: Copy + Eq, P> Pacer<K, P> {
         }
     }
 
+    /// Counters since it was made.
     pub fn counters(&self) -> PacerCounters {
         self.counters
     }
@@ -189,6 +198,7 @@ impl<K: Copy + Eq, P> Pacer<K, P> {
         self.bucket.rate()
     }
 
+    /// Whether the packets of a flow are paced.
     pub fn is_associated(&mut self, now: Instant, flow: K) -> bool {
         self.table.contains(now, flow)
     }

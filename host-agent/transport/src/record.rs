@@ -5,10 +5,13 @@ use std::net::SocketAddrV4;
 use ebb_units::Instant;
 use serde::Serialize;
 
+/// The end of a flow that a record is of.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Role {
+    /// It sent the stream.
     Sender,
+    /// It received the stream.
     Receiver,
 }
 
@@ -16,6 +19,7 @@ pub enum Role {
 #[derive(Clone, PartialEq, Eq, Debug, Serialize)]
 #[serde(tag = "status", content = "reason", rename_all = "lowercase")]
 pub enum Status {
+    /// With success.
     Finished,
     /// Why, in words for a person.
     Failed(String),
@@ -24,9 +28,13 @@ pub enum Status {
 /// A flow that has ended.
 #[derive(Clone, PartialEq, Debug, Serialize)]
 pub struct FlowRecord {
+    /// The end that the record is of.
     pub role: Role,
+    /// Name of the transport.
     pub scheme: &'static str,
+    /// Address and port of this end.
     pub local: SocketAddrV4,
+    /// Address and port of the other end.
     pub peer: SocketAddrV4,
     /// Session id of the receiver-driven header; TCP: the initial sequence number of the sender.
     pub session: u32,
@@ -36,9 +44,12 @@ pub struct FlowRecord {
     pub started_at_ns: u64,
     /// Sender: everything confirmed. Receiver: everything delivered. Either: given up.
     pub finished_at_ns: u64,
+    /// Time between the two.
     pub duration_ns: u64,
+    /// How it ended.
     #[serde(flatten)]
     pub status: Status,
+    /// Counters of packets and events.
     #[serde(flatten)]
     pub counters: Counters,
     /// `None` for the receiver-driven schemes.
@@ -68,7 +79,9 @@ pub struct SenderSummary {
 /// What became of the receivers of a one-to-many flow.
 #[derive(Clone, Copy, PartialEq, Eq, Default, Debug, Serialize)]
 pub struct GroupSummary {
+    /// Receivers of the group.
     pub receivers: u32,
+    /// Those of them that got everything.
     pub receivers_finished: u32,
     /// Stragglers that went on as flows of their own.
     pub receivers_detached: u32,

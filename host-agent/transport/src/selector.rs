@@ -20,7 +20,12 @@ pub enum Condition {
     /// DSCP of the IPv4 header.
     Dscp(u8),
     /// Bits of which at least one is set, in the byte `at` behind the IPv4 header.
-    Bits { at: u8, mask: u8 },
+    Bits {
+        /// Offset of the byte.
+        at: u8,
+        /// The bits.
+        mask: u8,
+    },
 }
 
 /// Offsets in an IPv4 header.

@@ -16,6 +16,7 @@ pub const MAX_SENDERS: u8 = 15;
 /// Asks the receiver of this stream to send an object to the address that the request came from.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct FetchRequest {
+    /// Name of the object.
     pub name: String,
     /// Where the object is to be sent.
     pub reply_port: u16,
@@ -30,6 +31,7 @@ pub struct FetchRequest {
 }
 
 impl FetchRequest {
+    /// Bytes of the request. Fails if the name is not a single path component.
     pub fn encode(&self) -> Result<Vec<u8>, EnvelopeError> {
         EnvelopeHeader::check_name(&self.name)?;
         let mut out = Vec::with_capacity(REQUEST_FIXED_BYTES + self.name.len());
@@ -124,12 +126,14 @@ impl RefusalCode {
 /// The answer to a request that is not served, sent to its reply port.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Refusal {
+    /// Kind of refusal.
     pub code: RefusalCode,
     /// For people.
     pub message: String,
 }
 
 impl Refusal {
+    /// Bytes of the refusal; a message that is too long is cut.
     pub fn encode(&self) -> Vec<u8> {
         let mut end = self.message.len().min(MAX_REFUSAL_BYTES);
         while !self.message.is_char_boundary(end) {
@@ -177,8 +181,11 @@ fn rest(bytes: &[u8], length: u16, limit: usize) -> Result<Option<&[u8]>, Envelo
 /// The beginning of a stream.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub enum StreamHead {
+    /// An object follows.
     Object(EnvelopeHeader),
+    /// A request for an object.
     Request(FetchRequest),
+    /// The answer to a request that is not served.
     Refusal(Refusal),
 }
 

@@ -136,6 +136,7 @@ pub trait Transport {
 /// An object to be sent.
 #[derive(Clone)]
 pub struct SendRequest {
+    /// Address and port of the receiver.
     pub to: SocketAddrV4,
     /// `None`: the transport picks a free ephemeral port.
     pub source_port: Option<u16>,
@@ -174,6 +175,7 @@ impl Via {
         }
     }
 
+    /// Whether the address has not shown that it receives our packets.
     pub fn is_to_stranger(self) -> bool {
         matches!(self, Via::FromStranger(_))
     }
@@ -195,6 +197,7 @@ pub struct Part {
 pub struct ExpectRequest {
     /// Where the senders send to.
     pub port: u16,
+    /// Session id that all senders use.
     pub session: u32,
     /// In the order of [`Part::sender`]; each of them once, at most 15.
     pub senders: Vec<Ipv4Addr>,
@@ -217,6 +220,7 @@ pub struct Progress {
 pub struct GroupRequest {
     /// A multicast address that the network takes to all receivers, and the port they listen on.
     pub group: SocketAddrV4,
+    /// Addresses of the receivers, each of them once.
     pub receivers: Vec<Ipv4Addr>,
     /// `None`: the transport picks a free ephemeral port.
     pub source_port: Option<u16>,
@@ -229,10 +233,13 @@ pub struct GroupRequest {
 /// What a polled packet is to the stages behind the transport.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct TxInfo {
+    /// Flow of the packet.
     pub flow: FlowId,
+    /// Whether it may be paced.
     pub kind: PacketKind,
 }
 
+/// Kinds of packets, of which only one may be paced.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum PacketKind {
     /// Pulls, acknowledgments, resets, pure TCP ACKs: never paced.
@@ -246,37 +253,67 @@ pub enum PacketKind {
 pub enum Event {
     /// A peer opened a flow to us.
     Opened {
+        /// Number of the new flow.
         flow: FlowId,
+        /// Address and port that it came to.
         local: SocketAddrV4,
+        /// Address and port of the sender.
         peer: SocketAddrV4,
     },
     /// The peer has answered something that only who gets our packets can know of: the TCP
     /// handshake is done, or a first pull or acknowledgment came to a sender (of a group: from any
     /// receiver). Told once per flow. A reset is no such answer: who never asked sends it.
-    Heard { flow: FlowId, peer: Ipv4Addr },
+    Heard {
+        /// The flow.
+        flow: FlowId,
+        /// Address of the peer.
+        peer: Ipv4Addr,
+    },
     /// The next bytes of the stream, in order and without gaps.
-    Delivered { flow: FlowId, bytes: Vec<u8> },
+    Delivered {
+        /// The flow.
+        flow: FlowId,
+        /// The bytes; the buffer goes back by [`Transport::recycle`].
+        bytes: Vec<u8>,
+    },
     /// Sender: the peer has confirmed everything. Receiver: everything has been delivered; with
     /// [`Transport::hold_confirmations`] the peer does not know yet.
-    Finished { flow: FlowId, record: FlowRecord },
+    Finished {
+        /// The flow.
+        flow: FlowId,
+        /// Its record.
+        record: FlowRecord,
+    },
     /// A receiver that kept the others of its group waiting goes on as a flow of its own, which
     /// ends with an event of its own.
     Detached {
+        /// The flow that the straggler left.
         flow: FlowId,
+        /// Number of its own flow.
         straggler: FlowId,
+        /// Address and port of the straggler.
         peer: SocketAddrV4,
     },
     /// The flow ended otherwise; `record.status` says why.
-    Failed { flow: FlowId, record: FlowRecord },
+    Failed {
+        /// The flow.
+        flow: FlowId,
+        /// Its record.
+        record: FlowRecord,
+    },
 }
 
+/// Reasons why a port cannot be listened on.
 #[derive(Clone, PartialEq, Eq, Debug, thiserror::Error)]
+#[allow(missing_docs, reason = "the messages say what each is")]
 pub enum ListenError {
     #[error("port 0 cannot be listened on; choose 1..65535")]
     PortZero,
 }
 
+/// Reasons why a flow cannot begin.
 #[derive(Clone, PartialEq, Eq, Debug, thiserror::Error)]
+#[allow(missing_docs, reason = "the messages say what each is")]
 pub enum SendError {
     #[error(
         "source port {port} is in use by another flow to {to}; leave it unset to get a free one"

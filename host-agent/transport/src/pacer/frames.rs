@@ -20,7 +20,9 @@ use crate::buffers::BufferPool;
 /// One direction of a TCP connection.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct TcpFlow {
+    /// Address and port of the sender.
     pub source: (Ipv4Addr, u16),
+    /// Address and port of the receiver.
     pub destination: (Ipv4Addr, u16),
 }
 
@@ -44,16 +46,20 @@ pub enum Verdict {
     Dropped,
 }
 
+/// Counters of frames since the pacer was made.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct FrameCounters {
     /// Frames from the host, and their bytes.
     pub outgoing_frames: u64,
+    /// Bytes of the frames from the host.
     pub outgoing_bytes: u64,
     /// Frames to the host.
     pub incoming_frames: u64,
     /// Incoming segments with ECN-Echo.
     pub ecn_echoes: u64,
+    /// Frames that the pacer held.
     pub held_frames: u64,
+    /// Frames for which the FIFO had no room.
     pub dropped_frames: u64,
 }
 
@@ -103,6 +109,7 @@ pub struct FramePacer {
 }
 
 impl FramePacer {
+    /// A pacer without associations. `seed`: of the draws by which flows are associated.
     pub fn new(params: &PacerParams, seed: u64) -> Self {
         FramePacer {
             pacer: Pacer::new(params, seed),
@@ -111,10 +118,12 @@ impl FramePacer {
         }
     }
 
+    /// Counters since it was made.
     pub fn counters(&self) -> FrameCounters {
         self.counters
     }
 
+    /// Counters of its pacer.
     pub fn pacer_counters(&self) -> PacerCounters {
         self.pacer.counters()
     }

@@ -43,11 +43,14 @@ const DESTINATION_PORT_AT: u8 = 6;
 /// RFC 6335: the ports that nobody is assigned.
 pub const EPHEMERAL_PORTS: (u16, u16) = (49152, 65535);
 
-/// What a host is.
+/// Properties of a host.
 #[derive(Clone, Copy, Debug)]
 pub struct HostConfig {
+    /// Address of the host.
     pub address: Ipv4Addr,
+    /// Parameters of its NIC.
     pub nic: NicParams,
+    /// DSCPs of its packets.
     pub dscp: DscpParams,
     /// Source ports that flows may take, first and last.
     pub source_ports: (u16, u16),

@@ -76,6 +76,7 @@ impl PriorityDscps {
         self.0[usize::from(priority.clamp(1, 7)) - 1]
     }
 
+    /// Whether one of the priorities has this DSCP.
     pub fn contains(&self, dscp: u8) -> bool {
         self.0.contains(&dscp)
     }
@@ -126,6 +127,7 @@ impl Default for DscpParams {
 }
 
 impl DscpParams {
+    /// Checks that values are in their ranges; the error names the parameter.
     pub fn validate(&self) -> Result<(), String> {
         let one_each = [
             self.trimmable,

@@ -17,6 +17,7 @@ const MAX_VOID_BYTES: u64 = 1_538;
 pub struct Slot<P> {
     /// When its first bit is on the wire.
     pub starts: Instant,
+    /// Bytes on the wire, with FCS, preamble and gap.
     pub wire_bytes: u64,
     /// Index of its VM, and the packet. None: a void frame.
     pub content: Option<(usize, P)>,
@@ -34,6 +35,7 @@ pub struct Batcher {
 }
 
 impl Batcher {
+    /// A batcher for a link; `window`: time of a batch on it.
     pub fn new(link: BitRate, window: Duration) -> Self {
         Batcher {
             link,

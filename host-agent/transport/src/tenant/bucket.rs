@@ -29,6 +29,7 @@ impl VirtualBucket {
         }
     }
 
+    /// Rate at which the bucket fills.
     pub fn rate(&self) -> BitRate {
         self.rate
     }

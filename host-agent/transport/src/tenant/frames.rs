@@ -49,9 +49,13 @@ pub enum Outcome {
 /// Frames of the VM. Bytes are those on the wire.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct GuaranteeCounters {
+    /// Frames that were held.
     pub held_frames: u64,
+    /// Their bytes.
     pub held_bytes: u64,
+    /// Frames for which there was no room, or that were malformed.
     pub dropped_frames: u64,
+    /// Largest number of bytes held at a time.
     pub max_backlog_bytes: u64,
 }
 
@@ -75,6 +79,7 @@ impl GuaranteedFrames {
         }
     }
 
+    /// Counters since the pacer was made.
     pub fn counters(&self) -> GuaranteeCounters {
         self.counters
     }

@@ -13,7 +13,9 @@ use ebb_units::{BitRate, Duration, Instant};
 /// The rate at which one sender may send.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Grant<K> {
+    /// The sender.
     pub sender: K,
+    /// Its rate towards the VM that grants it.
     pub rate: BitRate,
     /// How long it holds from its arrival.
     pub lease: Duration,
@@ -128,6 +130,7 @@ pub struct HoseSender<K> {
 }
 
 impl<K: Copy + Ord> HoseSender<K> {
+    /// A sender without grants.
     pub fn new() -> Self {
         HoseSender {
             granted: BTreeMap::new(),

@@ -15,7 +15,9 @@ const MAX_DESTINATIONS: usize = 4096;
 pub struct Departure<P> {
     /// When it conforms to all three buckets.
     pub at: Instant,
+    /// Bytes on the wire.
     pub wire_bytes: u64,
+    /// The packet.
     pub packet: P,
 }
 

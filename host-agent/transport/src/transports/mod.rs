@@ -46,6 +46,7 @@ pub struct Entry {
     pub groups: bool,
     /// Whether one flow can have several senders.
     pub many_to_one: bool,
+    /// Makes the transport of a host.
     #[serde(skip)]
     pub make: Make,
 }
@@ -69,8 +70,10 @@ macro_rules! list {
         }
 
         impl Scheme {
+            /// All transports, in the order of the list.
             pub const ALL: [Scheme; [$(stringify!($variant)),*].len()] = [$(Scheme::$variant),*];
 
+            /// Name, port, abilities and constructor of the transport.
             pub fn entry(self) -> &'static Entry {
                 match self {
                     $(Scheme::$variant => &$entry,)*
@@ -83,10 +86,15 @@ macro_rules! list {
 }
 
 list! {
+    /// NDP: trimming, and a paced pull queue at the receiver
     Ndp: ndp::ENTRY,
+    /// SCDP: NDP with fountain coding, one-to-many and many-to-one
     Scdp: scdp::ENTRY,
+    /// TCP NewReno
     Reno: tcp::congestion::reno::ENTRY,
+    /// TCP NewReno with ECN
     RenoEcn: tcp::congestion::reno_ecn::ENTRY,
+    /// DCTCP
     Dctcp: tcp::congestion::dctcp::ENTRY,
     /// DCTCP with the pacer of HULL
     Hull: tcp::congestion::hull::ENTRY,
@@ -163,14 +171,23 @@ impl Scheme {
 pub struct Params<Engine, Faults> {
     /// How a machine is used.
     pub engine: Engine,
+    /// Parameters of the NIC.
     pub nic: NicParams,
+    /// DSCPs of packets.
     pub dscp: DscpParams,
+    /// Parameters of NDP.
     pub ndp: NdpParams,
+    /// Parameters of SCDP.
     pub scdp: ScdpParams,
+    /// Parameters of the TCP family.
     pub tcp: TcpParams,
+    /// Parameters of DeTail's TCP.
     pub detail: DetailParams,
+    /// Parameters of FastLane's TCP.
     pub fastlane: FastlaneParams,
+    /// Parameters of pFabric's TCP.
     pub pfabric: PfabricParams,
+    /// Parameters of HULL's pacer.
     pub pacer: PacerParams,
     /// What goes wrong on purpose.
     pub faults: Faults,
@@ -224,6 +241,7 @@ impl fmt::Display for Scheme {
     }
 }
 
+/// A name that no transport has.
 #[derive(Clone, PartialEq, Eq, Debug, thiserror::Error)]
 #[error("`{name}` is no scheme; choose {}", names())]
 pub struct UnknownScheme {

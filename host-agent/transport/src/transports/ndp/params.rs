@@ -49,6 +49,7 @@ impl Default for NdpParams {
 }
 
 impl NdpParams {
+    /// Checks that values are in their ranges; the error names the parameter.
     pub fn validate(&self) -> Result<(), String> {
         if self.initial_window_packets == 0 {
             return Err("ndp.initial_window_packets is 0; nothing would ever be sent".into());

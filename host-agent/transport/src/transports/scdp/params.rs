@@ -75,6 +75,7 @@ impl ScdpParams {
     /// Larger blocks would make decoding slow and a peer's claim on our memory large.
     pub const MAX_BLOCK_SYMBOLS: u16 = 4096;
 
+    /// Checks that values are in their ranges; the error names the parameter.
     pub fn validate(&self) -> Result<(), String> {
         if self.initial_window_packets == 0 || self.many_to_one_window_packets == 0 {
             return Err("section scdp: an initial window is 0; nothing would ever be sent".into());

@@ -30,6 +30,7 @@ enum Phase {
     Ended,
 }
 
+/// A connection from its SYN to its end.
 pub struct Connection {
     params: Arc<TcpParams>,
     algorithm: Algorithm,
@@ -141,6 +142,7 @@ impl Connection {
         }
     }
 
+    /// State of RFC 9293.
     pub fn state(&self) -> State {
         match &self.phase {
             Phase::Handshake(_, h) if h.agreement.is_none() => State::SynSent,
@@ -205,6 +207,7 @@ impl Connection {
         }
     }
 
+    /// Why it failed. None: it has not.
     pub fn failure(&self) -> Option<Failure> {
         self.failure
     }
@@ -223,6 +226,7 @@ impl Connection {
         }
     }
 
+    /// Counters and estimates so far.
     pub fn statistics(&self) -> Statistics {
         match &self.phase {
             Phase::Early(_, s) | Phase::Synchronized(s) => s.statistics(),
@@ -323,6 +327,7 @@ impl Connection {
         self.phase = Phase::Ended;
     }
 
+    /// Processes a segment of this connection (RFC 9293, 3.10.7).
     pub fn handle_segment(&mut self, now: Instant, segment: &Segment<'_>) {
         let step = match &mut self.phase {
             Phase::Handshake(..) => return self.handle_handshake(now, segment),
@@ -481,6 +486,7 @@ impl Connection {
         self.phase = Phase::Synchronized(Box::new(synchronized));
     }
 
+    /// Processes the deadlines up to `now`.
     pub fn handle_deadline(&mut self, now: Instant) {
         let step = match &mut self.phase {
             Phase::Handshake(_, handshake) | Phase::Early(handshake, _) => {

@@ -45,6 +45,7 @@ const DESTINATION_AT: std::ops::Range<usize> = 16..20;
 
 /// Reasons why an endpoint cannot be made.
 #[derive(Clone, Debug, PartialEq, thiserror::Error)]
+#[allow(missing_docs, reason = "the messages say what each is")]
 pub enum ConfigError {
     #[error(transparent)]
     Tcp(#[from] InvalidTcpParams),
@@ -61,6 +62,7 @@ pub struct EndpointCounters {
     pub foreign_packets: u64,
     /// For no connection and no listening port; answered with RST.
     pub stray_segments: u64,
+    /// RSTs sent in answer to stray segments.
     pub resets_sent: u64,
     /// Dropped because as many handshakes were under way as `max_half_open` allows.
     pub refused_syns: u64,
@@ -180,10 +182,12 @@ impl TcpEndpoint {
         })
     }
 
+    /// Counters since the endpoint was made.
     pub fn counters(&self) -> EndpointCounters {
         self.counters
     }
 
+    /// Counters of the pacer. None: there is none.
     pub fn pacer_counters(&self) -> Option<PacerCounters> {
         self.pacer.as_ref().map(Pacer::counters)
     }

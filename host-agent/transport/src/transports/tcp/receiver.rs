@@ -34,6 +34,7 @@ pub(crate) struct AckState {
     pub(crate) out_of_order_bytes: u64,
 }
 
+/// Counters of the receiving half of a connection.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct ReceiverCounters {
     /// Segments with payload or FIN, duplicates included.

@@ -8,11 +8,17 @@ use ebb_wire::{Ecn, Ipv4Header, Protocol, TcpFlags, TcpHeader, TcpOptions, TcpSe
 /// The flags of RFC 9293 3.1 and RFC 3168 that a connection uses.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Flags {
+    /// Begins a connection.
     pub syn: bool,
+    /// The sender has no more data.
     pub fin: bool,
+    /// Ends the connection at once.
     pub rst: bool,
+    /// The receiver is to deliver at once.
     pub psh: bool,
+    /// ECN-Echo.
     pub ece: bool,
+    /// Congestion window reduced.
     pub cwr: bool,
 }
 
@@ -20,13 +26,17 @@ pub struct Flags {
 /// payload stays where it is: in the packet that arrived, or in the buffer of whoever sends.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Segment<'a> {
+    /// Sequence number of the first byte of the payload, or of SYN.
     pub seq: u32,
     /// The acknowledgment number, if the ACK flag is set.
     pub ack: Option<u32>,
+    /// Flags other than ACK.
     pub flags: Flags,
     /// As on the wire: not scaled.
     pub window: u16,
+    /// Its options.
     pub options: TcpOptions,
+    /// Data; empty for a pure acknowledgment.
     pub payload: Cow<'a, [u8]>,
     /// Received: the packet carried CE.
     pub ce: bool,

@@ -75,10 +75,12 @@ pub(crate) enum TimerOutcome {
     GiveUp,
 }
 
+/// Counters of the sending half of a connection.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct SenderCounters {
     /// Segments with payload, retransmissions included.
     pub packets: u64,
+    /// Bytes of their payload.
     pub payload_bytes: u64,
     /// Segments sent again, SYN and FIN included.
     pub retransmitted: u64,
@@ -86,9 +88,11 @@ pub struct SenderCounters {
     pub fast_retransmitted: u64,
     /// Loss episodes found by SACK, duplicate ACKs or notifications.
     pub loss_episodes: u64,
+    /// Expiries of the retransmission timer.
     pub timeouts: u64,
     /// Segments without payload that acknowledged our stream, and those of them with ECN-Echo.
     pub acks: u64,
+    /// Acknowledgments with ECN-Echo.
     pub ece_acks: u64,
 }
 

@@ -10,20 +10,31 @@ use crate::record::TcpSummary;
 /// The states of RFC 9293 3.3.2, without LISTEN, which belongs to the endpoint.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum State {
+    /// We have sent a SYN.
     SynSent,
+    /// The peer's SYN has arrived, and our SYN-ACK is not acknowledged.
     SynReceived,
+    /// Both streams are open.
     Established,
+    /// Our FIN is sent and not acknowledged.
     FinWait1,
+    /// Our FIN is acknowledged; the peer's stream is open.
     FinWait2,
+    /// The peer's FIN has arrived; our stream is open.
     CloseWait,
+    /// Both FINs are sent; ours is not acknowledged.
     Closing,
+    /// The peer's FIN came first; ours is not acknowledged.
     LastAck,
+    /// Both FINs are acknowledged; late segments are answered.
     TimeWait,
+    /// It has ended.
     Closed,
 }
 
 /// Why a connection ended without both streams having been delivered.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+#[allow(missing_docs, reason = "the messages say what each is")]
 pub enum Failure {
     #[error(
         "connection refused: the peer answered the SYN with RST (does it listen on that port?)"
@@ -51,8 +62,11 @@ pub enum Failure {
 /// Counters of a connection, for the flow record.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub struct Statistics {
+    /// Counters of the sending half.
     pub sender: SenderCounters,
+    /// Counters of the receiving half.
     pub receiver: ReceiverCounters,
+    /// Estimates at the end.
     pub summary: TcpSummary,
     /// Slow-start threshold; 0 before the handshake is over.
     pub threshold_packets: u32,

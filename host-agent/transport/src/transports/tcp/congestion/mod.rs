@@ -28,6 +28,7 @@ pub use window::Window;
 /// How a connection negotiates and echoes ECN.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum EcnMode {
+    /// Without ECN: packets are not ECT.
     Off,
     /// RFC 3168: ECE stays set until CWR.
     Classic,
@@ -84,6 +85,7 @@ pub trait CongestionControl: fmt::Debug + Send {
         Some(configured)
     }
 
+    /// The congestion window.
     fn window(&self) -> &Window;
 
     /// The estimate of the fraction of bytes that the network marks, 0 to 1. None: the algorithm

@@ -15,6 +15,7 @@ pub(crate) const ENTRY: Entry = entry("reno-ecn", 7003, |host, suite| {
     )
 });
 
+/// Reno with ECN as in RFC 3168.
 pub const RENO_ECN: Algorithm = Algorithm {
     ecn: EcnMode::Classic,
     priority_ecn: EcnMode::Classic,

@@ -17,6 +17,7 @@ pub struct Window {
 }
 
 impl Window {
+    /// The initial window of a connection with this segment size.
     pub fn new(params: &TcpParams, mss_bytes: u64) -> Self {
         let max = u64::from(params.max_window_packets) * mss_bytes;
         let initial = u64::from(params.initial_window_packets) * mss_bytes;
@@ -32,14 +33,17 @@ impl Window {
         }
     }
 
+    /// Size of the window.
     pub fn bytes(&self) -> u64 {
         self.size
     }
 
+    /// Slow-start threshold.
     pub fn slow_start_threshold_bytes(&self) -> u64 {
         self.slow_start_threshold
     }
 
+    /// Whether the window is below the slow-start threshold.
     pub fn in_slow_start(&self) -> bool {
         self.size < self.slow_start_threshold
     }

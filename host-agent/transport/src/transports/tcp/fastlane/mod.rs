@@ -71,6 +71,7 @@ impl Default for FastlaneParams {
 }
 
 impl FastlaneParams {
+    /// Checks that values are in their ranges; the error names the parameter.
     pub fn validate(&self) -> Result<(), String> {
         if self.notification_dscp > 63 {
             return Err(format!(
