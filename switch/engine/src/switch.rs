@@ -70,7 +70,12 @@ pub enum Notice {
     /// A digest of the program.
     Digest(Digest),
     /// An entry was not hit during its idle timeout. This is repeated after each further timeout.
-    Idle { table: TableId, entry: EntryId },
+    Idle {
+        /// Its table.
+        table: TableId,
+        /// The entry.
+        entry: EntryId,
+    },
 }
 
 /// Takes notices; returns false if it could not take one.

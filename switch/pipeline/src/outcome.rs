@@ -67,17 +67,27 @@ pub enum IngressVerdict {
     /// The frame, as it came, goes to ingress again, with [`instance_type::RESUBMITTED`] and what
     /// is preserved.
     Resubmit {
+        /// The frame as it came.
         frame: Vec<u8>,
+        /// Fields that the program preserves.
         preserved: Preserved,
     },
     /// One replica goes to each of
     /// [`Pipeline::multicast_replicas`](crate::Pipeline::multicast_replicas). `instance_type` is
     /// [`instance_type::REPLICATION`] already.
-    Multicast { group: u16, packet: Box<Packet> },
+    Multicast {
+        /// Number of the group.
+        group: u16,
+        /// The packet after ingress.
+        packet: Box<Packet>,
+    },
     /// The packet goes to one port.
     Unicast {
+        /// Output port.
         egress_spec: u16,
+        /// Queue, or v1model's `priority`.
         priority: u8,
+        /// The packet after ingress.
         packet: Box<Packet>,
     },
     /// The packet is dropped.
@@ -141,7 +151,9 @@ pub enum EgressVerdict {
     Transmit(Vec<u8>),
     /// The frame goes to ingress, with [`instance_type::RECIRCULATED`] and what is preserved.
     Recirculate {
+        /// The frame after the deparser.
         frame: Vec<u8>,
+        /// Fields that the program preserves.
         preserved: Preserved,
     },
     /// The packet is dropped.

@@ -63,11 +63,18 @@ pub enum Event {
     Pipeline(TraceEvent),
     /// A clone session made copies; none if there is no such session.
     Cloned {
+        /// Number of the session.
         session: u32,
+        /// Its replicas.
         replicas: Vec<Replica>,
     },
     /// A multicast group made copies; none if there is no such group.
-    Multicast { group: u16, replicas: Vec<Replica> },
+    Multicast {
+        /// Number of the group.
+        group: u16,
+        /// Its replicas.
+        replicas: Vec<Replica>,
+    },
     /// The program sent a digest.
     Digest {
         /// The values of its fields, each big-endian.
@@ -75,32 +82,46 @@ pub enum Event {
     },
     /// The packet joined a queue, in which `depth` was before.
     Enqueued {
+        /// Port of the queue.
         port: PortId,
+        /// Number of the queue.
         queue: u8,
+        /// Length of the packet.
         bytes: u64,
+        /// Depth of the queue without the packet.
         depth: Depth,
     },
     /// The packet did not fit into a queue, and ingress gets it again.
     Deflected {
+        /// Port of the queue.
         port: PortId,
+        /// Number of the queue.
         queue: u8,
+        /// Depth of the queue.
         depth: Depth,
     },
     /// The traffic manager dropped the packet.
     Refused {
+        /// Port of the queue.
         port: PortId,
+        /// Number of the queue.
         queue: u8,
+        /// Name of the reason.
         reason: &'static str,
+        /// Depth of the queue.
         depth: Depth,
     },
     /// The packet left a queue, in which `depth` stays, and egress begins.
     Dequeued {
+        /// Port of the queue.
         port: PortId,
+        /// Number of the queue.
         queue: u8,
         /// v1model's `egress_rid`.
         instance: u16,
         /// How long it was queued.
         waited: Duration,
+        /// Depth of the queue without the packet.
         depth: Depth,
     },
     /// The program resubmits the packet.
@@ -108,30 +129,56 @@ pub enum Event {
     /// The program recirculates the packet.
     Recirculated,
     /// The packet was dropped, by the program or by the switch.
-    Dropped { reason: &'static str },
+    Dropped {
+        /// Name of the reason.
+        reason: &'static str,
+    },
     /// The packet was sent.
     Sent {
+        /// The port.
         port: PortId,
         /// When its last bit is at the other end of the link.
         arrival: Instant,
+        /// Its bytes.
         frame: Vec<u8>,
     },
     /// A port asked its neighbour to stop classes, or to let them go on.
-    PauseSent { port: PortId, frame: PfcFrame },
+    PauseSent {
+        /// The port.
+        port: PortId,
+        /// Its request, class by class.
+        frame: PfcFrame,
+    },
     /// The neighbour of a port asked for the same; it takes effect when the port has responded.
-    PauseReceived { port: PortId, frame: PfcFrame },
+    PauseReceived {
+        /// The port.
+        port: PortId,
+        /// Request of the neighbour, class by class.
+        frame: PfcFrame,
+    },
     /// Classes (bit i: class i) of a port go on because their pause was not renewed.
-    PauseExpired { port: PortId, classes: u8 },
+    PauseExpired {
+        /// The port.
+        port: PortId,
+        /// Bit i: class i.
+        classes: u8,
+    },
     /// A class of a port has been paused for too long.
     PauseStorm {
+        /// The port.
         port: PortId,
+        /// Number of the class.
         class: u8,
+        /// Length of the pause so far.
         lasted: Duration,
         /// Whether the pauses of the port are ignored from now on.
         ignored: bool,
     },
     /// A port whose pauses were ignored was quiet for long enough and is obeyed again.
-    PausesObeyedAgain { port: PortId },
+    PausesObeyedAgain {
+        /// The port.
+        port: PortId,
+    },
 }
 
 /// Why a frame enters ingress.

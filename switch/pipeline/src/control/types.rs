@@ -11,11 +11,26 @@ pub enum MatchKey {
     /// The field has this value.
     Exact(Vec<u8>),
     /// The field begins with the first `prefix_len` bits of `value`.
-    Lpm { value: Vec<u8>, prefix_len: u32 },
+    Lpm {
+        /// The value.
+        value: Vec<u8>,
+        /// Number of its first bits that count.
+        prefix_len: u32,
+    },
     /// The field equals `value` wherever `mask` has ones.
-    Ternary { value: Vec<u8>, mask: Vec<u8> },
+    Ternary {
+        /// The value.
+        value: Vec<u8>,
+        /// Bits that count.
+        mask: Vec<u8>,
+    },
     /// The field lies in this range, both ends included.
-    Range { low: Vec<u8>, high: Vec<u8> },
+    Range {
+        /// Least value.
+        low: Vec<u8>,
+        /// Largest value.
+        high: Vec<u8>,
+    },
     /// The field has this value, or any value if `None`. For fields of match kind `optional`, which
     /// BMv2 JSON calls ternary.
     Optional(Option<Vec<u8>>),
@@ -139,7 +154,9 @@ pub type MeterCounts = [CounterValue; 3];
 /// What a meter counts.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum MeterUnit {
+    /// Bytes.
     Bytes,
+    /// Packets.
     Packets,
 }
 

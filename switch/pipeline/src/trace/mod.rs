@@ -32,30 +32,45 @@ pub enum TraceEvent {
     State(String),
     /// The parser has extracted a header.
     Extract {
+        /// Name of the header.
         header: String,
+        /// Its length.
         bytes: u32,
+        /// Its fields with their values.
         fields: Vec<(String, Value)>,
     },
     /// The select of a state has chosen the next one; `None` is the end, `accept` or `reject`.
     Select {
+        /// Values that were matched.
         key: Vec<Value>,
+        /// Name of the next state.
         next: Option<String>,
     },
     /// The parser has ended.
     ParserEnd {
         /// `NoError`, or the error that stopped it.
         error: String,
+        /// Bytes that the parser has read.
         parsed_bytes: u32,
+        /// Bytes behind them.
         payload_bytes: u32,
     },
     /// A checksum was verified.
     Checksum {
+        /// Field of the checksum.
         field: String,
+        /// Its value.
         found: Value,
+        /// The computed value.
         expected: Value,
     },
     /// A condition was evaluated.
-    Condition { source: Source, value: bool },
+    Condition {
+        /// The condition in the program.
+        source: Source,
+        /// Its value.
+        value: bool,
+    },
     /// A table was applied.
     Table(TableEvent),
     /// Statements outside of tables are going to run; compilers make an action of them.
@@ -64,34 +79,49 @@ pub enum TraceEvent {
     Changed(Change),
     /// A register was read.
     RegisterRead {
+        /// Name of the array.
         register: String,
+        /// Index of the cell.
         index: u64,
         /// The value in decimal.
         value: String,
     },
     /// A register was written.
     RegisterWrite {
+        /// Name of the array.
         register: String,
+        /// Index of the cell.
         index: u64,
         /// The value in decimal, as computed, before it is cut to the width of the cell.
         value: String,
     },
     /// The packet was counted.
     Count {
+        /// Name of the array.
         counter: String,
+        /// Index of the cell.
         index: u64,
+        /// Length of the packet.
         bytes: u32,
     },
     /// A meter has coloured the packet; the colour shows where it is stored.
-    Meter { meter: String, index: u64 },
+    Meter {
+        /// Name of the array.
+        meter: String,
+        /// Index of the cell.
+        index: u64,
+    },
     /// The program has logged a message (`log_msg`).
     Log(String),
     /// The program has ended the pipeline.
     Exit,
     /// The headers have been written in front of the payload.
     Deparse {
+        /// Names of the headers that were written, in order.
         headers: Vec<String>,
+        /// Their length.
         header_bytes: u32,
+        /// Length of the payload.
         payload_bytes: u32,
     },
     /// More happened than is noted.
@@ -114,11 +144,18 @@ pub enum Change {
     Field {
         /// The field with its header: `ipv4.ttl`.
         field: String,
+        /// Its value before.
         from: Value,
+        /// Its value now.
         to: Value,
     },
     /// A header has become valid or invalid.
-    Validity { header: String, valid: bool },
+    Validity {
+        /// Name of the header.
+        header: String,
+        /// Whether it is valid now.
+        valid: bool,
+    },
 }
 
 /// A table that was applied.
@@ -163,14 +200,20 @@ pub enum Choice {
     Member(u32),
     /// The entry names a group; `member` is `None` if that is empty or gone.
     Group {
+        /// Number of the group.
         group: u32,
+        /// Number of the member.
         member: Option<u32>,
+        /// Hash that chose it.
         hash: u64,
     },
     /// The entry has actions of its own (one-shot), counted with their weights.
     Set {
+        /// Index of the chosen action. None: the set is empty.
         index: Option<usize>,
+        /// Sum of the weights.
         of: usize,
+        /// Hash that chose it.
         hash: u64,
     },
 }
