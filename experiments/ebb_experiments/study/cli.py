@@ -19,6 +19,7 @@ from ebb_experiments.study.choices import FABRICS, SIZES, Scalar
 
 
 def arguments(argv: Sequence[str] | None) -> argparse.Namespace:
+    """Options of `ebb-experiment`."""
     parser = Parser(prog="ebb-experiment", description=__doc__)
     parser.add_argument("--version", action=Version)
     commands = parser.add_subparsers(dest="command", required=True, parser_class=Parser)

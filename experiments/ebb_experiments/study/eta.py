@@ -60,6 +60,7 @@ def _likeness(trial: Trial) -> tuple[Kind, ...]:
 
 
 def expected_end(seconds: float | None, *, guessed: bool = False) -> str:
+    """Remaining time and time of day of the end, for people."""
     if seconds is None:
         return "end not known yet"
     clock = time.strftime("%H:%M", time.localtime(time.time() + seconds))
@@ -67,6 +68,7 @@ def expected_end(seconds: float | None, *, guessed: bool = False) -> str:
 
 
 def duration(seconds: float) -> str:
+    """A duration in seconds, minutes or hours, for people."""
     if seconds < 90:
         return f"{seconds:.0f} s"
     if seconds < 90 * 60:

@@ -57,6 +57,7 @@ class Summary(BaseModel):
 
     @classmethod
     def of(cls, chapter: Chapter) -> Summary:
+        """The summary of a chapter."""
         return cls(
             name=chapter.name,
             title=chapter.experiment.title,

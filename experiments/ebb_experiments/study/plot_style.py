@@ -12,6 +12,8 @@ from ebb_topologies.palette import BLACK, BLUE, GREEN, GREY, ORANGE, PINK, RED, 
 
 @dataclass(frozen=True, slots=True)
 class PlotStyle:
+    """Look of a scheme in figures."""
+
     label: str
     colour: str
     marker: str

@@ -57,10 +57,12 @@ class Axis(Spec):
 
     @property
     def paths(self) -> list[str]:
+        """Keys that the axis sets."""
         return [self.set] if isinstance(self.set, str) else self.set
 
     @property
     def points(self) -> list[Scalar]:
+        """Points of the axis in the file."""
         return list(self.values or self.cases)
 
     @classmethod
@@ -78,10 +80,13 @@ class Axis(Spec):
         return f"{self.name}={str(value).lower() if isinstance(value, bool) else value}"
 
     def settings(self, point: Scalar) -> dict[str, Any]:
+        """Keys and values of a point."""
         return dict(self.cases[str(point)]) if self.cases else dict.fromkeys(self.paths, point)
 
 
 class Size(Spec):
+    """A size of an experiment: its trials."""
+
     seeds: Annotated[int, Field(ge=1, le=MAX_SEEDS)] | list[int]
     """How many, from 1 on, or which ones: a trial each."""
     axes: dict[str, list[Scalar]] = {}
@@ -116,6 +121,8 @@ class Published(Spec):
 
 
 class Figure(Spec):
+    """A figure of an experiment."""
+
     name: str
     """Name of the figure's file."""
     title: str
@@ -157,6 +164,8 @@ class Figure(Spec):
 
 
 class Claim(Spec):
+    """A claim of the paper with the band that counts as reproduced."""
+
     text: str
     """`{AXIS}` stands for the point of `each`."""
     expression: str
@@ -232,6 +241,8 @@ class Claim(Spec):
 
 
 class Experiment(Spec):
+    """An experiment file."""
+
     title: str
     source: str
     about: str = ""
@@ -284,12 +295,15 @@ class Experiment(Spec):
         return [axis.by_hand for axis in self.axis if axis.by_hand]
 
     def look(self, scheme: str) -> str:
+        """Name of the style of a scheme in figures."""
         return self.scheme[scheme].look or scheme
 
     def points(self, axis: Axis, size: str) -> list[Scalar]:
+        """Points of an axis in a size."""
         return self.size[size].axes.get(axis.name, axis.points)  # type: ignore[index]
 
     def schemes(self, size: str) -> list[str]:
+        """Schemes of a size."""
         return self.size[size].schemes or list(self.scheme)  # type: ignore[index]
 
 
@@ -300,6 +314,7 @@ def _known(where: str, names: Any, known: Any) -> None:
 
 
 def known_experiments() -> list[str]:
+    """Names of the experiments that come with Ebb."""
     return sorted(path.stem for path in PAPERS.glob("*.toml"))
 
 

@@ -23,13 +23,17 @@ from ebb_experiments.study.trials import Trial
 
 @dataclass(frozen=True)
 class Store:
+    """Results of trials, a folder for each."""
+
     directory: Path
 
     def path(self, trial: Trial, trial_id: str) -> Path:
+        """Folder of a trial."""
         folder = trial.size if trial.fabric == "virtual" else f"{trial.size}-{trial.fabric}"
         return self.directory / trial.experiment / folder / trial_id
 
     def has(self, trial: Trial, trial_id: str) -> bool:
+        """Whether the trial has been run."""
         return (self.path(trial, trial_id) / META).exists()
 
     def damage(self, trial: Trial, trial_id: str) -> str | None:
@@ -72,6 +76,7 @@ class Store:
             raise
 
     def read(self, trial: Trial, trial_id: str) -> Tables:
+        """Tables of a trial that has been run."""
         return Tables(self.path(trial, trial_id))
 
 
@@ -83,6 +88,7 @@ class Tables:
 
     @cached_property
     def meta(self) -> dict[str, Any]:
+        """Versions, machine and times of the run."""
         meta: dict[str, Any] = json.loads((self.directory / META).read_text())
         return meta
 

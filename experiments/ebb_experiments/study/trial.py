@@ -128,6 +128,7 @@ def attempt(
 
 
 def one_line(error: BaseException) -> str:
+    """An error in one line."""
     return f"{type(error).__name__}: {' '.join(str(error).split())}"
 
 

@@ -82,6 +82,7 @@ class Trial:
 
     @property
     def name(self) -> str:
+        """Scheme, points and seed of the trial."""
         points = (f"{axis}={point}" for axis, point in self.labels.items())
         return " ".join((self.scheme, *points, f"seed={self.seed}"))
 
@@ -112,6 +113,7 @@ def on_mininet(experiment: Experiment, planned: Sequence[Trial]) -> list[Trial]:
 
 
 def points(experiment: Experiment, size: str, scheme: str) -> Iterator[dict[str, Scalar]]:
+    """Combinations of the points of the axes that a scheme has."""
     axes = [a for a in experiment.axis if a.only is None or scheme in a.only]
     for combination in product(*(experiment.points(axis, size) for axis in axes)):
         yield {axis.name: point for axis, point in zip(axes, combination, strict=True)}
