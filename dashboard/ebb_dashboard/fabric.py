@@ -83,7 +83,7 @@ class Links(Protocol):
 
 @dataclass(frozen=True)
 class Routes:
-    """What a controller of the fabric does."""
+    """Functions of a controller of the fabric."""
 
     reroute: Callable[[], Any]
     """Has it plan with the links that are up; a coroutine that returns what it did, for people."""

@@ -1,4 +1,4 @@
-"""What pages are told: one stream of messages to all of them, from the beginning for each."""
+"""Messages to pages: one stream to all of them, from the beginning for each."""
 
 from __future__ import annotations
 

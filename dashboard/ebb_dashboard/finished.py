@@ -30,7 +30,7 @@ READ = ("flows", "ports", "queues", "drops", "counters")
 
 @dataclass(frozen=True)
 class Ended:
-    """What a scheme did."""
+    """Results of a scheme."""
 
     name: str
     label: str
@@ -68,7 +68,7 @@ class Finished:
 
     @cached_property
     def volumes(self) -> VolumesToTell:
-        """What left the ports, where it was counted."""
+        """Volume that left the ports, where it was counted."""
         volumes = VolumesToTell()
         for ended in self.schemes:
             head = {"scheme": ended.name}
@@ -168,7 +168,7 @@ def _ended(directory: Path) -> Ended:
 
 
 def picture(name: str, ports: list[Row]) -> Picture:
-    """What is drawn, from a table of ports: each names the node at the other end."""
+    """The picture, from a table of ports: each names the node at the other end."""
     rates = {(row["switch"], row["port"]): row["rate_bps"] for row in ports}
     peers = {(row["switch"], row["port"]): row["peer"] for row in ports if row["peer"]}
     switches = list(dict.fromkeys(switch for switch, _port in peers))

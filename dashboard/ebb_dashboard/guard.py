@@ -31,7 +31,7 @@ of a string, and no other page may frame it."""
 
 
 def new_token() -> str:
-    """What allows controls: 128 random bits."""
+    """Token that allows orders: 128 random bits."""
     return secrets.token_urlsafe(16)
 
 

@@ -101,7 +101,7 @@ class Watcher:
         self._links: list[str] | None = None
         self._phase: tuple[int, dict[str, Any]] | None = None
         self._troubles: set[str] = set()
-        """What is wrong, as it has been told."""
+        """Faults, as they were reported."""
 
     def begin(self, phase: dict[str, Any], start_ns: int) -> None:
         """From this time of CLOCK_MONOTONIC on, which is about to come, looks belong to a phase:

@@ -1,4 +1,4 @@
-"""What a page may ask for, as JSON: the keys of each order, checked."""
+"""Orders of a page, as JSON: the keys of each, checked."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What is drawn: nodes and their places, links, and the switch ports that send into them."""
+"""The picture: nodes and their places, links, and the switch ports that send into them."""
 
 from __future__ import annotations
 

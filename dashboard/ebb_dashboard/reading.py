@@ -1,4 +1,4 @@
-"""What a switch holds, read over P4Runtime by a client that controls nothing."""
+"""Entries of a switch, read over P4Runtime by a client that controls nothing."""
 
 from __future__ import annotations
 
@@ -126,7 +126,7 @@ def _other(schema: P4Schema, entity: Any) -> str:
 
 
 def _action(action: Any) -> str:
-    """What `values.table_action` tells, as text."""
+    """The result of `values.table_action`, as text."""
     match action:
         case {"name": name, "parameters": parameters}:
             given = ", ".join(f"{each} {value}" for each, value in parameters.items())

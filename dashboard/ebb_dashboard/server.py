@@ -33,7 +33,7 @@ STATIC = {
     "page.js": "text/javascript; charset=utf-8",
     "page.css": "text/css; charset=utf-8",
 }
-"""What the page consists of, and the type of each file."""
+"""Files of the page, and the type of each."""
 REFUSALS = (ControllerError, ControlError, InputError, TimeoutError, OSError)
 """Errors with a sentence for people."""
 
@@ -159,7 +159,7 @@ class Server:
 
     @property
     def address(self) -> str:
-        """What to open in the browser. What follows # stays in the browser."""
+        """Address for the browser. The part behind # stays in the browser."""
         return f"http://{LOOPBACK[0]}:{self.port}/#{self.token}"
 
     async def close(self) -> None:

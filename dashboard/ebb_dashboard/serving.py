@@ -42,7 +42,7 @@ class Serving:
 
     @property
     def address(self) -> str:
-        """What to open in the browser."""
+        """Address for the browser."""
         return self._server.address
 
     async def do(self, order: AnyOrder) -> Any:

@@ -67,7 +67,7 @@ class Simulated:
 
     @property
     def picture(self) -> Picture:
-        """What is drawn."""
+        """The picture of the fabric."""
         return of_topology(self.loaded.topology)
 
     # -- in the thread of the simulation ------------------------------------------------------

@@ -1,4 +1,4 @@
-"""What has been told so far, as far as a page that is opened now needs it. Bounded, without IO."""
+"""Messages so far, as far as a page that is opened now needs them. Bounded, without IO."""
 
 from __future__ import annotations
 
@@ -48,7 +48,7 @@ class Curve:
 
 
 class Story:
-    """What has been told."""
+    """Messages so far."""
 
     def __init__(self) -> None:
         self._latest: dict[str, Data] = {}
@@ -88,7 +88,7 @@ class Story:
                 self._latest[event] = data
 
     def beginning(self) -> Iterator[Message]:
-        """What a page has to hear first."""
+        """First messages to a new page."""
         if "hello" not in self._latest:
             return
         yield "hello", self._latest["hello"]

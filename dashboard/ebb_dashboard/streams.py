@@ -40,7 +40,7 @@ class Streams:
         self._why: dict[str, str] = {}
         """Why the last stream of a switch has ended, until the switch tells something again."""
         self._told: dict[str, tm.Stats] = {}
-        """What has been told since the last round."""
+        """Statistics since the last round."""
         self._complete = asyncio.Event()
 
     async def run(self) -> None:

@@ -1,4 +1,4 @@
-"""What a scheme did in a phase, as the page shows it: from the tables of results."""
+"""Summary of a scheme in a phase for the page, from the tables of results."""
 
 from __future__ import annotations
 

@@ -38,7 +38,7 @@ class LogNormal:
         return NormalDist(self.mu, self.sigma).cdf(log(value))
 
     def quantile(self, share: float) -> float:
-        """What is exceeded with probability 1 - `share`."""
+        """Rate that is exceeded with probability 1 - `share`."""
         return exp(NormalDist(self.mu, self.sigma).inv_cdf(share))
 
 
@@ -52,7 +52,7 @@ def fitted(volumes: Iterable[float]) -> LogNormal | None:
 
 
 class VolumesToTell:
-    """What the ports have sent in each slot, of the schemes and phases that have ended."""
+    """Volume of the ports in each slot, of the schemes and phases that have ended."""
 
     def __init__(self) -> None:
         self._slots: dict[Key, dict[str, dict[int, int]]] = {}

@@ -64,7 +64,7 @@ from ebb_experiments.tour.summary import Round, SchemeResult
 
 BUILD = programs()
 RUN_DIR = results() / "run"
-"""What belongs to the run under way: sockets, logs, files of agents. What is kept is in `RUNS`."""
+"""Files of the current run: sockets, logs, files of agents. Results are in `RUNS`."""
 WORK = RUN_DIR / "work"
 RUNS = results() / "runs"
 DEFAULT_SCENARIO = data() / "experiments" / "scenarios" / "tour.toml"

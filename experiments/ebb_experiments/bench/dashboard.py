@@ -1,4 +1,4 @@
-"""What it costs a fabric that somebody looks at it in the browser."""
+"""Cost of the live view to a fabric."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ from ebb_experiments.bench.section import Cell, Context, Section
 from ebb_experiments.run.usage import Usage
 
 LOADS_BPS = (LINE_BPS // 2, LINE_BPS)
-"""What each host sends."""
+"""Rate of each host."""
 CARRIED = 0.97
 """Share of what is sent that arrives where the machine carries a load. One that it does not carry
 takes all of its processors, whoever looks."""
@@ -91,7 +91,7 @@ class Pairs:
     """One load, alone and watched in turn."""
 
     bps: int
-    """What each host sends."""
+    """Rate of each host."""
     alone: list[Load]
     watched: list[Watched]
 
@@ -122,7 +122,7 @@ class Pairs:
         ]
 
     def verdicts(self) -> list[str]:
-        """What looking costs, and whether that is little enough."""
+        """Cost of the live view, and whether the target is reached."""
         name = f"{self.bps / 1e6:g} Mbit/s of each host"
         cost = median(map(_cost, self.alone, self.watched))
         throughput = self.throughput

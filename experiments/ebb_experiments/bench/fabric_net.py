@@ -148,7 +148,7 @@ class BenchFabric(Wall):
     """The running fabric of a scenario; use as a context manager."""
 
     metered: Metered
-    """What was measured of the last task."""
+    """Processor time of the last task."""
 
     def __init__(self, context: Context, switch: str, fused: bool, loaded: Loaded) -> None:
         binaries = Binaries(context.root / "build")

@@ -36,7 +36,7 @@ class Transfers:
     """Goodput of each flow that finished, from its start to its last byte."""
     failed: int
     counters: dict[str, int]
-    """What the senders counted."""
+    """Counters of the senders."""
     drops: dict[str, int]
     cpu: Cpu
 

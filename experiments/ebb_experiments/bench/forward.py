@@ -1,4 +1,4 @@
-"""What one switch costs per packet: beside a process that only forwards, and beside BMv2."""
+"""Cost of one switch per packet, beside a process that only forwards and beside BMv2."""
 
 from __future__ import annotations
 

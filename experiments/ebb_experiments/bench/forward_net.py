@@ -57,7 +57,7 @@ class Who:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Load:
-    """What became of packets at one rate."""
+    """Outcome of packets at one rate."""
 
     sent: int
     received: int

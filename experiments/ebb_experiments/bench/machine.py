@@ -1,4 +1,4 @@
-"""What the figures are measured on, and how commands are run there."""
+"""The machine of the figures, and how commands are run there."""
 
 from __future__ import annotations
 

@@ -12,7 +12,7 @@ from statistics import median
 from typing import Any
 
 Row = tuple[str, ...]
-"""What says which row of a table it is."""
+"""Leading columns, which name the row."""
 Figures = dict[tuple[Row, str], float]
 """Numbers of one run, by row and column."""
 Table = Mapping[str, Any]

@@ -1,4 +1,4 @@
-"""What a benchmark says: a table, and the same as JSON."""
+"""Output of a benchmark: a table, and the same as JSON."""
 
 from __future__ import annotations
 
@@ -53,7 +53,7 @@ class Section:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Context:
-    """What every subject may use."""
+    """Options and paths for every subject."""
 
     root: Path
     """Top of the repository."""

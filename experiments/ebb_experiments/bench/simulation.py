@@ -43,7 +43,7 @@ TARGET_MB = 2_000
 
 @dataclass(frozen=True, slots=True)
 class Cost:
-    """What one run took. Set-up is everything until the clock starts."""
+    """Cost of one run. Set-up is everything until the clock starts."""
 
     hosts: int
     threads: int

@@ -36,7 +36,7 @@ def unheard(schedule: Iterable[Line], told: Iterable[Line], until_ns: float) -> 
 
 @dataclass(slots=True)
 class End:
-    """What one end told of a flow that has ended there: the part of its line that a row needs."""
+    """Record of a flow at one end: the part of its line that a row needs."""
 
     transfer: int
     job: int

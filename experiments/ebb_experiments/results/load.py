@@ -55,7 +55,7 @@ class Late:
 
 @dataclass(frozen=True, slots=True)
 class Load:
-    """What was measured while a phase ran."""
+    """Measurements of the machine during a phase."""
 
     agents: Late
     switches: Late | None
@@ -140,7 +140,7 @@ class Processors:
 
 
 class Others:
-    """What others than this process and the children that it has waited for took of the processors:
+    """Processor time of others than this process and the children that it has waited for:
     of a benchmark, which takes all that it gets, the busy share says nothing."""
 
     def __init__(self) -> None:

@@ -25,12 +25,12 @@ flipped."""
 
 @dataclass
 class Results:
-    """What one scheme did with one seed, in nominal units."""
+    """Results of one scheme with one seed, in nominal units."""
 
     tables: dict[str, Rows]
     """Tables by name, those of `COLUMNS` that there are."""
     run: dict[str, Any] = field(default_factory=dict)
-    """What was run, with what and how long it took: run.json."""
+    """Description of the run, with versions and duration: run.json."""
 
     def rows(self, name: str) -> list[Row]:
         """Rows of a table that is not long."""
@@ -38,7 +38,7 @@ class Results:
 
     @classmethod
     def together(cls, plays: Sequence[Results]) -> Results:
-        """What a scheme did in all its phases."""
+        """Results of a scheme in all its phases."""
         if len(plays) == 1:
             return plays[0]
         tables: dict[str, Rows] = {}

@@ -1,4 +1,4 @@
-"""What is looked at again and again while a run goes on: queues, and how much has arrived."""
+"""Samples during a run: queues, and bytes that have arrived."""
 
 from __future__ import annotations
 

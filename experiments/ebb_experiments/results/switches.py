@@ -1,4 +1,4 @@
-"""What switches counted, as rows: queues, ports, drops, delays and the program's counters."""
+"""Counters of switches as rows: queues, ports, drops, delays and those of the program."""
 
 from __future__ import annotations
 
@@ -136,7 +136,7 @@ def _counts(name: str, counts: Sequence[tm.Count]) -> Columns:
 
 
 def _index(counter: str) -> str:
-    """What the index into a counter is."""
+    """Meaning of the index into a counter."""
     return COUNTERS[counter].index if counter in COUNTERS else "port"
 
 
@@ -147,7 +147,7 @@ def is_reported(counter: str) -> bool:
 
 
 def counter_rows(counters: Mapping[str, Counters], head: Row) -> Iterator[Row]:
-    """What the program counted by port or reason, as the controller read it; zeros are left out."""
+    """Counters of the program by port or reason, as the controller read them, without zeros."""
     for switch, tables in counters.items():
         for counter, cells in tables.items():
             if not is_reported(counter):

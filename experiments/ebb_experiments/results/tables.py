@@ -15,7 +15,7 @@ TEXT, SMALL, INTEGER, NUMBER = "text", "small", "integer", "number"
 
 BY_SENDER = ("packets_sent", "retransmitted", "timeouts", "returned")
 BY_RECEIVER = ("packets_received", "trimmed", "ce_marks", "duplicates", "decodes", "unneeded")
-"""What each end of a flow counts (docs/agent-records.md); of several senders the sum."""
+"""Counters of each end of a flow (docs/agent-records.md); of several senders the sum."""
 PAYLOAD = "payload_bytes_sent"
 """Counted likewise, but of a sender to a group only in the row of its first receiver (none in the
 others), so that sums over rows are right."""

@@ -81,7 +81,7 @@ class Agent:
 
 @dataclass(frozen=True)
 class Transport:
-    """What there is to know of a transport of the agent's."""
+    """Properties of a transport of the agent."""
 
     name: str
     """As in scheme files: `transport`."""
@@ -108,7 +108,7 @@ def check_transports(binary: Path, where: str, names: Iterable[str]) -> None:
 
 
 def _told(binary: Path, command: str) -> Any:
-    """What a command of the agent prints as JSON."""
+    """JSON that a command of the agent prints."""
     done = subprocess.run([str(binary), command], capture_output=True, text=True, check=False)
     if done.returncode != 0:
         raise AgentError(f"{binary} {command} failed: {done.stderr.strip()}")

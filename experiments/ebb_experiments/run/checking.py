@@ -1,4 +1,4 @@
-"""What agents would refuse of a scenario, found before anything runs."""
+"""Checks of a scenario by the agent's rules, before anything runs."""
 
 from __future__ import annotations
 

@@ -76,7 +76,7 @@ async def reroute(admin: FabricAdmin, controller: Controller) -> str:
 
 
 def _states(view: FabricView) -> dict[tuple[str, str], tuple[str, str]]:
-    """What is wrong there and back, by the two ends of a link in either order."""
+    """Fault of either direction, by the two ends of a link in either order."""
     states: dict[tuple[str, str], tuple[str, str]] = {}
     for link in view.links:
         a, b = str(link.a), str(link.b)

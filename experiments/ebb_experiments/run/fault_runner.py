@@ -57,7 +57,7 @@ class Done:
 
 @dataclass(frozen=True, slots=True)
 class PhaseFaults:
-    """What happened in one phase."""
+    """Steps of one phase that were carried out."""
 
     scheme: str
     phase: str

@@ -81,7 +81,7 @@ def address(of: tuple[str, int]) -> str:
 
 
 class Record:
-    """What the line of a flow says whatever came of it."""
+    """Keys of the line of a flow that do not depend on its outcome."""
 
     def __init__(self, role: str, transfer: dict[str, Any], connection: socket.socket) -> None:
         self.transfer = transfer

@@ -31,10 +31,10 @@ from ebb_experiments.run.agents import Agent, Line
 from ebb_experiments.run.players import LEAD_SECONDS, SENDS, Plan
 
 NAME = "ebb_dctcp"
-"""What the kernel calls our DCTCP."""
+"""The kernel's name of our DCTCP."""
 AVAILABLE = Path("/proc/sys/net/ipv4/tcp_available_congestion_control")
 ALGORITHMS = {"reno": "reno", "dctcp": NAME, "hull": NAME}
-"""What the kernel calls the congestion control of a transport; the others it does not have."""
+"""The kernel's congestion control of a transport; it has no others."""
 PACED = ("hull",)
 """Transports whose hosts have the pacer between them and the network."""
 PORT = 7100
@@ -186,7 +186,7 @@ class Pacer:
 
     @property
     def inside(self) -> Sequence[str]:
-        """What a command has before it to run where the applications are."""
+        """Prefix of a command that runs where the applications are."""
         assert self.applications is not None
         return ("nsenter", "--target", str(self.applications.popen.pid), "--net")
 

@@ -46,7 +46,7 @@ TOLD = ("flow", "transfer")
 
 @dataclass(frozen=True)
 class Plan:
-    """What is to be done in a phase, and the files that say it."""
+    """Work of a phase, with its files."""
 
     task: Task
     agents: Agents

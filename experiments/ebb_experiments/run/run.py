@@ -71,7 +71,7 @@ class Task:
 
     @property
     def about(self) -> dict[str, Any]:
-        """What run.json says of the task."""
+        """Entries of the task in run.json."""
         spec = self.loaded.spec.model_dump(exclude_none=True, exclude={"workload", "phase"})
         scheme = self.loaded.schemes[self.scheme].model_dump()
         return {

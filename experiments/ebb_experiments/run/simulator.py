@@ -84,7 +84,7 @@ class Simulator:
     parameters: dict[str, Any]
     """Parameters of the agents, as `ebb-agent params` shows them."""
     program: Program
-    """What the switches run from the start."""
+    """Program of the switches from the start."""
     queues: FabricParameters
     """Parameters of the switches, of which only the queues are used before the controller comes."""
     workload: dict[str, Any]
@@ -95,7 +95,7 @@ class Simulator:
     threads: int = 0
     """Threads; 0: as many as there are processors. The result does not depend on it."""
     workload_place: str = WORKLOAD
-    """What people call the file that the workload comes from."""
+    """Name for people of the file that the workload comes from."""
     coding_bps: int = 0
     """How fast a host codes a block of SCDP, bit/s; 0: in no time."""
     host_keys: Mapping[str, Any] = field(default_factory=dict[str, Any])

@@ -1,4 +1,4 @@
-"""What a process has taken of the processors and of memory so far."""
+"""Processor time and memory of a process so far."""
 
 from __future__ import annotations
 

@@ -57,7 +57,7 @@ class PausedSimulation:
 
 @dataclass(frozen=True)
 class Watch:
-    """What a run tells while it is under way."""
+    """Callbacks of a run in virtual time."""
 
     step: Callable[[str], None] = lambda _text: None
     """Gets, in words for people, what is being done or was done."""
@@ -235,7 +235,7 @@ class _Simulation:
         return self._scheme.fabric.slowed(self.loaded.dilation)
 
     def _nics(self, simulator: Simulator) -> dict[str, Any]:
-        """What the PFC frames of switches did to hosts, in nominal time, if hosts obey them."""
+        """Pauses of hosts by PFC frames of switches, in nominal time, if hosts obey them."""
         nominal = self.loaded.dilation.nominal_time
         nics = [
             nic | {"paused_ns": [nominal(paused) for paused in nic["paused_ns"]]}
@@ -244,7 +244,7 @@ class _Simulation:
         return {"nics": nics} if nics else {}
 
     def _volumes(self, controller: Controller) -> Volumes | None:
-        """What reads the volume of the ports, from the beginning on; none: it is not counted."""
+        """Reader of the volume of the ports, from the beginning on; none: it is not counted."""
         fabric = self._fabric
         if fabric.volume is None:
             return None
@@ -254,7 +254,7 @@ class _Simulation:
         return volumes
 
     def _volume_table(self, volumes: Volumes | None) -> Rows:
-        """What left the ports in each slot; empty: it was not counted."""
+        """Volume that left the ports in each slot; empty: it was not counted."""
         dilation, head = self.loaded.dilation, self.task.head
         return Batches("volume", () if volumes is None else volumes.rows(dilation, head))
 

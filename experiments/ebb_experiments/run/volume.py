@@ -30,7 +30,7 @@ the next one is."""
 
 @dataclass
 class Volumes:
-    """What was read of the switches of a fabric."""
+    """Volume that was read of the switches of a fabric."""
 
     registers: Registers
     topology: Topology
@@ -108,7 +108,7 @@ class Volumes:
                     yield head | times | place | {"bytes": size, "packets": packets}
 
     def about(self, dilation: Dilation) -> dict[str, Any]:
-        """What run.json says of it."""
+        """Its entries in run.json."""
         missed = {switch: count for switch, count in self.missed.items() if count}
         return {
             "slot_ns": dilation.nominal_time(self.slot_ns),

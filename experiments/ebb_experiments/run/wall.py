@@ -180,7 +180,7 @@ class Wall(Fabric):
 
 @dataclass(frozen=True)
 class _Counted:
-    """What was counted so far."""
+    """Counters so far."""
 
     counters: dict[str, Counters]
     """Counters of the program, by switch."""
@@ -381,7 +381,7 @@ def lost_inside(
 
 
 def _between(before: Mapping[str, Counters], after: Mapping[str, Counters]) -> dict[str, Counters]:
-    """What counters counted meanwhile; those of a switch that was restarted began again."""
+    """Growth of counters; those of a switch that was restarted began again."""
     return {
         switch: {
             name: [

@@ -1,1 +1,1 @@
-"""What is run: scenario files, and everything that they name."""
+"""Scenario files, and everything that they name."""

@@ -107,7 +107,7 @@ class FaultKeys(BaseModel):
     model_config = ConfigDict(extra="forbid", frozen=True, use_attribute_docstrings=True)
 
     event: list[Event] = []
-    """What happens to the fabric, and when."""
+    """Faults of the fabric and their times."""
     controller_delay_ns: Annotated[int, Field(ge=0, le=MAX_TIME_NS)] | Literal["never"] = 1_000_000
     """Nominal time until the controller has noticed that a link went down or up, or that a switch
     came back, and acts on it; "never": it does not by itself."""

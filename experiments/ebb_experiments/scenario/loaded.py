@@ -65,7 +65,7 @@ class Loaded:
     place."""
 
     def plays(self, scheme: str) -> Iterator[PhaseRound]:
-        """What a scheme runs, in order."""
+        """Rounds of a scheme, in order."""
         transport = self.schemes[scheme].transport
         for traffic in self.phases:
             if traffic.transports is None or transport in traffic.transports:
@@ -127,7 +127,7 @@ class Traffic:
     """Keys of a workload file, which names no other. With the rate that loads are fractions of: a
     default of the generator would not be slowed with the rest."""
     place: str
-    """What people call the file that they come from."""
+    """Name for people of the file that they come from."""
     repeat: int = 1
     transports: tuple[str, ...] | None = None
     objects: Literal["generated", "files", "kernel"] = "generated"
@@ -334,7 +334,7 @@ class _Group(BaseModel):
 
 
 class _Read(BaseModel):
-    """What is read of a workload before its generator, which knows all of its keys."""
+    """Keys of a workload that are read before its generator, which knows all, reads it."""
 
     seed: Annotated[int, Field(strict=True, ge=0)] = 0
     group: list[_Group] = []

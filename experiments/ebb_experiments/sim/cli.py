@@ -42,7 +42,7 @@ def arguments(argv: Sequence[str] | None) -> argparse.Namespace:
 
 
 def main(argv: Sequence[str] | None = None) -> int:
-    """What a run needs is loaded once its arguments are understood: it takes most of a second."""
+    """Loads the modules of a run once its arguments are understood: they take most of a second."""
     interrupted_by_all()
     keep_from_others()
     try:

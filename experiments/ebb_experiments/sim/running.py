@@ -141,7 +141,7 @@ def _all(
 
 
 def _summarise(loaded: Loaded, rows: dict[str, list[str]], folder: Path) -> None:
-    """What `make compare` reads."""
+    """File that `make compare` reads."""
     summary = Summary(
         scenario=loaded.name,
         topology=loaded.topology.name,

@@ -65,7 +65,7 @@ class DataCentre(Spec):
     algorithm: Algorithm = "silo"
     """How they are placed."""
     bursts: Bursts = "bunched"
-    """What queues do to bursts."""
+    """Effect of queues on bursts."""
     pods: Count = 1
     racks_per_pod: Count = 1
     hosts_per_rack: Count = 1

@@ -68,7 +68,7 @@ def measure(
 
 @dataclass(frozen=True, slots=True)
 class Calibration:
-    """What was measured, and what was chosen."""
+    """The measurement, and the choice."""
 
     measured: Load
     """The measurement that the machine disturbed least."""

@@ -1,4 +1,4 @@
-"""What must hold after a tour: the papers' claims as far as this fabric can show them.
+"""Checks after a tour: the papers' claims as far as this fabric can show them.
 
 Each check says what it compared, so that a failure can be read without the table.
 """
@@ -109,7 +109,7 @@ def _notifies(scheme: Scheme) -> bool:
 def _without(
     results: Mapping[str, SchemeResult], phases: Collection[str]
 ) -> dict[str, SchemeResult]:
-    """What was run in other phases than these."""
+    """Rounds in other phases than these."""
     return {
         name: SchemeResult(rounds)
         for name, result in results.items()

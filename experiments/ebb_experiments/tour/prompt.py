@@ -67,7 +67,7 @@ def write_parameters(folder: Path, name: str, parameters: Mapping[str, Any]) -> 
 
 
 def greeting(topology: Topology, slower: float, fused: bool) -> str:
-    """What is up, and what to try."""
+    """Description of the fabric, with commands to try."""
     first, last = topology.hosts[0].name, topology.hosts[-1].name
     inner = topology.inner_links[0] if topology.inner_links else topology.links[0]
     link = f"{inner.a.node} {inner.b.node}"

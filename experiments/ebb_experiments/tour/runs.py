@@ -28,7 +28,7 @@ QUEUES, COMPLETION = "queues.svg", "completion.svg"
 
 
 class Summary(BaseModel):
-    """What one run gave, and with what."""
+    """Results of one run, with its settings."""
 
     model_config = ConfigDict(extra="forbid")
 
@@ -132,6 +132,6 @@ def _named(runs: Path, name: str, ended: Sequence[Path]) -> Path:
 
 
 def settings(summary: Summary) -> dict[str, Any]:
-    """What should be the same in two runs, by what people call it."""
+    """Settings that should be equal in two runs, by their names for people."""
     names = ("scenario", "topology", "switch", "dilation", "commit")
     return {name: getattr(summary, name) for name in names}

@@ -1,4 +1,4 @@
-"""What a scheme did in the rounds of its phases: numbers of the tables of its results."""
+"""Summary of a scheme in the rounds of its phases, from the tables of its results."""
 
 from __future__ import annotations
 
@@ -138,13 +138,13 @@ class Round:
 
     @property
     def object_bytes(self) -> int:
-        """What was to be sent, each object counted once."""
+        """Bytes that were to be sent, each object counted once."""
         return sum({row["transfer"]: row["bytes"] for row in self.own}.values())
 
 
 @dataclass(frozen=True, slots=True)
 class SchemeResult:
-    """What one scheme did."""
+    """Results of one scheme."""
 
     rounds: list[Round]
 

@@ -1,1 +1,1 @@
-"""What the tail of round-trip times does to a page that needs many requests (Zats, chapter 4)."""
+"""Effect of the tail of round-trip times on a page that needs many requests (Zats, chapter 4)."""

@@ -25,7 +25,7 @@ RUNS = 10_000
 WORKER_DEADLINE_US = 10_000.0
 """After it a worker's answer is not waited for."""
 PAGE_DEADLINE_US = 200_000.0
-"""What a user does not notice."""
+"""Delay that a user does not notice."""
 MEASURED = ((61.0, 0.0), (334.0, 0.5), (1_000.0, 0.9), (10_000.0, 0.985), (13_950.0, 1.0))
 """Round-trip times within a rack, and the share that is not longer: minimum, median, 90th
 percentile, the share above 10 ms (1.5 %) and the longest, as the thesis quotes them; the whole

@@ -1,4 +1,5 @@
-"""What can go wrong. Messages are those of the daemon, fit to be printed: they may quote peers."""
+"""Errors of the client. Messages are those of the daemon, fit to be printed: they may quote
+peers."""
 
 from __future__ import annotations
 

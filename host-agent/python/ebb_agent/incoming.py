@@ -16,7 +16,7 @@ from ebb_agent.transfer import Transfer
 
 
 class Daemon(Protocol):
-    """What objects and listeners ask of the connection to the daemon (`ebb_agent.agent.Agent`)."""
+    """Calls of objects and listeners to the connection to the daemon (`ebb_agent.agent.Agent`)."""
 
     def call(
         self, operation: str, fields: dict[str, Any], descriptor: int | None = None

@@ -1,4 +1,4 @@
-"""What the daemon tells of a flow that has ended."""
+"""The daemon's record of a flow that has ended."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ class Flow:
     """A flow that has ended: docs/agent-records.md."""
 
     role: str
-    """What this host is: `sender` or `receiver`."""
+    """Role of this host: `sender` or `receiver`."""
     scheme: str
     local: str
     peer: str
