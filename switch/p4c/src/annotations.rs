@@ -1,4 +1,4 @@
-//! What annotations say. Their bodies are constants already (`check/annotations.rs`).
+//! Values of annotations. Their bodies are constants already (`check/annotations.rs`).
 
 use num_bigint::BigInt;
 

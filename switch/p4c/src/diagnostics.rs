@@ -37,9 +37,9 @@ pub enum Action {
 /// The user's wishes about warnings (`--Wdisable`, `--Werror`, ..) and the number of errors.
 #[derive(Clone, Debug, Default)]
 pub struct Policy {
-    /// What to do about warnings that are not in `named`; none: warn.
+    /// Treatment of warnings that are not in `named`; none: warn.
     pub all: Option<Action>,
-    /// What to do about single warnings, by our code or p4c's name; the last one counts.
+    /// Treatment of single warnings, by our code or p4c's name; the last one counts.
     pub named: Vec<(String, Action)>,
     /// How many errors are shown before the compiler gives up; none: [`MAX_ERRORS`].
     pub max_errors: Option<usize>,
@@ -198,7 +198,7 @@ impl Diagnostics {
         }
     }
 
-    /// What the program may still grow by.
+    /// Growth that the program has left.
     pub(crate) fn budget(&self) -> &Budget {
         &self.budget
     }
@@ -247,7 +247,7 @@ impl Diagnostics {
         self.quiet.borrow_mut().push((span, name));
     }
 
-    /// What the program wants to be done about a warning, wherever it is.
+    /// Sets the program's treatment of a warning, wherever it is.
     pub(crate) fn wish(&self, name: String, action: Action) {
         self.pragmas.borrow_mut().push((name, action));
     }

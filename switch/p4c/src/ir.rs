@@ -114,7 +114,7 @@ impl Param {
     }
 }
 
-/// What a caller sees of a function, method or constructor.
+/// Name, parameters and result of a function, method or constructor.
 #[derive(Clone, Debug)]
 pub struct Signature {
     /// Name of the callable; of a constructor that of its type.

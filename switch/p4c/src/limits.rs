@@ -43,7 +43,7 @@ impl Default for Budget {
     }
 }
 
-/// What there was, and what is left after paying.
+/// The initial amount, and the rest after payments.
 pub(crate) fn take(left: &Cell<Option<usize>>, price: usize) -> (Option<usize>, Option<usize>) {
     let before = left.get();
     let after = before.and_then(|before| before.checked_sub(price));

@@ -1,6 +1,6 @@
 //! The command line, with the spellings of p4c-bm2-ss and of the driver p4c, so that one can stand for the other.
 //!
-//! What an option is called, what it takes and what it does stands in [`table`]; this file reads a command line by it.
+//! Reads a command line by [`table`], which has the names, values and effects of all options.
 
 use std::path::{Path, PathBuf};
 
@@ -222,7 +222,7 @@ fn find(word: &str) -> Result<(&'static OptionSpec, Option<String>), String> {
     }
 }
 
-/// What to say of a word that names no option.
+/// Error for a word that names no option.
 fn unknown(word: &str) -> String {
     let bare = |name: &'static str| (name, name.trim_start_matches('-'));
     let names = OPTIONS.iter().flat_map(|spec| spec.names);

@@ -18,7 +18,7 @@ const WITH_BLOCK: &[&str] = &[
     "register",
 ];
 
-/// What to say of a program of P4_14, at its first declaration that is of that language; none if it has none.
+/// Error for a program of P4_14, at its first declaration that is of that language; none if it has none.
 pub fn recognise(tokens: &[Token]) -> Option<Diagnostic> {
     // The library of P4_16 declares some: what is wrong in a program that includes it is a mistake in P4_16.
     if tokens.iter().any(|token| token.is_word("match_kind")) {

@@ -63,7 +63,7 @@ pub struct Options {
 /// A program after the preprocessor.
 #[derive(Debug)]
 pub struct Preprocessed {
-    /// What `-E` prints.
+    /// The output of `-E`.
     pub text: String,
     /// Its tokens, with `Eof` as the last one.
     pub tokens: Vec<lex::Token>,
@@ -79,7 +79,7 @@ struct Input {
     key: PathBuf,
     /// Where `#include_next` goes on in the list of folders; none for the program.
     next_folder: Option<usize>,
-    /// What `#line` has said: a name, and what has to be added to numbers of lines.
+    /// Effect of `#line`: a name, and a number that is added to those of lines.
     presumed_name: Option<String>,
     lines_ahead: i64,
 }
@@ -98,7 +98,7 @@ impl Input {
     }
 }
 
-/// What is being read of a macro's use.
+/// State of reading a use of a macro.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Collecting {
     Nothing,
@@ -115,13 +115,13 @@ struct Preprocessor<'a> {
     program: FileId,
     spellings: Spellings,
     macros: HashMap<Box<str>, Rc<Macro>>,
-    /// What `#pragma push_macro` has put aside.
+    /// Definitions saved by `#pragma push_macro`.
     saved: HashMap<Box<str>, Vec<Option<Rc<Macro>>>>,
     /// The files that are open, each included by the one before it.
     inputs: Vec<Input>,
     /// A token that was read and is to be read again, before what is left of the file.
     ahead: Option<Token>,
-    /// What macros have brought, before what is left of the file.
+    /// Tokens of macros, which come before the rest of the file.
     contexts: Vec<Context>,
     /// Whether macros stand for themselves, as while arguments are collected.
     holds: bool,

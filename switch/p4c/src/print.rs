@@ -7,7 +7,7 @@ use crate::source::SourceMap;
 /// How many columns each level of braces is indented.
 const INDENT: usize = 4;
 
-/// What stands between two tokens. `>` `>` and others are one where they touch.
+/// White space between two tokens. `>` `>` and others are one where they touch.
 fn space(left: &Token) -> &'static str {
     if left.joint { "" } else { " " }
 }

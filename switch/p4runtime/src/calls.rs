@@ -42,7 +42,7 @@ const HANDLED_AT_ONCE: [&str; 3] = [
 const HANDLED_WHEN_ANSWERED: &str = "/gnmi.gNMI/Subscribe";
 /// The most of an answer that HTTP/2 has, beyond what its client has room for.
 const PIECE_BYTES: usize = 64 << 10;
-/// What precedes each message in gRPC: a byte that says whether it is compressed, and its length in 4 bytes.
+/// Bytes before each message in gRPC: a byte that says whether it is compressed, and its length in 4 bytes.
 const PREFIX_BYTES: usize = 5;
 
 /// How long a message may take from its first byte to its last: 16 MiB need 5 Mbit/s.
@@ -409,7 +409,7 @@ impl HeldShare {
 /// The body of an answer, which keeps its call alive until it is sent.
 struct Holding {
     body: Body,
-    /// What of a frame is still to be handed on.
+    /// Rest of a frame that is to be handed on.
     rest: Bytes,
     call: Arc<Call>,
     /// Whether the request is not kept any longer once there is an answer.

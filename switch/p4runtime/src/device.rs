@@ -40,7 +40,7 @@ pub trait Switch {
     fn ports(&self) -> Vec<PortState> {
         Vec::new()
     }
-    /// What was dropped elsewhere than in a queue since the start: port, reason, how much.
+    /// Drops outside of queues since the start: port, reason, count.
     fn other_drops(&self) -> Vec<(u16, String, Count)>;
     /// Delays since the last reset of the statistics; none under a virtual clock.
     fn lateness(&self) -> Lateness {

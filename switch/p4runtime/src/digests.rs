@@ -23,8 +23,8 @@ pub struct List {
 const DEFAULT_LIST_SIZE: usize = 1024;
 /// A list is sent when its values take so much, however long it may be: clients accept messages of 4 MiB.
 const LIST_BYTES: usize = 1 << 20;
-/// What waits for acknowledgements, of one digest. Beyond that the oldest lists are forgotten, and their
-/// digests may come again.
+/// Most bytes of lists of one digest that wait for acknowledgements. Beyond that the oldest lists are forgotten, and
+/// their digests may come again.
 const UNACKNOWLEDGED_BYTES: usize = 32 << 20;
 
 #[derive(Debug, Default)]
@@ -55,7 +55,7 @@ struct Sent {
 }
 
 impl Digests {
-    /// What the controllers want now. Digests that nobody wants any more are forgotten.
+    /// Sets the digests that controllers want. Digests that nobody wants any more are forgotten.
     pub fn configure(&mut self, wanted: &BTreeMap<u32, Config>) {
         self.learners.retain(|id, _| wanted.contains_key(id));
         for (id, learner) in &mut self.learners {

@@ -20,7 +20,7 @@ use crate::translation::Names;
 /// A config that was verified. Until it is committed it has its pipeline with it, and takes writes
 /// there: committing only puts that pipeline into the switch.
 pub struct Forwarding {
-    /// What other switches with the same program share.
+    /// State that switches with the same program share.
     pub loaded: Arc<Loaded>,
     /// The controller's own name for the config.
     pub cookie: Option<Cookie>,
@@ -142,7 +142,7 @@ pub struct Configs {
 }
 
 impl Configs {
-    /// What reads and writes refer to.
+    /// Program that reads and writes refer to.
     pub fn active(&self) -> Option<Arc<Forwarding>> {
         self.saved.clone().or_else(|| self.committed.clone())
     }

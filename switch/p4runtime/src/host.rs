@@ -76,7 +76,7 @@ impl Host {
         }
     }
 
-    /// What the primary of a role may do, for a request that says to come from it.
+    /// Rights of the primary of a role, for a request that claims to come from it.
     fn check_primary(&self, role: &str, election: Option<&Uint128>) -> Result<Rights, Status> {
         let arbiter = lock(&self.arbiter);
         arbiter.check_primary(role, election)?;
@@ -96,7 +96,7 @@ impl Host {
         Ok((gate, self.check_primary(role, election)?))
     }
 
-    /// What a role may do, for requests that need no primary.
+    /// Rights of a role, for requests that need no primary.
     pub fn rights(&self, role: &str) -> Rights {
         lock(&self.arbiter).rights(role)
     }

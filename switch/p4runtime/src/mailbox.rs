@@ -1,5 +1,5 @@
-//! What waits for one client, bounded in messages and in bytes: one that does not read must not take the memory of the
-//! machine, whatever the size of the packets.
+//! Messages that wait for one client, bounded in number and in bytes: a client that does not read must not take the
+//! memory of the machine, whatever the size of the packets.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -17,7 +17,7 @@ pub type Outgoing = Result<StreamMessageResponse, Status>;
 /// Messages that there is room for beyond the limit: the error that ends the stream.
 const LAST_WORD: usize = 1;
 
-/// What may wait.
+/// Limits of the messages that wait.
 #[derive(Clone, Copy)]
 pub struct Limits {
     pub messages: usize,
@@ -31,7 +31,7 @@ pub const OF_CONTROLLER: Limits = Limits {
     messages: 4096,
     bytes: 16 << 20,
 };
-/// What may wait when another error comes that a controller has earned by a message, whoever it is.
+/// Most bytes that may wait when an error for a message of the controller is added.
 pub const ERRORS_BYTES: usize = 64 << 10;
 
 pub struct Mailbox<T> {

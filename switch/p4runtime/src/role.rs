@@ -1,4 +1,4 @@
-//! What a role may do: the scheme of Stratum's `P4RoleConfig`, which its controllers send in
+//! Rights of a role: the scheme of Stratum's `P4RoleConfig`, which its controllers send in
 //! `role.config` (spec, "Role Config", leaves the scheme to the parties).
 
 use prost::Message;
@@ -72,7 +72,7 @@ impl RoleConfig {
     }
 }
 
-/// What a role may do beside the other roles.
+/// Rights of a role beside the other roles.
 #[derive(Clone, Debug, Default)]
 pub struct Rights {
     /// `None`: full access.

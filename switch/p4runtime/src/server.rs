@@ -37,11 +37,11 @@ use crate::{gnmi, service, trace, traffic};
 /// The longest message that is taken by default. The largest known program takes a few megabytes, a batch of
 /// 1000 updates 60 KB.
 pub const MAX_MESSAGE_BYTES: usize = 16 << 20;
-/// What the requests of all clients to P4Runtime may take at once, as a number of the longest messages.
+/// Room for the requests of all clients to P4Runtime, as a number of the longest messages.
 const MESSAGES_AT_ONCE: usize = 4;
 /// How much of that may be of one connection.
 const MESSAGES_OF_CONNECTION: usize = 2;
-/// What the requests of all clients to the other services may take at once.
+/// Room for the requests of all clients to the other services.
 const OTHERS_AT_ONCE: usize = 1;
 /// The longest request of gNMI: 1024 paths of 32 elements of 11 letters each.
 const GNMI_MESSAGE_BYTES: usize = 512 << 10;
@@ -234,7 +234,7 @@ impl Server {
     }
 }
 
-/// What the services of one server keep to.
+/// Limits of the services of one server.
 #[derive(Clone)]
 struct Limits {
     message_bytes: usize,

@@ -344,10 +344,10 @@ async fn read_entities(
     batch_status(&results, "requests", filters.len() - results.len())
 }
 
-/// What is read between two packets.
+/// The part of a Read that is done between two packets.
 struct ReadPart {
     found: Vec<p4::Entity>,
-    /// What became of the elements that are done.
+    /// Results of the elements that are done.
     results: Vec<Result<(), EntityError>>,
     /// Where to go on in the next element.
     position: Position,

@@ -17,7 +17,7 @@ const FLOOR_BYTES: usize = 4 << 20;
 const FACTOR: usize = 32;
 /// How deep messages may nest: as deep as prost decodes.
 const MAX_DEPTH: usize = 100;
-/// What a `Vec`, a `String` or a `BTreeMap` takes beside its content.
+/// Bytes of a `Vec`, a `String` or a `BTreeMap` beside its content.
 const HEADER_BYTES: usize = 24;
 /// The least that the allocator spends on a string that is not empty, above its length.
 const ALLOCATION_BYTES: usize = 16;
@@ -55,7 +55,7 @@ pub fn check(message: &str, bytes: &[u8]) -> Result<(), Refused> {
 /// The layout of a message.
 #[derive(Debug, Default)]
 struct Shape {
-    /// What its struct takes, or a little more.
+    /// Bytes of its struct, or a little more.
     bytes: usize,
     /// By number, in ascending order; scalars that are alone are left out.
     fields: Vec<(u32, Field)>,

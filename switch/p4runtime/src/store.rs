@@ -1,4 +1,4 @@
-//! What the clients wrote and the pipeline does not know, so that a read returns exactly that (spec,
+//! Data that clients wrote and the pipeline does not keep, so that a read returns exactly that (spec,
 //! "Read-Write Symmetry"). What the pipeline knows is read from there: of an ordinary table entry
 //! nothing is kept here.
 
@@ -17,7 +17,7 @@ pub struct Notes {
     pub idle_timeout_ns: i64,
 }
 
-/// What is stored of an entry beside what the pipeline has.
+/// Data of an entry that the pipeline does not keep.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Extra {
     pub notes: Notes,
@@ -87,7 +87,7 @@ impl Store {
         self.tables.get(&table).is_some_and(|t| t.sets > 0)
     }
 
-    /// What is stored of a table, to be changed; empty if nothing was written to it yet.
+    /// Stored data of a table, to be changed; empty if nothing was written to it yet.
     pub fn table(&mut self, id: u32) -> &mut Table {
         self.tables.entry(id).or_default()
     }

@@ -13,7 +13,7 @@ use crate::mailbox::{Limits, Mailbox, Refused};
 use crate::proto::trace as proto;
 use crate::proto::trace::trace_server::Trace;
 
-/// What may wait for a slow client, which then hears how many visits it has lost.
+/// Visits that may wait for a slow client, which then hears how many visits it has lost.
 const WAITING: Limits = Limits {
     messages: 1024,
     bytes: 4 << 20,

@@ -32,7 +32,7 @@ pub struct Service {
     streams: Arc<Semaphore>,
 }
 
-/// What all calls use.
+/// State of all calls.
 struct Shared {
     host: Arc<Host>,
     pace: Arc<Pace>,

@@ -53,7 +53,7 @@ impl Names {
         }
     }
 
-    /// What the controller calls a number of the data plane, in canonical form.
+    /// The controller's value of a number of the data plane, in canonical form.
     pub fn encode(&self, kind: Option<&P4NamedType>, value: &[u8]) -> Vec<u8> {
         match kind.and_then(|kind| self.types.get(&kind.name)) {
             None => value.to_vec(),

@@ -45,7 +45,7 @@ pub(super) struct Layout<'a> {
     json: json::Program,
 }
 
-/// What an expression refers to, in terms of the JSON.
+/// Place that an expression refers to, in terms of the JSON.
 #[derive(Clone, Debug)]
 pub(super) enum Place {
     Field(json::FieldRef),
@@ -403,7 +403,7 @@ impl<'a> Layout<'a> {
         }
     }
 
-    /// What an expression refers to; none if it is not a place.
+    /// Place that an expression refers to; none if it is not a place.
     pub fn place(&self, expr: &Expr) -> Option<Place> {
         match &expr.kind {
             ExprKind::Var(id) => {
@@ -497,7 +497,7 @@ fn join(path: &str, name: &str) -> String {
     }
 }
 
-/// What the JSON calls a type: as the program does, but not as it calls the types of metadata.
+/// Name of a type in the JSON: as the program does, but not as it calls the types of metadata.
 pub fn type_name(s: &StructType) -> String {
     let name = written_type(s);
     match name.as_str() {

@@ -180,7 +180,7 @@ impl Backend<'_> {
         self.out.push(primitive);
     }
 
-    /// What `make` returns, and the primitives that it emits, which do not become part of what is in work.
+    /// Result of `make` and the primitives that it emits, which are not added to the action in work.
     fn apart<T>(&mut self, make: impl FnOnce(&mut Self) -> T) -> (T, Vec<json::Primitive>) {
         let outer = std::mem::take(&mut self.out);
         let made = make(self);
@@ -191,7 +191,7 @@ impl Backend<'_> {
         self.layout.temp(ty, span)
     }
 
-    /// What an expression refers to; none if it is not a place.
+    /// Place that an expression refers to; none if it is not a place.
     fn place(&self, expr: &Expr) -> Option<Place> {
         self.layout.place(expr)
     }

@@ -23,7 +23,7 @@ use crate::names::Names;
 use crate::source::Span;
 use crate::types::{StructKind, Type};
 
-/// What ends a state.
+/// End of a state.
 #[derive(Clone)]
 enum End<'a> {
     Program(&'a FlatTransition),

@@ -17,7 +17,7 @@ use crate::parse::Parser;
 use crate::source::Span;
 use crate::types::Type;
 
-/// What the body of an annotation has to hold.
+/// Form of the body of an annotation.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Shape {
     Nothing,
@@ -32,7 +32,7 @@ enum Shape {
     MatchKind,
     /// `"uri", bit<W>`, `"uri", W` or `"uri", string`
     Translation,
-    /// What a structured annotation that only P4Info lists may hold: `@a[1, "b"]` or `@a[key = value]`.
+    /// Body of a structured annotation that only P4Info lists: `@a[1, "b"]` or `@a[key = value]`.
     Scalars,
 }
 
@@ -40,7 +40,7 @@ enum Shape {
 const INT32_MAX: u32 = i32::MAX as u32;
 
 impl Shape {
-    /// What the annotation of a name holds; none if the compiler does not know it, and P4Info lists it as it is
+    /// Form of the annotation of a name; none if the compiler does not know it, and P4Info lists it as it is
     /// written.
     fn of(name: &str) -> Option<Shape> {
         Some(match name {

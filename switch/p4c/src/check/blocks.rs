@@ -13,7 +13,7 @@ use crate::ir::{
 };
 use crate::types::Type;
 
-/// What is declared in a parser or control.
+/// Declarations of a parser or control.
 #[derive(Default)]
 struct Locals {
     actions: Vec<ActionId>,
@@ -95,7 +95,7 @@ impl Checker<'_> {
         }
     }
 
-    /// What parsers and controls have in common: type, parameters, locals. None if there is only a type, which is then
+    /// Common parts of parsers and controls: type, parameters, locals. None if there is only a type, which is then
     /// declared.
     fn block_declaration<W, C>(
         &mut self,

@@ -11,7 +11,7 @@ use crate::ir::{
 use crate::source::Span;
 use crate::types::{self, Type};
 
-/// What is called, once its name is resolved.
+/// Callee whose name is resolved.
 enum Target {
     Overloads(Vec<(Callee, Signature)>),
     Constructor(Entity),

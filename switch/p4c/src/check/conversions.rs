@@ -272,7 +272,7 @@ pub(super) fn convertible(from: &Type, to: &Type) -> bool {
     }
 }
 
-/// What the user can write to get from one type to the other.
+/// Conversion from one type to the other, as the user can write it.
 fn conversion_help(from: &Type, to: &Type, shown: &str) -> Option<String> {
     if let (Some((a, s)), Some((b, t))) = (from.as_bits(), to.as_bits()) {
         return Some(match a == b || s == t {

@@ -5,7 +5,7 @@ use super::conversions::convertible;
 use crate::ir::Param;
 use crate::types::{self, Bindings, Type, TypeVar};
 
-/// What inference has found out about the type parameters of one call.
+/// Bindings that inference has found for the type parameters of one call.
 #[derive(Debug, Default)]
 pub(super) struct Inference {
     pub unknowns: Vec<TypeVar>,

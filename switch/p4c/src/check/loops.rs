@@ -7,7 +7,7 @@ use crate::source::Span;
 use crate::types::Type;
 
 impl Checker<'_> {
-    /// What `init` declares is known in the whole loop, and nowhere else.
+    /// Declarations of `init` are visible in the whole loop, and nowhere else.
     pub(super) fn for_loop(
         &mut self,
         init: &[ast::Statement],

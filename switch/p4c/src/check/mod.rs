@@ -42,7 +42,7 @@ use crate::types::{StructType, Type, TypeVar};
 use places::{Body, Place};
 use uses::Uses;
 
-/// What a name stands for.
+/// Meaning of a name.
 #[derive(Clone, Debug)]
 enum Entity {
     Type(Type),
@@ -242,14 +242,14 @@ impl Checker<'_> {
         scope.names.insert(name.text.clone(), (entity, name.span));
     }
 
-    /// What a name stands for, which is then used.
+    /// Meaning of a name, which counts as used from now on.
     fn lookup(&self, name: &str, global: bool) -> Option<Entity> {
         let (entity, span) = self.find(name, global)?;
         self.uses.mark(*span);
         Some(entity.clone())
     }
 
-    /// What a name stands for, and where it is declared.
+    /// Meaning of a name, with the place of its declaration.
     fn find(&self, name: &str, global: bool) -> Option<&(Entity, Span)> {
         let scopes = if global {
             &self.scopes[..1]

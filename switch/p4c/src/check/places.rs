@@ -1,4 +1,4 @@
-//! What may stand where: in parser states, control bodies, actions and functions.
+//! Statements that are allowed in parser states, control bodies, actions and functions.
 
 use super::Checker;
 use crate::diagnostics::Diagnostic;

@@ -105,7 +105,7 @@ fn among<'a>(
     }
 }
 
-/// What is declared in a parser or control.
+/// Declarations of a parser or control.
 fn locals(d: &ast::Declaration) -> &[ast::Declaration] {
     match &d.kind {
         Kind::Control { body: Some(b), .. } => &b.locals,
@@ -123,7 +123,7 @@ fn is_state(all: &[ast::Declaration], name: &ast::Ident) -> bool {
     }
 }
 
-/// What other languages, and P4_14, have under this name.
+/// Counterpart in P4 of a name of other languages or of P4_14.
 fn elsewhere_known(name: &str) -> Option<&'static str> {
     Some(match name {
         "drop" => "a packet is dropped by `mark_to_drop(standard_metadata)`",

@@ -16,9 +16,9 @@ use crate::source::{PROGRAM, Span};
 pub(super) struct Uses {
     /// Where names are declared that were looked up.
     used: RefCell<HashSet<Span>>,
-    /// What a warning is due for if nothing uses it: where its name is declared, and what it is.
+    /// A declaration that gets a warning if nothing uses it: place of its name, and kind.
     expected: Vec<Expected>,
-    /// What `@deprecated` says of the declarations whose names stand there.
+    /// Texts of `@deprecated`, by the places of the declared names.
     deprecated: HashMap<Span, String>,
 }
 
@@ -36,7 +36,7 @@ impl Uses {
 }
 
 impl Scope {
-    /// What has this name in the scope, or around it as that whose scope it is.
+    /// The declaration of this name in the scope, or the one whose scope it is.
     fn named(&self, name: &ast::Ident) -> Option<(&'static str, Span)> {
         let found = self.names.get(&name.text);
         let found = found.map(|(entity, span)| (entity.kind(), *span));
@@ -91,7 +91,7 @@ impl Checker<'_> {
         self.report(warning.note(span, "hidden from here on"));
     }
 
-    /// What a declaration in the current scope hides, and where that is declared: the innermost of its name.
+    /// The declaration that one in the current scope hides, with its place: the innermost of its name.
     fn hidden_by(&self, name: &ast::Ident) -> Option<(&'static str, Span)> {
         let mut scopes = self.scopes.iter().rev();
         let own = scopes.next()?;

@@ -186,7 +186,7 @@ impl Elaborator<'_> {
         }
     }
 
-    /// What the type parameters of a signature stand for in a call.
+    /// Bindings of the type parameters of a signature in a call.
     fn type_bindings(&self, signature: &Signature, call: &Call, env: &Env) -> Bindings {
         let args = call.type_args.iter().map(|t| t.substitute(&env.types));
         types::bind(&signature.type_params, args)

@@ -1,4 +1,4 @@
-//! What statements may change, and which values would notice it.
+//! Places that statements may change, and values that depend on them.
 //!
 //! Operands and arguments are evaluated from left to right, and each has its value before the next one is evaluated
 //! (specification, sections 6.8 and 8.2). A place need not be copied for that if nothing changes it before it is read:

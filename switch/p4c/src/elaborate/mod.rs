@@ -40,10 +40,10 @@ use crate::types::{Type, TypeVar};
 
 /// The most levels of instances and calls inside of each other; no program that is meant has more.
 const MAX_DEPTH: usize = 64;
-/// What an instance, a call that is inlined, or a parser state costs besides its statements, in parts of the budget.
+/// Cost of an instance, an inlined call or a parser state besides its statements, in parts of the budget.
 const INSTANCE_PARTS: usize = 8;
 
-/// What the names inside one body stand for.
+/// Meaning of the names inside one body.
 #[derive(Clone, Debug, Default)]
 struct Env {
     vars: HashMap<VarId, Expr>,
@@ -119,7 +119,7 @@ struct Elaborator<'a> {
     names: Names,
     /// Names that states of the parser have.
     state_names: Names,
-    /// What was made so far of the body in work; [`Elaborator::block`] begins another one.
+    /// Statements so far of the body in work; [`Elaborator::block`] begins another one.
     out: Vec<FlatStmt>,
     next_label: Label,
     next_unit: usize,
@@ -417,7 +417,7 @@ impl Elaborator<'_> {
         self.apart(make).1
     }
 
-    /// What `make` returns, and the statements that it pushes, as [`Self::block`].
+    /// Result of `make` and the statements that it pushes, as [`Self::block`].
     fn apart<T>(&mut self, make: impl FnOnce(&mut Self) -> T) -> (T, Vec<FlatStmt>) {
         let outer = std::mem::take(&mut self.out);
         let made = make(self);
@@ -517,7 +517,7 @@ impl Elaborator<'_> {
     }
 }
 
-/// What a statement costs: the parts that the backend makes of it, one for each field of a struct that is copied.
+/// Cost of a statement: the parts that the backend makes of it, one for each field of a struct that is copied.
 fn statement_parts(kind: &FlatKind) -> usize {
     let value = |expr: &Expr| expr_parts(expr) + type_parts(&expr.ty);
     1 + match kind {

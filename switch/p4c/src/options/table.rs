@@ -18,14 +18,14 @@ pub enum Takes {
 
 type Apply = fn(&mut Arguments, &str) -> Result<(), String>;
 
-/// What becomes of an option.
+/// Effect of an option.
 #[derive(Clone, Copy, Debug)]
 pub enum Effect {
     /// Sets a field of the arguments.
     Does(Apply),
     /// Accepted, since build scripts have it; one line gives the reason why it changes nothing.
     Nothing(&'static str),
-    /// What it asks for cannot be left out without a wrong result.
+    /// Ignoring it would give a wrong result.
     Refused(&'static str),
     /// Prints something and ends.
     Print(fn() -> String),
@@ -42,7 +42,7 @@ pub struct OptionSpec {
     pub takes: Takes,
     /// Its effect here.
     pub effect: Effect,
-    /// What the help says of it.
+    /// Its line in the help.
     pub about: &'static str,
 }
 
@@ -295,7 +295,7 @@ fn version() -> String {
     format!("ebb-p4c {}\n", ebb_version::text())
 }
 
-/// What `--help` prints.
+/// The text of `--help`.
 pub fn help() -> String {
     let mut text = String::from(
         "Compiles P4_16 programs for the v1model architecture to BMv2 JSON and P4Info, and checks those for TNA and \

@@ -25,7 +25,7 @@ use notes::Notes;
 use type_info::{Types, bytes};
 use visible::Visible;
 
-/// What `@pkginfo` may say.
+/// Keys of `@pkginfo`.
 const PACKAGE_PROPERTIES: [&str; 5] = ["name", "version", "organization", "contact", "url"];
 const PLATFORM_PROPERTIES: [&str; 3] = [
     "multicast_group_table_size",

@@ -1,4 +1,4 @@
-//! What annotations say of an object: as documentation, as structures, and the rest as it is written.
+//! Annotations of an object in P4Info: documentation, structured ones, and the rest as written.
 
 use ebb_p4_proto::config::expression::Value as Scalar;
 use ebb_p4_proto::config::structured_annotation::Body;

@@ -288,7 +288,7 @@ const TOLD: &[&str] = &[
     "single_rate_two_color",
 ];
 
-/// What an annotation of a meter says of its configurations (P4Runtime specification, "Meter & DirectMeter").
+/// Restriction of the configurations of a meter by an annotation (P4Runtime specification, "Meter & DirectMeter").
 fn meter_type(annotation: &str) -> Option<MeterType> {
     Some(match annotation {
         "two_rate_three_color" => MeterType::TwoRateThreeColor,

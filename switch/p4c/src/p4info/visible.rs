@@ -1,4 +1,4 @@
-//! What of a program the control plane sees, under which names and ids.
+//! Objects of a program that the control plane sees, with their names and ids.
 
 use std::collections::{HashMap, HashSet};
 use std::rc::Rc;
@@ -46,7 +46,7 @@ impl VisibleAction<'_> {
     }
 }
 
-/// What of the program is in which instance of a control, by the number of the instance.
+/// Objects of each instance of a control, by the number of the instance.
 #[derive(Default)]
 struct Parts {
     /// Indices of tables and actions, by their number in the program.

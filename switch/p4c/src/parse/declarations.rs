@@ -77,7 +77,7 @@ impl Parser<'_> {
         })
     }
 
-    /// What begins with a type: function, instance or variable.
+    /// A declaration that begins with a type: function, instance or variable.
     fn typed_declaration(&mut self) -> Parsed<(Ident, DeclarationKind)> {
         if !matches!(self.peek().tok, Tok::Ident(_) | Tok::Punct(".")) {
             return self.expected("a declaration");
@@ -289,7 +289,7 @@ impl Parser<'_> {
         self.prototype_returning(return_type, annotations)
     }
 
-    /// What follows the return type of a function.
+    /// A function behind its return type.
     fn prototype_returning(
         &mut self,
         return_type: Type,

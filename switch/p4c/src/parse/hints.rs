@@ -1,4 +1,4 @@
-//! What people who know other languages write, and what P4 has instead.
+//! Hints for syntax of other languages: the counterpart in P4.
 
 use super::Parser;
 use crate::lex::{Tok, Token};

@@ -1,4 +1,4 @@
-//! What built-in macros stand for.
+//! Values of built-in macros.
 
 use super::Preprocessor;
 use super::macros::Builtin;

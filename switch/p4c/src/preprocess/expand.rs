@@ -63,9 +63,9 @@ impl Arguments {
     }
 }
 
-/// What becomes of a macro's name.
+/// Treatment of a macro's name.
 enum Outcome {
-    /// What it stands for is read next.
+    /// Its replacement is read next.
     Replaced,
     /// It stands for itself: no arguments follow.
     Stands,
@@ -218,7 +218,7 @@ impl Preprocessor<'_> {
         Outcome::Replaced
     }
 
-    /// What a macro with arguments or `##` is replaced by; none if that is wrong or too large, which was reported.
+    /// Replacement of a macro with arguments or `##`; none if that is wrong or too large, which was reported.
     fn replaced(
         &mut self,
         body: &Body,
@@ -465,7 +465,7 @@ impl Preprocessor<'_> {
         Some(out)
     }
 
-    /// What stands in place of one part.
+    /// Replacement of one part.
     fn items(
         &mut self,
         part: &Part,
@@ -506,7 +506,7 @@ impl Preprocessor<'_> {
         })
     }
 
-    /// What is in `__VA_OPT__( .. )`, if there are variable arguments.
+    /// Contents of `__VA_OPT__( .. )`, if there are variable arguments.
     fn optional(
         &mut self,
         inside: &[Part],

@@ -50,7 +50,7 @@ impl Preprocessor<'_> {
         }
     }
 
-    /// What is in a file that a directive of the file being read names, if it is there.
+    /// Contents of a file that a directive of the current file names, if it exists.
     pub(super) fn find(
         &self,
         header: Token,

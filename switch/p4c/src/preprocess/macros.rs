@@ -64,7 +64,7 @@ pub(super) enum What {
 pub(super) enum Body {
     /// Tokens, as they are.
     Plain(Rc<Vec<Token>>),
-    /// What arguments go into, or has `##`.
+    /// A replacement with parameters or `##`.
     Template(Vec<Part>),
     Builtin(Builtin),
 }
@@ -80,11 +80,11 @@ pub(super) struct Macro {
     pub disabled: Cell<bool>,
     /// Where it is defined.
     pub place: Span,
-    /// What follows its name, for comparison with another definition.
+    /// Text behind its name, for comparison with another definition.
     written: Vec<Token>,
 }
 
-/// What is wrong in a definition, and where.
+/// Error in a definition, with its place.
 pub(super) type Problem = (Span, &'static str);
 
 /// Spellings of tokens.

@@ -24,7 +24,7 @@ pub(super) struct Output {
     copied_to: Option<(FileId, u32)>,
     /// The last token of this line.
     previous: Option<Token>,
-    /// What is between it and the next one.
+    /// White space between it and the next one.
     padding: Padding,
 }
 

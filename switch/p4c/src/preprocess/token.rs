@@ -2,7 +2,7 @@
 
 use crate::source::{FileId, SourceMap, Span};
 
-/// What a preprocessing token is (C11, 6.4), in the assembler mode of the C preprocessor.
+/// Kinds of preprocessing tokens (C11, 6.4), in the assembler mode of the C preprocessor.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Kind {
     Name,
@@ -56,7 +56,7 @@ impl Token {
         Token::new(Kind::Pad, Span::default())
     }
 
-    /// What stands in place of `token`, for the blank in front of it.
+    /// A pad in place of `token`, with the blank in front of it.
     pub fn pad_of(token: Token) -> Token {
         Token {
             space: token.space,
@@ -73,7 +73,7 @@ impl Token {
     }
 }
 
-/// What the pads between two tokens say.
+/// The pads between two tokens, as one.
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct Padding {
     /// Whether there are any.

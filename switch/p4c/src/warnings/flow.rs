@@ -28,19 +28,19 @@ const MOST_CALLS: usize = 100;
 struct Flow<'a> {
     program: &'a Program,
     diagnostics: &'a Diagnostics,
-    /// What holds here; none if nothing leads here.
+    /// State here; none if no path leads here.
     state: Option<State>,
-    /// What holds where the body being walked returns, and where the block ends by `exit`.
+    /// States where the body being walked returns, and where the block ends by `exit`.
     returned: Option<State>,
     exited: Option<State>,
     loops: Vec<Loop>,
-    /// Not while it is being found out what holds at the beginning of a loop.
+    /// False while a loop is iterated to its fixed point, so that no warning is given twice.
     is_reporting: bool,
     steps_left: usize,
     calls: usize,
 }
 
-/// What holds where a loop is left by `break`, and where it goes on by `continue`.
+/// States where a loop is left by `break`, and where `continue` begins the next iteration.
 #[derive(Default)]
 struct Loop {
     broken: Option<State>,
@@ -369,7 +369,7 @@ impl Flow<'_> {
         }
     }
 
-    /// What holds if a condition is true, and if it is false.
+    /// States if a condition is true, and if it is false.
     fn condition(&mut self, condition: &Expr) -> (Option<State>, Option<State>) {
         match &condition.kind {
             ExprKind::Unary(UnaryOp::Not, inner) => {
@@ -432,7 +432,7 @@ impl Flow<'_> {
         self.state = after;
     }
 
-    /// What holds after each of the actions of a table, which is applied here.
+    /// States after each of the actions of a table, which is applied here.
     fn outcomes(&mut self, id: TableId) -> Vec<Option<State>> {
         let program = self.program;
         let table = &program.tables[id];

@@ -1,4 +1,4 @@
-//! What is known of variables at a point of the program: which parts may be unset, which headers are valid.
+//! State of variables at a point of the program: parts that may be unset, headers that are valid.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::rc::Rc;
@@ -260,7 +260,7 @@ impl State {
         from.take_while(|(header, _)| place.holds(header))
     }
 
-    /// What holds where this path and another one meet.
+    /// State where this path and another one meet.
     pub fn join(&mut self, other: State) {
         if !Rc::ptr_eq(&self.unset, &other.unset) && !other.unset.is_subset(&self.unset) {
             Rc::make_mut(&mut self.unset).extend(other.unset.iter().cloned());

@@ -1,5 +1,5 @@
-//! What a program says about warnings: `@noWarn("unused")` at a declaration, `@diagnostic("unused", "error")` anywhere,
-//! for all of it.
+//! Treatment of warnings by the program: `@noWarn("unused")` at a declaration; `@diagnostic("unused", "error")`
+//! anywhere, for all of it.
 
 use crate::ast::{
     self, Annotation, Declaration, DeclarationKind as Kind, Param, Statement, StatementKind,
@@ -9,7 +9,7 @@ use crate::diagnostics::{Action, Diagnostic, Diagnostics};
 use crate::lex::Tok;
 use crate::source::Span;
 
-/// What `@diagnostic` takes as its second string.
+/// Second string of `@diagnostic`.
 const ACTIONS: &[(&str, Action)] = &[
     ("disable", Action::Ignore),
     ("info", Action::Info),

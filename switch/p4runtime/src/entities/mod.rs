@@ -36,7 +36,7 @@ use crate::proto::p4::entity::Entity as Kind;
 use crate::store::Store;
 use crate::translation::Names;
 
-/// What an update may look at and change.
+/// State that an update may read and change.
 pub struct Context<'a> {
     pub info: &'a Index,
     pub plans: &'a Plans,
@@ -98,7 +98,7 @@ impl Change {
         }
     }
 
-    /// What is inserted must not exist, all else must.
+    /// An inserted entity must not exist, any other must.
     fn check_existence(self, exists: bool) -> Result<()> {
         match (self, exists) {
             (Change::Insert, true) => Err(EntityError::already_exists("exists; use MODIFY")),

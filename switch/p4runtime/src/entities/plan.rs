@@ -1,4 +1,4 @@
-//! What a write to a table needs of the P4Info and of the pipeline, looked up once per program.
+//! Data of the P4Info and of the pipeline for writes to a table, looked up once per program.
 
 use std::collections::HashMap;
 

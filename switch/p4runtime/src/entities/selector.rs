@@ -11,7 +11,7 @@ const MAX_WEIGHT: i32 = 4096;
 /// v1model: `bit<9> egress_spec`.
 const MAX_PORT: u64 = 0x1ff;
 
-/// What the size of a group is the sum of.
+/// Unit of the size of a group.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Semantics {
     Members,

@@ -1,4 +1,4 @@
-//! What a table entry does: a direct action, a member or group of the table's action profile, or a
+//! Action of a table entry: a direct action, a member or group of the table's action profile, or a
 //! one-shot set of actions (spec, "Action Specification" and "One Shot Action Selector
 //! Programming").
 

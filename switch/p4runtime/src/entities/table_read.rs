@@ -276,7 +276,7 @@ pub fn snapshot(ctx: &mut Context, entry: &p4::TableEntry) -> Option<p4::TableEn
     Some(whole)
 }
 
-/// What an idle-timeout notification says about an entry. `None`: it is gone by now.
+/// The entry in an idle-timeout notification. `None`: it is gone by now.
 pub fn idle_entry(ctx: &mut Context, table: TableId, entry: EntryId) -> Option<p4::TableEntry> {
     let name = ctx.pipeline.table_info(table).name;
     let definition = ctx.info.tables.values().find(|t| t.name() == name)?;

@@ -1,4 +1,4 @@
-//! What people write for a place, such as "s1:3", "s1" or "h3", and the place that they mean.
+//! Places as people write them, such as "s1:3", "s1" or "h3".
 
 use std::fmt::Display;
 

@@ -134,7 +134,7 @@ fn check_values(request: &proto::SetLinkRequest) -> Result<(), Status> {
     Ok(())
 }
 
-/// What the request does not mention stays.
+/// Values that the request does not mention stay.
 fn change(state: &mut LinkState, request: &proto::SetLinkRequest) {
     state.up = request.up.unwrap_or(state.up);
     state.loss = request.loss.unwrap_or(state.loss);

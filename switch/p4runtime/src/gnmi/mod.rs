@@ -38,7 +38,7 @@ const MOST_STREAMS: usize = 64;
 const MOST_VALUES: usize = 128 << 10;
 const STREAMS_OF_ALL: usize = 1024;
 const VALUES_OF_ALL: usize = 1 << 20;
-/// What is left to each device, however many there are.
+/// Room that each device has, however many there are.
 const LEAST_STREAMS: usize = 8;
 const LEAST_VALUES: usize = 8 << 10;
 
@@ -48,7 +48,7 @@ pub struct Service {
     most_streams: usize,
 }
 
-/// What all calls use.
+/// State of all calls.
 struct Shared {
     host: Arc<Host>,
     pace: Arc<Pace>,
@@ -82,7 +82,7 @@ impl Service {
 }
 
 impl Shared {
-    /// What the interfaces are like, then or later.
+    /// A sample of the interfaces, of that time or later.
     async fn sample(&self, since: Instant) -> Result<Arc<Sample>, Status> {
         let take = async || {
             let device = &*self.host.device;

@@ -9,7 +9,7 @@ pub const INTERFACES: &str = "openconfig-interfaces";
 /// Adds the ports of P4Runtime.
 pub const P4RT: &str = "openconfig-p4rt";
 
-/// What a leaf holds.
+/// Value of a leaf.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Value {
     /// Of an interface.

@@ -51,7 +51,7 @@ struct Elem {
     key: Key,
 }
 
-/// What a pattern says of the keys of an element.
+/// Pattern of the keys of an element.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 enum Key {
     /// Nothing, so that they may have any value.
@@ -81,11 +81,11 @@ impl Elem {
     }
 }
 
-/// What a client asks for: everything at and below the paths for which the pattern stands.
+/// Pattern of a request: everything at and below the paths that match.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct Pattern(Vec<Elem>);
 
-/// What of a request its answer repeats.
+/// Fields of a request that its answer repeats.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 pub struct Origin(Option<&'static str>);
 

@@ -1,4 +1,4 @@
-//! What is declared, given or listed in one place has different names.
+//! Names that are declared, given or listed in one place are distinct.
 
 use std::collections::HashMap;
 use std::collections::hash_map::Entry;

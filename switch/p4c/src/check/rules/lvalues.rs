@@ -1,4 +1,4 @@
-//! What can be written to: left sides of assignments, and arguments of `out` and `inout` parameters (P4_16,
+//! Places that can be written: left sides of assignments, and arguments of `out` and `inout` parameters (P4_16,
 //! section 6.6).
 
 use crate::diagnostics::{Diagnostic, Diagnostics};
