@@ -6,8 +6,9 @@ use crate::ast::{DeclarationKind, Program};
 pub enum Architecture {
     #[default]
     V1model,
-    /// Tofino's, of either generation: TNA and T2NA have the same words.
     Tna,
+    /// That of Tofino 2.
+    T2na,
 }
 
 /// A property of a table that names an object, and the extern types that the object may have.
@@ -33,20 +34,34 @@ const TNA: &[ObjectProperty] = &[
 impl Architecture {
     /// The architecture whose file a program includes, known by the package that it instantiates as `main`.
     pub fn of(program: &Program) -> Architecture {
-        let declares = |package: &str| {
-            (program.declarations.iter())
-                .any(|d| matches!(d.kind, DeclarationKind::Package(_)) && d.name.text == package)
+        let package = |name: &str| {
+            program.declarations.iter().find_map(|d| match &d.kind {
+                DeclarationKind::Package(package) if d.name.text == name => Some(package),
+                _ => None,
+            })
         };
-        match declares("Pipeline") && declares("Switch") {
-            true => Architecture::Tna,
-            false => Architecture::V1model,
+        match (package("Switch"), package("Pipeline")) {
+            (Some(_), Some(pipe)) if pipe.params.iter().any(|p| p.name.text == "ghost") => {
+                Architecture::T2na
+            }
+            (Some(_), Some(_)) => Architecture::Tna,
+            _ => Architecture::V1model,
+        }
+    }
+
+    /// As P4Info calls it.
+    pub fn name(self) -> &'static str {
+        match self {
+            Architecture::V1model => "v1model",
+            Architecture::Tna => "tna",
+            Architecture::T2na => "t2na",
         }
     }
 
     pub fn object_properties(self) -> &'static [ObjectProperty] {
         match self {
             Architecture::V1model => V1MODEL,
-            Architecture::Tna => TNA,
+            Architecture::Tna | Architecture::T2na => TNA,
         }
     }
 
@@ -54,7 +69,7 @@ impl Architecture {
     pub fn timeout_property(self) -> &'static str {
         match self {
             Architecture::V1model => "support_timeout",
-            Architecture::Tna => "idle_timeout",
+            Architecture::Tna | Architecture::T2na => "idle_timeout",
         }
     }
 
@@ -62,7 +77,7 @@ impl Architecture {
     pub fn main(self) -> &'static str {
         match self {
             Architecture::V1model => "V1Switch(...) main;",
-            Architecture::Tna => "Switch(pipe) main;",
+            Architecture::Tna | Architecture::T2na => "Switch(pipe) main;",
         }
     }
 }

@@ -1,4 +1,4 @@
-//! P4_16 for v1model to BMv2 JSON and P4Info. Programs of TNA and T2NA are checked.
+//! P4_16 for v1model to BMv2 JSON and P4Info. Programs of TNA and T2NA are checked, and have P4Info.
 //!
 //! ```text
 //! text -> preprocess -> lex -> parse -> check -> elaborate -> bmv2   -> program.json
@@ -39,6 +39,7 @@ mod warnings;
 use ebb_p4_proto::config::P4Info;
 use ebb_p4_proto::p4::WriteRequest;
 
+use architecture::Architecture;
 use diagnostics::{Diagnostic, Diagnostics};
 use options::Stage;
 use source::SourceMap;
@@ -109,7 +110,7 @@ pub fn check_tokens(
     Some(program)
 }
 
-/// The stages behind them, which are for v1model.
+/// The stages behind them, for v1model.
 pub fn generate(
     name: &str,
     program: &ir::Program,
@@ -117,21 +118,42 @@ pub fn generate(
     diagnostics: &Diagnostics,
     dump: &mut dyn FnMut(Stage, &dyn Fn() -> String),
 ) -> Option<Compiled> {
-    let flat = elaborate::elaborate(program, diagnostics)?;
-    dump(Stage::Flat, &|| format!("{flat:#?}"));
-    if diagnostics.has_errors() {
+    let flat = flat(program, diagnostics, dump)?;
+    if program.architecture != Architecture::V1model {
+        let name = program.architecture.name();
+        let message = format!("no switch runs JSON of {name}");
+        let help = "leave its file out; P4Info is there, by --p4runtime-files";
+        diagnostics.report(Diagnostic::global("unsupported-architecture", message).help(help));
         return None;
     }
     let json = bmv2::generate(program, &flat, sources, diagnostics, name);
-    let p4info::Generated {
-        p4info,
-        problem: p4info_problem,
-        entries,
-    } = p4info::generate(program, &flat, diagnostics);
+    let control_plane = p4info::generate(program, &flat, diagnostics);
     (!diagnostics.has_errors()).then_some(Compiled {
         json,
-        p4info,
-        p4info_problem,
-        entries,
+        p4info: control_plane.p4info,
+        p4info_problem: control_plane.problem,
+        entries: control_plane.entries,
     })
+}
+
+/// What the control plane is told of a program, of any architecture.
+pub fn control_plane(
+    program: &ir::Program,
+    diagnostics: &Diagnostics,
+    dump: &mut dyn FnMut(Stage, &dyn Fn() -> String),
+) -> Option<p4info::Generated> {
+    let flat = flat(program, diagnostics, dump)?;
+    let generated = p4info::generate(program, &flat, diagnostics);
+    (!diagnostics.has_errors()).then_some(generated)
+}
+
+/// The program, instantiated and inlined.
+fn flat(
+    program: &ir::Program,
+    diagnostics: &Diagnostics,
+    dump: &mut dyn FnMut(Stage, &dyn Fn() -> String),
+) -> Option<elaborate::flat::Flat> {
+    let flat = elaborate::elaborate(program, diagnostics)?;
+    dump(Stage::Flat, &|| format!("{flat:#?}"));
+    (!diagnostics.has_errors()).then_some(flat)
 }

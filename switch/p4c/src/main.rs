@@ -10,7 +10,7 @@ use ebb_p4c::options::{Arguments, InfoFormat, Program, Request, Stage};
 use ebb_p4c::p4info;
 use ebb_p4c::preprocess::{self, Preprocessed, preprocess};
 use ebb_p4c::source::SourceMap;
-use ebb_p4c::{Compiled, dependencies, options, print};
+use ebb_p4c::{dependencies, options, print};
 use prost::Name;
 
 /// p4c finds more included files in the folder that this variable names.
@@ -108,11 +108,25 @@ fn work(
     let Some(program) = ebb_p4c::check_tokens(&tokens, diagnostics, &mut dump) else {
         return Ok(());
     };
-    if program.architecture != Architecture::V1model && !arguments.has_outputs() {
-        return Ok(());
+    if program.architecture != Architecture::V1model && arguments.output.is_none() {
+        return match ebb_p4c::control_plane(&program, diagnostics, &mut dump) {
+            Some(made) => write_control_plane(arguments, made),
+            None => Ok(()),
+        };
     }
-    match ebb_p4c::generate(&name, &program, sources, diagnostics, &mut dump) {
-        Some(compiled) => write_outputs(arguments, compiled),
+    let Some(compiled) = ebb_p4c::generate(&name, &program, sources, diagnostics, &mut dump) else {
+        return Ok(());
+    };
+    write_control_plane(
+        arguments,
+        p4info::Generated {
+            p4info: compiled.p4info,
+            problem: compiled.p4info_problem,
+            entries: compiled.entries,
+        },
+    )?;
+    match arguments.json_output() {
+        Some(file) => write(&file, (compiled.json.to_json() + "\n").as_bytes()),
         None => Ok(()),
     }
 }
@@ -164,26 +178,27 @@ fn write_preprocessed(
     Ok(())
 }
 
-fn write_outputs(arguments: &Arguments, compiled: Compiled) -> Result<(), Box<Diagnostic>> {
+/// P4Info and entries, where they are asked for.
+fn write_control_plane(
+    arguments: &Arguments,
+    made: p4info::Generated,
+) -> Result<(), Box<Diagnostic>> {
     let info_files = arguments.info_outputs().map_err(output_problem)?;
     let entries_files = arguments.entries_outputs().map_err(output_problem)?;
     let has_control_plane = !info_files.is_empty() || !entries_files.is_empty();
-    if let Some(problem) = compiled.p4info_problem.filter(|_| has_control_plane) {
+    if let Some(problem) = made.problem.filter(|_| has_control_plane) {
         return Err(problem);
     }
     for (file, format) in info_files {
-        write(file, &serialised(&compiled.p4info, format))?;
+        write(file, &serialised(&made.p4info, format))?;
     }
     if !entries_files.is_empty() {
-        let entries = compiled.entries?;
+        let entries = made.entries?;
         for (file, format) in entries_files {
             write(file, &serialised(&entries, format))?;
         }
     }
-    match arguments.json_output() {
-        Some(file) => write(&file, (compiled.json.to_json() + "\n").as_bytes()),
-        None => Ok(()),
-    }
+    Ok(())
 }
 
 fn serialised<M: Name>(message: &M, format: InfoFormat) -> Vec<u8> {

@@ -289,15 +289,6 @@ impl Arguments {
         }
     }
 
-    /// Whether JSON, P4Info or entries are to be written.
-    pub fn has_outputs(&self) -> bool {
-        let files = [&self.p4runtime_files, &self.entries_files];
-        self.output.is_some()
-            || self.p4runtime_file.is_some()
-            || self.entries_file.is_some()
-            || files.iter().any(|files| !files.is_empty())
-    }
-
     /// The program after the preprocessor, which the driver leaves beside the JSON.
     pub fn preprocessed_output(&self) -> Option<PathBuf> {
         (self.program == Program::Driver).then(|| self.beside("p4i"))

@@ -196,22 +196,28 @@ fn disabled_annotations_are_told() {
     );
 }
 
-/// Programs for Tofino are checked; what asks for more is refused.
+/// A program for Tofino has P4Info, and no JSON.
 #[test]
-fn a_program_for_tofino_is_checked_only() {
+fn a_program_for_tofino_is_checked_and_has_p4info() {
     let folder = Compilers::new();
     let switch = "#if __TARGET_TOFINO__ == 2\n#include <t2na.p4>\n#else\n#include <tna.p4>\n#endif\n\
                   const bit<9> LAST = QUEUE_ID_WIDTH;\n";
     folder.0.write("part.p4", switch);
-    folder.quiet("p4c-bm2-ss --Wdisable part.p4");
     let preprocessed = |line: &str| folder.quiet(line).contains("LAST = 7");
     assert!(preprocessed("p4c-bm2-ss --arch t2na -E part.p4"));
     assert!(preprocessed("p4c-bm2-ss --target tofino2 -E part.p4"));
     assert!(!preprocessed("p4c-bm2-ss --arch tna -E part.p4"));
-    let output = folder.run("p4c-bm2-ss --error-format=short -o part.json part.p4");
-    let said = String::from_utf8_lossy(&output.stderr).into_owned();
-    assert!(
-        !output.status.success() && !folder.has("part.json"),
-        "{said}"
+    let fabric = concat!(
+        env!("CARGO_MANIFEST_DIR"),
+        "/../../p4src/tna/fabric_marking.p4"
     );
+    folder.quiet(&format!("p4c-bm2-ss {fabric}"));
+    folder.quiet(&format!("p4c-bm2-ss --p4runtime-files info.txtpb {fabric}"));
+    assert!(folder.read("info.txtpb").contains("arch: \"tna\""));
+    let output = folder.run(&format!(
+        "p4c-bm2-ss --error-format=short -o f.json {fabric}"
+    ));
+    let said = String::from_utf8_lossy(&output.stderr).into_owned();
+    assert!(!output.status.success() && !folder.has("f.json"));
+    assert!(said.contains("no switch runs JSON of tna"), "{said}");
 }

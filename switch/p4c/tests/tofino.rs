@@ -24,21 +24,71 @@ fn check(name: &str, text: &str, include_dirs: Vec<PathBuf>) -> Result<Program, 
         .ok_or(messages)
 }
 
-#[test]
-fn the_fabric_for_tofino_has_no_type_error() {
+/// The programs of the fabric.
+fn programs() -> Vec<PathBuf> {
     let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../p4src/tna");
-    let files = std::fs::read_dir(&folder).expect("the folder");
+    let files = std::fs::read_dir(folder).expect("the folder");
     let files = files.filter_map(|entry| Some(entry.ok()?.path()));
     let programs: Vec<PathBuf> = files
         .filter(|path| path.extension().is_some_and(|e| e == "p4"))
         .collect();
     assert!(programs.len() >= 4, "{programs:?}");
-    for path in programs {
-        let text = std::fs::read_to_string(&path).expect("a program");
+    programs
+}
+
+fn read(path: &Path) -> String {
+    std::fs::read_to_string(path).unwrap_or_else(|e| panic!("{}: {e}", path.display()))
+}
+
+/// What p4c's back end for the chip has made of the fabric is in p4src/tna/p4info: ours is the same, but for the order
+/// of registers at the top level, and for `externs`, which P4Runtime has no messages for.
+#[test]
+fn p4info_is_that_of_p4c() {
+    for path in programs() {
+        let stem = path.file_stem().and_then(|s| s.to_str()).expect("a name");
+        let stored = path.with_file_name(format!("p4info/{stem}.p4info.txtpb"));
+        let program = check(stem, &read(&path), folders(&path)).expect("no errors");
+        let diagnostics = Diagnostics::default();
+        let made = ebb_p4c::control_plane(&program, &diagnostics, &mut |_, _| {});
+        let made = ebb_p4c::p4info::to_text(&made.expect("P4Info").p4info);
+        assert_eq!(entities(&made), entities(&read(&stored)), "{stem}");
+    }
+}
+
+/// The top-level messages of a text, sorted, without comments and `externs`.
+fn entities(text: &str) -> Vec<String> {
+    let mut found: Vec<String> = Vec::new();
+    for line in text.lines().filter(|line| !line.starts_with('#')) {
+        match line.starts_with(|c: char| c.is_alphabetic()) {
+            true => found.push(line.to_owned()),
+            false => found.last_mut().into_iter().for_each(|entity| {
+                entity.push('\n');
+                entity.push_str(line);
+            }),
+        }
+    }
+    found.retain(|entity| !entity.starts_with("externs"));
+    found.sort();
+    found
+}
+
+/// Where a program of the fabric finds its parts.
+fn folders(program: &Path) -> Vec<PathBuf> {
+    let folder = program.parent().expect("a folder");
+    vec![folder.to_owned(), folder.join("../include")]
+}
+
+#[test]
+fn the_fabric_for_tofino_has_no_type_error() {
+    for path in programs() {
         let name = path.display().to_string();
-        let dirs = vec![folder.clone(), folder.join("../include")];
-        let program = check(&name, &text, dirs).unwrap_or_else(|errors| panic!("{name}: {errors}"));
-        assert_eq!(program.architecture, Architecture::Tna);
+        let program = check(&name, &read(&path), folders(&path));
+        let program = program.unwrap_or_else(|errors| panic!("{name}: {errors}"));
+        let expected = match name.ends_with("fabric_adaptive.p4") {
+            true => Architecture::T2na,
+            false => Architecture::Tna,
+        };
+        assert_eq!(program.architecture, expected);
         assert!(program.main.is_some(), "{name}");
     }
 }

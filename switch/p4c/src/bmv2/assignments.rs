@@ -31,6 +31,7 @@ impl Backend<'_> {
                 name,
                 type_args,
                 args,
+                ..
             } => self.extern_call(*object, name, type_args, args, span),
             _ => self.error(
                 "unsupported-statement",

@@ -334,7 +334,7 @@ impl Elaborator<'_> {
             Callee::Action(id) => self.inline_action(*id, call, env, span),
             Callee::ExternFunction(id) => {
                 let signature = &self.program.extern_functions[*id];
-                self.extern_call(None, signature, call, env, span);
+                self.extern_call(None, signature, call, env, None, span);
             }
             Callee::Method {
                 object,
@@ -354,7 +354,7 @@ impl Elaborator<'_> {
                     self.expr(&value, env);
                     return;
                 }
-                self.extern_call(Some(object), signature, call, env, span);
+                self.extern_call(Some(object), signature, call, env, None, span);
             }
             Callee::Apply(object) => {
                 let object = self.expr(object, env);
@@ -384,12 +384,14 @@ impl Elaborator<'_> {
         }
     }
 
-    fn extern_call(
+    /// A call whose value goes to `result`, if it has one that is wanted.
+    pub(super) fn extern_call(
         &mut self,
         object: Option<usize>,
         signature: &Signature,
         call: &Call,
         env: &Env,
+        result: Option<Expr>,
         span: Span,
     ) {
         // BMv2 writes results to fields: slices and elements chosen at run time go through a variable.
@@ -427,6 +429,7 @@ impl Elaborator<'_> {
             name: signature.name.clone(),
             type_args: type_args.collect(),
             args,
+            result,
         };
         self.push(kind, span);
         for (target, copy) in back {

@@ -2,8 +2,9 @@
 
 use super::flat::{Branches, FlatKind, FlatStmt};
 use super::{Elaborator, Env};
+use crate::architecture::Architecture;
 use crate::eval::Value;
-use crate::ir::{BinaryOp, Call, Callee, Expr, ExprKind};
+use crate::ir::{BinaryOp, Call, Callee, Expr, ExprKind, Signature};
 use crate::source::Span;
 use crate::types::{FieldType, StructKind, Type};
 
@@ -292,11 +293,22 @@ impl Elaborator<'_> {
                 }
                 if matches!(ty, Type::Void) {
                     self.call_statement(call, env, span);
-                } else {
+                    return Expr::poison(span);
+                }
+                if self.program.architecture == Architecture::V1model {
                     let message = format!("BMv2 cannot evaluate `{name}`");
                     self.error("unsupported-extern", span, message);
+                    return Expr::poison(span);
                 }
-                Expr::poison(span)
+                let object = self.expr(object, env);
+                let ExprKind::Instance(object) = object.kind else {
+                    return Expr::poison(span);
+                };
+                self.extern_value(Some(object), signature, call, ty, env, span)
+            }
+            Callee::ExternFunction(id) if self.has_values(ty) => {
+                let signature = &self.program.extern_functions[*id];
+                self.extern_value(None, signature, call, ty, env, span)
             }
             _ => {
                 if matches!(ty, Type::Void) {
@@ -308,6 +320,28 @@ impl Elaborator<'_> {
                 Expr::poison(span)
             }
         }
+    }
+}
+
+impl Elaborator<'_> {
+    /// Whether the architecture has externs that return values, and this type is one.
+    fn has_values(&self, ty: &Type) -> bool {
+        self.program.architecture != Architecture::V1model && !matches!(ty, Type::Void)
+    }
+
+    /// What a call of an extern returns, in a variable of its own.
+    fn extern_value(
+        &mut self,
+        object: Option<usize>,
+        signature: &Signature,
+        call: &Call,
+        ty: &Type,
+        env: &Env,
+        span: Span,
+    ) -> Expr {
+        let result = self.temp(&ty.substitute(&env.types), span);
+        self.extern_call(object, signature, call, env, Some(result.clone()), span);
+        result
     }
 }
 

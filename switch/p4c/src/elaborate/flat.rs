@@ -5,13 +5,15 @@
 //! expressions are `isValid` and `lookahead` (the latter only as the whole right side of an assignment).
 
 use crate::annotations;
-use crate::ir::{ActionId, Annotation, ControlId, Expr, Priority, TableId};
+use crate::ir::{ActionId, Annotation, ControlId, Expr, ExprKind, Priority, TableId};
 use crate::source::Span;
 use crate::types::Type;
 
 /// A program without scopes, calls of blocks, functions or methods: input of the back ends.
 #[derive(Debug, Default)]
 pub struct Flat {
+    /// The name of the pipeline on Tofino; none for v1model.
+    pub pipe: Option<String>,
     /// Variables of all instances, parameters of the blocks and of actions included.
     pub vars: Vec<FlatVar>,
     /// Extern objects of all instances.
@@ -127,6 +129,18 @@ pub struct ActionParam {
     pub ty: Type,
     /// Annotations of the parameter.
     pub annotations: Vec<Annotation>,
+}
+
+impl Flat {
+    /// The action profile of what a table has as its implementation: of TNA's selectors, the one that they are made of.
+    pub fn profile(&self, implementation: usize) -> usize {
+        let args = &self.objects[implementation].args;
+        let profile = args.iter().find(|(name, _)| name == "action_profile");
+        match profile.map(|(_, arg)| &arg.kind) {
+            Some(ExprKind::Instance(index)) => *index,
+            _ => implementation,
+        }
+    }
 }
 
 impl ActionParam {
@@ -290,6 +304,8 @@ pub enum FlatKind {
         type_args: Vec<Type>,
         /// Arguments in the order of the parameters.
         args: Vec<Expr>,
+        /// Where the value that it returns is put; none if it returns none, as all of v1model's.
+        result: Option<Expr>,
     },
     /// Condition, and the statements of both branches.
     If(Expr, Vec<FlatStmt>, Vec<FlatStmt>),

@@ -18,6 +18,7 @@ mod loops;
 mod parsers;
 mod run_time_indices;
 mod statements;
+mod tofino;
 
 use std::collections::HashMap;
 use std::rc::Rc;
@@ -158,14 +159,12 @@ pub fn elaborate(program: &Program, diagnostics: &Diagnostics) -> Option<Flat> {
         return None;
     };
     let architecture = &program.blocks[package].signature.name;
-    if architecture != "V1Switch" {
-        let message = format!("`main` is a `{architecture}`, this compiler is for `V1Switch`");
-        let help = match program.architecture {
-            Architecture::V1model => "include <v1model.p4> and instantiate V1Switch",
-            Architecture::Tna => {
-                "programs of TNA and T2NA are checked only: name no files to write"
-            }
-        };
+    let (package, help) = match program.architecture {
+        Architecture::V1model => ("V1Switch", "include <v1model.p4> and instantiate V1Switch"),
+        Architecture::Tna | Architecture::T2na => ("Switch", "instantiate Switch with a pipeline"),
+    };
+    if architecture != package {
+        let message = format!("`main` is a `{architecture}`, this compiler is for `{package}`");
         diagnostics.error_with_help("unsupported-architecture", main.span, message, help);
         return None;
     }
@@ -186,7 +185,12 @@ pub fn elaborate(program: &Program, diagnostics: &Diagnostics) -> Option<Flat> {
         value_sets: HashMap::new(),
         shared: HashMap::new(),
     };
-    if elaborator.main(&main.construct.args).is_none() && !diagnostics.has_errors() {
+    let args = &main.construct.args;
+    let made = match program.architecture {
+        Architecture::V1model => elaborator.main(args),
+        Architecture::Tna | Architecture::T2na => elaborator.pipeline(args, main.span),
+    };
+    if made.is_none() && !diagnostics.has_errors() {
         let message =
             "this `V1Switch` has not the blocks of v1model.p4, or these not its parameters";
         let help = "include <v1model.p4> instead of declaring a package of the same name";

@@ -49,13 +49,17 @@ impl Symbols {
     }
 
     /// Gives every name without `@id` its number. Names are visited in order, so that the outcome of
-    /// hash collisions does not depend on the order of declaration.
-    pub fn assign(&mut self) {
+    /// hash collisions does not depend on the order of declaration. For Tofino, p4c hashes names of all but actions
+    /// behind that of the pipeline.
+    pub fn assign(&mut self, pipe: Option<&str>) {
         for ((kind, name), id) in &mut self.ids {
             if id.is_some() {
                 continue;
             }
-            let mut hash = one_at_a_time(name.as_bytes());
+            let mut hash = match pipe.filter(|_| *kind != Kind::Action) {
+                Some(pipe) => one_at_a_time(format!("{pipe}.{name}").as_bytes()),
+                None => one_at_a_time(name.as_bytes()),
+            };
             loop {
                 let candidate = (*kind as u32) << 24 | hash & 0x00ff_ffff;
                 if self.taken.insert(candidate) {
@@ -117,7 +121,7 @@ mod tests {
         ] {
             assert_eq!(symbols.add(kind, name, None), Ok(()));
         }
-        symbols.assign();
+        symbols.assign(None);
         assert_eq!(symbols.id(Kind::Action, "NoAction"), 21_257_015);
         assert_eq!(symbols.id(Kind::Table, "I.t"), 49_059_515);
         assert_eq!(symbols.id(Kind::Register, "I.r"), 384_619_250);

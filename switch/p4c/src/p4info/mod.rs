@@ -112,7 +112,7 @@ impl Builder<'_> {
         PkgInfo {
             name,
             version,
-            arch: "v1model".into(),
+            arch: self.program.architecture.name().into(),
             organization,
             contact,
             url,

@@ -24,12 +24,12 @@ use crate::types::{FieldType, StructType, Type};
 /// The P4Info kind of an extern type.
 pub(super) fn kind(extern_name: &str) -> Option<Kind> {
     Some(match extern_name {
-        "action_profile" | "action_selector" => Kind::ActionProfile,
-        "counter" => Kind::Counter,
-        "direct_counter" => Kind::DirectCounter,
-        "meter" => Kind::Meter,
-        "direct_meter" => Kind::DirectMeter,
-        "register" => Kind::Register,
+        "action_profile" | "action_selector" | "ActionProfile" => Kind::ActionProfile,
+        "counter" | "Counter" => Kind::Counter,
+        "direct_counter" | "DirectCounter" => Kind::DirectCounter,
+        "meter" | "Meter" => Kind::Meter,
+        "direct_meter" | "DirectMeter" => Kind::DirectMeter,
+        "register" | "Register" => Kind::Register,
         _ => return None,
     })
 }
@@ -48,16 +48,17 @@ impl Builder<'_> {
             let direct_table_id = flat.tables.iter().find(has_it).map(id_of);
             match kind {
                 Kind::ActionProfile => {
-                    let uses_it = |t: &&FlatTable| t.implementation == Some(index);
+                    let uses_it =
+                        |t: &&FlatTable| t.implementation.is_some_and(|i| flat.profile(i) == index);
                     let tables = flat.tables.iter().filter(uses_it).map(id_of).collect();
-                    let profile = self.action_profile(object, preamble, tables);
+                    let profile = self.action_profile(index, preamble, tables);
                     info.action_profiles.push(profile);
                 }
                 Kind::Counter => info.counters.push(Counter {
                     preamble,
                     spec: counter_spec(object),
                     size: size(object),
-                    index_type_name: index_type(object.type_args.first()),
+                    index_type_name: index_type(object.type_args.last()),
                 }),
                 Kind::Meter => info.meters.push(Meter {
                     preamble,
@@ -112,10 +113,11 @@ impl Builder<'_> {
 
     fn action_profile(
         &self,
-        object: &Object,
+        index: usize,
         preamble: Option<Preamble>,
         table_ids: Vec<u32>,
     ) -> ActionProfile {
+        let object = &self.flat.objects[index];
         let mut profile = ActionProfile {
             preamble,
             table_ids,
@@ -130,7 +132,19 @@ impl Builder<'_> {
             profile.selector_size_semantics = self.size_semantics(object);
         }
         self.check_selector(object);
+        if let Some(selector) = self.selector_of(index) {
+            profile.with_selector = true;
+            profile.max_group_size = saturated(number(selector, "max_group_size"));
+        }
         profile
+    }
+
+    /// The selector of TNA that is made of this profile.
+    fn selector_of(&self, profile: usize) -> Option<&Object> {
+        let objects = self.flat.objects.iter().enumerate();
+        let mut selectors = objects.filter(|(_, o)| o.extern_name == "ActionSelector");
+        let (_, found) = selectors.find(|(index, _)| self.flat.profile(*index) == profile)?;
+        Some(found)
     }
 
     fn size_semantics(&self, object: &Object) -> Option<SelectorSizeSemantics> {
@@ -325,10 +339,10 @@ fn counter_spec(object: &Object) -> Option<CounterSpec> {
 
 fn unit(object: &Object) -> counter_spec::Unit {
     let value = object.args.iter().find_map(|(_, e)| match e.as_value() {
-        Some(Value::Member(name)) => Some(name.as_str()),
+        Some(Value::Member(name)) => Some(name.to_ascii_lowercase()),
         _ => None,
     });
-    match value {
+    match value.as_deref() {
         Some("bytes") => counter_spec::Unit::Bytes,
         Some("packets_and_bytes") => counter_spec::Unit::Both,
         _ => counter_spec::Unit::Packets,
@@ -336,9 +350,13 @@ fn unit(object: &Object) -> counter_spec::Unit {
 }
 
 fn size(object: &Object) -> i64 {
-    let size = object.args.iter().find(|(name, _)| name == "size");
-    let size = size.and_then(|(_, e)| e.as_int()?.to_u64());
-    size.map_or(0, saturated)
+    saturated(number(object, "size"))
+}
+
+/// The number that an argument of the constructor is; 0 if there is none.
+fn number(object: &Object, argument: &str) -> u64 {
+    let found = object.args.iter().find(|(name, _)| name == argument);
+    found.and_then(|(_, e)| e.as_int()?.to_u64()).unwrap_or(0)
 }
 
 /// The name of an index's type, if it is a `type` of the program.

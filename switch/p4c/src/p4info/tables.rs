@@ -28,6 +28,7 @@ impl Builder<'_> {
         let id = |kind, object: Option<usize>| {
             object.map(|index| self.symbols.id(kind, &self.flat.objects[index].name))
         };
+        let profile = table.implementation.map(|i| self.flat.profile(i));
         let direct = [
             id(Kind::DirectCounter, table.counters),
             id(Kind::DirectMeter, table.meters),
@@ -46,7 +47,7 @@ impl Builder<'_> {
                 _ => 0,
             },
             initial_default_action: initial,
-            implementation_id: id(Kind::ActionProfile, table.implementation).unwrap_or(0),
+            implementation_id: id(Kind::ActionProfile, profile).unwrap_or(0),
             direct_resource_ids: direct.into_iter().flatten().collect(),
             size: saturated(table.size.unwrap_or(DEFAULT_SIZE)),
             idle_timeout_behavior: idle_timeout_behavior as i32,

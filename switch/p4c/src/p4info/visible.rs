@@ -148,7 +148,7 @@ impl<'a> Builder<'a> {
         for digest in &visible.digests {
             self.symbol(Kind::Digest, &digest.name, &[], Span::default());
         }
-        self.symbols.assign();
+        self.symbols.assign(flat.pipe.as_deref());
         visible
     }
 
