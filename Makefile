@@ -5,7 +5,7 @@
 #            [SCENARIO=experiments/scenarios/link-failure.toml] [FUSED=0: a process per switch] [THREADS=2]
 #            [VOLUME=1: bytes and packets of every port per ms] [WEB=1: live in the browser]
 #   make compare [A=2026-11-23T08-15-02] [B=latest]: two of results/runs, without names the last two
-#   make experiments [STALE=1 SIZE=full] | make experiment NAME=hull-dynamic [SIZE=quick|full] [CLUSTER=tcp://..] [FABRIC=mininet]
+#   make experiments [STALE=1] | make experiment NAME=hull-dynamic [SIZE=quick|full] [CLUSTER=tcp://..] [FABRIC=mininet]
 #   make report | results
 #   make bench [BENCH="goodput codec_overlap --quick"] [BASE=COMMIT: ratios to it, in pairs]
 #   make install | install-p4 | uninstall [PREFIX=/usr/local] [DESTDIR=] [ALIASES=1: p4c etc. too] [STUDY=1] [CTL=0]
