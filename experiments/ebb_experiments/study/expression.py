@@ -80,6 +80,14 @@ class Expression:
         return list(found)
 
     @property
+    def single(self) -> Term | None:
+        """The term, if it is all that the expression is."""
+        match self.tree:
+            case ast.Call(func=ast.Name(id=name)) if name in self.metrics:
+                return self.terms[0]
+        return None
+
+    @property
     def ratio(self) -> bool:
         return isinstance(self.tree, ast.BinOp) and isinstance(self.tree.op, ast.Div)
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -20,10 +21,11 @@ from matplotlib.ticker import FuncFormatter, LogLocator, MaxNLocator, NullFormat
 
 from ebb_experiments.study.choices import Scalar
 from ebb_experiments.study.estimates import Estimate, Sample, estimate, on_log_axis
+from ebb_experiments.study.expression import Expression
 from ebb_experiments.study.metric_spec import Rates
 from ebb_experiments.study.metrics import Row
 from ebb_experiments.study.plot_style import PLOT_STYLES, PlotStyle
-from ebb_experiments.study.spec import Axis, Experiment, Figure
+from ebb_experiments.study.spec import Axis, Experiment, Figure, Published
 
 STYLE: Any = {
     "figure.dpi": 110,
@@ -263,7 +265,7 @@ def _published(figure: Figure, data: Data, place: Axes, panel: Scalar | None) ->
     schemes = _schemes(figure, data)
     names = [name for name, _look in schemes]
     points = _points(data, figure.x)
-    for one in figure.published:
+    for one in [*figure.published, *claimed(figure, data.experiment)]:
         if one.scheme not in names or one.panel not in (None, panel) or one.x not in points:
             continue
         number = names.index(one.scheme)
@@ -280,6 +282,26 @@ def _published(figure: Figure, data: Data, place: Axes, panel: Scalar | None) ->
             x, y, label=f"{look.label}, paper", marker="D", markersize=7, linestyle="none",
             markerfacecolor="white", markeredgecolor=look.colour, zorder=5,
         )  # fmt: skip
+
+
+def claimed(figure: Figure, experiment: Experiment) -> list[Published]:
+    """The paper's numbers that claims have of just what the figure shows: a metric of a scheme."""
+    if figure.kind not in ("line", "bars") or figure.curves is not None:
+        return []
+    found = []
+    for claim in experiment.claim:
+        for index, known in enumerate(claim.points):
+            expression = Expression.of(claim.expression, list(experiment.metric), known)
+            term, paper = expression.single, claim.paper_at(index)
+            if term is None or term.metric != figure.metric or paper is None or term.wall:
+                continue
+            labels = dict(term.labels)
+            at = labels.pop(figure.x, None) if figure.x else None
+            panel = labels.pop(figure.panels, None) if figure.panels else None
+            one = sum(paper) / 2
+            if math.isfinite(one) and labels.items() <= figure.at.items():
+                found.append(Published(scheme=term.scheme, value=one, x=at, panel=panel))
+    return found
 
 
 def _boxes(figure: Figure, data: Data, place: Axes, where: dict[str, Any]) -> None:
