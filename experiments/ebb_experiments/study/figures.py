@@ -18,6 +18,7 @@ from ebb_topologies.files import replacing
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure as MplFigure
 from matplotlib.ticker import FuncFormatter, LogLocator, MaxNLocator, NullFormatter
+from matplotlib.transforms import ScaledTranslation, Transform
 
 from ebb_experiments.study.choices import Scalar
 from ebb_experiments.study.estimates import Estimate, Sample, estimate, on_log_axis
@@ -45,6 +46,8 @@ DASHES = ("-", "--", ":", "-.")
 """Line styles of the points of `curves`."""
 PANEL_INCHES = (4.2, 3.1)
 DECADE = 10.0
+APART_POINTS = 2.4
+"""How far apart schemes are drawn at one place of a line figure, in points of print."""
 BARS_WIDTH = 0.8
 """Width of all bars at one point together; points are 1 apart."""
 DRAWN_TRIALS = 3
@@ -89,6 +92,9 @@ def draw(figure: Figure, data: Data, directory: Path, kinds: Sequence[str]) -> l
             # Not before all panels are drawn: it ends the scaling, and they may share their axis.
             for place in places:
                 place.set_ylim(bottom=0)
+        if figure.most is not None:
+            for place in places:
+                place.set_ylim(top=figure.most)
         handles: dict[str, Any] = {}
         for place in places:
             found, labels = place.get_legend_handles_labels()
@@ -156,8 +162,9 @@ def _panel(figure: Figure, data: Data, place: Axes, panel: Scalar | None) -> Non
     label = f"{label}\N{NO-BREAK SPACE}({metric.unit})" if metric.unit else label
     if figure.kind == "cdf":
         place.set_xlabel(label)
-        place.set_ylabel("share")
-        place.set_ylim(0, 1.02)
+        place.set_ylabel("share above" if _of_tail(figure) else "share")
+        if not _of_tail(figure):
+            place.set_ylim(0, 1.02)
     else:
         place.set_ylabel(fill(label, LABEL_WIDTH))
         if figure.x:
@@ -202,7 +209,9 @@ def _lines(figure: Figure, data: Data, place: Axes, where: dict[str, Any]) -> No
     axis = _axis(data, figure.x)
     points = data.experiment.points(axis, data.size)
     numeric = all(isinstance(point, int | float) for point in points)
-    for scheme, look in _schemes(figure, data):
+    schemes = _schemes(figure, data)
+    for scheme_number, (scheme, look) in enumerate(schemes):
+        apart = _apart(place, scheme_number - (len(schemes) - 1) / 2)
         for number, curve in enumerate(_curves(figure, data, scheme)):
             at = where | ({figure.curves: curve} if figure.curves else {})
             xs, ys, errors = [], [], []
@@ -220,9 +229,24 @@ def _lines(figure: Figure, data: Data, place: Axes, where: dict[str, Any]) -> No
             place.errorbar(
                 xs, ys, yerr=np.transpose(errors) if np.any(errors) else None, label=label,
                 color=look.colour, marker=look.marker, linestyle=line, capsize=2,
+                elinewidth=0.9, transform=apart,
             )  # fmt: skip
+            # The axes do not see what is moved.
+            for reach, sign in ((0, -1), (1, 1)):
+                ends = [y + sign * error[reach] for y, error in zip(ys, errors, strict=True)]
+                place.update_datalim(np.column_stack([xs, ends]))
+            place.autoscale_view()
     if not numeric:
         place.set_xticks(range(len(points)), [_text(point) for point in points])
+
+
+def _apart(place: Axes, steps: float) -> Transform:
+    """Moves what is drawn sidewards by some points of print, so that intervals of several schemes
+    at one place can be told apart."""
+    figure = place.get_figure()
+    assert figure is not None
+    sidewards = ScaledTranslation(steps * APART_POINTS / 72, 0, figure.dpi_scale_trans)
+    return place.transData + sidewards
 
 
 def _bars(figure: Figure, data: Data, place: Axes, where: dict[str, Any]) -> None:
@@ -242,6 +266,10 @@ def _bars(figure: Figure, data: Data, place: Axes, where: dict[str, Any]) -> Non
                     color=look.colour, label=look.label, capsize=2,
                     error_kw={"elinewidth": 0.9, "ecolor": "#555555"},
                 )  # fmt: skip
+                if ours.mean == 0:  # which has no bar
+                    x = index + (number - (len(schemes) - 1) / 2) * width
+                    place.annotate("0", (x, 0), color=look.colour, ha="center", va="bottom",
+                                   fontsize=8, xycoords=("data", "axes fraction"))  # fmt: skip
     place.set_xticks(range(len(points)), [_text(p) if figure.x else "" for p in points])
     place.grid(visible=False, axis="x")
 
@@ -254,10 +282,17 @@ def _distribution(figure: Figure, data: Data, place: Axes, where: dict[str, Any]
             if pooled is None:
                 continue
             values, share = pooled.values, np.cumsum(pooled.weights) / pooled.size
+            if _of_tail(figure):
+                values, share = values[:-1], 1 - share[:-1]
             label, line = _curve(figure, data, look, number, curve)
             xs, ys = (values, share) if figure.kind == "cdf" else (share, values)
             place.plot(xs, ys, label=label, color=look.colour, linestyle=line,
                        marker=look.marker, markevery=max(1, len(xs) // 8))  # fmt: skip
+
+
+def _of_tail(figure: Figure) -> bool:
+    """Whether a distribution is drawn as the share above, which a logarithmic axis is for."""
+    return figure.kind == "cdf" and "y" in figure.log
 
 
 def _published(figure: Figure, data: Data, place: Axes, panel: Scalar | None) -> None:
@@ -272,7 +307,7 @@ def _published(figure: Figure, data: Data, place: Axes, panel: Scalar | None) ->
         index = float(points.index(one.x))
         x, y = index, one.value
         if one.share is not None:
-            x, y = one.value, one.share
+            x, y = one.value, 1 - one.share if _of_tail(figure) else one.share
         elif figure.kind == "bars":
             x += (number - (len(schemes) - 1) / 2) * BARS_WIDTH / len(schemes)
         elif all(isinstance(point, int | float) for point in points):
@@ -320,7 +355,8 @@ def _boxes(figure: Figure, data: Data, place: Axes, where: dict[str, Any]) -> No
                     widths=width * 0.8, patch_artist=True, manage_ticks=False,
                     boxprops={"facecolor": look.colour, "alpha": 0.55},
                     medianprops={"color": "black"},
-                    flierprops={"markersize": 2, "markeredgecolor": look.colour},
+                    flierprops={"marker": "_", "markersize": 4, "alpha": 0.25,
+                                "markeredgecolor": look.colour},
                 )  # fmt: skip
                 place.plot([], [], color=look.colour, linewidth=6, alpha=0.55, label=look.label)
     place.set_xticks(range(len(points)), [_text(p) if figure.x else "" for p in points])

@@ -141,6 +141,8 @@ class Figure(Spec):
     log: Literal["", "x", "y", "xy"] = ""
     label: str | None = None
     """Label of the values, without the unit; none: the metric's."""
+    most: float | None = None
+    """Where the axis of the values ends, as at the rate of a link; intervals are cut there."""
     schemes: list[str] | None = None
     published: list[Published] = []
     """The paper's numbers, in figures of kind `line`, `bars` and `cdf`."""
