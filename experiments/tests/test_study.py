@@ -197,7 +197,7 @@ def test_from_a_file_to_the_report_and_again_from_the_store(
     # One trial decides nothing.
     assert [cells[6].strip(" *") for cells in claimed] == ["undecided", "undecided", "not run"]
     assert [cells[8].strip() for cells in claimed] == ["2", "2", ""]
-    assert "A trial has 2 flows; all ended." in markdown
+    assert "A trial has 2 flows; of those that metrics count all ended." in markdown
     # Deviations by their numbers in the list above.
     assert "1. on paper only\n2. half" in markdown
     assert [cells[10].strip() for cells in claimed] == ["1, 2"] * 3

@@ -133,8 +133,8 @@ def test_a_page_has_its_claims_beside_the_paper_s_numbers(tmp_path: Path) -> Non
 
 
 def test_n_and_the_share_that_ended_stand_under_the_tables(tmp_path: Path) -> None:
-    rows = [row | {"flows": 200, "unended": {"why": 3 * (row["seed"] - 1)}} for row in seeds(1, 1)]
-    told = "A trial has 200 flows; at least 98.5 % ended (NDP, seed 2)."
+    rows = [row | {"flows": 200, "ended": {"fct": 1 - 0.015 * row["seed"]}} for row in seeds(1, 1)]
+    told = "A trial has 200 flows; of those that metrics count at least 97 % ended (NDP, seed 2)."
     pages.write([checked(tmp_path, rows, {})], tmp_path, "command", html=False)
     assert (tmp_path / "one" / pages.PAGE).read_text().count(told) == 3
 

@@ -325,25 +325,24 @@ def beside(experiment: Experiment, wall: Sequence[Row], virtual: Sequence[Row]) 
 
 
 def counted(experiment: Experiment, rows: Sequence[Row]) -> str:
-    """How many flows a trial has, and the least share of them that ended."""
-    with_flows = [each for each in rows if each["flows"]]
-    if not with_flows:
-        return ""
-    sizes = sorted(each["flows"] for each in with_flows)
-    least = min(with_flows, key=_ended)
-    few, many = f"{sizes[0]:,}", f"{sizes[-1]:,}"
-    told = f"A trial has {few if few == many else f'{few} to {many}'} flows; "
-    if _ended(least) == 1:
-        return told + "all ended."
-    points = "".join(f", {name} {_point(at)}" for name, at in least["labels"].items())
-    look = PLOT_STYLES[experiment.look(least["scheme"])].label
-    share = f"{100 * _ended(least):.3g} %"
-    return f"{told}at least {share} ended ({look}{points}, seed {least['seed']})."
-
-
-def _ended(each: Row) -> float:
-    ended: float = 1 - sum(each["unended"].values()) / each["flows"]
-    return ended
+    """How many flows a trial has, and the least share that ended of those that metrics count."""
+    sizes = sorted(each["flows"] for each in rows if each["flows"])
+    told = []
+    if sizes:
+        few, many = f"{sizes[0]:,}", f"{sizes[-1]:,}"
+        told.append(f"A trial has {few if few == many else f'{few} to {many}'} flows")
+    shares = [(share, each) for each in rows for share in each["ended"].values()]
+    known = [(share, each) for share, each in shares if share is not None]
+    if len(known) < len(shares):
+        told.append("how many of them ended was not recorded of all that metrics count")
+    elif known:
+        share, least = min(known, key=lambda one: one[0])
+        points = "".join(f", {name} {_point(at)}" for name, at in least["labels"].items())
+        look = PLOT_STYLES[experiment.look(least["scheme"])].label
+        which = f"at least {100 * share:.3g} % ended ({look}{points}, seed {least['seed']})"
+        told.append(f"of those that metrics count {'all ended' if share == 1 else which}")
+    text = "; ".join(told)
+    return text[:1].upper() + text[1:] + "." if text else ""
 
 
 def unended_lines(experiment: Experiment, rows: Sequence[Row]) -> list[str]:
