@@ -196,7 +196,7 @@ experiment: .venv/.study-installed build ## NAME of one of them (or several), wi
 	  $(foreach setting,$(SET),--set '$(setting)'),\
 	  $(EXPERIMENT) list; echo "which one? make experiment NAME=.. [SIZE=full]" >&2; exit 1)
 
-report: .venv/.study-installed build ## results/report: verdicts and figures of what has been run
+report: .venv/.study-installed build ## results/report: grades and figures of what has been run
 	@$(EXPERIMENT) report
 
 results: .venv/.study-installed build ## docs/results: the same of the full sizes that have been run, to be committed
