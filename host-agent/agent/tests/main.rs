@@ -2,6 +2,7 @@
 
 mod hosts;
 
+mod blobs;
 mod commands;
 mod engine;
 mod forged_requests;
@@ -14,6 +15,7 @@ mod workloads;
 
 fn main() -> std::process::ExitCode {
     ebb_testkit::run_trials([
+        blobs::trials(),
         commands::trials(),
         engine::trials(),
         forged_requests::trials(),

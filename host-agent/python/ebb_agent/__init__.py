@@ -8,6 +8,7 @@ Only the standard library is needed. The protocol behind it: docs/agent-api.md.
 """
 
 from ebb_agent.agent import Agent
+from ebb_agent.blobs import Blob, BlobError, Blobs
 from ebb_agent.errors import AgentError, AgentGoneError, RequestError, TimedOutError, TransferError
 from ebb_agent.incoming import IncomingObject, IncomingStream, Listener
 from ebb_agent.record import Flow
@@ -17,6 +18,9 @@ __all__ = [
     "Agent",
     "AgentError",
     "AgentGoneError",
+    "Blob",
+    "BlobError",
+    "Blobs",
     "Flow",
     "IncomingObject",
     "IncomingStream",

@@ -33,6 +33,10 @@ pub enum Operation {
         /// In a directory: a file that is there already is replaced; else the transfer fails.
         #[serde(default)]
         overwrite: bool,
+        /// In a directory: the file replaces another one of its name, and is on the disk before the
+        /// sender hears that it has arrived.
+        #[serde(default)]
+        durable: bool,
     },
     Refuse {
         transfer: u64,

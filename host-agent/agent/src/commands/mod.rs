@@ -2,6 +2,7 @@
 
 mod args;
 mod bench;
+mod blob;
 mod fetch;
 mod load;
 mod output;
@@ -35,6 +36,9 @@ pub enum Command {
     Fetch(fetch::FetchArgs),
     /// Receive objects until SIGINT or SIGTERM
     Recv(receive::RecvArgs),
+    /// Store and read named blobs on several hosts (docs/blob-store.md)
+    #[command(subcommand)]
+    Blob(blob::BlobCommand),
     /// Measure what goes to a host, or run this host's share of a workload
     Bench(bench::BenchArgs),
     /// Print the transfers of a workload as JSON lines (docs/workloads.md)
@@ -59,6 +63,7 @@ impl Command {
             Command::Fetch(args) => fetch::run(args),
             Command::Recv(args) => receive::run(args),
             Command::Send(args) => send::run(args),
+            Command::Blob(command) => command.run(),
             Command::Bench(args) => bench::run(args),
             Command::Workload(args) => bench::list(args),
             Command::Load(args) => load::run(args),

@@ -42,6 +42,15 @@ where
     }
 }
 
+/// Connects to the daemon of this host, which has to be there.
+pub fn daemon(args: &EngineArgs) -> anyhow::Result<Client> {
+    let client = connect(args, Needs::default())?;
+    client.context(
+        "no daemon runs on this host, or it has another interface or other parameters; start one: \
+         ebb-agent run",
+    )
+}
+
 /// Connects to the daemon, if it is there and has the interface and the parameters asked for.
 fn connect(args: &EngineArgs, needs: Needs) -> anyhow::Result<Option<Client>> {
     let own = args.params.is_some() || args.protocol_seed.is_some() || needs.own_port;

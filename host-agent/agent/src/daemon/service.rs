@@ -213,7 +213,8 @@ impl Service {
                 }
             },
             Operation::Fetch(fetch) => {
-                let target = self.host.storage.target_of(descriptor, fetch.overwrite);
+                let existing = Existing::of(fetch.overwrite);
+                let target = self.host.storage.target_of(descriptor, existing);
                 let patience = fetch.timeout_ms.map(|ms| ms.min(MAX_PATIENCE_MS));
                 let fetch = ebb_host::Fetch {
                     scheme: fetch.scheme,
@@ -237,8 +238,13 @@ impl Service {
             Operation::Accept {
                 transfer,
                 overwrite,
+                durable,
             } => {
-                let target = self.host.storage.target_of(descriptor, overwrite);
+                let existing = match durable {
+                    true => Existing::ReplaceForGood,
+                    false => Existing::of(overwrite),
+                };
+                let target = self.host.storage.target_of(descriptor, existing);
                 self.host.accept(client, transfer, target)?;
                 done
             }

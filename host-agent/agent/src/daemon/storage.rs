@@ -77,13 +77,13 @@ impl Objects {
         self.directories.clear();
     }
 
-    /// Where content goes that comes with a descriptor, or none. In a directory a file that is
-    /// there is replaced only with `overwrite`.
-    pub fn target_of(&mut self, descriptor: Option<OwnedFd>, overwrite: bool) -> Target {
+    /// Where content goes that comes with a descriptor, or none; in a directory, what becomes of a
+    /// file that is there.
+    pub fn target_of(&mut self, descriptor: Option<OwnedFd>, existing: Existing) -> Target {
         match descriptor {
             None => Target::Discard,
             Some(directory) if is_directory(&directory) => {
-                self.directory(Arc::new(directory), Existing::of(overwrite))
+                self.directory(Arc::new(directory), existing)
             }
             Some(descriptor) => Target::Descriptor(descriptor),
         }

@@ -15,6 +15,8 @@ use ebb_transport::object::ObjectSource;
 use rustix::fs::{AtFlags, FileType, FlockOperation, Mode, OFlags, RenameFlags, ResolveFlags};
 use rustix::io::Errno;
 
+use crate::machine::folder::Folder;
+
 /// A file to be sent, read piece by piece.
 pub struct FileSource {
     file: File,
@@ -101,6 +103,8 @@ pub enum Existing {
     /// It stays, and the object is refused.
     Keep,
     Replace,
+    /// It is replaced, and no crash of the machine takes the new one away.
+    ReplaceForGood,
 }
 
 impl Existing {
@@ -166,12 +170,15 @@ impl Temporary {
     pub fn keep(self, name: &str, existing: Existing) -> anyhow::Result<()> {
         let (dir, path) = (&self.dir, &self.path);
         match existing {
-            Existing::Replace => rustix::fs::renameat(dir, path, dir, name),
-            Existing::Keep => rename_to_new(dir, path, name),
+            Existing::Replace => {
+                rustix::fs::renameat(dir, path, dir, name).map_err(io::Error::from)
+            }
+            Existing::ReplaceForGood => ebb_blob::keep(&mut Folder(dir.clone()), path, name),
+            Existing::Keep => rename_to_new(dir, path, name).map_err(io::Error::from),
         }
-        .map_err(|errno| match errno {
-            Errno::EXIST => is_there(name).into(),
-            _ => anyhow::Error::from(io::Error::from(errno))
+        .map_err(|error| match error.kind() {
+            io::ErrorKind::AlreadyExists => is_there(name).into(),
+            _ => anyhow::Error::from(error)
                 .context(format!("cannot rename to `{}`", printable(name))),
         })
     }

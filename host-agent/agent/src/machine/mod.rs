@@ -3,6 +3,7 @@
 
 pub mod clock;
 pub mod files;
+pub mod folder;
 pub mod interface;
 mod ip_command;
 pub mod kernel_rules;

@@ -1,0 +1,284 @@
+//! The blob store: a client on a, replicas on b, c and d, and the locator; needs root.
+
+use std::path::PathBuf;
+use std::process::Command;
+
+use ebb_testkit::{Need, Signal, wait_until};
+use serde_json::Value;
+
+use crate::hosts::{Hosts, Running, lines, record, stderr, write_random};
+
+/// A tract of 8 MiB and a short one.
+const BYTES: usize = (8 << 20) + 100_000;
+/// Lines of a daemon that is ready: one for each scheme.
+const SCHEMES: usize = 11;
+
+struct Store {
+    hosts: Hosts,
+    locator: Option<Running>,
+    replicas: Vec<(Running, Running)>,
+}
+
+impl Store {
+    fn new() -> Self {
+        let hosts = Hosts::on_bridge(4);
+        hosts.set_params(r#"{"nic": {"rate_bps": 400000000}}"#);
+        let mut store = Store {
+            hosts,
+            locator: None,
+            replicas: Vec::new(),
+        };
+        store.start_locator();
+        for host in ["b", "c", "d"] {
+            let replica = store.start_replica(host);
+            store.replicas.push(replica);
+        }
+        store.wait_for_servers(3);
+        store
+    }
+
+    fn start_locator(&mut self) {
+        let args = "blob locator --database locator.redb --listen ./locator --dead-after 3 --server \
+                    10.0.0.3 10.0.0.4 10.0.0.5";
+        self.locator = Some(Running::ready(self.hosts.client("a", args), 1));
+    }
+
+    /// A daemon, and a replica beside it.
+    fn start_replica(&self, host: &str) -> (Running, Running) {
+        let daemon = Running::ready(self.hosts.agent(host, "run"), SCHEMES);
+        let args = format!("blob replica --locator ./locator --dir tracts-{host}");
+        (daemon, Running::ready(self.hosts.client(host, &args), 1))
+    }
+
+    fn kill_replica(&mut self, index: usize) {
+        let (daemon, replica) = &self.replicas[index];
+        replica.signal(Signal::KILL);
+        daemon.signal(Signal::KILL);
+    }
+
+    fn command(&self, args: &str) -> Command {
+        self.hosts
+            .agent("a", &format!("blob {args} --locator ./locator"))
+    }
+
+    fn status(&self) -> Value {
+        let args = "blob repair --status --locator ./locator";
+        record(&self.hosts.client("a", args).output().unwrap())
+    }
+
+    fn wait_for_servers(&self, count: usize) {
+        wait_until("servers are known", || {
+            let status = self.status();
+            let servers = status["servers"].as_array().unwrap();
+            servers
+                .iter()
+                .filter(|server| server["alive"] == true)
+                .count()
+                == count
+        });
+    }
+
+    fn repair(&self) -> Value {
+        let args = "blob repair --locator ./locator";
+        let output = self.hosts.client("a", args).output().unwrap();
+        let status = record(&output);
+        assert!(output.status.success(), "{status} {}", stderr(&output));
+        status
+    }
+
+    fn put(&self, file: &str, options: &str) -> Value {
+        let output = self
+            .command(&format!("put {file} {options}"))
+            .output()
+            .unwrap();
+        let line = record(&output);
+        assert_eq!(line["status"], "stored", "{line} {}", stderr(&output));
+        line
+    }
+
+    fn get(&self, name: &str) -> (Value, Vec<u8>) {
+        let output = self
+            .command(&format!("get {name} -o got"))
+            .output()
+            .unwrap();
+        let line = record(&output);
+        assert_eq!(line["status"], "got", "{line} {}", stderr(&output));
+        (line, std::fs::read(self.hosts.dir.join("got")).unwrap())
+    }
+
+    fn list(&self) -> Vec<Value> {
+        lines(
+            &self
+                .hosts
+                .client("a", "blob list --locator ./locator")
+                .output()
+                .unwrap(),
+        )
+    }
+
+    /// The files of tracts of a host.
+    fn tracts(&self, host: &str) -> Vec<PathBuf> {
+        let dir = std::fs::read_dir(self.hosts.dir.join(format!("tracts-{host}"))).unwrap();
+        let paths = dir.map(|entry| entry.unwrap().path());
+        let mut tracts: Vec<_> = paths
+            .filter(|path| {
+                path.file_name()
+                    .unwrap()
+                    .to_string_lossy()
+                    .starts_with("tract-")
+            })
+            .collect();
+        tracts.sort();
+        tracts
+    }
+}
+
+fn blobs_outlive_a_replica_and_a_repair_brings_it_back() {
+    let mut store = Store::new();
+    let first = write_random(&store.hosts.dir.join("first"), BYTES);
+    store.put("first", "--multicast");
+    assert_eq!(store.tracts("b").len(), 2);
+    assert!(store.get("first").1 == first);
+    store.kill_replica(0);
+    assert!(store.get("first").1 == first);
+    std::fs::write(store.hosts.dir.join("second"), &first[1000..]).unwrap();
+    // The one that is dead may still be in its rows, or not.
+    store.put("second", "");
+    assert!(store.get("second").1 == first[1000..]);
+    store.replicas[0] = store.start_replica("b");
+    store.wait_for_servers(3);
+    let status = store.repair();
+    assert_eq!(
+        (&status["short"], &status["lost"]),
+        (&0.into(), &0.into()),
+        "{status}"
+    );
+    assert_eq!(status["servers"][0]["repair"]["copied"], 2, "{status}");
+    // All is on the one that was dead.
+    store.kill_replica(1);
+    store.kill_replica(2);
+    assert!(store.get("second").1 == first[1000..]);
+}
+
+fn a_damaged_tract_is_never_read_and_is_replaced() {
+    let store = Store::new();
+    let content = write_random(&store.hosts.dir.join("file"), BYTES);
+    store.put("file", "--name blob");
+    for host in ["b", "c"] {
+        let tract = &store.tracts(host)[0];
+        let mut damaged = std::fs::read(tract).unwrap();
+        damaged[1000] ^= 1;
+        std::fs::write(tract, &damaged).unwrap();
+    }
+    let (line, got) = store.get("blob");
+    assert!(got == content, "{line}");
+    let status = store.repair();
+    let sum = |what: &str| {
+        let servers = status["servers"].as_array().unwrap().iter();
+        servers
+            .map(|server| server["repair"][what].as_u64().unwrap())
+            .sum::<u64>()
+    };
+    assert_eq!(
+        (sum("damaged"), sum("copied"), sum("failed")),
+        (2, 2, 0),
+        "{status}"
+    );
+    for host in ["c", "d"] {
+        for (a, b) in store.tracts("b").iter().zip(store.tracts(host)) {
+            assert!(std::fs::read(a).unwrap() == std::fs::read(b).unwrap());
+        }
+    }
+}
+
+fn of_two_writers_one_wins_and_a_locator_that_restarts_knows_all() {
+    let mut store = Store::new();
+    let contents = ["one", "two"].map(|name| {
+        let content = write_random(&store.hosts.dir.join(name), BYTES);
+        let content: Vec<u8> = content
+            .into_iter()
+            .map(|byte| byte ^ name.as_bytes()[0])
+            .collect();
+        std::fs::write(store.hosts.dir.join(name), &content).unwrap();
+        content
+    });
+    let puts = ["one", "two"]
+        .map(|file| Running::start(store.command(&format!("put {file} --name same"))));
+    let ended = puts.map(|put| put.outcome().1["status"].clone());
+    let winner = ended.iter().position(|status| status == "stored").unwrap();
+    assert_eq!(ended[1 - winner], "conflict");
+    store.locator.take().unwrap().signal(Signal::KILL);
+    let second = "blob locator --database locator.redb --listen ./other --server 10.0.0.3";
+    store.start_locator();
+    let output = store.hosts.client("a", second).output().unwrap();
+    assert_eq!(output.status.code(), Some(2));
+    assert!(
+        stderr(&output).contains("another locator"),
+        "{}",
+        stderr(&output)
+    );
+    let list = store.list();
+    assert_eq!(list.len(), 1, "{list:?}");
+    assert_eq!(
+        (&list[0]["name"], &list[0]["version"]),
+        (&"same".into(), &1.into())
+    );
+    let (line, got) = store.get("same");
+    assert!(got == contents[winner], "{line}");
+    assert_eq!(store.put("one", "--name same")["version"], 2);
+    let output = store.command("get other -o other").output().unwrap();
+    assert_eq!(record(&output)["status"], "missing");
+    // The tracts of the loser and of the replaced content go.
+    store.wait_for_servers(3);
+    store.repair();
+    assert!(
+        ["b", "c", "d"]
+            .iter()
+            .all(|host| store.tracts(host).len() == 2)
+    );
+}
+
+fn who_is_no_replica_is_told_so() {
+    let hosts = Hosts::on_bridge(2);
+    let output = hosts
+        .client("a", "blob replica --dir tracts")
+        .output()
+        .unwrap();
+    assert_eq!(output.status.code(), Some(2));
+    assert!(
+        stderr(&output).contains("ebb-agent run"),
+        "{}",
+        stderr(&output)
+    );
+    let open = hosts.dir.make_dir("open");
+    std::fs::set_permissions(&open, std::os::unix::fs::PermissionsExt::from_mode(0o777)).unwrap();
+    let output = hosts
+        .client("a", "blob replica --dir open")
+        .output()
+        .unwrap();
+    assert_eq!(output.status.code(), Some(2));
+    assert!(
+        stderr(&output).contains("can be changed by others"),
+        "{}",
+        stderr(&output)
+    );
+    let output = hosts.client(
+        "a",
+        "blob locator --database x --copies 4 --server 10.0.0.2",
+    );
+    let output = { output }.output().unwrap();
+    assert!(
+        stderr(&output).contains("4 copies on 1 servers"),
+        "{}",
+        stderr(&output)
+    );
+}
+
+ebb_testkit::tests! {
+    Need::Root => [
+        blobs_outlive_a_replica_and_a_repair_brings_it_back,
+        a_damaged_tract_is_never_read_and_is_replaced,
+        of_two_writers_one_wins_and_a_locator_that_restarts_knows_all,
+        who_is_no_replica_is_told_so,
+    ],
+}
