@@ -10,6 +10,7 @@
 mod asking;
 mod client;
 mod disk;
+mod limits;
 mod locator;
 mod message;
 mod name;
@@ -21,6 +22,7 @@ pub use client::{
     Action, Fetch, Get, GetOutcome, Got, List, ListOutcome, Piece, Put, PutOutcome, Store,
 };
 pub use disk::{Disk, keep};
+pub use limits::{MAX_COPIES, MAX_NAME_BYTES, MAX_ROWS, MAX_TRACTS};
 pub use locator::{Change, Config, Locator, ServerRecord, Snapshot};
 pub use message::{
     Blob, Call, Cursor, Duty, Identity, Listed, Progress, ReplicaRequest, Reply, Request, Server,
@@ -29,12 +31,3 @@ pub use message::{
 pub use name::{Digest, Stamp, TractName, check_blob_name};
 pub use replica::{Replica, ReplicaAction};
 pub use table::{Row, Table};
-
-/// Most tracts of a blob: what a request to the locator has room for.
-pub const MAX_TRACTS: usize = 4096;
-/// Longest name of a blob, in bytes of UTF-8.
-pub const MAX_NAME_BYTES: usize = 255;
-/// Most rows of a table.
-pub const MAX_ROWS: usize = 1024;
-/// Most replicas of a row.
-pub const MAX_COPIES: usize = 15;

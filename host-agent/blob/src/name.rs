@@ -6,7 +6,7 @@ use std::str::FromStr;
 use serde::{Deserialize, Serialize};
 use sha2::Digest as _;
 
-use crate::MAX_NAME_BYTES;
+use crate::limits::MAX_NAME_BYTES;
 
 /// A SHA-256; 64 hexadecimal digits as text.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]

@@ -3,4 +3,5 @@
 mod faults;
 mod files;
 mod history;
+mod locator;
 mod world;

@@ -6,7 +6,7 @@ use std::net::Ipv4Addr;
 
 use ebb_units::Instant;
 
-use super::{Action, Fetch, WINDOW};
+use super::action::{Action, Fetch, WINDOW};
 use crate::asking::Asking;
 use crate::message::{Blob, Reply, Request};
 use crate::name::Digest;

@@ -2,7 +2,7 @@
 
 use ebb_units::Instant;
 
-use super::Action;
+use super::action::Action;
 use crate::asking::Asking;
 use crate::message::{Listed, Reply, Request};
 use crate::name::Stamp;

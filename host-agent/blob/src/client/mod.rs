@@ -1,54 +1,12 @@
 //! What a client does: put, get and list, each a state machine of its own. Whoever runs one does its
 //! [`Action`]s until it has an outcome.
 
+mod action;
 mod get;
 mod list;
 mod put;
 
-use std::net::Ipv4Addr;
-
+pub use action::{Action, Fetch, Piece, Store};
 pub use get::{Get, GetOutcome, Got};
 pub use list::{List, ListOutcome};
 pub use put::{Put, PutOutcome};
-
-use crate::asking::Ask;
-use crate::name::{Digest, TractName};
-
-/// Most tracts of one operation that are on their way at a time.
-const WINDOW: usize = 4;
-
-/// A part of what a blob is to be.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub struct Piece {
-    pub bytes: u64,
-    pub sha256: Digest,
-}
-
-#[derive(Clone, PartialEq, Eq, Debug)]
-pub enum Action {
-    /// Put this to the locator.
-    Ask(Ask),
-    Store(Store),
-    Fetch(Fetch),
-}
-
-/// Send a tract to replicas.
-#[derive(Clone, PartialEq, Eq, Debug)]
-pub struct Store {
-    /// Comes back with the result.
-    pub transfer: u64,
-    pub tract: TractName,
-    /// One, or all of a multicast group.
-    pub to: Vec<Ipv4Addr>,
-}
-
-/// Get a tract from one or several servers that are said to hold it.
-#[derive(Clone, PartialEq, Eq, Debug)]
-pub struct Fetch {
-    /// Comes back with the result.
-    pub transfer: u64,
-    pub tract: TractName,
-    /// Of its content, as the locator knows it.
-    pub bytes: u64,
-    pub from: Vec<Ipv4Addr>,
-}

@@ -6,7 +6,7 @@ use std::net::Ipv4Addr;
 
 use ebb_units::{Duration, Instant};
 
-use super::{Action, Piece, Store, WINDOW};
+use super::action::{Action, Piece, Store, WINDOW};
 use crate::asking::Asking;
 use crate::message::{Reply, Request, Stored};
 use crate::name::{Stamp, TractName};

@@ -1,66 +1,22 @@
 //! Replicas: which are alive, what each should hold, and what each says that it holds.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeSet;
 use std::net::Ipv4Addr;
 
 use ebb_units::Instant;
 
-use super::{Change, Config, Locator, ServerRecord};
-use crate::message::{Cursor, Duty, Identity, Progress, ReplicaRequest, Reply};
-use crate::name::{Stamp, TractName};
+use super::core::Locator;
+use super::state::{Change, ServerRecord};
+use crate::message::{Blob, Cursor, Duty, Identity, Progress, ReplicaRequest, Reply};
+use crate::name::TractName;
 
 /// Tracts in one answer.
 const PAGE: usize = 128;
 /// Most tracts in one question.
 pub(crate) const MAX_NAMED: usize = 256;
 
-/// A server, as far as this start of the locator has heard of it.
-pub struct Live {
-    pub record: ServerRecord,
-    /// When it was last heard; at first, when the locator started.
-    pub heard: Instant,
-    /// Of its last question.
-    turn: Stamp,
-    pub free_bytes: Option<u64>,
-    pub repair: Option<Progress>,
-}
-
-/// The servers of the configuration, as the database knows them. Those that it knew and that are servers
-/// no more are as good as dead.
-pub fn open(
-    now: Instant,
-    config: &Config,
-    records: &BTreeMap<Ipv4Addr, ServerRecord>,
-    changes: &mut Vec<Change>,
-) -> BTreeMap<Ipv4Addr, Live> {
-    let mut servers = BTreeMap::new();
-    for address in records.keys().chain(&config.servers) {
-        let known = records.get(address).copied();
-        let configured = config.servers.contains(address);
-        // A new one belongs to no row before it has said which folder it has.
-        let record = ServerRecord {
-            store: known.and_then(|known| known.store),
-            alive: configured && known.is_some_and(|known| known.alive),
-        };
-        if known != Some(record) {
-            changes.push(Change::Server(*address, record));
-        }
-        if configured {
-            let live = Live {
-                record,
-                heard: now,
-                turn: Stamp::default(),
-                free_bytes: None,
-                repair: None,
-            };
-            servers.insert(*address, live);
-        }
-    }
-    servers
-}
-
 impl Locator {
-    pub(super) fn replica(
+    pub(crate) fn replica(
         &mut self,
         now: Instant,
         me: Identity,
@@ -114,7 +70,7 @@ impl Locator {
     /// The folder of a server is another one: it holds nothing any more, and what was stored there for
     /// writes that are open is to be stored again.
     fn forget_holder(&mut self, server: Ipv4Addr, changes: &mut Vec<Change>) {
-        let holds = |blob: &crate::Blob| blob.tracts.iter().any(|t| t.holders.contains(&server));
+        let holds = |blob: &Blob| blob.tracts.iter().any(|t| t.holders.contains(&server));
         let blobs = self.catalog.blobs().iter().filter(|(_, blob)| holds(blob));
         let names: Vec<String> = blobs.map(|(name, _)| name.clone()).collect();
         for name in names {

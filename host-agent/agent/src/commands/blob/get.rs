@@ -12,9 +12,9 @@ use clap::Args;
 use ebb_blob::{Action, Digest, Get, GetOutcome};
 use serde_json::json;
 
+use super::args::{StoreArgs, TRACT_BYTES};
 use super::link::Link;
 use super::transfers::{Transfers, memory};
-use super::{StoreArgs, TRACT_BYTES};
 use crate::commands::output::Output;
 use crate::commands::session::{self, Needs};
 use crate::machine::clock;

@@ -1,6 +1,7 @@
 //! `ebb-agent blob`: a store of named blobs on the hosts of a fabric, `docs/blob-store.md`. The state
 //! machines are those of `ebb-blob`; here are their files, sockets and transfers.
 
+mod args;
 mod database;
 mod get;
 mod link;
@@ -11,15 +12,7 @@ mod repair;
 mod replica;
 mod transfers;
 
-use clap::{Args, Subcommand};
-
-use crate::commands::args::CommonArgs;
-use link::Address;
-
-/// Where replicas listen for tracts, whatever the transport.
-const REPLICA_PORT: u16 = 7190;
-/// Bytes of a tract, but the last of a blob.
-const TRACT_BYTES: u64 = 8 << 20;
+use clap::Subcommand;
 
 #[derive(Subcommand, Debug)]
 pub enum BlobCommand {
@@ -35,16 +28,6 @@ pub enum BlobCommand {
     Replica(replica::ReplicaArgs),
     /// Keep the tract locator table and the names of blobs, until SIGINT or SIGTERM
     Locator(locator::LocatorArgs),
-}
-
-/// How to reach the store.
-#[derive(Args, Debug)]
-pub struct StoreArgs {
-    #[command(flatten)]
-    pub common: CommonArgs,
-    /// Address of the locator: IP:PORT, or the path of a socket
-    #[arg(long, value_name = "ADDRESS", default_value = link::DEFAULT)]
-    pub locator: Address,
 }
 
 impl BlobCommand {

@@ -12,9 +12,9 @@ use clap::Args;
 use ebb_blob::{Fetch, Replica, ReplicaAction};
 use serde_json::json;
 
+use super::args::{REPLICA_PORT, StoreArgs};
 use super::link::Link;
 use super::transfers::Transfers;
-use super::{REPLICA_PORT, StoreArgs};
 use crate::api::client::Waited;
 use crate::api::message::{Disposition, Event, Listen, Operation, ToClient};
 use crate::commands::output::Output;

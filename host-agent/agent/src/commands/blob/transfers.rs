@@ -11,7 +11,7 @@ use ebb_transport::Scheme;
 use ebb_units::Duration;
 use rustix::fs::MemfdFlags;
 
-use super::REPLICA_PORT;
+use super::args::REPLICA_PORT;
 use crate::api::client::{Client, Waited};
 use crate::api::message::{self, Ending, Event, Host, Operation, ToClient};
 

@@ -1,0 +1,45 @@
+//! What a client wants done.
+
+use std::net::Ipv4Addr;
+
+use crate::asking::Ask;
+use crate::name::{Digest, TractName};
+
+/// Most tracts of one operation that are on their way at a time.
+pub const WINDOW: usize = 4;
+
+/// A part of what a blob is to be.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Piece {
+    pub bytes: u64,
+    pub sha256: Digest,
+}
+
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub enum Action {
+    /// Put this to the locator.
+    Ask(Ask),
+    Store(Store),
+    Fetch(Fetch),
+}
+
+/// Send a tract to replicas.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct Store {
+    /// Comes back with the result.
+    pub transfer: u64,
+    pub tract: TractName,
+    /// One, or all of a multicast group.
+    pub to: Vec<Ipv4Addr>,
+}
+
+/// Get a tract from one or several servers that are said to hold it.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct Fetch {
+    /// Comes back with the result.
+    pub transfer: u64,
+    pub tract: TractName,
+    /// Of its content, as the locator knows it.
+    pub bytes: u64,
+    pub from: Vec<Ipv4Addr>,
+}

@@ -1,0 +1,100 @@
+//! What a locator is given, and what of it survives a crash.
+
+use std::collections::BTreeMap;
+use std::net::Ipv4Addr;
+
+use ebb_units::Duration;
+use serde::{Deserialize, Serialize};
+
+use crate::limits::{MAX_COPIES, MAX_ROWS};
+use crate::message::Blob;
+use crate::table::Row;
+
+#[derive(Clone, Debug)]
+pub struct Config {
+    /// All servers, alive or not.
+    pub servers: Vec<Ipv4Addr>,
+    /// Replicas of a row, if so many servers are alive.
+    pub copies: usize,
+    /// Replicas that have to hold a tract before a write takes effect.
+    pub least: usize,
+    /// Rows of a new table; one that is there keeps its length.
+    pub rows: usize,
+    /// A write of which nothing is heard for so long is forgotten.
+    pub write_patience: Duration,
+    /// A server of which nothing is heard for so long leaves its rows.
+    pub dead_after: Duration,
+}
+
+impl Config {
+    /// Three copies or as many as there are servers; most of them before a write takes effect.
+    pub fn new(servers: Vec<Ipv4Addr>) -> Self {
+        let copies = servers.len().min(3);
+        Config {
+            servers,
+            copies,
+            least: copies / 2 + 1,
+            rows: 64,
+            write_patience: Duration::from_secs(60),
+            dead_after: Duration::from_secs(10),
+        }
+    }
+
+    pub fn check(&self) -> Result<(), String> {
+        let (servers, copies, least) = (self.servers.len(), self.copies, self.least);
+        if !(1..=MAX_COPIES.min(servers)).contains(&copies) {
+            return Err(format!(
+                "{copies} copies on {servers} servers; expected 1 to {MAX_COPIES}, and no more than servers"
+            ));
+        }
+        if !(1..=copies).contains(&least) {
+            return Err(format!(
+                "at least {least} of {copies} copies; expected 1 to {copies}"
+            ));
+        }
+        if !(1..=MAX_ROWS).contains(&self.rows) {
+            let rows = self.rows;
+            return Err(format!("a table of {rows} rows; expected 1 to {MAX_ROWS}"));
+        }
+        Ok(())
+    }
+}
+
+/// What of a server has to survive a crash of the locator.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct ServerRecord {
+    /// The folder that it had. `None`: it has never been heard.
+    pub store: Option<u64>,
+    pub alive: bool,
+}
+
+/// What the database holds.
+#[derive(Clone, Default, Debug)]
+pub struct Snapshot {
+    /// How often the locator has started.
+    pub start: u64,
+    pub servers: BTreeMap<Ipv4Addr, ServerRecord>,
+    pub rows: BTreeMap<usize, Row>,
+    pub blobs: BTreeMap<String, Blob>,
+}
+
+/// A change of what the database holds.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub enum Change {
+    Start(u64),
+    Server(Ipv4Addr, ServerRecord),
+    Row(usize, Row),
+    Blob(String, Blob),
+}
+
+impl Snapshot {
+    pub fn apply(&mut self, change: Change) {
+        match change {
+            Change::Start(start) => self.start = start,
+            Change::Server(address, record) => drop(self.servers.insert(address, record)),
+            Change::Row(number, row) => drop(self.rows.insert(number, row)),
+            Change::Blob(name, blob) => drop(self.blobs.insert(name, blob)),
+        }
+    }
+}
