@@ -1,5 +1,8 @@
 //! The blob store: a client on a, replicas on b, c and d, and the locator; needs root.
 
+use std::io::{Read, Write};
+use std::os::unix::fs::PermissionsExt;
+use std::os::unix::net::UnixStream;
 use std::path::PathBuf;
 use std::process::Command;
 
@@ -191,6 +194,73 @@ fn a_damaged_tract_is_never_read_and_is_replaced() {
     }
 }
 
+/// Whoever reaches a host can send to its replica, and can ask for tracts, but not change any.
+fn what_is_no_tract_is_not_taken() {
+    let store = Store::new();
+    let content = write_random(&store.hosts.dir.join("file"), 1000);
+    store.put("file", "");
+    let tract = store.tracts("b")[0].clone();
+    let name = tract.file_name().unwrap().to_string_lossy().into_owned();
+    for name in ["x", ".store", "../x", "tract-1-1-0-00", &name] {
+        let args = format!("send --generate 1000 --name {name} 10.0.0.3:7190");
+        let output = store.hosts.agent("a", &args).output().unwrap();
+        assert_eq!(record(&output)["status"], "failed", "{name}");
+    }
+    assert!(std::fs::read(&tract).unwrap() == content);
+    assert_eq!(store.tracts("b"), [tract]);
+    let output = store
+        .hosts
+        .agent("a", "fetch .store --from 10.0.0.3 -o stolen")
+        .output()
+        .unwrap();
+    assert_eq!(output.status.code(), Some(1));
+}
+
+fn nonsense_and_silence_do_not_stop_a_locator() {
+    let store = Store::new();
+    let path = store.hosts.dir.join("locator");
+    assert_eq!(
+        std::fs::metadata(&path).unwrap().permissions().mode() & 0o777,
+        0o600
+    );
+    let connect = || UnixStream::connect(&path).unwrap();
+    // What comes back until the locator closes the connection.
+    let said = |mut stream: UnixStream| {
+        let mut text = String::new();
+        let _ = stream.read_to_string(&mut text);
+        text
+    };
+    for nonsense in [
+        "hello\n".to_owned(),
+        "\n".to_owned(),
+        "[".repeat(100_000) + "\n",
+        r#"{"id":1,"ask":"lookup","name":"a","more":1}"#.to_owned() + "\n",
+    ] {
+        let mut stream = connect();
+        stream.write_all(nonsense.as_bytes()).unwrap();
+        let text = said(stream);
+        assert!(text.contains("\"answer\":\"refused\""), "{text}");
+    }
+    let mut stream = connect();
+    // The locator reads no further than the longest question.
+    let _ = stream.write_all(&vec![b' '; (2 << 20) + 1]);
+    drop(stream);
+    let silent: Vec<_> = (0..100).map(|_| connect()).collect();
+    // There is no room for more, and then there is again.
+    assert_eq!(said(connect()), "");
+    drop(silent);
+    wait_until("the locator answers", || {
+        let args = "blob list --locator ./locator";
+        store
+            .hosts
+            .client("a", args)
+            .output()
+            .unwrap()
+            .status
+            .success()
+    });
+}
+
 fn of_two_writers_one_wins_and_a_locator_that_restarts_knows_all() {
     let mut store = Store::new();
     let contents = ["one", "two"].map(|name| {
@@ -251,7 +321,7 @@ fn who_is_no_replica_is_told_so() {
         stderr(&output)
     );
     let open = hosts.dir.make_dir("open");
-    std::fs::set_permissions(&open, std::os::unix::fs::PermissionsExt::from_mode(0o777)).unwrap();
+    std::fs::set_permissions(&open, PermissionsExt::from_mode(0o777)).unwrap();
     let output = hosts
         .client("a", "blob replica --dir open")
         .output()
@@ -278,6 +348,8 @@ ebb_testkit::tests! {
     Need::Root => [
         blobs_outlive_a_replica_and_a_repair_brings_it_back,
         a_damaged_tract_is_never_read_and_is_replaced,
+        what_is_no_tract_is_not_taken,
+        nonsense_and_silence_do_not_stop_a_locator,
         of_two_writers_one_wins_and_a_locator_that_restarts_knows_all,
         who_is_no_replica_is_told_so,
     ],

@@ -105,7 +105,7 @@ impl Desk {
     }
 
     fn wait(&mut self, seconds: u64) {
-        self.now = self.now + Duration::from_secs(seconds);
+        self.now += Duration::from_secs(seconds);
     }
 }
 
@@ -283,12 +283,21 @@ fn strangers_and_late_questions_change_nothing() {
         server: SERVERS[0],
         store: 1,
         turn: Stamp {
-            start: 0,
-            number: 99,
+            start: 1,
+            number: 1,
         },
     };
-    let late = Request::Replica { me, want: lost };
-    assert_eq!(desk.locator.handle(desk.now, late), (vec![], None));
+    let late = |me| Request::Replica {
+        me,
+        want: lost.clone(),
+    };
+    assert_eq!(desk.locator.handle(desk.now, late(me)), (vec![], None));
+    let turn = Stamp {
+        start: 0,
+        number: 99,
+    };
+    let reply = desk.ask(late(Identity { turn, ..me }));
+    assert!(matches!(reply, Reply::Refused { .. }), "{reply:?}");
     let many = ReplicaRequest::Garbage {
         tracts: vec![tract; 257],
     };
@@ -325,6 +334,33 @@ fn a_list_has_pages_of_one_revision() {
     assert_eq!(second, (first.0, 1, false));
     desk.put("000");
     assert_ne!(page(&mut desk, Some("499")).0, first.0);
+}
+
+#[test]
+fn a_list_that_changes_between_two_pages_begins_again() {
+    let mut desk = Desk::new();
+    for number in 0..501 {
+        desk.put(&format!("{number:03}"));
+    }
+    let mut list = List::new(desk.now);
+    let mut pages = 0;
+    while list.outcome().is_none() {
+        let Some(Action::Ask(Ask { id, request })) = list.poll(desk.now) else {
+            panic!("nothing to ask");
+        };
+        let reply = desk.ask(request);
+        list.handle_reply(desk.now, id, reply);
+        pages += 1;
+        if pages == 1 {
+            // One that was on the page, and one that comes on the next.
+            desk.put("000");
+            desk.put("zzz");
+        }
+    }
+    let Some(ListOutcome::Blobs(blobs)) = list.outcome() else {
+        panic!("{:?}", list.outcome());
+    };
+    assert_eq!((pages, blobs.len(), blobs[0].version), (4, 502, 2));
 }
 
 #[test]

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import subprocess
 import tempfile
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -69,11 +70,11 @@ class Blobs:
             _blob(line, "got")
             return path.read_bytes() if into is None else b""
 
-    def list(self) -> list[Blob]:
+    def list(self) -> Sequence[Blob]:
         """All blobs at one moment, by name."""
         return [_blob(line, None) for line in self._run("list", [])]
 
-    def _run(self, command: str, arguments: list[str]) -> list[dict[str, Any]]:
+    def _run(self, command: str, arguments: Sequence[str]) -> Sequence[dict[str, Any]]:
         line = [self._agent, "blob", command, "--json", *self._locator, *arguments]
         done = subprocess.run(line, capture_output=True, text=True, check=False)
         if done.returncode not in (0, 1):

@@ -30,6 +30,13 @@ impl Locator {
             );
             return Some(Reply::Refused { reason });
         };
+        if me.turn.start < server.turn.start {
+            let reason = format!(
+                "a later start of {} has been heard; if its clock was set back, restart the locator",
+                me.server
+            );
+            return Some(Reply::Refused { reason });
+        }
         if me.turn <= server.turn {
             return None;
         }
