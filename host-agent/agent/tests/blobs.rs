@@ -66,9 +66,11 @@ impl Store {
     }
 
     fn kill_replica(&mut self, index: usize) {
-        let (daemon, replica) = &self.replicas[index];
-        replica.signal(Signal::KILL);
-        daemon.signal(Signal::KILL);
+        let (daemon, replica) = &mut self.replicas[index];
+        for running in [replica, daemon] {
+            running.signal(Signal::KILL);
+            running.process.wait();
+        }
     }
 
     fn command(&self, args: &str) -> Command {

@@ -56,7 +56,7 @@ class Blobs:
                 temporary.write(content)
                 temporary.flush()
                 path = temporary.name
-            (line,) = self._run("put", [*options, "--name", name, "--", str(path)])
+            (line,) = self._run("put", [*options, f"--name={name}", "--", str(path)])
         return _blob(line, "stored")
 
     def get(self, name: str, into: str | Path | None = None) -> bytes:

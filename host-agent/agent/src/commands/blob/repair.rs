@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use anyhow::bail;
+use anyhow::{bail, ensure};
 use clap::Args;
 use ebb_blob::{Ask, Progress, Reply, Request, Stamp, Status};
 use serde_json::json;
@@ -28,7 +28,7 @@ pub struct RepairArgs {
     pub json: bool,
 }
 
-/// Whether in the end every tract is on all replicas of its row.
+/// Whether in the end every tract is on all replicas of its row, and all servers are alive.
 pub fn run(args: &RepairArgs) -> anyhow::Result<bool> {
     let mut link = Link::new(&args.locator);
     let output = Output::new(args.json);
@@ -36,6 +36,12 @@ pub fn run(args: &RepairArgs) -> anyhow::Result<bool> {
         let status = ask_status(&mut link, &args.locator)?;
         return Ok(tell(&output, &status));
     }
+    let before = ask_status(&mut link, &args.locator)?;
+    ensure!(
+        before.servers.iter().any(|server| server.alive),
+        "no server is alive, so that there is nothing to copy from or to; start replicas: \
+         ebb-agent blob replica"
+    );
     let repair = match ask(&mut link, &args.locator, &Request::Repair {})? {
         Reply::Repairing { repair } => repair,
         other => bail!("the locator answers another question: {other:?}"),
@@ -88,7 +94,7 @@ fn ask_status(link: &mut Link, address: &Address) -> anyhow::Result<Status> {
     }
 }
 
-/// Tells how the store is; whether every tract is on all replicas of its row.
+/// Tells how the store is; whether every tract is on all replicas of its row, and all servers are alive.
 fn tell(output: &Output, status: &Status) -> bool {
     let Status {
         blobs,
@@ -130,5 +136,5 @@ fn tell(output: &Output, status: &Status) -> bool {
         }
     }
     output.report("blob", [line], || text);
-    short == 0
+    short == 0 && status.servers.iter().all(|server| server.alive)
 }
