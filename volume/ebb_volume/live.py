@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import time
+from array import array
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from typing import Any
@@ -18,12 +19,13 @@ from finsy import P4CounterEntry
 from finsy.proto import gnmi, gnmi_grpc
 
 from ebb_volume.notes import Notes
-from ebb_volume.series import Name, Series
+from ebb_volume.series import MAX_BINS, MOST_BYTES, Name, Series
 
 CALL_SECONDS = 10.0
 LEAST_SLOT_NS = 10_000_000
 """Shortest bin: a reading takes some milliseconds. Shorter ones are counted in the data plane."""
 MOST_POINTS = 4096
+"""Points of all readings together."""
 MOST_SLOTS = 1 << 20
 LATE = 0.1
 """Share of a bin by which a reading may be late before it is remarked."""
@@ -39,27 +41,37 @@ class Readings:
         self.slot_ns, self._notes = slot_ns, notes
         self._start_ns = 0
         self._last: Counts | None = None
-        self._bins: dict[Name, list[tuple[int, int]]] = {}
+        self._bins: dict[Name, tuple[array[int], array[int]]] = {}
+        """Bytes and packets, by point."""
         self._count = 0
 
+    @property
+    def is_full(self) -> bool:
+        """Whether there is no room for another reading."""
+        return len(self._bins) * (self._count + 1) > MAX_BINS
+
     def handle(self, due_ns: int, late_ns: int, counts: Counts) -> None:
-        """A reading that was due at a time, and came so much later."""
+        """A reading that was due at a time, and came so much later. Raises `InputError`."""
         if late_ns > LATE * self.slot_ns:
             self._notes.add(
                 f"some readings came late, by more than {LATE:.0%} of a bin: their bins hold "
                 "traffic of the next; take longer bins"
             )
-        if len(counts) > MOST_POINTS:
-            raise InputError(f"the switch has {len(counts)} points; at most {MOST_POINTS} fit")
+        points = len(self._bins.keys() | counts.keys())
+        if points > MOST_POINTS:
+            raise InputError(f"the switch has {points} points; at most {MOST_POINTS} fit")
         if self._last is None:
             self._start_ns = due_ns
         else:
-            for name, now in counts.items():
-                bins = self._bins.setdefault(name, [(0, 0)] * self._count)
-                bins.append(self._difference(name, self._last.get(name, (0, 0)), now))
+            for name in counts.keys() - self._bins.keys():
+                self._bins[name] = _zeros(self._count), _zeros(self._count)
+            for name, columns in self._bins.items():
+                found = (0, 0)
+                if now := counts.get(name):
+                    found = self._difference(name, self._last.get(name, (0, 0)), now)
+                for column, value in zip(columns, found, strict=True):
+                    column.append(value)
             self._count += 1
-            for bins in self._bins.values():
-                bins.extend([(0, 0)] * (self._count - len(bins)))
         self._last = counts
 
     def _difference(
@@ -67,18 +79,20 @@ class Readings:
     ) -> tuple[int, int]:
         if now[0] < before[0] or now[1] < before[1]:
             self._notes.add(f"{name}: its counter began anew; that bin has what came after")
-            return now
-        return now[0] - before[0], now[1] - before[1]
+            before = 0, 0
+        found = now[0] - before[0], now[1] - before[1]
+        if not 0 <= min(found) <= max(found) <= MOST_BYTES:
+            self._notes.add(f"{name}: no bin can have what its counter says; it counts as empty")
+            return 0, 0
+        return found
 
     def series(self) -> list[Series]:
         """Of the points that have counted anything."""
         found = []
         for name, bins in self._bins.items():
-            columns = np.array(bins, np.int64).reshape(-1, 2)
-            if columns.any():
-                found.append(
-                    Series(name, self._start_ns, self.slot_ns, columns[:, 0], columns[:, 1])
-                )
+            sizes, packets = (np.array(column, np.int64) for column in bins)
+            if sizes.any() or packets.any():
+                found.append(Series(name, self._start_ns, self.slot_ns, sizes, packets))
         return sorted(found, key=lambda series: (series.name.point, series.name.kind))
 
 
@@ -101,6 +115,9 @@ def record(read: Read, slot_ns: int, slots: int, notes: Notes) -> tuple[list[Ser
             counts = read()
             late_ns = time.monotonic_ns() - due if slot else 0
             readings.handle(wall_ns + slot * slot_ns, late_ns, counts)
+            if readings.is_full:
+                notes.add(f"all series together have at most {MAX_BINS} bins: reading ended there")
+                break
     except KeyboardInterrupt:
         interrupted = True
     except SwitchError as error:
@@ -119,9 +136,11 @@ def p4runtime(place: Place, counter: str) -> Iterator[Read]:
 
     def read() -> Counts:
         found = {}
-        for cell in client.read(P4CounterEntry(counter)):
+        for cell in client.read(P4CounterEntry(counter), timeout=CALL_SECONDS):
             if data := cell.data:
                 found[Name(f"{counter}[{cell.index}]")] = (data.byte_count, data.packet_count)
+            if len(found) > MOST_POINTS:
+                break
         return found
 
     try:
@@ -161,6 +180,10 @@ def openconfig(place: Place) -> Iterator[Read]:
             return interface_counts(answer)
 
         yield read
+
+
+def _zeros(count: int) -> array[int]:
+    return array("q", bytes(8 * count))
 
 
 def interface_counts(answer: Any) -> dict[Name, tuple[int, int]]:

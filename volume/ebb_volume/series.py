@@ -14,6 +14,8 @@ from ebb_volume.packets import Integers
 MAX_BINS = 1 << 24
 """Bins of all series together, 16 bytes each: a capture whose clock jumps by decades, or bins of a
 microsecond over a day, would need more memory than there is."""
+MOST_BYTES = 2**53
+"""No bin has as many; sums of bins stay within 63 bits."""
 SECOND_NS = 10**9
 Numbers = NDArray[np.float64]
 

@@ -22,7 +22,7 @@ from ebb_topologies.files import replacing
 
 from ebb_volume.notes import Notes
 from ebb_volume.packets import Integers
-from ebb_volume.series import Binner, Name, Series
+from ebb_volume.series import MOST_BYTES, Binner, Name, Series
 
 SCHEMA = pa.schema([
     ("slot_start_ns", pa.int64()), ("slot_ns", pa.int64()), ("point", pa.string()),
@@ -33,8 +33,6 @@ BATCH_ROWS = 65_536
 LATEST_NS = 2**62
 SEPARATOR = "\x1f"
 """Unit separator of ASCII: in no name."""
-MOST_BYTES = 2**53
-"""No bin has as many; sums of bins stay within 63 bits."""
 
 
 def write(series: Sequence[Series], path: Path) -> None:

@@ -163,14 +163,24 @@ class Client:
         reply = self._call(self._p4runtime.Capabilities, p4r.CapabilitiesRequest())
         return str(reply.p4runtime_api_version)
 
-    def read(self, wanted: E) -> Iterator[E]:
+    def read(self, wanted: E, timeout: float | None = None) -> Iterator[E]:
         """All entities that are like this one, in which what is missing stands for anything."""
         entity = _understood(lambda: wanted.encode(self.schema))
         request = p4r.ReadRequest(device_id=self.place.device_id, entities=[entity])
         with self._errors():
-            for reply in self._p4runtime.Read(request):
-                for found in reply.entities:
-                    yield decode_entity(found, self.schema)
+            for reply in self._p4runtime.Read(request, timeout=timeout):
+                for entity in reply.entities:
+                    yield self._decoded(entity, type(wanted))
+
+    def _decoded(self, entity: p4r.Entity, kind: type[E]) -> E:
+        """What a switch tells, which need not be what was asked for."""
+        try:
+            found = decode_entity(entity, self.schema)
+        except (ValueError, KeyError) as error:
+            raise SwitchError(f"the switch tells what its P4Info does not have: {error}") from error
+        if not isinstance(found, kind):
+            raise SwitchError(f"the switch tells of another kind of entity: {found}")
+        return found
 
     def write(self, kind: Any, entities: Iterable[P4Entity], writer: Writer | None = None) -> int:
         """Inserts, modifies or deletes, as the primary of the default role if no other is given;

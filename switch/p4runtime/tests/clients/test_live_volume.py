@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from collections.abc import Iterator
 from pathlib import Path
+from types import SimpleNamespace
 
 import p4switch
 import pytest
@@ -18,7 +19,7 @@ from ebb_volume.notes import Notes
 from ebb_volume.series import Name
 from finsy import P4CounterEntry
 from finsy.p4entity import P4CounterData
-from finsy.proto import p4i
+from finsy.proto import p4i, p4r
 from google.protobuf import text_format
 from p4switch import DEVICE_ID, JSON, P4INFO
 
@@ -148,6 +149,40 @@ def test_counters_that_begin_anew_and_points_that_come_later() -> None:
     assert (first.start_ns, first.bytes.tolist()) == (1_000, [50, 20, 0, 50])
     assert second.bytes.tolist() == [0, 7, 2, 0]
     assert list(notes) == ["a: its counter began anew; that bin has what came after"]
+
+
+def test_counters_that_no_link_can_have() -> None:
+    a, b = Name("a"), Name("b")
+    notes = Notes()
+    readings = live.Readings(10, notes)
+    for counts in ({a: (0, 0), b: (5, 0)}, {a: (2**63, 1), b: (-7, 0)}, {a: (2**63 + 9, 2)}):
+        readings.handle(1_000, 0, counts)
+    (series,) = readings.series()
+    assert (series.name, series.bytes.tolist(), series.packets.tolist()) == (a, [0, 9], [0, 1])
+    assert [f"{name}: no bin can have" in " ".join(notes) for name in (a, b)] == [True, True]
+
+
+def test_memory_is_bounded_whatever_a_switch_tells(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Points that are others in each reading, and readings without end."""
+    fresh = ({Name(f"{at}-{i}"): (at, 0) for i in range(1_000)} for at in range(10**6))
+    with pytest.raises(InputError, match="tells of 5000 points; at most 4096 fit"):
+        live.record(lambda: next(fresh), 10 * MS, 50, Notes())
+    monkeypatch.setattr(live, "MAX_BINS", 6)
+    notes, more = Notes(), iter(range(10**6))
+    (series,), _ = live.record(lambda: {CELL: (next(more), 0)}, 10 * MS, 10**6, notes)
+    assert len(series) == 6
+    assert "all series together have at most 6 bins: reading ended there" in notes
+
+
+def test_what_was_not_asked_for(client: Client) -> None:
+    """A switch that tells of what its P4Info lacks, or of another kind of entity."""
+    lacking = p4r.Entity(counter_entry=p4r.CounterEntry(counter_id=7))
+    other = p4r.Entity(table_entry=p4r.TableEntry(table_id=client.schema.tables["bridge"].id))
+    for entity, said in ((lacking, "does not have"), (other, "another kind of entity")):
+        answer = p4r.ReadResponse(entities=[entity])
+        client._p4runtime = SimpleNamespace(Read=lambda *_, a=answer, **__: [a])  # type: ignore[assignment]
+        with pytest.raises(SwitchError, match=said):
+            list(client.read(P4CounterEntry("port_in")))
 
 
 def test_late_readings_and_lost_switches_are_remarked() -> None:
