@@ -12,27 +12,36 @@
 //   names a later slot ─► the reader came too late, and knows it
 //
 // P4 has no division by a variable: the slot is now * inverse >> shift, whose operands the controller computes such
-// that it is exact for all 48 bits of the clock (T. Granlund, P. Montgomery, PLDI 1994, theorem 4.2).
+// that it is exact for all 48 bits of the clock (T. Granlund, P. Montgomery, PLDI 1994, theorem 4.2). The product has up
+// to 97 bits. It is made of products of halves, less its lowest 48 bits, so that no number is wider than 64: wider ones
+// have no native code on ebb-switch, and took as long as the rest of the program.
 
 #ifndef VOLUME_COUNTERS_P4
 #define VOLUME_COUNTERS_P4
 
 #include "headers.p4"
 
+// Halves of a number of 49 bits at most.
+#define LOW(x) (x & 0xffffff)
+#define HIGH(x) (x >> 24)
+
 control VolumeCounters(in metadata_t meta, in standard_metadata_t standard_metadata) {
 
     // By bank, output port and queue.
-    register<bit<48>>(2 * PORTS * QUEUES) volume_slot;       // that the cell is about
-    register<bit<48>>(2 * PORTS * QUEUES) volume_bytes;      // of frames without FCS
-    register<bit<48>>(2 * PORTS * QUEUES) volume_packets;
+    register<bit<64>>(2 * PORTS * QUEUES) volume_slot;       // that the cell is about
+    register<bit<64>>(2 * PORTS * QUEUES) volume_bytes;      // of frames without FCS
+    register<bit<64>>(2 * PORTS * QUEUES) volume_packets;
 
+    // `shift` is 48 at least.
     action count_in_slot(bit<64> inverse, bit<8> shift) {
-        bit<48> now = standard_metadata.egress_global_timestamp;
-        bit<48> slot = (bit<48>)((bit<128>)now * (bit<128>)inverse >> shift);
+        bit<64> now = (bit<64>)standard_metadata.egress_global_timestamp;
+        bit<64> slot = (HIGH(now) * HIGH(inverse)
+            + (HIGH(now) * LOW(inverse) + LOW(now) * HIGH(inverse) + (LOW(now) * LOW(inverse) >> 24) >> 24))
+            >> (shift - 48);
         bit<32> cell = (bit<32>)(slot[0:0] ++ standard_metadata.egress_port ++ standard_metadata.priority);
-        bit<48> named;
-        bit<48> bytes;
-        bit<48> packets;
+        bit<64> named;
+        bit<64> bytes;
+        bit<64> packets;
         volume_slot.read(named, cell);
         volume_bytes.read(bytes, cell);
         volume_packets.read(packets, cell);
@@ -41,7 +50,7 @@ control VolumeCounters(in metadata_t meta, in standard_metadata_t standard_metad
             bytes = 0;
             packets = 0;
         }
-        volume_bytes.write(cell, bytes + (bit<48>)meta.frame_bytes);
+        volume_bytes.write(cell, bytes + (bit<64>)meta.frame_bytes);
         volume_packets.write(cell, packets + 1);
     }
 
@@ -58,5 +67,8 @@ control VolumeCounters(in metadata_t meta, in standard_metadata_t standard_metad
         volume.apply();
     }
 }
+
+#undef LOW
+#undef HIGH
 
 #endif
