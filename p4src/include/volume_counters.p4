@@ -12,9 +12,9 @@
 //   names a later slot ─► the reader came too late, and knows it
 //
 // P4 has no division by a variable: the slot is now * inverse >> shift, whose operands the controller computes such
-// that it is exact for all 48 bits of the clock (T. Granlund, P. Montgomery, PLDI 1994, theorem 4.2). The product has up
-// to 97 bits. It is made of products of halves, less its lowest 48 bits, so that no number is wider than 64: wider ones
-// have no native code on ebb-switch, and took as long as the rest of the program.
+// that it is exact for all 48 bits of the clock (T. Granlund, P. Montgomery, PLDI 1994, theorem 4.2). The product has
+// up to 97 bits. It is made of products of halves, less its lowest 48 bits, so that no number is wider than 64: wider
+// ones have no native code on ebb-switch, and took as long as the rest of the program.
 
 #ifndef VOLUME_COUNTERS_P4
 #define VOLUME_COUNTERS_P4
