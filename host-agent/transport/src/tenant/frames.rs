@@ -42,7 +42,7 @@ impl Peer {
 pub enum Outcome {
     /// Copied; [`GuaranteedFrames::poll`] gives it back in its time.
     Held,
-    /// There was no room for it, or it is no frame.
+    /// There was no room for it, it is longer than any that the guarantee allows, or it is no frame.
     Dropped,
 }
 
@@ -64,6 +64,8 @@ pub struct GuaranteeCounters {
 pub struct GuaranteedFrames {
     pacer: VmPacer<Peer, Vec<u8>>,
     guarantee: Guarantee,
+    /// The longest frame on the wire: what the peak rate lets go at once.
+    frame_bytes: u64,
     buffers: BufferPool,
     counters: GuaranteeCounters,
 }
@@ -74,6 +76,7 @@ impl GuaranteedFrames {
         GuaranteedFrames {
             pacer: VmPacer::new(guarantee, frame_bytes, queue_bytes),
             guarantee,
+            frame_bytes,
             buffers: BufferPool::default(),
             counters: GuaranteeCounters::default(),
         }
@@ -93,7 +96,8 @@ impl GuaranteedFrames {
     pub fn handle_outgoing(&mut self, now: Instant, frame: &[u8]) -> Outcome {
         let wire_bytes = frame.len() as u64 + WIRE_OVERHEAD_BYTES;
         let rate = self.guarantee.rate;
-        let queued = match Peer::of(frame) {
+        let peer = Peer::of(frame).filter(|_| wire_bytes <= self.frame_bytes);
+        let queued = match peer {
             Some(peer) => {
                 let mut copy = self.buffers.take();
                 copy.extend_from_slice(frame);
@@ -196,6 +200,16 @@ mod tests {
         }
         assert_eq!(pacer.counters().dropped_frames, 2);
         assert_eq!(pacer.backlog_bytes(), 4 * 1_538);
+    }
+
+    #[test]
+    fn a_frame_longer_than_the_guarantee_allows_at_once_is_dropped() {
+        let mut pacer = pacer();
+        for (bytes, outcome) in [(1_515, Outcome::Dropped), (1_514, Outcome::Held)] {
+            let frame = frame(1, bytes);
+            assert_eq!(pacer.handle_outgoing(Instant::ZERO, &frame), outcome);
+        }
+        assert_eq!(pacer.counters().dropped_frames, 1);
     }
 
     #[test]

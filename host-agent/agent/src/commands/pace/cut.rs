@@ -13,6 +13,9 @@ const ETHERTYPE_AT: usize = 12;
 const ETHERTYPE_IPV6: u16 = 0x86dd;
 const IPV6_BYTES: usize = 40;
 const TCP_CHECKSUM_AT: usize = 16;
+/// Bytes of the shortest segments that a sender may ask for: Linux's smallest MSS, 48, less the most
+/// options. A frame cut into shorter ones would become tens of thousands.
+const MIN_SEGMENT_BYTES: u16 = 8;
 
 /// A frame that says it is to be cut and contradicts itself.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -30,7 +33,7 @@ pub fn cut(
         return Err(Malformed);
     };
     let layout = Layout::of(frame, offload)?;
-    if size == 0 {
+    if size < MIN_SEGMENT_BYTES {
         return Err(Malformed);
     }
     let (headers, payload) = frame.split_at(layout.payload);
@@ -223,7 +226,13 @@ mod tests {
             let offload = Offload::tcp_v4(start, 1000);
             assert_eq!(pieces(&frame, &offload), Err(Malformed), "{start}");
         }
-        assert_eq!(pieces(&frame, &Offload::tcp_v4(34, 0)), Err(Malformed));
+        for size in [0, 1, MIN_SEGMENT_BYTES - 1] {
+            assert_eq!(
+                pieces(&frame, &Offload::tcp_v4(34, size)),
+                Err(Malformed),
+                "{size}"
+            );
+        }
         for len in 0..54 {
             let offload = Offload::tcp_v4(34, 1000);
             assert_eq!(pieces(&frame[..len], &offload), Err(Malformed), "{len}");
