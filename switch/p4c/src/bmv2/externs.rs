@@ -491,20 +491,16 @@ impl Backend<'_> {
         }
     }
 
+    /// Cells of an array, as p4c also none.
     fn size(&self, object: &Object) -> u32 {
-        let size = object
-            .args
-            .iter()
-            .find(|(n, _)| n == "size")
-            .and_then(|(_, e)| e.as_number());
-        match size {
-            Some(0) | None => {
-                let message = format!("the size of `{}` must be at least 1", object.name);
-                self.error("bad-size", object.span, message);
-                1
-            }
-            Some(size) => size,
+        let given = object.args.iter().find(|(name, _)| name == "size");
+        let size = given.and_then(|(_, e)| e.as_number()).unwrap_or(0);
+        if size == 0 {
+            let message = format!("`{}` has no cells: it keeps nothing", object.name);
+            self.diagnostics
+                .report(Diagnostic::warning("mismatch", object.span, message));
         }
+        size
     }
 
     fn direct_counter(&mut self, index: usize, object: &Object) {

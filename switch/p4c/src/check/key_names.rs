@@ -15,6 +15,7 @@ pub(super) fn written_name(expr: &ast::Expr, checked: Option<&Expr>) -> Option<S
     let of = checked.and_then(base);
     match &expr.kind {
         Ast::Name { name, .. } => Some(name.text.clone()),
+        Ast::Number { .. } => number(expr),
         Ast::Member(base, name) => {
             let renamed = of.and_then(|of| match &of.ty {
                 Type::Struct(s) => {
@@ -30,7 +31,7 @@ pub(super) fn written_name(expr: &ast::Expr, checked: Option<&Expr>) -> Option<S
             }
         }
         Ast::Index(base, index) => {
-            let index = number(index).or_else(|| written_name(index, None))?;
+            let index = written_name(index, None)?;
             Some(format!("{}[{index}]", written_name(base, of)?))
         }
         Ast::Slice { base, high, low } => {
