@@ -9,6 +9,7 @@ mod lengths;
 mod limits;
 mod mutated_programs;
 mod printed;
+mod read_back;
 mod tofino;
 
 use ebb_p4c::Compiled;

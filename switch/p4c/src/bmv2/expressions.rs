@@ -11,6 +11,10 @@ use crate::eval::{self, Value};
 use crate::ir::{BinaryOp, Callee, Expr, ExprKind, UnaryOp};
 use crate::types::Type;
 
+/// Operands of `a + b + c ..` that are nested in each other as they are written. More of them become a balanced tree,
+/// since readers bound the depth of JSON: ebb-switch at 128 levels, BMv2 at 1000.
+const LONGEST_CHAIN: usize = 8;
+
 impl Backend<'_> {
     /// An argument of a primitive: numbers and fields as they are, everything else wrapped as an expression.
     pub(super) fn argument(&self, expr: &Expr) -> Json {
@@ -163,11 +167,22 @@ impl Backend<'_> {
         if matches!(op, B::Eq | B::Ne) {
             return self.equality(op, left, right);
         }
+        let mut operands = Vec::new();
+        for side in [left, right] {
+            self.chain(op, side, &mut operands);
+        }
+        if operands.len() > LONGEST_CHAIN {
+            let tree = self.balanced(op, &operands, ty);
+            // An unsigned concatenation has just the bits of its type.
+            return match ty.as_bits() {
+                Some((_, true)) if op == B::Concat => fit(tree, ty),
+                _ => tree,
+            };
+        }
         let (l, r) = (self.value(left), self.value(right));
         match op {
-            B::And => Json::binary("and", l, r),
-            B::Or => Json::binary("or", l, r),
-            B::Add | B::Sub | B::Mul | B::Shl => fit(Json::binary(op.symbol(), l, r), ty),
+            B::And | B::Or | B::Add | B::Mul => joined(op, l, r, ty),
+            B::Sub | B::Shl => fit(Json::binary(op.symbol(), l, r), ty),
             B::SatAdd | B::SatSub => {
                 let exact = if op == B::SatAdd { "+" } else { "-" };
                 let Type::Bits { width, signed } = ty.stored() else {
@@ -177,15 +192,44 @@ impl Backend<'_> {
                 Json::binary(cast, Json::binary(exact, l, r), hex_value(*width, 32))
             }
             B::Concat => {
-                let right_width = right.ty.width().unwrap_or(0);
-                let l = unsigned(l, &left.ty);
-                let r = unsigned(r, &right.ty);
-                let high = Json::binary("<<", l, hex_value(right_width, 32));
-                fit(Json::binary("|", high, r), ty)
+                let (l, r) = (unsigned(l, &left.ty), unsigned(r, &right.ty));
+                fit(concatenated(l, r, right.ty.width().unwrap_or(0)), ty)
             }
             // Bits of negative numbers above the width are all ones on both sides.
             _ => Json::binary(op.symbol(), l, r),
         }
+    }
+
+    /// Appends the operands of `expr`, from the left, if it is another application of `op`, in whatever order they are
+    /// put together; else itself.
+    fn chain<'e>(&self, op: BinaryOp, expr: &'e Expr, operands: &mut Vec<&'e Expr>) {
+        use BinaryOp as B;
+        let any_order = matches!(
+            op,
+            B::Add | B::Mul | B::BitAnd | B::BitOr | B::BitXor | B::And | B::Or | B::Concat
+        );
+        match &expr.kind {
+            ExprKind::Binary(inner, left, right) if any_order && *inner == op => {
+                self.chain(op, left, operands);
+                self.chain(op, right, operands);
+            }
+            _ => operands.push(expr),
+        }
+    }
+
+    /// A chain of operands as a tree; of `ty`, a concatenation as an unsigned number of as many bits as its parts have.
+    fn balanced(&self, op: BinaryOp, operands: &[&Expr], ty: &Type) -> Json {
+        let (left, right) = match operands {
+            [one] if op == BinaryOp::Concat => return unsigned(self.value(one), &one.ty),
+            [one] => return self.value(one),
+            _ => operands.split_at(operands.len() / 2),
+        };
+        let (l, r) = (self.balanced(op, left, ty), self.balanced(op, right, ty));
+        if op == BinaryOp::Concat {
+            let widths = right.iter().map(|each| each.ty.width().unwrap_or(0));
+            return concatenated(l, r, widths.sum());
+        }
+        joined(op, l, r, ty)
     }
 
     fn cast(&self, operand: &Expr, to: &Type) -> Json {
@@ -202,6 +246,22 @@ impl Backend<'_> {
             _ => value,
         }
     }
+}
+
+/// Two operands of a chain, in the range of their type.
+fn joined(op: BinaryOp, l: Json, r: Json, ty: &Type) -> Json {
+    match op {
+        BinaryOp::And => Json::binary("and", l, r),
+        BinaryOp::Or => Json::binary("or", l, r),
+        BinaryOp::Add | BinaryOp::Mul => fit(Json::binary(op.symbol(), l, r), ty),
+        // Bits of negative numbers above the width are all ones on both sides.
+        _ => Json::binary(op.symbol(), l, r),
+    }
+}
+
+/// Two unsigned numbers as one; `width`: that of the lower one.
+fn concatenated(high: Json, low: Json, width: u32) -> Json {
+    Json::binary("|", Json::binary("<<", high, hex_value(width, 32)), low)
 }
 
 /// `value & (2^width - 1)`
