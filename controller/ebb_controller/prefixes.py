@@ -23,7 +23,7 @@ class _Rack:
     hosts: tuple[Host, ...]
     ways: Mapping[str, tuple[int, ...]]
     """The ports that lead to all of them, by switch; a switch that is not there has some of them
-    itself, or another way to each."""
+    itself, another way to each, or none."""
 
 
 _Pods = tuple[tuple[str, tuple[_Rack, ...]], ...]
@@ -54,16 +54,19 @@ def _of_rack(
     return [(f"{host.ip}/32", _ports(topology, switch, host.name)) for host in rack.hosts]
 
 
-def _ways(topology: Topology, hosts: Sequence[Host]) -> Iterator[tuple[str, tuple[int, ...]]]:
+def _ways(topology: Topology, hosts: Sequence[Host]) -> Mapping[str, tuple[int, ...]]:
     """Of `_Rack.ways`: none if the link of one of the hosts is down."""
     if any(topology.link(host).ends in topology.down for host in hosts):
-        return
+        return {}
     behind = sorted({topology.attachment(host).node for host in hosts})
-    for switch in topology.switches:
-        if switch.name not in behind:
-            first, *others = (_ports(topology, switch.name, place) for place in behind)
-            if all(ports == first for ports in others):
-                yield switch.name, first
+    first, *others = (topology.ports_towards(switch) for switch in behind)
+    if not others:
+        return first
+    return {
+        switch: ports
+        for switch, ports in first.items()
+        if all(other.get(switch) == ports for other in others)
+    }
 
 
 def _ports(topology: Topology, switch: str, target: str) -> tuple[int, ...]:
@@ -84,7 +87,7 @@ def _pods(topology: Topology) -> _Pods:
 
 def _racks(topology: Topology, hosts: Sequence[Host]) -> Iterator[_Rack]:
     for prefix, own in _by_octets(hosts, 3):
-        yield _Rack(f"{prefix}.0/24", own, dict(_ways(topology, own)))
+        yield _Rack(f"{prefix}.0/24", own, _ways(topology, own))
 
 
 def _by_octets(hosts: Sequence[Host], count: int) -> Iterator[tuple[str, tuple[Host, ...]]]:

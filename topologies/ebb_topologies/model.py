@@ -455,12 +455,15 @@ class Topology:
             if last.node == switch:
                 return (last.port,)
             target = last.node
-        if target not in self._next_hops:
-            self._next_hops[target] = self._towards(target)
-        return self._next_hops[target].get(switch, ())
+        return self.ports_towards(target).get(switch, ())
+
+    def ports_towards(self, switch: str) -> Mapping[str, tuple[int, ...]]:
+        """Ports on shortest paths to a switch, of every other switch that has one."""
+        if switch not in self._next_hops:
+            self._next_hops[switch] = self._towards(switch)
+        return self._next_hops[switch]
 
     def _towards(self, target: str) -> dict[str, tuple[int, ...]]:
-        """Ports on shortest paths to a switch, of every switch that has one."""
         found: dict[str, tuple[int, ...]] = {target: ()}
         level = [target]
         while level:

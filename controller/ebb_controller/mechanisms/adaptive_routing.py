@@ -115,9 +115,13 @@ def entries(site: Site[WithAdaptiveRouting]) -> Iterator[P4TableEntry]:
 
 def _acceptable(site: Site[WithAdaptiveRouting]) -> Iterator[P4TableEntry]:
     """Hosts that one port leads to are left to `route`: there is nothing to choose."""
+    too_many = False
     for prefix, ports in routes(site.topology, site.switch.name):
         if 1 < len(ports) <= SLOTS:
             yield _shared(site, prefix, ports)
+        too_many |= len(ports) > SLOTS
+    if not too_many:
+        return
     for number, host in enumerate(site.topology.hosts):
         every = tuple(site.topology.next_hops(site.switch.name, host.name))
         if len(every) > SLOTS:
