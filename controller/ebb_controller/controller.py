@@ -12,7 +12,7 @@ import logging
 from collections.abc import Callable, Coroutine, Iterable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
-from functools import partial
+from functools import cached_property, partial
 from pathlib import Path
 from typing import Any, Literal, TypeVar
 
@@ -124,6 +124,7 @@ class Program:
             )
         return found
 
+    @cached_property
     def schema(self) -> P4Schema:
         """Both files, checked, with the cookie by which switches know the program."""
         return P4Schema(self.check(), self.json.read_bytes())
@@ -134,7 +135,7 @@ class Program:
         return {
             "json": str(self.json.resolve()),
             "p4info": str(self.p4info.resolve()),
-            "cookie": self.schema().p4cookie,
+            "cookie": self.schema.p4cookie,
         }
 
 
@@ -229,7 +230,7 @@ class Controller:
         on_event: Callable[[Event], None] = lambda _event: None,
     ) -> None:
         """With `traffic_managers`, the queues of `FabricParameters.ports` are installed too."""
-        self._schema = program.schema()
+        self._schema = program.schema
         self.counter_names = counter_names(of_program(program.name), self._schema.p4info)
         """All counters of the program."""
         self.topology = topology

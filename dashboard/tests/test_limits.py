@@ -95,7 +95,7 @@ def push_bytes() -> int:
     """The longest push of a program of ours."""
     return max(
         p4r.SetForwardingPipelineConfigRequest(
-            config=program.schema().get_pipeline_config()
+            config=program.schema.get_pipeline_config()
         ).ByteSize()
         for program in programs()
     )
@@ -108,7 +108,7 @@ def entry_bytes() -> int:
     longest = 0
     for name in known_schemes():
         parameters = load_scheme(name).fabric
-        schema = Program.of(BINARIES.directory, parameters).schema()
+        schema = Program.of(BINARIES.directory, parameters).schema
         site = Site(topology, topology.switch("c255"), parameters)
         for entity in plan(site):
             message = Encoder().planned(entity, schema).message
