@@ -40,3 +40,9 @@ def test_help_and_version_load_little(command: str, argument: str) -> None:
 def test_a_simulation_does_without_mininet_and_what_draws_reports() -> None:
     unused = {"mininet", "matplotlib", "scipy", "polars", "distributed", "setuptools"}
     assert loaded("import ebb_experiments.sim.running") & unused == set()
+
+
+def test_tables_do_without_pandas() -> None:
+    code = "from ebb_experiments.results.arrow import Batches; Batches('flows').append({'seed': 1})"
+    assert "pyarrow" in loaded(code)
+    assert "pandas" not in loaded(f"{code}; Batches('flows', [{{'seed': 1}}]).table()")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any, Self
@@ -18,6 +19,29 @@ SCHEMAS: dict[str, pa.Schema] = {
     name: pa.schema([(column, KINDS[kind]) for column, kind in columns.items()])
     for name, columns in COLUMNS.items()
 }
+
+
+class _NoPandas:
+    """A finder of modules (PEP 451) that says that there is no pandas."""
+
+    @staticmethod
+    def find_spec(name: str, *_: object) -> None:
+        if name == "pandas":
+            raise ModuleNotFoundError(name)
+
+
+def _leave_pandas() -> None:
+    """At its first array pyarrow imports all of pandas, if that is installed, to ask whether the
+    array is one of pandas. It looks only once; to convert to pandas it looks again."""
+    sys.meta_path.insert(0, _NoPandas)
+    try:
+        pa.array([])
+    finally:
+        sys.meta_path.remove(_NoPandas)
+
+
+_leave_pandas()
+
 BATCH_ROWS = 8_192
 """How many rows become a batch: a row takes kilobytes as a dict and about 200 bytes in a batch."""
 
