@@ -7,32 +7,28 @@ const MAX_FREE: usize = 256;
 #[derive(Debug, Default)]
 pub struct Buffers {
     free: Vec<Vec<u8>>,
+    /// How many buffers were taken and have not come back.
+    taken: usize,
     held_bytes: u64,
 }
 
 impl Buffers {
-    /// A buffer of `len` bytes with any content.
-    pub fn take(&mut self, len: usize) -> Vec<u8> {
+    /// An empty buffer, with the memory of an old one if there is one.
+    pub fn take(&mut self) -> Vec<u8> {
+        self.taken += 1;
         let mut buffer = self.free.pop().unwrap_or_default();
-        buffer.resize(len, 0);
+        buffer.clear();
         buffer
     }
 
-    /// A buffer of `len` bytes with any content, which counts in [`held`](Self::held) until it is
-    /// let go.
-    pub fn hold(&mut self, len: usize) -> Vec<u8> {
-        self.held_bytes += len as u64;
-        self.take(len)
-    }
-
-    /// Notes that a buffer that is held has grown by this many bytes.
-    pub fn grow(&mut self, bytes: usize) {
+    /// Adds to the bytes that are held until they are let go.
+    pub fn hold(&mut self, bytes: usize) {
         self.held_bytes += bytes as u64;
     }
 
-    /// A buffer of `len` bytes that was held is delivered or given back.
-    pub fn let_go(&mut self, len: usize) {
-        self.held_bytes = self.held_bytes.saturating_sub(len as u64);
+    /// Bytes that were held are delivered or given up.
+    pub fn let_go(&mut self, bytes: usize) {
+        self.held_bytes = self.held_bytes.saturating_sub(bytes as u64);
     }
 
     /// Bytes that all sessions of the host hold for order.
@@ -40,10 +36,13 @@ impl Buffers {
         self.held_bytes
     }
 
-    /// Takes back a buffer that nobody needs any more.
+    /// Takes back a buffer that nobody needs any more. As many are kept as were taken.
     pub fn give(&mut self, buffer: Vec<u8>) {
-        if self.free.len() < MAX_FREE && buffer.capacity() > 0 {
-            self.free.push(buffer);
+        if self.taken > 0 && buffer.capacity() > 0 {
+            self.taken -= 1;
+            if self.free.len() < MAX_FREE {
+                self.free.push(buffer);
+            }
         }
     }
 }
@@ -55,19 +54,32 @@ mod tests {
     #[test]
     fn a_buffer_given_back_is_taken_again() {
         let mut buffers = Buffers::default();
-        let first = buffers.take(1000);
+        let mut first = buffers.take();
+        first.resize(1000, 1);
         let at = first.as_ptr();
         buffers.give(first);
-        let again = buffers.take(900);
-        assert_eq!((again.as_ptr(), again.len()), (at, 900));
+        let again = buffers.take();
+        assert_eq!((again.as_ptr(), again.len()), (at, 0));
     }
 
     #[test]
     fn only_so_many_are_kept() {
         let mut buffers = Buffers::default();
         for _ in 0..2 * MAX_FREE {
+            buffers.take();
+        }
+        for _ in 0..2 * MAX_FREE {
             buffers.give(vec![0; 10]);
         }
         assert_eq!(buffers.free.len(), MAX_FREE);
+    }
+
+    #[test]
+    fn what_was_not_taken_here_is_not_kept() {
+        let mut buffers = Buffers::default();
+        buffers.take();
+        buffers.give(vec![0; 10]);
+        buffers.give(vec![0; 10]);
+        assert_eq!(buffers.free.len(), 1);
     }
 }

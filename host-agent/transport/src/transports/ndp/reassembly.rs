@@ -7,10 +7,53 @@ use crate::receiver_driven::{Buffers, StreamShape};
 /// Packets of a chunk. Chunks are what is allocated and what is delivered.
 pub const CHUNK_PACKETS: u32 = u32::BITS;
 
+/// Packets in a row. Of content that is all zeros, as most simulated objects are, it keeps nothing.
 struct Chunk {
+    /// Its content up to the last packet with another byte than zero. All further bytes that are
+    /// there are zeros.
     bytes: Vec<u8>,
+    /// Length of the whole chunk in bytes.
+    len: usize,
     /// Bit i: packet i of the chunk is there.
     have: u32,
+}
+
+impl Chunk {
+    /// Keeps the payload of packet `index`, which begins at byte `at`. False: the chunk is not as
+    /// long.
+    fn store(&mut self, index: u32, at: usize, payload: &[u8], buffers: &mut Buffers) -> bool {
+        if at + payload.len() > self.len {
+            return false;
+        }
+        self.have |= 1 << index;
+        if let Some(place) = self.bytes.get_mut(at..at + payload.len()) {
+            place.copy_from_slice(payload);
+        } else if !is_zero(payload) {
+            if self.bytes.capacity() == 0 {
+                self.bytes = buffers.take();
+                self.bytes.reserve_exact(self.len);
+            }
+            self.bytes.resize(at, 0);
+            self.bytes.extend_from_slice(payload);
+        }
+        true
+    }
+
+    /// Its content.
+    fn into_bytes(mut self) -> Vec<u8> {
+        if self.bytes.is_empty() {
+            return vec![0; self.len];
+        }
+        self.bytes.resize(self.len, 0);
+        self.bytes
+    }
+}
+
+/// Whether all bytes are zero; one that is not is mostly among the first.
+fn is_zero(bytes: &[u8]) -> bool {
+    let (blocks, rest) = bytes.as_chunks::<128>();
+    let any = |block: &[u8]| block.iter().fold(0, |any, byte| any | byte);
+    blocks.iter().all(|block| any(block) == 0) && any(rest) == 0
 }
 
 /// A ring of chunks, those in which something has arrived.
@@ -78,21 +121,19 @@ impl Reassembly {
             if self.chunks.len() <= index {
                 self.chunks.resize_with(index + 1, || None);
             }
+            buffers.hold(len);
             self.chunks[index] = Some(Chunk {
-                bytes: buffers.hold(len),
+                bytes: Vec::new(),
+                len,
                 have: 0,
             });
         }
         let Some(Some(chunk)) = self.chunks.get_mut(index) else {
             return false;
         };
-        let at = (number - first) as usize * usize::from(self.shape.symbol_bytes);
-        let Some(place) = chunk.bytes.get_mut(at..at + payload.len()) else {
-            return false;
-        };
-        place.copy_from_slice(payload);
-        chunk.have |= 1 << (number - first);
-        true
+        let index = number - first;
+        let at = index as usize * usize::from(self.shape.symbol_bytes);
+        chunk.store(index, at, payload, buffers)
     }
 
     /// The next bytes of the stream, once a chunk is complete.
@@ -103,17 +144,17 @@ impl Reassembly {
         if !self.chunks.front()?.as_ref().is_some_and(complete) {
             return None;
         }
-        let bytes = self.chunks.pop_front()??.bytes;
+        let chunk = self.chunks.pop_front()??;
         self.base += packets;
-        self.delivered_bytes += bytes.len() as u64;
-        buffers.let_go(bytes.len());
-        Some(bytes)
+        self.delivered_bytes += chunk.len as u64;
+        buffers.let_go(chunk.len);
+        Some(chunk.into_bytes())
     }
 
     /// Gives back what is held.
     pub fn release(&mut self, buffers: &mut Buffers) {
         for chunk in self.chunks.drain(..).flatten() {
-            buffers.let_go(chunk.bytes.len());
+            buffers.let_go(chunk.len);
             buffers.give(chunk.bytes);
         }
     }
@@ -182,6 +223,27 @@ mod tests {
                 assert_eq!((buffers.held(), r.delivered_bytes()), (0, bytes));
             }
         }
+    }
+
+    #[test]
+    fn zeros_take_no_memory_until_they_are_delivered() {
+        let (mut r, mut buffers) = (new(640), Buffers::default());
+        let packet = |number: u32| match number {
+            5 | 40 => [number as u8; 10],
+            _ => [0; 10],
+        };
+        let mut stream = Vec::new();
+        for number in (0..64).rev() {
+            assert!(r.store(number, &packet(number), (10_000, u64::MAX), &mut buffers));
+            let kept = r.chunks.iter().flatten().map(|chunk| chunk.bytes.len());
+            let most = usize::from(number <= 40) * 90 + usize::from(number <= 5) * 60;
+            assert!(kept.sum::<usize>() <= most, "{number}");
+            while let Some(bytes) = r.deliver(&mut buffers) {
+                stream.extend_from_slice(&bytes);
+            }
+        }
+        let want: Vec<u8> = (0..64).flat_map(packet).collect();
+        assert_eq!(stream, want);
     }
 
     #[test]

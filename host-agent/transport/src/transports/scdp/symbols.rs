@@ -70,11 +70,11 @@ impl Symbols {
             usize::from(self.source_symbols) + self.repairs.len() - 1
         };
         if self.buffer.capacity() == 0 {
-            self.buffer = buffers.take(0);
+            self.buffer = buffers.take();
         }
         let range = self.range(slot);
         if self.buffer.len() < range.end {
-            buffers.grow(range.end - self.buffer.len());
+            buffers.hold(range.end - self.buffer.len());
             self.held += range.end - self.buffer.len();
             self.buffer.resize(range.end, 0);
         }
@@ -128,6 +128,7 @@ mod tests {
     #[test]
     fn symbols_come_back_as_they_were_stored_whatever_the_order() {
         let mut buffers = Buffers::default();
+        buffers.take();
         buffers.give(vec![9; 100]);
         let mut symbols = Symbols::default();
         symbols.reset(4, 3);
