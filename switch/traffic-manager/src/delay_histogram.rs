@@ -83,9 +83,14 @@ pub(crate) struct DelayHistogram {
     latest: [u16; TOGETHER],
     /// How many entries of `latest` are in use.
     latest_len: u16,
-    /// Packets per bucket number, up to the last bucket that ever had one.
-    packets: Vec<u64>,
+    /// The counters.
+    counters: Counters,
 }
+
+/// A counter per bucket number, octave by octave up to the last one that ever had a packet; `None`
+/// for those that had none: the delays of a queue are in few of them.
+#[derive(Clone, Debug, Default)]
+struct Counters(Vec<Option<Box<[u64; PARTS as usize]>>>);
 
 impl DelayHistogram {
     /// Counts one delay.
@@ -95,17 +100,18 @@ impl DelayHistogram {
         self.latest_len += 1;
         if usize::from(self.latest_len) == TOGETHER {
             self.latest_len = 0;
-            count(&mut self.packets, &self.latest);
+            self.counters.count(&self.latest);
         }
     }
 
     /// The buckets that are not empty, shortest delay first.
     pub(crate) fn buckets(&self) -> Vec<DelayBucket> {
-        let mut packets = self.packets.clone();
-        count(&mut packets, &self.latest[..usize::from(self.latest_len)]);
-        packets
-            .iter()
-            .enumerate()
+        let mut counters = self.counters.clone();
+        counters.count(&self.latest[..usize::from(self.latest_len)]);
+        let octaves = (0..).zip(&counters.0);
+        let octaves = octaves.filter_map(|(octave, packets)| Some((octave, packets.as_ref()?)));
+        octaves
+            .flat_map(|(octave, packets)| (octave * PARTS as usize..).zip(packets.iter()))
             .filter(|&(_, &packets)| packets > 0)
             .map(|(bucket, &packets)| DelayBucket {
                 from_ns: lowest(bucket),
@@ -116,14 +122,26 @@ impl DelayHistogram {
     }
 }
 
-/// Adds one packet to each of the buckets with these numbers.
-fn count(packets: &mut Vec<u64>, buckets: &[u16]) {
-    let last = buckets.iter().max().map_or(0, |last| usize::from(*last));
-    if packets.len() <= last {
-        packets.resize(last + 1, 0);
+impl Counters {
+    /// Adds one packet to each of the buckets with these numbers.
+    fn count(&mut self, buckets: &[u16]) {
+        for bucket in buckets {
+            let (octave, part) = (bucket / PARTS as u16, bucket % PARTS as u16);
+            let packets = match self.0.get_mut(usize::from(octave)) {
+                Some(Some(packets)) => packets,
+                _ => self.add(octave.into()),
+            };
+            packets[usize::from(part)] += 1;
+        }
     }
-    for bucket in buckets {
-        packets[usize::from(*bucket)] += 1;
+
+    /// Counters for an octave that had none.
+    #[cold]
+    fn add(&mut self, octave: usize) -> &mut [u64; PARTS as usize] {
+        if self.0.len() <= octave {
+            self.0.resize(octave + 1, None);
+        }
+        self.0[octave].get_or_insert_default()
     }
 }
 
