@@ -1,15 +1,16 @@
 //! The gRPC servers beside a simulation. They are answered while its clock stands still.
 
+use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::thread;
 
 use anyhow::{Context, Result};
-use ebb_engine::ControlHandle;
+use ebb_engine::{ControlHandle, NodeId};
 use ebb_p4runtime::{Device, Layout, LinkEnd, Node, Server, SwitchInfo};
 use ebb_serve::{EngineDevice, EngineFabric};
 use tokio::sync::oneshot;
 
-use crate::network::{Built, SimSwitch};
+use crate::network::Built;
 
 /// Serves P4Runtime for every switch, which starts with the network's program, and the fabric service if it has a
 /// socket. The servers end when something is sent through the result, or when that is dropped.
@@ -30,12 +31,13 @@ pub fn serve(built: &Built, handle: &ControlHandle) -> Result<oneshot::Sender<()
         };
         server = server.with_fabric(socket, Arc::new(fabric))?;
     }
+    let mut ports = ports(built);
     let devices = built.switches.iter().map(|switch| {
         let device = EngineDevice {
             id: switch.device_id,
             switch: switch.node,
             handle: handle.clone(),
-            ports: ports(built, switch),
+            ports: ports.remove(&switch.node).unwrap_or_default(),
         };
         Arc::new(device) as Arc<dyn Device>
     });
@@ -59,27 +61,28 @@ pub fn serve(built: &Built, handle: &ControlHandle) -> Result<oneshot::Sender<()
     Ok(stop)
 }
 
-/// The ports of a switch that have a link, by the names that they would have in Mininet.
-fn ports(built: &Built, switch: &SimSwitch) -> Vec<(u16, String)> {
-    let ends = built.links.iter().flatten();
-    let here = ends.filter(|end| end.node == switch.node);
-    let name = built.simulation.name(switch.node);
-    here.map(|end| (end.port, format!("{name}-eth{}", end.port)))
-        .collect()
+/// The ports that have a link, by node, with the names that they would have in Mininet.
+fn ports(built: &Built) -> BTreeMap<NodeId, Vec<(u16, String)>> {
+    let mut ports: BTreeMap<_, Vec<_>> = BTreeMap::new();
+    for end in built.links.iter().flatten() {
+        let name = format!("{}-eth{}", built.simulation.name(end.node), end.port);
+        ports.entry(end.node).or_default().push((end.port, name));
+    }
+    ports
 }
 
 /// The network as the fabric service describes it.
 fn layout(built: &Built, server: &Server) -> Layout {
-    let of_switch = |node| built.switches.iter().position(|s| s.node == node);
-    let of_host = |node| built.hosts.iter().position(|host| *host == node);
-    let links = built.links.iter().filter_map(|ends| {
-        let [a, b] = ends.map(|end| {
-            let switch = of_switch(end.node).map(Node::Switch);
-            let node = switch.or_else(|| of_host(end.node).map(Node::Host))?;
-            let port = end.port;
-            Some(LinkEnd { node, port })
-        });
-        Some([a?, b?])
+    let switches = built.switches.iter().enumerate();
+    let switches = switches.map(|(index, switch)| (switch.node, Node::Switch(index)));
+    let hosts = built.hosts.iter().enumerate();
+    let hosts = hosts.map(|(index, host)| (*host, Node::Host(index)));
+    let nodes: BTreeMap<NodeId, Node> = switches.chain(hosts).collect();
+    let links = built.links.iter().map(|ends| {
+        ends.map(|end| LinkEnd {
+            node: nodes[&end.node],
+            port: end.port,
+        })
     });
     let switches = built.switches.iter().zip(server.addresses());
     let name = |node| built.simulation.name(node).to_owned();
