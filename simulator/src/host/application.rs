@@ -51,7 +51,7 @@ pub struct Application {
     pub(super) catalog: Arc<Catalog>,
     pub(super) host: Host<Objects>,
     pub(super) player: Player,
-    /// Fetches that were due when the host was given them, and when that was.
+    /// Fetches that are due, and since when.
     due: Vec<(Instant, Arc<Transfer>)>,
     samples: Samples,
     pub(super) notices: Vec<Notice>,
@@ -103,9 +103,7 @@ impl Application {
     /// Takes a transfer that concerns this host, before it starts.
     pub fn add(&mut self, now: Instant, transfer: Arc<Transfer>, transports: &mut Transports) {
         self.player.share.add(transfer);
-        for transfer in self.plan(now, transports) {
-            self.due.push((now, transfer));
-        }
+        self.plan(now, transports);
     }
 
     /// The notices since the last call.
@@ -164,24 +162,22 @@ impl Application {
 
     /// Starts what is due at `now`.
     pub fn act(&mut self, now: Instant, transports: &mut Transports) {
-        let due = std::mem::take(&mut self.due).into_iter();
-        let mut fetches: Vec<_> = due.map(|(_, transfer)| transfer).collect();
-        fetches.extend(self.plan(now, transports));
-        for transfer in fetches {
-            self.fetch(now, &transfer, transports);
+        self.plan(now, transports);
+        if !self.due.is_empty() {
+            for (_, transfer) in std::mem::take(&mut self.due) {
+                self.fetch(now, &transfer, transports);
+            }
         }
         self.host.handle_timeout(now, transports);
         self.take_outputs(now);
     }
 
-    /// Does what this host's share of the workload asks for. Returns the transfers that must be
-    /// fetched.
-    fn plan(&mut self, now: Instant, transports: &mut Transports) -> Vec<Arc<Transfer>> {
-        let mut fetches = Vec::new();
+    /// Does what this host's share of the workload asks for. What must be fetched is due now.
+    fn plan(&mut self, now: Instant, transports: &mut Transports) {
         while let Some(action) = self.player.share.poll_action(now.as_nanos()) {
             match action {
                 Action::Send { transfer, at_ns } => self.send(now, transfer, at_ns, transports),
-                Action::Fetch { transfer } => fetches.push(transfer),
+                Action::Fetch { transfer } => self.due.push((now, transfer)),
                 Action::Offer { transfer } => self.offer(now, transfer, transports),
                 Action::Withdraw { id } => {
                     let name = self.player.names.of(id);
@@ -192,7 +188,6 @@ impl Application {
             }
         }
         self.take_outputs(now);
-        fetches
     }
 
     /// Starts to send a transfer at its time.
