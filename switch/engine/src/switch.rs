@@ -430,6 +430,10 @@ impl Switch {
     /// The next of the things that the switch wants to happen, in the order in which it came to want them.
     #[inline]
     pub(crate) fn next_effect(&mut self) -> Option<(Instant, Effect)> {
+        // Most events have one effect. To see that there is no other takes less than to ask for it.
+        if self.effects.is_empty() {
+            return None;
+        }
         self.effects.pop_front()
     }
 

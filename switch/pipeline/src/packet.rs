@@ -149,20 +149,26 @@ impl Pool {
     pub(crate) fn packet(&mut self, initial: &[u64], frame: Vec<u8>) -> Box<Packet> {
         let length = frame.len() as u32;
         let mut packet = self.packets.take().unwrap_or_default();
-        packet.words.clear();
-        packet.words.extend_from_slice(initial);
-        *packet = Packet {
-            words: std::mem::take(&mut packet.words),
-            frame,
-            payload_at: 0,
-            requests: Requests::default(),
-            ingress_port: 0,
-            packet_id: 0,
-            ingress_length: length,
-            packet_length: length,
-            truncated_to: usize::MAX,
-            header_bytes: 0,
-        };
+        // Field by field: a whole packet would be made elsewhere and then moved here.
+        let Packet {
+            words,
+            frame: place,
+            payload_at,
+            requests,
+            ingress_port,
+            packet_id,
+            ingress_length,
+            packet_length,
+            truncated_to,
+            header_bytes,
+        } = &mut *packet;
+        words.clear();
+        words.extend_from_slice(initial);
+        *place = frame;
+        (*payload_at, *header_bytes, *truncated_to) = (0, 0, usize::MAX);
+        *requests = Requests::default();
+        (*ingress_port, *packet_id) = (0, 0);
+        (*ingress_length, *packet_length) = (length, length);
         packet
     }
 

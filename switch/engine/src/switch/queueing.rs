@@ -115,8 +115,10 @@ impl Switch {
     ) {
         let manager = &self.manager;
         ports().for_each(|port| prefetch_at(manager.port_ahead(port)));
-        let queues = ports().flat_map(|port| manager.queues_ahead(port));
-        queues.for_each(|queue| prefetch_at(Some(queue)));
+        for port in ports() {
+            let queues = manager.queues_ahead(port);
+            queues.for_each(|queue| prefetch_at(Some(queue)));
+        }
         ports().for_each(|port| prefetch_at(manager.packets_ahead(port)));
         ports().for_each(|port| self.prefetch_packets(port, before));
         ports().for_each(|port| self.prefetch_contents(port, before));
