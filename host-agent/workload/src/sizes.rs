@@ -22,6 +22,15 @@ pub enum SizeDistribution {
         /// Largest size.
         max_bytes: u64,
     },
+    /// P(X > x) = exp(-(x - `min_bytes`) / (`mean_bytes` - `min_bytes`)) above `min_bytes`. What is above
+    /// `cap_bytes` becomes `cap_bytes`; `mean_bytes` is the mean without the cap.
+    Exponential {
+        #[serde(default, skip_serializing_if = "is_zero")]
+        min_bytes: u64,
+        mean_bytes: u64,
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        cap_bytes: Option<u64>,
+    },
     /// P(X > x) = (m/x)^shape above m = `mean_bytes` * (shape - 1) / shape. What is above
     /// `cap_bytes` becomes `cap_bytes`; `mean_bytes` is the mean without the cap.
     Pareto {
@@ -117,6 +126,19 @@ impl SizeDistribution {
             } if min_bytes == 0 || min_bytes > max_bytes => wrong(format!(
                 "min_bytes is {min_bytes}, expected 1 to max_bytes, which is {max_bytes}"
             )),
+            &Self::Exponential {
+                min_bytes,
+                mean_bytes,
+                cap_bytes,
+            } => match cap_bytes {
+                _ if mean_bytes <= min_bytes => wrong(format!(
+                    "mean_bytes is {mean_bytes}, expected above min_bytes, which is {min_bytes}"
+                )),
+                Some(cap) if cap <= min_bytes => wrong(format!(
+                    "cap_bytes is {cap}, expected above min_bytes, which is {min_bytes}"
+                )),
+                _ => Ok(()),
+            },
             &Self::Pareto {
                 shape,
                 mean_bytes,
@@ -174,6 +196,17 @@ impl SizeDistribution {
                 min_bytes,
                 max_bytes,
             } => (*min_bytes as f64 + *max_bytes as f64) / 2.0,
+            &Self::Exponential {
+                min_bytes,
+                mean_bytes,
+                cap_bytes,
+            } => {
+                let (mean, minimum) = (mean_bytes as f64, min_bytes as f64);
+                let scale = mean - minimum;
+                // The integral of P(X > x) from the cap on is missing.
+                let missing = |cap: u64| scale * libm::exp((minimum - cap as f64) / scale);
+                mean - cap_bytes.map_or(0.0, missing)
+            }
             &Self::Pareto {
                 shape,
                 mean_bytes,
@@ -219,6 +252,15 @@ impl SizeDistribution {
                 let sizes = (max_bytes - min_bytes).saturating_add(1);
                 return min_bytes + draws.below_u64(sizes);
             }
+            &Self::Exponential {
+                min_bytes,
+                mean_bytes,
+                cap_bytes,
+            } => {
+                let scale = (mean_bytes - min_bytes) as f64;
+                let value = min_bytes as f64 + scale * draws.exponential();
+                cap_bytes.map_or(value, |cap| value.min(cap as f64))
+            }
             &Self::Pareto {
                 shape,
                 mean_bytes,
@@ -255,6 +297,10 @@ impl SizeDistribution {
         };
         (libm::round(value) as u64).max(1)
     }
+}
+
+fn is_zero(value: &u64) -> bool {
+    *value == 0
 }
 
 fn pareto_minimum(shape: f64, mean_bytes: u64) -> f64 {

@@ -80,6 +80,31 @@ fn data_mining_is_its_table() {
     assert_mean(&sizes, distribution.mean_bytes());
 }
 
+/// Above its minimum, with a cap that a tenth of the sizes reach, and without.
+#[test]
+fn exponential_has_its_closed_form() {
+    let (min_bytes, mean_bytes, scale) = (800_000, 20_800_000, 20e6);
+    let tenth = 800_000 + (scale * f64::ln(10.0)) as u64;
+    for cap_bytes in [None, Some(tenth)] {
+        let distribution = SizeDistribution::Exponential {
+            min_bytes,
+            mean_bytes,
+            cap_bytes,
+        };
+        let sizes = draw(&distribution);
+        assert!(sizes[0] >= min_bytes);
+        for (bytes, above) in [(5_000_000, 0.81058), (20_800_000, 0.36788)] {
+            assert_share(&sizes, bytes, 1.0 - above);
+        }
+        let capped = 1.0 - share_up_to(&sizes, tenth - 1);
+        assert!((capped - 0.1).abs() < 0.003, "{capped}");
+        assert_eq!(sizes.last() == Some(&tenth), cap_bytes.is_some());
+        let expected = 20_800_000.0 - if cap_bytes.is_some() { 2e6 } else { 0.0 };
+        assert!((distribution.mean_bytes() - expected).abs() < 1.0);
+        assert_mean(&sizes, expected);
+    }
+}
+
 /// HULL section 6.3 says that 95 % of the flows are below 100 KB and 0.03 % above 10 MB; Pareto's
 /// closed form has 95.9 % and 0.032 %.
 #[test]
@@ -200,6 +225,14 @@ fn steps_draw_the_points_only() {
 #[test]
 fn what_is_wrong_is_told() {
     let check = |text: &str| parse(text).unwrap().check("size").unwrap_err().to_string();
+    assert_eq!(
+        check("type = 'exponential'\nmin_bytes = 9\nmean_bytes = 9"),
+        "size: mean_bytes is 9, expected above min_bytes, which is 9"
+    );
+    assert_eq!(
+        check("type = 'exponential'\nmin_bytes = 9\nmean_bytes = 10\ncap_bytes = 9"),
+        "size: cap_bytes is 9, expected above min_bytes, which is 9"
+    );
     assert_eq!(
         check("type = 'pareto'\nshape = 1.0\nmean_bytes = 1000"),
         "size: shape is 1, expected above 1 (otherwise there is no mean)"
