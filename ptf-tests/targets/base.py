@@ -51,6 +51,8 @@ class Queue:
     """Whether neighbours are paused before it drops; it has no capacity then (PFC)."""
     pool: bool = False
     """Whether it counts against the pool of the port."""
+    pool_exempt: bool = False
+    """Whether the pool's limit bounds only what gives way to it."""
     rank: bool = False
     """Whether it serves by rank (RANKS)."""
 
@@ -63,6 +65,8 @@ class TrafficManager:
     """The queues; strict priority, the highest id first, unless there are groups."""
     groups: tuple[tuple[tuple[int, ...], int], ...] = ()
     """Weighted groups as (queue ids, packets per turn); empty: strict priority."""
+    by_arrival: bool = False
+    """Whether queues of a group are served in order of arrival, instead of strict priority."""
     depth_unit: str = "packets"
     """Unit of `enq_qdepth`: `packets` or `bytes`."""
     rate_bps: int = 0

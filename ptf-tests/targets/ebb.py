@@ -76,7 +76,11 @@ def tm_config(manager: TrafficManager) -> dict[str, Any]:
     common: dict[str, Any] = {
         "queue": [_queue(queue) for queue in manager.queues],
         "group": [
-            *({"queues": list(queues), "weight": weight} for queues, weight in manager.groups),
+            *(
+                {"queues": list(queues), "weight": weight}
+                | ({"order": "arrival"} if manager.by_arrival else {})
+                for queues, weight in manager.groups
+            ),
             *(
                 {"queues": list(queues), "share": share, "burst_bytes": burst}
                 for queues, share, burst in manager.shares
@@ -108,6 +112,8 @@ def _queue(queue: Queue) -> dict[str, Any]:
         return config | {"lossless": True}
     if queue.pool:
         config["pool"] = True
+    if queue.pool_exempt:
+        config["pool_exempt"] = True
     if queue.rank:
         config["rank"] = True
     return config | {"capacity_packets": queue.capacity_packets}

@@ -4,17 +4,22 @@ share."""
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import ClassVar
 
+from ebb_controller.mechanisms.ecn_threshold import ECN_THRESHOLD, STEP_MARKED
 from ebb_controller.mechanisms.traffic_class import TRAFFIC_CLASS
+from ebb_scapy import Ecn
 from fabric_test import FabricTest
-from frames import host_ip, routed, tcp
+from frames import ce_marked, host_ip, routed, tcp
 from targets import Feature, Queue, TrafficManager
 
 SLOW_BPS = 200_000
 """Rate of a slow port: a frame of 1,000 bytes takes 40 ms, in which more can be queued."""
 LOW_DSCP, LOW_QUEUE = 0, 0
 HIGH_DSCP, HIGH_QUEUE = 34, 6
+STORAGE_DSCP = 8
+"""CS1, the class of storage (docs/wire-format.md, "Classes")."""
 
 
 class TwoClassesTest(FabricTest):
@@ -24,7 +29,8 @@ class TwoClassesTest(FabricTest):
 
     def setUp(self) -> None:
         super().setUp()
-        for dscp, queue in ((LOW_DSCP, LOW_QUEUE), (HIGH_DSCP, HIGH_QUEUE)):
+        classes = ((LOW_DSCP, LOW_QUEUE), (HIGH_DSCP, HIGH_QUEUE), (STORAGE_DSCP, LOW_QUEUE))
+        for dscp, queue in classes:
             self.control.insert(
                 TRAFFIC_CLASS.entry({"dscp": dscp}, queue=queue, spray=0, trimmable=0, mlfq=0)
             )
@@ -37,9 +43,13 @@ class TwoClassesTest(FabricTest):
         self.expect(2, routed(busy, 2))
 
 
-def frames(count: int, dscp: int, length: int = 1_000) -> list[bytes]:
+def frames(
+    count: int, dscp: int, length: int = 1_000, ecn: Ecn = Ecn.NOT_ECT, start: int = 1000
+) -> list[bytes]:
     """Frames to host 2 that differ in their TCP ports."""
-    return [tcp(host_ip(2), dscp=dscp, sport=1000 + i, length=length) for i in range(count)]
+    return [
+        tcp(host_ip(2), dscp=dscp, sport=start + i, length=length, ecn=ecn) for i in range(count)
+    ]
 
 
 class PushOut(TwoClassesTest):
@@ -63,6 +73,77 @@ class PushOut(TwoClassesTest):
         self.expect_nothing_more()
         self.assertEqual(self.target.dropped(2, "pushed-out"), 3)
         self.assertEqual(self.target.dropped(2, "pool-full"), 2)
+
+
+class ScavengerTest(TwoClassesTest):
+    """Storage in the lowest queue, and a foreground that is marked where it is deeper than three
+    packets, up to which storage may fill the port."""
+
+    needs = frozenset({Feature.PUSH_OUT, Feature.SLOW_PORT, Feature.QUEUE_STATISTICS})
+    manager = TrafficManager(
+        queues=(
+            Queue(LOW_QUEUE, pool=True),
+            Queue(HIGH_QUEUE, 4, on_full="push-out", pool=True, pool_exempt=True),
+        ),
+        pool_packets=3,
+        rate_bps=SLOW_BPS,
+        slow_ports=(2,),
+    )
+
+    def fill(self) -> tuple[list[bytes], list[bytes]]:
+        """Four packets of storage, the last of which finds no room, and two of the foreground
+        behind them; returns them."""
+        self.control.insert(ECN_THRESHOLD.entry({"egress_port": 2}, depth=2))
+        storage = frames(4, STORAGE_DSCP, ecn=Ecn.ECT0)
+        foreground = frames(5, HIGH_DSCP, ecn=Ecn.ECT0, start=2000)
+        self.queue_up(*storage, *foreground[:2])
+        return storage, foreground
+
+
+class ScavengerByPriority(ScavengerTest):
+    """Storage gives way where the foreground would be marked or lost, and makes it neither."""
+
+    def runTest(self) -> None:
+        storage, foreground = self.fill()
+        self.expect(2, *(routed(frame, 2) for frame in (*foreground[:2], storage[0])))
+        self.expect_nothing_more()
+        self.assertEqual(self.target.dropped(2, "pushed-out"), 2)
+        self.assertEqual(self.target.dropped(2, "pool-full"), 1)
+        self.expect_count(STEP_MARKED, 2, 0)
+
+
+class ScavengerByArrival(ScavengerTest):
+    """The same in order of arrival: what is left of storage is served when it came."""
+
+    manager = replace(
+        ScavengerTest.manager, groups=(((HIGH_QUEUE, LOW_QUEUE), 1),), by_arrival=True
+    )
+
+    def runTest(self) -> None:
+        storage, foreground = self.fill()
+        self.expect(2, *(routed(frame, 2) for frame in (storage[0], *foreground[:2])))
+        self.expect_nothing_more()
+        self.assertEqual(self.target.dropped(2, "pushed-out"), 2)
+        self.expect_count(STEP_MARKED, 2, 0)
+
+
+class ForegroundMarksItself(ScavengerTest):
+    """Beyond three packets of its own the foreground is marked, and kept up to its capacity."""
+
+    def runTest(self) -> None:
+        self.control.insert(ECN_THRESHOLD.entry({"egress_port": 2}, depth=2))
+        storage = frames(2, STORAGE_DSCP, ecn=Ecn.ECT0)
+        foreground = frames(5, HIGH_DSCP, ecn=Ecn.ECT0, start=2000)
+        self.queue_up(*storage, *foreground)
+        kept = [
+            *(routed(frame, 2) for frame in foreground[:3]),
+            ce_marked(routed(foreground[3], 2)),
+        ]
+        self.expect(2, *kept)
+        self.expect_nothing_more()
+        self.assertEqual(self.target.dropped(2, "pushed-out"), 2)
+        self.assertEqual(self.target.dropped(2, "queue-full"), 1)
+        self.expect_count(STEP_MARKED, 2, 1)
 
 
 class Share(TwoClassesTest):

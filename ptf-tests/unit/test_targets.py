@@ -48,6 +48,18 @@ def test_configuration_of_a_lossless_fabric() -> None:
     assert fast["group"] == [{"queues": [6], "share": 0.25, "burst_bytes": 2000}]
 
 
+def test_configuration_of_a_scavenger_class() -> None:
+    manager = TrafficManager(
+        queues=(Queue(0, pool=True), Queue(1, on_full="push-out", pool=True, pool_exempt=True)),
+        groups=(((1, 0), 1),),
+        by_arrival=True,
+        pool_packets=3,
+    )
+    (profile, _) = tm_config(manager)["profile"]
+    assert [queue.get("pool_exempt") for queue in profile["queue"]] == [None, True]
+    assert profile["group"] == [{"queues": [1, 0], "weight": 1, "order": "arrival"}]
+
+
 def test_configuration_of_queues_with_ranks() -> None:
     fields = ("ipv4.identification", "flow_hash")
     config = tm_config(TrafficManager(queues=(Queue(0, rank=True),), rank=fields))
