@@ -21,7 +21,7 @@ const CAPACITY_BYTES: u64 = 30_000;
 /// A byte on the wire of the port.
 const BYTE: Duration = Duration::from_nanos(8);
 
-fn manager(order: Order, marks: bool) -> TrafficManager<usize> {
+fn manager<P>(order: Order, marks: bool) -> TrafficManager<P> {
     let queue = |id| QueueConfig {
         id,
         pool: true,
@@ -252,4 +252,68 @@ fn the_order_decides_how_long_the_foreground_waits() {
         }
         assert_eq!(sent.iter().position(|id| *id == 10), Some(ahead));
     }
+}
+
+/// Table 4.1 (section 4.7.1): of a full link, a share of storage and the overhead of its code leave so
+/// much for the foreground, here in thousandths of the link, which are packets of 1 KB of 10 MB.
+#[test]
+fn what_storage_leaves_is_what_the_foreground_may_take() {
+    const PACKET: u64 = 1000;
+    const LINK: u64 = 10_000;
+    let table = [
+        (700, 50, 265),
+        (700, 100, 230),
+        (800, 50, 160),
+        (800, 100, 120),
+        (900, 50, 55),
+        (900, 100, 10),
+    ];
+    for (storage, overhead, foreground) in table {
+        let needed = storage * (1000 + overhead) * LINK / 1_000_000;
+        let allowed = foreground * LINK / 1000;
+        for (offered, suffices) in [(allowed, true), (allowed + 1, false)] {
+            for order in [Order::Priority, Order::Arrival] {
+                let sent = send_on_a_full_link(order, LINK, PACKET, offered);
+                assert_eq!(sent, [LINK - offered, offered]);
+                assert_eq!(sent[usize::from(STORAGE)] >= needed, suffices);
+            }
+        }
+    }
+}
+
+/// How many packets of storage and of the foreground leave in the time of `link` packets, if storage comes
+/// at the rate of the link, and `foreground` packets in bursts of eight until nine tenths of the time.
+fn send_on_a_full_link(order: Order, link: u64, bytes: u64, foreground: u64) -> [u64; 2] {
+    let mut tm = manager(order, false);
+    let mut sent = [0, 0];
+    let mut offered = 0;
+    for slot in 0..link {
+        let now = Instant::ZERO + BYTE * bytes * slot;
+        let offer = |tm: &mut TrafficManager<()>, queue| {
+            let arrival = Arrival {
+                queue,
+                len: bytes,
+                ..Arrival::default()
+            };
+            let admission = tm.enqueue(now, PORT, arrival, ());
+            assert!(queue == STORAGE || matches!(admission, Admission::Enqueued { .. }));
+            while tm.take_pushed_out().is_some() {}
+        };
+        offer(&mut tm, STORAGE);
+        let due = (foreground * (slot + 1))
+            .div_ceil(link * 9 / 10)
+            .min(foreground);
+        if due >= offered + 8 || (due == foreground && offered < due) {
+            (offered..due.min(offered + 8)).for_each(|_| offer(&mut tm, FOREGROUND));
+            offered = due.min(offered + 8);
+        }
+        let d = tm.dequeue(now, PORT).expect("storage is there");
+        tm.transmit(PORT, d.queue, d.start, d.len, false);
+        sent[usize::from(d.queue)] += 1;
+    }
+    assert_eq!(
+        (offered, tm.depth(PORT, FOREGROUND).packets),
+        (foreground, 0)
+    );
+    sent
 }
