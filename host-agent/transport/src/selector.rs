@@ -56,7 +56,7 @@ impl Selector {
         packet.get(PROTOCOL_AT) == Some(&self.protocol.0)
             && match self.condition {
                 None => true,
-                Some(Condition::Dscp(dscp)) => packet[DSCP_AT] >> 2 == dscp,
+                Some(Condition::Dscp(dscp)) => dscp_of(packet) == Some(dscp),
                 Some(Condition::Bits { at, mask }) => {
                     let byte = behind_ip(packet).and_then(|header| header.get(usize::from(at)));
                     byte.is_some_and(|byte| byte & mask != 0)
@@ -69,6 +69,11 @@ impl Selector {
         let port = behind_ip(packet)?.get(usize::from(self.port_at)..)?;
         Some(u16::from_be_bytes(*port.first_chunk()?))
     }
+}
+
+/// DSCP of an IPv4 packet. None: the packet ends before it.
+pub fn dscp_of(packet: &[u8]) -> Option<u8> {
+    packet.get(DSCP_AT).map(|byte| byte >> 2)
 }
 
 fn behind_ip(packet: &[u8]) -> Option<&[u8]> {

@@ -11,7 +11,7 @@ use crate::job::{Job, JobResult};
 use crate::object::ObjectSource;
 use crate::objection::Objection;
 use crate::record::FlowRecord;
-use crate::selector::Selector;
+use crate::selector::{Selector, dscp_of};
 
 /// All flows of one scheme on one host.
 ///
@@ -237,6 +237,28 @@ pub struct TxInfo {
     pub flow: FlowId,
     /// Whether it may be paced.
     pub kind: PacketKind,
+}
+
+impl TxInfo {
+    /// When the packet leaves a host with several transports. `scavenger`: the DSCP of packets that give
+    /// way to all others.
+    pub fn urgency(&self, packet: &[u8], scavenger: u8) -> Urgency {
+        match self.kind {
+            _ if dscp_of(packet) == Some(scavenger) => Urgency::Scavenger,
+            PacketKind::Control => Urgency::Control,
+            PacketKind::Data => Urgency::Data,
+        }
+    }
+}
+
+/// In which order packets of several transports of a host leave.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
+pub enum Urgency {
+    /// It has no payload.
+    Control,
+    Data,
+    /// It gives way to all others.
+    Scavenger,
 }
 
 /// Kinds of packets, of which only one may be paced.

@@ -6,8 +6,8 @@ use std::net::Ipv4Addr;
 use ebb_host::{Engine, Ports, TrafficSchemes};
 use ebb_transport::nic::DscpSet;
 use ebb_transport::{
-    EPHEMERAL_PORTS, Event, FlowId, Job, JobResult, PacketKind, Progress, Scheme, Selector, Suite,
-    Transport, TxInfo,
+    EPHEMERAL_PORTS, Event, FlowId, Job, JobResult, Progress, Scheme, Selector, Suite, Transport,
+    TxInfo,
 };
 use ebb_units::Instant;
 
@@ -39,14 +39,6 @@ struct Slot {
     head: Option<TxInfo>,
     /// The bytes of that packet.
     packet: Vec<u8>,
-}
-
-/// Which packet of several transports leaves first.
-#[derive(PartialEq, Eq, PartialOrd, Ord)]
-enum Urgency {
-    Control,
-    Data,
-    Scavenger,
 }
 
 /// The part `index` of `count` about equal parts of a range of ports.
@@ -120,8 +112,8 @@ impl Transports {
             .min()
     }
 
-    /// The next packet to leave, of the classes in `wanted`, written over `packet`: control before data
-    /// before what gives way to all others, transports in turn.
+    /// The next packet to leave, of the classes in `wanted`, written over `packet`: in the order of
+    /// [`Urgency`](ebb_transport::Urgency), transports in turn.
     pub fn poll_transmit_of(
         &mut self,
         now: Instant,
@@ -139,23 +131,16 @@ impl Transports {
         }
         let count = self.slots.len();
         let in_turn = (0..count).map(|step| (self.turn + step) % count);
-        let heads = in_turn.filter_map(|index| Some((self.urgency(index)?, index)));
-        let (_, index) = heads.min_by(|(one, _), (other, _)| one.cmp(other))?;
+        let heads = in_turn.filter_map(|index| {
+            let slot = &self.slots[index];
+            Some((slot.head?.urgency(&slot.packet, self.scavenger), index))
+        });
+        // Of equals the first one in turn.
+        let (_, index) = heads.min_by_key(|(urgency, _)| *urgency)?;
         self.turn = index + 1;
         let slot = &mut self.slots[index];
         std::mem::swap(packet, &mut slot.packet);
         slot.head.take()
-    }
-
-    /// How urgent the next packet of a transport is; `None` if it has none.
-    fn urgency(&self, index: usize) -> Option<Urgency> {
-        let slot = &self.slots[index];
-        let dscp = slot.packet.get(1).map(|byte| byte >> 2);
-        Some(match slot.head?.kind {
-            PacketKind::Control => Urgency::Control,
-            PacketKind::Data if dscp == Some(self.scavenger) => Urgency::Scavenger,
-            PacketKind::Data => Urgency::Data,
-        })
     }
 
     /// What has happened to the flows of any transport.

@@ -7,6 +7,7 @@ mod faults;
 mod files;
 mod hosts;
 mod nics;
+mod scavenger;
 mod transfers;
 mod transports;
 mod unended;

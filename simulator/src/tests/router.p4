@@ -1,5 +1,5 @@
-// Routes IPv4 by its exact destination. Control and trimmed packets go to queue 7, all others to queue
-// 0; what does not fit there and may be trimmed is cut after the header of the receiver-driven
+// Routes IPv4 by its exact destination. Control and trimmed packets go to queue 7, TCP of priority to
+// queue 1, all others to queue 0; what does not fit there and may be trimmed is cut after the header of the receiver-driven
 // transports.
 #include <core.p4>
 #include <v1model.p4>
@@ -8,6 +8,7 @@ const bit<32> DEFLECTED = 7;
 const bit<6> DSCP_TRIMMABLE = 10;
 const bit<6> DSCP_TRIMMED = 12;
 const bit<6> DSCP_CONTROL = 46;
+const bit<6> DSCP_PRIORITY = 34;
 const bit<16> IPV4_AND_EBB_BYTES = 68;
 
 header ethernet_t {
@@ -84,6 +85,8 @@ control IngressImpl(inout headers_t hdr, inout metadata_t meta,
             route.apply();
             if (hdr.ipv4.dscp == DSCP_CONTROL || hdr.ipv4.dscp == DSCP_TRIMMED) {
                 standard_metadata.priority = 7;
+            } else if (hdr.ipv4.dscp == DSCP_PRIORITY) {
+                standard_metadata.priority = 1;
             }
         }
     }

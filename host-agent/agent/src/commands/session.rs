@@ -19,20 +19,20 @@ use crate::machine::port_lock::PortLock;
 
 /// Settings of an engine that a command starts itself.
 #[derive(Clone, Copy, Default)]
-pub struct Needs {
+pub struct Needs<'a> {
     /// Whether it answers late packets of others before it ends, as one that received something does.
     pub linger: bool,
     /// Whether others begin flows to it: then it has to know the way to its gateways.
     pub gateways: bool,
     /// Whether it listens on a port that the daemon would not listen on for it.
     pub own_port: bool,
-    /// A scheme, and how many flows of it to one host there may be at a time. `None`: no more than a
+    /// Schemes, and how many flows of each to one host there may be at a time. Of others no more than a
     /// block of source ports allows.
-    pub flows: Option<(Scheme, u16)>,
+    pub flows: &'a [(Scheme, u16)],
 }
 
 /// Does `work` as a client of the daemon, or of an engine that ends with it.
-pub fn run<Work>(args: &EngineArgs, needs: Needs, work: Work) -> anyhow::Result<bool>
+pub fn run<Work>(args: &EngineArgs, needs: Needs<'_>, work: Work) -> anyhow::Result<bool>
 where
     Work: FnOnce(Client) -> anyhow::Result<bool> + Send,
 {
@@ -52,7 +52,7 @@ pub fn daemon(args: &EngineArgs) -> anyhow::Result<Client> {
 }
 
 /// Connects to the daemon, if it is there and has the interface and the parameters asked for.
-fn connect(args: &EngineArgs, needs: Needs) -> anyhow::Result<Option<Client>> {
+fn connect(args: &EngineArgs, needs: Needs<'_>) -> anyhow::Result<Option<Client>> {
     let own = args.params.is_some() || args.protocol_seed.is_some() || needs.own_port;
     if own && args.socket.is_none() {
         return Ok(None);
@@ -86,12 +86,12 @@ fn connect(args: &EngineArgs, needs: Needs) -> anyhow::Result<Option<Client>> {
     Ok(Some(client))
 }
 
-fn run_alone<Work>(args: &EngineArgs, needs: Needs, work: Work) -> anyhow::Result<bool>
+fn run_alone<Work>(args: &EngineArgs, needs: Needs<'_>, work: Work) -> anyhow::Result<bool>
 where
     Work: FnOnce(Client) -> anyhow::Result<bool> + Send,
 {
     let mut runtime = open(args)?;
-    if let Some((scheme, flows)) = needs.flows {
+    for &(scheme, flows) in needs.flows {
         runtime.transports().open(scheme, flows)?;
     }
     if needs.gateways {

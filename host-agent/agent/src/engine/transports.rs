@@ -5,7 +5,7 @@ use std::net::Ipv4Addr;
 use anyhow::Context;
 use ebb_host::{Engine, Ports};
 use ebb_transport::nic::DscpSet;
-use ebb_transport::{Event, PacketKind, Scheme, Selector, Transport, TxInfo};
+use ebb_transport::{Event, Scheme, Selector, Transport, TxInfo, Urgency};
 use ebb_units::{Duration, Instant};
 use ebb_wire::Protocol;
 
@@ -244,7 +244,7 @@ impl Transports {
         }
     }
 
-    /// The next packet to leave, written over `packet`: control before data, schemes in turn. Of
+    /// The next packet to leave, written over `packet`: in the order of [`Urgency`], schemes in turn. Of
     /// `wanted` classes; but a packet that a scheme has shown may be of a class that has been stopped
     /// since, and waits in the NIC then.
     pub fn poll_transmit(
@@ -261,16 +261,14 @@ impl Transports {
             }
         }
         let count = self.slots.len();
-        let in_turn = |step| (self.turn + step) % count;
-        let is_control = |&index: &usize| {
-            let head = self.slots[index].head;
-            head.is_some_and(|info| info.kind == PacketKind::Control)
-        };
-        let has_any = |&index: &usize| self.slots[index].head.is_some();
-        let index = (0..count)
-            .map(in_turn)
-            .find(is_control)
-            .or_else(|| (0..count).map(in_turn).find(has_any))?;
+        let in_turn = (0..count).map(|step| (self.turn + step) % count);
+        let scavenger = self.params.dscp.scavenger;
+        let heads = in_turn.filter_map(|index| {
+            let slot = &self.slots[index];
+            Some((slot.head?.urgency(&slot.packet, scavenger), index))
+        });
+        // Of equals the first one in turn.
+        let (_, index) = heads.min_by_key(|(urgency, _)| *urgency)?;
         self.turn = index + 1;
         let slot = &mut self.slots[index];
         std::mem::swap(packet, &mut slot.packet);

@@ -3,7 +3,9 @@
 use std::collections::VecDeque;
 use std::sync::mpsc;
 
-use ebb_transport::{Condition, Event, FlowId, ListenError, SendError, SendRequest, Suite};
+use ebb_transport::{
+    Condition, Event, FlowId, ListenError, PacketKind, SendError, SendRequest, Suite,
+};
 use ebb_wire::{EbbFlags, Ipv4Header};
 
 use super::*;
@@ -44,7 +46,9 @@ impl Transport for Fake {
         self.polls.send(()).unwrap();
         let (kind, name) = self.outgoing.pop_front()?;
         packet.clear();
-        packet.push(name);
+        let scavenger = Params::default().dscp.scavenger;
+        let dscp = if name.is_ascii_digit() { scavenger } else { 0 };
+        packet.extend([name, dscp << 2]);
         let flow = FlowId(1);
         Some(TxInfo { flow, kind })
     }
@@ -62,7 +66,7 @@ struct Rig {
     polls: Vec<mpsc::Receiver<()>>,
 }
 
-/// Capitals are data, small letters are control.
+/// Capitals are data, digits are data that gives way, small letters are control.
 fn rig(schemes: &[(Scheme, PortRange, &str)]) -> Rig {
     let mut rig = Rig {
         transports: Transports::new(Ipv4Addr::LOCALHOST, Params::default(), 0),
@@ -72,9 +76,9 @@ fn rig(schemes: &[(Scheme, PortRange, &str)]) -> Rig {
     for &(scheme, range, packets) in schemes {
         let (arrived, arrivals) = mpsc::channel();
         let (polls, polled) = mpsc::channel();
-        let kind = |name: u8| match name.is_ascii_uppercase() {
-            true => PacketKind::Data,
-            false => PacketKind::Control,
+        let kind = |name: u8| match name.is_ascii_lowercase() {
+            true => PacketKind::Control,
+            false => PacketKind::Data,
         };
         let ports = (range.first, range.last);
         let real = scheme.transport(Ipv4Addr::LOCALHOST, &Suite::default(), ports, 1);
@@ -137,6 +141,16 @@ fn schemes_send_in_turn_and_control_goes_first() {
     ]);
     // x at once; y as soon as U, which hides it, has had its turn.
     assert_eq!(order(&mut rig.transports), "xRAUySBVC");
+}
+
+#[test]
+fn scavengers_send_what_others_leave() {
+    let mut rig = rig(&[
+        (Scheme::Ndp, PORTS[0], "12a3"),
+        (Scheme::Dctcp, PORTS[2], "ABcC"),
+    ]);
+    // a is behind 2.
+    assert_eq!(order(&mut rig.transports), "ABcC12a3");
 }
 
 #[test]

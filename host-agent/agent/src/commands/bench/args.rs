@@ -3,6 +3,7 @@
 use std::path::PathBuf;
 
 use clap::Args;
+use ebb_transport::Scheme;
 
 use super::file::WorkloadFile;
 use crate::api::MAX_START_NS;
@@ -66,6 +67,9 @@ pub struct WorkloadArgs {
     pub start_at_ns: Option<u64>,
     #[command(flatten)]
     pub file: WorkloadFile,
+    /// Another transport than --scheme for a part of the workload; once for each such part
+    #[arg(long, value_name = "TRAFFIC=SCHEME", requires = "workload", value_parser = traffic_scheme)]
+    pub scheme_of: Vec<(String, Scheme)>,
     /// End when nothing has begun or ended for so long
     #[arg(
         long, value_name = "NS", default_value_t = 10_000_000_000,
@@ -81,4 +85,15 @@ pub struct WorkloadArgs {
     /// Added to the ideal time that a slowdown is measured against: bytes at the link's rate
     #[arg(long, value_name = "NS", default_value_t = 0)]
     pub base_rtt_ns: u64,
+}
+
+/// Reads `TRAFFIC=SCHEME`.
+fn traffic_scheme(text: &str) -> Result<(String, Scheme), String> {
+    let (traffic, scheme) = text
+        .split_once('=')
+        .ok_or("expected TRAFFIC=SCHEME, e.g. storage=ndp")?;
+    let scheme = scheme
+        .parse::<Scheme>()
+        .map_err(|error| error.to_string())?;
+    Ok((traffic.to_owned(), scheme))
 }

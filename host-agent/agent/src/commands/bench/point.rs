@@ -36,7 +36,7 @@ pub fn run(args: &BenchArgs, host: Host) -> anyhow::Result<bool> {
     let output = Output::new(args.common.engine.json);
     let needs = Needs {
         linger: args.point.fetch.is_some(),
-        flows: Some((args.common.scheme, args.point.parallel)),
+        flows: &[(args.common.scheme, args.point.parallel)],
         ..Needs::default()
     };
     session::run(&args.common.engine, needs, |client| {

@@ -4,8 +4,7 @@ use std::collections::BTreeMap;
 use std::path::Path;
 
 use anyhow::{Context, ensure};
-use ebb_host::{ObjectNames, PlayedFlow, PlayedTransfer};
-use ebb_transport::Scheme;
+use ebb_host::{ObjectNames, PlayedFlow, PlayedTransfer, TrafficSchemes};
 use ebb_units::Duration;
 use ebb_workload::{
     Action, HostId, Open, Part, Pattern, ReadMode, Schedule, Transfer, Workload, WriteMode,
@@ -38,28 +37,39 @@ pub fn run(args: &BenchArgs, path: &Path) -> anyhow::Result<bool> {
     let me = schedule.hosts().find(name).with_context(|| {
         format!("--self {name}: the workload has no such host; it needs the name, e.g. h1")
     })?;
-    let scheme = args.common.scheme;
-    check(&workload, &schedule, scheme)?;
+    let schemes = TrafficSchemes {
+        default: args.common.scheme,
+        of_traffic: args.workload.scheme_of.iter().cloned().collect(),
+    };
+    check(&workload, &schedule, &schemes)?;
+    let flows: Vec<_> = schemes.all().map(|scheme| (scheme, MOST_FLOWS)).collect();
     let needs = Needs {
         linger: true,
         gateways: true,
         own_port: false,
-        flows: Some((args.common.scheme, MOST_FLOWS)),
+        flows: &flows,
     };
     session::run(&args.common.engine, needs, |client| {
-        Run::new(client, schedule, &workload, me, scheme, &args.workload)?.run()
+        Run::new(client, schedule, &workload, me, schemes, &args.workload)?.run()
     })
 }
 
 /// What is known to be impossible before anything is tried.
-fn check(workload: &Workload, schedule: &Schedule, scheme: Scheme) -> anyhow::Result<()> {
+fn check(workload: &Workload, schedule: &Schedule, schemes: &TrafficSchemes) -> anyhow::Result<()> {
     for id in schedule.hosts().ids() {
         let host = schedule.hosts().get(id);
         let name = &host.name;
         ensure!(host.address.is_some(), "host {name} has no `address`");
     }
-    let entry = scheme.entry();
+    for name in schemes.of_traffic.keys() {
+        ensure!(
+            workload.traffic.iter().any(|traffic| traffic.name == *name),
+            "--scheme-of {name}: the workload has no traffic of this name"
+        );
+    }
     for traffic in &workload.traffic {
+        let scheme = schemes.of(&traffic.name);
+        let entry = scheme.entry();
         let (can, instead) = match &traffic.pattern {
             Pattern::StorageWrite { mode, replicas, .. }
                 if *mode == WriteMode::OneToMany && *replicas > 1 =>
@@ -89,7 +99,7 @@ struct Run<'a> {
     results: Results,
     args: &'a WorkloadArgs,
     me: HostId,
-    scheme: Scheme,
+    schemes: TrafficSchemes,
     link_rate_bps: f64,
     /// The time of CLOCK_MONOTONIC that the schedule calls 0, in ns.
     epoch_ns: u64,
@@ -117,7 +127,7 @@ impl<'a> Run<'a> {
         schedule: Schedule,
         workload: &Workload,
         me: HostId,
-        scheme: Scheme,
+        schemes: TrafficSchemes,
         args: &'a WorkloadArgs,
     ) -> anyhow::Result<Self> {
         let host = schedule.hosts().get(me);
@@ -128,20 +138,24 @@ impl<'a> Run<'a> {
             json!(host.address),
             client.greeting["address"]
         );
-        let listen = Listen {
-            overwrite: false,
-            scheme,
-            port: None,
-            into: Disposition::Discard,
-            announce: true,
-            progress: false,
-        };
-        let listening = client.call(Operation::Listen(listen), None)?;
+        let mut local = Vec::new();
+        for scheme in schemes.all() {
+            let listen = Listen {
+                overwrite: false,
+                scheme,
+                port: None,
+                into: Disposition::Discard,
+                announce: true,
+                progress: false,
+            };
+            let listening = client.call(Operation::Listen(listen), None)?;
+            local.push(listening["local"].clone());
+        }
         let epoch_ns = args.start_at_ns.context("--start-at-ns is missing")?;
         let fingerprint = workload.fingerprint();
         let ready = json!({
-            "scheme": scheme,
-            "local": listening["local"],
+            "scheme": schemes.default,
+            "local": local[0],
             "host": host.name,
             "workload": format!("{fingerprint:016x}"),
         });
@@ -158,7 +172,7 @@ impl<'a> Run<'a> {
             results: Results::default(),
             args,
             me,
-            scheme,
+            schemes,
             link_rate_bps: workload.link_rate_bps,
             epoch_ns,
             asked: BTreeMap::new(),
@@ -198,7 +212,7 @@ impl<'a> Run<'a> {
         let (operation, asked) = match action {
             Action::Send { transfer, at_ns } => {
                 let send = Send {
-                    scheme: self.scheme,
+                    scheme: self.schemes.of(&transfer.traffic),
                     to: self.addresses(&transfer.destinations),
                     name: self.name(transfer.id),
                     generate: Some(generate(&transfer)),
@@ -219,7 +233,7 @@ impl<'a> Run<'a> {
                 };
                 self.times.insert(transfer.id, times);
                 let fetch = Fetch {
-                    scheme: self.scheme,
+                    scheme: self.schemes.of(&transfer.traffic),
                     name: self.name(transfer.id),
                     from: self.addresses(&transfer.sources),
                     priority: transfer.priority,
@@ -387,7 +401,7 @@ impl<'a> Run<'a> {
         self.results.rest(&open);
         let host = json!({
             "host": self.runner.schedule().hosts().get(self.me).name,
-            "scheme": self.scheme,
+            "scheme": self.schemes.default,
             "stopped": stopped,
         });
         let base_rtt_ns = self.args.base_rtt_ns;
