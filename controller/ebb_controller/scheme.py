@@ -24,6 +24,8 @@ class Scheme(BaseModel):
 
     transport: str
     """Transport of the hosts: `--scheme` of the host agent; `ebb-agent transports` prints them."""
+    transport_of: dict[str, str] = {}
+    """Transports of parts of the workload that have another one, by the names of the parts."""
     label: str
     """Name of the scheme in tables and figures."""
     colour: Annotated[str, Field(pattern="^#[0-9A-Fa-f]{6}$")] | None = None

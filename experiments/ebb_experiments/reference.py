@@ -66,6 +66,12 @@ one; cross traffic has another name. The checks apply to phases called `incast`,
 `write` and `read` have a table of their own, where goodput counts the object once, until
 the last host has it. For a run of your own, copy `experiments/scenarios/tour.toml`.
 
+A scheme has one transport for all traffic, and may have another for parts of it, by their names:
+`transport_of = { storage = "ndp" }`. Both run on every host, behind one interface, over the queues
+of the one scheme. A part that no phase has is refused; phases without it have the first transport
+alone. Packets of the class that the agents call `dscp.scavenger` leave a host when no other packet
+waits.
+
 `[[event]]` entries are faults during the traffic: every phase has these events, at the same times
 after its traffic starts, and its own (`[[phase.event]]`), and begins and ends with an intact
 fabric. A phase with events of its own that the switches do not support is left out. The events with

@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from ebb_experiments.run.run import Task
 from ebb_experiments.run.virtual import host_keys
 from ebb_experiments.scenario.faults import Reroute, SetLink
 from ebb_experiments.scenario.loaded import Loaded, load_scenario, sampled_queues, scenario
@@ -59,6 +60,25 @@ def test_an_override_changes_a_scheme_here_only(tmp_path: Path) -> None:
     assert (small.label, small.fabric.hash_seed) == ("small", 7)
     assert small.agent["ndp"] != {"initial_window_packets": 99}
     assert small.fabric.ports == changed.schemes["ndp"].fabric.ports
+
+
+def test_a_part_of_the_traffic_has_a_transport_of_its_own(tmp_path: Path) -> None:
+    parts: dict[str, Any] = {"traffic": [{"name": "web"}, {"name": "storage"}]}
+    loaded = load(
+        tmp_path,
+        phase=[phase("both") | {"workload": parts}, phase("none")],
+        workload=None,
+        override={"ndp": {"transport_of": {"storage": "reno"}}},
+    )
+    tasks = [Task(loaded, "ndp", 1, play, tmp_path) for play in loaded.plays("ndp")]
+    assert [task.transport_of for task in tasks] == [{"storage": "reno"}, {}]
+    wrong = {"ndp": {"transport_of": {"storrage": "reno"}}}
+    with pytest.raises(InputError, match=r"transport_of\.storrage: no phase has .* 'storage'"):
+        load(tmp_path, workload=parts, override=wrong)
+    kernel = [phase("both", objects="kernel") | {"workload": parts}]
+    mixed = {"ndp": {"transport_of": {"storage": "reno"}}}
+    with pytest.raises(InputError, match="phase both has objects"):
+        load(tmp_path, phase=kernel, workload=None, override=mixed)
 
 
 def test_hosts_take_their_time_and_make_things_up_as_slowed_as_the_rest(tmp_path: Path) -> None:

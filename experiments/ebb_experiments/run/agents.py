@@ -128,7 +128,8 @@ def agent_parameters(binary: Path, scheme: Scheme, **nic: int) -> dict[str, dict
 
     All of them, because a default that is a time has to be slowed down too.
     """
-    check_transports(binary, f"scheme {scheme.label}", [scheme.transport])
+    named = [scheme.transport, *scheme.transport_of.values()]
+    check_transports(binary, f"scheme {scheme.label}", named)
     parameters: dict[str, dict[str, Any]] = _told(binary, "params")
     parameters["nic"].update(_of_fabric(scheme))
     for section, values in scheme.agent.items():

@@ -76,10 +76,13 @@ class Plan:
         """Name of the transport."""
         return self.task.loaded.schemes[self.task.scheme].transport
 
-    @property
-    def sends_to_groups(self) -> bool:
-        """Whether the transport has multicast groups."""
-        return transports(self.agents.binary)[self.transport].groups
+    def transport_of(self, line: Line) -> str:
+        """The transport that carries a transfer."""
+        return self.task.transport_of.get(line["traffic"], self.transport)
+
+    def sends_to_groups(self, line: Line) -> bool:
+        """Whether a transfer to several hosts is one flow."""
+        return transports(self.agents.binary)[self.transport_of(line)].groups
 
     @cached_property
     def schedule(self) -> list[Line]:
@@ -95,9 +98,11 @@ class Plan:
     @property
     def receivers(self) -> list[tuple[str, ...]]:
         """Sets of hosts that something is sent to all at once, if that takes groups."""
-        if not self.sends_to_groups:
-            return []
-        several = [line for line in self.schedule if line["kind"] == "send-one-to-many"]
+        several = [
+            line
+            for line in self.schedule
+            if line["kind"] == "send-one-to-many" and self.sends_to_groups(line)
+        ]
         return list(dict.fromkeys(tuple(sorted(line["destinations"])) for line in several))
 
     def counts(self, traffic: str | None) -> bool:
@@ -156,6 +161,7 @@ class AgentWorkloads:
             self.plan.agents.start(
                 *(host.name, host.name, "bench", "--json", "--lateness"),
                 *("--scheme", self.plan.transport, "--self", host.name),
+                *(f"--scheme-of={name}={each}" for name, each in task.transport_of.items()),
                 *("--workload", str(self.plan.file("workload"))),
                 *("--hosts", str(self.plan.file("hosts"))),
                 *("--params", str(self.plan.file("params"))),
@@ -348,7 +354,7 @@ class Commands:
 
     def _send(self, line: Line) -> None:
         (source,) = line["sources"]
-        many = len(line["destinations"]) > 1 and not self.plan.sends_to_groups
+        many = len(line["destinations"]) > 1 and not self.plan.sends_to_groups(line)
         self._command(
             *(line, source, "send", "--start-at-ns", str(self.start_ns + line["start_ns"])),
             *(("--unicast",) if many else ()),
@@ -364,7 +370,8 @@ class Commands:
         )
 
     def _command(self, line: Line, host: str, command: str, *arguments: str) -> None:
-        common = ["--json", "--scheme", self.plan.transport, "--priority", str(line["priority"])]
+        transport = self.plan.transport_of(line)
+        common = ["--json", "--scheme", transport, "--priority", str(line["priority"])]
         name = f"{command}-{host}-{line['id']}"
         self.running[line["id"]] = self.plan.agents.start(host, name, command, *common, *arguments)
 

@@ -65,6 +65,13 @@ class Task:
         }
 
     @property
+    def transport_of(self) -> dict[str, str]:
+        """Transports of parts of this phase's traffic that have another than the rest."""
+        names = self.play.traffic.names
+        given = self.loaded.schemes[self.scheme].transport_of
+        return {name: transport for name, transport in given.items() if name in names}
+
+    @property
     def nic(self) -> dict[str, int]:
         """Parameters of the agents that the scenario says, nominal."""
         return {"rate_bps": self.loaded.host_bps, "mtu_bytes": self.loaded.spec.mtu_bytes}

@@ -81,6 +81,8 @@ class Simulator:
     binary: Path
     topology: Topology
     transport: str
+    transport_of: Mapping[str, str]
+    """Transports of parts of the workload that have another one, by the names of the parts."""
     parameters: dict[str, Any]
     """Parameters of the agents, as `ebb-agent params` shows them."""
     program: Program
@@ -161,6 +163,7 @@ class Simulator:
         ]
         return {
             "scheme": self.transport,
+            **({"transport_of": dict(self.transport_of)} if self.transport_of else {}),
             "params": self.parameters,
             "seed": self.seed,
             "switches": switches,

@@ -138,6 +138,7 @@ class _Simulation:
             self.binaries.simulator,
             slowed,
             self._scheme.transport,
+            self.task.transport_of,
             dilation.slow(nominal),
             program,
             self._fabric,

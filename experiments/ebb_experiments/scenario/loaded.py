@@ -14,6 +14,7 @@ from ebb_controller.scheme import Scheme, known_schemes, scheme_file
 from ebb_topologies.dilation import Dilation
 from ebb_topologies.files import InputError, load, validate
 from ebb_topologies.model import GENERATORS, Topology, altered, from_table, load_topology
+from ebb_topologies.nearest import hint
 from pydantic import BaseModel, Field
 
 from ebb_experiments.scenario.faults import FaultKeys, Step, steps
@@ -134,6 +135,11 @@ class Traffic:
     steps: tuple[Step, ...] = ()
     """Faults and reactions, by time."""
 
+    @property
+    def names(self) -> list[str]:
+        """Names of its parts."""
+        return [str(each.get("name")) for each in self.workload.get("traffic", ())]
+
 
 @dataclass(frozen=True)
 class PhaseRound:
@@ -222,12 +228,14 @@ def resolve(
         sampled_queues(spec, topology, scheme)
     _check_rows(spec)
     _check_forgeries(spec, topology)
+    phases = [_traffic(spec, phase, topology, folder, where or name) for phase in spec.phases]
+    _check_parts(chosen, phases)
     loaded = Loaded(
         name=name,
         spec=spec,
         topology=topology,
         schemes=chosen,
-        phases=[_traffic(spec, phase, topology, folder, where or name) for phase in spec.phases],
+        phases=phases,
         groups=_groups(spec, topology),
         dilation=Dilation(spec.dilation or automatic_dilation(topology)),
     )
@@ -243,6 +251,26 @@ def _check_rows(spec: ScenarioFile) -> None:
                 f"{key} = {every_ns} is {spec.limit_ns // every_ns} times until limit_ns = "
                 f"{spec.limit_ns}; at most {MAX_INSTANTS}"
             )
+
+
+def _check_parts(schemes: Mapping[str, Scheme], phases: list[Traffic]) -> None:
+    """Raises `InputError` if a scheme has a transport for a part that no phase has, or that the
+    hosts' kernel cannot run beside its own."""
+    for scheme in schemes.values():
+        for part in scheme.transport_of:
+            those = [phase for phase in phases if part in phase.names]
+            if not those:
+                names = sorted({name for phase in phases for name in phase.names})
+                raise InputError(
+                    f"scheme {scheme.label}: transport_of.{part}: no phase has traffic of this "
+                    f"name; {hint(part, names)}"
+                )
+            for phase in those:
+                if phase.objects == "kernel":
+                    raise InputError(
+                        f"scheme {scheme.label}: transport_of.{part}: phase {phase.name} has "
+                        'objects = "kernel", which is one transport for all'
+                    )
 
 
 def _check_forgeries(spec: ScenarioFile, topology: Topology) -> None:

@@ -79,6 +79,7 @@ class Override(Spec):
     scheme: str | None = None
     """Name of the file, if it is not the one of the override: a scheme may run in variants."""
     label: str | None = None
+    transport_of: dict[str, str] = {}
     agent: dict[str, dict[str, Any]] = {}
     fabric: dict[str, Any] = {}
 
@@ -163,7 +164,8 @@ class ScenarioFile(FaultKeys, Spec):
     schemes: list[str]
     """Names of files in experiments/schemes, files of your own, or names in `override`."""
     override: dict[str, Override] = {}
-    """Parameters that differ here, by name of the scheme: `agent` and `fabric` as in its file."""
+    """Parameters that differ here, by name of the scheme: `transport_of`, `agent` and `fabric` as
+    in its file."""
     workload: str | dict[str, Any] | None = None
     """The traffic, if it is all in one phase: a workload file, relative to the scenario file, or
     its keys (docs/workloads.md)."""
