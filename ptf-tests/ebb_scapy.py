@@ -46,6 +46,9 @@ class Type(IntEnum):
     ACK = 3
     NACK = 4
     RESET = 5
+    REQUEST = 6
+    CODED = 7
+    STOP = 8
 
 
 class Flag(IntFlag):
@@ -65,6 +68,7 @@ class Dscp(IntEnum):
     """DSCPs of the traffic classes, as agents send them by default."""
 
     DEFAULT = 0
+    SCAVENGER = 8
     TRIMMABLE = 10
     TRIMMED = 12
     TRIMMED_LASTHOP = 14

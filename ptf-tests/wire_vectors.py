@@ -76,6 +76,12 @@ def _frames() -> list[tuple[str, str, bytes]]:
         "symbol_size": SYMBOL_SIZE,
         "block_symbols": 100,
     }
+    trevi: dict[str, Any] = {
+        "type": Type.CODED,
+        "object_length": 5_000_000,
+        "block_symbols": 2048,
+        "payload_length": SYMBOL_SIZE,
+    }
 
     def data(body: bytes, **fields: Any) -> bytes:
         return _frame(Ebb(**(ndp | fields)) / body, dscp=Dscp.TRIMMABLE)
@@ -152,6 +158,28 @@ def _frames() -> list[tuple[str, str, bytes]]:
             _control(Type.NACK, symbol=68),
         ),
         ("reset", "session refused, reason 3", _control(Type.RESET, symbol=3)),
+        (
+            "trevi-coded-syn",
+            "Trevi, LT symbol 5 of block 0, of an object of two blocks",
+            _frame(
+                Ebb(**(scdp | trevi | {"flags": Flag.SYN, "symbol": 5, "entropy": 77})) / full,
+                dscp=Dscp.SCAVENGER,
+            ),
+        ),
+        (
+            "trevi-question",
+            "Trevi sender asks for a sign of life, without payload",
+            _frame(
+                Ebb(**(scdp | trevi | {"flags": Flag.TRIMMED | Flag.RETRANSMIT, "block": 1})),
+                dscp=Dscp.CONTROL,
+            ),
+        ),
+        ("trevi-request", "symbols of block 1 are wanted", _control(Type.REQUEST, block=1)),
+        (
+            "trevi-stop",
+            "both blocks are there: nothing is to be sent ever again",
+            _control(Type.STOP, flags=Flag.FIN, block=2),
+        ),
         (
             "pull-bad-checksum",
             "pull counter changed after the checksum was made",

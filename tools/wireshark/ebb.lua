@@ -9,8 +9,8 @@ local PROTOCOL = 253
 
 local ebb = Proto("ebb", "Ebb (NDP, SCDP)")
 
-local TYPES = { [0] = "DATA", "SYMBOL", "PULL", "ACK", "NACK", "RESET" }
-local DATA, SYMBOL, PULL, ACK, NACK, RESET = 0, 1, 2, 3, 4, 5
+local TYPES = { [0] = "DATA", "SYMBOL", "PULL", "ACK", "NACK", "RESET", "REQUEST", "CODED", "STOP" }
+local DATA, SYMBOL, PULL, ACK, NACK, RESET, REQUEST, CODED = 0, 1, 2, 3, 4, 5, 6, 7
 local REASONS = {
     "nothing listens on the port",
     "too many sessions",
@@ -85,10 +85,12 @@ local function summary(buffer, kind)
     local symbol = buffer(16, 3):uint()
     if kind == DATA or kind == ACK or kind == NACK then
         return string.format("packet %d", symbol + (kind == DATA and buffer(12, 4):uint() * 2 ^ 24 or 0))
-    elseif kind == SYMBOL then
+    elseif kind == SYMBOL or kind == CODED then
         return string.format("block %d symbol %d", buffer(12, 4):uint(), symbol)
     elseif kind == PULL then
         return string.format("%d packets in all", buffer(20, 4):uint())
+    elseif kind == REQUEST then
+        return string.format("block %d", buffer(12, 4):uint())
     elseif kind == RESET then
         return REASONS[symbol] or "unknown reason"
     end

@@ -1,4 +1,4 @@
-//! The header of NDP and SCDP: `docs/wire-format.md`.
+//! The header of NDP, SCDP and Trevi: `docs/wire-format.md`.
 
 use std::ops::{BitOr, BitOrAssign};
 
@@ -23,6 +23,9 @@ pub enum PacketType {
     Nack = 4,
     /// From either end: the session is refused or given up; `symbol` has the reason (`docs/wire-format.md`).
     Reset = 5,
+    Request = 6,
+    Coded = 7,
+    Stop = 8,
 }
 
 impl PacketType {
@@ -34,13 +37,19 @@ impl PacketType {
             3 => PacketType::Ack,
             4 => PacketType::Nack,
             5 => PacketType::Reset,
+            6 => PacketType::Request,
+            7 => PacketType::Coded,
+            8 => PacketType::Stop,
             found => return Err(ParseError::PacketType { found }),
         })
     }
 
     /// Whether packets of the type carry payload, and so can be trimmed.
     pub fn carries_payload(self) -> bool {
-        matches!(self, PacketType::Data | PacketType::Symbol)
+        matches!(
+            self,
+            PacketType::Data | PacketType::Symbol | PacketType::Coded
+        )
     }
 }
 

@@ -63,6 +63,7 @@ PLOT_STYLES: dict[str, PlotStyle] = {
     "ndp-daisy": PlotStyle("NDP, daisy chain", YELLOW, ">", "--"),
     "ndp-3-blocks": PlotStyle("NDP, 3 blocks at once", YELLOW, ">", "--"),
     "scdp": _of("scdp", "*"),
+    "trevi-cr": _of("trevi-cr", "h"),
     "scdp-one-level": PlotStyle("SCDP without MLFQ", "#6A3D9A", "p", "--"),
 }
 """Styles by scheme, in the order of legends."""

@@ -101,6 +101,9 @@ fn suite(ways: Ways) -> Suite {
     suite.scdp.max_flows = 16;
     suite.scdp.max_flows_per_peer = 8;
     suite.scdp.block_symbols = 8;
+    suite.trevi.max_flows = 16;
+    suite.trevi.max_flows_per_peer = 8;
+    suite.trevi.block_symbols = 8;
     suite
 }
 

@@ -15,6 +15,7 @@ fn any_scheme() -> impl Strategy<Value = Scheme> {
         Scheme::Detail,
         Scheme::Fastlane,
         Scheme::Pfabric,
+        Scheme::Trevi,
     ])
 }
 

@@ -1,4 +1,4 @@
-//! NDP, SCDP, the TCP family and the pacer as state machines without I/O or clock.
+//! NDP, SCDP, Trevi, the TCP family and the pacer as state machines without I/O or clock.
 //!
 //! A [`Transport`] hosts all flows of one scheme on one host. Whoever drives it (the agent over a
 //! raw socket, a test, a simulation) does, whenever something happened or a deadline passed:
@@ -20,6 +20,7 @@
 //! Packets are complete IPv4 packets; the caller adds and removes the link layer.
 
 mod buffers;
+mod code;
 mod flow_id;
 mod group;
 mod job;
@@ -29,6 +30,7 @@ pub mod pacer;
 mod receiver_driven;
 pub mod record;
 mod selector;
+mod splitmix;
 mod stream_head;
 pub mod tenant;
 #[cfg(test)]
@@ -51,4 +53,4 @@ pub use transport::{
     Event, ExpectRequest, GroupRequest, ListenError, PacketKind, Part, Progress, SendError,
     SendRequest, Transport, TxInfo, Urgency, Via,
 };
-pub use transports::{Entry, Params, Scheme, Suite, UnknownScheme, ndp, scdp, tcp};
+pub use transports::{Entry, Params, Scheme, Suite, UnknownScheme, ndp, scdp, tcp, trevi};

@@ -8,6 +8,8 @@ use std::sync::Arc;
 
 use sha2::{Digest, Sha256};
 
+use crate::splitmix::splitmix64;
+
 const MAGIC: &[u8; 4] = b"EBB1";
 const FIXED_BYTES: usize = 4 + 2 + 8 + 32;
 /// The longest file name of the usual file systems.
@@ -52,14 +54,8 @@ pub struct GeneratedSource {
 }
 
 impl GeneratedSource {
-    /// SplitMix64 (Steele, Lea and Flood 2014) at position `index` of the stream of `seed`.
     fn word(&self, index: u64) -> [u8; 8] {
-        let mut z = self
-            .seed
-            .wrapping_add((index.wrapping_add(1)).wrapping_mul(0x9e37_79b9_7f4a_7c15));
-        z = (z ^ (z >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
-        z = (z ^ (z >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
-        (z ^ (z >> 31)).to_le_bytes()
+        splitmix64(self.seed, index).to_le_bytes()
     }
 }
 

@@ -76,6 +76,20 @@ impl<S: ReceiverDriven> Host<S> {
         self.receivers.insert(flow, open);
     }
 
+    /// Everything has been delivered, the application knows, and the senders are told until they confirm
+    /// that. Reports the end unless that was done.
+    pub(super) fn close_receiver(&mut self, now: Instant, flow: FlowId) {
+        let Some(mut open) = self.receivers.remove(&flow) else {
+            return;
+        };
+        self.timers.set(open.timer, flow, open.state.deadline());
+        if self.closing.insert(flow) && self.held.remove(&flow).is_none() {
+            self.pulls.remove(flow);
+            self.report_receiver(now, flow, &mut open, Ending::Finished);
+        }
+        self.receivers.insert(flow, open);
+    }
+
     /// Reports how a receiver ended; its buffers serve others.
     fn report_receiver(
         &mut self,
@@ -136,7 +150,8 @@ impl<S: ReceiverDriven> Host<S> {
             };
             self.tombstones.insert(now, key, stone);
         }
-        if self.held.remove(&flow).is_none() {
+        let reported = self.held.remove(&flow).is_some() | self.closing.remove(&flow);
+        if !reported {
             self.report_receiver(now, flow, &mut open, ending);
         }
     }

@@ -1,4 +1,4 @@
-//! All sessions of one scheme on one host: the [`Transport`] of NDP and of SCDP.
+//! All sessions of one scheme on one host: the [`Transport`] of NDP, of SCDP and of Trevi.
 //!
 //! This file has the tables, the timers and what the application asks for. What arrives is handled
 //! in `inbound`, what leaves in `outbound`; sessions are opened in `opening` and end in `ending`.
@@ -91,6 +91,8 @@ pub struct Host<S: ReceiverDriven> {
     /// Receivers whose end has been reported and not been confirmed yet, with the headers that will
     /// tell their peers.
     pub(super) held: BTreeMap<FlowId, Vec<(Path, EbbHeader)>>,
+    /// Receivers whose end has been reported, and whose senders have not confirmed that they know.
+    pub(super) closing: BTreeSet<FlowId>,
     /// Local ports in use, by peer.
     pub(super) ports: BTreeSet<(SocketAddrV4, u16)>,
     pub(super) tombstones: Tombstones,
@@ -138,6 +140,7 @@ impl<S: ReceiverDriven> Host<S> {
             expected: BTreeMap::new(),
             holds: false,
             held: BTreeMap::new(),
+            closing: BTreeSet::new(),
             ports: BTreeSet::new(),
             control: VecDeque::new(),
             ready: VecDeque::new(),
@@ -244,7 +247,8 @@ impl<S: ReceiverDriven> Host<S> {
         let ending = open.state.ending();
         let answers = out.control.drain(..);
         let answers = answers.map(|header| (open.path_of(&header), header));
-        let is_held = self.holds && ending == Some(Ending::Finished);
+        let finished = ending == Some(Ending::Finished);
+        let is_held = self.holds && finished && !self.closing.contains(&flow);
         if is_held {
             // What a session says when it ends is what confirms it.
             self.held.insert(flow, answers.collect());
@@ -257,8 +261,13 @@ impl<S: ReceiverDriven> Host<S> {
         self.events
             .extend(delivered.map(|bytes| Event::Delivered { flow, bytes }));
         let pulls = std::mem::take(&mut out.pulls);
+        let confirmed = open.state.is_confirmed();
         if is_held {
             self.hold_receiver(now, flow);
+            return;
+        }
+        if finished && !confirmed {
+            self.close_receiver(now, flow);
             return;
         }
         if let Some(ending) = ending {
@@ -388,7 +397,10 @@ impl<S: ReceiverDriven> Transport for Host<S> {
             let answers = std::mem::take(answers).into_iter();
             self.control
                 .extend(answers.map(|(path, header)| (flow, path, header)));
-            self.end_receiver(now, flow, Ending::Finished, None);
+            match self.receivers.get(&flow) {
+                Some(open) if !open.state.is_confirmed() => self.close_receiver(now, flow),
+                _ => self.end_receiver(now, flow, Ending::Finished, None),
+            }
         }
     }
 

@@ -42,7 +42,7 @@ impl<S: ReceiverDriven> Host<S> {
             return;
         }
         match packet.header.packet_type {
-            found @ (PacketType::Data | PacketType::Symbol) => {
+            found @ (PacketType::Data | PacketType::Symbol | PacketType::Coded) => {
                 if found == S::PAYLOAD {
                     self.inbound_data(now, src, ce, &packet);
                 } else {
@@ -50,7 +50,11 @@ impl<S: ReceiverDriven> Host<S> {
                     self.refuse_stray(src, &packet.header, ResetReason::BadSession);
                 }
             }
-            PacketType::Pull | PacketType::Ack | PacketType::Nack => {
+            PacketType::Pull
+            | PacketType::Ack
+            | PacketType::Nack
+            | PacketType::Request
+            | PacketType::Stop => {
                 self.inbound_control(now, src, ce, &packet.header);
             }
             PacketType::Reset => self.inbound_reset(now, src, &packet.header),
@@ -212,7 +216,7 @@ impl<S: ReceiverDriven> Host<S> {
         let open = open.filter(|s| s.path.matches_ports(header));
         let (Some((flow, index)), Some(open)) = (found, open) else {
             self.stray.unknown_session += 1;
-            if header.packet_type == PacketType::Pull {
+            if is_answered_without_session(header.packet_type) {
                 // A receiver that waits for a sender that is gone is notified.
                 self.refuse_stray(src, header, ResetReason::UnknownSession);
             }
@@ -221,11 +225,19 @@ impl<S: ReceiverDriven> Host<S> {
         open.state.counters().ce_marks += u64::from(ce);
         let rejected = open.state.counters().rejected;
         open.state.handle_control(now, index, header);
-        if !open.heard && open.state.counters().rejected == rejected {
+        let accepted = open.state.counters().rejected == rejected;
+        if !open.heard && accepted {
             open.heard = true;
             self.events.push_back(Event::Heard { flow, peer: src });
         }
         self.after_sender(now, flow);
+        if accepted
+            && header.packet_type == PacketType::Stop
+            && header.flags.contains(EbbFlags::FIN)
+        {
+            // The session is no more, which is what a receiver that has everything asks for.
+            self.refuse_stray(src, header, ResetReason::UnknownSession);
+        }
     }
 
     fn inbound_reset(&mut self, now: Instant, src: Ipv4Addr, header: &EbbHeader) {
@@ -255,7 +267,7 @@ impl<S: ReceiverDriven> Host<S> {
                 Some(open) => open.peers.len() > 1,
                 None => true,
             };
-            if several {
+            if several || self.closing.contains(&flow) {
                 // The others stay.
                 self.lose_sender(now, flow, index, ResetReason::describe(header.symbol));
             } else {
@@ -304,6 +316,14 @@ impl<T> Open<T> {
         }
         true
     }
+}
+
+/// Whether a sender that does not know the session says so.
+pub(super) fn is_answered_without_session(packet_type: PacketType) -> bool {
+    matches!(
+        packet_type,
+        PacketType::Pull | PacketType::Request | PacketType::Stop
+    )
 }
 
 fn count_arrival(counters: &mut Counters, packet: &EbbPacket<'_>, ce: bool) {

@@ -9,6 +9,7 @@ use ebb_wire::{EbbHeader, PacketType};
 
 use super::ResetReason;
 use super::host::Host;
+use super::inbound::is_answered_without_session;
 use super::path::Leaving;
 use super::session::ReceiverDriven;
 use super::tombstones::Epitaph;
@@ -44,8 +45,7 @@ impl<S: ReceiverDriven> Host<S> {
                 Epitaph::Reset(reason) => reason.header(),
             };
             self.control.push_back((stone.flow, stone.path, end));
-            if end.packet_type != PacketType::Pull {
-                // Only a pull is answered by who does not know the session.
+            if !is_answered_without_session(end.packet_type) {
                 let question = EbbHeader::new(PacketType::Pull, 0, 0);
                 self.control.push_back((stone.flow, stone.path, question));
             }

@@ -1,7 +1,7 @@
-//! Common parts of NDP and SCDP: sessions opened without a handshake, one paced pull queue per
+//! Common parts of NDP, SCDP and Trevi: sessions opened without a handshake, one paced pull queue per
 //! host, credits counted in packets, and a wire header that says everything in every packet.
 //!
-//! [`Host`] owns the sessions and speaks the wire format; the two schemes supply the session state
+//! [`Host`] owns the sessions and speaks the wire format; the schemes supply the session state
 //! machines ([`SenderSession`], [`ReceiverSession`]) and never see an address or a port.
 
 mod buffers;
@@ -57,9 +57,9 @@ pub struct DscpParams {
     pub trimmed: u8,
     /// DSCP that a trim on a host-facing port writes.
     pub trimmed_lasthop: u8,
-    /// PULL, ACK, NACK, RESET.
+    /// PULL, ACK, NACK, RESET, REQUEST, STOP.
     pub control: u8,
-    /// Data that gives way to all other packets (RFC 3662: CS1).
+    /// Data of Trevi: it takes what capacity the other classes leave.
     pub scavenger: u8,
     /// TCP flows with a priority above 0.
     pub priority: PriorityDscps,

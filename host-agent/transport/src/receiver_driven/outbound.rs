@@ -21,7 +21,7 @@ impl<S: ReceiverDriven> Host<S> {
         packet: &mut Vec<u8>,
     ) -> Option<TxInfo> {
         let control = wanted.contains(self.config.dscp.control);
-        let data = wanted.contains(self.config.dscp.trimmable);
+        let data = wanted.contains(self.data_dscp());
         loop {
             if control && let Some((flow, path, header)) = self.control.pop_front() {
                 self.emit(&path, header, false, packet);
@@ -109,6 +109,14 @@ impl<S: ReceiverDriven> Host<S> {
         self.end_sender(now, flow, Ending::Failed(reason), reset);
     }
 
+    /// The class of packets with payload.
+    fn data_dscp(&self) -> u8 {
+        match S::IS_SCAVENGER {
+            true => self.config.dscp.scavenger,
+            false => self.config.dscp.trimmable,
+        }
+    }
+
     /// Writes the packet that carries `header`.
     fn emit(&mut self, path: &Path, header: EbbHeader, with_payload: bool, packet: &mut Vec<u8>) {
         let header = EbbHeader {
@@ -130,7 +138,7 @@ impl<S: ReceiverDriven> Host<S> {
         };
         let payload: &[u8] = if with_payload { &self.payload } else { &[] };
         let dscp = if with_payload {
-            self.config.dscp.trimmable
+            self.data_dscp()
         } else {
             self.config.dscp.control
         };

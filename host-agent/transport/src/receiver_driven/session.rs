@@ -165,6 +165,11 @@ pub trait ReceiverSession {
     /// Does what is due when [`deadline`](Self::deadline) has passed.
     fn handle_timeout(&mut self, now: Instant, out: &mut Outbox);
     fn ending(&self) -> Option<Ending>;
+    /// Whether the senders of a session that has finished know, or never will. Until then it is kept,
+    /// and its timer runs.
+    fn is_confirmed(&self) -> bool {
+        true
+    }
     fn counters(&mut self) -> &mut Counters;
     /// What became of each sender of a many-to-one session, without its address; empty of any other.
     fn sources(&self) -> Vec<SenderSummary> {
@@ -198,6 +203,8 @@ pub trait ReceiverDriven {
     const GROUPS: bool;
     /// Type of the packets that carry payload.
     const PAYLOAD: PacketType;
+    /// Whether those take what all other classes leave, rather than that they may be trimmed.
+    const IS_SCAVENGER: bool = false;
 
     fn limits(params: &Self::Params) -> SessionLimits;
     /// How long a many-to-one session waits for its first packet. `None`: there are no such sessions.

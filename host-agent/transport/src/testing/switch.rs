@@ -12,6 +12,8 @@ use crate::nic::NicParams;
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct PortParams {
     pub rate: BitRate,
+    /// The class of the data queue; all others are in the control queue.
+    pub data_dscp: u8,
     /// NDP, section 3: eight packets.
     pub data_packets: usize,
     pub control_packets: usize,
@@ -27,6 +29,7 @@ impl Default for PortParams {
     fn default() -> Self {
         PortParams {
             rate: BitRate::from_mbps(1000),
+            data_dscp: DscpParams::default().trimmable,
             data_packets: 8,
             control_packets: 1000,
             control_weight: 10,
@@ -68,7 +71,7 @@ impl Port {
             self.free_at = self.free_at.max(now);
         }
         let dscp = packet[1] >> 2;
-        if dscp != DscpParams::default().trimmable {
+        if dscp != self.params.data_dscp {
             return self.enqueue_control(packet);
         } else if self.data.len() < self.params.data_packets {
             self.data.push_back(packet);

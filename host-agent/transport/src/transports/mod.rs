@@ -7,6 +7,7 @@
 pub mod ndp;
 pub mod scdp;
 pub mod tcp;
+pub mod trevi;
 
 use std::fmt;
 use std::net::Ipv4Addr;
@@ -25,6 +26,7 @@ use tcp::TcpParams;
 use tcp::congestion::detail::DetailParams;
 use tcp::congestion::pfabric::PfabricParams;
 use tcp::fastlane::FastlaneParams;
+use trevi::TreviParams;
 
 /// Makes all flows of a transport on one host. The error says in words which parameter is wrong.
 pub type Make = fn(HostConfig, &Suite) -> Result<Box<dyn Transport + Send>, String>;
@@ -108,6 +110,8 @@ list! {
     Fastlane: tcp::fastlane::ENTRY,
     /// Full speed at once over switches that serve and drop by what is left of a flow
     Pfabric: tcp::congestion::pfabric::ENTRY,
+    /// Fountain-coded storage as a scavenger
+    Trevi: trevi::ENTRY,
 }
 
 const _: () = {
@@ -187,6 +191,8 @@ pub struct Params<Engine, Faults> {
     pub fastlane: FastlaneParams,
     /// Parameters of pFabric's TCP.
     pub pfabric: PfabricParams,
+    /// Parameters of Trevi.
+    pub trevi: TreviParams,
     /// Parameters of HULL's pacer.
     pub pacer: PacerParams,
     /// What goes wrong on purpose.
@@ -209,6 +215,7 @@ impl<Engine, Faults> Params<Engine, Faults> {
             detail: self.detail,
             fastlane: self.fastlane,
             pfabric: self.pfabric,
+            trevi: self.trevi,
             pacer: self.pacer.clone(),
             faults: (),
         }
@@ -231,6 +238,7 @@ impl Suite {
         self.detail.validate()?;
         self.fastlane.validate()?;
         self.pfabric.validate()?;
+        self.trevi.validate()?;
         self.pacer.validate().map_err(|error| error.to_string())
     }
 }

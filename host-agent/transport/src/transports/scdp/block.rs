@@ -1,10 +1,7 @@
 //! One source block at its receiver: which symbols are there, which are to come, how many more have
 //! to be asked for, when to decode.
 
-use super::bits::Bits;
-use super::decode::Outcome;
-use super::decode::{DecodeJob, DecodeResult};
-use super::symbols::Symbols;
+use crate::code::{Bits, BlockShape, DecodeJob, DecodeResult, Outcome, RaptorQ, Symbols};
 use crate::receiver_driven::Buffers;
 
 /// Decodings of a block that may fail in a row; good symbols fail so often once in 10^18 times.
@@ -58,8 +55,9 @@ pub enum Effect {
 
 impl Block {
     /// Makes an empty block of what may have been another one.
-    pub fn reset(&mut self, source_symbols: u16, symbol_bytes: u16, overhead: u16, senders: usize) {
-        self.symbols.reset(source_symbols, symbol_bytes);
+    pub fn reset(&mut self, shape: BlockShape, overhead: u16, senders: usize) {
+        let source_symbols = shape.source_symbols;
+        self.symbols.reset::<RaptorQ>(shape);
         self.overhead = overhead.into();
         self.extra = 0;
         self.lossy = false;
@@ -211,15 +209,12 @@ impl Block {
     }
 
     /// The job that decodes the block. None: not enough has arrived, or no decoding is needed.
-    pub fn decode(&mut self, block: u32) -> Option<DecodeJob> {
+    pub fn decode(&mut self) -> Option<DecodeJob<RaptorQ>> {
         if !self.is_receiving() || !self.lossy || self.symbols.count() < self.target() {
             return None;
         }
         self.state = State::Decoding;
-        Some(DecodeJob {
-            block,
-            symbols: std::mem::take(&mut self.symbols),
-        })
+        Some(DecodeJob::new(std::mem::take(&mut self.symbols)))
     }
 
     /// Takes the result of the decoding.
@@ -271,11 +266,15 @@ impl Block {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::scdp::decode::finished;
 
     fn block(source_symbols: u16, overhead: u16) -> (Block, Buffers) {
         let mut block = Block::default();
-        block.reset(source_symbols, 4, overhead, 1);
+        let shape = BlockShape {
+            block: 0,
+            source_symbols,
+            symbol_bytes: 4,
+        };
+        block.reset(shape, overhead, 1);
         (block, Buffers::default())
     }
 
@@ -283,11 +282,11 @@ mod tests {
     fn source_symbols_alone_need_no_decoding() {
         let (mut block, mut buffers) = block(3, 2);
         for esi in [2, 0, 1] {
-            assert!(block.decode(0).is_none());
+            assert!(block.decode().is_none());
             let effect = block.receive(0, esi, &[esi as u8; 4], &mut buffers);
             assert_eq!((effect, block.deficit()), (Effect::Stored, 0));
         }
-        assert!(block.decode(0).is_none());
+        assert!(block.decode().is_none());
         assert!(block.is_complete());
         assert_eq!(
             block.take_bytes(11, &mut buffers),
@@ -304,11 +303,11 @@ mod tests {
         assert_eq!(block.deficit(), 0);
         for esi in [1, 2, 3, 4] {
             block.receive(0, esi, &[1; 4], &mut buffers);
-            assert!(block.decode(0).is_none());
+            assert!(block.decode().is_none());
         }
         block.receive(0, 5, &[1; 4], &mut buffers);
-        assert!(block.decode(0).is_some());
-        assert!(block.decode(0).is_none(), "decoded twice at once");
+        assert!(block.decode().is_some());
+        assert!(block.decode().is_none(), "decoded twice at once");
     }
 
     #[test]
@@ -333,13 +332,13 @@ mod tests {
         for esi in [1, 2, 3] {
             block.receive(0, esi, &[1; 4], &mut buffers);
         }
-        let job = block.decode(0).unwrap();
+        let job = block.decode().unwrap();
         assert_eq!(block.deficit(), 0);
-        block.decoded(finished(job, Outcome::NotEnough));
+        block.decoded(job.finished(Outcome::NotEnough));
         assert_eq!(block.deficit(), 1);
-        assert!(block.decode(0).is_none());
+        assert!(block.decode().is_none());
         block.receive(0, 4, &[1; 4], &mut buffers);
-        assert_eq!(block.decode(0).unwrap().symbols.count(), 4);
+        assert_eq!(block.decode().unwrap().symbols.count(), 4);
     }
 
     #[test]

@@ -1,6 +1,7 @@
 //! How an object is cut into blocks, and a block's symbols among the senders of a many-to-one
 //! session.
 
+use crate::code::BlockShape;
 use crate::receiver_driven::StreamShape;
 
 #[derive(Clone, Copy, Debug)]
@@ -22,6 +23,15 @@ impl Blocks {
         let before = self.first_packet(block);
         let left = self.shape.packets().saturating_sub(before);
         left.min(self.shape.block_symbols.into()) as u16
+    }
+
+    /// What a code has to know of `block`.
+    pub fn coded(&self, block: u32) -> BlockShape {
+        BlockShape {
+            block,
+            source_symbols: self.source_symbols(block),
+            symbol_bytes: self.shape.symbol_bytes,
+        }
     }
 
     /// The number of the first packet of `block`, counted through the object.

@@ -10,9 +10,8 @@ use ebb_wire::{EbbFlags, EbbHeader, PacketType};
 use rand::rngs::SmallRng;
 use rand::{Rng, SeedableRng};
 
-use super::encode::EncodeJob;
-use super::encoders::{Encoders, MAX_ENCODERS};
 use super::*;
+use crate::code::{EncodeJob, Encoders, MAX_ENCODERS, RaptorQ};
 use crate::job::Work;
 use crate::object::{GeneratedSource, ObjectSource};
 use crate::record::{FlowRecord, Role, Status};
@@ -399,17 +398,15 @@ fn what_nobody_wants_any_more_makes_room() {
     encoders.forget_before(9);
     // The jobs still run.
     assert_eq!(encoders.start(&[9]), None);
-    let result = EncodeJob {
-        block: 5,
-        blocks: blocks::Blocks {
-            shape: StreamShape {
-                object_bytes: 1000 * SYMBOL,
-                symbol_bytes: SYMBOL as u16,
-                block_symbols: 100,
-            },
+    let blocks = blocks::Blocks {
+        shape: StreamShape {
+            object_bytes: 1000 * SYMBOL,
+            symbol_bytes: SYMBOL as u16,
+            block_symbols: 100,
         },
-        source: Arc::new(Broken),
     };
-    assert!(encoders.built(result.run()).is_ok(), "of no interest");
+    let extent = blocks.block_extent(5);
+    let job = EncodeJob::<RaptorQ>::new(blocks.coded(5), extent, Arc::new(Broken));
+    assert!(encoders.built(job.run()).is_ok(), "of no interest");
     assert_eq!(encoders.start(&[9]), Some(9));
 }

@@ -2,18 +2,13 @@
 //! switches. Mechanism, parameters and the choices made where the text is silent: `docs/scdp.md`.
 
 mod audience;
-mod bits;
 mod block;
 mod blocks;
-mod decode;
 mod demand;
-mod encode;
-mod encoders;
 mod params;
 mod receiver;
 mod sender;
 mod supplier;
-mod symbols;
 
 #[cfg(test)]
 mod encode_tests;

@@ -9,9 +9,9 @@ use ebb_wire::{EbbFlags, EbbHeader, PacketType};
 
 use super::block::{Block, Effect};
 use super::blocks::{Blocks, Share};
-use super::decode::DecodeResult;
 use super::supplier::{MAX_WINDOW, State, Supplier};
 use super::{Scdp, ScdpParams};
+use crate::code::DecodeResult;
 use crate::receiver_driven::{
     Buffers, Ending, Outbox, ReceiverDriven, ReceiverSession, Retry, StreamShape,
 };
@@ -157,8 +157,7 @@ impl Receiver {
             let source_symbols = self.blocks.source_symbols(number);
             let mut block = self.spare.pop().unwrap_or_default();
             block.reset(
-                source_symbols,
-                self.blocks.shape.symbol_bytes,
+                self.blocks.coded(number),
                 self.overhead_symbols,
                 self.suppliers.len(),
             );
@@ -253,9 +252,8 @@ impl Receiver {
 
     /// Starts whatever decoding has become possible.
     pub(super) fn decode(&mut self, index: usize, out: &mut Outbox) {
-        let number = self.next_delivered + index as u32;
         let job = self.open.get_mut(index);
-        if let Some(job) = job.and_then(|block| block.decode(number)) {
+        if let Some(job) = job.and_then(Block::decode) {
             self.decoding += 1;
             out.jobs.push(Job::new(self.flow, Role::Receiver, job));
         }
@@ -411,12 +409,12 @@ impl ReceiverSession for Receiver {
         };
         self.decoding = self.decoding.saturating_sub(1);
         self.last_progress = now;
-        let index = result.block.checked_sub(self.next_delivered);
+        let number = result.symbols.shape().block;
+        let index = number.checked_sub(self.next_delivered);
         let Some(block) = index.and_then(|index| self.open.get_mut(index as usize)) else {
             result.release(&mut out.buffers);
             return;
         };
-        let number = result.block;
         block.decoded(result);
         if block.is_hopeless() {
             self.ending = Some(Ending::Failed(format!(

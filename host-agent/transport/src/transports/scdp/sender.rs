@@ -9,9 +9,8 @@ use ebb_wire::{EbbFlags, EbbHeader, PacketType};
 
 use super::audience::Audience;
 use super::blocks::{Blocks, Share};
-use super::encode::EncodeJob;
-use super::encoders::{Encoders, MAX_ENCODERS};
 use super::{DETACHED_REPAIR, Scdp, ScdpParams};
+use crate::code::{EncodeJob, EncodeResult, Encoders, MAX_ENCODERS, RaptorQ};
 use crate::object::ObjectSource;
 use crate::receiver_driven::{
     Cast, Ending, ReceiverDriven, Retry, Returned, SenderSession, StreamShape,
@@ -49,7 +48,7 @@ pub struct Sender {
     next_source: (u32, u32),
     /// Repair symbols sent, of blocks in which any were and that are still wanted.
     repair_sent: BTreeMap<u32, u32>,
-    encoders: Encoders,
+    encoders: Encoders<RaptorQ>,
     /// Symbols sent so far; at most the window and what everybody has pulled together. It is less
     /// where nothing was known to be wanted, because the pull that said of which block was lost.
     sent: u32,
@@ -372,10 +371,10 @@ impl Sender {
 
     /// Appends a symbol to `payload`: a source symbol or a repair symbol, as its ESI says.
     fn symbol(&mut self, block: u32, esi: u32, payload: &mut Vec<u8>) -> io::Result<()> {
-        match esi.checked_sub(self.blocks.source_symbols(block).into()) {
-            None => self.source_symbol(block, esi, payload),
-            Some(number) => self.encoders.repair_symbol((block, number), payload),
+        if esi < self.blocks.source_symbols(block).into() {
+            return self.source_symbol(block, esi, payload);
         }
+        self.encoders.append(block, esi, payload)
     }
 
     fn source_symbol(&self, block: u32, esi: u32, payload: &mut Vec<u8>) -> io::Result<()> {
@@ -478,11 +477,8 @@ impl SenderSession for Sender {
     fn poll_job(&mut self, flow: FlowId) -> Option<Job> {
         let (needed, count) = self.needed_encoders();
         let block = self.encoders.start(&needed[..count])?;
-        let work = EncodeJob {
-            block,
-            blocks: self.blocks,
-            source: self.source.clone(),
-        };
+        let extent = self.blocks.block_extent(block);
+        let work = EncodeJob::<RaptorQ>::new(self.blocks.coded(block), extent, self.source.clone());
         Some(Job::new(flow, Role::Sender, work))
     }
 
@@ -490,7 +486,7 @@ impl SenderSession for Sender {
         self.counters.encodes += 1;
         self.counters.encode_ns += result.cpu_time.as_nanos();
         result
-            .output()
+            .output::<EncodeResult<RaptorQ>>()
             .map_or(Ok(()), |built| self.encoders.built(built))
     }
 

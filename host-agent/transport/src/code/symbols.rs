@@ -1,13 +1,15 @@
-//! The symbols of one block in one buffer: source symbols where they belong in the block, repair
+//! The symbols of one block in one buffer: source symbols where they belong in the block, coded
 //! symbols behind them.
 
 use super::bits::Bits;
+use super::erasure::{BlockShape, Code};
 use crate::receiver_driven::Buffers;
 
 #[derive(Debug, Default)]
 pub struct Symbols {
-    source_symbols: u16,
-    symbol_bytes: u16,
+    shape: BlockShape,
+    /// Symbols below are source symbols: K, or 0 where the code is not systematic.
+    sources: u16,
     /// As long as what has arrived requires: a peer that announces large blocks gets no memory
     /// for the announcement alone.
     buffer: Vec<u8>,
@@ -20,21 +22,25 @@ pub struct Symbols {
 }
 
 impl Symbols {
-    pub fn reset(&mut self, source_symbols: u16, symbol_bytes: u16) {
-        self.source_symbols = source_symbols;
-        self.symbol_bytes = symbol_bytes;
-        self.present.reset(source_symbols.into());
+    pub fn reset<C: Code>(&mut self, shape: BlockShape) {
+        self.shape = shape;
+        self.sources = if C::SYSTEMATIC {
+            shape.source_symbols
+        } else {
+            0
+        };
+        self.present.reset(shape.source_symbols.into());
         self.sources_present = 0;
         self.repairs.clear();
     }
 
-    /// K: the number of source symbols of the block.
-    pub fn source_symbols(&self) -> u16 {
-        self.source_symbols
+    pub fn shape(&self) -> BlockShape {
+        self.shape
     }
 
-    pub fn symbol_bytes(&self) -> u16 {
-        self.symbol_bytes
+    /// K: the number of source symbols of the block.
+    pub fn source_symbols(&self) -> u16 {
+        self.shape.source_symbols
     }
 
     /// How many symbols have arrived.
@@ -43,11 +49,11 @@ impl Symbols {
     }
 
     pub fn has_all_sources(&self) -> bool {
-        self.sources_present == self.source_symbols
+        self.sources_present == self.shape.source_symbols
     }
 
     pub fn has(&self, esi: u32) -> bool {
-        if esi < self.source_symbols.into() {
+        if esi < self.sources.into() {
             self.present.contains(esi as usize)
         } else {
             self.repairs.contains(&esi)
@@ -55,19 +61,19 @@ impl Symbols {
     }
 
     fn range(&self, slot: usize) -> std::ops::Range<usize> {
-        let start = slot * usize::from(self.symbol_bytes);
-        start..start + usize::from(self.symbol_bytes)
+        let start = slot * usize::from(self.shape.symbol_bytes);
+        start..start + usize::from(self.shape.symbol_bytes)
     }
 
     /// Takes a symbol that is not there. A short one is filled up with zeros.
     pub fn store(&mut self, esi: u32, payload: &[u8], buffers: &mut Buffers) {
-        let slot = if esi < self.source_symbols.into() {
+        let slot = if esi < self.sources.into() {
             self.present.insert(esi as usize);
             self.sources_present += 1;
             esi as usize
         } else {
             self.repairs.push(esi);
-            usize::from(self.source_symbols) + self.repairs.len() - 1
+            usize::from(self.sources) + self.repairs.len() - 1
         };
         if self.buffer.capacity() == 0 {
             self.buffer = buffers.take();
@@ -85,7 +91,7 @@ impl Symbols {
 
     /// The symbols that have arrived, with their ESIs.
     pub fn iter(&self) -> impl Iterator<Item = (u32, &[u8])> {
-        let k = usize::from(self.source_symbols);
+        let k = usize::from(self.sources);
         let sources = (0..k).filter(|&esi| self.present.contains(esi));
         let repairs = self.repairs.iter().enumerate();
         sources
@@ -96,16 +102,14 @@ impl Symbols {
 
     /// Puts in the source symbols that are missing. `decoded`: the whole block.
     pub fn complete(&mut self, decoded: &[u8]) {
-        let k = usize::from(self.source_symbols);
-        let end = k * usize::from(self.symbol_bytes);
-        self.buffer.resize(end, 0);
-        for esi in 0..k {
+        self.buffer.resize(self.shape.bytes(), 0);
+        for esi in 0..usize::from(self.shape.source_symbols) {
             if self.present.insert(esi) {
                 let range = self.range(esi);
                 self.buffer[range.clone()].copy_from_slice(&decoded[range]);
             }
         }
-        self.sources_present = self.source_symbols;
+        self.sources_present = self.shape.source_symbols;
         self.repairs.clear();
     }
 
@@ -124,6 +128,7 @@ impl Symbols {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::code::RaptorQ;
 
     #[test]
     fn symbols_come_back_as_they_were_stored_whatever_the_order() {
@@ -131,7 +136,11 @@ mod tests {
         buffers.take();
         buffers.give(vec![9; 100]);
         let mut symbols = Symbols::default();
-        symbols.reset(4, 3);
+        symbols.reset::<RaptorQ>(BlockShape {
+            block: 0,
+            source_symbols: 4,
+            symbol_bytes: 3,
+        });
         for (esi, payload) in [
             (7, &[7, 7, 7][..]),
             (3, &[3]),

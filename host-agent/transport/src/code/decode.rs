@@ -1,32 +1,29 @@
 //! Decoding one source block, as a job that can run on any thread.
 
-use raptorq::{EncodingPacket, ObjectTransmissionInformation, PayloadId, SourceBlockDecoder};
+use std::marker::PhantomData;
 
+use super::erasure::Code;
 use super::symbols::Symbols;
 use crate::job::Work;
 use crate::receiver_driven::Buffers;
 
-/// Sub-blocks are not used, so the alignment of RFC 6330 has no effect on the code.
-const SYMBOL_ALIGNMENT: u8 = 1;
-
 /// Everything that is needed to decode one source block.
 #[derive(Debug)]
-pub struct DecodeJob {
-    pub(super) block: u32,
-    pub(super) symbols: Symbols,
+pub struct DecodeJob<C> {
+    pub symbols: Symbols,
+    code: PhantomData<C>,
 }
 
 /// What came out of a [`DecodeJob`].
 #[derive(Debug)]
 pub struct DecodeResult {
-    pub(super) block: u32,
     /// Completed, if they were enough.
-    pub(super) symbols: Symbols,
-    pub(super) outcome: Outcome,
+    pub symbols: Symbols,
+    pub outcome: Outcome,
 }
 
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(super) enum Outcome {
+pub enum Outcome {
     Decoded,
     /// The symbols do not determine the block; one more may.
     NotEnough,
@@ -40,24 +37,17 @@ impl DecodeResult {
     }
 }
 
-impl Work for DecodeJob {
+impl<C: Code> Work for DecodeJob<C> {
     type Output = DecodeResult;
 
     /// Size of the block.
     fn bytes(&self) -> usize {
-        usize::from(self.symbols.source_symbols()) * usize::from(self.symbols.symbol_bytes())
+        self.symbols.shape().bytes()
     }
 
-    /// Decodes. With K + 2 symbols it fails once in a million times (RFC 6330, section 1).
+    /// Decodes.
     fn run(mut self) -> DecodeResult {
-        let (k, symbol_bytes) = (self.symbols.source_symbols(), self.symbols.symbol_bytes());
-        let config = transmission_information(k, symbol_bytes);
-        let block_bytes = u64::from(k) * u64::from(symbol_bytes);
-        let packets = self
-            .symbols
-            .iter()
-            .map(|(esi, data)| EncodingPacket::new(PayloadId::new(0, esi), data.to_vec()));
-        let decoded = SourceBlockDecoder::new(0, &config, block_bytes).decode(packets);
+        let decoded = C::decode(self.symbols.shape(), self.symbols.iter());
         let outcome = match decoded {
             Some(bytes) => {
                 self.symbols.complete(&bytes);
@@ -65,25 +55,25 @@ impl Work for DecodeJob {
             }
             None => Outcome::NotEnough,
         };
-        finished(self, outcome)
+        self.finished(outcome)
     }
 }
 
-pub(super) fn finished(job: DecodeJob, outcome: Outcome) -> DecodeResult {
-    DecodeResult {
-        block: job.block,
-        symbols: job.symbols,
-        outcome,
+impl<C> DecodeJob<C> {
+    pub fn new(symbols: Symbols) -> Self {
+        DecodeJob {
+            symbols,
+            code: PhantomData,
+        }
     }
-}
 
-/// The description of a single block of `source_symbols` symbols for the codec.
-pub(super) fn transmission_information(
-    source_symbols: u16,
-    symbol_bytes: u16,
-) -> ObjectTransmissionInformation {
-    let block_bytes = u64::from(source_symbols) * u64::from(symbol_bytes);
-    ObjectTransmissionInformation::new(block_bytes, symbol_bytes, 1, 1, SYMBOL_ALIGNMENT)
+    /// The result of a job that came to this.
+    pub fn finished(self, outcome: Outcome) -> DecodeResult {
+        DecodeResult {
+            symbols: self.symbols,
+            outcome,
+        }
+    }
 }
 
 #[cfg(test)]
@@ -92,7 +82,10 @@ mod tests {
     use rand::rngs::SmallRng;
     use rand::seq::SliceRandom;
     use rand::{Rng, SeedableRng};
-    use raptorq::SourceBlockEncoder;
+    use raptorq::{EncodingPacket, SourceBlockEncoder};
+
+    use crate::code::raptorq::transmission_information;
+    use crate::code::{BlockShape, RaptorQ};
 
     fn any_block(k: u16, t: u16) -> Vec<u8> {
         (0..u32::from(k) * u32::from(t))
@@ -100,22 +93,34 @@ mod tests {
             .collect()
     }
 
-    fn job<'a>(k: u16, t: u16, packets: impl Iterator<Item = &'a EncodingPacket>) -> DecodeJob {
+    fn shape(source_symbols: u16, symbol_bytes: u16) -> BlockShape {
+        BlockShape {
+            block: 3,
+            source_symbols,
+            symbol_bytes,
+        }
+    }
+
+    fn job<'a>(
+        k: u16,
+        t: u16,
+        packets: impl Iterator<Item = &'a EncodingPacket>,
+    ) -> DecodeJob<RaptorQ> {
         let mut symbols = Symbols::default();
-        symbols.reset(k, t);
+        symbols.reset::<RaptorQ>(shape(k, t));
         let mut buffers = Buffers::default();
         for packet in packets {
             let esi = packet.payload_id().encoding_symbol_id();
             symbols.store(esi, packet.data(), &mut buffers);
         }
-        DecodeJob { block: 3, symbols }
+        DecodeJob::new(symbols)
     }
 
     /// How many of `patterns` random choices of `k + overhead` symbols do not decode.
     fn failures(k: u16, overhead: u16, patterns: u32, rng: &mut SmallRng) -> u32 {
         let t = 8;
         let block = any_block(k, t);
-        let encoder = SourceBlockEncoder::new(0, &transmission_information(k, t), &block);
+        let encoder = SourceBlockEncoder::new(0, &transmission_information(shape(k, t)), &block);
         let sources = encoder.source_packets();
         let repairs = encoder.repair_packets(0, 2 * u32::from(k) + 10);
         let mut failed = 0;
@@ -163,7 +168,8 @@ mod tests {
     #[test]
     fn too_few_symbols_stay_what_they_are() {
         let (k, t) = (20, 64);
-        let encoder = SourceBlockEncoder::new(0, &transmission_information(k, t), &any_block(k, t));
+        let encoder =
+            SourceBlockEncoder::new(0, &transmission_information(shape(k, t)), &any_block(k, t));
         let packets = encoder.source_packets();
         let result = job(k, t, packets.iter().skip(1)).run();
         assert_eq!(result.outcome, Outcome::NotEnough);

@@ -1,24 +1,32 @@
-//! Makes repair symbols, with encoders that are made elsewhere.
+//! Makes the symbols that are coded, with encoders that are made elsewhere.
 
 use std::io;
 
-use raptorq::SourceBlockEncoder;
-
 use super::encode::EncodeResult;
+use super::erasure::Code;
 
-/// Encoders kept and being made at a time; repair symbols of more blocks are rarely wanted at once.
+/// Encoders kept and being made at a time; coded symbols of more blocks are rarely wanted at once.
 pub const MAX_ENCODERS: usize = 4;
 
-#[derive(Default)]
-pub struct Encoders {
-    ready: Vec<(u32, SourceBlockEncoder)>,
+pub struct Encoders<C: Code> {
+    ready: Vec<(u32, C::Encoder)>,
     /// How many jobs are under way.
     building: Vec<u32>,
     /// Nobody wants anything more of the blocks before this one.
     first_wanted: u32,
 }
 
-impl Encoders {
+impl<C: Code> Default for Encoders<C> {
+    fn default() -> Self {
+        Encoders {
+            ready: Vec::new(),
+            building: Vec::new(),
+            first_wanted: 0,
+        }
+    }
+}
+
+impl<C: Code> Encoders<C> {
     pub fn has(&self, block: u32) -> bool {
         self.ready.iter().any(|(b, _)| *b == block)
     }
@@ -38,7 +46,7 @@ impl Encoders {
     }
 
     /// Takes the result of a job. An error is that of the source.
-    pub fn built(&mut self, result: EncodeResult) -> io::Result<()> {
+    pub fn built(&mut self, result: EncodeResult<C>) -> io::Result<()> {
         self.building.retain(|block| *block != result.block);
         if result.block >= self.first_wanted {
             self.ready.push((result.block, result.encoder?));
@@ -46,18 +54,14 @@ impl Encoders {
         Ok(())
     }
 
-    /// Appends repair symbol `number` of `block`, counted from 0, to `payload`. Its encoder
+    /// Appends a symbol of `block` that is coded to `payload`. The encoder of the block
     /// [is there](Self::has).
-    pub fn repair_symbol(
-        &self,
-        (block, number): (u32, u32),
-        payload: &mut Vec<u8>,
-    ) -> io::Result<()> {
+    pub fn append(&self, block: u32, symbol: u32, payload: &mut Vec<u8>) -> io::Result<()> {
         let encoder = self.ready.iter().find(|(b, _)| *b == block);
-        let symbol = encoder.and_then(|(_, encoder)| encoder.repair_packets(number, 1).pop());
-        let symbol = symbol.ok_or_else(|| io::Error::other("the encoder gave no repair symbol"))?;
-        payload.extend_from_slice(symbol.data());
-        Ok(())
+        match encoder.is_some_and(|(_, encoder)| C::append(encoder, symbol, payload)) {
+            true => Ok(()),
+            false => Err(io::Error::other("the encoder gave no repair symbol")),
+        }
     }
 
     /// Forgets the blocks before `block`, of which nobody wants anything more.

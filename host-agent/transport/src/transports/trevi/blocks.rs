@@ -1,0 +1,97 @@
+//! How an object is cut into blocks of about equal size: a small one at the end would cost the code
+//! more than all others.
+
+use ebb_wire::{EbbFlags, EbbHeader, PacketType};
+
+use crate::code::BlockShape;
+use crate::receiver_driven::StreamShape;
+
+#[derive(Clone, Copy, Debug)]
+pub struct Blocks {
+    pub shape: StreamShape,
+}
+
+impl Blocks {
+    pub fn count(&self) -> u32 {
+        let most = u64::from(self.shape.block_symbols.max(1));
+        u32::try_from(self.shape.packets().div_ceil(most)).unwrap_or(u32::MAX)
+    }
+
+    /// The number of the first packet of `block`, counted through the object. Blocks with a packet
+    /// more than others come first.
+    fn first_packet(&self, block: u32) -> u64 {
+        let (packets, count) = (self.shape.packets(), u64::from(self.count()));
+        let block = u64::from(block);
+        block * (packets / count) + block.min(packets % count)
+    }
+
+    /// What a code has to know of `block`.
+    pub fn coded(&self, block: u32) -> BlockShape {
+        let packets = self.first_packet(block + 1) - self.first_packet(block);
+        BlockShape {
+            block,
+            source_symbols: packets as u16,
+            symbol_bytes: self.shape.symbol_bytes,
+        }
+    }
+
+    /// Where `block` begins in the object; its end, for the number of blocks.
+    pub fn offset(&self, block: u32) -> u64 {
+        let bytes = self.first_packet(block) * u64::from(self.shape.symbol_bytes);
+        bytes.min(self.shape.object_bytes)
+    }
+
+    /// What a receiver says that wants nothing; with FIN: nothing ever again.
+    pub fn stop(&self, flags: EbbFlags) -> EbbHeader {
+        EbbHeader {
+            flags,
+            block: self.count(),
+            ..EbbHeader::new(PacketType::Stop, 0, 0)
+        }
+    }
+
+    /// Offset and length of `block` in the object.
+    pub fn extent(&self, block: u32) -> (u64, usize) {
+        let offset = self.offset(block);
+        (offset, (self.offset(block + 1) - offset) as usize)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn blocks_cover_the_object_and_differ_by_a_packet_at_most() {
+        for (bytes, most) in [
+            (0, 5),
+            (1, 5),
+            (10, 1),
+            (95, 4),
+            (1003, 7),
+            (1000, 100),
+            (77, 8192),
+        ] {
+            let shape = StreamShape {
+                object_bytes: bytes,
+                symbol_bytes: 10,
+                block_symbols: most,
+            };
+            let blocks = Blocks { shape };
+            let mut end = 0;
+            let sizes: Vec<u16> = (0..blocks.count())
+                .map(|block| {
+                    let (offset, len) = blocks.extent(block);
+                    assert_eq!(offset, end);
+                    end += len as u64;
+                    let symbols = blocks.coded(block).source_symbols;
+                    assert_eq!(len.div_ceil(10).max(1), usize::from(symbols));
+                    symbols
+                })
+                .collect();
+            assert_eq!((end, blocks.offset(blocks.count())), (bytes, bytes));
+            let (least, largest) = (sizes.iter().min(), sizes.iter().max());
+            assert!(largest <= Some(&most) && largest.unwrap() - least.unwrap() <= 1);
+        }
+    }
+}

@@ -1,0 +1,96 @@
+//! Trevi (Parisis, Moncaster, Madhavapeddy, Crowcroft, HotNets 2013; Moncaster, UCAM-CL-TR-921,
+//! chapter 4): storage over fountain codes, as a scavenger. Mechanism, parameters and the choices
+//! made where the texts are silent: `docs/trevi.md`.
+
+mod blocks;
+mod params;
+mod rate;
+mod receiver;
+mod sender;
+mod tract;
+
+#[cfg(test)]
+mod tests;
+
+use std::sync::Arc;
+
+use ebb_units::{Duration, Instant};
+use ebb_wire::{EbbHeader, PacketType, Protocol};
+
+pub use params::{Mode, TreviParams};
+
+use crate::FlowId;
+use crate::object::ObjectSource;
+use crate::receiver_driven::{Cast, Host, ReceiverDriven, RetryParams, SessionLimits, StreamShape};
+use crate::transports::Entry;
+
+pub(crate) const ENTRY: Entry = Entry {
+    name: "trevi",
+    service_port: 7011,
+    protocol: Protocol::EBB,
+    payload: Some(Trevi::PAYLOAD),
+    groups: false,
+    many_to_one: false,
+    make: |host, suite| Ok(Box::new(TreviHost::new(host, suite.trevi))),
+};
+
+/// All Trevi flows of one host.
+pub type TreviHost = Host<Trevi>;
+
+/// Selects Trevi for a [`Host`].
+#[derive(Debug)]
+pub enum Trevi {}
+
+impl ReceiverDriven for Trevi {
+    type Params = TreviParams;
+    type Sender = sender::Sender;
+    type Receiver = receiver::Receiver;
+
+    const NAME: &'static str = ENTRY.name;
+    const GROUPS: bool = ENTRY.groups;
+    const PAYLOAD: PacketType = PacketType::Coded;
+    const IS_SCAVENGER: bool = true;
+
+    fn limits(params: &TreviParams) -> SessionLimits {
+        SessionLimits {
+            max_flows: params.max_flows as usize,
+            max_flows_per_peer: params.max_flows_per_peer as usize,
+            linger: Duration::from_nanos(params.linger_ns),
+        }
+    }
+
+    fn retry(params: &TreviParams) -> RetryParams {
+        params.retry()
+    }
+
+    /// Block numbers have 32 bits.
+    fn max_object_bytes(_: &TreviParams, symbol_bytes: u16) -> u64 {
+        (1 << 31) * u64::from(symbol_bytes)
+    }
+
+    fn sender(
+        now: Instant,
+        params: &TreviParams,
+        symbol_bytes: u16,
+        source: Arc<dyn ObjectSource>,
+        _: Cast,
+    ) -> sender::Sender {
+        sender::Sender::new(now, params, symbol_bytes, source)
+    }
+
+    fn receiver(
+        now: Instant,
+        params: &TreviParams,
+        flow: FlowId,
+        first: &EbbHeader,
+    ) -> Option<receiver::Receiver> {
+        let shape = StreamShape::of(first);
+        let acceptable = (1..=TreviParams::MAX_BLOCK_SYMBOLS).contains(&shape.block_symbols);
+        acceptable.then(|| receiver::Receiver::new(now, params, flow, shape))
+    }
+
+    /// The sender has not heard that it is to stop.
+    fn answer_late(closing: &EbbHeader, _: &EbbHeader) -> EbbHeader {
+        *closing
+    }
+}

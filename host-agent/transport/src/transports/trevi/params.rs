@@ -1,0 +1,130 @@
+//! Every constant of Trevi, with unit, default and source (table in `docs/trevi.md`).
+
+use ebb_units::Duration;
+use serde::{Deserialize, Serialize};
+
+use crate::receiver_driven::{MAX_TIME_NS, RetryParams};
+
+/// Who decides when a symbol leaves.
+#[derive(Clone, Copy, PartialEq, Eq, Default, Debug, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Mode {
+    /// The sender, at `rate_bps`, until the receiver stops it: what the thesis measured (4.7.2).
+    #[default]
+    ConstantRate,
+}
+
+/// Section `trevi` of the parameters file.
+#[derive(Clone, Copy, PartialEq, Debug, Serialize, Deserialize)]
+#[serde(deny_unknown_fields, default)]
+pub struct TreviParams {
+    pub mode: Mode,
+    /// Of IPv4 packets, of each flow that is pushed at a constant rate.
+    pub rate_bps: u64,
+    /// Symbols that a receiver waits for before it decodes a block, beyond those of the block, as a
+    /// share of them.
+    pub overhead: f64,
+    /// Source symbols of a block (K) at most; the blocks of an object are about equal.
+    pub block_symbols: u16,
+    /// Symbols that a receiver gets before it has said anything.
+    pub initial_window_packets: u32,
+    /// A peer that has been silent for so long is asked for a sign of life.
+    pub rto_ns: u64,
+    /// Upper bound of that time, which doubles while the peer is silent.
+    pub max_rto_ns: u64,
+    /// Questions in a row without an answer after which the flow has failed.
+    pub max_retries: u32,
+    /// A peer is given up when it has been silent for so long, at the earliest after `max_retries`.
+    pub give_up_ns: u64,
+    /// A receiver to which no symbol of use came for so long has failed: nothing but its class may be
+    /// full.
+    pub progress_timeout_ns: u64,
+    /// How long an ended flow still answers late packets.
+    pub linger_ns: u64,
+    /// Symbols that all flows of a host may hold, in bytes. Beyond it only the first block of a flow
+    /// that is not complete takes more.
+    pub max_buffer_bytes: u64,
+    /// Flows open at a host, in each direction.
+    pub max_flows: u32,
+    /// Flows open from one peer.
+    pub max_flows_per_peer: u32,
+}
+
+impl Default for TreviParams {
+    fn default() -> Self {
+        TreviParams {
+            mode: Mode::default(),
+            rate_bps: 1_200_000_000,
+            overhead: 0.1,
+            block_symbols: 2048,
+            initial_window_packets: 64,
+            rto_ns: 10_000_000,
+            max_rto_ns: 80_000_000,
+            max_retries: 8,
+            give_up_ns: 4_000_000_000,
+            progress_timeout_ns: 60_000_000_000,
+            linger_ns: 200_000_000,
+            max_buffer_bytes: 1 << 30,
+            max_flows: 4096,
+            max_flows_per_peer: 1024,
+        }
+    }
+}
+
+impl TreviParams {
+    /// Larger blocks would make decoding slow and a peer's claim on our memory large.
+    pub const MAX_BLOCK_SYMBOLS: u16 = 8192;
+
+    pub(super) fn retry(&self) -> RetryParams {
+        RetryParams {
+            rto: Duration::from_nanos(self.rto_ns),
+            max_rto: Duration::from_nanos(self.max_rto_ns),
+            max_retries: self.max_retries,
+            give_up: Duration::from_nanos(self.give_up_ns),
+        }
+    }
+
+    pub fn validate(&self) -> Result<(), String> {
+        if self.rate_bps == 0 || self.initial_window_packets == 0 {
+            return Err(
+                "section trevi: rate_bps or initial_window_packets is 0; nothing would ever be sent"
+                    .into(),
+            );
+        }
+        if !(0.0..=1.0).contains(&self.overhead) {
+            return Err(format!(
+                "trevi.overhead is {}; it is a share of the symbols of a block, 0 to 1",
+                self.overhead
+            ));
+        }
+        if !(1..=Self::MAX_BLOCK_SYMBOLS).contains(&self.block_symbols) {
+            return Err(format!(
+                "trevi.block_symbols is {}; it must be 1..{}",
+                self.block_symbols,
+                Self::MAX_BLOCK_SYMBOLS
+            ));
+        }
+        if self.rto_ns == 0 || self.rto_ns > self.max_rto_ns {
+            return Err(format!(
+                "trevi.rto_ns is {}; it must be above 0 and not above max_rto_ns ({})",
+                self.rto_ns, self.max_rto_ns
+            ));
+        }
+        if self.progress_timeout_ns < self.max_rto_ns {
+            return Err(format!(
+                "trevi.progress_timeout_ns is {}; below max_rto_ns ({}) every flow would fail",
+                self.progress_timeout_ns, self.max_rto_ns
+            ));
+        }
+        let times = [
+            self.max_rto_ns,
+            self.give_up_ns,
+            self.progress_timeout_ns,
+            self.linger_ns,
+        ];
+        match times.into_iter().find(|&time| time > MAX_TIME_NS) {
+            Some(time) => Err(format!("section trevi: {time} ns is longer than a day")),
+            None => Ok(()),
+        }
+    }
+}

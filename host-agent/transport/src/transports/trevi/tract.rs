@@ -1,0 +1,90 @@
+//! One block at its receiver.
+
+use crate::code::{BlockShape, DecodeJob, DecodeResult, Lt, Outcome, Symbols};
+use crate::receiver_driven::Buffers;
+
+#[derive(Debug)]
+pub struct Tract {
+    symbols: Symbols,
+    /// Symbols that are waited for before the block is decoded.
+    target: u32,
+    state: State,
+}
+
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+enum State {
+    Receiving,
+    Decoding,
+    Complete,
+}
+
+impl Tract {
+    /// `overhead`: symbols beyond K to wait for, as a share of K.
+    pub fn new(shape: BlockShape, overhead: f64) -> Self {
+        let mut symbols = Symbols::default();
+        symbols.reset::<Lt>(shape);
+        let k = f64::from(shape.source_symbols);
+        Tract {
+            symbols,
+            target: (k * (1.0 + overhead)).ceil() as u32,
+            state: State::Receiving,
+        }
+    }
+
+    pub fn is_receiving(&self) -> bool {
+        self.state == State::Receiving
+    }
+
+    pub fn is_complete(&self) -> bool {
+        self.state == State::Complete
+    }
+
+    /// Takes a symbol. False: it is of no use.
+    pub fn receive(&mut self, number: u32, payload: &[u8], buffers: &mut Buffers) -> bool {
+        if !self.is_receiving() || self.symbols.has(number) {
+            return false;
+        }
+        self.symbols.store(number, payload, buffers);
+        true
+    }
+
+    /// The job that decodes the block. None: not enough has arrived.
+    pub fn decode(&mut self) -> Option<DecodeJob<Lt>> {
+        if !self.is_receiving() || self.symbols.count() < self.target {
+            return None;
+        }
+        self.state = State::Decoding;
+        Some(DecodeJob::new(std::mem::take(&mut self.symbols)))
+    }
+
+    /// Takes the result of the decoding. After one that failed a fiftieth more is waited for.
+    pub fn decoded(&mut self, result: DecodeResult) {
+        self.symbols = result.symbols;
+        self.state = match result.outcome {
+            Outcome::Decoded => State::Complete,
+            Outcome::NotEnough => State::Receiving,
+        };
+        let k = u32::from(self.symbols.source_symbols());
+        self.target = self.symbols.count().max(self.target) + (k / 50).max(1);
+    }
+
+    /// So many symbols of the block and still no decoding: somebody sends symbols that are not of it.
+    /// Of a hundred million blocks of any size no honest one needs so many.
+    pub fn is_hopeless(&self) -> bool {
+        let k = u32::from(self.symbols.source_symbols());
+        self.is_receiving() && self.symbols.count() > 3 * k + 100
+    }
+
+    /// The bytes of a complete block, `len` without padding.
+    pub fn take_bytes(&mut self, len: usize, buffers: &mut Buffers) -> Vec<u8> {
+        let mut bytes = self.symbols.take_buffer(buffers);
+        bytes.truncate(len);
+        bytes
+    }
+
+    /// The buffer of a block that nobody waits for any more.
+    pub fn release(&mut self, buffers: &mut Buffers) {
+        let buffer = self.symbols.take_buffer(buffers);
+        buffers.give(buffer);
+    }
+}
