@@ -63,7 +63,8 @@ PLOT_STYLES: dict[str, PlotStyle] = {
     "ndp-daisy": PlotStyle("NDP, daisy chain", YELLOW, ">", "--"),
     "ndp-3-blocks": PlotStyle("NDP, 3 blocks at once", YELLOW, ">", "--"),
     "scdp": _of("scdp", "*"),
-    "trevi-cr": _of("trevi-cr", "h"),
+    "trevi": _of("trevi", "h"),
+    "trevi-cr": _of("trevi-cr", "H", "--"),
     "scdp-one-level": PlotStyle("SCDP without MLFQ", "#6A3D9A", "p", "--"),
 }
 """Styles by scheme, in the order of legends."""

@@ -29,6 +29,7 @@ mod objection;
 pub mod pacer;
 mod receiver_driven;
 pub mod record;
+mod rtt;
 mod selector;
 mod splitmix;
 mod stream_head;

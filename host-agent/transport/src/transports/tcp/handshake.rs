@@ -9,10 +9,10 @@ use ebb_wire::TcpOptions;
 use super::again::Again;
 use super::congestion::EcnMode;
 use super::params::TcpParams;
-use super::rtt::RttEstimator;
 use super::segment::{Flags, Segment};
 use super::sender::SenderCounters;
 use super::stream::Stream;
+use crate::rtt::RttEstimator;
 
 /// Bytes that the timestamps option takes from every segment, padding included (RFC 7323 A).
 const TIMESTAMP_OPTION_BYTES: u64 = 12;
@@ -118,7 +118,7 @@ impl Handshake {
     pub(crate) fn new(params: &TcpParams, agreement: Option<Agreement>) -> Self {
         Handshake {
             agreement,
-            rtt: RttEstimator::new(params),
+            rtt: RttEstimator::new(params.initial_rto(), params.min_rto(), params.max_rto()),
             deadline: None,
             retries: 0,
             syn_pending: true,

@@ -48,7 +48,6 @@ mod receiver;
 #[cfg(test)]
 mod recovery_tests;
 mod refusal;
-mod rtt;
 mod scoreboard;
 mod segment;
 mod sender;

@@ -15,10 +15,10 @@ use super::burst::{Bursts, Room};
 use super::congestion::{Acknowledgment, CongestionControl, EcnMode};
 use super::message::Message;
 use super::params::TcpParams;
-use super::rtt::RttEstimator;
 use super::scoreboard::Scoreboard;
 use super::stream::Stream;
 use crate::object::ObjectSource;
+use crate::rtt::RttEstimator;
 
 /// Where loss recovery stands. `until` is SND.NXT when the episode began: RFC 6675's
 /// RecoveryPoint, RFC 6582's recover.

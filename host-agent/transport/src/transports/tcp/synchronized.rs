@@ -14,13 +14,13 @@ use super::handshake::Agreement;
 use super::params::TcpParams;
 use super::reassembly::SackRanges;
 use super::receiver::{AckState, Arrival, Receiver};
-use super::rtt::RttEstimator;
 use super::segment::{Flags, Segment, unwrap_sequence, wrap_sequence};
 use super::sender::{AckArrival, Negotiated, Sender, SenderCounters, TimerOutcome, Transmission};
 use super::state::{Failure, State, Statistics};
 use super::stream::Stream;
 use crate::objection::Objection;
 use crate::record::TcpSummary;
+use crate::rtt::RttEstimator;
 
 /// Questions to a silent peer before it counts as gone, evenly over `idle_timeout_ns`.
 const KEEPALIVES: u32 = 3;

@@ -6,6 +6,14 @@ use ebb_wire::{EbbFlags, EbbHeader, PacketType};
 use crate::code::BlockShape;
 use crate::receiver_driven::StreamShape;
 
+/// Blocks that are received, decoded or wait for an earlier one at a time.
+pub const MAX_OPEN: u32 = 4;
+
+/// Symbols of a block with a share of them more.
+pub fn with_overhead(shape: BlockShape, overhead: f64) -> u32 {
+    (f64::from(shape.source_symbols) * (1.0 + overhead)).ceil() as u32
+}
+
 #[derive(Clone, Copy, Debug)]
 pub struct Blocks {
     pub shape: StreamShape,
@@ -39,6 +47,23 @@ impl Blocks {
     pub fn offset(&self, block: u32) -> u64 {
         let bytes = self.first_packet(block) * u64::from(self.shape.symbol_bytes);
         bytes.min(self.shape.object_bytes)
+    }
+
+    /// The inverse of [`offset`](Self::offset): blocks that end at or before `bytes`.
+    pub fn within(&self, bytes: u64) -> u32 {
+        if bytes >= self.shape.object_bytes {
+            return if bytes > 0 { self.count() } else { 0 };
+        }
+        let count = u64::from(self.count());
+        let (least, longer) = (self.shape.packets() / count, self.shape.packets() % count);
+        let packets = bytes / u64::from(self.shape.symbol_bytes).max(1);
+        let of_longer = packets / (least + 1);
+        let blocks = if of_longer < longer {
+            of_longer
+        } else {
+            (packets - longer) / least
+        };
+        blocks as u32
     }
 
     /// What a receiver says that wants nothing; with FIN: nothing ever again.
@@ -83,6 +108,8 @@ mod tests {
                 .map(|block| {
                     let (offset, len) = blocks.extent(block);
                     assert_eq!(offset, end);
+                    assert_eq!(blocks.within(end), block);
+                    assert!(end == 0 || blocks.within(end - 1) + 1 == block);
                     end += len as u64;
                     let symbols = blocks.coded(block).source_symbols;
                     assert_eq!(len.div_ceil(10).max(1), usize::from(symbols));

@@ -3,12 +3,18 @@
 //! made where the texts are silent: `docs/trevi.md`.
 
 mod blocks;
+mod demand;
 mod params;
+mod pull;
 mod rate;
 mod receiver;
+mod requests;
 mod sender;
 mod tract;
+mod window;
 
+#[cfg(test)]
+mod pull_tests;
 #[cfg(test)]
 mod tests;
 
@@ -86,7 +92,9 @@ impl ReceiverDriven for Trevi {
     ) -> Option<receiver::Receiver> {
         let shape = StreamShape::of(first);
         let acceptable = (1..=TreviParams::MAX_BLOCK_SYMBOLS).contains(&shape.block_symbols);
-        acceptable.then(|| receiver::Receiver::new(now, params, flow, shape))
+        acceptable
+            .then(|| receiver::Receiver::new(now, params, flow, first))
+            .flatten()
     }
 
     /// The sender has not heard that it is to stop.

@@ -5,6 +5,9 @@ use serde::{Deserialize, Serialize};
 
 use crate::receiver_driven::{MAX_TIME_NS, RetryParams};
 
+/// Requests that may be pending at most: what a sender remembers.
+pub(super) const MAX_REQUESTS: u32 = 1024;
+
 /// Who decides when a symbol leaves.
 #[derive(Clone, Copy, PartialEq, Eq, Default, Debug, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
@@ -12,6 +15,29 @@ pub enum Mode {
     /// The sender, at `rate_bps`, until the receiver stops it: what the thesis measured (4.7.2).
     #[default]
     ConstantRate,
+    /// The sender, whenever its link is free, until the receiver stops it.
+    Push,
+    /// The receiver: a symbol for each of its requests.
+    Pull,
+    /// The sender, at `rate_bps`, for as many symbols as mostly suffice; then the receiver.
+    Hybrid,
+}
+
+impl Mode {
+    /// As packets say it, in their field `level`. To the receiver the first two are the same.
+    pub(super) fn code(self) -> u8 {
+        match self {
+            Mode::ConstantRate | Mode::Push => 0,
+            Mode::Pull => 1,
+            Mode::Hybrid => 2,
+        }
+    }
+
+    pub(super) fn of_code(code: u8) -> Option<Self> {
+        [Mode::Push, Mode::Pull, Mode::Hybrid]
+            .into_iter()
+            .find(|mode| mode.code() == code)
+    }
 }
 
 /// Section `trevi` of the parameters file.
@@ -19,15 +45,31 @@ pub enum Mode {
 #[serde(deny_unknown_fields, default)]
 pub struct TreviParams {
     pub mode: Mode,
-    /// Of IPv4 packets, of each flow that is pushed at a constant rate.
+    /// Of IPv4 packets, of each flow that is pushed at a constant rate (constant-rate, hybrid).
     pub rate_bps: u64,
     /// Symbols that a receiver waits for before it decodes a block, beyond those of the block, as a
     /// share of them.
     pub overhead: f64,
     /// Source symbols of a block (K) at most; the blocks of an object are about equal.
     pub block_symbols: u16,
-    /// Symbols that a receiver gets before it has said anything.
+    /// Symbols that are pushed to a receiver that has not said anything yet.
     pub initial_window_packets: u32,
+    /// Requests pending at first, and made in all of a sender that has answered none (pull, hybrid).
+    pub request_window_packets: u32,
+    /// Requests pending at most.
+    pub max_request_window_packets: u32,
+    /// Queueing that the window aims at, as a share of the base round trip.
+    pub target_queueing: f64,
+    /// The same at least: two packets at 1 Gbit/s.
+    pub min_target_queueing_ns: u64,
+    /// Packets by which the window grows in a round trip without queueing.
+    pub gain: f64,
+    /// Share of a window's requests that may be lost; if more are, it is halved.
+    pub loss_threshold: f64,
+    /// The base round trip is the least of this time to twice this time.
+    pub base_rtt_period_ns: u64,
+    /// When a request expires at first, and at the earliest later on.
+    pub label_timeout_ns: u64,
     /// A peer that has been silent for so long is asked for a sign of life.
     pub rto_ns: u64,
     /// Upper bound of that time, which doubles while the peer is silent.
@@ -58,6 +100,14 @@ impl Default for TreviParams {
             overhead: 0.1,
             block_symbols: 2048,
             initial_window_packets: 64,
+            request_window_packets: 10,
+            max_request_window_packets: 1024,
+            target_queueing: 0.5,
+            min_target_queueing_ns: 24_000,
+            gain: 1.0,
+            loss_threshold: 0.05,
+            base_rtt_period_ns: 10_000_000_000,
+            label_timeout_ns: 1_000_000,
             rto_ns: 10_000_000,
             max_rto_ns: 80_000_000,
             max_retries: 8,
@@ -104,6 +154,7 @@ impl TreviParams {
                 Self::MAX_BLOCK_SYMBOLS
             ));
         }
+        self.validate_requests()?;
         if self.rto_ns == 0 || self.rto_ns > self.max_rto_ns {
             return Err(format!(
                 "trevi.rto_ns is {}; it must be above 0 and not above max_rto_ns ({})",
@@ -118,6 +169,8 @@ impl TreviParams {
         }
         let times = [
             self.max_rto_ns,
+            self.min_target_queueing_ns,
+            self.base_rtt_period_ns,
             self.give_up_ns,
             self.progress_timeout_ns,
             self.linger_ns,
@@ -126,5 +179,38 @@ impl TreviParams {
             Some(time) => Err(format!("section trevi: {time} ns is longer than a day")),
             None => Ok(()),
         }
+    }
+
+    fn validate_requests(&self) -> Result<(), String> {
+        let windows = 1..=self.max_request_window_packets;
+        if !windows.contains(&self.request_window_packets)
+            || self.max_request_window_packets > MAX_REQUESTS
+        {
+            return Err(format!(
+                "trevi.request_window_packets is {}; it must be 1..max_request_window_packets ({}), \
+                 and that at most {MAX_REQUESTS}",
+                self.request_window_packets, self.max_request_window_packets
+            ));
+        }
+        let shares = [
+            ("target_queueing", self.target_queueing, 100.0),
+            ("gain", self.gain, 10.0),
+            ("loss_threshold", self.loss_threshold, 1.0),
+        ];
+        for (name, value, most) in shares {
+            if !(0.0..=most).contains(&value) {
+                return Err(format!("trevi.{name} is {value}; it must be 0 to {most}"));
+            }
+        }
+        if self.min_target_queueing_ns == 0 {
+            return Err("trevi.min_target_queueing_ns is 0; no window would ever grow".into());
+        }
+        if self.label_timeout_ns == 0 || self.label_timeout_ns > self.max_rto_ns {
+            return Err(format!(
+                "trevi.label_timeout_ns is {}; it must be above 0 and not above max_rto_ns ({})",
+                self.label_timeout_ns, self.max_rto_ns
+            ));
+        }
+        Ok(())
     }
 }

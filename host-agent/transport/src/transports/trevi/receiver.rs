@@ -1,59 +1,77 @@
-//! The receiving side of a Trevi session.
+//! The receiving side of a Trevi session: what arrives, and what it makes of it. What to ask for is in
+//! `demand`.
 
 use std::collections::VecDeque;
 
 use ebb_units::{Duration, Instant};
-use ebb_wire::{EbbFlags, EbbHeader, PacketType};
+use ebb_wire::{EbbFlags, EbbHeader};
 
-use super::blocks::Blocks;
-use super::params::TreviParams;
+use super::blocks::{Blocks, MAX_OPEN};
+use super::params::{Mode, TreviParams};
+use super::pull::Pull;
 use super::tract::Tract;
 use crate::code::{DecodeResult, SENDER_SHIFT};
 use crate::receiver_driven::{Buffers, Ending, Outbox, ReceiverSession, Retry, StreamShape};
 use crate::record::Counters;
 use crate::{FlowId, Job, JobResult, Role};
 
-/// Blocks that are received, decoded or wait for an earlier one at a time.
-const MAX_OPEN: u32 = 4;
 /// Symbols that nobody wants until the sender is told once more what is wanted.
 const UNWANTED: u64 = 16;
 
 pub struct Receiver {
     flow: FlowId,
-    blocks: Blocks,
+    pub(super) blocks: Blocks,
     overhead: f64,
     progress_timeout: Duration,
     max_buffer_bytes: u64,
     /// Every block below has been delivered.
-    next_delivered: u32,
+    pub(super) next_delivered: u32,
     /// The blocks from `next_delivered` on, as far as they have been wanted.
-    open: VecDeque<Tract>,
+    pub(super) open: VecDeque<Tract>,
+    /// Requests for single symbols. None: the sender pushes them.
+    pub(super) pull: Option<Pull>,
     /// Symbols since the sender was last told what is wanted, of blocks that were not.
-    unwanted: u64,
+    pub(super) unwanted: u64,
     /// Whether the sender has been told anything.
-    has_spoken: bool,
+    pub(super) has_spoken: bool,
     /// Whether it was heard after that.
     is_answered: bool,
-    paused: bool,
+    pub(super) paused: bool,
     last_progress: Instant,
     /// When the sender was last told something that it has to act on.
-    last_told: Instant,
-    retry: Retry,
+    pub(super) last_told: Instant,
+    pub(super) retry: Retry,
     confirmed: bool,
-    ending: Option<Ending>,
-    counters: Counters,
+    pub(super) ending: Option<Ending>,
+    pub(super) counters: Counters,
 }
 
 impl Receiver {
-    pub fn new(now: Instant, params: &TreviParams, flow: FlowId, shape: StreamShape) -> Self {
-        Receiver {
+    /// `first`: the packet that opens the session. None: no sender has its mode.
+    pub fn new(
+        now: Instant,
+        params: &TreviParams,
+        flow: FlowId,
+        first: &EbbHeader,
+    ) -> Option<Self> {
+        // The session id is random: labels of two sessions have nothing to do with each other.
+        let seed = u64::from(first.session) << 32 | flow.0;
+        let pull = match Mode::of_code(first.level)? {
+            Mode::ConstantRate | Mode::Push => None,
+            Mode::Pull => Some(Pull::new(params, seed, false)),
+            Mode::Hybrid => Some(Pull::new(params, seed, true)),
+        };
+        Some(Receiver {
             flow,
-            blocks: Blocks { shape },
+            blocks: Blocks {
+                shape: StreamShape::of(first),
+            },
             overhead: params.overhead,
             progress_timeout: Duration::from_nanos(params.progress_timeout_ns),
             max_buffer_bytes: params.max_buffer_bytes,
             next_delivered: 0,
             open: VecDeque::new(),
+            pull,
             unwanted: 0,
             has_spoken: false,
             is_answered: false,
@@ -64,34 +82,7 @@ impl Receiver {
             confirmed: false,
             ending: None,
             counters: Counters::default(),
-        }
-    }
-
-    /// The first block that needs symbols. None: nothing is to be sent.
-    fn wanted(&self) -> Option<u32> {
-        if self.paused || self.ending.is_some() {
-            return None;
-        }
-        let at = self.open.iter().position(Tract::is_receiving);
-        let offset = at.map_or(self.open.len() as u32, |at| at as u32);
-        let block = self.next_delivered + offset;
-        (block < self.blocks.count() && offset < MAX_OPEN).then_some(block)
-    }
-
-    /// Tells the sender what is wanted.
-    fn tell(&mut self, now: Instant, flags: EbbFlags, out: &mut Outbox) {
-        self.has_spoken = true;
-        self.unwanted = 0;
-        self.last_told = now;
-        let fin = EbbFlags::FIN.when(self.ending == Some(Ending::Finished));
-        out.control.push(match self.wanted() {
-            Some(block) => EbbHeader {
-                flags,
-                block,
-                ..EbbHeader::new(PacketType::Request, 0, 0)
-            },
-            None => self.blocks.stop(flags | fin),
-        });
+        })
     }
 
     /// Whether the header contradicts the session or itself.
@@ -101,25 +92,32 @@ impl Receiver {
             || header.payload_bytes != self.blocks.shape.symbol_bytes
     }
 
+    /// Where `block`, which is not delivered, is in `open`, with all before it.
+    pub(super) fn open_block(&mut self, block: u32) -> usize {
+        let index = (block - self.next_delivered) as usize;
+        while self.open.len() <= index {
+            let block = self.next_delivered + self.open.len() as u32;
+            let shape = self.blocks.coded(block);
+            self.open.push_back(Tract::new(shape, self.overhead));
+        }
+        index
+    }
+
+    /// Whether the block at `index` of `open` may hold a symbol more.
+    pub(super) fn has_room(&self, index: usize, buffers: &Buffers) -> bool {
+        let more = u64::from(self.blocks.shape.symbol_bytes);
+        index == 0 || buffers.held() + more <= self.max_buffer_bytes
+    }
+
     /// Takes a symbol. False: nobody wants it.
     fn store(&mut self, header: &EbbHeader, payload: &[u8], buffers: &mut Buffers) -> bool {
-        let Some(index) = header.block.checked_sub(self.next_delivered) else {
-            return false;
-        };
-        if index >= MAX_OPEN || self.ending.is_some() {
+        let offset = header.block.checked_sub(self.next_delivered);
+        if offset.is_none_or(|offset| offset >= MAX_OPEN) || self.ending.is_some() {
             return false;
         }
-        let room = buffers.held() + payload.len() as u64 <= self.max_buffer_bytes;
-        if index > 0 && !room {
-            return false;
-        }
-        while self.open.len() <= index as usize {
-            let block = self.next_delivered + self.open.len() as u32;
-            self.open
-                .push_back(Tract::new(self.blocks.coded(block), self.overhead));
-        }
+        let index = self.open_block(header.block);
         let number = u32::from(header.sender) << SENDER_SHIFT | header.symbol;
-        self.open[index as usize].receive(number, payload, buffers)
+        self.has_room(index, buffers) && self.open[index].receive(number, payload, buffers)
     }
 
     /// Starts whatever decoding has become possible.
@@ -152,7 +150,11 @@ impl Receiver {
         let had_ended = self.ending.is_some();
         self.decode(out);
         self.deliver(out);
-        let news = self.wanted() != before || self.ending.is_some() != had_ended;
+        self.ask(now, out);
+        let has_ended = self.ending.is_some() != had_ended;
+        // Requests for symbols say all there is to say.
+        let pushed = self.pull.as_ref().is_none_or(Pull::is_pushed);
+        let news = has_ended || pushed && self.wanted() != before;
         let late = self.unwanted > 0 && self.unwanted.is_multiple_of(UNWANTED);
         if news || late || !self.has_spoken {
             self.tell(now, EbbFlags::NONE, out);
@@ -163,17 +165,6 @@ impl Receiver {
         // Decoding, or the application, takes as long as it takes.
         self.wanted()
             .map(|_| self.last_progress + self.progress_timeout)
-    }
-
-    /// When the sender is told once more: that it is to stop, or what is wanted of one that is silent.
-    fn told_again_at(&self) -> Instant {
-        let since = self.retry.last_heard().max(self.last_told);
-        match self.wanted() {
-            None if self.ending.is_none() && self.retry.silent() == 0 => {
-                since + self.retry.longest_interval()
-            }
-            _ => self.retry.deadline(since),
-        }
     }
 }
 
@@ -193,6 +184,9 @@ impl ReceiverSession for Receiver {
         self.is_answered |= self.has_spoken;
         let before = self.wanted();
         if let Some(payload) = payload {
+            if let Some(pull) = &mut self.pull {
+                pull.arrived(now, header);
+            }
             if self.store(header, payload, &mut out.buffers) {
                 self.last_progress = now;
             } else {
@@ -246,11 +240,17 @@ impl ReceiverSession for Receiver {
     }
 
     fn set_paused(&mut self, now: Instant, paused: bool, out: &mut Outbox) {
-        if self.paused != paused && self.ending.is_none() {
-            self.paused = paused;
-            self.last_progress = now;
-            self.tell(now, EbbFlags::NONE, out);
+        if self.paused == paused || self.ending.is_some() {
+            return;
         }
+        self.paused = paused;
+        self.last_progress = now;
+        if let Some(pull) = &mut self.pull {
+            // Who is told to stop does not push again.
+            pull.ask_for_all();
+        }
+        self.tell(now, EbbFlags::NONE, out);
+        self.ask(now, out);
     }
 
     fn done_bytes(&self) -> u64 {
@@ -273,7 +273,10 @@ impl ReceiverSession for Receiver {
 
     fn deadline(&self) -> Option<Instant> {
         let again = (!self.confirmed).then(|| self.told_again_at());
-        again.into_iter().chain(self.progress_deadline()).min()
+        let expiry = self.pull.as_ref().filter(|_| self.ending.is_none());
+        let expiry = expiry.and_then(|pull| pull.requests.deadline());
+        let all = again.into_iter().chain(self.progress_deadline());
+        all.chain(expiry).min()
     }
 
     fn handle_timeout(&mut self, now: Instant, out: &mut Outbox) {
@@ -284,21 +287,13 @@ impl ReceiverSession for Receiver {
             )));
             return;
         }
-        if now < self.told_again_at() {
-            return;
+        if let Some(pull) = &mut self.pull {
+            pull.expire(now);
         }
-        self.counters.timeouts += 1;
-        let goes_on = self.retry.expired(now);
-        match self.ending {
-            // It is gone, or will hear of the end when it asks.
-            Some(_) if self.retry.is_exhausted() => self.confirmed = true,
-            None if !goes_on => {
-                self.ending = Some(Ending::Failed(self.retry.gave_up_reason(now)));
-            }
-            // A stranger, who may never have sent anything, is asked no more.
-            None if self.retry.is_exhausted() && !self.is_answered => {}
-            _ => self.tell(now, EbbFlags::RETRANSMIT.when(self.ending.is_none()), out),
+        if now >= self.told_again_at() {
+            self.tell_again(now, out);
         }
+        self.ask(now, out);
     }
 
     fn ending(&self) -> Option<Ending> {
@@ -321,5 +316,27 @@ impl ReceiverSession for Receiver {
 
     fn closing(&self) -> EbbHeader {
         self.blocks.stop(EbbFlags::FIN)
+    }
+}
+
+impl Receiver {
+    fn tell_again(&mut self, now: Instant, out: &mut Outbox) {
+        self.counters.timeouts += 1;
+        let goes_on = self.retry.expired(now);
+        match self.ending {
+            // It is gone, or will hear of the end when it asks.
+            Some(_) if self.retry.is_exhausted() => self.confirmed = true,
+            None if !goes_on => {
+                self.ending = Some(Ending::Failed(self.retry.gave_up_reason(now)));
+            }
+            // A stranger, who may never have sent anything, is asked no more.
+            None if self.retry.is_exhausted() && !self.is_answered => {}
+            _ => {
+                if let Some(pull) = &mut self.pull {
+                    pull.ask_again();
+                }
+                self.tell(now, EbbFlags::RETRANSMIT.when(self.ending.is_none()), out);
+            }
+        }
     }
 }

@@ -1,5 +1,6 @@
 //! One block at its receiver.
 
+use super::blocks::with_overhead;
 use crate::code::{BlockShape, DecodeJob, DecodeResult, Lt, Outcome, Symbols};
 use crate::receiver_driven::Buffers;
 
@@ -23,10 +24,9 @@ impl Tract {
     pub fn new(shape: BlockShape, overhead: f64) -> Self {
         let mut symbols = Symbols::default();
         symbols.reset::<Lt>(shape);
-        let k = f64::from(shape.source_symbols);
         Tract {
             symbols,
-            target: (k * (1.0 + overhead)).ceil() as u32,
+            target: with_overhead(shape, overhead),
             state: State::Receiving,
         }
     }
@@ -37,6 +37,14 @@ impl Tract {
 
     pub fn is_complete(&self) -> bool {
         self.state == State::Complete
+    }
+
+    /// Symbols that have to come yet before it is worth a decoding.
+    pub fn missing(&self) -> u32 {
+        match self.state {
+            State::Receiving => self.target.saturating_sub(self.symbols.count()),
+            State::Decoding | State::Complete => 0,
+        }
     }
 
     /// Takes a symbol. False: it is of no use.

@@ -2,8 +2,6 @@
 
 use ebb_units::Duration;
 
-use super::params::TcpParams;
-
 /// SRTT, RTTVAR and the backed-off RTO.
 #[derive(Clone, Debug)]
 pub(crate) struct RttEstimator {
@@ -17,15 +15,16 @@ pub(crate) struct RttEstimator {
 }
 
 impl RttEstimator {
-    pub(crate) fn new(params: &TcpParams) -> Self {
+    /// The timeout before anything has been measured, and its bounds.
+    pub(crate) fn new(initial: Duration, shortest: Duration, longest: Duration) -> Self {
         RttEstimator {
             smoothed: None,
             minimum: None,
             variation: Duration::ZERO,
-            rto: params.initial_rto(),
+            rto: initial,
             backoffs: 0,
-            min_rto: params.min_rto(),
-            max_rto: params.max_rto(),
+            min_rto: shortest,
+            max_rto: longest,
         }
     }
 
@@ -81,7 +80,8 @@ mod tests {
     use super::*;
 
     fn estimator() -> RttEstimator {
-        RttEstimator::new(&TcpParams::default())
+        let ms = Duration::from_millis;
+        RttEstimator::new(ms(10), ms(10), ms(160))
     }
 
     #[test]
