@@ -1,8 +1,9 @@
 """Runs a scheme's simulation under Callgrind, which counts from the first event to the last one.
 
-    python tools/instructions/simulated.py SCHEME FOLDER
+    python tools/instructions/simulated.py SCHEME K BYTES FOLDER
 
-It leaves FOLDER/profile and prints how many packet-hops there were. The simulator's set-up runs
+A permutation on a fat-tree with that k, an object of so many bytes from each host. It leaves
+FOLDER/profile and prints how many packet-hops there were. The simulator's set-up runs
 uncounted and so in little time. Before the clock runs Callgrind is told to count, and then counts
 only within the function that works off events.
 """
@@ -19,9 +20,6 @@ from ebb_experiments.run.virtual import PausedSimulation, Virtual, Watch
 from ebb_experiments.scenario.loaded import all_at_once, scenario
 
 BUILD = Path(__file__).resolve().parents[2] / "build"
-K = 4
-BYTES = 200_000
-"""Size of each object."""
 COUNTED = "*partition::Partition<H>::take_turn*"
 """The function of the simulation that works off events, as Callgrind calls it."""
 WRAPPER = """#!/bin/sh
@@ -32,25 +30,26 @@ exec valgrind --quiet --tool=callgrind --instr-atstart=no --toggle-collect='{cou
 """
 
 
-def main(scheme: str, folder: Path) -> None:
+def main(scheme: str, k: int, size_bytes: int, folder: Path) -> None:
     watch = Watch(look=lambda paused: begin(folder, paused), look_every_ns=10**12)
     clock = Virtual(binaries(folder), threads=1, watch=watch)
-    results = Run(scenario(table(scheme), "instructions"), scheme, 1, clock, folder / "run").go()
+    loaded = scenario(table(scheme, k, size_bytes), "instructions")
+    results = Run(loaded, scheme, 1, clock, folder / "run").go()
     if results.unfinished:
         sys.exit(f"{results.unfinished} flows did not finish")
     print(results.run["packet_hops"])
 
 
-def table(scheme: str) -> dict[str, object]:
+def table(scheme: str, k: int, size_bytes: int) -> dict[str, object]:
     """The scenario, like that of `make bench BENCH=simulation`; a lossless fabric of faster links
     would need larger buffers than the scheme's."""
     rate_bps = 10_000_000_000 if scheme == "detail" else 100_000_000_000
     window = {"agent": {"ndp": {"initial_window_packets": 128}}} if scheme == "ndp" else {}
     return {
-        "fat_tree": {"k": K, "rate_bps": rate_bps, "delay_ns": 1_000},
+        "fat_tree": {"k": k, "rate_bps": rate_bps, "delay_ns": 1_000},
         "schemes": [scheme],
         "override": {scheme: window} if window else {},
-        "workload": {"traffic": [all_at_once("permutation", {"type": "permutation"}, BYTES)]},
+        "workload": {"traffic": [all_at_once("permutation", {"type": "permutation"}, size_bytes)]},
         "dilation": 100,
         "mtu_bytes": 1500,
     }
@@ -81,4 +80,4 @@ def begin(folder: Path, paused: PausedSimulation) -> None:
 
 
 if __name__ == "__main__":
-    main(sys.argv[1], Path(sys.argv[2]))
+    main(sys.argv[1], int(sys.argv[2]), int(sys.argv[3]), Path(sys.argv[4]))

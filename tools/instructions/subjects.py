@@ -40,20 +40,26 @@ class Example:
 
 @dataclass(frozen=True)
 class Simulation:
-    """A permutation on the fat-tree of 16 hosts, from the first event to the last one: without
-    set-up and results."""
+    """A permutation on a fat-tree, from the first event to the last one: without set-up and
+    results."""
 
     scheme: str
+    k: int = 4
+    """Ports of a switch; there are k^3 / 4 hosts."""
+    object_bytes: int = 200_000
+    """What each host sends."""
 
     def count(self) -> Count:
         with TemporaryDirectory(prefix="ebb-instructions-") as folder:
             simulated = Path(__file__).parent / "simulated.py"
-            hops = _run(sys.executable, str(simulated), self.scheme, folder)
+            network = (str(self.k), str(self.object_bytes))
+            hops = _run(sys.executable, str(simulated), self.scheme, *network, folder)
             return _read("packet-hop", int(hops), Path(folder) / "profile")
 
 
 SUBJECTS: dict[str, Example | Simulation] = {
     "simulation-ndp": Simulation("ndp"),
+    "simulation-128-hosts": Simulation("ndp", k=8, object_bytes=50_000),
     "simulation-scdp": Simulation("scdp"),
     "simulation-dctcp": Simulation("dctcp"),
     "simulation-detail": Simulation("detail"),
