@@ -73,7 +73,11 @@ class GoodQueues(BurstTest):
         self.expect(2, *frames)
         self.control.modify(
             CODEL.entry(
-                {"egress_port": 2}, target_us=1, interval_us=1, least_depth=2, reaction=REACTIONS["drop"]
+                {"egress_port": 2},
+                target_us=1,
+                interval_us=1,
+                least_depth=2,
+                reaction=REACTIONS["drop"],
             )
         )
         first, second, third = (
