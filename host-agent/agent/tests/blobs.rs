@@ -375,6 +375,21 @@ fn of_two_writers_one_wins_and_a_locator_that_restarts_knows_all() {
     );
 }
 
+/// A file in the place of the socket stays.
+fn a_locator_replaces_no_file() {
+    let hosts = Hosts::on_bridge(1);
+    hosts.dir.write("taken", "precious");
+    let args = "blob locator --database x --server 10.0.0.2 --listen ./taken";
+    let output = hosts.client("a", args).output().unwrap();
+    assert_eq!(output.status.code(), Some(2));
+    assert!(
+        stderr(&output).contains("cannot listen"),
+        "{}",
+        stderr(&output)
+    );
+    assert_eq!(std::fs::read(hosts.dir.join("taken")).unwrap(), b"precious");
+}
+
 fn who_is_no_replica_is_told_so() {
     let hosts = Hosts::on_bridge(2);
     let output = hosts
@@ -420,6 +435,7 @@ ebb_testkit::tests! {
         what_is_no_tract_is_not_taken,
         nonsense_and_silence_do_not_stop_a_locator,
         of_two_writers_one_wins_and_a_locator_that_restarts_knows_all,
+        a_locator_replaces_no_file,
         who_is_no_replica_is_told_so,
     ],
 }

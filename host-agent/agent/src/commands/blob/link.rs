@@ -3,6 +3,7 @@
 use std::fmt;
 use std::io::{self, BufRead, BufReader, Read, Write};
 use std::net::{SocketAddr, TcpListener, TcpStream};
+use std::os::unix::fs::FileTypeExt;
 use std::os::unix::net::{UnixListener, UnixStream};
 use std::path::PathBuf;
 use std::str::FromStr;
@@ -118,10 +119,13 @@ impl Listener {
         let bound = match address {
             Address::Tcp(address) => TcpListener::bind(address).map(Listener::Tcp),
             Address::Path(path) => {
-                if UnixStream::connect(path).is_ok_and(|_| true) {
+                if UnixStream::connect(path).is_ok() {
                     anyhow::bail!("a locator listens at {address} already");
                 }
-                let _ = std::fs::remove_file(path);
+                let there = std::fs::symlink_metadata(path);
+                if there.is_ok_and(|there| there.file_type().is_socket()) {
+                    let _ = std::fs::remove_file(path);
+                }
                 let mask = rustix::process::umask(Mode::from_raw_mode(0o177));
                 let bound = UnixListener::bind(path).map(Listener::Unix);
                 rustix::process::umask(mask);
