@@ -540,7 +540,9 @@ impl<P> Port<P> {
         // However late this call is, only packets that were there at the start take part.
         let ready = self.heads.ready(start);
         let id = match self.shares {
-            None => self.scheduler.pick(ready, &self.heads),
+            None => self
+                .scheduler
+                .pick(ready, |queues| self.heads.earliest_of(queues)),
             Some(_) => self.pick_with_shares(start, ready),
         }?;
         let queue = &mut self.queues[id];
@@ -571,7 +573,11 @@ impl<P> Port<P> {
         let cost = |id: usize| queues[id].next_len(start).unwrap_or(0) + overhead;
         let first = shares.pick_first(ready, cost);
         first
-            .or_else(|| self.scheduler.pick(ready & !shares.queues, &self.heads))
+            .or_else(|| {
+                self.scheduler.pick(ready & !shares.queues, |queues| {
+                    self.heads.earliest_of(queues)
+                })
+            })
             .or_else(|| shares.pick_last(ready))
     }
 

@@ -5,7 +5,7 @@ use std::net::Ipv4Addr;
 use anyhow::Context;
 use ebb_host::{Engine, Ports};
 use ebb_transport::nic::DscpSet;
-use ebb_transport::{Event, Scheme, Selector, Transport, TxInfo, Urgency};
+use ebb_transport::{Event, Scheme, Selector, Transport, TxInfo};
 use ebb_units::{Duration, Instant};
 use ebb_wire::Protocol;
 
@@ -244,7 +244,8 @@ impl Transports {
         }
     }
 
-    /// The next packet to leave, written over `packet`: in the order of [`Urgency`], schemes in turn. Of
+    /// The next packet to leave, written over `packet`: in the order of
+    /// [`Urgency`](ebb_transport::Urgency), schemes in turn. Of
     /// `wanted` classes; but a packet that a scheme has shown may be of a class that has been stopped
     /// since, and waits in the NIC then.
     pub fn poll_transmit(
