@@ -70,14 +70,16 @@ impl Tract {
         self.symbols = result.symbols;
         self.state = match result.outcome {
             Outcome::Decoded => State::Complete,
-            Outcome::NotEnough => State::Receiving,
+            Outcome::NotEnough => {
+                let k = u32::from(self.symbols.source_symbols());
+                self.target = self.symbols.count() + (k / 50).max(1);
+                State::Receiving
+            }
         };
-        let k = u32::from(self.symbols.source_symbols());
-        self.target = self.symbols.count().max(self.target) + (k / 50).max(1);
     }
 
-    /// So many symbols of the block and still no decoding: somebody sends symbols that are not of it.
-    /// Of a hundred million blocks of any size no honest one needs so many.
+    /// So many symbols of the block and still no decoding: somebody chooses them. Of as many honest ones
+    /// every source symbol is a neighbour but with a probability of 2 in 10^10, at any K.
     pub fn is_hopeless(&self) -> bool {
         let k = u32::from(self.symbols.source_symbols());
         self.is_receiving() && self.symbols.count() > 3 * k + 100
