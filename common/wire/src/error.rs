@@ -17,6 +17,7 @@ pub enum Layer {
     Ebb,
     /// MAC control (IEEE 802.3, clause 31): PFC.
     MacControl,
+    Hose,
 }
 
 impl fmt::Display for Layer {
@@ -28,6 +29,7 @@ impl fmt::Display for Layer {
             Layer::Tcp => "TCP",
             Layer::Ebb => "receiver-driven",
             Layer::MacControl => "MAC control",
+            Layer::Hose => "hose",
         })
     }
 }
@@ -84,4 +86,6 @@ pub enum ParseError {
     Opcode { expected: u16, found: u16 },
     #[error("the PFC frame names no class")]
     NoClass,
+    #[error("hose message of kind {found}, expected 1 (demand) or 2 (grant)")]
+    HoseKind { found: u8 },
 }

@@ -5,7 +5,7 @@ use ebb_units::{BitRate, Duration, Instant};
 use ebb_wire::VoidFrame;
 
 use super::frames::WIRE_OVERHEAD_BYTES;
-use super::pacer::VmPacer;
+use super::pacer::{Departure, VmPacer};
 
 /// The shortest Ethernet frame, on the wire: 84 bytes.
 pub const MIN_VOID_BYTES: u64 = VoidFrame::LEAST_BYTES as u64 + WIRE_OVERHEAD_BYTES;
@@ -19,8 +19,8 @@ pub struct Slot<P> {
     pub starts: Instant,
     /// Bytes on the wire, with FCS, preamble and gap.
     pub wire_bytes: u64,
-    /// Index of its VM, and the packet. None: a void frame.
-    pub content: Option<(usize, P)>,
+    /// Index of its VM, and the packet with the time at which it conformed. None: a void frame.
+    pub content: Option<(usize, Departure<P>)>,
 }
 
 /// Makes batches for the NIC that several VMs of a host share. A packet starts at its departure or
@@ -72,7 +72,7 @@ impl Batcher {
                 return;
             };
             self.idle(self.room_until(at), slots);
-            self.push(departure.wire_bytes, Some((vm, departure.packet)), slots);
+            self.push(departure.wire_bytes, Some((vm, departure)), slots);
         }
     }
 
@@ -96,7 +96,12 @@ impl Batcher {
         }
     }
 
-    fn push<P>(&mut self, wire_bytes: u64, content: Option<(usize, P)>, slots: &mut Vec<Slot<P>>) {
+    fn push<P>(
+        &mut self,
+        wire_bytes: u64,
+        content: Option<(usize, Departure<P>)>,
+        slots: &mut Vec<Slot<P>>,
+    ) {
         slots.push(Slot {
             starts: self.free_at,
             wire_bytes,

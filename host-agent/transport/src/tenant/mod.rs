@@ -13,6 +13,7 @@
 
 mod batch;
 mod bucket;
+mod coordination;
 mod frames;
 mod guarantee;
 mod hose;
@@ -20,6 +21,7 @@ mod pacer;
 
 pub use batch::{Batcher, MIN_VOID_BYTES, Slot};
 pub use bucket::VirtualBucket;
+pub use coordination::{Coordination, CoordinationParams};
 pub use frames::{GuaranteeCounters, GuaranteedFrames, Outcome, WIRE_OVERHEAD_BYTES};
 pub use guarantee::Guarantee;
 pub use hose::{Grant, HoseReceiver, HoseSender};
