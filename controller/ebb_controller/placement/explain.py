@@ -86,13 +86,16 @@ def violations(
 def _queue(
     network: Network, port: Port, curve: Curve, backlog_nb: int, hosts: Mapping[int, int]
 ) -> Violation:
-    tier, blocking = network.tree.tiers[port.tier], network.blocking_bytes
+    tier, blocking = network.tree.tiers[port.tier], network.blocking_at(port)
+    what = "a packet of lower priority"
+    if blocking > network.blocking_bytes:
+        what += " and a batch"
     rate, capacity = int(tier.rate_bps[port.node]), int(tier.queue_bytes[port.node])
     needed = -(-backlog_nb // NANOBITS_PER_BYTE) + blocking
     now = network.backlog_bytes(port)
     text = (
         f"queue bound {needed:,} bytes > queue capacity {capacity:,} bytes"
-        f"{f'; of them {blocking:,} are of a packet of lower priority' if blocking else ''}"
+        f"{f'; of them {blocking:,} are of {what}' if blocking else ''}"
         f"; at {rate:,} bit/s a packet would wait {_us(send_ns(needed, rate))}, and the queue "
         f"holds {_us(network.hop(port).capacity_ns)}; without the tenant {now:,} bytes wait"
         f"; it adds {_curve(curve)}"

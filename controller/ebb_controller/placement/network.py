@@ -24,6 +24,8 @@ Direction = Literal["up", "down"]
 DIRECTIONS: tuple[Direction, Direction] = ("up", "down")
 
 
+LEAST_VOID_BYTES = 84
+"""The shortest void frame on the wire."""
 USED = -1
 """Kind of a node that has VMs."""
 
@@ -57,7 +59,8 @@ class Hop:
     queue_ns: int
     """In the queue, with its own transmission: the horizontal distance of the curves."""
     blocking_ns: int
-    """For the packet of lower priority that may be in service when it arrives."""
+    """For the packet of lower priority that may be in service when it arrives; at a host's
+    interface for the batch too."""
     propagation_ns: int
     """On the link."""
     capacity_ns: int
@@ -100,16 +103,19 @@ class Network:
         *,
         blocking: bool = True,
         bursts: Bursts = "bunched",
+        batch_ns: int = 0,
     ) -> None:
         """`packet_bytes`: of the longest packet, on the wire. `blocking`: whether there is traffic
-        of lower priority, a packet of which may be in service."""
+        of lower priority, a packet of which may be in service. `batch_ns`: what interfaces of hosts
+        get at a time from the pacers, with void frames in its gaps; 0: each packet by itself."""
         self.tree, self.packet_bytes, self.bursts = tree, packet_bytes, bursts
         self.blocking_bytes = packet_bytes if blocking else 0
         self.vms_per_host = vms_per_host
         self.free = np.full(len(tree.hosts), vms_per_host, np.int64)
         """Free slots of each host."""
+        self.batch_ns = batch_ns
         self.tables: dict[tuple[int, Direction], PortTable] = {
-            (tier, direction): PortTable(each, self.blocking_bytes)
+            (tier, direction): PortTable(each, self._blocking_bytes(tier, direction))
             for tier, each in enumerate(tree.tiers)
             for direction in DIRECTIONS
         }
@@ -120,6 +126,21 @@ class Network:
         """Longest time that a packet may wait at a port of each tier, ns."""
         self.admitted: dict[str, tuple[Request, dict[int, int]]] = {}
         """Tenants and how many of their VMs each host has, by name."""
+
+    def _blocking_bytes(self, tier: int, direction: Direction) -> Whole:
+        """What a guaranteed packet may have to wait for that no curve has, at each port of a tier:
+        a packet of lower priority, and at a host's interface the rest of a batch that was made
+        before it came, and void frames that were no shorter (`docs/tenant-pacer.md`)."""
+        rate = self.tree.tiers[tier].rate_bps
+        bytes_ = np.full(len(rate), self.blocking_bytes, np.int64)
+        if self.batch_ns and (tier, direction) == (0, "up"):
+            batch = [-(-int(each) * self.batch_ns // NANOBITS_PER_BYTE) for each in rate]
+            bytes_ += np.array(batch, np.int64) + 2 * LEAST_VOID_BYTES
+        return bytes_
+
+    def blocking_at(self, port: Port) -> int:
+        """The same of one port, bytes."""
+        return int(self._blocking_bytes(port.tier, port.direction)[port.node])
 
     def free_below(self, tier: int) -> Whole:
         """Free slots of each node of a tier; of the root, if there is no such tier."""
@@ -222,7 +243,7 @@ class Network:
         return Hop(
             port,
             queue_ns=-(-self._backlog_nb(port) // rate),
-            blocking_ns=send_ns(self.blocking_bytes, rate),
+            blocking_ns=send_ns(self.blocking_at(port), rate),
             propagation_ns=int(tier.delay_ns[port.node]),
             capacity_ns=send_ns(int(tier.queue_bytes[port.node]), rate),
         )

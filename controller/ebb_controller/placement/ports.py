@@ -27,9 +27,9 @@ FIRST_WIDTH = 8
 class PortTable:
     """Exact sums per port, of as many ports at once as somebody asks about."""
 
-    def __init__(self, tier: Tier, blocking_bytes: int) -> None:
-        """`blocking_bytes`: of a packet of lower priority that may be in service when a guaranteed
-        one arrives, which then waits for it."""
+    def __init__(self, tier: Tier, blocking_bytes: int | Whole) -> None:
+        """`blocking_bytes`: what a guaranteed packet may wait for beside others, of every port or
+        of each."""
         count = len(tier)
         self.rate_bps = tier.rate_bps
         self.room_nb: Whole = (tier.queue_bytes - blocking_bytes) * NANOBITS_PER_BYTE

@@ -49,6 +49,9 @@ class NetworkSpec(Spec):
     of tenants count the same."""
     best_effort: bool = True
     """Whether there is traffic of lower priority: a packet of it may be in service at each port."""
+    batch_ns: Annotated[int, Field(ge=0, le=1_000_000_000)] = 0
+    """What the interface of a host gets at a time from pacers that fill gaps with void frames, ns
+    (Moncaster section 5.5: 50 us); 0: each packet by itself."""
     multipath: Multipath = "hashed"
     """`hashed`: any of several links may get all traffic of its tier; `spread`: each its share."""
 
@@ -127,7 +130,13 @@ def prepare(file: TenantsFile, topology: Topology, where: str) -> tuple[Network,
             f"{where}: network: queues of {min(spec.queue_bytes, uplink)} bytes hold no packet of "
             f"{spec.packet_bytes} bytes{' beside one in service' if spec.best_effort else ''}"
         )
-    network = Network(tree, spec.vms_per_host, spec.packet_bytes, blocking=spec.best_effort)
+    network = Network(
+        tree,
+        spec.vms_per_host,
+        spec.packet_bytes,
+        blocking=spec.best_effort,
+        batch_ns=spec.batch_ns,
+    )
     return network, [_request(tenant, network, where) for tenant in file.tenant]
 
 
