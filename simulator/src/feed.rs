@@ -10,21 +10,38 @@ use ebb_units::Instant;
 use ebb_workload::HostId;
 
 use crate::host::SimHost;
+use crate::node::Node;
 use crate::workload::Transfers;
+
+/// Where a host is.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Place {
+    /// The node of the simulation.
+    pub node: NodeId,
+    /// Its number among the VMs there; 0 for a host without VMs.
+    pub member: usize,
+}
+
+impl Place {
+    /// Tells the host something.
+    pub fn tell(self, simulation: &mut Simulation<Node>, tell: impl FnOnce(&mut SimHost)) {
+        simulation.with_host(self.node, |node| tell(&mut node.members_mut()[self.member]));
+    }
+}
 
 /// The transfers that the hosts have not been given yet.
 pub struct Feed {
     /// These transfers, by start.
     transfers: Peekable<Transfers>,
     /// The hosts, by their numbers in the transfers.
-    hosts: Vec<NodeId>,
+    hosts: Vec<Place>,
     /// How many transfers are left, by part of the workload.
     left: BTreeMap<String, u64>,
 }
 
 impl Feed {
     /// A feed of all transfers. `counts` says how many each part of the workload has.
-    pub fn new(transfers: Transfers, hosts: Vec<NodeId>, counts: BTreeMap<String, u64>) -> Self {
+    pub fn new(transfers: Transfers, hosts: Vec<Place>, counts: BTreeMap<String, u64>) -> Self {
         Feed {
             transfers: transfers.peekable(),
             hosts,
@@ -43,7 +60,7 @@ impl Feed {
     }
 
     /// The host with this number in the transfers.
-    pub fn node(&self, host: HostId) -> NodeId {
+    pub fn place(&self, host: HostId) -> Place {
         self.hosts[host.index()]
     }
 
@@ -55,7 +72,7 @@ impl Feed {
 
     /// Tells the hosts what starts before `end`: both ends of it, because a receiver may have to
     /// act on what it gets, and servers on what is fetched.
-    pub fn advance(&mut self, simulation: &mut Simulation<SimHost>, end: Instant) {
+    pub fn advance(&mut self, simulation: &mut Simulation<Node>, end: Instant) {
         let now = simulation.now();
         while self.next_start().is_some_and(|start| start < end)
             && let Some(transfer) = self.transfers.next()
@@ -72,7 +89,8 @@ impl Feed {
                 .collect();
             for host in concerned {
                 let transfer = transfer.clone();
-                simulation.with_host(self.hosts[host.index()], |host| host.add(now, transfer));
+                let place = self.hosts[host.index()];
+                place.tell(simulation, |host| host.add(now, transfer));
             }
         }
     }

@@ -12,6 +12,7 @@ use ebb_workload::{Open, OpenFields};
 use serde::{Deserialize, Serialize};
 
 use crate::host::{Arrivals, Ended, Notice, Unfinished};
+use crate::machine::{Delays, MachineCounters};
 
 /// An order, which is a line on stdin.
 #[derive(Debug, Deserialize)]
@@ -85,6 +86,10 @@ pub enum Line<'a> {
     Open(OpenLine<'a>),
     /// Pauses of the NIC of a host that obeys PFC.
     Nic(NicLine<'a>),
+    /// How long packets took from one VM to another.
+    Delays(DelaysLine<'a>),
+    /// What the hypervisor of a host with VMs did.
+    Hypervisor(HypervisorLine<'a>),
     /// The queues to which the numbers of the samples that follow belong.
     Sampling {
         every_ns: u64,
@@ -151,6 +156,27 @@ pub struct NicLine<'a> {
     refused_frames: u64,
 }
 
+/// How long packets from one VM to another took, from when they conformed to their last bit.
+#[derive(Serialize)]
+pub struct DelaysLine<'a> {
+    host: &'a str,
+    from_address: Ipv4Addr,
+    packets: u64,
+    longest_ns: u64,
+    mean_ns: u64,
+}
+
+/// What a hypervisor did.
+#[derive(Serialize)]
+pub struct HypervisorLine<'a> {
+    host: &'a str,
+    void_frames: u64,
+    void_bytes: u64,
+    dropped_frames: u64,
+    messages: u64,
+    stale_messages: u64,
+}
+
 /// How much of an object had arrived at which times.
 #[derive(Serialize)]
 pub struct ArrivalsLine<'a> {
@@ -190,6 +216,30 @@ impl<'a> Line<'a> {
             transfer,
             at_ns: &arrivals.at_ns,
             bytes: &arrivals.bytes,
+        })
+    }
+
+    /// The line about the delays of packets to a VM.
+    pub fn delays(host: &'a str, from_address: Ipv4Addr, delays: Delays) -> Self {
+        Line::Delays(DelaysLine {
+            host,
+            from_address,
+            packets: delays.packets,
+            // A bound in whole ns is kept if this one is.
+            longest_ns: delays.longest.as_picos().div_ceil(1_000),
+            mean_ns: delays.sum.as_nanos() / delays.packets.max(1),
+        })
+    }
+
+    /// The line about the hypervisor of a host.
+    pub fn hypervisor(host: &'a str, counters: MachineCounters) -> Self {
+        Line::Hypervisor(HypervisorLine {
+            host,
+            void_frames: counters.void_frames,
+            void_bytes: counters.void_bytes,
+            dropped_frames: counters.dropped_frames,
+            messages: counters.messages,
+            stale_messages: counters.stale_messages,
         })
     }
 

@@ -5,10 +5,13 @@
 //! P4Runtime at its address, as it would under the wall clock.
 
 mod catalog;
+mod departures;
 mod feed;
 mod host;
 mod lines;
+mod machine;
 mod network;
+mod node;
 mod run;
 mod sampling;
 mod servers;

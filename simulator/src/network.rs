@@ -8,7 +8,9 @@
 //! | `seed` | | of session ids, path entropy, and what links lose |
 //! | `switches` | | `name`, `device_id`, `grpc_server_addr`, `cpu_port`, `drop_port`, `traffic_manager` (its configuration until the controller says otherwise) |
 //! | `program` | | the program that all switches start with, as if a controller had installed it: `json` and `p4info` (files, relative to this one), `cookie` (by which a controller knows it); none: they wait for one |
-//! | `hosts` | | `name`, `ip`, `mac`, `gateway_mac`; `rack`, `pod` (labels for workloads), `rate_bps` (`params.nic.rate_bps`) |
+//! | `hosts` | | `name`, `ip`, `mac`, `gateway_mac`; `rack`, `pod` (labels for workloads), `rate_bps` (`params.nic.rate_bps`); `vms` ([]: the host itself takes part in transfers, and otherwise these do) |
+//! | `hosts.vms` | | `name`, `ip`, `dscp` (of all that it sends), `guarantee` (`rate_bps`, `burst_bytes`, `peak_bps`; none: it is not paced), `receive_bps` (what others may send to it, without messages; the rate of the guarantee) |
+//! | `hypervisor` | | if there are VMs: `batch_ns`, `hose_ns` (between messages), `message_ns` (the longest time of one) |
 //! | `links` | | pairs of `{node, port}`; a host has port 0 |
 //! | `workload` | | a workload file (`docs/workloads.md`), relative to this one; its hosts are those above unless it has its own `[[host]]`, with their names |
 //! | `transfers` | [] | instead of a workload: objects as `ebb-agent workload` prints them. `id`, `start_ns`, `sources`, `destinations`, `bytes`; `kind` (`send-one-to-one`), `priority` (0), `after` (of another with the same start) .. |
@@ -37,15 +39,21 @@ use ebb_host::TrafficSchemes;
 use ebb_p4runtime::ProgramFiles;
 use ebb_p4runtime::proto::p4::ForwardingPipelineConfig;
 use ebb_traffic_manager::TrafficManagerConfig;
-use ebb_transport::Scheme;
+use ebb_transport::nic::NicParams;
+use ebb_transport::tenant::{CoordinationParams, Guarantee, WIRE_OVERHEAD_BYTES};
+use ebb_transport::{Scheme, Suite};
 use ebb_units::{BitRate, Duration, Instant};
 use ebb_wire::MacAddress;
-use ebb_workload::{Host as Place, HostId};
+use ebb_workload::{Host as Labels, HostId};
 use serde::Deserialize;
 use serde::de::IgnoredAny;
 
 use crate::catalog::{Catalog, Content};
+use crate::departures::Departures;
+use crate::feed::Place;
 use crate::host::{Forgery, Identity, Overheard, Parts, SimHost, Transports};
+use crate::machine::{Guest, HypervisorParams, Machine};
+use crate::node::Node;
 use crate::workload::{Plan, Survey, TransferEntry};
 
 /// The content of a network file; the table above has the keys.
@@ -62,6 +70,8 @@ pub struct Network {
     #[serde(default)]
     program: Option<ProgramFiles>,
     hosts: Vec<HostEntry>,
+    #[serde(default)]
+    hypervisor: Option<HypervisorEntry>,
     links: Vec<[End; 2]>,
     #[serde(default)]
     workload: Option<PathBuf>,
@@ -134,6 +144,31 @@ struct HostEntry {
     pod: Option<String>,
     #[serde(default)]
     rate_bps: Option<u64>,
+    #[serde(default)]
+    vms: Vec<VmEntry>,
+}
+
+/// A virtual machine of a host of the network file.
+#[derive(Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+struct VmEntry {
+    name: String,
+    ip: Ipv4Addr,
+    dscp: u8,
+    #[serde(default)]
+    guarantee: Option<Guarantee>,
+    /// What others may send to it, without messages. None: the rate of its guarantee.
+    #[serde(default)]
+    receive_bps: Option<BitRate>,
+}
+
+/// How hypervisors work.
+#[derive(Clone, Copy, Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+struct HypervisorEntry {
+    batch_ns: u64,
+    hose_ns: u64,
+    message_ns: u64,
 }
 
 /// A host of the network file that makes up notifications.
@@ -176,7 +211,7 @@ pub struct SimSwitch {
 /// A simulation whose clock has not run yet, and what belongs to it.
 pub struct Built {
     /// The network.
-    pub simulation: Simulation<SimHost>,
+    pub simulation: Simulation<Node>,
     /// The switches, in the order of the file.
     pub switches: Vec<SimSwitch>,
     /// Program that they start with; `None`: none.
@@ -192,7 +227,7 @@ pub struct Built {
     /// The transfers.
     pub plan: Plan,
     /// The hosts that take part in transfers, by their numbers there, with their names.
-    pub planned: Vec<(NodeId, String)>,
+    pub planned: Vec<(Place, String)>,
     /// Properties of the transfers that are known in advance.
     pub survey: Survey,
     /// Parts of the workload with which a run ends; empty means all.
@@ -284,43 +319,67 @@ impl Network {
                 grpc_address,
             });
         }
-        let places = places(&self.hosts);
-        let numbers = (0..).zip(plan.hosts(&places));
+        let labels = labels(&self.hosts);
+        let numbers = (0..).zip(plan.hosts(&labels));
         let numbers: BTreeMap<String, HostId> = numbers
             .map(|(number, host)| (host.name.clone(), HostId(number)))
             .collect();
         let (mut forgeries, mut seen) = forgeries(&self.forgeries, &self.hosts)?;
         let ended = Arc::<AtomicU64>::default();
+        let vms = self.hosts.iter().flat_map(|host| &host.vms);
+        let departures = Arc::new(Departures::of(vms.map(|vm| vm.ip)));
         let mut hosts = Vec::new();
         let mut planned = vec![None; numbers.len()];
-        for (seed, entry) in (self.seed..).zip(self.hosts) {
-            let mut suite = suite.clone();
-            suite.nic.rate_bps = entry.rate_bps.unwrap_or(suite.nic.rate_bps);
-            let transports = Transports::new(&catalog.schemes, entry.ip, &suite, seed)
-                .map_err(anyhow::Error::msg)?;
-            let number = numbers.get(&entry.name).copied();
-            let identity = entry.identity(number)?;
-            let parts = Parts {
-                transports,
-                nic: suite.nic,
-                coding: BitRate::from_bps(self.coding_bps),
-                processing: (
-                    Duration::from_nanos(self.packet_ns),
-                    usize::from(self.packets_at_once),
-                ),
-                forgery: forgeries.remove(&entry.name),
-                overheard: seen.remove(&entry.name),
-                catalog: catalog.clone(),
-                seed,
-                ended: ended.clone(),
-                arrivals_every: Duration::from_nanos(self.arrivals_every_ns),
+        let mut seeds = self.seed..;
+        for mut entry in self.hosts {
+            let vms = std::mem::take(&mut entry.vms);
+            let mut nic = suite.nic;
+            nic.rate_bps = entry.rate_bps.unwrap_or(nic.rate_bps);
+            let mut make = |name: &str, ip: Ipv4Addr, nic: NicParams| -> Result<SimHost> {
+                let seed = seeds.next().unwrap_or_default();
+                let suite = Suite {
+                    nic,
+                    ..suite.clone()
+                };
+                let transports = Transports::new(&catalog.schemes, ip, &suite, seed);
+                let parts = Parts {
+                    transports: transports.map_err(anyhow::Error::msg)?,
+                    nic,
+                    coding: BitRate::from_bps(self.coding_bps),
+                    processing: (
+                        Duration::from_nanos(self.packet_ns),
+                        usize::from(self.packets_at_once),
+                    ),
+                    forgery: forgeries.remove(name),
+                    overheard: seen.remove(name),
+                    catalog: catalog.clone(),
+                    seed,
+                    ended: ended.clone(),
+                    arrivals_every: Duration::from_nanos(self.arrivals_every_ns),
+                };
+                let number = numbers.get(name).copied();
+                SimHost::new(entry.identity(name, ip, number)?, parts)
             };
-            let id = simulation.add_host(SimHost::new(identity, parts)?);
-            if let Some(number) = number {
-                planned[number.index()] = Some((id, entry.name.clone()));
+            let (node, members) = if vms.is_empty() {
+                let host = make(&entry.name, entry.ip, nic)?;
+                (Node::Host(host), vec![entry.name.clone()])
+            } else {
+                let names = vms.iter().map(|vm| vm.name.clone()).collect();
+                let params = hypervisor(self.hypervisor, self.scheme, &nic)?;
+                let guests = vms.into_iter().map(|vm| vm.guest(&nic, &mut make));
+                let guests = guests.collect::<Result<_>>()?;
+                let identity = entry.identity(&entry.name, entry.ip, None)?;
+                let machine = Machine::new(identity, nic, params, guests, departures.clone());
+                (Node::Machine(Box::new(machine)), names)
+            };
+            let node = simulation.add_host(node);
+            for (member, name) in members.into_iter().enumerate() {
+                if let Some(number) = numbers.get(&name) {
+                    planned[number.index()] = Some((Place { node, member }, name));
+                }
             }
-            ids.insert(entry.name, id);
-            hosts.push(id);
+            ids.insert(entry.name, node);
+            hosts.push(node);
         }
         let mut links = Vec::new();
         for [a, b] in self.links {
@@ -349,14 +408,15 @@ impl Network {
     fn check_names(&self) -> Result<()> {
         let switches = self.switches.iter().map(|switch| &switch.name);
         let hosts = self.hosts.iter().map(|host| &host.name);
+        let vms = self.hosts.iter().flat_map(|host| &host.vms);
         let mut names = std::collections::BTreeSet::new();
-        for name in switches.chain(hosts) {
+        for name in switches.chain(hosts).chain(vms.map(|vm| &vm.name)) {
             ensure!(names.insert(name), "two nodes have the name {name}");
         }
         let mut addresses = BTreeMap::new();
-        for host in &self.hosts {
-            if let Some(other) = addresses.insert(host.ip, &host.name) {
-                bail!("{other} and {} have the address {}", host.name, host.ip);
+        for (name, ip) in self.hosts.iter().flat_map(HostEntry::addresses) {
+            if let Some(other) = addresses.insert(ip, name) {
+                bail!("{other} and {name} have the address {ip}");
             }
         }
         Ok(())
@@ -364,11 +424,11 @@ impl Network {
 
     /// The transfers: drawn from a workload file, or those of the network file.
     fn plan(&mut self) -> Result<Plan> {
-        let places = places(&self.hosts);
+        let labels = labels(&self.hosts);
         match (&self.workload, std::mem::take(&mut self.transfers)) {
-            (None, transfers) => Plan::listed(transfers, &places),
+            (None, transfers) => Plan::listed(transfers, &labels),
             (Some(file), transfers) if transfers.is_empty() => {
-                Plan::read(&self.folder.join(file), places)
+                Plan::read(&self.folder.join(file), labels)
             }
             (Some(_), _) => bail!("workload and transfers: give one of them"),
         }
@@ -376,9 +436,10 @@ impl Network {
 
     /// Common knowledge of the hosts.
     fn catalog(&self, plan: &Plan) -> Result<Catalog> {
-        let all = places(&self.hosts);
-        let addresses: BTreeMap<_, _> = self.hosts.iter().map(|h| (&*h.name, h.ip)).collect();
-        let address = |host: &Place| {
+        let all = labels(&self.hosts);
+        let addresses = self.hosts.iter().flat_map(HostEntry::addresses);
+        let addresses: BTreeMap<_, _> = addresses.collect();
+        let address = |host: &Labels| {
             let found = addresses.get(&*host.name).copied();
             found.with_context(|| format!("the workload's host {} is not in hosts", host.name))
         };
@@ -411,15 +472,21 @@ impl SwitchEntry {
 }
 
 impl HostEntry {
-    /// How the host is attached; `id` is its number in the workload.
-    fn identity(&self, id: Option<HostId>) -> Result<Identity> {
+    /// Names and addresses of the host and its VMs.
+    fn addresses(&self) -> impl Iterator<Item = (&str, Ipv4Addr)> {
+        let vms = self.vms.iter().map(|vm| (&*vm.name, vm.ip));
+        std::iter::once((&*self.name, self.ip)).chain(vms)
+    }
+
+    /// How the host, or a VM of it, is attached; `id` is its number in the workload.
+    fn identity(&self, name: &str, ip: Ipv4Addr, id: Option<HostId>) -> Result<Identity> {
         let address = |what, text: &str| {
             let parsed = text.parse::<MacAddress>();
             parsed.with_context(|| format!("{what} of host {}", self.name))
         };
         Ok(Identity {
-            name: self.name.clone(),
-            address: self.ip,
+            name: name.to_owned(),
+            address: ip,
             mac: address("mac", &self.mac)?,
             gateway: address("gateway_mac", &self.gateway_mac)?,
             id,
@@ -439,13 +506,83 @@ impl End {
     }
 }
 
-/// The hosts as a workload sees them.
-fn places(hosts: &[HostEntry]) -> Vec<Place> {
-    let hosts = hosts.iter().map(|host| Place {
-        name: host.name.clone(),
-        address: Some(host.ip),
-        rack: host.rack.clone(),
-        pod: host.pod.clone(),
-    });
-    hosts.collect()
+impl VmEntry {
+    /// The VM behind `nic`; `make` makes what runs in it.
+    fn guest(
+        self,
+        nic: &NicParams,
+        make: &mut impl FnMut(&str, Ipv4Addr, NicParams) -> Result<SimHost>,
+    ) -> Result<Guest> {
+        if let Some(guarantee) = &self.guarantee {
+            let frame_bytes = nic.frame_bytes(usize::from(nic.mtu_bytes));
+            let valid = guarantee.validate(frame_bytes);
+            valid.map_err(|error| anyhow!("guarantee of {}: {error}", self.name))?;
+        }
+        ensure!(
+            self.dscp < 64,
+            "vm {}: {} is no DSCP; 0..63 are",
+            self.name,
+            self.dscp
+        );
+        let unlimited = NicParams {
+            rate_bps: 0,
+            ..*nic
+        };
+        Ok(Guest {
+            host: make(&self.name, self.ip, unlimited)?,
+            address: self.ip,
+            dscp: self.dscp,
+            guarantee: self
+                .guarantee
+                .map(|guarantee| (guarantee, self.receive_bps.unwrap_or(guarantee.rate))),
+        })
+    }
+}
+
+/// How the hypervisors behind `nic` work, or what stands in the way of VMs there.
+fn hypervisor(
+    entry: Option<HypervisorEntry>,
+    scheme: Scheme,
+    nic: &NicParams,
+) -> Result<HypervisorParams> {
+    let entry = entry.context("hypervisor: it is missing, and there are VMs")?;
+    ensure!(
+        scheme.entry().payload.is_none() && scheme != Scheme::Pfabric,
+        "VMs: hypervisors write DSCP and identification of packets, which {scheme} needs itself; \
+         choose a transport of the TCP family other than pfabric"
+    );
+    ensure!(
+        !nic.pfc && u64::from(nic.frame_overhead_bytes) == WIRE_OVERHEAD_BYTES && nic.rate_bps > 0,
+        "VMs: expected nic.rate_bps, nic.frame_overhead_bytes = {WIRE_OVERHEAD_BYTES} and no nic.pfc"
+    );
+    let batch = Duration::from_nanos(entry.batch_ns);
+    let least = nic.frame_time(usize::from(nic.mtu_bytes)) * 2;
+    ensure!(
+        batch >= least && entry.hose_ns > 0,
+        "hypervisor: batch_ns is {}, expected at least {}, two full frames; and hose_ns above 0",
+        entry.batch_ns,
+        least.as_nanos()
+    );
+    let hose = CoordinationParams {
+        period: Duration::from_nanos(entry.hose_ns),
+        delay: Duration::from_nanos(entry.message_ns),
+    };
+    Ok(HypervisorParams { batch, hose })
+}
+
+/// Those who take part in transfers, as a workload sees them: hosts, and instead of hosts with VMs
+/// these.
+fn labels(hosts: &[HostEntry]) -> Vec<Labels> {
+    let members = |host: &HostEntry| -> Vec<Labels> {
+        let own = host.addresses().skip(usize::from(!host.vms.is_empty()));
+        let own = own.take(host.vms.len().max(1));
+        let labels = own.map(|(name, ip)| Labels {
+            name: name.to_owned(),
+            address: Some(ip),
+            rack: host.rack.clone(),
+            pod: host.pod.clone(),
+        });
+        labels.collect()
+    };
+    hosts.iter().flat_map(members).collect()
 }

@@ -11,7 +11,9 @@ use ebb_workload::Open;
 use crate::feed::Feed;
 use crate::host::{Notice, SimHost, Unfinished};
 use crate::lines::Done;
+use crate::machine::Machine;
 use crate::network::{Built, SimSwitch};
+use crate::node::Node;
 
 /// About how many events happen between two checks whether all transfers of a run have ended; the
 /// clock stops only at such checks. Events are counted, not real time, so that a run always stops
@@ -23,7 +25,7 @@ const FIRST_SLICE: Duration = Duration::from_micros(10);
 /// A simulation that is run in stretches.
 pub struct Run {
     /// The network.
-    pub simulation: Simulation<SimHost>,
+    pub simulation: Simulation<Node>,
     /// Its hosts, in the order of the file.
     hosts: Vec<NodeId>,
     /// Transfers that the hosts have not been given yet.
@@ -41,7 +43,7 @@ pub struct Run {
 impl Run {
     /// A run from the beginning, and the switches of the network.
     pub fn new(built: Built) -> anyhow::Result<(Self, Vec<SimSwitch>)> {
-        let planned = built.planned.iter().map(|(node, _)| *node);
+        let planned = built.planned.iter().map(|(place, _)| *place);
         let counts = built.survey.of_traffic;
         let run = Run {
             simulation: built.simulation,
@@ -84,8 +86,8 @@ impl Run {
     /// Whether all transfers with which the run ends have ended, at all hosts that send.
     pub fn is_over(&mut self) -> bool {
         let of = &*self.ends_with;
-        let mut hosts = self.simulation.hosts();
-        self.feed.is_empty(of) && hosts.all(|(_, host)| host.unfinished(of) == 0)
+        let mut hosts = members(&self.simulation);
+        self.feed.is_empty(of) && hosts.all(|host| host.unfinished(of) == 0)
     }
 
     /// Passes the notices since the last call to `tell`, each with the name of its host.
@@ -95,10 +97,16 @@ impl Run {
     ) -> Result<(), E> {
         self.pass_failures_on();
         for id in &self.hosts {
-            let notices = self.simulation.with_host(*id, SimHost::take_notices);
-            if let Some(host) = self.simulation.host(*id) {
-                for notice in notices.unwrap_or_default() {
-                    tell(host.name(), notice)?;
+            let all = |node: &mut Node| -> Vec<_> {
+                let members = node.members_mut().iter_mut();
+                members.map(SimHost::take_notices).collect()
+            };
+            let notices = self.simulation.with_host(*id, all);
+            if let Some(node) = self.simulation.host(*id) {
+                for (host, notices) in node.members().iter().zip(notices.unwrap_or_default()) {
+                    for notice in notices {
+                        tell(host.name(), notice)?;
+                    }
                 }
             }
         }
@@ -109,17 +117,25 @@ impl Run {
     pub fn incomplete(&mut self) -> impl Iterator<Item = (&str, Unfinished<'_>)> {
         let now = self.simulation.now();
         for id in &self.hosts {
-            self.simulation.with_host(*id, |host| host.sample(now));
+            let all = |node: &mut Node| {
+                for host in node.members_mut() {
+                    host.sample(now);
+                }
+            };
+            self.simulation.with_host(*id, all);
         }
-        let hosts = self.simulation.hosts();
-        hosts.flat_map(|(_, host)| host.incomplete().map(|open| (host.name(), open)))
+        let hosts = members(&self.simulation);
+        hosts.flat_map(|host| host.incomplete().map(|open| (host.name(), open)))
     }
 
     /// What neighbours did to the NICs of hosts that obey PFC, with the names of the hosts.
     pub fn nics(&mut self) -> Vec<(String, NicStatistics)> {
         let now = self.simulation.now();
         let nics = self.hosts.iter().filter_map(|id| {
-            let told = |host: &mut SimHost| {
+            let told = |node: &mut Node| {
+                let Node::Host(host) = node else {
+                    return None;
+                };
                 let statistics = host.nic_statistics(now)?;
                 Some((host.name().to_owned(), statistics))
             };
@@ -130,8 +146,15 @@ impl Run {
 
     /// Transfers that have been given to the hosts that start them and have not ended, with the names of the hosts.
     pub fn rest(&self) -> impl Iterator<Item = (&str, &Open)> {
-        let hosts = self.simulation.hosts();
-        hosts.flat_map(|(_, host)| host.rest().map(|open| (host.name(), open)))
+        let hosts = members(&self.simulation);
+        hosts.flat_map(|host| host.rest().map(|open| (host.name(), open)))
+    }
+
+    /// The hosts with VMs.
+    pub fn machines(&self) -> impl Iterator<Item = &Machine> {
+        self.simulation
+            .hosts()
+            .filter_map(|(_, node)| node.machine())
     }
 
     /// Tells hosts of transfers to them that failed before they came, or will never start, so that none waits for them
@@ -141,20 +164,27 @@ impl Run {
         loop {
             let mut failed = Vec::new();
             for id in &self.hosts {
-                failed.extend(self.simulation.with_host(*id, SimHost::take_failed));
+                self.simulation.with_host(*id, |node| {
+                    let members = node.members_mut().iter_mut();
+                    failed.extend(members.flat_map(SimHost::take_failed));
+                });
             }
-            let failed: Vec<_> = failed.into_iter().flatten().collect();
             if failed.is_empty() {
                 return;
             }
             for transfer in failed {
                 for host in &transfer.destinations {
                     let tell = |host: &mut SimHost| host.handle_failed_elsewhere(now, transfer.id);
-                    self.simulation.with_host(self.feed.node(*host), tell);
+                    self.feed.place(*host).tell(&mut self.simulation, tell);
                 }
             }
         }
     }
+}
+
+/// All hosts, of machines their VMs.
+fn members(simulation: &Simulation<Node>) -> impl Iterator<Item = &SimHost> {
+    simulation.hosts().flat_map(|(_, node)| node.members())
 }
 
 /// The counts of a run as a line shows them.

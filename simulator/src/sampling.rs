@@ -6,9 +6,9 @@ use anyhow::{Context, Result, ensure};
 use ebb_engine::simulation::{NodeId, Simulation};
 use ebb_units::{Duration, Instant};
 
-use crate::host::SimHost;
 use crate::lines::{Line, QueueName, SampleOrder, say};
 use crate::network::SimSwitch;
+use crate::node::Node;
 
 /// After how many instants samples are written.
 const INSTANTS_AT_A_TIME: u64 = 1000;
@@ -27,7 +27,7 @@ impl Sampling {
     pub fn start(
         order: SampleOrder,
         switches: &[SimSwitch],
-        simulation: &mut Simulation<SimHost>,
+        simulation: &mut Simulation<Node>,
         before: Option<Sampling>,
     ) -> Result<Option<Self>> {
         for (switch, _) in before.into_iter().flat_map(|before| before.queues) {
@@ -72,7 +72,7 @@ impl Sampling {
     }
 
     /// Writes the samples since the last call.
-    pub fn write(&self, simulation: &mut Simulation<SimHost>, out: &mut impl Write) -> Result<()> {
+    pub fn write(&self, simulation: &mut Simulation<Node>, out: &mut impl Write) -> Result<()> {
         let samples = simulation.take_queue_samples();
         for instant in samples.chunk_by(|a, b| a.at == b.at) {
             let line = Line::Sample {

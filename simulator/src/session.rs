@@ -7,6 +7,7 @@ use std::thread;
 use std::time::{Duration, Instant as WallClock};
 
 use anyhow::{Context, Result, anyhow};
+use ebb_engine::simulation::Host;
 use ebb_engine::{ControlHandle, ControlReceiver, control_channel};
 use ebb_units::Instant;
 
@@ -181,7 +182,7 @@ impl Session {
         out.flush().context("cannot write to stdout")
     }
 
-    /// Prints what has not ended, what neighbours did to NICs, and the hash of the trace.
+    /// Prints what has not ended, what neighbours did to NICs and hypervisors did, and the hash of the trace.
     fn report(&mut self) -> Result<()> {
         let mut out = BufWriter::new(io::stdout().lock());
         for (host, flow) in self.run.incomplete() {
@@ -195,6 +196,13 @@ impl Session {
         }
         for (host, statistics) in self.run.nics() {
             say(&mut out, &Line::nic(&host, &statistics))?;
+        }
+        for machine in self.run.machines() {
+            for (host, from, delays) in machine.delays() {
+                say(&mut out, &Line::delays(host, from, delays))?;
+            }
+            let line = Line::hypervisor(machine.name(), machine.counters());
+            say(&mut out, &line)?;
         }
         let trace_hash = format!("{:016x}", self.run.simulation.trace_hash());
         say(&mut out, &Line::End { trace_hash })?;

@@ -6,6 +6,7 @@ mod determinism;
 mod faults;
 mod files;
 mod hosts;
+mod machines;
 mod nics;
 mod scavenger;
 mod transfers;
