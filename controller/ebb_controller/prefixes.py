@@ -78,7 +78,7 @@ def _pods(topology: Topology) -> _Pods:
     if "pods" not in topology.derived:
         pods = [
             (f"{prefix}.0.0/16", tuple(_racks(topology, hosts)))
-            for prefix, hosts in _by_octets(topology.hosts, 2)
+            for prefix, hosts in _by_octets(topology.endpoints, 2)
         ]
         topology.derived["pods"] = tuple(pods)
     pods_of_all: _Pods = topology.derived["pods"]

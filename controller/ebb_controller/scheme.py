@@ -4,17 +4,31 @@ from __future__ import annotations
 
 from importlib.resources import files
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated, Any, Literal
 
 from ebb_topologies.files import InputError, load, validate
 from ebb_topologies.nearest import hint
 from pydantic import BaseModel, ConfigDict, Field
 
 from ebb_controller.mechanisms import FabricParameters
+from ebb_controller.parameters import Dscp
 
 SCHEMES = Path(str(files(__package__) / "schemes"))
 """The folder of the schemes that have names: a link to experiments/schemes, in an installed package
 a copy."""
+
+
+class TenantHosts(BaseModel):
+    """What hosts do for tenants (docs/silo.md)."""
+
+    model_config = ConfigDict(extra="forbid", frozen=True, use_attribute_docstrings=True)
+
+    pacing: Literal["guarantee", "rate", "none"] = "none"
+    """What a VM keeps to that is guaranteed something: `guarantee`, the rate, the burst and the
+    peak (Silo); `rate`, the rate without a burst (Oktopus); `none`, nothing, and it has no class of
+    its own."""
+    dscp: Dscp = 34
+    """Class of packets of guaranteed VMs that are paced."""
 
 
 class Scheme(BaseModel):
@@ -36,6 +50,8 @@ class Scheme(BaseModel):
     params` shows all."""
     fabric: FabricParameters = FabricParameters()
     """Parameters of the switches."""
+    tenants: TenantHosts | None = None
+    """What hosts do for tenants; none: nothing."""
 
 
 def known_schemes() -> list[str]:

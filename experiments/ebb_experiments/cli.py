@@ -176,6 +176,8 @@ def run(options: argparse.Namespace, console: Console, spectator: Spectator) -> 
         raise InputError("seed: several seeds take virtual time (make sim); give one")
     if loaded.spec.forgery:
         raise InputError("forgery: notifications are made up in virtual time only (make sim)")
+    if loaded.spec.tenant:
+        raise InputError("tenant: virtual machines are simulated in virtual time only (make sim)")
     if not options.threads.isdecimal():
         raise InputError(f"THREADS must be a whole number from 0, not '{options.threads}'")
     chosen = target(options.switch, BUILD, fused=not options.no_fused, threads=int(options.threads))

@@ -15,12 +15,12 @@ from ebb_topologies.model import Topology, load_topology
 
 def host_list(topology: Topology) -> dict[str, list[dict[str, str]]]:
     """The content of a hosts file."""
-    return {"host": [_host(topology, host.name) for host in topology.hosts]}
+    return {"host": [host_entry(topology, host.name) for host in topology.members]}
 
 
-def _host(topology: Topology, name: str) -> dict[str, str]:
-    """A host. Its rack is the switch that it hangs on. Its pod is, in a fat-tree, what stands
-    before the `e` in the name of that switch; elsewhere its rack."""
+def host_entry(topology: Topology, name: str) -> dict[str, str]:
+    """A host, or a virtual machine. Its rack is the switch that it hangs on. Its pod is, in a
+    fat-tree, what stands before the `e` in the name of that switch; elsewhere its rack."""
     host = topology.host(name)
     rack = topology.attachment(host).node
     pod, edge, _ = rack.partition("e")

@@ -44,6 +44,11 @@ MAX_NODES = 50_000
 GENERATORS = ("fat_tree", "three_tier", "leaf_spine", "single_rack")
 """Tables of a topology file that stand for all its nodes and links."""
 
+FIRST_VM = ipaddress.IPv4Address("100.64.0.0")
+"""Below the addresses of virtual machines."""
+VMS_PER_RACK = 512
+"""Addresses of virtual machines that a rack has, the first of them unused."""
+
 Port = Annotated[int, Field(ge=1, le=510)]
 """Number of a port; 511 is the drop port of v1model, 0 is no port."""
 
@@ -244,6 +249,8 @@ class Host:
     """Address of the gateway, for which the switch answers ARP."""
     gateway_mac: str
     """MAC address of the switch port that it hangs on."""
+    machine: str | None = None
+    """Of a virtual machine the host whose link it uses; none: it is a machine itself."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -317,6 +324,19 @@ class Topology:
     """Links, in the order of the file or the generator; two nodes may have several."""
     down: frozenset[LinkEnds] = frozenset()
     """Links that no path uses, see `without`; they stay part of the topology."""
+    vms: tuple[Host, ...] = ()
+    """Virtual machines, see `with_vms`; they are no nodes."""
+
+    @property
+    def endpoints(self) -> tuple[Host, ...]:
+        """All that has an address: hosts, then virtual machines."""
+        return (*self.hosts, *self.vms)
+
+    @property
+    def members(self) -> tuple[Host, ...]:
+        """Those who take part in traffic: hosts, of one with virtual machines these."""
+        machines = {vm.machine for vm in self.vms}
+        return (*(host for host in self.hosts if host.name not in machines), *self.vms)
 
     @property
     def nodes(self) -> tuple[Host | Switch, ...]:
@@ -341,10 +361,10 @@ class Topology:
 
     @cached_property
     def _by_name(self) -> dict[str, Host | Switch]:
-        return {node.name: node for node in self.nodes}
+        return {node.name: node for node in (*self.nodes, *self.vms)}
 
     def host(self, name: str) -> Host:
-        """The host of this name. Raises `InputError` if there is none."""
+        """The host, or virtual machine, of this name. Raises `InputError` if there is none."""
         node = self._by_name.get(name)
         if not isinstance(node, Host):
             raise InputError(f"topology {self.name} has no host '{name}'")
@@ -367,8 +387,28 @@ class Topology:
 
     def attachment(self, host: Host) -> Endpoint:
         """The switch port that a host hangs on."""
-        ((far, _link),) = self.neighbours[host.name].values()
+        ((far, _link),) = self.neighbours[host.machine or host.name].values()
         return far
+
+    def with_vms(self, names: Mapping[str, Sequence[str]]) -> Topology:
+        """The same with virtual machines of these names, by host. Their addresses are of 100.64/10
+        (RFC 6598), two /24 to a rack. Raises `InputError` if a rack has more of them."""
+        racks: dict[str, int] = {}
+        for host in self.hosts:
+            racks.setdefault(self.attachment(host).node, len(racks))
+        used = dict.fromkeys(racks, 0)
+        vms = []
+        for host in self.hosts:
+            rack = self.attachment(host).node
+            for name in names.get(host.name, ()):
+                used[rack] += 1
+                if used[rack] >= VMS_PER_RACK:
+                    raise InputError(
+                        f"topology {self.name}: more than {VMS_PER_RACK - 1} VMs at {rack}"
+                    )
+                ip = str(FIRST_VM + VMS_PER_RACK * racks[rack] + used[rack])
+                vms.append(replace(host, name=name, ip=ip, machine=host.name))
+        return replace(self, vms=tuple(vms))
 
     def without(self, down: frozenset[LinkEnds]) -> Topology:
         """The same nodes, ports and links, but paths avoid some links: nodes may be cut off."""
@@ -382,7 +422,7 @@ class Topology:
 
     def link(self, host: Host) -> Link:
         """The link of a host."""
-        ((_far, link),) = self.neighbours[host.name].values()
+        ((_far, link),) = self.neighbours[host.machine or host.name].values()
         return link
 
     @cached_property
@@ -449,7 +489,7 @@ class Topology:
         node = self._by_name[target]
         if isinstance(node, Host):
             # All hosts of a switch are behind the same paths.
-            ((last, link),) = self.neighbours[target].values()
+            ((last, link),) = self.neighbours[node.machine or target].values()
             if link.ends in self.down:
                 return ()
             if last.node == switch:

@@ -30,7 +30,7 @@ class Contract(Parameters):
     """What each of some hosts may send: {B, S} and Bmax of Silo, in bytes of frames without FCS."""
 
     hosts: Annotated[list[str], Field(min_length=1)]
-    """Their names; each is a machine of its own."""
+    """Their names, or those of virtual machines."""
     guarantee_bps: Annotated[int, Field(ge=8, le=MAX_BPS)]
     """Guaranteed bandwidth of each, B, bit/s: the CIR."""
     burst_bytes: Annotated[int, Field(ge=FRAME_BYTES, lt=2**32)] = 15_000
@@ -90,8 +90,8 @@ def entries(site: Site[WithPolicing]) -> Iterator[P4TableEntry]:
     for contract in policing.contract:
         for name in contract.hosts:
             host = site.topology.host(name)
-            if name in here:
-                yield _entry(policing, contract, here[name], host.ip, name)
+            if port := here.get(host.machine or name):
+                yield _entry(policing, contract, port, host.ip, name)
 
 
 def _entry(policing: Policing, contract: Contract, port: Port, ip: str, name: str) -> P4TableEntry:

@@ -100,7 +100,7 @@ class FlowTable:
     def __init__(
         self, topology: Topology, dilation: Dilation, head: Row, kind: type[Rows] = Rows
     ) -> None:
-        self._names = {host.ip: host.name for host in topology.hosts}
+        self._names = {host.ip: host.name for host in topology.endpoints}
         self._dilation = dilation
         self._head = head
         self._rows = kind("flows")

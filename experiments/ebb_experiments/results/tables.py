@@ -92,6 +92,11 @@ COLUMNS: dict[str, dict[str, str]] = {
             ("class", SMALL),
             *_columns(INTEGER, "bytes", "packets"),
         ),
+        "tenants": (
+            *_columns(TEXT, "tenant", "source", "destination"),
+            *_columns(INTEGER, "packets"),
+            *_columns(NUMBER, "mean_ns", "longest_ns", "bound_ns", "capacity_ns"),
+        ),
         "arrivals": (
             ("transfer", INTEGER),
             ("destination", TEXT),

@@ -31,7 +31,7 @@ def check_inputs(agent: Path, scenarios: Iterable[Loaded]) -> None:
                 agent_parameters(agent, scheme)
         for traffic in loaded.phases:
             check_transports(agent, f"phase {traffic.name}", traffic.transports or ())
-            if new(traffic.workload, loaded.topology.hosts):
+            if new(traffic.workload, loaded.topology.members):
                 check_workload(agent, traffic, loaded.topology)
 
 

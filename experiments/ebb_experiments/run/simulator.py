@@ -20,7 +20,7 @@ from typing import Any, Protocol
 from ebb_controller.controller import Program
 from ebb_controller.mechanisms import FabricParameters
 from ebb_topologies.files import write
-from ebb_topologies.hosts import host_list
+from ebb_topologies.hosts import host_entry
 from ebb_topologies.model import Topology
 from ebb_topologies.run_state import FABRIC_SOCKET
 from ebb_topologies.targets import CPU_PORT, DROP_PORT
@@ -100,6 +100,8 @@ class Simulator:
     """Name for people of the file that the workload comes from."""
     coding_bps: int = 0
     """How fast a host codes a block of SCDP, bit/s; 0: in no time."""
+    vms: Mapping[str, Sequence[Line]] = field(default_factory=dict[str, list[Line]])
+    """Virtual machines of hosts, by name, as the network file has them."""
     host_keys: Mapping[str, Any] = field(default_factory=dict[str, Any])
     """Keys of the network file about hosts that take their time or make things up."""
     content: str = "zeros"
@@ -120,6 +122,10 @@ class Simulator:
     each."""
     nics: list[Line] = field(default_factory=list)
     """At the report, what happened to the NICs of hosts that obey PFC, in the simulator's units."""
+    tenants: Sink = field(default_factory=list[Line])
+    """At the report, gets `delays` lines, of packets between virtual machines."""
+    hypervisors: list[Line] = field(default_factory=list)
+    """At the report, what the hypervisor of each host with virtual machines did."""
     groups: list[Group] = field(default_factory=list)
     """Multicast groups of the transfers to come."""
     transfers: int = 0
@@ -141,7 +147,7 @@ class Simulator:
             }
             for switch in self.topology.switches
         ]
-        labels = {host["name"]: host for host in host_list(self.topology)["host"]}
+        labels = {h.name: host_entry(self.topology, h.name) for h in self.topology.hosts}
         hosts = [
             {
                 "name": h.name,
@@ -151,6 +157,7 @@ class Simulator:
                 "rack": labels[h.name]["rack"],
                 "pod": labels[h.name]["pod"],
                 "rate_bps": self.topology.link(h).rate_bps,
+                **({"vms": vms} if (vms := self.vms.get(h.name)) else {}),
             }
             for h in self.topology.hosts
         ]
@@ -256,6 +263,11 @@ class Simulator:
                     self.arrivals.append(line)
                 case "sampling" | "sample":
                     self.samples.append(line)
+                case "delays":
+                    self.tenants.append(line)
+                case "hypervisor":
+                    del line["event"]
+                    self.hypervisors.append(line)
                 case "nic":
                     del line["event"]
                     self.nics.append(line)

@@ -29,6 +29,7 @@ from ebb_experiments.run.agents import task_parameters
 from ebb_experiments.run.loop import LoopThread
 from ebb_experiments.run.run import Binaries, Task, read_counters, versions
 from ebb_experiments.run.simulator import Pause, Progress, Simulator, SimulatorError
+from ebb_experiments.run.tenants import TenantTable
 from ebb_experiments.run.usage import Usage
 from ebb_experiments.run.volume import Volumes
 from ebb_experiments.scenario.faults import Reinstall, Reroute, Step, carry_out
@@ -134,6 +135,7 @@ class _Simulation:
         flows = FlowTable(self.loaded.topology, dilation, head, Batches)
         samples = SampleTable(self.loaded.topology, dilation, head, Batches)
         arrivals = ArrivalTable(dilation, head, Batches)
+        tenants = TenantTable(self.loaded, head, Batches)
         simulator = Simulator(
             self.binaries.simulator,
             slowed,
@@ -148,7 +150,8 @@ class _Simulation:
             threads=self.threads,
             workload_place=traffic.place,
             coding_bps=round(dilation.rate(spec.coding_bps)),
-            host_keys=host_keys(spec, dilation),
+            vms=self._vms(),
+            host_keys=host_keys(spec, dilation) | self._hypervisor(),
             content=spec.content,
             loopback=(loopback := own_loopback()),
             faults=self.watch.look is not None
@@ -158,6 +161,7 @@ class _Simulation:
             records=flows,
             samples=samples,
             arrivals=arrivals,
+            tenants=tenants,
         )
         with ThreadPoolExecutor(1) as beside, simulator:
             with LoopThread() as loop, ExitStack() as stack:
@@ -211,6 +215,7 @@ class _Simulation:
                     "counters": Batches("counters", counter_rows(counters, head)),
                     "samples": samples.table(),
                     "arrivals": arrivals.table(),
+                    "tenants": tenants.table(),
                     "volume": self._volume_table(volumes),
                 }
             )
@@ -221,6 +226,7 @@ class _Simulation:
             "clock_cpu_seconds": after.cpu_seconds - before.cpu_seconds,
             "peak_bytes": after.peak_bytes,
             **self._nics(simulator),
+            **({"hypervisors": simulator.hypervisors} if simulator.hypervisors else {}),
             **({} if volumes is None else {"volume": volumes.about(dilation)}),
             "versions": told_versions.result(),
             "wall_seconds": time.monotonic() - begun,
@@ -234,6 +240,19 @@ class _Simulation:
     @property
     def _fabric(self) -> FabricParameters:
         return self._scheme.fabric.slowed(self.loaded.dilation)
+
+    def _vms(self) -> dict[str, list[dict[str, Any]]]:
+        """The virtual machines of tenants, slowed, by host."""
+        if self.loaded.tenancy is None:
+            return {}
+        entries = self.loaded.tenancy.entries(self._scheme, self.loaded.topology)
+        slowed: dict[str, list[dict[str, Any]]] = self.loaded.dilation.slow(entries)
+        return slowed
+
+    def _hypervisor(self) -> dict[str, Any]:
+        if self.loaded.tenancy is None:
+            return {}
+        return {"hypervisor": self.loaded.dilation.slow(self.loaded.tenancy.hypervisor())}
 
     def _nics(self, simulator: Simulator) -> dict[str, Any]:
         """Pauses of hosts by PFC frames of switches, in nominal time, if hosts obey them."""

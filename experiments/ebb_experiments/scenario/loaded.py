@@ -19,6 +19,8 @@ from pydantic import BaseModel, Field
 
 from ebb_experiments.scenario.faults import FaultKeys, Step, steps
 from ebb_experiments.scenario.spec import Links, Override, Phase, ScenarioFile
+from ebb_experiments.scenario.tenants import Tenancy, settle
+from ebb_experiments.scenario.tenants import workload as tenants_workload
 
 DILATION_PER_GBPS = 10.0
 """Default dilation in virtual time for each Gbit/s: a full-size packet takes 12 us at 1 Gbit/s, so
@@ -64,6 +66,9 @@ class Loaded:
     dilation: Dilation
     """Dilation in virtual time; under the wall clock whoever runs it puts another one in its
     place."""
+    tenancy: Tenancy | None = None
+    """Tenants, where their virtual machines are, and the bounds of their packets; none: there are
+    no tenants."""
 
     def plays(self, scheme: str) -> Iterator[PhaseRound]:
         """Rounds of a scheme, in order."""
@@ -224,6 +229,11 @@ def resolve(
     if unused:
         raise InputError(f"override.{unused[0]}: there is no such scheme in {names}")
     chosen = {each: _scheme(each, spec.override.get(each), folder) for each in names}
+    tenancy = None
+    if spec.tenant:
+        tenancy = settle(spec.placement, spec.tenant, topology, spec.mtu_bytes)
+        topology = topology.with_vms(tenancy.by_host)
+        chosen = {each: _with_tenants(scheme, tenancy) for each, scheme in chosen.items()}
     for scheme in chosen.values():
         sampled_queues(spec, topology, scheme)
     _check_rows(spec)
@@ -238,8 +248,43 @@ def resolve(
         phases=phases,
         groups=_groups(spec, topology),
         dilation=Dilation(spec.dilation or automatic_dilation(topology)),
+        tenancy=tenancy,
     )
     return loaded.counting(spec.volume_slot_ns) if spec.volume_slot_ns else loaded
+
+
+def _with_tenants(scheme: Scheme, tenancy: Tenancy) -> Scheme:
+    """The scheme with the contracts of tenants, if it polices. Raises `InputError` if a queue of
+    the guaranteed class holds less than was promised."""
+    fabric, hosts = scheme.fabric, scheme.tenants
+    if hosts is not None and hosts.pacing != "none":
+        ids = [each.queue for each in fabric.classes if each.dscp == hosts.dscp]
+        queue = next((each for each in fabric.ports.queue if each.id in ids), None)
+        if queue is None:
+            raise InputError(
+                f"scheme {scheme.label}: tenants.dscp = {hosts.dscp} is of no class with a queue"
+            )
+        promised = max(tenancy.placement.queue_bytes, tenancy.placement.uplink_queue_bytes or 0)
+        rooms = [
+            room
+            for room in (
+                queue.capacity_bytes,
+                # Packets that are not full take a place each: only bytes hold what was promised.
+                queue.capacity_packets and queue.capacity_packets * tenancy.network.packet_bytes,
+            )
+            if room is not None
+        ]
+        if rooms and min(rooms) < promised:
+            raise InputError(
+                f"placement: queue capacity of {promised} bytes, but queue {queue.id} of scheme "
+                f"{scheme.label} holds {min(rooms)}"
+            )
+    if fabric.policing is None:
+        return scheme
+    contracts = [*fabric.policing.contract, *tenancy.contracts()]
+    policing = fabric.policing.model_copy(update={"contract": contracts})
+    policed = fabric.model_copy(update={"policing": policing})
+    return scheme.model_copy(update={"fabric": policed})
 
 
 def _check_rows(spec: ScenarioFile) -> None:
@@ -382,6 +427,9 @@ def _traffic(
     place = where if path is None else str(path)
     for host in validate(_Read, table, f"{place}: workload").hosts:
         topology.host(host)
+    if spec.tenant:
+        own = tenants_workload(spec.tenant)
+        table = table | {key: [*table.get(key, []), *more] for key, more in own.items()}
     base = folder if path is None else path.parent
     faults = FaultKeys(
         event=[*spec.event, *phase.event], controller_delay_ns=spec.controller_delay_ns

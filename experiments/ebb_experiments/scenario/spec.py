@@ -21,6 +21,7 @@ from ebb_topologies.model import (
 from pydantic import BaseModel, ConfigDict, Field, model_validator
 
 from ebb_experiments.scenario.faults import MAX_TIME_NS, Event, FaultKeys
+from ebb_experiments.scenario.tenants import Placement, Tenant
 
 MIN_DILATION, MAX_DILATION = 0.01, 100_000.0
 MAX_ROUNDS = 1_000
@@ -169,6 +170,11 @@ class ScenarioFile(FaultKeys, Spec):
     workload: str | dict[str, Any] | None = None
     """The traffic, if it is all in one phase: a workload file, relative to the scenario file, or
     its keys (docs/workloads.md)."""
+    placement: Placement | None = None
+    """What the topology does not say of a network with tenants."""
+    tenant: Annotated[list[Tenant], Field(max_length=1_000)] = []
+    """Tenants with virtual machines (docs/silo.md), in virtual time. Their messages are part of the
+    traffic of every phase; without `workload` and `[[phase]]` they are all of it."""
     phase: Annotated[list[Phase], Field(max_length=100)] = []
     """The traffic, one phase after the other."""
     group: Annotated[list[Group], Field(max_length=1_000)] = []
@@ -221,8 +227,11 @@ class ScenarioFile(FaultKeys, Spec):
 
     @model_validator(mode="after")
     def _one_traffic(self) -> Self:
-        if (self.workload is None) == (not self.phase):
-            raise ValueError("give exactly one of workload, [[phase]]")
+        given = (self.workload is not None) + bool(self.phase)
+        if given > 1 or (given == 0 and not self.tenant):
+            raise ValueError("give exactly one of workload, [[phase]], or [[tenant]] alone")
+        if self.placement is not None and not self.tenant:
+            raise ValueError("placement: there is no [[tenant]]")
         for one, other in combinations(self.phase, 2):
             if one.name == other.name and one.has_transport_of(other):
                 raise ValueError(
@@ -233,9 +242,9 @@ class ScenarioFile(FaultKeys, Spec):
     @property
     def phases(self) -> list[Phase]:
         """The phases, or the one that `workload` stands for."""
-        if self.workload is None:
+        if self.phase:
             return self.phase
-        return [Phase(name=ONLY, workload=self.workload)]
+        return [Phase(name=ONLY, workload=self.workload or {})]
 
     @property
     def seeds(self) -> list[int]:

@@ -29,6 +29,7 @@ from rich.table import Column, Table
 from ebb_experiments.results import folders
 from ebb_experiments.results.numbers import percentile
 from ebb_experiments.results.results import Results
+from ebb_experiments.results.tenants import promises
 from ebb_experiments.results.terminal import print_error, print_whole
 from ebb_experiments.run import simulator
 from ebb_experiments.run.agents import AgentError
@@ -100,6 +101,7 @@ def _all(
         table.add_column(column, justify="right", no_wrap=True, min_width=len(column))
     failed: Counter[str] = Counter()
     rows: dict[str, list[str]] = {}
+    told: list[str] = []
     seeds = loaded.spec.seeds
     pictures = Pictures(loaded.name, folder, loaded.colours)
     for name in loaded.schemes:
@@ -129,6 +131,8 @@ def _all(
             together = Results.together(plays)
             together.write(directory)
             failed += together.reasons
+            for kept in promises(together.rows("tenants")):
+                told.append(f"{label}: {kept}")
         if len(seeds) > 1:
             for phase, found in of_seeds.items():
                 rows[f"{name}, mean of {len(seeds)}{phase}"] = _mean(found)
@@ -136,6 +140,8 @@ def _all(
     for label, cells in rows.items():
         table.add_row(label, *cells, style="bold" if ", mean of " in label else None)
     print_whole(console, table)
+    for line in told:
+        console.print(line, markup=False, soft_wrap=True)
     _summarise(loaded, rows, folder)
     return failed
 

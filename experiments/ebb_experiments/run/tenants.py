@@ -1,0 +1,42 @@
+"""How long packets of tenants took, and how long they could take at most."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from ebb_experiments.results.tables import Row, Rows
+from ebb_experiments.scenario.loaded import Loaded
+
+Line = dict[str, Any]
+
+
+class TenantTable:
+    """Rows from `delays` lines: packets from one virtual machine to another, with the bound of a
+    conforming one."""
+
+    def __init__(self, loaded: Loaded, head: Row, kind: type[Rows] = Rows) -> None:
+        self._loaded, self._head = loaded, head
+        self._names = {vm.ip: vm.name for vm in loaded.topology.vms}
+        self._rows = kind("tenants")
+
+    def append(self, line: Line) -> None:
+        tenancy, nominal = self._loaded.tenancy, self._loaded.dilation.nominal_time
+        assert tenancy is not None
+        source, destination = self._names[line["from_address"]], line["host"]
+        bound_ns, capacity_ns = tenancy.bound_ns(source, destination) or (None, None)
+        self._rows.append(
+            self._head
+            | {
+                "tenant": tenancy.vms[source].tenant.name,
+                "source": source,
+                "destination": destination,
+                "packets": line["packets"],
+                "mean_ns": nominal(line["mean_ns"]),
+                "longest_ns": nominal(line["longest_ns"]),
+                "bound_ns": bound_ns,
+                "capacity_ns": capacity_ns,
+            }
+        )
+
+    def table(self) -> Rows:
+        return self._rows
