@@ -449,11 +449,13 @@ impl Synchronized {
     }
 
     pub(crate) fn next_deadline(&self) -> Option<Instant> {
+        let sending = self.sender.next_deadline();
         Instant::earliest([
-            self.sender.next_deadline(),
+            sending,
             self.receiver.next_deadline(),
             self.time_wait_until,
-            self.idle_deadline(),
+            // There is none while the sender has one.
+            sending.map_or_else(|| self.idle_deadline(), |_| None),
             self.ack_again.deadline(),
         ])
     }
@@ -566,6 +568,7 @@ impl Synchronized {
     }
 
     /// A segment at offset `start` with the acknowledgment `state`, window and options.
+    #[inline]
     fn segment(&self, now: Instant, start: u64, state: AckState) -> Segment<'static> {
         let shift = self.agreement.window_shifts.map_or(0, |(_, ours)| ours);
         let timestamps = self
