@@ -6,6 +6,7 @@ use std::sync::Arc;
 
 use ebb_transport::object::{GeneratedSource, ObjectSource};
 use ebb_transport::tcp::Connections;
+use ebb_transport::trevi::Mode;
 use ebb_transport::{
     EPHEMERAL_PORTS, Event, FlowId, Scheme, SendRequest, Status, Suite, Transport,
 };
@@ -104,6 +105,14 @@ fn suite(ways: Ways) -> Suite {
     suite.trevi.max_flows = 16;
     suite.trevi.max_flows_per_peer = 8;
     suite.trevi.block_symbols = 8;
+    suite.trevi.progress_timeout_ns = 10_000_000_000;
+    // The first two are TCP's, so they are free to choose here.
+    suite.trevi.mode = match (ways.early, ways.open) {
+        // A sender that pushes takes all that the NIC gives it, and here is none.
+        (false, _) => Mode::ConstantRate,
+        (true, false) => Mode::Pull,
+        (true, true) => Mode::Hybrid,
+    };
     suite
 }
 

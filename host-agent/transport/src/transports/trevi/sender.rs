@@ -104,7 +104,9 @@ impl Sender {
             return false;
         }
         let delivered = self.blocks.within(header.object_bytes);
-        self.delivered = self.delivered.max(delivered);
+        if delivered > self.delivered && matches!(self.mode, Mode::Pull | Mode::Hybrid) {
+            self.forget_before(delivered);
+        }
         match (self.mode, header.pull) {
             (Mode::ConstantRate | Mode::Push, 0) => {
                 self.block = header.block;
@@ -113,16 +115,26 @@ impl Sender {
             (Mode::ConstantRate | Mode::Push, _) => return false,
             // A sign of life.
             (_, 0) => {}
+            // It was overtaken by one that wants nothing more of this block.
+            _ if header.block < self.delivered => {}
             (_, label) => {
                 if self.requested.len() >= MAX_REQUESTS as usize {
                     return false;
                 }
                 self.requested.push_back((label, header.block));
-                self.encoders
-                    .forget_before(self.delivered.min(header.block));
             }
         }
         true
+    }
+
+    /// The receiver has delivered the blocks before `delivered`.
+    fn forget_before(&mut self, delivered: u32) {
+        self.delivered = delivered;
+        self.encoders.forget_before(delivered);
+        self.requested.retain(|&(_, block)| block >= delivered);
+        if self.block < delivered {
+            (self.block, self.pushed) = (delivered, 0);
+        }
     }
 
     /// Nothing is wanted, until a request says otherwise.
