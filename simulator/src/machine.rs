@@ -108,6 +108,8 @@ pub struct Machine {
     mac: MacAddress,
     gateway: MacAddress,
     params: HypervisorParams,
+    /// Of a full frame on the wire.
+    frame_bytes: u64,
     guests: Vec<SimHost>,
     labels: Vec<Label>,
     addresses: BTreeMap<Ipv4Addr, usize>,
@@ -148,6 +150,7 @@ impl Machine {
             mac: identity.mac,
             gateway: identity.gateway,
             params,
+            frame_bytes,
             addresses: BTreeMap::new(),
             labels: Vec::new(),
             paced: Vec::new(),
@@ -379,12 +382,10 @@ impl Machine {
         let Some(last) = self.batch.drain(..voids).next_back() else {
             return false;
         };
-        // Of the last frame less than the shortest was needed, or all but a rest that is a frame.
         let rest = room - needed;
-        for wire_bytes in [
-            rest.saturating_sub(last.wire_bytes),
-            rest.min(last.wire_bytes),
-        ] {
+        // Before the last frame there may have been too little left for one.
+        let first = if rest > self.frame_bytes { rest / 2 } else { 0 };
+        for wire_bytes in [first, rest - first] {
             if wire_bytes > 0 {
                 self.batch.push_front(Slot {
                     starts: last.starts,
