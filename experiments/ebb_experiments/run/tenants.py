@@ -20,6 +20,7 @@ class TenantTable:
         self._rows = kind("tenants")
 
     def append(self, line: Line) -> None:
+        """Adds an arrived segment, as the simulator reports it."""
         tenancy, nominal = self._loaded.tenancy, self._loaded.dilation.nominal_time
         assert tenancy is not None
         source, destination = self._names[line["from_address"]], line["host"]
@@ -39,4 +40,5 @@ class TenantTable:
         )
 
     def table(self) -> Rows:
+        """A line for each scheme at each point."""
         return self._rows

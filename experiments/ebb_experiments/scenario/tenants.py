@@ -29,6 +29,8 @@ MAX_BYTES = 2**26
 
 
 class Spec(BaseModel):
+    """Base of the sections of tenants: unknown keys are errors."""
+
     model_config = ConfigDict(extra="forbid", frozen=True, use_attribute_docstrings=True)
 
 

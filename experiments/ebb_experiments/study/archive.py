@@ -28,6 +28,8 @@ ABOUT = ("flows", "unended", "ended", "counts")
 
 @dataclass(frozen=True)
 class Archive:
+    """The numbers of an experiment's trials, from which its page can be made again."""
+
     size: str
     """`quick` or `full`."""
     virtual: list[Row]
@@ -38,6 +40,7 @@ class Archive:
 
 
 def pack(archive: Archive, metrics: Mapping[str, Metric]) -> bytes:
+    """The archive as a Parquet file."""
     bases = representatives(metrics)
     rows = [*archive.virtual, *archive.wall]
     columns: dict[str, Any] = {

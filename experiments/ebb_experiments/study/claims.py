@@ -56,6 +56,7 @@ class Checked:
 
     @property
     def inside(self) -> bool:
+        """Whether our number is inside the band."""
         return self.ours is not None and inside(self.ours.mean, self.band)
 
 
@@ -252,6 +253,7 @@ class Numbers:
 
     @property
     def trials(self) -> int:
+        """Number of trials that the estimate rests on."""
         of_terms = [{row["seed"] for row in rows} for rows in self.data.values()]
         return len(set.intersection(*of_terms)) or 1
 
@@ -319,11 +321,13 @@ class Numbers:
 
     @property
     def samples(self) -> int | None:
+        """Samples of the term that has the fewest; none: no samples are stored."""
         sizes = [sum(sizes) for sizes in map(self._sizes, self.data) if sizes]
         return min(sizes, default=None)
 
     @property
     def ended(self) -> float | None:
+        """The smallest share of flows that ended; none: it is not recorded."""
         shares = [
             row.get("ended", {}).get(term.metric) for term, rows in self.data.items()
             for row in rows

@@ -24,6 +24,8 @@ KEPT_SHARE = 50
 
 @dataclass(frozen=True)
 class Estimate:
+    """Mean over trials with its confidence interval."""
+
     mean: float
     low: float | None
     """Ends of the confidence interval; none with one trial."""
@@ -40,6 +42,7 @@ class Estimate:
 
     @classmethod
     def around(cls, mean: float, half_width: float | None, trials: int) -> Estimate:
+        """A mean with its interval; none: one trial has no interval."""
         if half_width is None:
             return cls(mean, None, None, trials)
         return cls(mean, mean - half_width, mean + half_width, trials)
@@ -108,12 +111,14 @@ class Sample:
 
     @classmethod
     def pooled(cls, samples: Sequence[Sample]) -> Sample:
+        """The samples of several trials as one."""
         values = np.concatenate([each.values for each in samples])
         order = np.argsort(values, kind="stable")
         return cls(values[order], np.concatenate([each.weights for each in samples])[order])
 
     @property
     def size(self) -> int:
+        """Number of samples, weights included."""
         return int(self.weights.sum())
 
     def percentile(self, percent: float) -> float:

@@ -37,6 +37,7 @@ class Term:
 
     @property
     def where(self) -> str:
+        """The labels of the trials, for messages."""
         told = ", ".join(f"{name} = {at}" for name, at in self.labels)
         return f"{self.scheme}{' with ' + told if told else ''}{' on Mininet' if self.wall else ''}"
 
@@ -47,6 +48,8 @@ class DividedByZeroError(Exception):
 
 @dataclass(frozen=True)
 class Expression:
+    """An arithmetic expression over metrics of trials, as a claim has it."""
+
     text: str
     tree: ast.expr
     metrics: Sequence[str]
@@ -55,6 +58,7 @@ class Expression:
 
     @classmethod
     def of(cls, text: str, metrics: Sequence[str], known: Mapping[str, Any]) -> Expression:
+        """Parses a text; unknown metrics and labels are errors that name it."""
         try:  # in parentheses, so that it may go over several lines
             tree = ast.parse(f"({text}\n)", mode="eval").body
         except SyntaxError as error:
@@ -89,6 +93,7 @@ class Expression:
 
     @property
     def ratio(self) -> bool:
+        """Whether the outermost operation is a division."""
         return isinstance(self.tree, ast.BinOp) and isinstance(self.tree.op, ast.Div)
 
     @property

@@ -29,6 +29,7 @@ class Meaning:
 
 
 def inside(number: float, band: tuple[float | None, float | None]) -> bool:
+    """Whether a number is in a band, both ends included; none: no limit on that side."""
     low, high = band
     return (low is None or number >= low) and (high is None or number <= high)
 

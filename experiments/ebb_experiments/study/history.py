@@ -57,6 +57,7 @@ class Git:
         self.root = root
 
     def __call__(self, *command: str) -> str:
+        """Output of a git command in the repository; empty if it fails."""
         done = subprocess.run(
             ["git", "-C", str(self.root), *command], capture_output=True, check=False
         )
@@ -125,6 +126,7 @@ def _bands(text: str) -> dict[str, Any]:
 
 
 def without_reason(found: Iterable[Change]) -> list[Change]:
+    """Changes of bands whose commits give no reason."""
     return [
         each for each in found if each.reason is None and not each.commit.startswith(WITHOUT_REASON)
     ]
@@ -146,6 +148,7 @@ class Age:
 
     @property
     def stale(self) -> bool:
+        """Whether any input has changed since the trials."""
         return self.commits != 0 or self.dirty or self.other_file
 
     @property

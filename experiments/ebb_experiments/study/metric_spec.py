@@ -52,6 +52,7 @@ class Flows(_Common):
 
     @property
     def percentile(self) -> float | None:
+        """The percentile, in %; none: another statistic."""
         return _percent(self.stat)
 
 
@@ -69,6 +70,7 @@ class Jobs(_Common):
 
     @property
     def percentile(self) -> float | None:
+        """The percentile, in %; none: another statistic."""
         return _percent(self.stat)
 
 

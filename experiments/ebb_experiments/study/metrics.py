@@ -156,6 +156,7 @@ def chosen(metric: Flows, flows: pl.LazyFrame) -> pl.LazyFrame:
 
 
 def flow_numbers(metric: Flows, flows: pl.LazyFrame, topology: Topology, mtu_bytes: int) -> Numbers:
+    """Values of a metric of flows, one per flow."""
     flows = chosen(metric, flows)
     still = flows.filter(pl.col("status") == "unfinished", pl.col("open_ns").is_not_null())
     flows = flows.filter(ENDED)
@@ -239,6 +240,7 @@ def _path(topology: Topology, source: str, destination: str) -> tuple[float, flo
 
 
 def job_numbers(metric: Jobs, flows: pl.LazyFrame) -> Numbers:
+    """Values of a metric of jobs, one per job."""
     begun = pl.coalesce(pl.col("offered_at_ns").min(), pl.col("started_at_ns").min())
     each = pl.col("bytes").filter(pl.col("transfer").is_first_distinct())
     jobs = (
@@ -489,5 +491,6 @@ def curves(metric: Metric, tables: Tables) -> list[tuple[Numbers, Numbers]]:
 
 
 def thinned(at: Numbers, values: Numbers) -> tuple[Numbers, Numbers]:
+    """A curve with at most `SHOWN_POINTS` points."""
     step = -(-len(at) // SHOWN_POINTS) or 1
     return at[::step], values[::step]

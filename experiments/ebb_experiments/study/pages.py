@@ -91,6 +91,7 @@ class Summary(BaseModel):
 
     @property
     def stale(self) -> bool:
+        """Whether trials are there whose inputs have changed since."""
         return self.some and (age := self.age) is not None and age.stale
 
 

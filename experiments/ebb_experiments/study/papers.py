@@ -36,6 +36,7 @@ class Paper(BaseModel):
     """Their names; * stands for any characters."""
 
     def has(self, experiment: str) -> bool:
+        """Whether the experiment is of this paper."""
         return any(fnmatch(experiment, pattern) for pattern in self.experiments)
 
 
@@ -67,6 +68,7 @@ class ClaimRow(BaseModel):
 
     @classmethod
     def of(cls, row: Checked) -> ClaimRow:
+        """The row of a claim that was checked."""
         ours = row.ours or Estimate(0, None, None, 0)
         there = row.ours is not None
         return cls(
@@ -89,16 +91,20 @@ class ClaimRow(BaseModel):
 
     @property
     def published(self) -> str:
+        """The paper's value as text."""
         told = self.paper if isinstance(self.paper, str) else three_digits(self.paper)
         return f"{told} {self.unit}".rstrip() if told else told
 
 
 def papers() -> dict[str, Paper]:
+    """The papers of `papers.toml`, by name."""
     return {name: validate(Paper, table, f"{FILE}: {name}") for name, table in load(FILE).items()}
 
 
 @dataclass(frozen=True)
 class Headline:
+    """A number that the paper is known for, with the experiment that has it."""
+
     experiment: str
     row: ClaimRow
 
@@ -115,14 +121,17 @@ class Record:
 
     @property
     def rows(self) -> list[ClaimRow]:
+        """All claims of all experiments."""
         return [row for rows in self.claims.values() for row in rows]
 
     def count(self, kind: Kind = "published") -> dict[Grade, int]:
+        """Claims of a kind by grade."""
         counts = Counter(row.grade for row in self.rows if row.kind == kind)
         return {grade: counts[grade] for grade in GRADES}
 
     @property
     def kinds(self) -> dict[Kind, int]:
+        """Claims by kind."""
         counts = Counter(row.kind for row in self.rows)
         return {kind: counts[kind] for kind in KINDS}
 
@@ -135,6 +144,7 @@ class Record:
 
     @property
     def headlines(self) -> list[Headline]:
+        """Claims that are headlines, in the order of the files."""
         return [
             Headline(name, row) for name, rows in self.claims.items() for row in rows
             if row.headline
@@ -179,6 +189,8 @@ def records(
 
 @dataclass(frozen=True)
 class Cause:
+    """A cause of deviations, with its status and its rows."""
+
     text: str
     status: str
     rows: list[tuple[str, ClaimRow]]

@@ -35,6 +35,8 @@ MOST_LINES = 12
 
 @dataclass(frozen=True)
 class Picture:
+    """A figure with its files."""
+
     title: str
     note: str
     files: list[Path]
@@ -98,12 +100,14 @@ class Chapter:
 
     @property
     def command(self) -> str:
+        """The command that runs the experiment."""
         settings = " ".join(self.experiment.by_hand)
         more = f" SET='{settings}'" if settings else ""
         return f"make experiment NAME={self.name} SIZE={self.size}{more}"
 
     @property
     def archive(self) -> Archive:
+        """The numbers that the page is made of."""
         return Archive(self.size, self.rows, self.wall.rows, self.wall.busy)
 
     @property
@@ -118,14 +122,17 @@ class Chapter:
 
     @property
     def commits(self) -> list[str]:
+        """Commits of the trials, shortened."""
         return sorted({short(each) for each in commits(self.rows)})
 
     @property
     def seconds(self) -> float:
+        """Time that the trials took, in sum."""
         return float(sum(row["seconds"] for row in self.rows))
 
     @property
     def seeds(self) -> list[int]:
+        """Seeds of the trials."""
         return sorted({row["seed"] for row in self.rows})
 
     @property
@@ -135,10 +142,12 @@ class Chapter:
 
     @property
     def counted(self) -> str:
+        """Flows of the trials, planned and ended."""
         return counted(self.experiment, self.rows)
 
     @property
     def grades(self) -> dict[Grade, int]:
+        """Claims by grade."""
         return {g: sum(claim.grade == g for claim in self.checked) for g in GRADES}
 
     @property
@@ -177,6 +186,7 @@ class Chapter:
         return list(dict.fromkeys(d for claim in self.checked for d in claim.deviations))
 
     def numbers(self, claim: Checked) -> list[int]:
+        """Numbers, from 1, of the deviations that concern a claim."""
         return [self.deviations.index(d) + 1 for d in claim.deviations]
 
     @property
@@ -188,6 +198,7 @@ class Chapter:
         return {f"R{number}": cause for number, cause in enumerate(told, 1)}
 
     def causes_of(self, claim: Checked) -> list[str]:
+        """Numbers of the causes of a claim."""
         cause = (claim.cause_status, claim.reason)
         return [name for name, each in self.causes.items() if each == cause]
 
@@ -199,6 +210,7 @@ def _joined(texts: Any) -> str:
 
 
 def published(value: float | str) -> str:
+    """The paper's value as text."""
     return value if isinstance(value, str) else three_digits(value)
 
 
@@ -232,6 +244,7 @@ class Maker:
         return self.of_archive(planned, archive)
 
     def of_archive(self, planned: int, archive: Archive) -> Chapter:
+        """The chapter of stored numbers in place of trials."""
         experiment, rows, wall = self.experiment, archive.virtual, archive.wall
         reduced = experiment.size[self.size].reduced  # type: ignore[index]
         checked = check(experiment, rows, wall, reduced)
@@ -346,6 +359,7 @@ def counted(experiment: Experiment, rows: Sequence[Row]) -> str:
 
 
 def unended_lines(experiment: Experiment, rows: Sequence[Row]) -> list[str]:
+    """A line per scheme with trials that did not end, with the reasons."""
     lines = []
     for scheme in experiment.scheme:
         of_scheme = [each for each in rows if each["scheme"] == scheme]
@@ -406,6 +420,7 @@ def shown(ours: Estimate) -> str:
 
 
 def band(limits: tuple[float | None, float | None]) -> str:
+    """A band for people."""
     low, high = limits
     high = None if high == math.inf else high
     if low is None:
@@ -414,4 +429,5 @@ def band(limits: tuple[float | None, float | None]) -> str:
 
 
 def short(commit: str) -> str:
+    """A commit with 12 digits, and `+` if the tree had changes."""
     return commit[:12] + ("+" if commit.endswith("+") else "")

@@ -220,9 +220,11 @@ class Claim(Spec):
         return [{axis: point} for point in points]
 
     def published_at(self, index: int) -> float | str:
+        """The paper's value of one of the claim's points."""
         return self.published[index] if isinstance(self.published, list) else self.published
 
     def band_at(self, index: int) -> tuple[float | None, float | None]:
+        """The band of one of the claim's points; none: open on that side."""
         return self.band[index] if isinstance(self.band, list) else self.band
 
     def paper_at(self, index: int) -> Range | None:
