@@ -89,7 +89,8 @@ def test_what_is_not_there_is_told_and_nothing_fails(
     monkeypatch.setenv("PATH", "/nowhere")
     monkeypatch.delenv("P4C_TNA_INCLUDE", raising=False)
     assert check.main([]) == 0
-    types, lines = [], []
+    types: list[str] = []
+    lines: list[str] = []
     for line in capsys.readouterr().out.splitlines():
         (types if " types of " in line else lines).append(line)
     assert len(types) == len(p4info.TARGETS)
