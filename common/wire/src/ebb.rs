@@ -23,8 +23,11 @@ pub enum PacketType {
     Nack = 4,
     /// From either end: the session is refused or given up; `symbol` has the reason (`docs/wire-format.md`).
     Reset = 5,
+    /// Asks for a symbol, with a label that the symbol repeats (Trevi).
     Request = 6,
+    /// A coded symbol of a block (Trevi).
     Coded = 7,
+    /// The receiver needs no more symbols (Trevi).
     Stop = 8,
 }
 

@@ -17,6 +17,7 @@ pub enum Layer {
     Ebb,
     /// MAC control (IEEE 802.3, clause 31): PFC.
     MacControl,
+    /// A message between hypervisors about a tenant's hose.
     Hose,
 }
 

@@ -12,6 +12,7 @@ pub enum HoseMessage {
     Demand,
     /// What the receiver of the message may send to its sender.
     Grant {
+        /// Rate that the receiver grants, bit/s.
         rate_bps: u64,
         /// How long, from the arrival of the message.
         lease_ns: u64,

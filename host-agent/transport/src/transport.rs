@@ -256,6 +256,7 @@ impl TxInfo {
 pub enum Urgency {
     /// It has no payload.
     Control,
+    /// It has payload.
     Data,
     /// It gives way to all others.
     Scavenger,

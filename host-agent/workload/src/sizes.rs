@@ -25,9 +25,12 @@ pub enum SizeDistribution {
     /// P(X > x) = exp(-(x - `min_bytes`) / (`mean_bytes` - `min_bytes`)) above `min_bytes`. What is above
     /// `cap_bytes` becomes `cap_bytes`; `mean_bytes` is the mean without the cap.
     Exponential {
+        /// Smallest size.
         #[serde(default, skip_serializing_if = "is_zero")]
         min_bytes: u64,
+        /// Mean without the cap.
         mean_bytes: u64,
+        /// Largest size. None: there is none.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         cap_bytes: Option<u64>,
     },

@@ -2,12 +2,15 @@
 
 use crate::ast::{DeclarationKind, Program};
 
+/// The architecture that a program is written for.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Architecture {
+    /// BMv2's simple_switch.
     #[default]
     V1model,
+    /// Tofino's.
     Tna,
-    /// That of Tofino 2.
+    /// Tofino 2's.
     T2na,
 }
 
@@ -58,6 +61,7 @@ impl Architecture {
         }
     }
 
+    /// Properties of tables that name objects.
     pub fn object_properties(self) -> &'static [ObjectProperty] {
         match self {
             Architecture::V1model => V1MODEL,

@@ -92,7 +92,7 @@ impl Model {
 
     fn leave(&mut self, order: Order) -> Option<usize> {
         let urgency = |packet: &Packet| match order {
-            Order::Arrival => (packet.at, STORAGE.max(FOREGROUND) - packet.class),
+            Order::Arrival => (packet.at, FOREGROUND - packet.class),
             Order::Priority => (Instant::ZERO, FOREGROUND - packet.class),
         };
         let least = self.waiting.iter().map(urgency).min()?;

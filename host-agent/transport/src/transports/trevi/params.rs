@@ -44,6 +44,7 @@ impl Mode {
 #[derive(Clone, Copy, PartialEq, Debug, Serialize, Deserialize)]
 #[serde(deny_unknown_fields, default)]
 pub struct TreviParams {
+    /// Who decides when a symbol is sent.
     pub mode: Mode,
     /// Of IPv4 packets, of each flow that is pushed at a constant rate (constant-rate, hybrid).
     pub rate_bps: u64,
@@ -134,6 +135,7 @@ impl TreviParams {
         }
     }
 
+    /// Checks ranges. The error names the parameter, its value and the range.
     pub fn validate(&self) -> Result<(), String> {
         if self.rate_bps == 0 || self.initial_window_packets == 0 {
             return Err(
