@@ -76,11 +76,8 @@ fn arrivals(outcome: &Outcome) -> Vec<u64> {
 fn delays(order: &str) -> Vec<u64> {
     let (alone, beside) = (run(false, order), run(true, order));
     let stored: u64 = beside.open.iter().map(|(_, bytes)| bytes).sum();
-    // 20 flows take 40 ms, in which a link carries 5 MB.
-    assert!(
-        stored > 10_000_000,
-        "{stored} bytes of storage have arrived"
-    );
+    // 20 flows take 40 ms, in which a link carries 5 MB; there are six links to receivers.
+    assert!(stored > 5_000_000, "{stored} bytes of storage have arrived");
     let lost = |outcome: &Outcome| {
         let records = (0..OBJECTS).map(|id| &outcome.sender(id).record);
         records
