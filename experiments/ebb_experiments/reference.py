@@ -62,9 +62,10 @@ size = { type = "fixed", bytes = 100_000 }
 completion times and the queue at the receiver's port of the phase `incast`, or else of the last
 one. Completion times are those of the part of the workload with the name of its phase, if there is
 one; cross traffic has another name. The checks apply to phases called `incast`, `degraded`
-(`detail` and `lps`: how a slowed link is used), `write` and `read`;
-`write` and `read` have a table of their own, where goodput counts the object once, until
-the last host has it. For a run of your own, copy `experiments/scenarios/tour.toml`.
+(`detail` and `lps`: how a slowed link is used), `foreground` (`tcp-trevi` and `dctcp-trevi`: what
+the part `storage` does to it), `write` and `read`; `write` and `read` have a table of their own,
+where goodput counts the object once, until the last host has it. For a run of your own, copy
+`experiments/scenarios/tour.toml`.
 
 A scheme has one transport for all traffic, and may have another for parts of it, by their names:
 `transport_of = { storage = "ndp" }`. Both run on every host, behind one interface, over the queues
@@ -139,6 +140,7 @@ without it belongs to a run that did not end |
 | `tour.toml` | `make run` |
 | `smoke.toml` | `make test-e2e`: small and quick |
 | `return-to-sender.toml` | NDP with a control queue that overflows: headers are returned |
+| `trevi.toml` | storage that gives way ([trevi-fabric](trevi-fabric.md)) |
 | `link-failure.toml` | a link dies under every transfer, and the controller routes around it |
 | `sim/*.toml` | `make sim`, and the golden data of `tests/golden` |
 """

@@ -310,3 +310,39 @@ def test_files_of_schemes_say_which_checks_are_theirs() -> None:
         {"fastlane", "fastlane-fh"},
         {"pfabric"},
     ]
+
+
+def shared(
+    fct_ns: float, *, stored: str = "finished", failed: bool = False, told: bool = True
+) -> SchemeResult:
+    """A foreground whose median is this, beside two transfers of storage."""
+    times = (1.0, fct_ns, 1e9)
+    own = [FLOW | {"traffic": "foreground", "fct_ns": fct} for fct in times]
+    beside = [FLOW | {"traffic": "storage", "status": status} for status in ("finished", stored)]
+    fabric = QUIET if told else replace(QUIET, max_queue_bytes=None, average_queue_bytes=None)
+    rows = [*own, *([FLOW | {"traffic": "foreground"} | FAILED] if failed else []), *beside]
+    return SchemeResult([Round("foreground", rows, fabric)])
+
+
+def test_storage_that_gives_way_arrives_and_does_no_harm() -> None:
+    arrives = "tcp-trevi: all of the storage arrives, with what is dropped of it"
+    harmless = "tcp-trevi: storage does the foreground no more harm than tcp-droptail's"
+
+    def told(trevi: SchemeResult, tcp: SchemeResult) -> tuple[bool | None, bool | None]:
+        found = verdicts({"tcp-trevi": trevi, "tcp-droptail": tcp})
+        return found[arrives], found[harmless]
+
+    slow = shared(2e6)
+    assert told(shared(1e6), slow) == (True, True)
+    assert told(shared(2.19e6), slow) == (True, True)
+    assert told(shared(2.21e6), slow) == (True, False)
+    assert told(shared(1e6, stored="failed"), slow) == (False, True)
+    assert told(shared(1e6, failed=True), slow) == (True, False)
+    assert told(shared(1e6), shared(2e6, failed=True)) == (True, False)
+    assert told(shared(1e6, told=False), shared(2e6, told=False)) == (True, None)
+    # Without the other scheme there is nothing to be compared with, and no storage is no proof.
+    assert harmless not in verdicts({"tcp-trevi": shared(1e6)})
+    alone = SchemeResult([Round("foreground", flows("foreground", 3), QUIET)])
+    assert verdicts({"tcp-trevi": alone})[arrives] is False
+    seen = [check.seen for check in checks({"tcp-trevi": shared(1e6), "tcp-droptail": slow})]
+    assert "median 1.00 ms against 2.00 ms" in seen

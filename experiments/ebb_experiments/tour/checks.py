@@ -12,9 +12,10 @@ from statistics import fmean
 
 from ebb_controller.scheme import Scheme, known_schemes, load_scheme
 
+from ebb_experiments.results.numbers import percentile
 from ebb_experiments.results.tables import Row
 from ebb_experiments.run.fault_runner import PhaseFaults
-from ebb_experiments.tour.summary import SchemeResult, span_ns, total
+from ebb_experiments.tour.summary import Round, SchemeResult, span_ns, total
 
 RETURNING_SCHEMES = ("ndp-return",)
 """Schemes whose control queue overflows on purpose."""
@@ -23,7 +24,15 @@ ONE_AFTER_ANOTHER = 0.75
 the whole link in its turn, and one if they share it."""
 QUEUE_ORDER = ("tcp-droptail", "dctcp", "hull")
 """Schemes by their average queue in the incast, longest first (HULL sections 3.1 and 6.1)."""
-INCAST, WRITE, DEGRADED = "incast", "write", "degraded"
+SCAVENGED = {"tcp-trevi": "tcp-droptail", "dctcp-trevi": "dctcp"}
+"""Schemes with a transport for storage that gives way, and those whose storage has the transport
+of the foreground."""
+UNHARMED = 1.1
+"""Median time of the foreground beside storage that gives way, over the one beside storage that
+does not, at most: it is less in virtual time, and start latencies of agents blur it on Mininet."""
+STORAGE = "storage"
+"""Part of the workload that schemes of the former kind carry."""
+INCAST, WRITE, DEGRADED, FOREGROUND = "incast", "write", "degraded", "foreground"
 """Phases that claims are about; a scenario may have others, or not these."""
 SLOW_LINK, WHOLE_LINK = ("p0e0", "p0a0"), ("p0e0", "p0a1")
 """Links of the phase `degraded`: the first has a quarter of the rate of the second."""
@@ -76,6 +85,7 @@ def checks(
     yield from _timeouts(_without(whole, by_kernel))
     yield from _shortest_first(whole)
     yield from _storage(whole)
+    yield from _scavengers(whole)
 
 
 def _with(results: Mapping[str, SchemeResult], has: Callable[[Scheme], bool]) -> list[str]:
@@ -287,3 +297,32 @@ def _storage(results: Mapping[str, SchemeResult]) -> Iterator[Check]:
     holds = quick is not None and slow is not None and quick < slow
     seen = [f"{span / 1e6:.1f} ms" if span is not None else "failed" for span in (quick, slow)]
     yield Check(claim, holds, " against ".join(seen), frozenset({"ndp", "scdp"}))
+
+
+def _scavengers(results: Mapping[str, SchemeResult]) -> Iterator[Check]:
+    """Trevi: storage gives way to the foreground and arrives nevertheless (Moncaster 4.4)."""
+    for name, plain in SCAVENGED.items():
+        if name not in results or not (rounds := results[name].of(FOREGROUND)):
+            continue
+        stored = [f for each in rounds for f in each.flows if f["traffic"] == STORAGE]
+        ended = sum(flow["status"] == "finished" for flow in stored)
+        claim = f"{name}: all of the storage arrives, with what is dropped of it"
+        yield Check(claim, 0 < ended == len(stored), f"{ended} of {len(stored)} transfers")
+        if plain not in results or not (others := results[plain].of(FOREGROUND)):
+            continue
+        claim = f"{name}: storage does the foreground no more harm than {plain}'s"
+        if results[name].fabric(FOREGROUND).max_queue_bytes is None:
+            yield Check(claim, None, NO_RATE)
+            continue
+        ours, theirs = _median(rounds), _median(others)
+        holds = ours is not None and theirs is not None and ours <= UNHARMED * theirs
+        seen = [f"{ns / 1e6:.2f} ms" if ns is not None else "failed" for ns in (ours, theirs)]
+        yield Check(claim, holds, "median " + " against ".join(seen), frozenset({name, plain}))
+
+
+def _median(rounds: Sequence[Round]) -> float | None:
+    """Of the completion times of what the rounds are about, in ns; none if a flow of it failed."""
+    flows = [flow for each in rounds for flow in each.own]
+    if not flows or any(flow["status"] != "finished" for flow in flows):
+        return None
+    return percentile([flow["fct_ns"] for flow in flows], 50)
