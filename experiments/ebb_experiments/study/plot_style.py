@@ -65,6 +65,12 @@ PLOT_STYLES: dict[str, PlotStyle] = {
     "scdp": _of("scdp", "*"),
     "trevi": _of("trevi", "h"),
     "trevi-cr": _of("trevi-cr", "H", "--"),
+    "tcp-tcp": _of("tcp-droptail", "o", label="TCP, storage by TCP"),
+    "dctcp-dctcp": _of("dctcp", "s", label="DCTCP, storage by DCTCP"),
+    "tcp-trevi-fifo": PlotStyle("TCP, storage by Trevi, one FIFO", RED, "X", "--"),
+    "dctcp-trevi-fifo": PlotStyle("DCTCP, storage by Trevi, one FIFO", ORANGE, "P", "--"),
+    "tcp-trevi": _of("tcp-trevi", "h"),
+    "dctcp-trevi": _of("dctcp-trevi", "H"),
     "scdp-one-level": PlotStyle("SCDP without MLFQ", "#6A3D9A", "p", "--"),
 }
 """Styles by scheme, in the order of legends."""
