@@ -143,13 +143,17 @@ def wait_until(condition: Callable[[], bool], problem: str) -> None:
         time.sleep(0.02)
 
 
+SAME = {"tcp-tenants"}
+"""Schemes with the entries of the one before them, whose queues and hosts differ."""
+
+
 async def scenario(net: FabricNet, controller: Controller, deflects: bool) -> None:
     for name in known_schemes():
         parameters = load_scheme(name).fabric
         if not deflects:
             parameters = parameters.without_traffic_manager()
         changes = await controller.configure(parameters)
-        assert all(change.total for change in changes.values()), name
+        assert name in SAME or all(change.total for change in changes.values()), name
         again = await controller.configure(parameters)
         assert set(again.values()) == {Change()}, f"{name} is not what reads back"
         assert await asyncio.to_thread(unreachable, net) == [], name
