@@ -143,7 +143,7 @@ def wait_until(condition: Callable[[], bool], problem: str) -> None:
         time.sleep(0.02)
 
 
-SAME = {"tcp-tenants"}
+SAME = {"tcp-tenants", "trevi-cr"}
 """Schemes with the entries of the one before them, whose queues and hosts differ."""
 
 
