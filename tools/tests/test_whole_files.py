@@ -23,7 +23,7 @@ WHOLE = re.compile(
     ("page", "said", "left"),
     [
         ("simulation", r"ndp, mean of 2 +16/16", "results/incast/latest/queues.svg"),
-        ("experiments", r"window, quick +2 +0 +0 +8/8", "report/report.html"),
+        ("experiments", r"window, quick +0 +0 +2 +0 +0 +0 +8/8", "report/report.html"),
     ],
 )
 def test_the_first_file_of_a_page_runs(page: str, said: str, left: str, tmp_path: Path) -> None:

@@ -62,7 +62,7 @@ class Messages(Spec):
     """Of a message (an answer), as in a workload."""
     arrivals: dict[str, Any]
     """When they start, as in a workload."""
-    count: Annotated[int, Field(ge=1)] | None = None
+    count: Annotated[int, Field(ge=1, le=10_000_000)] | None = None
     """How many arrivals; none: as long as `stop_ns` says."""
     start_ns: Annotated[int, Field(ge=0, le=MAX_DELAY_NS)] = 0
     """From when on."""

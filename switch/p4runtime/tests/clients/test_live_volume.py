@@ -165,7 +165,7 @@ def test_counters_that_no_link_can_have() -> None:
 def test_memory_is_bounded_whatever_a_switch_tells(monkeypatch: pytest.MonkeyPatch) -> None:
     """Points that are others in each reading, and readings without end."""
     fresh = ({Name(f"{at}-{i}"): (at, 0) for i in range(1_000)} for at in range(10**6))
-    with pytest.raises(InputError, match="tells of 5000 points; at most 4096 fit"):
+    with pytest.raises(InputError, match="has 5000 points; at most 4096 fit"):
         live.record(lambda: next(fresh), 10 * MS, 50, Notes())
     monkeypatch.setattr(live, "MAX_BINS", 6)
     notes, more = Notes(), iter(range(10**6))
