@@ -105,7 +105,11 @@ impl Transports {
     }
 
     /// When a transport has something to do although nothing arrived; `None` if none has.
+    #[inline]
     pub fn next_deadline(&self) -> Option<Instant> {
+        if let [only] = &*self.slots {
+            return only.transport.next_deadline();
+        }
         let slots = self.slots.iter();
         slots
             .filter_map(|slot| slot.transport.next_deadline())
@@ -144,13 +148,21 @@ impl Transports {
     }
 
     /// What has happened to the flows of any transport.
+    #[inline]
     pub fn poll_event(&mut self) -> Option<(Scheme, Event)> {
+        if let [only] = &mut *self.slots {
+            return Some((only.scheme, only.transport.poll_event()?));
+        }
         let mut slots = self.slots.iter_mut();
         slots.find_map(|slot| Some((slot.scheme, slot.transport.poll_event()?)))
     }
 
     /// Work that a transport hands out.
+    #[inline]
     pub fn poll_job(&mut self) -> Option<(Scheme, Job)> {
+        if let [only] = &mut *self.slots {
+            return Some((only.scheme, only.transport.poll_job()?));
+        }
         let mut slots = self.slots.iter_mut();
         slots.find_map(|slot| Some((slot.scheme, slot.transport.poll_job()?)))
     }
