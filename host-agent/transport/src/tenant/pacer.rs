@@ -50,6 +50,9 @@ pub struct VmPacer<K, P> {
     destinations: BTreeMap<K, Destination<P>>,
     /// Destinations with waiting packets, the one that conforms first in front.
     ready: BTreeSet<(Instant, K)>,
+    /// When another destination came in front because a rate changed: what was behind it until
+    /// then leaves no earlier.
+    in_front_since: Instant,
     backlog_bytes: u64,
     capacity_bytes: u64,
 }
@@ -64,6 +67,7 @@ impl<K: Copy + Ord, P> VmPacer<K, P> {
             peak: VirtualBucket::full(guarantee.peak, frame_bytes),
             destinations: BTreeMap::new(),
             ready: BTreeSet::new(),
+            in_front_since: Instant::ZERO,
             backlog_bytes: 0,
             capacity_bytes,
         }
@@ -116,11 +120,15 @@ impl<K: Copy + Ord, P> VmPacer<K, P> {
         let Some(destination) = self.destinations.get_mut(&to) else {
             return;
         };
+        let in_front = self.ready.first().copied();
         destination.bucket.set_rate(now, rate);
         if let Some(at) = destination.ready_at.take() {
             self.ready.remove(&(at, to));
         }
         self.order(now, to);
+        if self.ready.first().copied() != in_front {
+            self.in_front_since = now;
+        }
     }
 
     /// Destinations that need a rate: packets wait, or the bucket is not full.
@@ -145,6 +153,7 @@ impl<K: Copy + Ord, P> VmPacer<K, P> {
         if ready_at == Instant::FAR_FUTURE {
             return Some(ready_at);
         }
+        let ready_at = ready_at.max(self.in_front_since);
         let average = self.average.conforms_at(ready_at, bytes);
         Some(self.peak.conforms_at(average, bytes))
     }

@@ -154,3 +154,25 @@ proptest! {
         }
     }
 }
+
+/// A small packet waits behind a full one that the VM's bucket has no room for. When that one loses
+/// its rate, the small one conforms from then on, not from when it would have without the other.
+#[test]
+fn what_comes_in_front_leaves_no_earlier_than_that() {
+    let slow = guarantee(8, FRAME, 1_000);
+    let rate = BitRate::from_mbps(1_000);
+    let now = Instant::from_micros(1_000);
+    let mut pacer = VmPacer::new(slow, FRAME, ROOM);
+    for (to, bytes, packet) in [(1, FRAME, 0), (1, FRAME, 1), (2, 84, 2)] {
+        let since = Instant::from_micros(u64::from(to == 2) * 20);
+        assert_eq!(pacer.enqueue(since, to, bytes, packet, rate), Ok(()));
+    }
+    assert_eq!(pacer.poll(now).map(|departure| departure.packet), Some(0));
+    // At 1 byte per microsecond.
+    assert_eq!(pacer.next_departure(), Some(Instant::from_micros(1_538)));
+    pacer.set_rate(now, 1, BitRate::from_bps(0));
+    let next = pacer
+        .poll(now)
+        .map(|departure| (departure.at, departure.packet));
+    assert_eq!(next, Some((now, 2)));
+}
