@@ -35,7 +35,7 @@ const LOCAL_DELAY: Duration = Duration::from_micros(1);
 pub struct HypervisorParams {
     /// Length of a batch.
     pub batch: Duration,
-    /// Of the messages about the hose.
+    /// Coordination of the hose.
     pub hose: CoordinationParams,
 }
 
@@ -108,12 +108,12 @@ pub struct Machine {
     mac: MacAddress,
     gateway: MacAddress,
     params: HypervisorParams,
-    /// Of a full frame on the wire.
+    /// Bytes of a full frame on the wire.
     frame_bytes: u64,
     guests: Vec<SimHost>,
     labels: Vec<Label>,
     addresses: BTreeMap<Ipv4Addr, usize>,
-    /// Of each VM, its place among the pacers. None: it has none.
+    /// Place of each VM's pacer in `pacers`. None: it has none.
     paced: Vec<Option<usize>>,
     pacers: Vec<VmPacer<Option<Ipv4Addr>, Paced>>,
     pacings: Vec<Pacing>,

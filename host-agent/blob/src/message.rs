@@ -34,7 +34,7 @@ pub enum Request {
     Lookup { name: String },
     /// Names after this one, in order: [`Reply::Page`].
     List { after: Option<String> },
-    /// Of a replica.
+    /// A replica's question.
     Replica { me: Identity, want: ReplicaRequest },
     /// Have every server check and complete what it should hold: [`Reply::Repairing`].
     Repair {},
@@ -47,7 +47,7 @@ pub enum Request {
 #[serde(deny_unknown_fields)]
 pub struct Identity {
     pub server: Ipv4Addr,
-    /// Of its folder: another one at the same address has nothing of what that held.
+    /// Identity of its folder: another one at the same address has nothing of what that held.
     pub store: u64,
     /// Grows with every question, so that one that comes late changes nothing.
     pub turn: Stamp,
@@ -157,7 +157,7 @@ pub struct Progress {
     pub done: bool,
     /// Tracts looked at.
     pub checked: u64,
-    /// Of those, the ones whose content was not what their name says.
+    /// Tracts among them whose content was not what their name says.
     pub damaged: u64,
     /// Copied from other servers.
     pub copied: u64,
@@ -228,7 +228,7 @@ pub enum Reply {
     },
     Missing {},
     Page {
-        /// Of the set of all blobs: pages of one revision are of one moment.
+        /// Revision of the set of all blobs: pages of one revision are of one moment.
         revision: Stamp,
         blobs: Vec<Listed>,
         more: bool,

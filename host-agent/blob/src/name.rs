@@ -50,7 +50,7 @@ impl FromStr for Digest {
     }
 }
 
-/// Of lower case only, so that a digest has one text.
+/// Value of a hexadecimal digit, in lower case only, so that a digest has one text.
 fn nibble(digit: u8) -> Result<u8, String> {
     match digit {
         b'0'..=b'9' => Ok(digit - b'0'),

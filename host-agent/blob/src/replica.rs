@@ -45,7 +45,7 @@ pub struct Replica<D> {
     /// What the repair asks.
     work: Asking,
     repair: Option<Repair>,
-    /// Of the last repair, running or not.
+    /// Progress of the last repair, running or not.
     progress: Option<Progress>,
     last_transfer: u64,
     complaint: Option<String>,

@@ -33,7 +33,7 @@ pub enum Did {
 
 #[derive(Clone, Debug)]
 pub struct Operation {
-    /// Of the blob; empty for a list.
+    /// Name of the blob; empty for a list.
     pub name: String,
     pub began: u64,
     /// `u64::MAX`: it may take effect at any later time.
@@ -173,7 +173,7 @@ pub mod tests {
                 put("a", 5..8, 8, 1),
                 get("a", 11..12, Some((7, 2))),
             ],
-            // Of the two only the one was done that is seen.
+            // Only the one of the two that is seen was done.
             vec![
                 operation("a", 0..u64::MAX, Did::MayPut { content: 7 }),
                 operation("a", 0..u64::MAX, Did::MayPut { content: 8 }),

@@ -139,7 +139,7 @@ impl Transports {
             let slot = &self.slots[index];
             Some((slot.head?.urgency(&slot.packet, self.scavenger), index))
         });
-        // Of equals the first one in turn.
+        // Among equals, the first one in turn.
         let (_, index) = heads.min_by_key(|(urgency, _)| *urgency)?;
         self.turn = index + 1;
         let slot = &mut self.slots[index];

@@ -64,7 +64,7 @@ fn a_run_ends_with_a_part_of_its_workload() {
         let short = run(scheme, 0, &["short"]);
         assert_eq!(short.unfinished, 1, "{scheme}");
         assert!(short.at < all.at, "{scheme}");
-        // Of a coded object nothing is known before a block is decoded.
+        // Nothing is known of a coded object before a block is decoded.
         if scheme == Scheme::Trevi {
             continue;
         }

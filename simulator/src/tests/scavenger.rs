@@ -11,7 +11,7 @@ const LINKS: u64 = 4;
 /// One way after the other, in the time of a short flow: SYN, SYN with ACK, data in one window.
 const WAYS: u64 = 3;
 const OBJECTS: u64 = 20;
-/// Of a packet of storage on a link.
+/// Time of a packet of storage on a link.
 const PACKET_NS: u64 = (MTU + ETHERNET) * 8;
 
 /// Short flows from h1 to h4, one at a time, and, if it is there, storage that fills every link of their

@@ -5,13 +5,13 @@ use num_bigint::BigInt;
 /// A value known at compile time.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub enum Value {
-    /// Of type `bool`.
+    /// Value of type `bool`.
     Bool(bool),
-    /// Of type `int`, `bit<W>` or `int<W>`, or of an enum with an underlying type.
+    /// Value of type `int`, `bit<W>` or `int<W>`, or of an enum with an underlying type.
     Int(BigInt),
-    /// Of type `string`.
+    /// Value of type `string`.
     Str(String),
-    /// Of type `error`: name of the member.
+    /// Value of type `error`: name of the member.
     Error(String),
     /// Member of an enum without representation, or of `match_kind`.
     Member(String),

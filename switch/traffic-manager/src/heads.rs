@@ -48,7 +48,7 @@ impl Heads {
         ready.fold(0, |set, queue| set | 1 << queue)
     }
 
-    /// Of these queues, which have heads, the one whose head may leave since the earliest time; of
+    /// The queue, among these, which have heads, whose head may leave since the earliest time; of
     /// several the highest.
     pub(crate) fn earliest_of(&self, queues: QueueSet) -> Option<usize> {
         let queues = (0..MAX_QUEUES).rev().filter(|id| queues & 1 << id != 0);

@@ -121,7 +121,7 @@ mod tests {
         })
     }
 
-    /// Of groups in strict priority nobody asks.
+    /// Groups in strict priority are not asked.
     fn unasked(_: QueueSet) -> Option<usize> {
         None
     }

@@ -39,7 +39,7 @@ pub struct Fetch {
     /// Comes back with the result.
     pub transfer: u64,
     pub tract: TractName,
-    /// Of its content, as the locator knows it.
+    /// Size of its content in bytes, as the locator knows it.
     pub bytes: u64,
     pub from: Vec<Ipv4Addr>,
 }

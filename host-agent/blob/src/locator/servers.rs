@@ -14,7 +14,7 @@ pub struct Live {
     pub record: ServerRecord,
     /// When it was last heard; at first, when the locator started.
     pub heard: Instant,
-    /// Of its last question.
+    /// Stamp of its last question.
     pub turn: Stamp,
     pub free_bytes: Option<u64>,
     pub repair: Option<Progress>,

@@ -311,7 +311,7 @@ mod tests {
         assert_eq!(json(&values[1].1), expected);
         let expected = serde_json::json!({"name": "b", "enabled": true, "id": 2});
         assert_eq!(json(&config(Form::Json)[1].1), expected);
-        // Of types without objects each leaf is sent.
+        // Each leaf of types without objects is sent.
         assert_eq!(config(Form::Typed).len(), 6);
     }
 

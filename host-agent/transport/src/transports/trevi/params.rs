@@ -46,7 +46,7 @@ impl Mode {
 pub struct TreviParams {
     /// Who decides when a symbol is sent.
     pub mode: Mode,
-    /// Of IPv4 packets, of each flow that is pushed at a constant rate (constant-rate, hybrid).
+    /// Rate of the IPv4 packets of a flow that is pushed (constant-rate, hybrid), bit/s.
     pub rate_bps: u64,
     /// Symbols that a receiver waits for before it decodes a block, beyond those of the block, as a
     /// share of them.

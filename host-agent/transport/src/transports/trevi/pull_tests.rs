@@ -271,7 +271,7 @@ fn starvation_is_waited_for() {
         let mut seen = 0;
         net.fate_to = Box::new(move |_, header| {
             seen += u64::from(carries_payload(header));
-            // Of several thousand packets none passes.
+            // None of several thousand packets passes.
             match carries_payload(header) && (50..550).contains(&seen) {
                 true => Fate::Drop,
                 false => Fate::Pass,

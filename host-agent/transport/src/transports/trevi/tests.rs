@@ -394,7 +394,7 @@ fn forged_symbols_end_the_flow() {
         let mut payload = Vec::new();
         Lt::append(&encoder, number, &mut payload);
         if payload[0] == 1 {
-            // Of no symbol that comes is the first source symbol a neighbour.
+            // The first source symbol is a neighbour of no symbol that comes.
             continue;
         }
         injected += 1;
