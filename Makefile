@@ -5,7 +5,8 @@
 #            [SCENARIO=experiments/scenarios/link-failure.toml] [FUSED=0: a process per switch] [THREADS=2]
 #            [VOLUME=1: bytes and packets of every port per ms] [WEB=1: live in the browser]
 #   make compare [A=2026-11-23T08-15-02] [B=latest]: two of results/runs, without names the last two
-#   make experiments [STALE=1] | make experiment NAME=hull-dynamic [SIZE=quick|full] [CLUSTER=tcp://..] [FABRIC=mininet]
+#   make experiments [STALE=1|CHECK=1]
+#   make experiment NAME=hull-dynamic [SIZE=quick|full] [CLUSTER=tcp://..] [FABRIC=mininet]
 #   make report | results
 #   make bench [BENCH="goodput codec_overlap --quick"] [BASE=COMMIT: ratios to it, in pairs]
 #   make install | install-p4 | uninstall [PREFIX=/usr/local] [DESTDIR=] [ALIASES=1: p4c etc. too] [STUDY=1] [CTL=0]
@@ -86,7 +87,7 @@ endif
 # A variable that nothing reads would be ignored without a word: a typo is refused.
 blank := $() $()
 GIVEN := $(foreach word,$(subst \$(blank),_,$(MAKEOVERRIDES)),$(firstword $(subst =, ,$(word))))
-OPTIONS := K SCHEMES SCHEME DILATION SWITCH P4C CLI FUSED THREADS SCENARIO VOLUME A B NAME SIZE SET STALE CLUSTER \
+OPTIONS := K SCHEMES SCHEME DILATION SWITCH P4C CLI FUSED THREADS SCENARIO VOLUME A B NAME SIZE SET STALE CHECK CLUSTER \
   FABRIC BENCH BASE PREFIX DESTDIR ALIASES STUDY CTL WEB BUILD CARGO PYTHON
 ifneq ($(filter-out $(OPTIONS),$(GIVEN)),)
   $(error $(call nearest,variable of this Makefile,$(firstword $(filter-out $(OPTIONS),$(GIVEN))),$(OPTIONS)))
@@ -188,8 +189,8 @@ CLUSTER ?=
 FABRIC ?= virtual
 EXPERIMENT := $(PYTHON) -m ebb_experiments.study.cli
 
-experiments: .venv/.study-installed build ## the papers' experiments, and a report; STALE=1: whose results are old
-	@$(EXPERIMENT) run --size '$(SIZE)' $(if $(STALE),--stale) $(if $(CLUSTER),--cluster '$(CLUSTER)')
+experiments: .venv/.study-installed build ## the papers' experiments, and a report; STALE=1: old ones, CHECK=1: whether they are
+	@$(EXPERIMENT) $(if $(CHECK),check,run --size '$(SIZE)' $(if $(STALE),--stale)) $(if $(CLUSTER),--cluster '$(CLUSTER)')
 
 experiment: .venv/.study-installed build ## NAME of one of them (or several), with SIZE and FABRIC, SET='PATH=VALUE ..'
 	@$(if $(NAME),$(EXPERIMENT) run $(NAME) --size '$(SIZE)' --fabric '$(FABRIC)' $(if $(CLUSTER),--cluster '$(CLUSTER)') \

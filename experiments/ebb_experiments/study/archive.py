@@ -37,6 +37,8 @@ class Archive:
     """Trials on Mininet."""
     busy: list[str] = field(default_factory=list)
     """Trials on Mininet that are left out: which, and why."""
+    lacking: frozenset[str] = frozenset()
+    """Metrics that came into the experiment's file after the trials."""
 
 
 def pack(archive: Archive, metrics: Mapping[str, Metric]) -> bytes:
@@ -80,6 +82,7 @@ def unpack(path: Path, metrics: Mapping[str, Metric]) -> Archive:
         rows = [_row(each, metrics) for each in table.to_pylist()]
         wall = [each == "mininet" for each in table["fabric"].to_pylist()]
         size, busy = about[SIZE].decode(), json.loads(about[BUSY])
+        lacking = {name for name in metrics if f"metric.{name}" not in table.column_names}
     except (OSError, ValueError, KeyError, TypeError, pa.ArrowInvalid) as error:
         raise InputError(f"{path}: {' '.join(str(error).split())}") from None
     return Archive(
@@ -87,6 +90,7 @@ def unpack(path: Path, metrics: Mapping[str, Metric]) -> Archive:
         [row for row, there in zip(rows, wall, strict=True) if not there],
         [row for row, there in zip(rows, wall, strict=True) if there],
         busy,
+        frozenset(lacking),
     )
 
 

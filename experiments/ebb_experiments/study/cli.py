@@ -10,7 +10,7 @@ from pathlib import Path
 
 from ebb_topologies.arguments import Parser
 from ebb_topologies.errors import InputError
-from ebb_topologies.installation import Version, results
+from ebb_topologies.installation import Version, data, results
 from ebb_topologies.own_folder import keep_from_others
 from ebb_topologies.processes import interrupted_by_all
 from ebb_topologies.text import printable
@@ -26,17 +26,24 @@ def arguments(argv: Sequence[str] | None) -> argparse.Namespace:
     commands.add_parser("list", help="what there is")
     running = commands.add_parser("run", help="trials that have not been run, then the report")
     reporting = commands.add_parser("report", help="from the trials that have been run")
-    for each in (running, reporting):
+    checking = commands.add_parser(
+        "check", help="whether today's programs give again what pages have: a trial of each scheme"
+    )
+    for each in (running, reporting, checking):
         each.add_argument("names", nargs="*", help="experiments, or files; none: all")
-        each.add_argument("--results", type=Path, default=results() / "experiments")
-        each.add_argument("--out", type=Path, default=results() / "report", help="of the report")
-        each.add_argument(
-            "--markdown", action="store_true", help="no report.html, figures as PNG only"
-        )
         each.add_argument(
             "--build",
             type=Path,
             help="where the programs are, for the workers, too; none: each its own",
+        )
+    for each in (running, checking):
+        each.add_argument("--cluster", help="address of a Dask scheduler; none: this machine")
+        each.add_argument("--workers", type=int, help="of this machine; none: one per processor")
+    for each in (running, reporting):
+        each.add_argument("--results", type=Path, default=results() / "experiments")
+        each.add_argument("--out", type=Path, default=results() / "report", help="of the report")
+        each.add_argument(
+            "--markdown", action="store_true", help="no report.html, figures as PNG only"
         )
         each.add_argument(
             "--set",
@@ -50,11 +57,15 @@ def arguments(argv: Sequence[str] | None) -> argparse.Namespace:
     running.add_argument(
         "--stale", action="store_true", help="those whose committed results are of older programs"
     )
-    running.add_argument("--cluster", help="address of a Dask scheduler; none: this machine")
     running.add_argument(
         "--fabric", choices=FABRICS, default="virtual", help="mininet: in real time, slowed"
     )
-    running.add_argument("--workers", type=int, help="of this machine; none: one per processor")
+    checking.add_argument(
+        "--out", type=Path, default=data() / "docs" / "results", help="folder with the pages"
+    )
+    checking.add_argument(
+        "--seconds", type=float, default=60, help="that the trials of an experiment took, at most"
+    )
     reporting.add_argument("--size", choices=SIZES, help="none: full where there is any of it")
     return parser.parse_args(argv)
 

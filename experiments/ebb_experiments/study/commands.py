@@ -5,10 +5,12 @@ from __future__ import annotations
 import argparse
 import logging
 from collections.abc import Sequence
+from dataclasses import dataclass
 from pathlib import Path
+from tempfile import TemporaryDirectory
 
 from ebb_topologies.files import InputError
-from ebb_topologies.installation import programs
+from ebb_topologies.installation import commit, programs
 from ebb_topologies.own_folder import own_folder
 from rich.console import Console
 from rich.table import Table
@@ -18,6 +20,8 @@ from ebb_experiments.run.checking import check_inputs
 from ebb_experiments.run.run import Binaries
 from ebb_experiments.scenario.loaded import Loaded
 from ebb_experiments.study import history, mininet, pages, report
+from ebb_experiments.study.archive import Archive
+from ebb_experiments.study.check import Again, Check, Pair, choose, differences
 from ebb_experiments.study.choices import SIZES, Scalar
 from ebb_experiments.study.claims import Checked, check_expressions
 from ebb_experiments.study.eta import duration
@@ -52,7 +56,7 @@ def main(options: argparse.Namespace) -> int:
     try:
         if options.command == "list":
             return _list(console)
-        return _run(options, console) if options.command == "run" else _report(options, console)
+        return {"run": _run, "report": _report, "check": _check}[options.command](options, console)
     except (InputError, OSError) as error:
         print_error("ebb-experiment", error, console)
         return 1
@@ -127,6 +131,67 @@ def _run(options: argparse.Namespace, console: Console) -> int:
 def _report(options: argparse.Namespace, console: Console) -> int:
     _write(options, console, options.size)
     return 0
+
+
+def _check(options: argparse.Namespace, console: Console) -> int:
+    """Runs the shortest archived trials of each page again; the page says whether they are as they
+    were."""
+    made_by, out = commit() or "", options.out
+    repository = history.git()
+    if repository is not None and repository.keeps(out) and repository.dirty:
+        raise InputError(f"{repository.dirty[0]} differs from the commit; commit first")
+    expected = parts(options.build and options.build.resolve())
+    with TemporaryDirectory(prefix="ebb-check-") as folder:
+        store = Store(Path(folder))
+        pages_of = [page for name in _names(options) if (page := _archived(name, out, store))]
+        chosen = [choose(page.archive.virtual, page.planned, options.seconds) for page in pages_of]
+        missing = [
+            (trial.id(inputs(expected)), trial) for pairs, _left in chosen for _row, trial in pairs
+        ]
+        if missing:
+            with cluster(options.cluster, options.workers) as client:
+                run(missing, store, client, options.build, expected, console)
+        chapters = []
+        for page, (pairs, left_out) in zip(pages_of, chosen, strict=True):
+            again = [page.again(pair, store, inputs(expected)) for pair in pairs]
+            found = Check(commit=made_by, trials=again, left_out=left_out)
+            pages.keep_check(out / page.make.name, found)
+            chapters.append(page.make.of_archive(len(page.planned), page.archive))
+            console.print(f"{page.make.name} {found.told}", markup=False, soft_wrap=True)
+    pages.write(chapters, out, "make results", html=False)
+    return 0
+
+
+@dataclass(frozen=True)
+class _Page:
+    """A page that was made from an archive of full size."""
+
+    make: report.Maker
+    planned: list[Trial]
+    archive: Archive
+
+    def again(self, pair: Pair, store: Store, of_inputs: str) -> Again:
+        """What a trial gave that was run again, beside what the archive has."""
+        archived, trial = pair
+        if not store.has(trial, trial.id(of_inputs)):
+            return Again(trial=trial.name, differs=["it failed"])
+        tables = store.read(trial, trial.id(of_inputs))
+        now = self.make.row(trial, tables, first=False)
+        lacking = self.archive.lacking
+        return Again(
+            trial=trial.name,
+            differs=differences(archived, now, self.make.experiment.metric, lacking),
+        )
+
+
+def _archived(name: str, out: Path, store: Store) -> _Page | None:
+    """The page of an experiment; none: nothing of full size has been run of it."""
+    experiment, path = _load(name)
+    archive = pages.archived(out / path.stem, experiment, "full")
+    if archive is None or not archive.virtual:
+        return None
+    make = report.Maker(experiment, path.stem, "full", store, out, ("png",))
+    return _Page(make, trials(experiment, path.stem, "full", path.parent), archive)
 
 
 def check_clean(chapter: report.Chapter, out: Path) -> None:

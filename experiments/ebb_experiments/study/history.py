@@ -13,6 +13,8 @@ from typing import Any
 
 from ebb_topologies.installation import work_tree
 
+from ebb_experiments.study.check import Check
+
 PAPERS = "experiments/papers"
 INPUTS = (
     "p4src", "common", "simulator", "topologies/ebb_topologies", "controller/ebb_controller",
@@ -145,11 +147,13 @@ class Age:
     """Whether files differed from the commit that they were run at."""
     other_file: bool = False
     """Whether the experiment's file has another scenario, scheme, axis or size now."""
+    differs: bool = False
+    """Whether a trial that was run again gave something else."""
 
     @property
     def stale(self) -> bool:
-        """Whether any input has changed since the trials."""
-        return self.commits != 0 or self.dirty or self.other_file
+        """Whether any input has changed since the trials, or since they were last checked."""
+        return self.commits != 0 or self.dirty or self.other_file or self.differs
 
     @property
     def told(self) -> str:
@@ -163,36 +167,48 @@ class Age:
             parts.append("the file's scenario has changed since")
         if self.dirty:
             parts.append("run in a tree that differed from its commit")
+        if self.differs:
+            parts.append("a trial that was run again differs")
         return ", ".join(parts)
 
 
-def age(commits: Sequence[str], experiment: str) -> Age | None:
-    """Of trials that were run at these commits, of which the oldest counts; none: there is no
-    history to ask. A commit that ends in + had files that differed."""
+def age(
+    commits: Sequence[str], experiment: str, seeds: Sequence[int], check: Check | None = None
+) -> Age | None:
+    """Of trials that were run at these commits with these seeds; none: there is no history to ask.
+    The oldest commit counts, or that of a check that gave a trial of every scheme again. A commit
+    that ends in + had files that differed."""
     repository = git()
     if repository is None or not commits:
         return None
-    counts = {each: _since(repository, each.rstrip("+")) for each in commits}
+    programs = [check.commit] if check is not None and check.whole else commits
+    counts = {each: _since(repository, each.rstrip("+")) for each in programs}
     known = [count for count in counts.values() if count is not None]
     oldest = max(known) if len(known) == len(counts) else None
     clean = [each for each in commits if not each.endswith("+")]
     path = f"{PAPERS}/{experiment}.toml"
-    now = _simulated((repository.root / path).read_text()) if clean else None
-    then = (_simulated(repository("show", f"{each}:{path}")) for each in clean)
-    other = any(each is not None and each != now for each in then)
-    return Age(oldest, len(clean) < len(commits), other)
+    table = tomllib.loads((repository.root / path).read_text())
+    now = _simulated(table)
+    then = (repository("show", f"{each}:{path}") for each in clean)
+    other = any(text and _simulated(tomllib.loads(text)) != now for text in then)
+    lacks = not set(_seeds(table)) <= set(seeds)
+    dirty = any(each.endswith("+") for each in programs)
+    return Age(oldest, dirty, other or lacks, check is not None and bool(check.differing))
 
 
-def _simulated(text: str) -> dict[str, Any] | None:
-    """What of an experiment's file its trials are made from; none: there is no such file."""
-    if not text:
-        return None
-    table = tomllib.loads(text)
+def _seeds(table: dict[str, Any]) -> Iterable[int]:
+    """Those of the full size of an experiment's file."""
+    seeds = table["size"].get("full", {}).get("seeds", [])
+    return range(1, seeds + 1) if isinstance(seeds, int) else seeds
+
+
+def _simulated(table: dict[str, Any]) -> dict[str, Any]:
+    """What of an experiment's file one of its trials is made from: not how many seeds there are."""
     found = {key: table.get(key) for key in ("scenario", "tenants", "set", "axis")}
     found["scheme"] = {name: {k: v for k, v in of_it.items() if k != "look"}
                        for name, of_it in table["scheme"].items()}  # fmt: skip
     full = table["size"].get("full", {})
-    return found | {"full": {key: full.get(key) for key in ("seeds", "axes", "set", "schemes")}}
+    return found | {"full": {key: full.get(key) for key in ("axes", "set", "schemes")}}
 
 
 @cache

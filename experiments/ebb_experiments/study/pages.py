@@ -19,6 +19,7 @@ from pydantic import BaseModel, ConfigDict
 
 from ebb_experiments.study import history
 from ebb_experiments.study.archive import ARCHIVE, Archive, pack, unpack
+from ebb_experiments.study.check import Check
 from ebb_experiments.study.eta import duration
 from ebb_experiments.study.grades import GRADES, Grade
 from ebb_experiments.study.papers import ClaimRow, Record, causes, records
@@ -54,11 +55,14 @@ class Summary(BaseModel):
     """What the trials were run with; one that ends in + with files that differed."""
     evaluated_at: str
     """Commit of what made metrics, claims and figures of the trials."""
+    check: Check | None = None
+    """What trials gave that were run again since; none: that has not been tried."""
 
     @classmethod
-    def of(cls, chapter: Chapter) -> Summary:
+    def of(cls, chapter: Chapter, check: Check | None = None) -> Summary:
         """The summary of a chapter."""
         return cls(
+            check=check,
             name=chapter.name,
             title=chapter.experiment.title,
             source=chapter.experiment.source,
@@ -87,7 +91,9 @@ class Summary(BaseModel):
     @property
     def age(self) -> history.Age | None:
         """How old the trials are; none: nobody knows."""
-        return history.age(self.commits, self.name) if self.name in known_experiments() else None
+        if self.name not in known_experiments():
+            return None
+        return history.age(self.commits, self.name, self.seeds, self.check)
 
     @property
     def stale(self) -> bool:
@@ -170,6 +176,27 @@ def heading(titles: Mapping[str, str]) -> str:
     return f"{len(titles)} experiments" if others else title
 
 
+def keep_check(folder: Path, found: Check) -> None:
+    """Writes what trials gave that were run again into the summary of their page."""
+    file = folder / SUMMARY
+    summary = validate(Summary, load(file), str(file))
+    _write_summary(summary.model_copy(update={"check": found}), folder)
+
+
+def _write_summary(summary: Summary, folder: Path) -> None:
+    write_file(folder / SUMMARY, summary.model_dump_json(indent=1) + "\n")
+
+
+def _kept_check(chapter: Chapter, folder: Path) -> Check | None:
+    """The check of a page, as long as it has the same trials."""
+    file = folder / SUMMARY
+    if not file.exists():
+        return None
+    earlier = validate(Summary, load(file), str(file))
+    same = earlier.commits == chapter.commits and earlier.seeds == chapter.seeds
+    return earlier.check if same and earlier.size == chapter.size else None
+
+
 def _write_page(chapter: Chapter, folder: Path, environment: Environment) -> None:
     folder.mkdir(exist_ok=True)
     pictures = [*chapter.pictures, *([chapter.overview] if chapter.overview else [])]
@@ -181,9 +208,9 @@ def _write_page(chapter: Chapter, folder: Path, environment: Environment) -> Non
         write_file(folder / "metrics.csv", _csv(chapter))
     if chapter.some:
         (folder / ARCHIVE).write_bytes(pack(chapter.archive, chapter.experiment.metric))
-    summary = Summary.of(chapter)
+    summary = Summary.of(chapter, _kept_check(chapter, folder))
     _rendered(environment, "page.md.j2", folder / PAGE, {"c": chapter, "s": summary})
-    write_file(folder / SUMMARY, summary.model_dump_json(indent=1) + "\n")
+    _write_summary(summary, folder)
 
 
 def _environment() -> Environment:

@@ -281,10 +281,10 @@ class Maker:
 
     def _rows(self, trials: Sequence[tuple[Trial, Tables]]) -> list[Row]:
         first = min((trial.seed for trial, _tables in trials), default=0)
-        return [self._row(trial, tables, first=trial.seed == first) for trial, tables in trials]
+        return [self.row(trial, tables, first=trial.seed == first) for trial, tables in trials]
 
-    def _row(self, trial: Trial, tables: Tables, *, first: bool) -> Row:
-        """Curves over time are kept of the `first` seed."""
+    def row(self, trial: Trial, tables: Tables, *, first: bool) -> Row:
+        """The numbers of a trial. Curves over time are kept of the `first` seed."""
         metrics = self.experiment.metric
         if isinstance(trial.loaded, DataCentre):
             found = tenants_row(metrics, tables, trial.scheme, trial.seed, trial.labels)

@@ -1,0 +1,141 @@
+"""Whether today's programs give again what the archive of a page has: trials that were run anew,
+compared number by number. Virtual time is deterministic, so that they are equal or something that a
+result depends on has changed."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any
+
+import numpy as np
+from pydantic import BaseModel, ConfigDict
+
+from ebb_experiments.results.numbers import three_digits
+from ebb_experiments.study.metric_spec import Metric
+from ebb_experiments.study.metrics import Row
+from ebb_experiments.study.trials import Trial
+
+OF_THE_MACHINE = ("placement-time",)
+"""Metrics that are times of the processor, which no second run repeats."""
+DIFFERENCES = 3
+"""How many differences of a trial are stored."""
+Pair = tuple[Row, Trial]
+"""A trial of an archive, and the same one planned with today's file."""
+
+
+class Again(BaseModel):
+    """A trial that was run again."""
+
+    model_config = ConfigDict(extra="forbid", frozen=True)
+
+    trial: str
+    """Scheme, points and seed."""
+    differs: list[str] = []
+    """What is not as in the archive; empty: all of its numbers are equal, bit for bit."""
+
+
+class Check(BaseModel):
+    """What trials gave that were run again; part of summary.json."""
+
+    model_config = ConfigDict(extra="forbid", frozen=True)
+
+    commit: str
+    """Commit of the programs that ran them again."""
+    trials: list[Again]
+    left_out: list[str] = []
+    """Schemes whose shortest trial takes longer than was allowed."""
+
+    @property
+    def equal(self) -> list[str]:
+        """Trials whose numbers are the archived ones."""
+        return [each.trial for each in self.trials if not each.differs]
+
+    @property
+    def differing(self) -> list[Again]:
+        """Trials that gave something else."""
+        return [each for each in self.trials if each.differs]
+
+    @property
+    def whole(self) -> bool:
+        """Whether a trial of every scheme gave the archived numbers again."""
+        return bool(self.trials) and not self.differing and not self.left_out
+
+    @property
+    def told(self) -> str:
+        """In words."""
+        parts = []
+        if self.equal:
+            parts.append(f"bit for bit again: {', '.join(self.equal)}")
+        for each in self.differing:
+            parts.append(f"not as archived: {each.trial} ({'; '.join(each.differs)})")
+        if self.left_out:
+            parts.append(f"not run again: {', '.join(self.left_out)}")
+        return f"at commit {self.commit[:12]} {'; '.join(parts)}"
+
+
+def choose(
+    rows: Sequence[Row], planned: Iterable[Trial], seconds: float
+) -> tuple[list[Pair], list[str]]:
+    """The shortest trial of each scheme that is archived and still planned, the shortest first, as
+    long as all of them together took no more than `seconds` when they were run; and the schemes
+    that are left out. Of trials of one duration the one with the fewest flows is taken."""
+    today = {_key(trial.scheme, trial.seed, trial.labels): trial for trial in planned}
+    pairs = [(row, today.get(_key(row["scheme"], row["seed"], row["labels"]))) for row in rows]
+    ordered = sorted(pairs, key=lambda pair: (pair[0]["seconds"], pair[0]["flows"]))
+    shortest: dict[str, Pair] = {}
+    for row, trial in ordered:
+        if trial is not None:
+            shortest.setdefault(trial.scheme, (row, trial))
+    chosen, spent = [], 0.0
+    for row, trial in shortest.values():
+        spent += row["seconds"]
+        if spent <= seconds:
+            chosen.append((row, trial))
+    with_one = {trial.scheme for _row, trial in chosen}
+    schemes = dict.fromkeys(str(row["scheme"]) for row in rows)
+    return chosen, [scheme for scheme in schemes if scheme not in with_one]
+
+
+def _key(scheme: str, seed: int, labels: Mapping[str, Any]) -> tuple[str, int, str]:
+    return scheme, seed, json.dumps(labels, sort_keys=True)
+
+
+def differences(
+    archived: Row, now: Row, metrics: Mapping[str, Metric], lacking: Iterable[str] = ()
+) -> list[str]:
+    """What of a trial is not as in the archive: metrics, flows that ended or did not, and the flows
+    behind percentiles and figures. `lacking`: metrics that came into the file after the trial.
+    Archives of before flows were counted have 0 of them."""
+    found = [
+        f"{name} {_pair(archived[name], now[name])}"
+        for name, metric in metrics.items()
+        if name not in lacking and metric.of not in OF_THE_MACHINE and archived[name] != now[name]
+    ]
+    for what, before, after in (
+        ("flows", archived["flows"], now["flows"]),
+        ("flows that did not end", _total(archived), _total(now)),
+    ):
+        if archived["flows"] and before != after:
+            found.append(f"{what} {_pair(before, after)}")
+    found += [
+        f"the flows behind {name}"
+        for name, sample in archived["samples"].items()
+        if name in now["samples"]
+        and not np.array_equal(sample.values.astype(np.float32),
+                               now["samples"][name].values.astype(np.float32))
+    ]  # fmt: skip
+    more = len(found) - DIFFERENCES
+    return found[:DIFFERENCES] + ([f"and {more} more"] if more > 0 else [])
+
+
+def _total(row: Row) -> int:
+    return sum(row["unended"].values())
+
+
+def _pair(before: float | None, after: float | None) -> str:
+    """Both numbers with three digits; with all of them if they look the same otherwise."""
+    told = ["nothing" if each is None else three_digits(each) for each in (before, after)]
+    if told[0] == told[1]:
+        told = [repr(before), repr(after)]
+    return f"{told[0]}, now {told[1]}"
