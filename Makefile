@@ -87,8 +87,8 @@ endif
 # A variable that nothing reads would be ignored without a word: a typo is refused.
 blank := $() $()
 GIVEN := $(foreach word,$(subst \$(blank),_,$(MAKEOVERRIDES)),$(firstword $(subst =, ,$(word))))
-OPTIONS := K SCHEMES SCHEME DILATION SWITCH P4C CLI FUSED THREADS SCENARIO VOLUME A B NAME SIZE SET STALE CHECK CLUSTER \
-  FABRIC BENCH BASE PREFIX DESTDIR ALIASES STUDY CTL WEB BUILD CARGO PYTHON
+OPTIONS := K SCHEMES SCHEME DILATION SWITCH P4C CLI FUSED THREADS SCENARIO VOLUME A B NAME SIZE SET STALE CHECK \
+  CLUSTER FABRIC BENCH BASE PREFIX DESTDIR ALIASES STUDY CTL WEB BUILD CARGO PYTHON
 ifneq ($(filter-out $(OPTIONS),$(GIVEN)),)
   $(error $(call nearest,variable of this Makefile,$(firstword $(filter-out $(OPTIONS),$(GIVEN))),$(OPTIONS)))
 endif
@@ -189,7 +189,7 @@ CLUSTER ?=
 FABRIC ?= virtual
 EXPERIMENT := $(PYTHON) -m ebb_experiments.study.cli
 
-experiments: .venv/.study-installed build ## the papers' experiments, and a report; STALE=1: old ones, CHECK=1: whether they are
+experiments: .venv/.study-installed build ## the papers' experiments, and a report; STALE=1: those that are old; CHECK=1
 	@$(EXPERIMENT) $(if $(CHECK),check,run --size '$(SIZE)' $(if $(STALE),--stale)) $(if $(CLUSTER),--cluster '$(CLUSTER)')
 
 experiment: .venv/.study-installed build ## NAME of one of them (or several), with SIZE and FABRIC, SET='PATH=VALUE ..'

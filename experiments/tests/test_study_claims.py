@@ -8,11 +8,11 @@ from typing import Any
 import numpy as np
 import pytest
 from ebb_experiments.study.claims import Evaluated, NotRunError, check, evaluate
-from ebb_experiments.study.estimates import Estimate, Sample, estimate, on_log_axis
+from ebb_experiments.study.estimates import Estimate, Sample, estimate, on_log_axis, possible
 from ebb_experiments.study.expression import Expression
 from ebb_experiments.study.figures import drawn_interval
 from ebb_experiments.study.grades import Grade, Meaning, factor, grade
-from ebb_experiments.study.metric_spec import Flows, Metric
+from ebb_experiments.study.metric_spec import Flows, Metric, Tenants
 from ebb_experiments.study.spec import Experiment
 from ebb_topologies.files import InputError
 from study_tables import experiment
@@ -49,8 +49,36 @@ def test_the_interval_is_student_s() -> None:
     # t(0.975, 2) = 4.3027, s = 1, n = 3
     assert (ours.mean, ours.half_width) == (2, pytest.approx(2.4841, abs=1e-4))
     assert estimate([5.0]).half_width is None
-    single = value('fct("a")', rows({"a": [1, 2, 3]}))
-    assert (single.mean, single.half_width) == (pytest.approx(2), pytest.approx(2.4841, abs=1e-4))
+    single = value('fct("a")', rows({"a": [11, 12, 13]}))
+    assert (single.mean, single.half_width) == (pytest.approx(12), pytest.approx(2.4841, abs=1e-4))
+
+
+LATE: dict[str, Metric] = {"fct": Tenants(of="late", label="late", unit="%", scale=100)}
+
+
+def test_an_interval_ends_where_no_value_can_be() -> None:
+    """A time is not negative and a share is no more than the whole, whatever Student says."""
+    time = value('fct("a")', rows({"a": [1, 2, 3]}))
+    assert (time.low, time.high) == (0, pytest.approx(4.4841, abs=1e-4))
+    share = evaluated('fct("a")', rows({"a": [99, 100, 100]}), LATE).ours
+    assert (
+        share is not None and share.low is not None and (share.low < 99, share.high) == (True, 100)
+    )
+    less = value('fct("a") - fct("b")', rows({"a": [1, 2, 3], "b": [1, 1, 1]}))
+    assert less.low == pytest.approx(1 - 2.4841, abs=1e-4)
+    total = value('fct("a") + fct("b")', rows({"a": [1, 2, 3], "b": [0, 0, 0]}))
+    assert total.low == 0
+    # A number beyond the limits, which a fault of the metric would be, stays where it is.
+    assert possible(Estimate(101, 100.5, 101.5, 3), 0, 100) == Estimate(101, 100.5, 101, 3)
+
+
+def test_a_share_of_almost_all_or_nothing_is_decided() -> None:
+    """Its band ends where its values do."""
+    keys = {"metric": {"fct": {"of": "late", "label": "late", "unit": "%", "scale": 100}}}
+    claim = {"text": "c", "expression": 'fct("ndp")', "published": 0.0, "band": [0, 0.15]}
+    made = experiment(claim=[claim], **keys)
+    (found,) = check(made, rows({"ndp": [0.0, 0.0, 0.001]}), [], None)
+    assert found.grade != "undecided" and found.notes == []
 
 
 def test_a_ratio_is_of_the_means_and_has_the_interval_of_its_logarithm() -> None:

@@ -11,7 +11,7 @@ from ebb_topologies.files import InputError
 from ebb_topologies.nearest import hint
 
 from ebb_experiments.study.choices import Scalar
-from ebb_experiments.study.estimates import Estimate, Sample, bootstrap, jackknife
+from ebb_experiments.study.estimates import Estimate, Sample, bootstrap, jackknife, possible
 from ebb_experiments.study.expression import DividedByZeroError, Expression, Term
 from ebb_experiments.study.grades import HOLDS, Grade, Meaning, Range, grade, inside, wrong_sign
 from ebb_experiments.study.metric_spec import Metric
@@ -234,7 +234,19 @@ def evaluate(
         whole = numbers.value(numbers.seeds)
     except DividedByZeroError as error:
         return Evaluated(None, [str(error), *doubts], numbers.samples, numbers.ended)
-    return Evaluated(numbers.estimate(whole, doubts), doubts, numbers.samples, numbers.ended)
+    ours = possible(numbers.estimate(whole, doubts), *_limits(expression, metrics))
+    return Evaluated(ours, doubts, numbers.samples, numbers.ended)
+
+
+def _limits(
+    expression: Expression, metrics: Mapping[str, Metric]
+) -> tuple[float | None, float | None]:
+    """Between which values an expression must be: a time is not negative, nor is a ratio of times,
+    and a share is no more than the whole. A difference may be anything."""
+    if expression.single is not None:
+        return metrics[expression.single.metric].limits
+    negative = any(metrics[term.metric].limits[0] != 0 for term in expression.terms)
+    return (None if negative or expression.subtracts else 0.0), None
 
 
 @dataclass(frozen=True)

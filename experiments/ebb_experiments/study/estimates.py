@@ -62,6 +62,16 @@ def on_log_axis(ours: Estimate) -> Estimate:
     return Estimate(ours.mean, ours.mean / factor, ours.mean * factor, ours.trials)
 
 
+def possible(ours: Estimate, least: float | None, largest: float | None) -> Estimate:
+    """The same with an interval that ends where no value can be; none: there is no such end. Ends
+    of the interval alone are moved, and never beyond the mean."""
+    if ours.low is None or ours.high is None:
+        return ours
+    low = ours.low if least is None else max(ours.low, min(least, ours.mean))
+    high = ours.high if largest is None else min(ours.high, max(largest, ours.mean))
+    return Estimate(ours.mean, low, high, ours.trials)
+
+
 def _half(numbers: Sequence[float]) -> float | None:
     n = len(numbers)
     if n < 2:

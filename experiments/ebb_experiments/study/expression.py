@@ -97,6 +97,11 @@ class Expression:
         return isinstance(self.tree, ast.BinOp) and isinstance(self.tree.op, ast.Div)
 
     @property
+    def subtracts(self) -> bool:
+        """Whether it has a minus, without which it is never below 0 where its metrics are not."""
+        return any(isinstance(each, ast.Sub | ast.USub) for each in ast.walk(self.tree))
+
+    @property
     def meaning(self) -> Meaning:
         """An expression of one metric that is the same whatever unit the metric has compares: its
         value when all terms are equal is that of no effect. It is a relative difference if that is

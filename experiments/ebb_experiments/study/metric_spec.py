@@ -28,6 +28,16 @@ class _Common(Spec):
         """Which percentile of flows or jobs it is; none: none of them."""
         return None
 
+    @property
+    def share(self) -> bool:
+        """Whether it is a share of something, which is never above the whole."""
+        return False
+
+    @property
+    def limits(self) -> tuple[float | None, float | None]:
+        """The least and the largest value that it can have, in `unit`; none: there is none."""
+        return 0.0, self.scale if self.share else None
+
 
 class Flows(_Common):
     """A metric of flows: `fct` in ns, `slowdown` = fct over that of an idle network, `goodput` in
@@ -55,6 +65,11 @@ class Flows(_Common):
         """The percentile, in %; none: another statistic."""
         return _percent(self.stat)
 
+    @property
+    def share(self) -> bool:
+        """Whether it is a share of the flows."""
+        return self.stat == "share"
+
 
 class Jobs(_Common):
     """A metric of jobs, which somebody waits for: all transfers with the same `job`
@@ -72,6 +87,11 @@ class Jobs(_Common):
     def percentile(self) -> float | None:
         """The percentile, in %; none: another statistic."""
         return _percent(self.stat)
+
+    @property
+    def share(self) -> bool:
+        """Whether it is a share of the jobs."""
+        return self.stat == "above-share"
 
 
 class Delay(_Common):
@@ -114,6 +134,11 @@ class Network(_Common):
     of: Literal["lost", "trims", "marks", "finished", "ended_at"]
     traffic: str | None = None
 
+    @property
+    def share(self) -> bool:
+        """Whether it is a share of the flows."""
+        return self.of == "finished"
+
 
 class Samples(_Common):
     """Depth in bytes over time (`[[sample]]` of the scenario) of the port that leads to `peer`."""
@@ -143,6 +168,11 @@ class Fairness(_Common):
     traffic: str
     settle_ns: float = 0
 
+    @property
+    def share(self) -> bool:
+        """Whether it is the index, which is 1 at most."""
+        return self.of == "jain"
+
 
 class Rates(_Common):
     """Rate of every object of a part over time, in bit/s. For figures."""
@@ -169,6 +199,11 @@ class Tenants(_Common):
             raise ValueError("placement-time and stretch need `stat`, the others have none")
         return self
 
+    @property
+    def share(self) -> bool:
+        """Whether it is a share of tenants, links, slots or messages."""
+        return self.of not in ("placement-time", "stretch")
+
 
 class Volume(_Common):
     """The law of the bytes that arrive per bin (docs/traffic-volume.md), bins without any left out.
@@ -186,6 +221,16 @@ class Volume(_Common):
     """Host at which bytes arrive; none: all hosts together."""
     settle_ns: int = 0
     """Bins that begin earlier are left out."""
+
+    @property
+    def share(self) -> bool:
+        """Whether it is a share of the bins or of the trials."""
+        return self.stat in ("best", "beaten", "empty")
+
+    @property
+    def limits(self) -> tuple[float | None, float | None]:
+        """A correlation may be negative."""
+        return (-self.scale, self.scale) if self.stat == "correlation" else super().limits
 
 
 Metric = Annotated[
