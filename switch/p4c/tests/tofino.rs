@@ -193,6 +193,24 @@ fn tables_have_the_objects_of_the_architecture() {
     assert!(table.counters.is_some() && table.implementation.is_some() && table.support_timeout);
 }
 
+/// `execute` of a meter has two forms, both with an optional argument.
+#[test]
+fn names_of_arguments_choose_among_the_forms_of_a_method() {
+    for argument in ["", "adjust_byte_count = 4", "color = MeterColor_t.RED"] {
+        let text = pipeline(
+            "",
+            &format!(
+                "DirectMeter(MeterType_t.BYTES) contract;
+                 bit<8> colour = 0;
+                 action police() {{ colour = contract.execute({argument}); }}
+                 table t {{ key = {{ hdr.h.a : exact; }} actions = {{ police; }} meters = contract; }}"
+            ),
+            "t.apply(); hdr.h.b[7:0] = colour;",
+        );
+        check("t.p4", &text, Vec::new()).unwrap_or_else(|errors| panic!("{argument}: {errors}"));
+    }
+}
+
 #[test]
 fn faults_are_told_in_the_words_of_the_program() {
     let register = "Register<bit<16>, bit<9>>(512) seen;

@@ -470,16 +470,24 @@ fn constructor(block: &Block) -> Signature {
     Signature::of(&block.name, block.constructor_params.clone(), block.span)
 }
 
-/// Whether the arguments fit the parameters by their number and names.
+/// Whether the arguments fit the parameters by their number and names. If one has a name, all have.
 fn accepts(signature: &Signature, type_args: &[Type], args: &[ast::Arg]) -> bool {
-    let required = signature.params.iter().filter(|p| p.is_required()).count();
-    let named = args
+    let params = &signature.params;
+    let mut required = params.iter().filter(|p| p.is_required());
+    let names: Vec<&str> = args
         .iter()
-        .filter_map(|a| a.name.as_ref())
-        .all(|n| signature.params.iter().any(|p| p.name == n.text));
-    named
-        && (required..=signature.params.len()).contains(&args.len())
-        && (type_args.is_empty() || type_args.len() == signature.type_params.len())
+        .filter_map(|a| Some(a.name.as_ref()?.text.as_str()))
+        .collect();
+    let fits = match names.is_empty() {
+        true => (required.count()..=params.len()).contains(&args.len()),
+        false => {
+            required.all(|p| names.contains(&p.name.as_str()))
+                && names
+                    .iter()
+                    .all(|name| params.iter().any(|p| p.name == *name))
+        }
+    };
+    fits && (type_args.is_empty() || type_args.len() == signature.type_params.len())
 }
 
 /// The width in bits of a value whose varbits are empty; none if the type has no width.
