@@ -6,8 +6,10 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace
 from enum import Enum
+from math import log2
 from typing import Any
 
+from ebb_topologies.files import InputError
 from finsy import (
     P4CloneSessionEntry,
     P4MeterConfig,
@@ -28,7 +30,10 @@ from ebb_controller.mechanisms.drop_notification import (
 from ebb_controller.mechanisms.ecn_threshold import ECN_THRESHOLD
 from ebb_controller.mechanisms.mlfq import MLFQ_DEMOTION, MLFQ_LEVEL
 from ebb_controller.mechanisms.phantom_queue import DRAIN_WINDOW_US, PHANTOM_QUEUE
+from ebb_controller.mechanisms.policing import POLICING
 from ebb_controller.mechanisms.trimming import Trimming
+from ebb_controller.mechanisms.void_frames import VOID_FRAMES
+from ebb_controller.mechanisms.volume_counters import VOLUME
 from ebb_controller.site import Site
 
 PHANTOM_DRAIN = Table("phantom_drain", ("set_drained",))
@@ -73,15 +78,19 @@ _TRIMMING = frozenset({"trimming", "return_to_sender", "occupancy_limit"})
 _NOTIFICATION = frozenset({DROP_NOTIFICATION.name})
 _PHANTOM = frozenset({PHANTOM_QUEUE.name})
 _MLFQ = frozenset({MLFQ_LEVEL.name, MLFQ_DEMOTION.name})
+_FULL = frozenset({VOID_FRAMES.name, POLICING.name, VOLUME.name})
 
 COMPOSITIONS = (
-    Composition("fabric_marking", Chip.TOFINO, _ADAPTIVE | _TRIMMING | _NOTIFICATION),
-    Composition("fabric_trimming", Chip.TOFINO, _ADAPTIVE | _PHANTOM | _NOTIFICATION),
-    Composition("fabric_notification", Chip.TOFINO, _ADAPTIVE | _PHANTOM | _TRIMMING),
+    Composition("fabric_marking", Chip.TOFINO, _ADAPTIVE | _TRIMMING | _NOTIFICATION | _FULL),
+    Composition("fabric_trimming", Chip.TOFINO, _ADAPTIVE | _PHANTOM | _NOTIFICATION | _FULL),
+    Composition("fabric_notification", Chip.TOFINO, _ADAPTIVE | _PHANTOM | _TRIMMING | _FULL),
     Composition(
         "fabric_adaptive",
         Chip.TOFINO_2,
-        _TRIMMING | _NOTIFICATION | _PHANTOM | _MLFQ | {"queue_accounting"},
+        _TRIMMING | _NOTIFICATION | _PHANTOM | _MLFQ | _FULL | {"queue_accounting"},
+    ),
+    Composition(
+        "fabric_tenants", Chip.TOFINO, _ADAPTIVE | _TRIMMING | _NOTIFICATION | _PHANTOM | _MLFQ
     ),
 )
 
@@ -89,6 +98,8 @@ COMPOSITIONS = (
 NEEDLESS = frozenset({NOTIFICATION_CLASS.name, NOTIFICATION_SHARE.name, DRAIN_MARKING.name})
 """Tables whose entries no program needs: none drops packets for what the first lets pass, traffic
 managers have shares, and what the last marks egress does by the depth of the queue (`_marking`)."""
+REPLACED = frozenset({VOLUME.name})
+"""Tables whose actions have other arguments here: `added` makes their entries."""
 ABSENT = frozenset(
     table.name for mechanism in MECHANISMS if not mechanism.ported for table in mechanism.tables
 )
@@ -115,7 +126,7 @@ def translated(plan: Iterable[Entity], chip: Chip) -> Iterator[Entity]:
     for entity in plan:
         if not isinstance(entity, P4TableEntry):
             yield entity
-        elif entity.table_id in NEEDLESS:
+        elif entity.table_id in NEEDLESS | REPLACED:
             continue
         elif entity.table_id in _DEPTHS:
             yield replace(entity, action=_in_cells(entity, chip))
@@ -162,6 +173,7 @@ def added(
     manager of Tofino 2 has for a port and queue; empty: no program for Tofino 2."""
     yield from _phantom_drain(site)
     yield from _trimming(site)
+    yield from _volume(site)
     if site.parameters.adaptive_routing is not None:
         yield from _pick()
         yield from _marking(site, site.parameters.adaptive_routing)
@@ -169,6 +181,30 @@ def added(
             yield QUEUE_OF_PORT.entry(
                 {"pipe": pipe, "qid": number}, queue_index=port * QUEUES + queue
             )
+
+
+TICK_BITS = 16
+"""The clock of `volume_counters.p4` ticks once in 2^16 ns."""
+MOST_SLOT_BITS = 28
+"""At 100 Gbit/s the bytes of a slot of 2^28 ns are 32 bits."""
+
+
+def slot_bits(slot_ns: int) -> int:
+    """The power of two in ns that is nearest to the length of a slot, by their ratio. Raises
+    `InputError` for one that the program cannot count."""
+    bits = round(log2(slot_ns))
+    if not TICK_BITS <= bits <= MOST_SLOT_BITS:
+        raise InputError(
+            f"volume.slot_ns = {slot_ns}: slots on Tofino last 2^{TICK_BITS} to "
+            f"2^{MOST_SLOT_BITS} ns; expected {1 << TICK_BITS}..{1 << MOST_SLOT_BITS}"
+        )
+    return bits
+
+
+def _volume(site: Site[FabricParameters]) -> Iterator[P4TableEntry]:
+    if site.parameters.volume is not None:
+        odd = 1 << (slot_bits(site.parameters.volume.slot_ns) - TICK_BITS)
+        yield VOLUME.default(slot_mask=2**32 - odd, bank_mask=odd)
 
 
 MANTISSA_BITS = 6

@@ -7,14 +7,17 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from built import NEEDS_PROGRAM, p4info
+from built import FULL_PROGRAM, NEEDS_PROGRAM, p4info
 from ebb_controller import tna
 from ebb_controller.mechanism import Entity
-from ebb_controller.mechanisms import FABRIC
+from ebb_controller.mechanisms import FabricParameters
+from ebb_controller.mechanisms.policing import Contract, Policing
+from ebb_controller.mechanisms.volume_counters import Volume
 from ebb_controller.multicast import MulticastGroup
 from ebb_controller.plan import plan
 from ebb_controller.scheme import known_schemes, load_scheme
 from ebb_controller.site import Site
+from ebb_topologies.files import InputError
 from ebb_topologies.model import from_table
 from everything import everything
 from finsy import (
@@ -37,7 +40,7 @@ GROUPS = (MulticastGroup("239.0.0.1", 1, ("h1", "h3", "h16")),)
 QUEUE_IDS = {(port, queue): (0, port * 8 + queue) for port in range(1, 5) for queue in range(8)}
 
 
-PORTED = [name for name in known_schemes() if load_scheme(name).fabric.program == FABRIC]
+PORTED = [name for name in known_schemes() if load_scheme(name).fabric.codel is None]
 """Schemes that need no CoDel."""
 
 
@@ -77,6 +80,7 @@ def test_which_program_a_scheme_needs() -> None:
     assert chosen["ndp"] == chosen["ndp-return"] == chosen["scdp"] == "fabric_trimming"
     assert chosen["fastlane"] == chosen["fastlane-fh"] == "fabric_notification"
     assert chosen["detail"] == "fabric_adaptive"
+    assert chosen["silo"] == chosen["oktopus"] == "fabric_tenants"
     with pytest.raises(
         ValueError, match=r"fabric_marking lacks .*trimming.*; fabric_trimming lacks"
     ):
@@ -90,6 +94,8 @@ def test_which_program_a_scheme_needs() -> None:
 DIFFERENT = {
     ("mlfq_demotion", "flow_bytes", "RANGE 32", "TERNARY 32"),
     ("ecn_threshold", "depth", "19", "32"),
+    ("volume", "inverse", "64", ""),
+    ("volume", "shift", "8", ""),
 }
 """What differs on purpose: table, key or argument, v1model's, TNA's."""
 
@@ -114,7 +120,7 @@ def shape(info: p4i.P4Info) -> dict[str, dict[str, str]]:
 @NEEDS_PROGRAM
 @pytest.mark.parametrize("composition", tna.COMPOSITIONS, ids=lambda each: each.name)
 def test_tables_are_those_of_v1model_but_for_what_is_said(composition: tna.Composition) -> None:
-    ours, theirs = shape(p4info()), shape(program(composition.name))
+    ours, theirs = shape(p4info(FULL_PROGRAM)), shape(program(composition.name))
     assert set(ours) - set(theirs) == composition.without | tna.NEEDLESS | (tna.ABSENT & set(ours))
     differences = {
         (table, part, said, theirs[table].get(part, ""))
@@ -129,7 +135,10 @@ def test_tables_are_those_of_v1model_but_for_what_is_said(composition: tna.Compo
 @NEEDS_PROGRAM
 def test_together_the_programs_have_every_table_that_is_needed() -> None:
     tables = set().union(*(shape(program(each.name)) for each in tna.COMPOSITIONS))
-    assert set(shape(p4info())) - tables - tna.ABSENT == {"queue_accounting"} | tna.NEEDLESS
+    assert (
+        set(shape(p4info(FULL_PROGRAM))) - tables - tna.ABSENT
+        == {"queue_accounting"} | tna.NEEDLESS
+    )
 
 
 def test_a_mechanism_says_itself_that_it_is_not_ported() -> None:
@@ -187,6 +196,52 @@ def test_adaptive_marking_is_step_marking_at_all_ports() -> None:
         if each.match is not None and isinstance(each.action, P4TableAction)
     ]
     assert marking == [(port.number, 65_536 // 176) for port in site.ports]
+
+
+def test_contracts_fit_the_program_for_tenants() -> None:
+    contract = Contract(hosts=["h1"], guarantee_bps=8_000_000, peak_bps=80_000_000)
+    parameters = FabricParameters(policing=Policing(contract=[contract]), void_frames=True)
+    schema = P4Schema(program("fabric_tenants"))
+    policed = []
+    for site in sites(parameters):
+        assert tna.composition_for(plan(site)).name in ("fabric_marking", "fabric_tenants")
+        for entity in tna.translated(plan(site), tna.Chip.TOFINO):
+            message = entity.encode(schema)
+            if isinstance(entity, P4TableEntry) and entity.table_id == "policing":
+                policed.append(message.table_entry.meter_config)
+    (config,) = policed
+    assert (config.cir, config.cburst, config.pir) == (1_000_000, 15_000, 10_000_000)
+
+
+def test_slots_are_the_nearest_power_of_two() -> None:
+    parameters = FabricParameters(volume=Volume(slot_ns=1_000_000))
+    site = next(sites(parameters))
+    assert tna.composition_for(plan(site)).name == "fabric_tenants"
+    assert not [
+        each
+        for each in tna.translated(plan(site), tna.Chip.TOFINO)
+        if isinstance(each, P4TableEntry) and each.table_id == "volume"
+    ]
+    (entry,) = tna.added(site, {})
+    assert isinstance(entry, P4TableEntry) and isinstance(entry.action, P4TableAction)
+    assert entry.is_default_action
+    mask, odd = entry.action.args["slot_mask"], entry.action.args["bank_mask"]
+    for time_ns in range(0, 2**24, 2**14 + 1):  # 2^20 ns are the nearest to a millisecond
+        tick = time_ns >> 16
+        assert tick & mask == time_ns >> 20 << 4
+        assert bool(tick & odd) == bool(time_ns >> 20 & 1)
+    entry.encode(P4Schema(program("fabric_tenants")))
+
+
+@pytest.mark.parametrize(("slot_ns", "bits"), [(65_536, 16), (90_000, 16), (2**28, 28)])
+def test_lengths_of_slots(slot_ns: int, bits: int) -> None:
+    assert tna.slot_bits(slot_ns) == bits
+
+
+@pytest.mark.parametrize("slot_ns", [1_000, 46_000, 400_000_000])
+def test_slots_that_the_clock_or_the_cells_do_not_allow_are_refused(slot_ns: int) -> None:
+    with pytest.raises(InputError, match=rf"slot_ns = {slot_ns}: .* expected 65536..268435456"):
+        tna.slot_bits(slot_ns)
 
 
 def test_intervals_make_up_all_times_once() -> None:

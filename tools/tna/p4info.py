@@ -15,6 +15,7 @@ TARGETS = {
     "fabric_trimming": 1,
     "fabric_notification": 1,
     "fabric_adaptive": 2,
+    "fabric_tenants": 1,
 }
 """Programs, and the generation of the chip that each is for."""
 

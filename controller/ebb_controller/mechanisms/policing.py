@@ -118,6 +118,4 @@ def _entry(policing: Policing, contract: Contract, port: Port, ip: str, name: st
     )
 
 
-MECHANISM = Mechanism(
-    "policing", entries, (POLICING,), (POLICED_YELLOW, POLICED_RED), PROGRAM, ported=False
-)
+MECHANISM = Mechanism("policing", entries, (POLICING,), (POLICED_YELLOW, POLICED_RED), PROGRAM)

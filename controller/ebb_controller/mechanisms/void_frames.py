@@ -30,4 +30,4 @@ def entries(site: Site[WithVoidFrames]) -> Iterator[P4TableEntry]:
                 yield VOID_FRAMES.entry({"ingress_port": port.number})
 
 
-MECHANISM = Mechanism("void_frames", entries, (VOID_FRAMES,), (VOID_IN,), PROGRAM, ported=False)
+MECHANISM = Mechanism("void_frames", entries, (VOID_FRAMES,), (VOID_IN,), PROGRAM)

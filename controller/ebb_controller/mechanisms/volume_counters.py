@@ -71,6 +71,5 @@ MECHANISM = Mechanism(
     entries,
     (VOLUME,),
     program=PROGRAM,
-    ported=False,
     registers=(VOLUME_SLOT, VOLUME_BYTES, VOLUME_PACKETS),
 )

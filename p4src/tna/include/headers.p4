@@ -9,6 +9,9 @@
 #include "../../include/drop_reason.p4"
 #include "../../include/protocols.p4"
 
+const bit<32> FCS_BYTES = 4;
+const bit<32> ARP_BYTES = 28;
+
 header ipv4_t {
     bit<4>         version;
     bit<4>         ihl;
@@ -121,6 +124,7 @@ struct egress_metadata_t {
     bit<32>    now;                // ns
     bit<32>    frame_bytes;        // as in ingress
     int<32>    delta;              // what phantom_queue.p4 adds to the backlog, in bytes
+    bit<32>    slot;               // beginning of the time slot of volume_counters.p4, in units of 2^16 ns
 }
 
 #endif
