@@ -11,6 +11,8 @@ const bit<8> ASSERT = 4;
 const bit<8> RANDOM = 5;
 const bit<8> WRITE_TO_INVALID = 6;
 const bit<8> INDEX_OUT_OF_RANGE = 7;
+const bit<8> PORT_OF_RESUBMITTED = 8;
+const bit<8> PORT_OF_RECIRCULATED = 9;
 
 header query_t {
     bit<8> kind;
@@ -83,6 +85,11 @@ control IngressImpl(inout headers_t hdr, inout metadata_t meta,
             hdr.query.result = value;
         } else if (hdr.query.kind == RANDOM) {
             random(hdr.query.result, 32w0, 32w0xffffffff);
+        } else if (hdr.query.kind == PORT_OF_RESUBMITTED || hdr.query.kind == PORT_OF_RECIRCULATED) {
+            hdr.query.result = (bit<32>)standard_metadata.ingress_port;
+            if (hdr.query.kind == PORT_OF_RESUBMITTED && standard_metadata.instance_type == 0) {
+                resubmit_preserving_field_list(0);
+            }
         }
         if (standard_metadata.parser_error != error.NoError) {
             hdr.query.error_seen = 1;
@@ -100,6 +107,9 @@ control EgressImpl(inout headers_t hdr, inout metadata_t meta,
             if (hdr.query.result != 1000) {
                 recirculate_preserving_field_list(0);
             }
+        } else if (hdr.query.kind == PORT_OF_RECIRCULATED && hdr.query.error_seen == 0) {
+            hdr.query.error_seen = 2;       // been here
+            recirculate_preserving_field_list(0);
         }
     }
 }
