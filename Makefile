@@ -247,7 +247,7 @@ test-long: .venv/.dev-installed build ## the same with many more random inputs a
 	@EBB_LONG=1 $(PYTHON) -m pytest -s experiments/tests/test_scale.py
 
 test-python: .venv/.dev-installed build ## unit tests of topologies, controller and experiments
-	@$(PYTHON) -m pytest
+	@$(PYTHON) -m pytest -v
 
 test-ptf: .venv/.dev-installed build ## packet tests of every mechanism against the switch
 	@$(PYTHON) ptf-tests/run.py --switch '$(SWITCH)' --compiler '$(P4C)'

@@ -6,7 +6,8 @@ Tests wait more than they compute, so levels run side by side once everything is
 measure run after them, alone. Output passes through level by level. Counts are read from it,
 because the runners of cargo, pytest and PTF agree on nothing else. A level that prints no result
 has not run, which is a failure; so is one whose command fails although no test did. The last line
-is `N passed, N failed, N skipped`.
+is `N passed, N failed, N skipped`; before the table are the slowest files of tests, and all of them
+in build/test-times.txt.
 """
 
 from __future__ import annotations
@@ -14,13 +15,18 @@ from __future__ import annotations
 import re
 import subprocess
 import sys
+import time
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
+from pathlib import Path
 from queue import SimpleQueue
 from threading import Thread
 
+import durations
+
 WIDEST_REASON = 76
+TIMES = Path(__file__).resolve().parents[1] / "build" / "test-times.txt"
 
 
 @dataclass
@@ -32,6 +38,7 @@ class Level:
     skipped: Counter[str] = field(default_factory=Counter)
     """How many tests were skipped, by reason."""
     ran: bool = True
+    times: durations.Durations = field(default_factory=dict)
 
     @property
     def results(self) -> int:
@@ -100,16 +107,19 @@ def verdicts(lines: Iterable[str]) -> Level:
     return level
 
 
-LEVELS: dict[str, Callable[[Iterable[str]], Level]] = {
-    "lint": verdicts,
-    "test-rust": cargo,
-    "test-python": pytest,
-    "test-ptf": unittest,
-    "test-instructions": verdicts,
-    "test-e2e": verdicts,
+Counting = Callable[[Iterable[str]], Level]
+Timing = Callable[[Iterable[durations.Line]], durations.Durations]
+
+LEVELS: dict[str, tuple[Counting, Timing]] = {
+    "lint": (verdicts, durations.verdicts),
+    "test-rust": (cargo, durations.cargo),
+    "test-python": (pytest, durations.pytest),
+    "test-ptf": (unittest, durations.unittest),
+    "test-instructions": (verdicts, durations.verdicts),
+    "test-e2e": (verdicts, durations.verdicts),
 }
-"""How the output of a level is read, by its target of the Makefile, in the order in which they are
-shown."""
+"""How counts and times are read from the output of a level, by its target of the Makefile, in the
+order in which they are shown."""
 
 PATIENT = {"lint"}
 """Levels that only compute: they take the processors while nobody else wants them."""
@@ -122,7 +132,8 @@ class Running:
 
     def __init__(self, name: str) -> None:
         self.name = name
-        self._lines: SimpleQueue[str | None] = SimpleQueue()
+        self._lines: SimpleQueue[durations.Line | None] = SimpleQueue()
+        self._start = time.monotonic()
         self._process = subprocess.Popen(
             [*(["nice", "-n", "19"] if name in PATIENT else []), "make", name],
             stdout=subprocess.PIPE,
@@ -135,17 +146,21 @@ class Running:
     def _read(self) -> None:
         assert self._process.stdout is not None
         for line in self._process.stdout:
-            self._lines.put(line)
+            self._lines.put((time.monotonic() - self._start, line))
         self._lines.put(None)
 
     def show(self) -> Level:
         """Prints what there is and what comes, until the level has ended; returns its counts."""
         print(f"\n== {self.name}", flush=True)
-        lines: list[str] = []
-        while (line := self._lines.get()) is not None:
+        lines: list[durations.Line] = []
+        while (timed := self._lines.get()) is not None:
+            at, line = timed
             print(line, end="", flush=True)
-            lines.append(line.rstrip("\n"))
-        return judge(LEVELS[self.name](lines), self._process.wait())
+            lines.append((at, line.rstrip("\n")))
+        counting, timing = LEVELS[self.name]
+        level = counting(line for _, line in lines)
+        level.times = timing(lines)
+        return judge(level, self._process.wait())
 
 
 def run(names: Sequence[str]) -> dict[str, Level]:
@@ -190,6 +205,11 @@ def main(names: Sequence[str]) -> int:
         print(f"no level {unknown[0]}; levels: {', '.join(LEVELS)}", file=sys.stderr)
         return 2
     levels = run(names or list(LEVELS))
+    slowest = list(durations.rows({name: level.times for name, level in levels.items()}))
+    TIMES.write_text("".join(f"{row}\n" for row in slowest))
+    print()
+    for row in slowest[: 1 + durations.SLOWEST]:
+        print(row)
     print()
     for line in table(levels):
         print(line)

@@ -90,7 +90,7 @@ def test_verdicts() -> None:
 
 
 def test_a_level_without_a_result_has_not_run_and_fails() -> None:
-    for read in LEVELS.values():
+    for read, _ in LEVELS.values():
         level = judge(read(["error: could not compile `ebb-units`"]), 101)
         assert (level.ran, counts(level)) == (False, (0, 1, 0))
         assert not judge(read([]), 0).ran
