@@ -234,16 +234,18 @@ $(BUILD)/.instructions: $(RUST_SOURCES) $(BUILD)/.binaries
 	@touch $@
 
 # Python's packages come while cargo compiles.
-test-build: ## what the tests need
+test-build: ## what the tests need, but those of Rust, which compile while others run
 	@$(MAKE) -j2 .venv/.dev-installed build
 	@$(MAKE) $(BUILD)/.instructions
-	@$(CARGO) test --locked --workspace --no-run
 
+# Examples are left to clippy. Tests of other levels wait for times, so they come before what only computes.
+CARGO_TEST := $(CARGO) test --locked --workspace --tests
 test-rust: $(OURS) ## unit, property and golden tests of the crates
-	@$(CARGO) test --locked --workspace --no-fail-fast
+	@nice -n 19 $(CARGO_TEST) --no-run
+	@$(CARGO_TEST) --no-fail-fast
 
 test-long: .venv/.dev-installed build ## the same with many more random inputs and all of the corpora; 8192 hosts
-	@EBB_LONG=1 PROPTEST_CASES=5000 EBB_FUZZ_CORPORA=all $(CARGO) test --locked --workspace --no-fail-fast
+	@EBB_LONG=1 PROPTEST_CASES=5000 EBB_FUZZ_CORPORA=all $(CARGO_TEST) --no-fail-fast
 	@EBB_LONG=1 $(PYTHON) -m pytest -s experiments/tests/test_scale.py
 
 test-python: .venv/.dev-installed build ## unit tests of topologies, controller and experiments
