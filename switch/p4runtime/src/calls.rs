@@ -51,12 +51,29 @@ const ARRIVAL: Duration = Duration::from_secs(30);
 /// longer than this.
 const GRACE: Duration = Duration::from_secs(1);
 
+/// Times that a message which has begun may take.
+#[derive(Clone, Copy)]
+struct Patience {
+    arrival: Duration,
+    grace: Duration,
+}
+
+impl Default for Patience {
+    fn default() -> Self {
+        Self {
+            arrival: ARRIVAL,
+            grace: GRACE,
+        }
+    }
+}
+
 /// How many bytes the requests of all calls of a server may take together.
 pub struct Budget {
     held: AtomicUsize,
     limit: usize,
     /// How many of them may be of one connection; `None`: all.
     of_connection: Option<usize>,
+    patience: Patience,
     arriving: Mutex<Arriving>,
 }
 
@@ -74,10 +91,15 @@ impl Budget {
 
     /// A budget of `limit` bytes. `of_connection`: bytes of it that one connection may hold; none: all.
     pub fn with_share(limit: usize, of_connection: Option<usize>) -> Arc<Self> {
+        Self::with_patience(limit, of_connection, Patience::default())
+    }
+
+    fn with_patience(limit: usize, of_connection: Option<usize>, patience: Patience) -> Arc<Self> {
         Arc::new(Self {
             held: AtomicUsize::new(0),
             limit,
             of_connection,
+            patience,
             arriving: Mutex::default(),
         })
     }
@@ -98,7 +120,7 @@ impl Budget {
         let Some(oldest) = arriving.calls.first_entry() else {
             return false;
         };
-        if oldest.key().0.elapsed() < GRACE {
+        if oldest.key().0.elapsed() < self.patience.grace {
             return false;
         }
         let call = oldest.remove();
@@ -305,14 +327,15 @@ impl Arrival {
         arriving.calls.insert(key, Arc::downgrade(call));
         drop(arriving);
         let waiting = call.clone();
+        let arrival = call.budget.patience.arrival;
         let end = async move {
             tokio::select! {
                 () = waiting.gives_way.notified() => Status::resource_exhausted(
                     "the rest of the request has not come, and others need the room; try again",
                 ),
-                () = tokio::time::sleep(ARRIVAL) => Status::deadline_exceeded(format!(
+                () = tokio::time::sleep(arrival) => Status::deadline_exceeded(format!(
                     "the request has not come whole within {} s",
-                    ARRIVAL.as_secs()
+                    arrival.as_secs()
                 )),
             }
         };
@@ -527,18 +550,30 @@ mod tests {
         assert_eq!(Arc::strong_count(&limit), 1);
     }
 
-    #[tokio::test(start_paused = true)]
+    fn impatient(limit: usize, arrival: Duration, grace: Duration) -> Arc<Budget> {
+        Budget::with_patience(limit, None, Patience { arrival, grace })
+    }
+
+    #[tokio::test]
+    async fn a_message_that_has_begun_just_now_stays() {
+        let budget = impatient(100, Duration::MAX, Duration::MAX);
+        let call = || Arc::new(Call::new(None, budget.clone()));
+        let [begun, other] = [call(), call()];
+        begun.hold(50).unwrap();
+        let _arrival = Arrival::begin(&begun);
+        let full = other.hold(60).unwrap_err();
+        assert_eq!(full.code(), tonic::Code::ResourceExhausted);
+        assert_eq!(budget.held.load(Ordering::Relaxed), 50);
+    }
+
+    #[tokio::test]
     async fn what_is_half_sent_gives_way_to_others() {
-        let budget = Budget::new(100);
+        let budget = impatient(100, Duration::MAX, Duration::ZERO);
         let call = || Arc::new(Call::new(None, budget.clone()));
         let [stalled, complete, other] = [call(), call(), call()];
         complete.hold(40).unwrap();
         stalled.hold(50).unwrap();
         let mut arrival = Arrival::begin(&stalled);
-        // What has begun just now is about to come.
-        let full = other.hold(60).unwrap_err();
-        assert_eq!(full.code(), tonic::Code::ResourceExhausted);
-        tokio::time::advance(GRACE).await;
         other.hold(60).unwrap();
         let why = arrival.end.as_mut().await;
         assert_eq!(why.code(), tonic::Code::ResourceExhausted);
@@ -566,9 +601,10 @@ mod tests {
         }
     }
 
-    #[tokio::test(start_paused = true)]
+    #[tokio::test]
     async fn a_message_has_a_time_to_come() {
-        let call = Arc::new(Call::new(None, Budget::new(100)));
+        let patience = Duration::from_millis(10);
+        let call = Arc::new(Call::new(None, impatient(100, patience, GRACE)));
         let (mut body, sent) = {
             let (sender, frames) = tokio::sync::mpsc::channel(4);
             let counting = Counting {
@@ -589,7 +625,7 @@ mod tests {
         // Between messages any time may pass.
         send(&whole).await;
         assert!(next().await.unwrap().is_ok());
-        tokio::time::advance(2 * ARRIVAL).await;
+        tokio::time::sleep(2 * patience).await;
         send(&whole[..12]).await;
         assert!(next().await.unwrap().is_ok());
         assert_eq!(call.held.load(Ordering::Relaxed), 12);
