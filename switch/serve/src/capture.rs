@@ -5,13 +5,9 @@ use std::ffi::OsString;
 use std::fs::{self, File};
 use std::io::{self, BufWriter, Write};
 use std::path::{Path, PathBuf};
-use std::sync::{Arc, Mutex, PoisonError};
-use std::time::Duration;
 
 use ebb_engine::{Direction, FrameSink, OpenSink};
 use ebb_units::Instant;
-use pcap_file::pcap::{PcapHeader, PcapPacket, PcapWriter};
-use pcap_file::{PcapError, TsResolution};
 
 /// Makes `{stem}_in.pcap` and `{stem}_out.pcap`, where the stem may end in `.pcap`, for frames that are stamped
 /// with `epoch_ns` and the time of the network: what CLOCK_REALTIME showed when that was zero, in ns.
@@ -20,55 +16,24 @@ pub fn to_files(stem: PathBuf, epoch_ns: u64) -> OpenSink {
 }
 
 struct Capture {
-    received: PcapWriter<SharedFile>,
-    sent: PcapWriter<SharedFile>,
-    /// The files of both writers, which have no way to flush them.
-    files: Vec<SharedFile>,
+    received: PcapFile,
+    sent: PcapFile,
     epoch_ns: u64,
     dirty: bool,
 }
 
-#[derive(Clone)]
-struct SharedFile(Arc<Mutex<BufWriter<File>>>);
-
-impl SharedFile {
-    fn with<R>(&self, f: impl FnOnce(&mut BufWriter<File>) -> R) -> R {
-        f(&mut self.0.lock().unwrap_or_else(PoisonError::into_inner))
-    }
-}
-
-impl Write for SharedFile {
-    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
-        self.with(|file| file.write(bytes))
-    }
-
-    fn flush(&mut self) -> io::Result<()> {
-        self.with(|file| file.flush())
-    }
-}
-
 impl Capture {
     fn create(stem: &Path, epoch_ns: u64) -> io::Result<Self> {
-        let mut files = Vec::new();
-        let mut create = |direction: Direction| {
+        let create = |direction: Direction| {
             let path = file_of(stem, direction);
-            let header = PcapHeader {
-                ts_resolution: TsResolution::NanoSecond,
-                ..PcapHeader::default()
-            };
-            let fail = |e: io::Error| {
+            PcapFile::create(&path).map_err(|e| {
                 let what = format!("cannot write the packet capture {}: {e}", path.display());
                 io::Error::new(e.kind(), what)
-            };
-            let file = create_anew(&path).map_err(fail)?;
-            let file = SharedFile(Arc::new(Mutex::new(BufWriter::new(file))));
-            files.push(file.clone());
-            PcapWriter::with_header(file, header).map_err(|e| fail(plain(e)))
+            })
         };
         Ok(Self {
             received: create(Direction::In)?,
             sent: create(Direction::Out)?,
-            files,
             epoch_ns,
             dirty: false,
         })
@@ -77,24 +42,58 @@ impl Capture {
 
 impl FrameSink for Capture {
     fn record(&mut self, direction: Direction, at: Instant, frame: &[u8]) -> io::Result<()> {
-        let writer = match direction {
+        let file = match direction {
             Direction::In => &mut self.received,
             Direction::Out => &mut self.sent,
         };
         self.dirty = true;
-        let time = Duration::from_nanos(self.epoch_ns + at.as_nanos());
-        let packet = PcapPacket::new(time, frame.len() as u32, frame);
-        writer.write_packet(&packet).map(|_| ()).map_err(plain)
+        file.write(self.epoch_ns + at.as_nanos(), frame)
     }
 
     fn flush(&mut self) -> io::Result<()> {
         if std::mem::take(&mut self.dirty) {
-            for file in &mut self.files {
-                file.flush()?;
-            }
+            self.received.0.flush()?;
+            self.sent.0.flush()?;
         }
         Ok(())
     }
+}
+
+/// A capture in the byte order of this machine, which readers tell from its first word
+/// (draft-ietf-opsawg-pcap, sections 4 and 5).
+struct PcapFile(BufWriter<File>);
+
+impl PcapFile {
+    /// First word of a file whose times are in ns.
+    const MAGIC_NS: u32 = 0xa1b2_3c4d;
+    const VERSION: [u16; 2] = [2, 4];
+    /// Bytes of a frame that are written; the rest of a longer one is left out.
+    const SNAP_BYTES: usize = 65_535;
+    const LINKTYPE_ETHERNET: u32 = 1;
+
+    fn create(path: &Path) -> io::Result<Self> {
+        let mut file = BufWriter::new(create_anew(path)?);
+        file.write_all(&Self::MAGIC_NS.to_ne_bytes())?;
+        file.write_all(&Self::VERSION.map(u16::to_ne_bytes).concat())?;
+        let [reserved, snap] = [0, Self::SNAP_BYTES as u32];
+        file.write_all(&words([reserved, reserved, snap, Self::LINKTYPE_ETHERNET]))?;
+        Ok(Self(file))
+    }
+
+    /// `ns`: since 1970-01-01, UTC.
+    fn write(&mut self, ns: u64, frame: &[u8]) -> io::Result<()> {
+        let second = 1_000_000_000;
+        let written = &frame[..frame.len().min(Self::SNAP_BYTES)];
+        let [seconds, fraction] = [(ns / second) as u32, (ns % second) as u32];
+        let [captured, original] = [written.len() as u32, frame.len() as u32];
+        self.0
+            .write_all(&words([seconds, fraction, captured, original]))?;
+        self.0.write_all(written)
+    }
+}
+
+fn words(words: [u32; 4]) -> Vec<u8> {
+    words.map(u32::to_ne_bytes).concat()
 }
 
 /// Makes a file in place of the one of that name: others may have put a link there, to a file that this process may
@@ -121,18 +120,13 @@ fn file_of(stem: &Path, direction: Direction) -> PathBuf {
     path.into()
 }
 
-fn plain(error: PcapError) -> io::Error {
-    match error {
-        PcapError::IoError(error) => error,
-        other => io::Error::other(other.to_string()),
-    }
-}
-
 #[cfg(test)]
 mod tests {
-    use pcap_file::pcap::PcapReader;
-
     use super::*;
+
+    fn u32_at(bytes: &[u8], at: usize) -> u32 {
+        u32::from_le_bytes(bytes[at..at + 4].try_into().expect("four bytes"))
+    }
 
     #[test]
     fn the_files_have_both_directions_of_a_port_with_their_times() {
@@ -152,14 +146,31 @@ mod tests {
         sink.flush().expect("room");
         for (direction, bytes, ns) in frames {
             let path = file_of(&stem, direction);
-            let file = File::open(&path).expect("a capture");
-            let mut reader = PcapReader::new(file).expect("a pcap file");
-            let packet = reader.next_packet().expect("a packet").expect("whole");
-            assert_eq!(packet.data.len(), bytes, "{direction:?}");
-            let since_epoch = packet.timestamp.as_nanos();
-            assert_eq!(since_epoch, u128::from(7 * second + ns), "{direction:?}");
-            assert!(reader.next_packet().is_none());
+            let capture = fs::read(&path).expect("a capture");
+            let (header, packet) = capture.split_at(24);
+            // Little endian, ns, version 2.4, 65,535 bytes, Ethernet.
+            assert_eq!(
+                header,
+                b"\x4d\x3c\xb2\xa1\x02\0\x04\0\0\0\0\0\0\0\0\0\xff\xff\0\0\x01\0\0\0"
+            );
+            let record: [_; 4] = std::array::from_fn(|word| u32_at(packet, 4 * word));
+            let length = bytes as u32;
+            assert_eq!(record, [7, ns as u32, length, length], "{direction:?}");
+            assert_eq!(&packet[16..], vec![1; bytes], "{direction:?}");
         }
+    }
+
+    #[test]
+    fn a_frame_that_is_too_long_is_cut() {
+        let folder = ebb_testkit::Folder::new("capture-cut");
+        let path = folder.join("cut.pcap");
+        let mut file = PcapFile::create(&path).expect("a file");
+        file.write(0, &[1; 70_000]).expect("room");
+        file.0.flush().expect("room");
+        let capture = fs::read(&path).expect("a capture");
+        assert_eq!(u32_at(&capture, 24 + 8), 65_535);
+        assert_eq!(u32_at(&capture, 24 + 12), 70_000);
+        assert_eq!(capture.len(), 24 + 16 + 65_535);
     }
 
     #[test]
