@@ -1,8 +1,8 @@
 //! The bytes that came in on one port and are still here, by queue, and what they make flow control
 //! ask of the neighbour at that port.
 
-use crate::MAX_QUEUES;
 use crate::config::{Accounting, Pfc};
+use crate::limits::MAX_QUEUES;
 use crate::scheduler::QueueSet;
 
 /// The account of one port.

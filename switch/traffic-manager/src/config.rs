@@ -10,7 +10,7 @@ use std::collections::BTreeMap;
 use ebb_units::BitRate;
 use serde::{Deserialize, Serialize};
 
-use crate::MAX_QUEUES;
+use crate::limits::MAX_QUEUES;
 
 pub(crate) use headroom::Need;
 pub use validation::ConfigError;

@@ -3,7 +3,7 @@
 
 use ebb_units::Instant;
 
-use crate::MAX_QUEUES;
+use crate::limits::MAX_QUEUES;
 use crate::scheduler::{QueueSet, highest};
 
 /// The queues that have something to send, and since when.

@@ -18,10 +18,11 @@ use std::collections::{BTreeSet, VecDeque};
 
 use ebb_units::Instant;
 
-use crate::MAX_QUEUES;
 use crate::account::Account;
+use crate::admission::{Admission, Arrival, Departure};
 use crate::config::{OnFull, Pfc, TrafficManagerConfig};
-use crate::port::{Admission, Arrival, Departure, Port};
+use crate::limits::MAX_QUEUES;
+use crate::port::Port;
 use crate::port_id::{PauseChange, PortId};
 use crate::ports::Ports;
 use crate::pushed_out::PushedOut;
@@ -168,15 +169,15 @@ impl<P> Ingress<P> {
         } = arrival;
         let id = queue_id(arrival);
         let port = ports.open(now, to);
-        let depth = port.queue(id).depth;
+        let depth = port.buffer().queue(id).depth;
         port.recorder(id).offered(depth);
-        if !port.queue(id).exists {
+        if !port.buffer().queue(id).exists {
             return port.refuse(DropReason::NoSuchQueue, arrival, packet);
         }
         let input = &self.inputs[usize::from(from)];
         let excess = input.excess(id, len, limit);
         let behind = self.waits_for(to) || input.first(id).is_some();
-        if excess == 0 && !behind && port.has_room(id, len) {
+        if excess == 0 && !behind && port.buffer().has_room(id, len) {
             // It would be in the ingress buffer for no time.
             self.output(to).took_turn(id, from);
             port.accept(now, id, Item::new(now, from, len, packet));
@@ -185,7 +186,7 @@ impl<P> Ingress<P> {
         let mut open = BTreeSet::from([to]);
         if excess > 0 {
             let lower = !input.lossless & ((1u16 << id) - 1) as QueueSet;
-            let pushes_out = port.queue(id).on_full == OnFull::PushOut;
+            let pushes_out = port.buffer().queue(id).on_full == OnFull::PushOut;
             if !pushes_out || input.held(lower) < excess {
                 return port.refuse(DropReason::IngressFull, arrival, packet);
             }
@@ -224,11 +225,15 @@ impl<P> Ingress<P> {
     ) -> Option<Option<PortId>> {
         let output = self.outputs.get_mut(usize::from(to))?;
         let port = ports.open(at, to);
-        let candidates = if port.room_per_queue() { MAX_QUEUES } else { 1 };
+        let candidates = if port.buffer().room_per_queue() {
+            MAX_QUEUES
+        } else {
+            1
+        };
         let length = |id, from| Some(self.inputs[usize::from(from)].first(id)?.1.len());
         let (id, from, len) = (output.turns().take(candidates))
             .filter_map(|(id, from)| Some((id, from, length(id, from)?)))
-            .find(|(id, _, len)| port.has_room(*id, *len))?;
+            .find(|(id, _, len)| port.buffer().has_room(*id, *len))?;
         let input = &mut self.inputs[usize::from(from)];
         output.took_turn(id, from);
         output.remove(id, from);
@@ -356,7 +361,7 @@ impl<P> Ingress<P> {
             self.touched.push(port);
         }
         for (_, port) in ports.iter().filter(|(_, port)| !port.staged()) {
-            for (id, item) in port.items() {
+            for (id, item) in port.buffer().items() {
                 self.open(&ports.config, item.ingress_port);
                 self.joined(item.ingress_port, id, item.len());
             }
@@ -364,7 +369,7 @@ impl<P> Ingress<P> {
         for (to, id, item) in waiting {
             let port = ports.open(now, to);
             port.recorder(id).staged.remove(item.len());
-            if !port.queue(id).exists {
+            if !port.buffer().queue(id).exists {
                 port.recorder(id).dropped(DropReason::Flushed, item.len());
             } else if port.staged() {
                 self.append(now, ports, to, id, item);

@@ -26,11 +26,15 @@
 //! packets only.
 
 mod account;
+mod admission;
+mod arbiter;
+mod buffer;
 mod config;
 mod delay_histogram;
 mod depth;
 mod heads;
 mod ingress;
+mod limits;
 mod manager;
 mod port;
 mod port_id;
@@ -38,25 +42,21 @@ mod ports;
 mod pushed_out;
 mod queue;
 mod scheduler;
+mod serialiser;
 mod shares;
 mod statistics;
 
+pub use admission::{Admission, Arrival, Departure};
 pub use config::{
     Accounting, ConfigError, DepthUnit, Export, Group, OnFull, Order, Pfc, Profile, QueueConfig,
     QueueState, RankFields, TrafficManagerConfig, Watchdog,
 };
 pub use delay_histogram::{DelayBucket, DelaySummary, DelayTally};
 pub use depth::Depth;
+pub use limits::{MAX_DEFLECTIONS, MAX_QUEUES};
 pub use manager::TrafficManager;
-pub use port::{Admission, Ahead, Arrival, Departure, Transmission};
+pub use port::Ahead;
 pub use port_id::{PauseChange, PortId};
 pub use pushed_out::PushedOut;
+pub use serialiser::Transmission;
 pub use statistics::{Count, DropReason, PortStatistics, QueueStatistics};
-
-/// Queues a port can have: v1model's `standard_metadata.priority` has three bits.
-pub const MAX_QUEUES: usize = 8;
-
-/// How often one packet can be handed back for deflection: a data queue refuses it and it is
-/// trimmed, the control queue refuses its header and that is returned to the sender. A packet that
-/// still does not fit is dropped.
-pub const MAX_DEFLECTIONS: u8 = 2;

@@ -2,14 +2,16 @@
 
 use ebb_units::{BitRate, Duration, Instant};
 
-use crate::MAX_QUEUES;
+use crate::admission::{Admission, Arrival, Departure};
 use crate::config::{ConfigError, DepthUnit, TrafficManagerConfig};
 use crate::depth::Depth;
 use crate::ingress::Ingress;
-use crate::port::{Admission, Ahead, Arrival, Departure, Port, Transmission};
+use crate::limits::MAX_QUEUES;
+use crate::port::{Ahead, Port};
 use crate::port_id::{PauseChange, PortId};
 use crate::ports::Ports;
 use crate::pushed_out::PushedOut;
+use crate::serialiser::Transmission;
 use crate::statistics::PortStatistics;
 
 /// The traffic manager of one switch, for packets of type `P`. A port is created when it is first

@@ -2,8 +2,8 @@
 
 use ebb_units::Instant;
 
-use crate::MAX_QUEUES;
 use crate::config::{Profile, TrafficManagerConfig};
+use crate::limits::MAX_QUEUES;
 use crate::port::Port;
 use crate::port_id::PortId;
 

@@ -6,8 +6,10 @@ use std::collections::VecDeque;
 
 use ebb_units::Instant;
 
+use crate::admission::Arrival;
 use crate::config::{OnFull, QueueConfig};
 use crate::depth::Depth;
+use crate::limits::MAX_DEFLECTIONS;
 use crate::port_id::PortId;
 use crate::statistics::{DropReason, Recorder};
 
@@ -269,6 +271,24 @@ impl<P> Queue<P> {
     pub(crate) fn ready_at(&self) -> Option<Instant> {
         let head = self.items.front().filter(|_| !self.paused)?;
         Some(head.joined.max(self.resumed_at))
+    }
+
+    /// Whether a packet that does not fit, or gives way, goes back to the ingress pipeline.
+    pub(crate) fn deflects(&self, arrival: &Arrival) -> bool {
+        self.on_full.deflects() && arrival.deflections < MAX_DEFLECTIONS
+    }
+
+    /// Pauses or resumes the queue.
+    pub(crate) fn set_paused(&mut self, now: Instant, paused: bool) {
+        match (self.paused, paused) {
+            (false, true) => self.recorder.paused(now),
+            (true, false) => {
+                self.recorder.resumed(now);
+                self.resumed_at = now;
+            }
+            _ => {}
+        }
+        self.paused = paused;
     }
 
     /// Checks in debug builds that no packet was lost or counted twice.

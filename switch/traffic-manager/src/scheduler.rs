@@ -1,8 +1,8 @@
 //! The scheduler of a port: weighted round robin, counted in packets, between groups of queues, and
 //! strict priority or order of arrival inside a group. Groups with a share of the link are elsewhere (`shares`).
 
-use crate::MAX_QUEUES;
 use crate::config::{self, Order, Profile};
+use crate::limits::MAX_QUEUES;
 
 /// A set of queues: bit i stands for queue i.
 pub(crate) type QueueSet = u8;

@@ -7,7 +7,7 @@ use thiserror::Error;
 use super::{
     DEFAULT_PORT, Group, Need, OnFull, Order, Pfc, Profile, QueueConfig, TrafficManagerConfig,
 };
-use crate::MAX_QUEUES;
+use crate::limits::MAX_QUEUES;
 
 /// Longest time that a key may give: the clock of the switch counts picoseconds in 64 bits, which
 /// are 213 days.

@@ -2,9 +2,9 @@
 
 use std::collections::VecDeque;
 
-use crate::MAX_QUEUES;
 use crate::account::Account;
 use crate::config::{Need, TrafficManagerConfig};
+use crate::limits::MAX_QUEUES;
 use crate::port_id::PortId;
 use crate::queue::Item;
 use crate::scheduler::QueueSet;

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeSet;
 
-use crate::MAX_QUEUES;
+use crate::limits::MAX_QUEUES;
 use crate::port_id::PortId;
 use crate::scheduler::QueueSet;
 
