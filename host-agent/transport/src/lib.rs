@@ -19,6 +19,7 @@
 //!
 //! Packets are complete IPv4 packets; the caller adds and removes the link layer.
 
+mod addressing;
 mod buffers;
 mod code;
 mod flow_id;

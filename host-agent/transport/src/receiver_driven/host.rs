@@ -17,6 +17,7 @@ use super::pull_queue::PullQueue;
 use super::session::{Cast, Ending, Outbox, ReceiverDriven, ReceiverSession, SenderSession};
 use super::tombstones::{Epitaph, SessionKey, Tombstones};
 use super::{DscpParams, ResetReason};
+use crate::addressing::SourcePorts;
 use crate::job::{Job, JobResult};
 use crate::nic::NicParams;
 use crate::objection::Objection;
@@ -76,7 +77,7 @@ pub struct Host<S: ReceiverDriven> {
     pub(super) rng: SmallRng,
     pub(super) listening: BTreeSet<u16>,
     last_flow: u64,
-    pub(super) last_port: u16,
+    pub(super) source_ports: SourcePorts,
     pub(super) senders: BTreeMap<FlowId, Open<S::Sender>>,
     /// Sender sessions by address of the receiver and session id, with the place of that receiver in
     /// `Open::peers`.
@@ -127,7 +128,10 @@ impl<S: ReceiverDriven> Host<S> {
             pulls: PullQueue::new(full_frame, nic.catch_up()),
             tombstones: Tombstones::new(linger, MAX_TOMBSTONES),
             leaving: None,
-            last_port: rng.random_range(config.source_ports.0..=config.source_ports.1),
+            source_ports: SourcePorts::after(
+                config.source_ports,
+                rng.random_range(config.source_ports.0..=config.source_ports.1),
+            ),
             config,
             params,
             rng,
@@ -250,7 +254,7 @@ impl<S: ReceiverDriven> Host<S> {
         let finished = ending == Some(Ending::Finished);
         let is_held = self.holds && finished && !self.closing.contains(&flow);
         if is_held {
-            // What a session says when it ends is what confirms it.
+            // The last words of a session are what confirms it.
             self.held.insert(flow, answers.collect());
         } else {
             let answers = answers.map(|(path, header)| (flow, path, header));
@@ -290,7 +294,7 @@ impl<S: ReceiverDriven> Host<S> {
         } else if self.expected.contains_key(&flow) {
             self.end_expected(now, flow, reason.to_owned(), Some(reset));
         } else {
-            // What would confirm the object may still be waiting to be sent.
+            // A confirmation of the object may still be waiting to be sent.
             let stones = self.tombstones.of_flow(flow);
             let mut paths = Vec::new();
             for stone in stones {

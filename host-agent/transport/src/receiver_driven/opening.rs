@@ -9,43 +9,26 @@ use super::host::Host;
 use super::path::{Open, Path};
 use super::pull_queue::MAX_PRIORITY;
 use super::session::{Cast, ReceiverDriven};
+use crate::addressing::check_destination;
 use crate::transport::{FlowId, Part, SendError, SendRequest};
 
 impl<S: ReceiverDriven> Host<S> {
     fn choose_port(&mut self, to: SocketAddrV4, wanted: Option<u16>) -> Result<u16, SendError> {
-        let in_use = |host: &Self, port| host.ports.contains(&(to, port));
-        if let Some(port) = wanted {
-            return if port == 0 {
-                Err(SendError::PortZero)
-            } else if in_use(self, port) {
-                Err(SendError::PortInUse { port, to })
-            } else {
-                Ok(port)
-            };
-        }
-        let (first, last) = self.config.source_ports;
-        for _ in first..=last {
-            self.last_port = if self.last_port == last {
-                first
-            } else {
-                self.last_port + 1
-            };
-            if !in_use(self, self.last_port) {
-                return Ok(self.last_port);
+        let ports = &self.ports;
+        let is_free = |port| !ports.contains(&(to, port));
+        match wanted {
+            Some(0) => Err(SendError::PortZero),
+            Some(port) if is_free(port) => Ok(port),
+            Some(port) => Err(SendError::PortInUse { port, to }),
+            None => {
+                let port = self.source_ports.take(is_free);
+                port.ok_or(SendError::NoFreePort { to })
             }
         }
-        Err(SendError::NoFreePort { to })
     }
 
     pub(super) fn check_destination(&self, address: Ipv4Addr) -> Result<(), SendError> {
-        let nobody = address == self.config.address
-            || address.is_multicast()
-            || address.is_broadcast()
-            || address.is_unspecified();
-        if nobody {
-            return Err(SendError::BadDestination { address });
-        }
-        Ok(())
+        check_destination(self.config.address, address)
     }
 
     /// Opens a session; its pulls come from `peers`.

@@ -511,7 +511,7 @@ impl Connection {
     pub fn next_deadline(&self) -> Option<Instant> {
         match &self.phase {
             Phase::Handshake(_, handshake) => handshake.next_deadline(),
-            // What we have sent waits for the handshake: a stranger gets it once.
+            // Data that we have sent waits for the handshake: a stranger gets it once.
             Phase::Early(handshake, s) => {
                 let early = s.next_early_deadline();
                 handshake.next_deadline().into_iter().chain(early).min()

@@ -149,7 +149,7 @@ fn a_copy_of_the_syn_delivers_nothing_at_any_time() {
             let mut pair = Pair::new(RENO, &params);
             let flow = pair.send(0, 1, 100, Via::Any);
             let syn = pair.log[0].2.clone();
-            let port = pair.hosts[0].flows.values().next().unwrap().local.port();
+            let port = pair.hosts[0].flows.iter().next().unwrap().1.local.port();
             let mut packet = Vec::new();
             syn.emit((address(0), port), (address(1), PORT), 0, &mut packet);
             pair.run_for(Duration::from_micros(us));
@@ -166,7 +166,7 @@ fn a_copy_is_known_as_one_while_it_can_be_on_its_way() {
     let mut pair = pair();
     pair.send(0, 1, 100, Via::Any);
     let syn = pair.log[0].2.clone();
-    let port = pair.hosts[0].flows.values().next().unwrap().local.port();
+    let port = pair.hosts[0].flows.iter().next().unwrap().1.local.port();
     pair.run_for(MS);
     assert_eq!(pair.connections(1), 0);
     let mut packet = Vec::new();
@@ -218,7 +218,7 @@ fn a_stranger_gets_its_answer_once_and_is_forgotten() {
     let syn_acks = syns(&pair, 1).len();
     assert_eq!(syn_acks, 1 + params().max_syn_ack_retries as usize);
     assert_eq!(pair.connections(1), 0);
-    assert!(pair.hosts[1].half_open.is_empty());
+    assert!(pair.hosts[1].listener.half_open() == 0);
 }
 
 /// The answer goes to an address that nobody has heard, over a connection of its own.

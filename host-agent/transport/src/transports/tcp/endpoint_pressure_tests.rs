@@ -26,7 +26,7 @@ fn under_way(bytes: u64, us: u64) -> (Rack, FlowId, FlowId) {
     rack.hosts[1].listen(PORT).unwrap();
     let sender = rack.send(0, 1, bytes);
     rack.run_until(rack.now + Duration::from_micros(us));
-    let receiver = *rack.hosts[1].flows.keys().next().unwrap();
+    let receiver = rack.hosts[1].flows.iter().next().unwrap().0;
     (rack, sender, receiver)
 }
 
@@ -81,7 +81,7 @@ fn a_receiver_paused_to_the_end_is_waited_for() {
     rack.run_until(now + Duration::from_secs(10));
     rack.now = now + Duration::from_secs(10);
     assert_eq!(
-        rack.hosts[0].flows[&sender].connection.state(),
+        rack.hosts[0].flows.get(sender).unwrap().connection.state(),
         State::FinWait2
     );
     assert!(rack.records(Role::Sender).is_empty() && rack.records(Role::Receiver).is_empty());
@@ -193,7 +193,7 @@ fn source_ports_come_from_the_range_and_run_out() {
     assert!(matches!(error, SendError::NoFreePort { .. }), "{error}");
     // A port names a connection only together with the peer.
     send("10.0.0.9:81").unwrap();
-    let mut ports: Vec<u16> = endpoint.by_address.keys().map(|(port, _)| *port).collect();
+    let mut ports: Vec<u16> = endpoint.flows.ports().collect();
     ports.dedup();
     assert_eq!(ports, [61_000, 61_001, 61_002]);
 }
@@ -271,7 +271,7 @@ fn a_flood_of_syns_costs_a_bounded_amount_and_shuts_nobody_out() {
         let packet = syn(n, 1, TcpFlags::SYN, b"data in a SYN is not taken");
         bytes_in += packet.len() as u64;
         host.handle_packet(now, &packet);
-        assert!(host.half_open.len() <= 1024 && host.flows.len() <= 1024);
+        assert!(host.listener.half_open() <= 1024 && host.flows.len() <= 1024);
         let (packets, bytes) = syn_acks(host, now, now);
         answered = (answered.0 + packets, answered.1 + bytes);
     }
@@ -281,7 +281,7 @@ fn a_flood_of_syns_costs_a_bounded_amount_and_shuts_nobody_out() {
     rack.now = start + Duration::from_millis(3);
     let flow = rack.send(1, 0, 100_000);
     rack.run_until(rack.now + Duration::from_millis(60));
-    assert!(!rack.hosts[1].flows.contains_key(&flow) || rack.records(Role::Sender).len() == 1);
+    assert!(rack.hosts[1].flows.get(flow).is_none() || rack.records(Role::Sender).len() == 1);
     let sender = rack.records(Role::Sender)[0];
     assert_eq!(sender.status, Status::Finished);
     // The rest of the answers: at most three more for each, then all is forgotten.
@@ -291,7 +291,7 @@ fn a_flood_of_syns_costs_a_bounded_amount_and_shuts_nobody_out() {
     let sent = answered.0 + packets;
     assert!(sent <= 4 * 1024, "{sent}");
     assert!(answered.1 + bytes < bytes_in, "no amplification");
-    assert!(!host.is_active() && host.half_open.is_empty());
+    assert!(!host.is_active() && host.listener.half_open() == 0);
     assert_eq!(
         rack.records(Role::Receiver).len(),
         1,
@@ -327,7 +327,7 @@ fn an_unfinished_handshake_gets_nothing_but_syn_acks() {
 #[test]
 fn data_with_an_impossible_acknowledgment_is_challenged_not_taken() {
     let (mut rack, _, receiver) = under_way(3_000_000, 3_000);
-    let flow = &rack.hosts[1].flows[&receiver];
+    let flow = rack.hosts[1].flows.get(receiver).unwrap();
     let (peer_port, key) = (flow.peer.port(), flow.session);
     let taken = flow.connection.statistics().receiver.packets;
     let next = key.wrapping_add(1).wrapping_add(flow.stream_bytes as u32);
@@ -348,7 +348,7 @@ fn data_with_an_impossible_acknowledgment_is_challenged_not_taken() {
         let now = rack.now;
         rack.hosts[1].handle_packet(now, &packet);
     }
-    let flow = &rack.hosts[1].flows[&receiver];
+    let flow = rack.hosts[1].flows.get(receiver).unwrap();
     assert_eq!(flow.connection.statistics().receiver.packets, taken);
     rack.run();
     assert!(delivered(&rack, 1) == generated(0, 3_000_000));
@@ -359,13 +359,14 @@ fn data_with_an_impossible_acknowledgment_is_challenged_not_taken() {
 #[test]
 fn a_forged_shut_window_fails_the_flow_instead_of_hanging_it() {
     let (mut rack, sender, _) = under_way(3_000_000, 3_000);
-    let flow = &rack.hosts[0].flows[&sender];
+    let flow = rack.hosts[0].flows.get(sender).unwrap();
     let acked = flow.connection.acked_bytes() as u32;
     let receiver_next = rack.hosts[1]
         .flows
-        .values()
+        .iter()
         .next()
         .unwrap()
+        .1
         .connection
         .iss()
         .wrapping_add(1);

@@ -578,18 +578,18 @@ proptest! {
         rack.hosts[1].listen(PORT).unwrap();
         rack.send(0, 1, 200_000);
         rack.run_until(rack.now + Duration::from_micros(300));
-        let key = *rack.hosts[0].by_address.keys().next().unwrap();
+        let own_port = rack.hosts[0].flows.ports().next().unwrap();
         for host in 0..2 {
             rack.hosts[host].handle_packet(rack.now, &noise);
         }
         for (flags, seq, near, ack, to_receiver, length) in segments {
             let (src, dst) = if to_receiver { (0, 1) } else { (1, 0) };
             let (source_port, destination_port) =
-                if to_receiver { (key.0, PORT) } else { (PORT, key.0) };
+                if to_receiver { (own_port, PORT) } else { (PORT, own_port) };
             let host = &rack.hosts[dst];
             let now = rack.now;
             // Half of the segments lie near the window.
-            let base = host.flows.values().next().map_or(seq, |flow| flow.session);
+            let base = host.flows.iter().next().map_or(seq, |(_, flow)| flow.session);
             let seq = if seq % 2 == 0 { base.wrapping_add(near as u32) } else { seq };
             let header = TcpHeader {
                 source_port,
@@ -709,13 +709,13 @@ fn a_paced_packet_waits_for_its_class_and_is_not_lost() {
     let mut rack = Rack::new(2, DCTCP, true);
     let (mut now, flow) = (rack.now, FlowId(7));
     let host = &mut rack.hosts[0];
-    let pacer = host.pacer.as_mut().unwrap();
+    let pacer = host.paced.pacer();
     // Enough for the flow to be paced.
     (0..100).for_each(|_| pacer.on_ecn_echo(now, flow));
     for dscp in [34, 0] {
         let packet = vec![0x45, dscp << 2];
         let admission = pacer.enqueue(now, (flow, packet), 1_000, flow);
-        assert_eq!(admission, Admission::Queued);
+        assert_eq!(admission, crate::pacer::Admission::Queued);
     }
     now += Duration::from_millis(5);
     let normal = DscpSet::NONE.with(0);

@@ -1,9 +1,8 @@
 //! A connection as a flow: its role, its events and its record.
 
-use std::collections::{BTreeMap, VecDeque};
+use std::collections::VecDeque;
 use std::net::SocketAddrV4;
 
-use ebb_nic::DscpSet;
 use ebb_units::Instant;
 
 use super::connection::Connection;
@@ -50,7 +49,7 @@ pub(super) struct Flow<K> {
     /// The peer is known to get our packets.
     heard: bool,
     /// Objects that follow each other, if the connection stays open. None: it carries one object.
-    pub(super) kept: Option<Box<K>>,
+    pub(super) persistent: Option<Box<K>>,
 }
 
 impl<K> Flow<K> {
@@ -80,7 +79,7 @@ impl<K> Flow<K> {
             holds: false,
             is_half_open: false,
             heard: false,
-            kept: None,
+            persistent: None,
         }
     }
 
@@ -113,7 +112,7 @@ impl<K> Flow<K> {
                 self.stream_bytes += bytes.len() as u64;
                 events.push_back(Event::Delivered { flow: id, bytes });
             }
-            // What a receiver might send us is read too, so that its window never closes.
+            // Data that a receiver might send us is read too, so that its window never closes.
             Role::Sender => buffers.put(bytes),
         }
     }
@@ -228,27 +227,4 @@ impl<K> Flow<K> {
             ..FlowRecord::new(role, scheme, self.local, self.peer, status)
         }
     }
-}
-
-/// Moves the sender of which the least is left to the front of its turns; false if none is of a class
-/// that is wanted.
-pub(super) fn put_shortest_first<K>(
-    turns: &mut VecDeque<FlowId>,
-    flows: &BTreeMap<FlowId, Flow<K>>,
-    wanted: DscpSet,
-) -> bool {
-    let left = |(place, id)| {
-        let flow: Option<&Flow<K>> = flows.get(id);
-        // One that has ended is cleared away.
-        let is_wanted = flow.is_none_or(|flow| wanted.contains(flow.dscp));
-        let left = flow.map_or(0, |flow| flow.connection.remaining_bytes());
-        is_wanted.then_some((left, place))
-    };
-    // Of equals the one that has waited longest.
-    let shortest = turns.iter().enumerate().filter_map(left).min();
-    let id = shortest.and_then(|(_, place)| turns.remove(place));
-    if let Some(id) = id {
-        turns.push_front(id);
-    }
-    id.is_some()
 }

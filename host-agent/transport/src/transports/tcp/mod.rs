@@ -33,12 +33,15 @@ mod endpoint;
 pub mod fastlane;
 mod feedback;
 mod flow;
+mod flow_table;
 mod handshake;
-mod kept;
+mod listener;
 mod message;
+mod paced;
 #[cfg(test)]
 mod pair;
 mod params;
+mod persistent;
 #[cfg(test)]
 mod pfabric_notified_tests;
 #[cfg(test)]
@@ -61,6 +64,7 @@ mod synchronized;
 mod testing;
 #[cfg(test)]
 mod transfer_tests;
+mod turns;
 
 use ebb_wire::Protocol;
 

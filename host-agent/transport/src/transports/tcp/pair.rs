@@ -222,7 +222,7 @@ impl Pair {
         self.ended.get(&(host, flow)).map(|record| &record.status)
     }
 
-    /// What the host got whole, in the order in which it began.
+    /// Complete objects at the host, in the order in which they began.
     pub(crate) fn contents(&self, host: usize) -> Vec<&[u8]> {
         let all = self.got.iter().filter(|((at, _), _)| *at == host);
         let whole = all.filter(|(_, got)| {

@@ -206,7 +206,7 @@ mod tests {
             r.insert(start, b"x");
         }
         assert_eq!((r.chunks.len(), r.ranges.len()), (10, 10));
-        // What is in order is always taken.
+        // Data in order is always taken.
         let stream: Vec<u8> = (0..100)
             .map(|i| if i % 2 == 0 { b'e' } else { b'x' })
             .collect();

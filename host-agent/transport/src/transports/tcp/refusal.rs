@@ -18,12 +18,13 @@ impl TcpEndpoint {
     ) {
         if let Some(&connection) = self.carriers.get(&id) {
             // Its peer gets the reason itself.
-            self.with_kept(connection, |kept, flow, shared| {
-                kept.abort(now, id, reason, flow, shared);
+            self.with_persistent(connection, |objects, flow, shared| {
+                objects.abort(now, id, reason, flow, shared);
             });
             return self.after_input(now, connection);
         }
-        let Some(flow) = self.flows.get_mut(&id).filter(|flow| flow.kept.is_none()) else {
+        let flow = self.flows.get_mut(id);
+        let Some(flow) = flow.filter(|flow| flow.persistent.is_none()) else {
             return;
         };
         let unconfirmed = flow.connection.is_to_close();

@@ -100,7 +100,7 @@ impl Reaction for Notified {
         }
     }
 
-    /// What the timer sends again is no longer a matter of notifications.
+    /// Bytes that the timer sends again are no longer a matter of notifications.
     fn on_timeout(&mut self) {
         self.table.forget();
         self.wake_at = None;

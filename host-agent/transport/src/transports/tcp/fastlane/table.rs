@@ -259,7 +259,7 @@ mod tests {
             }
         }
 
-        /// What is sent again now.
+        /// Bytes that are sent again now.
         fn sent(&mut self) -> Vec<u64> {
             self.now += ROUND_TRIP;
             let mut sent = Vec::new();
@@ -376,7 +376,7 @@ mod tests {
             }
         }
         assert_eq!(sent, [0, 100, 200, 300, 400, 500, 600, 700, 800, 900]);
-        // What has been sent and dropped says how often it was dropped, not what has been claimed.
+        // Bytes sent and dropped say how often they were dropped, not what has been claimed.
         assert_eq!(table.drops_of(9), 11);
         assert_eq!(table.next_due(ROUND_TRIP), Some(Instant::from_micros(1000)));
     }

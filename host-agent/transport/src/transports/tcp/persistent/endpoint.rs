@@ -13,37 +13,37 @@ use crate::transport::{Event, FlowId, SendError, Via};
 
 impl TcpEndpoint {
     /// Has `act` see what a connection carries, together with all that it needs.
-    pub(in super::super) fn with_kept<T>(
+    pub(in super::super) fn with_persistent<T>(
         &mut self,
         id: FlowId,
         act: impl FnOnce(&mut PersistentConnection, &mut Flow, &mut Shared<'_>) -> T,
     ) -> Option<T> {
-        let flow = self.flows.get_mut(&id)?;
-        let mut kept = flow.kept.take()?;
+        let flow = self.flows.get_mut(id)?;
+        let mut objects = flow.persistent.take()?;
         let mut shared = Shared {
             scheme: self.scheme,
             events: &mut self.events,
             buffers: &mut self.buffers,
             carriers: &mut self.carriers,
             next_flow: &mut self.next_flow,
-            listening: &self.listening,
+            listening: self.listener.ports(),
             holds: self.holds,
             max_objects: self.params.max_flows,
         };
-        let result = act(&mut kept, flow, &mut shared);
-        flow.kept = Some(kept);
+        let result = act(&mut objects, flow, &mut shared);
+        flow.persistent = Some(objects);
         Some(result)
     }
 
-    /// Tells what has happened on a connection. One that takes no more objects leaves the pool, and
+    /// Reports events of a connection. One that takes no more objects leaves the pool, and
     /// what it cannot carry any more goes to another.
-    pub(in super::super) fn report_kept(&mut self, now: Instant, id: FlowId) {
-        let told = self.with_kept(id, |kept, flow, shared| {
-            kept.report(now, flow, shared);
-            let leaves = (!kept.is_usable()).then_some((*flow.peer.ip(), kept.dscp));
-            (leaves, kept.take_moved())
+    pub(in super::super) fn report_persistent(&mut self, now: Instant, id: FlowId) {
+        let reported = self.with_persistent(id, |objects, flow, shared| {
+            objects.report(now, flow, shared);
+            let leaves = (!objects.is_usable()).then_some((*flow.peer.ip(), objects.dscp));
+            (leaves, objects.take_moved())
         });
-        let Some((leaves, moved)) = told else {
+        let Some((leaves, moved)) = reported else {
             return;
         };
         if let Some((peer, dscp)) = leaves {
@@ -79,7 +79,7 @@ impl TcpEndpoint {
         let opened = self.pool.opened(*peer.ip(), dscp).map(|(_, id)| id);
         let accepted = self.pool.accepted(*peer.ip(), dscp).iter().copied();
         let mut all = accepted.chain(opened);
-        all.find(|id| self.flows.get(id).is_some_and(|flow| flow.peer == peer))
+        all.find(|id| self.flows.get(*id).is_some_and(|flow| flow.peer == peer))
     }
 
     /// The connection for an object; it may have to be opened.
@@ -97,7 +97,9 @@ impl TcpEndpoint {
     /// Puts an object on a connection.
     pub(in super::super) fn place(&mut self, now: Instant, object: Outgoing, id: FlowId) {
         self.carriers.insert(object.flow, id);
-        self.with_kept(id, |kept, flow, shared| kept.enqueue(object, flow, shared));
+        self.with_persistent(id, |objects, flow, shared| {
+            objects.enqueue(object, flow, shared)
+        });
         self.after_input(now, id);
     }
 
@@ -121,12 +123,13 @@ impl TcpEndpoint {
         }
         // The one with the least to do, in both directions: an answer waits for what is on its way
         // back. A new one if all have something to do.
-        let burden = |id: &FlowId| {
-            let kept = self.flows.get(id).and_then(|flow| flow.kept.as_ref());
-            kept.map_or(usize::MAX, |kept| kept.burden())
+        let load = |id: &FlowId| {
+            let flow = self.flows.get(*id);
+            let objects = flow.and_then(|flow| flow.persistent.as_ref());
+            objects.map_or(usize::MAX, |objects| objects.load())
         };
         let least = self.pool.opened(peer, dscp);
-        let least = least.map(|(_, id)| (burden(&id), id)).min();
+        let least = least.map(|(_, id)| (load(&id), id)).min();
         let mut numbers = 0..limit;
         let taken = |number: &u32| self.pool.numbered(peer, dscp, *number).is_some();
         match least {
@@ -153,7 +156,7 @@ impl TcpEndpoint {
         let mut flow = Flow::new(Role::Sender, local, object.to, connection, iss, now);
         flow.dscp = object.dscp;
         let keep_open = self.params.keep_open();
-        flow.kept = Some(Box::new(PersistentConnection::new(
+        flow.persistent = Some(Box::new(PersistentConnection::new(
             true,
             object.dscp,
             keep_open,

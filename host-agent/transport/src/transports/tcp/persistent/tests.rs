@@ -8,7 +8,10 @@ use super::super::pair::{PORT, Pair, address, content, endpoint};
 use super::super::testing::Fate;
 use super::super::{Connections, Flags, Segment, TcpParams};
 use super::*;
+use crate::record::Status;
+use crate::transport::Via;
 use crate::transport::{SendError, Transport};
+use std::sync::Arc;
 
 const MS: Duration = Duration::from_millis(1);
 
@@ -322,7 +325,7 @@ fn a_peer_without_open_connections_is_told_apart() {
         window: 60_000,
         ..Segment::default()
     };
-    let port = pair.hosts[0].flows.values().next().unwrap().local.port();
+    let port = pair.hosts[0].flows.iter().next().unwrap().1.local.port();
     let mut packet = Vec::new();
     syn_ack.emit((address(1), 7000), (address(0), port), 0, &mut packet);
     pair.inject(0, &packet);
@@ -422,7 +425,7 @@ fn a_paused_application_stops_the_connection_without_end() {
 fn unconfirmed_objects_are_bounded() {
     let mut pair = pair();
     pair.confirms = false;
-    let most = super::MAX_UNCONFIRMED;
+    let most = super::arrivals::MAX_UNCONFIRMED;
     let flows: Vec<FlowId> = (0..most as u64 + 20)
         .map(|seed| pair.send(0, seed, 10, Via::Number(0)))
         .collect();
@@ -512,9 +515,9 @@ fn what_is_no_frame_ends_the_connection_with_a_reason() {
         pair.confirms = false;
         let flow = pair.send(0, 2, 10, Via::Any);
         // The other side writes something else into its stream.
-        let (id, now) = (*pair.hosts[1].flows.keys().next().unwrap(), pair.now);
+        let (id, now) = (pair.hosts[1].flows.iter().next().unwrap().0, pair.now);
         let source = Arc::new(bytes.to_vec());
-        pair.hosts[1].with_kept(id, |kept, flow, _| kept.append(flow, source));
+        pair.hosts[1].with_persistent(id, |objects, flow, _| objects.outbox.append(flow, source));
         pair.hosts[1].after_input(now, id);
         pair.run_for(MS);
         let Some(Status::Failed(why)) = pair.status(0, flow) else {
@@ -595,7 +598,7 @@ fn forged_segments_do_no_harm() {
         for object in 0..8 {
             flows.push(pair.send(0, object, rng.random_range(0..50_000), Via::Number(0)));
             pair.run_for(Duration::from_micros(rng.random_range(0..200)));
-            let port = pair.hosts[0].flows.values().next().unwrap().local.port();
+            let port = pair.hosts[0].flows.iter().next().unwrap().1.local.port();
             for _ in 0..20 {
                 let forged = Segment {
                     seq: rng.random(),

@@ -11,22 +11,23 @@ pub(in super::super) type Flow = flow::Flow<PersistentConnection>;
 impl Flow {
     /// When [`handle_deadline`](Self::handle_deadline) must be called at the latest.
     pub(in super::super) fn next_deadline(&self) -> Option<Instant> {
-        let kept = self.kept.as_ref().and_then(|kept| kept.next_deadline());
-        Instant::earliest([self.connection.next_deadline(), kept])
+        let persistent = self.persistent.as_ref();
+        let idle = persistent.and_then(|objects| objects.next_deadline());
+        Instant::earliest([self.connection.next_deadline(), idle])
     }
 
     pub(in super::super) fn handle_deadline(&mut self, now: Instant) {
         self.connection.handle_deadline(now);
-        if let Some(mut kept) = self.kept.take() {
-            kept.handle_deadline(now, self);
-            self.kept = Some(kept);
+        if let Some(mut objects) = self.persistent.take() {
+            objects.handle_deadline(now, self);
+            self.persistent = Some(objects);
         }
     }
 
     /// Whether its packets go with those of senders. The others' acknowledgments go first.
     pub(in super::super) fn sends_data(&self) -> bool {
-        match &self.kept {
-            Some(kept) => kept.has_data(self),
+        match &self.persistent {
+            Some(objects) => objects.has_data(self),
             None => self.role == Role::Sender,
         }
     }
