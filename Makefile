@@ -52,7 +52,7 @@ else
   PROGRAM := $(BUILD)/$(notdir $(P4C))
 endif
 
-# What is missing or half written is made again, whatever else looks new: its rule gets `again`, which is never made.
+# A missing or half written target is made again, whatever else looks new: its rule gets `again`, which is never made.
 .DELETE_ON_ERROR:
 P4_TOOLS := ebb-p4c ebb-stf ebb-switch
 BINARIES := $(P4_TOOLS) ebb-agent ebb-simulator
@@ -112,8 +112,8 @@ help: ## this list, and the options
 setup: ## install what is missing (apt, Rust, Python environment)
 	@tools/setup
 
-# What `make run` needs, experiments too, tests and lints too; one after the other, as they share the folder. What
-# ebb-ctl needs is a part of the first, and enough for the P4 tools.
+# Requirements of `make run`, of experiments too, of tests and lints too; one after the other, as they share the folder.
+# Those of ebb-ctl are a part of the first, and enough for the P4 tools.
 ifneq ($(MAKECMDGOALS),install-p4)
 .venv/.p4-installed: .venv/.run-installed
 endif

@@ -59,7 +59,7 @@ class Session(finsy.Switch):  # type: ignore[misc]  # final only for those who r
         """finsy's own, but a failure is reported."""
         title = name or getattr(coro, "__qualname__", None)
         task = super().create_task(self._told(coro), background=background, name=title)
-        # Of a task that is cancelled before it has begun nobody has awaited it.
+        # The coroutine of a task that is cancelled before it has begun was never awaited.
         task.add_done_callback(lambda _task: coro.close())
         return task
 

@@ -235,7 +235,7 @@ async def test_a_refused_entry_is_named_with_its_cause(program: Program) -> None
             "switch l1: cannot insert table ecn_threshold [egress_port=0x1] -> "
             "set_ecn_threshold(depth=0x7530): RESOURCE_EXHAUSTED table is full"
         )
-        # What the switch refuses no more is installed by the next call.
+        # Entries that the switch refuses no more are installed by the next call.
         switches["l1"].faults = Faults()
         assert (await broken.configure(DCTCP))["l1"] == Change(inserted=1)
 

@@ -193,7 +193,7 @@ def counter(interface: str, name: str) -> int:
 
 
 def account(names: list[str], told: tm.Stats) -> Account:
-    # What the far side of a veth did not take in is the link's, too.
+    # Packets that the far side of a veth did not take in are the link's, too.
     given = sum(counter(name, kind) for name in names for kind in ("tx_packets", "tx_dropped"))
     result = Account(taken=sum(counter(name, "rx_packets") for name in names), given=given)
     for drops in told.drops:

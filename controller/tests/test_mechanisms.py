@@ -190,7 +190,7 @@ class TestDropNotification:
             for match, _, arguments in rows(traffic_class.entries(there))
         }
         assert eligible == {0: 1, 34: 1, 56: 0}
-        # What is no TCP is dropped, not trimmed.
+        # A packet that is not TCP is dropped, not trimmed.
         ((match, _, arguments),) = rows(trimming.entries(there))
         assert (match, arguments["size"]) == ({}, 0)
 

@@ -125,7 +125,7 @@ def _results(options: argparse.Namespace, serving: Serving) -> int:
 
 
 def _sim(options: argparse.Namespace, serving: Serving) -> int:
-    # What it needs is not there where only `make run` is installed.
+    # Its requirements are not there where only `make run` is installed.
     from ebb_dashboard.simulated import Simulated
 
     names = [name.strip() for name in options.schemes.split(",")] if options.schemes else None
@@ -173,7 +173,7 @@ def _fabric(options: argparse.Namespace, serving: Serving) -> int:
 
 
 def _run(options: argparse.Namespace, serving: Serving) -> int:
-    # What it needs is not there where only simulations are wanted: Mininet.
+    # Its requirements are not there where only simulations are wanted: Mininet.
     from ebb_experiments.cli import main as ebb_run
 
     from ebb_dashboard.running import RunWatch

@@ -70,7 +70,7 @@ def test_a_run_that_is_watched_is_the_same_run(tmp_path: Path) -> None:
     looks = told.of("look")
     assert [look["at_ns"] for look in looks[:3]] == [0, 50_000, 100_000]
     assert max(max(look["queue"]) for look in looks) > 1500
-    # What did not fit between two looks is all that did not fit.
+    # Trims between two looks are all trims.
     seen = sum(n for look in looks for _port, kind, n in look["events"] if kind == "trim")
     assert seen == result["trim"]
     assert max(max(look["utilisation"]) for look in looks) > 900

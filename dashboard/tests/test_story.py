@@ -40,7 +40,7 @@ def test_the_beginning_of_a_late_page() -> None:
     of = dict(told)
     assert of["play"] == play("file", running=False)
     assert of["links"] == {"states": ["down"]}
-    # What is seen between two phases belongs to none.
+    # Samples between two phases belong to none.
     assert of["curve"] == {"scheme": "ndp", "phase": "file", "t_ns": [0, 5], "bytes": [10, 30]}
     assert [each["at_ns"] for each in of["past"]["looks"]] == [0, 5, 7]
 

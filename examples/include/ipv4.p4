@@ -1,4 +1,4 @@
-// What the examples share: Ethernet and IPv4 with the ports of TCP and UDP, their parser, checksums and deparser.
+// Common parts of the examples: Ethernet and IPv4 with the ports of TCP and UDP, their parser, checksums and deparser.
 // A program defines `struct metadata_t` before it includes this file.
 
 const bit<16> ETHERTYPE_IPV4 = 0x0800;

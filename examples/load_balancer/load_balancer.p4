@@ -1,5 +1,5 @@
 // A load balancer in front of servers: packets to a virtual address go to one of a group, all of a flow to the same.
-// What comes back has the virtual address again.
+// Answers have the virtual address again.
 
 #include <core.p4>
 #include <v1model.p4>

@@ -348,7 +348,7 @@ def _scheme(wall: Wall, name: str, status: Status, folder: Path) -> tuple[Scheme
     again: list[str] = []
     for play in loaded.plays(name):
         status.update(f"{name}: {play.title}")
-        # What breaks on the way is not to break twice.
+        # A fault on the way is not to happen twice.
         repeats = 0 if play.traffic.steps else REPEATS
         measured = measure(partial(run.play, play), needed, factor, repeats)
         done.append(measured.results)

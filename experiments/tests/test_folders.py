@@ -24,7 +24,7 @@ def test_the_last_run_that_ended_is_named(tmp_path: Path) -> None:
         (second / "dctcp").mkdir()
         (second / "dctcp" / "table").write_text("second")
         raise KeyboardInterrupt
-    # What it has told stays, what is empty does not, and the last one that ended is the first.
+    # A run with results stays, an empty one does not, and the last one that ended is the first.
     assert [path.name for path in second.iterdir()] == ["dctcp"]
     assert sorted(tmp_path.iterdir()) == sorted([first, second, tmp_path / folders.LATEST])
     assert (folders.run_in(tmp_path) / "table").read_text() == "first"

@@ -168,7 +168,7 @@ def test_the_files_of_a_run_say_the_same(tmp_path: Path) -> None:
     assert about["trace_hash"] == results.run["trace_hash"]
     assert about["parameters"]["workload"]["seed"] == about["seed"] == 1
     assert about["versions"]["simulator"].startswith("ebb-simulator ")
-    # What the traffic managers handed back is what the program trimmed or dropped.
+    # Packets that the traffic managers handed back are those that the program trimmed or dropped.
     deflected = sum(queue["deflected_packets"] for queue in results.rows("queues"))
     assert results.total(TRIMMED.name) == deflected > 0
 

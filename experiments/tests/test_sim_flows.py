@@ -156,7 +156,7 @@ def test_a_million_flows_fit(rack: Topology) -> None:
     tracemalloc.stop()
     table = arrow.table(flows.table())
     assert len(table) == count
-    # What waits for its batch is Python's, the rest is Arrow's.
+    # Flows that wait for their batch are Python's, the rest is Arrow's.
     assert used + table.nbytes < 1_000 * count
     assert table.nbytes < 400 * count
 

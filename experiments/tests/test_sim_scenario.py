@@ -255,6 +255,6 @@ def test_a_key_of_before_is_told_with_the_phase_to_write(
     assert first == f"{path}: {table.splitlines()[0]} is a phase now; write"
     assert lines[0] == "[[phase]]"
     assert any(line.startswith(phase) for line in lines)
-    # What is told is a phase indeed.
+    # The phase of the message is a phase indeed.
     text = "\n".join(lines[:-1])
     validate(ScenarioFile, RACK | {"workload": None} | tomllib.loads(text), "told")

@@ -208,7 +208,7 @@ def test_from_a_file_to_the_report_and_again_from_the_store(
     said = capsys.readouterr().out
     assert "2 trials, 2 of them have been run" in said
     assert re.search(r"small, quick +0 +0 +0 +2 +0 +1 +2/2", said)
-    # What something has cut short is named, not shown, and run again.
+    # A run that something has cut short is named, not shown, and run again.
     [flows] = (tmp_path / "res").rglob("ndp-*/flows.parquet")
     os.truncate(flows, flows.stat().st_size - 7)
     assert cli.main(["report", *command[1:], "--markdown"]) == 0

@@ -127,7 +127,7 @@ def test_what_the_papers_say_passes() -> None:
 
 def test_senders_that_are_told_of_drops_have_no_timeout() -> None:
     claim = "fastlane: no timeout in the incast, but for notifications without room"
-    # Of each of eight flows.
+    # Timeouts and losses of each of eight flows.
     for timeouts, lost, holds in [(0, 0, True), (1, 0, False), (1, 8, True), (1, 7, False)]:
         found = verdicts({"fastlane": result(timeouts=timeouts, drops=lost)})
         assert found[claim] is holds

@@ -5,8 +5,8 @@
 // The kernel asks programs of this kind for a licence that is compatible with the GPL, so this file has two; the rest of
 // Ebb is under Apache-2.0.
 //
-// What it reads and writes of the kernel's structures is declared here with the kernel's names; their places come from
-// the kernel's BTF when it is loaded, so it runs on any kernel from 5.13 on that has BTF.
+// Members of the kernel's structures that it reads and writes are declared here with the kernel's names; their places
+// come from the kernel's BTF when it is loaded, so it runs on any kernel from 5.13 on that has BTF.
 
 #include <linux/bpf.h>
 #include <stdbool.h>
@@ -75,7 +75,7 @@ extern void tcp_reno_cong_avoid(struct sock *sk, __u32 ack, __u32 acked) __ksym;
 #define GAIN_BITS 4
 #define MAX(a, b) ((a) > (b) ? (a) : (b))
 
-// What a connection keeps, in the place that the kernel has for it.
+// State of a connection, in the place that the kernel has for it.
 struct dctcp {
     __u32 alpha;           // estimated fraction of marked bytes
     __u32 last_una;        // snd_una at the last ACK
@@ -88,7 +88,7 @@ struct dctcp {
 };
 
 #ifdef EBB_TRACE
-// What tests compare with RFC 8257's formula: every ACK of every connection, in order.
+// Every ACK of every connection, in order, which tests compare with RFC 8257's formula.
 struct ack_seen {
     __u32 una;
     __u32 next;

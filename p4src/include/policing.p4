@@ -14,7 +14,7 @@
 
 #include "headers.p4"
 
-// What happens to a packet that does not conform; 0: it is counted.
+// Treatment of a packet that does not conform; 0: it is counted.
 const bit<2> POLICING_DROPS = 1;
 const bit<2> POLICING_DEMOTES = 2;  // it gets the DSCP and the queue of best effort
 

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// What the programs for v1model (this folder) and for Tofino (../tna) share: the formats of the headers, the constants
+// Common to the programs for v1model (this folder) and for Tofino (../tna): the formats of the headers, the constants
 // that name protocol values, the types of ports and queues. The IPv4 header is not here, because only v1model reads its
 // options, and neither is metadata, which is each program's own.
 
@@ -115,7 +115,7 @@ header ebb_t {
     bit<16> multicast_group;
 }
 
-// What names a flow besides addresses and protocol. All zero for fragments and protocols that are not parsed.
+// Fields that name a flow besides addresses and protocol. All zero for fragments and protocols that are not parsed.
 struct flow_t {
     bit<16> src_port;
     bit<16> dst_port;

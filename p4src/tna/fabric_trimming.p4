@@ -58,7 +58,7 @@ control FabricIngress(inout headers_t hdr,
         if (hdr.ipv4.isValid()) {
             traffic_class.apply(hdr, meta);
         }
-        // Of ARP frames too: tables under a condition take stages of their own, others share them with what follows.
+        // ARP frames too: tables under a condition take stages of their own, others share them with what follows.
         flow_hash.apply(hdr, meta);
         path.apply(hdr, meta);
 

@@ -88,7 +88,7 @@ pub enum Line<'a> {
     Nic(NicLine<'a>),
     /// How long packets took from one VM to another.
     Delays(DelaysLine<'a>),
-    /// What the hypervisor of a host with VMs did.
+    /// Counters of the hypervisor of a host with VMs.
     Hypervisor(HypervisorLine<'a>),
     /// The queues to which the numbers of the samples that follow belong.
     Sampling {
@@ -166,7 +166,7 @@ pub struct DelaysLine<'a> {
     mean_ns: u64,
 }
 
-/// What a hypervisor did.
+/// Counters of a hypervisor.
 #[derive(Serialize)]
 pub struct HypervisorLine<'a> {
     host: &'a str,

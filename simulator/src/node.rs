@@ -1,4 +1,4 @@
-//! What hangs on a link of the simulation: a host, or several virtual machines behind one NIC.
+//! Ends of links of the simulation: a host, or several virtual machines behind one NIC.
 
 use ebb_engine::simulation::Host;
 use ebb_pipeline::Frames;

@@ -128,7 +128,7 @@ impl Run {
         hosts.flat_map(|host| host.incomplete().map(|open| (host.name(), open)))
     }
 
-    /// What neighbours did to the NICs of hosts that obey PFC, with the names of the hosts.
+    /// Statistics of the NICs of hosts that obey PFC, with the names of the hosts.
     pub fn nics(&mut self) -> Vec<(String, NicStatistics)> {
         let now = self.simulation.now();
         let nics = self.hosts.iter().filter_map(|id| {

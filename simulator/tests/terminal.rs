@@ -1,4 +1,4 @@
-//! What the binary says on a terminal about files of others.
+//! Output of the binary on a terminal about files of others.
 
 use std::process::{Command, Stdio};
 

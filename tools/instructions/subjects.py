@@ -74,7 +74,7 @@ SUBJECTS: dict[str, Example | Simulation] = {
 
 
 def _run(*command: str) -> str:
-    # What the C library reads from the environment would change how it copies.
+    # Tunables that the C library reads from the environment would change how it copies.
     environment = {name: value for name, value in os.environ.items() if name != "GLIBC_TUNABLES"}
     done = subprocess.run(command, env=environment, capture_output=True, text=True, check=False)
     if done.returncode != 0:

@@ -114,7 +114,7 @@ def compared(program: Program) -> dict[Field, list[int]]:
                 value = int(other["value"], 16)
                 if value >= 0:
                     header, name = this["value"]
-                    # What is equal mostly leads on, what is not to a drop.
+                    # Equality mostly leads on, inequality to a drop.
                     times = 4 if node["op"] in ("==", "!=") else 1
                     found[header, name] += [value] * times + [value + 1, max(value - 1, 0)]
     return found

@@ -78,7 +78,7 @@ def test_a_page_does_what_it_says(path: Path, tmp_path: Path) -> None:
     for command in wanted:
         script += [f"echo '{MARK}'", command.line]
         if command.line.endswith("&"):
-            # What serves is there when it has said so.
+            # A server is there when it has said so.
             script.append("until grep -qs 'P4Runtime on' switch.log; do sleep 0.05; done")
     of_user, elsewhere = listing(ROOT / "results"), Path(os.environ["EBB_RESULTS"])
     of_others = listing(elsewhere)

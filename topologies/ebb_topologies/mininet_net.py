@@ -183,7 +183,7 @@ class FabricNet:
         node, name = self.net[host.name], model.Endpoint(host.name, port).interface
         node.attach(host, name)
         interface = node.nameToIntf[name]
-        # What Mininet's `pingall` and `dump` show.
+        # Addresses that Mininet's `pingall` and `dump` show.
         interface.ip, interface.prefixLen, interface.mac = host.ip, 32, host.mac
         if isinstance(interface, HostIntf):
             interface.on_up = lambda: node.attach(host, name)

@@ -271,7 +271,7 @@ impl PacketSocket {
     }
 }
 
-/// What the kernel says about a frame beside its bytes, and where in its slot it is.
+/// Notes of the kernel on a frame beside its bytes, and where in its slot it is.
 #[derive(Clone, Copy, Debug, Default)]
 struct Notes {
     /// Where the frame begins in its slot.

@@ -324,7 +324,7 @@ fn offloads_need_a_socket_that_knows_them() {
     ));
 }
 
-/// What the kernel leaves to the hardware in a frame that it sends over `va` itself: the checksum.
+/// Work that the kernel leaves to the hardware in a frame that it sends over `va` itself: the checksum.
 fn checksum_missing(space: &Namespace, b: &PacketSocket) -> Offload {
     space.ip("address add 10.9.0.1/24 dev va");
     space.ip("neighbour add 10.9.0.2 lladdr 02:00:00:00:00:09 dev va");

@@ -76,7 +76,7 @@ pub fn trial(module: &str, name: &str, need: Need, test: fn()) -> Trial {
 
 fn run_alone(name: String, test: fn()) -> Result<(), Failed> {
     let thread = std::thread::Builder::new().name(name).spawn(test)?;
-    // What it says was printed when it panicked.
+    // The message was printed when it panicked.
     thread.join().map_err(|_| Failed::without_message())
 }
 

@@ -15,7 +15,7 @@ use crate::wait_until;
 pub struct Process(Child);
 
 impl Process {
-    /// What is read of it must have been made a pipe by the command.
+    /// Starts a command. A stream that is read must have been made a pipe by it.
     pub fn start(command: &mut Command) -> Self {
         let child = command.spawn();
         Self(child.unwrap_or_else(|error| panic!("{command:?}: {error}")))

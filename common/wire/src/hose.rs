@@ -10,7 +10,7 @@ use crate::{Ecn, EthernetHeader, Ipv4Header, Layer, MacAddress, ParseError, Prot
 pub enum HoseMessage {
     /// The sender has packets for the receiver.
     Demand,
-    /// What the receiver of the message may send to its sender.
+    /// Rate at which the receiver of the message may send to its sender.
     Grant {
         /// Rate that the receiver grants, bit/s.
         rate_bps: u64,

@@ -19,7 +19,7 @@ pub struct DropNotification {
     pub ack: u32,
     /// Flags of the dropped segment.
     pub flags: TcpFlags,
-    /// Of the packet that was dropped.
+    /// Payload of the packet that was dropped, in bytes.
     pub payload_bytes: usize,
 }
 

@@ -19,7 +19,7 @@ pub struct SourceQuench {
 }
 
 const ICMP_BYTES: usize = 8;
-/// Of TCP, behind the quoted IPv4 header: ports and sequence number.
+/// Quoted bytes of TCP, behind the quoted IPv4 header: ports and sequence number.
 const QUOTED_BYTES: usize = 8;
 const TYPE: u8 = 4;
 const CODE: u8 = 0;
@@ -78,7 +78,7 @@ mod tests {
 
     use super::*;
 
-    /// What the switch of `ptf-tests/tests/source_quench.py` sends, without Ethernet: about the segment
+    /// A message of the switch of `ptf-tests/tests/source_quench.py`, without Ethernet: about the segment
     /// from 10.0.1.2, port 1003, to 10.0.0.2, port 80.
     const MESSAGE: &str = "4500003800004000400125c20a0000020a0001020400f7c400000000\
                            450005ce000700003f0661200a0001020a00000203eb005000000000";

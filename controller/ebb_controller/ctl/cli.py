@@ -141,7 +141,7 @@ def _place(options: argparse.Namespace) -> Place:
 def _do(client: Client, options: argparse.Namespace) -> None:
     answer = options.command.run(client, options)
     if isinstance(answer, Generator):
-        # What it has set up at the switch is taken back also where nobody reads on.
+        # Its changes at the switch are taken back also where nobody reads on.
         with closing(answer):
             for item in answer:
                 text = as_json(item) if options.json else printable(options.command.line(item))

@@ -1,4 +1,4 @@
-// What the stream tells, and what orders are answered with (docs/dashboard.md).
+// Messages of the stream, and answers to orders (docs/dashboard.md).
 
 export interface Picture {
   name: string;

@@ -1,4 +1,4 @@
-// What is selected: a link with its queues, a switch with its tables and counters, a packet with its trace.
+// The selection: a link with its queues, a switch with its tables and counters, a packet with its trace.
 
 import { byId, fill, html } from "./dom";
 import type { Selection } from "./fabric";

@@ -1,4 +1,4 @@
-// What has been told so far, as far as it is shown.
+// State received so far, as far as it is shown.
 
 import type { Curve, Hello, Kind, Look, Play, Result } from "./messages";
 

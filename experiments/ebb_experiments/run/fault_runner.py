@@ -153,7 +153,7 @@ class _Phase:
         try:
             await self._make_whole()
         finally:
-            # What failed first says more than what failed because of it.
+            # The first failure says more than those that followed from it.
             if isinstance(failure, ExceptionGroup):
                 raise failure.exceptions[0]
             if isinstance(failure, Exception):
@@ -175,7 +175,7 @@ class _Phase:
         await self._do(step)
 
     async def _do(self, step: Step) -> None:
-        # What `end` takes back, also of a step that is cut short.
+        # Notes for `end`, which takes steps back that were cut short, too.
         match step:
             case Reroute():
                 self._rerouted = True

@@ -231,7 +231,7 @@ def _timeouts(results: Mapping[str, SchemeResult]) -> Iterator[Check]:
     for name in _with(results, _notifies):
         if results[name].of(INCAST):
             count, fabric = _timeouts_of(results[name]), results[name].fabric(INCAST)
-            # Of what these schemes drop in queues, only notifications tell nobody.
+            # Drops in queues of these schemes are notified, all but those of notifications.
             lost = fabric.dropped_packets
             claim = f"{name}: no timeout in the incast, but for notifications without room"
             if fabric.max_queue_bytes is None:

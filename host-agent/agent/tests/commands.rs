@@ -88,7 +88,7 @@ fn an_object_is_fetched_from_one_host_or_several() {
     assert_eq!(left, ["file.bin", "here.bin", "params.json", "served"]);
 }
 
-/// Of two servers one has no such object, is not there, or dies meanwhile: the other sends all of it.
+/// One of two servers has no such object, is not there, or dies meanwhile: the other sends all of it.
 fn a_server_that_does_not_send_is_done_without() {
     let hosts = Hosts::on_bridge(3);
     let with = hosts.dir.make_dir("with");

@@ -1,5 +1,5 @@
-//! What a server sends to an address that others name as theirs, counted on the wire, and what its owner can still get.
-//! Needs root.
+//! Packets of a server to an address that others name as theirs, counted on the wire, and the
+//! answers its owner still gets. Needs root.
 
 use std::net::{Ipv4Addr, SocketAddrV4};
 use std::os::fd::AsFd;
@@ -57,7 +57,7 @@ fn requests(scheme: Scheme, count: u16) -> Vec<Vec<u8>> {
     packets
 }
 
-/// What goes to the forged address.
+/// Packets to the forged address.
 #[derive(Debug, Default)]
 struct Seen {
     /// Payload bytes of DATA and SYMBOL packets.

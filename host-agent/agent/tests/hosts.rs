@@ -71,7 +71,7 @@ impl Hosts {
         self
     }
 
-    /// What [`agent`](Self::agent)s read as their parameters: at first a rate of 100 Mbit/s.
+    /// Sets the parameters of each [`agent`](Self::agent): at first a rate of 100 Mbit/s.
     pub fn set_params(&self, text: &str) {
         self.dir.write("params.json", text);
     }

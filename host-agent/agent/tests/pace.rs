@@ -126,7 +126,7 @@ impl Pace {
     }
 }
 
-/// What the marker saw of the data of one flow.
+/// Packets of one flow at the marker.
 #[derive(Clone, Debug)]
 struct Seen {
     port: u16,

@@ -1,4 +1,4 @@
-//! What PFC frames of the neighbour do to agents, between two hosts. Needs root.
+//! Agents under PFC frames of the neighbour, between two hosts. Needs root.
 
 use std::thread;
 use std::time::{Duration, Instant};

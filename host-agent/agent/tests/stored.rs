@@ -1,4 +1,4 @@
-//! What a sender is told is what became of its object, and what a peer names harms nobody. Among
+//! A sender gets the true end of its object, and what a peer names harms nobody. Among
 //! three hosts; needs root.
 
 use std::time::Duration;

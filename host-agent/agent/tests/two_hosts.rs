@@ -1,4 +1,4 @@
-//! What the commands do, between two hosts. Needs root.
+//! The commands between two hosts. Needs root.
 
 use std::os::fd::AsRawFd;
 

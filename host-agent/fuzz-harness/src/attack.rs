@@ -39,7 +39,7 @@ fn pass_time(u: &mut Unstructured<'_>, world: &mut World) -> Result<()> {
 /// Strangers, who see nothing of the sessions, send what they like to a host.
 pub fn blind(scheme: Scheme, bytes: &[u8]) {
     let ways = Ways::of(bytes);
-    // What a stranger writes into an open connection with its SYN is refused in words.
+    // Bytes of a stranger in an open connection with its SYN are refused in words.
     let early = ways.early && !ways.open;
     let mut world = World::new(scheme, Ways { early, ..ways });
     let mut packets = 0;

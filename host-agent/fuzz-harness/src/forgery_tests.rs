@@ -1,4 +1,4 @@
-//! What somebody on the path, who sees a session, can do to it: `docs/security.md`, "What is not
+//! Attacks by somebody on the path, who sees a session: `docs/security.md`, "What is not
 //! defended". These tests hold the sizes that stand there.
 
 use ebb_wire::{

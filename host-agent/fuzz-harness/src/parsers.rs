@@ -38,7 +38,7 @@ pub fn wire(bytes: &[u8]) {
         let mut again = Vec::new();
         segment.header.emit(SRC, DST, segment.payload, &mut again);
         let mut expected = segment.clone();
-        // What does not fit beside the other options is left out.
+        // SACK blocks that do not fit beside the other options are left out.
         if let Ok(found) = TcpHeader::parse(&again, SRC, DST) {
             let fit = found.header.options.sack_blocks.len();
             expected.header.options.sack_blocks.truncate(fit);

@@ -38,7 +38,7 @@ pub(crate) struct Fetching<S: Storage> {
 impl<S: Storage> Fetching<S> {
     /// Whether something is still to come, even if no flow is open.
     pub fn waits(&self) -> bool {
-        // What came from several servers is complete without one that never answers.
+        // An object from several servers is complete without one that never answers.
         let asking = self.expected.is_none() && !self.requests.is_empty();
         self.target.is_some() || asking
     }

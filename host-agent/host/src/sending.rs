@@ -221,7 +221,7 @@ impl<S: Storage> Host<S> {
         };
         let result = self.start_flows(id, &send, &envelope, call);
         if result.is_err() {
-            // What the client never heard of ends without a word.
+            // A flow that the client never heard of ends without a word.
             self.disown(id);
             let reason = "another flow of the transfer cannot start";
             self.end_early(id, reason, call);

@@ -118,7 +118,7 @@ impl Nic {
             QueueKind::RoundRobin => {
                 let open = self.pauses.open(now);
                 let waiting = self.queue.waiting();
-                // What waits goes before anything else is asked for.
+                // Waiting packets go before anything else is asked for.
                 if open & waiting == 0 {
                     open & !waiting
                 } else {

@@ -54,7 +54,7 @@ impl Merge {
         self.packets += 1;
         let open = Open::new(packet);
         if let Some(new) = &open {
-            // What follows another packet of its flow can be put only behind that one.
+            // A packet that follows another of its flow can be put only behind that one.
             let last = self.waiting.iter_mut().rev().find_map(|waiting| {
                 let open = waiting.open.as_mut()?;
                 (open.flow() == new.flow()).then_some(open)

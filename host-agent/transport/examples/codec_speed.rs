@@ -1,7 +1,7 @@
 //! Speed of the RaptorQ codec on one processor, for `make bench`: prints one JSON object.
 //! Argument: seconds per measurement.
 //!
-//! What is measured is what SCDP does per block: the symbols that are missing are source symbols,
+//! The work measured is that of SCDP per block: the symbols that are missing are source symbols,
 //! and `OVERHEAD` more repair symbols than are missing have arrived. Time is processor time of this
 //! thread, so that other processes do not count.
 

@@ -77,7 +77,7 @@ impl CongestionControl for Eighth {
     }
 }
 
-/// What waits for the link, and what is on its way.
+/// Packets that wait for the link, and packets on their way.
 #[derive(Default)]
 struct Link {
     free_at: Instant,

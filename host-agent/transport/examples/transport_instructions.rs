@@ -39,7 +39,7 @@ fn main() -> Result<(), String> {
 struct End {
     transport: Box<dyn Transport + Send>,
     nic: Nic,
-    /// What is on the way to this end, with the time of its arrival.
+    /// Packets on the way to this end, with the times of their arrival.
     arriving: VecDeque<(Instant, Vec<u8>)>,
     /// When the NIC takes more; `None`: it has not refused anything.
     held_until: Option<Instant>,

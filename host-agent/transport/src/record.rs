@@ -64,7 +64,7 @@ pub struct FlowRecord {
     pub senders: Vec<SenderSummary>,
 }
 
-/// What came of one sender of a many-to-one flow.
+/// Outcome of one sender of a many-to-one flow.
 #[derive(Clone, PartialEq, Eq, Debug, Serialize)]
 pub struct SenderSummary {
     /// Port 0: nothing was ever heard of it.
@@ -76,7 +76,7 @@ pub struct SenderSummary {
     pub left: Option<String>,
 }
 
-/// What became of the receivers of a one-to-many flow.
+/// Outcome of the receivers of a one-to-many flow.
 #[derive(Clone, Copy, PartialEq, Eq, Default, Debug, Serialize)]
 pub struct GroupSummary {
     /// Receivers of the group.

@@ -1,4 +1,4 @@
-//! What a stream begins with: an object, a request to send one, or the answer that there is none.
+//! The beginning of a stream: an object, a request to send one, or the answer that there is none.
 //! Formats: `docs/wire-format.md`.
 
 use crate::object::{EnvelopeError, EnvelopeHeader, MAX_NAME_BYTES};

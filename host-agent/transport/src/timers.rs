@@ -36,7 +36,7 @@ impl<K: Copy + Ord> Timers<K> {
         })
     }
 
-    /// What had this slot is gone.
+    /// Frees a slot.
     pub(crate) fn close_slot(&mut self, slot: usize) {
         self.clear(slot);
         self.free_slots.push(slot);

@@ -114,7 +114,7 @@ pub trait Transport {
         self.poll_transmit_of(now, DscpSet::ALL, packet)
     }
 
-    /// What happened to the flows, in order.
+    /// The next event of the flows, in order.
     fn poll_event(&mut self) -> Option<Event>;
 
     /// Work that takes long enough to be done elsewhere. Results come back in any order.
@@ -147,7 +147,7 @@ pub struct SendRequest {
     pub priority: u8,
     /// This host is one of several that send the same object to the same receiver.
     pub part: Option<Part>,
-    /// Of no effect where a flow needs no connection, or has one of its own.
+    /// Choice of a connection. No effect where a flow needs none, or has one of its own.
     pub via: Via,
 }
 
@@ -230,7 +230,7 @@ pub struct GroupRequest {
     pub priority: u8,
 }
 
-/// What a polled packet is to the stages behind the transport.
+/// Kind of a polled packet, for the stages behind the transport.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct TxInfo {
     /// Flow of the packet.
@@ -271,7 +271,7 @@ pub enum PacketKind {
     Data,
 }
 
-/// What happened to a flow.
+/// Event of a flow.
 #[derive(Clone, Debug)]
 pub enum Event {
     /// A peer opened a flow to us.

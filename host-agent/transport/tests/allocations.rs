@@ -90,13 +90,13 @@ fn host(number: u8) -> HostConfig {
 struct End {
     transport: Box<dyn Transport>,
     nic: Serialiser,
-    /// What is on the way to this end, with the time of its arrival.
+    /// Packets on the way to this end, with the times of their arrival.
     arriving: VecDeque<(Instant, Vec<u8>)>,
     held_until: Option<Instant>,
     packet: Vec<u8>,
 }
 
-/// What a run took.
+/// Allocations of a run.
 #[derive(Debug, Default)]
 struct Measured {
     /// Packets that both ends sent while allocations were counted.

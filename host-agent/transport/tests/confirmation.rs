@@ -194,7 +194,7 @@ fn a_sender_is_told_that_its_object_was_refused() {
             matches!(net.ended.get(&(0, flow)), Some(Status::Failed(_))),
             "{scheme}, {bytes}"
         );
-        // What was confirmed or refused stays so.
+        // An object that was confirmed or refused stays so.
         net.confirm(1, received);
         net.check_that_nothing_stays();
     }

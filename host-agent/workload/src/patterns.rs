@@ -365,7 +365,7 @@ impl Resolved {
         transfers as u64
     }
 
-    /// What a load is measured on: how many times the mean size a job brings to the loaded links,
+    /// Basis of a load: how many times the mean size a job brings to the loaded links,
     /// and how many such links there are.
     pub fn loaded_links(&self) -> (f64, usize) {
         match self {

@@ -228,7 +228,7 @@ impl Iterator for Schedule {
     type Item = Transfer;
 
     fn next(&mut self) -> Option<Transfer> {
-        // What arrives later cannot start earlier than its arrival; at the same time its id is larger.
+        // A later arrival cannot start earlier; at the same time its id is larger.
         while let Some(&Reverse((at_ns, index))) = self.arrivals.peek() {
             match self.waiting.peek() {
                 Some(Reverse(ByStart(first))) if first.start_ns <= at_ns => break,

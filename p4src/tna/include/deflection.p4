@@ -21,7 +21,7 @@
 const MirrorType_t MIRROR_DEFLECTED = 1;
 const MirrorId_t   TRIM_SESSION = 1;         // to the recirculation port, cut to the size of `trimming`
 
-// Of each pipe, which the upper two bits of a port number are: the port that the traffic manager deflects to, and the
+// Ports of each pipe (the upper two bits of a port number): the one that the traffic manager deflects to, and the
 // one whose packets come back to ingress. They can be one.
 const bit<7> DEFLECTION_PORT_OF_PIPE = 68;
 #define RECIRCULATION_PORT 9w0x044 &&& 9w0x07F

@@ -98,7 +98,7 @@ struct metadata_t {
     bit<2>     ebb_change;         // what ebb_flags.p4 has to set
 #if __TARGET_TOFINO__ == 2
 
-    // Of adaptive_routing.p4: thresholds in cells, the ports of the destination, and which of them are acceptable and
+    // For adaptive_routing.p4: thresholds in cells, the ports of the destination, and which of them are acceptable and
     // have fewer cells than the first threshold, than the second one.
     bit<32>    most_favoured_below;
     bit<32>    favoured_below;

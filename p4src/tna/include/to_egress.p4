@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// What the traffic manager and egress have to know of a packet: its queue, and the header in front of it, as metadata
+// State of a packet for the traffic manager and egress: its queue, and the header in front of it, as metadata
 // does not go with it. Applied in ingress after the blocks that route.
 
 #ifndef TNA_TO_EGRESS_P4

@@ -1,4 +1,4 @@
-//! What the NICs of simulated hosts do, with real switches beside them.
+//! NICs of simulated hosts, with real switches beside them.
 
 use ebb_transport::nic::NicStatistics;
 use ebb_transport::{Role, Scheme};
@@ -48,7 +48,7 @@ fn hosts_that_obey_pfc_lose_nothing() {
         to_the_last(4, 500_000),
     );
     let manager = &mut network["switches"][0]["traffic_manager"];
-    // What one port may bring, with what comes in until its host has stopped.
+    // Bytes that one port may bring, with those that come in until its host has stopped.
     manager["profile"][0]["ingress_bytes"] = json!(32_768);
     manager["profile"][0]["egress_bytes"] = json!(32_768);
     manager["profile"][0]["queue"] = json!([{"id": 0, "lossless": true}]);

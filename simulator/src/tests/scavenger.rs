@@ -1,4 +1,4 @@
-//! What storage in the scavenger class does to a foreground that shares all its links: each packet of the
+//! Storage in the scavenger class beside a foreground that shares all its links: each packet of the
 //! foreground waits at each link for the packet of storage that is being sent, and for nothing else.
 
 use ebb_transport::Role;

@@ -86,7 +86,7 @@ fn who_has_ended_holds_back_nobody() {
     assert_eq!(Course::new(1, 2).limit(&reports).until, at(520));
 }
 
-/// What comes from outside, and what goes there is noted in the trace.
+/// Frames from outside; frames that go there are noted in the trace.
 struct Outside {
     frames: VecDeque<(Instant, Vec<u8>)>,
     /// Whether it says that it is.
@@ -186,7 +186,7 @@ fn ring(parts: usize, passive: bool) -> Network<Outside> {
     network
 }
 
-/// What a thread does next.
+/// The next step of a thread.
 #[derive(Clone, Copy, Debug, PartialEq)]
 enum Step {
     Read,
@@ -325,7 +325,7 @@ fn run(parts: usize, schedule: impl FnMut() -> (usize, u64)) -> (u64, u64) {
     run_ring(ring(parts, true), parts, schedule)
 }
 
-/// What must come out: on one thread, which takes every host for one that may answer.
+/// The expected result: that of one thread, which takes every host for one that may answer.
 fn expected() -> (u64, u64) {
     run_ring(ring(1, false), 1, punctual())
 }

@@ -76,7 +76,7 @@ fn receive(socket: &PacketSocket, buffers: &mut ReceiveBuffers, numbers: &mut Ve
     }
 }
 
-/// What the queueing discipline of p2 holds.
+/// Bytes in the queueing discipline of p2.
 fn backlog_bytes(space: &Space) -> u64 {
     let text = space.tc("-s qdisc show dev p2");
     let backlog = text.split("backlog ").nth(1).expect("a backlog");
@@ -261,7 +261,7 @@ fn what_waits_for_an_interface_at_the_end_is_counted() {
         .iter()
         .find(|row| row.reason == "interface-busy");
     let busy = busy.map_or(0, |row| row.count.packets);
-    // What the switch has sent is held by the kernel, apart from the few frames that the burst allowed to leave.
+    // Packets that the switch has sent are held by the kernel, apart from the few that the burst allowed to leave.
     let taken = port.transmitted.packets - busy;
     assert!(
         busy > 0 && taken >= held && taken <= held + 5,

@@ -188,7 +188,7 @@ fn wait(child: &mut Child, timeout: Duration) -> Option<ExitStatus> {
 fn read_all(stream: Option<impl Read>) -> String {
     let mut bytes = Vec::new();
     if let Some(mut stream) = stream {
-        // What could be read is better than nothing.
+        // A part is better than nothing.
         let _ = stream.read_to_end(&mut bytes);
     }
     String::from_utf8_lossy(&bytes).into_owned()

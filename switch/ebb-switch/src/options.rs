@@ -151,7 +151,7 @@ pub struct Options {
     #[arg(long, value_name = "N", requires = "trace")]
     pub trace_packets: Option<u64>,
 
-    /// What is printed to stderr at the end: the drops as a table, or all statistics as JSON
+    /// Format of the statistics on stderr at the end: the drops as a table, or all statistics as JSON
     #[arg(long, value_name = "FORMAT", default_value = "table")]
     pub report: ReportFormat,
 
@@ -159,7 +159,7 @@ pub struct Options {
     #[arg(long, value_name = "FILE")]
     pub log_file: Option<PathBuf>,
 
-    /// What is logged: at level debug also where packets come in, wait, leave or are dropped, at level trace every
+    /// Detail of the log: at level debug also where packets come in, wait, leave or are dropped, at level trace every
     /// step of them. Packets are then interpreted, which is slower
     #[arg(short = 'L', long, value_name = "LEVEL", default_value = "info")]
     pub log_level: LogLevel,

@@ -41,7 +41,7 @@ pub struct Settings {
     pub hosts: Vec<HostAt>,
     /// The Unix socket of the fabric service; without one it is not served.
     pub fabric_socket: Option<PathBuf>,
-    /// What switches without a program of their own start with, as if a controller had installed it.
+    /// Program of switches that have none of their own, as if a controller had installed it.
     pub program: Option<ProgramFiles>,
     /// The folder for captures that somebody asks the fabric service for.
     pub captures: PathBuf,

@@ -50,7 +50,7 @@ async fn a_packet_is_in_the_log_and_the_log_in_a_new_file() {
     let program = programs.join("patch.json");
     let runs = format!("device 0: program {}; CPU port 510", program.display());
     assert!(log().contains(&runs), "{}", log());
-    // What happens to the packet, at both levels.
+    // Events of the packet, at both levels.
     for line in [
         "DEBUG device 0 packet 1: in at port 510: 60 bytes abababab",
         "TRACE device 0 packet 1: state start",

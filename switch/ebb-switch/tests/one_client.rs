@@ -1,4 +1,4 @@
-//! What one client without any right asks for, and what the others of the process notice of it.
+//! Requests of one client without any right, and what the others of the process notice of it.
 
 use std::process::{Command, Stdio};
 use std::time::Duration;
@@ -13,7 +13,7 @@ use tonic::transport::Channel;
 
 use crate::server::{SWITCH, connect};
 
-/// What anybody may wait for an answer, on a machine that does much else.
+/// Longest wait for an answer, on a machine that does much else.
 const BOUND: Duration = Duration::from_secs(5);
 
 /// Two switches in one process, and where they serve.

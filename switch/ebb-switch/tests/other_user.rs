@@ -1,4 +1,4 @@
-//! What a user without rights can ask the fabric service for: nothing.
+//! Rights of another user at the fabric service: none.
 
 use std::fs::Permissions;
 use std::io::{self, ErrorKind, Read};
@@ -46,7 +46,7 @@ impl Fabric {
     }
 }
 
-/// What the server says first: its HTTP/2 settings.
+/// First bytes of the server: its HTTP/2 settings.
 fn first_bytes(socket: &Path) -> io::Result<usize> {
     let mut stream = UnixStream::connect(socket)?;
     stream.set_read_timeout(Some(PATIENCE))?;

@@ -153,7 +153,7 @@ async fn with_mutual_tls_only_clients_of_the_authority_get_in() {
     assert!(!switch.answers(None).await, "without TLS");
 }
 
-/// What the switch says when it does not start.
+/// Message of the switch when it does not start.
 fn refusal(folder: &Folder, options: &[&str]) -> String {
     let process = Process::start(&mut command(folder, "127.0.0.1:0", options));
     let (code, said) = process.end();
@@ -198,7 +198,7 @@ fn files_and_options_that_cannot_work_are_explained() {
     assert!(without.contains("--grpc-server-ssl"), "{without}");
 }
 
-/// What a client of this config says first: one record, with the ClientHello.
+/// First bytes of a client of this config: one record, with the ClientHello.
 async fn client_hello(config: ClientTlsConfig) -> Vec<u8> {
     let listener = TcpListener::bind("127.0.0.1:0").expect("a port");
     let endpoint = endpoint(

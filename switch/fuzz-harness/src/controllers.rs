@@ -1,4 +1,4 @@
-//! What several controllers of one switch may say: on their streams, in writes and in pushes.
+//! Messages of several controllers of one switch: on their streams, in writes and in pushes.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -42,7 +42,7 @@ pub fn controllers(target: &Target, bytes: &[u8]) {
     }
 }
 
-/// What the specification says of a role ("Client Arbitration and Controller Replication").
+/// State of a role by the specification ("Client Arbitration and Controller Replication").
 #[derive(Debug, Default)]
 struct Role {
     highest: Option<u128>,
@@ -326,7 +326,7 @@ impl Controllers<'_> {
                         let (_, told) = known.as_mut().expect("has a role");
                         *told = notice.status.is_some_and(|s| s.code == Code::Ok as i32);
                     }
-                    // What was refused.
+                    // A refusal.
                     Some(Hear::Error(_)) => {}
                     Some(event) => assert!(primary, "{id} heard {event:?}"),
                     None => panic!("{id} heard nothing"),

@@ -1,4 +1,4 @@
-//! What a P4Runtime client may send: messages of any content, among them many that nearly fit.
+//! Messages of a P4Runtime client, of any content, among them many that nearly fit.
 
 use arbitrary::{Arbitrary, Result, Unstructured};
 use ebb_p4runtime::proto::config::P4Info;
@@ -71,7 +71,7 @@ fn request(
     input: &mut Unstructured,
     known: &mut Vec<String>,
 ) -> Result<()> {
-    // What was done, or why nothing was.
+    // Result of the call, or the reason of its refusal.
     let (done, what) = match input.int_in_range(0..=7u8)? {
         0 => {
             let filter = entity(target, input)?;

@@ -1,4 +1,4 @@
-//! What a controller does to a pipeline, and the packets that follow.
+//! Calls of a controller on a pipeline, and the packets that follow.
 
 use arbitrary::{Result, Unstructured};
 use ebb_pipeline::control::{

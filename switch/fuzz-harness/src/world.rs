@@ -21,7 +21,7 @@ const STEP: Duration = Duration::from_micros(7);
 /// a set that nothing uses.
 const MOST_KEY_BITS: u32 = 1024;
 
-/// What keeps numbers between packets, and the value sets of the parser.
+/// Arrays that keep numbers between packets, and the value sets of the parser.
 #[derive(Default)]
 pub(crate) struct Arrays {
     pub counters: Vec<CounterId>,
@@ -52,7 +52,7 @@ impl Arrays {
     }
 }
 
-/// What is at the outer end of a port.
+/// The outer end of a port.
 struct Outside {
     /// Frames that it will send, and when.
     to_send: VecDeque<(Instant, Vec<u8>)>,
@@ -180,7 +180,7 @@ impl World {
         seen
     }
 
-    /// What packets have left behind: counts of switch, entries and arrays, and registers.
+    /// State that packets have left behind: counts of switch, entries and arrays, and registers.
     pub fn memory(&self, arrays: &Arrays) -> String {
         let switch = self.simulation.switch(self.switch).expect("it is there");
         let p = switch.pipeline().expect("it has a program");

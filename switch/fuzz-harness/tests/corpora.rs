@@ -1,4 +1,4 @@
-//! What the fuzzer has found worth keeping, again: one test for each target of `switch/fuzz`.
+//! Replay of inputs that the fuzzer found worth keeping: one test for each target of `switch/fuzz`.
 //! The inputs in `fuzz/corpora`; of a large corpus every n-th, or all with `EBB_FUZZ_CORPORA=all`.
 
 use std::path::Path;

@@ -1,4 +1,4 @@
-//! What the compiler writes for controllers, read back by the messages that the server has.
+//! Output of the compiler for controllers, read back by the messages that the server has.
 
 use std::path::Path;
 
@@ -148,7 +148,7 @@ fn entries_of_the_program_are_insertions() {
                 10,
                 true
             ),
-            // What matches everything has no field.
+            // A match of everything has no field.
             row("", 5, false),
             row("1: lpm [0a, 0b, 00, 00] 16", 0, true),
             row("1: lpm [01, 02, 03, 04] 32", 0, true),

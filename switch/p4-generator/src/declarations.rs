@@ -224,7 +224,7 @@ impl Generator {
         fields.map(place).collect()
     }
 
-    /// What controls and parsers can name: metadata and the header that is always valid.
+    /// Scope of controls and parsers: metadata and the header that is always valid.
     pub(super) fn packet_scope(&self, block: Block) -> Scope {
         let metadata = self.metadata.iter().map(|field| Place {
             path: format!("meta.{}", field.name),

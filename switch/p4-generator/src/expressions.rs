@@ -199,7 +199,7 @@ impl Generator {
     fn two(&mut self, scope: &Scope, operator: &str, ty: &Ty, depth: u32) -> String {
         let left = self.value(scope, ty, depth);
         let mut right = self.value(scope, ty, depth);
-        // What is 0 or the value itself by algebra alone is another expression in each compiler's output.
+        // An expression that is 0 or the value itself by algebra alone differs in each compiler's output.
         if left == right {
             right = self.literal(ty);
         }

@@ -39,7 +39,7 @@ struct Place {
     writable: bool,
 }
 
-/// What can be named where a statement stands.
+/// Names in scope where a statement stands.
 #[derive(Clone, Debug, Default)]
 struct Scope {
     places: Vec<Place>,

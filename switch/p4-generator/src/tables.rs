@@ -109,7 +109,7 @@ impl Generator {
             self.statements(&mut scope, count, 2);
         }
         if block == Block::Egress {
-            // What the parser found is seen in the packet.
+            // The parser's result is seen in the packet.
             self.line(
                 "if (sm.parser_error != error.NoError) { hdr.h0x.f0x = hdr.h0x.f0x ^ 8w0x55; }",
             );
@@ -146,7 +146,7 @@ impl Generator {
             true => self.parameters(&["in", "inout", "out"], 2),
             false => Vec::new(),
         };
-        // What the control plane gives comes last.
+        // Parameters from the control plane come last.
         for _ in 0..self.dice.between(0, 2) {
             let ty = Ty::Bits(self.dice.pick(&[1, 7, 8, 9, 16, 32, 48]));
             params.push(Parameter {

@@ -2,7 +2,7 @@
 #ifndef _CORE_P4_
 #define _CORE_P4_
 
-// What can go wrong while parsing. The position in the list is the value targets store.
+// Errors of parsing. The position in the list is the value targets store.
 error {
     NoError,                // nothing went wrong
     PacketTooShort,         // extract wanted more bits than the packet has

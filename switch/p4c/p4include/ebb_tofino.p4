@@ -1,4 +1,4 @@
-// What TNA and T2NA have in common; EBB_TOFINO is the generation of the chip, 1 or 2.
+// Declarations that TNA and T2NA have in common; EBB_TOFINO is the generation of the chip, 1 or 2.
 #ifndef _EBB_TOFINO_P4_
 #define _EBB_TOFINO_P4_
 

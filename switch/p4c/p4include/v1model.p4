@@ -29,7 +29,7 @@ match_kind {
     selector    // input of an action selector's hash
 }
 
-// What the switch knows about a packet. @alias gives the name that BMv2 uses for a field.
+// Metadata of the switch about a packet. @alias gives the name that BMv2 uses for a field.
 @metadata @name("standard_metadata")
 struct standard_metadata_t {
     bit<9>  ingress_port;

@@ -6,7 +6,7 @@ use crate::source::SourceMap;
 /// The rule for the files that were read, in that order; `output` is the target if the user names none.
 pub fn rule(wanted: &Dependencies, output: &str, sources: &SourceMap) -> String {
     let mut files: Vec<&str> = Vec::new();
-    // What the compiler has inside of itself is no file.
+    // The sources inside the compiler are no files.
     for name in sources.names().filter(|name| !name.starts_with('<')) {
         if !files.contains(&name) {
             files.push(name);

@@ -136,7 +136,7 @@ pub fn generate(
     })
 }
 
-/// What the control plane is told of a program, of any architecture.
+/// P4Info of a program, of any architecture.
 pub fn control_plane(
     program: &ir::Program,
     diagnostics: &Diagnostics,

@@ -79,7 +79,7 @@ fn a_control_may_have_copies_of_an_action() {
     assert_eq!(named(&compiled(&text).p4info, "I.I.set").len(), 1);
 }
 
-/// What is only called has no data from the control plane, so it hides no parameters of the one in a table.
+/// An action that is only called has no data from the control plane, so it hides no parameters of the one in a table.
 #[test]
 fn the_action_of_a_table_counts() {
     let locals = "table t { key = { h.a: exact; } actions = { set(h.b); } }";

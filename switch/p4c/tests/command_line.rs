@@ -75,7 +75,7 @@ fn the_driver_writes_into_a_folder() {
     );
     assert!(folder.read("out/deep/prog.json").starts_with('{'));
     assert!(folder.read("info.txtpb").contains("tables {"));
-    // What it leaves beside the JSON is the same program.
+    // The file that it leaves beside the JSON is the same program.
     folder.quiet("p4c-bm2-ss -o again.json out/deep/prog.p4i");
     folder.quiet("p4c prog.p4");
     assert_eq!(folder.read("prog.json"), folder.read("out/deep/prog.json"));

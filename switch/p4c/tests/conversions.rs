@@ -165,7 +165,7 @@ fn written(value: &str) -> String {
     }
 }
 
-/// What meets `e` as a number of eight bits, and what does not.
+/// Expressions that meet `e` as a number of eight bits, and such that do not.
 const LIKE_E: [&str; 8] = ["e", "E.A", "KE", "f", "1", "K", "8w1", "b"];
 const UNLIKE_E: [&str; 7] = ["w", "s", "n", "16w1", "8s1", "true", "N.A"];
 const LIKE_S: [&str; 5] = ["s", "S.A", "-1", "K", "8s1"];

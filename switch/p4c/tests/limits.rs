@@ -434,7 +434,7 @@ fn what_doubles_at_every_level_is_too_large() {
     assert!(wrong.is_empty(), "{}", wrong.join("\n"));
 }
 
-/// What does not double, but multiplies sizes that the source only names.
+/// Programs that do not double, but multiply sizes that the source only names.
 #[test]
 fn large_numbers_in_the_source_are_too_large() {
     let ranges = "0x1 .. 0xfffffffffffffffe";

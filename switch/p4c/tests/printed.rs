@@ -1,4 +1,4 @@
-//! What `-E` and `--pp` write is the same program.
+//! Output of `-E` and `--pp`: the same program.
 
 use ebb_p4c::diagnostics::Diagnostics;
 use ebb_p4c::preprocess::{Options, preprocess};

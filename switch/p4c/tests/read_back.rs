@@ -1,4 +1,4 @@
-//! What the compiler writes, as its readers read it.
+//! Output of the compiler, as its readers read it.
 
 use ebb_bmv2_json::Program;
 

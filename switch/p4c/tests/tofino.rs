@@ -40,7 +40,7 @@ fn read(path: &Path) -> String {
     std::fs::read_to_string(path).unwrap_or_else(|e| panic!("{}: {e}", path.display()))
 }
 
-/// What p4c's back end for the chip has made of the fabric is in p4src/tna/p4info: ours is the same, but for the order
+/// Our P4Info of the fabric is that of p4c's back end for the chip in p4src/tna/p4info, but for the order
 /// of registers at the top level, and for `externs`, which P4Runtime has no messages for.
 #[test]
 fn p4info_is_that_of_p4c() {

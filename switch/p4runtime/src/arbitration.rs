@@ -197,7 +197,7 @@ impl Arbiter {
         roles.filter_map(Role::primary).collect()
     }
 
-    /// What is exclusively another role's is so while a controller of that role is there: one that has
+    /// A table that is exclusively another role's is so while a controller of that role is there: one that has
     /// gone for good would otherwise lock its tables.
     pub fn rights(&self, role: &str) -> Rights {
         let others = self.roles.iter().filter(|(name, _)| *name != role);

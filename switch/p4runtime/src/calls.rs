@@ -1,11 +1,11 @@
-//! What every call has in common, whatever the service: its connection counts it, and the bytes of its
+//! Common rules of all calls, whatever the service: its connection counts it, and the bytes of its
 //! request that are kept count against a limit of all calls together.
 //!
 //! A message is gathered before it is decoded, so calls that never send their last byte would keep what they
 //! sent. A message is kept until its call ends, for what was decoded from it is kept as long. In calls that last, that
 //! is until it is complete, or answered.
 //!
-//! What has begun to come and does not come whole makes room for others: a message has [`ARRIVAL`], and when there is
+//! A message that has begun to arrive and does not end makes room for others: it has [`ARRIVAL`], and when there is
 //! no room left, the oldest one that began [`GRACE`] ago gives way. A connection may take a part of the room.
 //!
 //! A large answer is handed to HTTP/2 in pieces, so that it waits here for as long as its client does not read, and
@@ -578,7 +578,7 @@ mod tests {
         let why = arrival.end.as_mut().await;
         assert_eq!(why.code(), tonic::Code::ResourceExhausted);
         assert!(why.message().contains("others need the room"), "{why}");
-        // What is complete stays.
+        // A complete message stays.
         drop(arrival);
         assert!(call().hold(1).is_err());
         drop((stalled, complete, other));

@@ -147,7 +147,7 @@ impl Host {
     ) -> Result<(), Status> {
         let new = forwarding.clone();
         let installed = self.on_switch(move |switch| {
-            // What the switch would refuse must not have taken anything over.
+            // A program that the switch would refuse must not have taken anything over.
             new.check(switch)?;
             if let Some(old) = old {
                 new.take_over(&old, switch)?;

@@ -25,8 +25,8 @@ pub struct Limits {
     pub bytes: usize,
 }
 
-/// Of a controller. Beyond this, packets and digests are dropped; a controller that misses an arbitration notice would
-/// be wrong about its rights, so its stream ends.
+/// Limits of the mailbox of a controller. Beyond them, packets and digests are dropped; a controller that misses an
+/// arbitration notice would be wrong about its rights, so its stream ends.
 pub const OF_CONTROLLER: Limits = Limits {
     messages: 4096,
     bytes: 16 << 20,

@@ -13,7 +13,7 @@ use crate::device::{Device, Switch, call};
 
 /// How many times as long as a look took there is none after it.
 const REST: u32 = 9;
-/// What took longer than a ninth of this was no look: the machine did something else meanwhile.
+/// Longest rest. A look that took longer than a ninth of it was none: the machine did something else meanwhile.
 const LONGEST_REST: Duration = Duration::from_millis(200);
 
 /// When the next look may be, for all switches of a server: one thread may run them all.
@@ -38,7 +38,8 @@ impl Pace {
             let began = std::time::Instant::now();
             (look(switch), began.elapsed())
         });
-        // What has begun is waited for, though the client may have gone: clients that come and go have a turn, too.
+        // A look that has begun is waited for, though the client may have gone: clients that come and go have a
+        // turn, too.
         let turn = tokio::spawn(async move {
             let (result, took) = looked.await?;
             *free_at = Instant::now() + rest(took);

@@ -228,7 +228,7 @@ impl Server {
         let _ = stop.send(true);
         hosts.iter().for_each(|host| host.close_all());
         let drain = async { while servers.join_next().await.is_some() {} };
-        // What does not end by itself is cut when the tasks are dropped.
+        // Calls that do not end by themselves are cut when the tasks are dropped.
         let _ = tokio::time::timeout(DRAIN, drain).await;
         result
     }

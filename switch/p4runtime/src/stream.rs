@@ -140,7 +140,7 @@ fn report(host: &Host, id: StreamId, error: EntityError, details: Details) {
         ..Default::default()
     };
     if error.encoded_len() > ERRORS_BYTES / 2 {
-        // What is so large is no packet that a switch could send.
+        // A message of this size is no packet that a switch could send.
         error.details = None;
     }
     host.send(id, Update::Error(error));

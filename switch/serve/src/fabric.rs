@@ -20,7 +20,7 @@ pub struct EngineFabric {
     pub links: Vec<[NodePort; 2]>,
     /// The folder for captures.
     pub captures: PathBuf,
-    /// What the times in captures count from: see [`capture::to_files`].
+    /// Origin of the times in captures: see [`capture::to_files`].
     pub epoch_ns: u64,
     /// Way to the thread that runs the network.
     pub handle: ControlHandle,

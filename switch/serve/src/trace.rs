@@ -1,4 +1,4 @@
-//! What happened to a packet, as a message of the trace service.
+//! Events of a packet, as a message of the trace service.
 
 use ebb_engine::trace::{Cause, Event, PfcFrame, Visit};
 use ebb_p4runtime::proto::trace as proto;

@@ -46,8 +46,8 @@ pub(crate) fn drain(mut bytes: [u64; MAX_QUEUES]) -> [u64; MAX_QUEUES] {
 mod tests {
     use super::*;
 
-    /// What a queue holds after packets of 1500 bytes at priority 7 and 0, 800 at 3 and 64 at 0,
-    /// and after the one of priority 7 has left.
+    /// Depths after packets of 1500 bytes at priority 7 and 0, 800 at 3 and 64 at 0, and after the
+    /// one of priority 7 has left.
     #[test]
     fn drain_bytes_are_those_ahead_of_a_new_packet() {
         let full = [1564, 0, 0, 800, 0, 0, 0, 1500];

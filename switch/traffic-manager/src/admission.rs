@@ -15,7 +15,8 @@ pub struct Arrival {
     pub queue: u8,
     /// Length of the packet in bytes.
     pub len: u64,
-    /// How often the packet has been deflected. After [`MAX_DEFLECTIONS`](crate::MAX_DEFLECTIONS) times it is dropped instead.
+    /// How often the packet has been deflected. After
+    /// [`MAX_DEFLECTIONS`](crate::MAX_DEFLECTIONS) times it is dropped instead.
     pub deflections: u8,
     /// In a queue with ranks the packet of the least rank leaves first; elsewhere it means nothing.
     pub rank: u32,

@@ -137,7 +137,7 @@ pub struct QueueConfig {
     /// what gives way, as a marking threshold would.
     #[serde(default, skip_serializing_if = "is_false")]
     pub pool_exempt: bool,
-    /// What happens to a packet for which there is no room.
+    /// Treatment of a packet for which there is no room.
     #[serde(default)]
     pub on_full: OnFull,
     /// Whether the neighbours are asked to pause before the queue would lose a packet (`[pfc]`).
@@ -148,7 +148,7 @@ pub struct QueueConfig {
     pub rank: bool,
 }
 
-/// What happens to a packet that does not fit into its queue.
+/// Treatment of a packet that does not fit into its queue.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum OnFull {
@@ -273,7 +273,7 @@ pub struct Pfc {
     /// must have come before they are obeyed again.
     #[serde(default = "one_second")]
     pub watchdog_ns: u64,
-    /// What happens at a pause storm.
+    /// Reaction to a pause storm.
     #[serde(default)]
     pub watchdog: Watchdog,
 }
@@ -298,7 +298,7 @@ pub enum Accounting {
     Class,
 }
 
-/// What happens when a neighbour pauses a queue for too long.
+/// Reaction to a neighbour that pauses a queue for too long.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Watchdog {
@@ -316,14 +316,14 @@ pub enum Watchdog {
 pub struct Export {
     /// Name of the register in the program.
     pub register: String,
-    /// What is written.
+    /// Quantity that is written.
     pub what: QueueState,
     /// Time between two updates; 0 means that the register is always exact.
     #[serde(default)]
     pub period_ns: u64,
 }
 
-/// What a register of the program says about a queue.
+/// Quantity of a queue that a register of the program shows.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum QueueState {

@@ -42,7 +42,7 @@ impl Depth {
         }
     }
 
-    /// What is left when this part has gone.
+    /// Depth without this part.
     pub(crate) fn minus(self, part: Depth) -> Depth {
         Depth {
             packets: self.packets - part.packets,

@@ -39,11 +39,11 @@ pub(crate) struct Ingress<P> {
     pfc: Option<Pfc>,
     /// Packets by the port that they came in on.
     inputs: Vec<Input<P>>,
-    /// What waits at the inputs, by the port that it goes to.
+    /// Packets that wait at the inputs, by the port that they go to.
     outputs: Vec<Output>,
     /// Inputs whose accounts changed since neighbours were last asked for something.
     touched: Vec<PortId>,
-    /// What neighbours are to be asked.
+    /// Requests to neighbours that nobody has taken.
     pub(crate) pauses: VecDeque<PauseChange>,
     /// Ports to which packets were moved.
     pub(crate) woken: Vec<PortId>,

@@ -20,8 +20,8 @@ use crate::statistics::PortStatistics;
 pub struct TrafficManager<P> {
     /// The ports with their queues.
     ports: Ports<P>,
-    /// What came in on each port and is still here; `None` if neither flow control nor ingress
-    /// buffers have been configured.
+    /// Packets that came in on each port and are still here; `None` if neither flow control nor
+    /// ingress buffers have been configured.
     ingress: Option<Box<Ingress<P>>>,
     /// Packets that gave way to others and have not been taken by the caller.
     pushed_out: Vec<PushedOut<P>>,
@@ -189,7 +189,7 @@ impl<P> TrafficManager<P> {
         port.map_or(BitRate::default(), Port::effective_rate)
     }
 
-    /// What is to be asked of a neighbour, after a packet came, left or was moved. Call it after
+    /// The next request to a neighbour, after a packet came, left or was moved. Call it after
     /// every [`enqueue`](Self::enqueue), [`dequeue`](Self::dequeue),
     /// [`reconfigure`](Self::reconfigure) and [`clear`](Self::clear) until it gives `None`.
     pub fn take_pause(&mut self) -> Option<PauseChange> {

@@ -95,7 +95,7 @@ pub(crate) struct Queue<P> {
     pub(crate) pooled: bool,
     /// Whether the limit of the pool holds only for what gives way to the queue.
     pub(crate) pool_exempt: bool,
-    /// What happens to a packet that does not fit.
+    /// Treatment of a packet that does not fit.
     pub(crate) on_full: OnFull,
     /// Whether the queue is paused.
     pub(crate) paused: bool,
@@ -109,7 +109,7 @@ pub(crate) struct Queue<P> {
     ranks: VecDeque<Rank>,
 }
 
-/// What decides when a packet leaves a queue that serves by rank.
+/// Key by which a queue that serves by rank chooses a packet.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct Rank {
     /// The least one is served first.
@@ -209,7 +209,7 @@ impl<P> Queue<P> {
     fn next_by_rank(&self, at: Instant) -> Option<usize> {
         let ranks = self.ranks.iter().zip(&self.items);
         let there = ranks.take_while(|(_, item)| item.joined <= at);
-        // Of equals the oldest one counts.
+        // Among equals the oldest one counts.
         let (least, _) = there.min_by_key(|(rank, _)| rank.rank)?;
         self.ranks.iter().position(|rank| rank.flow == least.flow)
     }

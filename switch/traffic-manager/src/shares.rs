@@ -31,9 +31,9 @@ struct Group {
     queues: QueueSet,
     /// Share of the link in millionths.
     share: u64,
-    /// What the bucket holds when it is full.
+    /// Capacity of the bucket.
     burst: u128,
-    /// What it holds.
+    /// Level of the bucket.
     bucket: u128,
     /// The group never goes beyond its share.
     capped: bool,

@@ -88,7 +88,7 @@ fn is_zero(value: &u64) -> bool {
     *value == 0
 }
 
-/// What one queue did since the last reset.
+/// Counters of one queue since the last reset.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct QueueStatistics {
     /// Id of the queue, 0 to 7.
@@ -149,7 +149,7 @@ pub struct QueueStatistics {
     pub delays: Vec<DelayBucket>,
 }
 
-/// What one port did since the last reset.
+/// Counters of one port since the last reset.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct PortStatistics {
     /// Number of the port.
@@ -198,11 +198,11 @@ pub(crate) struct Recorder {
     /// Dropped packets, indexed by [`DropReason`].
     pub(crate) dropped: [Count; DropReason::ALL.len()],
     pub(crate) egress_dropped: Count,
-    /// What waited when the counters were last reset; the balance starts from it.
+    /// Depth when the counters were last reset; the balance starts from it.
     initial: Depth,
     /// Those of `dropped` and `deflected` that had waited in the queue.
     removed: Count,
-    /// What waits in ingress buffers for room in the queue.
+    /// Depth of ingress buffers that wait for room in the queue.
     pub(crate) staged: Depth,
     /// The same when the counters were last reset.
     initial_staged: Depth,
@@ -212,7 +212,7 @@ pub(crate) struct Recorder {
     pub(crate) pauses_expired: u64,
     /// Pauses by the neighbour that lasted for too long.
     pub(crate) pause_storms: u64,
-    /// What the neighbour did to the queue.
+    /// Pauses of the queue by the neighbour.
     pauses: Pauses,
 }
 

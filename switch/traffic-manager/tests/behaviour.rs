@@ -1,4 +1,4 @@
-//! What a port does with packets, one rule per test.
+//! Treatment of packets by a port, one rule per test.
 
 use std::collections::BTreeMap;
 
@@ -31,7 +31,7 @@ fn config(profile: Profile) -> TrafficManagerConfig {
     }
 }
 
-/// Of whatever program: who calls the traffic manager says rank and flow.
+/// Rank fields of any program: the caller of the traffic manager names rank and flow itself.
 pub(crate) fn rank_fields() -> RankFields {
     RankFields {
         field: "rank".into(),
@@ -352,7 +352,7 @@ fn a_link_that_takes_no_more_leaves_packets_in_their_queue() {
     assert_eq!(run(&mut tm, us(50)), [(us(0), 1), (us(12), 2)]);
     assert_eq!(tm.next_deadline(PORT), None);
     assert_eq!(tm.depth(PORT, 0).packets, 3);
-    // What waits is what the next one finds, and what a full queue refuses.
+    // Waiting packets are what the next one finds, and what a full queue refuses.
     let Admission::Enqueued { depth } = offer(&mut tm, us(60), 0, 6) else {
         panic!("there is room");
     };
@@ -360,7 +360,7 @@ fn a_link_that_takes_no_more_leaves_packets_in_their_queue() {
 
     tm.set_credit(us(100), PORT, Some(1));
     assert_eq!(tm.next_deadline(PORT), Some(us(100)));
-    // What egress drops takes nothing of the link.
+    // A packet that egress drops takes nothing of the link.
     let dropped = tm.dequeue(us(100), PORT).expect("due");
     tm.egress_dropped(PORT, dropped.queue, dropped.len);
     assert_eq!(run(&mut tm, us(150)), [(us(100), 4)]);
@@ -400,7 +400,7 @@ fn a_share_is_kept_over_any_window() {
             assert!(bytes.abs_diff(share) <= FRAME, "{bytes} of {frames} frames");
         }
     }
-    // What it may send at once comes first.
+    // The burst comes first.
     assert!(shared[0] && shared[1] && !shared[2]);
     // The frames of queue 0 are gone: the others have the whole link.
     let rest = run(&mut tm, us(100_000));

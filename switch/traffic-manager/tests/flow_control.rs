@@ -1,4 +1,4 @@
-//! What flow control and ingress buffers do with packets, one rule per test.
+//! Flow control and ingress buffers, one rule per test.
 
 use std::collections::BTreeMap;
 
@@ -149,7 +149,7 @@ fn the_neighbour_is_asked_to_pause_above_the_threshold_and_to_go_on_at_the_lower
         assert_eq!(bench.pauses(), []);
         bench.put(0, (1, 2), 3, len);
     }
-    // What waits at priority 3 is ahead of the lower ones too.
+    // Packets at priority 3 are ahead of the lower ones too.
     assert_eq!(bench.pauses(), [change(0, 1, 0b1111, 0b1111)]);
     // It counts for the port that it came in on, not for others to the same output.
     bench.put(0, (4, 2), 3, 8192);
@@ -530,7 +530,7 @@ fn an_ingress_buffer_pushes_out_of_itself() {
     assert_eq!(bench.send(99, 5), None);
 }
 
-/// Of 131,072 bytes seven lossless queues may need 7 * 14,363 = 100,541, so that queue 0, which is
+/// Seven lossless queues may need 7 * 14,363 = 100,541 of 131,072 bytes, so that queue 0, which is
 /// not lossless, has 30,531.
 #[test]
 fn what_is_not_lossless_leaves_room_for_what_is() {

@@ -27,7 +27,7 @@ const RESPONSE_NS: u64 = 1_024;
 /// The longest frame, and a PFC frame, with all that they cost on the wire.
 const LONG: u64 = 1_530;
 const PFC_FRAME: u64 = 84;
-/// What a pause takes to stop the neighbour: 36.456 us.
+/// Bytes until a pause stops the neighbour: 36.456 us.
 const HEADROOM: u64 = 4_557;
 
 fn pfc(pause_bytes: u64) -> Pfc {

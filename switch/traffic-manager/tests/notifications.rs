@@ -1,4 +1,4 @@
-//! What notifications of drops may take of a port (FastLane: Zats, section 6.5.3; the groups of
+//! Limits of drop notifications at a port (FastLane: Zats, section 6.5.3; the groups of
 //! `experiments/schemes/fastlane.toml`): 1 % of the link, while data waits, and 3,277 bytes of buffer.
 
 use std::collections::BTreeMap;
@@ -81,11 +81,11 @@ fn send(tm: &mut TrafficManager<u64>, now: Instant, sent: &mut Vec<Sent>) {
     }
 }
 
-/// Of all windows from one packet to another in which data waited at each: the most by which a hundred
-/// times the bytes of notifications exceed those of the link.
+/// The largest excess of a hundred times the bytes of notifications over those of the link, in all
+/// windows from one packet to another in which data waited at each.
 fn most_above_the_share(sent: &[Sent]) -> i64 {
     let link_bytes = |at: Instant| (at.since(Instant::ZERO).as_nanos() / BYTE.as_nanos()) as i64;
-    // Of windows that begin at a packet: a hundred times the notifications before, less the link.
+    // Windows begin at a packet: a hundred times the notifications before, less the link.
     let (mut before, mut least, mut most) = (0, i64::MAX, 0);
     for each in sent {
         if !each.data_waited {

@@ -48,7 +48,7 @@ struct Packet {
     bytes: u64,
 }
 
-/// What waits, in order of arrival.
+/// Packets that wait, in order of arrival.
 #[derive(Default)]
 struct Model {
     waiting: Vec<Packet>,

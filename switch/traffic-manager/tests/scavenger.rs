@@ -61,7 +61,7 @@ struct Packet {
     at: Instant,
 }
 
-/// What waits, in order of arrival. The packet being sent is not among them.
+/// Packets that wait, in order of arrival. The packet being sent is not among them.
 #[derive(Default)]
 struct Model {
     waiting: Vec<Packet>,

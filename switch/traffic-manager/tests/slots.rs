@@ -41,7 +41,7 @@ struct Packet {
     stage: Stage,
 }
 
-/// What becomes of an offered packet, and the packets that gave way to it.
+/// Fate of an offered packet, and the packets that gave way to it.
 #[derive(Debug, PartialEq, Eq)]
 struct Verdict {
     dropped: Option<DropReason>,
@@ -297,7 +297,7 @@ impl Model {
         }
     }
 
-    /// What changes for the neighbour at a port: the queues, and those that are to pause.
+    /// Changes for the neighbour at a port: the queues, and those that are to pause.
     fn ask(&mut self, port: PortId) -> u8 {
         let Some(pfc) = &self.pfc else {
             return 0;
@@ -324,7 +324,7 @@ impl Model {
     }
 }
 
-/// What happens in a slot.
+/// An event in a slot.
 #[derive(Clone, Debug)]
 enum Event {
     Offer(Packet),
@@ -434,7 +434,7 @@ fn profiles() -> impl Strategy<Value = (Profile, Option<Pfc>)> {
 struct Pair {
     tm: TrafficManager<usize>,
     model: Model,
-    /// What the traffic manager has asked of each neighbour.
+    /// Queues that the traffic manager has asked each neighbour to pause.
     asked: [u8; PORTS as usize],
 }
 
@@ -460,7 +460,7 @@ impl Pair {
         }
     }
 
-    /// What neighbours are asked, and what programs see of the queues.
+    /// Compares the requests to neighbours, and what programs see of the queues.
     fn compare(&mut self, now: Instant) -> Result<(), TestCaseError> {
         while let Some(change) = self.tm.take_pause() {
             prop_assert_eq!(change.at, now);

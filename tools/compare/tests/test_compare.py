@@ -105,7 +105,7 @@ def test_algebra_has_one_form() -> None:
     # Constants alone.
     assert op("*", n(1), n(2)) is n(2)
     assert op("&", n(6), n(3)) is n(2)
-    # What cancels.
+    # Terms that cancel.
     assert op("-", x, op("+", x, y)) is op("-", n(0), y)
     assert op("^", x, op("^", y, x)) is y
     # A complement inside and outside of another operation.
@@ -136,7 +136,7 @@ def test_numbers_show_a_difference_or_that_none_was_found() -> None:
     found = witness.shown(d.const(0), d.const(1), way)
     assert found and (found["x"] + found["y"]) % 256 == 200
     assert found["y"] >> 4 == 9 and found["x"] >= 0x31
-    # What nobody defined shows nothing.
+    # An undefined term shows nothing.
     assert witness.shown(d.term("undefined", None), x, []) is None
     on_it = [(d.term("==", d.term("undefined", None), d.const(1)), True)]
     assert witness.shown(d.const(0), d.const(1), on_it) is None

@@ -37,7 +37,7 @@ pub struct CommonArgs {
     pub scheme: Scheme,
 }
 
-/// What is done with what others send or ask for.
+/// Treatment of objects that others send or ask for.
 #[derive(Args, Debug)]
 pub struct DirectoryArgs {
     /// Directory for what arrives; made if it is not there

@@ -64,7 +64,7 @@ impl<Owner: Copy + Eq, Work> FairQueue<Owner, Work> {
         }
     }
 
-    /// What was taken is done, or `rest` of it is left for another turn.
+    /// Ends the turn of an owner; `rest` is left for another one.
     pub fn give_back(&self, owner: Owner, rest: Option<Work>) {
         let mut owners = lock(&self.owners);
         let Some(index) = owners.iter().position(|own| own.owner == owner) else {

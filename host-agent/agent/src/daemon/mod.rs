@@ -7,7 +7,7 @@
 //!                                (wakes)   (engine)
 //! ```
 //!
-//! What is done with all of it is the [`ebb_host::Host`] in the service.
+//! The application behind all of it is the [`ebb_host::Host`] in the service.
 
 mod clients;
 mod fair_queue;

@@ -177,7 +177,7 @@ impl Sink {
         }
     }
 
-    /// What has to take more before writing goes on.
+    /// The stream that has to take more before writing continues.
     pub fn stream(&self) -> Option<BorrowedFd<'_>> {
         match &self.output {
             Output::Stream(stream) => Some(stream.as_fd()),

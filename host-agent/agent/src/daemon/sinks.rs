@@ -299,7 +299,7 @@ impl Worker {
     }
 
     fn end(&mut self, id: Key) {
-        // What arrived before the end is written first.
+        // Bytes that arrived before the end are written first.
         if self.touched.contains(&id) {
             self.touched.retain(|touched| *touched != id);
             self.write(id);

@@ -243,7 +243,7 @@ mod tests {
             ("scdp-symbol-full", "scdp-symbol-trimmed"),
         ] {
             assert_eq!(pass(&mut all, &vector(whole)), [vector(trimmed)], "{whole}");
-            // What was trimmed is of another class, and too short.
+            // A trimmed packet is of another class, and too short.
             assert_eq!(pass(&mut all, &vector(trimmed)), [vector(trimmed)]);
         }
         let nack = vector("nack");

@@ -240,7 +240,7 @@ impl Link {
 
     /// Sends what was pushed, as far as there is room. False: some of it waits.
     pub fn flush(&mut self, now: Instant) -> anyhow::Result<bool> {
-        // What was looked up for this burst may be another for the next one.
+        // The next hop of this burst may be another for the next one.
         self.last_destination = None;
         self.release_late(now);
         if let Some(Stuck::Queue(until)) = self.stuck

@@ -59,8 +59,8 @@ pub trait Application {
 
     fn next_deadline(&self) -> Option<Instant>;
 
-    /// What [`handle_wake`](Self::handle_wake) and [`handle_timeout`](Self::handle_timeout) did is in force,
-    /// ports that they opened among it: others may be told.
+    /// Notes that the effects of [`handle_wake`](Self::handle_wake) and
+    /// [`handle_timeout`](Self::handle_timeout) are in force, opened ports among them: others may be notified.
     fn tell_clients(&mut self);
 
     /// Ends everything that is under way: a signal asks for it, or the link has failed.
@@ -360,7 +360,7 @@ impl Runtime {
 
     fn transmit(&mut self) -> anyhow::Result<()> {
         let held_until = self.held_until.take();
-        // What waited for room goes first.
+        // Packets that waited for room go first.
         self.stuck = !self.link.flush(clock::now())?;
         if self.stuck {
             return Ok(());

@@ -358,7 +358,7 @@ fn a_notification_goes_past_the_owner_of_its_destination_port() {
     );
 }
 
-/// What a switch makes of a packet that it dropped: addresses swapped, in the class `dscp`.
+/// A notification of a switch about a packet that it dropped: addresses swapped, in the class `dscp`.
 fn dropped(packet: &[u8], dscp: u8) -> Vec<u8> {
     let header = Ipv4Header::parse(packet).unwrap().header;
     let back = Ipv4Header::new(header.dst, header.src, Protocol::TCP, dscp, header.ecn);

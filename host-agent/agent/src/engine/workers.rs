@@ -119,7 +119,7 @@ fn work(shared: &Shared, results: &mpsc::Sender<(Scheme, Done)>, waker: &Waker) 
 }
 
 fn guard<T>(flow: FlowId, work: impl FnOnce() -> T) -> Result<T, FlowId> {
-    // What a panic leaves half done is dropped with the job.
+    // State that a panic leaves half done is dropped with the job.
     catch_unwind(AssertUnwindSafe(work)).map_err(|_| flow)
 }
 

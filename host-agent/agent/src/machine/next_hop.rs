@@ -15,7 +15,7 @@ use crate::machine::ip_command::query;
 
 /// How long the kernel gets to resolve an address that it does not know yet.
 const ARP_PATIENCE: Duration = Duration::from_secs(2);
-/// What was read longer ago is read again before somebody sends: a gateway may have been replaced,
+/// Age after which routes are read again before somebody sends: a gateway may have been replaced,
 /// or the interface been down, which takes its routes away.
 const FRESH: Duration = Duration::from_secs(5);
 const DISCARD_PORT: u16 = 9;

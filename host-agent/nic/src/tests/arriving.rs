@@ -1,4 +1,4 @@
-//! What arrives, handed over together.
+//! Arriving packets, handed over together.
 
 use std::net::Ipv4Addr;
 
@@ -75,7 +75,7 @@ fn nic(packets: u32) -> Nic {
     })
 }
 
-/// What the host sees of these, all in one batch.
+/// The packets that the host sees, all in one batch.
 fn seen(segments: &[Segment]) -> Vec<Segment> {
     let mut nic = nic(segments.len() as u32 + 1);
     for segment in segments {
@@ -140,7 +140,7 @@ fn segments_that_follow_each_other_are_one() {
         .flat_map(|s| s.payload)
         .collect();
     assert_eq!(seen[0].payload, whole);
-    // Of the first one.
+    // Sequence number and time stamps are those of the first one.
     assert_eq!((seen[0].seq, seen[0].timestamps), (0, Some((0, 7))));
 }
 

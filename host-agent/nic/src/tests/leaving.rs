@@ -39,7 +39,7 @@ fn a_fifo_takes_packets_ahead_of_time_and_keeps_their_order() {
 
 #[test]
 fn a_fifo_of_bytes_has_room_for_whole_packets() {
-    // Of 1500 bytes at most: a third one of 1486 has no room in 4400.
+    // Packets may have 1500 bytes: a third one of 1486 has no room in 4400.
     assert_eq!(fill(&mut Nic::new(fifo(0, 4400)), us(0), 0), 2);
     assert_eq!(fill(&mut Nic::new(fifo(0, 4472)), us(0), 0), 3);
     assert_eq!(fill(&mut Nic::new(fifo(2, 1_000_000)), us(0), 0), 2);

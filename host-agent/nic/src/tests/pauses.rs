@@ -147,7 +147,7 @@ fn a_flood_of_frames_takes_no_memory_and_the_last_one_counts() {
     );
 }
 
-/// What PFC frames did until a time, without any state: the last that had effect decides.
+/// The class's state after PFC frames until a time, without any memory: the last that had effect decides.
 fn is_stopped(frames: &[(u64, u8, u16)], response: u64, class: u8, at: Instant) -> bool {
     let mut of_class = frames.iter().filter(|(_, mask, _)| mask >> class & 1 == 1);
     let last = of_class.rfind(|(received, ..)| ns(received + response) <= at);

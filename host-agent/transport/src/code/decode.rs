@@ -14,7 +14,7 @@ pub struct DecodeJob<C> {
     code: PhantomData<C>,
 }
 
-/// What came out of a [`DecodeJob`].
+/// Result of a [`DecodeJob`].
 #[derive(Debug)]
 pub struct DecodeResult {
     /// Completed, if they were enough.

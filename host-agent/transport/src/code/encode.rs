@@ -18,7 +18,7 @@ pub struct EncodeJob<C> {
     code: PhantomData<C>,
 }
 
-/// What came out of an [`EncodeJob`].
+/// Result of an [`EncodeJob`].
 #[derive(Debug)]
 pub struct EncodeResult<C: Code> {
     pub(super) block: u32,

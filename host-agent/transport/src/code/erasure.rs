@@ -1,8 +1,8 @@
-//! What an erasure code of blocks does.
+//! Erasure codes of blocks.
 
 use std::fmt;
 
-/// What a code has to know of a block.
+/// Shape of a block, as a code has to know it.
 #[derive(Clone, Copy, PartialEq, Eq, Default, Debug)]
 pub struct BlockShape {
     /// Number of the block in its object.
@@ -23,7 +23,7 @@ impl BlockShape {
 /// A code. Its symbols have numbers below 2^32, of which those below K name the source symbols
 /// themselves if it is systematic.
 pub trait Code: fmt::Debug + Send + 'static {
-    /// What makes the symbols of one block.
+    /// Encoder of one block.
     type Encoder: fmt::Debug + Send + 'static;
 
     /// Whether the symbols below K are those of the block.

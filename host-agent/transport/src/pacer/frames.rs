@@ -5,8 +5,8 @@
 //!   host ◄── handle_incoming ── the link            (looked at for ECN-Echo, never delayed)
 //! ```
 //!
-//! What is paced is what the transports of this crate have paced: TCP segments with payload, of
-//! flows that ECN-Echo has associated. All else passes. Unlike our own TCP, a host cannot be held
+//! Paced frames are those that the transports of this crate have paced: TCP segments with payload,
+//! of flows that ECN-Echo has associated. All else passes. Unlike our own TCP, a host cannot be held
 //! back, so a frame that does not fit into the FIFO is dropped, as HULL's hardware drops it.
 
 use std::net::Ipv4Addr;

@@ -121,7 +121,7 @@ fn only_an_echo_on_an_ack_associates() {
     let own = segment(true, 5, TcpFlags::ACK | TcpFlags::ECE, &[]);
     pacer.handle_incoming(us(0), &syn_ack);
     pacer.handle_incoming(us(0), &plain);
-    // What the host echoes to others says nothing about its own flow.
+    // An echo of the host to others says nothing about its own flow.
     pacer.handle_outgoing(us(0), &own);
     assert_eq!(pacer.handle_outgoing(us(0), &data(5, 0)), Verdict::Pass);
     // An echo on data counts like one on a pure ACK.
@@ -222,7 +222,7 @@ fn spacing(clump: u64) -> (f64, f64, f64) {
     (off[off.len() / 2], off[off.len() * 99 / 100], mean)
 }
 
-/// What arrives in clumps leaves spread, as far as the rate's memory of T_r / eta = 0.5 ms can tell
+/// Packets that arrive in clumps leave spread, as far as the rate's memory of T_r / eta = 0.5 ms can tell
 /// a clump from a change of rate, and but for the two packets that the bucket holds. In the long run
 /// nothing is lost of the rate.
 #[test]

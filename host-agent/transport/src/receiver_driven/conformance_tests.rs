@@ -1,6 +1,6 @@
 //! Runs that every receiver-driven transport has to end alike: losses, crowds and vanished peers.
 //!
-//! What sets the transports apart is in a [`Case`]; runs that only one of them can do are in its
+//! Differences between the transports are in a [`Case`]; runs that only one of them can do are in its
 //! own folder.
 
 use std::net::SocketAddrV4;
@@ -38,7 +38,7 @@ struct Case {
     incast_ns: u64,
     /// Jain's index of five flows to one receiver, at least.
     fairness: f64,
-    /// What they deliver together over a link of 1 Gbit/s, at least.
+    /// Least goodput of all together over a link of 1 Gbit/s.
     goodput_bps: f64,
     /// When a flow whose receiver has vanished is forgotten everywhere.
     forgotten_us: u64,

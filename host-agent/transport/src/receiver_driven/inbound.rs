@@ -281,7 +281,7 @@ impl<S: ReceiverDriven> Host<S> {
 
     /// Answers a packet for which there is no session.
     fn refuse_stray(&mut self, src: Ipv4Addr, header: &EbbHeader, reason: ResetReason) {
-        // What goes to a group may not concern us: only its openings are answered.
+        // A packet to a group may not concern us: only its openings are answered.
         let to_others =
             header.flags.contains(EbbFlags::MULTICAST) && !header.flags.contains(EbbFlags::SYN);
         if to_others || self.control.len() >= MAX_STRAY_RESETS {

@@ -48,8 +48,8 @@ pub(super) struct Open<T> {
     pub started: Instant,
     /// Length of the object, in bytes.
     pub stream_bytes: u64,
-    /// What the packets of a sender announce, or what the first packet to a receiver announced. 7 is
-    /// the most urgent, and what is above it counts as 7. None: nothing has arrived yet.
+    /// Priority that the packets of a sender announce, or that the first packet to a receiver
+    /// announced. 7 is the most urgent, and higher values count as 7. None: nothing has arrived.
     pub priority: Option<u8>,
     /// The slot of its deadline in `Host::timers`.
     pub timer: usize,

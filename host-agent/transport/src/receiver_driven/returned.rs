@@ -1,4 +1,4 @@
-//! What switches returned (NDP, section 3.2), at the sender.
+//! Packets that switches returned (NDP, section 3.2), at the sender.
 
 /// The accounts of packets whose headers came back.
 ///

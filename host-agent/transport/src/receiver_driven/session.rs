@@ -1,4 +1,4 @@
-//! What a receiver-driven transport supplies: its sessions and their parameters.
+//! The parts of a receiver-driven transport: its sessions and their parameters.
 
 use std::io;
 use std::sync::Arc;
@@ -59,7 +59,7 @@ pub enum Ending {
     Failed(String),
 }
 
-/// What a receiver session wants done. The host adds ports, session id and entropy to headers.
+/// Requests of a receiver session. The host adds ports, session id and entropy to headers.
 #[derive(Default)]
 pub struct Outbox {
     /// To be sent before anything else.
@@ -98,7 +98,7 @@ pub trait SenderSession: Sized {
     fn poll_job(&mut self, _flow: FlowId) -> Option<Job> {
         None
     }
-    /// What came out of a job. An error is one of the source, as in
+    /// Takes the result of a job. An error is one of the source, as in
     /// [`next_packet`](Self::next_packet).
     fn handle_job(&mut self, _result: JobResult) -> io::Result<()> {
         Ok(())
@@ -123,7 +123,7 @@ pub trait SenderSession: Sized {
     fn unfinished(&self) -> Vec<usize> {
         Vec::new()
     }
-    /// What became of the receivers of a one-to-many session; none of any other.
+    /// Outcome of the receivers of a one-to-many session; none of any other.
     fn group(&self) -> Option<GroupSummary> {
         None
     }
@@ -139,7 +139,7 @@ pub trait ReceiverSession {
         payload: Option<&[u8]>,
         out: &mut Outbox,
     );
-    /// What came out of a job that this session put into its [`Outbox`].
+    /// Takes the result of a job that this session put into its [`Outbox`].
     fn handle_job(&mut self, _now: Instant, _result: JobResult, _out: &mut Outbox) {}
     /// Gives back the buffers of a result whose session has ended meanwhile.
     fn discard(_result: JobResult, _buffers: &mut Buffers) {}
@@ -171,14 +171,14 @@ pub trait ReceiverSession {
         true
     }
     fn counters(&mut self) -> &mut Counters;
-    /// What became of each sender of a many-to-one session, without its address; empty of any other.
+    /// Outcome of each sender of a many-to-one session, without its address; empty of any other.
     fn sources(&self) -> Vec<SenderSummary> {
         Vec::new()
     }
-    /// What answers a packet of a sender that asks while a session has everything, but the
+    /// Answer to a packet of a sender that asks while a session has everything, but the
     /// application has not said yet what it makes of it. It confirms nothing, but shows that we live.
     fn answer_held(&self, late: &EbbHeader) -> Option<EbbHeader>;
-    /// What answers a late packet of a finished session. The host remembers it for a while.
+    /// Answer to a late packet of a finished session. The host remembers it for a while.
     fn closing(&self) -> EbbHeader;
 }
 
@@ -191,7 +191,7 @@ pub struct SessionLimits {
     pub linger: Duration,
 }
 
-/// What makes a receiver-driven transport of a [`Host`](super::Host).
+/// The types that make a receiver-driven transport of a [`Host`](super::Host).
 pub trait ReceiverDriven {
     type Params;
     type Sender: SenderSession;
@@ -228,6 +228,6 @@ pub trait ReceiverDriven {
         flow: FlowId,
         first: &EbbHeader,
     ) -> Option<Self::Receiver>;
-    /// What answers `late`, a packet for a finished session whose closing header is `closing`.
+    /// Answer to `late`, a packet for a finished session whose closing header is `closing`.
     fn answer_late(closing: &EbbHeader, late: &EbbHeader) -> EbbHeader;
 }

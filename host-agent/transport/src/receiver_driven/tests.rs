@@ -1,4 +1,4 @@
-//! What holds for NDP and SCDP alike.
+//! Rules of NDP and SCDP alike.
 
 use ebb_units::Duration;
 use ebb_wire::{EbbFlags, EbbHeader, Ecn, Ipv4Header, PacketType, Protocol};
@@ -180,7 +180,7 @@ fn sending_to_nobody_is_refused() {
     );
 }
 
-/// What the sender was asked for is in every packet with payload, and in nothing else.
+/// The number of requested packets is in every packet with payload, and in nothing else.
 #[test]
 fn packets_announce_the_priority_of_their_session() {
     for mut net in [network(ndp), network(scdp)] {
@@ -298,7 +298,7 @@ fn who_leaves_need_not_stay_for_a_sender_that_knows() {
     }
 }
 
-/// What it says last is lost, again and again: it stays until the sender knows.
+/// Its last words are lost, again and again: it stays until the sender knows.
 #[test]
 fn who_leaves_stays_for_a_sender_that_does_not_know() {
     for mut net in [network(ndp), network(scdp)] {

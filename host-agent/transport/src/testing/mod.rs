@@ -30,7 +30,7 @@ pub(crate) const PORT: u16 = 7000;
 pub(crate) const SESSION: u32 = 0x5eed;
 const MAX_STEPS: u64 = 3_000_000;
 
-/// What happens to a packet on its way to its output queue.
+/// Fate of a packet on its way to its output queue.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Fate {
     Pass,
@@ -544,7 +544,7 @@ impl Host {
     fn next_event(&self, now: Instant) -> Option<Instant> {
         let deadline = self.transport.next_deadline();
         match self.wake_at {
-            // What is due already waits for the NIC.
+            // A deadline in the past waits for the NIC.
             Some(wake) => Some(deadline.filter(|d| *d > now).map_or(wake, |d| d.min(wake))),
             None => deadline,
         }

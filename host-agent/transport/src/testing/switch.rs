@@ -19,7 +19,7 @@ pub(crate) struct PortParams {
     pub control_packets: usize,
     /// Control packets served per data packet when both wait.
     pub control_weight: u32,
-    /// What does not fit is trimmed; else dropped.
+    /// A packet that does not fit is trimmed; else dropped.
     pub trimming: bool,
     /// Trimmed headers that do not fit either are turned round; else dropped.
     pub return_to_sender: bool,

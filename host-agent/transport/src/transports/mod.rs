@@ -31,7 +31,7 @@ use trevi::TreviParams;
 /// Makes all flows of a transport on one host. The error says in words which parameter is wrong.
 pub type Make = fn(HostConfig, &Suite) -> Result<Box<dyn Transport + Send>, String>;
 
-/// What there is to know of a transport before one is made.
+/// Properties of a transport that are known before one is made.
 #[derive(Clone, Copy, Debug, Serialize)]
 pub struct Entry {
     /// As in files, on the command line and in records.
@@ -195,7 +195,7 @@ pub struct Params<Engine, Faults> {
     pub trevi: TreviParams,
     /// Parameters of HULL's pacer.
     pub pacer: PacerParams,
-    /// What goes wrong on purpose.
+    /// Faults to inject.
     pub faults: Faults,
 }
 
@@ -203,7 +203,7 @@ pub struct Params<Engine, Faults> {
 pub type Suite = Params<(), ()>;
 
 impl<Engine, Faults> Params<Engine, Faults> {
-    /// What the transports need of them.
+    /// Parameters of the transports.
     pub fn suite(&self) -> Suite {
         Params {
             engine: (),

@@ -1,4 +1,4 @@
-// What our switch and BMv2 do differently, and what they do alike though one may doubt it (docs/targets.md). The first
+// Differences between our switch and BMv2, and behaviour that is alike though one may doubt it (docs/targets.md). First
 // byte of a packet says which of it.
 #include <core.p4>
 #include <v1model.p4>

@@ -1,4 +1,4 @@
-//! What a program of [`model`](super::model) does, by the text of the P4_16 specification ("Calling convention: call by
+//! Semantics of a program of [`model`](super::model), by the P4_16 specification ("Calling convention: call by
 //! copy in/copy out", "Expression evaluation order", "Exit statement", "Match-action unit execution semantics"): every
 //! argument is a copy, places are found before values, and copies go back when a call is left, however that is.
 
@@ -52,7 +52,7 @@ impl<'p> Machine<'p> {
         }
     }
 
-    /// What a frame becomes.
+    /// The frame that leaves for one that comes in.
     pub fn frame(&mut self, frame: &[u8]) -> Vec<u8> {
         let program = self.program;
         let (fields, rest) = frame.split_at(program.fields.len());

@@ -14,12 +14,12 @@ const FUNCTION_PARTS: usize = 40;
 const ACTION_PARTS: usize = 80;
 const CONTROL_PARTS: usize = 130;
 const INGRESS_PARTS: usize = 260;
-/// What an element of the stack costs at run time, compared with a variable.
+/// Cost of an element of the stack at run time, in variables.
 const ELEMENT_PARTS: usize = 8;
 /// How deep expressions are at most.
 const DEPTH: usize = 3;
 
-/// What a body may name, where it stands.
+/// Names in scope of a body.
 #[derive(Clone)]
 struct Scope {
     kind: Kind,
@@ -40,7 +40,7 @@ struct Scope {
 struct Generator {
     dice: Dice,
     program: Program,
-    /// What each callee costs when it is written out.
+    /// Cost of each callee when it is written out.
     costs: Vec<usize>,
     names: usize,
 }

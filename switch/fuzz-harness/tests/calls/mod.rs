@@ -44,7 +44,7 @@ fn compiled(name: &str, text: &str) -> Result<ebb_bmv2_json::Program, String> {
     program.ok_or_else(|| diagnostics.render(&sources, false))
 }
 
-/// What leaves when a frame comes in.
+/// The frame that leaves when one comes in.
 fn passed(pipeline: &mut Pipeline, frame: &[u8]) -> Option<Vec<u8>> {
     let now = Instant::ZERO;
     let outcome = pipeline.ingress(now, frame.to_vec(), &IngressInput::default());

@@ -108,7 +108,7 @@ pub enum Direction {
 pub struct Param {
     pub var: Var,
     pub direction: Direction,
-    /// What an `in` parameter is where named arguments leave it out.
+    /// Value of an `in` parameter where named arguments leave it out.
     pub default: Option<u8>,
 }
 

@@ -147,7 +147,7 @@ impl Checker<'_> {
             None if annotation.structured => Shape::Scalars,
             None => return Vec::new(),
         };
-        // What went wrong inside was reported there.
+        // Errors inside were reported there.
         let before = self.diagnostics.error_count();
         match self.values_of_shape(annotation, shape) {
             Some(values) => values,
@@ -198,7 +198,7 @@ impl Checker<'_> {
 
     /// The expressions of a body as constants.
     fn constants(&mut self, tokens: &[Token], with_keys: bool) -> Option<Vec<AnnotationValue>> {
-        // What cannot be parsed is reported once, as one annotation.
+        // An annotation that cannot be parsed is reported once, as a whole.
         let silent = Diagnostics::default();
         let parsed = Parser::new(tokens, &silent)
             .annotation_values(with_keys)

@@ -62,7 +62,7 @@ impl Checker<'_> {
                 if known == *actual || convertible(actual, &known) {
                     return true;
                 }
-                // What was found so far may be a literal that adapts to this type.
+                // The type known so far may be that of a literal, which adapts to this type.
                 let adapts = convertible(&known, actual);
                 if adapts && let Some(slot) = inference.binding(var) {
                     *slot = actual.clone();
@@ -123,7 +123,7 @@ impl Checker<'_> {
     ) -> bool {
         let (p, a) = (&self.program.blocks[pattern], &self.program.blocks[actual]);
         let (wanted, given) = (&p.signature.params, &a.signature.params);
-        // What the type marks as optional may be missing at the end of the parameters, and the reverse.
+        // Optional parameters of the type may be missing at the end of the parameters, and the reverse.
         let shared = wanted.len().min(given.len());
         let rest = wanted[shared..].iter().chain(&given[shared..]);
         if p.kind != a.kind || rest.into_iter().any(Param::is_required) {

@@ -56,7 +56,7 @@ pub(super) fn written_name(expr: &ast::Expr, checked: Option<&Expr>) -> Option<S
     }
 }
 
-/// What the field, index, slice, `isValid()` or first operand of an expression is of.
+/// The operand of a field, index, slice or `isValid()`, or the first operand of an expression.
 fn base(expr: &Expr) -> Option<&Expr> {
     match &expr.kind {
         ExprKind::Field(base, _)

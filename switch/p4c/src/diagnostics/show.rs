@@ -169,7 +169,7 @@ fn snippet(diagnostic: &Diagnostic, file: &SourceFile, color: bool) -> String {
     if handler.render_report(&mut text, &shown).is_err() {
         return String::new();
     }
-    // What comes first is the message, which is empty here, behind a sign of its severity.
+    // The message comes first; it is empty here, behind a sign of its severity.
     let message = text.find(['×', '⚠', '☞']).unwrap_or_default();
     match text[message..].find('\n') {
         Some(end) => text.split_off(message + end + 1),

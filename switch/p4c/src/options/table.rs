@@ -317,7 +317,7 @@ pub fn help() -> String {
             Refused(why) => format!(" (refused: {why})"),
             _ => String::new(),
         };
-        // What is longer than its column stands on a line of its own.
+        // A text that is longer than its column stands on a line of its own.
         if head.len() > 36 {
             text.push_str(&format!("{head}\n{:38}{}{effect}\n", "", spec.about));
         } else {

@@ -12,7 +12,7 @@ fn arguments(line: &str) -> Arguments {
     }
 }
 
-/// What the commands of public projects look like: tutorials, fabric-tna, ngsdn, Stratum, p4c's own manual.
+/// Commands of public projects: tutorials, fabric-tna, ngsdn, Stratum, p4c's own manual.
 #[test]
 fn command_lines_of_others_are_understood() {
     for line in [

@@ -1,6 +1,6 @@
 //! P4Info and entries as text and as JSON, the former as p4c lays it out.
 //!
-//! What annotations say comes before the fields about widths, types and limits, whatever their numbers are. Fields
+//! Values of annotations come before the fields about widths, types and limits, whatever their numbers are. Fields
 //! that have their default are left out.
 
 use std::fmt::Write as _;

@@ -105,7 +105,7 @@ impl Builder<'_> {
                 .report(Diagnostic::error("bad-annotation", again, message).note(at, "the first"));
         }
         Some(MeterSpec {
-            // Of the units of counters, meters have the first two, with the same numbers.
+            // Meters have the first two units of counters, with the same numbers.
             unit: unit(object) as i32,
             r#type: types.first().map_or(MeterType::default(), |(ty, _)| *ty) as i32,
         })

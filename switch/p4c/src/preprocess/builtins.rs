@@ -19,7 +19,7 @@ impl Preprocessor<'_> {
                 (self.counter - 1).to_string()
             }
             Builtin::IncludeLevel => (self.inputs.len().saturating_sub(1)).to_string(),
-            // What cpp writes where there is no clock: a program is compiled to the same on any day.
+            // The text of cpp where there is no clock: a program is compiled to the same on any day.
             Builtin::Date => "\"??? ?? ????\"".to_owned(),
             Builtin::Time => "\"??:??:??\"".to_owned(),
             Builtin::TimeStamp => "\"??? ??? ?? ??:??:?? ????\"".to_owned(),

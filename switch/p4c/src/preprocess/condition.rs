@@ -219,7 +219,7 @@ impl<'a> Parser<'a> {
                 number(text).map_err(|why| at(format!("the number `{text}` {why}")))
             }
             (Kind::Char, _) => character(text).map_err(|why| at(format!("{text} {why}"))),
-            // What is still a name after macro replacement counts as 0.
+            // A name that is left after macro replacement counts as 0.
             (Kind::Name, _) => Ok(Value::signed(0)),
             (_, "!") => Ok(Value::truth(!self.nested(Self::operand)?.is_true())),
             (_, "-") => self.nested(Self::operand).map(|value| Value {
@@ -299,7 +299,7 @@ fn number(text: &str) -> Result<Value, &'static str> {
             .is_none_or(|b| b.checked_add(digit.into()).is_none());
         bits = bits.wrapping_mul(radix.into()).wrapping_add(digit.into());
     }
-    // What does not fit a signed number is an unsigned one.
+    // A value that does not fit a signed number is an unsigned one.
     let unsigned = unsigned || too_large || bits.cast_signed() < 0;
     Ok(Value { bits, unsigned })
 }

@@ -123,7 +123,7 @@ impl Preprocessor<'_> {
             }
             "line" => self.set_line(line, span),
             "pragma" => self.pragma(line),
-            // What only programs in C have a use for.
+            // Directives that only programs in C have a use for.
             "ident" | "sccs" | "assert" | "unassert" => {}
             // Line markers of an earlier preprocessor, and `#` alone.
             "" if matches!(keyword.kind, Kind::Number | Kind::End) => {}

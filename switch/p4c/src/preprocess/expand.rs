@@ -1,6 +1,6 @@
 //! Macro replacement (C11, 6.10.3.1 to 6.10.3.4).
 //!
-//! What a macro is replaced by is put in front of what is still to be read, and read again. As long as it is being
+//! The replacement of a macro is put in front of what is still to be read, and read again. As long as it is being
 //! read the macro is disabled. All that replacement makes is paid for before it is made ([`crate::budget`]).
 
 use std::ops::Range;
@@ -22,7 +22,7 @@ const BYTES_A_TOKEN: usize = 16;
 #[derive(Debug)]
 pub(super) struct Context {
     tokens: Rc<Vec<Token>>,
-    /// What is left of them.
+    /// Tokens that are left.
     left: Range<usize>,
     /// Where they all count as being: at the outermost macro that brought them. None: each where it is written.
     place: Option<Span>,
@@ -337,7 +337,7 @@ impl Preprocessor<'_> {
         let (mut tokens, mut ranges) = (Vec::<Token>::new(), Vec::new());
         let (mut start, mut depth) = (0, 0usize);
         loop {
-            // What stands in the file is as long as the file; what macros bring may be read again at every level.
+            // Tokens of the file are as many as the file is long; those of macros may be read again at every level.
             let from_macro = !self.contexts.is_empty();
             if from_macro && !self.pay(1, 0, place) {
                 return None;

@@ -110,7 +110,7 @@ impl Preprocessor<'_> {
         if self.once.contains(&key) || (again && directive == "import") {
             return;
         }
-        // What is there once is as long as the files are; each repetition makes the program longer.
+        // Text that is there once is as long as the files are; each repetition makes the program longer.
         if again && !self.pay(1 + found.text.len() / BYTES_OF_A_TOKEN, 0, span) {
             return;
         }

@@ -1,4 +1,4 @@
-//! What the preprocessor makes of small texts. Far more of them are compared with cpp (`tests/cpp`).
+//! Output of the preprocessor for small texts. Far more of them are compared with cpp (`tests/cpp`).
 
 use ebb_testkit::Folder;
 
@@ -134,7 +134,7 @@ fn spellings_are_joined() {
         (", x", "x"),
         ("x, ", "x"),
         (", ", ""),
-        // What is no token stays two.
+        // Two tokens that make none stay two.
         ("+,-", "+-"),
         ("a,+", "a+"),
         ("..,.", ". . ."),
@@ -183,8 +183,8 @@ fn the_last_parameter_may_take_all_the_rest() {
     assert_eq!(codes("#define F(..., a) a"), ["bad-directive"]);
 }
 
-/// What `##` beside `__VA_OPT__` joins if an argument at the edge of it has no tokens: each row is what stands behind
-/// `y`, and what cpp 12.2 makes of it.
+/// Tokens that `##` beside `__VA_OPT__` joins if an argument at the edge of it has no tokens: each row is what stands
+/// behind `y`, and what cpp 12.2 makes of it.
 #[test]
 fn an_argument_without_tokens_at_the_edge_of_va_opt_leaves_nothing_to_join() {
     for (body, x, expected) in [

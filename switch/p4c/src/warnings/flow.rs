@@ -309,7 +309,7 @@ impl Flow<'_> {
         });
     }
 
-    /// What `continue` leads to.
+    /// The state at `continue` holds here too.
     fn continue_here(&mut self) {
         let continued = self.loops.last_mut().and_then(|l| l.continued.take());
         join(&mut self.state, continued);
@@ -563,7 +563,7 @@ impl Flow<'_> {
         );
         for (_, argument) in arguments.iter().filter(|(p, _)| p.direction.writes()) {
             self.write(argument);
-            // What is extracted is valid.
+            // An extracted header is valid.
             if is_extern && argument.ty.is_header() {
                 self.set_validity(argument, Validity::Valid);
             }
@@ -628,7 +628,7 @@ impl Flow<'_> {
                 self.state = joined(outcomes);
             }
             ExprKind::StackLastIndex(_) => {}
-            // What is not always evaluated sets nothing for sure.
+            // An operand that is not always evaluated sets nothing for sure.
             ExprKind::Binary(BinaryOp::And | BinaryOp::Or, left, right) => {
                 self.read(left);
                 self.perhaps(|flow| flow.read(right), right.has_effects());
@@ -685,7 +685,7 @@ impl Flow<'_> {
         self.report(warning.note(declared, "declared without a value"));
     }
 
-    /// What is evaluated on the way to a place: indices, and headers whose fields are meant. True if one of these may
+    /// Reads on the way to a place: indices, and headers whose fields are meant. True if one of these may
     /// not be valid, which is reported.
     fn path(&mut self, expr: &Expr) -> bool {
         match &expr.kind {

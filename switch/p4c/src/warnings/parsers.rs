@@ -17,7 +17,7 @@ pub fn check(parser: &Parser, diagnostics: &Diagnostics) {
     }
 }
 
-/// What stands behind a case that takes every value is never reached.
+/// Cases behind one that takes every value are never reached.
 fn check_cases(cases: &[SelectCase], diagnostics: &Diagnostics) {
     let Some(last) = cases.iter().position(takes_all) else {
         return;

@@ -27,11 +27,11 @@ ebb_testkit::tests! {
     Need::Variable("EBB_P4C_TESTDATA") => [programs_of_a_folder_are_read_as_by_cpp],
 }
 
-/// What P4 reads of a text: the spellings of its tokens, with a mark behind each `>` that touches the next token. None
-/// if there were errors.
+/// A text as P4 reads it: the spellings of its tokens, with a mark behind each `>` that touches the next token. None if
+/// there were errors.
 type Read = Option<Vec<String>>;
 
-/// What cpp makes of a text, or of a file. It reads comments as tokens of their own if it is to keep them (`-C`).
+/// Output of cpp for a text, or for a file. It reads comments as tokens of their own if it is to keep them (`-C`).
 fn by_cpp(input: &Path, text: &str, folders: &[PathBuf], keeps_comments: bool) -> Read {
     let mut command = Command::new("cpp");
     if keeps_comments {
@@ -63,7 +63,7 @@ fn by_cpp(input: &Path, text: &str, folders: &[PathBuf], keeps_comments: bool) -
     output.status.success().then(|| tokens(&text))
 }
 
-/// What the compiler makes of it, and its messages.
+/// Output of the compiler, and its messages.
 fn by_ours(name: &str, text: &str, folders: &[PathBuf]) -> (Read, String) {
     let (mut sources, diagnostics) = (SourceMap::default(), Diagnostics::default());
     let file = sources.add(name, text);

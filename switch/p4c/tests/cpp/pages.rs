@@ -113,7 +113,7 @@ const PLAIN: &[&str] = &[
     "}",
     "{#}",
 ];
-/// What may go wrong behind a `#`, or where nothing is read.
+/// Errors behind a `#`, or where nothing is read.
 const GARBAGE: &[&str] = &[
     "don't", "\"odd", "'", "(", ")", "##", "#", "@", "\\", "O1", "a", "1 / 0", "é", "*/",
 ];
@@ -160,7 +160,7 @@ impl Maker {
         self.out.push_str(text);
     }
 
-    /// What may stand between two tokens.
+    /// White space or a comment between two tokens.
     fn gap(&mut self) {
         let text = match self.random.below(24) {
             0..=7 => "",

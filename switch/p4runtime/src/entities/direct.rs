@@ -191,7 +191,7 @@ fn checked_meter(plan: &TablePlan, given: Option<&p4::MeterConfig>) -> Result<Op
     checked_rates(plan.meter.unwrap_or_default(), given).map(Some)
 }
 
-/// What a configuration must be for the type of its meter (spec, "MeterEntry & DirectMeterEntry"): two rates
+/// Checks a configuration for the type of its meter (spec, "MeterEntry & DirectMeterEntry"): two rates
 /// (RFC 2698, which is for PIR >= CIR), or one with an excess burst (RFC 2697). If both rates and both bursts are
 /// the same, a meter of two rates has two colours, as the type SINGLE_RATE_TWO_COLOR wants it.
 pub fn checked_rates(kind: meter_spec::Type, given: &p4::MeterConfig) -> Result<MeterConfig> {

@@ -50,7 +50,7 @@ pub fn restore_updates(ctx: &mut Context) -> Result<Vec<p4::Update>> {
         };
         let mut whole = table_read::snapshot(ctx, &default).unwrap_or(default);
         whole.counter_data = None;
-        // Of a default entry that is as the program has it there is nothing to say.
+        // A default entry that is as the program has it needs no message.
         if whole.action.is_some() || whole.meter_config.is_some() {
             out.push(update(Type::Modify, entity(Kind::TableEntry(whole))));
         }

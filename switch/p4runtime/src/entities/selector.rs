@@ -1,4 +1,4 @@
-//! What the members of a group and the actions of a one-shot set have in common: their size, weights and the ports
+//! Common rules of the members of a group and of the actions of a one-shot set: their size, weights and the ports
 //! that they watch.
 
 use crate::bytes;

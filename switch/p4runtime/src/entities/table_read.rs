@@ -258,7 +258,7 @@ pub fn snapshot(ctx: &mut Context, entry: &p4::TableEntry) -> Option<p4::TableEn
     };
     let mut whole = if entry.is_default_action {
         let mut default = default_entry(ctx, table, plan, &wanted).ok()?;
-        // What the program says is written by saying nothing.
+        // The default of the program is written by saying nothing.
         let stored = ctx.store.tables.get(&table.id());
         if stored.is_none_or(|t| t.default.action.is_none()) {
             default.action = None;

@@ -22,7 +22,7 @@ pub fn write_all_or_nothing(ctx: &mut Context, updates: &[p4::Update]) -> Vec<Re
     let mut done = Vec::new();
     let mut kept = 0;
     for (number, update) in updates.iter().enumerate() {
-        // What there is must be looked at before it changes.
+        // The present state must be looked at before it changes.
         let before = inverse(ctx, update);
         kept += before.len();
         let written = match kept > updates.len() + MOST_KEPT {
@@ -99,7 +99,7 @@ fn present(ctx: &mut Context, of: &p4::Entity) -> Vec<p4::Entity> {
     };
     let mut out = Vec::new();
     if id != 0 {
-        // What cannot be read cannot be written either.
+        // An entity that cannot be read cannot be written either.
         let _ = read(ctx, of, (&mut Position::default(), usize::MAX), &mut out);
     }
     out

@@ -204,8 +204,8 @@ impl Teller<'_> {
     }
 }
 
-/// What leaves have in common that are below one node: the depth of the node, its interface if it is not above all,
-/// and its names below that.
+/// Common prefix of leaves that are below one node: the depth of the node, its interface if it is not above all, and
+/// its names below that.
 fn node(found: &Found) -> (usize, Option<u16>, &'static [&'static str]) {
     let Found { place, depth } = *found;
     match depth.checked_sub(2) {

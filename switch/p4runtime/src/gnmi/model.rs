@@ -12,9 +12,9 @@ pub const P4RT: &str = "openconfig-p4rt";
 /// Value of a leaf.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Value {
-    /// Of an interface.
+    /// Name of an interface.
     Name(Arc<str>),
-    /// Of an enum.
+    /// Word of an enum.
     Word(&'static str),
     Flag(bool),
     /// Up to 32 bits.

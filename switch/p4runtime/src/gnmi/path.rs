@@ -236,7 +236,7 @@ impl Pattern {
                 if walks[0].is_over() {
                     break;
                 }
-                // What it has in common with the last one has been walked.
+                // Elements in common with the last one have been walked.
                 let same = walked.iter().zip(leaf.path).take_while(|(a, b)| a == b);
                 let same = same.count();
                 walks.truncate(same + 1);

@@ -242,7 +242,7 @@ impl<'a> Plan<'a> {
     }
 }
 
-/// What a client wants to hear of and when, in the order in which it says so.
+/// Leaves that a client subscribes to and when, in the order in which it names them.
 fn wanted(
     list: proto::SubscriptionList,
     prefix: &Prefix,

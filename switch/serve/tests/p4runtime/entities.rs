@@ -233,7 +233,7 @@ async fn direct_counters_and_meters_go_with_their_entries() {
     c.insert(Entity::TableEntry(entry.clone())).await;
     let read = c.read(Entity::TableEntry(entry.clone())).await.unwrap();
     assert_eq!(read, [Entity::TableEntry(entry.clone())]);
-    // What is not asked for is not told.
+    // A counter that is not asked for is not in the answer.
     assert_eq!(c.read_table(ROUTE).await[0].counter_data, None);
     let key = p4::TableEntry {
         action: None,

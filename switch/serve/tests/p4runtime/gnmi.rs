@@ -231,7 +231,7 @@ async fn what_is_not_there_and_what_cannot_be_is_refused() {
         let refused = subscribed.next().await.unwrap_err();
         assert_eq!(refused.code(), expected, "{refused}");
     }
-    // What is not there yet is waited for.
+    // An interface that is not there yet is waited for.
     let mut later = Subscribed::to(&server, of("interfaces/interface[name=later]"))
         .await
         .expect("a stream");

@@ -140,12 +140,12 @@ async fn requests_that_are_never_complete_share_a_limit() {
         let refused = client.write(write.clone()).await;
         refused.unwrap_err().code()
     };
-    // What was sent may still be on its way.
+    // Packets that were sent may still be on their way.
     let began = Instant::now();
     while code(&mut client).await != Code::ResourceExhausted {
         assert!(began.elapsed() < Duration::from_secs(10));
     }
-    // What is small still fits.
+    // A small message still fits.
     let small = p4::CapabilitiesRequest::default();
     client.capabilities(small).await.unwrap();
     // Those that have been on their way for long give way, as many as it takes.

@@ -34,10 +34,10 @@ pub struct OneSwitch {
     outside: Arc<Mutex<Outside>>,
 }
 
-/// What the thread of the simulation does besides its commands.
+/// Work of the thread of the simulation besides its commands.
 #[derive(Default)]
 pub struct Outside {
-    /// What the clock shows after the next command.
+    /// Time after the next command.
     now: Instant,
     /// Frames that arrive at that command, with their ports.
     to_arrive: Vec<(u16, Vec<u8>)>,
@@ -131,7 +131,7 @@ impl OneSwitch {
         self.pass(1_000);
     }
 
-    /// What has left the ports since the last call.
+    /// Frames that have left the ports since the last call.
     pub fn left(&self) -> Vec<(u16, Vec<u8>)> {
         std::mem::take(&mut self.outside().left)
     }
@@ -208,7 +208,7 @@ fn place(port: u16) -> u32 {
     port.into()
 }
 
-/// What is at the other end of a port.
+/// The other end of a port.
 pub struct Port {
     pub number: u16,
     pub outside: Arc<Mutex<Outside>>,

@@ -67,7 +67,7 @@ impl Traffic {
     }
 }
 
-/// What a controller has installed, and what it sees of it.
+/// Entities that a controller has installed, as it sees them.
 async fn state(c: &mut Controller) -> Vec<Entity> {
     let mut all = Vec::new();
     let groups = Entity::ActionProfileGroup(Default::default());

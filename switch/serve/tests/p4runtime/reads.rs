@@ -229,7 +229,7 @@ async fn a_read_that_nobody_reads_holds_up_no_write() {
     primary.insert(Entity::TableEntry(bridge(&[1], &[1]))).await;
     let parts = jobs.load(Ordering::Relaxed) - before;
     assert!(parts < 3000, "{parts} of 16000 parts came before the write");
-    // Of those who have gone nothing more is read.
+    // Readers that have gone get nothing more.
     drop(unread);
     drop(other);
     let mut last = 0;

@@ -182,7 +182,7 @@ async fn verify_changes_nothing_and_commit_takes_what_was_saved() {
         .await
         .unwrap();
     assert_eq!(c.read(group.clone()).await.unwrap().len(), 1);
-    // What is saved is what is read and written, also where something is committed.
+    // The saved configuration is what is read and written, also where something is committed.
     c.set_config(Action::VerifyAndSave, Some(config()))
         .await
         .unwrap();

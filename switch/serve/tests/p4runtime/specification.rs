@@ -320,7 +320,7 @@ async fn members_whose_port_is_down_are_not_chosen() {
     };
     c.insert(Entity::TableEntry(entry.clone())).await;
     server.switch.on_pipeline(|p| p.set_port_up(2, false));
-    // What a controller sees is what it wrote (spec, "Data plane volatile objects").
+    // A controller sees what it wrote (spec, "Data plane volatile objects").
     assert_eq!(c.read_table(ROUTE).await, [entry]);
     let mut wrong = item(1);
     wrong.watch_kind = Some(p4::action_profile_action::WatchKind::WatchPort(vec![2, 0]));
@@ -411,7 +411,7 @@ async fn replicas_have_backups() {
     c.insert(group.clone()).await;
     set_port_up(1, false);
     assert_eq!(ports(), [(2, 5), (4, 0)]);
-    // What was written is what is read.
+    // The written group is read.
     assert_eq!(c.read_one(multicast(1, vec![])).await, group);
     set_port_up(1, true);
     assert_eq!(ports(), [(1, 0), (4, 0)]);

@@ -1,4 +1,4 @@
-//! What comes on the stream: errors of its messages, idle timeouts, and nothing for those who have not said
+//! Messages on the stream: errors of its messages, idle timeouts, and nothing for those who have not said
 //! who they are.
 
 use std::time::{Duration, SystemTime, UNIX_EPOCH};

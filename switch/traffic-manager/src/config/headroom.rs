@@ -3,7 +3,7 @@
 
 use super::{Pfc, Profile};
 
-/// What a PFC frame occupies of the wire: 64 bytes, preamble and inter-frame gap.
+/// Bytes that a PFC frame occupies on the wire: 64, preamble and inter-frame gap.
 const PFC_FRAME_BYTES: u64 = 84;
 /// Nanoseconds of a second times bits of a byte.
 const NS_BITS: u128 = 8_000_000_000;
@@ -57,7 +57,7 @@ impl Need {
         self.queues.saturating_mul(each)
     }
 
-    /// What is wrong with an ingress buffer of this many bytes; none if it is large enough.
+    /// Complaint about an ingress buffer of this many bytes; none if it is large enough.
     pub(crate) fn complaint(&self, ingress_bytes: u64) -> Option<String> {
         if self.bytes() <= ingress_bytes {
             return None;

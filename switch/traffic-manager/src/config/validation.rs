@@ -1,4 +1,4 @@
-//! What the types of the configuration cannot express, each with the place and the remedy.
+//! Rules that the types of the configuration cannot express; errors name the place and the remedy.
 
 use std::collections::BTreeSet;
 

@@ -12,7 +12,7 @@ use crate::scheduler::QueueSet;
 /// One port on the side where packets come in.
 #[derive(Debug)]
 pub(super) struct Input<P> {
-    /// What counts for flow control.
+    /// Bytes that count for flow control.
     pub(super) account: Account,
     /// The lossless queues of the port.
     pub(super) lossless: QueueSet,

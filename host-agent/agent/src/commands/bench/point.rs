@@ -158,7 +158,7 @@ impl<'a> Bench<'a> {
                             let transfer = transfer.context("the daemon gave no number")?;
                             self.open.insert(transfer, slot);
                         }
-                        // What cannot begin now cannot later either.
+                        // A transfer that cannot begin now cannot later either.
                         (Some(_), Outcome::Error(error)) => return Err(error.into()),
                         (None, _) => {}
                     }

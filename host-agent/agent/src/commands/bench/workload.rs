@@ -54,7 +54,7 @@ pub fn run(args: &BenchArgs, path: &Path) -> anyhow::Result<bool> {
     })
 }
 
-/// What is known to be impossible before anything is tried.
+/// Refuses a workload that is known to be impossible before anything is tried.
 fn check(workload: &Workload, schedule: &Schedule, schemes: &TrafficSchemes) -> anyhow::Result<()> {
     for id in schedule.hosts().ids() {
         let host = schedule.hosts().get(id);

@@ -179,7 +179,7 @@ mod tests {
         // 49 more have become due until 5.9 ms; those due from 4.9 ms on leave.
         assert_eq!(schedule.due(at(5900)), 11);
         assert_eq!(schedule.skipped(), 38);
-        // What did not fit waits.
+        // Datagrams that did not fit wait.
         schedule.sent(at(5900), 4);
         assert_eq!(schedule.due(at(5900)), 7);
         schedule.sent(at(5900), 7);

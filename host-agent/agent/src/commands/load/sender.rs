@@ -19,7 +19,7 @@ const FIRST_SOURCE_PORT: u16 = u16::MAX - SOURCE_PORTS + 1;
 /// The end of a stream is announced several times: one of them may be lost.
 const ENDS: u8 = 3;
 const END_PAUSE: Duration = Duration::from_millis(10);
-/// What does not fit into the kernel's buffer is tried again after this.
+/// Pause after which datagrams that did not fit into the kernel's buffer are tried again.
 const FULL_PAUSE: Duration = Duration::from_micros(100);
 
 pub struct Sender {
@@ -132,7 +132,7 @@ impl Sender {
             self.sent,
             clock::realtime_ns(),
         );
-        // What becomes of it is as uncertain as on the way.
+        // Its fate is as uncertain as on the way.
         let _ = socket.send_batch([self.end.bytes()]);
         self.ends_left -= 1;
         self.next_end = now + END_PAUSE;

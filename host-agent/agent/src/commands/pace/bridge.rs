@@ -117,7 +117,7 @@ impl Bridge {
         for frame in batch.iter() {
             self.exit.pacer.handle_incoming(now, frame.bytes);
         }
-        // What the sender left out, the host inside does not miss.
+        // Frames that the sender left out are not missed by the host inside.
         self.inside
             .send((0..batch.slots()).filter_map(|slot| as_received(&batch, slot)));
         Ok(continue_unless(batch.drained))

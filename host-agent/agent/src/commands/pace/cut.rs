@@ -166,7 +166,7 @@ mod tests {
         let payload: Vec<u8> = (0..3500_u32).map(|i| (i * 7) as u8).collect();
         let flags = TcpFlags::ACK | TcpFlags::PSH | TcpFlags::FIN | TcpFlags::CWR;
         let mut frame = tcp_frame(1, 2, flags, u32::MAX - 999, &payload);
-        // What the kernel leaves there is only the sum of the pseudo header.
+        // The kernel leaves only the sum of the pseudo header there.
         frame[50..52].fill(0xee);
         (frame, payload)
     }

@@ -45,7 +45,7 @@ impl Exit {
     ) -> Result<(), Malformed> {
         match frame.offload.segmentation() {
             Segmentation::Other(_) if self.pacer.paces_all() => Err(Malformed),
-            // What is not TCP the kernel cuts when it sends it.
+            // A frame that is not TCP is cut by the kernel when it sends it.
             Segmentation::None | Segmentation::Other(_) => {
                 if self.pacer.passes(now, frame.bytes) {
                     self.leaving.push(Leaving::Slot(slot));

@@ -137,7 +137,7 @@ impl Equations {
     }
 }
 
-/// What elimination did.
+/// Row operations of the elimination.
 struct Steps {
     /// The second row was added to the first.
     additions: Vec<(usize, usize)>,

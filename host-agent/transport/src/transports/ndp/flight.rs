@@ -1,4 +1,4 @@
-//! What the sender remembers of every packet from the oldest unacknowledged one on.
+//! State at the sender of every packet from the oldest unacknowledged one on.
 
 use std::collections::VecDeque;
 
@@ -276,7 +276,7 @@ mod tests {
         }
     }
 
-    /// What [`Flight`] does, said without a ring.
+    /// A model of [`Flight`] without a ring.
     #[derive(Default)]
     struct Model {
         in_flight: Vec<u32>,

@@ -38,7 +38,7 @@ fn sent_data(net: &Network) -> Vec<EbbHeader> {
         .collect()
 }
 
-/// What a receiver would answer to `data` with.
+/// The answer of a receiver to `data`.
 fn answer(data: &EbbHeader, packet_type: PacketType) -> EbbHeader {
     EbbHeader {
         session: data.session,

@@ -95,7 +95,7 @@ impl Audience {
             .min()
     }
 
-    /// What all of them have pulled, without the repair symbols of blocks below `end` that they
+    /// Pulls of all of them, without the repair symbols of blocks below `end` that they
     /// have not been sent.
     pub fn pulled_otherwise(&self, end: u32, sent: impl Fn(u32) -> u32) -> u32 {
         let otherwise = |listener: &Listener| {

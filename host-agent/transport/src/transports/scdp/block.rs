@@ -43,7 +43,7 @@ enum State {
     Complete,
 }
 
-/// What a symbol did to its block.
+/// Effect of a symbol on its block.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Effect {
     Stored,

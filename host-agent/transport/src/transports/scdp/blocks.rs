@@ -25,7 +25,7 @@ impl Blocks {
         left.min(self.shape.block_symbols.into()) as u16
     }
 
-    /// What a code has to know of `block`.
+    /// Shape of `block` for a code.
     pub fn coded(&self, block: u32) -> BlockShape {
         BlockShape {
             block,

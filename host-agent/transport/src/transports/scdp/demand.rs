@@ -1,4 +1,4 @@
-//! What a receiver asks its senders for, and when it gives up what it asked for.
+//! Requests of a receiver to its senders, and when it gives up what it asked for.
 //!
 //! Every pull asks one sender for one symbol. In this order:
 //!
@@ -18,7 +18,7 @@ use super::receiver::Receiver;
 use super::supplier::State;
 use crate::receiver_driven::{Ending, Outbox};
 
-/// What a pull asks for.
+/// Kind of symbol that a pull asks for.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Ask {
     Source,
@@ -250,7 +250,7 @@ impl Receiver {
         }
     }
 
-    /// What a sender was asked for will not arrive.
+    /// Gives up the packets that a sender was asked for.
     pub(super) fn write_off(&mut self, index: usize) {
         let supplier = &mut self.suppliers[index];
         supplier.write_off();

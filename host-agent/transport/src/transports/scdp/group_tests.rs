@@ -29,7 +29,7 @@ fn of_group(net: &Network) -> FlowRecord {
     records.find(|r| r.group.is_some()).unwrap().clone()
 }
 
-/// What every receiver reports; all of them must have the right bytes.
+/// Records of every receiver; all of them must have the right bytes.
 fn of_receivers(net: &Network, receivers: std::ops::Range<usize>) -> Vec<FlowRecord> {
     receivers
         .map(|host| net.finished(Role::Receiver, 0, host))
@@ -258,7 +258,7 @@ fn a_straggler_is_detached_and_finished_with_repair_symbols_of_its_own() {
     assert_eq!(sent.counters.packets_sent, 1000);
 }
 
-/// What its group receives meanwhile completes blocks that its own sender does not know of.
+/// Symbols for its group complete blocks that its own sender does not know of.
 #[test]
 fn a_straggler_that_comes_back_while_the_group_goes_on_is_finished_too() {
     for late_ms in [25, 120] {

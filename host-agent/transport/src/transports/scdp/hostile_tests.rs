@@ -1,4 +1,4 @@
-//! What a peer that does not keep to the protocol can make a host send and keep.
+//! Packets and memory that a peer which does not keep to the protocol can cost a host.
 
 use ebb_units::{Duration, Instant};
 use ebb_wire::{EbbFlags, Ecn, Ipv4Header, PacketType, Protocol};

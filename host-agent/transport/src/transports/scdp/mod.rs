@@ -37,7 +37,7 @@ use crate::object::ObjectSource;
 use crate::receiver_driven::{Cast, Host, ReceiverDriven, RetryParams, SessionLimits, StreamShape};
 use crate::transports::Entry;
 
-/// What a detached straggler is sent has repair numbers from here on: it still hears its group, and
+/// First repair number of packets to a detached straggler: it still hears its group, and
 /// no (block, ESI) is to come twice. No group sends as many repair symbols of a block.
 const DETACHED_REPAIR: u32 = 1 << 20;
 

@@ -127,7 +127,7 @@ fn a_paused_receiver_asks_for_nothing_and_neither_side_gives_up() {
     let flow = receiver_flow(&net);
     let now = net.now;
     net.transport(1).set_paused(now, flow, true);
-    // What is under way still comes.
+    // Packets under way still arrive.
     net.run_until(now + Duration::from_millis(1));
     let (got, pulls) = (delivered(&net), highest_pull(&net));
     net.run_until(now + Duration::from_millis(5000));

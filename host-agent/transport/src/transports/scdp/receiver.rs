@@ -57,7 +57,7 @@ pub(super) enum Membership {
 }
 
 impl Membership {
-    /// What is known after one more packet, which went to the group or to us alone.
+    /// Knowledge after one more packet, which went to the group or to us alone.
     fn after(self, to_group: bool) -> Self {
         match (self, to_group) {
             (Membership::Alone, false) => Membership::Alone,
@@ -192,7 +192,7 @@ impl Receiver {
         }
     }
 
-    /// What arrived for a block that needs no more was asked for all the same: because others of
+    /// A symbol of a block that needs no more was asked for all the same: because others of
     /// the group needed it, because it was a repair symbol, or because two senders were at work on
     /// one block. Symbol 0 sent again was asked for by nobody.
     fn was_asked_for(&self, header: &EbbHeader) -> bool {

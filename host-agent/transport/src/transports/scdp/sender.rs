@@ -182,8 +182,8 @@ impl Sender {
         self.resend_at_once();
     }
 
-    /// What came back waits for the next pull, unless none is to be expected: the last one was FIN,
-    /// the object is within the window, or all of the window came back.
+    /// A returned packet waits for the next pull, unless none is to be expected: the last one was
+    /// FIN, the object is within the window, or all of the window came back.
     fn resend_at_once(&mut self) {
         let all_pulled = u64::from(self.window) >= self.blocks.share_total(self.share)
             || self.audience.all_finishing();
@@ -238,7 +238,7 @@ impl Sender {
         });
     }
 
-    /// What came back; repair symbols that are wanted of blocks whose source symbols have been
+    /// Returned packets; repair symbols that are wanted of blocks whose source symbols have been
     /// sent, lowest block first; else source symbols in order. Repair symbols whose encoder is not
     /// there are passed over, and so much of the credit is kept for them.
     fn next(&self) -> Option<Next> {
@@ -277,8 +277,8 @@ impl Sender {
         self.sent < self.window.saturating_add(pulled)
     }
 
-    /// What has been pulled, but for the symbols that wait for an encoder. Else a receiver would be
-    /// sent source symbols that it has not asked for yet, and be one pull short for each of them.
+    /// Credit by pulls, without that for the symbols that wait for an encoder. Else a receiver would
+    /// be sent source symbols that it has not asked for yet, and be one pull short for each of them.
     fn unreserved(&self) -> u32 {
         let sent = |block| self.repairs_sent(block);
         let pulled = self.audience.pulled_otherwise(self.end_of_repairs(), sent);

@@ -1,4 +1,4 @@
-//! What a receiver knows of one of its senders: what it was asked for and what came of it.
+//! State of a receiver for one of its senders: requests and their outcome.
 
 use ebb_units::Instant;
 

@@ -135,7 +135,7 @@ fn levels_fall_with_the_bytes_sent() {
     assert_eq!(symbols.iter().position(|&level| level == 1), Some(7)); // 10 KB / 1432
     assert_eq!(symbols.iter().position(|&level| level == 2), Some(70));
     assert_eq!(symbols.iter().position(|&level| level == 3), Some(699));
-    // What answers the pull for the last symbol is most urgent again.
+    // The answer to the pull for the last symbol is most urgent again.
     assert_eq!(symbols.last(), Some(&0));
 }
 

@@ -1,4 +1,4 @@
-//! What the algorithms do to a shared queue, and that alpha is what RFC 8257 says.
+//! Effects of the algorithms on a shared queue, and alpha by RFC 8257.
 
 use std::cell::RefCell;
 use std::rc::Rc;

@@ -7,7 +7,7 @@ use rand::{Rng, SeedableRng};
 use super::testing::{Fate, FateOf, Network};
 use super::*;
 
-/// What `detail` makes of the section `tcp`.
+/// The section `tcp` as `detail` changes it.
 fn params() -> TcpParams {
     TcpParams {
         sack: false,

@@ -51,7 +51,7 @@ fn a_paused_receiver_holds_the_sender_for_as_long_as_it_likes() {
         let received = rack.hosts[1].progress(receiver).unwrap();
         assert_eq!((received.done_bytes, received.total_bytes), (before, None));
         let sent = rack.hosts[0].progress(sender).unwrap();
-        // What is held is the receive buffer, full.
+        // The bytes held are the receive buffer, full.
         let held = sent.done_bytes - before;
         assert!((2_090_000..=2 << 20).contains(&held), "{held}");
         assert_eq!(sent.total_bytes, Some(8_000_000));

@@ -35,7 +35,7 @@ struct Rack {
     events: Vec<(usize, Event)>,
     /// Full packets in the order in which they left: from which host, to which address.
     left: Vec<(usize, Ipv4Addr)>,
-    /// What each host would refuse as soon as it is complete.
+    /// Each host refuses objects as soon as they are complete.
     refuse: bool,
 }
 
@@ -546,7 +546,7 @@ fn incast(algorithm: Algorithm) -> (u64, u64, u64) {
     )
 }
 
-/// What the papers say of an incast: without ECN whole windows are lost and wait for the timer.
+/// An incast as in the papers: without ECN whole windows are lost and wait for the timer.
 #[test]
 fn an_incast_costs_reno_timeouts() {
     let (drops, timeouts, longest) = incast(RENO);

@@ -28,7 +28,7 @@ fn sender(net: &Network) -> SenderCounters {
     net.pairs[0].left.statistics().sender
 }
 
-/// What pair 0 has sent with payload: when, from which byte, how much.
+/// Segments of pair 0 with payload: when, from which byte, how much.
 fn data(net: &Network) -> Vec<(Instant, u32, usize)> {
     let sent = net.sent.iter().filter(|(_, s)| !s.payload.is_empty());
     sent.map(|(at, s)| (*at, s.seq, s.payload.len())).collect()

@@ -98,7 +98,7 @@ fn dctcp_acknowledges_runs_of_equal_marks_exactly() {
     for (segment, &(ce, expected)) in table.iter().enumerate() {
         r.on_arrival(Instant::ZERO, data(segment as u64, ce));
         assert_eq!(acks(&mut r), expected, "segment {segment}");
-        // What the sender counts as marked bytes.
+        // Bytes that the sender counts as marked.
         for &(upto, ece) in expected {
             marked += if ece { upto - seen } else { 0 };
             seen = upto;

@@ -90,7 +90,7 @@ fn only_what_is_in_flight_can_have_met_a_slow_queue() {
     ] {
         assert!(!asks_for_less(&mut net.pairs[0].left, seq));
     }
-    // Of the side that sends nothing, whose packets are ACKs.
+    // A packet of the side that sends nothing: an ACK.
     let acknowledging = net.sent[2].1.ack.unwrap();
     let receiver = net.pairs[0].right.as_mut().unwrap();
     assert!(!asks_for_less(receiver, acknowledging));

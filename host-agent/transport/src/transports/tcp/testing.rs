@@ -50,7 +50,7 @@ pub(crate) struct Link {
     arrivals: BTreeMap<(Instant, u64), (usize, Segment<'static>)>,
     arrival_count: u64,
     pub(crate) drops: u64,
-    /// What was dropped since somebody looked: of which pair, and what its sender may be told.
+    /// Drops since somebody looked: of which pair, and the notification for its sender.
     dropped: Vec<(usize, DropNotification)>,
     pub(crate) marks: u64,
     /// Queue length that each segment found, with the time.
@@ -183,7 +183,7 @@ pub(crate) struct Network {
     notice_count: u64,
 }
 
-/// What a network that drops `segment` tells its sender. Connections do not look at addresses.
+/// The notification of a network that drops `segment`. Connections do not look at addresses.
 pub(crate) fn notification(segment: &Segment<'_>) -> DropNotification {
     let address = SocketAddrV4::new(Ipv4Addr::UNSPECIFIED, 0);
     let flags = &segment.flags;

@@ -1,4 +1,4 @@
-// What a deparser does beside `emit`: BMv2 runs it before it emits the first header.
+// Statements of a deparser beside `emit`: BMv2 runs it before it emits the first header.
 #include <core.p4>
 #include <v1model.p4>
 
@@ -38,7 +38,7 @@ control D(packet_out p, in headers_t h) {
         assert(h.probe.a != 99);
         answer.apply(p, h);
         p.emit(h.probe);
-        // What changes nothing that was emitted may stand behind it.
+        // Statements that change nothing that was emitted may stand behind it.
         next = next + 1;
         assume(next != 103);
         note(next);

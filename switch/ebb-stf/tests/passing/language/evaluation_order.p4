@@ -116,7 +116,7 @@ control IngressImpl(inout headers_t hdr, inout metadata_t meta,
     apply {
         standard_metadata.egress_spec = 1;
         if (hdr.probe.kind == 0) {
-            // What goes in is what was there before the next argument, and it comes back.
+            // The value before the next argument goes in, and it comes back.
             keep(hdr.probe.a, bump(hdr.probe.a));
             hdr.probe.c = show(hdr.probe.b, bump(hdr.probe.b));
             adder.apply(hdr.probe.d, bump(hdr.probe.d));

@@ -1,4 +1,4 @@
-//! What forged, repeated and mutilated notifications can do.
+//! Harm by forged, repeated and mutilated notifications.
 
 use std::collections::BTreeMap;
 use std::net::{Ipv4Addr, SocketAddrV4};
@@ -191,7 +191,7 @@ fn packets(host: &mut TcpEndpoint, now: Instant) -> Vec<Vec<u8>> {
     all
 }
 
-/// What a switch makes of a packet that it dropped.
+/// A notification of a switch about a packet that it dropped.
 fn turned_round(packet: &[u8], dscp: u8) -> Vec<u8> {
     let mut cut = packet[..40].to_vec();
     cut[12..16].copy_from_slice(&packet[16..20]);

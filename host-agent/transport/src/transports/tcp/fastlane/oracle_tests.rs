@@ -1,4 +1,4 @@
-//! What is known of FastLane without running it: the worked trace of Algorithm 1 on the wire, and that
+//! Behaviour of FastLane that is known without running it: the worked trace of Algorithm 1 on the wire, and that
 //! a network which tells of every drop leaves nothing to the timer.
 
 use std::sync::Arc;
@@ -12,7 +12,7 @@ use super::*;
 use crate::object::GeneratedSource;
 
 const MSS: u64 = 1460;
-/// Of the handshake, and so the shortest that has been measured.
+/// Round trip of the handshake, and so the shortest that has been measured.
 const ROUND_TRIP: Duration = Duration::from_micros(50);
 
 fn params() -> TcpParams {
