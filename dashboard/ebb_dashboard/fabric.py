@@ -13,8 +13,9 @@ from typing import Any, Protocol
 import grpc
 from ebb_controller import ebb_tm_pb2 as tm
 from ebb_controller import ebb_trace_pb2 as trace
-from ebb_controller.fabric_admin import FabricView, Link
+from ebb_controller.fabric_admin import FabricView
 from ebb_controller.reconcile import ControllerError
+from ebb_experiments.scenario.faults import FabricControl
 from ebb_topologies.dilation import Dilation
 from ebb_topologies.files import InputError
 from ebb_topologies.text import printable
@@ -47,37 +48,11 @@ class Statistics(Protocol):
         ...
 
 
-class Links(Protocol):
+class Links(FabricControl, Protocol):
     """`ebb_controller.fabric_admin.FabricAdmin`."""
 
     async def fabric(self) -> FabricView:
         """State of all links."""
-        ...
-
-    async def set_link(
-        self,
-        a: str,
-        b: str = "",
-        *,
-        up: bool | None = None,
-        loss: float | None = None,
-        corrupt: float | None = None,
-        rate_bps: int | None = None,
-        one_way: bool = False,
-    ) -> Link:
-        """Sets the state of a link; arguments left out keep their values."""
-        ...
-
-    async def restart_switch(self, switch: str) -> None:
-        """Restarts a switch, which forgets everything."""
-        ...
-
-    async def start_capture(self, port: str, name: str, toward: str = "") -> tuple[str, str]:
-        """Captures a port; returns the files for received and sent frames."""
-        ...
-
-    async def stop_capture(self, port: str, toward: str = "") -> None:
-        """Ends a capture and completes its files."""
         ...
 
 

@@ -180,7 +180,7 @@ def picture(name: str, ports: list[Row]) -> Picture:
         if peer in hosts:
             links.append(Wire(Place(peer, None), here, rate))
         elif waiting.get((peer, switch)):
-            # Ports in the same order belong together where there are several links between two switches.
+            # Ports in the same order belong together if two switches have several links.
             links.append(Wire(waiting[peer, switch].pop(0), here, rate))
         else:
             waiting.setdefault((switch, peer), []).append(here)

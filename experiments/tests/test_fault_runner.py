@@ -59,14 +59,14 @@ class World:
     async def repair(self) -> None:
         self._note("repair")
 
-    async def restart_switch(self, name: str) -> None:
-        self._note(f"restart {name}")
+    async def restart_switch(self, switch: str) -> None:
+        self._note(f"restart {switch}")
 
-    async def start_capture(self, at: str, name: str) -> None:
-        self._note(f"capture {at} {name}")
+    async def start_capture(self, port: str, name: str) -> None:
+        self._note(f"capture {port} {name}")
 
-    async def stop_capture(self, at: str) -> None:
-        self._note(f"stop {at}")
+    async def stop_capture(self, port: str) -> None:
+        self._note(f"stop {port}")
 
     async def reroute(self, down: frozenset[LinkEnds]) -> dict[str, Change]:
         self._note(f"reroute {len(down)}")

@@ -113,17 +113,17 @@ class KernelLinks:
         for interface in sorted(self._down):
             await self._set(interface, "up")
 
-    async def restart_switch(self, name: str) -> None:
+    async def restart_switch(self, switch: str) -> None:
         """Restarts the process of a switch."""
-        await asyncio.to_thread(self.net.restart_switch, name)
+        await asyncio.to_thread(self.net.restart_switch, switch)
 
-    async def start_capture(self, at: str, name: str) -> None:
+    async def start_capture(self, port: str, name: str) -> None:
         """Raises `ControlError`."""
-        raise ControlError(f"capture of {at}: it needs the fabric in one process")
+        raise ControlError(f"capture of {port}: it needs the fabric in one process")
 
-    async def stop_capture(self, at: str) -> None:
+    async def stop_capture(self, port: str) -> None:
         """Raises `ControlError`."""
-        raise ControlError(f"capture of {at}: it needs the fabric in one process")
+        raise ControlError(f"capture of {port}: it needs the fabric in one process")
 
     async def _set(self, interface: str, state: str) -> None:
         command = ["ip", "link", "set", interface, state]

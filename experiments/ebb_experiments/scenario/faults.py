@@ -329,18 +329,19 @@ class FabricControl(Protocol):
         rate_bps: int | None = None,
         one_way: bool = False,
     ) -> Any:
-        """Sets what is given of the state of a link, in both directions or from `a` only."""
+        """Sets the state of a link, in both directions or from `a` only; arguments left out keep
+        their values."""
         ...
 
-    async def restart_switch(self, name: str) -> None:
-        """Restarts a switch."""
+    async def restart_switch(self, switch: str) -> None:
+        """Restarts a switch, which forgets everything."""
         ...
 
-    async def start_capture(self, at: str, name: str) -> Any:
+    async def start_capture(self, port: str, name: str) -> Any:
         """Starts a capture at a port into files of this name."""
         ...
 
-    async def stop_capture(self, at: str) -> None:
+    async def stop_capture(self, port: str) -> None:
         """Ends the capture at a port."""
         ...
 
