@@ -284,6 +284,7 @@ lint: .venv/.dev-installed $(PROTO_MODULES) ## formatting, types, arrows, depend
 	@$(call lint,arrows between Python modules,lint-imports --no-cache --no-logo)
 	@$(call lint,generated Rust,$(PYTHON) tools/protos.py)
 	@$(call lint,width of lines,$(PYTHON) tools/widths.py)
+	@$(call lint,first words of comments,$(PYTHON) tools/comments.py)
 	@$(call lint,links between pages,$(PYTHON) tools/links.py)
 	@$(call lint,reasons of bands that changed,$(PYTHON) tools/bands.py)
 	@$(call lint,licences$(comma) sources and versions of dependencies,$(PYTHON) tools/dependencies.py)
