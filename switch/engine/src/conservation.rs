@@ -2,8 +2,9 @@
 //! has been sent, has been dropped with a counted reason, or waits in a queue. Debug builds check
 //! this after every event.
 //!
-//! What came and was made is counted here, where frames come in and copies are made. The rest is
-//! read from the statistics and from the depths of the queues, which know nothing of this module.
+//! Packets that came or were made are counted here, where frames come in and copies are made. The
+//! rest is read from the statistics and from the depths of the queues, which know nothing of this
+//! module.
 
 /// Counts in debug builds what the statistics do not, and nothing in release builds.
 #[derive(Clone, Copy, Debug, Default)]

@@ -1,5 +1,5 @@
-//! What a clock outside this crate needs: the partitions of a network, the frames between them, and
-//! the commands for the threads that run them.
+//! Parts of a network that a clock outside this crate needs: the partitions, the frames between
+//! them, and the commands for the threads that run them.
 //!
 //! [`Network::spread`](crate::Network::spread) cuts a network into partitions. A thread that runs
 //! one calls [`Partition::run`], passes the frames of [`Partition::take_crossing`] to

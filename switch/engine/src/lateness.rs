@@ -9,7 +9,7 @@ use ebb_traffic_manager::{DelaySummary, DelayTally};
 use ebb_units::Duration;
 use serde::Serialize;
 
-/// What was seen at one interface since it was last asked.
+/// Observations at one interface since it was last asked.
 #[derive(Debug, Default)]
 pub struct Late {
     /// How long the first of the frames that were read together had waited; `None` if none was

@@ -32,7 +32,7 @@ pub struct SwitchReport {
     pub switch: String,
     /// Its P4Runtime device id.
     pub device_id: u64,
-    /// What was lost, ordered by port, queue and reason.
+    /// Losses, ordered by port, queue and reason.
     pub drops: Vec<DropRow>,
     /// Statistics of its ports and queues.
     pub ports: Vec<PortStatistics>,

@@ -8,48 +8,53 @@
 
 mod agenda;
 mod copies;
+mod effects;
 mod export;
 mod flow_control;
+mod journey;
 mod lineage;
 mod pauses;
 mod ports;
 mod queueing;
 mod ranks;
+mod tally;
 mod visits;
 
-use std::collections::{BTreeSet, VecDeque};
+use std::collections::VecDeque;
 
 use ebb_pipeline::{
-    Deflect, Digest, EgressInput, EgressVerdict, EntryId, IngressInput, IngressVerdict, Packet,
-    Pipeline, Pool, Preserved, TableId, control::Replica, instance_type,
+    Digest, EgressInput, EgressVerdict, EntryId, IngressInput, IngressVerdict, Packet, Pipeline,
+    Pool, TableId, control::Replica, instance_type,
 };
 use ebb_traffic_manager::{
     ConfigError, Count, Departure, Depth, PortStatistics, TrafficManager, TrafficManagerConfig,
 };
 use ebb_units::Instant;
 
-use crate::conservation::{Account, Ledger};
-use crate::drops::{DropLedger, DropReason};
+use crate::drops::DropReason;
 use crate::ecn::carries_ce;
-use crate::lateness::{Late, Lateness, LatenessReport};
-use crate::trace::{Event, Tracer, Watches};
+use crate::lateness::{Late, LatenessReport};
+use crate::trace::{Event, Tracer};
 
 use agenda::{Agenda, Task};
 pub use ebb_traffic_manager::PortId;
+pub(crate) use effects::Effect;
+use effects::Effects;
 use export::Exports;
 use flow_control::{FlowControl, is_mac_control};
+pub use journey::MAX_PASSES;
+use journey::{Entering, Journey, Queued};
 use lineage::Lineage;
 pub use lineage::MAX_COPIES;
+use ports::PortLinks;
 use ranks::Ranks;
+use tally::Tally;
 
-/// How many passes one packet may owe to resubmission, recirculation, cloning and deflection, all
-/// together.
-pub const MAX_PASSES: u8 = 64;
 /// Greatest queue depth that P4 can see, because v1model's fields are 19 bits wide; greater depths
 /// show as this.
 const MAX_DEPTH: u64 = (1 << 19) - 1;
 
-/// What identifies a switch and does not change.
+/// Identity of a switch, which does not change.
 #[derive(Clone, Debug)]
 pub struct SwitchOptions {
     /// Name of the switch in reports and messages.
@@ -62,7 +67,7 @@ pub struct SwitchOptions {
     pub drop_port: PortId,
 }
 
-/// What a switch tells its controller.
+/// A message of a switch to its controller.
 #[derive(Debug)]
 pub enum Notice {
     /// A packet that the program sent to the CPU port.
@@ -81,60 +86,9 @@ pub enum Notice {
 /// Takes notices; returns false if it could not take one.
 pub type Listener = Box<dyn FnMut(Notice) -> bool + Send>;
 
-/// What a switch wants to happen at some time.
-#[derive(Debug)]
-pub(crate) enum Effect {
-    /// A transmission may start at this port.
-    Serve(PortId),
-    /// The last bit of a frame is at the far end of the port's link, or at the controller.
-    Send { port: PortId, frame: Vec<u8> },
-}
-
-/// A packet between ingress and egress.
-#[derive(Debug)]
-struct Queued {
-    /// The packet with its headers and metadata.
-    packet: Box<Packet>,
-    /// v1model's `egress_rid`: the number of the copy, 0 if it is none.
-    egress_rid: u16,
-    /// Its way so far.
-    journey: Journey,
-}
-
-/// What the switch remembers of a packet across its passes.
-#[derive(Clone, Debug)]
-struct Journey {
-    /// The port it came in at.
-    ingress_port: PortId,
-    /// Its number, counted from 1 in the order of arrival at the switch; copies share it.
-    packet_id: u64,
-    /// Passes it owes to resubmission, recirculation, cloning and deflection.
-    passes: u8,
-    /// How often it has been deflected; a recirculation starts anew.
-    deflections: u8,
-    /// The watches that trace it.
-    watches: Watches,
-    /// The copies made of it and its relatives.
-    lineage: Lineage,
-}
-
-/// A packet before ingress.
-struct Entering {
-    /// The bytes of the packet.
-    frame: Vec<u8>,
-    /// v1model's `instance_type`: why it enters.
-    instance_type: u32,
-    /// User metadata that it keeps from its last pass; `None` if it is new.
-    preserved: Option<Preserved>,
-    /// Where it was deflected; `None` if it was not.
-    deflect: Option<Deflect>,
-    /// Its way so far.
-    journey: Journey,
-}
-
 /// A switch. Events come in through methods; what it wants to happen comes out as effects.
 pub struct Switch {
-    /// What identifies it.
+    /// Its identity.
     options: SwitchOptions,
     /// The time that has been reached.
     now: Instant,
@@ -146,18 +100,13 @@ pub struct Switch {
     start_config: TrafficManagerConfig,
     /// Whether the delays of links may have changed since this was last asked.
     delays_changed: bool,
-    /// Whether each port has an interface or a link, by port number.
-    connected: Vec<bool>,
-    /// When each port will be served, by an [`Effect::Serve`] or because it is in `due`; `None` if
-    /// it has nothing to send.
-    serve_at: Vec<Option<Instant>>,
-    /// What is to happen, and when.
-    effects: VecDeque<(Instant, Effect)>,
+    /// Its ports, as far as they have links.
+    links: PortLinks,
+    /// Effects for the caller, with their times.
+    effects: Effects,
     /// Packets that come back to ingress now.
     entering: VecDeque<Entering>,
-    /// Ports with a transmission that starts now.
-    due: VecDeque<PortId>,
-    /// What the switch does later by itself.
+    /// Tasks that the switch has set itself.
     agenda: Agenda,
     /// The pauses of the links.
     flow_control: FlowControl,
@@ -167,24 +116,14 @@ pub struct Switch {
     ranks: Option<Ranks>,
     /// Memory for the copies of a multicast group.
     replicas: Vec<Replica>,
-    /// Drops inside the switch.
-    drops: DropLedger,
-    /// Drops of frames that never got in, or that had been sent.
-    outside_drops: DropLedger,
-    /// Checks that no packet is lost without being counted.
-    ledger: Ledger,
-    /// How late frames were at the interfaces.
-    lateness: Lateness,
+    /// Its counts.
+    tally: Tally,
     /// Frames received so far, for packet ids.
     packets_seen: u64,
     /// Takes what is for the controller; `None` if there is none.
     listener: Option<Listener>,
     /// Traces packets for those who watch.
     tracer: Tracer,
-    /// Ports whose links are down.
-    ports_down: BTreeSet<PortId>,
-    /// What came in, by port.
-    received: Vec<Count>,
 }
 
 impl Switch {
@@ -202,25 +141,18 @@ impl Switch {
             manager: TrafficManager::new(start_config.clone())?,
             start_config,
             delays_changed: false,
-            connected: Vec::new(),
-            serve_at: Vec::new(),
-            effects: VecDeque::new(),
+            links: PortLinks::default(),
+            effects: Effects::default(),
             entering: VecDeque::new(),
-            due: VecDeque::new(),
             agenda: Agenda::default(),
             flow_control: FlowControl::default(),
             exports: Exports::default(),
             ranks: None,
             replicas: Vec::new(),
-            drops: DropLedger::default(),
-            outside_drops: DropLedger::default(),
-            ledger: Ledger::default(),
-            lateness: Lateness::default(),
+            tally: Tally::default(),
             packets_seen: 0,
             listener: None,
             tracer: Tracer::default(),
-            ports_down: BTreeSet::new(),
-            received: Vec::new(),
         };
         if let Some(port) = cpu_port {
             switch.connect_port(Instant::ZERO, port);
@@ -266,8 +198,8 @@ impl Switch {
         self.manager.clear(self.now);
         self.tracer.flush();
         pipeline.set_drop_port(self.options.drop_port);
-        for port in &self.ports_down {
-            pipeline.set_port_up((*port).into(), false);
+        for port in self.links.down() {
+            pipeline.set_port_up(port.into(), false);
         }
         self.pipeline = Some(pipeline);
         self.export_all();
@@ -298,10 +230,8 @@ impl Switch {
             return;
         };
         self.manager = manager;
-        for port in 0..self.connected.len() {
-            if self.connected[port] {
-                self.manager.open_port(self.now, port as PortId);
-            }
+        for port in self.links.connected() {
+            self.manager.open_port(self.now, port);
         }
         self.pipeline = None;
         self.tracer.flush();
@@ -309,15 +239,12 @@ impl Switch {
         self.flow_control = FlowControl::default();
         self.exports = Exports::default();
         self.ranks = None;
-        self.serve_at.fill(None);
-        self.drops = DropLedger::default();
-        self.outside_drops = DropLedger::default();
-        self.ledger = Ledger::default();
-        self.lateness = Lateness::default();
+        self.effects.forget_services();
+        self.tally = Tally::default();
         self.delays_changed = true;
     }
 
-    /// What waits in a queue of a port.
+    /// Packets and bytes in a queue of a port.
     pub fn queue_depth(&self, port: PortId, queue: u8) -> Depth {
         self.manager.depth(port, queue)
     }
@@ -353,8 +280,8 @@ impl Switch {
         self.export_all();
         self.revise_pauses();
         self.delays_changed = true;
-        for port in 0..self.serve_at.len() {
-            self.schedule(port as PortId);
+        for port in self.effects.ports() {
+            self.schedule(port);
         }
         self.run();
         Ok(())
@@ -363,10 +290,7 @@ impl Switch {
     /// Sets the statistics of ports, queues and lateness to zero.
     pub fn reset_statistics(&mut self) {
         self.manager.reset_statistics(self.now);
-        self.lateness = Lateness::default();
-        if cfg!(debug_assertions) {
-            self.ledger.restart(self.account());
-        }
+        self.tally.reset(&self.manager);
     }
 
     /// Sets who takes packet-ins and digests; `None`: nobody.
@@ -397,17 +321,17 @@ impl Switch {
 
     /// Drops by port and reason, without those of the traffic manager.
     pub fn drops(&self) -> impl Iterator<Item = (PortId, &'static str, Count)> {
-        self.drops.iter().chain(self.outside_drops.iter())
+        self.tally.drops()
     }
 
     /// Takes note of how late frames were at an interface.
     pub(crate) fn note_lateness(&mut self, late: &Late) {
-        self.lateness.note(late);
+        self.tally.lateness.note(late);
     }
 
     /// How late frames were at the interfaces; empty under a virtual clock.
     pub fn lateness(&self) -> LatenessReport {
-        self.lateness.report()
+        self.tally.lateness.report()
     }
 
     /// Counts frames that were lost at an interface or on a link.
@@ -418,8 +342,7 @@ impl Switch {
         packets: u64,
         bytes: u64,
     ) {
-        self.outside_drops
-            .add(port, reason.as_str(), packets, bytes);
+        self.tally.drop_outside(port, reason, packets, bytes);
     }
 
     /// Moves the clock on. To be called before anything else at that time.
@@ -430,11 +353,7 @@ impl Switch {
     /// The next of the things that the switch wants to happen, in the order in which it came to want them.
     #[inline]
     pub(crate) fn next_effect(&mut self) -> Option<(Instant, Effect)> {
-        // Most events have one effect. To see that there is no other takes less than to ask for it.
-        if self.effects.is_empty() {
-            return None;
-        }
-        self.effects.pop_front()
+        self.effects.next()
     }
 
     /// Takes a frame whose last bit has arrived at a port. True if it is a packet, which enters
@@ -478,7 +397,7 @@ impl Switch {
     /// Passes a frame to ingress, as a new packet.
     fn enter(&mut self, port: PortId, frame: Vec<u8>) {
         self.packets_seen += 1;
-        self.ledger.came(1);
+        self.tally.ledger.came(1);
         let journey = Journey {
             ingress_port: port,
             packet_id: self.packets_seen,
@@ -488,13 +407,7 @@ impl Switch {
             lineage: Lineage::default(),
         };
         // No other packet waits for ingress, because `run` leaves none.
-        self.ingress(Entering {
-            frame,
-            instance_type: instance_type::NORMAL,
-            preserved: None,
-            deflect: None,
-            journey,
-        });
+        self.ingress(Entering::new(frame, journey));
         self.run();
     }
 
@@ -523,7 +436,7 @@ impl Switch {
     /// Counts a dropped packet.
     fn drop_one(&mut self, port: PortId, reason: &'static str, bytes: u64) {
         self.tracer.note(|| Event::Dropped { reason });
-        self.drops.add(port, reason, 1, bytes);
+        self.tally.drop_one(port, reason, bytes);
     }
 
     /// Counts a dropped packet and gives its memory back.
@@ -540,40 +453,18 @@ impl Switch {
             self.settle();
             if let Some(entering) = self.entering.pop_front() {
                 self.ingress(entering);
-            } else if let Some(port) = self.due.pop_front() {
+            } else if let Some(port) = self.effects.pop_due() {
                 self.start(port);
             } else {
                 break;
             }
         }
-        self.check_conservation();
-    }
-
-    /// What the statistics and the queues say about packets.
-    fn account(&self) -> Account {
-        Account {
-            dropped: self.drops.packets() + self.manager.dropped_packets(),
-            queued: self.manager.queued().packets,
-        }
-    }
-
-    /// Checks in debug builds that no packet is lost without being counted.
-    fn check_conservation(&self) {
-        if cfg!(debug_assertions) {
-            let missing = self.ledger.missing(self.account());
-            assert!(
-                missing == 0,
-                "{}: {missing} packets are neither sent nor dropped nor queued: {:?}, {:?}",
-                self.name(),
-                self.ledger,
-                self.account()
-            );
-        }
+        self.tally.check(&self.options.name, &self.manager);
     }
 
     /// Starts the transmission that is due at a port, and schedules the next one.
     fn start(&mut self, port: PortId) {
-        self.serve_at[usize::from(port)] = None;
+        self.effects.served(port);
         if let Some(departure) = self.manager.dequeue(self.now, port) {
             self.export(port);
             self.egress(port, departure);
@@ -717,49 +608,20 @@ impl Switch {
         let sent = self
             .manager
             .transmit(port, queue, start, len, carries_ce(&frame));
-        self.ledger.sent();
+        self.tally.ledger.sent();
         self.tracer.note(|| Event::Sent {
             port,
             arrival: sent.arrival,
             frame: frame.clone(),
         });
-        self.effects
-            .push_back((sent.arrival, Effect::Send { port, frame }));
+        self.effects.send(sent.arrival, port, frame);
     }
 
     /// Makes sure that the port is served when its next transmission is due.
     fn schedule(&mut self, port: PortId) {
-        let Some(deadline) = self.manager.next_deadline(port) else {
-            return;
-        };
-        let index = usize::from(port);
-        if self.serve_at.len() <= index {
-            self.serve_at.resize(index + 1, None);
+        if let Some(deadline) = self.manager.next_deadline(port) {
+            self.effects.serve(self.now, port, deadline);
         }
-        if self.serve_at[index].is_some_and(|at| at <= deadline) {
-            return;
-        }
-        self.serve_at[index] = Some(deadline);
-        if deadline <= self.now {
-            self.due.push_back(port);
-        } else {
-            self.effects.push_back((deadline, Effect::Serve(port)));
-        }
-    }
-}
-
-impl Journey {
-    /// The way of this packet, or of a copy, in its next pass.
-    fn next_pass(self) -> Self {
-        Self {
-            passes: self.passes + 1,
-            ..self
-        }
-    }
-
-    /// Whether another copy of this packet may be made. If so, it is counted.
-    fn may_copy(&mut self) -> bool {
-        self.passes == 0 || self.lineage.take_copy()
     }
 }
 

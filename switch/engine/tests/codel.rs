@@ -154,7 +154,7 @@ fn number_of(frame: &[u8]) -> usize {
     u32::from_be_bytes(*bytes) as usize
 }
 
-/// What is outside of the switch: frames come from it at given times, and it notes when others leave.
+/// A host outside of the switch: sends frames at given times, and notes when others leave.
 #[derive(Default)]
 struct Outside {
     to_send: VecDeque<(usize, Instant)>,
@@ -183,7 +183,7 @@ impl Host for Outside {
     }
 }
 
-/// What a queue has seen of the law's corners.
+/// Corners of the law that a queue has seen.
 #[derive(Default, Debug)]
 struct Seen {
     drops: usize,

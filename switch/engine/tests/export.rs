@@ -43,7 +43,7 @@ fn cell(switch: &Switch, register: &str, index: u64) -> u64 {
         .fold(0, |value, byte| value << 8 | u64::from(*byte))
 }
 
-/// What the registers should say, from the depths of the queues.
+/// Compares the registers with the depths of the queues.
 fn check_registers(switch: &Switch) {
     for port in PORTS {
         let depth = |queue| switch.queue_depth(port, queue);
@@ -80,7 +80,7 @@ fn set_up(pipeline: Pipeline, config: TrafficManagerConfig) -> (Simulation<Outsi
     (fabric, s)
 }
 
-/// What a frame that came out had seen: bytes before it, and packets in its queue.
+/// Depths that a frame which came out had seen: bytes before it, and packets in its queue.
 fn seen(frame: &[u8]) -> (u64, u64) {
     let number = |at: usize| u32::from_be_bytes(frame[at..at + 4].try_into().expect("4 bytes"));
     (number(14).into(), number(18).into())

@@ -222,7 +222,7 @@ fn queues_are_sampled_at_exact_instants() {
     assert!(fabric.take_queue_samples().is_empty());
 }
 
-/// What was captured.
+/// Captured frames.
 #[derive(Clone, Default)]
 struct Captured(Arc<Mutex<Frames>>);
 

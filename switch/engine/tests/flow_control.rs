@@ -30,7 +30,7 @@ fn one_switch(watchdog: Option<(Duration, Watchdog)>) -> (Simulation<Outside>, N
     (fabric, s)
 }
 
-/// What arrived at the far end of port 2: when, and of which class.
+/// Arrivals at the far end of port 2: when, and of which class.
 fn arrivals(outputs: &[Output]) -> Vec<(Instant, u8)> {
     let port_2 = outputs.iter().filter(|output| output.from.port == 2);
     port_2.map(|o| (o.at, class_of(&o.frame))).collect()
@@ -213,7 +213,7 @@ fn never_stops(fabric: &mut Simulation<Outside>, s: NodeId, until: Instant) {
     }
 }
 
-/// What happens at the links from now on.
+/// Events at the links from now on.
 fn watch_links(fabric: &mut Simulation<Outside>, s: NodeId) -> mpsc::Receiver<Visit> {
     let (sender, visits) = mpsc::channel();
     let watch = Watch {

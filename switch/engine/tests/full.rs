@@ -121,7 +121,7 @@ pub fn frame_to(port: u16, queue: u8, bytes: usize) -> Vec<u8> {
     packet
 }
 
-/// What is outside of a port: frames come from it at given times, and it notes those that arrive.
+/// A host outside of a port: frames come from it at given times, and it notes those that arrive.
 #[derive(Default)]
 pub struct Outside {
     pub to_send: VecDeque<(Instant, Vec<u8>)>,

@@ -18,7 +18,7 @@ use crate::switches::*;
 /// and the link is free, and obeys PFC frames after the response time if it is told to.
 struct Station {
     name: String,
-    /// What it sends, by class, each frame not before its time.
+    /// Frames to send, by class, each not before its time.
     to_send: [VecDeque<(Instant, Vec<u8>)>; PfcFrame::CLASSES],
     free_at: Instant,
     obeys: bool,
@@ -354,8 +354,9 @@ fn pauses_are_repeated_after_half_of_their_time_for_as_long_as_it_takes() {
     );
 }
 
-/// What may still arrive for a class after its pause was asked for: two frames, that which the PFC
-/// frame waits for and that which the sender has started, and what comes during delays and response.
+/// Bytes that may still arrive for a class after its pause was asked for: two frames, that which
+/// the PFC frame waits for and that which the sender has started, and more during delays and
+/// response.
 const HEADROOM: u64 = 2 * 1_530 + 253;
 /// The frame that crosses the threshold, and the time of the PFC frame itself.
 const CROSSING: u64 = 1_530 + 84;

@@ -79,7 +79,7 @@ fn poisson(load: f64) -> Vec<Instant> {
     times.collect()
 }
 
-/// What every frame waited, and the statistics of its queue.
+/// Delays of all frames, and the statistics of their queue.
 fn waits(sent: &[Instant]) -> (Vec<Duration>, QueueStatistics) {
     let profile = Profile {
         name: "p".into(),

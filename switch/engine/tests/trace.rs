@@ -1,4 +1,4 @@
-//! What those who watch packets get to know.
+//! Events for those who watch packets.
 
 use std::collections::BTreeSet;
 use std::sync::{Arc, Mutex};

@@ -64,7 +64,7 @@ impl Frame {
 /// Slot, port and queue.
 type Bin = (u64, u16, u8);
 
-/// What a reader finds of a slot that is over; none: it has come too late.
+/// Value that a reader finds of a slot that is over; none: it has come too late.
 fn read(switch: &Switch, (slot, port, queue): Bin) -> Option<(u64, u64)> {
     let pipeline = switch.pipeline().expect("a program");
     let cell = ((slot & 1) * 512 + u64::from(port)) * 8 + u64::from(queue);

@@ -4,7 +4,7 @@
 use crate::drops::DropReason;
 use crate::switch::PortId;
 
-/// What happens at a node.
+/// An event at a node.
 #[derive(Debug)]
 pub(crate) enum Event {
     /// The last bit of a frame arrives at a port.

@@ -72,7 +72,7 @@ pub struct LinkInfo {
     pub from: NodePort,
     /// The port that receives.
     pub to: NodePort,
-    /// What the link does to frames.
+    /// Faults and limits of the link.
     pub state: LinkState,
 }
 
@@ -83,7 +83,7 @@ pub struct Crossing {
     pub(crate) to: Address,
     /// When it arrives.
     pub at: Instant,
-    /// What happens to the node then.
+    /// Event at the node.
     pub(crate) event: Event,
 }
 
@@ -98,7 +98,7 @@ pub(super) struct Link {
     pub delay: Duration,
     /// Frames sent so far, including lost ones.
     sent: u64,
-    /// What the link does to frames; `None` while its state is the default.
+    /// Faults and limits of the link; `None` while its state is the default.
     faults: Option<Box<Faults>>,
 }
 
@@ -191,7 +191,7 @@ impl Link {
 /// A link that is not in the default state.
 #[derive(Clone, Debug)]
 struct Faults {
-    /// What it does to frames.
+    /// Faults and limits.
     state: LinkState,
     /// Decides, with the number of a frame, what happens to it.
     key: u64,

@@ -127,7 +127,7 @@ pub struct Network<H> {
     addresses: Vec<Address>,
     /// The time that has been reached.
     now: Instant,
-    /// What all nodes share.
+    /// Settings of all nodes.
     settings: Settings,
 }
 
@@ -437,7 +437,7 @@ impl<H: Host> Network<H> {
         }
     }
 
-    /// What all nodes have done so far.
+    /// Work of all nodes so far.
     pub fn work(&self) -> Work {
         let works = self.partitions.iter().map(Partition::work);
         works.fold(Work::default(), |sum, work| Work {

@@ -23,7 +23,7 @@ pub struct Partition<H> {
     number: u32,
     /// The nodes, ordered by id.
     pub(super) nodes: Vec<Node<H>>,
-    /// What all nodes of the network share.
+    /// Settings of all nodes of the network.
     pub(super) settings: Settings,
     /// When nodes have something to do, by time and index. An entry counts only if its time is that
     /// of the node's `listed`.
@@ -119,7 +119,7 @@ impl<H: Host> Partition<H> {
         &self.lookahead
     }
 
-    /// What the nodes have done so far.
+    /// Work of the nodes so far.
     pub fn work(&self) -> Work {
         Work {
             packet_hops: self.nodes.iter().map(|n| n.packet_hops).sum(),

@@ -150,7 +150,7 @@ fn run_partition<H: Host>(
         if asked {
             meeting.post_work(number, partition.work());
         }
-        // What the others have done is that of their last report, which is good enough for a
+        // The others' work is that of their last report, which is good enough for a
         // progress bar.
         if asked
             && let Some(stop) = &mut stop

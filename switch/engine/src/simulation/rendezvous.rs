@@ -13,7 +13,7 @@ use crate::network::{Crossing, Host, Partition};
 /// takes longer.
 const SPINS: u32 = 2000;
 
-/// What the threads share.
+/// State that the threads share.
 pub(super) struct Rendezvous {
     /// The number of threads.
     parties: usize,
@@ -65,7 +65,7 @@ impl Rendezvous {
         events.store(work.events, Ordering::Relaxed);
     }
 
-    /// What all partitions had done when they last said so.
+    /// Work of all partitions at their last reports.
     pub fn work(&self) -> Work {
         let sum = |which: usize| {
             let counts = self.work.iter().map(|w| w[which].load(Ordering::Relaxed));
@@ -139,7 +139,7 @@ impl Rendezvous {
         }
     }
 
-    /// What a thread must hold while it runs a partition.
+    /// The guard that a thread must hold while it runs a partition.
     pub fn guard(&self) -> Guard<'_> {
         Guard(self)
     }

@@ -1,5 +1,5 @@
-//! What a switch has set itself to do later: frames that are on their way to ingress, and the
-//! timers of flow control and of the export of queue states.
+//! Tasks that a switch has set itself: frames that are on their way to ingress, and the timers of
+//! flow control and of the export of queue states.
 
 use std::cmp::{Ordering, Reverse};
 use std::collections::BinaryHeap;

@@ -28,7 +28,7 @@ impl Switch {
 
     /// Sends copies of a packet to the members of a clone session.
     pub(super) fn clone_packet(&mut self, clone: CloneRequest, original: &mut Journey) {
-        self.ledger.came(1);
+        self.tally.ledger.came(1);
         if !original.may_copy() {
             return self.drop_packet(clone.packet, original, DropReason::CopyLimit);
         }
@@ -46,7 +46,7 @@ impl Switch {
         });
         // A session that does not exist makes no copy, as on BMv2.
         let Some(session) = session.cloned() else {
-            self.ledger.consumed(1);
+            self.tally.ledger.consumed(1);
             return self.recycle(clone.packet);
         };
         let queue = Some(session.class_of_service as u8);
@@ -72,10 +72,10 @@ impl Switch {
         }
         let queue = queue.unwrap_or_else(|| pipeline.priority(&packet));
         let Some((last, others)) = replicas.split_last() else {
-            self.ledger.consumed(1);
+            self.tally.ledger.consumed(1);
             return self.recycle(packet);
         };
-        self.ledger.came(others.len() as u64);
+        self.tally.ledger.came(others.len() as u64);
         for replica in others {
             if !journey.may_copy() {
                 let len = packet.wire_len() as u64;

@@ -133,8 +133,8 @@ impl Export {
 const QUEUES: u64 = MAX_QUEUES as u64;
 /// Length of the longest packet, by which a capacity in packets is one in bytes.
 const LONGEST_PACKET_BYTES: u64 = u16::MAX as u64;
-/// What a queue without a capacity is taken to hold at most, in bytes or in packets. Where it holds
-/// more, this is what the program sees.
+/// Capacity that a queue without one is taken to have, in bytes or in packets. Where it holds more,
+/// this is what the program sees.
 const UNLIMITED: u64 = u32::MAX as u64;
 
 /// The largest value that an export shows of a port with this profile.
@@ -143,7 +143,7 @@ fn largest(what: QueueState, profile: &Profile) -> u64 {
         let packets = packets.map(|packets| packets.saturating_mul(LONGEST_PACKET_BYTES));
         packets.into_iter().chain(bytes).min().unwrap_or(UNLIMITED)
     };
-    // What is longer than the egress buffer has it for itself.
+    // A packet that is longer than the egress buffer has it for itself.
     let egress = profile
         .egress_bytes
         .map(|bytes| bytes.max(LONGEST_PACKET_BYTES));

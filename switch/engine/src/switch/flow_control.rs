@@ -10,7 +10,7 @@ use ebb_wire::{EthernetHeader, MacAddress, ParseError, PfcFrame};
 
 use super::agenda::Task;
 use super::pauses::{Classes, LinkPauses, Watch, classes_in};
-use super::{Effect, PortId, Switch};
+use super::{PortId, Switch};
 use crate::drops::DropReason;
 use crate::trace::Event;
 
@@ -140,7 +140,7 @@ impl Switch {
         let sent = self.manager.transmit_control(self.now, port, len);
         self.tell(port, || Event::PauseSent { port, frame });
         let (at, frame) = (sent.arrival, bytes);
-        self.effects.push_back((at, Effect::Send { port, frame }));
+        self.effects.send(at, port, frame);
         let bits = self.time_of_bits(port);
         let due = self.flow_control.link(port).next_refresh(self.now, bits);
         if let Some(at) = due {

@@ -56,7 +56,7 @@ pub(super) struct LinkPauses {
     ignored_at: Option<Instant>,
 }
 
-/// What queues have to do after a change of the pauses.
+/// Queues to pause and to resume after a change of the pauses.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(super) struct Change {
     /// Classes that stop.
@@ -67,7 +67,7 @@ pub(super) struct Change {
     pub calmed: bool,
 }
 
-/// What a review of the pauses found.
+/// Findings of a review of the pauses.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(super) struct Review {
     /// Classes whose pause has expired; they go on.

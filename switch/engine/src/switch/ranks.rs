@@ -1,4 +1,4 @@
-//! What the program says about packets for queues with ranks.
+//! Fields of packets by which queues with ranks choose.
 
 use ebb_pipeline::{Packet, PacketField, Pipeline};
 use ebb_traffic_manager::{ConfigError, TrafficManagerConfig};

@@ -33,7 +33,7 @@ pub struct Watch {
     pub sink: Sink,
 }
 
-/// What happened to a packet in the switch in one stretch without waiting, or at a link.
+/// Events of a packet in the switch in one stretch without waiting, or at a link.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Visit {
     /// Name of the switch.
@@ -43,7 +43,7 @@ pub struct Visit {
     /// Number of the packet, which is the same for all its visits and for its copies; 0 for what
     /// happened at a link.
     pub packet_id: u64,
-    /// What happened, in order.
+    /// Events, in order.
     pub events: Vec<Event>,
 }
 

@@ -167,7 +167,7 @@ impl Display for Frame<'_> {
     }
 }
 
-/// What a PFC frame says.
+/// A PFC frame as text.
 struct Pauses<'a>(&'a PfcFrame);
 
 impl Display for Pauses<'_> {
@@ -198,7 +198,7 @@ impl Display for Classes {
     }
 }
 
-/// What waits in a queue.
+/// The depth of a queue as text.
 struct Waiting(Depth);
 
 impl Display for Waiting {
