@@ -2,7 +2,7 @@
 
 use serde::{Deserialize, Serialize};
 
-use crate::{FieldRef, SourceInfo, Value};
+use crate::{FieldRef, HexStr, SourceInfo, Value};
 
 /// An array of meters, or the meters of a table's entries.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
@@ -82,6 +82,9 @@ pub struct RegisterArray {
     pub size: u32,
     /// Width of a cell in bits.
     pub bitwidth: u32,
+    /// Value of every cell in the beginning, which BMv2 has no key for. None: zero.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub initial_value: Option<HexStr>,
 }
 
 /// A hash or checksum over fields.

@@ -1,4 +1,4 @@
-//! P4_16 for v1model to BMv2 JSON and P4Info. Programs of TNA and T2NA are checked, and have P4Info.
+//! P4_16 for v1model, TNA and T2NA to BMv2 JSON and P4Info.
 //!
 //! ```text
 //! text -> preprocess -> lex -> parse -> check -> elaborate -> bmv2   -> program.json
@@ -39,7 +39,6 @@ mod warnings;
 use ebb_p4_proto::config::P4Info;
 use ebb_p4_proto::p4::WriteRequest;
 
-use architecture::Architecture;
 use diagnostics::{Diagnostic, Diagnostics};
 use options::Stage;
 use source::SourceMap;
@@ -110,7 +109,7 @@ pub fn check_tokens(
     Some(program)
 }
 
-/// The stages behind them, for v1model.
+/// The stages behind them.
 pub fn generate(
     name: &str,
     program: &ir::Program,
@@ -119,13 +118,6 @@ pub fn generate(
     dump: &mut dyn FnMut(Stage, &dyn Fn() -> String),
 ) -> Option<Compiled> {
     let flat = flat(program, diagnostics, dump)?;
-    if program.architecture != Architecture::V1model {
-        let name = program.architecture.name();
-        let message = format!("no switch runs JSON of {name}");
-        let help = "leave its file out; P4Info is there, by --p4runtime-files";
-        diagnostics.report(Diagnostic::global("unsupported-architecture", message).help(help));
-        return None;
-    }
     let json = bmv2::generate(program, &flat, sources, diagnostics, name);
     let control_plane = p4info::generate(program, &flat, diagnostics);
     (!diagnostics.has_errors()).then_some(Compiled {

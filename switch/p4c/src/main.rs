@@ -108,6 +108,9 @@ fn work(
     let Some(program) = ebb_p4c::check_tokens(&tokens, diagnostics, &mut dump) else {
         return Ok(());
     };
+    if let Some(wanted) = arguments.architecture {
+        check_architecture(wanted, program.architecture)?;
+    }
     if program.architecture != Architecture::V1model && arguments.output.is_none() {
         return match ebb_p4c::control_plane(&program, diagnostics, &mut dump) {
             Some(made) => write_control_plane(arguments, made),
@@ -129,6 +132,20 @@ fn work(
         Some(file) => write(&file, (compiled.json.to_json() + "\n").as_bytes()),
         None => Ok(()),
     }
+}
+
+/// Reports a program for Tofino where one for BMv2 is wanted, and the other way round.
+fn check_architecture(wanted: Architecture, found: Architecture) -> Result<(), Box<Diagnostic>> {
+    let is_v1model = |a: Architecture| a == Architecture::V1model;
+    if is_v1model(wanted) == is_v1model(found) {
+        return Ok(());
+    }
+    let (wanted, found) = (wanted.name(), found.name());
+    let message = format!("the program is for {found}, --arch is {wanted}");
+    let help = "leave --arch out: the included file tells the architecture";
+    Err(Box::new(
+        Diagnostic::global("other-architecture", message).help(help),
+    ))
 }
 
 fn read(input: &Path, name: &str) -> Result<String, Box<Diagnostic>> {

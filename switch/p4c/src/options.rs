@@ -4,6 +4,7 @@
 
 use std::path::{Path, PathBuf};
 
+use crate::architecture::Architecture;
 use crate::diagnostics::{Action, Format, Policy, nearest};
 use crate::preprocess;
 
@@ -89,6 +90,8 @@ pub struct Arguments {
     pub input: PathBuf,
     /// `-o`: the JSON file, or for the driver the folder of all outputs.
     pub output: Option<PathBuf>,
+    /// `--arch`. None: the included file alone tells the architecture.
+    pub architecture: Option<Architecture>,
     /// `-I`, `-D`, `-U`, `--disable-annotations`.
     pub preprocess: preprocess::Options,
     /// `--p4runtime-files`: P4Info files, whose names decide about their format.

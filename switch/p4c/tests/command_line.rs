@@ -196,9 +196,9 @@ fn disabled_annotations_are_told() {
     );
 }
 
-/// A program for Tofino has P4Info, and no JSON.
+/// A program for Tofino is checked, has P4Info and JSON, and is none for v1model.
 #[test]
-fn a_program_for_tofino_is_checked_and_has_p4info() {
+fn a_program_for_tofino_has_p4info_and_json() {
     let folder = Compilers::new();
     let switch = "#if __TARGET_TOFINO__ == 2\n#include <t2na.p4>\n#else\n#include <tna.p4>\n#endif\n\
                   const bit<9> LAST = QUEUE_ID_WIDTH;\n";
@@ -214,10 +214,25 @@ fn a_program_for_tofino_is_checked_and_has_p4info() {
     folder.quiet(&format!("p4c-bm2-ss {fabric}"));
     folder.quiet(&format!("p4c-bm2-ss --p4runtime-files info.txtpb {fabric}"));
     assert!(folder.read("info.txtpb").contains("arch: \"tna\""));
-    let output = folder.run(&format!(
-        "p4c-bm2-ss --error-format=short -o f.json {fabric}"
-    ));
-    let said = String::from_utf8_lossy(&output.stderr).into_owned();
-    assert!(!output.status.success() && !folder.has("f.json"));
-    assert!(said.contains("no switch runs JSON of tna"), "{said}");
+    folder.quiet(&format!("p4c-bm2-ss -o f.json {fabric}"));
+    assert!(folder.read("f.json").contains("\"architecture\": \"tna\""));
+    let v1model = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/programs/router.p4");
+    for (arch, program, said) in [
+        (
+            "v1model",
+            fabric,
+            "the program is for tna, --arch is v1model",
+        ),
+        ("tna", v1model, "the program is for v1model, --arch is tna"),
+    ] {
+        let output = folder.run(&format!(
+            "p4c-bm2-ss --error-format=short --arch {arch} -o no.json {program}"
+        ));
+        let errors = String::from_utf8_lossy(&output.stderr).into_owned();
+        assert!(!output.status.success() && !folder.has("no.json"));
+        assert!(
+            errors.contains(said) && errors.lines().count() == 1,
+            "{errors}"
+        );
+    }
 }

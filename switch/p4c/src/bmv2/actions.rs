@@ -79,13 +79,13 @@ impl Backend<'_> {
     }
 
     /// Emits a jump, whose target is its last parameter, and returns its number.
-    fn jump(&mut self, op: &str, mut parameters: Vec<json::Value>, span: Span) -> usize {
+    pub(super) fn jump(&mut self, op: &str, mut parameters: Vec<json::Value>, span: Span) -> usize {
         parameters.push(hex_value(0, 1));
         self.emit(op, parameters, span);
         self.out.len() - 1
     }
 
-    fn land_here(&mut self, jumps: impl IntoIterator<Item = usize>) {
+    pub(super) fn land_here(&mut self, jumps: impl IntoIterator<Item = usize>) {
         let here = self.out.len();
         jumps.into_iter().for_each(|jump| self.land(jump, here));
     }

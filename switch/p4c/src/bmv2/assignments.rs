@@ -31,8 +31,11 @@ impl Backend<'_> {
                 name,
                 type_args,
                 args,
-                ..
-            } => self.extern_call(*object, name, type_args, args, span),
+                result,
+            } => match self.flat.tofino {
+                None => self.extern_call(*object, name, type_args, args, span),
+                Some(_) => self.tofino_call(*object, name, args, result.as_ref(), span),
+            },
             _ => self.error(
                 "unsupported-statement",
                 span,

@@ -96,7 +96,7 @@ impl Backend<'_> {
 
     /// Reports what is no header, which a generic function may emit, and a header value that is made where it is
     /// emitted, since it is in no header of the packet.
-    fn check_emitted(&self, value: &Expr) {
+    pub(super) fn check_emitted(&self, value: &Expr) {
         match (&value.kind, &value.ty) {
             (ExprKind::InvalidHeader, _) => {}
             (ExprKind::List(_), Type::Struct(s)) if s.kind != StructKind::Struct => {

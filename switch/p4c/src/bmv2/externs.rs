@@ -103,7 +103,7 @@ impl Backend<'_> {
     }
 
     /// BMv2 writes the colour of a direct meter to one field, when the table is applied.
-    fn meter_result(&mut self, meter: usize, field: json::FieldRef, span: Span) {
+    pub(super) fn meter_result(&mut self, meter: usize, field: json::FieldRef, span: Span) {
         let first = self
             .meter_targets
             .entry(meter)
@@ -328,6 +328,16 @@ impl Backend<'_> {
             self.error("not-constant", algorithm.span, message);
             return None;
         };
+        Some(self.calculation_named(algo, input, span))
+    }
+
+    /// Adds a calculation with the algorithm of this name, and returns its name.
+    pub(super) fn calculation_named(
+        &mut self,
+        algo: &str,
+        input: Vec<json::CalculationInput>,
+        span: Span,
+    ) -> String {
         let id = self.json.calculations.len() as u32;
         let name = numbered("calc", id);
         let source_info = self.source_info(span);
@@ -335,10 +345,10 @@ impl Backend<'_> {
             name: name.clone(),
             id,
             source_info,
-            algo: algo.clone(),
+            algo: algo.to_owned(),
             input,
         });
-        Some(name)
+        name
     }
 
     /// The list of fields that a digest carries; equal digests share it.
@@ -492,7 +502,7 @@ impl Backend<'_> {
     }
 
     /// Cells of an array, as p4c also none.
-    fn size(&self, object: &Object) -> u32 {
+    pub(super) fn size(&self, object: &Object) -> u32 {
         let given = object.args.iter().find(|(name, _)| name == "size");
         let size = given.and_then(|(_, e)| e.as_number()).unwrap_or(0);
         if size == 0 {
@@ -503,7 +513,7 @@ impl Backend<'_> {
         size
     }
 
-    fn direct_counter(&mut self, index: usize, object: &Object) {
+    pub(super) fn direct_counter(&mut self, index: usize, object: &Object) {
         let Some(table) = self.direct_tables.get(&index) else {
             return self.unused(object);
         };
@@ -512,7 +522,7 @@ impl Backend<'_> {
     }
 
     /// A counter with cells, or one bound to a table, which has a cell for each entry.
-    fn counter(&mut self, object: &Object, size: Option<u32>, binding: Option<String>) {
+    pub(super) fn counter(&mut self, object: &Object, size: Option<u32>, binding: Option<String>) {
         let counter = json::CounterArray {
             name: object.name.clone(),
             id: self.json.counter_arrays.len() as u32,
@@ -524,7 +534,7 @@ impl Backend<'_> {
         self.json.counter_arrays.push(counter);
     }
 
-    fn unused(&self, object: &Object) {
+    pub(super) fn unused(&self, object: &Object) {
         let message = format!(
             "`{}` is not attached to any table that is applied",
             object.name
@@ -533,7 +543,7 @@ impl Backend<'_> {
             .report(Diagnostic::warning("unused", object.span, message));
     }
 
-    fn direct_meter(&mut self, index: usize, object: &Object) {
+    pub(super) fn direct_meter(&mut self, index: usize, object: &Object) {
         let Some(table) = self.direct_tables.get(&index).copied() else {
             return self.unused(object);
         };
@@ -547,17 +557,16 @@ impl Backend<'_> {
         self.meter(object, size, Some(binding), Some(target));
     }
 
-    fn meter(
+    pub(super) fn meter(
         &mut self,
         object: &Object,
         size: u32,
         binding: Option<String>,
         target: Option<json::FieldRef>,
     ) {
-        let is_bytes = object
-            .args
-            .iter()
-            .any(|(_, e)| e.as_value() == Some(&Value::Member("bytes".into())));
+        let is_bytes = object.args.iter().any(
+            |(_, e)| matches!(e.as_value(), Some(Value::Member(m)) if m == "bytes" || m == "BYTES"),
+        );
         let id = self.json.meter_arrays.len() as u32;
         let meter = json::MeterArray {
             name: object.name.clone(),
@@ -596,6 +605,7 @@ impl Backend<'_> {
             source_info: self.source_info(object.span),
             size,
             bitwidth: width,
+            initial_value: None,
         };
         self.json.register_arrays.push(register);
     }

@@ -26,6 +26,7 @@ const METADATA_HEADERS: u32 = 2;
 
 pub(super) struct Layout<'a> {
     diagnostics: &'a Diagnostics,
+    fills_headers: bool,
     /// The variables of the flat program, and those that the backend adds.
     pub vars: Vec<FlatVar>,
     /// Name of the header of scalars.
@@ -67,9 +68,12 @@ pub(super) enum Place {
 }
 
 impl<'a> Layout<'a> {
-    pub fn new(vars: &[FlatVar], diagnostics: &'a Diagnostics) -> Self {
+    /// Places for the variables. `fills_headers`: headers are filled up to whole bytes, as the compiler for Tofino lays
+    /// out those with flexible fields; otherwise such headers are errors.
+    pub fn new(vars: &[FlatVar], fills_headers: bool, diagnostics: &'a Diagnostics) -> Self {
         let mut layout = Layout {
             diagnostics,
+            fills_headers,
             vars: vars.to_vec(),
             scalars_name: String::new(),
             scalars: Vec::new(),
@@ -320,6 +324,9 @@ impl<'a> Layout<'a> {
         let mut fields = Vec::new();
         let mut varbit = None;
         flatten(s, "", &mut fields, &mut varbit);
+        if self.fills_headers {
+            pad(&mut fields, "_padding");
+        }
         let bits: u32 = fields
             .iter()
             .filter_map(|f| match f.width {
@@ -356,6 +363,29 @@ impl<'a> Layout<'a> {
         pad(&mut fields, "_padding");
         self.header_types.insert(STANDARD.to_owned());
         self.json.header_types.push(header_type(STANDARD, fields));
+    }
+
+    /// Declares standard metadata with no more than what the switch itself keeps there, for programs that have none.
+    pub fn declare_own_standard(&mut self) {
+        let fields = [
+            ("ingress_port", 9),
+            ("egress_spec", 9),
+            ("egress_port", 9),
+            ("instance_type", 32),
+            ("packet_length", 32),
+        ];
+        let mut fields: Vec<_> = fields
+            .iter()
+            .map(|(name, bits)| json::FieldDecl::bits(*name, *bits, false))
+            .collect();
+        pad(&mut fields, "_padding");
+        self.header_types.insert(STANDARD.to_owned());
+        self.json.header_types.push(header_type(STANDARD, fields));
+    }
+
+    /// Gives a field a name by which the target knows it.
+    pub fn alias(&mut self, name: String, field: json::FieldRef) {
+        self.json.field_aliases.push((name, field));
     }
 
     /// Puts the declarations into the JSON: metadata first, then headers.

@@ -11,6 +11,7 @@ mod externs;
 mod layout;
 mod parsers;
 mod tables;
+mod tofino;
 
 use std::collections::{HashMap, HashSet};
 
@@ -59,6 +60,9 @@ struct Backend<'a> {
     digests: Digests,
     /// Indices of learn lists in the JSON, by name.
     learn_lists: HashMap<String, Vec<usize>>,
+    /// Variables that objects of Tofino keep while a packet passes, by the index of the object: the sum of a checksum,
+    /// the value of a parser counter, the colour of a direct meter.
+    kept: HashMap<usize, Expr>,
 }
 
 /// Generates the JSON. The result is only usable if no error was reported.
@@ -76,7 +80,7 @@ pub fn generate(
         diagnostics,
         json: json::Program::default(),
         out: Vec::new(),
-        layout: Layout::new(&flat.vars, diagnostics),
+        layout: Layout::new(&flat.vars, flat.tofino.is_some(), diagnostics),
         stage: Stage::Parser,
         node_names: Names::default(),
         action_ids: HashMap::new(),
@@ -86,6 +90,7 @@ pub fn generate(
         profiles: HashSet::new(),
         digests: digests::digests(flat),
         learn_lists: HashMap::new(),
+        kept: HashMap::new(),
     };
     backend.run(source_name);
     let Backend {
@@ -105,21 +110,37 @@ impl Backend<'_> {
             .map(|(name, number)| (name.clone(), number))
             .collect();
         self.enums();
-        self.field_list_annotations();
-        self.parser();
-        self.deparser();
-        self.stage = Stage::Ingress;
-        let ingress = self.pipeline("ingress", 0, &self.flat.ingress);
-        self.stage = Stage::Egress;
-        let egress = self.pipeline("egress", 1, &self.flat.egress);
-        self.json.pipelines = vec![ingress, egress];
-        self.checksums();
-        self.extern_instances();
+        let flat = self.flat;
+        match &flat.tofino {
+            None => self.v1model(),
+            Some(tofino) => self.tofino(tofino),
+        }
         self.json.program = Some(source_name.to_owned());
         self.json.meta = Some(json::Meta {
             compiler: Some(concat!("ebb-p4c ", env!("CARGO_PKG_VERSION")).to_owned()),
             ..json::Meta::default()
         });
+    }
+
+    fn v1model(&mut self) {
+        let flat = self.flat;
+        self.field_list_annotations();
+        let parser = self.parser(&flat.parser, "parser", 0);
+        self.json.parsers = vec![parser];
+        self.value_sets();
+        self.deparser();
+        self.controls();
+        self.checksums();
+        self.extern_instances();
+    }
+
+    fn controls(&mut self) {
+        let flat = self.flat;
+        self.stage = Stage::Ingress;
+        let ingress = self.pipeline("ingress", 0, &flat.ingress);
+        self.stage = Stage::Egress;
+        let egress = self.pipeline("egress", 1, &flat.egress);
+        self.json.pipelines = vec![ingress, egress];
     }
 
     fn error(&self, code: &'static str, span: Span, message: impl Into<String>) {

@@ -16,7 +16,7 @@ use num_traits::One;
 
 use super::layout::Place;
 use super::{Backend, Stage, hex, hex_value};
-use crate::elaborate::flat::{FlatKind, FlatStmt, FlatTarget, FlatTransition, Label};
+use crate::elaborate::flat::{FlatKind, FlatParser, FlatStmt, FlatTarget, FlatTransition, Label};
 use crate::eval;
 use crate::ir::{self, BinaryOp, Callee, Expr, ExprKind};
 use crate::names::Names;
@@ -46,16 +46,29 @@ struct States {
 const MAX_CASES: usize = 4096;
 
 impl Backend<'_> {
-    pub(super) fn parser(&mut self) {
+    pub(super) fn parser(&mut self, parser: &FlatParser, name: &str, id: u32) -> json::Parser {
         self.stage = Stage::Parser;
-        let flat = self.flat;
         let mut states = States::default();
-        for state in &flat.parser.states {
+        for state in &parser.states {
             add_state(&mut states, &state.name);
         }
-        for (i, state) in flat.parser.states.iter().enumerate() {
+        for (i, state) in parser.states.iter().enumerate() {
             self.state(i, &state.body, End::Program(&state.transition), &mut states);
         }
+        let init_state = states
+            .list
+            .get(parser.start)
+            .map_or_else(String::new, |s| s.name.clone());
+        json::Parser {
+            name: name.to_owned(),
+            id,
+            init_state,
+            parse_states: states.list,
+        }
+    }
+
+    pub(super) fn value_sets(&mut self) {
+        let flat = self.flat;
         for (i, value_set) in (0..).zip(&flat.value_sets) {
             let fields = Expr::new(ExprKind::Poison, value_set.ty.clone(), value_set.span);
             let width: u32 = fields.leaves().iter().filter_map(|l| l.ty.width()).sum();
@@ -66,16 +79,6 @@ impl Backend<'_> {
                 max_size: Some(value_set.size),
             });
         }
-        let init_state = states
-            .list
-            .get(flat.parser.start)
-            .map_or_else(String::new, |s| s.name.clone());
-        self.json.parsers = vec![json::Parser {
-            name: "parser".to_owned(),
-            id: 0,
-            init_state,
-            parse_states: states.list,
-        }];
     }
 
     fn state(&mut self, index: usize, body: &[FlatStmt], end: End<'_>, states: &mut States) {
@@ -183,10 +186,14 @@ impl Backend<'_> {
             }
             End::Program(transition) => transition,
         };
+        // BMv2 has no reject: the packet goes on, with the error that `verify` or `extract` set. On Tofino it is as if
+        // no case matched.
+        let reject = (self.flat.tofino.is_some() && may_reject(transition))
+            .then(|| self.no_match_state(states));
         let target = |states: &States, t: FlatTarget| match t {
             FlatTarget::State(s) => Some(states.list[s].name.clone()),
-            // BMv2 has no reject: the packet goes on, with the error that `verify` or `extract` set.
-            FlatTarget::Accept | FlatTarget::Reject => None,
+            FlatTarget::Accept => None,
+            FlatTarget::Reject => reject.clone(),
         };
         match transition {
             FlatTransition::Direct(t) => {
@@ -409,6 +416,17 @@ impl Backend<'_> {
             },
             FlatKind::Extern {
                 name,
+                result: Some(target),
+                object: None,
+                ..
+            } if name == "port_metadata_unpack" => {
+                let mut ops = self.lookahead(target, span);
+                let bits = vec![hex_value(self.port_metadata_bits(), 32)];
+                ops.push(op(json::ParserOpKind::Advance, bits));
+                return ops;
+            }
+            FlatKind::Extern {
+                name,
                 args,
                 object: None,
                 ..
@@ -512,6 +530,15 @@ impl Backend<'_> {
             offset += width;
         }
         ops
+    }
+}
+
+fn may_reject(transition: &FlatTransition) -> bool {
+    match transition {
+        FlatTransition::Direct(target) => *target == FlatTarget::Reject,
+        FlatTransition::Select { cases, .. } => cases
+            .iter()
+            .any(|(_, target)| *target == FlatTarget::Reject),
     }
 }
 

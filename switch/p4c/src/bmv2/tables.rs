@@ -64,6 +64,9 @@ impl Pipeline<'_, '_> {
             backend.direct_tables.insert(*direct, index);
         }
         let object_name = |object: Option<usize>| Some(backend.flat.objects[object?].name.clone());
+        let profile = flat
+            .implementation
+            .map(|object| backend.flat.profile(object));
         let action_name = |action: &usize| backend.flat.actions[*action].name.clone();
         let table = json::Table {
             name: name.clone(),
@@ -71,7 +74,7 @@ impl Pipeline<'_, '_> {
             match_type: table_match_type(&key),
             key,
             kind,
-            action_profile: object_name(flat.implementation),
+            action_profile: object_name(profile),
             max_size: Some(backend.max_size(flat)),
             with_counters: flat.counters.is_some(),
             support_timeout: declared.support_timeout,
@@ -99,12 +102,20 @@ impl Pipeline<'_, '_> {
         };
         let object = &self.backend.flat.objects[index];
         let arg = |name: &str| object.args.iter().find(|(n, _)| n == name).map(|(_, e)| e);
-        let is_selector = object.extern_name == "action_selector";
-        let max_size = arg("size").and_then(Expr::as_number);
-        let algorithm = arg("algorithm").and_then(Expr::as_value).map(|v| match v {
-            Value::Member(name) => name.clone(),
-            _ => String::new(),
-        });
+        let is_selector = matches!(&*object.extern_name, "action_selector" | "ActionSelector");
+        // TNA's selectors are made of a profile and a hash.
+        let profile = self.backend.flat.profile(index);
+        let object = &self.backend.flat.objects[profile];
+        let size = object.args.iter().find(|(name, _)| name == "size");
+        let max_size = size.and_then(|(_, size)| size.as_number());
+        let algorithm = match arg("hash").map(|hash| &hash.kind) {
+            Some(ExprKind::Instance(hash)) => self.backend.hash_algorithm(*hash),
+            _ => arg("algorithm").and_then(Expr::as_value).map(|v| match v {
+                Value::Member(name) => name.clone(),
+                _ => String::new(),
+            }),
+        };
+        let index = profile;
         if self.backend.profiles.insert(index) {
             let id = self.backend.profiles.len() as u32 - 1;
             self.profiles.push(json::ActionProfile {
@@ -351,7 +362,7 @@ fn bmv2_priorities(entries: &[FlatEntry], largest_wins: bool, delta: u64) -> Vec
 
 fn match_type(kind: &str) -> Option<json::MatchType> {
     Some(match kind {
-        "exact" => json::MatchType::Exact,
+        "exact" | "atcam_partition_index" | "dleft_hash" => json::MatchType::Exact,
         "lpm" => json::MatchType::Lpm,
         // BMv2 has no optional match: it is a ternary one whose mask is all or nothing.
         "ternary" | "optional" => json::MatchType::Ternary,

@@ -162,7 +162,13 @@ impl Elaborator<'_> {
     }
 
     /// Runs `body` so that `return` ends it, and puts its value into `result`, if there is one.
-    fn inlined(&mut self, body: &[Stmt], mut env: Env, result: Option<Expr>, span: Span) {
+    pub(super) fn inlined(
+        &mut self,
+        body: &[Stmt],
+        mut env: Env,
+        result: Option<Expr>,
+        span: Span,
+    ) {
         let label = self.new_label();
         env.returns = Some((label, result));
         let inner = self.block(|e| e.statements(body, &mut env));
@@ -394,6 +400,9 @@ impl Elaborator<'_> {
         result: Option<Expr>,
         span: Span,
     ) {
+        if let Some(action) = object.and_then(|object| self.stateful_call(object, signature)) {
+            return self.execute_register_action(&action, call, env, result, span);
+        }
         // BMv2 writes results to fields: slices and elements chosen at run time go through a variable.
         let mut back = Vec::new();
         let mut args = vec![Expr::poison(span); call.args.len()];

@@ -4,6 +4,8 @@
 //! [`Flat::vars`], instances are numbers of [`Flat::objects`], and the only calls left inside of
 //! expressions are `isValid` and `lookahead` (the latter only as the whole right side of an assignment).
 
+use std::collections::BTreeMap;
+
 use crate::annotations;
 use crate::ir::{ActionId, Annotation, ControlId, Expr, ExprKind, Priority, TableId};
 use crate::source::Span;
@@ -39,8 +41,23 @@ pub struct Flat {
     pub egress: FlatControl,
     /// Control between egress and deparser.
     pub compute_checksum: FlatControl,
-    /// Deparser, whose statements are `emit` calls.
+    /// Deparser, whose statements are `emit` calls; that of egress on Tofino.
     pub deparser: FlatControl,
+    /// What a pipeline of Tofino has besides; none for v1model.
+    pub tofino: Option<Tofino>,
+}
+
+/// Blocks of a pipeline of Tofino that v1model does not have. [`Flat::parser`] is that of ingress.
+#[derive(Debug, Default)]
+pub struct Tofino {
+    /// Deparser of ingress.
+    pub ingress_deparser: FlatControl,
+    /// Parser of egress.
+    pub egress_parser: FlatParser,
+    /// Control of the ghost thread (Tofino 2). None: the program has no ghost thread.
+    pub ghost: Option<FlatControl>,
+    /// Variables of intrinsic metadata, as numbers of [`Flat::vars`], by the name of their type.
+    pub intrinsic: BTreeMap<String, usize>,
 }
 
 /// A variable of one instance.

@@ -16,6 +16,7 @@ mod expressions;
 pub mod flat;
 mod loops;
 mod parsers;
+mod register_actions;
 mod run_time_indices;
 mod statements;
 mod tofino;
@@ -127,6 +128,8 @@ struct Elaborator<'a> {
     /// Instances of parsers and controls by the number that `ExprKind::Instance` has for them, from [`UNIT_BASE`] on.
     units: HashMap<usize, Rc<Unit>>,
     globals: HashMap<InstanceId, Instantiated>,
+    /// Declarations of extern objects, by the index in [`Flat::objects`].
+    declared: HashMap<usize, InstanceId>,
     /// Actions of tables that are made already, by the instance that declares them and the action: indices in
     /// [`Flat::actions`].
     actions: HashMap<(Option<usize>, usize), usize>,
@@ -180,6 +183,7 @@ pub fn elaborate(program: &Program, diagnostics: &Diagnostics) -> Option<Flat> {
         next_unit: 0,
         units: HashMap::new(),
         globals: HashMap::new(),
+        declared: HashMap::new(),
         actions: HashMap::new(),
         tables: HashMap::new(),
         value_sets: HashMap::new(),
@@ -390,7 +394,9 @@ impl Elaborator<'_> {
                     span: instance.span,
                     declared: true,
                 });
-                Some(Instantiated::Object(self.flat.objects.len() - 1))
+                let index = self.flat.objects.len() - 1;
+                self.declared.insert(index, id);
+                Some(Instantiated::Object(index))
             }
             Constructed::Control(_) | Constructed::Parser(_) => self
                 .unit(&instance.construct, name, env, instance.span)

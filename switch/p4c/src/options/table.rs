@@ -3,6 +3,7 @@
 use std::path::PathBuf;
 
 use super::{Arguments, InfoFormat, Stage};
+use crate::architecture::Architecture;
 use crate::diagnostics::{Action, Format};
 
 /// Whether an option takes a value, and how the help calls that.
@@ -214,7 +215,7 @@ fn target(arguments: &mut Arguments, value: &str) -> Result<(), String> {
         _ if value.starts_with("bmv2") => {}
         _ => {
             return Err(format!(
-                "`{value}` is not known, the targets are bmv2, and tofino and tofino2 to check programs"
+                "`{value}` is not known, the targets are bmv2, tofino and tofino2"
             ));
         }
     }
@@ -222,16 +223,22 @@ fn target(arguments: &mut Arguments, value: &str) -> Result<(), String> {
 }
 
 fn architecture(arguments: &mut Arguments, value: &str) -> Result<(), String> {
-    match value {
-        "v1model" => {}
-        "tna" => generation(arguments, "1"),
-        "t2na" => generation(arguments, "2"),
+    let known = match value {
+        "v1model" => Architecture::V1model,
+        "tna" => Architecture::Tna,
+        "t2na" => Architecture::T2na,
         _ => {
             return Err(format!(
-                "`{value}` is not known, the architectures are v1model, and tna and t2na to check programs"
+                "`{value}` is not known, the architectures are v1model, tna and t2na"
             ));
         }
+    };
+    match known {
+        Architecture::V1model => {}
+        Architecture::Tna => generation(arguments, "1"),
+        Architecture::T2na => generation(arguments, "2"),
     }
+    arguments.architecture = Some(known);
     Ok(())
 }
 
@@ -298,8 +305,7 @@ fn version() -> String {
 /// The text of `--help`.
 pub fn help() -> String {
     let mut text = String::from(
-        "Compiles P4_16 programs for the v1model architecture to BMv2 JSON and P4Info, and checks those for TNA and \
-         T2NA, which have P4Info.\n\n\
+        "Compiles P4_16 programs for v1model, TNA and T2NA to BMv2 JSON and P4Info.\n\n\
          Usage: ebb-p4c [OPTIONS] FILE.p4      (FILE.p4 may be - for standard input)\n\
          \x20      p4c [OPTIONS] FILE.p4          (another name of the same program: -o is a folder)\n\n\
          Options:\n",

@@ -202,7 +202,7 @@ fn mistakes_are_named() {
         ),
         (
             "ebb-p4c --arch psa f.p4",
-            "the architectures are v1model, and tna",
+            "the architectures are v1model, tna",
         ),
         ("ebb-p4c --std p4-14 f.p4", "only language is p4-16"),
         ("ebb-p4c --p4v 14 f.p4", "only language is p4-16"),

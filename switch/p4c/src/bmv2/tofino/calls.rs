@@ -1,0 +1,477 @@
+//! Calls of externs of TNA as primitives.
+
+use ebb_bmv2_json::{self as json, Value as Json};
+use num_bigint::BigInt;
+
+use super::super::layout::Place;
+use super::super::{Stage, hex_value};
+use super::Backend;
+use super::values::{choose, compare, concatenated, number, slice};
+use crate::eval;
+use crate::ir::{BinaryOp, Expr, ExprKind, UnaryOp};
+use crate::source::Span;
+use crate::types::{StructKind, Type};
+
+impl Backend<'_> {
+    /// A call of a method, or of a function if there is no object, whose value goes to `result`.
+    pub(in super::super) fn tofino_call(
+        &mut self,
+        object: Option<usize>,
+        name: &str,
+        args: &[Expr],
+        result: Option<&Expr>,
+        span: Span,
+    ) {
+        if args.iter().any(|a| matches!(a.kind, ExprKind::Poison)) {
+            return;
+        }
+        match object {
+            Some(index) => self.tofino_method(index, name, args, result, span),
+            None => self.tofino_function(name, args, result, span),
+        }
+    }
+
+    /// Stores the value of a call, if it is wanted.
+    fn give(&mut self, result: Option<&Expr>, value: Expr, span: Span) {
+        if let Some(result) = result {
+            let value = match value.ty.stored() == result.ty.stored() {
+                true => value,
+                false => value.cast(result.ty.clone()),
+            };
+            self.assign(result, &value, span);
+        }
+    }
+
+    fn tofino_function(&mut self, name: &str, args: &[Expr], result: Option<&Expr>, span: Span) {
+        match (name, args) {
+            ("sizeInBytes" | "sizeInBits", [header]) => {
+                let bits = u64::from(header.ty.width().unwrap_or(0));
+                let size = if name == "sizeInBytes" {
+                    bits / 8
+                } else {
+                    bits
+                };
+                self.give(result, number(size, 32, span), span);
+            }
+            ("max" | "min", [a, b]) => {
+                let op = if name == "max" {
+                    BinaryOp::Ge
+                } else {
+                    BinaryOp::Le
+                };
+                let chosen = choose(compare(op, a.clone(), b.clone()), a.clone(), b.clone());
+                self.give(result, chosen, span);
+            }
+            ("funnel_shift_right", [target, high, low, amount]) => {
+                let width = target.ty.width().unwrap_or(0);
+                let both = Type::bit(2 * width);
+                let joined = Expr::binary(BinaryOp::Concat, high.clone(), low.clone(), both, span);
+                match amount
+                    .as_number::<u32>()
+                    .filter(|n| *n <= width && width > 0)
+                {
+                    Some(n) => self.assign(target, &slice(joined, n + width - 1, n), span),
+                    None => self.missing("funnel_shift_right by as many bits", span),
+                }
+            }
+            ("invalidate", [field]) => self.invalidate(field, span),
+            ("verify", [_, _]) => self.missing("verify outside of parsers", span),
+            _ => self.missing(name, span),
+        }
+    }
+
+    /// A field that was never written: the port that is none, or zero.
+    fn invalidate(&mut self, field: &Expr, span: Span) {
+        if field.ty.is_header() {
+            return self.set_valid(field, false, span);
+        }
+        let is_port =
+            matches!(&field.kind, ExprKind::Field(_, name) if name == "ucast_egress_port");
+        let width = field.ty.width().unwrap_or(1);
+        let value = if is_port {
+            eval::mask(width)
+        } else {
+            BigInt::default()
+        };
+        let nothing = Expr::int(value, Type::bit(width), span).cast(field.ty.clone());
+        self.assign(field, &nothing, span);
+    }
+
+    fn tofino_method(
+        &mut self,
+        index: usize,
+        name: &str,
+        args: &[Expr],
+        result: Option<&Expr>,
+        span: Span,
+    ) {
+        let Some(object) = self.flat.objects.get(index) else {
+            return;
+        };
+        let (extern_name, array) = (object.extern_name.as_str(), object.name.clone());
+        match (extern_name, name, args) {
+            ("packet_out", "emit", [headers]) => {
+                self.check_emitted(headers);
+                for header in self.layout.header_instances(headers) {
+                    self.emit("emit", vec![Json::Header(header)], span);
+                }
+            }
+            ("Counter", "count", [cell, adjust]) => {
+                let mut parameters = vec![Json::CounterArray(array), self.argument(cell)];
+                if !matches!(adjust.kind, ExprKind::DontCare) {
+                    parameters.push(self.argument(adjust));
+                }
+                self.emit("count", parameters, span);
+            }
+            // The table counts its hits by itself.
+            ("DirectCounter", "count", _) => {}
+            ("Meter", "execute", [cell, others @ ..]) => {
+                let colour = self.temp(&Type::bit(8), span);
+                let parameters = vec![
+                    Json::MeterArray(array),
+                    self.argument(cell),
+                    self.argument(&colour),
+                ];
+                self.emit("execute_meter", parameters, span);
+                self.give_colour(index, colour, others, result, span);
+            }
+            ("DirectMeter", "execute", others) => {
+                let colour = self.kept(index, &Type::bit(8), span);
+                if let Some(field) = self.field_of(&colour) {
+                    self.meter_result(index, field, span);
+                }
+                self.give_colour(index, colour, others, result, span);
+            }
+            ("Register", "read", [cell]) => self.read_register(array, index, cell, result, span),
+            ("Register", "write", [cell, value]) => {
+                // What it returns is the value before.
+                self.read_register(array.clone(), index, cell, result, span);
+                let Some(whole) = concatenated(value) else {
+                    return;
+                };
+                let parameters = vec![
+                    Json::RegisterArray(array),
+                    self.argument(cell),
+                    self.argument(&whole),
+                ];
+                self.emit("register_write", parameters, span);
+            }
+            ("RegisterParam", "read", []) => {
+                let initial = object.args.iter().find(|(name, _)| name == "initial_value");
+                if let Some((_, value)) = initial {
+                    self.give(result, value.clone(), span);
+                }
+            }
+            ("Hash", "get", [data]) => self.hash(index, data, result, span),
+            ("Random", "get", []) => {
+                let Some(result) = result else { return };
+                let most = eval::mask(result.ty.width().unwrap_or(1));
+                let parameters = vec![
+                    self.argument(result),
+                    hex_value(0, 8),
+                    hex_value(most, result.ty.width().unwrap_or(1)),
+                ];
+                self.emit("modify_field_rng_uniform", parameters, span);
+            }
+            ("Checksum", ..) => self.checksum_call(index, name, args, result, span),
+            ("ParserCounter", ..) => self.parser_counter(index, name, args, result, span),
+            // It says which of two packets that arrive together is dropped by a parser that has no room.
+            ("ParserPriority", "set", _) => {}
+            ("Mirror", "emit", [session, header @ ..]) => {
+                self.deparser_request(index, "mirror", "mirror_type", span, |b| {
+                    let header = header.first();
+                    let mut parameters = vec![b.argument(session)];
+                    parameters.extend(header.and_then(|h| b.header_in_front(h, span)));
+                    b.emit("mirror", parameters, span);
+                });
+            }
+            ("Resubmit", "emit", header) => {
+                self.deparser_request(index, "resubmit", "resubmit_type", span, |b| {
+                    let header = header.first();
+                    let header = header.and_then(|h| b.header_in_front(h, span));
+                    b.emit("resubmit_with", header.into_iter().collect(), span);
+                });
+            }
+            ("Digest", "pack", [data]) => {
+                self.deparser_request(index, "digest", "digest_type", span, |b| {
+                    let id = b.digest_list(&array, data, span);
+                    b.emit(
+                        "generate_digest",
+                        vec![hex_value(0, 8), hex_value(id, 32)],
+                        span,
+                    );
+                });
+            }
+            _ => self.missing(&format!("{extern_name}.{name}"), span),
+        }
+    }
+
+    fn read_register(
+        &mut self,
+        array: String,
+        register: usize,
+        cell: &Expr,
+        result: Option<&Expr>,
+        span: Span,
+    ) {
+        let Some(result) = result else { return };
+        let ty = self.flat.objects[register].type_args.first();
+        let width = ty.and_then(Type::width).unwrap_or(0);
+        let whole = self.temp(&Type::bit(width), span);
+        let parameters = vec![
+            self.argument(&whole),
+            Json::RegisterArray(array),
+            self.argument(cell),
+        ];
+        self.emit("register_read", parameters, span);
+        self.unpack(&whole, result, span);
+    }
+
+    /// The value that the program has for a colour: that of the constructor, or of MeterColor_t, where red is 3. A colour
+    /// that the packet comes with can only get worse.
+    fn give_colour(
+        &mut self,
+        meter: usize,
+        colour: Expr,
+        others: &[Expr],
+        result: Option<&Expr>,
+        span: Span,
+    ) {
+        let object = &self.flat.objects[meter];
+        let value_of = |name: &str, usual: u64| {
+            let arg = object.args.iter().find(|(n, _)| n == name);
+            let given = arg.and_then(|(_, e)| e.as_number::<u64>());
+            number(given.unwrap_or(usual), 8, span)
+        };
+        let values = [
+            value_of("green", 0),
+            value_of("yellow", 1),
+            value_of("red", 3),
+        ];
+        let [green, yellow, red] = values;
+        let mut colour = colour;
+        if let [before, _] = others
+            && !matches!(before.kind, ExprKind::DontCare)
+        {
+            let before = before.clone().cast(Type::bit(8));
+            let is_red = compare(BinaryOp::Eq, before.clone(), number(3, 8, span));
+            let before = choose(is_red, number(2, 8, span), before);
+            let worse = compare(BinaryOp::Gt, before.clone(), colour.clone());
+            let seen = self.temp(&Type::bit(8), span);
+            self.assign(&seen, &choose(worse, before, colour), span);
+            colour = seen;
+        }
+        if let Some(adjust) = others.last()
+            && !matches!(adjust.kind, ExprKind::DontCare)
+        {
+            self.missing("adjust_byte_count of meters", span);
+        }
+        let is = |n: u64| compare(BinaryOp::Eq, colour.clone(), number(n, 8, span));
+        let value = choose(is(0), green, choose(is(1), yellow, red));
+        self.give(result, value, span);
+    }
+
+    fn hash(&mut self, index: usize, data: &Expr, result: Option<&Expr>, span: Span) {
+        let Some(algorithm) = self.hash_algorithm(index) else {
+            return;
+        };
+        let Some(result) = result else { return };
+        let width = result.ty.width().unwrap_or(0);
+        if algorithm == "identity" {
+            if let Some(bits) = concatenated(data) {
+                self.give(Some(result), bits, span);
+            }
+            return;
+        }
+        if width > 63 {
+            return self.missing("Hash of more than 63 bits", span);
+        }
+        let input = self.fields_of(data, span);
+        let calculation = self.calculation_named(&algorithm, input, span);
+        let parameters = vec![
+            self.argument(result),
+            hex_value(0, 8),
+            Json::Calculation(calculation),
+            hex_value(1u64 << width, width + 1),
+        ];
+        self.emit("modify_field_with_hash_based_offset", parameters, span);
+    }
+
+    /// The complement of the one's complement sum of the data, in a new variable.
+    fn internet_checksum(&mut self, data: &Expr, span: Span) -> Expr {
+        let input = self.fields_of(data, span);
+        let calculation = self.calculation_named("csum16", input, span);
+        let sum = self.temp(&Type::bit(16), span);
+        let parameters = vec![
+            self.argument(&sum),
+            hex_value(0, 8),
+            Json::Calculation(calculation),
+            hex_value(0x1_0000, 17),
+        ];
+        self.emit("modify_field_with_hash_based_offset", parameters, span);
+        sum
+    }
+
+    fn checksum_call(
+        &mut self,
+        index: usize,
+        name: &str,
+        args: &[Expr],
+        result: Option<&Expr>,
+        span: Span,
+    ) {
+        let bits = Type::bit(16);
+        let complement = |e: Expr| {
+            let kind = ExprKind::Unary(UnaryOp::Complement, Box::new(e));
+            Expr::new(kind, Type::bit(16), span)
+        };
+        match (name, args) {
+            ("update", [data, zeros_as_ones]) => {
+                let sum = self.internet_checksum(data, span);
+                let wanted = zeros_as_ones.as_value() == Some(&eval::Value::Bool(true));
+                let value = match wanted {
+                    true => {
+                        let zero = compare(BinaryOp::Eq, sum.clone(), number(0, 16, span));
+                        choose(zero, number(0xffff, 16, span), sum)
+                    }
+                    false => sum,
+                };
+                self.give(result, value, span);
+            }
+            ("add" | "subtract", [data]) => {
+                let kept = self.kept(index, &bits, span);
+                let sum = self.internet_checksum(data, span);
+                let addend = if name == "add" { complement(sum) } else { sum };
+                self.add_ones_complement(&kept, &addend, span);
+            }
+            ("verify", []) => {
+                let kept = self.kept(index, &bits, span);
+                // True is wrong.
+                let wrong = compare(BinaryOp::Ne, kept, number(0xffff, 16, span));
+                self.give(result, wrong, span);
+            }
+            ("get", []) => {
+                let kept = self.kept(index, &bits, span);
+                // A parser computes what a deparser adds to the rest, a deparser the checksum itself.
+                let value = match self.stage {
+                    Stage::Parser => kept,
+                    _ => complement(kept),
+                };
+                self.give(result, value, span);
+            }
+            ("subtract_all_and_deposit", [residual]) => {
+                let kept = self.kept(index, &bits, span);
+                self.give(Some(residual), kept, span);
+            }
+            _ => self.missing(&format!("Checksum.{name}"), span),
+        }
+    }
+
+    fn parser_counter(
+        &mut self,
+        index: usize,
+        name: &str,
+        args: &[Expr],
+        result: Option<&Expr>,
+        span: Span,
+    ) {
+        let bits = Type::bit(16);
+        let kept = self.kept(index, &bits, span);
+        let operation = |op, by: &Expr| {
+            let by = by.clone().cast(Type::bit(16));
+            Expr::binary(op, kept.clone(), by, Type::bit(16), span)
+        };
+        match (name, args) {
+            ("set", [value]) => self.assign(&kept, &value.clone().cast(bits), span),
+            ("increment", [by]) => {
+                let value = operation(BinaryOp::Add, by);
+                self.assign(&kept, &value, span);
+            }
+            ("decrement", [by]) => {
+                let value = operation(BinaryOp::Sub, by);
+                self.assign(&kept, &value, span);
+            }
+            ("is_zero", []) => {
+                let zero = compare(BinaryOp::Eq, kept, number(0, 16, span));
+                self.give(result, zero, span);
+            }
+            ("is_negative", []) => {
+                let sign = slice(kept, 15, 15);
+                let negative = compare(BinaryOp::Eq, sign, number(1, 1, span));
+                self.give(result, negative, span);
+            }
+            _ => self.missing(
+                &format!("ParserCounter.{name} with {} arguments", args.len()),
+                span,
+            ),
+        }
+    }
+
+    /// What a deparser asks for: only if the metadata selects the object, where its constructor says by which value.
+    fn deparser_request(
+        &mut self,
+        object: usize,
+        what: &str,
+        selector: &str,
+        span: Span,
+        make: impl FnOnce(&mut Self),
+    ) {
+        if self.stage == Stage::Parser {
+            return self.missing(&format!("{what} in parsers"), span);
+        }
+        let gress = match self.stage {
+            Stage::Ingress => "ingress",
+            _ => "egress",
+        };
+        let args = &self.flat.objects[object].args;
+        let wanted = args.iter().find(|(name, _)| name == selector);
+        let metadata = format!("{gress}_intrinsic_metadata_for_deparser_t");
+        let tofino = self.flat.tofino.as_ref();
+        let var = tofino.and_then(|t| t.intrinsic.get(&metadata)).copied();
+        let (Some((_, wanted)), Some(var)) = (wanted, var) else {
+            return make(self);
+        };
+        let root = Expr::var(var, self.flat.vars[var].ty.clone(), span);
+        let field = Expr::field(root, selector, wanted.ty.clone());
+        let is_selected = compare(BinaryOp::Eq, field, wanted.clone());
+        let condition = self.data(&is_selected).wrapped();
+        let skip = self.jump("_jump_if_zero", vec![condition], span);
+        make(self);
+        self.land_here([skip]);
+    }
+
+    /// A header that goes in front of a packet: the program's own, or one made of values.
+    fn header_in_front(&mut self, value: &Expr, span: Span) -> Option<Json> {
+        let is_header = matches!(&value.ty, Type::Struct(s) if s.kind == StructKind::Header);
+        if !is_header {
+            self.missing("mirror or resubmit with what is no header", span);
+            return None;
+        }
+        if let Some(Place::Header(name)) = self.place(value) {
+            return Some(Json::Header(name));
+        }
+        let made = self.temp(&value.ty, span);
+        self.assign(&made, value, span);
+        match self.place(&made) {
+            Some(Place::Header(name)) => Some(Json::Header(name)),
+            _ => None,
+        }
+    }
+
+    /// The list of fields of a digest, which has the name of its object.
+    fn digest_list(&mut self, name: &str, data: &Expr, span: Span) -> u32 {
+        let mut elements = Vec::new();
+        for leaf in data.leaves() {
+            elements.extend(self.field_with(&leaf, span).map(Json::Field));
+        }
+        let id = self.json.learn_lists.len() as u32 + 1;
+        let source_info = self.source_info(span);
+        self.json.learn_lists.push(json::FieldList {
+            id,
+            name: name.to_owned(),
+            source_info,
+            elements,
+        });
+        id
+    }
+}

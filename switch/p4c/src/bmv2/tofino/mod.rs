@@ -1,0 +1,112 @@
+//! Programs of Tofino: two parsers, two deparsers made of primitives, and the externs of TNA.
+//!
+//! The JSON is that of BMv2 with `architecture`, and with primitives that ebb-switch alone has: `emit`, `mirror`,
+//! `resubmit_with`, and `count` with a third parameter. What the switch reads and writes of intrinsic metadata has
+//! aliases, `TYPE.FIELD`.
+
+mod calls;
+mod objects;
+mod values;
+
+use ebb_bmv2_json as json;
+
+use super::{Backend, Stage};
+use crate::architecture::Architecture;
+use crate::elaborate::flat::{FlatControl, FlatKind, FlatStmt, Tofino};
+use crate::ir::Expr;
+use crate::source::Span;
+use crate::types::Type;
+
+impl Backend<'_> {
+    /// Converts a pipeline of Tofino.
+    pub(super) fn tofino(&mut self, tofino: &Tofino) {
+        let flat = self.flat;
+        self.json.architecture = Some(self.program.architecture.name().to_owned());
+        self.layout.declare_own_standard();
+        let parsers = [
+            self.parser(&flat.parser, "ingress", 0),
+            self.parser(&tofino.egress_parser, "egress", 1),
+        ];
+        self.json.parsers = parsers.into();
+        self.value_sets();
+        self.controls();
+        if let Some(ghost) = &tofino.ghost {
+            let pipeline = self.pipeline("ghost", 2, ghost);
+            self.json.pipelines.push(pipeline);
+        }
+        self.stage = Stage::Ingress;
+        let ingress = self.deparser_of("ingress", 0, &tofino.ingress_deparser);
+        self.stage = Stage::Egress;
+        let egress = self.deparser_of("egress", 1, &flat.deparser);
+        self.json.deparsers = vec![ingress, egress];
+        self.tofino_instances();
+        self.alias_intrinsic(tofino);
+    }
+
+    /// A deparser, whose statements run as one action. What it emits follows when all of them have run.
+    fn deparser_of(&mut self, name: &str, id: u32, control: &FlatControl) -> json::Deparser {
+        self.check_deparser(&control.body);
+        json::Deparser {
+            name: name.to_owned(),
+            id,
+            source_info: self.source_info(control.span),
+            order: Vec::new(),
+            primitives: self.action_body(&control.body),
+        }
+    }
+
+    fn check_deparser(&self, body: &[FlatStmt]) {
+        for statement in body {
+            if let FlatKind::ApplyTable(..) = statement.kind {
+                let message = "a deparser cannot apply tables";
+                self.error("unsupported-deparser", statement.span, message);
+            }
+            statement.kind.bodies().for_each(|b| self.check_deparser(b));
+        }
+    }
+
+    /// Aliases by which the switch finds the fields of intrinsic metadata.
+    fn alias_intrinsic(&mut self, tofino: &Tofino) {
+        for (name, var) in &tofino.intrinsic {
+            let ty = self.flat.vars[*var].ty.clone();
+            let root = Expr::var(*var, ty.clone(), Span::default());
+            let fields = ty.as_struct().map(|s| s.fields.iter());
+            for field in fields.into_iter().flatten() {
+                let member = Expr::field(root.clone(), &field.name, field.ty.clone());
+                let Some(place) = self.field_of(&member) else {
+                    continue;
+                };
+                if name == "ingress_intrinsic_metadata_for_tm_t" && field.name == "qid" {
+                    let alias = "intrinsic_metadata.priority".to_owned();
+                    self.layout.alias(alias, place.clone());
+                }
+                self.layout.alias(format!("{name}.{}", field.name), place);
+            }
+        }
+    }
+
+    /// Bits in front of the packet behind the intrinsic metadata of ingress.
+    pub(super) fn port_metadata_bits(&self) -> u32 {
+        match self.program.architecture {
+            Architecture::T2na => 192,
+            _ => 64,
+        }
+    }
+
+    /// The variable that an object keeps while a packet passes, zero in the beginning.
+    fn kept(&mut self, object: usize, ty: &Type, span: Span) -> Expr {
+        if let Some(kept) = self.kept.get(&object) {
+            return kept.clone();
+        }
+        let made = self.temp(ty, span);
+        self.kept.insert(object, made.clone());
+        made
+    }
+
+    /// Refuses what is not there, by name and place.
+    fn missing(&self, what: &str, span: Span) {
+        let message = format!("the switch has no `{what}` yet");
+        let help = "the page porting-tofino lists the externs that run";
+        self.error_with_help("unsupported-extern", span, message, help);
+    }
+}

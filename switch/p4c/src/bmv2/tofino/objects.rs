@@ -1,0 +1,127 @@
+//! Objects of TNA in the JSON: arrays, and the algorithms of hashes.
+
+use ebb_bmv2_json as json;
+
+use super::super::hex;
+use super::{Backend, values};
+use crate::elaborate::flat::Object;
+use crate::eval::Value;
+use crate::ir::{Expr, ExprKind};
+use crate::types::Type;
+
+impl Backend<'_> {
+    /// Declares counters, meters and registers. Others are in the statements that use them.
+    pub(super) fn tofino_instances(&mut self) {
+        let flat = self.flat;
+        for (index, object) in flat.objects.iter().enumerate() {
+            match object.extern_name.as_str() {
+                "Counter" => self.counter(object, Some(self.size(object)), None),
+                "DirectCounter" => self.direct_counter(index, object),
+                "Meter" => self.meter(object, self.size(object), None, None),
+                "DirectMeter" => {
+                    // It has a colour, whether an action wants it or not.
+                    if !self.meter_targets.contains_key(&index) {
+                        let colour = self.kept(index, &Type::bit(8), object.span);
+                        if let Some(field) = self.field_of(&colour) {
+                            self.meter_targets.insert(index, field);
+                        }
+                    }
+                    self.direct_meter(index, object);
+                }
+                "Register" => self.register_array(object),
+                _ => {}
+            }
+        }
+    }
+
+    fn register_array(&mut self, object: &Object) {
+        let ty = object.type_args.first();
+        let Some(width) = ty.and_then(Type::width).filter(|width| *width > 0) else {
+            let shown = ty.map_or_else(String::new, |t| self.program.type_name(t));
+            let message = format!("a register cannot hold `{shown}`");
+            return self.error("unsupported-register", object.span, message);
+        };
+        let initial = object.args.iter().find(|(name, _)| name == "initial_value");
+        let initial = initial.and_then(|(_, value)| values::concatenated(value));
+        let number = initial.and_then(|value| self.constant_bits(&value));
+        let array = json::RegisterArray {
+            name: object.name.clone(),
+            id: self.json.register_arrays.len() as u32,
+            source_info: self.source_info(object.span),
+            size: self.size(object),
+            bitwidth: width,
+            initial_value: number.filter(|n| n.bits() > 0).map(|n| hex(&n, width)),
+        };
+        self.json.register_arrays.push(array);
+    }
+
+    /// The bits of constants one after the other; none if one is not constant.
+    fn constant_bits(&self, value: &Expr) -> Option<num_bigint::BigInt> {
+        match &value.kind {
+            ExprKind::Binary(_, high, low) => {
+                let low_width = low.ty.width()?;
+                Some((self.constant_bits(high)? << low_width) + self.constant_bits(low)?)
+            }
+            ExprKind::Cast(inner) => self.constant_bits(inner),
+            _ => self.key_number(value),
+        }
+    }
+
+    /// The algorithm of a hash object, as the JSON calls it; none, and an error, if there is no such.
+    pub(crate) fn hash_algorithm(&mut self, hash: usize) -> Option<String> {
+        let object = &self.flat.objects[hash];
+        let arg = |name: &str| object.args.iter().find(|(n, _)| n == name).map(|(_, e)| e);
+        let Some(Value::Member(algo)) = arg("algo").and_then(Expr::as_value) else {
+            return None;
+        };
+        Some(match algo.as_str() {
+            "XOR8" => "xor8".to_owned(),
+            "XOR16" => "xor16".to_owned(),
+            "XOR32" => "xor32".to_owned(),
+            "CRC8" => "crc8_custom".to_owned(),
+            "CRC16" => "crc16".to_owned(),
+            // A random matrix of bits on the chip, which no source tells.
+            "CRC32" | "RANDOM" => "crc32".to_owned(),
+            "CRC64" => crc(64, "0x42f0e1eba9ea3693", false, "0x0", "0x0"),
+            "IDENTITY" => "identity".to_owned(),
+            _ => {
+                let polynomial = match arg("poly").map(|poly| &poly.kind) {
+                    Some(ExprKind::Instance(poly)) => self.polynomial(*poly),
+                    _ => None,
+                };
+                if polynomial.is_none() {
+                    let message = "a hash of algorithm CUSTOM needs a CRCPolynomial";
+                    self.error("unsupported-extern", object.span, message);
+                }
+                polynomial?
+            }
+        })
+    }
+
+    /// A polynomial of the program as an algorithm.
+    fn polynomial(&self, index: usize) -> Option<String> {
+        let object = &self.flat.objects[index];
+        let width = object.type_args.first().and_then(Type::width)?;
+        let arg = |name: &str| object.args.iter().find(|(n, _)| n == name).map(|(_, e)| e);
+        let number = |name: &str| {
+            let value = self.key_number(arg(name)?)?;
+            Some(format!("{value:#x}"))
+        };
+        let reversed = matches!(arg("reversed")?.as_value()?, Value::Bool(true));
+        if !(8..=64).contains(&width) {
+            let message = format!("a CRC of {width} bits cannot be computed, only of 8 to 64");
+            self.error("unsupported-extern", object.span, message);
+            return None;
+        }
+        let (coeff, init, xor) = (number("coeff")?, number("init")?, number("xor")?);
+        Some(crc(width, &coeff, reversed, &init, &xor))
+    }
+}
+
+/// The name of a CRC with these parameters; the pipeline reads them from it.
+fn crc(bits: u32, polynomial: &str, reversed: bool, init: &str, xor: &str) -> String {
+    format!(
+        "crc:{bits}:{polynomial}:{}:{init}:{xor}",
+        u8::from(reversed)
+    )
+}
