@@ -137,6 +137,21 @@ pub(crate) enum Primitive {
     },
     /// Cuts the packet to this many bytes when it leaves.
     Truncate(Number),
+    /// What the primitives of Tofino do.
+    Tofino(TofinoPrimitive),
+}
+
+/// A primitive that only programs for Tofino have.
+#[derive(Debug)]
+pub(crate) enum TofinoPrimitive {
+    /// Puts a header in front of the packet, behind those before, if it is valid.
+    Emit(u32),
+    /// Asks for a copy in a mirror session, with a header in front of it.
+    Mirror(Number, Option<u32>),
+    /// Asks for a resubmission with a header.
+    Resubmit(Option<u32>),
+    /// Counts the packet in a cell of a counter array, with fewer bytes than it has.
+    CountLess(u32, Number, Number),
 }
 
 /// The fields that `mark_to_drop` sets. They are those of the metadata passed to it, which may be a
@@ -327,6 +342,21 @@ impl ActionCompiler<'_> {
                 index: number(1)?,
                 to: target(2)?,
             },
+            "count" if p.parameters.len() > 2 => Primitive::Tofino(TofinoPrimitive::CountLess(
+                array(0, "counter array", &self.names.counters)?,
+                number(1)?,
+                number(2)?,
+            )),
+            "emit" => Primitive::Tofino(TofinoPrimitive::Emit(fixed(&header(0)?)?)),
+            "mirror" => Primitive::Tofino(TofinoPrimitive::Mirror(
+                number(0)?,
+                optional_header(&header, p.parameters.len(), 1)?,
+            )),
+            "resubmit_with" => Primitive::Tofino(TofinoPrimitive::Resubmit(optional_header(
+                &header,
+                p.parameters.len(),
+                0,
+            )?)),
             "count" => {
                 Primitive::Count(array(0, "counter array", &self.names.counters)?, number(1)?)
             }
@@ -442,6 +472,26 @@ impl ActionCompiler<'_> {
             )),
         }
     }
+}
+
+/// The number of a header that is no element of a stack chosen at run time.
+fn fixed(header: &HeaderRef) -> Result<u32> {
+    match header {
+        HeaderRef::Fixed(header) => Ok(*header),
+        _ => Err(LoadError::new(
+            "argument",
+            "expected a header, found one that an index chooses",
+        )),
+    }
+}
+
+/// The header that is argument `i` of so many; `None` if there are fewer.
+fn optional_header(
+    header: &dyn Fn(usize) -> Result<HeaderRef>,
+    arguments: usize,
+    i: usize,
+) -> Result<Option<u32>> {
+    (arguments > i).then(|| fixed(&header(i)?)).transpose()
 }
 
 /// What argument `i` names, among the objects of a kind.

@@ -48,10 +48,20 @@ impl Algorithm {
             }
             "crc64_custom" => Algorithm::Crc(Crc::new(64, 0x1b, 0, 0, true)),
             "csum16" | "cksum16" => Algorithm::Csum16,
+            "xor8" => Algorithm::Xor(1),
             "xor16" => Algorithm::Xor(2),
             "xor32" => Algorithm::Xor(4),
             "identity" => Algorithm::Identity,
             "round_robin" => Algorithm::RoundRobin,
+            custom if custom.starts_with("crc:") => {
+                let crc = Crc::custom(custom);
+                Algorithm::Crc(crc.ok_or_else(|| {
+                    LoadError::new(
+                        format!("hash algorithm {custom}"),
+                        "expected crc:BITS:POLYNOMIAL:REVERSED:INIT:XOR, of 8 to 64 bits",
+                    )
+                })?)
+            }
             _ => {
                 return Err(LoadError::new(
                     format!("hash algorithm {name}"),
@@ -82,6 +92,24 @@ impl Algorithm {
 }
 
 impl Crc {
+    /// The parameters of a polynomial that a program of Tofino has, `crc:BITS:POLYNOMIAL:REVERSED:INIT:XOR`, with
+    /// hexadecimal numbers; `None` if it is not of this form.
+    fn custom(name: &str) -> Option<Crc> {
+        let mut parts = name.strip_prefix("crc:")?.split(':');
+        let bits = parts.next()?.parse().ok()?;
+        if !(8..=64).contains(&bits) {
+            return None;
+        }
+        let mask = u64::MAX >> (64 - bits);
+        let mut number = || {
+            let digits = parts.next()?.trim_start_matches("0x");
+            Some(u64::from_str_radix(digits, 16).ok()? & mask)
+        };
+        let (polynomial, reversed) = (number()?, number()?);
+        let (init, xor_out) = (number()?, number()?);
+        Some(Crc::new(bits, polynomial, init, xor_out, reversed != 0))
+    }
+
     fn new(bits: u32, polynomial: u64, init: u64, xor_out: u64, reflect: bool) -> Crc {
         let mask = u64::MAX >> (64 - bits);
         let mut table = Box::new([0; 256]);

@@ -1,4 +1,4 @@
-//! The v1model pipeline: parser, match-action, deparser and the state that the control plane sets.
+//! The pipelines of v1model and of Tofino: parser, match-action, deparser and the state that the control plane sets.
 //! It uses no I/O and no clock.
 //!
 //! [`Pipeline::load`] takes a BMv2 JSON program. A frame goes through [`Pipeline::ingress`], which
@@ -44,6 +44,7 @@ mod stateful;
 mod stats;
 mod stock;
 mod table;
+mod tofino;
 pub mod trace;
 mod wire;
 

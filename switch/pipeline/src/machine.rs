@@ -241,6 +241,7 @@ impl Machine<'_> {
                 let n = index(n, self) as usize;
                 self.packet.truncate(n);
             }
+            Primitive::Tofino(primitive) => self.tofino_step(primitive, data),
             // `run_body` handles these itself.
             Primitive::NoOp
             | Primitive::AssignWord(..)

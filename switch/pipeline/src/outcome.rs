@@ -3,6 +3,7 @@
 
 use ebb_units::{Duration, Instant};
 
+use crate::control::Replica;
 use crate::ids::DigestId;
 use crate::packet::{Packet, Preserved};
 
@@ -78,6 +79,14 @@ pub enum IngressVerdict {
     Multicast {
         /// Number of the group.
         group: u16,
+        /// The packet after ingress.
+        packet: Box<Packet>,
+    },
+    /// A copy of the packet, which may be several at one port, goes to each of these. Only Tofino says so, where a packet
+    /// may go to a port and to two groups.
+    Copies {
+        /// The copies. Empty: none is left.
+        replicas: Vec<Replica>,
         /// The packet after ingress.
         packet: Box<Packet>,
     },
@@ -175,17 +184,20 @@ pub enum DropReason {
     NoTermination,
     /// The pipeline panicked, which is a bug; the message is on stderr.
     InternalError,
+    /// The parser of ingress of Tofino failed, and the program does not look at its errors.
+    ParserError,
 }
 
 impl DropReason {
     /// All reasons, in the order of their numbers.
-    pub const ALL: [DropReason; 6] = [
+    pub const ALL: [DropReason; 7] = [
         DropReason::IngressMarkToDrop,
         DropReason::EgressMarkToDrop,
         DropReason::AssertFailed,
         DropReason::AssumeFailed,
         DropReason::NoTermination,
         DropReason::InternalError,
+        DropReason::ParserError,
     ];
 
     /// The name of the reason in statistics and reports.
@@ -197,6 +209,7 @@ impl DropReason {
             DropReason::AssumeFailed => "assume-failed",
             DropReason::NoTermination => "no-termination",
             DropReason::InternalError => "internal-error",
+            DropReason::ParserError => "parser-error",
         }
     }
 }

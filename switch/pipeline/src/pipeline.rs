@@ -16,7 +16,7 @@ use crate::state::State;
 use crate::stats::PipelineStats;
 use crate::trace::TraceEvent;
 
-/// A v1model switch without ports and queues.
+/// A switch without ports and queues.
 #[derive(Debug)]
 pub struct Pipeline {
     /// The program, shared with other switches.
@@ -70,6 +70,9 @@ impl Pipeline {
         input: &IngressInput,
     ) -> IngressOutcome {
         self.state.stats.ingress_packets += 1;
+        if self.program.tofino.is_some() {
+            return self.tofino_ingress(now, frame, input);
+        }
         let mut packet = self.arrive(now, frame, input);
         let mut machine = self.machine(&mut packet, now);
         machine.begin();
@@ -232,7 +235,7 @@ impl Pipeline {
     }
 
     /// The values of a learn list.
-    fn digest_of(&mut self, packet: &Packet, id: u32) -> Option<Digest> {
+    pub(crate) fn digest_of(&mut self, packet: &Packet, id: u32) -> Option<Digest> {
         let index = self.program.digests.iter().position(|d| d.id == id)?;
         self.state.stats.digests += 1;
         let values = self.program.digests[index]
@@ -257,6 +260,9 @@ impl Pipeline {
         input: &EgressInput,
     ) -> EgressOutcome {
         self.state.stats.egress_packets += 1;
+        if self.program.tofino.is_some() {
+            return self.tofino_egress(now, packet, input);
+        }
         self.depart(now, &mut packet, input);
         let mut machine = self.machine(&mut packet, now);
         machine.egress();
@@ -402,7 +408,7 @@ impl Pipeline {
         self.state.stats.dropped(reason)
     }
 
-    fn machine<'a>(&'a mut self, packet: &'a mut Packet, now: Instant) -> Machine<'a> {
+    pub(crate) fn machine<'a>(&'a mut self, packet: &'a mut Packet, now: Instant) -> Machine<'a> {
         Machine {
             program: &self.program,
             state: &mut self.state,

@@ -14,7 +14,7 @@ use crate::packet::Pool;
 use crate::parser::CompiledMembers;
 use crate::profile::{ActionSet, BoundAction, Profile, ProfileSpec};
 use crate::program::Program;
-use crate::stateful::{ArraySpec, Counters, Meters, RegisterArray, Registers};
+use crate::stateful::{ArraySpec, Counters, Meters, RegisterArray, RegisterSpec, Registers};
 use crate::stats::PipelineStats;
 use crate::table::Table;
 
@@ -60,6 +60,8 @@ pub(crate) struct State {
     pub masked_key: Vec<u64>,
     /// Memory for action data.
     pub action_data: Vec<u64>,
+    /// What the deparser of Tofino that ran last has asked for.
+    pub tofino: crate::tofino::Requests,
     /// What has happened to the packet; `None` if nobody wants to know.
     pub trace: Option<Vec<crate::trace::TraceEvent>>,
 }
@@ -90,8 +92,8 @@ pub(crate) struct Blueprint {
     pub counters: Vec<ArraySpec>,
     /// The meter arrays and what they count.
     pub meters: Vec<(ArraySpec, MeterUnit)>,
-    /// The register arrays and the widths of their cells in bits.
-    pub registers: Vec<(ArraySpec, u32)>,
+    /// The register arrays.
+    pub registers: Vec<RegisterSpec>,
     /// The parser value sets.
     pub value_sets: Vec<ValueSet>,
 }
@@ -125,6 +127,7 @@ impl State {
             key: Vec::new(),
             masked_key: Vec::new(),
             action_data: Vec::new(),
+            tofino: Default::default(),
             trace: None,
         }
     }

@@ -224,6 +224,17 @@ pub(crate) struct RegisterRef {
     pub bits: u32,
 }
 
+/// A register array of the program, before it has cells.
+#[derive(Debug)]
+pub(crate) struct RegisterSpec {
+    /// Its name and size.
+    pub array: ArraySpec,
+    /// Width of a cell in bits.
+    pub bits: u32,
+    /// The words of the value of every cell in the beginning.
+    pub initial: Box<[u64]>,
+}
+
 /// All register arrays of a switch.
 #[derive(Debug, Default)]
 pub(crate) struct Registers {
@@ -246,12 +257,18 @@ pub(crate) struct RegisterArray {
 }
 
 impl RegisterArray {
-    pub fn new((spec, bits): &(ArraySpec, u32)) -> RegisterArray {
+    pub fn new(spec: &RegisterSpec) -> RegisterArray {
+        let size = spec.array.size as usize;
+        // Zeroed memory costs nothing until it is written to.
+        let words = match spec.initial.iter().all(|word| *word == 0) {
+            true => vec![0; size * words_for(spec.bits)],
+            false => spec.initial.repeat(size),
+        };
         RegisterArray {
-            name: spec.name.clone(),
-            bits: *bits,
-            size: u64::from(spec.size),
-            words: vec![0; spec.size as usize * words_for(*bits)].into(),
+            name: spec.array.name.clone(),
+            bits: spec.bits,
+            size: u64::from(spec.array.size),
+            words: words.into(),
         }
     }
 
@@ -396,9 +413,13 @@ mod tests {
         assert!(meters[0].counts()[2].packets > 100);
     }
 
-    fn spec(name: &str, bits: u32, size: u32) -> (ArraySpec, u32) {
+    fn spec(name: &str, bits: u32, size: u32) -> RegisterSpec {
         let name = name.into();
-        (ArraySpec { name, size }, bits)
+        RegisterSpec {
+            array: ArraySpec { name, size },
+            bits,
+            initial: vec![0; words_for(bits)].into(),
+        }
     }
 
     #[test]

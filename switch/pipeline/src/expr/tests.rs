@@ -5,7 +5,7 @@ use super::eval::store;
 use super::range::{Demand, fits};
 use super::*;
 use crate::layout::Layout;
-use crate::stateful::{ArraySpec, RegisterArray, RegisterRef, Registers};
+use crate::stateful::{ArraySpec, RegisterArray, RegisterRef, RegisterSpec, Registers};
 
 /// Fields of many widths, signed and not, each at its own place.
 fn slots() -> Vec<Slot> {
@@ -52,7 +52,11 @@ fn register() -> impl Strategy<Value = Num> {
 fn registers(words: &[u64]) -> Registers {
     let array = |bits: &u32| {
         let (name, size) = ("r".into(), 4);
-        let mut array = RegisterArray::new(&(ArraySpec { name, size }, *bits));
+        let mut array = RegisterArray::new(&RegisterSpec {
+            array: ArraySpec { name, size },
+            bits: *bits,
+            initial: vec![0; crate::bits::words_for(*bits)].into(),
+        });
         for index in 0..4 {
             let slot = array.slot(index).unwrap();
             let cell = slot.of_mut(&mut array.words);

@@ -27,13 +27,13 @@ pub(crate) struct ParserLoader<'a> {
 type Result<T> = std::result::Result<T, LoadError>;
 
 impl ParserLoader<'_> {
-    /// Loads all states.
-    pub fn load(&mut self, parser: &json::Parser) -> Result<Parser> {
+    /// Loads all states, whose numbers are those from `first` on.
+    pub fn load(&mut self, parser: &json::Parser, first: u32) -> Result<Parser> {
         let names: HashMap<&str, u32> = parser
             .parse_states
             .iter()
             .enumerate()
-            .map(|(i, s)| (s.name.as_str(), i as u32))
+            .map(|(i, s)| (s.name.as_str(), first + i as u32))
             .collect();
         let start = names.get(parser.init_state.as_str()).copied();
         if start.is_none() && !parser.init_state.is_empty() {

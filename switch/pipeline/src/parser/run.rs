@@ -17,9 +17,14 @@ impl Machine<'_> {
     /// Parses `packet.frame` from its start and notes where the payload starts. Returns the P4
     /// error code.
     pub fn parse(&mut self) -> u32 {
+        self.parse_from(self.program.parser.start)
+    }
+
+    /// As [`parse`](Self::parse), from a state.
+    pub fn parse_from(&mut self, start: Option<u32>) -> u32 {
         let parser = &self.program.parser;
         let mut at = 0;
-        let mut next = parser.start;
+        let mut next = start;
         let mut states = 0;
         let mut error = self.program.errors.no_error;
         while let Some(state) = next {

@@ -17,7 +17,8 @@ use crate::hash::Algorithm;
 use crate::layout::{Layout, MAX_FIELD_BITS};
 use crate::parser::{ErrorCodes, Parser, ParserLoader, with_core_errors};
 use crate::state::{Blueprint, ValueSet};
-use crate::stateful::{ArraySpec, Meter, RegisterRef};
+use crate::stateful::{ArraySpec, Meter, RegisterRef, RegisterSpec};
+use crate::tofino::Tofino;
 
 type Result<T> = std::result::Result<T, LoadError>;
 
@@ -54,17 +55,25 @@ pub(crate) fn load(source: &json::Program, shortcuts: bool) -> Result<Program> {
         .map(|(i, v)| (v.name.clone(), i as u32))
         .collect();
     let mut value_set_fields = vec![Vec::new(); source.parse_vsets.len()];
-    let parser = match named(&source.parsers, "parser", |p| &p.name) {
-        Some(p) => ParserLoader {
-            layout: &layout,
-            actions: &compiler,
-            value_sets: &value_set_names,
-            value_set_fields: &mut value_set_fields,
-        }
-        .load(p)?,
-        None => Parser::default(),
+    let generation = Tofino::generation(source)?;
+    let mut loader = ParserLoader {
+        layout: &layout,
+        actions: &compiler,
+        value_sets: &value_set_names,
+        value_set_fields: &mut value_set_fields,
     };
-    let (emit, deparser_calls) = match named(&source.deparsers, "deparser", |d| &d.name) {
+    let (parser, egress_start) = match generation {
+        None => match named(&source.parsers, "parser", |p| &p.name) {
+            Some(p) => (loader.load(p, 0)?, None),
+            None => (Parser::default(), None),
+        },
+        Some(_) => both_parsers(source, &mut loader)?,
+    };
+    let v1model_deparser = match generation {
+        None => named(&source.deparsers, "deparser", |d| &d.name),
+        Some(_) => None,
+    };
+    let (emit, deparser_calls) = match v1model_deparser {
         Some(d) => (
             d.order
                 .iter()
@@ -74,6 +83,10 @@ pub(crate) fn load(source: &json::Program, shortcuts: bool) -> Result<Program> {
             deparser_calls(&compiler, d).map_err(|e| e.within("deparser"))?,
         ),
         None => (Vec::new(), Vec::new()),
+    };
+    let deparsers = match generation {
+        None => None,
+        Some(generation) => Some((generation, both_deparsers(source, &compiler)?)),
     };
     let (verify, update) = checksums(source, &layout, &names)?;
     let mut built = tables::Builder {
@@ -90,6 +103,14 @@ pub(crate) fn load(source: &json::Program, shortcuts: bool) -> Result<Program> {
     };
     let ingress = built.pipeline("ingress")?;
     let egress = built.pipeline("egress")?;
+    let ghost = built.pipeline("ghost")?;
+    let tofino = match deparsers {
+        None => None,
+        Some((generation, bodies)) => {
+            let made = Tofino::load(&layout, generation, egress_start, bodies, ghost)?;
+            Some(Box::new(made))
+        }
+    };
     let tables::Builder {
         tables,
         table_names,
@@ -144,8 +165,39 @@ pub(crate) fn load(source: &json::Program, shortcuts: bool) -> Result<Program> {
         names,
         layout,
         blueprint,
+        tofino,
         native: None,
     })
+}
+
+/// The states of the parsers of both gresses, and the first one of egress.
+fn both_parsers(
+    source: &json::Program,
+    loader: &mut ParserLoader,
+) -> Result<(Parser, Option<u32>)> {
+    let mut of = |name: &str, first: usize| match source.parsers.iter().find(|p| p.name == name) {
+        Some(parser) => loader.load(parser, first as u32),
+        None => Err(LoadError::missing("parser", name)),
+    };
+    let mut parser = of("ingress", 0)?;
+    let egress = of("egress", parser.states.len())?;
+    parser.states.extend(egress.states);
+    Ok((parser, egress.start))
+}
+
+/// The primitives of the deparsers of both gresses, which are run as actions are.
+fn both_deparsers(
+    source: &json::Program,
+    compiler: &ActionCompiler,
+) -> Result<[Vec<Primitive>; 2]> {
+    let of = |name: &str| match source.deparsers.iter().find(|d| d.name == name) {
+        Some(deparser) => {
+            let body = compiler.body(&deparser.primitives, &[]);
+            body.map_err(|e| e.within(format_args!("deparser {name}")))
+        }
+        None => Err(LoadError::missing("deparser", name)),
+    };
+    Ok([of("ingress")?, of("egress")?])
 }
 
 /// The primitives of the deparser. BMv2 runs each by itself, so that a jump does nothing.
@@ -204,7 +256,7 @@ struct Arrays {
     names: Names,
     counters: Vec<ArraySpec>,
     meters: Vec<(ArraySpec, MeterUnit)>,
-    registers: Vec<(ArraySpec, u32)>,
+    registers: Vec<RegisterSpec>,
 }
 
 impl Arrays {
@@ -246,7 +298,17 @@ impl Arrays {
                 bits: r.bitwidth,
             };
             names.registers.insert(r.name.clone(), register);
-            registers.push((array(&r.name, r.size), r.bitwidth));
+            let initial = match &r.initial_value {
+                None => Ok(vec![0; words_for(r.bitwidth)]),
+                Some(hex) => initial_words(hex, r.bitwidth),
+            };
+            registers.push(RegisterSpec {
+                array: array(&r.name, r.size),
+                bits: r.bitwidth,
+                initial: initial
+                    .map_err(|e| e.within(format_args!("register array {}", r.name)))?
+                    .into(),
+            });
         }
         Ok(Arrays {
             names,
@@ -255,6 +317,15 @@ impl Arrays {
             registers,
         })
     }
+}
+
+/// The words of the initial value of a register.
+fn initial_words(hex: &json::HexStr, bits: u32) -> Result<Vec<u64>> {
+    let problem = |p: String| LoadError::new("initial value", p);
+    let bytes = hex.to_bytes().map_err(|e| problem(e.to_string()))?;
+    let words = crate::bits::from_bytes(&bytes, bits);
+    let words = words.map(|words| words.to_vec());
+    words.ok_or_else(|| problem(format!("{} has more than {bits} bits", hex.0)))
 }
 
 fn array(name: &str, size: u32) -> ArraySpec {

@@ -18,6 +18,7 @@ use crate::layout::{Layout, Slot};
 use crate::native::Native;
 use crate::parser::{ErrorCodes, Parser};
 use crate::state::Blueprint;
+use crate::tofino::Tofino;
 use crate::trace::Source;
 use load::load;
 
@@ -67,6 +68,8 @@ pub struct Program {
     pub(crate) names: crate::action::Names,
     /// What every switch with this program starts with.
     pub(crate) blueprint: Blueprint,
+    /// Its second parser and its deparsers, if it is for Tofino; `None` for v1model.
+    pub(crate) tofino: Option<Box<Tofino>>,
     /// The program as native code; `None` if there is no code generator for the machine, or if it
     /// is not wanted.
     pub(crate) native: Option<Native>,
@@ -77,7 +80,10 @@ impl Program {
     /// machine.
     pub fn load(program: &json::Program) -> Result<Arc<Program>, LoadError> {
         let mut program = load(program, true)?;
-        program.native = Native::compile(&program);
+        // The second parser, and deparsers that branch, are interpreted.
+        if program.tofino.is_none() {
+            program.native = Native::compile(&program);
+        }
         Ok(Arc::new(program))
     }
 

@@ -1,0 +1,577 @@
+//! The data plane of Tofino: both gresses parse and deparse the packet, and metadata come in front of it.
+//!
+//! ```text
+//! ingress metadata ─ port metadata ─ packet ─► ingress ─► bytes ─► queues
+//!          egress metadata ─ bytes of ingress ─► egress ─► bytes ─► link
+//! ```
+//!
+//! Names, widths and meanings are those of TNA; docs/porting-tofino.md lists what is a guess.
+
+use ebb_bmv2_json as json;
+use ebb_units::Instant;
+
+use crate::Pipeline;
+use crate::action::{Primitive, TofinoPrimitive};
+use crate::control::Replica;
+use crate::error::LoadError;
+use crate::layout::Layout;
+use crate::machine::Machine;
+use crate::outcome::*;
+use crate::packet::{Packet, Preserved};
+use crate::program::{Emit, Next, Place};
+
+/// What a program of Tofino has besides that of v1model.
+#[derive(Debug)]
+pub(crate) struct Tofino {
+    /// Generation of the chip, 1 or 2.
+    pub generation: u8,
+    /// Where the parser of egress begins.
+    pub egress_start: Option<u32>,
+    /// The primitives of the deparsers of ingress and egress.
+    pub deparsers: [Vec<Primitive>; 2],
+    /// Where the control of the ghost thread begins; `None` if there is none.
+    ghost: Next,
+    /// The fields of intrinsic metadata.
+    fields: Fields,
+}
+
+/// Fields of intrinsic metadata; `None` if no block of the program has them.
+#[derive(Debug)]
+struct Fields {
+    egress_port: Option<Place>,
+    bypass_egress: Option<Place>,
+    deflect_on_drop: Option<Place>,
+    group_a: Option<Place>,
+    group_b: Option<Place>,
+    exclusion: Option<Place>,
+    rid: Option<Place>,
+    ingress_drop: Option<Place>,
+    egress_drop: Option<Place>,
+    /// By gress: the time of arrival, and the errors of the parser. Programs that do not look at those of ingress have no
+    /// field for them, and their packets are dropped.
+    times: [Option<Place>; 2],
+    errors: [Option<Place>; 2],
+    /// Of a report to the ghost thread: the queue and its length.
+    reported: [Option<Place>; 2],
+}
+
+/// What a deparser has asked for.
+#[derive(Debug, Default)]
+pub(crate) struct Requests {
+    /// The headers that it emits, in order, whether valid or not.
+    pub emitted: Vec<u32>,
+    /// A copy: the session, and the header in front of it.
+    pub mirror: Option<(u32, Option<u32>)>,
+    /// A resubmission, and the header in the place of port metadata.
+    pub resubmit: Option<Option<u32>>,
+}
+
+/// The port that is none, in `ucast_egress_port`.
+const NO_PORT: u16 = 0x1ff;
+/// Bytes of the frame check sequence, which the chip counts.
+const FCS_BYTES: u32 = 4;
+/// The list that [`Preserved`] has for the bytes of a resubmission.
+const RESUBMITTED_BYTES: u32 = u32::MAX;
+/// Bits of `drop_ctl`: unicast, multicast and resubmission; mirroring.
+const DROP_PACKET: u64 = 1;
+const DROP_MIRROR: u64 = 4;
+
+/// Which half of the pipeline.
+#[derive(Clone, Copy)]
+enum Gress {
+    Ingress,
+    Egress,
+}
+
+impl Tofino {
+    /// The generation that a program is for; `None` for v1model.
+    pub fn generation(source: &json::Program) -> Result<Option<u8>, LoadError> {
+        match source.architecture.as_deref() {
+            None => Ok(None),
+            Some("tna") => Ok(Some(1)),
+            Some("t2na") => Ok(Some(2)),
+            Some(other) => Err(LoadError::new(
+                format!("architecture {other:?}"),
+                "it is not known; the architectures are tna and t2na, and v1model, which has no key",
+            )),
+        }
+    }
+
+    /// Finds the fields of a program.
+    pub fn load(
+        layout: &Layout,
+        generation: u8,
+        egress_start: Option<u32>,
+        deparsers: [Vec<Primitive>; 2],
+        ghost: Next,
+    ) -> Result<Tofino, LoadError> {
+        let known = |ty: &str, field: &str| {
+            let name = format!("{ty}.{field}");
+            let slot = layout.known(&name);
+            slot.map(|slot| Place::of(&name, slot)).transpose()
+        };
+        let queueing = |field| known("ingress_intrinsic_metadata_for_tm_t", field);
+        let parsed = |field: &str| -> Result<[Option<Place>; 2], LoadError> {
+            Ok([
+                known("ingress_intrinsic_metadata_from_parser_t", field)?,
+                known("egress_intrinsic_metadata_from_parser_t", field)?,
+            ])
+        };
+        Ok(Tofino {
+            generation,
+            egress_start,
+            deparsers,
+            ghost,
+            fields: Fields {
+                egress_port: queueing("ucast_egress_port")?,
+                bypass_egress: queueing("bypass_egress")?,
+                deflect_on_drop: queueing("deflect_on_drop")?,
+                group_a: queueing("mcast_grp_a")?,
+                group_b: queueing("mcast_grp_b")?,
+                exclusion: queueing("level2_exclusion_id")?,
+                rid: queueing("rid")?,
+                ingress_drop: known("ingress_intrinsic_metadata_for_deparser_t", "drop_ctl")?,
+                egress_drop: known("egress_intrinsic_metadata_for_deparser_t", "drop_ctl")?,
+                times: parsed("global_tstamp")?,
+                errors: parsed("parser_err")?,
+                reported: [
+                    known("ghost_intrinsic_metadata_t", "qid")?,
+                    known("ghost_intrinsic_metadata_t", "qlength")?,
+                ],
+            },
+        })
+    }
+
+    /// Bytes of port metadata behind those of ingress.
+    fn port_metadata_bytes(&self) -> usize {
+        if self.generation == 1 { 8 } else { 24 }
+    }
+
+    /// Bytes of a cell of the buffer.
+    fn cell_bytes(&self) -> u64 {
+        if self.generation == 1 { 80 } else { 176 }
+    }
+
+    /// What stands in front of a packet at the parser of ingress.
+    fn ingress_front(&self, now: Instant, input: &IngressInput) -> Vec<u8> {
+        let resubmitted = input.preserved.as_ref();
+        let resubmitted = resubmitted.filter(|p| p.field_list == RESUBMITTED_BYTES);
+        let flag = u64::from(resubmitted.is_some()) << 63;
+        let port = u64::from(input.ingress_port & 0x1ff) << 48;
+        let head = flag | port | nanoseconds(now) & low(48);
+        let mut front = head.to_be_bytes().to_vec();
+        let bytes = resubmitted.map(|p| p.words.iter().map(|w| *w as u8));
+        front.extend(bytes.into_iter().flatten().take(self.port_metadata_bytes()));
+        front.resize(8 + self.port_metadata_bytes(), 0);
+        front
+    }
+
+    /// What stands in front of a packet of this length at the parser of egress.
+    fn egress_front(&self, input: &EgressInput, deflected: bool, bytes: usize) -> Vec<u8> {
+        let mut front = Vec::with_capacity(28);
+        let (depth, time) = (
+            low(19),
+            if self.generation == 1 {
+                low(18)
+            } else {
+                low(32)
+            },
+        );
+        let mut put = |value: u64, bytes: usize| {
+            front.extend_from_slice(&value.to_be_bytes()[8 - bytes..]);
+        };
+        put(u64::from(input.egress_port & 0x1ff), 2);
+        put(u64::from(input.enq_qdepth) & depth, 3);
+        put(0, 1);
+        put(nanoseconds(input.enq_timestamp) & time, 4);
+        put(u64::from(input.deq_qdepth) & depth, 3);
+        put(0, 2);
+        put(input.deq_timedelta.as_nanos() & time, 4);
+        put(u64::from(input.egress_rid), 2);
+        put(0, 1);
+        put(u64::from(input.queue_id), 1);
+        put(0, 1);
+        put(u64::from(deflected), 1);
+        put((bytes as u64 + u64::from(FCS_BYTES)) & low(16), 2);
+        if self.generation == 2 {
+            put(0, 1);
+        }
+        front
+    }
+}
+
+fn nanoseconds(time: Instant) -> u64 {
+    time.as_picos() / 1000
+}
+
+fn low(bits: u32) -> u64 {
+    crate::bits::low_mask(bits)
+}
+
+impl Fields {
+    fn get(words: &[u64], place: Option<Place>) -> u64 {
+        place.map_or(0, |place| place.get(words))
+    }
+}
+
+impl Pipeline {
+    /// Bytes of a cell of the buffer, in which Tofino counts the depth of queues; `None` for v1model.
+    pub fn cell_bytes(&self) -> Option<u64> {
+        self.program.tofino.as_ref().map(|t| t.cell_bytes())
+    }
+
+    /// Whether the program has a ghost thread, which the length of queues is to be reported to.
+    pub fn has_ghost(&self) -> bool {
+        self.program
+            .tofino
+            .as_ref()
+            .is_some_and(|t| t.ghost.is_some())
+    }
+
+    /// Reports the length of a queue in cells to the ghost thread. The number of the queue is `port * 8 + queue`.
+    pub fn report_length(&mut self, now: Instant, port: u16, queue: u8, cells: u64) {
+        let program = self.program.clone();
+        let Some(tofino) = program.tofino.as_deref() else {
+            return;
+        };
+        let mut packet = self.state.pool.packet(&program.layout.initial, Vec::new());
+        let values = [u64::from(port) * 8 + u64::from(queue), cells.min(low(18))];
+        for (place, value) in tofino.fields.reported.iter().zip(values) {
+            if let Some(place) = place {
+                place.set(&mut packet.words, value);
+            }
+        }
+        let mut machine = self.machine(&mut packet, now);
+        machine.interpret(|m| m.pipeline(tofino.ghost));
+        self.state.pool.recycle(packet);
+    }
+
+    /// Whether a port leads back to ingress on the chip, if it is not connected: port 68 of each pipe on Tofino, port 6 on
+    /// Tofino 2.
+    pub fn recirculates(&self, port: u16) -> bool {
+        let local = self.program.tofino.as_ref().map(|t| match t.generation {
+            1 => 68,
+            _ => 6,
+        });
+        local == Some(port & 0x7f)
+    }
+
+    /// The port to which a packet goes that its queue refuses; `None` if it has not asked for that.
+    pub fn deflects_to(&self, packet: &Packet, port: u16) -> Option<u16> {
+        let tofino = self.program.tofino.as_ref()?;
+        let wanted = Fields::get(&packet.words, tofino.fields.deflect_on_drop);
+        let already = self.program.standard.instance_type.get(&packet.words);
+        let to = (port & 0x180) | if tofino.generation == 1 { 68 } else { 6 };
+        (wanted != 0 && already != u64::from(instance_type::DEFLECTED)).then_some(to)
+    }
+
+    /// Notes that a packet is deflected, for its `deflection_flag`.
+    pub fn mark_deflected(&self, packet: &mut Packet) {
+        let place = self.program.standard.instance_type;
+        place.set(&mut packet.words, u64::from(instance_type::DEFLECTED));
+    }
+
+    /// Ingress of Tofino, from the parser to the deparser.
+    pub(crate) fn tofino_ingress(
+        &mut self,
+        now: Instant,
+        frame: Vec<u8>,
+        input: &IngressInput,
+    ) -> IngressOutcome {
+        let program = self.program.clone();
+        let Some(tofino) = program.tofino.as_deref() else {
+            unreachable!("the program is for Tofino")
+        };
+        let length = frame.len() as u32;
+        let front = tofino.ingress_front(now, input);
+        let front_bytes = front.len();
+        let mut packet = self.with_front(front, frame);
+        packet.ingress_port = input.ingress_port;
+        packet.packet_id = input.packet_id;
+        packet.ingress_length = length + FCS_BYTES;
+        let fields = &tofino.fields;
+        if let Some(port) = fields.egress_port {
+            port.set(&mut packet.words, u64::from(NO_PORT));
+        }
+        let error = self.pass(now, &mut packet, Gress::Ingress, tofino);
+        if let Some(reason) = packet.requests.failed {
+            return IngressOutcome::dropped(self.drop_tofino(packet, reason));
+        }
+        if error != program.errors.no_error && fields.errors[0].is_none() {
+            return IngressOutcome::dropped(self.drop_tofino(packet, DropReason::ParserError));
+        }
+        let digest = packet.requests.digest.take();
+        let digest = digest.and_then(|id| self.digest_of(&packet, id));
+        let drops = Fields::get(&packet.words, fields.ingress_drop);
+        let mirror = self
+            .state
+            .tofino
+            .mirror
+            .filter(|_| drops & DROP_MIRROR == 0);
+        let clone = mirror.and_then(|(session, header)| {
+            let original = packet.frame[front_bytes..].to_vec();
+            self.mirror(session, header, &packet, &original)
+        });
+        let verdict = if drops & DROP_PACKET != 0 {
+            IngressVerdict::Dropped(self.drop_tofino(packet, DropReason::IngressMarkToDrop))
+        } else if let Some(header) = self.state.tofino.resubmit {
+            self.state.stats.resubmits += 1;
+            let bytes = self.header_bytes(&packet, header);
+            IngressVerdict::Resubmit {
+                preserved: Preserved {
+                    field_list: RESUBMITTED_BYTES,
+                    words: bytes.into_iter().map(u64::from).collect(),
+                },
+                frame: self.state.pool.take_frame(packet).split_off(front_bytes),
+            }
+        } else {
+            self.write_headers(now, &mut packet);
+            self.destination(packet, fields)
+        };
+        IngressOutcome {
+            clone,
+            digest,
+            verdict,
+        }
+    }
+
+    /// Where a packet goes that ingress has not dropped: to a port, to copies, or nowhere.
+    fn destination(&mut self, packet: Box<Packet>, fields: &Fields) -> IngressVerdict {
+        let words = &packet.words;
+        let port = fields.egress_port.map_or(NO_PORT, |p| p.get(words) as u16);
+        let groups = [fields.group_a, fields.group_b].map(|g| Fields::get(words, g) as u16);
+        if groups == [0, 0] {
+            return match port {
+                NO_PORT => {
+                    let reason = DropReason::IngressMarkToDrop;
+                    IngressVerdict::Dropped(self.drop_tofino(packet, reason))
+                }
+                egress_spec => IngressVerdict::Unicast {
+                    egress_spec,
+                    priority: self.priority(&packet),
+                    packet,
+                },
+            };
+        }
+        let rid = Fields::get(words, fields.rid) as u16;
+        let excluded = Fields::get(words, fields.exclusion) as u16;
+        let is_pruned = |r: &&Replica| excluded != 0 && r.instance == rid && r.port == excluded;
+        let unicast = (port != NO_PORT).then_some(Replica { port, instance: 0 });
+        let members = groups.iter().filter(|g| **g != 0);
+        let members = members.flat_map(|g| self.multicast_replicas(*g));
+        let members = members.filter(|r| !is_pruned(r)).copied();
+        let replicas = unicast.into_iter().chain(members).collect();
+        IngressVerdict::Copies { replicas, packet }
+    }
+
+    /// Egress of Tofino, from the parser to the deparser.
+    pub(crate) fn tofino_egress(
+        &mut self,
+        now: Instant,
+        mut packet: Box<Packet>,
+        input: &EgressInput,
+    ) -> EgressOutcome {
+        let program = self.program.clone();
+        let Some(tofino) = program.tofino.as_deref() else {
+            unreachable!("the program is for Tofino")
+        };
+        let fields = &tofino.fields;
+        if Fields::get(&packet.words, fields.bypass_egress) != 0 {
+            let frame = self.state.pool.take_frame(packet);
+            return EgressOutcome {
+                clone: None,
+                verdict: EgressVerdict::Transmit(frame),
+            };
+        }
+        let kind = program.standard.instance_type.get(&packet.words);
+        let deflected = kind == u64::from(instance_type::DEFLECTED);
+        let whole = packet.truncated_to;
+        packet.frame.truncate(whole);
+        let length = packet.frame.len();
+        let front = tofino.egress_front(input, deflected, length);
+        let (port, id) = (packet.ingress_port, packet.packet_id);
+        let frame = self.state.pool.take_frame(packet);
+        let mut packet = self.with_front(front, frame);
+        (packet.ingress_port, packet.packet_id) = (port, id);
+        packet.ingress_length = length as u32 + FCS_BYTES;
+        self.pass(now, &mut packet, Gress::Egress, tofino);
+        if let Some(reason) = packet.requests.failed {
+            let verdict = EgressVerdict::Dropped(self.drop_tofino(packet, reason));
+            return EgressOutcome {
+                clone: None,
+                verdict,
+            };
+        }
+        let drops = Fields::get(&packet.words, fields.egress_drop);
+        self.write_headers(now, &mut packet);
+        let mirror = self
+            .state
+            .tofino
+            .mirror
+            .filter(|_| drops & DROP_MIRROR == 0);
+        let clone = mirror.and_then(|(session, header)| {
+            let sent = std::mem::take(&mut packet.frame);
+            let copy = self.mirror(session, header, &packet, &sent);
+            packet.frame = sent;
+            copy
+        });
+        let verdict = match drops & DROP_PACKET {
+            0 => EgressVerdict::Transmit(self.state.pool.take_frame(packet)),
+            _ => EgressVerdict::Dropped(self.drop_tofino(packet, DropReason::EgressMarkToDrop)),
+        };
+        EgressOutcome { clone, verdict }
+    }
+
+    /// A packet that has not been parsed, with bytes in front of its frame.
+    fn with_front(&mut self, front: Vec<u8>, frame: Vec<u8>) -> Box<Packet> {
+        let mut whole = self.state.pool.frames().take(front.len() + frame.len());
+        whole.extend_from_slice(&front);
+        whole.extend_from_slice(&frame);
+        self.state.pool.frames().give(frame);
+        self.state.pool.packet(&self.program.layout.initial, whole)
+    }
+
+    /// Parses a packet, and runs the control and the deparser of a gress. Returns the error of the parser.
+    fn pass(&mut self, now: Instant, packet: &mut Packet, gress: Gress, tofino: &Tofino) -> u32 {
+        let (start, control) = match gress {
+            Gress::Ingress => (self.program.parser.start, self.program.ingress),
+            Gress::Egress => (tofino.egress_start, self.program.egress),
+        };
+        if let Some(place) = tofino.fields.times[gress as usize] {
+            place.set(&mut packet.words, nanoseconds(now));
+        }
+        self.state.tofino.emitted.clear();
+        (self.state.tofino.mirror, self.state.tofino.resubmit) = (None, None);
+        let no_error = self.program.errors.no_error;
+        let mut error = no_error;
+        let mut machine = self.machine(packet, now);
+        machine.interpret(|m| {
+            error = m.parse_from(start);
+            if let Some(place) = tofino.fields.errors[gress as usize] {
+                let bits = m.error_bits(error);
+                place.set(&mut m.packet.words, bits);
+            } else if error != no_error && matches!(gress, Gress::Ingress) {
+                return;
+            }
+            m.pipeline(control);
+            // What `exit` ends is the control.
+            m.packet.requests.exit = m.packet.requests.failed.is_some();
+            m.run(&tofino.deparsers[gress as usize], &[]);
+        });
+        if error != no_error {
+            self.state.stats.parser_error(error);
+        }
+        error
+    }
+
+    /// Puts the headers that the deparser emits in front of what the parser left.
+    fn write_headers(&mut self, now: Instant, packet: &mut Packet) {
+        let emitted = std::mem::take(&mut self.state.tofino.emitted);
+        let mut machine = self.machine(packet, now);
+        machine.interpret(|m| m.write_emitted(&emitted));
+        self.state.tofino.emitted = emitted;
+        packet.header_bytes = 0;
+        packet.payload_at = 0;
+    }
+
+    /// A copy for a mirror session: its header, and as many bytes of the packet as the session lets through.
+    fn mirror(
+        &mut self,
+        session: u32,
+        header: Option<u32>,
+        packet: &Packet,
+        bytes: &[u8],
+    ) -> Option<CloneRequest> {
+        let most = self.clone_session(session)?.packet_length_bytes as usize;
+        self.state.stats.clones += 1;
+        let mut frame = self.header_bytes(packet, header);
+        let kept = if most == 0 {
+            bytes.len()
+        } else {
+            most.min(bytes.len())
+        };
+        frame.extend_from_slice(&bytes[..kept]);
+        let mut copy = self.state.pool.packet(&self.program.layout.initial, frame);
+        copy.ingress_port = packet.ingress_port;
+        copy.packet_id = packet.packet_id;
+        Some(CloneRequest {
+            session,
+            packet: copy,
+        })
+    }
+
+    /// The bytes of a header; none if there is none, or if it is not valid.
+    fn header_bytes(&self, packet: &Packet, header: Option<u32>) -> Vec<u8> {
+        let mut bytes = Vec::new();
+        let header = header.map(|header| self.program.layout.header_at(header));
+        if let Some(header) = header.filter(|h| h.is_valid(&packet.words)) {
+            header.pieces.append(&packet.words, &mut bytes);
+        }
+        bytes
+    }
+
+    fn drop_tofino(&mut self, packet: Box<Packet>, reason: DropReason) -> DropReason {
+        self.state.pool.recycle(packet);
+        self.state.stats.dropped(reason)
+    }
+}
+
+impl IngressOutcome {
+    fn dropped(reason: DropReason) -> IngressOutcome {
+        IngressOutcome {
+            clone: None,
+            digest: None,
+            verdict: IngressVerdict::Dropped(reason),
+        }
+    }
+}
+
+impl Machine<'_> {
+    /// The bits of `parser_err` for an error of P4.
+    fn error_bits(&self, error: u32) -> u64 {
+        let errors = &self.program.errors;
+        match error {
+            e if e == errors.no_error => 0,
+            e if e == errors.packet_too_short => 0x2,
+            e if e == errors.parser_timeout => 0x10,
+            e if e == errors.stack_out_of_bounds => 0x40,
+            // No case of a select matched, or `reject`.
+            _ => 0x1,
+        }
+    }
+
+    /// Runs a primitive.
+    pub fn tofino_step(&mut self, primitive: &TofinoPrimitive, data: &[u64]) {
+        match primitive {
+            TofinoPrimitive::Emit(header) => self.state.tofino.emitted.push(*header),
+            TofinoPrimitive::Mirror(session, header) => {
+                let session = session.index(&self.scope(data)) as u32;
+                self.state.tofino.mirror = Some((session, *header));
+            }
+            TofinoPrimitive::Resubmit(header) => self.state.tofino.resubmit = Some(*header),
+            TofinoPrimitive::CountLess(counter, cell, less) => {
+                let scope = self.scope(data);
+                let (cell, less) = (cell.index(&scope), less.index(&scope));
+                let bytes = u64::from(self.packet.ingress_length).saturating_sub(less);
+                self.state.counters[*counter as usize].count(cell, bytes);
+            }
+        }
+    }
+
+    /// Writes headers into the frame, in front of the payload.
+    fn write_emitted(&mut self, emitted: &[u32]) {
+        let program = self.program;
+        let emits = emitted.iter().map(|h| Emit::new(&program.layout, *h));
+        let words = &self.packet.words;
+        let valid: Vec<Emit> = emits.filter(|emit| emit.is_valid(words)).collect();
+        let bytes = valid.iter().map(|emit| emit.bits(words) / 8).sum();
+        self.packet.make_room(bytes);
+        let mut at = 0;
+        for emit in &valid {
+            at += self.emit(emit, at);
+        }
+        if self.is_traced() {
+            self.note_deparse();
+        }
+    }
+}
