@@ -15,6 +15,8 @@ use crate::port::{Port, Received};
 /// The drop port of simple_switch without options.
 const DROP_PORT: u16 = 511;
 const PRIORITY_QUEUES: u8 = 1;
+/// Queues of Tofino's ports.
+const TOFINO_QUEUES: u8 = 8;
 /// The time between two packets: long enough for everything that a packet starts, since links have no delay.
 const BETWEEN_PACKETS: Duration = Duration::from_millis(1);
 
@@ -30,7 +32,8 @@ pub struct Bench {
 }
 
 impl Bench {
-    /// Something is at every port, so that no frame leaves unseen. Frames may come in at the drop port.
+    /// Something is at every port, so that no frame leaves unseen, but at those by which Tofino recirculates. Frames may
+    /// come in at the drop port.
     pub fn new(pipeline: Pipeline) -> Result<Self, String> {
         let options = SwitchOptions {
             name: "stf".into(),
@@ -38,7 +41,14 @@ impl Bench {
             cpu_port: None,
             drop_port: DROP_PORT,
         };
-        let config = TrafficManagerConfig::like_bmv2(PRIORITY_QUEUES);
+        let is_tofino = pipeline.cell_bytes().is_some();
+        let recirculating: Vec<bool> = (0..=DROP_PORT).map(|p| pipeline.recirculates(p)).collect();
+        let queues = if is_tofino {
+            TOFINO_QUEUES
+        } else {
+            PRIORITY_QUEUES
+        };
+        let config = TrafficManagerConfig::like_bmv2(queues);
         let mut switch = in_words(Switch::new(options, config))?;
         in_words(switch.install(pipeline))?;
         let mut simulation = Simulation::new();
@@ -54,7 +64,9 @@ impl Bench {
                     port: 0,
                 },
             );
-            in_words(simulation.connect(ends.0, ends.1))?;
+            if !recirculating[usize::from(port)] {
+                in_words(simulation.connect(ends.0, ends.1))?;
+            }
             ports.push(host);
         }
         Ok(Bench {

@@ -10,8 +10,8 @@ use ebb_p4c::source::SourceMap;
 
 use crate::verdict::{Outcome, Verdict};
 
-/// The file that tells v1model programs from others.
-const ARCHITECTURE: &str = "v1model.p4";
+/// The files that tell programs that the switch runs from others.
+const ARCHITECTURES: [&str; 3] = ["v1model.p4", "tna.p4", "t2na.p4"];
 
 #[derive(Clone, Debug, Default)]
 pub struct Compiler {
@@ -48,7 +48,10 @@ impl Compiler {
         let (mut sources, diagnostics) = (SourceMap::default(), Diagnostics::default());
         let file = sources.add(path.display().to_string(), text);
         preprocess(file, &mut sources, &self.options(), &diagnostics);
-        let includes = |name: &str| name.trim_matches(['<', '>']).ends_with(ARCHITECTURE);
+        let includes = |name: &str| {
+            let name = name.trim_matches(['<', '>']);
+            ARCHITECTURES.iter().any(|file| name.ends_with(file))
+        };
         let found = diagnostics.list();
         let other = found.iter().any(|d| d.code == "other-architecture");
         // A program whose other includes cannot be found is the compiler's business.
@@ -57,7 +60,7 @@ impl Compiler {
         }
         Err(Verdict::new(
             Outcome::OtherArchitecture,
-            format!("the program does not include {ARCHITECTURE}"),
+            format!("the program includes none of {}", ARCHITECTURES.join(", ")),
         ))
     }
 

@@ -515,6 +515,7 @@ impl Switch {
                 });
             }
             IngressVerdict::Multicast { group, packet } => self.multicast(group, packet, journey),
+            IngressVerdict::Copies { replicas, packet } => self.copies(&replicas, packet, journey),
             IngressVerdict::Unicast {
                 egress_spec,
                 priority,
@@ -559,15 +560,20 @@ impl Switch {
             return;
         };
         let unit = self.manager.depth_unit();
+        let cells = pipeline.cell_bytes();
+        let shown = |depth: Depth| match cells {
+            None => depth.in_unit(unit),
+            Some(bytes) => depth.bytes.div_ceil(bytes),
+        };
         let input = EgressInput {
             egress_port: port,
             egress_rid: queued.egress_rid,
             instance_type: None,
             queue_id: queue,
             enq_timestamp: enqueued_at,
-            enq_qdepth: departure.depth_at_enqueue.in_unit(unit).min(MAX_DEPTH) as u32,
+            enq_qdepth: shown(departure.depth_at_enqueue).min(MAX_DEPTH) as u32,
             deq_timedelta: start.since(enqueued_at),
-            deq_qdepth: departure.depth_at_dequeue.in_unit(unit).min(MAX_DEPTH) as u32,
+            deq_qdepth: shown(departure.depth_at_dequeue).min(MAX_DEPTH) as u32,
         };
         let mut journey = queued.journey;
         let outcome = pipeline.egress(start, queued.packet, &input);
@@ -576,7 +582,10 @@ impl Switch {
             self.clone_packet(clone, &mut journey);
         }
         match outcome.verdict {
-            EgressVerdict::Transmit(frame) => self.transmit(port, queue, start, frame),
+            EgressVerdict::Transmit(frame) if self.is_connected(port) => {
+                self.transmit(port, queue, start, frame);
+            }
+            EgressVerdict::Transmit(frame) => self.leave_unconnected(port, frame, journey),
             EgressVerdict::Recirculate { frame, preserved } => {
                 self.tracer.note(|| Event::Recirculated);
                 self.entering.push_back(Entering {
@@ -599,12 +608,30 @@ impl Switch {
         }
     }
 
-    /// Sends a frame that egress has left, if the port leads anywhere.
+    /// Takes a frame to ingress that egress has sent to a port without a link, if the port leads back there.
+    #[cold]
+    fn leave_unconnected(&mut self, port: PortId, frame: Vec<u8>, journey: Journey) {
+        let pipeline = self.pipeline.as_ref();
+        if !pipeline.is_some_and(|pipeline| pipeline.recirculates(port)) {
+            return self.drop_one(port, DropReason::NoSuchPort.as_str(), frame.len() as u64);
+        }
+        self.tracer.note(|| Event::Recirculated);
+        self.entering.push_back(Entering {
+            frame,
+            instance_type: instance_type::RECIRCULATED,
+            preserved: None,
+            deflect: None,
+            journey: Journey {
+                ingress_port: port,
+                deflections: 0,
+                ..journey.next_pass()
+            },
+        });
+    }
+
+    /// Sends a frame that egress has left.
     fn transmit(&mut self, port: PortId, queue: u8, start: Instant, frame: Vec<u8>) {
         let len = frame.len() as u64;
-        if !self.is_connected(port) {
-            return self.drop_one(port, DropReason::NoSuchPort.as_str(), len);
-        }
         let sent = self
             .manager
             .transmit(port, queue, start, len, carries_ce(&frame));

@@ -21,7 +21,7 @@ impl Switch {
         if replicas.is_empty() {
             self.drop_packet(packet, &journey, DropReason::NoReplica);
         } else {
-            self.replicate(&replicas, None, 0, packet, journey);
+            self.replicate(&replicas, None, packet, journey);
         }
         self.replicas = replicas;
     }
@@ -50,26 +50,28 @@ impl Switch {
             return self.recycle(clone.packet);
         };
         let queue = Some(session.class_of_service as u8);
-        let truncate = session.packet_length_bytes as usize;
-        self.replicate(&session.replicas, queue, truncate, clone.packet, journey);
+        self.replicate(&session.replicas, queue, clone.packet, journey);
     }
 
-    /// Queues a copy of a packet for each replica. `queue` overrides the packet's own priority;
-    /// `truncate_bytes` cuts it to this length, unless 0.
+    /// Queues a copy of a packet of Tofino for each replica.
+    pub(super) fn copies(&mut self, replicas: &[Replica], packet: Box<Packet>, journey: Journey) {
+        if replicas.is_empty() {
+            return self.drop_packet(packet, &journey, DropReason::NoReplica);
+        }
+        self.replicate(replicas, None, packet, journey);
+    }
+
+    /// Queues a copy of a packet for each replica. `queue` overrides the packet's own priority.
     fn replicate(
         &mut self,
         replicas: &[Replica],
         queue: Option<u8>,
-        truncate_bytes: usize,
-        mut packet: Box<Packet>,
+        packet: Box<Packet>,
         mut journey: Journey,
     ) {
         let Some(pipeline) = &mut self.pipeline else {
             return;
         };
-        if truncate_bytes > 0 {
-            packet.truncate(truncate_bytes);
-        }
         let queue = queue.unwrap_or_else(|| pipeline.priority(&packet));
         let Some((last, others)) = replicas.split_last() else {
             self.tally.ledger.consumed(1);

@@ -1,6 +1,8 @@
 //! State of the queues as the program sees it: the traffic manager's counters in registers of the
 //! program, as a target with such a path keeps them (Tofino 2 does it in its ghost pipeline).
 //!
+//! A ghost thread of the program itself (Tofino 2) is told of every queue whose depth in cells has changed.
+//!
 //! The cell of a queue is `port * 8 + queue`. An export without a period is always exact. One with
 //! a period shows the counters as they were at the last multiple of it.
 
@@ -18,6 +20,8 @@ use super::{PortId, Queued, Switch};
 #[derive(Debug, Default)]
 pub(super) struct Exports {
     exports: Vec<Export>,
+    /// Cells in each queue, by `port * 8 + queue`, as the ghost thread knows them. `None`: the program has none.
+    ghost: Option<Vec<u64>>,
 }
 
 /// Counters of all queues in one register array.
@@ -78,12 +82,13 @@ impl Exports {
             })
         });
         let exports = exports.collect::<Result<_, _>>()?;
-        Ok(Self { exports })
+        let ghost = pipeline.has_ghost().then(Vec::new);
+        Ok(Self { exports, ghost })
     }
 
     /// Whether nothing is exported.
     pub(super) fn is_empty(&self) -> bool {
-        self.exports.is_empty()
+        self.exports.is_empty() && self.ghost.is_none()
     }
 
     /// The counters of a port have changed.
@@ -95,6 +100,9 @@ impl Exports {
         pipeline: &mut Pipeline,
         agenda: &mut Agenda,
     ) {
+        if let (Some(known), Some(bytes)) = (&mut self.ghost, pipeline.cell_bytes()) {
+            tell_ghost(known, bytes, now, port, manager, pipeline);
+        }
         for (index, export) in self.exports.iter_mut().enumerate() {
             if export.period.is_zero() {
                 export.show(port, manager, pipeline);
@@ -125,6 +133,28 @@ impl Export {
         let cells = u64::from(port) * QUEUES..;
         for (cell, value) in cells.zip(values) {
             pipeline.show_in_register(self.register, cell, value);
+        }
+    }
+}
+
+/// Tells the ghost thread of the queues of a port whose depth, in cells of so many bytes, it does not know.
+fn tell_ghost(
+    known: &mut Vec<u64>,
+    bytes: u64,
+    now: Instant,
+    port: PortId,
+    manager: &TrafficManager<Queued>,
+    pipeline: &mut Pipeline,
+) {
+    let first = usize::from(port) * MAX_QUEUES;
+    if known.len() < first + MAX_QUEUES {
+        known.resize(first + MAX_QUEUES, 0);
+    }
+    for (queue, known) in (0u8..).zip(&mut known[first..first + MAX_QUEUES]) {
+        let cells = manager.depth(port, queue).bytes.div_ceil(bytes);
+        if *known != cells {
+            *known = cells;
+            pipeline.report_length(now, port, queue, cells);
         }
     }
 }

@@ -2,12 +2,15 @@
 //! leave it.
 
 use ebb_pipeline::{Deflect, instance_type};
-use ebb_traffic_manager::{Admission, Arrival, Depth};
+use ebb_traffic_manager::{Admission, Arrival, Depth, DropReason};
 use ebb_units::Instant;
 
 use super::{Entering, Journey, MAX_DEPTH, PortId, Queued, Switch};
 use crate::prefetch::{HEADER_LINES, prefetch, prefetch_at};
 use crate::trace::Event;
+
+/// Queue of the deflection port of Tofino.
+const DEFLECTION_QUEUE: u8 = 0;
 
 /// Most packets of a port that are fetched before a turn.
 const PREFETCHED: usize = 16;
@@ -71,6 +74,9 @@ impl Switch {
         let Some(pipeline) = &mut self.pipeline else {
             return;
         };
+        if pipeline.cell_bytes().is_some() {
+            return self.deflect_to_port(port, queue, depth, queued);
+        }
         self.tracer.note(|| Event::Deflected { port, queue, depth });
         let len = queued.packet.wire_len() as u64;
         let frame = match pipeline.deparse(queued.packet) {
@@ -91,6 +97,30 @@ impl Switch {
                 ..queued.journey.next_pass()
             },
         });
+    }
+
+    /// Offers a packet of Tofino that a queue does not keep to the deflection port, or drops it if it has not asked for
+    /// that.
+    fn deflect_to_port(&mut self, port: PortId, queue: u8, depth: Depth, mut queued: Queued) {
+        let Some(pipeline) = &mut self.pipeline else {
+            return;
+        };
+        let Some(to) = pipeline.deflects_to(&queued.packet, port) else {
+            let reason = DropReason::QueueFull.as_str();
+            self.tracer.note(|| Event::Refused {
+                port,
+                queue,
+                reason,
+                depth,
+            });
+            let bytes = queued.packet.wire_len() as u64;
+            self.drops.add(port, reason, 1, bytes);
+            return self.recycle(queued.packet);
+        };
+        pipeline.mark_deflected(&mut queued.packet);
+        queued.journey.deflections += 1;
+        self.tracer.note(|| Event::Deflected { port, queue, depth });
+        self.offer(to, DEFLECTION_QUEUE, queued);
     }
 
     /// Does what follows from packets that came, left or were moved since the last call. MAC control
