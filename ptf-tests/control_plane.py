@@ -17,6 +17,8 @@ from typing import Any
 
 import grpc
 from ebb_controller.mechanism import Counter, Register
+from ebb_controller.mechanisms.trimming import TRIMMING
+from ebb_controller.tna import Chip, translated, trim_session
 from finsy import (
     P4CloneSessionEntry,
     P4CounterEntry,
@@ -163,6 +165,27 @@ class ControlPlane:
         except grpc.RpcError as error:
             about = request if method == "Write" else ""
             raise ControlPlaneError(f"{method}: {_explain(error)}\n{about}") from None
+
+
+class TnaControlPlane(ControlPlane):
+    """That of a program of p4src/tna: what tests ask for in the units of the chip, with what only
+    these programs need."""
+
+    def __init__(self, address: str, p4info: Path, program: Path, chip: Chip) -> None:
+        super().__init__(address, p4info, program)
+        self._chip = chip
+
+    def insert(self, entry: P4TableEntry | P4CloneSessionEntry) -> None:
+        """Adds an entry."""
+        for made in translated([entry], self._chip):
+            super().insert(made)
+
+    def modify(self, entry: P4TableEntry) -> None:
+        """Replaces the action of an entry, or the default action of a table."""
+        for made in translated([entry], self._chip):
+            super().modify(made)
+        if entry.table_id == TRIMMING.name:
+            super().insert(trim_session(entry.action.args["size"]))
 
 
 def _explain(error: Any) -> str:

@@ -13,13 +13,14 @@ from pathlib import Path
 from typing import ClassVar
 
 import ptf
-from control_plane import ControlPlane
+from control_plane import ControlPlane, TnaControlPlane
 from ebb_controller.drop_reason import REASONS
 from ebb_controller.mechanism import Counter, Register
 from ebb_controller.mechanisms.counters import DROPPED, PORT_OUT
 from ebb_controller.mechanisms.route import IPV4_ROUTE, SET_MULTICAST_GROUP, next_hop
 from ebb_controller.mechanisms.traffic_class import TRAFFIC_CLASS
 from ebb_controller.mechanisms.trimming import TRIMMING
+from ebb_controller.tna import COMPOSITIONS
 from ebb_scapy import Dscp
 from finsy import P4IndirectAction, P4TableAction
 from frames import host_ip, host_mac, routed, switch_mac, udp
@@ -42,6 +43,15 @@ DATA_QUEUE = 0
 """Queue of data unless a test says otherwise, served last."""
 
 
+TNA_PROGRAMS = {
+    "adaptive_routing": "fabric_adaptive",
+    "drop_notification": "fabric_notification",
+    "return_to_sender": "fabric_trimming",
+    "trimming": "fabric_trimming",
+}
+"""The program of p4src/tna for the tests of a module; all others take the first one."""
+
+
 class FabricTest(BaseTest):  # type: ignore[misc]
     """Starts the switch with `manager` and `program`, with a route to host n on every port n."""
 
@@ -56,6 +66,8 @@ class FabricTest(BaseTest):  # type: ignore[misc]
     """The switch, as a process."""
     control: ControlPlane
     """The switch, over P4Runtime."""
+    tna: bool
+    """Whether the program is one of p4src/tna."""
 
     def setUp(self) -> None:
         super().setUp()
@@ -72,16 +84,27 @@ class FabricTest(BaseTest):  # type: ignore[misc]
         self.addCleanup(self.target.stop)
         self.target.start(ports, self.manager, ADDRESS)
         work_dir = Path(parameters["work_dir"])
-        p4info = work_dir / f"{self.program}.p4info.txtpb"
-        self._connect(p4info, work_dir / f"{self.program}.json")
+        self.tna = parameters["architecture"] == "tna"
+        program = self._tna_program() if self.tna else self.program
+        self._connect(work_dir / f"{program}.p4info.txtpb", work_dir / f"{program}.json")
         self.target.configure(self.manager)
         self.dataplane.flush()
         for port in PORTS:
             self.route(f"{host_ip(port)}/32", port)
 
+    def _tna_program(self) -> str:
+        """The program of p4src/tna that has the mechanism of the test."""
+        if self.program != FabricTest.program:
+            self.skipTest(f"SKIP: p4src/tna has no {self.program}")
+        return TNA_PROGRAMS.get(type(self).__module__, COMPOSITIONS[0].name)
+
     def _connect(self, p4info: Path, program: Path) -> None:
         deadline = time.monotonic() + START_SECONDS
-        self.control = ControlPlane(ADDRESS, p4info, program)
+        if self.tna:
+            chip = next(c.chip for c in COMPOSITIONS if c.name == program.stem)
+            self.control = TnaControlPlane(ADDRESS, p4info, program, chip)
+        else:
+            self.control = ControlPlane(ADDRESS, p4info, program)
         self.addCleanup(self.control.close)
         while not self.control.connect():
             self.target.check_alive()

@@ -1,7 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """Compiles p4src and runs the packet tests against a switch, in a network namespace of its own.
 
-    python ptf-tests/run.py [--switch ebb|bmv2] [--compiler ebb-p4c|p4c-bm2-ss|PATH] [FILTER ...]
+    python ptf-tests/run.py [--switch ebb|bmv2] [--compiler ebb-p4c|p4c-bm2-ss|PATH]
+                            [--architecture v1model|tna] [FILTER ...]
 
 A FILTER is part of a test's name, such as `trimming` or `trimming.Deflected`. Exit code 0 if all
 tests that ran have passed. What a target cannot do is skipped with a line that says why.
@@ -19,12 +20,16 @@ import sys
 import tempfile
 from pathlib import Path
 
+from ebb_controller.tna import COMPOSITIONS
+
 HERE = Path(__file__).resolve().parent
 ROOT = HERE.parent
 SWITCHES = {"ebb": "ebb-switch", "bmv2": "simple_switch_grpc"}
 """The binary of a target."""
 PROGRAMS = ("fabric", "fabric_codel", "fabric_full")
 """Programs of p4src that tests ask for."""
+ARCHITECTURES = {"v1model": PROGRAMS, "tna": tuple(f"tna/{c.name}" for c in COMPOSITIONS)}
+"""Programs of an architecture, below p4src and without `.p4`."""
 COMPILERS = {"ebb": "ebb-p4c", "bmv2": "p4c-bm2-ss"}
 """The compiler that a target is usually tested with."""
 
@@ -52,15 +57,16 @@ def find_binary(name: str, directory: Path | None) -> Path:
     return Path(found)
 
 
-def compile_programs(compiler: Path, work_dir: Path) -> None:
+def compile_programs(compiler: Path, architecture: str, work_dir: Path) -> None:
     """The programs of p4src as BMv2 JSON and P4Info. Both compilers take the same options."""
-    for name in PROGRAMS:
+    for name in ARCHITECTURES[architecture]:
+        output = work_dir / Path(name).name
         command: list[str | Path] = [
             compiler,
             "-o",
-            work_dir / f"{name}.json",
+            f"{output}.json",
             "--p4runtime-files",
-            work_dir / f"{name}.p4info.txtpb",
+            f"{output}.p4info.txtpb",
             ROOT / "p4src" / f"{name}.p4",
         ]
         run = subprocess.run(command, capture_output=True, text=True, check=False)
@@ -96,10 +102,11 @@ def run_tests(options: argparse.Namespace, work_dir: Path) -> int:
     if not tests:
         names = "\n".join(known)
         raise RunError(f"no test matches {' '.join(options.filter)}; there are:\n{names}")
-    compile_programs(compiler, work_dir)
+    compile_programs(compiler, options.architecture, work_dir)
     print(f"== {len(tests)} packet tests: {compiler.name}, {switch.name}", flush=True)
     parameters = {
         "target": options.switch,
+        "architecture": options.architecture,
         "switch": str(switch),
         "work_dir": str(work_dir),
     }
@@ -117,6 +124,7 @@ def run_tests(options: argparse.Namespace, work_dir: Path) -> int:
 def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
     parser.add_argument("--switch", choices=sorted(SWITCHES), default="ebb")
+    parser.add_argument("--architecture", choices=sorted(ARCHITECTURES), default="v1model")
     parser.add_argument("--compiler", help="ebb-p4c, p4c-bm2-ss or a path (default: the switch's)")
     parser.add_argument("--bin-dir", type=Path, help="where the binaries are (default: build/)")
     parser.add_argument("--keep", action="store_true", help="keep logs and the compiled program")

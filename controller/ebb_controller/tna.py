@@ -246,16 +246,21 @@ def _phantom_drain(site: Site[FabricParameters]) -> Iterator[P4TableEntry]:
             )
 
 
+def trim_session(size: int) -> P4CloneSessionEntry:
+    """The mirror session that cuts packets to `size` bytes and takes them back to ingress."""
+    return P4CloneSessionEntry(
+        TRIM_SESSION,
+        class_of_service=QUEUES - 1,
+        packet_length_bytes=size,
+        replicas=[RECIRCULATION_PORT],
+    )
+
+
 def _trimming(site: Site[FabricParameters]) -> Iterator[Added]:
     trimming = site.parameters.trimming
     if trimming is None and site.parameters.drop_notification is None:
         return
-    yield P4CloneSessionEntry(
-        TRIM_SESSION,
-        class_of_service=QUEUES - 1,
-        packet_length_bytes=(trimming or Trimming()).size,
-        replicas=[RECIRCULATION_PORT],
-    )
+    yield trim_session((trimming or Trimming()).size)
     if trimming is not None and trimming.trigger == "occupancy":
         limit = trimming.occupancy_limit_bytes
         for port in site.ports:
