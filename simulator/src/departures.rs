@@ -4,6 +4,7 @@ use std::collections::BTreeMap;
 use std::net::Ipv4Addr;
 use std::sync::atomic::{AtomicU64, Ordering};
 
+use ebb_transport::tenant::Departures;
 use ebb_units::Instant;
 
 /// Packets of a VM that are remembered: more than buffers of a path hold.
@@ -11,25 +12,25 @@ const REMEMBERED: usize = 4096;
 
 /// The last departures of every VM, by the identification of its packets. The
 /// frame that hosts hand over to each other makes what was noted before it visible.
-pub struct Departures(BTreeMap<Ipv4Addr, Box<[AtomicU64]>>);
+pub struct Noted(BTreeMap<Ipv4Addr, Box<[AtomicU64]>>);
 
-impl Departures {
+impl Noted {
     /// None yet, of the VMs with these addresses.
     pub fn of(addresses: impl Iterator<Item = Ipv4Addr>) -> Self {
         let none = || (0..REMEMBERED).map(|_| AtomicU64::new(0)).collect();
-        Departures(addresses.map(|address| (address, none())).collect())
+        Noted(addresses.map(|address| (address, none())).collect())
     }
+}
 
-    /// A packet of a VM departed at `at`.
-    pub fn note(&self, from: Ipv4Addr, identification: u16, at: Instant) {
+impl Departures for Noted {
+    fn note(&self, from: Ipv4Addr, identification: u16, at: Instant) {
         if let Some(times) = self.0.get(&from) {
             let slot = usize::from(identification) % REMEMBERED;
             times[slot].store(at.as_picos(), Ordering::Relaxed);
         }
     }
 
-    /// When a packet that has arrived departed. None: it is of no VM.
-    pub fn at(&self, from: Ipv4Addr, identification: u16) -> Option<Instant> {
+    fn at(&self, from: Ipv4Addr, identification: u16) -> Option<Instant> {
         let times = self.0.get(&from)?;
         let slot = usize::from(identification) % REMEMBERED;
         Some(Instant::from_picos(times[slot].load(Ordering::Relaxed)))

@@ -7,12 +7,12 @@ use std::net::{Ipv4Addr, SocketAddrV4};
 use anyhow::{Context, Result};
 use ebb_host::FlowFields;
 use ebb_transport::nic::{NicStatistics, PerClass};
+use ebb_transport::tenant::{Delays, HypervisorCounters};
 use ebb_units::Duration;
 use ebb_workload::{Open, OpenFields};
 use serde::{Deserialize, Serialize};
 
 use crate::host::{Arrivals, Ended, Notice, Unfinished};
-use crate::machine::{Delays, MachineCounters};
 
 /// An order, which is a line on stdin.
 #[derive(Debug, Deserialize)]
@@ -232,7 +232,7 @@ impl<'a> Line<'a> {
     }
 
     /// The line about the hypervisor of a host.
-    pub fn hypervisor(host: &'a str, counters: MachineCounters) -> Self {
+    pub fn hypervisor(host: &'a str, counters: HypervisorCounters) -> Self {
         Line::Hypervisor(HypervisorLine {
             host,
             void_frames: counters.void_frames,

@@ -1,138 +1,27 @@
 //! A host with virtual machines behind one NIC, and the hypervisor between (`docs/tenant-pacer.md`).
 //!
-//! ```text
-//!  VM with a guarantee ──► pacer ──► batches, with void frames ──┐
-//!  VM without ───────────► queue, in the room of void frames ────┴─► NIC
-//! ```
-//!
-//! A VM is a [`SimHost`] whose own interface has no rate. Frames between VMs of one host do not
-//! leave it.
+//! A VM is a [`SimHost`] whose own interface has no rate.
 
-use std::collections::{BTreeMap, VecDeque};
 use std::net::Ipv4Addr;
 use std::sync::Arc;
 
 use ebb_engine::simulation::Host;
-use ebb_transport::nic::{NicParams, Serialiser};
-use ebb_transport::tenant::{
-    Batcher, Coordination, CoordinationParams, Departure, Guarantee, MIN_VOID_BYTES, Slot, VmPacer,
-    WIRE_OVERHEAD_BYTES,
-};
-use ebb_units::{BitRate, Duration, Instant};
-use ebb_wire::checksum::internet_checksum;
-use ebb_wire::{EthernetHeader, HoseMessage, Ipv4Header, MacAddress, VoidFrame};
+use ebb_transport::nic::NicParams;
+use ebb_transport::tenant::{Delays, Guest, Hypervisor, HypervisorCounters, HypervisorParams};
+use ebb_units::Instant;
+use ebb_wire::{EthernetHeader, MacAddress};
 
-use crate::departures::Departures;
+use crate::departures::Noted;
 use crate::host::{Identity, SimHost};
-
-/// Frames that wait for a pacer, or for the NIC, of each VM: as in Linux (`txqueuelen`).
-const QUEUE_FRAMES: u64 = 1_000;
-/// From a VM to another of the same host.
-const LOCAL_DELAY: Duration = Duration::from_micros(1);
-
-/// How the hypervisors of a network work.
-#[derive(Clone, Copy)]
-pub struct HypervisorParams {
-    /// Length of a batch.
-    pub batch: Duration,
-    /// Coordination of the hose.
-    pub hose: CoordinationParams,
-}
-
-/// A virtual machine.
-pub struct Guest {
-    /// What runs in it.
-    pub host: SimHost,
-    /// Its address.
-    pub address: Ipv4Addr,
-    /// DSCP of all that it sends.
-    pub dscp: u8,
-    /// What it is guaranteed, and what its peers may send to it without messages. None: it is not
-    /// paced.
-    pub guarantee: Option<(Guarantee, BitRate)>,
-}
-
-/// Packets of a VM that have arrived at one of another host.
-#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
-pub struct Delays {
-    pub packets: u64,
-    /// The longest time until the last bit of a packet arrived, from when it conformed, or from when
-    /// its VM sent it if nobody paces that.
-    pub longest: Duration,
-    /// The sum of these times.
-    pub sum: Duration,
-}
-
-/// What a hypervisor has done.
-#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
-pub struct MachineCounters {
-    pub void_frames: u64,
-    pub void_bytes: u64,
-    /// Frames of VMs for which there was no room.
-    pub dropped_frames: u64,
-    /// Messages about the hose that left.
-    pub messages: u64,
-    /// Messages that had waited too long, in whose place a void frame left.
-    pub stale_messages: u64,
-}
-
-/// What waits in a pacer.
-enum Paced {
-    Frame(Vec<u8>),
-    /// A message about the hose, of no use from a time on.
-    Message {
-        frame: Vec<u8>,
-        until: Instant,
-    },
-}
-
-/// What a hypervisor writes into packets of a VM.
-#[derive(Clone, Copy)]
-struct Label {
-    address: Ipv4Addr,
-    dscp: u8,
-    /// Identification of the next packet.
-    next: u16,
-}
-
-/// The pacer of a VM.
-struct Pacing {
-    guest: usize,
-    hose: Coordination<Ipv4Addr>,
-    peak: BitRate,
-}
 
 /// A host with virtual machines.
 pub struct Machine {
     name: String,
     mac: MacAddress,
-    gateway: MacAddress,
-    params: HypervisorParams,
-    /// Bytes of a full frame on the wire.
-    frame_bytes: u64,
     guests: Vec<SimHost>,
-    labels: Vec<Label>,
-    addresses: BTreeMap<Ipv4Addr, usize>,
-    /// Place of each VM's pacer in `pacers`. None: it has none.
-    paced: Vec<Option<usize>>,
-    pacers: Vec<VmPacer<Option<Ipv4Addr>, Paced>>,
-    pacings: Vec<Pacing>,
-    batcher: Batcher,
-    /// The rest of a batch.
-    batch: VecDeque<Slot<Paced>>,
-    /// Frames without a guarantee, and the VMs that they are of.
-    queue: VecDeque<(usize, Vec<u8>)>,
-    /// Frames in the queue, by VM.
-    queued: Vec<u64>,
-    link: Serialiser,
-    /// Frames between VMs of this host, with their times and receivers.
-    local: VecDeque<(Instant, usize, Vec<u8>)>,
+    hypervisor: Hypervisor,
     /// VMs that may have something to send.
     touched: Vec<usize>,
-    departures: Arc<Departures>,
-    /// By receiver and address of the sender.
-    delays: BTreeMap<(usize, Ipv4Addr), Delays>,
-    counters: MachineCounters,
 }
 
 impl Machine {
@@ -141,59 +30,23 @@ impl Machine {
         identity: Identity,
         nic: NicParams,
         params: HypervisorParams,
-        guests: Vec<Guest>,
-        departures: Arc<Departures>,
+        guests: Vec<(SimHost, Guest)>,
+        departures: Arc<Noted>,
     ) -> Self {
-        let frame_bytes = nic.frame_bytes(usize::from(nic.mtu_bytes));
-        let mut machine = Machine {
+        // Nobody wakes up late in virtual time.
+        let nic = NicParams {
+            catch_up_packets: 0,
+            ..nic
+        };
+        let stations = (identity.mac, identity.gateway);
+        let (hosts, guests): (Vec<_>, Vec<_>) = guests.into_iter().unzip();
+        Machine {
             name: identity.name,
             mac: identity.mac,
-            gateway: identity.gateway,
-            params,
-            frame_bytes,
-            addresses: BTreeMap::new(),
-            labels: Vec::new(),
-            paced: Vec::new(),
-            pacers: Vec::new(),
-            pacings: Vec::new(),
-            batcher: Batcher::new(nic.rate(), params.batch),
-            batch: VecDeque::new(),
-            queue: VecDeque::new(),
-            queued: vec![0; guests.len()],
-            link: Serialiser::new(NicParams {
-                catch_up_packets: 0,
-                ..nic
-            }),
-            local: VecDeque::new(),
-            touched: (0..guests.len()).collect(),
-            guests: Vec::new(),
-            departures,
-            delays: BTreeMap::new(),
-            counters: MachineCounters::default(),
-        };
-        for (number, guest) in guests.into_iter().enumerate() {
-            machine.addresses.insert(guest.address, number);
-            machine.labels.push(Label {
-                address: guest.address,
-                dscp: guest.dscp,
-                next: 0,
-            });
-            machine.guests.push(guest.host);
-            let paced = guest.guarantee.map(|(guarantee, receives)| {
-                let room = frame_bytes * QUEUE_FRAMES;
-                machine
-                    .pacers
-                    .push(VmPacer::new(guarantee, frame_bytes, room));
-                machine.pacings.push(Pacing {
-                    guest: number,
-                    hose: Coordination::new(receives, params.hose),
-                    peak: guarantee.peak,
-                });
-                machine.pacers.len() - 1
-            });
-            machine.paced.push(paced);
+            touched: (0..hosts.len()).collect(),
+            guests: hosts,
+            hypervisor: Hypervisor::new(stations, nic, params, &guests, departures),
         }
-        machine
     }
 
     /// Its VMs.
@@ -207,17 +60,15 @@ impl Machine {
         &mut self.guests
     }
 
-    /// What it has done.
-    pub fn counters(&self) -> MachineCounters {
-        self.counters
+    /// What its hypervisor has done.
+    pub fn counters(&self) -> HypervisorCounters {
+        self.hypervisor.counters()
     }
 
     /// Name of each of its VMs, address of each VM that packets came from, and their delays.
     pub fn delays(&self) -> impl Iterator<Item = (&str, Ipv4Addr, Delays)> {
-        let named = |(&(guest, from), delays): (&(usize, Ipv4Addr), &Delays)| {
-            (self.guests[guest].name(), from, *delays)
-        };
-        self.delays.iter().map(named)
+        let delays = self.hypervisor.delays();
+        delays.map(|(guest, from, delays)| (self.guests[guest].name(), from, delays))
     }
 
     /// Takes what VMs have to send, until none of them has anything.
@@ -227,7 +78,7 @@ impl Machine {
             self.guests[guest].wake(now);
             let mut sent = false;
             while let Some((_, frame)) = self.guests[guest].poll_transmit(now) {
-                self.send(now, guest, frame);
+                self.hypervisor.send(now, guest, frame);
                 sent = true;
             }
             if sent {
@@ -236,185 +87,10 @@ impl Machine {
         }
     }
 
-    /// A VM sends a frame.
-    fn send(&mut self, now: Instant, guest: usize, mut frame: Vec<u8>) {
-        let destination = addresses(&frame).map(|(_, to)| to);
-        let local = destination.and_then(|to| self.addresses.get(&to));
-        if let Some(receiver) = local {
-            frame[..6].copy_from_slice(&self.mac.0);
-            self.local.push_back((now + LOCAL_DELAY, *receiver, frame));
-            return;
-        }
-        let kept = match (self.paced[guest], destination) {
-            (Some(pacer), Some(to)) => {
-                let wire_bytes = frame.len() as u64 + WIRE_OVERHEAD_BYTES;
-                let rate = self.pacings[pacer].hose.handle_packet(now, to);
-                let frame = Paced::Frame(frame);
-                self.pacers[pacer]
-                    .enqueue(now, Some(to), wire_bytes, frame, rate)
-                    .is_ok()
-            }
-            _ if self.queued[guest] < QUEUE_FRAMES => {
-                self.mark(guest, now, &mut frame);
-                self.queued[guest] += 1;
-                self.queue.push_back((guest, frame));
-                true
-            }
-            _ => false,
-        };
-        self.counters.dropped_frames += u64::from(!kept);
-    }
-
-    /// Says to the hypervisors of peers what is due.
-    fn coordinate(&mut self, now: Instant) {
-        for (pacing, pacer) in self.pacings.iter_mut().zip(&mut self.pacers) {
-            if pacing.hose.next_deadline().is_none_or(|at| at > now) {
-                continue;
-            }
-            let mut messages = Vec::new();
-            pacing
-                .hose
-                .poll(now, pacer, |to, message| messages.push((to, message)));
-            for (to, message) in messages {
-                let mut frame = Vec::new();
-                let from = self.labels[pacing.guest];
-                let stations = (self.mac, self.gateway);
-                message.emit((from.address, to), stations, from.dscp, &mut frame);
-                let wire_bytes = frame.len() as u64 + WIRE_OVERHEAD_BYTES;
-                let until = now + self.params.hose.period;
-                let paced = Paced::Message { frame, until };
-                let messages = Coordination::<Ipv4Addr>::MESSAGES;
-                let kept = pacer.enqueue(now, messages, wire_bytes, paced, pacing.peak);
-                self.counters.dropped_frames += u64::from(kept.is_err());
-            }
-        }
-    }
-
-    /// Hands over frames between VMs of this host.
-    fn deliver_local(&mut self, now: Instant) {
-        while self.local.front().is_some_and(|(at, _, _)| *at <= now) {
-            if let Some((_, guest, frame)) = self.local.pop_front() {
-                self.guests[guest].receive(now, frame);
-                self.touched.push(guest);
-            }
-        }
-    }
-
-    /// Whether a packet waits that has a rate.
-    fn has_backlog(&self) -> bool {
-        let next = |pacer: &VmPacer<_, _>| pacer.next_departure();
-        let mut departures = self.pacers.iter().filter_map(next);
-        departures.any(|at| at < Instant::FAR_FUTURE)
-    }
-
-    /// The frame that starts to leave now. None: nothing waits, or only for a grant.
-    fn next_frame(&mut self, now: Instant) -> Option<Vec<u8>> {
-        if self.batch.is_empty() && self.has_backlog() {
-            let mut slots = Vec::new();
-            self.batcher.fill(now, &mut self.pacers, &mut slots);
-            self.batch.extend(slots);
-        }
-        match self.batch.pop_front() {
-            None => self.next_queued(),
-            Some(Slot {
-                content: Some((pacer, departure)),
-                ..
-            }) => Some(self.next_paced(now, pacer, departure)),
-            Some(void) => {
-                self.batch.push_front(void);
-                if self.replace_voids() {
-                    return self.next_queued();
-                }
-                let bytes = self.batch.pop_front().map_or(0, |void| void.wire_bytes);
-                Some(self.void_frame(bytes))
-            }
-        }
-    }
-
-    fn next_queued(&mut self) -> Option<Vec<u8>> {
-        let (guest, frame) = self.queue.pop_front()?;
-        self.queued[guest] -= 1;
-        Some(frame)
-    }
-
-    fn next_paced(&mut self, now: Instant, pacer: usize, departure: Departure<Paced>) -> Vec<u8> {
-        let mut frame = match departure.packet {
-            Paced::Frame(frame) => frame,
-            Paced::Message { until, .. } if until < now => {
-                self.counters.stale_messages += 1;
-                return self.void_frame(departure.wire_bytes);
-            }
-            Paced::Message { frame, .. } => {
-                self.counters.messages += 1;
-                frame
-            }
-        };
-        self.mark(self.pacings[pacer].guest, departure.at, &mut frame);
-        frame
-    }
-
-    /// Writes class and number of a packet that leaves its VM, or its pacer, at `at`.
-    fn mark(&mut self, guest: usize, at: Instant, frame: &mut [u8]) {
-        let label = &mut self.labels[guest];
-        mark(frame, label.dscp, label.next);
-        self.departures.note(label.address, label.next, at);
-        label.next = label.next.wrapping_add(1);
-    }
-
-    /// Makes room for the first frame of the queue where the batch begins with void frames: the
-    /// times of what comes after stay. False: there is not enough.
-    fn replace_voids(&mut self) -> bool {
-        let Some((_, frame)) = self.queue.front() else {
-            return false;
-        };
-        let needed = frame.len() as u64 + WIRE_OVERHEAD_BYTES;
-        let (mut room, mut voids) = (0, 0);
-        for slot in self.batch.iter().take_while(|slot| slot.content.is_none()) {
-            room += slot.wire_bytes;
-            voids += 1;
-            if room == needed || room >= needed + MIN_VOID_BYTES {
-                break;
-            }
-        }
-        if room != needed && room < needed + MIN_VOID_BYTES {
-            return false;
-        }
-        let Some(last) = self.batch.drain(..voids).next_back() else {
-            return false;
-        };
-        let rest = room - needed;
-        // Before the last frame there may have been too little left for one.
-        let first = if rest > self.frame_bytes { rest / 2 } else { 0 };
-        for wire_bytes in [first, rest - first] {
-            if wire_bytes > 0 {
-                self.batch.push_front(Slot {
-                    starts: last.starts,
-                    wire_bytes,
-                    content: None,
-                });
-            }
-        }
-        true
-    }
-
-    fn void_frame(&mut self, wire_bytes: u64) -> Vec<u8> {
-        let mut frame = Vec::new();
-        let bytes = wire_bytes - WIRE_OVERHEAD_BYTES;
-        VoidFrame { address: self.mac }.emit(bytes as usize, &mut frame);
-        self.counters.void_frames += 1;
-        self.counters.void_bytes += wire_bytes;
-        frame
-    }
-
-    /// Notes how long a packet of a VM has taken.
-    fn note_arrival(&mut self, now: Instant, guest: usize, from: Ipv4Addr, identification: u16) {
-        if let Some(at) = self.departures.at(from, identification) {
-            let delays = self.delays.entry((guest, from)).or_default();
-            let delay = now.since(at);
-            delays.packets += 1;
-            delays.longest = delays.longest.max(delay);
-            delays.sum += delay;
-        }
+    /// Hands a VM a frame.
+    fn deliver(&mut self, now: Instant, guest: usize, frame: Vec<u8>) {
+        self.guests[guest].receive(now, frame);
+        self.touched.push(guest);
     }
 }
 
@@ -430,22 +106,8 @@ impl Host for Machine {
         if ethernet.header.dst != self.mac || ethernet.header.ethertype != EthernetHeader::IPV4 {
             return;
         }
-        let Ok(packet) = Ipv4Header::parse(ethernet.payload) else {
-            return;
-        };
-        let header = packet.header;
-        let Some(&guest) = self.addresses.get(&header.dst) else {
-            return;
-        };
-        self.note_arrival(now, guest, header.src, header.id);
-        if header.protocol != HoseMessage::PROTOCOL {
-            self.guests[guest].receive(now, frame);
-            self.touched.push(guest);
-        } else if let (Some(pacer), Ok(message)) =
-            (self.paced[guest], HoseMessage::parse(packet.payload))
-        {
-            let hose = &mut self.pacings[pacer].hose;
-            hose.handle_message(now, header.src, message, &mut self.pacers[pacer]);
+        if let Some(guest) = self.hypervisor.receive(now, now, ethernet.payload) {
+            self.deliver(now, guest, frame);
         }
     }
 
@@ -455,50 +117,18 @@ impl Host for Machine {
                 self.touched.push(number);
             }
         }
-        self.deliver_local(now);
+        while let Some((guest, frame)) = self.hypervisor.poll_local(now) {
+            self.deliver(now, guest, frame);
+        }
     }
 
     fn next_wake(&self) -> Option<Instant> {
-        let waiting = !self.batch.is_empty() || !self.queue.is_empty() || self.has_backlog();
-        let link = waiting.then(|| self.link.free_at());
-        let local = self.local.front().map(|(at, _, _)| *at);
         let guests = self.guests.iter().filter_map(Host::next_wake).min();
-        let hoses = self.pacings.iter().filter_map(|p| p.hose.next_deadline());
-        Instant::earliest([link, local, guests, hoses.min()])
+        Instant::earliest([self.hypervisor.next_deadline(), guests])
     }
 
     fn poll_transmit(&mut self, now: Instant) -> Option<(Instant, Vec<u8>)> {
         self.collect(now);
-        self.coordinate(now);
-        if !self.link.is_free(now) {
-            return None;
-        }
-        let frame = self.next_frame(now)?;
-        let packet_bytes = frame.len() - EthernetHeader::BYTES;
-        Some((self.link.send(now, packet_bytes), frame))
+        self.hypervisor.poll_transmit(now)
     }
-}
-
-/// Source and destination of the IPv4 packet in a frame. None: there is none.
-fn addresses(frame: &[u8]) -> Option<(Ipv4Addr, Ipv4Addr)> {
-    let address = |at: usize| {
-        let octets = frame.get(at..)?.first_chunk::<4>()?;
-        Some(Ipv4Addr::from(*octets))
-    };
-    let source = EthernetHeader::BYTES + 12;
-    Some((address(source)?, address(source + 4)?))
-}
-
-/// Writes DSCP and identification into the IPv4 header of a frame of our transports, which has no
-/// options.
-fn mark(frame: &mut [u8], dscp: u8, identification: u16) {
-    let header = frame.get_mut(EthernetHeader::BYTES..);
-    let Some(header) = header.and_then(|packet| packet.first_chunk_mut::<20>()) else {
-        return;
-    };
-    header[1] = dscp << 2 | header[1] & 3;
-    header[4..6].copy_from_slice(&identification.to_be_bytes());
-    header[10..12].fill(0);
-    let sum = internet_checksum(&header[..]);
-    header[10..12].copy_from_slice(&sum.to_be_bytes());
 }

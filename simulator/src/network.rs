@@ -40,7 +40,7 @@ use ebb_p4runtime::ProgramFiles;
 use ebb_p4runtime::proto::p4::ForwardingPipelineConfig;
 use ebb_traffic_manager::TrafficManagerConfig;
 use ebb_transport::nic::NicParams;
-use ebb_transport::tenant::{CoordinationParams, Guarantee, WIRE_OVERHEAD_BYTES};
+use ebb_transport::tenant::{HypervisorEntry, VmEntry};
 use ebb_transport::{Scheme, Suite};
 use ebb_units::{BitRate, Duration, Instant};
 use ebb_wire::MacAddress;
@@ -49,10 +49,10 @@ use serde::Deserialize;
 use serde::de::IgnoredAny;
 
 use crate::catalog::{Catalog, Content};
-use crate::departures::Departures;
+use crate::departures::Noted;
 use crate::feed::Place;
 use crate::host::{Forgery, Identity, Overheard, Parts, SimHost, Transports};
-use crate::machine::{Guest, HypervisorParams, Machine};
+use crate::machine::Machine;
 use crate::node::Node;
 use crate::workload::{Plan, Survey, TransferEntry};
 
@@ -146,29 +146,6 @@ struct HostEntry {
     rate_bps: Option<u64>,
     #[serde(default)]
     vms: Vec<VmEntry>,
-}
-
-/// A virtual machine of a host of the network file.
-#[derive(Debug, Deserialize)]
-#[serde(deny_unknown_fields)]
-struct VmEntry {
-    name: String,
-    ip: Ipv4Addr,
-    dscp: u8,
-    #[serde(default)]
-    guarantee: Option<Guarantee>,
-    /// What others may send to it, without messages. None: the rate of its guarantee.
-    #[serde(default)]
-    receive_bps: Option<BitRate>,
-}
-
-/// How hypervisors work.
-#[derive(Clone, Copy, Debug, Deserialize)]
-#[serde(deny_unknown_fields)]
-struct HypervisorEntry {
-    batch_ns: u64,
-    hose_ns: u64,
-    message_ns: u64,
 }
 
 /// A host of the network file that makes up notifications.
@@ -327,7 +304,7 @@ impl Network {
         let (mut forgeries, mut seen) = forgeries(&self.forgeries, &self.hosts)?;
         let ended = Arc::<AtomicU64>::default();
         let vms = self.hosts.iter().flat_map(|host| &host.vms);
-        let departures = Arc::new(Departures::of(vms.map(|vm| vm.ip)));
+        let departures = Arc::new(Noted::of(vms.map(|vm| vm.ip)));
         let mut hosts = Vec::new();
         let mut planned = vec![None; numbers.len()];
         let mut seeds = self.seed..;
@@ -365,9 +342,17 @@ impl Network {
                 (Node::Host(host), vec![entry.name.clone()])
             } else {
                 let names = vms.iter().map(|vm| vm.name.clone()).collect();
-                let params = hypervisor(self.hypervisor, self.scheme, &nic)?;
-                let guests = vms.into_iter().map(|vm| vm.guest(&nic, &mut make));
-                let guests = guests.collect::<Result<_>>()?;
+                let hypervisor = self.hypervisor;
+                let hypervisor =
+                    hypervisor.context("hypervisor: it is missing, and there are VMs")?;
+                let params = hypervisor.params(self.scheme, &nic);
+                let params = params.map_err(anyhow::Error::msg)?;
+                let unlimited = NicParams { rate_bps: 0, ..nic };
+                let guest = |vm: VmEntry| -> Result<_> {
+                    let guest = vm.guest(&nic).map_err(anyhow::Error::msg)?;
+                    Ok((make(&vm.name, vm.ip, unlimited)?, guest))
+                };
+                let guests = vms.into_iter().map(guest).collect::<Result<_>>()?;
                 let identity = entry.identity(&entry.name, entry.ip, None)?;
                 let machine = Machine::new(identity, nic, params, guests, departures.clone());
                 (Node::Machine(Box::new(machine)), names)
@@ -504,70 +489,6 @@ impl End {
             port: self.port,
         })
     }
-}
-
-impl VmEntry {
-    /// The VM behind `nic`; `make` makes what runs in it.
-    fn guest(
-        self,
-        nic: &NicParams,
-        make: &mut impl FnMut(&str, Ipv4Addr, NicParams) -> Result<SimHost>,
-    ) -> Result<Guest> {
-        if let Some(guarantee) = &self.guarantee {
-            let frame_bytes = nic.frame_bytes(usize::from(nic.mtu_bytes));
-            let valid = guarantee.validate(frame_bytes);
-            valid.map_err(|error| anyhow!("guarantee of {}: {error}", self.name))?;
-        }
-        ensure!(
-            self.dscp < 64,
-            "vm {}: {} is no DSCP; 0..63 are",
-            self.name,
-            self.dscp
-        );
-        let unlimited = NicParams {
-            rate_bps: 0,
-            ..*nic
-        };
-        Ok(Guest {
-            host: make(&self.name, self.ip, unlimited)?,
-            address: self.ip,
-            dscp: self.dscp,
-            guarantee: self
-                .guarantee
-                .map(|guarantee| (guarantee, self.receive_bps.unwrap_or(guarantee.rate))),
-        })
-    }
-}
-
-/// How the hypervisors behind `nic` work, or what stands in the way of VMs there.
-fn hypervisor(
-    entry: Option<HypervisorEntry>,
-    scheme: Scheme,
-    nic: &NicParams,
-) -> Result<HypervisorParams> {
-    let entry = entry.context("hypervisor: it is missing, and there are VMs")?;
-    ensure!(
-        scheme.entry().payload.is_none() && scheme != Scheme::Pfabric,
-        "VMs: hypervisors write DSCP and identification of packets, which {scheme} needs itself; \
-         choose a transport of the TCP family other than pfabric"
-    );
-    ensure!(
-        !nic.pfc && u64::from(nic.frame_overhead_bytes) == WIRE_OVERHEAD_BYTES && nic.rate_bps > 0,
-        "VMs: expected nic.rate_bps, nic.frame_overhead_bytes = {WIRE_OVERHEAD_BYTES} and no nic.pfc"
-    );
-    let batch = Duration::from_nanos(entry.batch_ns);
-    let least = nic.frame_time(usize::from(nic.mtu_bytes)) * 2;
-    ensure!(
-        batch >= least && entry.hose_ns > 0,
-        "hypervisor: batch_ns is {}, expected at least {}, two full frames; and hose_ns above 0",
-        entry.batch_ns,
-        least.as_nanos()
-    );
-    let hose = CoordinationParams {
-        period: Duration::from_nanos(entry.hose_ns),
-        delay: Duration::from_nanos(entry.message_ns),
-    };
-    Ok(HypervisorParams { batch, hose })
 }
 
 /// Those who take part in transfers, as a workload sees them: hosts, and instead of hosts with VMs

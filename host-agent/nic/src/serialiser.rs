@@ -38,16 +38,21 @@ impl Serialiser {
         self.free_at <= now
     }
 
+    /// Where on the wire a frame starts that is sent at `now`: where the last one ended if that was
+    /// less than `catch_up_packets` ago.
+    pub fn next_start(&self, now: Instant) -> Instant {
+        if self.free_at > now {
+            self.free_at
+        } else {
+            self.free_at.max(now - self.params.catch_up())
+        }
+    }
+
     /// Start to send a frame with an IPv4 packet of `len` bytes, and return when its last bit is
     /// out. The frame starts where the last one ended if that was less than `catch_up_packets` ago:
     /// idle time cannot be told from the driver's lateness, so this bounds the burst of either.
     pub fn send(&mut self, now: Instant, len: usize) -> Instant {
-        let start = if self.free_at > now {
-            self.free_at
-        } else {
-            self.free_at.max(now - self.params.catch_up())
-        };
-        self.free_at = start + self.params.frame_time(len);
+        self.free_at = self.next_start(now) + self.params.frame_time(len);
         self.free_at
     }
 

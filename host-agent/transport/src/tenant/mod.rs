@@ -14,15 +14,19 @@
 mod batch;
 mod bucket;
 mod coordination;
+mod entries;
 mod frames;
 mod guarantee;
 mod hose;
+mod hypervisor;
 mod pacer;
 
 pub use batch::{Batcher, MIN_VOID_BYTES, Slot};
 pub use bucket::VirtualBucket;
 pub use coordination::{Coordination, CoordinationParams};
+pub use entries::{HypervisorEntry, VmEntry};
 pub use frames::{GuaranteeCounters, GuaranteedFrames, Outcome, WIRE_OVERHEAD_BYTES};
 pub use guarantee::Guarantee;
 pub use hose::{Grant, HoseReceiver, HoseSender};
+pub use hypervisor::{Delays, Departures, Guest, Hypervisor, HypervisorCounters, HypervisorParams};
 pub use pacer::{Departure, VmPacer};
