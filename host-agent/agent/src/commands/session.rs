@@ -10,6 +10,7 @@ use crate::api::socket::{Address, Connection};
 use crate::commands::args::EngineArgs;
 use crate::commands::record;
 use crate::daemon::{Lifetime, Service, serve_own};
+use crate::engine::hypervisor::HypervisorRuntime;
 use crate::engine::lateness::Lateness;
 use crate::engine::params;
 use crate::engine::pauses::Pauses;
@@ -148,7 +149,9 @@ pub fn serve<Work>(
 where
     Work: FnOnce(Client) -> anyhow::Result<bool> + Send,
 {
-    let mut service = Service::start(&mut runtime, lifetime).context("cannot start threads")?;
+    let (site, transports) = (runtime.site(), runtime.transports());
+    let service = Service::start(site, transports, lifetime);
+    let mut service = service.context("cannot start threads")?;
     with(&service)?;
     let (ours, theirs) = Connection::pair().context("cannot create a socket")?;
     serve_own(theirs, &service.mailbox()).context("cannot start threads")?;
@@ -171,6 +174,42 @@ where
             Err(panic) => std::panic::resume_unwind(panic),
         };
         ran.and(worked)
+    })
+}
+
+/// Runs the engine of a host with virtual machines in this thread, and for each of them a client in
+/// another: `works`, in the order of the VMs. True: all went well.
+pub fn serve_vms<Work>(runtime: &mut HypervisorRuntime, works: Vec<Work>) -> anyhow::Result<bool>
+where
+    Work: FnOnce(Client) -> anyhow::Result<bool> + Send,
+{
+    let mut services = Vec::new();
+    let mut connections = Vec::new();
+    for (site, transports) in runtime.sites() {
+        let service = Service::start(site, transports, Lifetime::Client);
+        let service = service.context("cannot start threads")?;
+        let (ours, theirs) = Connection::pair().context("cannot create a socket")?;
+        serve_own(theirs, &service.mailbox()).context("cannot start threads")?;
+        services.push(service);
+        connections.push(ours);
+    }
+    std::thread::scope(|scope| {
+        let clients: Vec<_> = connections
+            .into_iter()
+            .zip(works)
+            .map(|(ours, work)| scope.spawn(move || work(Client::open(ours)?)))
+            .collect();
+        let ran = runtime.run(&mut services);
+        // The clients get the notices that are left, and then an end.
+        drop(services);
+        let mut good = true;
+        for client in clients {
+            match client.join() {
+                Ok(worked) => good &= worked?,
+                Err(panic) => std::panic::resume_unwind(panic),
+            }
+        }
+        ran.map(|()| good)
     })
 }
 

@@ -22,7 +22,7 @@ use crate::api::message::{
 use crate::api::{MAX_START_NS, VERSION};
 use crate::engine::lateness::Lateness;
 use crate::engine::pauses::Pauses;
-use crate::engine::runtime::{Application, Runtime};
+use crate::engine::runtime::{Application, Site};
 use crate::engine::transports::Transports;
 use crate::machine::files::{Existing, is_directory};
 
@@ -83,20 +83,24 @@ fn check_start(at_ns: Option<u64>) -> Result<(), Error> {
 }
 
 impl Service {
-    pub fn start(runtime: &mut Runtime, lifetime: Lifetime) -> std::io::Result<Self> {
-        let (mailbox, inbox) = Mailbox::new(runtime.waker());
+    pub fn start(
+        site: Site,
+        transports: &mut Transports,
+        lifetime: Lifetime,
+    ) -> std::io::Result<Self> {
+        let (mailbox, inbox) = Mailbox::new(site.waker);
         // A sender hears "finished" when its object is where it was to go.
-        runtime.transports().hold_confirmations();
-        let address = runtime.address();
-        let objects = Objects::start(address, &runtime.hops(), &mailbox)?;
+        transports.hold_confirmations();
+        let address = site.address;
+        let objects = Objects::start(address, &site.hops, &mailbox)?;
         Ok(Service {
             host: Host::new(address, Limits::CAREFUL, rand::random(), objects),
             inbox,
             mailbox,
             lifetime,
-            lateness: runtime.lateness(),
-            pauses: runtime.pauses(),
-            interface: runtime.interface().to_owned(),
+            lateness: site.lateness,
+            pauses: site.pauses,
+            interface: site.interface,
             clients: BTreeMap::new(),
             answers: Vec::new(),
             stopping: false,

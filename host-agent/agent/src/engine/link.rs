@@ -44,7 +44,12 @@ pub struct LinkCounters {
 /// A frame that has arrived.
 pub enum Arrived<'a> {
     /// An IPv4 packet, probably.
-    Packet(&'a [u8]),
+    Packet {
+        bytes: &'a [u8],
+        /// CLOCK_REALTIME of its arrival at the kernel, in ns. None: the link does not ask for it, or
+        /// a fault has held the packet up.
+        realtime_ns: Option<u64>,
+    },
     /// A MAC control frame.
     Control(&'a EthernetFrame<'a>),
 }
@@ -79,9 +84,30 @@ enum Stuck {
 
 impl Link {
     pub fn open(interface: Interface, hops: NextHops, params: &Params) -> anyhow::Result<Self> {
+        // Nothing else passes until somebody asks for something.
+        let filter = Filter::new().with_mac_control(params.nic.pfc);
+        Self::open_with(interface, hops, params, Some(filter))
+    }
+
+    /// A link of virtual machines, whose addresses are not those of the interface: every frame passes,
+    /// with the time of its arrival.
+    pub fn open_for_vms(
+        interface: Interface,
+        hops: NextHops,
+        params: &Params,
+    ) -> anyhow::Result<Self> {
+        Self::open_with(interface, hops, params, None)
+    }
+
+    fn open_with(
+        interface: Interface,
+        hops: NextHops,
+        params: &Params,
+        filter: Option<Filter>,
+    ) -> anyhow::Result<Self> {
         let options = SocketOptions {
-            // Nothing else passes until somebody asks for something.
-            filter: Some(Filter::new().with_mac_control(params.nic.pfc)),
+            timestamps: filter.is_none(),
+            filter,
             ..Default::default()
         };
         let socket = PacketSocket::open(&interface.name, &options).map_err(|error| {
@@ -157,7 +183,7 @@ impl Link {
     ) -> anyhow::Result<bool> {
         if let Some(faults) = &mut self.arriving {
             while let Some(packet) = faults.poll(now) {
-                handle(Arrived::Packet(&packet));
+                handle(late(&packet));
             }
         }
         let batch = match self.socket.receive_batch(&mut self.received) {
@@ -175,8 +201,9 @@ impl Link {
                     .with_context(|| format!("cannot receive on `{name}`; does it still exist?"));
             }
         };
-        for frame in batch.iter() {
-            let Ok(frame) = EthernetHeader::parse(frame.bytes) else {
+        for received in batch.iter() {
+            let realtime_ns = received.realtime_ns;
+            let Ok(frame) = EthernetHeader::parse(received.bytes) else {
                 continue;
             };
             if frame.header.dst != self.interface.mac && !frame.header.dst.is_group() {
@@ -194,10 +221,11 @@ impl Link {
                 self.hops.learn(source.0, source.1);
             }
             match &mut self.arriving {
-                None => handle(Arrived::Packet(frame.payload)),
-                Some(faults) => faults.pass(now, frame.payload, |packet| {
-                    handle(Arrived::Packet(packet));
+                None => handle(Arrived::Packet {
+                    bytes: frame.payload,
+                    realtime_ns,
                 }),
+                Some(faults) => faults.pass(now, frame.payload, |packet| handle(late(packet))),
             }
         }
         Ok(!batch.drained)
@@ -214,6 +242,16 @@ impl Link {
             None => outgoing.push(&header, packet),
             Some(faults) => faults.pass(now, packet, |packet| outgoing.push(&header, packet)),
         }
+    }
+
+    /// Takes a whole frame to be sent with the next [`flush`](Self::flush).
+    pub fn push_frame(&mut self, frame: &[u8]) {
+        self.outgoing.push_frame(frame);
+    }
+
+    /// MAC address of the interface.
+    pub fn mac(&self) -> MacAddress {
+        self.interface.mac
     }
 
     fn header_for(&mut self, packet: &[u8]) -> Option<EthernetHeader> {
@@ -315,6 +353,14 @@ impl Link {
     }
 }
 
+/// A packet that a fault has held up, or may have.
+fn late(bytes: &[u8]) -> Arrived<'_> {
+    Arrived::Packet {
+        bytes,
+        realtime_ns: None,
+    }
+}
+
 fn address_at(packet: &[u8], at: usize) -> Option<Ipv4Addr> {
     let octets: [u8; 4] = packet.get(at..at + 4)?.try_into().ok()?;
     Some(octets.into())
@@ -332,14 +378,24 @@ struct Outgoing {
 
 impl Outgoing {
     fn push(&mut self, header: &EthernetHeader, packet: &[u8]) {
+        let frame = self.next();
+        header.emit(frame);
+        frame.extend_from_slice(packet);
+    }
+
+    fn push_frame(&mut self, whole: &[u8]) {
+        self.next().extend_from_slice(whole);
+    }
+
+    /// An empty buffer behind the last frame.
+    fn next(&mut self) -> &mut Vec<u8> {
         if self.end == self.frames.len() {
             self.frames.push(Vec::new());
         }
         let frame = &mut self.frames[self.end];
-        frame.clear();
-        header.emit(frame);
-        frame.extend_from_slice(packet);
         self.end += 1;
+        frame.clear();
+        frame
     }
 
     fn len(&self) -> usize {

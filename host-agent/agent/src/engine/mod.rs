@@ -1,7 +1,9 @@
 //! The engine of `docs/agent.md`: transports on one network interface, driven by one thread.
 
+pub mod departures;
 pub mod faults;
 pub mod histogram;
+pub mod hypervisor;
 pub mod lateness;
 pub mod link;
 pub mod params;

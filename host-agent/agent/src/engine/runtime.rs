@@ -75,6 +75,19 @@ pub enum Ended {
     BySignal,
 }
 
+/// Where an application runs.
+pub struct Site {
+    /// Its address.
+    pub address: Ipv4Addr,
+    /// Name of the interface.
+    pub interface: String,
+    pub hops: NextHops,
+    /// For other threads: makes the engine call [`Application::handle_wake`].
+    pub waker: Waker,
+    pub lateness: Lateness,
+    pub pauses: Pauses,
+}
+
 pub struct Runtime {
     transports: Transports,
     link: Link,
@@ -149,11 +162,6 @@ impl Runtime {
         })
     }
 
-    /// For other threads: makes the engine call [`Application::handle_wake`].
-    pub fn waker(&self) -> Waker {
-        self.waker.clone()
-    }
-
     pub fn transports(&mut self) -> &mut Transports {
         &mut self.transports
     }
@@ -174,12 +182,20 @@ impl Runtime {
         self.pauses.clone()
     }
 
-    pub fn interface(&self) -> &str {
-        self.link.interface()
-    }
-
     pub fn address(&self) -> Ipv4Addr {
         self.link.address()
+    }
+
+    /// What an application on this engine finds.
+    pub fn site(&self) -> Site {
+        Site {
+            address: self.link.address(),
+            interface: self.link.interface().to_owned(),
+            hops: self.hops(),
+            waker: self.waker.clone(),
+            lateness: self.lateness(),
+            pauses: self.pauses(),
+        }
     }
 
     /// Runs until the application has done its work or a signal comes, then lets last packets out.
@@ -329,7 +345,7 @@ impl Runtime {
         let more = self.link.receive(now, |arrived| {
             any = true;
             match arrived {
-                Arrived::Packet(packet) => nic.receive(now, packet, |packet| {
+                Arrived::Packet { bytes, .. } => nic.receive(now, bytes, |packet| {
                     transports.handle_packet(now, packet);
                 }),
                 Arrived::Control(frame) => {

@@ -46,6 +46,8 @@ pub struct Transports {
     look_at: Instant,
     /// Whether the application confirms itself what arrived whole: [`Transport::hold_confirmations`].
     holds: bool,
+    /// Whether the address is also one of the kernel, which our ports are hidden from then.
+    of_kernel: bool,
 }
 
 /// A transport and its ports.
@@ -56,8 +58,9 @@ struct Slot {
     selectors: Vec<Selector>,
     /// The first one has the source ports, the others are for services.
     ports: Vec<PortLock>,
-    /// The rules that hide the ports from the kernel, one for each element of `ports`.
-    rules: Vec<KernelRule>,
+    /// The rules that hide the ports from the kernel, one for each element of `ports`. None: they need
+    /// not be hidden.
+    rules: Vec<Option<KernelRule>>,
     /// The packet that leaves when this scheme's turn comes. With one scheme it is taken the moment it
     /// leaves; of several, each must show its own, so that control packets go first. `None`: it is not
     /// asked for yet, or there is none.
@@ -80,6 +83,15 @@ impl Transports {
             closing: Vec::new(),
             look_at: Instant::ZERO,
             holds: false,
+            of_kernel: true,
+        }
+    }
+
+    /// The transports of a virtual machine, whose address the kernel does not have.
+    pub fn of_vm(address: Ipv4Addr, params: Params, seed: u64) -> Self {
+        Transports {
+            of_kernel: false,
+            ..Transports::new(address, params, seed)
         }
     }
 
@@ -98,7 +110,7 @@ impl Transports {
             return Ok(());
         }
         let lock = PortLock::take_sources(self.address, scheme.protocol(), source_ports)?;
-        let rule = hide(scheme, lock.range)?;
+        let rule = self.hide(scheme, lock.range)?;
         let transport = scheme.transport(
             self.address,
             &self.params.suite(),
@@ -129,7 +141,7 @@ impl Transports {
             // Before anything else: this is what most often fails.
             let lock = PortLock::take(self.address, port)?;
             self.open(scheme, FEW_SOURCE_PORTS)?;
-            let rule = hide(scheme, lock.range)?;
+            let rule = self.hide(scheme, lock.range)?;
             let index = self.find(scheme).context("just opened")?;
             self.slots[index].ports.push(lock);
             self.slots[index].rules.push(rule);
@@ -274,6 +286,10 @@ impl Transports {
         let slot = &mut self.slots[index];
         std::mem::swap(packet, &mut slot.packet);
         slot.head.take()
+    }
+
+    fn hide(&self, scheme: Scheme, ports: PortRange) -> anyhow::Result<Option<KernelRule>> {
+        self.of_kernel.then(|| hide(scheme, ports)).transpose()
     }
 
     fn find(&self, scheme: Scheme) -> Option<usize> {

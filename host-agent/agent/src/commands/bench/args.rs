@@ -56,11 +56,20 @@ pub struct PointArgs {
 #[derive(Args, Debug)]
 pub struct WorkloadArgs {
     /// Run this host's share of a workload (docs/workloads.md)
-    #[arg(long, value_name = "FILE", requires_all = ["me", "start_at_ns"])]
+    #[arg(long, value_name = "FILE", requires = "start_at_ns")]
     pub workload: Option<PathBuf>,
     /// Name of this host in the workload
     #[arg(long = "self", value_name = "NAME", requires = "workload")]
     pub me: Option<String>,
+    /// Instead of --self: this host has virtual machines, and runs the shares of these (JSON, or TOML
+    /// by its extension; docs/tenant-pacer.md)
+    #[arg(
+        long,
+        value_name = "FILE",
+        requires = "workload",
+        conflicts_with = "me"
+    )]
+    pub vms: Option<PathBuf>,
     /// The time of CLOCK_MONOTONIC, in ns, that the workload calls 0; the same on all hosts, and
     /// late enough that all of them are ready
     #[arg(long, value_name = "T", requires = "workload", value_parser = clap::value_parser!(u64).range(..MAX_START_NS))]

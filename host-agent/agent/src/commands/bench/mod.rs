@@ -8,6 +8,7 @@ mod point;
 mod results;
 mod runner;
 mod summary;
+mod vms;
 mod workload;
 
 use serde_json::Value;
@@ -23,7 +24,10 @@ fn is_good(record: &Value) -> bool {
 /// Whether everything that was tried went well.
 pub fn run(args: &BenchArgs) -> anyhow::Result<bool> {
     match (&args.workload.workload, args.point.host) {
-        (Some(path), _) => workload::run(args, path),
+        (Some(path), _) => match &args.workload.vms {
+            Some(vms) => vms::run(args, path, vms),
+            None => workload::run(args, path),
+        },
         (None, Some(host)) => point::run(args, host),
         (None, None) => anyhow::bail!("nothing to do: give a HOST or --workload FILE"),
     }

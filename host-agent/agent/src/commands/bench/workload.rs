@@ -1,6 +1,7 @@
 //! `ebb-agent bench --workload`: this host's share of a workload, over the local API.
 
 use std::collections::BTreeMap;
+use std::net::Ipv4Addr;
 use std::path::Path;
 
 use anyhow::{Context, ensure};
@@ -32,17 +33,14 @@ const MOST_FLOWS: u16 = 512;
 
 /// Whether everything that concerns this host went well.
 pub fn run(args: &BenchArgs, path: &Path) -> anyhow::Result<bool> {
-    let (workload, schedule) = args.workload.file.open(path)?;
-    let name = args.workload.me.as_deref().context("--self is missing")?;
-    let me = schedule.hosts().find(name).with_context(|| {
-        format!("--self {name}: the workload has no such host; it needs the name, e.g. h1")
-    })?;
-    let schemes = TrafficSchemes {
-        default: args.common.scheme,
-        of_traffic: args.workload.scheme_of.iter().cloned().collect(),
-    };
-    check(&workload, &schedule, &schemes)?;
-    let flows: Vec<_> = schemes.all().map(|scheme| (scheme, MOST_FLOWS)).collect();
+    let name = args.workload.me.as_deref();
+    let name = name.context("--self is missing: give the name of this host in the workload")?;
+    let share = HostShare::open(args, path, name)?;
+    let flows: Vec<_> = share
+        .schemes
+        .all()
+        .map(|scheme| (scheme, MOST_FLOWS))
+        .collect();
     let needs = Needs {
         linger: true,
         gateways: true,
@@ -50,8 +48,49 @@ pub fn run(args: &BenchArgs, path: &Path) -> anyhow::Result<bool> {
         flows: &flows,
     };
     session::run(&args.common.engine, needs, |client| {
-        Run::new(client, schedule, &workload, me, schemes, &args.workload)?.run()
+        share.run(client, &args.workload)
     })
+}
+
+/// The share of a host, or of a virtual machine, that has been found possible.
+pub struct HostShare {
+    workload: Workload,
+    schedule: Schedule,
+    me: HostId,
+    pub schemes: TrafficSchemes,
+}
+
+impl HostShare {
+    /// Reads the workload; `name`: who plays this share of it.
+    pub fn open(args: &BenchArgs, path: &Path, name: &str) -> anyhow::Result<Self> {
+        let (workload, schedule) = args.workload.file.open(path)?;
+        let me = schedule.hosts().find(name).with_context(|| {
+            format!("{name}: the workload has no such host; it needs the name, e.g. h1")
+        })?;
+        let schemes = TrafficSchemes {
+            default: args.common.scheme,
+            of_traffic: args.workload.scheme_of.iter().cloned().collect(),
+        };
+        check(&workload, &schedule, &schemes)?;
+        Ok(HostShare {
+            workload,
+            schedule,
+            me,
+            schemes,
+        })
+    }
+
+    /// Addresses of all hosts of the workload, in their order.
+    pub fn addresses(&self) -> impl Iterator<Item = Ipv4Addr> {
+        let hosts = self.schedule.hosts();
+        hosts.ids().filter_map(|id| hosts.get(id).address)
+    }
+
+    /// Plays the share as a client. Whether everything went well.
+    pub fn run(self, client: Client, args: &WorkloadArgs) -> anyhow::Result<bool> {
+        let (schedule, me, schemes) = (self.schedule, self.me, self.schemes);
+        Run::new(client, schedule, &self.workload, me, schemes, args)?.run()
+    }
 }
 
 /// Refuses a workload that is known to be impossible before anything is tried.
