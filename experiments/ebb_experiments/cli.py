@@ -48,7 +48,7 @@ from ebb_experiments.scenario.faults import file_name
 from ebb_experiments.scenario.loaded import Loaded, load_scenario
 from ebb_experiments.scenario.spec import MAX_DILATION, MIN_DILATION
 from ebb_experiments.scenario.volume import VOLUME_HELP, volume_slot_ns
-from ebb_experiments.tour import report
+from ebb_experiments.tour import report, tenants
 from ebb_experiments.tour.calibration import (
     REPEATS,
     USUAL_DILATION,
@@ -176,8 +176,6 @@ def run(options: argparse.Namespace, console: Console, spectator: Spectator) -> 
         raise InputError("seed: several seeds take virtual time (make sim); give one")
     if loaded.spec.forgery:
         raise InputError("forgery: notifications are made up in virtual time only (make sim)")
-    if loaded.spec.tenant:
-        raise InputError("tenant: virtual machines are simulated in virtual time only (make sim)")
     if not options.threads.isdecimal():
         raise InputError(f"THREADS must be a whole number from 0, not '{options.threads}'")
     chosen = target(options.switch, BUILD, fused=not options.no_fused, threads=int(options.threads))
@@ -186,6 +184,7 @@ def run(options: argparse.Namespace, console: Console, spectator: Spectator) -> 
             f"volume: {options.switch} does not tell its registers and time over gRPC; "
             "SWITCH=ebb does"
         )
+    check_tenants(loaded, options.switch, chosen.has_traffic_manager)
     program = Program.of(options.program, *(each.fabric for each in loaded.schemes.values()))
     if program.p4info.exists() and program.json.exists():  # or the pre-flight check says so
         program.check()
@@ -225,6 +224,22 @@ def run(options: argparse.Namespace, console: Console, spectator: Spectator) -> 
                     wall.net.check()  # a switch that has died explains everything else
                     raise
             factor, calibrations = found.dilation, calibrations - 1
+
+
+def check_tenants(loaded: Loaded, switch: str, has_traffic_manager: bool) -> None:
+    """Raises `InputError` if virtual machines cannot be run."""
+    if loaded.tenancy is None:
+        return
+    if not has_traffic_manager:
+        raise InputError(
+            f"tenant: guarantees are of links with a rate, which {switch} has not; SWITCH=ebb has"
+        )
+    for phase in loaded.phases:
+        if phase.objects != "generated":
+            raise InputError(
+                f'phase {phase.name}: objects = "{phase.objects}": expected "generated", which is '
+                "what virtual machines send"
+            )
 
 
 def possible(loaded: Loaded, reopens: bool, console: Console) -> Loaded:
@@ -294,8 +309,9 @@ def _tour(wall: Wall, console: Console, started: float, stay: bool) -> int:
         console.print(f"[bold yellow]{busy}[/]", soft_wrap=True)
     rate = loaded.slowest_bps
     print_whole(console, report.table(results, rate))
-    if (stored := report.storage_table(results, rate)) is not None:
-        print_whole(console, stored)
+    for further in (report.storage_table(results, rate), tenants.table(results)):
+        if further is not None:
+            print_whole(console, further)
     disturbed = {phase.name for phase in loaded.phases if phase.steps}
     by_kernel = {phase.name for phase in loaded.phases if phase.objects == "kernel"}
     for check in checks(results, wall.faults.history, disturbed, by_kernel):

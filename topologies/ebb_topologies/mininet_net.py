@@ -47,12 +47,14 @@ without checksums and larger than the MTU, and TCP through the fabric would brea
 
 
 class FabricHost(MininetHost):  # type: ignore[misc]
-    """A host with a /32 address behind its gateway, and no ARP and no IPv6."""
+    """A host with a /32 address behind its gateway, and no ARP and no IPv6. It forwards nothing:
+    packets for its virtual machines are no business of its kernel."""
 
     def attach(self, host: model.Host, interface: str) -> None:
         """Configures the host; again after its interface was down, which loses all that."""
         script = [
             "sysctl -qw net.ipv6.conf.all.disable_ipv6=1 net.ipv6.conf.default.disable_ipv6=1",
+            "sysctl -qw net.ipv4.conf.all.forwarding=0",
             "ip link set lo up",
             f"ip link set {interface} address {host.mac} up",
             f"ip address flush dev {interface}",

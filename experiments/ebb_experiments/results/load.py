@@ -74,6 +74,12 @@ class Load:
         """The lateness of agents or of switches, whichever is greater."""
         return max(late.p99_ns for late in (self.agents, self.switches) if late is not None)
 
+    @property
+    def longest_ns(self) -> float:
+        """How late a packet can have been that an agent sent and switches forwarded."""
+        switches = 0.0 if self.switches is None else self.switches.max_ns
+        return self.agents.max_ns + switches
+
     def needed(self, dilation: float, packet_ns: float, busiest: float = BUSIEST) -> float:
         """The dilation that would have been enough; up to the one in force: that was.
 

@@ -24,6 +24,7 @@ from ebb_topologies.hosts import host_list
 from ebb_experiments.results.flows import SHARED
 from ebb_experiments.run.agents import Agent, AgentError, Agents, Line, task_parameters, transports
 from ebb_experiments.run.run import Task
+from ebb_experiments.run.tenants import hypervisor, machines
 
 LEAD_SECONDS = 3.0
 """Time that agents get to come up and prepare, before the schedule that they play begins."""
@@ -65,11 +66,20 @@ class Plan:
         write(plan.file("params"), json.dumps(plan.parameters, indent=1))
         write(plan.file("workload"), json.dumps(dilation.slow(workload)))
         write(plan.file("hosts"), json.dumps(host_list(task.loaded.topology)))
+        plan.departures.unlink(missing_ok=True)
+        for host, vms in machines(task.loaded, task.scheme).items():
+            keys = hypervisor(task.loaded) | {"departures": str(plan.departures), "vms": vms}
+            write(plan.file(f"vms-{host}"), json.dumps(keys))
         return plan
 
     def file(self, name: str) -> Path:
         """Path of a file of the task."""
         return self.task.directory / f"{name}.json"
+
+    @property
+    def departures(self) -> Path:
+        """Where hosts note when packets of virtual machines conformed."""
+        return self.task.directory / "departures"
 
     @property
     def transport(self) -> str:
@@ -152,6 +162,14 @@ class AgentWorkloads:
     def prepare(self) -> None:
         """Nothing: the agents check their workload themselves."""
 
+    def _played(self, host: str) -> tuple[str, ...]:
+        """Options that say whose shares the agent of a host plays: its own, or those of its virtual
+        machines."""
+        tenancy = self.plan.task.loaded.tenancy
+        if tenancy is not None and host in tenancy.by_host:
+            return ("--vms", str(self.plan.file(f"vms-{host}")))
+        return ("--self", host)
+
     def start(self) -> int:
         """Starts an agent on each host. Returns the start of the traffic, on CLOCK_MONOTONIC."""
         start_ns = time.monotonic_ns() + round(LEAD_SECONDS * 1e9)
@@ -160,7 +178,7 @@ class AgentWorkloads:
         for index, host in enumerate(task.loaded.topology.hosts):
             self.plan.agents.start(
                 *(host.name, host.name, "bench", "--json", "--lateness"),
-                *("--scheme", self.plan.transport, "--self", host.name),
+                *("--scheme", self.plan.transport, *self._played(host.name)),
                 *(f"--scheme-of={name}={each}" for name, each in task.transport_of.items()),
                 *("--workload", str(self.plan.file("workload"))),
                 *("--hosts", str(self.plan.file("hosts"))),

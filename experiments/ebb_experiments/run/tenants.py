@@ -1,4 +1,5 @@
-"""How long packets of tenants took, and how long they could take at most."""
+"""Virtual machines of tenants in a run: what hosts are told of them, and how long their packets
+took and could take at most."""
 
 from __future__ import annotations
 
@@ -8,6 +9,23 @@ from ebb_experiments.results.tables import Row, Rows
 from ebb_experiments.scenario.loaded import Loaded
 
 Line = dict[str, Any]
+
+
+def machines(loaded: Loaded, scheme: str) -> dict[str, list[dict[str, Any]]]:
+    """Virtual machines of tenants as simulator and agents are told of them, slowed, by host; empty:
+    there are none."""
+    if loaded.tenancy is None:
+        return {}
+    entries = loaded.tenancy.entries(loaded.schemes[scheme], loaded.topology)
+    slowed: dict[str, list[dict[str, Any]]] = loaded.dilation.slow(entries)
+    return slowed
+
+
+def hypervisor(loaded: Loaded) -> dict[str, Any]:
+    """How hypervisors work, slowed, as an entry of a file; empty: there are none."""
+    if loaded.tenancy is None:
+        return {}
+    return {"hypervisor": loaded.dilation.slow(loaded.tenancy.hypervisor())}
 
 
 class TenantTable:
@@ -20,7 +38,7 @@ class TenantTable:
         self._rows = kind("tenants")
 
     def append(self, line: Line) -> None:
-        """Adds an arrived segment, as the simulator reports it."""
+        """Adds what a host reports of the packets from one VM to another."""
         tenancy, nominal = self._loaded.tenancy, self._loaded.dilation.nominal_time
         assert tenancy is not None
         source, destination = self._names[line["from_address"]], line["host"]

@@ -29,7 +29,7 @@ from ebb_experiments.run.agents import task_parameters
 from ebb_experiments.run.loop import LoopThread
 from ebb_experiments.run.run import Binaries, Task, read_counters, versions
 from ebb_experiments.run.simulator import Pause, Progress, Simulator, SimulatorError
-from ebb_experiments.run.tenants import TenantTable
+from ebb_experiments.run.tenants import TenantTable, hypervisor, machines
 from ebb_experiments.run.usage import Usage
 from ebb_experiments.run.volume import Volumes
 from ebb_experiments.scenario.faults import Reinstall, Reroute, Step, carry_out
@@ -150,8 +150,8 @@ class _Simulation:
             threads=self.threads,
             workload_place=traffic.place,
             coding_bps=round(dilation.rate(spec.coding_bps)),
-            vms=self._vms(),
-            host_keys=host_keys(spec, dilation) | self._hypervisor(),
+            vms=machines(self.loaded, self.task.scheme),
+            host_keys=host_keys(spec, dilation) | hypervisor(self.loaded),
             content=spec.content,
             loopback=(loopback := own_loopback()),
             faults=self.watch.look is not None
@@ -240,19 +240,6 @@ class _Simulation:
     @property
     def _fabric(self) -> FabricParameters:
         return self._scheme.fabric.slowed(self.loaded.dilation)
-
-    def _vms(self) -> dict[str, list[dict[str, Any]]]:
-        """The virtual machines of tenants, slowed, by host."""
-        if self.loaded.tenancy is None:
-            return {}
-        entries = self.loaded.tenancy.entries(self._scheme, self.loaded.topology)
-        slowed: dict[str, list[dict[str, Any]]] = self.loaded.dilation.slow(entries)
-        return slowed
-
-    def _hypervisor(self) -> dict[str, Any]:
-        if self.loaded.tenancy is None:
-            return {}
-        return {"hypervisor": self.loaded.dilation.slow(self.loaded.tenancy.hypervisor())}
 
     def _nics(self, simulator: Simulator) -> dict[str, Any]:
         """Pauses of hosts by PFC frames of switches, in nominal time, if hosts obey them."""

@@ -40,6 +40,7 @@ from ebb_experiments.run.kernel_tcp import KernelDctcp, KernelHosts
 from ebb_experiments.run.loop import LoopThread
 from ebb_experiments.run.players import AgentWorkloads, Commands, Plan, Player
 from ebb_experiments.run.run import Binaries, Task, read_counters, versions
+from ebb_experiments.run.tenants import TenantTable
 from ebb_experiments.run.volume import Volumes, VolumeWatch
 from ebb_experiments.run.watch import QueueWatch, watching
 from ebb_experiments.scenario.faults import file_name
@@ -254,6 +255,7 @@ class _Phase:
                 "needed_dilation": load.needed(dilation.factor, self.task.loaded.packet_ns),
                 "simulated_ns": dilation.nominal_time(ended_ns - start_ns),
                 "parameters": about["parameters"] | {"params": self.plan.parameters},
+                **({"hypervisors": told} if (told := self._told("hypervisor")) else {}),
                 "versions": versions(wall.setup.binaries),
                 "wall_seconds": time.monotonic() - begun,
             },
@@ -337,7 +339,22 @@ class _Phase:
             row = head | lost_inside(before.frames, after.frames, copies, counters)
             tables["drops"] = Rows("drops", [row])
         counted = Rows("counters", counter_rows(counters, head))
-        return {"flows": flows.table(), **tables, "counters": counted}
+        return {"flows": flows.table(), **tables, "counters": counted, **self._tenants()}
+
+    def _tenants(self) -> dict[str, Rows]:
+        """The table of packets between virtual machines; none: there are none."""
+        loaded = self.task.loaded
+        if loaded.tenancy is None:
+            return {}
+        tenants = TenantTable(loaded, self.task.head)
+        for line in self._told("delays"):
+            tenants.append(line)
+        return {"tenants": tenants.table()}
+
+    def _told(self, event: str) -> list[Line]:
+        """Lines of an event that the agents have printed."""
+        lines = (line for agent in self.plan.agents.started for line in agent.lines())
+        return [line for line in lines if line["event"] == event]
 
     def _samples(self, watches: Sequence[QueueWatch], start_ns: int) -> dict[str, Rows]:
         """The table of what was seen of queues; none: nothing was looked at."""

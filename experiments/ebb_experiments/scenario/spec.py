@@ -18,10 +18,10 @@ from ebb_topologies.model import (
     SingleRackSpec,
     ThreeTierSpec,
 )
-from pydantic import BaseModel, ConfigDict, Field, model_validator
+from pydantic import BaseModel, ConfigDict, Field, field_validator, model_validator
 
 from ebb_experiments.scenario.faults import MAX_TIME_NS, Event, FaultKeys
-from ebb_experiments.scenario.tenants import Placement, Tenant
+from ebb_experiments.scenario.tenants import MAX_TENANTS, Placement, Tenant
 
 MIN_DILATION, MAX_DILATION = 0.01, 100_000.0
 MAX_ROUNDS = 1_000
@@ -172,9 +172,9 @@ class ScenarioFile(FaultKeys, Spec):
     its keys (docs/workloads.md)."""
     placement: Placement | None = None
     """What the topology does not say of a network with tenants."""
-    tenant: Annotated[list[Tenant], Field(max_length=1_000)] = []
-    """Tenants with virtual machines (docs/silo.md), in virtual time. Their messages are part of the
-    traffic of every phase; without `workload` and `[[phase]]` they are all of it."""
+    tenant: Annotated[list[Tenant], Field(max_length=MAX_TENANTS)] = []
+    """Tenants with virtual machines (docs/silo.md), each of its copies one. Their messages are part
+    of the traffic of every phase; without `workload` and `[[phase]]` they are all of it."""
     phase: Annotated[list[Phase], Field(max_length=100)] = []
     """The traffic, one phase after the other."""
     group: Annotated[list[Group], Field(max_length=1_000)] = []
@@ -238,6 +238,11 @@ class ScenarioFile(FaultKeys, Spec):
                     f"two phases '{one.name}' for one transport; `repeat` runs one several times"
                 )
         return self
+
+    @field_validator("tenant")
+    @classmethod
+    def _each_copy(cls, given: list[Tenant]) -> list[Tenant]:
+        return [copy for tenant in given for copy in tenant.each]
 
     @property
     def phases(self) -> list[Phase]:

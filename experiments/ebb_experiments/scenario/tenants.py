@@ -21,6 +21,7 @@ if TYPE_CHECKING:  # numpy comes with the first scenario that has tenants
     from ebb_controller.placement.network import Network, Request
 
 MAX_VMS = 4_096
+MAX_TENANTS = 1_000
 MESSAGE_BYTES = 84
 """A message between hypervisors, on the wire."""
 PACKET_OVERHEAD_BYTES = 38
@@ -79,6 +80,8 @@ class Tenant(Spec):
     """Its VMs are NAME-1, NAME-2, .."""
     vms: Annotated[int, Field(ge=2, le=MAX_VMS)]
     """How many VMs it has."""
+    copies: Annotated[int, Field(ge=1, le=MAX_TENANTS)] = 1
+    """How many tenants of this kind there are; of several: NAME1, NAME2, .."""
     rate_bps: Annotated[int, Field(gt=0, le=MAX_RATE_BPS)] | None = None
     """B: guaranteed rate of each VM on the wire, bit/s."""
     burst_bytes: Annotated[int, Field(gt=0, le=MAX_BYTES)] | None = None
@@ -105,6 +108,14 @@ class Tenant(Spec):
                 "for each VM"
             )
         return self
+
+    @property
+    def each(self) -> list[Self]:
+        """The tenants that it stands for."""
+        if self.copies == 1:
+            return [self]
+        numbers = range(1, self.copies + 1)
+        return [self.model_copy(update={"name": f"{self.name}{n}", "copies": 1}) for n in numbers]
 
     @property
     def names(self) -> list[str]:
@@ -230,7 +241,7 @@ def settle(
     keys = placement.model_dump(exclude={"hose_ns"}, exclude_none=True)
     packet_bytes = mtu_bytes + PACKET_OVERHEAD_BYTES
     asked = [
-        each.model_dump(exclude={"at", "conforms", "messages"}, exclude_none=True)
+        each.model_dump(exclude={"at", "conforms", "copies", "messages"}, exclude_none=True)
         for each in tenants
     ]
     table = {"network": keys | {"packet_bytes": packet_bytes}, "tenant": asked}

@@ -53,7 +53,7 @@ class Flows(_Common):
     limit: float | None = None
     """Limit of `above`, in units of the metric."""
     traffic: str | None = None
-    """Part of the workload that counts, by name; none: all."""
+    """Part of the workload that counts, by name, or parts by a pattern such as `a*`; none: all."""
     above_bytes: int = 0
     up_to_bytes: int | None = None
     destination: str | None = None
@@ -92,6 +92,19 @@ class Jobs(_Common):
     def share(self) -> bool:
         """Whether it is a share of the jobs."""
         return self.stat == "above-share"
+
+
+class TenantMessages(_Common):
+    """A metric of tenants of a scenario whose messages are the parts `traffic` of the workload.
+    `tenants-beyond`: share of the tenants whose 99th percentile of the times of messages is above
+    `limit`; `tenants-with-timeouts`: share of those of whose messages more than `limit` had a
+    timeout. A message that did not end is beyond every limit, and had one."""
+
+    of: Literal["tenants-beyond", "tenants-with-timeouts"]
+    traffic: str
+    """Pattern of their names, such as `a*`."""
+    limit: float
+    """In ns, or as a share of the messages."""
 
 
 class Delay(_Common):
@@ -236,6 +249,7 @@ class Volume(_Common):
 Metric = Annotated[
     Flows
     | Jobs
+    | TenantMessages
     | Delay
     | Port
     | Network

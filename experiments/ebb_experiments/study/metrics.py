@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Collection
+from fnmatch import translate
 from typing import Any
 
 import numpy as np
@@ -31,6 +32,7 @@ from ebb_experiments.study.metric_spec import (
     Rates,
     Samples,
     Stat,
+    TenantMessages,
     Tenants,
     Volume,
 )
@@ -74,6 +76,8 @@ def _value(metric: Metric, tables: Tables, topology: Topology, mtu: int) -> floa
                 above = numbers * metric.scale > _limit(metric.limit)
                 return float(above.mean()) / metric.scale if len(numbers) else None
             return statistic(numbers, metric.stat)
+        case TenantMessages():
+            return _of_messages(metric, tables["flows"])
         case Delay():
             return _delay(metric, tables)
         case Port():
@@ -149,10 +153,29 @@ def chosen(metric: Flows, flows: pl.LazyFrame) -> pl.LazyFrame:
     if metric.up_to_bytes is not None:
         flows = flows.filter(pl.col("bytes") <= metric.up_to_bytes)
     if metric.traffic is not None:
-        flows = flows.filter(pl.col("traffic") == metric.traffic)
+        flows = flows.filter(_named(metric.traffic))
     if metric.destination is not None:
         flows = flows.filter(pl.col("destination") == metric.destination)
     return flows
+
+
+def _named(pattern: str) -> pl.Expr:
+    """Flows of the parts of the workload that a pattern names."""
+    if "*" not in pattern:
+        return pl.col("traffic") == pattern
+    return pl.col("traffic").cast(pl.String).str.contains(f"^{translate(pattern)}$")
+
+
+def _of_messages(metric: TenantMessages, flows: pl.LazyFrame) -> float | None:
+    """Share of tenants, of those with messages."""
+    flows = flows.filter(_named(metric.traffic))
+    if metric.of == "tenants-beyond":
+        took = pl.when(ENDED).then(pl.col("fct_ns")).otherwise(math.inf)
+        number = took.quantile(0.99, "higher")
+    else:
+        number = ((pl.col("timeouts") > 0) | ~ENDED).mean()
+    tenants = flows.group_by("traffic").agg(number=number)
+    return _one(tenants, (pl.col("number") > metric.limit).mean())
 
 
 def flow_numbers(metric: Flows, flows: pl.LazyFrame, topology: Topology, mtu_bytes: int) -> Numbers:

@@ -15,6 +15,7 @@ from ebb_controller.scheme import Scheme, known_schemes, load_scheme
 from ebb_experiments.results.numbers import percentile
 from ebb_experiments.results.tables import Row
 from ebb_experiments.run.fault_runner import PhaseFaults
+from ebb_experiments.tour import tenants
 from ebb_experiments.tour.summary import Round, SchemeResult, span_ns, total
 
 RETURNING_SCHEMES = ("ndp-return",)
@@ -78,6 +79,7 @@ def checks(
     yield from _faults(results, faults)
     yield from _lossless(results)
     yield from _degraded(results)
+    yield from _tenants(results)
     whole = _without(results, disturbed)
     yield from _no_losses(whole)
     yield from _returns(whole)
@@ -193,6 +195,26 @@ def _degraded(results: Mapping[str, SchemeResult]) -> Iterator[Check]:
             share = slow / (slow + whole) if whole else 0.0
             seen = f"{share:.1%} of the bytes; the link has 20% of the rate of both"
             yield Check(f"{name}: {claim}", low <= share <= high, seen, frozenset({name}))
+
+
+def _tenants(results: Mapping[str, SchemeResult]) -> Iterator[Check]:
+    """Silo: a packet that conforms is never later than its bound, whatever others send; without
+    guarantees it is, if somebody does not conform."""
+    for name, result in results.items():
+        told = list(tenants.kept(result))
+        attacked = any(not each.conforms for each in told)
+        for each in told:
+            if not each.conforms:
+                continue
+            match tenants.pacing(name):
+                case "guarantee":
+                    claim, holds = "no packet is later than its bound", each.holds
+                case "none" if attacked:
+                    claim = "without guarantees, packets are later than the bound"
+                    holds = None if each.holds is None else not each.holds
+                case _:
+                    continue
+            yield Check(f"{name}, tenant {each.tenant}: {claim}", holds, each.seen)
 
 
 def _returns(results: Mapping[str, SchemeResult]) -> Iterator[Check]:

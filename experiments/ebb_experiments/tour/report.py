@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from statistics import mean
 
-from rich.box import SIMPLE_HEAD
 from rich.table import Table
 
 from ebb_experiments.results.numbers import percentile
+from ebb_experiments.tour import tenants
+from ebb_experiments.tour.drawing import drawn, plain
 from ebb_experiments.tour.summary import Round, SchemeResult, goodput_fraction, total
 
 Results = Mapping[str, SchemeResult]
@@ -167,7 +168,7 @@ def storage_table(results: Results, rate_bps: int) -> Table | None:
     if others:
         title += f", while {len(others)} hosts send to {others[0]['destination']}"
     title += "; then back from all of them"
-    return _drawn(STORAGE_COLUMNS, rows, title=title, caption=STORAGE_CAPTION)
+    return drawn(STORAGE_COLUMNS, rows, title=title, caption=STORAGE_CAPTION)
 
 
 def _in_order(host: str) -> tuple[int, str]:
@@ -181,37 +182,13 @@ def table(results: Results, rate_bps: int) -> Table:
     common, looked_at = phases(results), closely(results)
     caption = CAPTION.format(phases=", ".join(common), closely=f"the {looked_at}")
     columns = ("\nscheme", *(f"{phase}\n%" for phase in common), *AFTER_GOODPUT)
-    return _drawn(columns, rows, caption=caption)
-
-
-def _drawn(
-    columns: Sequence[str], rows: Sequence[Sequence[str]], caption: str, title: str | None = None
-) -> Table:
-    drawn = Table(
-        box=SIMPLE_HEAD,
-        padding=(0, 1, 0, 0),
-        pad_edge=False,
-        title=title,
-        title_justify="left",
-        title_style="",
-        caption=caption,
-        caption_justify="left",
-    )
-    for heading in columns:
-        drawn.add_column(heading, justify="left" if "scheme" in heading else "right", no_wrap=True)
-    for cells in rows:
-        drawn.add_row(*cells)
-    return drawn
+    return drawn(columns, rows, caption=caption)
 
 
 def markdown(results: Results, rate_bps: int) -> str:
-    """Both tables as Markdown."""
+    """All tables as Markdown."""
     rows = [row(name, results, rate_bps) for name in results]
-    text = _markdown(columns(results), rows)
+    text = plain(columns(results), rows)
     stored = storage_rows(results, rate_bps)
-    return text + ("\n" + _markdown(STORAGE_COLUMNS, stored) if stored else "")
-
-
-def _markdown(columns: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
-    lines = [columns, ["---", *["---:"] * (len(columns) - 1)], *rows]
-    return "".join("| " + " | ".join(cells) + " |\n" for cells in lines)
+    text += "\n" + plain(STORAGE_COLUMNS, stored) if stored else ""
+    return text + tenants.markdown(results)

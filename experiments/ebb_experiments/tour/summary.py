@@ -108,6 +108,13 @@ class Round:
     sent: Mapping[tuple[str, str], int] = field(default_factory=dict)
     """Bytes that went from a switch to a neighbour, by the names of both; empty where the switches
     tell nothing of their ports."""
+    tenants: tuple[Row, ...] = ()
+    """Rows of the table of packets between virtual machines; empty: there are none."""
+    attackers: frozenset[str] = frozenset()
+    """Tenants whose virtual machines do not conform to their guarantees."""
+    late_ns: float = 0.0
+    """Nominal time by which processes on the path of a packet were late at most: an agent and the
+    switches."""
     depths: tuple[tuple[float, int], ...] = ()
     """Bytes in the queues of the port that was looked at, all of them together, by nominal time in
     ns since the traffic began; empty: none was."""
@@ -123,7 +130,13 @@ class Round:
         for row in results.rows("samples") if "samples" in results.tables else ():
             depths[row["at_ns"]] += row["depth_bytes"]
         seen = tuple(sorted(depths.items()))
-        return cls(phase, results.flows, FabricCounts.of(results), load, sent, seen)
+        tenants = tuple(results.rows("tenants")) if "tenants" in results.tables else ()
+        late_ns = load.longest_ns / results.run["dilation"] if load else 0.0
+        counts, given = FabricCounts.of(results), results.run["parameters"]["scenario"]
+        attackers = frozenset(t["name"] for t in given.get("tenant", ()) if not t["conforms"])
+        return cls(
+            phase, results.flows, counts, load, sent, tenants, attackers, late_ns, depths=seen
+        )
 
     @property
     def own(self) -> list[Row]:

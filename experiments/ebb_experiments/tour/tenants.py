@@ -1,0 +1,115 @@
+"""Packets of tenants against the bounds that they were promised, under the wall clock."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+
+from ebb_controller.scheme import TenantHosts, known_schemes, load_scheme
+from rich.table import Table
+
+from ebb_experiments.results.tables import Row
+from ebb_experiments.tour.drawing import drawn, plain
+from ebb_experiments.tour.summary import SchemeResult
+
+COLUMNS = ("scheme", "tenant", "packets", "slowest", "took us", "bound us", "late us", "verdict")
+CAPTION = (
+    "slowest: the two VMs whose slowest packet took most of its bound, from when it conformed to "
+    "the guarantee (without a pacer, left its VM) to its arrival. late: what agents and switches "
+    "were late by at most, which a packet may be late by as well. Nominal."
+)
+
+
+@dataclass(frozen=True)
+class Kept:
+    """The packets of a tenant in a run of a scheme."""
+
+    tenant: str
+    packets: int
+    source: str
+    destination: str
+    longest_ns: float
+    bound_ns: float
+    """Of the two VMs whose slowest packet took most of its bound."""
+    late_ns: float
+    """What processes were late by at most."""
+    conforms: bool
+
+    @property
+    def holds(self) -> bool | None:
+        """Whether the bound was kept; none: the machine was later than that, so nobody can tell."""
+        if self.longest_ns <= self.bound_ns:
+            return True
+        if self.late_ns > self.bound_ns:
+            return None
+        return self.longest_ns <= self.bound_ns + self.late_ns
+
+    @property
+    def verdict(self) -> str:
+        """The same in a word."""
+        if not self.conforms:
+            return "no guarantee: does not conform"
+        return {True: "kept", False: "broken", None: "cannot tell"}[self.holds]
+
+    @property
+    def seen(self) -> str:
+        """What was seen, in a sentence."""
+        return (
+            f"{self.source} -> {self.destination} took {self.longest_ns / 1e3:.0f} us of "
+            f"{self.bound_ns / 1e3:.0f}, processes at most {self.late_ns / 1e3:.0f} us late"
+        )
+
+
+def kept(result: SchemeResult) -> Iterator[Kept]:
+    """Each tenant that is guaranteed something, by name; empty: there are none."""
+    found: dict[str, list[tuple[Row, float]]] = {}
+    for each in result.rounds:
+        for row in each.tenants:
+            if row["bound_ns"] is not None:
+                found.setdefault(row["tenant"], []).append((row, each.late_ns))
+    for tenant, pairs in sorted(found.items()):
+        worst, late_ns = max(pairs, key=lambda pair: pair[0]["longest_ns"] / pair[0]["bound_ns"])
+        yield Kept(
+            tenant,
+            sum(row["packets"] for row, _late in pairs),
+            worst["source"],
+            worst["destination"],
+            worst["longest_ns"],
+            worst["bound_ns"],
+            late_ns,
+            all(tenant not in each.attackers for each in result.rounds),
+        )
+
+
+def pacing(scheme: str) -> str:
+    """What a scheme's hosts do for tenants; those without a file do nothing that is known."""
+    hosts = load_scheme(scheme).tenants if scheme in known_schemes() else None
+    return (hosts or TenantHosts()).pacing
+
+
+def rows(results: Mapping[str, SchemeResult]) -> list[list[str]]:
+    """Cells of the table, a row for each scheme and tenant."""
+    return [
+        [
+            name,
+            each.tenant,
+            str(each.packets),
+            f"{each.source} -> {each.destination}",
+            *(f"{ns / 1e3:.0f}" for ns in (each.longest_ns, each.bound_ns, each.late_ns)),
+            each.verdict,
+        ]
+        for name, result in results.items()
+        for each in kept(result)
+    ]
+
+
+def table(results: Mapping[str, SchemeResult]) -> Table | None:
+    """The table for a terminal; none: there are no tenants."""
+    cells = rows(results)
+    return drawn(COLUMNS, cells, caption=CAPTION) if cells else None
+
+
+def markdown(results: Mapping[str, SchemeResult]) -> str:
+    """The same as Markdown; empty: there are no tenants."""
+    cells = rows(results)
+    return "\n" + plain(COLUMNS, cells) if cells else ""
