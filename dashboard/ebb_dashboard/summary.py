@@ -10,6 +10,7 @@ from ebb_controller.mechanisms.trimming import TRIMMED
 from ebb_experiments.results.numbers import percentile
 from ebb_experiments.results.results import Results
 from ebb_experiments.results.tables import Row, Rows
+from ebb_experiments.results.tenants import slowest
 
 from ebb_dashboard.picture import Port
 from ebb_dashboard.statistics_delta import PER_MILLE
@@ -49,6 +50,16 @@ def summary(scheme: str, phase: str, results: Results, ports: Sequence[Port]) ->
         "drop": sum(results.losses.values()),
         "trim": results.total(TRIMMED.name),
         "mark": results.marks,
+        "tenants": [
+            {
+                "tenant": each.tenant,
+                "source": each.source,
+                "destination": each.destination,
+                "longest_ns": each.longest_ns,
+                "bound_ns": each.bound_ns,
+            }
+            for each in slowest(results.tables.get("tenants", ()))
+        ],
         "utilisation": _by_port(results.tables.get("ports", ()), ports, _share, _mean),
         "queue": _by_port(results.tables.get("queues", ()), ports, _longest, max),
         "dropped": _by_port(results.tables.get("drops", ()), ports, _packets, sum),

@@ -1,6 +1,7 @@
 // A card per scheme, side by side: its longest queue over time, and how long its flows took.
 
 import { byId, fill, html } from "./dom";
+import type { Result } from "./messages";
 import { Plot, distribution } from "./plots";
 import { type State, key } from "./state";
 import { bytes, count, duration } from "./units";
@@ -105,8 +106,7 @@ export class Cards {
 }
 
 function numbers(
-  result: { flows: number; percentiles_ns: [number, number, number] | null; drop: number; trim: number; mark: number }
-    | undefined,
+  result: Result | undefined,
   queue: number[] | undefined,
 ): HTMLElement[] {
   const rows: [string, string][] = [];
@@ -120,5 +120,17 @@ function numbers(
   } else if (queue !== undefined && queue.length > 0) {
     rows.push(["queue now", bytes(queue.at(-1) ?? 0)]);
   }
-  return rows.map(([name, value]) => html("div", {}, html("dt", {}, name), html("dd", {}, value)));
+  const shown = rows.map(([name, value]) => html("div", {}, html("dt", {}, name), html("dd", {}, value)));
+  return [...shown, ...(result?.tenants ?? []).map(tenant)];
+}
+
+/** How long the slowest packet of a tenant took, of its bound. */
+function tenant(told: Result["tenants"][number]): HTMLElement {
+  const late = told.longest_ns > told.bound_ns ? "late" : "";
+  return html(
+    "div",
+    { class: late, title: `${told.source} to ${told.destination}` },
+    html("dt", {}, told.tenant),
+    html("dd", {}, `${duration(told.longest_ns)} of ${duration(told.bound_ns)}`),
+  );
 }

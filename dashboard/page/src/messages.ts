@@ -64,6 +64,8 @@ export interface Result {
   drop: number;
   trim: number;
   mark: number;
+  /** Of each tenant that is guaranteed something, the two VMs whose slowest packet took most of its bound. */
+  tenants: { tenant: string; source: string; destination: string; longest_ns: number; bound_ns: number }[];
   utilisation: number[];
   queue: number[];
   dropped: number[];

@@ -86,7 +86,15 @@ class Task:
             **self.head,
             "dilation": self.loaded.dilation.factor,
             "parameters": {"scenario": spec, "scheme": scheme},
+            **self._machines,
         }
+
+    @property
+    def _machines(self) -> dict[str, dict[str, str]]:
+        """The hosts of virtual machines, by their names, as an entry of run.json; none: there are
+        none."""
+        machines = {vm.name: vm.machine for vm in self.loaded.topology.vms if vm.machine}
+        return {"machines": machines} if machines else {}
 
 
 class Clock(Protocol):

@@ -214,7 +214,7 @@ def _tenants(results: Mapping[str, SchemeResult]) -> Iterator[Check]:
                     holds = None if each.holds is None else not each.holds
                 case _:
                     continue
-            yield Check(f"{name}, tenant {each.tenant}: {claim}", holds, each.seen)
+            yield Check(f"{name}, tenant {each.slowest.tenant}: {claim}", holds, each.seen)
 
 
 def _returns(results: Mapping[str, SchemeResult]) -> Iterator[Check]:

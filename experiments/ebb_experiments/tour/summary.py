@@ -52,6 +52,7 @@ class FabricCounts:
             trims_lost = trimmed - results.total(TRIM_SENT.name)
             return cls(None, None, lost, trimmed, trims_lost, 0, results.marks)
         bottleneck = busiest(results.flows)
+        bottleneck = results.run.get("machines", {}).get(bottleneck, bottleneck)
         there = [row for row in queues if row["peer"] == bottleneck]
         counted = [row for row in results.rows("counters") if row["counter"] == DROPPED.name]
         refused = _packets(counted, lambda row: row["reason"] in RETURN_REFUSED)

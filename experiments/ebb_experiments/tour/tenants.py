@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from ebb_controller.scheme import TenantHosts, known_schemes, load_scheme
 from rich.table import Table
 
-from ebb_experiments.results.tables import Row
+from ebb_experiments.results.tenants import Slowest, slowest
 from ebb_experiments.tour.drawing import drawn, plain
 from ebb_experiments.tour.summary import SchemeResult
 
@@ -24,13 +24,7 @@ CAPTION = (
 class Kept:
     """The packets of a tenant in a run of a scheme."""
 
-    tenant: str
-    packets: int
-    source: str
-    destination: str
-    longest_ns: float
-    bound_ns: float
-    """Of the two VMs whose slowest packet took most of its bound."""
+    slowest: Slowest
     late_ns: float
     """What processes were late by at most."""
     conforms: bool
@@ -38,11 +32,10 @@ class Kept:
     @property
     def holds(self) -> bool | None:
         """Whether the bound was kept; none: the machine was later than that, so nobody can tell."""
-        if self.longest_ns <= self.bound_ns:
+        longest_ns, bound_ns = self.slowest.longest_ns, self.slowest.bound_ns
+        if longest_ns <= bound_ns:
             return True
-        if self.late_ns > self.bound_ns:
-            return None
-        return self.longest_ns <= self.bound_ns + self.late_ns
+        return None if self.late_ns > bound_ns else longest_ns <= bound_ns + self.late_ns
 
     @property
     def verdict(self) -> str:
@@ -55,30 +48,19 @@ class Kept:
     def seen(self) -> str:
         """What was seen, in a sentence."""
         return (
-            f"{self.source} -> {self.destination} took {self.longest_ns / 1e3:.0f} us of "
-            f"{self.bound_ns / 1e3:.0f}, processes at most {self.late_ns / 1e3:.0f} us late"
+            f"{self.slowest.source} -> {self.slowest.destination} took "
+            f"{self.slowest.longest_ns / 1e3:.0f} us of {self.slowest.bound_ns / 1e3:.0f}, "
+            f"processes at most {self.late_ns / 1e3:.0f} us late"
         )
 
 
 def kept(result: SchemeResult) -> Iterator[Kept]:
-    """Each tenant that is guaranteed something, by name; empty: there are none."""
-    found: dict[str, list[tuple[Row, float]]] = {}
-    for each in result.rounds:
-        for row in each.tenants:
-            if row["bound_ns"] is not None:
-                found.setdefault(row["tenant"], []).append((row, each.late_ns))
-    for tenant, pairs in sorted(found.items()):
-        worst, late_ns = max(pairs, key=lambda pair: pair[0]["longest_ns"] / pair[0]["bound_ns"])
-        yield Kept(
-            tenant,
-            sum(row["packets"] for row, _late in pairs),
-            worst["source"],
-            worst["destination"],
-            worst["longest_ns"],
-            worst["bound_ns"],
-            late_ns,
-            all(tenant not in each.attackers for each in result.rounds),
-        )
+    """Each tenant that is guaranteed something, by name, in all rounds together."""
+    rows = [row for each in result.rounds for row in each.tenants]
+    late_ns = max((each.late_ns for each in result.rounds), default=0.0)
+    attackers = frozenset[str]().union(*(each.attackers for each in result.rounds))
+    for each in slowest(rows):
+        yield Kept(each, late_ns, each.tenant not in attackers)
 
 
 def pacing(scheme: str) -> str:
@@ -90,16 +72,21 @@ def pacing(scheme: str) -> str:
 def rows(results: Mapping[str, SchemeResult]) -> list[list[str]]:
     """Cells of the table, a row for each scheme and tenant."""
     return [
-        [
-            name,
-            each.tenant,
-            str(each.packets),
-            f"{each.source} -> {each.destination}",
-            *(f"{ns / 1e3:.0f}" for ns in (each.longest_ns, each.bound_ns, each.late_ns)),
-            each.verdict,
-        ]
+        _cells(name, each, each.slowest)
         for name, result in results.items()
         for each in kept(result)
+    ]
+
+
+def _cells(scheme: str, each: Kept, told: Slowest) -> list[str]:
+    times = (told.longest_ns, told.bound_ns, each.late_ns)
+    return [
+        scheme,
+        told.tenant,
+        str(told.packets),
+        f"{told.source} -> {told.destination}",
+        *(f"{ns / 1e3:.0f}" for ns in times),
+        each.verdict,
     ]
 
 

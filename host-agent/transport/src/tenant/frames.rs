@@ -1,13 +1,16 @@
 //! The pacer for a virtual machine that knows nothing of it: Ethernet frames that pass between the
 //! VM and its link.
 
+use std::collections::VecDeque;
 use std::net::Ipv4Addr;
 
-use ebb_units::Instant;
-use ebb_wire::EthernetHeader;
+use ebb_units::{BitRate, Instant};
+use ebb_wire::{EthernetHeader, MacAddress, VoidFrame};
 
+use super::batch::{Batcher, Slot};
 use super::guarantee::Guarantee;
 use super::pacer::VmPacer;
+use super::peers::Peers;
 use crate::buffers::BufferPool;
 
 /// FCS, preamble and gap between frames: on the wire, and not in a frame as hosts see it.
@@ -17,7 +20,7 @@ const IPV4_DESTINATION: std::ops::Range<usize> = 30..34;
 
 /// Who a frame is for: one peer of the tenant.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
-enum Peer {
+pub(super) enum Peer {
     Address(Ipv4Addr),
     /// All that is not IPv4.
     Station([u8; 6]),
@@ -57,12 +60,28 @@ pub struct GuaranteeCounters {
     pub dropped_frames: u64,
     /// Largest number of bytes held at a time.
     pub max_backlog_bytes: u64,
+    /// Void frames that left.
+    pub void_frames: u64,
+    /// Their bytes.
+    pub void_bytes: u64,
+    /// Messages about the hose that left.
+    pub messages: u64,
 }
 
 /// The pacer of all frames of one VM by its guarantee.
 #[derive(Debug)]
 pub struct GuaranteedFrames {
-    pacer: VmPacer<Peer, Vec<u8>>,
+    /// The only one, in the form of those of a host.
+    pacer: [VmPacer<Option<Peer>, Vec<u8>>; 1],
+    /// Makes batches with void frames. None: each frame leaves at its time.
+    batcher: Option<Batcher>,
+    /// The rest of a batch.
+    batch: VecDeque<Slot<Vec<u8>>>,
+    /// MAC address of the VM, for void frames and messages. None: it has sent nothing yet.
+    station: Option<MacAddress>,
+    /// The other VMs of the tenant, with which it shares what receivers are guaranteed. None: it has
+    /// its rate to each destination.
+    peers: Option<Peers>,
     guarantee: Guarantee,
     /// The longest frame on the wire: what the peak rate lets go at once.
     frame_bytes: u64,
@@ -74,11 +93,32 @@ impl GuaranteedFrames {
     /// `frame_bytes`: the longest frame on the wire. `queue_bytes`: what may wait, on the wire.
     pub fn new(guarantee: Guarantee, frame_bytes: u64, queue_bytes: u64) -> Self {
         GuaranteedFrames {
-            pacer: VmPacer::new(guarantee, frame_bytes, queue_bytes),
+            pacer: [VmPacer::new(guarantee, frame_bytes, queue_bytes)],
+            batcher: None,
+            batch: VecDeque::new(),
+            station: None,
+            peers: None,
             guarantee,
             frame_bytes,
             buffers: BufferPool::default(),
             counters: GuaranteeCounters::default(),
+        }
+    }
+
+    /// The same, but frames leave in batches whose gaps are void frames: for a link with a fixed rate,
+    /// which takes a batch at once.
+    pub fn in_batches(self, batcher: Batcher) -> Self {
+        GuaranteedFrames {
+            batcher: Some(batcher),
+            ..self
+        }
+    }
+
+    /// The same, but its rates to other VMs of the tenant are those that these grant.
+    pub fn among(self, peers: Peers) -> Self {
+        GuaranteedFrames {
+            peers: Some(peers),
+            ..self
         }
     }
 
@@ -89,19 +129,19 @@ impl GuaranteedFrames {
 
     /// Bytes on the wire that wait.
     pub fn backlog_bytes(&self) -> u64 {
-        self.pacer.backlog_bytes()
+        self.pacer[0].backlog_bytes()
     }
 
     /// The VM sends `frame`.
     pub fn handle_outgoing(&mut self, now: Instant, frame: &[u8]) -> Outcome {
         let wire_bytes = frame.len() as u64 + WIRE_OVERHEAD_BYTES;
-        let rate = self.guarantee.rate;
         let peer = Peer::of(frame).filter(|_| wire_bytes <= self.frame_bytes);
         let queued = match peer {
             Some(peer) => {
+                let rate = self.meet(now, peer, frame);
                 let mut copy = self.buffers.take();
                 copy.extend_from_slice(frame);
-                self.pacer.enqueue(now, peer, wire_bytes, copy, rate)
+                self.pacer[0].enqueue(now, Some(peer), wire_bytes, copy, rate)
             }
             None => Err(Vec::new()),
         };
@@ -112,7 +152,7 @@ impl GuaranteedFrames {
         }
         self.counters.held_frames += 1;
         self.counters.held_bytes += wire_bytes;
-        let backlog_bytes = self.pacer.backlog_bytes();
+        let backlog_bytes = self.pacer[0].backlog_bytes();
         self.counters.max_backlog_bytes = self.counters.max_backlog_bytes.max(backlog_bytes);
         Outcome::Held
     }
@@ -120,25 +160,103 @@ impl GuaranteedFrames {
     /// The next frame whose time has come by `now`, exchanged for the storage of `frame`. False:
     /// there is none, and `frame` is as it was.
     pub fn poll(&mut self, now: Instant, frame: &mut Vec<u8>) -> bool {
-        let Some(departure) = self.pacer.poll(now) else {
+        self.coordinate(now);
+        let next = match self.batcher {
+            // Who ends lets all out at once.
+            None => self.take(now),
+            Some(_) if now == Instant::FAR_FUTURE => self.take(now),
+            Some(mut batcher) => {
+                if self.batch.is_empty() && self.departure().is_some() && batcher.free_at() <= now {
+                    let mut slots = Vec::new();
+                    batcher.fill(now, &mut self.pacer, &mut slots);
+                    self.batch.extend(slots);
+                    self.batcher = Some(batcher);
+                }
+                self.next_of_batch()
+            }
+        };
+        let Some(next) = next else {
             return false;
         };
-        self.buffers.put(std::mem::replace(frame, departure.packet));
+        self.buffers.put(std::mem::replace(frame, next));
         true
     }
 
-    /// When [`Self::poll`] has the next frame. None: no frame is held.
+    /// When [`Self::poll`] has the next frame, or something else is due. None: no frame is held that
+    /// has a rate.
     pub fn next_deadline(&self) -> Option<Instant> {
-        self.pacer.next_departure()
+        let frame = match self.batcher {
+            _ if !self.batch.is_empty() => Some(Instant::ZERO),
+            None => self.departure(),
+            Some(batcher) => self.departure().map(|_| batcher.free_at()),
+        };
+        let peers = self.peers.as_ref().and_then(Peers::next_deadline);
+        Instant::earliest([frame, peers])
+    }
+
+    /// A frame has come from the network. True: it is a message about the hose, and not for the VM.
+    pub fn handle_incoming(&mut self, now: Instant, frame: &[u8]) -> bool {
+        let peers = self.peers.as_mut();
+        peers.is_some_and(|peers| peers.handle_incoming(now, frame, &mut self.pacer[0]))
+    }
+
+    /// When the next frame that has a rate conforms.
+    fn departure(&self) -> Option<Instant> {
+        let at = self.pacer[0].next_departure();
+        at.filter(|at| *at < Instant::FAR_FUTURE)
+    }
+
+    fn take(&mut self, now: Instant) -> Option<Vec<u8>> {
+        self.departure()?;
+        Some(self.pacer[0].poll(now)?.packet)
+    }
+
+    fn next_of_batch(&mut self) -> Option<Vec<u8>> {
+        let slot = self.batch.pop_front()?;
+        if let Some((_, departure)) = slot.content {
+            return Some(departure.packet);
+        }
+        self.counters.void_frames += 1;
+        self.counters.void_bytes += slot.wire_bytes;
+        let mut frame = self.buffers.take();
+        let bytes = slot.wire_bytes - WIRE_OVERHEAD_BYTES;
+        let address = self.station.unwrap_or(MacAddress([2, 0, 0, 0, 0, 0]));
+        VoidFrame { address }.emit(bytes as usize, &mut frame);
+        Some(frame)
+    }
+
+    /// Learns from a frame of the VM. Returns its rate to the peer, if that is new.
+    fn meet(&mut self, now: Instant, peer: Peer, frame: &[u8]) -> BitRate {
+        if let Ok(ethernet) = EthernetHeader::parse(frame) {
+            self.station = Some(ethernet.header.src);
+            if let Some(peers) = &mut self.peers
+                && let Some(rate) = peers.handle_outgoing(now, peer, &ethernet.header)
+            {
+                return rate;
+            }
+        }
+        self.guarantee.rate
+    }
+
+    /// Says to peers what is due.
+    fn coordinate(&mut self, now: Instant) {
+        let (Some(peers), Some(station)) = (&mut self.peers, self.station) else {
+            return;
+        };
+        for frame in peers.poll(now, station, &mut self.pacer[0]) {
+            let wire_bytes = frame.len() as u64 + WIRE_OVERHEAD_BYTES;
+            let queued = self.pacer[0].enqueue(now, None, wire_bytes, frame, self.guarantee.peak);
+            self.counters.messages += u64::from(queued.is_ok());
+        }
     }
 }
 
 #[cfg(test)]
 mod tests {
-    use ebb_units::BitRate;
-    use ebb_wire::MacAddress;
+    use ebb_units::Duration;
 
     use super::*;
+    use crate::tenant::{CoordinationParams, MIN_VOID_BYTES};
 
     fn frame(to: u8, bytes: usize) -> Vec<u8> {
         let mut frame = Vec::new();
@@ -223,5 +341,129 @@ mod tests {
             Some(Peer::Address(Ipv4Addr::new(10, 0, 0, 7)))
         );
         assert_eq!(Peer::of(&frame(7, 20)[..20]), Some(Peer::Station(station)));
+    }
+
+    /// All frames that leave until `end`, polled when asked for.
+    fn run(pacer: &mut GuaranteedFrames, end: Instant) -> Vec<Vec<u8>> {
+        let mut left = Vec::new();
+        while let Some(due) = pacer.next_deadline().filter(|at| *at <= end) {
+            let mut frame = Vec::new();
+            while pacer.poll(due, &mut frame) {
+                left.push(std::mem::take(&mut frame));
+            }
+        }
+        left
+    }
+
+    #[test]
+    fn void_frames_take_the_time_between_frames_on_the_link() {
+        // 8 Mbit/s on a link of 80: a frame in ten places.
+        let batcher = Batcher::new(BitRate::from_mbps(80), Duration::from_micros(1_000));
+        let mut pacer = pacer().in_batches(batcher);
+        for n in 1..=4 {
+            pacer.handle_outgoing(Instant::ZERO, &frame(n, 1_514));
+        }
+        let left = run(&mut pacer, Instant::from_micros(10_000));
+        let is_void = |frame: &Vec<u8>| frame[..6] == frame[6..12];
+        let mut gaps = vec![0];
+        for frame in &left {
+            let wire_bytes = frame.len() as u64 + WIRE_OVERHEAD_BYTES;
+            match is_void(frame) {
+                true => *gaps.last_mut().unwrap() += wire_bytes,
+                false => gaps.push(0),
+            }
+        }
+        assert_eq!(gaps.len(), 5);
+        for gap in &gaps[1..4] {
+            let longer = gap - 9 * 1_538;
+            assert!(longer < 2 * MIN_VOID_BYTES, "{gap}");
+        }
+        // Nothing waits any more, and so no void frame leaves.
+        assert_eq!(gaps[4], 0);
+        let counted = pacer.counters();
+        assert_eq!(counted.void_bytes, gaps.iter().sum::<u64>());
+        assert_eq!(
+            counted.void_frames,
+            left.iter().filter(|f| is_void(f)).count() as u64
+        );
+    }
+
+    const PARAMS: CoordinationParams = CoordinationParams {
+        period: Duration::from_micros(1_000),
+        delay: Duration::from_micros(100),
+    };
+
+    fn among(me: u8, others: &[u8], burst_bytes: u64) -> GuaranteedFrames {
+        let guarantee = Guarantee {
+            rate: BitRate::from_mbps(80),
+            burst_bytes,
+            peak: BitRate::from_mbps(80),
+        };
+        let address = |last| Ipv4Addr::new(10, 0, 0, last);
+        let peers = others.iter().copied().map(address);
+        let peers = Peers::new(address(me), peers, BitRate::from_mbps(70), PARAMS);
+        GuaranteedFrames::new(guarantee, 1_538, 1 << 20).among(peers)
+    }
+
+    fn is_message(frame: &[u8]) -> bool {
+        frame.len() == 60 && frame[23] == 254
+    }
+
+    #[test]
+    fn without_a_grant_no_more_than_the_burst_leaves_to_a_peer() {
+        let mut pacer = among(1, &[2], 2 * 1_538);
+        for _ in 0..20 {
+            pacer.handle_outgoing(Instant::ZERO, &frame(2, 1_514));
+        }
+        let left = run(&mut pacer, Instant::from_micros(50_000));
+        let (messages, data): (Vec<_>, Vec<_>) = left.into_iter().partition(|f| is_message(f));
+        assert_eq!(data.len(), 2);
+        assert!(messages.len() >= 40, "{}", messages.len());
+        assert_eq!(pacer.counters().messages, messages.len() as u64);
+        // To others it has its rate.
+        pacer.handle_outgoing(Instant::from_micros(50_000), &frame(9, 1_514));
+        let left = run(&mut pacer, Instant::from_micros(60_000));
+        assert!(left.iter().any(|f| f == &frame(9, 1_514)));
+    }
+
+    #[test]
+    fn a_demand_is_answered_with_a_grant_that_lets_frames_go() {
+        let mut sender = among(1, &[2], 1_538);
+        let mut receiver = among(2, &[1], 1_538);
+        // It knows its own station from a frame to anybody.
+        receiver.handle_outgoing(Instant::ZERO, &frame(9, 60));
+        for _ in 0..8 {
+            sender.handle_outgoing(Instant::ZERO, &frame(2, 1_514));
+        }
+        let (mut data, mut hidden) = (0, 0);
+        for step in 1..=20 {
+            let now = Instant::from_micros(500 * step);
+            for frame in run(&mut sender, now) {
+                let taken = receiver.handle_incoming(now, &frame);
+                assert_eq!(taken, is_message(&frame));
+                data += usize::from(!taken);
+                hidden += usize::from(taken);
+            }
+            for frame in run(&mut receiver, now) {
+                sender.handle_incoming(now, &frame);
+            }
+        }
+        assert_eq!(data, 8);
+        assert!(hidden >= 1);
+    }
+
+    #[test]
+    fn messages_of_strangers_change_nothing_and_reach_nobody() {
+        let mut receiver = among(2, &[1], 1_538);
+        let mut stranger = among(3, &[2], 1_538);
+        stranger.handle_outgoing(Instant::ZERO, &frame(2, 1_514));
+        stranger.handle_outgoing(Instant::ZERO, &frame(2, 1_514));
+        let sent = run(&mut stranger, Instant::from_micros(5_000));
+        let mut taken = 0;
+        for frame in sent.iter().filter(|frame| is_message(frame)) {
+            taken += usize::from(receiver.handle_incoming(Instant::ZERO, frame));
+        }
+        assert!(taken > 0);
+        assert_eq!(receiver.next_deadline(), None);
     }
 }

@@ -20,6 +20,7 @@ mod guarantee;
 mod hose;
 mod hypervisor;
 mod pacer;
+mod peers;
 
 pub use batch::{Batcher, MIN_VOID_BYTES, Slot};
 pub use bucket::VirtualBucket;
@@ -30,3 +31,4 @@ pub use guarantee::Guarantee;
 pub use hose::{Grant, HoseReceiver, HoseSender};
 pub use hypervisor::{Delays, Departures, Guest, Hypervisor, HypervisorCounters, HypervisorParams};
 pub use pacer::{Departure, VmPacer};
+pub use peers::Peers;

@@ -31,6 +31,8 @@ pub struct Bridge {
     signals: Signals,
     buffers: ReceiveBuffers,
     pub exit: Exit,
+    /// Slots of frames that go on to the inside.
+    entering: Vec<usize>,
     /// Buffers for frames that are due, used again and again.
     due: Vec<Vec<u8>>,
     /// How long before a departure is due the bridge stops to sleep and looks again and again.
@@ -51,6 +53,7 @@ impl Bridge {
             signals,
             buffers: ReceiveBuffers::new(BATCH, MAX_OFFLOADED_FRAME_BYTES),
             exit: Exit::new(pacer),
+            entering: Vec::new(),
             due: Vec::new(),
             spin,
         }
@@ -114,12 +117,19 @@ impl Bridge {
             return Ok(ControlFlow::Break(()));
         };
         let now = clock::now();
-        for frame in batch.iter() {
-            self.exit.pacer.handle_incoming(now, frame.bytes);
+        self.entering.clear();
+        for slot in 0..batch.slots() {
+            let Some(frame) = batch.get(slot) else {
+                continue;
+            };
+            if !self.exit.pacer.handle_incoming(now, frame.bytes) {
+                self.entering.push(slot);
+            }
         }
         // Frames that the sender left out are not missed by the host inside.
+        let entering = self.entering.iter();
         self.inside
-            .send((0..batch.slots()).filter_map(|slot| as_received(&batch, slot)));
+            .send(entering.filter_map(|slot| as_received(&batch, *slot)));
         Ok(continue_unless(batch.drained))
     }
 

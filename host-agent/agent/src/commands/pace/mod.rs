@@ -11,18 +11,19 @@
 mod bridge;
 mod cut;
 mod exit;
+mod guarantee;
 mod shaper;
 mod side;
 #[cfg(test)]
 mod testing;
 
 use std::io::Write;
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 
-use anyhow::{Context, anyhow, ensure};
+use anyhow::{Context, ensure};
 use clap::Args;
 use ebb_transport::pacer::FramePacer;
-use ebb_transport::tenant::{Guarantee, GuaranteedFrames, WIRE_OVERHEAD_BYTES};
+use ebb_transport::tenant::WIRE_OVERHEAD_BYTES;
 use ebb_units::Duration;
 use ebb_wire::EthernetHeader;
 use serde::Serialize;
@@ -47,7 +48,7 @@ pub struct PaceArgs {
     #[arg(long)]
     pub params: Option<PathBuf>,
     /// Pace all frames by this guarantee of a tenant's virtual machine instead of by HULL's pacer
-    /// (JSON, or TOML by its extension; keys rate_bps, burst_bytes, peak_bps)
+    /// (JSON, or TOML by its extension; keys rate_bps, burst_bytes, peak_bps, void_frames, hose)
     #[arg(long, value_name = "FILE")]
     pub guarantee: Option<PathBuf>,
     /// Seed of the association by chance; drawn by chance if not given
@@ -58,8 +59,6 @@ pub struct PaceArgs {
     pub json: bool,
 }
 
-/// Bytes that may wait for the rate of a guarantee, on the wire.
-const GUARANTEE_QUEUE_BYTES: u64 = 16 << 20;
 /// Bytes that the wire adds to an IP packet: the Ethernet header, FCS, preamble and gap between frames.
 const LINK_BYTES: u64 = EthernetHeader::BYTES as u64 + WIRE_OVERHEAD_BYTES;
 
@@ -89,12 +88,7 @@ pub fn run(args: &PaceArgs) -> anyhow::Result<bool> {
         None => Box::new(FramePacer::new(&params.pacer, seed)),
         Some(path) => {
             let frame_bytes = u64::from(params.nic.mtu_bytes) + LINK_BYTES;
-            let guarantee = read_guarantee(path, frame_bytes)?;
-            Box::new(GuaranteedFrames::new(
-                guarantee,
-                frame_bytes,
-                GUARANTEE_QUEUE_BYTES,
-            ))
+            Box::new(guarantee::read(path, frame_bytes)?)
         }
     };
     let mut bridge = Bridge::new(
@@ -107,15 +101,6 @@ pub fn run(args: &PaceArgs) -> anyhow::Result<bool> {
     let result = bridge.run(|bridge| report(bridge, args.json));
     report(&mut bridge, args.json);
     result.map(|()| true)
-}
-
-/// `frame_bytes`: the longest frame on the wire.
-fn read_guarantee(path: &Path, frame_bytes: u64) -> anyhow::Result<Guarantee> {
-    let guarantee: Guarantee = params::read_file(path, "guarantee")?;
-    guarantee
-        .validate(frame_bytes)
-        .map_err(|error| anyhow!("in the guarantee file {}: {error}", path.display()))?;
-    Ok(guarantee)
 }
 
 fn report(bridge: &mut Bridge, json: bool) {

@@ -14,8 +14,8 @@ pub trait Shaper {
     /// cut, and that is not TCP, cannot be let past.
     fn paces_all(&self) -> bool;
 
-    /// A frame from outside.
-    fn handle_incoming(&mut self, now: Instant, frame: &[u8]);
+    /// A frame from outside. True: it was for the pacer, and goes no further.
+    fn handle_incoming(&mut self, now: Instant, frame: &[u8]) -> bool;
 
     /// The next frame that is due by `now`, exchanged for the storage of `frame`. False: there is
     /// none.
@@ -56,6 +56,11 @@ pub enum Report {
         /// The most bytes that waited.
         max_backlog_bytes: u64,
         backlog_bytes: u64,
+        /// 0 without `void_frames` in its file.
+        void_frames: u64,
+        void_bytes: u64,
+        /// Messages to pacers of other VMs; 0 without `hose` in its file.
+        messages: u64,
     },
 }
 
@@ -83,10 +88,14 @@ impl Report {
                 paced_bytes,
                 dropped_queue_full,
                 max_backlog_bytes,
+                void_frames,
+                void_bytes,
+                messages,
                 ..
             } => format!(
                 "paced {paced_frames} frames, {paced_bytes} bytes on the wire; \
-                 dropped {dropped_queue_full} (queue full); queue at most {max_backlog_bytes} bytes"
+                 dropped {dropped_queue_full} (queue full); queue at most {max_backlog_bytes} bytes; \
+                 {void_frames} void frames, {void_bytes} bytes; {messages} messages"
             ),
         }
     }
@@ -101,8 +110,9 @@ impl Shaper for FramePacer {
         false
     }
 
-    fn handle_incoming(&mut self, now: Instant, frame: &[u8]) {
+    fn handle_incoming(&mut self, now: Instant, frame: &[u8]) -> bool {
         FramePacer::handle_incoming(self, now, frame);
+        false
     }
 
     fn poll(&mut self, now: Instant, frame: &mut Vec<u8>) -> bool {
@@ -139,7 +149,9 @@ impl Shaper for GuaranteedFrames {
         true
     }
 
-    fn handle_incoming(&mut self, _now: Instant, _frame: &[u8]) {}
+    fn handle_incoming(&mut self, now: Instant, frame: &[u8]) -> bool {
+        GuaranteedFrames::handle_incoming(self, now, frame)
+    }
 
     fn poll(&mut self, now: Instant, frame: &mut Vec<u8>) -> bool {
         GuaranteedFrames::poll(self, now, frame)
@@ -157,6 +169,9 @@ impl Shaper for GuaranteedFrames {
             dropped_queue_full: counters.dropped_frames,
             max_backlog_bytes: counters.max_backlog_bytes,
             backlog_bytes: self.backlog_bytes(),
+            void_frames: counters.void_frames,
+            void_bytes: counters.void_bytes,
+            messages: counters.messages,
         }
     }
 }
