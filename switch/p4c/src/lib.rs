@@ -3,6 +3,7 @@
 //! ```text
 //! text -> preprocess -> lex -> parse -> check -> elaborate -> bmv2   -> program.json
 //!         text          tokens ast      ir       flat      \> p4info -> program.p4info.txtpb
+//!                                                                   \> bf_rt -> bf-rt.json
 //! ```
 //!
 //! Every stage reports what is wrong through [`diagnostics`] and goes on where it can; the next stage
@@ -11,6 +12,7 @@
 pub mod annotations;
 pub mod architecture;
 pub mod ast;
+mod bf_rt;
 pub mod bmv2;
 pub mod budget;
 pub mod check;
@@ -128,15 +130,27 @@ pub fn generate(
     })
 }
 
-/// P4Info of a program, of any architecture.
+/// The control plane's view of a program.
+#[derive(Debug)]
+pub struct ControlPlane {
+    /// For P4Runtime.
+    pub p4info: p4info::Generated,
+    /// For BF Runtime: the contents of `bf-rt.json`. None: the program is not for Tofino.
+    pub bf_rt: Option<serde_json::Value>,
+}
+
+/// The control plane's view of a program of any architecture.
 pub fn control_plane(
     program: &ir::Program,
     diagnostics: &Diagnostics,
     dump: &mut dyn FnMut(Stage, &dyn Fn() -> String),
-) -> Option<p4info::Generated> {
+) -> Option<ControlPlane> {
     let flat = flat(program, diagnostics, dump)?;
-    let generated = p4info::generate(program, &flat, diagnostics);
-    (!diagnostics.has_errors()).then_some(generated)
+    let p4info = p4info::generate(program, &flat, diagnostics);
+    (!diagnostics.has_errors()).then_some(ControlPlane {
+        bf_rt: bf_rt::schema(program, &flat, &p4info.p4info),
+        p4info,
+    })
 }
 
 /// The program, instantiated and inlined.

@@ -113,7 +113,10 @@ fn work(
     }
     if program.architecture != Architecture::V1model && arguments.output.is_none() {
         return match ebb_p4c::control_plane(&program, diagnostics, &mut dump) {
-            Some(made) => write_control_plane(arguments, made),
+            Some(made) => {
+                write_control_plane(arguments, made.p4info)?;
+                write_bf_rt(arguments, made.bf_rt)
+            }
             None => Ok(()),
         };
     }
@@ -128,6 +131,7 @@ fn work(
             entries: compiled.entries,
         },
     )?;
+    write_bf_rt(arguments, None)?;
     match arguments.json_output() {
         Some(file) => write(&file, (compiled.json.to_json() + "\n").as_bytes()),
         None => Ok(()),
@@ -216,6 +220,24 @@ fn write_control_plane(
         }
     }
     Ok(())
+}
+
+/// The schema of BF Runtime, where it is asked for.
+fn write_bf_rt(
+    arguments: &Arguments,
+    schema: Option<serde_json::Value>,
+) -> Result<(), Box<Diagnostic>> {
+    let Some(file) = &arguments.bf_rt_schema else {
+        return Ok(());
+    };
+    let Some(schema) = schema else {
+        let message = "BF Runtime is for programs of tna and t2na";
+        let help = "for v1model, --p4runtime-files writes P4Info";
+        return Err(Diagnostic::global("unsupported-architecture", message)
+            .help(help)
+            .into());
+    };
+    write(file, format!("{schema:#}\n").as_bytes())
 }
 
 fn serialised<M: Name>(message: &M, format: InfoFormat) -> Vec<u8> {

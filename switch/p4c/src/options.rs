@@ -96,6 +96,8 @@ pub struct Arguments {
     pub preprocess: preprocess::Options,
     /// `--p4runtime-files`: P4Info files, whose names decide about their format.
     pub p4runtime_files: Vec<PathBuf>,
+    /// The file of BF Runtime's schema. None: it is not written.
+    pub bf_rt_schema: Option<PathBuf>,
     /// `--p4runtime-file`, whose format does not depend on its name but is [`Self::p4runtime_format`].
     pub p4runtime_file: Option<PathBuf>,
     /// `--p4runtime-format`. None: binary.

@@ -1,6 +1,7 @@
 //! The compiler as its users see it. One executable: linking takes longer than most of the tests.
 
 mod action_names;
+mod bf_rt;
 mod command_line;
 mod conversions;
 mod direct_meters;

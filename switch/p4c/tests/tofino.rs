@@ -9,7 +9,7 @@ use ebb_p4c::preprocess::{Options, preprocess};
 use ebb_p4c::source::SourceMap;
 
 /// Checks a program. The error has the messages.
-fn check(name: &str, text: &str, include_dirs: Vec<PathBuf>) -> Result<Program, String> {
+pub(crate) fn check(name: &str, text: &str, include_dirs: Vec<PathBuf>) -> Result<Program, String> {
     let (mut sources, diagnostics) = (SourceMap::default(), Diagnostics::default());
     let options = Options {
         include_dirs,
@@ -50,7 +50,7 @@ fn p4info_is_that_of_p4c() {
         let program = check(stem, &read(&path), folders(&path)).expect("no errors");
         let diagnostics = Diagnostics::default();
         let made = ebb_p4c::control_plane(&program, &diagnostics, &mut |_, _| {});
-        let made = ebb_p4c::p4info::to_text(&made.expect("P4Info").p4info);
+        let made = ebb_p4c::p4info::to_text(&made.expect("P4Info").p4info.p4info);
         assert_eq!(entities(&made), entities(&read(&stored)), "{stem}");
     }
 }
@@ -94,7 +94,7 @@ fn the_fabric_for_tofino_has_no_type_error() {
 }
 
 /// A program of one pipeline, with `ingress` in its ingress control and `more` in front of it.
-fn pipeline(more: &str, ingress: &str, apply: &str) -> String {
+pub(crate) fn pipeline(more: &str, ingress: &str, apply: &str) -> String {
     format!(
         "#include <core.p4>
 #if __TARGET_TOFINO__ == 2

@@ -95,7 +95,7 @@ fn suffixes(name: &str) -> impl Iterator<Item = &str> {
 }
 
 /// Bob Jenkins' one-at-a-time hash.
-fn one_at_a_time(key: &[u8]) -> u32 {
+pub fn one_at_a_time(key: &[u8]) -> u32 {
     let mut hash = 0u32;
     for &byte in key {
         hash = hash.wrapping_add(u32::from(byte));

@@ -21,7 +21,7 @@ use crate::eval::Value;
 use crate::ir::{Annotation, Expr, Program};
 pub use format::{to_json, to_text};
 use ids::{Kind, Symbols};
-use notes::Notes;
+use notes::{HIDDEN, Notes};
 use type_info::{Types, bytes};
 use visible::Visible;
 
@@ -40,6 +40,16 @@ struct Builder<'a> {
     symbols: Symbols,
     types: Types,
     problem: Option<Box<Diagnostic>>,
+}
+
+/// The hash of a name from which ids are made.
+pub(crate) fn hash(name: &str) -> u32 {
+    ids::one_at_a_time(name.as_bytes())
+}
+
+/// Annotations of an object as written, without those that P4Info has fields for.
+pub(crate) fn plain_annotations(list: &[Annotation]) -> Vec<String> {
+    Notes::of(list, HIDDEN).annotations
 }
 
 /// P4Info, and the program's entries.

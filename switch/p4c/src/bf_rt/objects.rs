@@ -1,0 +1,339 @@
+//! Tables of objects: profiles and selectors, counters, meters, registers, filters, value sets, digests and the
+//! metadata of ports.
+
+use ebb_p4_proto::config::{
+    ActionProfile, CounterSpec, MeterSpec, Preamble, counter_spec, meter_spec,
+};
+use num_traits::ToPrimitive;
+use serde_json::{Value, json};
+
+use super::field::{self, Fixed, data, defaulted, mandatory, ty};
+use super::{Prefix, Source, Table, annotations};
+use crate::elaborate::flat::Object;
+use crate::ir::{Constructed, ExprKind, Program};
+
+/// Ports of Tofino, all pipes together.
+const PORTS: i64 = 288;
+/// Bits of port metadata that a program leaves unread.
+const PORT_METADATA_BITS: i32 = 64;
+
+impl Source<'_> {
+    pub(super) fn objects(&self) -> Vec<Value> {
+        let mut tables = Vec::new();
+        for profile in &self.info.action_profiles {
+            tables.extend(self.action_profile(profile));
+        }
+        for counter in &self.info.counters {
+            let mut made = self.object(
+                counter.preamble.as_ref(),
+                Prefix::Counter,
+                "Counter",
+                counter.size,
+            );
+            made.key = vec![index(field::COUNTER_INDEX)];
+            made.data = counter_fields(counter.spec.as_ref());
+            made.operations = vec!["Sync"];
+            tables.push(made.into_json());
+        }
+        for meter in &self.info.meters {
+            let mut made = self.object(meter.preamble.as_ref(), Prefix::Meter, "Meter", meter.size);
+            made.key = vec![index(field::METER_INDEX)];
+            made.data = meter_fields(meter.spec.as_ref());
+            made.attributes = vec!["MeterByteCountAdjust"];
+            tables.push(made.into_json());
+        }
+        for register in &self.info.registers {
+            tables.push(self.register(register).into_json());
+        }
+        tables.extend(
+            self.flat
+                .objects
+                .iter()
+                .filter_map(|object| self.other(object)),
+        );
+        tables.extend(self.value_sets());
+        tables
+    }
+
+    fn object(
+        &self,
+        pre: Option<&Preamble>,
+        prefix: Prefix,
+        kind: &'static str,
+        size: i64,
+    ) -> Table {
+        let pre = pre.cloned().unwrap_or_default();
+        let mut made = Table::new(self.name(&pre.name), prefix.of(pre.id), kind, size);
+        made.annotations = annotations(&pre.annotations);
+        made
+    }
+
+    /// The selector that is made of the profile with this id in P4Info.
+    pub(super) fn selector_of(&self, profile: u32) -> Option<&Object> {
+        let has_id = |p: &&ActionProfile| p.preamble.as_ref().is_some_and(|pre| pre.id == profile);
+        let found = self.info.action_profiles.iter().find(has_id)?;
+        let name = &found.preamble.as_ref()?.name;
+        let objects = self.flat.objects.iter().enumerate();
+        let mut selectors = objects.filter(|(_, o)| o.extern_name == "ActionSelector");
+        let (_, selector) =
+            selectors.find(|(at, _)| self.flat.objects[self.flat.profile(*at)].name == *name)?;
+        Some(selector)
+    }
+
+    /// The members of a profile; with a selector its groups, and the member that a hash selects.
+    fn action_profile(&self, profile: &ActionProfile) -> Vec<Value> {
+        let uses_it = |t: &&ebb_p4_proto::config::Table| {
+            profile
+                .preamble
+                .as_ref()
+                .is_some_and(|pre| t.implementation_id == pre.id)
+        };
+        let Some(table) = self.info.tables.iter().find(uses_it) else {
+            return Vec::new();
+        };
+        let mut made = self.object(
+            profile.preamble.as_ref(),
+            Prefix::ActionProfile,
+            "Action",
+            profile.size,
+        );
+        let id = made.id;
+        made.key = vec![index(field::ACTION_MEMBER_ID)];
+        let mut members = made.into_json();
+        members["action_specs"] = self.action_specs(table).into();
+        let selector = self.selector_of(table.implementation_id);
+        let groups = selector.map(|selector| self.selector(selector, id));
+        [members]
+            .into_iter()
+            .chain(groups.into_iter().flatten())
+            .collect()
+    }
+
+    fn selector(&self, object: &Object, profile: u32) -> [Value; 2] {
+        let name = self.name(&object.name);
+        let id = Prefix::ActionSelector.hash(&name);
+        let mut groups = Table::new(name.clone(), id, "Selector", number(object, "num_groups"));
+        groups.depends_on = vec![profile];
+        groups.key = vec![index(field::SELECTOR_GROUP_ID)];
+        let largest = number(object, "max_group_size");
+        groups.data = vec![
+            field::repeated(field::ACTION_MEMBER_ID, ty("uint32")),
+            field::repeated(field::ACTION_MEMBER_STATUS, ty("bool")),
+            data(field::MAX_GROUP_SIZE, defaulted("uint32", largest)),
+            data(field::ADT_OFFSET, defaulted("uint32", 0xdead_beef_u32)),
+        ];
+        let member = Prefix::SelectorGetMember.of(id);
+        let mut get = Table::new(format!("{name}_get_member"), member, "SelectorGetMember", 1);
+        get.depends_on = vec![id];
+        get.key = [field::GET_MEMBER_GROUP, field::HASH_VALUE]
+            .map(|of| field::key(of, true, "Exact", ty("uint64")))
+            .into();
+        get.data = vec![data(field::GET_MEMBER_ID, ty("uint64"))];
+        [groups.into_json(), get.into_json()]
+    }
+
+    fn register(&self, of: &ebb_p4_proto::config::Register) -> Table {
+        let mut made = self.object(
+            of.preamble.as_ref(),
+            Prefix::Register,
+            "Register",
+            of.size.into(),
+        );
+        let name = of.preamble.as_ref().map_or("", |pre| &pre.name);
+        made.annotations.clear();
+        made.key = vec![index(field::REGISTER_INDEX)];
+        let note = json!({ "name": "$bfrt_field_class", "value": "register_data" });
+        let spec = of.type_spec.as_ref();
+        let members = spec.and_then(|spec| field::members(spec, self.info.type_info.as_ref()));
+        for (id, (member, ty)) in (1..).zip(members.unwrap_or_default()) {
+            let name = format!("{name}.{member}");
+            made.data
+                .push(field::named(id, &name, vec![note.clone()], true, ty));
+        }
+        made.operations = vec!["Sync"];
+        made
+    }
+
+    /// An object that P4Info has no list for.
+    fn other(&self, object: &Object) -> Option<Value> {
+        let name = self.name(&object.name);
+        let sized = |prefix: Prefix, kind| {
+            let id = prefix.hash(&name);
+            Table::new(name.clone(), id, kind, number(object, "size"))
+        };
+        let mut made = match object.extern_name.as_str() {
+            "Lpf" => {
+                let mut made = sized(Prefix::Lpf, "Lpf");
+                made.key = vec![index(field::LPF_INDEX)];
+                made.data = lpf_fields();
+                made
+            }
+            "Wred" => {
+                let mut made = sized(Prefix::Wred, "Wred");
+                made.key = vec![index(field::WRED_INDEX)];
+                made.data = wred_fields();
+                made
+            }
+            "RegisterParam" => {
+                let mut made = sized(Prefix::RegisterParam, "RegisterParam");
+                made.size = 1;
+                let width = object.type_args.first()?.width()?;
+                let mut ty = field::bytes(width.try_into().ok()?);
+                ty["default_value"] = number(object, "initial_value").into();
+                made.data = vec![field::named(1, "value", Vec::new(), true, ty)];
+                made
+            }
+            _ => return None,
+        };
+        made.annotations = annotations(&crate::p4info::plain_annotations(&object.annotations));
+        Some(made.into_json())
+    }
+
+    fn value_sets(&self) -> impl Iterator<Item = Value> {
+        self.info.value_sets.iter().map(|of| {
+            let size = of.size.into();
+            let mut made = self.object(
+                of.preamble.as_ref(),
+                Prefix::ValueSet,
+                "ParserValueSet",
+                size,
+            );
+            for (id, field) in (1..).zip(&of.r#match) {
+                let name = if field.name.is_empty() {
+                    "f1"
+                } else {
+                    &field.name
+                };
+                let width = field::bytes(field.bitwidth);
+                made.key.push(field::named_key(
+                    id,
+                    name,
+                    Vec::new(),
+                    false,
+                    "Ternary",
+                    width,
+                ));
+            }
+            made.attributes = vec!["EntryScope"];
+            made.into_json()
+        })
+    }
+
+    pub(super) fn learn_filters(&self) -> Vec<Value> {
+        let types = self.info.type_info.as_ref();
+        let mut filters = Vec::new();
+        for digest in &self.info.digests {
+            let pre = digest.preamble.clone().unwrap_or_default();
+            let spec = digest.type_spec.as_ref();
+            let members = spec
+                .and_then(|spec| field::members(spec, types))
+                .unwrap_or_default();
+            let fields = (1..).zip(members).map(|(id, (name, ty))| {
+                json!({ "id": id, "name": name, "repeated": false, "annotations": [], "type": ty })
+            });
+            filters.push(json!({
+                "name": self.name(&pre.name),
+                "id": Prefix::Digest.of(pre.id),
+                "annotations": annotations(&pre.annotations),
+                "fields": fields.collect::<Vec<_>>(),
+            }));
+        }
+        filters
+    }
+
+    /// The table of port metadata, which each ingress parser has, with one field of all bits: the program's own fields
+    /// are not known here.
+    pub(super) fn port_metadata(&self, program: &Program) -> Option<Value> {
+        let parser = ingress_parser(program)?;
+        let name = self.name(&format!("{parser}.$PORT_METADATA"));
+        let id = Prefix::PortMetadata.hash(&name);
+        let mut made = Table::new(name, id, "PortMetadata", PORTS);
+        made.key = vec![field::key(
+            field::PORT_METADATA_PORT,
+            true,
+            "Exact",
+            field::bytes(9),
+        )];
+        made.data = vec![data(
+            field::PORT_METADATA_DEFAULT,
+            field::bytes(PORT_METADATA_BITS),
+        )];
+        Some(made.into_json())
+    }
+}
+
+/// The ingress parser of the first pipeline.
+fn ingress_parser(program: &Program) -> Option<&str> {
+    let main = &program.instances[program.main?].construct;
+    let first = main.args.first()?;
+    let pipe = match &first.kind {
+        ExprKind::Construct(pipe) => pipe,
+        ExprKind::Instance(id) => &program.instances[*id].construct,
+        _ => return None,
+    };
+    match &pipe.args.first()?.kind {
+        ExprKind::Construct(parser) => match parser.what {
+            Constructed::Parser(id) => Some(&program.parsers[id].block.name),
+            _ => None,
+        },
+        ExprKind::Instance(id) => Some(&program.instances[*id].name),
+        _ => None,
+    }
+}
+
+/// A number that an index is.
+fn index(field: Fixed) -> Value {
+    field::key(field, true, "Exact", ty("uint32"))
+}
+
+/// A number that the constructor is given; 0 without it.
+fn number(object: &Object, argument: &str) -> i64 {
+    let found = object.args.iter().find(|(name, _)| name == argument);
+    found.and_then(|(_, e)| e.as_int()?.to_i64()).unwrap_or(0)
+}
+
+pub(super) fn counter_fields(spec: Option<&CounterSpec>) -> Vec<Value> {
+    use counter_spec::Unit;
+    let unit = spec.map_or(Unit::Unspecified, CounterSpec::unit);
+    let fields = [
+        (field::COUNTER_BYTES, Unit::Bytes),
+        (field::COUNTER_PACKETS, Unit::Packets),
+    ];
+    let counted = fields
+        .into_iter()
+        .filter(|(_, of)| unit == *of || unit == Unit::Both);
+    counted
+        .map(|(field, _)| data(field, defaulted("uint64", 0)))
+        .collect()
+}
+
+/// Rates and bursts, unlimited by default.
+pub(super) fn meter_fields(spec: Option<&MeterSpec>) -> Vec<Value> {
+    let fields = match spec.map_or(meter_spec::Unit::Unspecified, MeterSpec::unit) {
+        meter_spec::Unit::Packets => field::METER_PACKETS,
+        _ => field::METER_BYTES,
+    };
+    fields
+        .map(|field| data(field, defaulted("uint64", u64::MAX)))
+        .into()
+}
+
+fn lpf_fields() -> Vec<Value> {
+    let [gain, decay] = field::LPF_TIMES;
+    vec![
+        mandatory(field::LPF_TYPE, field::choice(&["RATE", "SAMPLE"])),
+        mandatory(gain, ty("float")),
+        mandatory(decay, ty("float")),
+        mandatory(field::LPF_SCALE, ty("uint32")),
+    ]
+}
+
+fn wred_fields() -> Vec<Value> {
+    let [least, largest] = field::WRED_THRESHOLDS;
+    vec![
+        mandatory(field::WRED_TIME, ty("float")),
+        mandatory(least, ty("uint32")),
+        mandatory(largest, ty("uint32")),
+        mandatory(field::WRED_PROBABILITY, ty("float")),
+    ]
+}
