@@ -11,7 +11,7 @@ use std::sync::Arc;
 use anyhow::{Context, Result, anyhow};
 use ebb_driver::{Driver, DriverOptions, Interface, Reception};
 use ebb_engine::{Network, NodeId, NodePort, Switch, SwitchOptions};
-use ebb_p4runtime::{Layout, LinkEnd, Node, Server, SwitchInfo, read_config};
+use ebb_p4runtime::{Layout, LinkEnd, Node, Schema, Server, SwitchInfo, read_config};
 use ebb_pipeline::{Pipeline, Program};
 use ebb_serve::{EngineFabric, capture};
 
@@ -95,6 +95,16 @@ pub fn build(
         .with_max_message_bytes(settings.max_message_bytes);
     if let Some(tls) = &settings.tls {
         server = server.with_tls(tls)?;
+    }
+    if let Some(path) = &settings.bf_rt_schema {
+        let program = settings
+            .switches
+            .iter()
+            .find_map(|entry| entry.program.as_ref());
+        let name = program
+            .and_then(|program| program.file_stem())
+            .unwrap_or_default();
+        server = server.with_bf_runtime(Schema::read(&name.to_string_lossy(), path)?);
     }
     if let Some(files) = &settings.program {
         let switches = settings.switches.iter().enumerate();

@@ -69,6 +69,16 @@ pub struct Options {
     #[arg(long)]
     pub p4runtime_without_arbitration: bool,
 
+    /// Also serve BF Runtime, for a program of this schema (bf-rt.json), to any client; its name is that of the
+    /// program's file
+    #[arg(
+        long,
+        value_name = "FILE",
+        requires = "program",
+        conflicts_with = "fabric"
+    )]
+    pub bf_rt_schema: Option<PathBuf>,
+
     /// The longest request that is taken
     #[arg(long, value_name = "BYTES", default_value_t = MAX_MESSAGE_BYTES as u32)]
     pub grpc_max_message_bytes: u32,

@@ -49,6 +49,8 @@ pub struct Settings {
     pub interpreted: bool,
     /// For all gRPC servers; `None`: without TLS.
     pub tls: Option<TlsFiles>,
+    /// Schema of BF Runtime. None: that is not served.
+    pub bf_rt_schema: Option<PathBuf>,
     /// Whether clients have to win the arbitration before they change a switch.
     pub arbitration: Arbitration,
     /// Packets that come in here are printed.
@@ -73,6 +75,7 @@ impl Settings {
         Ok(Self {
             interpreted: options.no_native,
             tls: tls_files(options),
+            bf_rt_schema: options.bf_rt_schema.clone(),
             arbitration: match options.p4runtime_without_arbitration {
                 true => Arbitration::Optional,
                 false => Arbitration::Required,

@@ -1,4 +1,4 @@
-//! The messages of P4Info, P4Runtime, gNMI and Ebb's own services, as Rust that prost has generated. The services
+//! The messages of P4Info, P4Runtime, BF Runtime, gNMI and Ebb's own services, as Rust that prost has generated. The services
 //! themselves, which need tonic, are in ebb-p4runtime.
 //!
 //! `make p4-proto` makes `src/generated` again, after a change of `proto/` or of finsy: its Python package has the
@@ -10,6 +10,7 @@ mod generated {
     include!("generated/messages.rs");
 }
 
+pub use generated::bfrt_proto as bf_runtime;
 pub use generated::ebb::fabric::v1 as fabric;
 pub use generated::ebb::tm::v1 as tm;
 pub use generated::ebb::trace::v1 as trace;

@@ -56,6 +56,8 @@ pub struct Compiled {
     pub p4info_problem: Option<Box<Diagnostic>>,
     /// The entries that the program's tables have, or why P4Runtime cannot have them.
     pub entries: Result<WriteRequest, Box<Diagnostic>>,
+    /// The contents of `bf-rt.json`.
+    pub bf_rt: serde_json::Value,
 }
 
 /// Compiles one program. `name` is its path, for messages and for `#include "..."`. None if there were errors; messages
@@ -123,6 +125,7 @@ pub fn generate(
     let json = bmv2::generate(program, &flat, sources, diagnostics, name);
     let control_plane = p4info::generate(program, &flat, diagnostics);
     (!diagnostics.has_errors()).then_some(Compiled {
+        bf_rt: bf_rt::schema(program, &flat, &control_plane.p4info),
         json,
         p4info: control_plane.p4info,
         p4info_problem: control_plane.problem,
@@ -135,8 +138,8 @@ pub fn generate(
 pub struct ControlPlane {
     /// For P4Runtime.
     pub p4info: p4info::Generated,
-    /// For BF Runtime: the contents of `bf-rt.json`. None: the program is not for Tofino.
-    pub bf_rt: Option<serde_json::Value>,
+    /// For BF Runtime: the contents of `bf-rt.json`.
+    pub bf_rt: serde_json::Value,
 }
 
 /// The control plane's view of a program of any architecture.

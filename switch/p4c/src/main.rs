@@ -115,7 +115,7 @@ fn work(
         return match ebb_p4c::control_plane(&program, diagnostics, &mut dump) {
             Some(made) => {
                 write_control_plane(arguments, made.p4info)?;
-                write_bf_rt(arguments, made.bf_rt)
+                write_bf_rt(arguments, &made.bf_rt)
             }
             None => Ok(()),
         };
@@ -123,6 +123,7 @@ fn work(
     let Some(compiled) = ebb_p4c::generate(&name, &program, sources, diagnostics, &mut dump) else {
         return Ok(());
     };
+    write_bf_rt(arguments, &compiled.bf_rt)?;
     write_control_plane(
         arguments,
         p4info::Generated {
@@ -131,7 +132,6 @@ fn work(
             entries: compiled.entries,
         },
     )?;
-    write_bf_rt(arguments, None)?;
     match arguments.json_output() {
         Some(file) => write(&file, (compiled.json.to_json() + "\n").as_bytes()),
         None => Ok(()),
@@ -223,21 +223,11 @@ fn write_control_plane(
 }
 
 /// The schema of BF Runtime, where it is asked for.
-fn write_bf_rt(
-    arguments: &Arguments,
-    schema: Option<serde_json::Value>,
-) -> Result<(), Box<Diagnostic>> {
-    let Some(file) = &arguments.bf_rt_schema else {
-        return Ok(());
-    };
-    let Some(schema) = schema else {
-        let message = "BF Runtime is for programs of tna and t2na";
-        let help = "for v1model, --p4runtime-files writes P4Info";
-        return Err(Diagnostic::global("unsupported-architecture", message)
-            .help(help)
-            .into());
-    };
-    write(file, format!("{schema:#}\n").as_bytes())
+fn write_bf_rt(arguments: &Arguments, schema: &serde_json::Value) -> Result<(), Box<Diagnostic>> {
+    match &arguments.bf_rt_schema {
+        Some(file) => write(file, format!("{schema:#}\n").as_bytes()),
+        None => Ok(()),
+    }
 }
 
 fn serialised<M: Name>(message: &M, format: InfoFormat) -> Vec<u8> {

@@ -17,7 +17,7 @@ fn of(name: &str, text: &str, include_dirs: Vec<PathBuf>) -> Value {
     let program = check(name, text, include_dirs).unwrap_or_else(|errors| panic!("{errors}"));
     let diagnostics = Diagnostics::default();
     let made = ebb_p4c::control_plane(&program, &diagnostics, &mut |_, _| {});
-    made.and_then(|made| made.bf_rt).expect("a schema")
+    made.expect("a schema").bf_rt
 }
 
 /// The tables by name.

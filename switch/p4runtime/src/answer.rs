@@ -13,8 +13,6 @@ use tokio_stream::wrappers::UnboundedReceiverStream;
 use tokio_stream::{Stream, StreamExt};
 use tonic::Status;
 
-use crate::proto::p4::ReadResponse;
-
 /// Parts of an answer that wait as messages, which take about 20 MB.
 const UNPACKED: usize = 128;
 /// Bytes that wait encoded in all answers of a device together, enough for ten million entries.
@@ -60,13 +58,13 @@ impl Drop for Share {
     }
 }
 
-enum Part {
-    Message(ReadResponse, OwnedSemaphorePermit),
+enum Part<M> {
+    Message(M, OwnedSemaphorePermit),
     Packed(Vec<u8>, Share),
 }
 
-impl Part {
-    fn unpack(self) -> Result<ReadResponse, Status> {
+impl<M: Message + Default> Part<M> {
+    fn unpack(self) -> Result<M, Status> {
         match self {
             Part::Message(response, room) => {
                 drop(room);
@@ -74,26 +72,27 @@ impl Part {
             }
             Part::Packed(bytes, share) => {
                 drop(share);
-                ReadResponse::decode(bytes.as_slice())
+                M::decode(bytes.as_slice())
                     .map_err(|e| Status::internal(format!("a part of the answer is damaged: {e}")))
             }
         }
     }
 }
 
-pub struct Answer {
-    parts: UnboundedSender<Result<Part, Status>>,
+/// An answer of messages `M`.
+pub struct Answer<M> {
+    parts: UnboundedSender<Result<Part<M>, Status>>,
     room: Arc<Semaphore>,
     waiting: Arc<Waiting>,
 }
 
-impl Answer {
+impl<M: Message + Default> Answer<M> {
     /// An answer, and the stream of responses that the client gets.
     pub fn new(
         all: Arc<Waiting>,
     ) -> (
         Self,
-        impl Stream<Item = Result<ReadResponse, Status>> + Send + Unpin,
+        impl Stream<Item = Result<M, Status>> + Send + Unpin + use<M>,
     ) {
         let (parts, waiting) = unbounded_channel();
         let waiting = UnboundedReceiverStream::new(waiting);
@@ -105,7 +104,7 @@ impl Answer {
         (answer, waiting.map(|part| part.and_then(Part::unpack)))
     }
 
-    pub fn part(&self, response: ReadResponse) -> Result<(), Status> {
+    pub fn part(&self, response: M) -> Result<(), Status> {
         let part = match self.room.clone().try_acquire_owned() {
             Ok(room) => Part::Message(response, room),
             Err(_) => {
@@ -127,7 +126,7 @@ impl Answer {
         let _ = self.send(Err(status));
     }
 
-    fn send(&self, part: Result<Part, Status>) -> Result<(), Status> {
+    fn send(&self, part: Result<Part<M>, Status>) -> Result<(), Status> {
         let sent = self.parts.send(part);
         sent.map_err(|_| Status::cancelled("nobody reads the answer"))
     }
@@ -137,6 +136,7 @@ impl Answer {
 mod tests {
     use super::*;
     use crate::proto::p4;
+    use crate::proto::p4::ReadResponse;
 
     fn response(n: i32) -> ReadResponse {
         let entry = p4::TableEntry {

@@ -12,6 +12,8 @@ use crate::proto::{p4, rpc};
 /// The error space of our own details; the canonical code and the message say all there is.
 const SPACE: &str = "ebb-v1model";
 const P4_ERROR_TYPE_URL: &str = "type.googleapis.com/p4.v1.Error";
+/// BF Runtime's error has the same fields by the same numbers, but for the last two, which are left out.
+const BF_RUNTIME_ERROR_TYPE_URL: &str = "type.googleapis.com/bfrt_proto.Error";
 /// The details travel in a trailer, and clients limit the size of trailers (grpcio: 8 KiB soft).
 /// Beyond this the codes stay and the messages are dropped (spec, "gRPC Metadata Maximum Size").
 const DETAILS_LIMIT_BYTES: usize = 5 * 1024;
@@ -79,6 +81,20 @@ pub fn batch_status(
     elements: &str,
     left_alone: usize,
 ) -> Result<(), Status> {
+    status_of(results, elements, left_alone, P4_ERROR_TYPE_URL)
+}
+
+/// Likewise, with the details of BF Runtime.
+pub fn bf_runtime_status(results: &[Result<()>], elements: &str) -> Result<(), Status> {
+    status_of(results, elements, 0, BF_RUNTIME_ERROR_TYPE_URL)
+}
+
+fn status_of(
+    results: &[Result<()>],
+    elements: &str,
+    left_alone: usize,
+    type_url: &str,
+) -> Result<(), Status> {
     let Some(first) = results.iter().find_map(|r| r.as_ref().err()) else {
         return Ok(());
     };
@@ -94,7 +110,10 @@ pub fn batch_status(
         let status = rpc::Status {
             code: Code::Unknown as i32,
             message: message.clone(),
-            details: results.iter().map(|r| detail(r, with_messages)).collect(),
+            details: results
+                .iter()
+                .map(|r| detail(r, with_messages, type_url))
+                .collect(),
         };
         status.encode_to_vec()
     };
@@ -105,7 +124,7 @@ pub fn batch_status(
     Err(Status::with_details(Code::Unknown, message, details.into()))
 }
 
-fn detail(result: &Result<()>, with_message: bool) -> Any {
+fn detail(result: &Result<()>, with_message: bool, type_url: &str) -> Any {
     let error = match result {
         Ok(()) => p4::Error::default(),
         Err(error) if with_message => p4::Error {
@@ -121,7 +140,7 @@ fn detail(result: &Result<()>, with_message: bool) -> Any {
         },
     };
     Any {
-        type_url: P4_ERROR_TYPE_URL.into(),
+        type_url: type_url.into(),
         value: error.encode_to_vec(),
     }
 }

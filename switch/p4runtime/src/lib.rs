@@ -15,6 +15,7 @@
 
 mod answer;
 mod arbitration;
+mod bf_runtime;
 mod bytes;
 mod calls;
 mod codec;
@@ -53,6 +54,7 @@ mod traffic;
 mod translation;
 
 pub use arbitration::Arbitration;
+pub use bf_runtime::{Schema, SchemaError};
 pub use device::{Device, Event, Job, Lateness, PortState, Switch, TraceRequest, TraceSink};
 pub use error::EntityError;
 pub use fabric::{Fabric, Layout, LinkEnd, Node, SwitchInfo};

@@ -13,6 +13,7 @@ macro_rules! with_services {
     };
 }
 
+with_services!(bf_runtime, "bfrt_proto.rs");
 with_services!(fabric, "ebb.fabric.v1.rs");
 with_services!(gnmi, "gnmi.rs");
 with_services!(p4, "p4.v1.rs");

@@ -15,6 +15,7 @@ use tokio::task::JoinSet;
 use tonic::transport::{Server as Grpc, ServerTlsConfig};
 
 use crate::arbitration::Arbitration;
+use crate::bf_runtime::{self, Schema};
 use crate::calls::{Budget, Counted};
 use crate::connections::{Connections, incoming};
 use crate::device::Device;
@@ -23,6 +24,7 @@ use crate::forwarding::Forwarding;
 use crate::host::Host;
 use crate::private_socket::PrivateSocket;
 use crate::programs::Programs;
+use crate::proto::bf_runtime::bf_runtime_server::BfRuntimeServer;
 use crate::proto::fabric::fabric_server::FabricServer;
 use crate::proto::gnmi::g_nmi_server::GNmiServer;
 use crate::proto::p4::ForwardingPipelineConfig;
@@ -100,6 +102,7 @@ pub struct Server {
     preloads: HashMap<usize, Forwarding>,
     tls: Option<ServerTlsConfig>,
     arbitration: Arbitration,
+    bf_runtime: Option<Arc<Schema>>,
     max_message_bytes: usize,
 }
 
@@ -118,6 +121,7 @@ impl Server {
             preloads: HashMap::new(),
             tls: None,
             arbitration: Arbitration::default(),
+            bf_runtime: None,
             max_message_bytes: MAX_MESSAGE_BYTES,
         })
     }
@@ -144,6 +148,12 @@ impl Server {
     /// Whether clients have to win the arbitration, which is the default.
     pub fn with_arbitration(mut self, arbitration: Arbitration) -> Self {
         self.arbitration = arbitration;
+        self
+    }
+
+    /// Also serves BF Runtime, for a program with this schema, to clients that need not win any arbitration.
+    pub fn with_bf_runtime(mut self, schema: Schema) -> Self {
+        self.bf_runtime = Some(Arc::new(schema));
         self
     }
 
@@ -213,7 +223,15 @@ impl Server {
             hosts.push(host.clone());
             let grpc = grpc(endpoint.1, self.tls.as_ref())?;
             let stop = is_true(stopped.clone());
-            servers.spawn(serve_device(grpc, endpoint, host, limits.clone(), stop));
+            let schema = self.bf_runtime.clone();
+            servers.spawn(serve_device(
+                grpc,
+                endpoint,
+                host,
+                schema,
+                limits.clone(),
+                stop,
+            ));
         }
         if let Some((socket, fabric)) = self.fabric {
             let service = fabric::Service::new(fabric, hosts.clone());
@@ -320,6 +338,7 @@ async fn serve_device(
     mut grpc: Grpc,
     (listener, address): Endpoint,
     host: Arc<Host>,
+    schema: Option<Arc<Schema>>,
     limits: Limits,
     stop: impl Future<Output = ()>,
 ) -> Result<(), ServeError> {
@@ -333,8 +352,14 @@ async fn serve_device(
         .max_decoding_message_size(TRACE_MESSAGE_BYTES);
     let interfaces = gnmi::Service::new(host.clone(), limits.pace, limits.devices);
     let interfaces = GNmiServer::new(interfaces).max_decoding_message_size(GNMI_MESSAGE_BYTES);
+    let bf_runtime = schema.map(|schema| {
+        let service = bf_runtime::Service::new(host.clone(), schema);
+        let server = BfRuntimeServer::new(service).max_decoding_message_size(limits.message_bytes);
+        Counted::new(server, limits.budget.clone())
+    });
     let server = grpc
         .add_service(Counted::new(p4runtime, limits.budget))
+        .add_optional_service(bf_runtime)
         .add_service(Counted::new(interfaces, limits.budget_of_others.clone()))
         .add_service(Counted::new(traffic, limits.budget_of_others.clone()))
         .add_service(Counted::new(traces, limits.budget_of_others))

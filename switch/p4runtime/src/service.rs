@@ -308,7 +308,7 @@ async fn read_entities(
     forwarding: &Arc<Forwarding>,
     filters: Vec<p4::Entity>,
     rights: &Rights,
-    answer: &Answer,
+    answer: &Answer<p4::ReadResponse>,
 ) -> Result<(), Status> {
     let filters = Arc::new(filters);
     let mut gate = host.gate.lock().await;

@@ -8,7 +8,8 @@ use prost::Message;
 use prost_types::FileDescriptorSet;
 
 /// Packages of protobuf, and how ebb-p4-proto calls the module of each.
-const PACKAGES: [(&str, &str); 8] = [
+const PACKAGES: [(&str, &str); 9] = [
+    (".bfrt_proto", "bf_runtime"),
     (".ebb.fabric.v1", "fabric"),
     (".ebb.tm.v1", "tm"),
     (".ebb.trace.v1", "trace"),

@@ -67,7 +67,7 @@ impl Source<'_> {
         let uint32 = field::ty("uint32");
         match self.selector_of(table.implementation_id) {
             Some(selector) => {
-                let id = Prefix::ActionSelector.hash(&self.name(&selector.name));
+                let id = selector.id();
                 made.kind = "MatchAction_Indirect_Selector";
                 made.depends_on = vec![id, profile];
                 let choices = [field::ACTION_MEMBER_ID, field::SELECTOR_GROUP_ID];

@@ -1,4 +1,4 @@
-//! The schema of BF Runtime, `bf-rt.json`: what a client of BF Runtime knows of a program for Tofino.
+//! The schema of BF Runtime, `bf-rt.json`: what a client of BF Runtime knows of a program.
 //!
 //! It is [`P4Info`] in another form: everything is a table, with key and data fields that have numbers of their own.
 //! Names of tables begin with that of the pipeline, and the first byte of an id is that of the kind in BF Runtime.
@@ -52,18 +52,21 @@ struct Source<'a> {
     pipe: &'a str,
 }
 
-/// The schema of a program; none if it has no pipeline of Tofino.
-pub fn schema(program: &Program, flat: &Flat, info: &P4Info) -> Option<Value> {
-    let pipe = flat.pipe.as_deref()?;
+/// The pipeline of programs for v1model, which have no name for it.
+const ONLY_PIPE: &str = "pipe";
+
+/// The schema of a program.
+pub fn schema(program: &Program, flat: &Flat, info: &P4Info) -> Value {
+    let pipe = flat.pipe.as_deref().unwrap_or(ONLY_PIPE);
     let source = Source { info, flat, pipe };
     let mut tables = source.match_tables();
     tables.extend(source.objects());
     tables.extend(source.port_metadata(program));
-    Some(json!({
+    json!({
         "schema_version": "1.0.0",
         "tables": tables,
         "learn_filters": source.learn_filters(),
-    }))
+    })
 }
 
 impl Source<'_> {

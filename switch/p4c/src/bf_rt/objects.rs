@@ -17,6 +17,43 @@ const PORTS: i64 = 288;
 /// Bits of port metadata that a program leaves unread.
 const PORT_METADATA_BITS: i32 = 64;
 
+/// Groups of the members of a profile.
+pub(super) struct Selector {
+    /// As BF Runtime has it. v1model has one object for members and groups, whose groups end in `_sel`.
+    pub name: String,
+    groups: i64,
+    /// Members of a group at most.
+    largest: i64,
+}
+
+impl Selector {
+    pub(super) fn id(&self) -> u32 {
+        Prefix::ActionSelector.hash(&self.name)
+    }
+
+    /// Its groups, and the member that a hash selects.
+    fn tables(&self, profile: u32) -> [Value; 2] {
+        let (name, id) = (&self.name, self.id());
+        let mut groups = Table::new(name.clone(), id, "Selector", self.groups);
+        groups.depends_on = vec![profile];
+        groups.key = vec![index(field::SELECTOR_GROUP_ID)];
+        groups.data = vec![
+            field::repeated(field::ACTION_MEMBER_ID, ty("uint32")),
+            field::repeated(field::ACTION_MEMBER_STATUS, ty("bool")),
+            data(field::MAX_GROUP_SIZE, defaulted("uint32", self.largest)),
+            data(field::ADT_OFFSET, defaulted("uint32", 0xdead_beef_u32)),
+        ];
+        let member = Prefix::SelectorGetMember.of(id);
+        let mut get = Table::new(format!("{name}_get_member"), member, "SelectorGetMember", 1);
+        get.depends_on = vec![id];
+        get.key = [field::GET_MEMBER_GROUP, field::HASH_VALUE]
+            .map(|of| field::key(of, true, "Exact", ty("uint64")))
+            .into();
+        get.data = vec![data(field::GET_MEMBER_ID, ty("uint64"))];
+        [groups.into_json(), get.into_json()]
+    }
+}
+
 impl Source<'_> {
     pub(super) fn objects(&self) -> Vec<Value> {
         let mut tables = Vec::new();
@@ -68,16 +105,26 @@ impl Source<'_> {
         made
     }
 
-    /// The selector that is made of the profile with this id in P4Info.
-    pub(super) fn selector_of(&self, profile: u32) -> Option<&Object> {
+    /// The selector of the profile with this id in P4Info.
+    pub(super) fn selector_of(&self, profile: u32) -> Option<Selector> {
         let has_id = |p: &&ActionProfile| p.preamble.as_ref().is_some_and(|pre| pre.id == profile);
         let found = self.info.action_profiles.iter().find(has_id)?;
         let name = &found.preamble.as_ref()?.name;
         let objects = self.flat.objects.iter().enumerate();
         let mut selectors = objects.filter(|(_, o)| o.extern_name == "ActionSelector");
-        let (_, selector) =
-            selectors.find(|(at, _)| self.flat.objects[self.flat.profile(*at)].name == *name)?;
-        Some(selector)
+        let of_profile = |at: usize| self.flat.objects[self.flat.profile(at)].name == *name;
+        match selectors.find(|(at, _)| of_profile(*at)) {
+            Some((_, object)) => Some(Selector {
+                name: self.name(&object.name),
+                groups: number(object, "num_groups"),
+                largest: number(object, "max_group_size"),
+            }),
+            None => found.with_selector.then(|| Selector {
+                name: self.name(&format!("{name}_sel")),
+                groups: found.size,
+                largest: found.max_group_size.into(),
+            }),
+        }
     }
 
     /// The members of a profile; with a selector its groups, and the member that a hash selects.
@@ -102,34 +149,11 @@ impl Source<'_> {
         let mut members = made.into_json();
         members["action_specs"] = self.action_specs(table).into();
         let selector = self.selector_of(table.implementation_id);
-        let groups = selector.map(|selector| self.selector(selector, id));
+        let groups = selector.map(|selector| selector.tables(id));
         [members]
             .into_iter()
             .chain(groups.into_iter().flatten())
             .collect()
-    }
-
-    fn selector(&self, object: &Object, profile: u32) -> [Value; 2] {
-        let name = self.name(&object.name);
-        let id = Prefix::ActionSelector.hash(&name);
-        let mut groups = Table::new(name.clone(), id, "Selector", number(object, "num_groups"));
-        groups.depends_on = vec![profile];
-        groups.key = vec![index(field::SELECTOR_GROUP_ID)];
-        let largest = number(object, "max_group_size");
-        groups.data = vec![
-            field::repeated(field::ACTION_MEMBER_ID, ty("uint32")),
-            field::repeated(field::ACTION_MEMBER_STATUS, ty("bool")),
-            data(field::MAX_GROUP_SIZE, defaulted("uint32", largest)),
-            data(field::ADT_OFFSET, defaulted("uint32", 0xdead_beef_u32)),
-        ];
-        let member = Prefix::SelectorGetMember.of(id);
-        let mut get = Table::new(format!("{name}_get_member"), member, "SelectorGetMember", 1);
-        get.depends_on = vec![id];
-        get.key = [field::GET_MEMBER_GROUP, field::HASH_VALUE]
-            .map(|of| field::key(of, true, "Exact", ty("uint64")))
-            .into();
-        get.data = vec![data(field::GET_MEMBER_ID, ty("uint64"))];
-        [groups.into_json(), get.into_json()]
     }
 
     fn register(&self, of: &ebb_p4_proto::config::Register) -> Table {
@@ -244,6 +268,7 @@ impl Source<'_> {
     /// The table of port metadata, which each ingress parser has, with one field of all bits: the program's own fields
     /// are not known here.
     pub(super) fn port_metadata(&self, program: &Program) -> Option<Value> {
+        self.flat.pipe.as_ref()?;
         let parser = ingress_parser(program)?;
         let name = self.name(&format!("{parser}.$PORT_METADATA"));
         let id = Prefix::PortMetadata.hash(&name);

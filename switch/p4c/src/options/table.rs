@@ -82,7 +82,7 @@ pub const OPTIONS: &[OptionSpec] = &[
     option(&["--p4runtime-format"], Value("binary|json|text"), Does(info_format), "the default is binary"),
     option(&["--p4runtime-entries-files"], Value("FILES"), Does(entries_files), "the program's entries as a P4Runtime WriteRequest, formats as above"),
     option(&["--p4runtime-entries-file"], Value("FILE"), Does(entries_file), "likewise, in the format of --p4runtime-format"),
-    option(&["--bf-rt-schema"], Value("FILE"), Does(bf_rt_schema), "BF Runtime's schema of a program for Tofino, bf-rt.json"),
+    option(&["--bf-rt-schema"], Value("FILE"), Does(bf_rt_schema), "the schema of BF Runtime, bf-rt.json"),
     option(&["--pp"], Value("FILE"), Does(pretty_print), "writes the program as the parser has read it"),
     option(&["-M"], NO, Does(|a, _| { a.dependencies.only = true; Ok(()) }), "only a make rule of the files that are read, to stdout"),
     option(&["-MD"], NO, Does(|a, _| { a.dependencies.beside = true; Ok(()) }), "a make rule beside the outputs, in NAME.d"),

@@ -1,0 +1,16 @@
+//! BF Runtime beside P4Runtime, for the clients of P4 Studio.
+//!
+//! A request becomes updates and reads of P4Runtime, and what these find becomes an answer: the data plane has one
+//! control protocol, of which this is another spelling. Which table is which object of P4Info stands in the schema
+//! that the compiler writes (`ebb-p4c --bf-rt-schema`). Clients need no arbitration, as with P4 Studio.
+
+mod answer;
+mod batch;
+mod request;
+mod schema;
+mod service;
+#[cfg(test)]
+mod tests;
+
+pub use schema::{Schema, SchemaError};
+pub use service::Service;
