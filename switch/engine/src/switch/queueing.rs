@@ -114,7 +114,7 @@ impl Switch {
                 depth,
             });
             let bytes = queued.packet.wire_len() as u64;
-            self.drops.add(port, reason, 1, bytes);
+            self.tally.drop_one(port, reason, bytes);
             return self.recycle(queued.packet);
         };
         pipeline.mark_deflected(&mut queued.packet);
