@@ -1,4 +1,4 @@
-"""What tests of several folders use: tests that are coroutines, and what they want of the
+"""Fixtures of several folders: tests that are coroutines, and what they want of the
 machine."""
 
 from __future__ import annotations

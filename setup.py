@@ -1,4 +1,4 @@
-"""What pyproject.toml cannot say of a wheel: data from other folders, and the commit.
+"""Parts of a wheel that pyproject.toml cannot describe: data from other folders, and the commit.
 
 Everything that Python reads at run time is copied into one folder of a package, laid out as the
 repository is, where `ebb_topologies.installation.data` finds it.
@@ -19,7 +19,7 @@ COMPILED = [
     for program in ("fabric", "fabric_codel", "fabric_full")
     for kind in ("json", "p4info.txtpb")
 ]
-"""What the compiler makes of the programs of p4src."""
+"""Compiled programs of p4src."""
 GENERATED = ("ebb_tm", "ebb_fabric", "ebb_trace")
 """Modules of the controller that `make build` generates."""
 

@@ -1,4 +1,4 @@
-"""What the controllers of the examples share: a switch with the program of a folder."""
+"""Common parts of the examples' controllers: a switch with the program of a folder."""
 
 from __future__ import annotations
 

@@ -43,7 +43,7 @@ class ControlPlaneError(Exception):
 
 @dataclass(frozen=True, slots=True)
 class Count:
-    """What one cell of a counter says."""
+    """Value of one cell of a counter."""
 
     packets: int
     """Packets that were counted."""

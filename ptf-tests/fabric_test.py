@@ -56,7 +56,7 @@ class FabricTest(BaseTest):  # type: ignore[misc]
     """Starts the switch with `manager` and `program`, with a route to host n on every port n."""
 
     needs: ClassVar[frozenset[Feature]] = frozenset()
-    """What the target must have; otherwise the test is skipped with the reason."""
+    """Abilities that the target must have; otherwise the test is skipped with the reason."""
     program: ClassVar[str] = "fabric"
     """The program of p4src, without `.p4`."""
     manager: ClassVar[TrafficManager] = TrafficManager()

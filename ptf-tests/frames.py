@@ -124,7 +124,7 @@ def fix_ipv4_checksum(packet: bytes) -> bytes:
 
 
 def routed(packet: bytes, port: int) -> bytes:
-    """What a frame looks like after unicast routing out of `port`."""
+    """The frame after unicast routing out of `port`."""
     macs = _mac(host_mac(port)) + _mac(switch_mac(port))
     return one_hop_less(macs + packet[12:])
 

@@ -211,7 +211,7 @@ def _ebb_fields(header: Ebb) -> dict[str, int]:
 
 
 def _quanta(frame: Pfc, number: int) -> int | None:
-    """What a PFC frame says of a class; None if it does not name it."""
+    """Pause time of a class in a PFC frame; None if it does not name it."""
     named = frame.getfieldval(f"c{number}_enabled")
     return int(frame.getfieldval(f"c{number}_pause_time")) if named else None
 

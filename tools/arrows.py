@@ -42,7 +42,7 @@ class Crate:
 
 @dataclass(frozen=True)
 class Arrows:
-    """What arrows.toml allows."""
+    """Contents of arrows.toml."""
 
     folders: Mapping[str, Sequence[str]]
     crates: Mapping[str, Sequence[str]]

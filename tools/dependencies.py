@@ -43,7 +43,7 @@ that is asked for."""
 
 @dataclass(frozen=True)
 class Policy:
-    """What dependencies.toml accepts."""
+    """Contents of dependencies.toml."""
 
     licences: frozenset[str]
     exceptions: Mapping[str, str]
@@ -57,7 +57,7 @@ class Policy:
         return cls(licences, table["exceptions"], table["python"], table["duplicates"])
 
     def licence(self, package: str, expression: str | None) -> Iterator[str]:
-        """What is wrong with the licence of a package."""
+        """Complaint about the licence of a package."""
         if package in self.exceptions:
             return
         if not expression:

@@ -31,7 +31,7 @@ TIMES = Path(__file__).resolve().parents[1] / "build" / "test-times.txt"
 
 @dataclass
 class Level:
-    """What the output of a level told."""
+    """Results in the output of a level."""
 
     passed: int = 0
     failed: int = 0

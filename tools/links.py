@@ -39,7 +39,7 @@ def links(text: str) -> Iterator[str]:
 
 
 def anchors(text: str) -> set[str]:
-    """What `#part` may be: the headings of a page; a second one of the same words ends in -1."""
+    """Targets of `#part`: the headings of a page; a second one of the same words ends in -1."""
     count: Counter[str] = Counter()
     found: set[str] = set()
     for line in outside_fences(text):
@@ -52,7 +52,7 @@ def anchors(text: str) -> set[str]:
 
 
 def broken(page: Path, root: Path = ROOT) -> Iterator[str]:
-    """What is wrong with the links of a page."""
+    """Errors in the links of a page."""
     text = page.read_text()
     name = page.relative_to(root)
     for link in links(text):

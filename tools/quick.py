@@ -22,7 +22,7 @@ from pathlib import Path
 ROOT = Path(__file__).resolve().parents[1]
 PYTHON = sys.executable
 RUST_SUFFIXES = (".rs", ".toml", ".p4", ".txt", ".json", ".stf")
-"""Of files in a crate that its tests may read."""
+"""Suffixes of files in a crate that its tests may read."""
 MOST_TESTS = 8
 """A module that more files of tests import is one that nearly everything uses: of these only those
 that have its name are run, or it would not be quick."""
@@ -31,7 +31,7 @@ NOT_RUN = "not run: other crates, golden data, whole fabrics; `make test` runs e
 
 @dataclass
 class Parts:
-    """What belongs to the changed files."""
+    """Parts that the changed files belong to."""
 
     units: set[str] = field(default_factory=set)
     """Crates whose unit tests are run."""
@@ -63,7 +63,7 @@ def changed(base: str | None) -> list[str]:
 
 
 def parts(files: Sequence[str], root: Path = ROOT) -> Parts:
-    """What is run for these files."""
+    """Tests to run for these files."""
     found = Parts()
     modules = set()
     for name in files:
@@ -135,7 +135,7 @@ def imported(source: str) -> set[str]:
 
 
 def commands(found: Parts, files: Sequence[str]) -> Iterator[list[str]]:
-    """What is run, the quickest first."""
+    """Commands to run, the quickest first."""
     python = [name for name in files if name.endswith(".py")]
     if python:
         yield [PYTHON, "-m", "ruff", "check", "--quiet", "--force-exclude", *python]

@@ -1,4 +1,4 @@
-"""What `make build` makes of the programs of p4src, for tests that need their names."""
+"""Programs of p4src as `make build` makes them, for tests that need their names."""
 
 from __future__ import annotations
 

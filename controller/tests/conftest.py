@@ -1,4 +1,4 @@
-"""What several tests of the controller use."""
+"""Fixtures of several tests of the controller."""
 
 from __future__ import annotations
 

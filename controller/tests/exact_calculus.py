@@ -57,7 +57,7 @@ def backlog(curves: Iterable[Curve], service: int) -> Fraction | None:
 
 
 def port_curves(network: Network, request: Request, hosts: Mapping[int, int]) -> dict[Key, Curve]:
-    """What a placement adds to which ports."""
+    """Traffic that a placement adds to ports."""
     tree = network.tree
     level = max(tree.meeting_tier(a, b) for a, b in product(hosts, repeat=2))
     if request.guarantee is None:

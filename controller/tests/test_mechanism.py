@@ -1,4 +1,4 @@
-"""What mechanisms name is there in `fabric.p4` as compiled, and what is not is told."""
+"""Names in mechanisms are there in `fabric.p4` as compiled, and those that are not are reported."""
 
 from __future__ import annotations
 

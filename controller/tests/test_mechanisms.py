@@ -1,4 +1,4 @@
-"""What each mechanism module makes of a small fabric, entity by entity."""
+"""Entities of each mechanism module in a small fabric, one by one."""
 
 from __future__ import annotations
 

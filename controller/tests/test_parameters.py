@@ -1,4 +1,4 @@
-"""What a scheme may not say: each contradiction is found when the file is read."""
+"""Contradictions in a scheme: each is found when the file is read."""
 
 from __future__ import annotations
 

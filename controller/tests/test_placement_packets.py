@@ -67,7 +67,7 @@ def served(arrivals: list[Fraction], *, blocked: bool) -> list[Fraction]:
 def longest_delay(
     guarantee: Guarantee, starts: list[int], packets: int, *, blocked: bool
 ) -> Fraction:
-    """Of packets of VMs on hosts of their own that all send to one other host."""
+    """Packets of VMs on hosts of their own that all send to one other host."""
     there = []
     for start in starts:
         times = sent(guarantee, len(starts), start, packets)

@@ -41,7 +41,7 @@ def plan_of(topology: Topology, switch: str, *groups: MulticastGroup) -> list[An
 
 
 def test_switches_share_the_entities_that_say_the_same() -> None:
-    """What is one object is encoded once (`Encoder`)."""
+    """One object is encoded once (`Encoder`)."""
     first, second = (plan_of(FAT_TREE, switch) for switch in ("p0a0", "p1a0"))
     theirs = {id(entity) for entity in second}
     alike = ("trimming", "traffic_class", "return_to_sender")
@@ -223,7 +223,7 @@ def unicast_ports(topology: Topology, switch: str) -> dict[str, list[int]]:
 
 
 def longest_match(routes: Mapping[str, T], address: str) -> T | None:
-    """What the longest prefix of an address says; none: no prefix has it."""
+    """The action of the longest prefix of an address; none: no prefix has it."""
     for length in range(32, -1, -1):
         found = routes.get(str(IPv4Network(f"{address}/{length}", strict=False)))
         if found is not None:

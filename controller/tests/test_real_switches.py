@@ -83,7 +83,7 @@ for other in others:
     sender.sendto(b"end", (other, 7001))
 """
 BUSY_SECONDS = 20.0
-"""What a busy machine may take for something that is usually instant."""
+"""Time that a busy machine may take for something that is usually instant."""
 
 
 def topology() -> Topology:

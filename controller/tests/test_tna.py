@@ -97,7 +97,7 @@ DIFFERENT = {
     ("volume", "inverse", "64", ""),
     ("volume", "shift", "8", ""),
 }
-"""What differs on purpose: table, key or argument, v1model's, TNA's."""
+"""Differences on purpose: table, key or argument, v1model's, TNA's."""
 
 
 def shape(info: p4i.P4Info) -> dict[str, dict[str, str]]:

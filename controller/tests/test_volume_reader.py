@@ -1,4 +1,4 @@
-"""What is read of a time slot is of that slot, or it is told that it is too late."""
+"""Values read of a time slot are of that slot, or it is reported that it is too late."""
 
 from __future__ import annotations
 

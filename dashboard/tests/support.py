@@ -1,4 +1,4 @@
-"""What tests of the dashboard share: where things are, and a simulation that people watch."""
+"""Common parts of the dashboard's tests: where things are, and a simulation that people watch."""
 
 from __future__ import annotations
 

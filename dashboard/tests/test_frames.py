@@ -1,4 +1,4 @@
-"""What is told of captured frames, whatever is in the file."""
+"""Descriptions of captured frames, whatever is in the file."""
 
 from __future__ import annotations
 

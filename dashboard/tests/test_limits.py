@@ -1,4 +1,4 @@
-"""What our own tools use of every limit, at most, against the limit itself: the table of
+"""Use of every limit by our own tools, at most, against the limit itself: the table of
 docs/security.md. Limits are read where they are written, in the code; so each has one place."""
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ SERVER = "switch/p4runtime/src/server.rs"
 GNMI = "switch/p4runtime/src/gnmi/mod.rs"
 ARRAYS = "switch/pipeline/src/program/load.rs"
 PAGE_CONNECTIONS = 7
-"""Of a browser to one origin: six at once, and the stream of the live view."""
+"""Connections of a browser to one origin: six at once, and the stream of the live view."""
 COUNTER_BYTES = 16
 OPERATORS: dict[type, Callable[[int, int], int]] = {
     ast.LShift: operator.lshift,

@@ -1,4 +1,4 @@
-"""What is served, to whom, and what is refused (docs/security.md)."""
+"""Answers of the server: to whom, and which it refuses (docs/security.md)."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What `make build` leaves, and marks for the tests that need some of it."""
+"""Binaries of `make build`, and marks for the tests that need some of them."""
 
 from __future__ import annotations
 

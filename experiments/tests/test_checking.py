@@ -1,4 +1,4 @@
-"""What is wrong in an experiment, a scenario or a workload is told before anything runs."""
+"""Errors in an experiment, a scenario or a workload are reported before anything runs."""
 
 from __future__ import annotations
 

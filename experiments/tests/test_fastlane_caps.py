@@ -1,4 +1,4 @@
-"""What notifications of drops may take of a link and of a buffer (Zats, section 6.5.3): formulas of
+"""Limits of drop notifications on a link and in a buffer (Zats, section 6.5.3): formulas of
 the thesis, and what the schemes have of them."""
 
 from __future__ import annotations
@@ -8,7 +8,7 @@ from ebb_controller.scheme import load_scheme
 
 NOTIFICATION_BYTES, PACKET_BYTES = 64, 800
 BUFFER_BYTES = 131_072
-"""Of a port."""
+"""Buffer of a port."""
 PORTS, BURST_BYTES = 48, 163_840
 """Of the switch and of each burst, twice the typical one (figure 6.4)."""
 

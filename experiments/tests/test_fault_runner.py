@@ -41,7 +41,7 @@ class World:
     """Fabric and controller in one: notes who was asked for what, and when."""
 
     slow_seconds: float = 0.0
-    """What the controller takes for a reroute."""
+    """Duration of a reroute, in seconds."""
     refuse: str = ""
     calls: list[tuple[str, float]] = field(default_factory=list)
 

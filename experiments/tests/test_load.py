@@ -175,7 +175,7 @@ def test_a_calibration_names_other_work() -> None:
 
 
 def test_checks_say_whose_numbers_they_compare() -> None:
-    """What arrived is right or wrong on any machine."""
+    """Arrivals are right or wrong on any machine."""
     found = {check.claim: check.measured for check in checks({"ndp": result(CALM)})}
     assert found["ndp: every object arrived with the right SHA-256"] == frozenset()
     assert found["ndp: no timeout in the incast"] == {"ndp"}

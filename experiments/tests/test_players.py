@@ -1,4 +1,4 @@
-"""What commands are told to do under the wall clock, and what is made of what they tell."""
+"""Orders to commands under the wall clock, and the meaning of their answers."""
 
 from __future__ import annotations
 
@@ -67,7 +67,7 @@ def test_what_waits_for_others_takes_agents_that_play_by_themselves(tmp_path: Pa
 
 
 def ended(role: str, line: Line, **keys: Any) -> Line:
-    """What an agent tells of a flow of a transfer from h1 to h16 in a fat-tree of 4 ports."""
+    """Record of an agent about a flow of a transfer from h1 to h16 in a fat-tree of 4 ports."""
     ends = ("10.0.0.2:9000", "10.3.1.3:7000")
     local, peer = ends if role == "sender" else reversed(ends)
     counts = dict.fromkeys(

@@ -1,4 +1,4 @@
-"""What commands load: nothing of weight before their arguments are understood, nothing unused."""
+"""Imports of commands: nothing of weight before their arguments are understood, nothing unused."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What figures draw, from rows alone."""
+"""Drawings of figures, from rows alone."""
 
 from __future__ import annotations
 

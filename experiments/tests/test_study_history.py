@@ -1,4 +1,4 @@
-"""What git knows: bands that changed, and trials that are old."""
+"""History in git: bands that changed, and trials that are old."""
 
 from __future__ import annotations
 

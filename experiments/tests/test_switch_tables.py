@@ -1,4 +1,4 @@
-"""What switches counted as rows: by columns and row by row they are the same."""
+"""Counts of switches as rows: by columns and row by row they are the same."""
 
 from __future__ import annotations
 

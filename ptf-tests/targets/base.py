@@ -91,7 +91,7 @@ class Target(ABC):
     """A switch process. Used for one test: start, write tables, check, stop."""
 
     name: ClassVar[str]
-    """What `--switch` and messages call it."""
+    """Name in `--switch` and messages."""
     lacks: ClassVar[Mapping[Feature, str]]
     """Why this target cannot have a feature, by feature."""
 
@@ -130,7 +130,7 @@ class Target(ABC):
 
     @property
     def log(self) -> Path:
-        """What the switch printed."""
+        """Output of the switch."""
         return self._work_dir / f"{self.name}.log"
 
     def start(self, ports: Mapping[int, str], manager: TrafficManager, address: str) -> None:

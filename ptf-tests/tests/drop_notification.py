@@ -92,7 +92,7 @@ class DeflectionTest(NotificationTest):
 
 
 def notification(lost: bytes, port: int = SENDER_PORT) -> bytes:
-    """What the sender behind `port` gets when this frame to host 2 is lost."""
+    """The packet that the sender behind `port` gets when this frame to host 2 is lost."""
     cut = bytearray(routed(lost, 2))
     start = ETHERNET_HEADER_BYTES
     ihl = (cut[start] & 0xF) * 4

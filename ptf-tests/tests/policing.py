@@ -30,7 +30,7 @@ class PolicingTest(FabricTest):
     def contract(
         self, excess: Excess, *, burst: int, peak_burst: int, port: int = 1, src: str = SENDER_IP
     ) -> None:
-        """What a host at a port may send at once: bytes of CBS and PBS."""
+        """Bytes that a host at a port may send at once: CBS and PBS."""
         self.control.insert(
             P4TableEntry(
                 POLICING.name,

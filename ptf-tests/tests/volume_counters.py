@@ -27,7 +27,7 @@ WAIT_SECONDS = 10.0
 
 @dataclass(frozen=True, slots=True)
 class Cell:
-    """What a bank says of a queue."""
+    """Values of a bank for a queue."""
 
     slot: int
     bytes: int
@@ -46,7 +46,7 @@ class VolumeTest(FabricTest):
         self.control.modify(VOLUME.default(inverse=inverse, shift=shift))
 
     def cell(self, slot: int, port: int, queue: int) -> Cell:
-        """What the bank of a slot says."""
+        """Values of the bank of a slot."""
         index = cell(slot, port, queue)
         registers = (VOLUME_SLOT, VOLUME_BYTES, VOLUME_PACKETS)
         return Cell(*(self.register(register, index) for register in registers))

@@ -1,4 +1,4 @@
-"""What runs of this repository give, in a form that depends on no clock, thread or processor."""
+"""Results of runs of this repository, in a form that depends on no clock, thread or processor."""
 
 from __future__ import annotations
 

@@ -245,7 +245,7 @@ def one_bit(term: Term) -> bool:
 
 
 def decided(atom: Term, known: dict[Term, int]) -> bool | None:
-    """What follows for `atom` from values that are known; `None` if nothing does."""
+    """Value of `atom` that follows from values that are known; `None` if nothing does."""
     if atom.op not in ("==", "<") or len(atom.args) != 2:
         return None
     numbers = []

@@ -1,4 +1,4 @@
-"""What a parser does to a packet: both parsers run side by side, from state to state.
+"""Comparison of parsers: both run side by side, from state to state.
 
 States that go on without a choice, or to one state whatever they choose, are one with their
 successor, so splitting and merging them does not count, and neither do names. What was extracted
@@ -168,7 +168,7 @@ class ParserMachine(Machine):
         self.place = (pieces + 1, 0) if number is None else (pieces, before + number)
 
     def overflow(self) -> None:
-        """What a full stack does: the same as `verify(false, error.StackOutOfBounds)`."""
+        """Effect of a full stack: the same as `verify(false, error.StackOutOfBounds)`."""
         errors = {n: i for n, i, *_ in self.program.json.get("errors", [])}
         number = self.d.number(errors.get("StackOutOfBounds", 3))
         self.note("packet", "verify", self.d.false, number)
@@ -383,7 +383,7 @@ class Comparison:
         return [n for n in names if not n.startswith("local.") and "._padding" not in n]
 
     def unequal(self) -> list[tuple[str, Node, Node]]:
-        """What the programs have in variables that will be compared at the end."""
+        """Values of variables that will be compared at the end."""
         found = [(n, self.left.history(n), self.right.history(n)) for n in self.variables()]
         return [(n, a, b) for n, a, b in found if a is not b]
 

@@ -1,4 +1,4 @@
-"""What a pipeline does to a packet: its tables, conditions and actions run on symbols.
+"""Comparison of pipelines: tables, conditions and actions run on symbols.
 
 Tables without a key whose one action is constant are code that the compiler put somewhere; their
 number, names and order do not count. What counts is, for every other table, when it is applied and

@@ -39,7 +39,7 @@ class Result:
 
 
 Fields = dict[str, Any]
-"""What a section declares: values by path."""
+"""Declarations of a section: values by path."""
 
 
 def header_layouts(p: Program) -> Fields:
@@ -335,7 +335,7 @@ class Comparison:
     def machines(
         self, d: Diagrams, section: str, left: Machine, right: Machine
     ) -> Iterable[Difference]:
-        """What two machines have in variables that outlive them."""
+        """Values of two machines in variables that outlive them."""
         for variable in left.state | right.state:
             if variable.startswith("local.") or "._padding" in variable:
                 continue

@@ -176,7 +176,7 @@ def ctl(tree: Tree, scripts: dict[str, str]) -> dict[str, str]:
 
 
 def ctl_modules(tree: Tree) -> None:
-    """What of ours `ebb-ctl` imports."""
+    """Modules of ours that `ebb-ctl` imports."""
     for source, patterns in CTL_MODULES.items():
         for pattern in patterns:
             for module in sorted((ROOT / source).glob(pattern)):

@@ -52,7 +52,7 @@ def bash(program: Command) -> str:
 
 
 def _bash_values(command: Command, number: int) -> Iterator[str]:
-    """What follows options that take a value."""
+    """Words that follow options with a value."""
     for option in command.options:
         if not option.value or option.optional:
             continue

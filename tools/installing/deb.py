@@ -21,7 +21,7 @@ NEEDS = (
     *("ca-certificates", "ethtool", "iproute2", "iputils-ping", "libgcc-s1", "mininet", "procps"),
     "tcpdump",
 )
-"""What tools/setup installs and programs need when they run."""
+"""Packages that tools/setup installs and programs need when they run."""
 DESCRIPTION = """\
 data-centre fabrics with (almost) no queues
  A P4_16 compiler and switch with a byte-accurate traffic manager, a host agent

@@ -1,4 +1,4 @@
-"""What a program says of itself with `--help`: options, arguments, commands, as data.
+"""The `--help` of a program: options, arguments, commands, as data.
 
 The programs have three kinds of it: clap's (Rust), argparse's (Python) and the table of ebb-p4c. In
 all of them an entry begins with little indentation and its text follows after two blanks or more,
@@ -30,7 +30,7 @@ class Option:
 
     names: list[str]
     value: str = ""
-    """What stands for its value; empty: it takes none."""
+    """Name of its value; empty: it takes none."""
     optional: bool = False
     """Whether the value may be left out."""
     about: list[str] = field(default_factory=list)
@@ -40,7 +40,7 @@ class Option:
 
     @property
     def wants(self) -> str:
-        """What completes its value: "file", "folder" or nothing."""
+        """Completion of its value: "file", "folder" or nothing."""
         words = set(re.findall(r"[A-Z]+", self.value.upper()))
         if words & {*FOLDERS}:
             return "folder"
@@ -87,7 +87,7 @@ class Command:
 
 
 def ask(words: Sequence[str]) -> str:
-    """What a program prints."""
+    """Output of a program."""
     environment = os.environ | {"COLUMNS": WIDE, "NO_COLOR": "1", "LC_ALL": "C.UTF-8"}
     done = subprocess.run(words, env=environment, capture_output=True, text=True, check=False)
     if done.returncode != 0 or not done.stdout:

@@ -23,10 +23,10 @@ RECORD = "tools/count_instructions --record"
 
 @dataclass(frozen=True)
 class Count:
-    """What a packet of a subject takes."""
+    """Instructions of a packet of a subject."""
 
     per: str
-    """Of what: `packet`, or `packet-hop` (a packet at a switch)."""
+    """Unit: `packet`, or `packet-hop` (a packet at a switch)."""
     instructions: float
     functions: Mapping[str, float]
     """Those of each function itself, the most first. They add up to `instructions`."""
@@ -47,7 +47,7 @@ class Recorded:
     """The content of the file."""
 
     compiler: str
-    """What `rustc --version` says, without commit and date."""
+    """Output of `rustc --version`, without commit and date."""
     subjects: Mapping[str, Count]
 
     @classmethod

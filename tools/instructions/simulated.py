@@ -56,7 +56,7 @@ def table(scheme: str, k: int, size_bytes: int) -> dict[str, object]:
 
 
 def binaries(folder: Path) -> Binaries:
-    """What `make build` leaves, with a simulator that runs under Callgrind."""
+    """Products of `make build`, with a simulator that runs under Callgrind."""
     for file in BUILD.iterdir():
         if file.name != "ebb-simulator":
             (folder / file.name).symlink_to(file)

@@ -1,4 +1,4 @@
-"""What is counted: simulations by `ebb-simulator`, and parts of it by examples of their crates."""
+"""Counted subjects: simulations by `ebb-simulator`, and parts of it by examples of their crates."""
 
 from __future__ import annotations
 
@@ -47,7 +47,7 @@ class Simulation:
     k: int = 4
     """Ports of a switch; there are k^3 / 4 hosts."""
     object_bytes: int = 200_000
-    """What each host sends."""
+    """Transfers of each host."""
 
     def count(self) -> Count:
         with TemporaryDirectory(prefix="ebb-instructions-") as folder:

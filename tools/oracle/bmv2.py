@@ -74,10 +74,10 @@ class Bmv2Error(Exception):
 
 @dataclass
 class Run:
-    """What came of a run."""
+    """Outcome of a run."""
 
     frames: list[list[tuple[int, bytes]]] = field(default_factory=list)
-    """What left, by batch: port and frame, in order at each port. None: the program is refused."""
+    """Packets that left, by batch: port and frame, in order at each port. None: refused."""
     refused: dict[int, str] = field(default_factory=dict)
     """Commands that the switch refused, by place in the list of commands."""
     ended: str = ""

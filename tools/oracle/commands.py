@@ -1,4 +1,4 @@
-"""What a switch is told in a run. Names of tables, actions and so on are whole names."""
+"""Commands for a switch in a run. Names of tables, actions and so on are whole names."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from .model import Program
 
 @dataclass(frozen=True, slots=True)
 class Match:
-    """What an entry says of one key field."""
+    """Match of an entry on one key field."""
 
     kind: Literal["exact", "lpm", "ternary", "optional", "range", "any"]
     value: int = 0

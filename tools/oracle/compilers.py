@@ -15,7 +15,7 @@ TIMEOUT_S = 300
 
 @dataclass(frozen=True, slots=True)
 class Compiled:
-    """What a compiler made of a program."""
+    """Output of a compiler for a program."""
 
     json: Path | None
     """BMv2 JSON; none: the compiler refused the program."""

@@ -1,4 +1,4 @@
-"""What BMv2 JSON says of a program, as far as commands and packets need it."""
+"""A program as in BMv2 JSON, as far as commands and packets need it."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a P4Info says of tables and action profiles."""
+"""Tables and action profiles as in a P4Info."""
 
 from __future__ import annotations
 

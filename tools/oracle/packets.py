@@ -56,7 +56,7 @@ class Bits:
 
 @dataclass
 class Walk:
-    """What a walk through the parser has extracted so far."""
+    """Headers that a walk through the parser has extracted so far."""
 
     bits: Bits
     places: dict[Field, tuple[int, int]]

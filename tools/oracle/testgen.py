@@ -172,7 +172,7 @@ def run(folder: Path, ours: Path, theirs: Path | None, options: Options, count: 
 
 
 def on_bmv2(path: Path, program: Program | None) -> str | None:
-    """What is wrong with the test on BMv2; empty if it passes, None if that cannot be said."""
+    """Failure of the test on BMv2; empty if it passes, None if that cannot be said."""
     if program is None:
         return None
     try:

@@ -45,7 +45,7 @@ NO_LINE = 0
 
 @dataclass(frozen=True, slots=True, order=True)
 class Warned:
-    """What a compiler says."""
+    """A warning of a compiler."""
 
     code: str
     line: int
@@ -119,7 +119,7 @@ def of_ours(text: str, program: Path) -> set[Warned]:
 
 
 def compiled(command: list[str], program: Path) -> str | None:
-    """What a compiler prints; None if it refuses the program."""
+    """Output of a compiler; None if it refuses the program."""
     done = subprocess.run(
         [*command, "-o", "/dev/null", str(program)],
         capture_output=True,

@@ -1,4 +1,4 @@
-"""What is accepted of other people's code, and what is told about the rest."""
+"""Dependencies that are accepted, and messages about the rest."""
 
 from __future__ import annotations
 

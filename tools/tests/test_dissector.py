@@ -21,7 +21,7 @@ needs_tshark = pytest.mark.skipif(
 
 
 def tshark(tmp_path: Path, frames: list[bytes], *arguments: str) -> list[str]:
-    """What tshark prints about frames, a line each."""
+    """Output of tshark about frames, a line each."""
     capture = tmp_path / "frames.pcap"
     records = (struct.pack("<IIII", 0, 0, len(frame), len(frame)) + frame for frame in frames)
     capture.write_bytes(

@@ -144,7 +144,7 @@ def test_help_of_argparse_is_read_with_its_commands() -> None:
 
 
 def completed(script: str, *words: str) -> list[str]:
-    """What bash offers for the last word."""
+    """Offers of bash for the last word."""
     line = (
         f"{script}\nCOMP_WORDS=({' '.join(map(repr, words))}); COMP_CWORD={len(words) - 1}; _tool\n"
         'printf "%s\\n" "${COMPREPLY[@]}"'

@@ -1,4 +1,4 @@
-"""What make says, and what it leaves alone."""
+"""Messages of make, and files that it leaves alone."""
 
 from __future__ import annotations
 

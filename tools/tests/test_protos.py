@@ -1,4 +1,4 @@
-"""What the check of generated Rust compares."""
+"""Comparison of generated Rust."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What `make test-quick` runs for a change."""
+"""Selection of `make test-quick` for a change."""
 
 from __future__ import annotations
 

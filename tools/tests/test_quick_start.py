@@ -1,4 +1,4 @@
-"""What docs/quick-start-p4.md tells one to do works."""
+"""The commands of docs/quick-start-p4.md work."""
 
 from __future__ import annotations
 

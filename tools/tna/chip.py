@@ -29,7 +29,7 @@ stay in packet buffers (CLOTs) of which the assembler then knows nothing."""
 
 @dataclass(frozen=True)
 class Fit:
-    """What a program takes of the chip. None: the tools that are there do not tell."""
+    """Resources of the chip that a program takes. None: the tools that are there do not tell."""
 
     stages: int | None = None
     critical_path: int | None = None
@@ -109,7 +109,7 @@ def assemble(program: str, folder: Path, found: Fit) -> None:
 
 
 def reports(folder: Path) -> Fit:
-    """What the reports in the output of the compiler say."""
+    """Reports in the output of the compiler."""
 
     def text(name: str) -> str | None:
         found = sorted(folder.rglob(name))

@@ -8,7 +8,7 @@ from pathlib import Path
 ROOT = Path(__file__).resolve().parents[2]
 SOURCES = ROOT / "p4src"
 STORED = SOURCES / "tna" / "p4info"
-"""What is checked in, a file per program."""
+"""Files that are checked in, one per program."""
 
 TARGETS = {
     "fabric_marking": 1,
@@ -32,7 +32,7 @@ def name(program: str) -> str:
 
 
 def made(program: str, folder: Path) -> str:
-    """What the compiler has left in the folder. Raises `ValueError` where it has left nothing."""
+    """Files of the compiler in the folder. Raises `ValueError` where it has left nothing."""
     path = folder / name(program)
     if not path.exists():
         raise ValueError(f"the compiler has left no {path.name}")

@@ -1,4 +1,4 @@
-"""What the tests look at on this machine."""
+"""Looks of the tests at this machine."""
 
 from __future__ import annotations
 

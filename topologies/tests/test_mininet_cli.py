@@ -36,7 +36,7 @@ class FakeFabric:
 
 @pytest.fixture
 def said() -> Iterator[io.StringIO]:
-    """What is printed at the prompt."""
+    """Text that is printed at the prompt."""
     stream, handler = io.StringIO(), lg.handlers[0]
     before = handler.setStream(stream)
     yield stream

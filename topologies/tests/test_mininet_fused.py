@@ -69,7 +69,7 @@ class FakeControl:
 
 @pytest.fixture
 def said() -> Iterator[io.StringIO]:
-    """What Mininet prints at its prompt."""
+    """Output of Mininet at its prompt."""
     stream, handler = io.StringIO(), lg.handlers[0]
     before = handler.setStream(stream)
     yield stream

@@ -60,7 +60,7 @@ def one_switch() -> Topology:
 
 
 def planted(run: Path, secret: Path, victim: subprocess.Popen[bytes], interface: str) -> None:
-    """What led root to truncate a file, kill a process and delete an interface."""
+    """Attacks that led root to truncate a file, kill a process and delete an interface."""
     run.mkdir(exist_ok=True)
     (run / "lock").symlink_to(secret)
     (run / "pids").write_text(f"{victim.pid} {start_time(victim.pid)} sshd\n")

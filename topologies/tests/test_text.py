@@ -1,4 +1,4 @@
-"""What of other processes' text reaches a terminal."""
+"""Text of other processes that reaches a terminal."""
 
 from __future__ import annotations
 

@@ -33,7 +33,7 @@ class Bill:
     """By intervals; none: the part has not one whole interval."""
     intervals: int
     actual_bps: float
-    """Of the short bins, which is what the laws predict."""
+    """Rate by the short bins, which is what the laws predict."""
     predicted_bps: dict[str, float]
     """By model."""
 

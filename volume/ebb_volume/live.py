@@ -87,7 +87,7 @@ class Readings:
         return found
 
     def series(self) -> list[Series]:
-        """Of the points that have counted anything."""
+        """Series of the points that have counted anything."""
         found = []
         for name, bins in self._bins.items():
             sizes, packets = (np.array(column, np.int64) for column in bins)

@@ -227,7 +227,7 @@ def _prompted(client: Client) -> Iterator[str]:
 
 
 def candidates(client: Client | None, words: Sequence[str], text: str) -> list[str]:
-    """What the next word may be, which begins with `text`. A switch that does not answer knows no
+    """Offers for the next word, which begins with `text`. A switch that does not answer knows no
     names; those that a shell would do something about are left out, since they are put into the
     line as they are."""
     known = _option_names(words) if text.startswith("-") else _next(client, words)

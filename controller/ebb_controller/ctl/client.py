@@ -173,7 +173,7 @@ class Client:
                     yield self._decoded(entity, type(wanted))
 
     def _decoded(self, entity: p4r.Entity, kind: type[E]) -> E:
-        """What a switch tells, which need not be what was asked for."""
+        """Messages of a switch, which need not be what was asked for."""
         try:
             found = decode_entity(entity, self.schema)
         except (ValueError, KeyError) as error:

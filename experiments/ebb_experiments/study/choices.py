@@ -1,4 +1,4 @@
-"""What the command line of experiments lets one choose from."""
+"""Choices on the command line of experiments."""
 
 from __future__ import annotations
 

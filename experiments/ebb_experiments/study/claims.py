@@ -251,7 +251,7 @@ def _limits(
 
 @dataclass(frozen=True)
 class Numbers:
-    """What the terms of an expression are made from."""
+    """Inputs of the terms of an expression."""
 
     expression: Expression
     metrics: Mapping[str, Metric]
@@ -318,7 +318,7 @@ class Numbers:
         return ["the share of the flows that ended was not recorded"] if lacking else []
 
     def _sizes(self, term: Term) -> list[int]:
-        """Of how many flows or jobs a term is in each trial, if of any."""
+        """Number of flows or jobs of a term in each trial, if it is of any."""
         of_each = (row.get("counts", {}).get(term.metric) for row in self.data[term])
         return [count for count in of_each if count is not None]
 

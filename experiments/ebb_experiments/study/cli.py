@@ -83,7 +83,7 @@ def _setting(text: str) -> tuple[str, Scalar]:
 
 
 def main(argv: Sequence[str] | None = None) -> int:
-    """What a command needs is loaded once its arguments are understood: it takes two seconds."""
+    """Imports of a command come once its arguments are understood: they take two seconds."""
     interrupted_by_all()
     keep_from_others()
     try:

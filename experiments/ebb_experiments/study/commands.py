@@ -1,4 +1,4 @@
-"""What `ebb-experiment` does: lists experiments, runs them, reports on them."""
+"""Commands of `ebb-experiment`: list experiments, run them, report on them."""
 
 from __future__ import annotations
 

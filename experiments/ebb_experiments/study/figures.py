@@ -58,7 +58,7 @@ LABEL_WIDTH = 34
 
 @dataclass(frozen=True)
 class Data:
-    """What there is to draw."""
+    """Series to draw."""
 
     experiment: Experiment
     size: str

@@ -19,7 +19,7 @@ CLOSE, NEAR = 1.25, 2.0
 
 @dataclass(frozen=True)
 class Meaning:
-    """What the number of an expression says of its terms."""
+    """Meaning of an expression's number for its terms."""
 
     neutral: float | None = None
     """Value without any effect: 1 of a ratio, 0 of a difference. None: it is a plain number."""
@@ -37,7 +37,7 @@ def inside(number: float, band: tuple[float | None, float | None]) -> bool:
 def grade(
     ours: float, paper: Range | None, band: tuple[float | None, float | None], meaning: Meaning
 ) -> Grade:
-    """Of a result that is decided. `paper`: none if it has words only, which the band stands for.
+    """Grade of a decided result. `paper`: none if it has words only, which the band stands for.
     The wrong sign is not reproduced whatever the band says."""
     if wrong_sign(ours, paper, meaning) or not inside(ours, band):
         return "not reproduced"

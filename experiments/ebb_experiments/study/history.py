@@ -1,4 +1,4 @@
-"""What git knows of experiments: when bands changed and why, and how far the programs have moved on
+"""History of experiments in git: when bands changed and why, and how far the programs have moved on
 since trials were run."""
 
 from __future__ import annotations
@@ -47,7 +47,7 @@ class Change:
 
     @property
     def reason(self) -> str | None:
-        """What the commit says of bands; none: nothing."""
+        """The commit's words on bands; none: it has none."""
         told = [each for each in self.body.split("\n\n") if REASON in each.lower()]
         return " ".join(" ".join(told).split()) or None
 
@@ -175,8 +175,8 @@ class Age:
 def age(
     commits: Sequence[str], experiment: str, seeds: Sequence[int], check: Check | None = None
 ) -> Age | None:
-    """Of trials that were run at these commits with these seeds; none: there is no history to ask.
-    The oldest commit counts, or that of a check that gave a trial of every scheme again. A commit
+    """Age of trials that were run at these commits with these seeds; none: there is no history to
+    ask. The oldest commit counts, or that of a check that gave a trial of every scheme again. A commit
     that ends in + had files that differed."""
     repository = git()
     if repository is None or not commits:
@@ -197,13 +197,13 @@ def age(
 
 
 def _seeds(table: dict[str, Any]) -> Iterable[int]:
-    """Those of the full size of an experiment's file."""
+    """Seeds of the full size of an experiment's file."""
     seeds = table["size"].get("full", {}).get("seeds", [])
     return range(1, seeds + 1) if isinstance(seeds, int) else seeds
 
 
 def _simulated(table: dict[str, Any]) -> dict[str, Any]:
-    """What of an experiment's file one of its trials is made from: not how many seeds there are."""
+    """Parts of an experiment's file that one of its trials is made from, without the number of seeds."""
     found = {key: table.get(key) for key in ("scenario", "tenants", "set", "axis")}
     found["scheme"] = {name: {k: v for k, v in of_it.items() if k != "look"}
                        for name, of_it in table["scheme"].items()}  # fmt: skip

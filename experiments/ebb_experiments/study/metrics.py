@@ -505,7 +505,7 @@ def row(
 
 
 def curves(metric: Metric, tables: Tables) -> list[tuple[Numbers, Numbers]]:
-    """What figures draw over time: times in ns and values, of each line."""
+    """Points of figures over time: times in ns and values, of each line."""
     if isinstance(metric, Samples):
         return [thinned(*depths(metric, tables["samples"]))]
     if isinstance(metric, Rates):

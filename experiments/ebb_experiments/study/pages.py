@@ -1,4 +1,4 @@
-"""What a report is written to: a folder with an index, for each experiment a folder with its page,
+"""Files of a report: a folder with an index, for each experiment a folder with its page,
 figures, metrics as CSV and summary, and one self-contained HTML file. Pages of other experiments
 that are in the folder stay; the index names the commit that each was run with."""
 
@@ -33,7 +33,7 @@ INDEX = {"index.md.j2": PAGE, "causes.md.j2": "causes.md", "bands.md.j2": "bands
 
 
 class Summary(BaseModel):
-    """What the index says about one experiment."""
+    """Row of the index about one experiment."""
 
     model_config = ConfigDict(extra="forbid", frozen=True)
 
@@ -52,7 +52,7 @@ class Summary(BaseModel):
     run_seconds: float
     """Real time of the trials in virtual time, added up."""
     commits: list[str]
-    """What the trials were run with; one that ends in + with files that differed."""
+    """Versions that the trials were run with; one that ends in + with files that differed."""
     evaluated_at: str
     """Commit of what made metrics, claims and figures of the trials."""
     check: Check | None = None
@@ -84,7 +84,7 @@ class Summary(BaseModel):
 
     @property
     def grades(self) -> dict[Grade, int]:
-        """Of the paper's own claims, if it has some."""
+        """Grades of the paper's own claims, if it has some."""
         own = [row for row in self.claims if row.kind == "published"] or self.claims
         return {grade: sum(row.grade == grade for row in own) for grade in GRADES}
 
@@ -114,7 +114,7 @@ def kept(chapters: Sequence[Chapter], directory: Path) -> list[Chapter]:
 
 
 def archived(folder: Path, experiment: Experiment, size: str) -> Archive | None:
-    """What the page of an earlier run was made from; none: there is none of this size."""
+    """Inputs of the page of an earlier run; none: there is none of this size."""
     path = folder / ARCHIVE
     found = unpack(path, experiment.metric) if path.exists() else None
     return found if found is not None and found.size == size else None

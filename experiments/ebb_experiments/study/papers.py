@@ -31,7 +31,7 @@ class Paper(BaseModel):
     title: str
     """Author, title, year and section."""
     claims: str
-    """What it says, in a sentence or two."""
+    """Its subject, in a sentence or two."""
     experiments: list[str]
     """Their names; * stands for any characters."""
 
@@ -111,7 +111,7 @@ class Headline:
 
 @dataclass(frozen=True)
 class Record:
-    """What the experiments say about a paper."""
+    """Results of the experiments for a paper."""
 
     paper: Paper
     claims: Mapping[str, Sequence[ClaimRow]]
@@ -172,7 +172,7 @@ def _numbers(rows: Iterable[ClaimRow]) -> str:
 def records(
     claims: Mapping[str, Sequence[ClaimRow]], stale: Iterable[str] = ()
 ) -> dict[str, Record]:
-    """Of all papers with experiments among these; last those of no paper."""
+    """Rows of all papers with experiments among these; last those of no paper."""
     found, old, left = {}, frozenset(stale), dict(claims)
     for name, paper in papers().items() if Path(FILE).exists() else ():
         of_it = {each: left.pop(each) for each in list(left) if paper.has(each)}

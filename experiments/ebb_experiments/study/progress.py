@@ -1,4 +1,4 @@
-"""What is told while trials run."""
+"""Progress of trials while they run."""
 
 from __future__ import annotations
 

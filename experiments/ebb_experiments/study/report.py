@@ -56,7 +56,7 @@ class Picture:
 
 @dataclass(frozen=True)
 class Wall:
-    """What trials gave under the wall clock, on Mininet."""
+    """Results of trials under the wall clock, on Mininet."""
 
     rows: list[Row]
     checked: list[Checked]

@@ -162,7 +162,7 @@ def _of_tenants(
 def _settings(
     experiment: Experiment, name: str, size: str, scheme: str, labels: dict[str, Scalar]
 ) -> list[dict[str, Any]]:
-    """What a trial sets, later ones last."""
+    """Settings of a trial, later ones last."""
     settings = [experiment.set, experiment.size[size].set]  # type: ignore[index]
     settings.append(experiment.scheme[scheme].set)
     for axis in experiment.axis:

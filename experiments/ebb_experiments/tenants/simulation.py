@@ -27,7 +27,7 @@ from ebb_experiments.tenants.sharing import Indices, max_min
 
 @dataclass
 class Outcome:
-    """What a trial leaves: a row per tenant that counts, and numbers of the whole."""
+    """Result of a trial: a row per tenant that counts, and numbers of the whole."""
 
     tenants: list[dict[str, Any]] = field(default_factory=list)
     """`class`, `vms`, `rate_bps`, `burst_bytes`, `admitted`, `level`, `placement_ns` (time of the
@@ -42,13 +42,13 @@ class _Job:
     begun: float
     compute: float
     groups: Indices
-    """Of the flows that cross the network, by their two hosts: the ports of each."""
+    """Ports of the flows that cross the network, by their two hosts."""
     weights: np.ndarray[Any, np.dtype[np.float64]]
     """Flows of each."""
     rate: float
     """Rate of a flow with guarantees, bit/s."""
     left: np.ndarray[Any, np.dtype[np.float64]]
-    """What a flow of each group has to send yet, bit/s times the unit of time."""
+    """Rest of a flow of each group, bit/s times the unit of time."""
     network_ends: float = 0.0
 
 

@@ -39,7 +39,7 @@ class Measured:
     """A phase that was measured once or several times."""
 
     results: Results
-    """Of the measurement that the machine disturbed least."""
+    """Results of the measurement that the machine disturbed least."""
     loads: list[Load]
     """How busy the machine was, in every measurement."""
     taken: Load

@@ -271,7 +271,7 @@ def _timeouts(results: Mapping[str, SchemeResult]) -> Iterator[Check]:
 
 
 def _shortest_first(results: Mapping[str, SchemeResult]) -> Iterator[Check]:
-    """Of the incast, whose transfers all have one size, and of the longer one that it meets."""
+    """Checks of the incast, whose transfers all have one size, and of the longer one it meets."""
     for name in _with(results, _is_shortest_first):
         if not (rounds := results[name].of(INCAST)):
             continue
@@ -343,7 +343,7 @@ def _scavengers(results: Mapping[str, SchemeResult]) -> Iterator[Check]:
 
 
 def _median(rounds: Sequence[Round]) -> float | None:
-    """Of the completion times of what the rounds are about, in ns; none if a flow of it failed."""
+    """Completion times of the flows that the rounds are about, in ns; none if one failed."""
     flows = [flow for each in rounds for flow in each.own]
     if not flows or any(flow["status"] != "finished" for flow in flows):
         return None

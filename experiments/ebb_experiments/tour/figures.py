@@ -25,7 +25,7 @@ grey and violet."""
 DECADE = 10.0
 """Times that span more have a logarithmic axis: on a linear one most of them share a corner."""
 WIDTH, LEFT, RIGHT, TOP, BOTTOM = 760, 70, 16, 46, 40
-"""Of a picture, in pixels: its width, and room around what is drawn."""
+"""Size of a picture, in pixels: its width, and room around the drawing."""
 PANEL_HEIGHT, PANEL_GAP = 86, 26
 CURVE_HEIGHT = 300
 STYLE = """
@@ -74,7 +74,7 @@ class Axes:
         return f"{across:.1f},{up:.1f}"
 
     def _share(self, x: float) -> float:
-        """Of the width, to the left of a value."""
+        """Share of the width to the left of a value."""
         if not self.least_x:
             return x / self.most_x
         return math.log(max(x, self.least_x) / self.least_x) / math.log(self.most_x / self.least_x)

@@ -1,4 +1,4 @@
-"""What a run is compared by; of those under the wall clock all that is kept, `results/runs/TIME`.
+"""Numbers of runs to compare; under the wall clock all that stays, `results/runs/TIME`.
 
 A folder has the tables of each scheme (`SCHEME/*.csv`, `SCHEME/run.json`), what was printed
 (`table.md`), two figures, and `summary.json`, which is written last and by which runs are compared.
@@ -89,7 +89,7 @@ class RunFolder:
 
 
 def _depths(result: SchemeResult, phase: str) -> list[tuple[float, float]]:
-    """What was seen of the queues of the receiver's port together, in the first round: ms and KB.
+    """Queues of the receiver's port together, in the first round: ms and KB.
     Empty: nothing was looked at."""
     once = result.one(phase)
     return [(at / 1e6, size / 1e3) for at, size in once.depths] if once else []

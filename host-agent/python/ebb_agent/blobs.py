@@ -26,7 +26,7 @@ class BlobError(AgentError):
 
 @dataclass(frozen=True, slots=True)
 class Blob:
-    """What is stored under a name."""
+    """An object that is stored under a name."""
 
     name: str
     version: int

@@ -1,4 +1,4 @@
-"""What two files may differ in, and what they may not."""
+"""Differences that two files may have, and those they may not."""
 
 from __future__ import annotations
 

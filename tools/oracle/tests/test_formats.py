@@ -43,7 +43,7 @@ ARGUMENTS = bytes.fromhex("0c0001 020002 01 00 0f0002 0800000001ffffffff 00")
 
 
 def exchange(reply: bytes) -> object:
-    """What a client makes of the reply to a call with a structure and a list."""
+    """Result of a client for the reply to a call with a structure and a list."""
     sent: list[bytes] = []
     with socket.create_server(("127.0.0.1", 0)) as server:
 

@@ -1,4 +1,4 @@
-"""What is read from the messages of both compilers, and how it is counted."""
+"""Warnings read from the messages of both compilers, and how they are counted."""
 
 from __future__ import annotations
 

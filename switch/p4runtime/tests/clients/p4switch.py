@@ -21,7 +21,7 @@ P4INFO, JSON = FIXTURE / "entities.p4info.txtpb", FIXTURE / "entities.json"
 DEVICE_ID = 1
 CPU_PORT = 510
 PATIENCE_S = 20.0
-"""What a busy machine may take for something that is usually instant."""
+"""Time that a busy machine may take for something that is usually instant."""
 
 FABRIC = """
 [[switch]]

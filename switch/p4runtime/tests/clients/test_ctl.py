@@ -119,7 +119,7 @@ def test_the_script_of_a_shell_asks_us(shell: str, capsys: pytest.CaptureFixture
 
 
 def test_bash_completes_with_it(program: str) -> None:
-    """What the function offers for `ebb-ctl -a .. table add br`, with a command of that name."""
+    """Offers of the function for `ebb-ctl -a .. table add br`, with a command of that name."""
     line = ["ebb-ctl", "-a", program, "-d", str(DEVICE_ID), "table", "add", "br"]
     command = f'ebb-ctl() {{ {shlex.quote(sys.executable)} -m ebb_controller.ctl.cli "$@"; }}'
     words = f"COMP_WORDS=({' '.join(line)}); COMP_CWORD={len(line) - 1}"
@@ -200,7 +200,7 @@ async def _until_traced(address: str, tracing: subprocess.Popen[str]) -> bool:
 def listened(
     address: str, command: str, payload: bytes, capsys: pytest.CaptureFixture[str]
 ) -> list[Any]:
-    """What a command prints as JSON until it ends, while packets come in at port 2."""
+    """Output of a command as JSON until it ends, while packets come in at port 2."""
     line = [sys.executable, "-m", "ebb_controller.ctl.cli", "-a", address, "-d", str(DEVICE_ID)]
     with subprocess.Popen(
         [*line, "--json", *command.split()], stdout=subprocess.PIPE, text=True
