@@ -3,10 +3,10 @@
 
 use crate::{EthernetFrame, EthernetHeader, Layer, MacAddress, ParseError};
 
-/// A frame that stops some of the eight classes of whoever receives it, or lets them go on.
+/// A frame that stops some of the eight classes of whoever receives it, or lets them resume.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct PfcFrame {
-    /// How long each class stops, in quanta; 0: it goes on. `None`: the frame does not name it.
+    /// How long each class stops, in quanta; 0: it resumes. `None`: the frame does not name it.
     pub quanta: [Option<u16>; PfcFrame::CLASSES],
 }
 

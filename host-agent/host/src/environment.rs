@@ -25,7 +25,7 @@ pub trait Engine {
     /// Makes sure that `scheme` runs here and accepts flows to `port`.
     fn listen(&mut self, scheme: Scheme, port: u16) -> Result<(), String>;
 
-    /// Accepts no more flows to `port`. Those that are open go on.
+    /// Accepts no more flows to `port`. Those that are open continue.
     fn unlisten(&mut self, now: Instant, scheme: Scheme, port: u16);
 
     /// The ports that are for flows of `scheme`; `None`: it is not open.
@@ -113,7 +113,7 @@ impl From<&str> for Unusable {
 /// Outcome of the content of an object.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub enum Update {
-    /// The flow can go on.
+    /// The flow can resume.
     Drained,
     /// The content cannot be taken, or is not what its envelope says.
     Failed(Unusable),

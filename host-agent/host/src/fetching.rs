@@ -26,7 +26,7 @@ pub(crate) struct Fetching<S: Storage> {
     from: Vec<Peer>,
     /// The port that the object comes to.
     pub reply_port: u16,
-    /// The flow that several servers bring together; it goes on without those that do not send. `None`:
+    /// The flow that several servers bring together; it continues without those that do not send. `None`:
     /// there is one server.
     expected: Option<FlowId>,
     /// Requests to servers that have not confirmed them.

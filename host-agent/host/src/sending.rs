@@ -388,7 +388,7 @@ impl<S: Storage> Host<S> {
         self.flows.insert((scheme, flow), Flow::Outgoing(outgoing));
     }
 
-    /// A straggler goes on alone, as one more flow of the transfer.
+    /// A straggler continues alone, as one more flow of the transfer.
     pub(crate) fn detached(&mut self, (scheme, flow): Key, straggler: FlowId, peer: SocketAddrV4) {
         if let Some(Flow::Outgoing(of)) = self.flows.get(&(scheme, flow)) {
             let (transfer, header) = (of.transfer, of.header.clone());

@@ -40,7 +40,7 @@ pub type PerClass<T> = [T; CLASSES];
 /// Pauses of the NIC by its neighbours.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct NicStatistics {
-    /// PFC frames that stopped the class; those that let it go on do not count.
+    /// PFC frames that stopped the class; those that let it resume do not count.
     pub pauses_received: PerClass<u64>,
     /// How long the class was stopped.
     pub paused: PerClass<Duration>,
@@ -151,7 +151,7 @@ impl Nic {
     }
 
     /// When something may leave that may not at `now`: the frame being sent is out, or a class that
-    /// is stopped goes on. None: nothing hinders anything.
+    /// is stopped resumes. None: nothing hinders anything.
     pub fn next_start(&mut self, now: Instant) -> Option<Instant> {
         if !self.is_free(now) {
             return Some(self.free_at());

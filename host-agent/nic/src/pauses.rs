@@ -43,7 +43,7 @@ impl Pauses {
     }
 
     /// A frame that names the class arrived. It stops the class for `time` from when it has effect,
-    /// whatever frames before it said: with 0 the class goes on.
+    /// whatever frames before it said: with 0 the class resumes.
     pub fn handle(&mut self, now: Instant, class: usize, time: Duration) {
         self.any = true;
         let pause = &mut self.classes[class];
@@ -68,7 +68,7 @@ impl Pauses {
         })
     }
 
-    /// When the first of the classes that are stopped at `now` may go on. None: none is stopped.
+    /// When the first of the classes that are stopped at `now` may resume. None: none is stopped.
     pub fn next_change(&mut self, now: Instant) -> Option<Instant> {
         if !self.any {
             return None;

@@ -50,7 +50,7 @@ impl Serialiser {
 
     /// Start to send a frame with an IPv4 packet of `len` bytes, and return when its last bit is
     /// out. The frame starts where the last one ended if that was less than `catch_up_packets` ago:
-    /// idle time cannot be told from the driver's lateness, so this bounds the burst of either.
+    /// idle time cannot be distinguished from the driver's lateness, so this bounds the burst of either.
     pub fn send(&mut self, now: Instant, len: usize) -> Instant {
         self.free_at = self.next_start(now) + self.params.frame_time(len);
         self.free_at

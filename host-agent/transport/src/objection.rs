@@ -1,5 +1,5 @@
-//! Why an object was of no use where it arrived, as its sender is told: one of a few reasons, whose words
-//! are those of whoever is told. Text of a peer would have to be believed.
+//! Why an object was of no use where it arrived, for its sender: one of a few reasons, whose words are those
+//! of the sender's host. Text of a peer would have to be believed.
 
 /// Reason for which the user of a transport refuses an arriving object.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]

@@ -21,7 +21,7 @@ pub trait Transport {
     /// Accept flows to `port`. Listening twice on the same port is not an error.
     fn listen(&mut self, port: u16) -> Result<(), ListenError>;
 
-    /// Accept no more flows to `port`. Those that are open go on.
+    /// Accept no more flows to `port`. Those that are open continue.
     fn unlisten(&mut self, port: u16);
 
     /// True while a flow is open from or to this port of ours, or an ended one still answers late
@@ -49,7 +49,7 @@ pub trait Transport {
     fn drop_sender(&mut self, _now: Instant, _flow: FlowId, _sender: Ipv4Addr, _reason: &str) {}
 
     /// Back-pressure: a receiver whose application cannot take more bytes asks for no more packets
-    /// until it is told to go on. What is under way still comes: at most a window, plus the blocks
+    /// until it is resumed. What is under way still comes: at most a window, plus the blocks
     /// or segments that are held for order. Of no effect on a flow that has ended or that sends.
     fn set_paused(&mut self, _now: Instant, _flow: FlowId, _paused: bool) {}
 
@@ -63,19 +63,19 @@ pub trait Transport {
 
     /// Give a flow up and tell the peer. `reason` goes into the [`Event::Failed`] that follows.
     /// A flow that has ended already is left alone, except that a receiver that has not yet
-    /// confirmed the last bytes tells the peer that they were of no use.
+    /// confirmed the last bytes notifies the peer that they were of no use.
     fn abort(&mut self, now: Instant, flow: FlowId, reason: &str);
 
-    /// As [`abort`](Self::abort), of an object that is of no use here: its sender is told why, if the
+    /// As [`abort`](Self::abort), of an object that is of no use here: its sender learns why, if the
     /// transport can.
     fn refuse(&mut self, now: Instant, flow: FlowId, reason: &str, _objection: Objection) {
         self.abort(now, flow, reason);
     }
 
-    /// From now on the peer of a flow that arrived whole is told so only when the application has
+    /// From now on the peer of a flow that arrived whole is notified only when the application has
     /// called [`confirm`](Self::confirm). Until then the peer waits, however long that takes, and
-    /// [`abort`](Self::abort) still tells it that the object was of no use. Without this call peers
-    /// are told at once.
+    /// [`abort`](Self::abort) still notifies it that the object was of no use. Without this call peers
+    /// are notified at once.
     fn hold_confirmations(&mut self) {}
 
     /// The application has done with what a flow brought whole: its peer may know. Of no effect on
@@ -192,7 +192,7 @@ pub struct Part {
     pub senders: u8,
 }
 
-/// An object to be received from several senders at once, each of which was told its [`Part`].
+/// An object to be received from several senders at once, each of which has its [`Part`].
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct ExpectRequest {
     /// Where the senders send to.
@@ -307,7 +307,7 @@ pub enum Event {
         /// Its record.
         record: FlowRecord,
     },
-    /// A receiver that kept the others of its group waiting goes on as a flow of its own, which
+    /// A receiver that kept the others of its group waiting continues as a flow of its own, which
     /// ends with an event of its own.
     Detached {
         /// The flow that the straggler left.

@@ -58,7 +58,7 @@ const REALTIME_PRIORITY: i32 = 1;
 /// threads would do nothing but wait for each other.
 const LEAST_DELAY_BETWEEN_THREADS: Duration = Duration::from_micros(5);
 
-/// Why a driver cannot start or go on.
+/// Why a driver cannot start or continue.
 #[derive(Debug, Error)]
 #[allow(missing_docs, reason = "the messages say what each is")]
 pub enum DriverError {
@@ -238,7 +238,7 @@ impl Driver {
             }
             let mut ended = threads.into_iter().map(|thread| match thread?.join() {
                 Ok(result) => result,
-                // A panic of a thread goes on here.
+                // A panic of a thread is propagated.
                 Err(panic) => std::panic::resume_unwind(panic),
             });
             ended.try_for_each(|result| result)

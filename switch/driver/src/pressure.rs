@@ -140,7 +140,7 @@ mod tests {
     use super::*;
 
     /// An interface that sends full frames, each in some time, and a port that always has more; it is
-    /// looked at `late` after the kernel tells that there is room.
+    /// looked at `late` after the kernel reports that there is room.
     fn bound_for(frame_ns: u64, late_ns: u64) -> (usize, f64) {
         let mut pressure = Pressure::new();
         pressure.block();

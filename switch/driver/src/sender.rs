@@ -88,7 +88,7 @@ impl Sender {
 
     /// Hands over a parcel, which is sent after all earlier ones. It returns at once unless too
     /// much is under way. Parcels that come back meanwhile go to `take_back`. False means that the
-    /// thread has failed; `finish` then tells why.
+    /// thread has failed; `finish` then says why.
     #[must_use]
     pub fn send(&mut self, parcel: Parcel, mut take_back: impl FnMut(Parcel)) -> bool {
         let frames = frames_of(&parcel);
@@ -118,7 +118,7 @@ impl Sender {
         parcel
     }
 
-    /// Waits until everything is sent, and ends the thread. If it panicked, the panic goes on here.
+    /// Waits until everything is sent, and ends the thread. If it panicked, the panic is propagated.
     pub fn finish(self, take_back: impl FnMut(Parcel)) {
         drop(self.parcels);
         self.sent.into_iter().for_each(take_back);

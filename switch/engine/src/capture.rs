@@ -14,7 +14,7 @@ pub enum Direction {
     Out,
 }
 
-/// Takes the captured frames of one port. Its first error ends the capture; the switch goes on.
+/// Takes the captured frames of one port. Its first error ends the capture; the switch continues.
 pub trait FrameSink: Send {
     /// Records a frame whose last bit arrived at the switch, or left it, at this time.
     fn record(&mut self, direction: Direction, at: Instant, frame: &[u8]) -> io::Result<()>;

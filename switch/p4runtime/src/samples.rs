@@ -104,7 +104,7 @@ mod tests {
         assert!(after.elapsed() >= 8 * took, "{:?}", after.elapsed());
     }
 
-    /// A switch that does what it is told later.
+    /// A switch that executes commands later.
     #[derive(Default)]
     struct Busy(std::sync::Mutex<Vec<Job>>);
 

@@ -39,7 +39,7 @@ const ENTRIES_BETWEEN_PACKETS: usize = 200;
 const FAILED_FILTERS: usize = 100;
 /// How many parts of a Read may be read before the primary may write between two elements of it.
 const PARTS_BEFORE_WRITES: usize = 1000;
-/// How long a response to a Read becomes before the next one begins: clients accept messages of 4 MiB unless told
+/// Length of a response to a Read after which the next one begins: clients accept messages of 4 MiB unless told
 /// otherwise.
 const READ_CHUNK_BYTES: usize = 1 << 20;
 
@@ -349,7 +349,7 @@ struct ReadPart {
     found: Vec<p4::Entity>,
     /// Results of the elements that are done.
     results: Vec<Result<(), EntityError>>,
-    /// Where to go on in the next element.
+    /// Where to continue in the next element.
     position: Position,
 }
 

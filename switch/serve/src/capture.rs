@@ -142,7 +142,7 @@ mod tests {
             sink.record(direction, Instant::from_nanos(ns), &vec![1; bytes])
                 .expect("room");
         }
-        // The capture goes on.
+        // The capture continues.
         sink.flush().expect("room");
         for (direction, bytes, ns) in frames {
             let path = file_of(&stem, direction);

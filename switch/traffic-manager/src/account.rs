@@ -16,7 +16,7 @@ pub(crate) struct Account {
 
 impl Account {
     /// The queues of these that the neighbour is to pause from now on. A queue that it was asked to
-    /// pause goes on at the lower threshold.
+    /// pause resumes at the lower threshold.
     pub(crate) fn wanted(&self, pfc: &Pfc, lossless: QueueSet) -> QueueSet {
         let counted = match pfc.accounting {
             Accounting::Drain => drain(self.bytes),

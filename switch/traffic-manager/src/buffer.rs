@@ -243,7 +243,7 @@ impl<P> Buffer<P> {
         held.packets == 0 || self.pool_limit.admits(held, len)
     }
 
-    /// Whether packets of one queue may go on while those of a higher one have no room.
+    /// Whether packets of one queue may proceed while those of a higher one have no room.
     pub(crate) fn room_per_queue(&self) -> bool {
         self.room_per_queue
     }

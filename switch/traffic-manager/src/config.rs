@@ -253,7 +253,7 @@ fn is_false(value: &bool) -> bool {
 pub struct Pfc {
     /// The neighbour is asked to pause a queue when more bytes than this count for it.
     pub pause_bytes: u64,
-    /// It is asked to go on when no more than this count; at most `pause_bytes`.
+    /// It is asked to resume when no more than this count; at most `pause_bytes`.
     pub resume_bytes: u64,
     /// Which bytes count for a queue.
     #[serde(default)]

@@ -9,7 +9,7 @@
 //! When there is room at an output port, the packet of the highest priority goes there, among those
 //! that are first of their priority at their port; equals take turns by port. If it does not fit,
 //! nothing else does: what is behind it, and what matters less, waits. With room per queue, what
-//! matters less goes on in its own.
+//! matters less proceeds in its own.
 
 mod input;
 mod output;

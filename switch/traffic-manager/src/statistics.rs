@@ -308,7 +308,7 @@ impl Recorder {
         self.pauses.since = Some(now);
     }
 
-    /// The neighbour lets the queue go on.
+    /// The neighbour lets the queue resume.
     pub(crate) fn resumed(&mut self, now: Instant) {
         if let Some(since) = self.pauses.since.take() {
             self.pauses.ended += now.since(since);

@@ -18,7 +18,7 @@ use super::sink::{Progress, Sink, Target};
 use crate::machine::lock::lock;
 use crate::machine::waker::Waker;
 
-/// A flow of which more bytes than this wait to be written is paused, and goes on when no more than
+/// A flow of which more bytes than this wait to be written is paused, and resumes when no more than
 /// [`RESUME_BYTES`] wait.
 const PAUSE_BYTES: u64 = 1 << 20;
 const RESUME_BYTES: u64 = 256 << 10;

@@ -76,7 +76,7 @@ impl<S: ReceiverDriven> Host<S> {
         self.receivers.insert(flow, open);
     }
 
-    /// Everything has been delivered, the application knows, and the senders are told until they confirm
+    /// Everything has been delivered, the application knows, and the senders are notified until they confirm
     /// that. Reports the end unless that was done.
     pub(super) fn close_receiver(&mut self, now: Instant, flow: FlowId) {
         let Some(mut open) = self.receivers.remove(&flow) else {
@@ -111,7 +111,7 @@ impl<S: ReceiverDriven> Host<S> {
         self.report(flow, finished, record);
     }
 
-    /// Ends a receiver, and reports that unless it is held; `reset` is what its peers are told, none:
+    /// Ends a receiver, and reports that unless it is held; `reset` is the message to its peers, none:
     /// nothing.
     pub(super) fn end_receiver(
         &mut self,

@@ -119,7 +119,7 @@ impl<S: ReceiverDriven> Host<S> {
         let nic = config.nic;
         let full_frame = nic.frame_time(usize::from(nic.mtu_bytes));
         // A sender that waits for a last confirmation asks at least every `max_rto`, and each time
-        // it is remembered anew: so many questions would have to be lost.
+        // it is remembered anew: every one of them would have to be lost.
         let retry = S::retry(&params);
         let linger = S::limits(&params)
             .linger
@@ -205,7 +205,7 @@ impl<S: ReceiverDriven> Host<S> {
         }
     }
 
-    /// Receiver `index` of a group goes on with a session of its own, under the same session id.
+    /// Receiver `index` of a group continues with a session of its own, under the same session id.
     fn detach(&mut self, now: Instant, flow: FlowId, index: usize, state: S::Sender) {
         let Some(open) = self.senders.get(&flow) else {
             return;

@@ -42,7 +42,7 @@ pub(super) struct Tombstones {
 
 impl Tombstones {
     /// `linger`: how long after its last packet a session is remembered. A peer that has not given
-    /// up by then would be told that its session is unknown, or open it a second time.
+    /// up by then would hear that its session is unknown, or open it a second time.
     pub fn new(linger: Duration, capacity: usize) -> Self {
         Tombstones {
             linger,

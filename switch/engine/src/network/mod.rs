@@ -274,7 +274,7 @@ impl<H: Host> Network<H> {
     }
 
     /// Puts a switch into its initial state without a program: queues, tables and statistics are
-    /// gone. Its listener stays and is not told.
+    /// gone. Its listener stays and is not notified.
     pub fn restart_switch(&mut self, id: NodeId) -> Result<(), NetworkError> {
         self.with_node(id, |access| access.restart())
     }
@@ -324,7 +324,7 @@ impl<H: Host> Network<H> {
         let now = self.now;
         let goes_on = match command {
             Command(Request::At(id, work)) => {
-                // A command for a node that does not exist is dropped, which tells its sender.
+                // A command for a node that does not exist is dropped, which its sender notices.
                 if let Some(address) = self.addresses.get(id.0).copied() {
                     let partition = &mut self.partitions[address.partition as usize];
                     partition.with_node(address.index, now, |access| work(access));

@@ -306,7 +306,7 @@ impl<H: Host> Partition<H> {
     pub fn obey(&mut self, Command(request): Command, now: Instant) -> bool {
         match request {
             Request::At(id, work) => {
-                // A command for a node that is not here is dropped, which tells its sender.
+                // A command for a node that is not here is dropped, which its sender notices.
                 if let Some(index) = self.index_of(id) {
                     self.with_node(index, now, |access| work(access));
                 }

@@ -99,7 +99,7 @@ impl<H: Host> Simulation<H> {
                     scope.spawn(move || run_partition(partition, number, meeting, window, end, ask))
                 })
                 .collect();
-            // A panic of a partition goes on here.
+            // A panic of a partition is propagated.
             let reached = runs.into_iter().map(|run| match run.join() {
                 Ok(reached) => reached,
                 Err(panic) => std::panic::resume_unwind(panic),

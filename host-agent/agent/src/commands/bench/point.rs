@@ -19,7 +19,7 @@ use crate::commands::record;
 use crate::commands::session::{self, Needs};
 use crate::machine::clock;
 
-/// How long a bench without --seconds and --count goes on.
+/// Duration of a bench without --seconds and --count.
 const DEFAULT_SECONDS: f64 = 10.0;
 
 /// Whether every object arrived.
@@ -236,7 +236,7 @@ impl<'a> Bench<'a> {
                 };
                 match ending {
                     Ending::Finished => self.begin(slot)?,
-                    // Its flow begins nothing more; the others go on.
+                    // Its flow begins nothing more; the others continue.
                     Ending::Failed(reason) => {
                         self.result.failed += 1;
                         self.result.reason.get_or_insert(reason);

@@ -5,7 +5,7 @@ use serde_json::{Value, json};
 use super::packet::Arrival;
 use crate::engine::histogram::Histogram;
 
-/// How many of the last numbers are remembered, so that late packets are told from repeated ones.
+/// Last numbers that are remembered, which distinguish late packets from repeated ones.
 const WINDOW: u64 = 1 << 16;
 const WORD_BITS: u64 = 64;
 

@@ -14,7 +14,7 @@ use crate::object::ObjectSource;
 use crate::receiver_driven::{Ending, ReceiverDriven, Retry, Returned, SenderSession, StreamShape};
 use crate::record::Counters;
 
-/// A receiver of which nothing arrives whole in so many windows is not worth sending to.
+/// A receiver of which nothing arrives whole in this many windows is not worth sending to.
 const FUTILE_WINDOWS: u64 = 64;
 /// Copies of packets sent after one timeout, and to a peer that was never heard.
 const MAX_PROBES: u32 = 8;
