@@ -176,8 +176,8 @@ def age(
     commits: Sequence[str], experiment: str, seeds: Sequence[int], check: Check | None = None
 ) -> Age | None:
     """Age of trials that were run at these commits with these seeds; none: there is no history to
-    ask. The oldest commit counts, or that of a check that gave a trial of every scheme again. A commit
-    that ends in + had files that differed."""
+    ask. The oldest commit counts, or that of a check that gave a trial of every scheme again. A
+    commit that ends in + had files that differed."""
     repository = git()
     if repository is None or not commits:
         return None
@@ -203,7 +203,7 @@ def _seeds(table: dict[str, Any]) -> Iterable[int]:
 
 
 def _simulated(table: dict[str, Any]) -> dict[str, Any]:
-    """Parts of an experiment's file that one of its trials is made from, without the number of seeds."""
+    """Parts of an experiment's file that make one of its trials: all but the number of seeds."""
     found = {key: table.get(key) for key in ("scenario", "tenants", "set", "axis")}
     found["scheme"] = {name: {k: v for k, v in of_it.items() if k != "look"}
                        for name, of_it in table["scheme"].items()}  # fmt: skip
