@@ -3,17 +3,37 @@
 from __future__ import annotations
 
 import math
+from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
-from ebb_experiments.study.claims import Evaluated, NotRunError, check, evaluate
-from ebb_experiments.study.estimates import Estimate, Sample, estimate, on_log_axis, possible
+from ebb_experiments.study.claims import (
+    Evaluated,
+    NotRunError,
+    check,
+    check_expressions,
+    evaluate,
+)
+from ebb_experiments.study.estimates import (
+    Estimate,
+    Sample,
+    _reach,
+    enough,
+    estimate,
+    on_log_axis,
+    possible,
+)
 from ebb_experiments.study.expression import Expression
 from ebb_experiments.study.figures import drawn_interval
 from ebb_experiments.study.grades import Grade, Meaning, factor, grade
 from ebb_experiments.study.metric_spec import Flows, Metric, Tenants
-from ebb_experiments.study.spec import Experiment
+from ebb_experiments.study.spec import (
+    Experiment,
+    experiment_file,
+    known_experiments,
+    load_experiment,
+)
 from ebb_topologies.files import InputError
 from study_tables import experiment
 
@@ -291,6 +311,29 @@ def test_a_seed_less_is_undecided() -> None:
     assert graded(less) == ("undecided", ["seed 3 has no trial of dctcp"])
 
 
+def test_undecided_claims_say_how_many_trials_would_decide() -> None:
+    """That many with the same mean and spread do, one less does not."""
+    wide = Estimate.around(3.0, 1.4, 5)
+    count = enough(wide, [1.0, 4.0])
+    assert count is not None
+
+    def half(trials: int) -> float:
+        return 1.4 / _reach(5) * _reach(trials)
+
+    assert half(count) < 1.0 <= half(count - 1)
+    assert enough(wide, [1.0, 5.0]) is None and enough(Estimate(3, None, None, 1), [3.1]) is None
+    assert enough(wide, [3.000001]) is None
+    # Of a ratio on a logarithmic axis.
+    ratio = enough(Estimate(2.0, 1.0, 4.0, 5), [3.0])
+    assert ratio is not None and math.log(2) / _reach(5) * _reach(ratio) < math.log(1.5)
+
+
+def test_percentiles_say_how_many_trials_have_enough_samples() -> None:
+    few = evaluated('fct("a")', with_samples({"a": 1_000}, 2), TAIL)
+    assert few.enough_samples == 10
+    assert evaluated('fct("a")', with_samples({"a": 10_000}, 2), TAIL).enough_samples is None
+
+
 def test_a_wrong_sign_that_is_not_certain_is_undecided() -> None:
     both = rows({"ndp": [1.9, 2.1, 1.9], "dctcp": [2, 2, 2]})
     assert graded(both, band=[0.5, 4]) == ("undecided", ["its interval has both signs"])
@@ -357,6 +400,23 @@ def test_texts_bands_reasons_and_deviations() -> None:
 def test_a_cause_says_how_sure_it_is(keys: dict[str, Any], status: str) -> None:
     data = rows({"ndp": [9, 9.1, 9], "dctcp": [2, 2, 2.1]})
     assert check(claimed(**keys), data, [], None)[0].cause_status == status
+
+
+def test_files_that_test_causes_are_experiments_with_claims() -> None:
+    """Files that are named in papers and all of experiments/digs are such."""
+    named = {
+        claim.tested_by
+        for name in known_experiments()
+        for claim in load_experiment(experiment_file(name)).claim
+        if claim.tested_by is not None
+    }
+    root = Path(__file__).resolve().parents[2]
+    digs = {str(path.relative_to(root)) for path in (root / "experiments" / "digs").glob("*.toml")}
+    assert digs <= named
+    for name in named:
+        made = load_experiment(root / name)
+        check_expressions(made, name)
+        assert made.claim
 
 
 def test_numbers_stand_beside_words() -> None:

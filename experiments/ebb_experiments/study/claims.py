@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import chain
@@ -11,11 +12,18 @@ from ebb_topologies.files import InputError
 from ebb_topologies.nearest import hint
 
 from ebb_experiments.study.choices import Scalar
-from ebb_experiments.study.estimates import Estimate, Sample, bootstrap, jackknife, possible
+from ebb_experiments.study.estimates import (
+    Estimate,
+    Sample,
+    bootstrap,
+    enough,
+    jackknife,
+    possible,
+)
 from ebb_experiments.study.expression import DividedByZeroError, Expression, Term
 from ebb_experiments.study.grades import HOLDS, Grade, Meaning, Range, grade, inside, wrong_sign
 from ebb_experiments.study.metric_spec import Metric
-from ebb_experiments.study.metrics import Row, beyond, few_beyond
+from ebb_experiments.study.metrics import LEAST_BEYOND, Row, beyond, few_beyond
 from ebb_experiments.study.spec import Experiment, Kind
 
 LEAST_ENDED = 0.99
@@ -47,6 +55,8 @@ class Checked:
     """Flows or jobs behind the least of its numbers, of all trials; none: it is not of these."""
     ended: float | None = None
     """Least share of the flows of a trial that ended, of metrics that leave the others out."""
+    enough: int | None = None
+    """About how many trials would decide it; none: it is decided, or nobody can say."""
     notes: list[str] = field(default_factory=list)
     """Why it was not run or is not decided, and what else is to be known of our number."""
     reason: str | None = None
@@ -68,6 +78,8 @@ class Evaluated:
     doubts: list[str]
     samples: int | None
     ended: float | None
+    enough_samples: int | None = None
+    """How many trials have ten samples beyond each percentile; none: these have."""
 
 
 def check(
@@ -129,6 +141,7 @@ def _checked(
         headline=claim.headline,
         samples=None if found is None else found.samples,
         ended=None if found is None else found.ended,
+        enough=_enough(found, band, meaning) if verdict == "undecided" and found else None,
         notes=notes,
         reason=claim.reason if differs else None,
         cause_status=claim.cause_status if differs else "",
@@ -160,6 +173,17 @@ def _judged(
             doubts += notes
             notes = []
     return ("undecided" if doubts else verdict), [*doubts, *notes]
+
+
+def _enough(
+    found: Evaluated, band: tuple[float | None, float | None], meaning: Meaning
+) -> int | None:
+    """How many trials make the interval narrow enough, and the samples of percentiles enough."""
+    if found.ours is None:
+        return None
+    edges = [edge for edge in (*band, meaning.neutral) if edge is not None]
+    counts = [found.enough_samples, enough(found.ours, edges)]
+    return max((count for count in counts if count is not None), default=None)
 
 
 def crossings(
@@ -235,7 +259,7 @@ def evaluate(
     except DividedByZeroError as error:
         return Evaluated(None, [str(error), *doubts], numbers.samples, numbers.ended)
     ours = possible(numbers.estimate(whole, doubts), *_limits(expression, metrics))
-    return Evaluated(ours, doubts, numbers.samples, numbers.ended)
+    return Evaluated(ours, doubts, numbers.samples, numbers.ended, numbers.enough_samples)
 
 
 def _limits(
@@ -309,6 +333,17 @@ class Numbers:
                     "beyond it"
                 )
         return list(dict.fromkeys(found))
+
+    @property
+    def enough_samples(self) -> int | None:
+        """How many trials have enough samples beyond every percentile; none: these have."""
+        found = []
+        for term in self.data:
+            metric, sizes = self.metrics[term.metric], self._sizes(term)
+            if sizes and few_beyond(metric, sum(sizes)):
+                past = beyond(metric.percentile or 0, sum(sizes))
+                found.append(math.ceil(round(LEAST_BEYOND / past * len(sizes), 6)))
+        return max(found, default=None)
 
     def not_recorded(self) -> list[str]:
         """A doubt if nobody knows how many flows a number leaves out."""

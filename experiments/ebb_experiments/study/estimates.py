@@ -72,6 +72,36 @@ def possible(ours: Estimate, least: float | None, largest: float | None) -> Esti
     return Estimate(ours.mean, low, high, ours.trials)
 
 
+MOST_TRIALS = 10_000
+"""Number of trials beyond which nobody would try to decide a claim."""
+
+
+def enough(ours: Estimate, edges: Sequence[float]) -> int | None:
+    """About how many trials make the interval end before the nearest of the edges that it reaches
+    across, if the mean and the spread of trials stay as they are. None: it reaches across none, or
+    more than `MOST_TRIALS`."""
+    if ours.low is None or ours.high is None:
+        return None
+    low, high = ours.low, ours.high
+    across = [edge for edge in edges if low <= edge <= high and edge != ours.mean]
+    if not across:
+        return None
+    as_logarithm = low > 0 and ours.half_width is None
+
+    def distance(value: float) -> float:
+        return abs(math.log(value / ours.mean) if as_logarithm else value - ours.mean)
+
+    wide = max(distance(high if edge > ours.mean else low) / distance(edge) for edge in across)
+    allowed = _reach(ours.trials) / wide
+    found = range(ours.trials + 1, MOST_TRIALS + 1)
+    return next((n for n in found if _reach(n) < allowed), None)
+
+
+def _reach(trials: int) -> float:
+    """Half the width of Student's interval in standard deviations of trials."""
+    return float(stats.t.ppf((1 + CONFIDENCE) / 2, trials - 1)) / math.sqrt(trials)
+
+
 def _half(numbers: Sequence[float]) -> float | None:
     n = len(numbers)
     if n < 2:

@@ -89,6 +89,18 @@ class Summary(BaseModel):
         return {grade: sum(row.grade == grade for row in own) for grade in GRADES}
 
     @property
+    def more(self) -> tuple[int, int, float] | None:
+        """What more trials would decide: how many published claims with at most four times as many
+        seeds as were run, how many seeds these are, and the time of all trials with so many, in s.
+        None: no claim."""
+        most = 4 * len(self.seeds)
+        every = (row.enough for row in self.claims if row.kind == "published")
+        counts = [count for count in every if count is not None and count <= most]
+        if not counts:
+            return None
+        return len(counts), max(counts), self.run_seconds / len(self.seeds) * max(counts)
+
+    @property
     def age(self) -> history.Age | None:
         """How old the trials are; none: nobody knows."""
         if self.name not in known_experiments():
@@ -149,6 +161,7 @@ def write(
         "heading": heading({each.name: each.title for each in of_all}),
         "records": records(rows, [each.name for each in of_all if each.stale]),
         "causes": causes(rows),
+        "cheapest": cheapest(of_all),
         "changes": history.changes(repository) if (repository := history.git()) else [],
     }
     written = [
@@ -166,6 +179,13 @@ def write(
             _rendered(environment, "report.html.j2", directory / "report.html", about | made)
         )
     return written
+
+
+def cheapest(of_all: Sequence[Summary]) -> list[Summary]:
+    """Experiments with undecided claims that more trials would decide, those first that take the
+    least time for a claim."""
+    costs = [(more[2] / more[0], each) for each in of_all if (more := each.more) is not None]
+    return [each for _cost, each in sorted(costs, key=lambda one: one[0])]
 
 
 def heading(titles: Mapping[str, str]) -> str:

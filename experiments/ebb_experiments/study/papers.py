@@ -60,6 +60,8 @@ class ClaimRow(BaseModel):
     """Flows or jobs behind the least of its numbers."""
     ended: float | None
     """Least share of the flows of a trial that ended."""
+    enough: int | None = None
+    """About how many trials would decide it."""
     headline: str | None = None
     notes: list[str] = []
     reason: str | None = None
@@ -75,8 +77,8 @@ class ClaimRow(BaseModel):
             text=row.text, kind=row.kind, source=row.source, paper=row.published, unit=row.unit,
             band=row.band, ours=ours.mean if there else None, low=ours.low, high=ours.high,
             grade=row.grade, trials=ours.trials if there else None, samples=row.samples,
-            ended=row.ended, headline=row.headline, notes=row.notes, reason=row.reason,
-            cause=row.cause_status,
+            ended=row.ended, enough=row.enough, headline=row.headline, notes=row.notes,
+            reason=row.reason, cause=row.cause_status,
         )  # fmt: skip
 
     @property
