@@ -59,6 +59,15 @@ def test_a_bound_is_kept_within_the_lateness_of_the_machine(
     assert claims("oktopus", late_us, longest_us) == []
 
 
+@pytest.mark.parametrize(("dropped", "holds"), [(0, False), (90, True), (101, False)])
+def test_void_frames_end_at_the_first_hop(dropped: int, holds: bool) -> None:
+    once = Round("all", [], COUNTS, voids=(100, dropped))
+    found = [
+        check.holds for check in checks({"silo": SchemeResult([once])}) if "void" in check.claim
+    ]
+    assert found == [holds]
+
+
 def test_the_table_has_all_tenants_with_a_guarantee() -> None:
     results = {"silo": result(50, packets("search", 80), packets("free", 80, None))}
     assert tenants.table(results) is not None

@@ -83,7 +83,7 @@ class Results:
         lost: dict[str, int] = {}
         for rows in (self.tables["drops"], self.tables["counters"]):
             for reason, packets in zip(rows.column("reason"), rows.column("packets"), strict=True):
-                if reason is not None and reason not in (*NO_LOSS, COUNTED_TWICE):
+                if reason is not None and reason not in (*NO_LOSS, *COUNTED_TWICE):
                     lost[reason] = lost.get(reason, 0) + packets
         return lost
 

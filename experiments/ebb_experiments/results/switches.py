@@ -16,9 +16,10 @@ from ebb_topologies.model import Topology
 
 from ebb_experiments.results.tables import Row, Rows
 
-COUNTED_TWICE = "egress"
-"""Reason of the switch for what the program dropped after a queue, and counts by a reason of its
-own."""
+EGRESS = "egress"
+"""Reason of the switch for what the program dropped after a queue."""
+COUNTED_TWICE = (EGRESS, "ingress-mark-to-drop")
+"""Reasons of the switch for what the program dropped, and counts by reasons of its own."""
 DELAYS = ("port", "peer", "queue", "from_ns", "below_ns", "packets")
 """Columns in which rows of `delays` of one switch differ."""
 
@@ -120,7 +121,7 @@ class SwitchTables:
                 for queue in port.queues:
                     told = [(drop.reason, drop.count) for drop in queue.drops]
                     if queue.egress_dropped.packets:
-                        told.append((COUNTED_TWICE, queue.egress_dropped))
+                        told.append((EGRESS, queue.egress_dropped))
                     drops += [(port.port, queue.queue, *each) for each in told]
             drops.sort(key=lambda d: (d[0], -1 if d[1] is None else d[1], d[2]))
             for port, queue, why, count in drops:

@@ -392,7 +392,7 @@ def _network(metric: Network, tables: Tables) -> float | None:
     counters = tables["counters"].filter(pl.col("counter").is_in(summed(metric.of)))
     if metric.of != "lost":
         return _one(counters, counted) or 0.0
-    lost = ~pl.col("reason").is_in([*NO_LOSS, COUNTED_TWICE])
+    lost = ~pl.col("reason").is_in([*NO_LOSS, *COUNTED_TWICE])
     return sum(_one(each.filter(lost), counted) or 0.0 for each in (counters, tables["drops"]))
 
 

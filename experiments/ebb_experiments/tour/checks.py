@@ -202,6 +202,11 @@ def _tenants(results: Mapping[str, SchemeResult]) -> Iterator[Check]:
     guarantees it is, if somebody does not conform."""
     for name, result in results.items():
         told = list(tenants.kept(result))
+        sent, dropped = (sum(each.voids[n] for each in result.rounds) for n in (0, 1))
+        if sent:
+            # Hosts send some after the switches have been asked.
+            claim = f"{name}: the first hop drops void frames and counts them"
+            yield Check(claim, 0 < dropped <= sent, f"{dropped} of {sent}")
         attacked = any(not each.conforms for each in told)
         for each in told:
             if not each.conforms:

@@ -11,6 +11,7 @@ from ebb_controller.drop_reason import named
 from ebb_controller.mechanisms.counters import DROPPED
 from ebb_controller.mechanisms.return_to_sender import RETURNED
 from ebb_controller.mechanisms.trimming import TRIM_SENT, TRIMMED
+from ebb_controller.mechanisms.void_frames import VOID_IN
 
 from ebb_experiments.results.load import Load
 from ebb_experiments.results.results import Results
@@ -113,6 +114,8 @@ class Round:
     """Rows of the table of packets between virtual machines; empty: there are none."""
     attackers: frozenset[str] = frozenset()
     """Tenants whose virtual machines do not conform to their guarantees."""
+    voids: tuple[int, int] = (0, 0)
+    """Void frames that hosts sent, and those that their switches dropped and counted."""
     late_ns: float = 0.0
     """Nominal time by which processes on the path of a packet were late at most: an agent and the
     switches."""
@@ -135,8 +138,18 @@ class Round:
         late_ns = load.longest_ns / results.run["dilation"] if load else 0.0
         counts, given = FabricCounts.of(results), results.run["parameters"]["scenario"]
         attackers = frozenset(t["name"] for t in given.get("tenant", ()) if not t["conforms"])
+        hosts = sum(each["void_frames"] for each in results.run.get("hypervisors", ()))
         return cls(
-            phase, results.flows, counts, load, sent, tenants, attackers, late_ns, depths=seen
+            phase,
+            results.flows,
+            counts,
+            load,
+            sent,
+            tenants=tenants,
+            attackers=attackers,
+            voids=(hosts, results.total(VOID_IN.name)),
+            late_ns=late_ns,
+            depths=seen,
         )
 
     @property

@@ -88,8 +88,18 @@ impl Network {
     }
 
     fn start(&self, option: &str, file: &Path) -> Pace {
-        let mut command = self.pace.command(AGENT);
-        command.args("pace --inside in --outside out --json".split(' '));
+        Self::start_between(&self.pace, ("in", "out"), option, file)
+    }
+
+    /// Starts `ebb-agent pace` between the inside and the outside interface of a namespace.
+    fn start_between(
+        space: &Namespace,
+        (inside, outside): (&str, &str),
+        option: &str,
+        file: &Path,
+    ) -> Pace {
+        let mut command = space.command(AGENT);
+        command.args(["pace", "--inside", inside, "--outside", outside, "--json"]);
         command
             .arg(option)
             .arg(file)
@@ -133,6 +143,8 @@ struct Seen {
     at_ns: u64,
     seq: u32,
     bytes: usize,
+    /// Bytes on the wire of void frames between this and the data before.
+    void_bytes: u64,
 }
 
 struct Marker {
@@ -160,6 +172,7 @@ impl Marker {
         );
         let run = move || {
             let mut buffers = ReceiveBuffers::new(32, MAX_OFFLOADED_FRAME_BYTES);
+            let mut void_bytes = 0;
             while !stop.load(Ordering::Relaxed) {
                 let mut polled = [
                     PollFd::readable(left.as_fd()),
@@ -169,11 +182,17 @@ impl Marker {
                 for frame in left.receive_batch(&mut buffers).unwrap().iter() {
                     assert_eq!(frame.offload, Offload::NONE, "not as on a wire");
                     assert!(frame.bytes.len() <= FRAME_BYTES);
+                    if frame.bytes[..6] == frame.bytes[6..12] {
+                        // As the first switch does.
+                        void_bytes += frame.bytes.len() as u64 + 24;
+                        continue;
+                    }
                     let mut bytes = frame.bytes.to_vec();
-                    if let Some(data) = data(&bytes, frame.realtime_ns.unwrap()) {
+                    if let Some(mut data) = data(&bytes, frame.realtime_ns.unwrap()) {
                         if data.port == MARKED && mark.swap(false, Ordering::Relaxed) {
                             set_congestion_experienced(&mut bytes);
                         }
+                        data.void_bytes = std::mem::take(&mut void_bytes);
                         seen.lock().unwrap().push(data);
                     }
                     let _ = right.send_batch([bytes.as_slice()]);
@@ -215,6 +234,7 @@ fn data(frame: &[u8], at_ns: u64) -> Option<Seen> {
         at_ns,
         seq: tcp.header.seq,
         bytes: tcp.payload.len(),
+        void_bytes: 0,
     })
 }
 
@@ -352,6 +372,73 @@ fn a_guarantee_paces_all_that_a_kernel_sends() {
     assert_eq!(report["dropped_queue_full"], 0, "{report}");
 }
 
+/// 20 Mbit/s on a link of 200: void frames take nine places in ten.
+fn void_frames_keep_frames_apart_on_the_link() {
+    const BURSTS: usize = 60;
+    let network = Network::new();
+    let folder = Folder::new("void");
+    let file = folder.write(
+        "guarantee.toml",
+        "rate_bps = 20_000_000\nburst_bytes = 15_380\npeak_bps = 200_000_000\n\
+         [void_frames]\nlink_bps = 200_000_000\nbatch_ns = 1_000_000\n",
+    );
+    let pace = network.start("--guarantee", &file);
+    let marker = Marker::start(&network);
+    let receiver = receiver(&network, UNMARKED);
+    let connect = || TcpStream::connect(("10.0.0.2", UNMARKED)).unwrap();
+    let mut stream = network.host.thread(connect).join().unwrap();
+    let sent = pattern(BURST_BYTES).repeat(BURSTS);
+    stream.write_all(&sent).unwrap();
+    drop(stream);
+    assert!(receiver.join().unwrap() == sent);
+    let seen = marker.stop();
+    let report = pace.end();
+    assert!(report["void_frames"].as_u64().unwrap() > 0, "{report}");
+    assert_eq!(report["dropped_queue_full"], 0, "{report}");
+    let wire_bytes = |data: &Seen| (data.bytes + 90) as u64;
+    let total: u64 = seen.iter().map(wire_bytes).sum();
+    let voids: u64 = seen.iter().map(|data| data.void_bytes).sum();
+    eprintln!("{voids} bytes of void frames between {total} of data");
+    // While nothing waits there are none: a busy machine may let the queue run dry.
+    assert!(voids > 6 * (total - 15_380), "{voids} {total}");
+    assert!(voids <= 10 * total, "{voids} {total}");
+    assert_eq!(overtaken(&seen, UNMARKED), 0);
+}
+
+/// A pacer at each end: the sender has no rate before the pacer of the receiver grants one.
+fn pacers_of_two_machines_coordinate() {
+    const BURSTS: usize = 20;
+    let network = Network::new();
+    let folder = Folder::new("hose");
+    let file = |name: &str, me: u8, other: u8| {
+        let text = format!(
+            "rate_bps = 20_000_000\nburst_bytes = 15_380\npeak_bps = 200_000_000\n\
+             [hose]\naddress = \"10.0.0.{me}\"\npeers = [\"10.0.0.{other}\"]\n\
+             period_ns = 20_000_000\nmessage_ns = 40_000_000\n"
+        );
+        folder.write(name, &text)
+    };
+    let sender = network.start("--guarantee", &file("1.toml", 1, 2));
+    let ends = ("right", "left");
+    let option = "--guarantee";
+    let receiving = Network::start_between(&network.marker, ends, option, &file("2.toml", 2, 1));
+    let receiver = receiver(&network, UNMARKED);
+    let connect = || TcpStream::connect(("10.0.0.2", UNMARKED)).unwrap();
+    let mut stream = network.host.thread(connect).join().unwrap();
+    let sent = pattern(BURST_BYTES).repeat(BURSTS);
+    stream.write_all(&sent).unwrap();
+    drop(stream);
+    assert!(receiver.join().unwrap() == sent);
+    for (pace, who) in [(sender, "sender"), (receiving, "receiver")] {
+        let report = pace.end();
+        assert!(report["messages"].as_u64().unwrap() > 0, "{who}: {report}");
+        // Messages of the other one go no further.
+        let passed = report["inside"]["sent_frames"].as_u64();
+        let came = report["outside"]["received_frames"].as_u64();
+        assert!(passed < came, "{who}: {report}");
+    }
+}
+
 fn a_guarantee_that_cannot_be_is_refused_with_its_file() {
     let folder = Folder::new("guarantee");
     for (text, expected) in [
@@ -365,6 +452,19 @@ fn a_guarantee_that_cannot_be_is_refused_with_its_file() {
             "less than rate_bps (9)",
         ),
         ("rate = 9", "rate_bps"),
+        (
+            "rate_bps = 9\nburst_bytes = 2000\npeak_bps = 10\n[void_frames]\nlink_bps = 9",
+            "void_frames.link_bps is 9, less than peak_bps (10)",
+        ),
+        (
+            "rate_bps = 9\nburst_bytes = 2000\npeak_bps = 10\n[void_frames]\nlink_bps = 1_000_000",
+            "void_frames.batch_ns is 50000, expected at least 24608000",
+        ),
+        (
+            "rate_bps = 9\nburst_bytes = 2000\npeak_bps = 10\n\
+             [hose]\naddress = \"10.0.0.1\"\npeers = [\"10.0.0.2\"]\nmessage_ns = 1",
+            "hose: messages of 1 peers every 1000000 ns take 1344000 bit/s",
+        ),
     ] {
         let file = folder.write("g.toml", text);
         let output = Command::new(AGENT)
@@ -505,6 +605,8 @@ ebb_testkit::tests! {
     Need::Root => [
         a_kernel_flow_is_paced_after_an_echo_and_others_are_not,
         a_guarantee_paces_all_that_a_kernel_sends,
+        void_frames_keep_frames_apart_on_the_link,
+        pacers_of_two_machines_coordinate,
         what_is_not_tcp_passes_in_both_directions,
         the_end_lets_out_what_waits_in_order,
     ],
