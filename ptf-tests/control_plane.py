@@ -17,14 +17,27 @@ from typing import Any
 
 import grpc
 from ebb_controller.mechanism import Counter, Register
-from ebb_controller.mechanisms.trimming import TRIMMING
-from ebb_controller.tna import Chip, translated, trim_session
+from ebb_controller.mechanisms.drop_notification import DROP_NOTIFICATION
+from ebb_controller.mechanisms.occupancy import OCCUPANCY_LIMIT
+from ebb_controller.mechanisms.phantom_queue import PHANTOM_QUEUE
+from ebb_controller.mechanisms.trimming import TRIMMING, Trimming
+from ebb_controller.tna import (
+    QUEUE_OF_PORT,
+    QUEUES,
+    Chip,
+    occupancy_meter,
+    phantom_drain,
+    pick,
+    translated,
+    trim_session,
+)
 from finsy import (
     P4CloneSessionEntry,
     P4CounterEntry,
     P4MulticastGroupEntry,
     P4RegisterEntry,
     P4Schema,
+    P4TableAction,
     P4TableEntry,
 )
 from finsy.proto import U128, p4r, p4r_grpc, rpc_status
@@ -35,6 +48,10 @@ ELECTION_ID = 1
 """Any but 0: there is no other controller."""
 CALL_SECONDS = 10.0
 """How long the switch may take to answer."""
+PORTS_WITH_QUEUES = 16
+"""Ports whose queues the ghost thread of Tofino 2 knows."""
+UNLIMITED_BPS = 100_000_000_000
+"""Rate of ports without a limit, for meters."""
 
 
 class ControlPlaneError(Exception):
@@ -171,21 +188,55 @@ class TnaControlPlane(ControlPlane):
     """That of a program of p4src/tna: what tests ask for in the units of the chip, with what only
     these programs need."""
 
-    def __init__(self, address: str, p4info: Path, program: Path, chip: Chip) -> None:
+    def __init__(
+        self, address: str, p4info: Path, program: Path, chip: Chip, slow_bps: int
+    ) -> None:
         super().__init__(address, p4info, program)
         self._chip = chip
+        self._slow_bps = slow_bps
+        self._has_session = False
+        self._rates: set[int] = set()
+
+    def connect(self, timeout_seconds: float = 1.0) -> bool:
+        """Becomes primary, installs the program, and the entries that any plan needs."""
+        if not super().connect(timeout_seconds):
+            return False
+        if "pick" in self._schema.tables:
+            for entry in pick():
+                super().insert(entry)
+            for cell in range(QUEUES * PORTS_WITH_QUEUES):
+                queue = QUEUE_OF_PORT.entry({"pipe": 0, "qid": cell}, queue_index=cell)
+                super().insert(queue)
+        return True
 
     def insert(self, entry: P4TableEntry | P4CloneSessionEntry) -> None:
         """Adds an entry."""
         for made in translated([entry], self._chip):
             super().insert(made)
+        self._add(entry)
 
     def modify(self, entry: P4TableEntry) -> None:
         """Replaces the action of an entry, or the default action of a table."""
         for made in translated([entry], self._chip):
             super().modify(made)
-        if entry.table_id == TRIMMING.name:
-            super().insert(trim_session(entry.action.args["size"]))
+        self._add(entry)
+
+    def _add(self, entry: P4TableEntry | P4CloneSessionEntry) -> None:
+        """What the entry of a test needs besides, as `ebb_controller.tna.added`."""
+        if not isinstance(entry, P4TableEntry) or not isinstance(entry.action, P4TableAction):
+            return
+        table, args = entry.table_id, entry.action.args
+        if table in (TRIMMING.name, DROP_NOTIFICATION.name) and not self._has_session:
+            self._has_session = True
+            super().insert(trim_session(args.get("size", Trimming().size)))
+        if table == PHANTOM_QUEUE.name and args["drain_rate"] not in self._rates:
+            self._rates.add(args["drain_rate"])
+            for drained in phantom_drain(args["drain_rate"]):
+                super().insert(drained)
+        if table == OCCUPANCY_LIMIT.name:
+            assert entry.match is not None
+            port, limit = entry.match["egress_port"], args["limit_bytes"]
+            self._write(~occupancy_meter(port, self._slow_bps or UNLIMITED_BPS, limit))
 
 
 def _explain(error: Any) -> str:

@@ -102,7 +102,7 @@ class FabricTest(BaseTest):  # type: ignore[misc]
         deadline = time.monotonic() + START_SECONDS
         if self.tna:
             chip = next(c.chip for c in COMPOSITIONS if c.name == program.stem)
-            self.control = TnaControlPlane(ADDRESS, p4info, program, chip)
+            self.control = TnaControlPlane(ADDRESS, p4info, program, chip, self.manager.rate_bps)
         else:
             self.control = ControlPlane(ADDRESS, p4info, program)
         self.addCleanup(self.control.close)

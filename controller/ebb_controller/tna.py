@@ -175,7 +175,7 @@ def added(
     yield from _trimming(site)
     yield from _volume(site)
     if site.parameters.adaptive_routing is not None:
-        yield from _pick()
+        yield from pick()
         yield from _marking(site, site.parameters.adaptive_routing)
         for (port, queue), (pipe, number) in queue_ids.items():
             yield QUEUE_OF_PORT.entry(
@@ -238,12 +238,17 @@ def _phantom_drain(site: Site[FabricParameters]) -> Iterator[P4TableEntry]:
         assert isinstance(entry.action, P4TableAction)
         rates.add(entry.action.args["drain_rate"])
     for rate in sorted(rates):
-        for first, mask, length in intervals():
-            yield PHANTOM_DRAIN.entry(
-                {"drain_rate": rate, "elapsed_ns": (first, mask)},
-                priority=1,
-                bytes=drained_bytes(rate, first, length),
-            )
+        yield from phantom_drain(rate)
+
+
+def phantom_drain(rate: int) -> Iterator[P4TableEntry]:
+    """What drains in each interval of time, at `rate` bytes per 2^16 us."""
+    for first, mask, length in intervals():
+        yield PHANTOM_DRAIN.entry(
+            {"drain_rate": rate, "elapsed_ns": (first, mask)},
+            priority=1,
+            bytes=drained_bytes(rate, first, length),
+        )
 
 
 def trim_session(size: int) -> P4CloneSessionEntry:
@@ -264,9 +269,14 @@ def _trimming(site: Site[FabricParameters]) -> Iterator[Added]:
     if trimming is not None and trimming.trigger == "occupancy":
         limit = trimming.occupancy_limit_bytes
         for port in site.ports:
-            rate = port.rate_bps // 8
-            config = P4MeterConfig(cir=rate, cburst=limit, pir=rate, pburst=limit)
-            yield P4MeterEntry(OCCUPIED_BYTES, index=port.number, config=config)
+            yield occupancy_meter(port.number, port.rate_bps, limit)
+
+
+def occupancy_meter(port: int, rate_bps: int, limit_bytes: int) -> P4MeterEntry:
+    """The meter of a port that refuses what a queue of `limit_bytes` would."""
+    rate = rate_bps // 8
+    config = P4MeterConfig(cir=rate, cburst=limit_bytes, pir=rate, pburst=limit_bytes)
+    return P4MeterEntry(OCCUPIED_BYTES, index=port, config=config)
 
 
 DRAWS = 256
@@ -289,7 +299,8 @@ def _marking(site: Site[FabricParameters], adaptive: AdaptiveRouting) -> Iterato
             yield ECN_THRESHOLD.entry({"egress_port": port.number}, depth=depth)
 
 
-def _pick() -> Iterator[P4TableEntry]:
+def pick() -> Iterator[P4TableEntry]:
+    """Which of a set of slots each random number chooses."""
     for slots in range(1, 2**SLOTS):
         for slot, first, last in shares(slots):
             match: dict[str, Any] = {"slots": slots, "draw": (first, last)}

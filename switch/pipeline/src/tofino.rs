@@ -20,7 +20,7 @@ use crate::outcome::*;
 use crate::packet::{Packet, Preserved};
 use crate::program::{Emit, Next, Place};
 
-/// What a program of Tofino has besides that of v1model.
+/// Parts of a program for Tofino that v1model does not have.
 #[derive(Debug)]
 pub(crate) struct Tofino {
     /// Generation of the chip, 1 or 2.
@@ -47,15 +47,15 @@ struct Fields {
     rid: Option<Place>,
     ingress_drop: Option<Place>,
     egress_drop: Option<Place>,
-    /// By gress: the time of arrival, and the errors of the parser. Programs that do not look at those of ingress have no
-    /// field for them, and their packets are dropped.
+    /// By gress: the time of arrival, and the errors of the parser. Programs that do not look at those of ingress
+    /// have no field for them, and their packets are dropped.
     times: [Option<Place>; 2],
     errors: [Option<Place>; 2],
     /// Of a report to the ghost thread: the queue and its length.
     reported: [Option<Place>; 2],
 }
 
-/// What a deparser has asked for.
+/// Requests of a deparser.
 #[derive(Debug, Default)]
 pub(crate) struct Requests {
     /// The headers that it emits, in order, whether valid or not.
@@ -75,6 +75,9 @@ const RESUBMITTED_BYTES: u32 = u32::MAX;
 /// Bits of `drop_ctl`: unicast, multicast and resubmission; mirroring.
 const DROP_PACKET: u64 = 1;
 const DROP_MIRROR: u64 = 4;
+
+/// Most headers that a deparser emits: one that jumps back without end is cut off.
+const MAX_EMITTED: usize = 1024;
 
 /// Which half of the pipeline.
 #[derive(Clone, Copy)]
@@ -152,7 +155,7 @@ impl Tofino {
         if self.generation == 1 { 80 } else { 176 }
     }
 
-    /// What stands in front of a packet at the parser of ingress.
+    /// Bytes in front of a packet at the parser of ingress.
     fn ingress_front(&self, now: Instant, input: &IngressInput) -> Vec<u8> {
         let resubmitted = input.preserved.as_ref();
         let resubmitted = resubmitted.filter(|p| p.field_list == RESUBMITTED_BYTES);
@@ -166,7 +169,7 @@ impl Tofino {
         front
     }
 
-    /// What stands in front of a packet of this length at the parser of egress.
+    /// Bytes in front of a packet of this length at the parser of egress.
     fn egress_front(&self, input: &EgressInput, deflected: bool, bytes: usize) -> Vec<u8> {
         let mut front = Vec::with_capacity(28);
         let (depth, time) = (
@@ -246,8 +249,8 @@ impl Pipeline {
         self.state.pool.recycle(packet);
     }
 
-    /// Whether a port leads back to ingress on the chip, if it is not connected: port 68 of each pipe on Tofino, port 6 on
-    /// Tofino 2.
+    /// Whether a port leads back to ingress on the chip, if it is not connected: port 68 of each pipe on Tofino,
+    /// port 6 on Tofino 2.
     pub fn recirculates(&self, port: u16) -> bool {
         let local = self.program.tofino.as_ref().map(|t| match t.generation {
             1 => 68,
@@ -454,7 +457,7 @@ impl Pipeline {
                 return;
             }
             m.pipeline(control);
-            // What `exit` ends is the control.
+            // `exit` ends the control only.
             m.packet.requests.exit = m.packet.requests.failed.is_some();
             m.run(&tofino.deparsers[gress as usize], &[]);
         });
@@ -543,6 +546,9 @@ impl Machine<'_> {
     /// Runs a primitive.
     pub fn tofino_step(&mut self, primitive: &TofinoPrimitive, data: &[u64]) {
         match primitive {
+            TofinoPrimitive::Emit(_) if self.state.tofino.emitted.len() >= MAX_EMITTED => {
+                self.fail(DropReason::NoTermination);
+            }
             TofinoPrimitive::Emit(header) => self.state.tofino.emitted.push(*header),
             TofinoPrimitive::Mirror(session, header) => {
                 let session = session.index(&self.scope(data)) as u32;

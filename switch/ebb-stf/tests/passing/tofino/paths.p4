@@ -94,6 +94,8 @@ control I(inout headers hdr, inout metadata md, in ingress_intrinsic_metadata_t 
         } else if (hdr.request.what == 10) {
             send(hdr.request.port);
             exit;
+        } else {
+            send(hdr.request.port);
         }
     }
 }

@@ -144,7 +144,7 @@ impl Backend<'_> {
             }
             ("Register", "read", [cell]) => self.read_register(array, index, cell, result, span),
             ("Register", "write", [cell, value]) => {
-                // What it returns is the value before.
+                // The method returns the value before.
                 self.read_register(array.clone(), index, cell, result, span);
                 let Some(whole) = concatenated(value) else {
                     return;
@@ -218,6 +218,8 @@ impl Backend<'_> {
         let ty = self.flat.objects[register].type_args.first();
         let width = ty.and_then(Type::width).unwrap_or(0);
         let whole = self.temp(&Type::bit(width), span);
+        // Beyond the end nothing is read.
+        self.assign(&whole, &number(0, width, span), span);
         let parameters = vec![
             self.argument(&whole),
             Json::RegisterArray(array),
@@ -227,8 +229,8 @@ impl Backend<'_> {
         self.unpack(&whole, result, span);
     }
 
-    /// The value that the program has for a colour: that of the constructor, or of MeterColor_t, where red is 3. A colour
-    /// that the packet comes with can only get worse.
+    /// The value that the program has for a colour: that of the constructor, or of MeterColor_t, where red is 3. A
+    /// colour that the packet comes with can only get worse.
     fn give_colour(
         &mut self,
         meter: usize,
@@ -407,7 +409,7 @@ impl Backend<'_> {
         }
     }
 
-    /// What a deparser asks for: only if the metadata selects the object, where its constructor says by which value.
+    /// A request of a deparser, made only if the metadata selects the object, where its constructor names the value.
     fn deparser_request(
         &mut self,
         object: usize,

@@ -1,8 +1,8 @@
 //! Programs of Tofino: two parsers, two deparsers made of primitives, and the externs of TNA.
 //!
 //! The JSON is that of BMv2 with `architecture`, and with primitives that ebb-switch alone has: `emit`, `mirror`,
-//! `resubmit_with`, and `count` with a third parameter. What the switch reads and writes of intrinsic metadata has
-//! aliases, `TYPE.FIELD`.
+//! `resubmit_with`, and `count` with a third parameter. Fields of intrinsic metadata have aliases,
+//! `TYPE.FIELD`, by which the switch finds them.
 
 mod calls;
 mod objects;
@@ -13,7 +13,7 @@ use ebb_bmv2_json as json;
 use super::{Backend, Stage};
 use crate::architecture::Architecture;
 use crate::elaborate::flat::{FlatControl, FlatKind, FlatStmt, Tofino};
-use crate::ir::Expr;
+use crate::ir::{Expr, ExprKind};
 use crate::source::Span;
 use crate::types::Type;
 
@@ -43,7 +43,7 @@ impl Backend<'_> {
         self.alias_intrinsic(tofino);
     }
 
-    /// A deparser, whose statements run as one action. What it emits follows when all of them have run.
+    /// A deparser, whose statements run as one action. The headers that it emits are written when all of them have run.
     fn deparser_of(&mut self, name: &str, id: u32, control: &FlatControl) -> json::Deparser {
         self.check_deparser(&control.body);
         json::Deparser {
@@ -76,6 +76,13 @@ impl Backend<'_> {
                 let Some(place) = self.field_of(&member) else {
                     continue;
                 };
+                // Without the alias the switch drops packets whose parser has failed.
+                if name == "ingress_intrinsic_metadata_from_parser_t"
+                    && field.name == "parser_err"
+                    && !self.reads(*var, &field.name)
+                {
+                    continue;
+                }
                 if name == "ingress_intrinsic_metadata_for_tm_t" && field.name == "qid" {
                     let alias = "intrinsic_metadata.priority".to_owned();
                     self.layout.alias(alias, place.clone());
@@ -83,6 +90,18 @@ impl Backend<'_> {
                 self.layout.alias(format!("{name}.{}", field.name), place);
             }
         }
+    }
+
+    /// Whether the program reads a field of a variable: in a statement, an action or a key.
+    fn reads(&self, var: usize, field: &str) -> bool {
+        let flat = self.flat;
+        let is_read = |e: &Expr| reads_field(e, var, field);
+        let deparser = flat.tofino.as_ref().map(|t| &t.ingress_deparser.body[..]);
+        let bodies = [&flat.ingress.body[..], deparser.unwrap_or_default()];
+        let actions = flat.actions.iter().map(|a| &a.body[..]);
+        let mut bodies = bodies.into_iter().chain(actions);
+        bodies.any(|body| any_expr(body, &is_read))
+            || flat.tables.iter().any(|t| t.key.iter().any(is_read))
     }
 
     /// Bits in front of the packet behind the intrinsic metadata of ingress.
@@ -109,4 +128,31 @@ impl Backend<'_> {
         let help = "the page porting-tofino lists the externs that run";
         self.error_with_help("unsupported-extern", span, message, help);
     }
+}
+
+/// Whether an expression reads a field of a variable.
+fn reads_field(expr: &Expr, var: usize, field: &str) -> bool {
+    match &expr.kind {
+        ExprKind::Field(base, name) if name == field => {
+            matches!(base.kind, ExprKind::Var(v) if v == var)
+        }
+        // The whole struct is read.
+        ExprKind::Var(v) => *v == var,
+        // Another field is.
+        ExprKind::Field(base, _) if matches!(base.kind, ExprKind::Var(_)) => false,
+        _ => expr.any_operand(|operand| reads_field(operand, var, field)),
+    }
+}
+
+/// Whether `test` holds for an expression of a statement.
+fn any_expr(body: &[FlatStmt], test: &dyn Fn(&Expr) -> bool) -> bool {
+    body.iter().any(|statement| {
+        let own = match &statement.kind {
+            FlatKind::Assign(target, value) => test(target) || test(value),
+            FlatKind::If(condition, ..) => test(condition),
+            FlatKind::Extern { args, .. } => args.iter().any(test),
+            _ => false,
+        };
+        own || statement.kind.bodies().any(|inner| any_expr(inner, test))
+    })
 }
