@@ -158,6 +158,3 @@ impl Program {
         serde_json::to_string_pretty(self).expect("a Program has only string keys")
     }
 }
-
-#[cfg(test)]
-mod tests;

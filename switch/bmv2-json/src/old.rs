@@ -12,7 +12,8 @@ use crate::{
 pub fn without_nulls(text: &[u8]) -> Option<Program> {
     let mut json = serde_json::from_slice(text).ok()?;
     drop_nulls(&mut json);
-    serde_json::from_value(json).ok()
+    // As text again: a program is read from texts alone, since each source of one is compiled for all of its types.
+    serde_json::from_slice(&serde_json::to_vec(&json).ok()?).ok()
 }
 
 fn drop_nulls(json: &mut Json) {

@@ -1,4 +1,4 @@
-use super::*;
+use ebb_bmv2_json::{FieldDecl, FormatError, Program};
 
 const SMALL: &str = include_str!("../testdata/small.json");
 
@@ -71,6 +71,15 @@ fn unknown_keys_and_absent_lists_are_tolerated() {
     let program = Program::from_json(json).unwrap();
     assert_eq!(program.headers[0].name, "h");
     assert!(program.pipelines.is_empty());
+}
+
+#[test]
+fn a_null_is_an_absent_key() {
+    let json = |value| format!(r#"{{"actions":[{{"name":"a","id":0,"primitives":{value}}}]}}"#);
+    let program = Program::from_json(json("null").as_bytes()).unwrap();
+    assert_eq!(program.actions[0].name, "a");
+    assert!(program.actions[0].primitives.is_empty());
+    assert!(Program::from_json(json("7").as_bytes()).is_err());
 }
 
 #[test]
