@@ -137,7 +137,7 @@ endef
 $(BUILD)/.binaries: $(RUST_SOURCES) | .venv/.run-installed
 	@mkdir -p $(BUILD)
 	@echo "== building the compiler, the switch and the agent (optimised; minutes the first time)"
-	@$(CARGO) build --locked --workspace --bins
+	@$(CARGO) build --locked --workspace --exclude ebb-p4-generator --bins
 	$(call place,$(BINARIES))
 
 # The P4 tools alone, unless they are there with all others: without the Python environment, and in less time. A recipe

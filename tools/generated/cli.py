@@ -125,7 +125,7 @@ def main(arguments: list[str] | None = None) -> int:
     given = parser.parse_args(arguments)
     missing = [name for name in (OURS, THEIRS) if not command(name, given.build)]
     if not shutil.which(given.generator):
-        missing.append(str(given.generator))
+        missing.append(f"{given.generator} (cargo build -p ebb-p4-generator)")
     if missing:
         print(f"skipped: not there: {', '.join(missing)}")
         return MISSING
