@@ -13,6 +13,7 @@ mod export;
 mod flow_control;
 mod journey;
 mod lineage;
+mod links;
 mod pauses;
 mod ports;
 mod queueing;
@@ -46,7 +47,7 @@ pub use journey::MAX_PASSES;
 use journey::{Entering, Journey, Queued};
 use lineage::Lineage;
 pub use lineage::MAX_COPIES;
-use ports::PortLinks;
+use links::PortLinks;
 use ranks::Ranks;
 use tally::Tally;
 

@@ -4,10 +4,9 @@
 use std::cmp::{Ordering, Reverse};
 use std::collections::BinaryHeap;
 
+use ebb_traffic_manager::PortId;
 use ebb_units::Instant;
 use ebb_wire::PfcFrame;
-
-use super::PortId;
 
 /// Something to do later. At the same time they happen in the order in which they stand here, and
 /// those of one kind by port and then in the order in which they were added.

@@ -2,9 +2,8 @@
 
 use std::collections::VecDeque;
 
+use ebb_traffic_manager::PortId;
 use ebb_units::Instant;
-
-use super::PortId;
 
 /// Something that a switch wants to happen at some time.
 #[derive(Debug)]

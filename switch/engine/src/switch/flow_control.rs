@@ -113,7 +113,7 @@ impl Switch {
         self.plan_review(port);
     }
 
-    /// Asks neighbours to stop and go on, as the traffic manager says.
+    /// Asks neighbours to stop and resume, as the traffic manager says.
     pub(super) fn send_pauses(&mut self) {
         while let Some(change) = self.manager.take_pause() {
             let link = self.flow_control.link(change.port);
@@ -156,7 +156,7 @@ impl Switch {
         MacAddress([0x02, 0xeb, device_high, device_low, port_high, port_low])
     }
 
-    /// Lets classes go on that take part no more after a new configuration.
+    /// Lets classes resume that take part no more after a new configuration.
     pub(super) fn revise_pauses(&mut self) {
         for port in 0..self.flow_control.links.len() as PortId {
             let lossless = self.lossless(port);
@@ -174,7 +174,7 @@ impl Switch {
         }
     }
 
-    /// Stops these queues of a port, or lets them go on.
+    /// Stops these queues of a port, or lets them resume.
     fn set_paused(&mut self, port: PortId, classes: Classes, paused: bool) {
         for class in classes_in(classes) {
             self.manager.set_paused(self.now, port, class, paused);

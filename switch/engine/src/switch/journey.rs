@@ -1,8 +1,8 @@
 //! Packets between the passes of a switch, and what is remembered of them.
 
 use ebb_pipeline::{Deflect, Packet, Preserved, instance_type};
+use ebb_traffic_manager::PortId;
 
-use super::PortId;
 use super::lineage::Lineage;
 use crate::trace::Watches;
 

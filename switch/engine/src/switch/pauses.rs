@@ -61,7 +61,7 @@ pub(super) struct LinkPauses {
 pub(super) struct Change {
     /// Classes that stop.
     pub stop: Classes,
-    /// Classes that go on.
+    /// Classes that resume.
     pub go: Classes,
     /// Whether the port was ignored until now and is obeyed again.
     pub calmed: bool,
@@ -70,11 +70,11 @@ pub(super) struct Change {
 /// Findings of a review of the pauses.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(super) struct Review {
-    /// Classes whose pause has expired; they go on.
+    /// Classes whose pause has expired; they resume.
     pub expired: Classes,
     /// New storms: the class, and for how long it has been paused.
     pub storms: Vec<(u8, Duration)>,
-    /// Classes that go on because the port is ignored from now on.
+    /// Classes that resume because the port is ignored from now on.
     pub ignored: Classes,
 }
 
@@ -174,7 +174,7 @@ impl LinkPauses {
     }
 
     /// Ends all pauses of classes that are not in `classes`, because they no longer take part.
-    /// Returns those that go on.
+    /// Returns those that resume.
     pub(super) fn end_others(&mut self, classes: Classes) -> Classes {
         classes_in(!classes).fold(0, |go, class| go | self.end(class))
     }
@@ -287,7 +287,7 @@ mod tests {
         assert_eq!(link.ask(0b101, 0b101), pause(0b101, 0xffff));
         let half = 65_535 * 512 / 2;
         assert_eq!(link.next_refresh(ns(3), bits), Some(ns(3 + half)));
-        // Class 0 goes on, class 1 stops: only they are named.
+        // Class 0 resumes, class 1 stops: only they are named.
         let mut mixed = pause(0b10, 0xffff);
         mixed.quanta[0] = Some(0);
         assert_eq!(link.ask(0b11, 0b110), mixed);

@@ -1,57 +1,10 @@
 //! The ports of a switch: which have a link, and how these are.
 
-use std::collections::BTreeSet;
-
 use ebb_traffic_manager::{ConfigError, Count};
 use ebb_units::{BitRate, Duration, Instant};
 
 use super::export::Exports;
 use super::{PortId, Switch};
-
-/// The ports of a switch by their links.
-#[derive(Default)]
-pub(super) struct PortLinks {
-    /// Whether each port has an interface or a link, or is the CPU port, by port number.
-    connected: Vec<bool>,
-    /// Ports whose links are down.
-    down: BTreeSet<PortId>,
-    /// Packets and bytes that came in, by port number.
-    received: Vec<Count>,
-}
-
-impl PortLinks {
-    fn connect(&mut self, port: PortId) {
-        let index = usize::from(port);
-        if self.connected.len() <= index {
-            self.connected.resize(index + 1, false);
-            self.received.resize(index + 1, Count::default());
-        }
-        self.connected[index] = true;
-    }
-
-    fn is_connected(&self, port: PortId) -> bool {
-        let connected = self.connected.get(usize::from(port));
-        connected.copied().unwrap_or_default()
-    }
-
-    /// Ports that have an interface or a link, and the CPU port.
-    pub(super) fn connected(&self) -> impl Iterator<Item = PortId> + Clone + use<'_> {
-        let ports = (0..).zip(&self.connected);
-        ports.filter_map(|(port, is_connected)| is_connected.then_some(port))
-    }
-
-    fn set_up(&mut self, port: PortId, up: bool) {
-        match up {
-            true => self.down.remove(&port),
-            false => self.down.insert(port),
-        };
-    }
-
-    /// Ports whose links are down.
-    pub(super) fn down(&self) -> impl Iterator<Item = PortId> {
-        self.down.iter().copied()
-    }
-}
 
 impl Switch {
     /// The purpose of a port that therefore can have neither link nor interface; `None` for other
@@ -112,20 +65,17 @@ impl Switch {
 
     /// Whether the link behind a port is up.
     pub fn is_port_up(&self, port: PortId) -> bool {
-        !self.links.down.contains(&port)
+        self.links.is_up(port)
     }
 
     /// Packets and bytes that came in at a port since the start, MAC control frames aside.
     pub fn received(&self, port: PortId) -> Count {
-        let received = self.links.received.get(usize::from(port));
-        received.copied().unwrap_or_default()
+        self.links.received(port)
     }
 
     /// Counts a frame that came in.
     pub(super) fn count_received(&mut self, port: PortId, bytes: usize) {
-        if let Some(received) = self.links.received.get_mut(usize::from(port)) {
-            received.add(bytes as u64);
-        }
+        self.links.count(port, bytes as u64);
     }
 
     /// Limits the rate of a port to that of the link behind it; `None` lifts the limit.

@@ -1,8 +1,7 @@
 //! Counts of a switch beside those of its traffic manager.
 
-use ebb_traffic_manager::{Count, TrafficManager};
+use ebb_traffic_manager::{Count, PortId, TrafficManager};
 
-use super::PortId;
 use crate::conservation::{Account, Ledger};
 use crate::drops::{DropLedger, DropReason};
 use crate::lateness::Lateness;

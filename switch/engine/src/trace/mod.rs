@@ -12,10 +12,8 @@ use std::sync::Arc;
 
 use ebb_pipeline::control::Replica;
 use ebb_pipeline::trace::TraceEvent;
-use ebb_traffic_manager::Depth;
+use ebb_traffic_manager::{Depth, PortId};
 use ebb_units::{Duration, Instant};
-
-use crate::switch::PortId;
 
 pub use ebb_wire::PfcFrame;
 
@@ -142,7 +140,7 @@ pub enum Event {
         /// Its bytes.
         frame: Vec<u8>,
     },
-    /// A port asked its neighbour to stop classes, or to let them go on.
+    /// A port asked its neighbour to stop classes, or to let them resume.
     PauseSent {
         /// The port.
         port: PortId,
@@ -156,7 +154,7 @@ pub enum Event {
         /// Request of the neighbour, class by class.
         frame: PfcFrame,
     },
-    /// Classes (bit i: class i) of a port go on because their pause was not renewed.
+    /// Classes (bit i: class i) of a port resume because their pause was not renewed.
     PauseExpired {
         /// The port.
         port: PortId,
@@ -217,7 +215,7 @@ pub(crate) struct Tracer {
     slots: [Option<Slot>; Watches::BITS as usize],
     /// The watches that want more packets.
     open: Watches,
-    /// The visit that goes on, and the watches it is for.
+    /// The visit that is under way, and the watches it is for.
     visit: Option<(Watches, Visit)>,
 }
 
@@ -328,7 +326,7 @@ impl Tracer {
         }
     }
 
-    /// Whether a visit goes on.
+    /// Whether a visit is under way.
     pub fn is_visited(&self) -> bool {
         self.visit.is_some()
     }

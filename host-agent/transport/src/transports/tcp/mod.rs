@@ -15,6 +15,7 @@
 //! (NewReno), 7323 (window scale, timestamps), 3168 (ECN), 8257 (DCTCP), 5961 (blind attacks),
 //! 6928 (initial window), 3465 (byte counting).
 
+mod accept;
 mod again;
 mod algorithm;
 mod autotune;

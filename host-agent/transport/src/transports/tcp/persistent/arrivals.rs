@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use ebb_units::Instant;
 
-use crate::tcp::state::Statistics;
+use super::super::state::Statistics;
 use crate::transport::{FlowId, Progress};
 
 /// Unconfirmed objects at most; the next is not parsed before one is confirmed.

@@ -5,10 +5,10 @@ use std::sync::Arc;
 
 use ebb_units::Instant;
 
+use super::super::connection::Connection;
+use super::super::endpoint::TcpEndpoint;
 use super::{Flow, Outgoing, PersistentConnection, Shared};
 use crate::record::{FlowRecord, Role, Status};
-use crate::tcp::connection::Connection;
-use crate::tcp::endpoint::TcpEndpoint;
 use crate::transport::{Event, FlowId, SendError, Via};
 
 impl TcpEndpoint {

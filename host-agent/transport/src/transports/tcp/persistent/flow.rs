@@ -2,21 +2,21 @@
 
 use ebb_units::Instant;
 
+use super::super::flow;
 use super::PersistentConnection;
 use crate::record::Role;
-use crate::tcp::flow;
 
-pub(in super::super) type Flow = flow::Flow<PersistentConnection>;
+pub(crate) type Flow = flow::Flow<PersistentConnection>;
 
 impl Flow {
     /// When [`handle_deadline`](Self::handle_deadline) must be called at the latest.
-    pub(in super::super) fn next_deadline(&self) -> Option<Instant> {
+    pub(crate) fn next_deadline(&self) -> Option<Instant> {
         let persistent = self.persistent.as_ref();
         let idle = persistent.and_then(|objects| objects.next_deadline());
         Instant::earliest([self.connection.next_deadline(), idle])
     }
 
-    pub(in super::super) fn handle_deadline(&mut self, now: Instant) {
+    pub(crate) fn handle_deadline(&mut self, now: Instant) {
         self.connection.handle_deadline(now);
         if let Some(mut objects) = self.persistent.take() {
             objects.handle_deadline(now, self);
@@ -25,7 +25,7 @@ impl Flow {
     }
 
     /// Whether its packets go with those of senders. The others' acknowledgments go first.
-    pub(in super::super) fn sends_data(&self) -> bool {
+    pub(crate) fn sends_data(&self) -> bool {
         match &self.persistent {
             Some(objects) => objects.has_data(self),
             None => self.role == Role::Sender,

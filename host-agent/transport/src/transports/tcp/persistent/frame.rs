@@ -90,6 +90,11 @@ pub(super) fn cut_reason(reason: &str) -> &[u8] {
     &reason.as_bytes()[..end]
 }
 
+/// The sequence number of the byte at `offset` of a stream.
+pub(super) fn sequence(initial: u32, offset: u64) -> u32 {
+    initial.wrapping_add(1).wrapping_add(offset as u32)
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

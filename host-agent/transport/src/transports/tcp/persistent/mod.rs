@@ -26,7 +26,7 @@ use ebb_units::{Duration, Instant};
 
 use self::arrivals::{Arrivals, Incoming};
 pub(super) use self::flow::Flow;
-use self::frame::Frame;
+use self::frame::{Frame, sequence};
 use self::outbox::Outbox;
 pub(super) use self::outbox::Outgoing;
 pub(super) use self::pool::Pool;
@@ -474,11 +474,6 @@ impl PersistentConnection {
             self.idle_since = None;
         }
     }
-}
-
-/// The sequence number of the byte at `offset` of a stream.
-fn sequence(initial: u32, offset: u64) -> u32 {
-    initial.wrapping_add(1).wrapping_add(offset as u32)
 }
 
 #[cfg(test)]

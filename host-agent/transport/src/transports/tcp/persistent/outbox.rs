@@ -7,10 +7,10 @@ use std::sync::Arc;
 
 use ebb_units::Instant;
 
+use super::super::state::Statistics;
 use super::Flow;
-use super::frame::{Frame, cut_reason};
+use super::frame::{Frame, cut_reason, sequence};
 use crate::object::ObjectSource;
-use crate::tcp::state::Statistics;
 use crate::transport::{FlowId, Progress, Via};
 
 /// Largest number of times that an object goes to another connection because its own has ended.
@@ -20,21 +20,21 @@ const MAX_MOVES: u32 = 3;
 const FILL_BYTES: u64 = 1460;
 
 /// An object that this host sends.
-pub(in super::super) struct Outgoing {
+pub(crate) struct Outgoing {
     /// Name of the object for the application.
-    pub(in super::super) flow: FlowId,
+    pub(crate) flow: FlowId,
     /// Its bytes.
-    pub(in super::super) source: Arc<dyn ObjectSource>,
+    pub(crate) source: Arc<dyn ObjectSource>,
     /// Destination address and port.
-    pub(in super::super) to: SocketAddrV4,
+    pub(crate) to: SocketAddrV4,
     /// Source port of a connection that is opened for it; none: any.
-    pub(in super::super) source_port: Option<u16>,
+    pub(crate) source_port: Option<u16>,
     /// Choice of the connection.
-    pub(in super::super) via: Via,
+    pub(crate) via: Via,
     /// DSCP of its packets; selects the priority class.
-    pub(in super::super) dscp: u8,
+    pub(crate) dscp: u8,
     /// Time at which the application handed it over.
-    pub(in super::super) started: Instant,
+    pub(crate) started: Instant,
     /// The application has been notified that the peer is there.
     pub(super) heard: bool,
     /// Connections that have ended under it.
@@ -56,7 +56,7 @@ pub(in super::super) struct Outgoing {
 }
 
 impl Outgoing {
-    pub(in super::super) fn new(
+    pub(crate) fn new(
         flow: FlowId,
         source: Arc<dyn ObjectSource>,
         to: SocketAddrV4,
@@ -154,7 +154,7 @@ impl Outbox {
             };
             object.number = self.next_number;
             object.begin = self.appended;
-            object.session = super::sequence(flow.connection.iss(), self.appended);
+            object.session = sequence(flow.connection.iss(), self.appended);
             object.before = flow.connection.statistics();
             self.next_number = self.next_number.wrapping_add(1);
             self.append(flow, Arc::new(frame.encode().to_vec()));

@@ -16,7 +16,7 @@ struct OfPeer {
 
 /// All connections that stay open and can take one more object.
 #[derive(Debug, Default)]
-pub(in super::super) struct Pool {
+pub(crate) struct Pool {
     /// By peer and DSCP.
     of_peers: BTreeMap<(Ipv4Addr, u8), OfPeer>,
 }
@@ -41,13 +41,7 @@ impl Pool {
     }
 
     /// `number`: of a connection that this host opened. None: the peer did.
-    pub(in super::super) fn add(
-        &mut self,
-        peer: Ipv4Addr,
-        dscp: u8,
-        number: Option<u32>,
-        id: FlowId,
-    ) {
+    pub(crate) fn add(&mut self, peer: Ipv4Addr, dscp: u8, number: Option<u32>, id: FlowId) {
         let of_peer = self.of_peers.entry((peer, dscp)).or_default();
         match number {
             Some(number) => {
@@ -58,7 +52,7 @@ impl Pool {
     }
 
     /// The connection takes no more objects. Harmless if it is not here.
-    pub(in super::super) fn remove(&mut self, peer: Ipv4Addr, dscp: u8, id: FlowId) {
+    pub(crate) fn remove(&mut self, peer: Ipv4Addr, dscp: u8, id: FlowId) {
         let key = (peer, dscp);
         if let Some(of_peer) = self.of_peers.get_mut(&key) {
             of_peer.opened.retain(|_, opened| *opened != id);

@@ -1,9 +1,9 @@
 //! The peer's stream, read as far as the application takes objects, and cut into items.
 
+use super::super::connection::Connection;
 use super::frame::Frame;
 use super::inbox::{Found, Inbox};
 use crate::buffers::BufferPool;
-use crate::tcp::connection::Connection;
 
 /// One item of the peer's stream.
 pub(super) enum Item {

@@ -13,23 +13,23 @@ use crate::record::{FlowRecord, Role, Status};
 use crate::transport::{Event, FlowId};
 
 /// State of the host that its connections share.
-pub(in super::super) struct Shared<'a> {
+pub(crate) struct Shared<'a> {
     /// Name in the records.
-    pub(in super::super) scheme: &'static str,
+    pub(crate) scheme: &'static str,
     /// Events for the application.
-    pub(in super::super) events: &'a mut VecDeque<Event>,
+    pub(crate) events: &'a mut VecDeque<Event>,
     /// Buffers for delivered bytes.
-    pub(in super::super) buffers: &'a mut BufferPool,
+    pub(crate) buffers: &'a mut BufferPool,
     /// The connection of each object that has no end yet.
-    pub(in super::super) carriers: &'a mut BTreeMap<FlowId, FlowId>,
+    pub(crate) carriers: &'a mut BTreeMap<FlowId, FlowId>,
     /// Name of the next flow or object.
-    pub(in super::super) next_flow: &'a mut u64,
+    pub(crate) next_flow: &'a mut u64,
     /// Ports that accept objects.
-    pub(in super::super) listening: &'a BTreeSet<u16>,
+    pub(crate) listening: &'a BTreeSet<u16>,
     /// The application confirms objects itself.
-    pub(in super::super) holds: bool,
+    pub(crate) holds: bool,
     /// Objects on all connections at most.
-    pub(in super::super) max_objects: usize,
+    pub(crate) max_objects: usize,
 }
 
 impl Shared<'_> {
