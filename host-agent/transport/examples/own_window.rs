@@ -29,27 +29,20 @@ const THRESHOLD: usize = 30_000;
 #[derive(Debug)]
 struct Eighth {
     window: Window,
-    /// No second reaction before this position is acknowledged.
-    reduced_until: u64,
 }
 
 const EIGHTH: Algorithm = Algorithm {
     ecn: EcnMode::Accurate,
     priority_ecn: EcnMode::Accurate,
-    start: |_, window| {
-        Box::new(Eighth {
-            window,
-            reduced_until: 0,
-        })
-    },
+    start: |_, window| Box::new(Eighth { window }),
     ..Algorithm::BASE
 };
 
 impl CongestionControl for Eighth {
     fn on_ack(&mut self, ack: &Acknowledgment) -> bool {
-        if ack.ece && !ack.in_recovery && ack.una > self.reduced_until {
+        if self.window.must_reduce(ack) {
             self.window.reduce_to(self.window.bytes() * 7 / 8);
-            self.reduced_until = ack.next;
+            self.window.note_reduction(ack.next);
             return true;
         }
         if !ack.ece && !ack.in_recovery && ack.window_limited {
@@ -58,22 +51,12 @@ impl CongestionControl for Eighth {
         false
     }
 
-    fn on_loss(&mut self, flight_bytes: u64, next: u64) {
-        self.window.halve(flight_bytes);
-        self.reduced_until = next;
-    }
-
-    fn on_timeout(&mut self, flight_bytes: u64, next: u64, first: bool) {
-        self.window.collapse(flight_bytes, first);
-        self.reduced_until = next;
-    }
-
-    fn on_idle(&mut self) {
-        self.window.restart();
-    }
-
     fn window(&self) -> &Window {
         &self.window
+    }
+
+    fn window_mut(&mut self) -> &mut Window {
+        &mut self.window
     }
 }
 

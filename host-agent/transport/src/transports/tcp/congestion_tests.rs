@@ -258,6 +258,9 @@ impl CongestionControl for Constant {
     fn window(&self) -> &Window {
         &self.0
     }
+    fn window_mut(&mut self) -> &mut Window {
+        &mut self.0
+    }
 }
 
 #[test]

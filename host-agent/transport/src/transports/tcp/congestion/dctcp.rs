@@ -37,8 +37,6 @@ struct Dctcp {
     window_end: u64,
     acked_bytes: u64,
     marked_bytes: u64,
-    /// No second reduction before this is acknowledged: once per window.
-    reduced_until: u64,
 }
 
 impl Dctcp {
@@ -50,7 +48,6 @@ impl Dctcp {
             window_end: 0,
             acked_bytes: 0,
             marked_bytes: 0,
-            reduced_until: 0,
         }
     }
 
@@ -71,14 +68,15 @@ impl Dctcp {
     }
 }
 
+/// RFC 8257 3.5: loss is answered as by any conventional TCP.
 impl CongestionControl for Dctcp {
     fn on_ack(&mut self, ack: &Acknowledgment) -> bool {
         self.observe(ack);
-        if ack.ece && !ack.in_recovery && ack.una > self.reduced_until {
+        if self.window.must_reduce(ack) {
             // RFC 8257 3.3, step 9. An ACK that ends an observation window reduces by the new alpha.
             let reduced = self.window.bytes() as f64 * (1.0 - self.alpha / 2.0);
             self.window.reduce_to(reduced as u64);
-            self.reduced_until = ack.next;
+            self.window.note_reduction(ack.next);
             return true;
         }
         if !ack.ece && !ack.in_recovery && ack.window_limited {
@@ -87,23 +85,12 @@ impl CongestionControl for Dctcp {
         false
     }
 
-    /// RFC 8257 3.5: loss is answered as by any conventional TCP.
-    fn on_loss(&mut self, flight_bytes: u64, next: u64) {
-        self.window.halve(flight_bytes);
-        self.reduced_until = next;
-    }
-
-    fn on_timeout(&mut self, flight_bytes: u64, next: u64, first: bool) {
-        self.window.collapse(flight_bytes, first);
-        self.reduced_until = next;
-    }
-
-    fn on_idle(&mut self) {
-        self.window.restart();
-    }
-
     fn window(&self) -> &Window {
         &self.window
+    }
+
+    fn window_mut(&mut self) -> &mut Window {
+        &mut self.window
     }
 
     fn marked_fraction(&self) -> Option<f64> {

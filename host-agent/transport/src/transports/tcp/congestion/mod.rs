@@ -65,14 +65,22 @@ pub trait CongestionControl: fmt::Debug + Send {
     fn on_ack(&mut self, ack: &Acknowledgment) -> bool;
 
     /// A loss was detected by SACK or duplicate ACKs; called once per loss episode (RFC 5681 3.2).
-    fn on_loss(&mut self, flight_bytes: u64, next: u64);
+    fn on_loss(&mut self, flight_bytes: u64, next: u64) {
+        self.window_mut().halve(flight_bytes);
+        self.window_mut().note_reduction(next);
+    }
 
     /// The retransmission timer expired (RFC 5681 3.1). `first` is false for repeated timeouts
     /// of the same segment, which keep the slow-start threshold.
-    fn on_timeout(&mut self, flight_bytes: u64, next: u64, first: bool);
+    fn on_timeout(&mut self, flight_bytes: u64, next: u64, first: bool) {
+        self.window_mut().collapse(flight_bytes, first);
+        self.window_mut().note_reduction(next);
+    }
 
     /// Nothing was sent for longer than the retransmission timeout (RFC 5681 4.1).
-    fn on_idle(&mut self);
+    fn on_idle(&mut self) {
+        self.window_mut().restart();
+    }
 
     /// Everything that the network itself said it dropped has arrived: the window that the recovery
     /// ends with. `next` is SND.NXT. Only with feedback that repairs drops, as FastLane's.
@@ -87,6 +95,9 @@ pub trait CongestionControl: fmt::Debug + Send {
 
     /// The congestion window.
     fn window(&self) -> &Window;
+
+    /// The congestion window.
+    fn window_mut(&mut self) -> &mut Window;
 
     /// The estimate of the fraction of bytes that the network marks, 0 to 1. None: the algorithm
     /// makes no such estimate.

@@ -183,16 +183,16 @@ impl CongestionControl for Pfabric {
         self.window.collapse(self.window.bytes(), true);
     }
 
-    fn on_idle(&mut self) {
-        self.window.restart();
-    }
-
     fn duplicate_ack_threshold(&self, _configured: u32) -> Option<u32> {
         None
     }
 
     fn window(&self) -> &Window {
         &self.window
+    }
+
+    fn window_mut(&mut self) -> &mut Window {
+        &mut self.window
     }
 }
 

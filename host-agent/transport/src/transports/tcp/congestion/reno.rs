@@ -32,8 +32,6 @@ pub const RENO: Algorithm = Algorithm::BASE;
 #[derive(Clone, Debug)]
 pub(in super::super) struct Reno {
     window: Window,
-    /// No second reaction to ECN before this is acknowledged: once per window (RFC 3168 6.1.2).
-    reduced_until: u64,
     /// The network reorders and does not lose: duplicate ACKs say nothing.
     is_reordered: bool,
 }
@@ -42,7 +40,6 @@ impl Reno {
     pub(in super::super) fn new(window: Window) -> Self {
         Reno {
             window,
-            reduced_until: 0,
             is_reordered: false,
         }
     }
@@ -58,10 +55,10 @@ impl Reno {
 
 impl CongestionControl for Reno {
     fn on_ack(&mut self, ack: &Acknowledgment) -> bool {
-        if ack.ece && !ack.in_recovery && ack.una > self.reduced_until {
+        if self.window.must_reduce(ack) {
             // RFC 3168 6.1.2: as for a loss, but nothing is retransmitted.
             self.window.halve(ack.flight_bytes);
-            self.reduced_until = ack.next;
+            self.window.note_reduction(ack.next);
             return true;
         }
         if !ack.ece && !ack.in_recovery && ack.window_limited {
@@ -70,23 +67,9 @@ impl CongestionControl for Reno {
         false
     }
 
-    fn on_loss(&mut self, flight_bytes: u64, next: u64) {
-        self.window.halve(flight_bytes);
-        self.reduced_until = next;
-    }
-
-    fn on_timeout(&mut self, flight_bytes: u64, next: u64, first: bool) {
-        self.window.collapse(flight_bytes, first);
-        self.reduced_until = next;
-    }
-
-    fn on_idle(&mut self) {
-        self.window.restart();
-    }
-
     fn on_recovered(&mut self, window_bytes: u64, next: u64) {
         self.window.reduce_to(window_bytes);
-        self.reduced_until = next;
+        self.window.note_reduction(next);
     }
 
     fn duplicate_ack_threshold(&self, configured: u32) -> Option<u32> {
@@ -95,6 +78,10 @@ impl CongestionControl for Reno {
 
     fn window(&self) -> &Window {
         &self.window
+    }
+
+    fn window_mut(&mut self) -> &mut Window {
+        &mut self.window
     }
 }
 

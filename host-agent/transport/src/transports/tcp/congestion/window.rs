@@ -14,6 +14,8 @@ pub struct Window {
     initial: u64,
     min: u64,
     max: u64,
+    /// No second reduction for ECN before this is acknowledged: once per window (RFC 3168 6.1.2).
+    reduced_until: u64,
 }
 
 impl Window {
@@ -30,7 +32,19 @@ impl Window {
             initial,
             min: u64::from(params.min_window_packets) * mss_bytes,
             max,
+            reduced_until: 0,
         }
+    }
+
+    /// Whether an acknowledgment calls for a reduction: it echoes a mark, and the window has not been
+    /// reduced since the marked packet left.
+    pub fn must_reduce(&self, ack: &Acknowledgment) -> bool {
+        ack.ece && !ack.in_recovery && ack.una > self.reduced_until
+    }
+
+    /// Notes a reduction; `next` is SND.NXT.
+    pub fn note_reduction(&mut self, next: u64) {
+        self.reduced_until = next;
     }
 
     /// Size of the window.
