@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import ClassVar
 
 import ptf
+import tna_differences
 from control_plane import ControlPlane, TnaControlPlane
 from ebb_controller.drop_reason import REASONS
 from ebb_controller.mechanism import Counter, Register
@@ -94,9 +95,13 @@ class FabricTest(BaseTest):  # type: ignore[misc]
 
     def _tna_program(self) -> str:
         """The program of p4src/tna that has the mechanism of the test."""
+        module = type(self).__module__
         if self.program != FabricTest.program:
             self.skipTest(f"SKIP: p4src/tna has no {self.program}")
-        return TNA_PROGRAMS.get(type(self).__module__, COMPOSITIONS[0].name)
+        differs = tna_differences.reason(module, type(self).__name__)
+        if differs is not None:
+            self.skipTest(f"SKIP: p4src/tna: {differs}")
+        return TNA_PROGRAMS.get(module, COMPOSITIONS[0].name)
 
     def _connect(self, p4info: Path, program: Path) -> None:
         deadline = time.monotonic() + START_SECONDS
