@@ -2,13 +2,14 @@
 
 An operator measures intervals of five minutes for a month, drops the highest 5 % and bills the
 highest rate that is left. A law that is fitted to the short bins of a part predicts the percentile;
-each part (a point, or a stretch of the only one) is a pair of actual and predicted.
+each part (a point, or a stretch of the only one) is a pair of actual and predicted. The bill of an
+only series is that of all of it.
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 
@@ -71,15 +72,25 @@ def bills(series: Sequence[Series], interval_ns: int, notes: Notes) -> list[Bill
     is none."""
     parts = stretches(series[0]) if len(series) == 1 else list(series)
     found, why = [], ""
-    for part in parts:
+    for place, part in enumerate(parts, 1):
         try:
-            found.append(bill(part, interval_ns))
+            made = bill(part, interval_ns)
+            if len(series) == 1 < len(parts):
+                made = replace(made, name=f"{made.name} {place}/{len(parts)}")
+            found.append(made)
         except Unfit as error:
             why = str(error)
             notes.add(why)
     if not found:
         raise Unfit(why)
     return found
+
+
+def whole(series: Sequence[Series], bills: Sequence[Bill], interval_ns: int) -> Bill | None:
+    """The bill of an only series of which `bills` has the stretches. None: it is among them."""
+    if len(series) > 1 or bills[0].name == str(series[0].name):
+        return None
+    return bill(series[0], interval_ns)
 
 
 def stretches(series: Series, most: int = STRETCHES) -> list[Series]:

@@ -294,7 +294,9 @@ class _Ng:
             time_ns, good = self._interfaces[number].time_ns(ticks[of])
             link_type = self._interfaces[number].link_type
             length_of = np.maximum(wire, kept)[of]
-            found = Packets(time_ns, length_of, data, starts[of] + 28, kept[of], link_type)
+            found = Packets(
+                time_ns, length_of, data, starts[of] + 28, kept[of], link_type, int(number)
+            )
             yield from _good(found, good & (length_of <= MAX_FRAME_BYTES), self._path, self._notes)
 
 
@@ -323,7 +325,7 @@ def _good(found: Packets, good: NDArray[np.bool_], path: Path, notes: Notes) -> 
     if len(at):
         yield Packets(
             found.time_ns[at], found.wire_bytes[at], found.data, found.begin[at],
-            found.kept_bytes[at], found.link_type,
+            found.kept_bytes[at], found.link_type, found.interface,
         )  # fmt: skip
 
 

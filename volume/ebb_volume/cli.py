@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import argparse
 import os
+import re
 import sys
 from collections.abc import Callable, Sequence
 from pathlib import Path
@@ -45,7 +46,7 @@ Answer = tuple["Record", list["Table"], Callable[[], "Figure"] | None]
 def main(argv: Sequence[str] | None = None) -> int:
     """Runs `ebb-volume`; returns the exit code."""
     try:
-        options = parser().parse_args(argv)
+        options = parser().parse_args(_joined(sys.argv[1:] if argv is None else argv))
         return int(options.command(options))
     except BrokenPipeError:
         # Who reads has seen enough; Python would complain of it once more at its end.
@@ -56,6 +57,19 @@ def main(argv: Sequence[str] | None = None) -> int:
         return 1
     except KeyboardInterrupt:
         return INTERRUPTED
+
+
+def _joined(argv: Sequence[str]) -> list[str]:
+    """The words of the command line; a value as `-1s`, which argparse takes for an option, stands
+    behind its option and `=`."""
+    found: list[str] = []
+    for word in argv:
+        is_value = re.match(r"-\.?\d", word) and found and re.fullmatch(r"--[a-z0-9-]+", found[-1])
+        if is_value:
+            found[-1] += f"={word}"
+        else:
+            found.append(word)
+    return found
 
 
 def parser() -> argparse.ArgumentParser:
@@ -401,13 +415,15 @@ def _p95(options: argparse.Namespace) -> int:
 
     loaded = _load(options)
     try:
-        bills = billing.bills(_chosen(loaded), options.interval, loaded.notes)
+        chosen = _chosen(loaded)
+        bills = billing.bills(chosen, options.interval, loaded.notes)
+        whole = billing.whole(chosen, bills, options.interval)
     except Unfit as error:
         raise InputError(str(error)) from error
     if options.json:
-        print(records.as_json(records.of_bills(bills), loaded.notes))
+        print(records.as_json(records.of_bills(bills, whole), loaded.notes))
     else:
-        _print([text.of_bills(bills)])
+        _print([text.of_bills(bills, whole)])
     if options.figure:
         _figure_kind(options.figure)
         figures.write(figures.percentiles(bills), options.figure)

@@ -35,6 +35,8 @@ class Packets:
     """How much of each frame was kept (snap length)."""
     link_type: int
     """LINKTYPE of the interface (www.tcpdump.org/linktypes.html)."""
+    interface: int = 0
+    """Number of the interface in the capture."""
 
     def __len__(self) -> int:
         return len(self.time_ns)

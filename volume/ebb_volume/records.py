@@ -106,17 +106,20 @@ def of_provisions(series: Series, provisions: Sequence[Provision]) -> Record:
     return of_series(series) | {"capacities": rows}
 
 
-def of_bills(bills: Sequence[Bill]) -> Record:
-    """95th percentiles, measured and predicted, with the error of each model."""
+def of_bills(bills: Sequence[Bill], whole: Bill | None = None) -> Record:
+    """95th percentiles, measured and predicted, of all of an only series and of the parts, with the
+    error of each model over the parts."""
     return {
-        "parts": [
-            {
-                "name": each.name, "billed_bps": each.billed_bps, "intervals": each.intervals,
-                "actual_bps": each.actual_bps, "predicted_bps": each.predicted_bps,
-            }
-            for each in bills
-        ],
+        "all": _of_bill(whole) if whole else None,
+        "parts": [_of_bill(each) for each in bills],
         "nrmse": {model: nrmse(bills, model) for model in bills[0].predicted_bps},
+    }
+
+
+def _of_bill(bill: Bill) -> Record:
+    return {
+        "name": bill.name, "billed_bps": bill.billed_bps, "intervals": bill.intervals,
+        "actual_bps": bill.actual_bps, "predicted_bps": bill.predicted_bps,
     }  # fmt: skip
 
 

@@ -143,5 +143,6 @@ def _unusual(series: Series, questions: Questions, notes: Notes) -> Answer:
 
 def _bill(series: Sequence[Series], questions: Questions, notes: Notes) -> Answer:
     found = billing.bills(series, questions.interval_ns, notes)
-    section = _section("95th percentile", figures.percentiles(found), text.of_bills(found))
-    return [section], {"p95": records.of_bills(found)}
+    whole = billing.whole(series, found, questions.interval_ns)
+    section = _section("95th percentile", figures.percentiles(found), text.of_bills(found, whole))
+    return [section], {"p95": records.of_bills(found, whole)}

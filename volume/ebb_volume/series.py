@@ -105,7 +105,8 @@ class Binner:
         self._cells: dict[Name, _Cells] = {}
         self._span: tuple[int, int] | None = None
         """First and last slot of any series."""
-        self._latest_ns: int | None = None
+        self._latest_ns: dict[int, int] = {}
+        """Time of the last packet by interface: each has a clock of its own."""
         self.left_out = 0
         """Packets that are in no bin, since their time is too far from the others'."""
 
@@ -137,11 +138,12 @@ class Binner:
         if len(slots):
             self._cells.setdefault(name, _Cells()).add(slots, size_bytes, packets)
 
-    def clock(self, time_ns: Integers, where: str) -> None:
-        """Looks whether the clock went back, in packets that follow each other in a capture."""
+    def clock(self, time_ns: Integers, where: str, interface: int = 0) -> None:
+        """Looks whether the clock went back, in packets of an interface that follow each other in
+        a capture."""
         if not len(time_ns):
             return
-        before = time_ns[0] if self._latest_ns is None else self._latest_ns
+        before = self._latest_ns.get(interface, int(time_ns[0]))
         times = np.concatenate(([before], time_ns))
         back = int((times[:-1] - times[1:]).max())
         if back > max(self.slot_ns, SECOND_NS):
@@ -149,7 +151,7 @@ class Binner:
                 f"{where}: the clock steps back, by {back / 1e9:.3f} s at once; packets are in "
                 "the bins of their own time stamps"
             )
-        self._latest_ns = int(time_ns[-1])
+        self._latest_ns[interface] = int(time_ns[-1])
 
     def _leave_out(self, count: int, series: int) -> None:
         self.left_out += count

@@ -63,7 +63,8 @@ def load(
     found = [series for binner in captured.values() for series in binner.series()]
     loaded.series += found if keep_edges else [series.inner() for series in found]
     if not loaded.series:
-        why = "; ".join(loaded.notes) or "no packet counts"
+        files = ", ".join(map(str, paths))
+        why = "; ".join(loaded.notes) or f"{files}: no packet that counts, no row"
         raise InputError(f"there is nothing to use: {why}")
     return loaded
 
@@ -95,7 +96,7 @@ def _capture(
     link_types = set()
     try:
         for packets in captures.packets(stream.path, stream, loaded.notes):
-            binner.clock(packets.time_ns, str(stream.path))
+            binner.clock(packets.time_ns, str(stream.path), packets.interface)
             selection.add(binner, point, packets)
             loaded.packets += len(packets)
             link_types.add(packets.link_type)

@@ -110,14 +110,14 @@ def of_provisions(series: Series, provisions: Sequence[Provision]) -> Table:
     return Table(f"{series.name}: capacity that a share epsilon of the bins exceeds", head, rows)
 
 
-def of_bills(bills: Sequence[Bill]) -> Table:
-    """A row per part, and the error of each model."""
+def of_bills(bills: Sequence[Bill], whole: Bill | None = None) -> Table:
+    """A row for all of an only series, one per part, and the error of each model over the parts."""
     models = list(bills[0].predicted_bps)
     rows = [
         [each.name, shown_rate(each.billed_bps) if each.billed_bps is not None else "",
          str(each.intervals), shown_rate(each.actual_bps),
          *(shown_rate(each.predicted_bps[model]) for model in models)]
-        for each in bills
+        for each in (*([whole] if whole else []), *bills)
     ]  # fmt: skip
     rows.append(["NRMSE", "", "", "", *(f"{nrmse(bills, model):.4f}" for model in models)])
     head = ("part", "billed", "intervals", "95 % of bins", *models)

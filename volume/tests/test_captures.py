@@ -123,7 +123,7 @@ THREE = made.pcap([(i * MS, FRAME) for i in range(3)])
 
 def test_an_empty_file_and_one_of_a_header(tmp_path: Path) -> None:
     refused(tmp_path / "a.pcap", b"", "a.pcap: is empty")
-    refused(tmp_path / "a.pcap", THREE[:24], "no packet counts")
+    refused(tmp_path / "a.pcap", THREE[:24], "a.pcap: no packet that counts")
     refused(tmp_path / "a.pcap", THREE[:20], "20 bytes", "24")
     refused(tmp_path / "a.pcap", b"\x7fELF" + bytes(100), "expected a capture (pcap, pcapng)")
 
@@ -210,6 +210,17 @@ def test_a_decompression_bomb_is_not_read_further(tmp_path: Path) -> None:
             assert len(piece) <= streams.PIECE_BYTES
     assert total < 24 << 20
     stream.close()
+
+
+def test_the_clocks_of_interfaces_are_their_own(tmp_path: Path) -> None:
+    """A piece of a file is read interface by interface."""
+    first = 1_700_000_000 * 10**6
+    content = made.section() + made.interface() + made.interface()
+    for number in range(20):
+        content += made.enhanced(number % 2, first + number * 10**6, FRAME)
+    loaded = load(tmp_path / "a.pcapng", content)
+    assert loaded.packets == 20
+    assert list(loaded.notes) == []
 
 
 def test_a_clock_that_steps_back(tmp_path: Path) -> None:

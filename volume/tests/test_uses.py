@@ -158,6 +158,20 @@ def test_nrmse_by_hand() -> None:
     assert billing.nrmse(found, "m") == pytest.approx(sqrt(5 / 3) / 20)
 
 
+def test_the_bill_of_an_only_series_is_that_of_all_of_it() -> None:
+    """Its stretches say how well a law predicts."""
+    month = traffic("gamma")
+    found = billing.bills([month], 10**9, Notes())
+    assert [each.name for each in found[:2]] == [f"{month.name} 1/20", f"{month.name} 2/20"]
+    everything = billing.whole([month], found, 10**9)
+    assert everything is not None
+    assert everything.intervals == len(month.joined(10**9))
+    assert everything == billing.bill(month, 10**9)
+    assert billing.whole([month, month], found, 10**9) is None
+    short = traffic("gamma", 30)
+    assert billing.whole([short], billing.bills([short], 10**9, Notes()), 10**9) is None
+
+
 def test_an_only_series_is_billed_in_stretches_and_unfit_ones_are_remarked() -> None:
     notes = Notes()
     assert len(billing.bills([traffic("gamma")], 10**9, notes)) == billing.STRETCHES

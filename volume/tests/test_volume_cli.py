@@ -78,6 +78,8 @@ def test_provision_in_several_bins(
 def test_p95_and_anomalies(bins: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     out, _ = run(capsys, "p95", bins, "--interval", "1s", "--figure", tmp_path / "a.svg")
     assert "NRMSE" in out
+    out, _ = run(capsys, "p95", bins, "--interval", "1s", "--json")
+    assert json.loads(out)["all"]["intervals"] == 120
     out, _ = run(capsys, "anomalies", bins, "--json", "--figure", tmp_path / "b.svg")
     assert json.loads(out)["series"][0]["flags"] == []
 
@@ -110,7 +112,7 @@ def test_report_of_series_of_which_one_is_unfit(
         (("fit",), "give either INPUT files, or --p4runtime, or --gnmi"),
         (("fit", "a", "--gnmi", "x:1"), "give either INPUT files"),
         (("fit", "a", "--bin", "0ms"), "more than 0"),
-        (("fit", "a", "--bin", "-5ms"), "--bin"),
+        (("fit", "a", "--bin", "-5ms"), "'-5ms' is no duration; expected a number above 0"),
         (("fit", "a", "--bin", "5"), "'5' is no duration"),
         (("fit", "a", "--by", "colour"), "there is no 'colour'"),
         (("fit", "a", "--by", "direction"), "needs --inside"),
