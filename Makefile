@@ -67,7 +67,7 @@ COUNTED := pipeline_instructions traffic_manager_instructions transport_instruct
 ifneq ($(words $(realpath $(COUNTED:%=$(BUILD)/instructions/%))),$(words $(COUNTED)))
   $(BUILD)/.instructions: again
 endif
-P4_PROGRAMS := fabric fabric_codel fabric_full
+P4_PROGRAMS := fabric fabric_codel fabric_tenants fabric_full
 OURS := $(P4_PROGRAMS:%=$(BUILD)/%.json)
 THEIRS := $(filter-out $(OURS),$(P4_PROGRAMS:%=$(PROGRAM)/%.json))
 ifneq ($(words $(realpath $(P4_PROGRAMS:%=$(PROGRAM)/%.p4info.txtpb))),$(words $(P4_PROGRAMS)))

@@ -16,7 +16,7 @@ DATA = ("experiments/scenarios", "experiments/papers", "topologies")
 """Folders whose TOML files are copied, those in folders below them too."""
 COMPILED = [
     f"build/{program}.{kind}"
-    for program in ("fabric", "fabric_codel", "fabric_full")
+    for program in ("fabric", "fabric_codel", "fabric_tenants", "fabric_full")
     for kind in ("json", "p4info.txtpb")
 ]
 """Compiled programs of p4src."""

@@ -9,8 +9,8 @@
 //                                     └─ deflected ─ return_to_sender ─► drop_notification ─► trimming ─► trim queue
 //  egress   replica pruning ─ occupancy release ─ drain release ─ ecn_threshold ─ phantom_queue ─ link
 //
-// fabric_codel.p4 is the same with CoDel and Source Quench, which cost every packet something, and fabric_full.p4 that
-// with volume counters and what tenants need, void frames and policing.
+// fabric_codel.p4 is the same with CoDel and Source Quench, which cost every packet something, fabric_tenants.p4 that
+// with what tenants need, void frames and policing, and fabric_full.p4 that with volume counters.
 
 #include <core.p4>
 #include <v1model.p4>

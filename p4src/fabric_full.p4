@@ -1,10 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// fabric_codel.p4 with what costs every packet more: the fabric with all of its mechanisms.
+// fabric_tenants.p4 with volume counters, which cost every packet registers and a multiplication: the fabric with all
+// of its mechanisms.
 //
-//  ingress  void_frames ─ validity ─ traffic_class ─ policing ─ ..
 //  egress   .. ─ phantom_queue ─ volume_counters ─ link
 
-#define FABRIC_TENANTS
 #define FABRIC_VOLUME
-#include "fabric_codel.p4"
+#include "fabric_tenants.p4"

@@ -26,7 +26,7 @@ HERE = Path(__file__).resolve().parent
 ROOT = HERE.parent
 SWITCHES = {"ebb": "ebb-switch", "bmv2": "simple_switch_grpc"}
 """The binary of a target."""
-PROGRAMS = ("fabric", "fabric_codel", "fabric_full")
+PROGRAMS = ("fabric", "fabric_codel", "fabric_tenants", "fabric_full")
 """Programs of p4src that tests ask for."""
 ARCHITECTURES = {"v1model": PROGRAMS, "tna": tuple(f"tna/{c.name}" for c in COMPOSITIONS)}
 """Programs of an architecture, below p4src and without `.p4`."""

@@ -16,8 +16,9 @@ from finsy.proto import p4i
 BUILD = Path(os.environ.get("EBB_BUILD", Path(__file__).resolve().parents[2] / "build"))
 PROGRAM = Program.of(BUILD)
 CODEL_PROGRAM = Program.of(BUILD, FabricParameters(codel=Codel()))
+TENANTS_PROGRAM = Program.of(BUILD, FabricParameters(void_frames=True))
 FULL_PROGRAM = Program.of(BUILD, FabricParameters(volume=Volume()))
-PROGRAMS = (PROGRAM, CODEL_PROGRAM, FULL_PROGRAM)
+PROGRAMS = (PROGRAM, CODEL_PROGRAM, TENANTS_PROGRAM, FULL_PROGRAM)
 
 NEEDS_PROGRAM = pytest.mark.skipif(
     not all(program.json.exists() for program in PROGRAMS),

@@ -43,14 +43,15 @@ def test_every_table_and_counter_of_the_program_has_a_mechanism(program: Program
 def test_a_program_is_chosen_by_what_the_switches_do() -> None:
     folder, plain = Path("build"), mechanisms.FabricParameters()
     with_codel = mechanisms.FabricParameters(codel=Codel())
+    with_void_frames = mechanisms.FabricParameters(void_frames=True)
     with_volume = mechanisms.FabricParameters(volume=Volume())
     assert Program.of(folder).json == folder / "fabric.json"
     assert Program.of(folder, plain).p4info == folder / "fabric.p4info.txtpb"
     assert Program.of(folder, plain, with_codel).json == folder / "fabric_codel.json"
     assert Program.of(folder, with_volume, with_codel).json == folder / "fabric_full.json"
-    assert {Program.of(folder, each).name for each in (plain, with_codel, with_volume)} == set(
-        mechanisms.PROGRAMS
-    )
+    assert Program.of(folder, with_void_frames).json == folder / "fabric_tenants.json"
+    each = (plain, with_codel, with_void_frames, with_volume)
+    assert {Program.of(folder, one).name for one in each} == set(mechanisms.PROGRAMS)
 
 
 def test_a_mechanism_has_the_name_of_its_p4_file() -> None:

@@ -25,7 +25,7 @@ BYTES = 1_000
 class PolicingTest(FabricTest):
     """The sender at port 1 sends to host 2."""
 
-    program = "fabric_full"
+    program = "fabric_tenants"
 
     def contract(
         self, excess: Excess, *, burst: int, peak_burst: int, port: int = 1, src: str = SENDER_IP

@@ -19,7 +19,7 @@ def void(port: int, length: int) -> bytes:
 
 
 class VoidTest(FabricTest):
-    program = "fabric_full"
+    program = "fabric_tenants"
 
 
 class DroppedAtHosts(VoidTest):

@@ -28,7 +28,8 @@ def make(*words: str) -> subprocess.CompletedProcess[str]:
 
 def test_a_dry_run_removes_nothing_and_makes_what_is_missing(tmp_path: Path) -> None:
     """Programs without their P4Info, stamps without binaries."""
-    files = ["fabric.json", "fabric_codel.json", "fabric_full.json", ".binaries", ".p4-binaries"]
+    files = [f"{name}.json" for name in ("fabric", "fabric_codel", "fabric_tenants", "fabric_full")]
+    files += [".binaries", ".p4-binaries"]
     for name in files:
         (tmp_path / name).touch()
     for goal in ("help", "build", "install-p4"):

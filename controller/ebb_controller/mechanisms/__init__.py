@@ -51,7 +51,7 @@ MECHANISMS = (
 
 FABRIC = "fabric"
 """The program of p4src with all mechanisms but those that name another."""
-PROGRAMS = (FABRIC, codel.PROGRAM, volume_counters.PROGRAM)
+PROGRAMS = (FABRIC, codel.PROGRAM, void_frames.PROGRAM, volume_counters.PROGRAM)
 """All programs of p4src for fabrics: each has the mechanisms of those before it, and more."""
 
 
@@ -86,8 +86,10 @@ class FabricParameters(
     @property
     def program(self) -> str:
         """The first program of p4src that does all this, by its name without `.p4`."""
-        if self.volume is not None or self.policing is not None or self.void_frames:
+        if self.volume is not None:
             return volume_counters.PROGRAM
+        if self.policing is not None or self.void_frames:
+            return void_frames.PROGRAM
         return FABRIC if self.codel is None else codel.PROGRAM
 
     def without_traffic_manager(self) -> Self:

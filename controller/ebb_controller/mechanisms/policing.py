@@ -10,7 +10,7 @@ from finsy import P4MeterConfig, P4TableAction, P4TableEntry, P4TableMatch
 from pydantic import Field, model_validator
 
 from ebb_controller.mechanism import Counter, Mechanism, Table
-from ebb_controller.mechanisms.volume_counters import PROGRAM
+from ebb_controller.mechanisms.void_frames import PROGRAM
 from ebb_controller.parameters import Dscp, Parameters, QueueId
 from ebb_controller.site import Port, Site
 

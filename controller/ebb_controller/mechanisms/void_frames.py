@@ -7,10 +7,11 @@ from collections.abc import Iterator
 from finsy import P4TableEntry
 
 from ebb_controller.mechanism import Counter, Mechanism, Table
-from ebb_controller.mechanisms.volume_counters import PROGRAM
 from ebb_controller.parameters import Parameters
 from ebb_controller.site import Site
 
+PROGRAM = "fabric_tenants"
+"""The program of p4src that has CoDel, Source Quench, and what tenants need."""
 VOID_FRAMES = Table("void_frames", ("drop_void",))
 VOID_IN = Counter("void_in", "void\nframes")
 
