@@ -20,6 +20,7 @@ from ebb_experiments.run.loop import LoopThread
 from ebb_experiments.run.run import Binaries
 from ebb_experiments.run.simulator import SimulatorError
 from ebb_experiments.scenario.loaded import load_scenario
+from ebb_experiments.scenario.volume import VOLUME_HELP, volume_slot_ns
 from ebb_topologies.arguments import Parser
 from ebb_topologies.dilation import Dilation
 from ebb_topologies.files import InputError
@@ -56,6 +57,7 @@ def arguments(argv: Sequence[str] | None) -> argparse.Namespace:
     sim = commands.add_parser("sim", parents=[common], help="a scenario in virtual time")
     sim.add_argument("scenario", type=Path, help="file, or name as sim/incast")
     sim.add_argument("--schemes", help="comma-separated, instead of the scenario's")
+    sim.add_argument("--volume", help=VOLUME_HELP)
     sim.add_argument(
         "--every-us", type=_factor, default=100.0, help="nominal time between looks (%(default)g)"
     )
@@ -130,6 +132,8 @@ def _sim(options: argparse.Namespace, serving: Serving) -> int:
 
     names = [name.strip() for name in options.schemes.split(",")] if options.schemes else None
     loaded = load_scenario(scenario(options.scenario), names)
+    if options.volume is not None:
+        loaded = loaded.counting(volume_slot_ns(options.volume))
     simulated = Simulated(
         loaded,
         Binaries(options.build),

@@ -7,10 +7,12 @@ import threading
 import time
 from collections.abc import Callable
 from pathlib import Path
-from typing import Any
+from types import SimpleNamespace
+from typing import Any, cast
 
 import pytest
 from ebb_controller.reconcile import ControllerError
+from ebb_dashboard import cli
 from ebb_dashboard.orders import AnyOrder, parsed
 from ebb_dashboard.simulated import Simulated
 from ebb_experiments.results.tables import read_rows
@@ -51,6 +53,31 @@ def do(watched: Simulated, **order: Any) -> Any:
 
 def watch(told: Told, directory: Path, looks_hz: float, **keys: Any) -> Simulated:
     return simulated(told, directory, looks_hz, **(LEAF_SPINE | keys))  # type: ignore[arg-type]
+
+
+def test_volume_is_counted_where_the_command_line_asks_for_it(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    taken: list[Any] = []
+
+    class Stub:
+        def __init__(self, loaded: Any, *_: object, **__: object) -> None:
+            taken.append(loaded)
+
+        def run(self, *, stay: bool) -> None:
+            assert not stay
+
+    monkeypatch.setattr("ebb_dashboard.simulated.Simulated", Stub)
+    monkeypatch.setattr(cli, "_say", lambda _serving: None)
+    words = ["sim", "sim/incast", "--once", "--out", str(tmp_path)]
+    for more in ([], ["--volume", "0.5"]):
+        options = cli.arguments([*words, *more])
+        assert cli._sim(options, cast(Any, SimpleNamespace(feed=None))) == 0
+    slots = [
+        {scheme.fabric.volume and scheme.fabric.volume.slot_ns for scheme in one.schemes.values()}
+        for one in taken
+    ]
+    assert slots == [{None}, {500_000}]
 
 
 @needs_simulator
