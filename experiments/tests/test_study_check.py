@@ -59,7 +59,7 @@ def test_a_trial_that_is_no_longer_planned_is_not_chosen() -> None:
 def test_equal_means_every_bit(tmp_path: Path) -> None:
     """The archive keeps numbers as they are, so that the last bit counts."""
     (trial, *_others) = planned()
-    before = a_row(trial, samples={"fct": Sample.of(np.array([0.1, 0.2, 0.3]))})
+    before = a_row(trial, ended={"fct": 1.0}, samples={"fct": Sample.of(np.array([0.1, 0.2, 0.3]))})
     file = tmp_path / "trials.parquet"
     file.write_bytes(pack(Archive("full", [before]), MADE.metric))
     (archived,) = unpack(file, MADE.metric).virtual
@@ -69,8 +69,8 @@ def test_equal_means_every_bit(tmp_path: Path) -> None:
     ]
     assert differences(archived, {**before, "fct": None}, MADE.metric) == ["fct 0.3, now nothing"]
     assert differences(archived, {**before, "flows": 4}, MADE.metric) == ["flows 3, now 4"]
-    more = differences(archived, {**before, "unended": {"reset": 2}}, MADE.metric)
-    assert more == ["flows that did not end 0, now 2"]
+    more = differences(archived, {**before, "ended": {"fct": 0.5}}, MADE.metric)
+    assert more == ["share of the flows of fct that ended 1, now 0.5"]
     others = {"fct": Sample.of(np.array([0.1, 0.2, 0.4]))}
     told = differences(archived, {**before, "samples": others}, MADE.metric)
     assert told == ["the flows behind fct"]
@@ -83,7 +83,7 @@ def test_what_an_archive_does_not_have_is_not_compared(tmp_path: Path) -> None:
     file.write_bytes(pack(Archive("full", [a_row(trial, flows=0)]), only))
     archive = unpack(file, MADE.metric)
     assert archive.lacking == {"lost"}
-    now = a_row(trial, lost=4.0, unended={"reset": 1})
+    now = a_row(trial, lost=4.0, ended={"fct": 0.5})
     assert differences(archive.virtual[0], now, MADE.metric, archive.lacking) == []
 
 

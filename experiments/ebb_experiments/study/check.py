@@ -104,20 +104,21 @@ def _key(scheme: str, seed: int, labels: Mapping[str, Any]) -> tuple[str, int, s
 def differences(
     archived: Row, now: Row, metrics: Mapping[str, Metric], lacking: Iterable[str] = ()
 ) -> list[str]:
-    """What of a trial is not as in the archive: metrics, flows that ended or did not, and the flows
-    behind percentiles and figures. `lacking`: metrics that came into the file after the trial.
-    Archives of before flows were counted have 0 of them."""
+    """What of a trial is not as in the archive: metrics, the share of their flows that ended, and
+    the flows behind percentiles and figures. `lacking`: metrics that came into the file after the
+    trial. Archives of before flows were counted have 0 of them."""
     found = [
         f"{name} {_pair(archived[name], now[name])}"
         for name, metric in metrics.items()
         if name not in lacking and metric.of not in OF_THE_MACHINE and archived[name] != now[name]
     ]
-    for what, before, after in (
-        ("flows", archived["flows"], now["flows"]),
-        ("flows that did not end", _total(archived), _total(now)),
-    ):
-        if archived["flows"] and before != after:
-            found.append(f"{what} {_pair(before, after)}")
+    if archived["flows"] not in (0, now["flows"]):
+        found.append(f"flows {_pair(archived['flows'], now['flows'])}")
+    found += [
+        f"share of the flows of {name} that ended {_pair(share, now['ended'].get(name))}"
+        for name, share in archived["ended"].items()
+        if share is not None and share != now["ended"].get(name)
+    ]
     found += [
         f"the flows behind {name}"
         for name, sample in archived["samples"].items()
@@ -127,10 +128,6 @@ def differences(
     ]  # fmt: skip
     more = len(found) - DIFFERENCES
     return found[:DIFFERENCES] + ([f"and {more} more"] if more > 0 else [])
-
-
-def _total(row: Row) -> int:
-    return sum(row["unended"].values())
 
 
 def _pair(before: float | None, after: float | None) -> str:
