@@ -43,8 +43,9 @@ use serde::{Deserialize, Serialize};
 
 use crate::objection::Objection;
 
-/// A day. No sensible parameter is longer, however slow the emulation, and sums cannot overflow.
-pub const MAX_TIME_NS: u64 = 86_400_000_000_000;
+/// Longest time that a parameter may be: a hundred days, for a minute at the largest dilation of 100,000. Sums of such
+/// times cannot overflow.
+pub const MAX_TIME_NS: u64 = 8_640_000_000_000_000;
 
 /// Section `dscp` of the parameters file: the classes of `docs/wire-format.md`. The controller
 /// gives the switches the same values.

@@ -178,7 +178,7 @@ impl TreviParams {
             self.linger_ns,
         ];
         match times.into_iter().find(|&time| time > MAX_TIME_NS) {
-            Some(time) => Err(format!("section trevi: {time} ns is longer than a day")),
+            Some(time) => Err(format!("section trevi: {time} ns is longer than a hundred days")),
             None => Ok(()),
         }
     }
