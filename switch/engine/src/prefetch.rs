@@ -17,6 +17,12 @@ pub(crate) fn prefetch<T>(slice: &[T], lines: usize) {
     prefetch_at(Some((slice.as_ptr().cast(), bytes)));
 }
 
+/// Starts to fetch the first cache line of a value.
+#[inline]
+pub(crate) fn prefetch_one<T>(value: &T) {
+    prefetch_line(std::ptr::from_ref(value).cast());
+}
+
 /// Starts to fetch memory given as address and length in bytes, if any.
 #[inline]
 pub(crate) fn prefetch_at(memory: Option<(*const u8, usize)>) {
@@ -27,6 +33,7 @@ pub(crate) fn prefetch_at(memory: Option<(*const u8, usize)>) {
 }
 
 #[cfg(target_arch = "x86_64")]
+#[inline]
 fn prefetch_line(address: *const i8) {
     use std::arch::x86_64::{_MM_HINT_T0, _mm_prefetch};
     // SAFETY: a hint; no address makes it fault or changes what the program does.
@@ -34,4 +41,5 @@ fn prefetch_line(address: *const i8) {
 }
 
 #[cfg(not(target_arch = "x86_64"))]
+#[inline]
 fn prefetch_line(_: *const i8) {}

@@ -4,15 +4,17 @@
 //!
 //! Frames arrive on a link in the order in which they were sent, and a port has at most one
 //! departure to come. So each port has a queue of arrivals, and only the first event of each port
-//! competes, in a tree of winners. That costs a handful of small comparisons per event, whatever
-//! the number of frames under way.
+//! competes, in two trees of winners: one of arrivals, one of departures. Ports have their leaves in
+//! order, so the first leaf with the winning time is the one whose turn it is, and times are all
+//! that is compared. That costs a handful of comparisons per event, whatever the number of frames
+//! under way.
 
 use std::collections::VecDeque;
 
 use ebb_units::Instant;
 
 use super::event::Event;
-use crate::prefetch::{HEADER_LINES, prefetch};
+use crate::prefetch::{HEADER_LINES, prefetch, prefetch_one};
 use crate::switch::PortId;
 
 /// The pending events of one node.
@@ -20,17 +22,15 @@ use crate::switch::PortId;
 pub(crate) struct EventQueue {
     /// The slot of each port, by port number; `None` for ports that never had an event.
     slots: Vec<Option<u16>>,
+    /// The port of each slot, in ascending order.
+    ports: Vec<PortId>,
     /// Arrivals that are to come, by slot.
     arrivals: Vec<VecDeque<(Instant, Event)>>,
-    /// A tree in an array: node n holds the earlier of the keys at 2n and 2n + 1, so node 1 holds
-    /// the first event. The second half are the leaves: the next arrival and the next departure of
-    /// each slot.
-    winners: Vec<Key>,
+    /// Both trees in an array: node n holds the earlier of the times at 2n and 2n + 1. The second
+    /// half are the leaves: the next arrival of each slot, then the next departure of each slot;
+    /// [`NEVER`] where there is none.
+    winners: Vec<Instant>,
 }
-
-/// Time, kind, port and slot of an event in one number, whose order is that of events.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-struct Key(u128);
 
 /// Cache lines of a queue of arrivals that are fetched before a turn. They hold as many frames as a
 /// link of 100 Gbit/s carries in a microsecond, half of them control packets.
@@ -40,91 +40,69 @@ const QUEUE_LINES: usize = 10;
 /// push each other out of the cache.
 const PREFETCHED: usize = 32;
 
-/// Kind of an arrival in a [`Key`], which comes before departures of the same time.
-const ARRIVAL: usize = 0;
-/// Kind of a departure in a [`Key`].
-const DEPARTURE: usize = 1;
+/// Root of the tree of arrivals.
+const ARRIVALS: usize = 2;
+/// Root of the tree of departures.
+const DEPARTURES: usize = 3;
 
-impl Key {
-    /// The key of a slot without an event, later than all others.
-    const NEVER: Key = Key(u128::MAX);
-
-    /// The key of an event.
-    fn new(at: Instant, kind: usize, port: PortId, slot: u16) -> Self {
-        let what = (kind as u64) << 32 | u64::from(port) << 16 | u64::from(slot);
-        Key(u128::from(at.as_picos()) << 64 | u128::from(what))
-    }
-
-    /// When the event happens.
-    fn at(self) -> Instant {
-        Instant::from_picos((self.0 >> 64) as u64)
-    }
-
-    /// [`ARRIVAL`] or [`DEPARTURE`].
-    fn kind(self) -> usize {
-        (self.0 >> 32) as usize & 1
-    }
-
-    /// The port at which it happens.
-    fn port(self) -> PortId {
-        (self.0 >> 16) as PortId
-    }
-
-    /// The slot of that port.
-    fn slot(self) -> u16 {
-        self.0 as u16
-    }
-}
+/// Time of an event that there is not.
+const NEVER: Instant = Instant::FAR_FUTURE;
 
 impl EventQueue {
     /// A queue without events or ports.
     pub(crate) fn new() -> Self {
         Self {
             slots: Vec::new(),
+            ports: Vec::new(),
             arrivals: Vec::new(),
-            winners: vec![Key::NEVER; 4],
+            winners: vec![NEVER; 4],
         }
     }
 
     /// Adds an event. If a port has several departures, only the earliest counts.
     pub(crate) fn push(&mut self, at: Instant, event: Event) {
-        let port = event.port();
-        let slot = self.slot(port);
-        match event {
-            Event::Serve(_) => {
-                let key = Key::new(at, DEPARTURE, port, slot);
-                let leaf = self.leaf(DEPARTURE, slot);
-                if key < self.winners[leaf] {
-                    self.set(leaf, key);
-                }
+        let slot = self.slot(event.port());
+        if let Event::Serve(_) = event {
+            let leaf = self.leaf(DEPARTURES, slot);
+            if at < self.winners[leaf] {
+                self.set(leaf, at);
             }
-            Event::Receive { .. } | Event::Fault { .. } => {
-                let queue = &mut self.arrivals[usize::from(slot)];
-                // If the link has become faster, what it carries now may overtake earlier frames.
-                let overtaken = queue.iter().rev().take_while(|(other, _)| *other > at);
-                let index = queue.len() - overtaken.count();
-                if index == queue.len() {
-                    queue.push_back((at, event));
-                } else {
-                    queue.insert(index, (at, event));
-                }
-                if index == 0 {
-                    let leaf = self.leaf(ARRIVAL, slot);
-                    self.set(leaf, Key::new(at, ARRIVAL, port, slot));
-                }
+            return;
+        }
+        let queue = &mut self.arrivals[slot];
+        match queue.back() {
+            None => {
+                queue.push_back((at, event));
+                self.set(self.leaf(ARRIVALS, slot), at);
             }
+            Some((last, _)) if *last <= at => queue.push_back((at, event)),
+            Some(_) => self.overtake(slot, at, event),
+        }
+    }
+
+    /// Adds an arrival that overtakes others: the link has become faster than it was when it sent
+    /// these.
+    #[cold]
+    fn overtake(&mut self, slot: usize, at: Instant, event: Event) {
+        let queue = &mut self.arrivals[slot];
+        let overtaken = queue.iter().rev().take_while(|(other, _)| *other > at);
+        let index = queue.len() - overtaken.count();
+        queue.insert(index, (at, event));
+        if index == 0 {
+            self.set(self.leaf(ARRIVALS, slot), at);
         }
     }
 
     /// When the next event happens; `None` if there is none.
+    #[inline]
     pub(crate) fn next_time(&self) -> Option<Instant> {
-        let first = self.winners[1];
-        (first != Key::NEVER).then(|| first.at())
+        let first = self.winners[ARRIVALS].min(self.winners[DEPARTURES]);
+        (first != NEVER).then_some(first)
     }
 
     /// Whether an arrival is due until then, or a departure before.
     pub(crate) fn goes_before(&self, then: Instant) -> bool {
-        self.winners[1] < Key::new(then, DEPARTURE, 0, 0)
+        self.winners[ARRIVALS] <= then || self.winners[DEPARTURES] < then
     }
 
     /// The next event, if its time is not after `now`.
@@ -134,32 +112,35 @@ impl EventQueue {
     }
 
     /// The next event, if its time is before `horizon`.
+    #[inline]
     pub(crate) fn pop_before(&mut self, horizon: Instant) -> Option<(Instant, Event)> {
         self.next_time().filter(|at| *at < horizon)?;
         self.pop()
     }
 
+    /// The next event. There must be one.
     fn pop(&mut self) -> Option<(Instant, Event)> {
-        let first = self.winners[1];
-        let (kind, slot, port) = (first.kind(), first.slot(), first.port());
-        let leaf = self.leaf(kind, slot);
-        let event = if kind == DEPARTURE {
-            self.set(leaf, Key::NEVER);
-            (first.at(), Event::Serve(port))
-        } else {
-            let queue = &mut self.arrivals[usize::from(slot)];
-            let event = queue.pop_front()?;
-            if queue.is_empty() {
+        let (arrival, departure) = (self.winners[ARRIVALS], self.winners[DEPARTURES]);
+        if departure < arrival {
+            let leaf = self.first(DEPARTURES);
+            self.set(leaf, NEVER);
+            let port = self.ports[leaf - 3 * self.capacity()];
+            return Some((departure, Event::Serve(port)));
+        }
+        let leaf = self.first(ARRIVALS);
+        let queue = &mut self.arrivals[leaf - self.winners.len() / 2];
+        let event = queue.pop_front();
+        let next = match queue.front() {
+            Some((at, _)) => *at,
+            None => {
                 // This moves an empty deque back to the start of its memory, which is in the
                 // caches.
                 queue.clear();
+                NEVER
             }
-            let next = queue.front().map(|(at, _)| *at);
-            let next = next.map_or(Key::NEVER, |at| Key::new(at, ARRIVAL, port, slot));
-            self.set(leaf, next);
-            event
         };
-        Some(event)
+        self.set(leaf, next);
+        event
     }
 
     /// Fetches the headers of the frames that arrive before `horizon` into the caches, and returns
@@ -185,24 +166,25 @@ impl EventQueue {
     }
 
     /// The ports that have had events.
-    pub(crate) fn ports(&self) -> impl Iterator<Item = PortId> {
-        let ports = (0..).zip(&self.slots);
-        ports.filter_map(|(port, slot)| slot.map(|_| port))
+    pub(crate) fn ports(&self) -> &[PortId] {
+        &self.ports
     }
 
     /// The ports with a known departure before `horizon`.
     pub(crate) fn departures(&self, horizon: Instant) -> impl Iterator<Item = PortId> {
-        let (leaves, _) = self.winners[self.winners.len() / 2..].as_chunks::<2>();
-        let keys = leaves.iter().map(|leaf| leaf[DEPARTURE]);
-        // A slot without a departure has the latest key of all.
-        keys.filter(move |key| key.at() < horizon).map(Key::port)
+        let leaves = &self.winners[3 * self.capacity()..];
+        let ports = self.ports.iter().zip(leaves);
+        ports
+            .filter(move |(_, at)| **at < horizon)
+            .map(|(port, _)| *port)
     }
 
     /// Fetches what leads to a port's queue of arrivals into the caches.
     pub(crate) fn prefetch_slot(&self, port: PortId) {
         if let Some(Some(slot)) = self.slots.get(usize::from(port)) {
-            prefetch(&self.arrivals[usize::from(*slot)..], 1);
-            prefetch(&self.winners[self.leaf(ARRIVAL, *slot)..], 1);
+            let slot = usize::from(*slot);
+            prefetch_one(&self.arrivals[slot]);
+            prefetch_one(&self.winners[self.leaf(ARRIVALS, slot)]);
         }
     }
 
@@ -211,57 +193,76 @@ impl EventQueue {
         if let Some(Some(slot)) = self.slots.get(usize::from(port))
             && let Some(last) = self.arrivals[usize::from(*slot)].back()
         {
-            prefetch(std::slice::from_ref(last), 2);
+            prefetch_one(last);
         }
     }
 
-    /// Index in `winners` of the leaf for this kind of event.
-    fn leaf(&self, kind: usize, slot: u16) -> usize {
-        self.winners.len() / 2 + 2 * usize::from(slot) + kind
+    /// How many slots the trees have leaves for.
+    fn capacity(&self) -> usize {
+        self.winners.len() / 4
+    }
+
+    /// Index in `winners` of the leaf of a slot in a tree.
+    fn leaf(&self, tree: usize, slot: usize) -> usize {
+        tree * self.capacity() + slot
+    }
+
+    /// The first leaf of a tree with the time of its root.
+    fn first(&self, root: usize) -> usize {
+        let time = self.winners[root];
+        let mut node = root;
+        while node < self.winners.len() / 2 {
+            node = 2 * node + usize::from(self.winners[2 * node] != time);
+        }
+        node
     }
 
     /// Replaces a leaf, and the winners above it as far as they change.
-    fn set(&mut self, leaf: usize, key: Key) {
-        self.winners[leaf] = key;
-        let (mut node, mut winner) = (leaf, key);
-        while node > 1 {
-            winner = winner.min(self.winners[node ^ 1]);
+    #[inline]
+    fn set(&mut self, leaf: usize, at: Instant) {
+        let winners = self.winners.as_mut_slice();
+        winners[leaf] = at;
+        let (mut node, mut winner) = (leaf, at);
+        while node > DEPARTURES {
+            winner = winner.min(winners[node ^ 1]);
             node /= 2;
-            if self.winners[node] == winner {
+            if winners[node] == winner {
                 return;
             }
-            self.winners[node] = winner;
+            winners[node] = winner;
         }
     }
 
     /// The slot of a port, which gets one if it has none.
-    fn slot(&mut self, port: PortId) -> u16 {
+    #[inline]
+    fn slot(&mut self, port: PortId) -> usize {
         match self.slots.get(usize::from(port)) {
-            Some(Some(slot)) => *slot,
+            Some(Some(slot)) => usize::from(*slot),
             _ => self.add(port),
         }
     }
 
-    /// Gives a port a slot, and doubles the tree if it is full.
-    fn add(&mut self, port: PortId) -> u16 {
-        let index = usize::from(port);
-        if self.slots.len() <= index {
-            self.slots.resize(index + 1, None);
+    /// Gives a port a slot, and makes the trees anew.
+    #[cold]
+    fn add(&mut self, port: PortId) -> usize {
+        let leaves = self.winners[3 * self.capacity()..].iter();
+        let mut departures: Vec<Instant> = leaves.copied().take(self.ports.len()).collect();
+        let place = self.ports.partition_point(|other| *other < port);
+        self.ports.insert(place, port);
+        self.arrivals.insert(place, VecDeque::new());
+        departures.insert(place, NEVER);
+        self.slots = Vec::new();
+        for (slot, port) in (0..).zip(&self.ports) {
+            self.slots.resize(usize::from(*port), None);
+            self.slots.push(Some(slot));
         }
-        let slot = self.arrivals.len() as u16;
-        self.slots[index] = Some(slot);
-        self.arrivals.push(VecDeque::new());
-        let leaves = 2 * self.arrivals.len();
-        if leaves > self.winners.len() / 2 {
-            let old = self.winners.split_off(self.winners.len() / 2);
-            self.winners = vec![Key::NEVER; 4 * old.len()];
-            for (leaf, key) in (2 * old.len()..).zip(old) {
-                if key != Key::NEVER {
-                    self.set(leaf, key);
-                }
-            }
+        self.winners = vec![NEVER; 4 * self.ports.len().next_power_of_two()];
+        for (slot, departure) in departures.into_iter().enumerate() {
+            let arrival = self.arrivals[slot].front().map_or(NEVER, |(at, _)| *at);
+            self.set(self.leaf(ARRIVALS, slot), arrival);
+            self.set(self.leaf(DEPARTURES, slot), departure);
         }
-        slot
+        place
     }
 }
 

@@ -429,9 +429,10 @@ impl<H: Host> Node<H> {
         if let Kind::Switch(switch) = &self.kind {
             // It is unknown which way frames go. If they are few, fetching all ports would be in
             // vain.
-            match frames < self.pending.ports().count() {
+            let ports = self.pending.ports();
+            match frames < ports.len() {
                 true => switch.prefetch_ports(|| self.pending.departures(horizon), horizon),
-                false => switch.prefetch_ports(|| self.pending.ports(), horizon),
+                false => switch.prefetch_ports(|| ports.iter().copied(), horizon),
             }
         }
     }
