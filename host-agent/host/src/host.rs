@@ -213,7 +213,7 @@ impl<S: Storage> Host<S> {
     /// When [`handle_timeout`](Self::handle_timeout) has something to do. `None`: nothing is due.
     pub fn next_deadline(&self) -> Option<Instant> {
         let transfer = self.deadlines.first().map(|(at, _)| *at);
-        transfer.into_iter().chain(self.progress_at).min()
+        Instant::earliest([transfer, self.progress_at])
     }
 
     /// Does what was due by `now`.

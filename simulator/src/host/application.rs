@@ -156,8 +156,7 @@ impl Application {
             .next_deadline_ns()
             .map(Instant::from_nanos);
         let due = self.due.first().map(|(at, _)| *at);
-        let all = [self.host.next_deadline(), fetch, due];
-        all.into_iter().flatten().min()
+        Instant::earliest([self.host.next_deadline(), fetch, due])
     }
 
     /// Starts what is due at `now`.
