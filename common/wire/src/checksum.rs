@@ -8,6 +8,7 @@ pub struct Checksum(u64);
 
 impl Checksum {
     /// Adds bytes that start at an even offset of what is summed.
+    #[inline]
     pub fn over(mut self, bytes: &[u8]) -> Self {
         // Four bytes at a time, as they lie in memory: neither width nor byte order of the words matters to the sum
         // (RFC 1071, section 2), and several of them are added at once.
@@ -34,12 +35,14 @@ impl Checksum {
     }
 
     /// The value for the checksum field; 0 when the summed bytes already contain a right one.
+    #[inline]
     pub fn finish(self) -> u16 {
         !fold(self.0)
     }
 }
 
 /// The ones' complement sum of the 16-bit words of a sum; 0 only of 0.
+#[inline]
 fn fold(mut sum: u64) -> u16 {
     while sum > 0xffff {
         sum = (sum & 0xffff) + (sum >> 16);
@@ -48,6 +51,7 @@ fn fold(mut sum: u64) -> u16 {
 }
 
 /// The checksum of `bytes` alone.
+#[inline]
 pub fn internet_checksum(bytes: &[u8]) -> u16 {
     Checksum::default().over(bytes).finish()
 }

@@ -6,7 +6,6 @@ use crate::checksum::internet_checksum;
 use crate::{Layer, ParseError};
 
 const VERSION: u8 = 1;
-const CHECKSUM_AT: usize = 26;
 
 /// The type of a packet of NDP or SCDP, 4 bits of the first byte.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
@@ -223,7 +222,7 @@ impl EbbHeader {
             });
         }
         let announced = be32(head, 28);
-        let computed = crc32c::crc32c(rest);
+        let computed = crc_of(rest);
         if computed != announced {
             return Err(ParseError::PayloadCrc {
                 announced,
@@ -265,30 +264,50 @@ impl EbbHeader {
             payload.len() == usize::from(self.payload_bytes)
                 || self.flags.contains(EbbFlags::TRIMMED)
         );
-        let start = out.len();
-        out.push(VERSION << 4 | self.packet_type as u8);
-        out.extend_from_slice(&[
-            self.flags.0,
-            self.level,
-            self.sender << 4 | self.senders & 0xf,
-        ]);
-        out.extend_from_slice(&self.source_port.to_be_bytes());
-        out.extend_from_slice(&self.destination_port.to_be_bytes());
-        out.extend_from_slice(&self.session.to_be_bytes());
-        out.extend_from_slice(&self.block.to_be_bytes());
-        out.extend_from_slice(&(self.symbol << 8 | u32::from(self.priority)).to_be_bytes());
-        out.extend_from_slice(&self.pull.to_be_bytes());
-        out.extend_from_slice(&self.entropy.to_be_bytes());
-        out.extend_from_slice(&[0, 0]);
-        out.extend_from_slice(&crc32c::crc32c(payload).to_be_bytes());
-        out.extend_from_slice(&self.object_bytes.to_be_bytes());
-        out.extend_from_slice(&self.symbol_bytes.to_be_bytes());
-        out.extend_from_slice(&self.block_symbols.to_be_bytes());
-        out.extend_from_slice(&self.payload_bytes.to_be_bytes());
-        out.extend_from_slice(&self.multicast_group.to_be_bytes());
-        let checksum = internet_checksum(&out[start..]);
-        out[start + CHECKSUM_AT..start + CHECKSUM_AT + 2].copy_from_slice(&checksum.to_be_bytes());
+        let mut words = self.encode(crc_of(payload));
+        let checksum = internet_checksum(words.map(u64::to_be_bytes).as_flattened());
+        words[3] |= u64::from(checksum) << 32;
+        out.reserve(Self::BYTES + payload.len());
+        out.extend_from_slice(words.map(u64::to_be_bytes).as_flattened());
         out.extend_from_slice(payload);
+    }
+
+    /// The header in words of eight bytes, with this CRC of the payload, and with 0 in the place of
+    /// its own checksum.
+    fn encode(&self, payload_crc: u32) -> [u64; Self::BYTES / 8] {
+        let join = |parts: [(u64, u32); 4]| parts.iter().fold(0, |sum, (n, at)| sum | n << at);
+        let wide = |n: u32| u64::from(n);
+        let short = |n: u16| u64::from(n);
+        let byte = |n: u8| u64::from(n);
+        [
+            join([
+                (byte(VERSION << 4 | self.packet_type as u8), 56),
+                (byte(self.flags.0) << 8 | byte(self.level), 40),
+                (byte(self.sender << 4 | self.senders & 0xf), 32),
+                (
+                    short(self.source_port) << 16 | short(self.destination_port),
+                    0,
+                ),
+            ]),
+            wide(self.session) << 32 | wide(self.block),
+            wide(self.symbol << 8 | u32::from(self.priority)) << 32 | wide(self.pull),
+            short(self.entropy) << 48 | wide(payload_crc),
+            self.object_bytes,
+            join([
+                (short(self.symbol_bytes), 48),
+                (short(self.block_symbols), 32),
+                (short(self.payload_bytes), 16),
+                (short(self.multicast_group), 0),
+            ]),
+        ]
+    }
+}
+
+/// The CRC-32C of a payload. Most packets have none.
+fn crc_of(payload: &[u8]) -> u32 {
+    match payload {
+        [] => 0,
+        _ => crc32c::crc32c(payload),
     }
 }
 

@@ -106,9 +106,11 @@ impl EthernetHeader {
 
     /// Appends the header.
     pub fn emit(&self, out: &mut Vec<u8>) {
-        out.extend_from_slice(&self.dst.0);
-        out.extend_from_slice(&self.src.0);
-        out.extend_from_slice(&self.ethertype.to_be_bytes());
+        let [d0, d1, d2, d3, d4, d5] = self.dst.0;
+        let [s0, s1, s2, s3, s4, s5] = self.src.0;
+        let [t0, t1] = self.ethertype.to_be_bytes();
+        let head: [u8; Self::BYTES] = [d0, d1, d2, d3, d4, d5, s0, s1, s2, s3, s4, s5, t0, t1];
+        out.extend_from_slice(&head);
     }
 }
 

@@ -157,17 +157,36 @@ impl Ipv4Header {
 
     /// Appends the header of a packet with `payload_bytes` of payload.
     pub fn emit(&self, payload_bytes: usize, out: &mut Vec<u8>) {
-        let start = out.len();
         let total = (Self::BYTES + payload_bytes).min(usize::from(u16::MAX)) as u16;
-        out.push(0x45);
-        out.push(self.dscp << 2 | self.ecn as u8);
-        out.extend_from_slice(&total.to_be_bytes());
-        out.extend_from_slice(&self.id.to_be_bytes());
-        out.extend_from_slice(&DONT_FRAGMENT.to_be_bytes());
-        out.extend_from_slice(&[self.ttl, self.protocol.0, 0, 0]);
-        out.extend_from_slice(&self.src.octets());
-        out.extend_from_slice(&self.dst.octets());
-        let checksum = internet_checksum(&out[start..]);
-        out[start + 10..start + 12].copy_from_slice(&checksum.to_be_bytes());
+        let [t0, t1] = total.to_be_bytes();
+        let [i0, i1] = self.id.to_be_bytes();
+        let [f0, f1] = DONT_FRAGMENT.to_be_bytes();
+        let [s0, s1, s2, s3] = self.src.octets();
+        let [d0, d1, d2, d3] = self.dst.octets();
+        let tos = self.dscp << 2 | self.ecn as u8;
+        let mut head: [u8; Self::BYTES] = [
+            0x45,
+            tos,
+            t0,
+            t1,
+            i0,
+            i1,
+            f0,
+            f1,
+            self.ttl,
+            self.protocol.0,
+            0,
+            0,
+            s0,
+            s1,
+            s2,
+            s3,
+            d0,
+            d1,
+            d2,
+            d3,
+        ];
+        [head[10], head[11]] = internet_checksum(&head).to_be_bytes();
+        out.extend_from_slice(&head);
     }
 }
