@@ -18,6 +18,9 @@ const MAX_HEADER_BITS: u64 = 1 << 20;
 /// Most 64-bit words of all headers and metadata together: a packet then takes 8 MB.
 const MAX_WORDS: u32 = 1 << 20;
 
+/// The header is not what the frame has at any place.
+pub(crate) const NO_HOME: u64 = u64::MAX;
+
 /// Where a field lies. It is small and copied into the compiled program.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Slot {
@@ -91,6 +94,10 @@ pub(crate) struct Header {
     pub length_exp: Option<json::Value>,
     /// The other members of the header union that it belongs to.
     pub siblings: Vec<u32>,
+    /// Word that holds the place in the frame that the header was extracted from, in bytes, as long
+    /// as it has nothing but the fields stored since that differs from the frame; else
+    /// [`NO_HOME`]. `None` for headers of which this is not kept.
+    pub home_at: Option<u32>,
     /// The fixed fields as they lie while the variable-length field is empty.
     pub pieces: Pieces,
 }
@@ -212,7 +219,14 @@ impl Layout {
                 next_at: words.take(1),
             });
         }
+        let headers = layout.headers.iter_mut().zip(&program.headers);
+        for (header, _) in headers.filter(|(header, h)| !h.metadata && header.has_fixed_bytes()) {
+            header.home_at = Some(words.take(1));
+        }
         layout.initial = vec![0; words.0 as usize];
+        for home_at in layout.headers.iter().filter_map(|header| header.home_at) {
+            layout.initial[home_at as usize] = NO_HOME;
+        }
         for (header, h) in layout.headers.iter().zip(&program.headers) {
             if h.metadata {
                 layout.metadata.push((header.first, header.words));
@@ -373,6 +387,11 @@ impl Header {
         self.fixed_bits as usize + variable
     }
 
+    /// Whether it always has the same number of whole bytes.
+    fn has_fixed_bytes(&self) -> bool {
+        self.variable.is_none() && self.fixed_bits.is_multiple_of(8)
+    }
+
     /// Whether the header is valid in the packet.
     pub fn is_valid(&self, words: &[u64]) -> bool {
         words[self.valid_at as usize] != 0
@@ -425,6 +444,7 @@ fn place_header(
         max_bytes: ty.max_length.unwrap_or(0),
         length_exp: ty.length_exp.clone(),
         siblings: Vec::new(),
+        home_at: None,
         pieces: Pieces::new([]),
     };
     for f in &ty.fields {

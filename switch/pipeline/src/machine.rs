@@ -9,7 +9,7 @@ use rand::Rng;
 use crate::action::{Primitive, StackRef, Target};
 use crate::bits::low_mask;
 use crate::expr::{Number, Scope, UnionRef, store, store_big};
-use crate::layout::Slot;
+use crate::layout::{NO_HOME, Slot};
 use crate::outcome::DropReason;
 use crate::packet::{CloneCall, Packet};
 use crate::program::Program;
@@ -420,6 +420,9 @@ impl Machine<'_> {
             self.packet.words[layout.header_at(*sibling).valid_at as usize] = 0;
         }
         self.packet.words[h.valid_at as usize] = 1;
+        if let Some(home_at) = h.home_at {
+            self.packet.words[home_at as usize] = NO_HOME;
+        }
     }
 
     /// P4's `setValid`: the fields are zero then.

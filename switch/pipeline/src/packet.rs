@@ -1,6 +1,7 @@
 //! A packet in the pipeline: its headers as words, and its bytes.
 
 use crate::frames::Frames;
+use crate::outcome::DropReason;
 use crate::program::Place;
 use crate::stock::Stock;
 
@@ -49,7 +50,7 @@ pub(crate) struct Requests {
     /// Whether the pipeline ends here.
     pub exit: bool,
     /// Why the packet is dropped; `None` if it is not.
-    pub failed: Option<crate::DropReason>,
+    pub failed: Option<DropReason>,
 }
 
 /// A clone that was asked for.
@@ -134,6 +135,9 @@ pub struct Pool {
     packets: Stock<Box<Packet>>,
     /// The frames.
     frames: Frames,
+    /// What packets that are gone leave in their words; `None`: what was there.
+    #[cfg(test)]
+    pub(crate) rest: Option<u64>,
 }
 
 /// Most packets that are kept; more hardly ever wait in queues.
@@ -147,7 +151,15 @@ impl Pool {
 
     /// A packet that has not been parsed, with the words `initial`.
     pub(crate) fn packet(&mut self, initial: &[u64], frame: Vec<u8>) -> Box<Packet> {
-        let length = frame.len() as u32;
+        let mut packet = self.unset_packet(initial.len(), frame);
+        packet.words.copy_from_slice(initial);
+        packet
+    }
+
+    /// A packet that has not been parsed, with this many words, in which an earlier packet may have
+    /// left anything.
+    pub(crate) fn unset_packet(&mut self, length: usize, frame: Vec<u8>) -> Box<Packet> {
+        let bytes = frame.len() as u32;
         let mut packet = self.packets.take().unwrap_or_default();
         // Field by field: a whole packet would be made elsewhere and then moved here.
         let Packet {
@@ -162,13 +174,15 @@ impl Pool {
             truncated_to,
             header_bytes,
         } = &mut *packet;
-        words.clear();
-        words.extend_from_slice(initial);
+        if words.len() != length {
+            words.clear();
+            words.resize(length, 0);
+        }
         *place = frame;
         (*payload_at, *header_bytes, *truncated_to) = (0, 0, usize::MAX);
         *requests = Requests::default();
         (*ingress_port, *packet_id) = (0, 0);
-        (*ingress_length, *packet_length) = (length, length);
+        (*ingress_length, *packet_length) = (bytes, bytes);
         packet
     }
 
@@ -201,6 +215,10 @@ impl Pool {
 
     /// The frame of a packet that ends here.
     pub(crate) fn take_frame(&mut self, mut packet: Box<Packet>) -> Vec<u8> {
+        #[cfg(test)]
+        if let Some(rest) = self.rest {
+            packet.words.fill(rest);
+        }
         let frame = std::mem::take(&mut packet.frame);
         if self.packets.len() < PACKETS {
             self.packets.give(packet).for_each(drop);

@@ -4,6 +4,7 @@ use ebb_units::Instant;
 use rand::SeedableRng;
 use rand::rngs::SmallRng;
 use std::sync::Arc;
+use std::sync::atomic::Ordering;
 
 use crate::control::{CloneSession, Replica};
 use crate::error::LoadError;
@@ -83,7 +84,7 @@ impl Pipeline {
     /// The packet as it is before the parser runs.
     fn arrive(&mut self, now: Instant, frame: Vec<u8>, input: &IngressInput) -> Box<Packet> {
         let length = frame.len() as u64;
-        let mut packet = self.state.pool.packet(&self.program.layout.initial, frame);
+        let mut packet = self.new_packet(frame);
         packet.ingress_port = input.ingress_port;
         packet.packet_id = input.packet_id;
         if let Some(preserved) = &input.preserved {
@@ -104,6 +105,23 @@ impl Pipeline {
             set_if(words, standard.enq_qdepth, u64::from(deflect.enq_qdepth));
         }
         packet
+    }
+
+    /// A packet with its words as the program needs them at the start. For a trace, or where somebody
+    /// may read any field, these are all of them.
+    fn new_packet(&mut self, frame: Vec<u8>) -> Box<Packet> {
+        let initial = &self.program.layout.initial;
+        let pool = &mut self.state.pool;
+        let native = self.program.native.as_ref();
+        let all = self.state.trace.is_some() || self.state.sets_all.load(Ordering::Relaxed);
+        match native.filter(|_| !all) {
+            None => pool.packet(initial, frame),
+            Some(native) => {
+                let mut packet = pool.unset_packet(initial.len(), frame);
+                native.initialise(&self.program, &mut packet.words);
+                packet
+            }
+        }
     }
 
     /// What becomes of a packet after ingress, in the order of BMv2.

@@ -2,6 +2,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
+use std::sync::atomic::AtomicBool;
 
 use rand::SeedableRng;
 use rand::rngs::SmallRng;
@@ -64,6 +65,9 @@ pub(crate) struct State {
     pub tofino: crate::tofino::Requests,
     /// What has happened to the packet; `None` if nobody wants to know.
     pub trace: Option<Vec<crate::trace::TraceEvent>>,
+    /// Whether packets begin with all their words initialised: others than the program may read
+    /// them.
+    pub sets_all: AtomicBool,
 }
 
 /// A parser value set.
@@ -129,6 +133,7 @@ impl State {
             action_data: Vec::new(),
             tofino: Default::default(),
             trace: None,
+            sets_all: AtomicBool::new(false),
         }
     }
 

@@ -92,6 +92,11 @@ impl Pieces {
         }
     }
 
+    /// The parts of each chunk of eight bytes.
+    pub fn chunks(&self) -> impl Iterator<Item = &[Piece]> {
+        self.pieces.split_inclusive(|piece| piece.ends)
+    }
+
     /// Reads the fields from the start of `data`, as if zeros followed it.
     #[inline]
     pub fn read(&self, mut data: &[u8], words: &mut [u64]) {

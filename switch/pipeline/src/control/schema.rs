@@ -1,5 +1,7 @@
 //! From names to handles, and what the program says about its objects.
 
+use std::sync::atomic::Ordering;
+
 use std::collections::HashMap;
 
 use crate::packet::Packet;
@@ -124,6 +126,8 @@ impl Pipeline {
         let slot = slot.ok_or_else(|| ControlError::not_found("field", name))?;
         let place = Place::of(name, slot);
         let place = place.map_err(|e| ControlError::invalid("field", e.to_string()))?;
+        // The program itself may never read it.
+        self.state.sets_all.store(true, Ordering::Relaxed);
         Ok((PacketField(place), slot.bits))
     }
 

@@ -1,11 +1,13 @@
 //! The function that parses and verifies checksums, and the one that deparses.
 
 use cranelift_codegen::ir::InstBuilder;
+use cranelift_codegen::ir::condcodes::IntCC;
 use cranelift_codegen::ir::types::I64;
 
 use super::action::Exit;
 use super::calls;
 use super::code::Code;
+use crate::wire::Piece;
 
 impl Code<'_, '_> {
     /// Parses the packet and verifies checksums. The result is the P4 error, with 2^32 if the
@@ -24,6 +26,19 @@ impl Code<'_, '_> {
         }
         let right = self.b.ins().ishl_imm(right, 32);
         self.b.ins().bor(error, right)
+    }
+
+    /// The word that holds the place of a header in the frame; `None` if nothing is gained by
+    /// knowing it, since something may be stored in all parts of the header.
+    pub fn home_of(&self, header: u32) -> Option<u32> {
+        let (header, stored) = (
+            self.program.layout.header_at(header),
+            &self.program.usage.stored,
+        );
+        let is_kept = |chunk: &[Piece]| !chunk.iter().any(|piece| stored[piece.at as usize]);
+        header
+            .home_at
+            .filter(|_| header.pieces.chunks().any(is_kept))
     }
 
     /// Updates checksums and writes the headers into the frame. The result is their length in
@@ -67,8 +82,21 @@ impl Code<'_, '_> {
                 }
             }
             let to = self.add(out, position);
-            self.write_pieces(&header.pieces, to);
             let behind = self.add_const(position, u64::from(emit.fixed_bits / 8));
+            if let Some(home_at) = self.home_of(emit.header) {
+                // Where the header stays at its place, the frame has what was not stored.
+                let (stays, moves) = (self.block(), self.block());
+                let home = self.word(home_at);
+                let at_home = self.b.ins().icmp(IntCC::Equal, home, position);
+                self.b.set_cold_block(moves);
+                self.branch(at_home, stays, moves);
+                self.go_on_in(stays);
+                let stored = &program.usage.stored;
+                self.write_chunks(&header.pieces, to, |at| stored[at as usize]);
+                self.jump_with(done, behind);
+                self.go_on_in(moves);
+            }
+            self.write_chunks(&header.pieces, to, |_| true);
             self.jump_with(done, behind);
             self.go_on_in(plain);
             let address = self.address(emit);

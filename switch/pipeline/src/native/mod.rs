@@ -30,6 +30,7 @@ mod control;
 mod deparser;
 mod expr;
 mod hash;
+mod initial;
 mod parser;
 mod rows;
 #[cfg(test)]
@@ -37,6 +38,7 @@ mod tests;
 mod wire;
 
 use cranelift_codegen::ir::{Function, UserFuncName};
+use cranelift_codegen::isa::CallConv;
 use cranelift_codegen::settings::{self, Configurable};
 use cranelift_frontend::{FunctionBuilder, FunctionBuilderContext};
 use cranelift_jit::{JITBuilder, JITModule};
@@ -50,9 +52,12 @@ use code::Code;
 pub(crate) use rows::{ActionSet, Tables};
 
 type Generated = unsafe extern "C" fn(*mut Context) -> u64;
+/// Initialises the words of a packet.
+type Initialising = unsafe extern "C" fn(*mut u64);
 
 /// The code of a program.
 pub(crate) struct Native {
+    initialise: Initialising,
     begin: Generated,
     /// `None` if the control graph has a cycle, as for `egress`: the interpreter runs it.
     ingress: Option<Generated>,
@@ -92,6 +97,17 @@ impl Native {
                 None
             }
         }
+    }
+
+    /// Initialises the words of a packet of the program that must be, whatever they held.
+    pub fn initialise(&self, program: &Program, words: &mut [u64]) {
+        assert_eq!(
+            words.len(),
+            program.layout.initial.len(),
+            "a packet of another program"
+        );
+        // SAFETY: it stores within as many words; see the module's documentation.
+        unsafe { (self.initialise)(words.as_mut_ptr()) }
     }
 }
 
@@ -149,6 +165,7 @@ impl<'a> Compiler<'a> {
 
     fn all(mut self) -> Result<Native> {
         let program = self.program;
+        let initialise = self.initialising()?;
         let begin = self.function(|mut code| {
             let result = code.begin();
             code.finish(result);
@@ -167,7 +184,10 @@ impl<'a> Compiler<'a> {
             // SAFETY: it was generated with this signature, in the host's calling convention.
             unsafe { std::mem::transmute::<*const u8, Generated>(code) }
         };
+        let initialise = self.module.get_finalized_function(initialise);
         Ok(Native {
+            // SAFETY: it was generated with this signature, in the host's calling convention.
+            initialise: unsafe { std::mem::transmute::<*const u8, Initialising>(initialise) },
             begin: entry(begin),
             ingress: ingress.map(entry),
             egress: egress.map(entry),
@@ -187,16 +207,38 @@ impl<'a> Compiler<'a> {
         .map(Some)
     }
 
+    /// The function that initialises the words that must be.
+    fn initialising(&mut self) -> Result<FuncId> {
+        let program = self.program;
+        self.function_of(0, |mut b, _| {
+            initial::generate(&mut b, &program.layout.initial, &program.usage.unset);
+            b.seal_all_blocks();
+            b.finalize();
+        })
+    }
+
     fn function(&mut self, generate: impl FnOnce(Code)) -> Result<FuncId> {
+        let program = self.program;
+        self.function_of(1, |b, convention| {
+            generate(Code::start(program, b, convention));
+        })
+    }
+
+    /// A function of one argument, with this many results.
+    fn function_of(
+        &mut self,
+        results: usize,
+        generate: impl FnOnce(FunctionBuilder<'_>, CallConv),
+    ) -> Result<FuncId> {
         let convention = self.module.isa().default_call_conv();
-        let signature = code::signature(convention, 1, 1);
+        let signature = code::signature(convention, 1, results);
         let id = self
             .module
             .declare_anonymous_function(&signature)
             .map_err(|e| e.to_string())?;
         self.context.func = Function::with_name_signature(UserFuncName::default(), signature);
         let b = FunctionBuilder::new(&mut self.context.func, &mut self.builder);
-        generate(Code::start(self.program, b, convention));
+        generate(b, convention);
         self.module
             .define_function(id, &mut self.context)
             .map_err(|e| format!("{e:?}"))?;

@@ -291,6 +291,9 @@ impl Code<'_, '_> {
             }
             self.b.def_var(walk.at, end);
             self.mark_valid(header);
+            if let Some(home_at) = self.home_of(header) {
+                self.set_word(home_at, at);
+            }
             self.jump(done);
         }
         self.go_on_in(done);

@@ -7,7 +7,7 @@ use cranelift_codegen::ir::{InstBuilder, Value};
 use super::code::Code;
 use crate::expr::Condition;
 use crate::program::Checksum;
-use crate::wire::Pieces;
+use crate::wire::{Piece, Pieces};
 
 impl Code<'_, '_> {
     /// Reads fields from bytes, all of which exist.
@@ -58,9 +58,13 @@ impl Code<'_, '_> {
 
     /// The fields as chunks of eight bytes, the last of which is filled up with zeros.
     pub fn chunks(&mut self, pieces: &Pieces) -> Vec<Value> {
-        let mut chunks = Vec::new();
+        pieces.chunks().map(|chunk| self.joined(chunk)).collect()
+    }
+
+    /// A chunk of eight bytes of these parts, of which there is at least one.
+    fn joined(&mut self, parts: &[Piece]) -> Value {
         let mut chunk = None;
-        for piece in &pieces.pieces {
+        for piece in parts {
             let mut bits = self.word(piece.at);
             if piece.left != 0 {
                 bits = self.b.ins().ishl_imm(bits, i64::from(piece.left));
@@ -68,28 +72,25 @@ impl Code<'_, '_> {
             if piece.right != 0 {
                 bits = self.b.ins().ushr_imm(bits, i64::from(piece.right));
             }
-            let sum = match chunk {
+            chunk = Some(match chunk {
                 None => bits,
                 Some(others) => self.b.ins().bor(others, bits),
-            };
-            chunk = if piece.ends {
-                chunks.push(sum);
-                None
-            } else {
-                Some(sum)
-            };
+            });
         }
-        chunks
+        chunk.unwrap_or_else(|| self.constant(0))
     }
 
-    /// Writes the fields, and nothing behind them.
-    pub fn write_pieces(&mut self, pieces: &Pieces, to: Value) {
-        let chunks = self.chunks(pieces);
-        for (i, chunk) in chunks.into_iter().enumerate() {
+    /// Writes the fields, and nothing behind them: the chunks with a word that `wanted` says yes to.
+    pub fn write_chunks(&mut self, pieces: &Pieces, to: Value, wanted: impl Fn(u32) -> bool) {
+        for (i, chunk) in pieces.chunks().enumerate() {
+            if !chunk.iter().any(|piece| wanted(piece.at)) {
+                continue;
+            }
+            let value = self.joined(chunk);
             let bytes = (pieces.bytes - 8 * i).min(8);
             let value = match bytes {
-                8 => chunk,
-                _ => self.b.ins().ushr_imm(chunk, 8 * (8 - bytes) as i64),
+                8 => value,
+                _ => self.b.ins().ushr_imm(value, 8 * (8 - bytes) as i64),
             };
             self.store_bytes(to, 8 * i, bytes, value);
         }

@@ -153,6 +153,11 @@ impl ErrorCodes {
 }
 
 impl State {
+    /// The parts of the key.
+    pub fn key(&self) -> &[KeyPart] {
+        &self.key
+    }
+
     /// Widths of the parts of the key, in bits.
     pub fn key_widths(&self) -> impl Iterator<Item = u32> + '_ {
         self.key.iter().map(KeyPart::bits)

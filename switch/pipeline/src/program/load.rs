@@ -166,6 +166,7 @@ pub(crate) fn load(source: &json::Program, shortcuts: bool) -> Result<Program> {
         layout,
         blueprint,
         tofino,
+        usage: super::Usage::default(),
         native: None,
     })
 }

@@ -2,6 +2,7 @@
 
 mod load;
 mod tables;
+mod usage;
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -21,6 +22,7 @@ use crate::state::Blueprint;
 use crate::tofino::Tofino;
 use crate::trace::Source;
 use load::load;
+pub(crate) use usage::Usage;
 
 /// A compiled program. It does not change, and any number of switches can share it; see
 /// [`Pipeline::new`](crate::Pipeline::new).
@@ -70,6 +72,8 @@ pub struct Program {
     pub(crate) blueprint: Blueprint,
     /// Its second parser and its deparsers, if it is for Tofino; `None` for v1model.
     pub(crate) tofino: Option<Box<Tofino>>,
+    /// What it reads and writes; empty without native code, which alone makes use of it.
+    pub(crate) usage: Usage,
     /// The program as native code; `None` if there is no code generator for the machine, or if it
     /// is not wanted.
     pub(crate) native: Option<Native>,
@@ -82,6 +86,7 @@ impl Program {
         let mut program = load(program, true)?;
         // The second parser, and deparsers that branch, are interpreted.
         if program.tofino.is_none() {
+            program.usage = Usage::of(&program);
             program.native = Native::compile(&program);
         }
         Ok(Arc::new(program))
