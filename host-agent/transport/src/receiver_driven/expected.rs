@@ -88,7 +88,8 @@ impl<S: ReceiverDriven> Host<S> {
         let state = if self.is_impossible(header) {
             None
         } else {
-            S::receiver(now, &self.params, flow, header)
+            let seed = self.seed_of(expected.senders[index].0, header.session);
+            S::receiver(now, &self.params, flow, seed, header)
         };
         let Some(state) = state else {
             self.lose_expected(

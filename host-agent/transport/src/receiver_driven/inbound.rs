@@ -11,6 +11,7 @@ use super::path::{Open, Path};
 use super::session::{Ending, ReceiverDriven, ReceiverSession, SenderSession};
 use super::tombstones::Epitaph;
 use crate::record::Counters;
+use crate::splitmix::splitmix64;
 use crate::transport::{Event, FlowId};
 
 impl<S: ReceiverDriven> Host<S> {
@@ -70,10 +71,11 @@ impl<S: ReceiverDriven> Host<S> {
                 Some(stone) if stone.path.is_from(src, header) => {
                     let answer = match stone.epitaph {
                         Epitaph::Finished(closing) => S::answer_late(&closing, header),
-                        Epitaph::Reset(reason) => reason.header(),
+                        Epitaph::Reset(reason) => Some(reason.header()),
                     };
                     let path = stone.path.to(SocketAddrV4::new(src, header.source_port));
-                    self.control.push_back((stone.flow, path, answer));
+                    let answer = answer.map(|answer| (stone.flow, path, answer));
+                    self.control.extend(answer);
                     self.tombstones.refresh(now, &key);
                     return;
                 }
@@ -149,6 +151,12 @@ impl<S: ReceiverDriven> Host<S> {
             || header.object_bytes > S::max_object_bytes(&self.params, header.symbol_bytes)
     }
 
+    /// Random numbers of a receiver session begin here.
+    pub(super) fn seed_of(&self, from: Ipv4Addr, session: u32) -> u64 {
+        let name = u64::from(u32::from(from)) << 32 | u64::from(session);
+        splitmix64(self.config.seed, name)
+    }
+
     /// There is no handshake: any packet of the initial window opens the session.
     fn open_receiver(
         &mut self,
@@ -179,7 +187,9 @@ impl<S: ReceiverDriven> Host<S> {
             return Err(ResetReason::BadSession);
         }
         let flow = self.new_flow();
-        let state = S::receiver(now, &self.params, flow, header).ok_or(ResetReason::BadSession)?;
+        let seed = self.seed_of(src, header.session);
+        let state =
+            S::receiver(now, &self.params, flow, seed, header).ok_or(ResetReason::BadSession)?;
         let path = Path {
             peer: SocketAddrV4::new(src, header.source_port),
             local_port: header.destination_port,

@@ -221,13 +221,16 @@ pub trait ReceiverDriven {
         source: Arc<dyn ObjectSource>,
         cast: Cast,
     ) -> Self::Sender;
-    /// A session that `first` opens. `None`: its sizes are impossible or too large.
+    /// A session that `first` opens. `None`: its sizes are impossible or too large. `seed`: of random
+    /// numbers that nobody else can foretell.
     fn receiver(
         now: Instant,
         params: &Self::Params,
         flow: FlowId,
+        seed: u64,
         first: &EbbHeader,
     ) -> Option<Self::Receiver>;
-    /// Answer to `late`, a packet for a finished session whose closing header is `closing`.
-    fn answer_late(closing: &EbbHeader, late: &EbbHeader) -> EbbHeader;
+    /// Answer to `late`, a packet for a finished session whose closing header is `closing`. None:
+    /// there is none.
+    fn answer_late(closing: &EbbHeader, late: &EbbHeader) -> Option<EbbHeader>;
 }

@@ -90,6 +90,7 @@ impl ReceiverDriven for Ndp {
         now: Instant,
         params: &NdpParams,
         _: FlowId,
+        _: u64,
         first: &EbbHeader,
     ) -> Option<receiver::Receiver> {
         let shape = StreamShape::of(first);
@@ -99,7 +100,8 @@ impl ReceiverDriven for Ndp {
         receiver::Receiver::new(now, params, shape, first.pull)
     }
 
-    fn answer_late(_: &EbbHeader, late: &EbbHeader) -> EbbHeader {
-        receiver::acknowledgment(PacketType::Ack, number::number_of(late))
+    fn answer_late(_: &EbbHeader, late: &EbbHeader) -> Option<EbbHeader> {
+        let number = number::number_of(late);
+        Some(receiver::acknowledgment(PacketType::Ack, number))
     }
 }

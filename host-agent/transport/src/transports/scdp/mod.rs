@@ -107,6 +107,7 @@ impl ReceiverDriven for Scdp {
         now: Instant,
         params: &ScdpParams,
         flow: FlowId,
+        _: u64,
         first: &EbbHeader,
     ) -> Option<receiver::Receiver> {
         let shape = StreamShape::of(first);
@@ -114,7 +115,7 @@ impl ReceiverDriven for Scdp {
         acceptable.then(|| receiver::Receiver::new(now, params, flow, first))
     }
 
-    fn answer_late(closing: &EbbHeader, _: &EbbHeader) -> EbbHeader {
-        *closing
+    fn answer_late(closing: &EbbHeader, _: &EbbHeader) -> Option<EbbHeader> {
+        Some(*closing)
     }
 }

@@ -2,6 +2,7 @@
 //! chapter 4): storage over fountain codes, as a scavenger. Mechanism, parameters and the choices
 //! made where the texts are silent: `docs/trevi.md`.
 
+mod audience;
 mod blocks;
 mod demand;
 mod params;
@@ -10,9 +11,14 @@ mod rate;
 mod receiver;
 mod requests;
 mod sender;
+mod supplier;
 mod tract;
 mod window;
 
+#[cfg(test)]
+mod group_tests;
+#[cfg(test)]
+mod many_tests;
 #[cfg(test)]
 mod pull_tests;
 #[cfg(test)]
@@ -21,22 +27,26 @@ mod tests;
 use std::sync::Arc;
 
 use ebb_units::{Duration, Instant};
-use ebb_wire::{EbbHeader, PacketType, Protocol};
+use ebb_wire::{EbbFlags, EbbHeader, PacketType, Protocol};
 
-pub use params::{Mode, TreviParams};
+pub use params::{Mode, Stragglers, TreviParams};
 
 use crate::FlowId;
 use crate::object::ObjectSource;
 use crate::receiver_driven::{Cast, Host, ReceiverDriven, RetryParams, SessionLimits, StreamShape};
 use crate::transports::Entry;
 
+/// Number, as a sender, of what a receiver is sent that has left its group: it still hears the group,
+/// and no two symbols are to be the same. The senders of a many-to-one session have lower ones.
+const DETACHED: u8 = 15;
+
 pub(crate) const ENTRY: Entry = Entry {
     name: "trevi",
     service_port: 7011,
     protocol: Protocol::EBB,
     payload: Some(Trevi::PAYLOAD),
-    groups: false,
-    many_to_one: false,
+    groups: true,
+    many_to_one: true,
     make: |host, suite| Ok(Box::new(TreviHost::new(host, suite.trevi))),
 };
 
@@ -65,6 +75,10 @@ impl ReceiverDriven for Trevi {
         }
     }
 
+    fn many_to_one(params: &TreviParams) -> Option<Duration> {
+        Some(Duration::from_nanos(params.expect_timeout_ns))
+    }
+
     fn retry(params: &TreviParams) -> RetryParams {
         params.retry()
     }
@@ -79,26 +93,28 @@ impl ReceiverDriven for Trevi {
         params: &TreviParams,
         symbol_bytes: u16,
         source: Arc<dyn ObjectSource>,
-        _: Cast,
+        cast: Cast,
     ) -> sender::Sender {
-        sender::Sender::new(now, params, symbol_bytes, source)
+        sender::Sender::new(now, params, symbol_bytes, source, cast)
     }
 
     fn receiver(
         now: Instant,
         params: &TreviParams,
         flow: FlowId,
+        seed: u64,
         first: &EbbHeader,
     ) -> Option<receiver::Receiver> {
         let shape = StreamShape::of(first);
         let acceptable = (1..=TreviParams::MAX_BLOCK_SYMBOLS).contains(&shape.block_symbols);
         acceptable
-            .then(|| receiver::Receiver::new(now, params, flow, first))
+            .then(|| receiver::Receiver::new(now, params, flow, seed, first))
             .flatten()
     }
 
-    /// The sender has not heard that it is to stop.
-    fn answer_late(closing: &EbbHeader, _: &EbbHeader) -> EbbHeader {
-        *closing
+    /// The sender has not heard that it is to stop. What goes to a group is for others, unless it asks.
+    fn answer_late(closing: &EbbHeader, late: &EbbHeader) -> Option<EbbHeader> {
+        let asks = late.flags.contains(EbbFlags::RETRANSMIT);
+        (asks || !late.flags.contains(EbbFlags::MULTICAST)).then_some(*closing)
     }
 }

@@ -40,6 +40,20 @@ impl Mode {
     }
 }
 
+/// What a group does with a receiver that the others wait for (4.4.5.2).
+#[derive(Clone, Copy, PartialEq, Eq, Default, Debug, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Stragglers {
+    /// It waits: the slowest sets the pace.
+    Wait,
+    /// It waits for `straggler_timeout_ns`; then the receiver gets a session of its own.
+    #[default]
+    Drop,
+    /// It answers whoever asks. A receiver that is behind the others, or not done after them, for
+    /// `straggler_timeout_ns` is left without the object.
+    Unsubscribe,
+}
+
 /// Section `trevi` of the parameters file.
 #[derive(Clone, Copy, PartialEq, Debug, Serialize, Deserialize)]
 #[serde(deny_unknown_fields, default)]
@@ -82,6 +96,12 @@ pub struct TreviParams {
     /// A receiver to which no symbol of use came for so long has failed: nothing but its class may be
     /// full.
     pub progress_timeout_ns: u64,
+    /// What a group does with a receiver that the others wait for.
+    pub stragglers: Stragglers,
+    /// How long the others wait.
+    pub straggler_timeout_ns: u64,
+    /// How long a many-to-one flow waits for its first packet.
+    pub expect_timeout_ns: u64,
     /// How long an ended flow still answers late packets.
     pub linger_ns: u64,
     /// Symbols that all flows of a host may hold, in bytes. Beyond it only the first block of a flow
@@ -114,6 +134,9 @@ impl Default for TreviParams {
             max_retries: 8,
             give_up_ns: 4_000_000_000,
             progress_timeout_ns: 60_000_000_000,
+            stragglers: Stragglers::default(),
+            straggler_timeout_ns: 20_000_000,
+            expect_timeout_ns: 30_000_000_000,
             linger_ns: 200_000_000,
             max_buffer_bytes: 1 << 30,
             max_flows: 4096,
@@ -169,12 +192,17 @@ impl TreviParams {
                 self.progress_timeout_ns, self.max_rto_ns
             ));
         }
+        if self.straggler_timeout_ns == 0 {
+            return Err("trevi.straggler_timeout_ns is 0; every group would fall apart".into());
+        }
         let times = [
             self.max_rto_ns,
             self.min_target_queueing_ns,
             self.base_rtt_period_ns,
             self.give_up_ns,
             self.progress_timeout_ns,
+            self.straggler_timeout_ns,
+            self.expect_timeout_ns,
             self.linger_ns,
         ];
         match times.into_iter().find(|&time| time > MAX_TIME_NS) {

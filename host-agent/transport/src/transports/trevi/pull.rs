@@ -15,6 +15,8 @@ pub struct Pull {
     pub until: u32,
     /// Requests that may still be made of a sender that has answered none. None: it has.
     unverified: Option<u32>,
+    /// The last round trip that was measured.
+    last_rtt: Option<Duration>,
 }
 
 impl Pull {
@@ -27,6 +29,7 @@ impl Pull {
             window: Window::new(params),
             until: if pushes { 0 } else { u32::MAX },
             unverified: Some(params.request_window_packets),
+            last_rtt: None,
         }
     }
 
@@ -58,11 +61,29 @@ impl Pull {
             return;
         }
         match self.requests.answer(now, header.pull) {
-            Answer::InTime(rtt) => self.window.answered(now, rtt),
+            Answer::InTime(rtt) => {
+                self.last_rtt = Some(rtt);
+                self.window.answered(now, rtt);
+            }
             Answer::Late => self.window.was_late(),
-            Answer::Unasked => return,
+            Answer::Unasked => {
+                if header.flags.contains(EbbFlags::MULTICAST) {
+                    self.arrived_for_another(now, header.block);
+                }
+                return;
+            }
         }
         self.unverified = None;
+    }
+
+    /// A symbol that answers requests of all receivers of a group brings the label of one. It took the
+    /// oldest request of each, so that a round trip is as long as when a label of ours was last there.
+    fn arrived_for_another(&mut self, now: Instant, block: u32) {
+        if self.requests.answer_oldest(block)
+            && let Some(rtt) = self.last_rtt
+        {
+            self.window.answered(now, rtt);
+        }
     }
 
     /// Gives up the requests that have waited for too long.

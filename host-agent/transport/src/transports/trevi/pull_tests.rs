@@ -350,7 +350,7 @@ fn an_opening_of_unknown_mode_is_refused() {
         ..EbbHeader::new(PacketType::Coded, 1, 2)
     };
     let params = TreviParams::default();
-    assert!(Trevi::receiver(Instant::ZERO, &params, FlowId(1), &first).is_none());
+    assert!(Trevi::receiver(Instant::ZERO, &params, FlowId(1), 1, &first).is_none());
     let known = EbbHeader { level: 2, ..first };
-    assert!(Trevi::receiver(Instant::ZERO, &params, FlowId(1), &known).is_some());
+    assert!(Trevi::receiver(Instant::ZERO, &params, FlowId(1), 1, &known).is_some());
 }

@@ -1,18 +1,20 @@
 //! The receiving side of a Trevi session: what arrives, and what it makes of it. What to ask for is in
-//! `demand`.
+//! `demand`. Several senders make different symbols, of which any are of use; each has its own window.
 
 use std::collections::VecDeque;
+use std::net::{Ipv4Addr, SocketAddrV4};
 
 use ebb_units::{Duration, Instant};
 use ebb_wire::{EbbFlags, EbbHeader};
 
 use super::blocks::{Blocks, MAX_OPEN};
 use super::params::{Mode, TreviParams};
-use super::pull::Pull;
+use super::supplier::{State, Supplier};
 use super::tract::Tract;
 use crate::code::{DecodeResult, SENDER_SHIFT};
 use crate::receiver_driven::{Buffers, Ending, Outbox, ReceiverSession, Retry, StreamShape};
-use crate::record::Counters;
+use crate::record::{Counters, SenderSummary};
+use crate::splitmix::splitmix64;
 use crate::{FlowId, Job, JobResult, Role};
 
 /// Symbols that nobody wants until the sender is told once more what is wanted.
@@ -21,27 +23,19 @@ const UNWANTED: u64 = 16;
 pub struct Receiver {
     flow: FlowId,
     pub(super) blocks: Blocks,
-    overhead: f64,
-    progress_timeout: Duration,
-    max_buffer_bytes: u64,
+    params: TreviParams,
+    /// Where the labels of requests come from.
+    seed: u64,
     /// Every block below has been delivered.
     pub(super) next_delivered: u32,
     /// The blocks from `next_delivered` on, as far as they have been wanted.
     pub(super) open: VecDeque<Tract>,
-    /// Requests for single symbols. None: the sender pushes them.
-    pub(super) pull: Option<Pull>,
-    /// Symbols since the sender was last told what is wanted, of blocks that were not.
-    pub(super) unwanted: u64,
-    /// Whether the sender has been told anything.
-    pub(super) has_spoken: bool,
-    /// Whether it was heard after that.
-    is_answered: bool,
+    /// The sender, or the senders of a many-to-one session in the order of their numbers.
+    pub(super) suppliers: Vec<Supplier>,
+    /// Something came to us alone: what a group goes on to receive is a gift that nobody counts.
+    is_alone: bool,
     pub(super) paused: bool,
     last_progress: Instant,
-    /// When the sender was last told something that it has to act on.
-    pub(super) last_told: Instant,
-    pub(super) retry: Retry,
-    confirmed: bool,
     pub(super) ending: Option<Ending>,
     pub(super) counters: Counters,
 }
@@ -52,37 +46,37 @@ impl Receiver {
         now: Instant,
         params: &TreviParams,
         flow: FlowId,
+        seed: u64,
         first: &EbbHeader,
     ) -> Option<Self> {
-        // The session id is random: labels of two sessions have nothing to do with each other.
-        let seed = u64::from(first.session) << 32 | flow.0;
-        let pull = match Mode::of_code(first.level)? {
-            Mode::ConstantRate | Mode::Push => None,
-            Mode::Pull => Some(Pull::new(params, seed, false)),
-            Mode::Hybrid => Some(Pull::new(params, seed, true)),
-        };
+        Mode::of_code(first.level)?;
+        let several = first.flags.contains(EbbFlags::MULTI_SOURCE);
+        let senders = if several { first.senders.max(1) } else { 1 };
+        let retry = Retry::new(now, params.retry());
         Some(Receiver {
             flow,
+            seed,
             blocks: Blocks {
                 shape: StreamShape::of(first),
             },
-            overhead: params.overhead,
-            progress_timeout: Duration::from_nanos(params.progress_timeout_ns),
-            max_buffer_bytes: params.max_buffer_bytes,
+            params: *params,
             next_delivered: 0,
             open: VecDeque::new(),
-            pull,
-            unwanted: 0,
-            has_spoken: false,
-            is_answered: false,
+            suppliers: (0..senders).map(|_| Supplier::new(now, &retry)).collect(),
+            is_alone: false,
             paused: false,
             last_progress: now,
-            last_told: now,
-            retry: Retry::new(now, params.retry()),
-            confirmed: false,
             ending: None,
             counters: Counters::default(),
         })
+    }
+
+    /// The sender that a packet says it is from.
+    fn from(&self, header: &EbbHeader) -> usize {
+        match self.suppliers.len() {
+            1 => 0,
+            _ => header.sender.into(),
+        }
     }
 
     /// Whether the header contradicts the session or itself.
@@ -98,7 +92,7 @@ impl Receiver {
         while self.open.len() <= index {
             let block = self.next_delivered + self.open.len() as u32;
             let shape = self.blocks.coded(block);
-            self.open.push_back(Tract::new(shape, self.overhead));
+            self.open.push_back(Tract::new(shape, self.params.overhead));
         }
         index
     }
@@ -106,7 +100,7 @@ impl Receiver {
     /// Whether the block at `index` of `open` may hold a symbol more.
     pub(super) fn has_room(&self, index: usize, buffers: &Buffers) -> bool {
         let more = u64::from(self.blocks.shape.symbol_bytes);
-        index == 0 || buffers.held() + more <= self.max_buffer_bytes
+        index == 0 || buffers.held() + more <= self.params.max_buffer_bytes
     }
 
     /// Takes a symbol. False: nobody wants it.
@@ -144,27 +138,30 @@ impl Receiver {
         }
     }
 
-    /// Does what an arrival or a decoded block makes possible, and tells the sender if it has to act
-    /// otherwise than `before`.
-    fn go_on(&mut self, now: Instant, before: Option<u32>, out: &mut Outbox) {
+    /// Does what an arrival or a decoded block makes possible, and tells senders if they have to act
+    /// otherwise than `before`. `from`: who is asked first for more.
+    fn go_on(&mut self, now: Instant, from: usize, before: Option<u32>, out: &mut Outbox) {
         let had_ended = self.ending.is_some();
         self.decode(out);
         self.deliver(out);
-        self.ask(now, out);
+        self.ask_all(now, from, out);
         let has_ended = self.ending.is_some() != had_ended;
-        // Requests for symbols say all there is to say.
-        let pushed = self.pull.as_ref().is_none_or(Pull::is_pushed);
-        let news = has_ended || pushed && self.wanted() != before;
-        let late = self.unwanted > 0 && self.unwanted.is_multiple_of(UNWANTED);
-        if news || late || !self.has_spoken {
-            self.tell(now, EbbFlags::NONE, out);
+        let is_other = self.wanted() != before;
+        for index in 0..self.suppliers.len() {
+            let supplier = &self.suppliers[index];
+            // Requests for symbols say all there is to say.
+            let news = has_ended || is_other && supplier.is_pushing();
+            let late = supplier.unwanted > 0 && supplier.unwanted.is_multiple_of(UNWANTED);
+            if supplier.is_heard() && (news || late || !supplier.has_spoken) {
+                self.tell(now, index, EbbFlags::NONE, out);
+            }
         }
     }
 
     fn progress_deadline(&self) -> Option<Instant> {
         // Decoding, or the application, takes as long as it takes.
-        self.wanted()
-            .map(|_| self.last_progress + self.progress_timeout)
+        let timeout = Duration::from_nanos(self.params.progress_timeout_ns);
+        self.wanted().map(|_| self.last_progress + timeout)
     }
 }
 
@@ -176,28 +173,45 @@ impl ReceiverSession for Receiver {
         payload: Option<&[u8]>,
         out: &mut Outbox,
     ) {
-        if self.is_foreign(header) {
+        let from = self.from(header);
+        if self.is_foreign(header) || from >= self.suppliers.len() {
             self.counters.rejected += 1;
             return;
         }
-        self.retry.heard(now);
-        self.is_answered |= self.has_spoken;
+        let to_group = header.flags.contains(EbbFlags::MULTICAST);
+        if !to_group && !self.is_alone {
+            self.is_alone = true;
+            if self.suppliers[from].has_spoken {
+                // It has left its group: nothing is pushed any more unless it is asked for.
+                self.ask_for_all();
+            }
+        }
         let before = self.wanted();
+        let is_gift = to_group && self.is_alone;
+        if !is_gift {
+            let seed = splitmix64(self.seed, from as u64);
+            if !self.suppliers[from].heard(now, &self.params, seed, header) {
+                self.counters.rejected += 1;
+                return;
+            }
+        }
         if let Some(payload) = payload {
-            if let Some(pull) = &mut self.pull {
+            let supplier = &mut self.suppliers[from];
+            supplier.received += 1;
+            if let Some(pull) = supplier.pull.as_mut().filter(|_| !is_gift) {
                 pull.arrived(now, header);
             }
             if self.store(header, payload, &mut out.buffers) {
                 self.last_progress = now;
             } else {
                 self.counters.unneeded += 1;
-                self.unwanted += 1;
+                self.suppliers[from].unwanted += u64::from(!is_gift);
             }
         }
-        if header.flags.contains(EbbFlags::RETRANSMIT) {
-            self.tell(now, EbbFlags::NONE, out);
+        if header.flags.contains(EbbFlags::RETRANSMIT) && !is_gift {
+            self.tell(now, from, EbbFlags::NONE, out);
         }
-        self.go_on(now, before, out);
+        self.go_on(now, from, before, out);
     }
 
     fn handle_job(&mut self, now: Instant, result: JobResult, out: &mut Outbox) {
@@ -221,7 +235,7 @@ impl ReceiverSession for Receiver {
             return;
         }
         self.last_progress = now;
-        self.go_on(now, before, out);
+        self.go_on(now, 0, before, out);
     }
 
     fn discard(result: JobResult, buffers: &mut Buffers) {
@@ -234,9 +248,9 @@ impl ReceiverSession for Receiver {
         None
     }
 
-    fn sender_left(&mut self, _: Instant, _: usize, reason: String, _: &mut Outbox) {
-        self.confirmed = true;
-        self.ending.get_or_insert(Ending::Failed(reason));
+    fn sender_left(&mut self, now: Instant, from: usize, reason: String, out: &mut Outbox) {
+        self.lose_supplier(from, reason);
+        self.ask_all(now, from, out);
     }
 
     fn set_paused(&mut self, now: Instant, paused: bool, out: &mut Outbox) {
@@ -245,12 +259,10 @@ impl ReceiverSession for Receiver {
         }
         self.paused = paused;
         self.last_progress = now;
-        if let Some(pull) = &mut self.pull {
-            // Who is told to stop does not push again.
-            pull.ask_for_all();
-        }
-        self.tell(now, EbbFlags::NONE, out);
-        self.ask(now, out);
+        // Who is told to stop does not push again.
+        self.ask_for_all();
+        self.tell_all(now, out);
+        self.ask_all(now, 0, out);
     }
 
     fn done_bytes(&self) -> u64 {
@@ -272,11 +284,10 @@ impl ReceiverSession for Receiver {
     }
 
     fn deadline(&self) -> Option<Instant> {
-        let again = (!self.confirmed).then(|| self.told_again_at());
-        let expiry = self.pull.as_ref().filter(|_| self.ending.is_none());
-        let expiry = expiry.and_then(|pull| pull.requests.deadline());
-        let all = again.into_iter().chain(self.progress_deadline());
-        all.chain(expiry).min()
+        self.next_due()
+            .into_iter()
+            .chain(self.progress_deadline())
+            .min()
     }
 
     fn handle_timeout(&mut self, now: Instant, out: &mut Outbox) {
@@ -287,13 +298,7 @@ impl ReceiverSession for Receiver {
             )));
             return;
         }
-        if let Some(pull) = &mut self.pull {
-            pull.expire(now);
-        }
-        if now >= self.told_again_at() {
-            self.tell_again(now, out);
-        }
-        self.ask(now, out);
+        self.act_on_silence(now, out);
     }
 
     fn ending(&self) -> Option<Ending> {
@@ -301,42 +306,41 @@ impl ReceiverSession for Receiver {
     }
 
     fn is_confirmed(&self) -> bool {
-        self.confirmed
+        self.suppliers
+            .iter()
+            .all(|s| s.is_confirmed || !s.is_heard())
     }
 
     fn counters(&mut self) -> &mut Counters {
         &mut self.counters
     }
 
+    fn sources(&self) -> Vec<SenderSummary> {
+        if self.suppliers.len() == 1 {
+            return Vec::new();
+        }
+        let all = self.suppliers.iter();
+        all.map(|supplier| SenderSummary {
+            peer: SocketAddrV4::new(Ipv4Addr::UNSPECIFIED, 0),
+            packets_received: supplier.received,
+            left: match &supplier.state {
+                State::Gone(reason) => Some(reason.clone()),
+                _ => None,
+            },
+        })
+        .collect()
+    }
+
     /// Everything is here, but the application has not said yet what becomes of it: nothing is to be
     /// sent.
-    fn answer_held(&self, _: &EbbHeader) -> Option<EbbHeader> {
-        Some(self.blocks.stop(EbbFlags::NONE))
+    fn answer_held(&self, late: &EbbHeader) -> Option<EbbHeader> {
+        let to_group = late.flags.contains(EbbFlags::MULTICAST);
+        let is_asked = late.flags.contains(EbbFlags::RETRANSMIT);
+        let stop = self.addressed(self.from(late), self.blocks.stop(EbbFlags::NONE));
+        (is_asked || !to_group).then_some(stop)
     }
 
     fn closing(&self) -> EbbHeader {
-        self.blocks.stop(EbbFlags::FIN)
-    }
-}
-
-impl Receiver {
-    fn tell_again(&mut self, now: Instant, out: &mut Outbox) {
-        self.counters.timeouts += 1;
-        let goes_on = self.retry.expired(now);
-        match self.ending {
-            // It is gone, or will hear of the end when it asks.
-            Some(_) if self.retry.is_exhausted() => self.confirmed = true,
-            None if !goes_on => {
-                self.ending = Some(Ending::Failed(self.retry.gave_up_reason(now)));
-            }
-            // A stranger, who may never have sent anything, is asked no more.
-            None if self.retry.is_exhausted() && !self.is_answered => {}
-            _ => {
-                if let Some(pull) = &mut self.pull {
-                    pull.ask_again();
-                }
-                self.tell(now, EbbFlags::RETRANSMIT.when(self.ending.is_none()), out);
-            }
-        }
+        self.addressed(0, self.blocks.stop(EbbFlags::FIN))
     }
 }

@@ -28,6 +28,8 @@ pub struct Requests {
     /// Oldest first.
     expired: VecDeque<Request>,
     rtt: RttEstimator,
+    /// Whether all requests have expired since the last answer.
+    is_silent: bool,
 }
 
 /// What a label says of the symbol that brought it.
@@ -51,6 +53,7 @@ impl Requests {
             pending: VecDeque::new(),
             expired: VecDeque::new(),
             rtt: RttEstimator::new(initial, initial, longest),
+            is_silent: false,
         }
     }
 
@@ -79,16 +82,27 @@ impl Requests {
             list.remove(at).map(|request| now.since(request.sent_at))
         };
         if let Some(rtt) = take(&mut self.pending) {
+            self.is_silent = false;
             self.rtt.sample(rtt);
             return Answer::InTime(rtt);
         }
         match take(&mut self.expired) {
             Some(rtt) => {
+                self.is_silent = false;
                 self.rtt.sample(rtt);
                 Answer::Late
             }
             None => Answer::Unasked,
         }
+    }
+
+    /// Takes off the oldest request for `block` that is pending. False: there is none.
+    pub fn answer_oldest(&mut self, block: u32) -> bool {
+        let at = self
+            .pending
+            .iter()
+            .position(|request| request.block == block);
+        at.and_then(|at| self.pending.remove(at)).is_some()
     }
 
     /// Lets the requests expire that are due, and returns how many. Where all of them are, nothing
@@ -104,8 +118,14 @@ impl Requests {
         }
         if count > 0 && self.pending.is_empty() {
             self.rtt.back_off();
+            self.is_silent = true;
         }
         count
+    }
+
+    /// Whether all requests have expired since the last answer: those made since may be in vain.
+    pub fn is_silent(&self) -> bool {
+        self.is_silent
     }
 
     /// When the oldest request expires.

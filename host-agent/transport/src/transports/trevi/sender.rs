@@ -1,47 +1,53 @@
 //! The sending side of a Trevi session.
 
-use std::collections::VecDeque;
 use std::io;
 use std::sync::Arc;
 
-use ebb_units::Instant;
+use ebb_units::{Duration, Instant};
 use ebb_wire::{EbbFlags, EbbHeader, Ipv4Header, PacketType};
 
+use super::DETACHED;
+use super::audience::Audience;
 use super::blocks::{Blocks, MAX_OPEN, with_overhead};
-use super::params::{MAX_REQUESTS, Mode, TreviParams};
+use super::params::{Mode, Stragglers, TreviParams};
 use super::rate::Rate;
-use crate::code::{EncodeJob, EncodeResult, Encoders, Lt, MAX_ENCODERS};
+use crate::code::{EncodeJob, EncodeResult, Encoders, Lt, MAX_ENCODERS, SENDER_SHIFT};
 use crate::object::ObjectSource;
-use crate::receiver_driven::{Ending, Retry, SenderSession, StreamShape};
-use crate::record::Counters;
+use crate::receiver_driven::{Cast, Ending, Retry, SenderSession, StreamShape};
+use crate::record::{Counters, GroupSummary};
 use crate::{FlowId, Job, JobResult, Role};
 
 /// Questions in a row without an answer after which nothing is pushed until one comes.
 const MAX_SILENT: u32 = 3;
 
+/// A packet without payload that asks for a sign of life.
+const QUESTION: EbbFlags = EbbFlags(EbbFlags::TRIMMED.0 | EbbFlags::RETRANSMIT.0);
+
 pub struct Sender {
-    mode: Mode,
+    params: TreviParams,
+    /// What all packets say of the session: whether it is of a group, or one of several senders.
+    cast: EbbFlags,
+    /// The number of this sender, and of how many.
+    sender: u8,
+    senders: u8,
+    audience: Audience,
     source: Arc<dyn ObjectSource>,
     blocks: Blocks,
     encoders: Encoders<Lt>,
-    /// The block whose symbols are pushed; the number of blocks: none.
+    /// The block that is pushed in hybrid mode; the number of blocks: none.
     block: u32,
-    /// Symbols of that block that have been pushed, and in hybrid mode are at most.
+    /// Symbols of that block that have been pushed.
     pushed: u32,
-    overhead: f64,
-    /// Blocks that the receiver has delivered, as it says in requests.
+    /// Blocks that all receivers have delivered.
     delivered: u32,
     /// Number of the next symbol, whatever its block. It starts again when it has no more bits.
     number: u32,
-    /// Labels and blocks of the requests that wait to be answered.
-    requested: VecDeque<(u32, u32)>,
-    /// Symbols that may leave before the receiver has said anything. None: it has.
-    unverified: Option<u32>,
+    /// Symbols that may be pushed before all receivers have said something.
+    unverified: u32,
     /// When symbols are pushed. None: whenever the link is free.
     rate: Option<Rate>,
     /// A packet without payload is to leave, with these flags: it asks for a sign of life, or is one.
     bare: Option<EbbFlags>,
-    retry: Retry,
     ending: Option<Ending>,
     counters: Counters,
 }
@@ -49,8 +55,8 @@ pub struct Sender {
 /// What may leave now.
 enum Next {
     Bare(EbbFlags),
-    /// The answer to the request at this index of `requested`.
-    Answer(usize),
+    /// The answer to requests for a symbol of this block.
+    Answer(u32),
     Push,
 }
 
@@ -60,114 +66,174 @@ impl Sender {
         params: &TreviParams,
         symbol_bytes: u16,
         source: Arc<dyn ObjectSource>,
+        cast: Cast,
     ) -> Self {
         let shape = StreamShape {
             object_bytes: source.len(),
             symbol_bytes,
             block_symbols: params.block_symbols,
         };
-        let packet_bytes = Ipv4Header::BYTES + EbbHeader::BYTES + usize::from(symbol_bytes);
-        let rate = || Rate::new(now, params.rate_bps, packet_bytes);
-        let blocks = Blocks { shape };
-        let pulled = params.mode == Mode::Pull;
-        let question = EbbFlags::TRIMMED | EbbFlags::RETRANSMIT;
-        Sender {
-            mode: params.mode,
+        let (cast, receivers, (sender, senders)) = match cast {
+            Cast::Unicast => (EbbFlags::NONE, 1, (0, 1)),
+            Cast::Group { receivers } => (EbbFlags::MULTICAST, receivers, (0, 1)),
+            Cast::Part(part) => (EbbFlags::MULTI_SOURCE, 1, (part.sender, part.senders)),
+        };
+        let retry = Retry::new(now, params.retry());
+        let audience = Audience::new(receivers, &retry);
+        let new = Sender {
+            params: *params,
+            cast,
+            sender,
+            senders,
+            audience,
             source,
-            blocks,
+            blocks: Blocks { shape },
             encoders: Encoders::default(),
-            block: if pulled { blocks.count() } else { 0 },
+            block: 0,
             pushed: 0,
-            overhead: params.overhead,
             delivered: 0,
             number: 0,
-            requested: VecDeque::new(),
-            unverified: Some(params.initial_window_packets),
-            rate: matches!(params.mode, Mode::ConstantRate | Mode::Hybrid).then(rate),
+            unverified: params.initial_window_packets,
+            rate: None,
             // Nobody asks for a symbol of something that nobody knows of.
-            bare: pulled.then_some(question),
-            retry: Retry::new(now, params.retry()),
+            bare: (params.mode == Mode::Pull).then_some(QUESTION),
             ending: None,
             counters: Counters::default(),
+        };
+        Sender {
+            rate: new.new_rate(now),
+            ..new
         }
+    }
+
+    fn new_rate(&self, now: Instant) -> Option<Rate> {
+        let header_bytes = Ipv4Header::BYTES + EbbHeader::BYTES;
+        let packet_bytes = header_bytes + usize::from(self.blocks.shape.symbol_bytes);
+        matches!(self.params.mode, Mode::ConstantRate | Mode::Hybrid)
+            .then(|| Rate::new(now, self.params.rate_bps, packet_bytes))
+    }
+
+    /// The block whose symbols are pushed; the number of blocks: none.
+    fn pushed_block(&self) -> u32 {
+        let count = self.blocks.count();
+        match self.params.mode {
+            Mode::ConstantRate | Mode::Push => self.audience.wanted().unwrap_or(count),
+            Mode::Hybrid => self.block,
+            Mode::Pull => count,
+        }
+    }
+
+    /// In hybrid mode: whether pushing has to wait for receivers.
+    fn is_ahead(&self) -> bool {
+        self.params.mode == Mode::Hybrid && self.block >= self.delivered.saturating_add(MAX_OPEN)
     }
 
     /// Whether symbols are to be pushed to somebody who is there.
     fn pushes(&self) -> bool {
-        let waits = self.mode == Mode::Hybrid && self.block >= self.delivered + MAX_OPEN;
-        let is_there = self.unverified != Some(0) && self.retry.silent() < MAX_SILENT;
-        self.block < self.blocks.count() && is_there && !waits
+        let mut served = self.audience.served();
+        let is_there = served.any(|l| l.retry.silent() < MAX_SILENT)
+            && (self.unverified > 0 || self.audience.all_verified());
+        self.pushed_block() < self.blocks.count() && is_there && !self.is_ahead()
     }
 
-    fn handle_request(&mut self, header: &EbbHeader) -> bool {
+    fn handle_request(&mut self, from: usize, header: &EbbHeader) -> bool {
         if header.block >= self.blocks.count() {
             return false;
         }
         let delivered = self.blocks.within(header.object_bytes);
-        if delivered > self.delivered && matches!(self.mode, Mode::Pull | Mode::Hybrid) {
-            self.forget_before(delivered);
-        }
-        match (self.mode, header.pull) {
-            (Mode::ConstantRate | Mode::Push, 0) => {
-                self.block = header.block;
-                self.encoders.forget_before(header.block);
-            }
-            (Mode::ConstantRate | Mode::Push, _) => return false,
+        let Some(listener) = self.audience.get_mut(from) else {
+            return false;
+        };
+        let pushes = matches!(self.params.mode, Mode::ConstantRate | Mode::Push);
+        match (pushes, header.pull) {
+            (true, 0) => listener.wanted = header.block,
+            (true, _) => return false,
             // A sign of life.
-            (_, 0) => {}
-            // It was overtaken by one that wants nothing more of this block.
-            _ if header.block < self.delivered => {}
-            (_, label) => {
-                if self.requested.len() >= MAX_REQUESTS as usize {
+            (false, 0) => listener.has_delivered(delivered),
+            (false, label) => {
+                listener.has_delivered(delivered);
+                if !listener.request(label, header.block) {
                     return false;
                 }
-                self.requested.push_back((label, header.block));
             }
+        }
+        listener.is_quiet = false;
+        if pushes {
+            self.encoders.forget_before(self.pushed_block());
+        } else {
+            self.forget_delivered();
         }
         true
     }
 
-    /// The receiver has delivered the blocks before `delivered`.
-    fn forget_before(&mut self, delivered: u32) {
+    /// Forgets the blocks that all receivers have delivered.
+    fn forget_delivered(&mut self) {
+        let delivered = self.audience.delivered();
+        if delivered <= self.delivered {
+            return;
+        }
         self.delivered = delivered;
         self.encoders.forget_before(delivered);
-        self.requested.retain(|&(_, block)| block >= delivered);
         if self.block < delivered {
             (self.block, self.pushed) = (delivered, 0);
         }
     }
 
-    /// Nothing is wanted, until a request says otherwise.
-    fn be_quiet(&mut self) {
-        self.block = self.blocks.count();
-        self.requested.clear();
+    /// A receiver wants nothing; `finished`: nothing ever again. False: it was not served.
+    fn handle_stop(&mut self, from: usize, finished: bool) -> bool {
+        if finished && self.audience.has_finished(from) {
+            // It has not heard yet that we know.
+            return true;
+        }
+        let Some(listener) = self.audience.get_mut(from) else {
+            return false;
+        };
+        listener.be_quiet();
+        if finished {
+            self.audience.finish(from);
+        }
+        if self.audience.all_quiet() {
+            // Hybrid: who is told to stop does not push again.
+            self.block = self.blocks.count();
+        }
+        self.end_if_nobody_is_left();
+        true
     }
 
-    /// When the receiver is asked for a sign of life. One that does not want anything is in no hurry.
-    fn question_at(&self) -> Instant {
-        let heard = self.retry.last_heard();
-        let wants = self.block < self.blocks.count() || !self.requested.is_empty();
-        if !wants && self.unverified.is_none() && self.retry.silent() == 0 {
-            return heard + self.retry.longest_interval();
-        }
-        self.retry.deadline(heard)
+    fn end_if_nobody_is_left(&mut self) {
+        self.ending = self.audience.ended().map(|ended| match ended {
+            Ok(()) => Ending::Finished,
+            Err(reason) => Ending::Failed(reason),
+        });
+        self.forget_delivered();
+    }
+
+    /// Whether anything is pushed when somebody is there.
+    fn has_to_push(&self) -> bool {
+        self.pushed_block() < self.blocks.count()
+    }
+
+    /// Requests are answered when all have asked, so that the slowest sets the pace. In hybrid mode
+    /// they are for what got lost, which is not lost by all alike.
+    fn waits_for_all(&self) -> bool {
+        self.params.mode == Mode::Pull && self.params.stragglers != Stragglers::Unsubscribe
     }
 
     fn next(&self) -> Option<Next> {
         if let Some(flags) = self.bare {
             return Some(Next::Bare(flags));
         }
-        let mut requested = self.requested.iter();
-        if let Some(at) = requested.position(|&(_, block)| self.encoders.has(block)) {
-            return Some(Next::Answer(at));
+        let at_hand = |block| self.encoders.has(block);
+        if let Some(block) = self.audience.asked_for(self.waits_for_all(), at_hand) {
+            return Some(Next::Answer(block));
         }
         let is_due = self.rate.as_ref().is_none_or(Rate::is_due);
-        (self.pushes() && is_due && self.encoders.has(self.block)).then_some(Next::Push)
+        (is_due && self.pushes() && self.encoders.has(self.pushed_block())).then_some(Next::Push)
     }
 
     /// The blocks whose encoders are wanted, most urgent first, and the one that probably follows.
     fn needed_encoders(&self) -> Vec<u32> {
-        let pushed = Some(self.block).filter(|_| self.pushes());
+        let pushed = Some(self.pushed_block()).filter(|_| self.pushes());
         let mut needed = Vec::with_capacity(MAX_ENCODERS);
         let mut add = |block| {
             if !needed.contains(&block) && needed.len() < MAX_ENCODERS {
@@ -175,7 +241,10 @@ impl Sender {
             }
         };
         pushed.into_iter().for_each(&mut add);
-        self.requested.iter().for_each(|&(_, block)| add(block));
+        for listener in self.audience.served() {
+            let blocks = listener.requested.iter().map(|&(_, block)| block);
+            blocks.for_each(&mut add);
+        }
         if let Some(next) = needed.iter().max().map(|last| last + 1)
             && next < self.blocks.count()
             && needed.len() < MAX_ENCODERS
@@ -187,9 +256,12 @@ impl Sender {
 
     /// Fields that all our packets have.
     fn header(&self, flags: EbbFlags, block: u32) -> EbbHeader {
+        let syn = EbbFlags::SYN.when(!self.audience.all_verified());
         let mut header = EbbHeader {
-            flags: flags | EbbFlags::SYN.when(self.unverified.is_some()),
-            level: self.mode.code(),
+            flags: flags | self.cast | syn,
+            level: self.params.mode.code(),
+            sender: self.sender,
+            senders: self.senders,
             block: block.min(self.blocks.count() - 1),
             ..EbbHeader::new(PacketType::Coded, 0, 0)
         };
@@ -200,7 +272,8 @@ impl Sender {
 
     /// A symbol of `block` that answers `label`; 0: it answers nothing.
     fn symbol(&mut self, block: u32, label: u32, payload: &mut Vec<u8>) -> io::Result<EbbHeader> {
-        self.encoders.append(block, self.number, payload)?;
+        let number = u32::from(self.sender) << SENDER_SHIFT | self.number;
+        self.encoders.append(block, number, payload)?;
         let header = EbbHeader {
             symbol: self.number,
             pull: label,
@@ -211,32 +284,101 @@ impl Sender {
     }
 
     fn push(&mut self, payload: &mut Vec<u8>) -> io::Result<EbbHeader> {
-        let mut header = self.symbol(self.block, 0, payload)?;
-        self.unverified = self.unverified.map(|left| left.saturating_sub(1));
+        let block = self.pushed_block();
+        let mut header = self.symbol(block, 0, payload)?;
+        self.unverified = self.unverified.saturating_sub(1);
         if let Some(rate) = &mut self.rate {
             rate.sent();
         }
-        self.pushed += 1;
-        let shape = self.blocks.coded(self.block);
-        if self.mode == Mode::Hybrid && self.pushed >= with_overhead(shape, self.overhead) {
-            (self.block, self.pushed) = (self.block + 1, 0);
-            header.flags |= EbbFlags::FIN.when(self.block == self.blocks.count());
+        if self.params.mode == Mode::Hybrid {
+            self.pushed += 1;
+            if self.pushed >= with_overhead(self.blocks.coded(block), self.params.overhead) {
+                (self.block, self.pushed) = (block + 1, 0);
+                header.flags |= EbbFlags::FIN.when(self.block == self.blocks.count());
+            }
         }
         Ok(header)
+    }
+
+    /// Notes for whom the others of a group wait now.
+    fn note_behind(&mut self, now: Instant) {
+        if !self.audience.is_group() || self.params.stragglers == Stragglers::Wait {
+            return;
+        }
+        let mode = self.params.mode;
+        let is_last =
+            self.params.stragglers == Stragglers::Unsubscribe && self.audience.waits_for_last();
+        let waits_for_all = self.waits_for_all() && self.audience.has_requests();
+        let awake = || self.audience.served().filter(|l| !l.is_quiet);
+        let last_wanted = awake().map(|l| l.wanted).max().unwrap_or(0);
+        let most = self.audience.served().map(|l| l.delivered).max();
+        let (is_ahead, most) = (self.is_ahead(), most.unwrap_or(0));
+        let window_is_spent = mode != Mode::Pull
+            && self.unverified == 0
+            && self.audience.served().any(|l| l.is_verified);
+        self.audience.note_behind(now, |listener| {
+            let behind = match mode {
+                Mode::Pull => waits_for_all && listener.requested.is_empty(),
+                Mode::ConstantRate | Mode::Push => {
+                    !listener.is_quiet && listener.wanted < last_wanted
+                }
+                Mode::Hybrid => is_ahead && listener.delivered < most,
+            };
+            behind || is_last || window_is_spent && !listener.is_verified
+        });
+    }
+
+    fn straggler_timeout(&self) -> Duration {
+        Duration::from_nanos(self.params.straggler_timeout_ns)
+    }
+
+    /// When a receiver for which the others wait is a straggler.
+    fn straggler_at(&self) -> Option<Instant> {
+        self.audience.straggler_at(self.straggler_timeout())
+    }
+
+    /// A session for a receiver that has left the group.
+    fn detached(&self, now: Instant, audience: Audience) -> Self {
+        Sender {
+            params: self.params,
+            cast: EbbFlags::NONE,
+            sender: DETACHED,
+            senders: 1,
+            // The group has had the initial window.
+            unverified: 0,
+            // What it still waits for comes from nobody else: it hears that it is alone.
+            bare: Some(QUESTION),
+            audience,
+            source: self.source.clone(),
+            blocks: self.blocks,
+            encoders: Encoders::default(),
+            block: self.blocks.count(),
+            pushed: 0,
+            delivered: 0,
+            number: 0,
+            rate: self.new_rate(now),
+            ending: None,
+            counters: Counters::default(),
+        }
+    }
+
+    /// Asks those for a sign of life who have been silent for too long, and gives up who still is.
+    fn ask_the_silent(&mut self, now: Instant) {
+        let is_pushed = self.has_to_push();
+        let asked = self.audience.time_out(now, is_pushed);
+        self.counters.timeouts += asked.again;
+        if asked.anybody {
+            self.bare = Some(QUESTION);
+        }
     }
 }
 
 impl SenderSession for Sender {
-    fn handle_control(&mut self, now: Instant, _: usize, header: &EbbHeader) {
+    fn handle_control(&mut self, now: Instant, from: usize, header: &EbbHeader) {
         let was_pushing = self.pushes();
         let accepted = match header.packet_type {
-            PacketType::Request => self.handle_request(header),
-            PacketType::Stop => {
-                let finished = header.flags.contains(EbbFlags::FIN);
-                self.ending = finished.then_some(Ending::Finished);
-                self.be_quiet();
-                true
-            }
+            PacketType::Request => self.handle_request(from, header),
+            PacketType::Stop => self.handle_stop(from, header.flags.contains(EbbFlags::FIN)),
             _ => false,
         };
         if !accepted {
@@ -244,18 +386,21 @@ impl SenderSession for Sender {
             return;
         }
         self.counters.pulls_received += u64::from(header.pull > 0);
-        self.retry.heard(now);
-        self.unverified = None;
+        if let Some(listener) = self.audience.get_mut(from) {
+            listener.retry.heard(now);
+            listener.is_verified = true;
+        }
         if !was_pushing && let Some(rate) = &mut self.rate {
             rate.restart(now);
         }
         let asked = header.flags.contains(EbbFlags::RETRANSMIT);
         self.bare = asked.then_some(EbbFlags::TRIMMED);
+        self.note_behind(now);
     }
 
     fn done_bytes(&self) -> u64 {
-        match self.mode {
-            Mode::ConstantRate | Mode::Push => self.blocks.offset(self.block),
+        match self.params.mode {
+            Mode::ConstantRate | Mode::Push => self.blocks.offset(self.pushed_block()),
             Mode::Pull | Mode::Hybrid => self.blocks.offset(self.delivered),
         }
     }
@@ -280,43 +425,46 @@ impl SenderSession for Sender {
         self.ending.is_none() && self.next().is_some()
     }
 
-    fn next_packet(&mut self, _: Instant, payload: &mut Vec<u8>) -> io::Result<EbbHeader> {
-        match self.next() {
-            Some(Next::Answer(at)) => {
-                let (label, block) = self.requested.remove(at).unwrap_or_default();
-                self.symbol(block, label, payload)
+    fn next_packet(&mut self, now: Instant, payload: &mut Vec<u8>) -> io::Result<EbbHeader> {
+        let header = match self.next() {
+            Some(Next::Answer(block)) => {
+                let label = self.audience.answer(block);
+                self.symbol(block, label, payload)?
             }
-            Some(Next::Push) => self.push(payload),
+            Some(Next::Push) => self.push(payload)?,
             Some(Next::Bare(flags)) => {
                 self.bare = None;
-                Ok(self.header(flags, self.block))
+                self.header(flags, self.pushed_block())
             }
-            None => Ok(self.header(EbbFlags::TRIMMED, self.block)),
-        }
+            None => self.header(EbbFlags::TRIMMED, self.pushed_block()),
+        };
+        self.note_behind(now);
+        Ok(header)
     }
 
     fn deadline(&self) -> Option<Instant> {
         if self.ending.is_some() {
             return None;
         }
+        let is_pushed = self.has_to_push();
+        let question = self.audience.served().map(|l| l.question_at(is_pushed));
         let due = self.rate.as_ref().filter(|_| self.pushes());
         let due = due.and_then(Rate::deadline);
-        Some(due.map_or(self.question_at(), |due| due.min(self.question_at())))
+        question.chain(due).chain(self.straggler_at()).min()
     }
 
     fn handle_timeout(&mut self, now: Instant) {
         if let Some(rate) = &mut self.rate {
             rate.advance(now);
         }
-        if now < self.question_at() {
-            return;
+        self.ask_the_silent(now);
+        let unsubscribes = self.params.stragglers == Stragglers::Unsubscribe;
+        if unsubscribes {
+            self.audience
+                .give_up_stragglers(now, self.straggler_timeout());
         }
-        self.counters.timeouts += u64::from(self.retry.silent() > 0);
-        if self.retry.expired(now) {
-            self.bare = Some(EbbFlags::TRIMMED | EbbFlags::RETRANSMIT);
-        } else {
-            self.ending = Some(Ending::Failed(self.retry.gave_up_reason(now)));
-        }
+        self.note_behind(now);
+        self.end_if_nobody_is_left();
     }
 
     fn ending(&self) -> Option<Ending> {
@@ -325,5 +473,29 @@ impl SenderSession for Sender {
 
     fn counters(&mut self) -> &mut Counters {
         &mut self.counters
+    }
+
+    fn receiver_left(&mut self, from: usize, reason: String) {
+        self.audience.leave(from, reason);
+        self.end_if_nobody_is_left();
+    }
+
+    fn take_detached(&mut self, now: Instant) -> Option<(usize, Self)> {
+        if self.params.stragglers != Stragglers::Drop {
+            return None;
+        }
+        let (index, audience) = self.audience.detach(now, self.straggler_timeout())?;
+        self.forget_delivered();
+        self.note_behind(now);
+        Some((index, self.detached(now, audience)))
+    }
+
+    fn unfinished(&self) -> Vec<usize> {
+        self.audience.unfinished()
+    }
+
+    fn group(&self) -> Option<GroupSummary> {
+        let is_group = self.cast.contains(EbbFlags::MULTICAST);
+        is_group.then(|| self.audience.summary())
     }
 }

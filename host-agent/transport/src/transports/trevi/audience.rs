@@ -1,0 +1,313 @@
+//! Whom a sender serves: the receiver of a unicast session, or those of a multicast group. Any symbol
+//! is of use to all who want one of its block, so one symbol answers a request of each.
+
+use std::collections::VecDeque;
+
+use ebb_units::{Duration, Instant};
+
+use super::params::MAX_REQUESTS;
+use crate::receiver_driven::Retry;
+use crate::record::GroupSummary;
+
+/// What a sender knows of one receiver.
+#[derive(Clone, Debug)]
+pub struct Listener {
+    /// Labels and blocks of the requests that wait to be answered, oldest first.
+    pub requested: VecDeque<(u32, u32)>,
+    /// The block whose symbols are to be pushed to it.
+    pub wanted: u32,
+    /// Blocks that it has delivered, as it says in requests.
+    pub delivered: u32,
+    /// It said that nothing is to be sent until it asks again.
+    pub is_quiet: bool,
+    /// Whether it has said anything.
+    pub is_verified: bool,
+    pub retry: Retry,
+    /// Symbols that brought back one of its labels.
+    echoed: u32,
+    /// Since when the others wait for it. None: they do not.
+    behind_since: Option<Instant>,
+    state: State,
+}
+
+#[derive(Clone, Debug, PartialEq, Eq)]
+enum State {
+    Served,
+    Finished,
+    Detached,
+    /// Its host ended the session, or has gone; the reason names it.
+    Left(String),
+    /// This sender gave it up.
+    GivenUp(String),
+}
+
+#[derive(Debug)]
+pub struct Audience {
+    listeners: Vec<Listener>,
+}
+
+/// What a timeout asks for.
+#[derive(Clone, Copy, Default, Debug)]
+pub struct Asked {
+    /// Whether anybody is to be asked for a sign of life.
+    pub anybody: bool,
+    /// Receivers that have been asked before.
+    pub again: u64,
+}
+
+impl Listener {
+    fn new(retry: Retry) -> Self {
+        Listener {
+            requested: VecDeque::new(),
+            wanted: 0,
+            delivered: 0,
+            is_quiet: false,
+            is_verified: false,
+            retry,
+            echoed: 0,
+            behind_since: None,
+            state: State::Served,
+        }
+    }
+
+    fn is_served(&self) -> bool {
+        self.state == State::Served
+    }
+
+    /// Notes a request for a symbol of `block`. False: no honest receiver has so many pending.
+    pub fn request(&mut self, label: u32, block: u32) -> bool {
+        // It may have been overtaken by one that wants nothing more of this block.
+        if block >= self.delivered {
+            if self.requested.len() >= MAX_REQUESTS as usize {
+                return false;
+            }
+            self.requested.push_back((label, block));
+        }
+        true
+    }
+
+    /// When it is asked for a sign of life. One that does not want anything is in no hurry.
+    /// `is_pushed`: whether anything is pushed.
+    pub fn question_at(&self, is_pushed: bool) -> Instant {
+        let heard = self.retry.last_heard();
+        let wants = is_pushed || !self.requested.is_empty();
+        if !wants && self.is_verified && self.retry.silent() == 0 {
+            return heard + self.retry.longest_interval();
+        }
+        self.retry.deadline(heard)
+    }
+
+    /// It has delivered the blocks before `block`.
+    pub fn has_delivered(&mut self, block: u32) {
+        if block > self.delivered {
+            self.delivered = block;
+            self.requested.retain(|&(_, of)| of >= block);
+        }
+    }
+
+    /// It wants nothing, until a request says otherwise.
+    pub fn be_quiet(&mut self) {
+        self.is_quiet = true;
+        self.requested.clear();
+    }
+}
+
+impl Audience {
+    pub fn new(listeners: usize, retry: &Retry) -> Self {
+        Audience {
+            listeners: vec![Listener::new(retry.clone()); listeners],
+        }
+    }
+
+    pub fn served(&self) -> impl Iterator<Item = &Listener> {
+        self.listeners.iter().filter(|l| l.is_served())
+    }
+
+    pub fn served_mut(&mut self) -> impl Iterator<Item = &mut Listener> {
+        self.listeners.iter_mut().filter(|l| l.is_served())
+    }
+
+    /// The receiver, if it is still served.
+    pub fn get_mut(&mut self, index: usize) -> Option<&mut Listener> {
+        self.listeners.get_mut(index).filter(|l| l.is_served())
+    }
+
+    /// The lowest block whose symbols anybody wants pushed. None: nobody wants any.
+    pub fn wanted(&self) -> Option<u32> {
+        let wanting = self.served().filter(|l| !l.is_quiet);
+        wanting.map(|l| l.wanted).min()
+    }
+
+    /// Blocks that all of them have delivered.
+    pub fn delivered(&self) -> u32 {
+        self.served().map(|l| l.delivered).min().unwrap_or(0)
+    }
+
+    pub fn all_verified(&self) -> bool {
+        self.served().all(|l| l.is_verified)
+    }
+
+    pub fn all_quiet(&self) -> bool {
+        self.served().all(|l| l.is_quiet)
+    }
+
+    pub fn has_requests(&self) -> bool {
+        self.served().any(|l| !l.requested.is_empty())
+    }
+
+    /// The lowest block of those that receivers ask for next, of the blocks that are `at_hand`.
+    /// `together`: only when all of them have asked for something.
+    pub fn asked_for(&self, together: bool, at_hand: impl Fn(u32) -> bool) -> Option<u32> {
+        if together && self.served().any(|l| l.requested.is_empty()) {
+            return None;
+        }
+        let first = |l: &Listener| {
+            let mut blocks = l.requested.iter().map(|&(_, block)| block);
+            blocks.find(|&block| at_hand(block))
+        };
+        self.served().filter_map(first).min()
+    }
+
+    /// Takes a request for `block` off each receiver that has one. One of their labels comes back:
+    /// that of the receiver whose labels have come back least.
+    pub fn answer(&mut self, block: u32) -> u32 {
+        let mut chosen: Option<(u32, &mut u32)> = None;
+        for listener in self.listeners.iter_mut().filter(|l| l.is_served()) {
+            let at = listener.requested.iter().position(|r| r.1 == block);
+            let Some((label, _)) = at.and_then(|at| listener.requested.remove(at)) else {
+                continue;
+            };
+            let echoed = &mut listener.echoed;
+            if chosen.as_ref().is_none_or(|(_, least)| *echoed < **least) {
+                chosen = Some((label, echoed));
+            }
+        }
+        chosen.map_or(0, |(label, echoed)| {
+            *echoed += 1;
+            label
+        })
+    }
+
+    pub fn finish(&mut self, index: usize) {
+        if let Some(listener) = self.get_mut(index) {
+            listener.state = State::Finished;
+        }
+    }
+
+    /// Whether the receiver has said that it has everything.
+    pub fn has_finished(&self, index: usize) -> bool {
+        let listener = self.listeners.get(index);
+        listener.is_some_and(|l| l.state == State::Finished)
+    }
+
+    /// The receiver's host has ended the session.
+    pub fn leave(&mut self, index: usize, reason: String) {
+        if let Some(listener) = self.get_mut(index) {
+            listener.state = State::Left(reason);
+        }
+    }
+
+    /// Nobody is left to be served: why one did not finish, if so.
+    pub fn ended(&self) -> Option<Result<(), String>> {
+        if self.served().next().is_some() {
+            return None;
+        }
+        let lost = self.listeners.iter().find_map(|l| match &l.state {
+            State::Left(reason) | State::GivenUp(reason) => Some(reason.clone()),
+            _ => None,
+        });
+        Some(lost.map_or(Ok(()), Err))
+    }
+
+    /// The receivers that are served or were given up.
+    pub fn unfinished(&self) -> Vec<usize> {
+        let all = self.listeners.iter().enumerate();
+        all.filter(|(_, l)| matches!(l.state, State::Served | State::GivenUp(_)))
+            .map(|(index, _)| index)
+            .collect()
+    }
+
+    /// Whether one receiver is served and the others have everything.
+    pub fn waits_for_last(&self) -> bool {
+        let finished = self.listeners.iter().any(|l| l.state == State::Finished);
+        finished && self.served().nth(1).is_none()
+    }
+
+    /// Gives up those for whom the others have waited for too long.
+    pub fn give_up_stragglers(&mut self, now: Instant, patience: Duration) {
+        for listener in self.served_mut() {
+            if listener
+                .behind_since
+                .is_some_and(|since| since + patience <= now)
+            {
+                let reason = format!("it was behind all others for {patience}");
+                listener.state = State::GivenUp(reason);
+            }
+        }
+    }
+
+    /// Counts a timeout of each receiver whose question is due, and gives up who was silent for too
+    /// long.
+    pub fn time_out(&mut self, now: Instant, is_pushed: bool) -> Asked {
+        let mut asked = Asked::default();
+        for listener in self.served_mut() {
+            if listener.question_at(is_pushed) > now {
+                continue;
+            }
+            asked.again += u64::from(listener.retry.silent() > 0);
+            if listener.retry.expired(now) {
+                asked.anybody = true;
+            } else {
+                listener.state = State::GivenUp(listener.retry.gave_up_reason(now));
+            }
+        }
+        asked
+    }
+
+    /// Notes for whom the others wait.
+    pub fn note_behind(&mut self, now: Instant, is_behind: impl Fn(&Listener) -> bool) {
+        for listener in self.listeners.iter_mut().filter(|l| l.is_served()) {
+            listener.behind_since = match is_behind(listener) {
+                true => listener.behind_since.or(Some(now)),
+                false => None,
+            };
+        }
+    }
+
+    /// When the first receiver that the others wait for is a straggler.
+    pub fn straggler_at(&self, patience: Duration) -> Option<Instant> {
+        let since = self.served().filter_map(|l| l.behind_since).min();
+        since.map(|since| since + patience)
+    }
+
+    /// Takes a straggler out of the group. The audience of its own session comes back.
+    pub fn detach(&mut self, now: Instant, patience: Duration) -> Option<(usize, Audience)> {
+        let index = self.listeners.iter().position(|l| {
+            let since = l.behind_since.filter(|_| l.is_served());
+            since.is_some_and(|since| since + patience <= now)
+        })?;
+        let listener = &mut self.listeners[index];
+        let alone = Listener {
+            retry: listener.retry.restarted(now),
+            behind_since: None,
+            ..listener.clone()
+        };
+        listener.state = State::Detached;
+        let listeners = vec![alone];
+        Some((index, Audience { listeners }))
+    }
+
+    pub fn is_group(&self) -> bool {
+        self.listeners.len() > 1
+    }
+
+    pub fn summary(&self) -> GroupSummary {
+        let count =
+            |state: State| self.listeners.iter().filter(|l| l.state == state).count() as u32;
+        GroupSummary {
+            receivers: self.listeners.len() as u32,
+            receivers_finished: count(State::Finished),
+            receivers_detached: count(State::Detached),
+        }
+    }
+}
