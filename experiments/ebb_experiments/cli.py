@@ -44,7 +44,7 @@ from ebb_experiments.run.kernel_tcp import lacking
 from ebb_experiments.run.loop import LoopThread
 from ebb_experiments.run.run import Binaries, Run
 from ebb_experiments.run.wall import FabricSetup, Wall
-from ebb_experiments.scenario.faults import file_name
+from ebb_experiments.scenario.faults import cut_off, file_name
 from ebb_experiments.scenario.loaded import Loaded, load_scenario
 from ebb_experiments.scenario.spec import MAX_DILATION, MIN_DILATION
 from ebb_experiments.scenario.volume import VOLUME_HELP, volume_slot_ns
@@ -314,7 +314,8 @@ def _tour(wall: Wall, console: Console, started: float, stay: bool) -> int:
             print_whole(console, further)
     disturbed = {phase.name for phase in loaded.phases if phase.steps}
     by_kernel = {phase.name for phase in loaded.phases if phase.objects == "kernel"}
-    for check in checks(results, wall.faults.history, disturbed, by_kernel):
+    gone = {phase.name: cut_off(phase.steps, wall.topology) for phase in loaded.phases}
+    for check in checks(results, wall.faults.history, disturbed, by_kernel, gone):
         valid = busy is None or busy.names.isdisjoint(check.measured)
         verdict = VERDICTS[check.holds] if valid else BUSY
         console.print(f"{verdict} {check.claim}: {check.seen}", soft_wrap=True)

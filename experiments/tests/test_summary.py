@@ -346,3 +346,42 @@ def test_storage_that_gives_way_arrives_and_does_no_harm() -> None:
     assert verdicts({"tcp-trevi": alone})[arrives] is False
     seen = [check.seen for check in checks({"tcp-trevi": shared(1e6), "tcp-droptail": slow})]
     assert "median 1.00 ms against 2.00 ms" in seen
+
+
+def replicated(*, lost: str = "h13", payload: int = 120_000) -> SchemeResult:
+    """A write of 100 KB to three hosts, of which one does not get it, beside a foreground."""
+    copies = [
+        FLOW
+        | {"traffic": "storage", "source": "h1", "destination": host}
+        | {"payload_bytes_sent": payload if host == "h5" else None}
+        | (FAILED if host == lost else {})
+        for host in ("h5", "h9", "h13")
+    ]
+    return SchemeResult([Round("replicated", [*copies, FLOW | {"traffic": "foreground"}], QUIET)])
+
+
+def test_a_write_by_trevi_does_without_a_replica_that_is_cut_off() -> None:
+    arrived = "tcp-trevi: every object arrived with the right SHA-256"
+    there = "tcp-trevi: every replica that is there gets the same object"
+    once = "tcp-trevi: a write leaves its writer once, what is dropped and coding included"
+
+    def told(result: SchemeResult, gone: frozenset[str]) -> dict[str, bool | None]:
+        found = checks({"tcp-trevi": result}, cut_off={"replicated": gone})
+        return {check.claim: check.holds for check in found}
+
+    gone = frozenset({"h13"})
+    found = told(replicated(), gone)
+    assert found[arrived] and found[f"{there}, without h13"] and found[once]
+    # A replica that is there has to have it, and a phase without faults needs all of them.
+    found = told(replicated(lost="h9"), gone)
+    assert (found[arrived], found[f"{there}, without h13"]) == (False, False)
+    found = told(replicated(), frozenset())
+    assert (found[arrived], found[there]) == (False, False)
+    # A flow to each is not one stream.
+    assert told(replicated(payload=330_000), gone)[once] is False
+
+
+def test_storage_on_replicas_is_compared_with_the_foreground_beside_others() -> None:
+    claim = "tcp-trevi: replicated storage does the foreground no more harm than tcp-droptail's"
+    both = {"tcp-trevi": replicated(), "tcp-droptail": replicated()}
+    assert verdicts(both)[claim] is True

@@ -12,7 +12,7 @@ scenario does each step at its instant with `carry_out`, under either clock:
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from typing import Annotated, Any, Literal, Protocol, Self
 
@@ -202,6 +202,16 @@ class StopCapture:
 
 
 Step = SetLink | RestartSwitch | Reinstall | Reroute | StartCapture | StopCapture
+
+
+def cut_off(done: Iterable[Step], topology: Topology) -> frozenset[str]:
+    """Hosts whose only link is down when all of these steps have been done."""
+    down: set[str] = set()
+    for step in done:
+        if isinstance(step, SetLink) and step.up is not None and not step.one_way:
+            ends = {step.a.partition(":")[0], step.b.partition(":")[0]}
+            (down.difference_update if step.up else down.update)(ends)
+    return frozenset(down & {host.name for host in topology.endpoints})
 
 
 def steps(faults: FaultKeys, topology: Topology) -> list[Step]:

@@ -9,11 +9,12 @@ from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
 from statistics import fmean
+from types import MappingProxyType
 
 from ebb_controller.scheme import Scheme, known_schemes, load_scheme
 
 from ebb_experiments.results.numbers import percentile
-from ebb_experiments.results.tables import Row
+from ebb_experiments.results.tables import PAYLOAD, Row
 from ebb_experiments.run.fault_runner import PhaseFaults
 from ebb_experiments.tour import tenants
 from ebb_experiments.tour.summary import Round, SchemeResult, span_ns, total
@@ -33,7 +34,11 @@ UNHARMED = 1.1
 does not, at most: it is less in virtual time, and start latencies of agents blur it on Mininet."""
 STORAGE = "storage"
 """Part of the workload that schemes of the former kind carry."""
+ONCE = 2.0
+"""Bytes that a write to three replicas by multicast sends, over those of the object, at most: with
+a tenth of coding, and what others leave no room for. A flow to each takes three times more."""
 INCAST, WRITE, DEGRADED, FOREGROUND = "incast", "write", "degraded", "foreground"
+REPLICATED = "replicated"
 """Phases that claims are about; a scenario may have others, or not these."""
 SLOW_LINK, WHOLE_LINK = ("p0e0", "p0a0"), ("p0e0", "p0a1")
 """Links of the phase `degraded`: the first has a quarter of the rate of the second."""
@@ -64,13 +69,15 @@ def checks(
     faults: Sequence[PhaseFaults] = (),
     disturbed: Collection[str] = (),
     by_kernel: Collection[str] = (),
+    cut_off: Mapping[str, Collection[str]] = MappingProxyType({}),
 ) -> Iterator[Check]:
     """Every check that the schemes that were run allow. Of phases that are disturbed by faults
     nothing is said about losses, queues and timeouts, which there have other causes than
     congestion; of those that the hosts' kernel plays nothing about timeouts, which its TCP avoids
-    by means that the papers' has not (SACK, tail loss probes)."""
+    by means that the papers' has not (SACK, tail loss probes). `cut_off`: hosts, by phase, that
+    faults cut off for good, so that nothing is expected to arrive there."""
     for name, result in results.items():
-        flows = result.flows
+        flows = list(_reachable(result.rounds, cut_off))
         failed = [flow for flow in flows if flow["status"] != "finished"]
         seen = f"{len(flows)} flows"
         if failed:
@@ -88,6 +95,16 @@ def checks(
     yield from _shortest_first(whole)
     yield from _storage(whole)
     yield from _scavengers(whole)
+    yield from _replicas(results, cut_off)
+
+
+def _reachable(rounds: Sequence[Round], cut_off: Mapping[str, Collection[str]]) -> Iterator[Row]:
+    """The flows between hosts that stayed."""
+    for each in rounds:
+        gone = cut_off.get(each.phase, ())
+        yield from (
+            f for f in each.flows if f["source"] not in gone and f["destination"] not in gone
+        )
 
 
 def _with(results: Mapping[str, SchemeResult], has: Callable[[Scheme], bool]) -> list[str]:
@@ -341,15 +358,49 @@ def _scavengers(results: Mapping[str, SchemeResult]) -> Iterator[Check]:
         if results[name].fabric(FOREGROUND).max_queue_bytes is None:
             yield Check(claim, None, NO_RATE)
             continue
-        ours, theirs = _median(rounds), _median(others)
-        holds = ours is not None and theirs is not None and ours <= UNHARMED * theirs
-        seen = [f"{ns / 1e6:.2f} ms" if ns is not None else "failed" for ns in (ours, theirs)]
-        yield Check(claim, holds, "median " + " against ".join(seen), frozenset({name, plain}))
+        yield _unharmed(claim, (name, plain), (rounds, others))
+
+
+def _unharmed(
+    claim: str, names: tuple[str, str], rounds: tuple[Sequence[Round], Sequence[Round]]
+) -> Check:
+    """Whether the foreground's median beside storage of the first scheme is hardly above the one
+    beside storage of the second."""
+    ours, theirs = (_median(each) for each in rounds)
+    holds = ours is not None and theirs is not None and ours <= UNHARMED * theirs
+    seen = [f"{ns / 1e6:.2f} ms" if ns is not None else "failed" for ns in (ours, theirs)]
+    return Check(claim, holds, "median " + " against ".join(seen), frozenset(names))
+
+
+def _replicas(
+    results: Mapping[str, SchemeResult], cut_off: Mapping[str, Collection[str]]
+) -> Iterator[Check]:
+    """Trevi: a write is one stream to all replicas, and does not need every one of them."""
+    gone = cut_off.get(REPLICATED, ())
+    for name, plain in SCAVENGED.items():
+        if name not in results or not (rounds := results[name].of(REPLICATED)):
+            continue
+        stored = [f for each in rounds for f in each.flows if f["traffic"] == STORAGE]
+        there = [flow for flow in stored if flow["destination"] not in gone]
+        ended = sum(flow["status"] == "finished" for flow in there)
+        without = f", without {', '.join(sorted(gone))}" if gone else ""
+        claim = f"{name}: every replica that is there gets the same object{without}"
+        yield Check(claim, 0 < ended == len(there), f"{ended} of {len(there)} replicas")
+        written = sum({flow["transfer"]: flow["bytes"] for flow in stored}.values())
+        sent = total(stored, PAYLOAD) / written if written else 0.0
+        claim = f"{name}: a write leaves its writer once, what is dropped and coding included"
+        yield Check(claim, 0 < sent < ONCE, f"{sent:.2f} times the object sent")
+        if plain in results and (others := results[plain].of(REPLICATED)):
+            claim = f"{name}: replicated storage does the foreground no more harm than {plain}'s"
+            if results[name].fabric(REPLICATED).max_queue_bytes is None:
+                yield Check(claim, None, NO_RATE)
+            else:
+                yield _unharmed(claim, (name, plain), (rounds, others))
 
 
 def _median(rounds: Sequence[Round]) -> float | None:
-    """Completion times of the flows that the rounds are about, in ns; none if one failed."""
-    flows = [flow for each in rounds for flow in each.own]
+    """Median completion time of the foreground, in ns; none if a flow of it failed."""
+    flows = [f for each in rounds for f in each.flows if f["traffic"] == FOREGROUND]
     if not flows or any(flow["status"] != "finished" for flow in flows):
         return None
     return percentile([flow["fct_ns"] for flow in flows], 50)
