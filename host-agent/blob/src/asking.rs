@@ -12,7 +12,9 @@ const ATTEMPTS: u32 = 10;
 /// Put this to the locator; its answer comes back with the number.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Ask {
+    /// Number of the question.
     pub id: u64,
+    /// The question.
     pub request: Request,
 }
 

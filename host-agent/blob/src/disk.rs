@@ -7,13 +7,17 @@ use crate::name::Digest;
 /// A folder of files. A crash loses what was not synced: content of a file without
 /// [`sync`](Disk::sync), and new names without [`sync_names`](Disk::sync_names).
 pub trait Disk {
+    /// Names of all files.
     fn names(&mut self) -> io::Result<Vec<String>>;
     /// The digest of the content. `None`: there is no such file.
     fn sha256(&mut self, name: &str) -> io::Result<Option<Digest>>;
+    /// Makes the content of a file durable.
     fn sync(&mut self, name: &str) -> io::Result<()>;
     /// In one step: before and after it, the new name is that of a whole file.
     fn rename(&mut self, from: &str, to: &str) -> io::Result<()>;
+    /// Makes the names of files durable.
     fn sync_names(&mut self) -> io::Result<()>;
+    /// Deletes a file.
     fn remove(&mut self, name: &str) -> io::Result<()>;
 }
 

@@ -14,6 +14,7 @@ use crate::limits::MAX_NAME_BYTES;
 pub struct Digest(pub [u8; 32]);
 
 impl Digest {
+    /// The digest of some content.
     pub fn of(content: &[u8]) -> Self {
         Digest(sha2::Sha256::digest(content).into())
     }
@@ -67,6 +68,7 @@ fn nibble(digit: u8) -> Result<u8, String> {
 pub struct Stamp {
     /// Grows with every start of the maker.
     pub start: u64,
+    /// Number among those of this start.
     pub number: u64,
 }
 
@@ -75,8 +77,11 @@ pub struct Stamp {
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug, Serialize, Deserialize)]
 #[serde(try_from = "String", into = "String")]
 pub struct TractName {
+    /// The write that made it.
     pub write: Stamp,
+    /// Its place in the blob.
     pub index: u32,
+    /// Digest of its content.
     pub sha256: Digest,
 }
 

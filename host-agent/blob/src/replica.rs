@@ -23,6 +23,7 @@ const TOLD_AT_ONCE: usize = 64;
 /// Longest tract.
 const MAX_TRACT_BYTES: u64 = 64 << 20;
 
+/// Something that is to be done for a replica.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub enum ReplicaAction {
     /// Put this to the locator.
@@ -33,7 +34,9 @@ pub enum ReplicaAction {
     Worked,
 }
 
+/// The state of a host that stores tracts.
 pub struct Replica<D> {
+    /// Its folder.
     pub disk: D,
     server: Ipv4Addr,
     store: u64,
@@ -113,6 +116,7 @@ impl<D: Disk> Replica<D> {
         Ok(tract)
     }
 
+    /// Notes how many bytes the disk has free.
     pub fn set_free_bytes(&mut self, free_bytes: u64) {
         self.free_bytes = free_bytes;
     }
@@ -122,10 +126,12 @@ impl<D: Disk> Replica<D> {
         self.complaint.take()
     }
 
+    /// How far the last repair is; `None`: there was none.
     pub fn progress(&self) -> Option<Progress> {
         self.progress
     }
 
+    /// When [`poll`](Self::poll) has something to do.
     pub fn next_deadline(&self) -> Option<Instant> {
         let beat = match self.beat.is_open() {
             true => self.beat.next_deadline(),
@@ -134,6 +140,7 @@ impl<D: Disk> Replica<D> {
         Instant::earliest([beat, self.work.next_deadline()])
     }
 
+    /// The next thing that is to be done.
     pub fn poll(&mut self, now: Instant) -> Option<ReplicaAction> {
         if !self.beat.is_open() && self.next_beat <= now {
             let want = ReplicaRequest::Beat {
@@ -155,6 +162,7 @@ impl<D: Disk> Replica<D> {
         self.repair(now)
     }
 
+    /// Takes the answer to the question with this number.
     pub fn handle_reply(&mut self, id: u64, reply: Reply) {
         let (asking, id) = match id % 2 {
             0 => (&mut self.beat, id / 2),

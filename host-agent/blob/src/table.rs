@@ -28,9 +28,11 @@ impl Row {
     }
 }
 
+/// All rows.
 #[derive(Clone, PartialEq, Eq, Default, Debug, Serialize, Deserialize)]
 #[serde(transparent)]
 pub struct Table {
+    /// The rows, by their numbers.
     pub rows: Vec<Row>,
 }
 
@@ -42,6 +44,7 @@ impl Table {
         row as usize
     }
 
+    /// The row of a tract. The table has rows.
     pub fn row(&self, blob: &str, tract: usize) -> &Row {
         &self.rows[self.row_number(blob, tract)]
     }

@@ -11,15 +11,20 @@ pub const WINDOW: usize = 4;
 /// A part of what a blob is to be.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Piece {
+    /// Length of its content.
     pub bytes: u64,
+    /// Digest of its content.
     pub sha256: Digest,
 }
 
+/// Something that is to be done for a client.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub enum Action {
     /// Put this to the locator.
     Ask(Ask),
+    /// Send a tract.
     Store(Store),
+    /// Get a tract.
     Fetch(Fetch),
 }
 
@@ -28,6 +33,7 @@ pub enum Action {
 pub struct Store {
     /// Comes back with the result.
     pub transfer: u64,
+    /// The tract.
     pub tract: TractName,
     /// One, or all of a multicast group.
     pub to: Vec<Ipv4Addr>,
@@ -38,8 +44,10 @@ pub struct Store {
 pub struct Fetch {
     /// Comes back with the result.
     pub transfer: u64,
+    /// The tract.
     pub tract: TractName,
     /// Size of its content in bytes, as the locator knows it.
     pub bytes: u64,
+    /// Whom to get it from.
     pub from: Vec<Ipv4Addr>,
 }

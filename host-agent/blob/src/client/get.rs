@@ -17,15 +17,20 @@ const ROUNDS: u32 = 3;
 /// What was read: whoever runs the [`Get`] has the content of its tracts, in order.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Got {
+    /// The content of the name.
     pub blob: Blob,
     /// Servers that had other content than they should, or did not answer, with the reason.
     pub complaints: BTreeMap<Ipv4Addr, String>,
 }
 
+/// The end of a read.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub enum GetOutcome {
+    /// The content has been read.
     Got(Got),
+    /// No content has the name.
     Missing,
+    /// It cannot be read, for this reason.
     Failed(String),
 }
 
@@ -38,6 +43,7 @@ struct Fetching {
     tried: BTreeSet<Ipv4Addr>,
 }
 
+/// A read.
 pub struct Get {
     name: String,
     /// Whether there is a transport that fetches from several servers at once.
@@ -54,6 +60,7 @@ pub struct Get {
 }
 
 impl Get {
+    /// Begins a read. `many`: whether tracts come from several servers at once.
     pub fn new(now: Instant, name: &str, many: bool) -> Self {
         let mut asking = Asking::limited();
         let name = name.to_owned();
@@ -73,6 +80,7 @@ impl Get {
         }
     }
 
+    /// The end of it; `None`: it goes on.
     pub fn outcome(&self) -> Option<&GetOutcome> {
         self.outcome.as_ref()
     }
@@ -90,10 +98,12 @@ impl Get {
         (done.map(|(tract, _)| tract.bytes).sum(), blob.bytes())
     }
 
+    /// When [`poll`](Self::poll) has something to do.
     pub fn next_deadline(&self) -> Option<Instant> {
         self.asking.next_deadline()
     }
 
+    /// The next thing that is to be done.
     pub fn poll(&mut self, now: Instant) -> Option<Action> {
         if self.outcome.is_some() {
             return None;
@@ -118,6 +128,7 @@ impl Get {
         None
     }
 
+    /// Takes the answer to the question with this number.
     pub fn handle_reply(&mut self, id: u64, reply: Reply) {
         let Some((_, reply)) = self.asking.answered(id, reply) else {
             return;

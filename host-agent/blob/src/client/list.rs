@@ -10,12 +10,16 @@ use crate::name::Stamp;
 /// How often the list is begun because it has changed between two pages.
 const ROUNDS: u32 = 10;
 
+/// The end of a list.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub enum ListOutcome {
+    /// All blobs of one moment, by name.
     Blobs(Vec<Listed>),
+    /// There is no list, for this reason.
     Failed(String),
 }
 
+/// A list of all blobs.
 pub struct List {
     asking: Asking,
     /// Pages of this revision; `None`: no page has come.
@@ -26,6 +30,7 @@ pub struct List {
 }
 
 impl List {
+    /// Begins a list.
     pub fn new(now: Instant) -> Self {
         let mut asking = Asking::limited();
         asking.ask(now, Request::List { after: None });
@@ -38,14 +43,17 @@ impl List {
         }
     }
 
+    /// The end of it; `None`: it goes on.
     pub fn outcome(&self) -> Option<&ListOutcome> {
         self.outcome.as_ref()
     }
 
+    /// When [`poll`](Self::poll) has something to do.
     pub fn next_deadline(&self) -> Option<Instant> {
         self.asking.next_deadline()
     }
 
+    /// The next thing that is to be done.
     pub fn poll(&mut self, now: Instant) -> Option<Action> {
         if self.asking.is_hopeless(now) {
             self.fail("the locator does not answer");
@@ -56,6 +64,7 @@ impl List {
         self.asking.poll(now).map(Action::Ask)
     }
 
+    /// Takes the answer to the question with this number.
     pub fn handle_reply(&mut self, now: Instant, id: u64, reply: Reply) {
         let Some((_, reply)) = self.asking.answered(id, reply) else {
             return;

@@ -20,13 +20,18 @@ const ROUNDS: u32 = 8;
 /// What became of a write.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub enum PutOutcome {
+    /// It has taken effect.
     Stored {
+        /// Version of the content.
         version: u64,
         /// Replicas that lack tracts, with the reason: a repair brings them.
         lacking: BTreeMap<Ipv4Addr, String>,
     },
     /// Another write has taken effect since this one began. This one has not and will not.
-    Conflict { version: u64 },
+    Conflict {
+        /// Version of that content.
+        version: u64,
+    },
     /// It has not taken effect and will not.
     Failed(String),
     /// It was to take effect, and no answer has come: it has, or may still, or not.
@@ -53,6 +58,7 @@ struct Open {
     tracts: Vec<Placing>,
 }
 
+/// A write.
 pub struct Put {
     name: String,
     pieces: Vec<Piece>,
@@ -72,6 +78,7 @@ pub struct Put {
 }
 
 impl Put {
+    /// Begins a write. `multicast`: whether a tract goes to a group of replicas at once.
     pub fn new(now: Instant, name: &str, pieces: Vec<Piece>, multicast: bool) -> Self {
         let mut put = Put {
             name: name.to_owned(),
@@ -90,6 +97,7 @@ impl Put {
         put
     }
 
+    /// The end of it; `None`: it goes on.
     pub fn outcome(&self) -> Option<&PutOutcome> {
         self.outcome.as_ref()
     }
@@ -105,12 +113,14 @@ impl Put {
         (done.map(|(piece, _)| piece.bytes).sum(), total)
     }
 
+    /// When [`poll`](Self::poll) has something to do.
     pub fn next_deadline(&self) -> Option<Instant> {
         let waiting = !self.asking.is_open() && !self.transfers.is_empty();
         let renewal = self.open.as_ref().filter(|_| waiting).map(Open::renewal);
         Instant::earliest([self.asking.next_deadline(), renewal])
     }
 
+    /// The next thing that is to be done.
     pub fn poll(&mut self, now: Instant) -> Option<Action> {
         if self.outcome.is_some() {
             return None;
@@ -144,6 +154,7 @@ impl Put {
         self.poll(now)
     }
 
+    /// Takes the answer to the question with this number.
     pub fn handle_reply(&mut self, now: Instant, id: u64, reply: Reply) {
         let Some((attempts, reply)) = self.asking.answered(id, reply) else {
             return;

@@ -12,6 +12,7 @@ use super::writes::Writes;
 use crate::name::Stamp;
 use crate::table::{Row, Table, choose};
 
+/// The state of the locator.
 pub struct Locator {
     pub(crate) config: Config,
     /// How often it has started, this time included.

@@ -52,6 +52,7 @@ impl Locator {
         changes
     }
 
+    /// When [`handle_deadline`](Self::handle_deadline) has something to do.
     pub fn next_deadline(&self) -> Option<Instant> {
         let alive = self.servers.values().filter(|server| server.record.alive);
         alive

@@ -10,6 +10,7 @@ use crate::limits::{MAX_COPIES, MAX_ROWS};
 use crate::message::Blob;
 use crate::table::Row;
 
+/// Settings of the locator.
 #[derive(Clone, Debug)]
 pub struct Config {
     /// All servers, alive or not.
@@ -40,6 +41,7 @@ impl Config {
         }
     }
 
+    /// Checks ranges; the error names the value.
     pub fn check(&self) -> Result<(), String> {
         let (servers, copies, least) = (self.servers.len(), self.copies, self.least);
         if !(1..=MAX_COPIES.min(servers)).contains(&copies) {
@@ -66,6 +68,7 @@ impl Config {
 pub struct ServerRecord {
     /// The folder that it had. `None`: it has never been heard.
     pub store: Option<u64>,
+    /// Whether it belongs to rows.
     pub alive: bool,
 }
 
@@ -74,21 +77,29 @@ pub struct ServerRecord {
 pub struct Snapshot {
     /// How often the locator has started.
     pub start: u64,
+    /// Servers by address.
     pub servers: BTreeMap<Ipv4Addr, ServerRecord>,
+    /// Rows by number.
     pub rows: BTreeMap<usize, Row>,
+    /// Contents by name.
     pub blobs: BTreeMap<String, Blob>,
 }
 
 /// A change of what the database holds.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub enum Change {
+    /// The locator has started so often.
     Start(u64),
+    /// A server has changed.
     Server(Ipv4Addr, ServerRecord),
+    /// A row has changed.
     Row(usize, Row),
+    /// A name has new content.
     Blob(String, Blob),
 }
 
 impl Snapshot {
+    /// Makes a change.
     pub fn apply(&mut self, change: Change) {
         match change {
             Change::Start(start) => self.start = start,
