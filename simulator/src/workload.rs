@@ -176,7 +176,7 @@ impl Plan {
             let scheme = schemes.of(&transfer.traffic);
             match transfer.kind {
                 Kind::FetchManyToOne if !scheme.entry().many_to_one => bail!(
-                    "traffic {}: {scheme} has no flows from several hosts, scdp has; choose \
+                    "traffic {}: {scheme} has no flows from several hosts, scdp and trevi have; choose \
                      mode = \"nearest\"",
                     transfer.traffic
                 ),

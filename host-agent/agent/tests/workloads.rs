@@ -316,7 +316,7 @@ fn what_cannot_work_is_told_before_anything_is_sent() {
     for (args, expected) in [
         (
             "--self h1 --scheme ndp",
-            "traffic w: ndp has no flows from or to several hosts, scdp has; choose mode = \
+            "traffic w: ndp has no flows from or to several hosts, scdp and trevi have; choose mode = \
              \"multi-unicast\" or \"daisy-chain\"",
         ),
         ("--self h9", "--self h9: the workload has no such host"),

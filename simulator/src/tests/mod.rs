@@ -288,6 +288,22 @@ impl Topology {
             .switches()
             .map(|(_, s)| s.drops().map(|(_, _, count)| count.packets).sum::<u64>())
             .sum();
+        let wired = self.wired();
+        for (index, (_, switch)) in run.simulation.switches().enumerate() {
+            let name = format!("s{index}");
+            for port in switch.statistics() {
+                let here = (name.clone(), port.port);
+                let peer = wired.iter().find_map(|[a, b]| match &here {
+                    near if near == a => Some(&b.0),
+                    near if near == b => Some(&a.0),
+                    _ => None,
+                });
+                if let Some(peer) = peer {
+                    let way = (name.clone(), peer.clone());
+                    outcome.sent.insert(way, port.transmitted.bytes);
+                }
+            }
+        }
         outcome.trace = run.simulation.trace_hash();
         outcome.at = run.simulation.now();
         outcome.done = (run.done().ended, run.done().unfinished);
@@ -322,6 +338,8 @@ struct Outcome {
     open: Vec<(u64, u64)>,
     unfinished: usize,
     drops: u64,
+    /// Bytes that each port of a switch has sent, on the way to this node.
+    sent: BTreeMap<(String, String), u64>,
     trace: u64,
     at: Instant,
     /// Ended, and not.

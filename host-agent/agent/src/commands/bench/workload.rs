@@ -124,7 +124,7 @@ fn check(workload: &Workload, schedule: &Schedule, schemes: &TrafficSchemes) -> 
         };
         ensure!(
             can,
-            "traffic {}: {scheme} has no flows from or to several hosts, scdp has; \
+            "traffic {}: {scheme} has no flows from or to several hosts, scdp and trevi have; \
              choose mode = \"{instead}\"",
             traffic.name
         );
