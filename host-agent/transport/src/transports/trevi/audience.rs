@@ -290,6 +290,8 @@ impl Audience {
         let alone = Listener {
             retry: listener.retry.restarted(now),
             behind_since: None,
+            // Nothing is pushed to it until it is heard again.
+            is_verified: false,
             ..listener.clone()
         };
         listener.state = State::Detached;
