@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 import pytest
 from ebb_experiments.study.claims import check
-from ebb_experiments.study.metric_spec import Delay, Flows, Jobs, Network, Port
+from ebb_experiments.study.metric_spec import Delay, Flows, Jobs, Network, Port, TenantMessages
 from ebb_experiments.study.metrics import histogram_percentile, row, sample, spread, value
 from ebb_experiments.study.report import unended_lines
 from ebb_topologies.model import Topology, from_table
@@ -56,6 +56,27 @@ def test_shares_sums_and_counts_above_a_limit(tmp_path: Path, rack: Topology) ->
     assert number("fct", stat="above", limit=2, scale=1e-3) == pytest.approx(2)
     assert number("fct", stat="p50") == 2_000
     assert number("fct", stat="p99") == 4_000
+
+
+def test_tenants_are_counted_by_the_names_of_their_messages(tmp_path: Path, rack: Topology) -> None:
+    rows = [
+        *(flow(i, took=1_000, traffic="a1") for i in range(3)),
+        flow(3, took=5_000, traffic="a1"),
+        flow(4, took=1_000, traffic="a2", timeouts=1),
+        flow(5, took=9_000, traffic="b1", timeouts=1),
+        flow(6, traffic="a3", status="unfinished", fct_ns=None),
+    ]
+    found = tables(tmp_path, flows=rows)
+
+    def share(of: str, limit: float) -> float | None:
+        keys = {"of": of, "traffic": "a*", "limit": limit, **COMMON}
+        return value(TenantMessages.model_validate(keys), found, rack, 1500)
+
+    assert share("tenants-beyond", 4_000) == pytest.approx(2 / 3)
+    assert share("tenants-beyond", 5_000) == pytest.approx(1 / 3)
+    assert share("tenants-with-timeouts", 0.5) == pytest.approx(2 / 3)
+    mean = Flows(of="fct", stat="mean", traffic="a*", **COMMON)
+    assert value(mean, found, rack, 1500) == pytest.approx(9_000 / 5)
 
 
 def test_slowdown_is_one_for_a_flow_alone(tmp_path: Path, rack: Topology) -> None:

@@ -174,7 +174,7 @@ def _of_messages(metric: TenantMessages, flows: pl.LazyFrame) -> float | None:
         took = pl.when(ENDED).then(pl.col("fct_ns")).otherwise(math.inf)
         number = took.quantile(0.99, "higher")
     else:
-        number = ((pl.col("timeouts") > 0) | ~ENDED).mean()
+        number = ((pl.col("timeouts").fill_null(0) > 0) | ~ENDED).mean()
     tenants = flows.group_by("traffic").agg(number=number)
     return _one(tenants, (pl.col("number") > metric.limit).mean())
 

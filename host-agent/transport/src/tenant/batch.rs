@@ -4,7 +4,7 @@
 use ebb_units::{BitRate, Duration, Instant};
 use ebb_wire::VoidFrame;
 
-use super::frames::WIRE_OVERHEAD_BYTES;
+use super::guarantee::WIRE_OVERHEAD_BYTES;
 use super::pacer::{Departure, VmPacer};
 
 /// The shortest Ethernet frame, on the wire: 84 bytes.

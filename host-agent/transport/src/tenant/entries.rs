@@ -7,8 +7,7 @@ use ebb_units::{BitRate, Duration};
 use serde::Deserialize;
 
 use super::coordination::CoordinationParams;
-use super::frames::WIRE_OVERHEAD_BYTES;
-use super::guarantee::Guarantee;
+use super::guarantee::{Guarantee, WIRE_OVERHEAD_BYTES};
 use super::hypervisor::{Guest, HypervisorParams};
 use crate::transports::Scheme;
 

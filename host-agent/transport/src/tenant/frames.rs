@@ -2,43 +2,15 @@
 //! VM and its link.
 
 use std::collections::VecDeque;
-use std::net::Ipv4Addr;
 
 use ebb_units::{BitRate, Instant};
 use ebb_wire::{EthernetHeader, MacAddress, VoidFrame};
 
 use super::batch::{Batcher, Slot};
-use super::guarantee::Guarantee;
+use super::guarantee::{Guarantee, WIRE_OVERHEAD_BYTES};
 use super::pacer::VmPacer;
-use super::peers::Peers;
+use super::peers::{Peer, Peers};
 use crate::buffers::BufferPool;
-
-/// FCS, preamble and gap between frames: on the wire, and not in a frame as hosts see it.
-pub const WIRE_OVERHEAD_BYTES: u64 = 24;
-/// Where the destination of an IPv4 packet is, in a frame without tags.
-const IPV4_DESTINATION: std::ops::Range<usize> = 30..34;
-
-/// Who a frame is for: one peer of the tenant.
-#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
-pub(super) enum Peer {
-    Address(Ipv4Addr),
-    /// All that is not IPv4.
-    Station([u8; 6]),
-}
-
-impl Peer {
-    /// None: too short for an Ethernet frame.
-    fn of(frame: &[u8]) -> Option<Peer> {
-        let ethernet = EthernetHeader::parse(frame).ok()?.header;
-        let address = frame.get(IPV4_DESTINATION);
-        match address.and_then(|octets| octets.first_chunk::<4>()) {
-            Some(octets) if ethernet.ethertype == EthernetHeader::IPV4 => {
-                Some(Peer::Address(Ipv4Addr::from(*octets)))
-            }
-            _ => Some(Peer::Station(ethernet.dst.0)),
-        }
-    }
-}
 
 /// What became of an outgoing frame.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -253,6 +225,8 @@ impl GuaranteedFrames {
 
 #[cfg(test)]
 mod tests {
+    use std::net::Ipv4Addr;
+
     use ebb_units::Duration;
 
     use super::*;

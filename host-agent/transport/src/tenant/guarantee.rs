@@ -3,6 +3,9 @@
 use ebb_units::BitRate;
 use serde::Deserialize;
 
+/// FCS, preamble and gap between frames: on the wire, and not in a frame as hosts see it.
+pub const WIRE_OVERHEAD_BYTES: u64 = 24;
+
 /// The guarantee {B, S, Bmax} of one virtual machine, as a file has it.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Deserialize)]
 #[serde(deny_unknown_fields)]

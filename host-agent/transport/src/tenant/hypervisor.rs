@@ -19,8 +19,7 @@ use ebb_wire::{EthernetHeader, HoseMessage, Ipv4Header, MacAddress, VoidFrame};
 
 use super::batch::{Batcher, MIN_VOID_BYTES, Slot};
 use super::coordination::{Coordination, CoordinationParams};
-use super::frames::WIRE_OVERHEAD_BYTES;
-use super::guarantee::Guarantee;
+use super::guarantee::{Guarantee, WIRE_OVERHEAD_BYTES};
 use super::pacer::{Departure, VmPacer};
 
 /// Frames that wait for a pacer, or for the NIC, of each VM: as in Linux (`txqueuelen`).

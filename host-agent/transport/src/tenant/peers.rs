@@ -8,8 +8,32 @@ use ebb_units::{BitRate, Instant};
 use ebb_wire::{EthernetHeader, HoseMessage, Ipv4Header, MacAddress};
 
 use super::coordination::{Coordination, CoordinationParams};
-use super::frames::Peer;
 use super::pacer::VmPacer;
+
+/// Where the destination of an IPv4 packet is, in a frame without tags.
+const IPV4_DESTINATION: std::ops::Range<usize> = 30..34;
+
+/// Who a frame is for: one peer of the tenant.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
+pub(super) enum Peer {
+    Address(Ipv4Addr),
+    /// All that is not IPv4.
+    Station([u8; 6]),
+}
+
+impl Peer {
+    /// None: too short for an Ethernet frame.
+    pub(super) fn of(frame: &[u8]) -> Option<Peer> {
+        let ethernet = EthernetHeader::parse(frame).ok()?.header;
+        let address = frame.get(IPV4_DESTINATION);
+        match address.and_then(|octets| octets.first_chunk::<4>()) {
+            Some(octets) if ethernet.ethertype == EthernetHeader::IPV4 => {
+                Some(Peer::Address(Ipv4Addr::from(*octets)))
+            }
+            _ => Some(Peer::Station(ethernet.dst.0)),
+        }
+    }
+}
 
 /// The peers of a VM.
 #[derive(Debug)]
