@@ -74,8 +74,8 @@ pub struct Program {
     pub extern_instances: Vec<ExternInstance>,
     /// Names by which the target knows fields, with the fields.
     pub field_aliases: Vec<(String, FieldRef)>,
-    /// `tna` or `t2na`, which ebb-switch runs, BMv2 does not: there are parsers, pipelines and deparsers called `ingress`
-    /// and `egress`, and deparsers consist of primitives. None: v1model.
+    /// `tna` or `t2na`, which ebb-switch runs, BMv2 does not: there are parsers, pipelines and deparsers called
+    /// `ingress` and `egress`, and deparsers consist of primitives. None: v1model.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub architecture: Option<String>,
     /// Path of the P4 program. None: not known.

@@ -32,8 +32,8 @@ pub struct Bench {
 }
 
 impl Bench {
-    /// Something is at every port, so that no frame leaves unseen, but at those by which Tofino recirculates. Frames may
-    /// come in at the drop port.
+    /// Something is at every port, so that no frame leaves unseen, but at those by which Tofino recirculates. Frames
+    /// may come in at the drop port.
     pub fn new(pipeline: Pipeline) -> Result<Self, String> {
         let options = SwitchOptions {
             name: "stf".into(),

@@ -82,8 +82,8 @@ pub enum IngressVerdict {
         /// The packet after ingress.
         packet: Box<Packet>,
     },
-    /// A copy of the packet, which may be several at one port, goes to each of these. Only Tofino says so, where a packet
-    /// may go to a port and to two groups.
+    /// A copy of the packet, which may be several at one port, goes to each of these. Only Tofino says so, where a
+    /// packet may go to a port and to two groups.
     Copies {
         /// The copies. Empty: none is left.
         replicas: Vec<Replica>,

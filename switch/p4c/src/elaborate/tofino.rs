@@ -75,8 +75,8 @@ impl Elaborator<'_> {
         }
     }
 
-    /// Storage for the parameters of a block: intrinsic metadata is one variable for each type, the first two others are
-    /// headers and metadata.
+    /// Storage for the parameters of a block: intrinsic metadata is one variable for each type, the first two others
+    /// are headers and metadata.
     fn arguments_of_block(
         &mut self,
         params: &[Param],
