@@ -423,7 +423,9 @@ impl Follower<'_> {
                 self.store(&Target::Field(slot), true, written);
             }
             Primitive::AssignHeader(to, from) => {
-                self.read_header(from, written);
+                if !self.is_copied_if_written(from) {
+                    self.read_header(from, written);
+                }
                 match to {
                     HeaderRef::Fixed(to) => {
                         // Those that the other header does not have are not written.
@@ -495,8 +497,20 @@ impl Follower<'_> {
             | Primitive::SetInvalid(_)
             | Primitive::Jump(_)
             | Primitive::JumpUnless(..)
-            | Primitive::Exit => self.lost = true,
+            | Primitive::Exit
+            | Primitive::Tofino(_) => self.lost = true,
         }
+    }
+
+    /// Whether a copy of a header has only words that are written. It is made of a valid header
+    /// alone; metadata are valid from the start, and a variable-length field leaves words unused.
+    fn is_copied_if_written(&self, header: &HeaderRef) -> bool {
+        let HeaderRef::Fixed(header) = header else {
+            return false;
+        };
+        let layout = &self.program.layout;
+        let header = layout.header_at(*header);
+        layout.initial[header.valid_at as usize] == 0 && header.variable.is_none()
     }
 
     /// How many words a header has; `None` if it is chosen by an index.
