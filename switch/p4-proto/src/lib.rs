@@ -1,5 +1,5 @@
-//! The messages of P4Info, P4Runtime, BF Runtime, gNMI and Ebb's own services, as Rust that prost has generated. The services
-//! themselves, which need tonic, are in ebb-p4runtime.
+//! The messages of P4Info, P4Runtime, BF Runtime, gNMI and Ebb's own services, as Rust that prost has generated. The
+//! services themselves, which need tonic, are in ebb-p4runtime.
 //!
 //! `make p4-proto` makes `src/generated` again, after a change of `proto/` or of finsy: its Python package has the
 //! descriptors of P4Runtime, so the controller and we speak the same version. `make lint` fails until that is done
