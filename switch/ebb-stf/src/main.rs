@@ -76,7 +76,7 @@ fn run_all(arguments: &Arguments) -> Result<bool> {
     tell(&summary(&counts));
     let others = counts.get(&Outcome::OtherArchitecture).unwrap_or(&0);
     if *others == pairs.len() {
-        bail!("nothing was run: no program includes v1model.p4");
+        bail!("nothing was run: no program includes v1model.p4, tna.p4 or t2na.p4");
     }
     let passed = counts.get(&Outcome::Pass).unwrap_or(&0);
     Ok(passed + others == pairs.len())
