@@ -62,7 +62,9 @@ impl NdpParams {
         }
         let longest = self.max_rto_ns.max(self.linger_ns).max(self.give_up_ns);
         if longest > MAX_TIME_NS {
-            return Err(format!("section ndp: {longest} ns is longer than a hundred days"));
+            return Err(format!(
+                "section ndp: {longest} ns is longer than a hundred days"
+            ));
         }
         Ok(())
     }

@@ -116,7 +116,9 @@ impl ScdpParams {
         ];
         let longest = longest.into_iter().max().unwrap_or(0);
         if longest > MAX_TIME_NS {
-            return Err(format!("section scdp: {longest} ns is longer than a hundred days"));
+            return Err(format!(
+                "section scdp: {longest} ns is longer than a hundred days"
+            ));
         }
         if !self.mlfq_thresholds_bytes.is_sorted() || self.mlfq_thresholds_bytes.len() > 255 {
             return Err("scdp.mlfq_thresholds_bytes must ascend, with at most 255 of them".into());

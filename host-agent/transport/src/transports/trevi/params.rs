@@ -206,7 +206,9 @@ impl TreviParams {
             self.linger_ns,
         ];
         match times.into_iter().find(|&time| time > MAX_TIME_NS) {
-            Some(time) => Err(format!("section trevi: {time} ns is longer than a hundred days")),
+            Some(time) => Err(format!(
+                "section trevi: {time} ns is longer than a hundred days"
+            )),
             None => Ok(()),
         }
     }
