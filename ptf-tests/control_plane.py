@@ -16,7 +16,7 @@ from pathlib import Path
 from typing import Any
 
 import grpc
-from ebb_controller.mechanism import Counter, Register
+from ebb_controller.mechanism import Counter, Entity, Register
 from ebb_controller.mechanisms.drop_notification import DROP_NOTIFICATION
 from ebb_controller.mechanisms.occupancy import OCCUPANCY_LIMIT
 from ebb_controller.mechanisms.phantom_queue import PHANTOM_QUEUE
@@ -32,7 +32,6 @@ from ebb_controller.tna import (
     trim_session,
 )
 from finsy import (
-    P4CloneSessionEntry,
     P4CounterEntry,
     P4MulticastGroupEntry,
     P4RegisterEntry,
@@ -116,11 +115,11 @@ class ControlPlane:
 
     # finsy's operators write into the entry, and entries of equal content are one (`Table.entry`).
 
-    def insert(self, entry: P4TableEntry | P4CloneSessionEntry) -> None:
+    def insert(self, entry: Entity) -> None:
         """Adds an entry."""
         self._write(+copy(entry))
 
-    def modify(self, entry: P4TableEntry) -> None:
+    def modify(self, entry: Entity) -> None:
         """Replaces the action of an entry, or the default action of a table."""
         self._write(~copy(entry))
 
@@ -185,8 +184,8 @@ class ControlPlane:
 
 
 class TnaControlPlane(ControlPlane):
-    """That of a program of p4src/tna: what tests ask for in the units of the chip, with what only
-    these programs need."""
+    """Control plane of a program of p4src/tna: requests of tests in the units of the chip, with
+    entries that only these programs need."""
 
     def __init__(
         self, address: str, p4info: Path, program: Path, chip: Chip, slow_bps: int
@@ -201,7 +200,7 @@ class TnaControlPlane(ControlPlane):
         """Becomes primary, installs the program, and the entries that any plan needs."""
         if not super().connect(timeout_seconds):
             return False
-        if "pick" in self._schema.tables:
+        if self._schema.tables.get("pick") is not None:
             for entry in pick():
                 super().insert(entry)
             for cell in range(QUEUES * PORTS_WITH_QUEUES):
@@ -209,20 +208,20 @@ class TnaControlPlane(ControlPlane):
                 super().insert(queue)
         return True
 
-    def insert(self, entry: P4TableEntry | P4CloneSessionEntry) -> None:
+    def insert(self, entry: Entity) -> None:
         """Adds an entry."""
         for made in translated([entry], self._chip):
             super().insert(made)
         self._add(entry)
 
-    def modify(self, entry: P4TableEntry) -> None:
+    def modify(self, entry: Entity) -> None:
         """Replaces the action of an entry, or the default action of a table."""
         for made in translated([entry], self._chip):
             super().modify(made)
         self._add(entry)
 
-    def _add(self, entry: P4TableEntry | P4CloneSessionEntry) -> None:
-        """What the entry of a test needs besides, as `ebb_controller.tna.added`."""
+    def _add(self, entry: Entity) -> None:
+        """Adds entries that one of a test needs besides, as `ebb_controller.tna.added`."""
         if not isinstance(entry, P4TableEntry) or not isinstance(entry.action, P4TableAction):
             return
         table, args = entry.table_id, entry.action.args

@@ -64,8 +64,9 @@ one. Completion times are those of the part of the workload with the name of its
 one; cross traffic has another name. The checks apply to phases called `incast`, `degraded`
 (`detail` and `lps`: how a slowed link is used), `foreground` (`tcp-trevi` and `dctcp-trevi`: what
 the part `storage` does to it), `replicated` (the same, where `storage` is written to several
-replicas), `write` and `read`; `write` and `read` have a table of their own, where goodput counts the
-object once, until the last host has it. For a run of your own, copy `experiments/scenarios/tour.toml`.
+replicas), `write` and `read`; `write` and `read` have a table of their own, where goodput counts
+the object once, until the last host has it. For a run of your own, copy
+`experiments/scenarios/tour.toml`.
 
 A scheme has one transport for all traffic, and may have another for parts of it, by their names:
 `transport_of = { storage = "ndp" }`. Both run on every host, behind one interface, over the queues
