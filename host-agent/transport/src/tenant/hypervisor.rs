@@ -60,6 +60,7 @@ pub trait Departures {
 /// Packets of a VM that have arrived at one of another host.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct Delays {
+    /// Number of these packets.
     pub packets: u64,
     /// The longest time until the last bit of a packet arrived, from when it conformed, or from when
     /// its VM sent it if nobody paces that.
@@ -68,10 +69,12 @@ pub struct Delays {
     pub sum: Duration,
 }
 
-/// What a hypervisor has done.
+/// Counts of a hypervisor since its start.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct HypervisorCounters {
+    /// Void frames that left.
     pub void_frames: u64,
+    /// Bytes of these frames, without those that only the wire has.
     pub void_bytes: u64,
     /// Frames of VMs for which there was no room.
     pub dropped_frames: u64,

@@ -111,7 +111,7 @@ pub fn turned(priority: i32) -> i32 {
 }
 
 fn priority(key: &TableKey) -> Result<i32> {
-    let given = exact(key, fixed::PRIORITY).map_or(Ok(0), |value| to_number(value))?;
+    let given = exact(key, fixed::PRIORITY).map_or(Ok(0), to_number)?;
     let small = i32::try_from(given).ok().filter(|given| *given < i32::MAX);
     let small = small.ok_or_else(|| {
         EntityError::out_of_range(format!("priority {given}; allowed: 0 to {}", i32::MAX - 1))

@@ -330,10 +330,17 @@ fn cells_are_set_read_and_reset() {
             data: None,
             ..set.clone()
         };
-        assert_eq!(program.read(one.clone()).unwrap(), [set.clone()]);
+        assert_eq!(
+            program.read(one.clone()).unwrap(),
+            std::slice::from_ref(set)
+        );
         program.write(Type::Delete, &one).unwrap();
         let after = program.read(one).unwrap();
-        assert_ne!(after, [set.clone()], "it is as it was at the start");
+        assert_ne!(
+            after,
+            std::slice::from_ref(set),
+            "it is as it was at the start"
+        );
     }
     assert_eq!(program.read(program.entry("last_seen")).unwrap().len(), 4);
 }
