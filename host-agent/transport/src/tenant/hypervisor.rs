@@ -74,7 +74,7 @@ pub struct Delays {
 pub struct HypervisorCounters {
     /// Void frames that left.
     pub void_frames: u64,
-    /// Bytes of these frames, without those that only the wire has.
+    /// Bytes of these frames on the wire.
     pub void_bytes: u64,
     /// Frames of VMs for which there was no room.
     pub dropped_frames: u64,
