@@ -29,7 +29,14 @@ PACKET_NS = 12_000
 """1500 bytes at 1 Gbit/s."""
 ON_TIME = Late(1000, 100_000.0, 900_000.0)
 CALM = Load(ON_TIME, ON_TIME, 0.3)
-FLOW = {"traffic": "incast", "status": "finished", "timeouts": 0, "payload_bytes_sent": 1}
+FLOW = {
+    "traffic": "incast",
+    "source": "h1",
+    "destination": "h2",
+    "status": "finished",
+    "timeouts": 0,
+    "payload_bytes_sent": 1,
+}
 
 
 def test_the_percentile_of_several_is_their_mean_by_the_number_of_events() -> None:

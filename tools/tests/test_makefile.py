@@ -37,7 +37,7 @@ def test_a_dry_run_removes_nothing_and_makes_what_is_missing(tmp_path: Path) -> 
         assert done.returncode == 0, done.stderr
         assert sorted(each.name for each in tmp_path.iterdir()) == sorted(files)
     said = make("-n", "build", f"BUILD={tmp_path}").stdout
-    assert "build --locked --workspace --bins" in said
+    assert "build --locked --workspace --exclude ebb-p4-generator --bins" in said
     assert f"-o {tmp_path}/fabric.json" in said
 
 
