@@ -198,7 +198,7 @@ fn mistakes_are_named() {
         ("ebb-p4c --ndebug=1 f.p4", "takes no value"),
         (
             "ebb-p4c --target dpdk f.p4",
-            "the targets are bmv2, and tofino",
+            "the targets are bmv2, tofino and tofino2",
         ),
         (
             "ebb-p4c --arch psa f.p4",

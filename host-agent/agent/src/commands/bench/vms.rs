@@ -40,7 +40,7 @@ pub fn run(args: &BenchArgs, workload: &Path, vms: &Path) -> anyhow::Result<bool
     let shares = file
         .vms
         .iter()
-        .map(|vm| HostShare::open(args, workload, &vm.name));
+        .map(|vm| HostShare::open(args, workload, "--vms:", &vm.name));
     let shares: Vec<HostShare> = shares.collect::<Result<_, _>>()?;
     let Some(first) = shares.first() else {
         return Err(in_file("vms is empty".to_owned()));

@@ -35,7 +35,7 @@ const MOST_FLOWS: u16 = 512;
 pub fn run(args: &BenchArgs, path: &Path) -> anyhow::Result<bool> {
     let name = args.workload.me.as_deref();
     let name = name.context("--self is missing: give the name of this host in the workload")?;
-    let share = HostShare::open(args, path, name)?;
+    let share = HostShare::open(args, path, "--self", name)?;
     let flows: Vec<_> = share
         .schemes
         .all()
@@ -61,11 +61,11 @@ pub struct HostShare {
 }
 
 impl HostShare {
-    /// Reads the workload; `name`: who plays this share of it.
-    pub fn open(args: &BenchArgs, path: &Path, name: &str) -> anyhow::Result<Self> {
+    /// Reads the workload; `name`: who plays this share of it, which `named_by` says.
+    pub fn open(args: &BenchArgs, path: &Path, named_by: &str, name: &str) -> anyhow::Result<Self> {
         let (workload, schedule) = args.workload.file.open(path)?;
         let me = schedule.hosts().find(name).with_context(|| {
-            format!("{name}: the workload has no such host; it needs the name, e.g. h1")
+            format!("{named_by} {name}: the workload has no such host; it needs the name, e.g. h1")
         })?;
         let schemes = TrafficSchemes {
             default: args.common.scheme,
