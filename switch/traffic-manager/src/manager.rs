@@ -113,11 +113,8 @@ impl<P> TrafficManager<P> {
     }
 
     /// Memory of the queues of a port that arrivals and departures will touch.
-    pub fn queues_ahead(&self, port: PortId) -> impl Iterator<Item = Ahead> {
-        self.ports
-            .get(port)
-            .into_iter()
-            .flat_map(Port::queues_ahead)
+    pub fn queues_ahead(&self, port: PortId) -> Option<impl Iterator<Item = Ahead>> {
+        Some(self.ports.get(port)?.queues_ahead())
     }
 
     /// Memory of the first few packets in the queue that will be served next.
@@ -126,10 +123,9 @@ impl<P> TrafficManager<P> {
     }
 
     /// Packets that will probably leave the port before a time. It is a guess, since the scheduler
-    /// is not asked.
-    pub fn leaving(&self, port: PortId, before: Instant) -> impl Iterator<Item = &P> {
-        let port = self.ports.get(port).into_iter();
-        port.flat_map(move |port| port.leaving(before))
+    /// is not asked. None: no queue has any.
+    pub fn leaving(&self, port: PortId, before: Instant) -> Option<impl Iterator<Item = &P>> {
+        self.ports.get(port)?.leaving(before)
     }
 
     /// The packet whose transmission starts at the deadline of the port, if that is not after

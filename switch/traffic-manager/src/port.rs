@@ -237,16 +237,15 @@ impl<P> Port<P> {
 
     /// Packets of the queue that is probably served next which would leave before this time if it
     /// had the link for itself.
-    pub(crate) fn leaving(&self, before: Instant) -> impl Iterator<Item = &P> {
+    pub(crate) fn leaving(&self, before: Instant) -> Option<impl Iterator<Item = &P>> {
+        let queue = self.buffer.queue(self.arbiter.likely()?);
         let rate = self.effective_rate();
         let mut at = self.next_deadline().unwrap_or(before);
-        let queue = self.arbiter.likely().map(|id| self.buffer.queue(id));
-        let items = queue.into_iter().flat_map(Queue::items);
-        items.map_while(move |item| {
+        Some(queue.items().map_while(move |item| {
             let leaves = at < before;
             at += rate.time_for(self.line.wire_bytes(item.len()));
             leaves.then_some(&item.packet)
-        })
+        }))
     }
 
     /// The packet whose transmission starts at the deadline, if that is not after `now`.

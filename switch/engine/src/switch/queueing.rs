@@ -146,8 +146,9 @@ impl Switch {
         let manager = &self.manager;
         ports().for_each(|port| prefetch_at(manager.port_ahead(port)));
         for port in ports() {
-            let queues = manager.queues_ahead(port);
-            queues.for_each(|queue| prefetch_at(Some(queue)));
+            if let Some(queues) = manager.queues_ahead(port) {
+                queues.for_each(|queue| prefetch_at(Some(queue)));
+            }
         }
         ports().for_each(|port| prefetch_at(manager.packets_ahead(port)));
         ports().for_each(|port| self.prefetch_packets(port, before));
@@ -156,14 +157,20 @@ impl Switch {
 
     /// Fetches the packets that will leave a port.
     fn prefetch_packets(&self, port: PortId, before: Instant) {
-        for queued in self.manager.leaving(port, before).take(PREFETCHED) {
+        let Some(leaving) = self.manager.leaving(port, before) else {
+            return;
+        };
+        for queued in leaving.take(PREFETCHED) {
             prefetch(std::slice::from_ref(&*queued.packet), PACKET_LINES);
         }
     }
 
     /// Fetches the fields and frames that these packets refer to.
     fn prefetch_contents(&self, port: PortId, before: Instant) {
-        for queued in self.manager.leaving(port, before).take(PREFETCHED) {
+        let Some(leaving) = self.manager.leaving(port, before) else {
+            return;
+        };
+        for queued in leaving.take(PREFETCHED) {
             let (fields, frame) = queued.packet.memory();
             prefetch(fields, FIELD_LINES);
             prefetch(frame, HEADER_LINES);
