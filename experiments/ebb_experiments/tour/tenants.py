@@ -31,11 +31,11 @@ class Kept:
 
     @property
     def holds(self) -> bool | None:
-        """Whether the bound was kept; none: the machine was later than that, so nobody can tell."""
-        longest_ns, bound_ns = self.slowest.longest_ns, self.slowest.bound_ns
-        if longest_ns <= bound_ns:
-            return True
-        return None if self.late_ns > bound_ns else longest_ns <= bound_ns + self.late_ns
+        """Whether the bound was kept; none: nobody can tell, as the machine was later than that."""
+        beyond_ns = self.slowest.longest_ns - self.slowest.bound_ns
+        if beyond_ns <= 0 or beyond_ns > self.late_ns:
+            return beyond_ns <= 0
+        return True if self.late_ns <= self.slowest.bound_ns else None
 
     @property
     def verdict(self) -> str:
