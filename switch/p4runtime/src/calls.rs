@@ -33,8 +33,9 @@ use crate::connections::Connection;
 use crate::lock::lock;
 
 /// The calls that last and whose messages are handled as they come.
-const HANDLED_AT_ONCE: [&str; 3] = [
+const HANDLED_AT_ONCE: [&str; 4] = [
     "/p4.v1.P4Runtime/StreamChannel",
+    "/bfrt_proto.BfRuntime/StreamChannel",
     "/ebb.tm.v1.TrafficManager/StreamStats",
     "/ebb.trace.v1.Trace/Watch",
 ];
