@@ -26,6 +26,7 @@ from ebb_controller.parameters import WAKEUP_NS
 from ebb_controller.reconcile import ControllerError
 from ebb_controller.scheme import load_scheme
 from ebb_controller.statistics import show, snapshot
+from ebb_controller.tracts import GroupNumbers, check_address, follow
 from ebb_controller.traffic_manager import TrafficManagers
 
 STATISTICS_SECONDS = 2.0
@@ -69,6 +70,12 @@ def arguments(argv: Sequence[str] | None) -> argparse.Namespace:
         metavar="[ADDRESS=]HOST,..",
         help="receivers of a multicast group, whose address follows from them unless it is given; "
         "repeat for more",
+    )
+    parser.add_argument(
+        "--locator",
+        metavar="ADDRESS",
+        help="of a blob store, IP:PORT or the path of a socket: the replicas of each row of its "
+        "table are a multicast group too, as long as this runs",
     )
     parser.add_argument("--once", action="store_true", help="install, verify and end")
     parser.add_argument(
@@ -140,10 +147,16 @@ async def run(options: argparse.Namespace, console: Console) -> None:
     interval = None if options.stats is None else _positive("--stats", options.stats)
     topology, parameters = _fabric(options)
     multicast = _multicast(options.multicast, topology)
+    locator = None if options.locator is None else check_address(options.locator)
+    if locator is not None and options.once:
+        raise InputError("--locator follows a blob store until it is ended; leave out --once")
     program = Program.of(options.program, parameters)
     managers = TrafficManagers(topology) if options.switch == "ebb" else None
     started = time.monotonic()
     configured = False
+
+    def say_of_store(text: str) -> None:
+        console.print(printable(text), markup=False)
 
     silent = {switch.name for switch in topology.switches}
 
@@ -173,16 +186,31 @@ async def run(options: argparse.Namespace, console: Console) -> None:
                 f"{topology.name}: {len(changes)} switches hold scheme {options.scheme}, read back"
                 f" ({sum(change.total for change in changes)} changes)"
             )
-            if interval is None and not options.once:
-                await asyncio.Event().wait()
-            while interval is not None:
-                console.print(show(await snapshot(controller)), soft_wrap=False)
-                if options.once:
-                    break
-                await asyncio.sleep(interval)
+            try:
+                async with asyncio.TaskGroup() as tasks:
+                    if locator is not None:
+                        numbers = GroupNumbers(topology, multicast)
+                        tasks.create_task(
+                            follow(locator, numbers, controller, parameters, say_of_store)
+                        )
+                    if interval is not None:
+                        tasks.create_task(_show(controller, interval, options.once, console))
+                    elif not options.once:
+                        await asyncio.Event().wait()
+            except ExceptionGroup as failed:
+                raise failed.exceptions[0] from None
     finally:
         if managers is not None:
             await managers.close()
+
+
+async def _show(controller: Controller, interval: float, once: bool, console: Console) -> None:
+    """Shows counters until cancelled, or once."""
+    while True:
+        console.print(show(await snapshot(controller)), soft_wrap=False)
+        if once:
+            return
+        await asyncio.sleep(interval)
 
 
 async def _say_waiting(silent: Set[str], most: str, console: Console) -> None:

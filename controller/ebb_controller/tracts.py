@@ -1,0 +1,138 @@
+"""Multicast groups of a blob store (docs/blob-store.md): its locator says which replicas a row of
+the tract locator table has, and each set of several is a group."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+from collections.abc import Callable, Iterable, Sequence
+from ipaddress import IPv4Address
+from typing import Any
+
+from ebb_topologies.files import InputError
+from ebb_topologies.model import Topology
+
+from ebb_controller.controller import Controller
+from ebb_controller.mechanisms import FabricParameters
+from ebb_controller.multicast import MAX_GROUP, MulticastGroup
+from ebb_controller.reconcile import ControllerError
+
+LOOK_SECONDS = 2.0
+"""How often the locator is asked."""
+PATIENCE_SECONDS = 2.0
+"""How long its answer may take."""
+MOST_BYTES = 4 << 20
+"""Longest answer of a locator."""
+
+Rows = frozenset[tuple[IPv4Address, ...]]
+"""Replicas of all rows, each in ascending order; those with fewer than two have no group."""
+
+
+class LocatorError(Exception):
+    """The locator does not answer, or not what it was asked for."""
+
+
+async def rows(locator: str) -> Rows:
+    """Asks the locator at IP:PORT, or at the path of a socket. Raises `LocatorError`."""
+    try:
+        async with asyncio.timeout(PATIENCE_SECONDS):
+            line = await _ask(locator, {"id": 1, "ask": "status"})
+        return _rows(json.loads(line))
+    except (OSError, TimeoutError, ValueError) as error:
+        raise LocatorError(
+            f"locator at {locator}: {error or 'no answer'}; it is to be `ebb-agent blob locator`"
+        ) from error
+
+
+def check_address(locator: str) -> str:
+    """The address of a locator as it was given. Raises `InputError` for what is none."""
+    host, _, port = locator.rpartition(":")
+    if "/" not in locator and not (host and port.isdecimal()):
+        raise InputError(
+            f"'{locator}' is no address of a locator; give IP:PORT, or a path with a slash in it"
+        )
+    return locator
+
+
+async def _ask(locator: str, question: dict[str, Any]) -> bytes:
+    if "/" in locator:
+        reader, writer = await asyncio.open_unix_connection(locator, limit=MOST_BYTES)
+    else:
+        host, _, port = locator.rpartition(":")
+        reader, writer = await asyncio.open_connection(host, int(port), limit=MOST_BYTES)
+    try:
+        writer.write(json.dumps(question).encode() + b"\n")
+        return await reader.readline()
+    finally:
+        writer.close()
+
+
+def _rows(answer: Any) -> Rows:
+    """The sets of replicas in an answer. Raises `ValueError` if it is no status."""
+    try:
+        replicas = [[IPv4Address(each) for each in row["replicas"]] for row in answer["table"]]
+    except (KeyError, TypeError) as error:
+        raise ValueError("its answer is no status of a blob store") from error
+    return frozenset(tuple(sorted(set(row))) for row in replicas if len(set(row)) > 1)
+
+
+class GroupNumbers:
+    """Groups of the rows beside those that are fixed: a set of replicas keeps its number while it
+    is in the table."""
+
+    def __init__(self, topology: Topology, fixed: Sequence[MulticastGroup]) -> None:
+        self._hosts = {IPv4Address(host.ip): host.name for host in topology.hosts}
+        self._topology = topology
+        self._fixed = tuple(fixed)
+        self._numbers: dict[tuple[IPv4Address, ...], int] = {}
+
+    def groups(self, rows: Rows) -> tuple[MulticastGroup, ...]:
+        """All groups. Raises `InputError` for a replica that is no host of this fabric, and for
+        more sets than there are numbers."""
+        self._numbers = {row: number for row, number in self._numbers.items() if row in rows}
+        taken = {group.group for group in self._fixed} | set(self._numbers.values())
+        free = (number for number in range(1, MAX_GROUP + 1) if number not in taken)
+        for row in sorted(rows - self._numbers.keys()):
+            number = next(free, None)
+            if number is None:
+                raise InputError(f"the table has more sets of replicas than {MAX_GROUP}")
+            self._numbers[row] = number
+        fixed = {group.address for group in self._fixed}
+        of_rows = (
+            MulticastGroup.of(self._topology, number, self._names(row))
+            for row, number in sorted(self._numbers.items())
+        )
+        return (*self._fixed, *(group for group in of_rows if group.address not in fixed))
+
+    def _names(self, row: Iterable[IPv4Address]) -> list[str]:
+        names = [self._hosts.get(address) for address in row]
+        if None in names:
+            unknown = next(a for a, name in zip(row, names, strict=True) if name is None)
+            raise InputError(f"replica {unknown} of the blob store is no host of this fabric")
+        return [name for name in names if name is not None]
+
+
+async def follow(
+    locator: str,
+    numbers: GroupNumbers,
+    controller: Controller,
+    parameters: FabricParameters,
+    say: Callable[[str], None],
+) -> None:
+    """Installs the groups of a blob store whenever its rows have changed, until cancelled. What
+    cannot be installed is said once, and the groups stay as they were."""
+    installed, said = None, ""
+    while True:
+        trouble = ""
+        try:
+            table = await rows(locator)
+            if table != installed:
+                await controller.configure(parameters, numbers.groups(table))
+                installed = table
+                say(f"blob store: {len(table)} sets of replicas have a multicast group")
+        except (LocatorError, InputError, ControllerError) as error:
+            trouble = str(error)
+            if trouble != said:
+                say(trouble)
+        said = trouble
+        await asyncio.sleep(LOOK_SECONDS)
