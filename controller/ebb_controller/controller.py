@@ -38,7 +38,7 @@ from ebb_controller.buffer_dependency import refuse_cycle
 from ebb_controller.encoding import Encoder
 from ebb_controller.mechanism import counter_names, missing
 from ebb_controller.mechanisms import COUNTERS, FabricParameters, of_program, program_for
-from ebb_controller.multicast import MulticastGroup, check
+from ebb_controller.multicast import MulticastGroup, check, tree
 from ebb_controller.patience import TRIES
 from ebb_controller.plan import plan
 from ebb_controller.reconcile import Change, ControllerError, Held, messages, reconcile, replies
@@ -315,6 +315,13 @@ class Controller:
         parameters, groups = self._goal.parameters, self._goal.multicast
         refuse_cycle(topology, parameters.lossless_queues, groups)
         return await self._pursue(_Goal(parameters, groups, topology))
+
+    def trees(self) -> list[tuple[MulticastGroup, dict[str, set[int]]]]:
+        """The multicast groups of the plan in force, and the ports of the tree of each, by
+        switch."""
+        if (goal := self._goal) is None:
+            return []
+        return [(group, tree(goal.topology, group)) for group in goal.multicast]
 
     async def leave(self, switch: str) -> None:
         """Ends the connection to a switch and does not try again before `come_back`."""

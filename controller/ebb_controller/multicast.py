@@ -79,12 +79,27 @@ def tree_ports(topology: Topology, group: MulticastGroup, switch: str) -> set[in
     here = tuple(member for member in group.members if topology.next_hops(switch, member))
     if not here:
         return set()
-    key = ("multicast tree", group.address, here)
+    root, ports = _rooted(topology, group.address, here)
+    return ports.get(switch) or set(topology.next_hops(switch, root)[:1])
+
+
+def tree(topology: Topology, group: MulticastGroup) -> dict[str, set[int]]:
+    """Ports of a group's tree, by switch; of a fabric that fell apart, those of the part that has
+    the first member."""
+    place = topology.attachment(topology.host(group.members[0])).node
+    here = tuple(member for member in group.members if topology.next_hops(place, member))
+    return _rooted(topology, group.address, here)[1] if here else {}
+
+
+def _rooted(
+    topology: Topology, address: str, members: tuple[str, ...]
+) -> tuple[str, dict[str, set[int]]]:
+    key = ("multicast tree", address, members)
     if key not in topology.derived:
-        root = _root(topology, group.address, here)
-        topology.derived[key] = root, _tree(topology, root, here)
-    root, tree = topology.derived[key]
-    return tree.get(switch) or set(topology.next_hops(switch, root)[:1])
+        root = _root(topology, address, members)
+        topology.derived[key] = root, _tree(topology, root, members)
+    found: tuple[str, dict[str, set[int]]] = topology.derived[key]
+    return found
 
 
 def _root(topology: Topology, address: str, members: Sequence[str]) -> str:

@@ -31,7 +31,7 @@ from ebb_dashboard.orders import (
     Tables,
     Trace,
 )
-from ebb_dashboard.picture import Picture, Place
+from ebb_dashboard.picture import Picture, Place, Trees
 from ebb_dashboard.statistics_delta import StatisticsDelta
 
 TRACE_SECONDS = 5.0
@@ -77,15 +77,18 @@ class Fabric:
         dilation: Dilation,
         links: Links | None = None,
         routes: Routes | None = None,
+        trees: Callable[[], Trees] = tuple,
     ) -> None:
         """`addresses`: where a switch serves P4Runtime, and its device id. `links` none: no service
-        tells of links; `routes` none: no controller of ours is at hand."""
+        tells of links; `routes` none: no controller of ours is at hand. `trees`: the multicast
+        groups of such a controller."""
         self.picture = picture
         self.dilation = dilation
         self._managers = managers
         self._addresses = addresses
         self._links = links
         self._routes = routes
+        self._trees = trees
         self._delta = StatisticsDelta(picture.ports)
         self._captures: dict[str, tuple[str, str]] = {}
         """The files of captures that go on, by port, as the fabric service has named them."""
@@ -102,6 +105,10 @@ class Fabric:
     async def look(self) -> dict[str, Any]:
         """Keys of `look` but the time."""
         return self._delta.take(await self._managers.statistics())
+
+    def groups(self) -> list[dict[str, Any]]:
+        """The multicast groups, as the page gets them."""
+        return self.picture.groups(self._trees())
 
     async def link_states(self) -> list[str] | None:
         """How each link is, in the order of the picture: "up", or what is wrong with it. None:

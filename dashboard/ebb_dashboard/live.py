@@ -99,6 +99,7 @@ class Watcher:
         self._feed = feed
         self._since = time.monotonic_ns()
         self._links: list[str] | None = None
+        self._groups: list[dict[str, Any]] = []
         self._phase: tuple[int, dict[str, Any]] | None = None
         self._troubles: set[str] = set()
         """Faults, as they were reported."""
@@ -139,6 +140,9 @@ class Watcher:
             self._feed.tell("play", phase | {"running": True})
         at_ns = self._fabric.dilation.nominal_time(now - self._since)
         self._feed.tell("look", {"at_ns": at_ns} | seen)
+        if (groups := self._fabric.groups()) != self._groups:
+            self._groups = groups
+            self._feed.tell("groups", {"groups": groups})
 
     async def look_at_links(self) -> None:
         """Tells the states of the links if they have changed."""

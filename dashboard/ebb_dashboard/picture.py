@@ -2,15 +2,22 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import itertools
+from collections.abc import Iterable, Mapping, Sequence, Set
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
 
 from ebb_controller.fabric_admin import FabricView
+from ebb_controller.multicast import MulticastGroup
 from ebb_topologies.draw import rows
 from ebb_topologies.files import InputError
 from ebb_topologies.model import Endpoint, Topology
+
+Trees = Iterable[tuple[MulticastGroup, Mapping[str, Set[int]]]]
+"""Multicast groups, with the ports of the tree of each by switch."""
+MAX_GROUPS = 64
+"""How many multicast groups are told."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -82,6 +89,20 @@ class Picture:
             for index, link in enumerate(self.links)
             for end, place in enumerate((link.a, link.b))
             if place.port is not None
+        ]
+
+    def groups(self, trees: Trees) -> list[dict[str, Any]]:
+        """Groups as the page gets them (docs/dashboard.md, `groups`), from their trees."""
+        links = {(port.switch, port.port): port.link for port in self.ports}
+        return [
+            {
+                "address": group.address,
+                "members": list(group.members),
+                "links": sorted(
+                    {links[switch, port] for switch, ports in tree.items() for port in ports}
+                ),
+            }
+            for group, tree in itertools.islice(trees, MAX_GROUPS)
         ]
 
     def as_json(self) -> dict[str, Any]:

@@ -145,6 +145,7 @@ class Simulated:
         if not self._runs:
             self._fabric, self._runs = self._fabric_of(paused), True
             self._tell_links(paused)
+            self.feed.tell("groups", {"groups": self._fabric.groups()})
         assert self._fabric is not None
         seen = paused.loop.run(self._fabric.look())
         self.feed.tell("look", {"at_ns": paused.at_ns} | seen)
@@ -171,6 +172,7 @@ class Simulated:
             self.loaded.dilation,
             paused.admin,
             Routes(lambda: reroute(paused.admin, paused.controller), restart),
+            paused.controller.trees,
         )
 
     def _tell_links(self, paused: PausedSimulation) -> None:

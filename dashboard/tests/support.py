@@ -26,6 +26,27 @@ needs_simulator = pytest.mark.skipif(
 )
 INCAST = {"traffic": [all_at_once("incast", {"type": "incast", "senders": 5}, 60_000)]}
 
+WRITE = {
+    "group": [
+        {"name": "writer", "hosts": ["h1"]},
+        {"name": "replicas", "hosts": ["h5", "h9", "h13"]},
+    ],
+    "traffic": [
+        {
+            "name": "write",
+            "pattern": {
+                "type": "storage-write",
+                "placement": "any",
+                "clients": "writer",
+                "servers": "replicas",
+            },
+            "arrivals": {"type": "once"},
+            "size": {"type": "fixed", "bytes": 500_000},
+        }
+    ],
+}
+"""An object to three replicas."""
+
 
 def simulated(feed: Feed, directory: Path, looks_hz: float, **keys: Any) -> Simulated:
     """A scenario on a fat-tree of 20 switches, unless the keys say another one."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import shutil
 import time
 from collections.abc import Iterator
@@ -12,7 +13,7 @@ import pytest
 from ebb_dashboard.serving import Serving
 from ebb_dashboard.simulated import Simulated
 from ebb_experiments.scenario.loaded import all_at_once
-from support import needs_simulator, running, simulated
+from support import WRITE, needs_simulator, running, simulated
 
 CHROMIUM = shutil.which("chromium") or shutil.which("chromium-browser")
 RED = {"light": "rgb(209, 26, 42)", "dark": "rgb(255, 90, 104)"}
@@ -167,3 +168,27 @@ def test_text_of_a_switch_is_shown_and_not_obeyed(page: Any, serving: tuple[Serv
     page.wait_for_selector("#lines >> text=onerror")
     assert page.locator("#lines li").first.text_content() == hostile
     assert page.locator("#lines img, #lines script").count() == 0
+
+
+def test_groups_and_their_replicas_are_drawn(
+    browser: Any, tmp_path_factory: pytest.TempPathFactory
+) -> None:
+    with Serving(port=0) as served:
+        directory = tmp_path_factory.mktemp("groups")
+        watched = simulated(served.feed, directory, 0, workload=WRITE, schemes=["trevi"])
+        served.handler = watched
+        page = browser.new_page(viewport={"width": 1440, "height": 1000})
+        with running(watched):
+            page.goto(served.address)
+            page.wait_for_selector(".host.member")
+            members = page.locator(".host.member").evaluate_all(
+                "all => all.map(host => host.dataset.host)"
+            )
+            assert members == ["h5", "h9", "h13"]
+            # A core, and three links to each of the three pods.
+            assert page.locator(".wire.tree").count() == 9
+            choice = page.locator("[aria-label='multicast group']")
+            assert choice.locator("option").all_text_contents()[1].endswith(": h5 h9 h13")
+            if picture := os.environ.get("EBB_PICTURE"):
+                page.screenshot(path=picture)
+        page.close()

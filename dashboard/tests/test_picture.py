@@ -6,6 +6,7 @@ from pathlib import Path
 
 import pytest
 from ebb_controller.fabric_admin import End, FabricView, Link, LinkState
+from ebb_controller.multicast import MulticastGroup, tree
 from ebb_dashboard.finished import picture
 from ebb_dashboard.picture import of_topology, of_view
 from ebb_topologies.model import load_topology
@@ -58,3 +59,19 @@ def test_a_fabric_service_tells_links_without_rates() -> None:
         *("s1:1", "h1"),
     ]
     assert drawn.as_json()["rows"] == [["h1"], ["s1"], ["s2"]]
+
+
+def test_the_tree_of_a_group_is_links_of_the_picture() -> None:
+    topology = load_topology(TOPOLOGIES / "fat-tree-k4.toml")
+    group = MulticastGroup.of(topology, 1, ["h1", "h2", "h5"])
+    (told,) = of_topology(topology).groups([(group, tree(topology, group))])
+    assert (told["address"], told["members"]) == (group.address, ["h1", "h2", "h5"])
+    nodes = [of_topology(topology).as_json()["links"][link]["nodes"] for link in told["links"]]
+    assert len(nodes) == 7
+    assert sorted(node for ends in nodes for node in ends if node.startswith("h")) == [
+        "h1", "h2", "h5",
+    ]  # fmt: skip
+    # Who is cut off is no part of it.
+    apart = topology.without(frozenset({topology.link(topology.host("h5")).ends}))
+    (told,) = of_topology(topology).groups([(group, tree(apart, group))])
+    assert len(told["links"]) == 2

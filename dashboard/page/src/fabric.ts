@@ -1,7 +1,7 @@
 // The fabric as a picture: every half of a link shows what the switch at its end sends into it.
 
 import { svg } from "./dom";
-import type { Kind, Picture } from "./messages";
+import type { Group, Kind, Picture } from "./messages";
 import { KINDS } from "./state";
 
 const CELL = 64;
@@ -37,6 +37,7 @@ export class FabricPicture {
   private readonly halves: Half[] = [];
   private readonly wires: SVGGElement[] = [];
   private readonly nodes = new Map<string, SVGGElement>();
+  private readonly hosts = new Map<string, SVGGElement>();
   private readonly marks = new Map<string, { element: SVGTextElement; until: number }>();
   private readonly layer: SVGGElement;
 
@@ -100,6 +101,14 @@ export class FabricPicture {
       wire.classList.toggle("faulty", state !== "down" && state !== "up");
       wire.dataset["state"] = state;
     });
+  }
+
+  /** Shows which links are of trees of multicast groups, and which hosts are members. */
+  groups(groups: Group[]): void {
+    const links = new Set(groups.flatMap((group) => group.links));
+    const members = new Set(groups.flatMap((group) => group.members));
+    this.wires.forEach((wire, index) => wire.classList.toggle("tree", links.has(index)));
+    for (const [name, host] of this.hosts) host.classList.toggle("member", members.has(name));
   }
 
   /** Shows what is selected. */
@@ -168,7 +177,9 @@ export class FabricPicture {
     const isHost = this.picture.hosts.includes(name);
     const label = svg("text", { x: at.x, y: at.y + 4 }, name);
     if (isHost) {
-      return svg("g", { class: "host", "data-host": name }, svg("circle", { cx: at.x, cy: at.y, r: 15 }), label);
+      const host = svg("g", { class: "host", "data-host": name }, svg("circle", { cx: at.x, cy: at.y, r: 15 }), label);
+      this.hosts.set(name, host);
+      return host;
     }
     const choose = () => select({ switch: name });
     const group = svg(

@@ -10,7 +10,7 @@ import { Panel } from "./panel";
 import { KINDS, State, key } from "./state";
 import { bytes, count, duration } from "./units";
 
-const EVENTS = ["hello", "play", "look", "past", "curve", "result", "links", "pace", "line"];
+const EVENTS = ["hello", "play", "look", "past", "curve", "result", "links", "groups", "pace", "line"];
 const PACES = [1, 5, 10, 30, 100];
 /** A queue of so many bytes is drawn largest, unless there is a longer one. */
 const LONG_QUEUE = 30_000;
@@ -65,6 +65,21 @@ function showControls(): void {
       ? html("span", { class: "hint" }, "only to look at: the address that was printed has controls")
       : null,
   );
+}
+
+/** The choice of the multicast groups whose trees are drawn; all, until one is chosen. */
+function showGroups(): void {
+  const { groups } = state;
+  const draw = (address: string) =>
+    picture?.groups(groups.filter((group) => address === "" || group.address === address));
+  const choice = html(
+    "select",
+    { "aria-label": "multicast group", change: () => draw(choice.value) },
+    html("option", { value: "" }, groups.length === 1 ? "the multicast group" : `all ${groups.length} multicast groups`),
+    ...groups.map((group) => html("option", { value: group.address }, `${group.address}: ${group.members.join(" ")}`)),
+  );
+  fill(byId("groups"), ...(groups.length > 0 ? [choice] : []));
+  draw("");
 }
 
 function pace(order: (what: Record<string, unknown>) => () => void): HTMLElement[] {
@@ -166,6 +181,7 @@ function connect(): void {
       if (event === "hello") begin();
       if (event === "look") picture?.happened((data as Look).events);
       if (event === "pace" || event === "hello") showControls();
+      if (event === "groups" || event === "hello") showGroups();
       document.body.dataset["looks"] = String(Number(document.body.dataset["looks"] ?? 0) + Number(event === "look"));
       later();
     });

@@ -28,6 +28,13 @@ export interface Hello {
   controls: string[];
 }
 
+/** A multicast group: its receivers, and the links of its tree. */
+export interface Group {
+  address: string;
+  members: string[];
+  links: number[];
+}
+
 export type Kind = "drop" | "trim" | "mark" | "pause";
 
 export interface Look {

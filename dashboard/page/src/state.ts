@@ -1,6 +1,6 @@
 // State received so far, as far as it is shown.
 
-import type { Curve, Hello, Kind, Look, Play, Result } from "./messages";
+import type { Curve, Group, Hello, Kind, Look, Play, Result } from "./messages";
 
 /** Looks of the phase that runs; of more, the oldest go. */
 const MAX_HISTORY = 1500;
@@ -11,6 +11,7 @@ export class State {
   hello: Hello | null = null;
   play: Play | null = null;
   links: string[] | null = null;
+  groups: Group[] = [];
   look: Look | null = null;
   looksHz: number | null = null;
   history: Look[] = [];
@@ -46,6 +47,9 @@ export class State {
       }
       case "links":
         this.links = (data as { states: string[] }).states;
+        break;
+      case "groups":
+        this.groups = (data as { groups: Group[] }).groups;
         break;
       case "pace":
         this.looksHz = (data as { looks_hz: number }).looks_hz;
