@@ -108,7 +108,7 @@ fn inject_tcp(world: &mut World, flags: TcpFlags, ack_beyond: u32) {
 
 #[test]
 fn one_forged_reset_ends_a_session() {
-    for scheme in [Scheme::Ndp, Scheme::Scdp, Scheme::Dctcp] {
+    for scheme in [Scheme::Ndp, Scheme::Scdp, Scheme::Trevi, Scheme::Dctcp] {
         let mut world = under_way(scheme);
         match scheme.protocol() {
             Protocol::TCP => inject_tcp(&mut world, RST, 0),
@@ -136,6 +136,17 @@ fn a_sender_believes_whoever_confirms_in_the_name_of_its_receiver() {
         ..EbbHeader::new(PacketType::Pull, 0, 0)
     };
     inject_ebb(&mut world, closing);
+    assert_eq!(world.transfers[0].end, Some(Status::Finished));
+
+    // Trevi: a STOP for good.
+    let mut world = under_way(Scheme::Trevi);
+    cut(&mut world);
+    let stop = EbbHeader {
+        flags: EbbFlags::FIN,
+        block: BLOCKS,
+        ..EbbHeader::new(PacketType::Stop, 0, 0)
+    };
+    inject_ebb(&mut world, stop);
     assert_eq!(world.transfers[0].end, Some(Status::Finished));
 
     // NDP: a pull for the rest, and an ACK for each packet.
@@ -195,5 +206,45 @@ fn a_forged_pull_is_worth_so_many_packets_and_no_more() {
             "{scheme}: {}",
             after - before
         );
+    }
+}
+
+/// Modes that push: a block with its overhead, or the initial window, which is more here. Pull: a
+/// symbol.
+#[test]
+fn a_forged_request_is_worth_a_block_or_a_symbol() {
+    let ways = [
+        (false, false, 64),
+        (false, true, 64),
+        (true, false, 1),
+        (true, true, 64),
+    ];
+    for (early, open, worth) in ways {
+        let way = Ways {
+            early,
+            open,
+            ..Ways::default()
+        };
+        let mut world = World::new(Scheme::Trevi, way);
+        let until = world.now + Duration::from_micros(50);
+        world.run_until(until);
+        cut(&mut world);
+        // What real packets have earned; nothing has been given up yet.
+        let until = world.now + Duration::from_micros(200_000);
+        world.run_until(until);
+        for n in 1..4u32 {
+            cut(&mut world);
+            let request = EbbHeader {
+                pull: if early { n } else { 0 },
+                block: BLOCKS - 1,
+                ..EbbHeader::new(PacketType::Request, 0, 0)
+            };
+            inject_ebb(&mut world, request);
+            let until = world.now + Duration::from_micros(200_000);
+            world.run_until(until);
+            // Both hosts ask a few times whether the other is there.
+            let sent = u8::MAX - world.lose;
+            assert!(sent <= worth + 20, "{early} {open}: {sent}");
+        }
     }
 }

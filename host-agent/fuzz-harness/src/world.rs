@@ -108,8 +108,8 @@ fn suite(ways: Ways) -> Suite {
     suite.trevi.progress_timeout_ns = 10_000_000_000;
     // The first two are TCP's, so they are free to choose here.
     suite.trevi.mode = match (ways.early, ways.open) {
-        // A sender that pushes takes all that the NIC gives it, and here is none.
-        (false, _) => Mode::ConstantRate,
+        (false, false) => Mode::ConstantRate,
+        (false, true) => Mode::Push,
         (true, false) => Mode::Pull,
         (true, true) => Mode::Hybrid,
     };

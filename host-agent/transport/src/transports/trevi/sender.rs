@@ -44,6 +44,8 @@ pub struct Sender {
     number: u32,
     /// Symbols that may be pushed before all receivers have said something.
     unverified: u32,
+    /// Symbols that have been pushed since a receiver was heard last.
+    unheard: u32,
     /// When symbols are pushed. None: whenever the link is free.
     rate: Option<Rate>,
     /// A packet without payload is to leave, with these flags: it asks for a sign of life, or is one.
@@ -94,6 +96,7 @@ impl Sender {
             delivered: 0,
             number: 0,
             unverified: params.initial_window_packets,
+            unheard: 0,
             rate: None,
             // Nobody asks for a symbol of something that nobody knows of.
             bare: (params.mode == Mode::Pull).then_some(QUESTION),
@@ -128,10 +131,18 @@ impl Sender {
         self.params.mode == Mode::Hybrid && self.block >= self.delivered.saturating_add(MAX_OPEN)
     }
 
+    /// Symbols that are pushed at most for a packet of a receiver, which somebody else may have forged:
+    /// those of a full block.
+    fn earned(&self) -> u32 {
+        let symbols = f64::from(self.params.block_symbols) * (1.0 + self.params.overhead);
+        (symbols.ceil() as u32).max(self.params.initial_window_packets)
+    }
+
     /// Whether symbols are to be pushed to somebody who is there.
     fn pushes(&self) -> bool {
         let mut served = self.audience.served();
         let is_there = served.any(|l| l.retry.silent() < MAX_SILENT)
+            && self.unheard < self.earned()
             && (self.unverified > 0 || self.audience.all_verified());
         self.pushed_block() < self.blocks.count() && is_there && !self.is_ahead()
     }
@@ -287,6 +298,11 @@ impl Sender {
         let block = self.pushed_block();
         let mut header = self.symbol(block, 0, payload)?;
         self.unverified = self.unverified.saturating_sub(1);
+        self.unheard += 1;
+        if self.unheard == self.earned() / 2 {
+            // The answer comes before the rest has been sent.
+            self.bare = Some(QUESTION);
+        }
         if let Some(rate) = &mut self.rate {
             rate.sent();
         }
@@ -346,6 +362,7 @@ impl Sender {
             senders: 1,
             // The group has had the initial window.
             unverified: 0,
+            unheard: 0,
             // What it still waits for comes from nobody else: it hears that it is alone.
             bare: Some(QUESTION),
             audience,
@@ -386,6 +403,7 @@ impl SenderSession for Sender {
             return;
         }
         self.counters.pulls_received += u64::from(header.pull > 0);
+        self.unheard = 0;
         if let Some(listener) = self.audience.get_mut(from) {
             listener.retry.heard(now);
             listener.is_verified = true;

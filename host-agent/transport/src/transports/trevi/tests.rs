@@ -257,6 +257,49 @@ fn who_never_answers_gets_the_initial_window_and_questions() {
     );
 }
 
+fn symbols_in(net: &Network) -> usize {
+    let all = net.log.iter();
+    all.filter(|(_, _, h)| carries_payload(h)).count()
+}
+
+/// So no packet, forged or not, is worth more than a block.
+#[test]
+fn who_falls_silent_is_pushed_a_block_and_questions() {
+    for mode in [Mode::ConstantRate, Mode::Push, Mode::Hybrid] {
+        let mut net = network_of(2, TreviParams { mode, ..params() });
+        net.send(0, 1, 20_000 * SYMBOL);
+        net.run_until(Instant::from_micros(20_000));
+        net.unplug(1);
+        let before = symbols_in(&net);
+        net.run();
+        let after = symbols_in(&net) - before;
+        assert!((1..=550).contains(&after), "{mode:?}: {after}");
+    }
+}
+
+/// It is asked in time: what is pushed does not pause for a receiver that is there.
+#[test]
+fn a_push_goes_on_at_the_rate_of_the_link() {
+    let params = TreviParams {
+        mode: Mode::Push,
+        block_symbols: 1000,
+        ..params()
+    };
+    let mut net = network_of(2, params);
+    let mut rng = SmallRng::seed_from_u64(1);
+    net.fate = Box::new(move |_, header| match carries_payload(header) {
+        true if rng.random_range(0..100) < 80 => Fate::Drop,
+        _ => Fate::Pass,
+    });
+    net.send(0, 1, 1000 * SYMBOL);
+    net.run();
+    let (sent, received) = net.pair(0, 1);
+    assert!(sent.counters.packets_sent > 5000);
+    // A symbol of 1500 bytes takes 12 us.
+    let busy = sent.counters.packets_sent * 12_000;
+    assert!(received.duration_ns < busy * 11 / 10, "{received:#?}");
+}
+
 #[test]
 fn any_mixture_of_loss_duplicates_and_reordering_ends_well() {
     for seed in 0..30 {
