@@ -157,6 +157,11 @@ fn blobs_outlive_a_replica_and_a_repair_brings_it_back() {
     store.put("first", "--multicast");
     assert_eq!(store.tracts("b").len(), 2);
     assert!(store.get("first").1 == first);
+    // What has no place is not said to be read.
+    std::fs::create_dir(store.hosts.dir.join("taken")).unwrap();
+    let output = store.command("get first -o taken").output().unwrap();
+    assert_eq!(output.status.code(), Some(2), "{}", stderr(&output));
+    assert!(lines(&output).is_empty(), "{output:?}");
     store.kill_replica(0);
     assert!(store.get("first").1 == first);
     std::fs::write(store.hosts.dir.join("second"), &first[1000..]).unwrap();

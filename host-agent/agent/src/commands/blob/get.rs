@@ -54,7 +54,8 @@ pub fn run(args: &GetArgs) -> anyhow::Result<bool> {
         linger: true,
         ..Needs::default()
     };
-    let good = session::run(&common.engine, needs, |client| {
+    let mut ending = None;
+    session::run(&common.engine, needs, |client| {
         let mut link = Link::new(&args.store.locator);
         let mut transfers = Transfers::new(client, common.scheme);
         let mut get = Get::new(clock::now(), name, common.scheme.entry().many_to_one);
@@ -97,19 +98,19 @@ pub fn run(args: &GetArgs) -> anyhow::Result<bool> {
             }
         }
         output.end();
-        let Some(outcome) = get.outcome() else {
-            return Ok(false);
-        };
-        if let GetOutcome::Got(got) = outcome {
-            // An earlier content, of which some had come, may have been longer.
-            temporary.file().set_len(got.blob.bytes())?;
-        }
-        Ok(tell(&output, name, outcome))
+        ending = get.outcome().cloned();
+        Ok(true)
     })?;
-    if good {
+    let Some(outcome) = ending else {
+        return Ok(false);
+    };
+    if let GetOutcome::Got(got) = &outcome {
+        // An earlier content, of which some had come, may have been longer.
+        temporary.file().set_len(got.blob.bytes())?;
+        // Whoever is told that it was read finds it.
         temporary.keep(&file_name.to_string_lossy(), Existing::Replace)?;
     }
-    Ok(good)
+    Ok(tell(&output, name, &outcome))
 }
 
 fn digest(content: &mut File) -> Result<Digest, String> {
