@@ -27,9 +27,11 @@ corpora! {
     stream_head: harness::stream_head;
     ndp_blind: |bytes| blind(Scheme::Ndp, bytes);
     scdp_blind: |bytes| blind(Scheme::Scdp, bytes);
+    trevi_blind: |bytes| blind(Scheme::Trevi, bytes);
     tcp_blind: |bytes| blind(Scheme::Dctcp, bytes);
     ndp_on_path: |bytes| on_path(Scheme::Ndp, bytes);
     scdp_on_path: |bytes| on_path(Scheme::Scdp, bytes);
+    trevi_on_path: |bytes| on_path(Scheme::Trevi, bytes);
     tcp_on_path: |bytes| on_path(Scheme::Dctcp, bytes);
     hull_on_path: |bytes| on_path(Scheme::Hull, bytes);
     fastlane_on_path: |bytes| on_path(Scheme::Fastlane, bytes);
