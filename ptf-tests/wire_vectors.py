@@ -181,6 +181,59 @@ def _frames() -> list[tuple[str, str, bytes]]:
             _control(Type.STOP, flags=Flag.FIN, block=2),
         ),
         (
+            "trevi-request-labelled",
+            "a symbol of block 1 is wanted of sender 2 of 3, and block 0 is delivered",
+            _control(
+                Type.REQUEST,
+                flags=Flag.MULTI_SOURCE,
+                level=0,
+                sender=2,
+                senders=3,
+                block=1,
+                pull=0x7A3F91C0,
+                object_length=2_501_704,
+            ),
+        ),
+        (
+            "trevi-coded-labelled",
+            "sender 2 of 3, which is pulled, answers that label",
+            _frame(
+                Ebb(
+                    **(scdp | trevi),
+                    flags=Flag.MULTI_SOURCE,
+                    level=1,
+                    sender=2,
+                    senders=3,
+                    block=1,
+                    symbol=0x010203,
+                    pull=0x7A3F91C0,
+                )
+                / full,
+                dscp=Dscp.SCAVENGER,
+            ),
+        ),
+        (
+            "trevi-coded-multicast",
+            "hybrid, the last symbol that is pushed to a group",
+            _frame(
+                Ebb(
+                    **(scdp | trevi),
+                    flags=Flag.MULTICAST | Flag.FIN,
+                    level=2,
+                    block=1,
+                    symbol=3848,
+                    multicast_group=0x1234,
+                )
+                / full,
+                dscp=Dscp.SCAVENGER,
+            ),
+        ),
+        (
+            "trevi-stop-for-now",
+            "nothing is to be sent until a REQUEST says otherwise; a sign of life is wanted",
+            _control(Type.STOP, flags=Flag.RETRANSMIT, block=2),
+        ),
+        (
             "pull-bad-checksum",
             "pull counter changed after the checksum was made",
             bytes(bad_checksum),
