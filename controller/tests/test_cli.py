@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import json
 import shutil
 import signal
+import socket
 import subprocess
 import sys
+import threading
 import time
 from collections.abc import Iterator
 from pathlib import Path
@@ -108,6 +111,40 @@ def test_a_signal_is_a_normal_end(ports: str, files: list[str]) -> None:
             assert "the switches keep what they have" in output
 
 
+def test_the_groups_of_a_store_are_followed(ports: str, files: list[str], tmp_path: Path) -> None:
+    locator = tmp_path / "locator"
+    follow = ["--switch", "bmv2", "--locator", str(locator)]
+    with start(ports, *files, "--scheme", "dctcp", *follow) as process:
+        assert process.stdout is not None
+        patience = threading.Timer(20, process.kill)
+        patience.start()
+        said = []
+        for line in process.stdout:
+            said.append(line)
+            if "blob store: 1 sets of replicas have a multicast group" in line:
+                break
+            if "No such file" in line:
+                threading.Thread(target=tell_a_row, args=(locator,), daemon=True).start()
+        patience.cancel()
+        process.send_signal(signal.SIGTERM)
+        output, _ = process.communicate(timeout=10)
+    assert process.returncode == 0, (said, output)
+    # That nobody answers yet is said once.
+    assert sum(str(locator) in line for line in said) == 1, said
+
+
+def tell_a_row(path: Path) -> None:
+    """Is a locator with a row of both hosts, until the first question has its answer."""
+    answer = {"table": [{"version": 1, "replicas": ["10.0.0.2", "10.0.0.3"]}]}
+    with socket.socket(socket.AF_UNIX) as listener:
+        listener.bind(str(path))
+        listener.listen()
+        connection, _ = listener.accept()
+        with connection:
+            connection.recv(1000)
+            connection.sendall(json.dumps(answer).encode() + b"\n")
+
+
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
@@ -118,6 +155,8 @@ def test_a_signal_is_a_normal_end(ports: str, files: list[str]) -> None:
         (["--scheme", "ndp", "--multicast", "10.0.0.1=h1"], "'10.0.0.1' is not an IPv4 multicast"),
         (["--scheme", "ndp", "--multicast", "239.0.0.1=h9"], "has no host 'h9'"),
         (["--scheme", "ndp", "--multicast", "h1,h9"], "has no host 'h9'"),
+        (["--scheme", "ndp", "--locator", "here"], "'here' is no address of a locator; give"),
+        (["--scheme", "ndp", "--locator", "./here", "--once"], "leave out --once"),
         (["--scheme", "ndp", "--program", "nowhere"], "run `make build`"),
         (
             ["--scheme", "ndp", "--switch", "tofino"],
