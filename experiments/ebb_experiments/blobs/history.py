@@ -20,7 +20,7 @@ State = tuple[tuple[str, Version], ...]
 
 @dataclass(frozen=True)
 class Operation:
-    """What a client did, and when."""
+    """An operation of a client, as it saw it, and when."""
 
     did: Literal["put", "may-put", "lost", "get", "list"]
     """`may-put`: a put of which it is not known whether it took effect; `lost`: another writer was
@@ -64,7 +64,7 @@ def linearize(history: Sequence[Operation]) -> list[int] | None:
     order: list[int] = []
 
     def search(left: frozenset[int], state: State) -> bool:
-        # What may never have taken effect need not be put anywhere.
+        # A put that may never have taken effect need not be put anywhere.
         due = [n for n in left if history[n].did != "may-put"]
         if not due:
             return True

@@ -1,4 +1,4 @@
-"""What a run does: clients' operations and faults, from a seed."""
+"""Operations of clients and faults of a run, from a seed."""
 
 from __future__ import annotations
 

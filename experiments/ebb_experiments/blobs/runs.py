@@ -26,7 +26,7 @@ LOSS = 0.2
 
 @dataclass
 class Report:
-    """What was seen in a run."""
+    """Observations of a run."""
 
     plan: Plan
     history: list[Operation] = field(default_factory=list)

@@ -28,7 +28,7 @@ Line = dict[str, Any]
 
 @dataclass
 class Outcome:
-    """What a client's command printed, and how it ended."""
+    """Output of a client's command, and how it ended."""
 
     lines: list[Line]
     code: int
@@ -44,14 +44,14 @@ class Store:
     fabric: Fabric
     binary: Path
     folder: Path
-    """Of tracts, database, files and records of this run."""
+    """Folder of tracts, database, files and records of this run."""
     scheme: str
     hosts: tuple[str, ...]
     """Those with a replica."""
     parameters: dict[str, Any]
-    """Of all agents."""
+    """Parameters of all agents."""
     _agents: dict[str, list[Agent]] = field(default_factory=dict)
-    """What runs on each host; the locator is on `locator`."""
+    """Processes on each host; the locator is on `locator`."""
     _clients: dict[str, Process] = field(default_factory=dict)
     _count: int = 0
 

@@ -157,7 +157,7 @@ fn blobs_outlive_a_replica_and_a_repair_brings_it_back() {
     store.put("first", "--multicast");
     assert_eq!(store.tracts("b").len(), 2);
     assert!(store.get("first").1 == first);
-    // What has no place is not said to be read.
+    // A blob that cannot get its place is not said to be read.
     std::fs::create_dir(store.hosts.dir.join("taken")).unwrap();
     let output = store.command("get first -o taken").output().unwrap();
     assert_eq!(output.status.code(), Some(2), "{}", stderr(&output));

@@ -229,7 +229,7 @@ fn a_forged_request_is_worth_a_block_or_a_symbol() {
         let until = world.now + Duration::from_micros(50);
         world.run_until(until);
         cut(&mut world);
-        // What real packets have earned; nothing has been given up yet.
+        // Real packets have earned something, too; nothing has been given up yet.
         let until = world.now + Duration::from_micros(200_000);
         world.run_until(until);
         for n in 1..4u32 {
