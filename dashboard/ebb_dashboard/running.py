@@ -142,7 +142,7 @@ def _fabric(wall: Wall, streams: Streams) -> Fabric:
         wall.loaded.dilation,
         admin,
         None if admin is None else Routes(lambda: reroute(admin, controller)),
-        lambda: controller.trees(),
+        controller.trees,
     )
 
 

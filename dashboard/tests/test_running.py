@@ -47,7 +47,7 @@ class FakeWall:
     loaded: Loaded
     loop: LoopThread
     managers: Counting | None = field(default_factory=Counting)
-    controller: None = None
+    controller: Any = field(default_factory=lambda: SimpleNamespace(trees=list))
     admin: None = None
     observer: RunObserver = field(default_factory=RunObserver)
     checks: int = 0
