@@ -73,6 +73,7 @@ P4_PROGRAMS := fabric fabric_codel fabric_tenants fabric_full
 OURS := $(P4_PROGRAMS:%=$(BUILD)/%.json)
 # Programs of p4src/tna, for P4=tna; ebb-p4c compiles them.
 TNA_PROGRAMS := $(patsubst p4src/%.p4,$(BUILD)/%.json,$(wildcard p4src/tna/*.p4))
+WANTED_TNA := $(if $(filter tna,$(P4)),$(TNA_PROGRAMS))
 TNA_SOURCES := p4src/tna p4src/tna/include $(wildcard p4src/tna/*.p4 p4src/tna/include/*.p4)
 THEIRS := $(filter-out $(OURS),$(P4_PROGRAMS:%=$(PROGRAM)/%.json))
 ifneq ($(words $(realpath $(P4_PROGRAMS:%=$(PROGRAM)/%.p4info.txtpb))),$(words $(P4_PROGRAMS)))
@@ -173,7 +174,7 @@ $(THEIRS): $(P4_SOURCES)
 
 build: $(BUILD)/.binaries $(OURS) $(THEIRS) $(PROTO_MODULES) ## compile everything
 
-run: build $(if $(filter tna,$(P4)),$(TNA_PROGRAMS)) $(if $(WEB),.venv/.web-installed) ## fat-tree up, every scheme run and compared (a minute and a half)
+run: build $(WANTED_TNA) $(if $(WEB),.venv/.web-installed) ## fat-tree up, every scheme run and compared (90 s)
 	@$(PYTHON) -m $(if $(WEB),ebb_dashboard run,ebb_experiments.cli) --switch '$(SWITCH)' --program '$(PROGRAM)' \
 	  $(if $(SCENARIO),--scenario '$(SCENARIO)') $(if $(K),--k '$(K)') \
 	  $(if $(SCHEMES)$(SCHEME),--schemes '$(or $(SCHEMES),$(SCHEME))') \
@@ -187,7 +188,7 @@ B ?=
 compare: .venv/.run-installed ## two runs side by side: A and B of results/runs, or the last two
 	@$(PYTHON) -m ebb_experiments.tour.compare $(if $(A),--a '$(A)') $(if $(B),--b '$(B)')
 
-sim: .venv/.study-installed build $(if $(filter tna,$(P4)),$(TNA_PROGRAMS)) ## SCENARIO in virtual time (a permutation on the fat-tree); SCHEMES, THREADS, P4, VOLUME
+sim: .venv/.study-installed build $(WANTED_TNA) ## SCENARIO in virtual time; SCHEMES, THREADS, P4, VOLUME
 	@$(PYTHON) -m ebb_experiments.sim.cli '$(or $(SCENARIO),experiments/scenarios/sim/permutation.toml)' \
 	  $(if $(SCHEMES)$(SCHEME),--schemes '$(or $(SCHEMES),$(SCHEME))') $(if $(THREADS),--threads '$(THREADS)') \
 	  $(if $(P4),--p4 '$(P4)') $(if $(filter-out 0,$(VOLUME)),--volume '$(VOLUME)')

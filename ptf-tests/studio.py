@@ -49,7 +49,7 @@ START_SECONDS = 20
 
 @dataclass(frozen=True, slots=True)
 class Outcome:
-    """What became of a program."""
+    """Result of the tests of a program."""
 
     program: str
     tests: int

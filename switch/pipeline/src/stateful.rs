@@ -199,7 +199,7 @@ impl Meter {
 pub(crate) struct MeterSpec {
     /// Its name and size.
     pub array: ArraySpec,
-    /// What it counts.
+    /// Unit of its rates and bursts.
     pub unit: MeterUnit,
     /// Bytes of each packet that it leaves out.
     pub adjust: u32,
