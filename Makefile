@@ -1,6 +1,7 @@
 # Ebb: `make run` brings up the fabric and compares the schemes, `make test` runs every test.
 #
 #   make run [K=4] [SCHEMES=dctcp,ndp] [DILATION=50] [SWITCH=ebb|bmv2] [P4C=ebb-p4c|p4c-bm2-ss]
+#            [P4=tna: the programs for Tofino]
 #            [CLI=1: the prompt at once; CLI=after: after all schemes] [SCHEME=ndp: one alone]
 #            [SCENARIO=experiments/scenarios/link-failure.toml] [FUSED=0: a process per switch] [THREADS=2]
 #            [VOLUME=1: bytes and packets of every port per ms] [WEB=1: live in the browser]
@@ -40,6 +41,7 @@ WEB ?=
 FUSED ?=
 THREADS ?=
 SCENARIO ?=
+P4 ?=
 VOLUME ?=
 
 # The P4 compiler: ours, or the reference one if it is on PATH and the switch is the reference one.
@@ -69,6 +71,10 @@ ifneq ($(words $(realpath $(COUNTED:%=$(BUILD)/instructions/%))),$(words $(COUNT
 endif
 P4_PROGRAMS := fabric fabric_codel fabric_tenants fabric_full
 OURS := $(P4_PROGRAMS:%=$(BUILD)/%.json)
+# Programs of p4src/tna, for P4=tna; ebb-p4c compiles them.
+TNA_PROGRAMS := $(patsubst p4src/%.p4,$(BUILD)/%.json,$(wildcard p4src/tna/*.p4))
+WANTED_TNA := $(if $(filter tna,$(P4)),$(TNA_PROGRAMS))
+TNA_SOURCES := p4src/tna p4src/tna/include $(wildcard p4src/tna/*.p4 p4src/tna/include/*.p4)
 THEIRS := $(filter-out $(OURS),$(P4_PROGRAMS:%=$(PROGRAM)/%.json))
 ifneq ($(words $(realpath $(P4_PROGRAMS:%=$(PROGRAM)/%.p4info.txtpb))),$(words $(P4_PROGRAMS)))
   $(P4_PROGRAMS:%=$(PROGRAM)/%.json): again
@@ -87,7 +93,7 @@ endif
 # A variable that nothing reads would be ignored without a word: a typo is refused.
 blank := $() $()
 GIVEN := $(foreach word,$(subst \$(blank),_,$(MAKEOVERRIDES)),$(firstword $(subst =, ,$(word))))
-OPTIONS := K SCHEMES SCHEME DILATION SWITCH P4C CLI FUSED THREADS SCENARIO VOLUME A B NAME SIZE SET STALE CHECK \
+OPTIONS := K SCHEMES SCHEME DILATION SWITCH P4 P4C CLI FUSED THREADS SCENARIO VOLUME A B NAME SIZE SET STALE CHECK \
   CLUSTER FABRIC BENCH BASE PREFIX DESTDIR ALIASES STUDY CTL WEB BUILD CARGO PYTHON
 ifneq ($(filter-out $(OPTIONS),$(GIVEN)),)
   $(error $(call nearest,variable of this Makefile,$(firstword $(filter-out $(OPTIONS),$(GIVEN))),$(OPTIONS)))
@@ -95,7 +101,7 @@ endif
 # So would be an option of `make run` that says nothing to a simulation.
 NOT_OF_SIM := $(filter K DILATION SWITCH P4C CLI WEB FUSED,$(GIVEN))
 ifeq ($(MAKECMDGOALS)$(if $(NOT_OF_SIM),,-),sim)
-  $(error make sim does not take $(NOT_OF_SIM): SCENARIO has all but SCHEMES, SCHEME, THREADS and VOLUME)
+  $(error make sim does not take $(NOT_OF_SIM): SCENARIO has all but SCHEMES, SCHEME, THREADS, P4 and VOLUME)
 endif
 
 TARGETS := help setup build run compare sim experiments experiment report results pages page p4-proto bench \
@@ -156,6 +162,10 @@ compile = $(1) -o $@ --p4runtime-files $(@:.json=.p4info.txtpb) p4src/$(basename
 $(OURS): $(P4_SOURCES) $(BUILD)/.binaries
 	@$(call compile,$(BUILD)/ebb-p4c)
 
+$(TNA_PROGRAMS): $(P4_SOURCES) $(TNA_SOURCES) $(BUILD)/.binaries
+	@mkdir -p $(@D)
+	@$(BUILD)/ebb-p4c -o $@ --p4runtime-files $(@:.json=.p4info.txtpb) p4src/tna/$(basename $(@F)).p4
+
 $(THEIRS): $(P4_SOURCES)
 	@command -v '$(P4C)' >/dev/null || \
 	  { echo "P4C=$(P4C): no such command; ebb-p4c, or p4c-bm2-ss of p4lang/p4c" >&2; exit 1; }
@@ -164,12 +174,12 @@ $(THEIRS): $(P4_SOURCES)
 
 build: $(BUILD)/.binaries $(OURS) $(THEIRS) $(PROTO_MODULES) ## compile everything
 
-run: build $(if $(WEB),.venv/.web-installed) ## fat-tree up, every scheme run and compared (a minute and a half)
+run: build $(WANTED_TNA) $(if $(WEB),.venv/.web-installed) ## fat-tree up, every scheme run and compared (90 s)
 	@$(PYTHON) -m $(if $(WEB),ebb_dashboard run,ebb_experiments.cli) --switch '$(SWITCH)' --program '$(PROGRAM)' \
 	  $(if $(SCENARIO),--scenario '$(SCENARIO)') $(if $(K),--k '$(K)') \
 	  $(if $(SCHEMES)$(SCHEME),--schemes '$(or $(SCHEMES),$(SCHEME))') \
 	  $(if $(DILATION),--dilation '$(DILATION)') $(if $(filter-out 0,$(CLI)),--cli '$(CLI)') \
-	  $(if $(filter 0,$(FUSED)),--no-fused) $(if $(THREADS),--threads '$(THREADS)') \
+	  $(if $(P4),--p4 '$(P4)') $(if $(filter 0,$(FUSED)),--no-fused) $(if $(THREADS),--threads '$(THREADS)') \
 	  $(if $(filter-out 0,$(VOLUME)),--volume '$(VOLUME)')
 
 A ?=
@@ -178,10 +188,10 @@ B ?=
 compare: .venv/.run-installed ## two runs side by side: A and B of results/runs, or the last two
 	@$(PYTHON) -m ebb_experiments.tour.compare $(if $(A),--a '$(A)') $(if $(B),--b '$(B)')
 
-sim: .venv/.study-installed build ## SCENARIO in virtual time (a permutation on the fat-tree); SCHEMES, THREADS, VOLUME
+sim: .venv/.study-installed build $(WANTED_TNA) ## SCENARIO in virtual time; SCHEMES, THREADS, P4, VOLUME
 	@$(PYTHON) -m ebb_experiments.sim.cli '$(or $(SCENARIO),experiments/scenarios/sim/permutation.toml)' \
 	  $(if $(SCHEMES)$(SCHEME),--schemes '$(or $(SCHEMES),$(SCHEME))') $(if $(THREADS),--threads '$(THREADS)') \
-	  $(if $(filter-out 0,$(VOLUME)),--volume '$(VOLUME)')
+	  $(if $(P4),--p4 '$(P4)') $(if $(filter-out 0,$(VOLUME)),--volume '$(VOLUME)')
 
 NAME ?=
 SIZE ?= quick

@@ -141,13 +141,15 @@ class ControlPlane:
         """The name of a register with those of its controls in front."""
         return str(self._schema.registers[register.name].name)
 
-    def register(self, register: Register, index: int) -> int:
-        """Reads a cell of a register of bits."""
+    def register(self, register: Register, index: int) -> tuple[int, ...]:
+        """Reads a cell of a register: its bits, or those of each field of its struct."""
         entity = P4RegisterEntry(register.name, index=index).encode(self._schema)
         request = p4r.ReadRequest(device_id=DEVICE_ID, entities=[entity])
         for reply in self._read(request):
             for answer in reply.entities:
-                return int.from_bytes(answer.register_entry.data.bitstring)
+                data = answer.register_entry.data
+                parts = data.struct.members or [data]
+                return tuple(int.from_bytes(part.bitstring) for part in parts)
         raise ControlPlaneError(f"register {register.name}[{index}]: the switch returned nothing")
 
     def wait_for_count(
@@ -219,6 +221,10 @@ class TnaControlPlane(ControlPlane):
         for made in translated([entry], self._chip):
             super().modify(made)
         self._add(entry)
+
+    def modify_as_is(self, entry: Entity) -> None:
+        """Replaces the default action of a table by one of p4src/tna."""
+        super().modify(entry)
 
     def _add(self, entry: Entity) -> None:
         """Adds entries that one of a test needs besides, as `ebb_controller.tna.added`."""

@@ -47,10 +47,16 @@ DATA_QUEUE = 0
 TNA_PROGRAMS = {
     "adaptive_routing": "fabric_adaptive",
     "drop_notification": "fabric_notification",
+    "policing": "fabric_tenants",
     "return_to_sender": "fabric_trimming",
     "trimming": "fabric_trimming",
+    "void_frames": "fabric_tenants",
+    "volume_counters": "fabric_tenants",
 }
-"""The program of p4src/tna for the tests of a module; all others take the first one."""
+"""The program of p4src/tna for the tests of a module; all others that use v1model's first program
+take the first one."""
+FCS_BYTES = 4
+"""Bytes of the frame check sequence, which Tofino counts."""
 
 
 class FabricTest(BaseTest):  # type: ignore[misc]
@@ -96,7 +102,7 @@ class FabricTest(BaseTest):  # type: ignore[misc]
     def _tna_program(self) -> str:
         """The program of p4src/tna that has the mechanism of the test."""
         module = type(self).__module__
-        if self.program != FabricTest.program:
+        if self.program != FabricTest.program and module not in TNA_PROGRAMS:
             self.skipTest(f"SKIP: p4src/tna has no {self.program}")
         differs = tna_differences.reason(module, type(self).__name__)
         if differs is not None:
@@ -209,7 +215,11 @@ class FabricTest(BaseTest):  # type: ignore[misc]
     def register(self, register: Register, index: int) -> int:
         """A cell of a register (REGISTERS)."""
         told = self.target.register(self.control.full_name(register), index)
-        return self.control.register(register, index) if told is None else told
+        return self.control.register(register, index)[0] if told is None else told
+
+    def counted(self, *frames: bytes) -> int:
+        """Bytes that a counter has of these frames: those of the wire, on Tofino with FCS."""
+        return sum(len(frame) + (FCS_BYTES if self.tna else 0) for frame in frames)
 
     def expect_drops(self, reason: str, packets: int) -> None:
         """Checks that the program dropped so many packets for this reason."""

@@ -6,7 +6,7 @@ from __future__ import annotations
 import os
 import signal
 import subprocess
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
 
@@ -34,13 +34,13 @@ def tester_interface(port: int) -> str:
 
 
 @contextmanager
-def namespace() -> Iterator[str]:
+def namespace(ports: Iterable[int] = PORTS) -> Iterator[str]:
     """Makes the namespace and removes it, with all in it, whatever happens."""
     _remove_stale()
     name = f"{PREFIX}{os.getpid()}"
     _ip("netns", "add", name)
     try:
-        _fill(name)
+        _fill(name, ports)
         yield name
     finally:
         _remove(name)
@@ -54,13 +54,13 @@ def _remove(name: str) -> None:
     _ip("netns", "delete", name)
 
 
-def _fill(name: str) -> None:
+def _fill(name: str, ports: Iterable[int]) -> None:
     # Without IPv6 the kernel sends nothing by itself.
     inside = ("netns", "exec", name)
     _ip(*inside, "sysctl", "-qw", "net.ipv6.conf.all.disable_ipv6=1")
     _ip(*inside, "sysctl", "-qw", "net.ipv6.conf.default.disable_ipv6=1")
     _ip("-n", name, "link", "set", "lo", "up")
-    for port in PORTS:
+    for port in ports:
         ours, theirs = tester_interface(port), switch_interface(port)
         _ip("-n", name, "link", "add", ours, "mtu", str(MTU), "type", "veth",
             "peer", "name", theirs, "mtu", str(MTU))  # fmt: skip

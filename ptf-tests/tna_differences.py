@@ -34,7 +34,7 @@ DIFFERENCES = {
     "malformed.DroppedAndCounted": "ingress does not know the length of a frame",
     "multicast.OneReplicaIsTrimmed": "multicast is not trimmed",
     "multicast.ToTheGroup": "the copy to the port of arrival is never made, so it is not counted",
-    "port_counters.PacketsAndBytes": "bytes are counted with FCS",
+    "port_counters.PacketsAndBytes": "with FCS, and what leaves with its header routed_t",
     "ranks": FIELD,
     "return_to_sender.OffWithoutEntries": REFUSED,
     "return_to_sender.OthersAreDropped": REFUSED,

@@ -21,7 +21,7 @@ from ebb_topologies.files import InputError
 from ebb_topologies.installation import remedy
 from ebb_topologies.model import LinkEnds, Switch, Topology
 from ebb_topologies.processes import allow_files
-from ebb_topologies.traffic_manager import traffic_manager_config
+from ebb_topologies.traffic_manager import PortParameters, traffic_manager_config
 from finsy import (
     GRPCStatusCode,
     P4ClientError,
@@ -34,10 +34,17 @@ from finsy.p4schema import P4Schema
 from finsy.proto import p4i, p4r
 from google.protobuf import text_format
 
+from ebb_controller import tna
 from ebb_controller.buffer_dependency import refuse_cycle
 from ebb_controller.encoding import Encoder
-from ebb_controller.mechanism import counter_names, missing
-from ebb_controller.mechanisms import COUNTERS, FabricParameters, of_program, program_for
+from ebb_controller.mechanism import Mechanism, counter_names, missing
+from ebb_controller.mechanisms import (
+    COUNTERS,
+    MECHANISMS,
+    FabricParameters,
+    of_program,
+    program_for,
+)
 from ebb_controller.multicast import MulticastGroup, check, tree
 from ebb_controller.patience import TRIES
 from ebb_controller.plan import plan
@@ -90,6 +97,8 @@ class Program:
     """P4Info as text (protobuf text format)."""
     json: Path
     """The program for the switch: BMv2 JSON. Its name is that of the program in p4src."""
+    chip: tna.Chip | None = None
+    """The chip that it is written for; none: it is for v1model."""
 
     @classmethod
     def of(cls, directory: Path, *parameters: FabricParameters) -> Program:
@@ -97,10 +106,31 @@ class Program:
         name = program_for(*parameters)
         return cls(directory / f"{name}.p4info.txtpb", directory / f"{name}.json")
 
+    @classmethod
+    def of_tofino(
+        cls, directory: Path, topology: Topology, *parameters: FabricParameters
+    ) -> Program:
+        """The one of p4src/tna that does on every switch what all these say. Raises `InputError`
+        where there is none."""
+        composition = tna.composition_of(topology, *parameters)
+        path = directory / "tna" / composition.name
+        info = path.with_name(f"{path.name}.p4info.txtpb")
+        return cls(info, path.with_name(f"{path.name}.json"), composition.chip)
+
     @property
     def name(self) -> str:
         """Name of its source in p4src, without `.p4`."""
-        return self.json.stem
+        return self.json.stem if self.chip is None else f"tna/{self.json.stem}"
+
+    @property
+    def mechanisms(self) -> tuple[Mechanism, ...]:
+        """Mechanisms that it may have; a program of p4src/tna has some of them."""
+        return MECHANISMS if self.chip is not None else of_program(self.name)
+
+    def queues(self, topology: Topology, switch: Switch, ports: PortParameters) -> dict[str, Any]:
+        """The configuration of the traffic manager of a switch with this program."""
+        config = traffic_manager_config(topology, switch, ports)
+        return config if self.chip is None else tna.traffic_manager(config, self.chip)
 
     def check(self) -> p4i.P4Info:
         """Reads both files; raises `ControllerError` if one cannot be used, or if the program lacks
@@ -117,7 +147,8 @@ class Program:
                 raise ControllerError(
                     f"{path} is damaged ({error}): remove it and run `make build`"
                 ) from error
-        for lack in missing(of_program(self.name), found):
+        # No program of p4src/tna has all; `tna.composition_of` chooses by what it needs.
+        for lack in missing(self.mechanisms if self.chip is None else (), found):
             raise ControllerError(
                 f"{self.p4info}: {lack}, which the program does not have: compile "
                 f"p4src/{self.name}.p4"
@@ -231,7 +262,7 @@ class Controller:
     ) -> None:
         """With `traffic_managers`, the queues of `FabricParameters.ports` are installed too."""
         self._schema = program.schema
-        self.counter_names = counter_names(of_program(program.name), self._schema.p4info)
+        self.counter_names = counter_names(program.mechanisms, self._schema.p4info)
         """All counters of the program."""
         self.topology = topology
         self.program = program
@@ -334,6 +365,15 @@ class Controller:
         if self._fabric.get(switch) is not None:
             await self._fabric.remove(managed.switch).wait()
         self._tell(managed, "lost", "left alone on purpose")
+
+    async def load(self, program: Program) -> None:
+        """Puts another program on every switch. They have no entries then, until `configure`."""
+        self.program, self._schema, self._goal = program, program.schema, None
+        self.counter_names = counter_names(program.mechanisms, self._schema.p4info)
+        self._counter_reads.clear()
+        here = [name for name in self._managed if not self.has_left(name)]
+        await together(self.leave(name) for name in here)
+        await together(self.come_back(name) for name in here)
 
     def has_left(self, switch: str) -> bool:
         """Whether `leave` was called for a switch and `come_back` was not."""
@@ -497,11 +537,12 @@ class Controller:
         site = Site(goal.topology, node, goal.parameters, self.depth_unit, goal.multicast)
         if self.traffic_managers is not None:
             # Queues first, so that no entry names one that is missing.
-            queues = traffic_manager_config(self.topology, node, goal.parameters.ports)
+            queues = self.program.queues(self.topology, node, goal.parameters.ports)
             if queues != managed.queues:
                 await self.traffic_managers.configure({name: queues})
                 managed.queues = queues
-        wanted = plan(site)
+        chip = self.program.chip
+        wanted = plan(site) if chip is None else tna.requirements(site, chip)
         change, held = await reconcile(managed.switch, wanted, goal.encoder, managed.held)
         managed.held = held
         return change

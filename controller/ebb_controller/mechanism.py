@@ -142,8 +142,9 @@ class Mechanism:
 
 def counter_names(mechanisms: Iterable[Mechanism], program: p4i.P4Info) -> tuple[str, ...]:
     """Counters of a program: those of the mechanisms in their order, then all others."""
-    described = [counter.name for each in mechanisms for counter in each.counters]
-    there = (counter.preamble.alias for counter in program.counters)
+    there = [counter.preamble.alias for counter in program.counters]
+    all_described = (counter.name for each in mechanisms for counter in each.counters)
+    described = [name for name in all_described if name in there]
     return (*described, *(name for name in there if name not in described))
 
 

@@ -10,6 +10,7 @@ from math import log2
 from typing import Any
 
 from ebb_topologies.files import InputError
+from ebb_topologies.model import Topology
 from finsy import (
     P4CloneSessionEntry,
     P4MeterConfig,
@@ -34,6 +35,7 @@ from ebb_controller.mechanisms.policing import POLICING
 from ebb_controller.mechanisms.trimming import Trimming
 from ebb_controller.mechanisms.void_frames import VOID_FRAMES
 from ebb_controller.mechanisms.volume_counters import VOLUME
+from ebb_controller.plan import INSERT_ORDER, plan
 from ebb_controller.site import Site
 
 PHANTOM_DRAIN = Table("phantom_drain", ("set_drained",))
@@ -46,6 +48,8 @@ TRIM_SESSION = 1
 """The mirror session that cuts packets (TRIM_SESSION of p4src/tna/include/deflection.p4)."""
 RECIRCULATION_PORT = 68
 """Its port, in the first pipe; the one of another pipe is 128 times its number above."""
+RECIRCULATION_PORT_2 = 6
+"""The same of Tofino 2."""
 QUEUES = 8
 """Queues of a port that P4 tells apart."""
 
@@ -116,6 +120,56 @@ def composition_for(plan: Iterable[Entity]) -> Composition:
         f"{c.name} lacks {', '.join(sorted(names & (c.without | ABSENT)))}" for c in COMPOSITIONS
     )
     raise ValueError(f"no program of p4src/tna has all tables of this switch: {missing}")
+
+
+def composition_of(topology: Topology, *parameters: FabricParameters) -> Composition:
+    """The first program that has what these parameters need on every switch of a topology. Raises
+    `InputError` where there is none."""
+    for each in parameters:
+        if each.trimming is not None and each.trimming.trigger != "deflect":
+            raise InputError(
+                f'trimming.trigger = "{each.trimming.trigger}": on Tofino the traffic manager '
+                'notices what does not fit; expected "deflect"'
+            )
+        if each.ports.rank is not None:
+            raise InputError("ports.rank: ranks are in a field that programs of p4src/tna lack")
+    sites = (Site(topology, node, each) for each in parameters for node in topology.switches)
+    try:
+        return composition_for(entity for site in sites for entity in plan(site))
+    except ValueError as error:
+        raise InputError(str(error)) from error
+
+
+def requirements(site: Site[FabricParameters], chip: Chip) -> list[Entity]:
+    """The entities of one switch of ours with a program for a chip, in the order of `plan`."""
+    queue_ids: dict[tuple[int, int], tuple[int, int]] = {}
+    if chip is Chip.TOFINO_2:
+        cells = [(port.number, queue) for port in site.ports for queue in range(QUEUES)]
+        # The numbers that the ghost thread of our switch gets (docs/tofino-lab.md).
+        queue_ids = {(port, queue): (0, port * QUEUES + queue) for port, queue in cells}
+    made = [*translated(plan(site), chip), *added(site, queue_ids)]
+    entities = [each for each in made if not isinstance(each, P4MeterEntry)]
+    return sorted(entities, key=lambda each: INSERT_ORDER.index(type(each)))
+
+
+RECIRCULATION_LINKS = 10
+"""Rate of the recirculation port in links of the switch: 100 Gbit/s beside ports of 10."""
+
+
+def traffic_manager(config: Mapping[str, Any], chip: Chip) -> dict[str, Any]:
+    """The configuration of a traffic manager as programs for a chip need it: with the port that
+    leads back to ingress, whose queues are unlimited, and without state in registers."""
+    fastest = max(profile["rate_bps"] for profile in config["profile"])
+    recirculation = {
+        "name": "recirculation",
+        "rate_bps": RECIRCULATION_LINKS * fastest,
+        "queue": [{"id": queue} for queue in range(QUEUES)],
+    }
+    port = RECIRCULATION_PORT if chip is Chip.TOFINO else RECIRCULATION_PORT_2
+    return {key: value for key, value in config.items() if key != "export"} | {
+        "profile": [*config["profile"], recirculation],
+        "ports": config["ports"] | {str(port): recirculation["name"]},
+    }
 
 
 # -- the plan, in the units of the chip ------------------------------------------------------------
@@ -201,10 +255,15 @@ def slot_bits(slot_ns: int) -> int:
     return bits
 
 
+def slot_masks(bits: int) -> P4TableEntry:
+    """The masks of the clock for slots of 2^bits ns."""
+    odd = 1 << (bits - TICK_BITS)
+    return VOLUME.default(slot_mask=2**32 - odd, bank_mask=odd)
+
+
 def _volume(site: Site[FabricParameters]) -> Iterator[P4TableEntry]:
     if site.parameters.volume is not None:
-        odd = 1 << (slot_bits(site.parameters.volume.slot_ns) - TICK_BITS)
-        yield VOLUME.default(slot_mask=2**32 - odd, bank_mask=odd)
+        yield slot_masks(slot_bits(site.parameters.volume.slot_ns))
 
 
 MANTISSA_BITS = 6
@@ -303,5 +362,7 @@ def pick() -> Iterator[P4TableEntry]:
     """Which of a set of slots each random number chooses."""
     for slots in range(1, 2**SLOTS):
         for slot, first, last in shares(slots):
-            match: dict[str, Any] = {"slots": slots, "draw": (first, last)}
+            match: dict[str, Any] = {"slots": slots}
+            if (first, last) != (0, DRAWS - 1):  # all: the field is left out (P4Runtime, 9.1.1)
+                match["draw"] = (first, last)
             yield PICK.entry_for(match, P4TableAction(PICK.actions[slot]), priority=1)

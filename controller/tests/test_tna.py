@@ -9,16 +9,18 @@ from typing import Any
 import pytest
 from built import FULL_PROGRAM, NEEDS_PROGRAM, p4info
 from ebb_controller import tna
+from ebb_controller.controller import Program
 from ebb_controller.mechanism import Entity
 from ebb_controller.mechanisms import FabricParameters
 from ebb_controller.mechanisms.policing import Contract, Policing
 from ebb_controller.mechanisms.volume_counters import Volume
 from ebb_controller.multicast import MulticastGroup
-from ebb_controller.plan import plan
+from ebb_controller.plan import INSERT_ORDER, plan
 from ebb_controller.scheme import known_schemes, load_scheme
 from ebb_controller.site import Site
 from ebb_topologies.files import InputError
 from ebb_topologies.model import from_table
+from ebb_topologies.traffic_manager import traffic_manager_config
 from everything import everything
 from finsy import (
     P4ActionProfileMember,
@@ -182,6 +184,70 @@ def test_depths_are_in_cells_and_other_entries_stay() -> None:
         }
         members = [each for each in entities if isinstance(each, P4ActionProfileMember)]
         assert [each for each in found if isinstance(each, P4ActionProfileMember)] == members
+
+
+def test_a_range_of_all_numbers_is_left_out() -> None:
+    whole = [each for each in tna.pick() if each.match is not None and "draw" not in each.match]
+    assert len(whole) == 8  # sets of one port: any number chooses it
+
+
+# -- our own switches with these programs ----------------------------------------------------------
+
+
+@pytest.mark.parametrize("scheme", ["dctcp", "ndp-return", "fastlane", "detail", "silo"])
+def test_requirements_are_in_the_order_of_a_plan(scheme: str) -> None:
+    parameters = load_scheme(scheme).fabric
+    chip = tna.composition_of(FAT_TREE, parameters).chip
+    entities = tna.requirements(next(sites(parameters)), chip)
+    kinds = [INSERT_ORDER.index(type(each)) for each in entities]
+    assert kinds == sorted(kinds)
+    queues = [
+        each.action.args["queue_index"]
+        for each in entities
+        if isinstance(each, P4TableEntry) and each.table_id == "queue_of_port"
+        if isinstance(each.action, P4TableAction)
+    ]
+    assert queues == (list(range(8, 40)) if scheme == "detail" else [])
+
+
+def test_the_traffic_manager_gets_the_port_back_to_ingress_and_exports_nothing() -> None:
+    parameters = load_scheme("detail").fabric
+    config = traffic_manager_config(FAT_TREE, FAT_TREE.switches[0], parameters.ports)
+    assert "export" in config
+    for chip, port in ((tna.Chip.TOFINO, "68"), (tna.Chip.TOFINO_2, "6")):
+        made = tna.traffic_manager(config, chip)
+        assert "export" not in made
+        (profile,) = (p for p in made["profile"] if p["name"] == made["ports"][port])
+        assert profile["rate_bps"] == 10 * max(link.rate_bps for link in FAT_TREE.links)
+        assert [queue["id"] for queue in profile["queue"]] == list(range(8))
+        assert made["pfc"] == config["pfc"]
+
+
+def test_a_program_of_a_folder_is_chosen_by_what_all_need() -> None:
+    parameters = [load_scheme(name).fabric for name in ("tcp-droptail", "ndp")]
+    program = Program.of_tofino(Path("build"), FAT_TREE, *parameters)
+    assert program.json == Path("build/tna/fabric_trimming.json")
+    assert program.p4info == Path("build/tna/fabric_trimming.p4info.txtpb")
+    assert (program.name, program.chip) == ("tna/fabric_trimming", tna.Chip.TOFINO)
+
+
+@pytest.mark.parametrize(
+    ("scheme", "why"),
+    [
+        ("codel", r"no program of p4src/tna has all tables of this switch: .*lacks codel"),
+        ("pfabric", "ranks are in a field"),
+    ],
+)
+def test_what_is_not_ported_is_refused_in_one_line(scheme: str, why: str) -> None:
+    with pytest.raises(InputError, match=why) as refused:
+        tna.composition_of(FAT_TREE, load_scheme(scheme).fabric)
+    assert "\n" not in str(refused.value)
+
+
+def test_a_trigger_of_the_program_is_refused() -> None:
+    parameters = load_scheme("ndp").fabric.without_deflection()
+    with pytest.raises(InputError, match=r'trimming\.trigger = "occupancy": .* expected "deflect"'):
+        tna.composition_of(FAT_TREE, parameters)
 
 
 # -- what only these programs need -----------------------------------------------------------------

@@ -44,6 +44,7 @@ from ebb_experiments.run.kernel_tcp import lacking
 from ebb_experiments.run.loop import LoopThread
 from ebb_experiments.run.run import Binaries, Run
 from ebb_experiments.run.wall import FabricSetup, Wall
+from ebb_experiments.scenario.architecture import ARCHITECTURES, P4_HELP, check_ported
 from ebb_experiments.scenario.faults import cut_off, file_name
 from ebb_experiments.scenario.loaded import Loaded, load_scenario
 from ebb_experiments.scenario.spec import MAX_DILATION, MIN_DILATION
@@ -105,6 +106,7 @@ def arguments(argv: Sequence[str] | None) -> argparse.Namespace:
         default=compiled(),
         help="directory of the compiled programs of p4src",
     )
+    parser.add_argument("--p4", choices=ARCHITECTURES, default="v1model", help=P4_HELP)
     parser.add_argument(
         "--cli",
         nargs="?",
@@ -185,13 +187,13 @@ def run(options: argparse.Namespace, console: Console, spectator: Spectator) -> 
             "SWITCH=ebb does"
         )
     check_tenants(loaded, options.switch, chosen.has_traffic_manager)
-    program = Program.of(options.program, *(each.fabric for each in loaded.schemes.values()))
+    binaries = Binaries(BUILD, options.p4)
+    program = _program(options, loaded)
     if program.p4info.exists() and program.json.exists():  # or the pre-flight check says so
         program.check()
     if not isinstance(chosen, FabricTarget):
         loaded = possible(loaded, chosen.has_traffic_manager, console)
     loaded = playable(loaded, console)
-    binaries = Binaries(BUILD)
     preflight.check(
         loaded.topology, chosen, [binaries.agent, program.p4info, program.json], RUN_DIR
     )
@@ -224,6 +226,18 @@ def run(options: argparse.Namespace, console: Console, spectator: Spectator) -> 
                     wall.net.check()  # a switch that has died explains everything else
                     raise
             factor, calibrations = found.dilation, calibrations - 1
+
+
+def _program(options: argparse.Namespace, loaded: Loaded) -> Program:
+    """The program that all switches start with: on v1model that of all schemes, on Tofino that of
+    the first. Raises `InputError` for schemes that no program has everything for."""
+    fabrics = [each.fabric for each in loaded.schemes.values()]
+    if options.p4 == "v1model":
+        return Program.of(options.program, *fabrics)
+    if options.switch != "ebb":
+        raise InputError(f"P4=tna: programs for Tofino run on SWITCH=ebb, not on {options.switch}")
+    check_ported(loaded)
+    return Program.of_tofino(options.program, loaded.topology, fabrics[0])
 
 
 def check_tenants(loaded: Loaded, switch: str, has_traffic_manager: bool) -> None:

@@ -72,7 +72,7 @@ def times(results: Results) -> list[float]:
 def both(loaded: Loaded, scheme: str, directory: Path) -> tuple[Results, Results]:
     virtual = Run(loaded, scheme, 1, Virtual(BINARIES), directory / "virtual").go()
     fused = target("ebb", BINARIES.directory, fused=True)
-    setup = FabricSetup(fused, BINARIES.program(), BINARIES, directory / "fabric")
+    setup = FabricSetup(fused, BINARIES.program(loaded.topology), BINARIES, directory / "fabric")
     with LoopThread() as loop, Wall(loaded, setup, loop) as wall:
         return virtual, Run(loaded, scheme, 1, wall, directory / "wall").go()
 

@@ -35,7 +35,7 @@ class DroppedAtHosts(VoidTest):
         self.expect_nothing_more()
         self.expect_drops("void-frame", len(voids))
         count = self.control.wait_for_count(VOID_IN, 1, len(voids))
-        self.assertEqual(count.bytes, sum(map(len, voids)))
+        self.assertEqual(count.bytes, self.counted(*voids))
 
 
 class NothingSpecialElsewhere(VoidTest):

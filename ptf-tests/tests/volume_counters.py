@@ -4,9 +4,11 @@ microsecond are a test of the engine (docs/volume-counters.md)."""
 
 from __future__ import annotations
 
+import math
 import time
 from dataclasses import dataclass
 
+from control_plane import TnaControlPlane
 from ebb_controller.mechanisms.volume_counters import (
     VOLUME,
     VOLUME_BYTES,
@@ -15,6 +17,7 @@ from ebb_controller.mechanisms.volume_counters import (
     cell,
     reciprocal,
 )
+from ebb_controller.tna import TICK_BITS, slot_masks
 from ebb_scapy import Dscp
 from fabric_test import CONTROL_QUEUE, FabricTest
 from frames import host_ip, routed, udp
@@ -40,14 +43,27 @@ class VolumeTest(FabricTest):
     needs = frozenset({Feature.REGISTERS})
     program = "fabric_full"
 
+    tick_bits = 0
+    """On Tofino the slots are multiples of 2^tick_bits ticks of its clock."""
+
     def slots(self, slot_us: int) -> None:
-        """Counts in slots of so many microseconds."""
+        """Counts in slots of so many microseconds; on Tofino of the power of two in ns nearest."""
+        if isinstance(self.control, TnaControlPlane):
+            bits = round(math.log2(1_000 * slot_us))
+            self.tick_bits = bits - TICK_BITS
+            self.control.modify_as_is(slot_masks(bits))
+            return
         inverse, shift = reciprocal(slot_us)
         self.control.modify(VOLUME.default(inverse=inverse, shift=shift))
 
     def cell(self, slot: int, port: int, queue: int) -> Cell:
         """Values of the bank of a slot."""
         index = cell(slot, port, queue)
+        if self.tna:
+            slot, count = self.control.register(VOLUME_BYTES, index)
+            same, packets = self.control.register(VOLUME_PACKETS, index)
+            self.assertEqual(slot, same)
+            return Cell(slot >> self.tick_bits, count, packets)
         registers = (VOLUME_SLOT, VOLUME_BYTES, VOLUME_PACKETS)
         return Cell(*(self.register(register, index) for register in registers))
 

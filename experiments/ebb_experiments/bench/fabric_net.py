@@ -157,7 +157,8 @@ class BenchFabric(Wall):
             chosen = TunedFabric(chosen.binary)
         directory = context.directory / f"fabric-{switch}"
         first = realtime(context)
-        setup = FabricSetup(chosen, binaries.program(), binaries, directory, runner=first)
+        program = binaries.program(loaded.topology)
+        setup = FabricSetup(chosen, program, binaries, directory, runner=first)
         super().__init__(loaded, setup, LoopThread())
         self.context = context
         self.pairs = ring(self.topology)

@@ -13,9 +13,11 @@ from typing import Any, Protocol
 from ebb_controller.controller import Controller, Counters, Program
 from ebb_controller.mechanisms import FabricParameters
 from ebb_topologies.installation import commit, compiled
+from ebb_topologies.model import Topology
 
 from ebb_experiments.results.results import Results
 from ebb_experiments.results.tables import Row
+from ebb_experiments.scenario.architecture import Architecture
 from ebb_experiments.scenario.loaded import Loaded, PhaseRound
 
 VERSIONED = ("finsy", "grpcio", "protobuf", "pyarrow", "pydantic")
@@ -26,6 +28,8 @@ class Binaries:
     """The programs that `make build` leaves."""
 
     directory: Path
+    architecture: Architecture = "v1model"
+    """Architecture of the switches' programs."""
 
     @property
     def simulator(self) -> Path:
@@ -37,9 +41,13 @@ class Binaries:
         """Path of `ebb-agent`."""
         return self.directory / "ebb-agent"
 
-    def program(self, *parameters: FabricParameters) -> Program:
-        """The program that does what all these say, beside them or as it came with the package."""
-        return Program.of(compiled(self.directory), *parameters)
+    def program(self, topology: Topology, *parameters: FabricParameters) -> Program:
+        """The program that does what all these say on the switches of a topology, beside the
+        binaries or as it came with the package. Raises `InputError` if there is none."""
+        folder = compiled(self.directory)
+        if self.architecture == "tna":
+            return Program.of_tofino(folder, topology, *parameters)
+        return Program.of(folder, *parameters)
 
 
 @dataclass(frozen=True)

@@ -24,7 +24,6 @@ from ebb_topologies.hosts import host_entry
 from ebb_topologies.model import Topology
 from ebb_topologies.run_state import FABRIC_SOCKET
 from ebb_topologies.targets import CPU_PORT, DROP_PORT
-from ebb_topologies.traffic_manager import traffic_manager_config
 
 Line = dict[str, Any]
 
@@ -143,7 +142,7 @@ class Simulator:
                 "grpc_server_addr": f"{self.loopback}:{switch.grpc_port}",
                 "cpu_port": CPU_PORT,
                 "drop_port": DROP_PORT,
-                "traffic_manager": traffic_manager_config(self.topology, switch, self.queues.ports),
+                "traffic_manager": self.program.queues(self.topology, switch, self.queues.ports),
             }
             for switch in self.topology.switches
         ]

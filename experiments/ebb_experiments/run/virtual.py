@@ -131,7 +131,7 @@ class _Simulation:
         nominal = task_parameters(self.binaries.agent, self.task)
         traffic = self.task.play.traffic
         workload = self.task.play.workload(self.task.seed)
-        program = self.binaries.program(self._fabric)
+        program = self.binaries.program(slowed, self._fabric)
         flows = FlowTable(self.loaded.topology, dilation, head, Batches)
         samples = SampleTable(self.loaded.topology, dilation, head, Batches)
         arrivals = ArrivalTable(dilation, head, Batches)
@@ -344,6 +344,7 @@ class _Simulation:
         return about | {
             "clock": "virtual",
             "trace_hash": trace_hash,
+            **({"program": program.name} if (program := simulator.program).chip else {}),
             "transfers": {"ended": pause.ended, "unfinished": pause.unfinished},
             "simulated_ns": self.loaded.dilation.nominal_time(pause.at_ns),
             "packet_hops": pause.packet_hops,

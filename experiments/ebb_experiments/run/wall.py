@@ -126,8 +126,13 @@ class Wall(Fabric):
     def configure(
         self, parameters: FabricParameters, groups: Sequence[MulticastGroup] = ()
     ) -> None:
-        """Queues and tables of every switch, from nominal parameters."""
+        """Queues and tables of every switch, from nominal parameters; on Tofino perhaps another
+        program, as no single one has all mechanisms."""
         slowed = parameters.slowed(self.loaded.dilation)
+        if self.setup.program.chip is not None:
+            needed = self.setup.binaries.program(self.topology, slowed)
+            if needed != self.controller.program:
+                self.loop.run(self.controller.load(needed))
         super().configure(slowed.woken_late(WAKEUP_NS), groups)
 
     def ping_all(self) -> PingResult:

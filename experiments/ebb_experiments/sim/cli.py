@@ -13,6 +13,7 @@ from ebb_topologies.errors import InputError
 from ebb_topologies.own_folder import keep_from_others
 from ebb_topologies.processes import interrupted_by_all
 
+from ebb_experiments.scenario.architecture import ARCHITECTURES, P4_HELP
 from ebb_experiments.scenario.volume import VOLUME_HELP
 
 
@@ -25,6 +26,7 @@ def arguments(argv: Sequence[str] | None) -> argparse.Namespace:
     parser.add_argument("--schemes", help="comma-separated, instead of the scenario's")
     parser.add_argument("--threads", type=int, default=0, help="0: one per processor")
     parser.add_argument("--volume", help=VOLUME_HELP)
+    parser.add_argument("--p4", choices=ARCHITECTURES, default="v1model", help=P4_HELP)
     parser.add_argument(
         "--out",
         type=Path,

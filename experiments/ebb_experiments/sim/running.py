@@ -36,6 +36,7 @@ from ebb_experiments.run.agents import AgentError
 from ebb_experiments.run.checking import check_inputs
 from ebb_experiments.run.run import Binaries, Run
 from ebb_experiments.run.virtual import Virtual, Watch
+from ebb_experiments.scenario.architecture import check_ported
 from ebb_experiments.scenario.faults import file_name
 from ebb_experiments.scenario.loaded import Loaded, load_scenario
 from ebb_experiments.scenario.volume import volume_slot_ns
@@ -72,6 +73,8 @@ def run(options: argparse.Namespace, console: Console) -> int:
     if options.volume is not None:
         loaded = loaded.counting(volume_slot_ns(options.volume))
     check_inputs(Binaries(options.build).agent, [loaded])
+    if options.p4 == "tna":
+        check_ported(loaded)
     topology = loaded.topology
     link = topology.links[0]
     console.print(
@@ -116,7 +119,7 @@ def _all(
             plays = []
             with _Bar(console, label, loaded) as bar:
                 watch = Watch(bar.step, bar.progress)
-                clock = Virtual(Binaries(options.build), options.threads, watch)
+                clock = Virtual(Binaries(options.build, options.p4), options.threads, watch)
                 for play, results in zip(
                     loaded.plays(name),
                     Run(loaded, name, seed, clock, directory).plays(),

@@ -89,7 +89,9 @@ def run(
             begun = time.time()
             with tempfile.TemporaryDirectory(prefix="ebb-trial-") as directory:
                 folder, binaries = Path(directory), Binaries(build or programs())
-                program = binaries.program(trial.scenario.schemes[trial.scheme].fabric)
+                program = binaries.program(
+                    trial.scenario.topology, trial.scenario.schemes[trial.scheme].fabric
+                )
                 switches = target("ebb", binaries.directory, fused=True)
                 setup = FabricSetup(switches, program, binaries, folder / "fabric")
                 try:

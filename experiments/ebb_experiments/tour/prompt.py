@@ -29,8 +29,8 @@ def at_prompt(wall: Wall, parameters: Path) -> None:
     def load(name: str) -> str:
         try:
             scheme = load_scheme(name)
-            there = wall.setup.program.name
-            if scheme.fabric.program not in PROGRAMS[: PROGRAMS.index(there) + 1]:
+            there, chip = wall.setup.program.name, wall.setup.program.chip
+            if chip is None and scheme.fabric.program not in PROGRAMS[: PROGRAMS.index(there) + 1]:
                 raise InputError(
                     f"{name} needs the program {scheme.fabric.program}, and the switches have "
                     f"{there}: quit, then make run CLI=1 SCHEME={name}"

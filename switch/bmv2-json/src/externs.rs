@@ -34,6 +34,13 @@ pub struct MeterArray {
     /// The field into which a direct meter writes its colour.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub result_target: Option<FieldRef>,
+    /// Bytes of each packet that it leaves out. Of Tofino alone.
+    #[serde(default, skip_serializing_if = "is_zero")]
+    pub adjust_bytes: u32,
+}
+
+fn is_zero(number: &u32) -> bool {
+    *number == 0
 }
 
 /// Unit of rates and bursts.
@@ -85,6 +92,9 @@ pub struct RegisterArray {
     /// Value of every cell in the beginning, which BMv2 has no key for. None: zero.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub initial_value: Option<HexStr>,
+    /// The table of a direct register, whose entries have a cell each. Of Tofino alone.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub binding: Option<String>,
 }
 
 /// A hash or checksum over fields.

@@ -9,7 +9,7 @@ use ebb_pipeline::control::MatchKind;
 use ebb_pipeline::{ActionId, DigestId, Pipeline, Program};
 use prost::Message;
 
-use crate::entities::{Plans, action_of, match_kind, plans, register_type};
+use crate::entities::{CellType, Plans, action_of, match_kind, plans};
 use crate::error::{EntityError, Result};
 use crate::lock::lock;
 use crate::p4info::{Index, Object};
@@ -235,7 +235,7 @@ fn check_arrays(info: &Index, pipeline: &Pipeline) -> Result<()> {
         )?;
         // Nothing is read or written of other types than numbers.
         let bits = pipeline.register_bits(id) as usize;
-        if let Ok((promised, _)) = register_type(info, r)
+        if let Ok(promised) = CellType::of(info, r).map(|ty| ty.width())
             && promised != bits
         {
             return Err(EntityError::invalid(format!(

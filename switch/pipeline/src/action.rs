@@ -152,6 +152,8 @@ pub(crate) enum TofinoPrimitive {
     Resubmit(Option<u32>),
     /// Counts the packet in a cell of a counter array, with fewer bytes than it has.
     CountLess(u32, Number, Number),
+    /// Stores the index of the entry that the table has hit, which is that of its cell in direct registers.
+    EntryIndex(Target),
 }
 
 /// The fields that `mark_to_drop` sets. They are those of the metadata passed to it, which may be a
@@ -347,6 +349,7 @@ impl ActionCompiler<'_> {
                 number(1)?,
                 number(2)?,
             )),
+            "entry_index" => Primitive::Tofino(TofinoPrimitive::EntryIndex(target(0)?)),
             "emit" => Primitive::Tofino(TofinoPrimitive::Emit(fixed(&header(0)?)?)),
             "mirror" => Primitive::Tofino(TofinoPrimitive::Mirror(
                 number(0)?,

@@ -84,6 +84,7 @@ impl Machine<'_> {
         });
         // A group without members is like a miss, without an action.
         let hit = entry.is_some() && action.is_some();
+        self.state.tofino.entry = entry;
         if let Some(action) = action {
             let program = self.program;
             self.run(&program.actions[action as usize].body, &data);
@@ -103,6 +104,7 @@ impl Machine<'_> {
             .tables
             .hit(table, words, seen, &mut state.key, &mut state.masked_key);
         if let Some((m, meter)) = state.tables.meter(table, entry) {
+            let bytes = bytes.saturating_sub(u64::from(m.adjust));
             let colour = meter.colour(m.unit, bytes, self.now);
             store(words, m.target, i128::from(colour));
         }

@@ -7,7 +7,6 @@ use std::sync::atomic::AtomicBool;
 use rand::SeedableRng;
 use rand::rngs::SmallRng;
 
-use crate::control::MeterUnit;
 use crate::control::{CloneSession, MatchKey, ProtectedReplica, Replica};
 use crate::ids::ProfileId;
 use crate::native::Tables;
@@ -15,7 +14,9 @@ use crate::packet::Pool;
 use crate::parser::CompiledMembers;
 use crate::profile::{ActionSet, BoundAction, Profile, ProfileSpec};
 use crate::program::Program;
-use crate::stateful::{ArraySpec, Counters, Meters, RegisterArray, RegisterSpec, Registers};
+use crate::stateful::{
+    ArraySpec, Counters, MeterSpec, Meters, RegisterArray, RegisterSpec, Registers,
+};
 use crate::stats::PipelineStats;
 use crate::table::Table;
 
@@ -94,8 +95,8 @@ pub(crate) struct Blueprint {
     pub profiles: Vec<Arc<ProfileSpec>>,
     /// The counter arrays.
     pub counters: Vec<ArraySpec>,
-    /// The meter arrays and what they count.
-    pub meters: Vec<(ArraySpec, MeterUnit)>,
+    /// The meter arrays.
+    pub meters: Vec<MeterSpec>,
     /// The register arrays.
     pub registers: Vec<RegisterSpec>,
     /// The parser value sets.

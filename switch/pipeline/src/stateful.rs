@@ -194,6 +194,17 @@ impl Meter {
     }
 }
 
+/// A meter array of the program, before it has cells.
+#[derive(Debug)]
+pub(crate) struct MeterSpec {
+    /// Its name and size.
+    pub array: ArraySpec,
+    /// Unit of its rates and bursts.
+    pub unit: MeterUnit,
+    /// Bytes of each packet that it leaves out.
+    pub adjust: u32,
+}
+
 /// A meter array.
 #[derive(Debug)]
 pub(crate) struct Meters {
@@ -201,16 +212,19 @@ pub(crate) struct Meters {
     pub name: Arc<str>,
     /// What it counts.
     pub unit: MeterUnit,
+    /// Bytes of each packet that it leaves out.
+    pub adjust: u32,
     /// Its meters.
     pub cells: Vec<Meter>,
 }
 
 impl Meters {
-    pub fn new((spec, unit): &(ArraySpec, MeterUnit)) -> Meters {
+    pub fn new(spec: &MeterSpec) -> Meters {
         Meters {
-            name: spec.name.clone(),
-            unit: *unit,
-            cells: vec![Meter::default(); spec.size as usize],
+            name: spec.array.name.clone(),
+            unit: spec.unit,
+            adjust: spec.adjust,
+            cells: vec![Meter::default(); spec.array.size as usize],
         }
     }
 }
@@ -233,6 +247,8 @@ pub(crate) struct RegisterSpec {
     pub bits: u32,
     /// The words of the value of every cell in the beginning.
     pub initial: Box<[u64]>,
+    /// Name of the table whose entries have a cell each; `None` if it is not direct.
+    pub binding: Option<Box<str>>,
 }
 
 /// All register arrays of a switch.
@@ -269,6 +285,14 @@ impl RegisterArray {
             bits: spec.bits,
             size: u64::from(spec.array.size),
             words: words.into(),
+        }
+    }
+
+    /// Gives a cell the value that it has in the beginning.
+    pub fn reset(&mut self, spec: &RegisterSpec, index: u32) {
+        if let Some(slot) = self.slot(u64::from(index)) {
+            let (at, words) = (slot.at as usize, slot.words as usize);
+            self.words[at..at + words].copy_from_slice(&spec.initial);
         }
     }
 
@@ -419,6 +443,7 @@ mod tests {
             array: ArraySpec { name, size },
             bits,
             initial: vec![0; words_for(bits)].into(),
+            binding: None,
         }
     }
 

@@ -55,7 +55,7 @@ struct Fields {
     reported: [Option<Place>; 2],
 }
 
-/// Requests of a deparser.
+/// Requests of a deparser, and what primitives need besides.
 #[derive(Debug, Default)]
 pub(crate) struct Requests {
     /// The headers that it emits, in order, whether valid or not.
@@ -64,6 +64,8 @@ pub(crate) struct Requests {
     pub mirror: Option<(u32, Option<u32>)>,
     /// A resubmission, and the header in the place of port metadata.
     pub resubmit: Option<Option<u32>>,
+    /// The entry that the table has hit whose action runs, for its direct registers.
+    pub entry: Option<u32>,
 }
 
 /// The port that is none, in `ucast_egress_port`.
@@ -555,6 +557,11 @@ impl Machine<'_> {
                 self.state.tofino.mirror = Some((session, *header));
             }
             TofinoPrimitive::Resubmit(header) => self.state.tofino.resubmit = Some(*header),
+            TofinoPrimitive::EntryIndex(to) => {
+                // No register has as many cells, so that a miss reads 0 and writes nothing.
+                let index = self.state.tofino.entry.unwrap_or(u32::MAX);
+                self.store(to, i128::from(index), data);
+            }
             TofinoPrimitive::CountLess(counter, cell, less) => {
                 let scope = self.scope(data);
                 let (cell, less) = (cell.index(&scope), less.index(&scope));

@@ -489,7 +489,7 @@ impl Backend<'_> {
             match object.extern_name.as_str() {
                 "counter" => self.counter(object, Some(self.size(object)), None),
                 "direct_counter" => self.direct_counter(index, object),
-                "meter" => self.meter(object, self.size(object), None, None),
+                "meter" => self.meter((object, 0), self.size(object), None, None),
                 "direct_meter" => self.direct_meter(index, object),
                 "register" => self.register(object),
                 "packet_in" | "packet_out" | "action_profile" | "action_selector" => {}
@@ -554,12 +554,13 @@ impl Backend<'_> {
         };
         let size = self.max_size(&self.flat.tables[table]);
         let binding = self.flat.tables[table].name.clone();
-        self.meter(object, size, Some(binding), Some(target));
+        let adjust = self.meter_adjusts.get(&index).copied().unwrap_or(0);
+        self.meter((object, adjust), size, Some(binding), Some(target));
     }
 
     pub(super) fn meter(
         &mut self,
-        object: &Object,
+        (object, adjust_bytes): (&Object, u32),
         size: u32,
         binding: Option<String>,
         target: Option<json::FieldRef>,
@@ -582,6 +583,7 @@ impl Backend<'_> {
             },
             binding,
             result_target: target,
+            adjust_bytes,
         };
         self.json.meter_arrays.push(meter);
     }
@@ -606,6 +608,7 @@ impl Backend<'_> {
             size,
             bitwidth: width,
             initial_value: None,
+            binding: None,
         };
         self.json.register_arrays.push(register);
     }

@@ -56,6 +56,8 @@ struct Backend<'a> {
     meter_targets: HashMap<usize, json::FieldRef>,
     /// The table of each direct counter and meter, by the index of the object.
     direct_tables: HashMap<usize, usize>,
+    /// Bytes that each meter of Tofino leaves out of a packet, by the index of the object.
+    meter_adjusts: HashMap<usize, u32>,
     profiles: HashSet<usize>,
     digests: Digests,
     /// Indices of learn lists in the JSON, by name.
@@ -87,6 +89,7 @@ pub fn generate(
         field_lists: HashMap::new(),
         meter_targets: HashMap::new(),
         direct_tables: HashMap::new(),
+        meter_adjusts: HashMap::new(),
         profiles: HashSet::new(),
         digests: digests::digests(flat),
         learn_lists: HashMap::new(),

@@ -122,17 +122,9 @@ pub fn write_register(ctx: &mut Context, change: Change, entry: &p4::RegisterEnt
     change.only_modify("a register cell")?;
     let register = ctx.info.find(&ctx.info.registers, entry.register_id)?;
     let place = |e: EntityError| e.at(format!("register '{}'", register.name()));
-    let (width, signed) = register_type(ctx.info, register).map_err(place)?;
-    let Some(Data::Bitstring(value)) = entry.data.as_ref().and_then(|d| d.data.as_ref()) else {
-        return Err(place(EntityError::invalid(format!(
-            "data must be a bitstring of {width} bits"
-        ))));
-    };
-    let value = match signed {
-        true => from_signed(value, width),
-        false => canonical(value, width),
-    };
-    let value = value.map_err(place)?;
+    let ty = CellType::of(ctx.info, register).map_err(place)?;
+    let data = entry.data.as_ref().and_then(|d| d.data.as_ref());
+    let value = ty.bytes(data).map_err(place)?;
     let id = ctx.pipeline.register(register.name())?;
     for index in indices(entry.index, register.size.into()).map_err(place)? {
         ctx.pipeline.set_register_value(id, index, &value)?;
@@ -156,19 +148,14 @@ pub fn read_registers(
         selected,
         part,
         |id, register, cells| {
-            let (width, signed) = register_type(ctx.info, register)?;
+            let ty = CellType::of(ctx.info, register)?;
             let values = ctx.pipeline.register(register.name())?;
             for index in cells {
                 let value = ctx.pipeline.register_value(values, index)?;
                 out.push(entity(Kind::RegisterEntry(p4::RegisterEntry {
                     register_id: id,
                     index: Some(to_index(index)),
-                    data: Some(p4::P4Data {
-                        data: Some(Data::Bitstring(match signed {
-                            true => to_signed(&value, width),
-                            false => strip(&value).to_vec(),
-                        })),
-                    }),
+                    data: Some(ty.data(&value)),
                 })));
             }
             Ok(())
@@ -207,13 +194,122 @@ fn parts<T: Object>(
     Ok(true)
 }
 
-/// Width, and whether the value is signed. BMv2 registers hold one number; `bool` and structs never
-/// get here from p4c.
-pub fn register_type(info: &Index, register: &config::Register) -> Result<(usize, bool)> {
+/// Most bits of a cell that is a struct: those of the pairs and quadruples of Tofino.
+const MAX_STRUCT_BITS: usize = 128;
+
+/// A number of a cell: its width in bits, and whether it is signed.
+type Part = (usize, bool);
+
+/// The type of the cells of a register: a number, or a struct of numbers, the first of which is the most significant.
+pub struct CellType {
+    parts: Vec<Part>,
+    is_struct: bool,
+}
+
+impl CellType {
+    /// The type that P4Info gives a register. BMv2's hold one number; `bool` never gets here from p4c.
+    pub fn of(info: &Index, register: &config::Register) -> Result<CellType> {
+        use config::p4_data_type_spec::TypeSpec;
+        let spec = register.type_spec.as_ref();
+        let Some(TypeSpec::Struct(name)) = spec.and_then(|s| s.type_spec.as_ref()) else {
+            return Ok(CellType {
+                parts: vec![number(info, spec)?],
+                is_struct: false,
+            });
+        };
+        let members = info.types.structs.get(&name.name).map(|s| &s.members);
+        let members = members.into_iter().flatten();
+        let parts = members.map(|m| number(info, m.type_spec.as_ref()));
+        let ty = CellType {
+            parts: parts.collect::<Result<_>>()?,
+            is_struct: true,
+        };
+        match ty.width() {
+            0 => Err(unsupported()),
+            width if width > MAX_STRUCT_BITS => Err(EntityError::unimplemented(format!(
+                "its structs have {width} bits, at most {MAX_STRUCT_BITS} are there"
+            ))),
+            _ => Ok(ty),
+        }
+    }
+
+    /// Bits of a cell.
+    pub fn width(&self) -> usize {
+        self.parts.iter().map(|(width, _)| width).sum()
+    }
+
+    /// A cell as the pipeline has it.
+    fn bytes(&self, data: Option<&Data>) -> Result<Vec<u8>> {
+        if !self.is_struct {
+            return part_bytes(self.parts[0], data);
+        }
+        let Some(Data::Struct(given)) = data else {
+            return Err(EntityError::invalid(format!(
+                "data must be a struct of {} members",
+                self.parts.len()
+            )));
+        };
+        if given.members.len() != self.parts.len() {
+            return Err(EntityError::invalid(format!(
+                "its struct has {} members, {} were given",
+                self.parts.len(),
+                given.members.len()
+            )));
+        }
+        let mut whole = 0u128;
+        for (part, member) in self.parts.iter().zip(&given.members) {
+            let bytes = part_bytes(*part, member.data.as_ref())?;
+            let number = bytes.iter().fold(0, |n, b| n << 8 | u128::from(*b));
+            whole = whole.checked_shl(part.0 as u32).unwrap_or(0) | number;
+        }
+        Ok(strip(&whole.to_be_bytes()).to_vec())
+    }
+
+    /// A cell of the pipeline in the shape of its type.
+    fn data(&self, value: &[u8]) -> p4::P4Data {
+        if !self.is_struct {
+            return part_data(self.parts[0], value);
+        }
+        let whole = value.iter().fold(0u128, |n, b| n << 8 | u128::from(*b));
+        let mut above = self.width();
+        let members = self.parts.iter().map(|part| {
+            above -= part.0;
+            let mask = u128::MAX >> (128 - part.0.clamp(1, 128));
+            let number = whole.checked_shr(above as u32).unwrap_or(0) & mask;
+            part_data(*part, strip(&number.to_be_bytes()))
+        });
+        let members = members.collect();
+        p4::P4Data {
+            data: Some(Data::Struct(p4::P4StructLike { members })),
+        }
+    }
+}
+
+fn part_bytes((width, signed): Part, data: Option<&Data>) -> Result<Vec<u8>> {
+    match data {
+        Some(Data::Bitstring(value)) if signed => from_signed(value, width),
+        Some(Data::Bitstring(value)) => canonical(value, width),
+        _ => Err(EntityError::invalid(format!(
+            "data must be a bitstring of {width} bits"
+        ))),
+    }
+}
+
+fn part_data((width, signed): Part, value: &[u8]) -> p4::P4Data {
+    let bytes = match signed {
+        true => to_signed(value, width),
+        false => strip(value).to_vec(),
+    };
+    p4::P4Data {
+        data: Some(Data::Bitstring(bytes)),
+    }
+}
+
+fn number(info: &Index, spec: Option<&config::P4DataTypeSpec>) -> Result<Part> {
     use config::p4_bitstring_like_type_spec::TypeSpec as Bits;
     use config::p4_data_type_spec::TypeSpec;
     use config::p4_new_type_spec::Representation;
-    let mut spec = register.type_spec.as_ref();
+    let mut spec = spec;
     if let Some(TypeSpec::NewType(name)) = spec.and_then(|s| s.type_spec.as_ref()) {
         let new = info.types.new_types.get(&name.name);
         spec = match new.and_then(|n| n.representation.as_ref()) {
@@ -230,7 +326,11 @@ pub fn register_type(info: &Index, register: &config::Register) -> Result<(usize
         _ => None,
     };
     let found = found.and_then(|(w, signed)| Some((usize::try_from(w).ok()?, signed)));
-    found.ok_or_else(|| EntityError::unimplemented("only registers of bit<W> and int<W> are there"))
+    found.ok_or_else(unsupported)
+}
+
+fn unsupported() -> EntityError {
+    EntityError::unimplemented("only registers of bit<W>, int<W> and structs of them are there")
 }
 
 /// The cells of an index, or all of them without one.
@@ -250,5 +350,48 @@ fn indices(index: Option<p4::Index>, size: i64) -> Result<Range<u64>> {
 fn to_index(index: u64) -> p4::Index {
     p4::Index {
         index: index as i64,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn bits(value: &[u8]) -> p4::P4Data {
+        p4::P4Data {
+            data: Some(Data::Bitstring(value.to_vec())),
+        }
+    }
+
+    fn pair(members: Vec<p4::P4Data>) -> Data {
+        Data::Struct(p4::P4StructLike { members })
+    }
+
+    #[test]
+    fn the_first_member_of_a_struct_is_the_most_significant() {
+        let ty = CellType {
+            parts: vec![(32, false), (12, true)],
+            is_struct: true,
+        };
+        let given = pair(vec![bits(&[1, 2]), bits(&[0xff])]);
+        let bytes = ty.bytes(Some(&given)).unwrap();
+        assert_eq!(bytes, [0x10, 0x2f, 0xff]);
+        assert_eq!(ty.data(&bytes).data, Some(given));
+        let zero = pair(vec![bits(&[0]), bits(&[0])]);
+        assert_eq!(ty.data(&[0]).data, Some(zero));
+    }
+
+    #[test]
+    fn what_does_not_fit_a_struct_is_refused() {
+        let ty = CellType {
+            parts: vec![(8, false), (8, false)],
+            is_struct: true,
+        };
+        let refused = |data: Option<&Data>| ty.bytes(data).unwrap_err().message;
+        assert!(refused(None).contains("a struct of 2 members"));
+        assert!(refused(Some(&Data::Bitstring(vec![1]))).contains("a struct of 2 members"));
+        assert!(refused(Some(&pair(vec![bits(&[1])]))).contains("2 members, 1 were given"));
+        let too_wide = pair(vec![bits(&[1]), bits(&[1, 0])]);
+        assert!(refused(Some(&too_wide)).contains("needs 9 bits"));
     }
 }

@@ -21,7 +21,7 @@ mod value_set;
 use ebb_pipeline::{EntryId, Pipeline};
 use ebb_units::Instant;
 
-pub use cells::register_type;
+pub use cells::CellType;
 pub use matching::match_kind;
 pub use plan::{Plans, TablePlan, action_of, plans};
 pub use restore::{restore, restore_updates};

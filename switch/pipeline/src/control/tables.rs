@@ -30,7 +30,15 @@ impl Pipeline {
                 "it has no key; set its default action instead",
             ));
         }
-        t.insert(entry, action, now, false)
+        let id = t.insert(entry, action, now, false)?;
+        let name = t.spec.name.clone();
+        let specs = &self.program.blueprint.registers;
+        for (spec, array) in specs.iter().zip(&mut self.state.registers.arrays) {
+            if spec.binding.as_deref() == Some(&*name) {
+                array.reset(spec, id.index() as u32);
+            }
+        }
+        Ok(id)
     }
 
     /// Replaces action, idle timeout and metadata of the entry with the same key and priority.

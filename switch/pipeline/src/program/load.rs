@@ -17,7 +17,7 @@ use crate::hash::Algorithm;
 use crate::layout::{Layout, MAX_FIELD_BITS};
 use crate::parser::{ErrorCodes, Parser, ParserLoader, with_core_errors};
 use crate::state::{Blueprint, ValueSet};
-use crate::stateful::{ArraySpec, Meter, RegisterRef, RegisterSpec};
+use crate::stateful::{ArraySpec, Meter, MeterSpec, RegisterRef, RegisterSpec};
 use crate::tofino::Tofino;
 
 type Result<T> = std::result::Result<T, LoadError>;
@@ -256,7 +256,7 @@ fn named<'a, T>(all: &'a [T], name: &str, name_of: impl Fn(&T) -> &str) -> Optio
 struct Arrays {
     names: Names,
     counters: Vec<ArraySpec>,
-    meters: Vec<(ArraySpec, MeterUnit)>,
+    meters: Vec<MeterSpec>,
     registers: Vec<RegisterSpec>,
 }
 
@@ -279,7 +279,11 @@ impl Arrays {
         for m in source.meter_arrays.iter().filter(|m| !m.is_direct) {
             memory.take("meter array", &m.name, (m.size, size_of::<Meter>()))?;
             names.meters.insert(m.name.clone(), meters.len() as u32);
-            meters.push((array(&m.name, m.size), unit(m.unit)));
+            meters.push(MeterSpec {
+                array: array(&m.name, m.size),
+                unit: unit(m.unit),
+                adjust: m.adjust_bytes,
+            });
         }
         let mut registers = Vec::new();
         for r in &source.register_arrays {
@@ -309,6 +313,7 @@ impl Arrays {
                 initial: initial
                     .map_err(|e| e.within(format_args!("register array {}", r.name)))?
                     .into(),
+                binding: r.binding.as_deref().map(Box::from),
             });
         }
         Ok(Arrays {

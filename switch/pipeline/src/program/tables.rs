@@ -272,6 +272,7 @@ impl Builder<'_> {
                 })?;
                 Some(DirectMeter {
                     unit: unit(m.unit),
+                    adjust: m.adjust_bytes,
                     target: self.layout.slot(target)?,
                 })
             }

@@ -74,6 +74,8 @@ impl TableSpec {
 pub(crate) struct DirectMeter {
     /// What it counts.
     pub unit: crate::control::MeterUnit,
+    /// Bytes of each packet that it leaves out.
+    pub adjust: u32,
     /// The field that gets the colour.
     pub target: Slot,
 }

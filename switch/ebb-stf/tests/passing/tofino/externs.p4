@@ -98,6 +98,22 @@ control I(inout headers hdr, inout metadata md, in ingress_intrinsic_metadata_t 
         meters = entry_limit;
         size = 8;
     }
+    DirectRegister<bit<16>>(3) seen_by_entry;
+    DirectRegisterAction<bit<16>, bit<16>>(seen_by_entry) next = {
+        void apply(inout bit<16> value, out bit<16> now) {
+            value = value + 1;
+            now = value;
+        }
+    };
+    action numbered() { hdr.request.result = (bit<32>)next.execute(); }
+    table numbers {
+        key = { hdr.request.index : exact; }
+        actions = { numbered; @defaultonly NoAction; }
+        const default_action = NoAction;
+        registers = seen_by_entry;
+        size = 4;
+    }
+    Meter<bit<8>>(4, MeterType_t.BYTES) short;
     Hash<bit<14>>(HashAlgorithm_t.CRC16) choice;
     ActionProfile(4) ways;
     ActionSelector(ways, choice, SelectorMode_t.FAIR, 2, 2) group;
@@ -145,6 +161,10 @@ control I(inout headers hdr, inout metadata md, in ingress_intrinsic_metadata_t 
             hdr.request.value = 0x1234;
         } else if (hdr.request.what == 17) {
             hdr.request.result = (bit<32>)(bit<1>)md.wrong;
+        } else if (hdr.request.what == 18) {
+            numbers.apply();
+        } else if (hdr.request.what == 19) {
+            hdr.request.result = (bit<32>)short.execute(index = hdr.request.index, adjust_byte_count = 4);
         } else if (hdr.request.what == 20) {
             hdr.request.index = hdr.options[0].next;
         }

@@ -146,15 +146,15 @@ impl Backend<'_> {
             ("Register", "write", [cell, value]) => {
                 // The method returns the value before.
                 self.read_register(array.clone(), index, cell, result, span);
-                let Some(whole) = concatenated(value) else {
-                    return;
-                };
-                let parameters = vec![
-                    Json::RegisterArray(array),
-                    self.argument(cell),
-                    self.argument(&whole),
-                ];
-                self.emit("register_write", parameters, span);
+                self.write_register(array, cell, value, span);
+            }
+            ("DirectRegister", "read", []) => {
+                let cell = self.entry_index(span);
+                self.read_register(array, index, &cell, result, span);
+            }
+            ("DirectRegister", "write", [value]) => {
+                let cell = self.entry_index(span);
+                self.write_register(array, &cell, value, span);
             }
             ("RegisterParam", "read", []) => {
                 let initial = object.args.iter().find(|(name, _)| name == "initial_value");
@@ -229,6 +229,26 @@ impl Backend<'_> {
         self.unpack(&whole, result, span);
     }
 
+    fn write_register(&mut self, array: String, cell: &Expr, value: &Expr, span: Span) {
+        let Some(whole) = concatenated(value) else {
+            return;
+        };
+        let parameters = vec![
+            Json::RegisterArray(array),
+            self.argument(cell),
+            self.argument(&whole),
+        ];
+        self.emit("register_write", parameters, span);
+    }
+
+    /// The cell of a direct register: the index of the entry whose action runs.
+    fn entry_index(&mut self, span: Span) -> Expr {
+        let index = self.temp(&Type::bit(32), span);
+        let parameters = vec![self.argument(&index)];
+        self.emit("entry_index", parameters, span);
+        index
+    }
+
     /// The value that the program has for a colour: that of the constructor, or of MeterColor_t, where red is 3. A
     /// colour that the packet comes with can only get worse.
     fn give_colour(
@@ -263,14 +283,26 @@ impl Backend<'_> {
             self.assign(&seen, &choose(worse, before, colour), span);
             colour = seen;
         }
-        if let Some(adjust) = others.last()
-            && !matches!(adjust.kind, ExprKind::DontCare)
-        {
-            self.missing("adjust_byte_count of meters", span);
+        if let Some(adjust) = others.last() {
+            self.adjust_meter(meter, adjust, span);
         }
         let is = |n: u64| compare(BinaryOp::Eq, colour.clone(), number(n, 8, span));
         let value = choose(is(0), green, choose(is(1), yellow, red));
         self.give(result, value, span);
+    }
+
+    /// Notes how many bytes of each packet a meter leaves out: a constant, the same in all its calls.
+    fn adjust_meter(&mut self, meter: usize, adjust: &Expr, span: Span) {
+        let bytes = match adjust.kind {
+            ExprKind::DontCare => Some(0),
+            _ => adjust.as_number::<u32>(),
+        };
+        let Some(bytes) = bytes else {
+            return self.missing("adjust_byte_count that is not constant", span);
+        };
+        if *self.meter_adjusts.entry(meter).or_insert(bytes) != bytes {
+            self.missing("second adjust_byte_count of a meter", span);
+        }
     }
 
     fn hash(&mut self, index: usize, data: &Expr, result: Option<&Expr>, span: Span) {

@@ -4,7 +4,7 @@ use ebb_bmv2_json as json;
 
 use super::super::hex;
 use super::{Backend, values};
-use crate::elaborate::flat::Object;
+use crate::elaborate::flat::{FlatKind, FlatStmt, Object};
 use crate::eval::Value;
 use crate::ir::{Expr, ExprKind};
 use crate::types::Type;
@@ -17,7 +17,10 @@ impl Backend<'_> {
             match object.extern_name.as_str() {
                 "Counter" => self.counter(object, Some(self.size(object)), None),
                 "DirectCounter" => self.direct_counter(index, object),
-                "Meter" => self.meter(object, self.size(object), None, None),
+                "Meter" => {
+                    let adjust = self.meter_adjusts.get(&index).copied().unwrap_or(0);
+                    self.meter((object, adjust), self.size(object), None, None);
+                }
                 "DirectMeter" => {
                     // It has a colour, whether an action wants it or not.
                     if !self.meter_targets.contains_key(&index) {
@@ -28,13 +31,40 @@ impl Backend<'_> {
                     }
                     self.direct_meter(index, object);
                 }
-                "Register" => self.register_array(object),
+                "Register" => self.register_array(object, self.size(object), None),
+                "DirectRegister" => self.direct_register(index, object),
                 _ => {}
             }
         }
     }
 
-    fn register_array(&mut self, object: &Object) {
+    /// A register with a cell for each entry of the table whose actions use it.
+    fn direct_register(&mut self, index: usize, object: &Object) {
+        let flat = self.flat;
+        let mut users = flat.tables.iter().filter(|t| {
+            t.actions
+                .iter()
+                .any(|a| calls_object(&flat.actions[*a].body, index))
+        });
+        let Some(table) = users.next() else {
+            let message = format!(
+                "no action of a table uses the direct register `{}`",
+                object.name
+            );
+            return self.error("unsupported-register", object.span, message);
+        };
+        if let Some(other) = users.next() {
+            let message = format!(
+                "the direct register `{}` is used by the tables `{}` and `{}`; it belongs to one",
+                object.name, table.name, other.name
+            );
+            return self.error("unsupported-register", object.span, message);
+        }
+        let size = self.max_size(table);
+        self.register_array(object, size, Some(table.name.clone()));
+    }
+
+    fn register_array(&mut self, object: &Object, size: u32, binding: Option<String>) {
         let ty = object.type_args.first();
         let Some(width) = ty.and_then(Type::width).filter(|width| *width > 0) else {
             let shown = ty.map_or_else(String::new, |t| self.program.type_name(t));
@@ -48,9 +78,10 @@ impl Backend<'_> {
             name: object.name.clone(),
             id: self.json.register_arrays.len() as u32,
             source_info: self.source_info(object.span),
-            size: self.size(object),
+            size,
             bitwidth: width,
             initial_value: number.filter(|n| n.bits() > 0).map(|n| hex(&n, width)),
+            binding,
         };
         self.json.register_arrays.push(array);
     }
@@ -124,4 +155,15 @@ fn crc(bits: u32, polynomial: &str, reversed: bool, init: &str, xor: &str) -> St
         "crc:{bits}:{polynomial}:{}:{init}:{xor}",
         u8::from(reversed)
     )
+}
+
+/// Whether a statement calls a method of an object.
+fn calls_object(body: &[FlatStmt], object: usize) -> bool {
+    body.iter().any(|statement| {
+        matches!(statement.kind, FlatKind::Extern { object: Some(o), .. } if o == object)
+            || statement
+                .kind
+                .bodies()
+                .any(|inner| calls_object(inner, object))
+    })
 }

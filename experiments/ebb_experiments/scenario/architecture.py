@@ -1,0 +1,26 @@
+"""Architecture of the switches' programs, and schemes that Tofino's programs cannot run."""
+
+from __future__ import annotations
+
+from typing import Literal, get_args
+
+from ebb_controller.tna import composition_of
+from ebb_topologies.files import InputError
+
+from ebb_experiments.scenario.loaded import Loaded
+
+Architecture = Literal["v1model", "tna"]
+ARCHITECTURES: tuple[Architecture, ...] = get_args(Architecture)
+P4_HELP = "architecture of the switches' programs: v1model, or tna (docs/tofino-lab.md)"
+
+
+def check_ported(loaded: Loaded) -> None:
+    """Raises `InputError` if no program of p4src/tna has everything that a scheme needs, or if its
+    volume counters are to be read, whose registers differ there."""
+    for name, scheme in loaded.schemes.items():
+        try:
+            composition_of(loaded.topology, scheme.fabric)
+        except InputError as error:
+            raise InputError(f"P4=tna: scheme {name}: {error}") from error
+        if scheme.fabric.volume is not None:
+            raise InputError(f"P4=tna: scheme {name}: volume is read from v1model's registers only")

@@ -1,0 +1,258 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Runs the tests of P4 Studio's example programs, unchanged, against ebb-switch over BF Runtime.
+
+    python ptf-tests/studio.py [--checkout DIR] [PROGRAM ...]
+
+DIR (or EBB_OPEN_P4STUDIO) has p4lang/open-p4studio; without it the run is skipped, and says so.
+Each PROGRAM of pkgsrc/p4-examples/p4_16_programs (default: all with a test.py) is compiled, its
+switch started, and its test.py run by PTF with the client of the checkout. Prints a row for each
+and the totals (docs/tofino-lab.md). Exit code 0 unless a run was impossible.
+"""
+
+from __future__ import annotations
+
+import argparse
+import os
+import re
+import shutil
+import signal
+import subprocess
+import sys
+import tempfile
+import time
+from dataclasses import dataclass
+from pathlib import Path
+
+import finsy.proto
+
+HERE = Path(__file__).resolve().parent
+ROOT = HERE.parent
+sys.path.insert(0, str(HERE))
+
+from run import RunError, find_binary, ptf_script  # noqa: E402
+from testbed import TestbedError, namespace, switch_interface, tester_interface  # noqa: E402
+
+VARIABLE = "EBB_OPEN_P4STUDIO"
+"""Environment variable with the checkout."""
+EXAMPLES = "pkgsrc/p4-examples/p4_16_programs"
+CLIENT = "pkgsrc/bf-drivers/src/bf_rt/bfruntime_grpc_client/python"
+UTILITIES = "pkgsrc/ptf-modules/ptf-utils"
+PROTO = "pkgsrc/bf-drivers/src/bf_rt/proto"
+PORTS = range(9)
+"""Ports of the first pipe that tests choose from."""
+ADDRESS = "127.0.0.1:50052"
+"""Where the client of P4 Studio looks for the switch."""
+PROGRAM_SECONDS = 150
+"""How long the tests of a program may take."""
+START_SECONDS = 20
+
+
+@dataclass(frozen=True, slots=True)
+class Outcome:
+    """Result of the tests of a program."""
+
+    program: str
+    tests: int
+    """Tests that were run; 0: it came to none."""
+    passed: int
+    reason: str
+    """The first failure; empty: all passed."""
+
+    @property
+    def row(self) -> str:
+        """The outcome as a row of a table in Markdown."""
+        return f"| `{self.program}` | {self.passed}/{self.tests} | {self.reason} |"
+
+
+def python_path(checkout: Path, scratch: Path) -> Path:
+    """A folder with the modules that the tests import, as P4 Studio installs them."""
+    folder = scratch / "python"
+    for package in ("bfrt_grpc", "p4testutils"):
+        (folder / package).mkdir(parents=True)
+        (folder / package / "__init__.py").touch()
+    for name in ("client.py", "info_parse.py"):
+        shutil.copy(checkout / CLIENT / name, folder / "bfrt_grpc")
+    for name in ("misc_utils.py", "bfrt_utils.py"):
+        shutil.copy(checkout / UTILITIES / name, folder / "p4testutils")
+        shutil.copy(checkout / UTILITIES / name, folder)
+    shutil.copy(checkout / UTILITIES / "bfruntime_client_base_tests.py", folder)
+    google = Path(finsy.proto.__file__).parent
+    _generate(folder / "bfrt_grpc", [checkout / PROTO, google], ["bfruntime.proto"])
+    _generate(folder, [google], ["google/rpc/status.proto", "google/rpc/code.proto"])
+    stub = folder / "bfrt_grpc" / "bfruntime_pb2_grpc.py"
+    own = "import bfruntime_pb2 as bfruntime__pb2"
+    stub.write_text(stub.read_text().replace(own, f"from bfrt_grpc {own}"))
+    # Other parts of `google` are installed, and would hide these.
+    (folder / "sitecustomize.py").write_text(
+        f"import google\ngoogle.__path__ = [*google.__path__, {str(folder / 'google')!r}]\n"
+    )
+    return folder
+
+
+def _generate(into: Path, includes: list[Path], protos: list[str]) -> None:
+    made = subprocess.run(
+        [sys.executable, "-m", "grpc_tools.protoc", *(f"-I{each}" for each in includes),
+         f"--python_out={into}", f"--grpc_python_out={into}", *protos],
+        capture_output=True, text=True, check=False,
+    )  # fmt: skip
+    if made.returncode:
+        raise RunError(f"{', '.join(protos)} cannot be compiled: {made.stderr.strip()}")
+
+
+def examine(program: Path, modules: Path, folder: Path) -> Outcome:
+    """Compiles a program, starts its switch, and runs its tests."""
+    name = program.name
+    source = program / f"{name}.p4"
+    if not source.exists():
+        return Outcome(name, 0, 0, "no program of this name")
+    files = [folder / f"{name}{end}" for end in (".json", ".p4info.txtpb", ".bf-rt.json")]
+    compiler = find_binary("ebb-p4c", None)
+    made = subprocess.run(
+        [compiler, "-o", files[0], "--p4runtime-files", files[1], "--bf-rt-schema", files[2],
+         f"-I{program.parent}", source],
+        capture_output=True, text=True, check=False,
+    )  # fmt: skip
+    if made.returncode:
+        return Outcome(name, 0, 0, f"not compiled: {_first_error(made.stderr)}")
+    with namespace(PORTS) as inside:
+        interfaces = [f"--interface={port}@{switch_interface(port)}" for port in PORTS]
+        log = folder / "switch.log"
+        with log.open("wb") as sink:
+            switch = subprocess.Popen(
+                ["ip", "netns", "exec", inside, find_binary("ebb-switch", None), files[0],
+                 "--p4info", files[1], "--bf-rt-schema", files[2],
+                 f"--grpc-server-addr={ADDRESS}", *interfaces],
+                stdout=sink, stderr=sink,
+            )  # fmt: skip
+        try:
+            _wait_until_up(inside, switch, log)
+            return _run(name, program, inside, modules, folder)
+        except RunError as error:
+            return Outcome(name, 0, 0, str(error))
+        finally:
+            switch.terminate()
+            switch.wait()
+
+
+def _wait_until_up(inside: str, switch: subprocess.Popen[bytes], log: Path) -> None:
+    deadline = time.monotonic() + START_SECONDS
+    port = ADDRESS.rpartition(":")[2]
+    while time.monotonic() < deadline:
+        if switch.poll() is not None:
+            lines = log.read_text(errors="replace").strip().splitlines() or ["no message"]
+            raise RunError(f"not loaded: {lines[-1][:160]}")
+        listening = subprocess.run(
+            ["ip", "netns", "exec", inside, "ss", "-ltn", f"sport = :{port}"],
+            capture_output=True, text=True, check=False,
+        )  # fmt: skip
+        if port in listening.stdout:
+            return
+        time.sleep(0.1)
+    raise RunError(f"the switch does not answer within {START_SECONDS} s")
+
+
+def _run(name: str, program: Path, inside: str, modules: Path, folder: Path) -> Outcome:
+    tests = folder / "tests"
+    tests.mkdir()
+    shutil.copy(program / "test.py", tests / f"{name}_test.py")
+    # `Tofino`, as `tofino` would ask for tables of the chip's own that no program has.
+    parameters = "arch='Tofino';target='asic-model';num_pipes='1';pkt_size='100';test_seed='1'"
+    command = ["ip", "netns", "exec", inside, sys.executable, str(ptf_script()),
+               f"--test-dir={tests}", f"--pypath={modules}",
+               *(f"--interface={port}@{tester_interface(port)}" for port in PORTS),
+               f"--log-dir={folder / 'logs'}", f"--test-params={parameters}"]  # fmt: skip
+    environment = os.environ | {"PYTHONPATH": str(modules)}
+    with subprocess.Popen(
+        command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True,
+        errors="replace", cwd=folder, env=environment, start_new_session=True,
+    ) as run:  # fmt: skip
+        try:
+            text, _ = run.communicate(timeout=PROGRAM_SECONDS)
+        except subprocess.TimeoutExpired:
+            os.killpg(run.pid, signal.SIGKILL)
+            text = (run.communicate()[0] or "") + f"\nTimeoutError: {PROGRAM_SECONDS} s are over\n"
+    (folder / "ptf.log").write_text(text)
+    return outcome(name, text)
+
+
+def outcome(name: str, text: str) -> Outcome:
+    """The counts in the output of PTF; where it did not come to its end, one more test failed."""
+    ran = re.search(r"^Ran (\d+) test", text, re.MULTILINE)
+    if ran is None:  # it came to no end, or not even to a beginning
+        ended_well = len(re.findall(r"\.\.\. ok$", text, re.MULTILINE))
+        return Outcome(name, ended_well + 1, ended_well, _reason(text))
+    count = int(ran[1])
+    if count and re.search(r"^OK$", text, re.MULTILINE):
+        return Outcome(name, count, count, "")
+    # A test may fail several times: in itself, and as it cleans up.
+    lost = len(set(re.findall(r"^(?:FAIL|ERROR): (\S+)", text, re.MULTILINE)))
+    skipped = re.search(r"skipped=(\d+)", text)
+    lost += int(skipped[1]) if skipped else 0
+    return Outcome(name, max(count, 1), max(count - lost, 0), _reason(text))
+
+
+def _reason(text: str) -> str:
+    """The last line of the first traceback, or what the switch answered."""
+    found = re.search(
+        r"^Traceback .*?\n(?=[A-Za-z_])(?P<line>[^\n]*)", text, re.DOTALL | re.MULTILINE
+    )
+    line = found["line"] if found else (text.strip().splitlines() or ["no output"])[-1]
+    if "RpcError" in line and (told := re.search(r'details = "([^"]*)', text)):
+        line = told[1]
+    return line.replace("|", "/")[:160]
+
+
+def _first_error(text: str) -> str:
+    lines = re.sub(r"\x1b\[[0-9;]*m", "", text).splitlines()
+    errors = [
+        line.strip()
+        for line in lines
+        if line.strip().startswith("\u00d7") or "error" in line.lower()
+    ]
+    first = (errors or lines or ["no message"])[0]
+    return (first.partition("error: ")[2] or first).replace("|", "/")[:160]
+
+
+def main() -> int:
+    """Returns the exit code."""
+    parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
+    parser.add_argument("--checkout", type=Path, help=f"of p4lang/open-p4studio ({VARIABLE})")
+    parser.add_argument("--keep", type=Path, help="folder for logs; none: they are removed")
+    parser.add_argument("program", nargs="*", help="names of example programs (default: all)")
+    options = parser.parse_args()
+    given = options.checkout or os.environ.get(VARIABLE)
+    if given is None or not (Path(given) / EXAMPLES).is_dir():
+        print(f"skip: no checkout of p4lang/open-p4studio: --checkout or {VARIABLE} names one")
+        return 0
+    checkout = Path(given).resolve()
+    signal.signal(signal.SIGTERM, signal.default_int_handler)
+    all_of_them = sorted(path.parent for path in (checkout / EXAMPLES).glob("*/test.py"))
+    chosen = [path for path in all_of_them if not options.program or path.name in options.program]
+    print("| program | tests passed | first failure |\n|---|--:|---|", flush=True)
+    outcomes = []
+    try:
+        if os.geteuid() != 0:
+            raise RunError("it makes network namespaces: run it as root")
+        with tempfile.TemporaryDirectory(prefix="ebb-studio-") as scratch:
+            modules = python_path(checkout, Path(scratch))
+            for program in chosen:
+                folder = (options.keep or Path(scratch)).resolve() / program.name
+                if folder.exists():
+                    raise RunError(f"--keep {folder} is there already: remove it, or name another")
+                folder.mkdir(parents=True)
+                outcomes.append(examine(program, modules, folder))
+                print(outcomes[-1].row, flush=True)
+    except (RunError, TestbedError) as error:
+        print(f"studio: {error}", file=sys.stderr)
+        return 2
+    except KeyboardInterrupt:
+        print("studio: interrupted", file=sys.stderr)
+        return 130
+    whole = sum(each.passed == each.tests > 0 for each in outcomes)
+    tests, passed = sum(e.tests for e in outcomes), sum(e.passed for e in outcomes)
+    print(f"\n{whole} of {len(outcomes)} programs pass whole; {passed} of {tests} tests pass")
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
