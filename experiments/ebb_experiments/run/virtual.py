@@ -178,6 +178,7 @@ class _Simulation:
                     address=address,
                     traffic_managers=managers,
                     connect_seconds=CONNECT_SECONDS,
+                    fresh=True,
                 )
                 stack.callback(lambda: loop.run(admin.close()))
                 stack.callback(lambda: loop.run(managers.close()))
