@@ -196,8 +196,8 @@ impl Server {
 
     /// Serves the devices on the addresses, one each and in the same order, until `shutdown`.
     ///
-    /// The future is boxed here, where it is polled: all of gRPC below it is compiled in this crate, once, and not again
-    /// in each program that serves.
+    /// The future is boxed, so that all of gRPC below it is compiled in this crate and not again in
+    /// each program that serves.
     pub fn serve<'a>(
         self,
         devices: Vec<Arc<dyn Device>>,
