@@ -208,6 +208,8 @@ class _Managed:
 
     switch: Session
     """The session with it; after `come_back` another one."""
+    fresh: bool = False
+    """Whether nobody has written to it since it started."""
     begun: bool = False
     """Whether its turn to be connected has come."""
     connected: bool = False
@@ -258,9 +260,12 @@ class Controller:
         traffic_managers: TrafficManagers | None = None,
         address: Callable[[Switch], str] = loopback,
         connect_seconds: float = CONNECT_SECONDS,
+        fresh: bool = False,
         on_event: Callable[[Event], None] = lambda _event: None,
     ) -> None:
-        """With `traffic_managers`, the queues of `FabricParameters.ports` are installed too."""
+        """With `traffic_managers`, the queues of `FabricParameters.ports` are installed too.
+        `fresh`: the switches have just started with the program and nobody has written to them,
+        so what they hold is not read before the first plan is written."""
         self._schema = program.schema
         self.counter_names = counter_names(program.mechanisms, self._schema.p4info)
         """All counters of the program."""
@@ -279,7 +284,8 @@ class Controller:
         self._opening = asyncio.Semaphore(OPENED_AT_ONCE)
         self._pushes = asyncio.Semaphore(PUSHES_AT_ONCE)
         for node in topology.switches:
-            self._managed[node.name] = _Managed(self._session(node, address(node)))
+            session = self._session(node, address(node))
+            self._managed[node.name] = _Managed(session, fresh=fresh)
 
     async def __aenter__(self) -> Controller:
         allow_files(FILES_PER_SWITCH * len(self._managed) + OTHER_FILES)
@@ -543,6 +549,8 @@ class Controller:
                 managed.queues = queues
         chip = self.program.chip
         wanted = plan(site) if chip is None else tna.requirements(site, chip)
+        if managed.fresh:
+            managed.fresh, managed.held = False, {}
         change, held = await reconcile(managed.switch, wanted, goal.encoder, managed.held)
         managed.held = held
         return change

@@ -241,18 +241,23 @@ async def replies(switch: Switch, request: p4r.ReadRequest) -> AsyncIterator[p4r
 
 
 async def _write(switch: Switch, operation: str, entities: Sequence[Encoded]) -> None:
-    if operation == "insert":
-        await _write(switch, "modify", [e for e in entities if e.is_default])
-        entities = [e for e in entities if not e.is_default]
-    if not entities:
-        return
-    write = {"insert": switch.insert, "modify": switch.modify, "delete": switch.delete}[operation]
     for start in range(0, len(entities), BATCH):
         batch = entities[start : start + BATCH]
+        updates = [p4r.Update(type=_type(operation, e), entity=e.message) for e in batch]
         try:
-            await patiently(partial(write, [encoded.message for encoded in batch]))
+            await patiently(partial(switch.write, updates))
         except P4ClientError as error:
             raise ControllerError(_explain(switch, operation, batch, error)) from error
+
+
+def _done(operation: str, encoded: Encoded) -> str:
+    """Operation on an entity: default entries are there, and so modified."""
+    return "modify" if operation == "insert" and encoded.is_default else operation
+
+
+def _type(operation: str, encoded: Encoded) -> p4r.Update.Type.ValueType:
+    kind: p4r.Update.Type.ValueType = p4r.Update.Type.Value(_done(operation, encoded).upper())
+    return kind
 
 
 def _explain(
@@ -265,9 +270,10 @@ def _explain(
         entity = (
             describe(entities[index].entity, schema) if index < len(entities) else f"update {index}"
         )
+        done = _done(operation, entities[index]) if index < len(entities) else operation
         more = len(error.details) - 1
         tail = f" (and {more} more)" if more else ""
-        return f"switch {switch.name}: cannot {operation} {entity}: {cause}{tail}"
+        return f"switch {switch.name}: cannot {done} {entity}: {cause}{tail}"
     return (
         f"switch {switch.name}: cannot {operation} {len(entities)} entities, first "
         f"{describe(entities[0].entity, schema)}: {error.code.name} {error.message}".rstrip()

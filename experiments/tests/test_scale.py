@@ -13,6 +13,7 @@ from typing import Any
 
 import pytest
 from binaries import BINARIES, needs_simulator
+from ebb_controller import reconcile
 from ebb_controller.session import Session
 from ebb_experiments.run.run import Run
 from ebb_experiments.run.virtual import Virtual
@@ -43,7 +44,15 @@ def test_a_flow_from_every_host_of_a_large_fabric(
     async def push(session: Session, **_: Any) -> None:
         pushed.append(session.name)
 
+    reads: list[str] = []
+    read = reconcile._read
+
+    async def counted(switch: Session, *arguments: Any) -> Any:
+        reads.append(switch.name)
+        return await read(switch, *arguments)
+
     monkeypatch.setattr(Session, "_set_pipeline_config_request", push)
+    monkeypatch.setattr(reconcile, "_read", counted)
     table = {
         "fat_tree": {"k": k, "rate_bps": 100_000_000_000, "delay_ns": 1_000},
         "schemes": ["ndp"],
@@ -57,6 +66,7 @@ def test_a_flow_from_every_host_of_a_large_fabric(
     # A pod of racks, an aggregation switch and a core in between, and back.
     assert results.run["packet_hops"] > 3 * hosts
     assert pushed == [], "the switches have the program from the start"
+    assert len(reads) == len(set(reads)) == 5 * k**2 // 4, "each once, after it was written to"
     simulator_mb = results.run["peak_bytes"] / 1e6
     our_mb = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024 / 1e6
     about = {key: round(results.run[f"{key}_seconds"], 1) for key in ("setup", "clock", "wall")}

@@ -27,6 +27,7 @@ from typing import Annotated, Any
 from pydantic import BaseModel, ConfigDict, Field, model_validator
 
 from ebb_topologies.files import InputError, load, validate
+from ebb_topologies.wired import Wired
 
 MAX_INTERFACE_NAME = 15
 """Characters that Linux allows in the name of an interface; ours are "{node}-eth{port}"."""
@@ -452,14 +453,13 @@ class Topology:
         return up
 
     @cached_property
-    def _fed_by(self) -> dict[str, tuple[tuple[str, int], ...]]:
-        """The switches at the other ends of a switch's links that are up, and their ports there."""
-        fed: dict[str, list[tuple[str, int]]] = {switch.name: [] for switch in self.switches}
-        for switch in fed:
-            for port, far in self._up[switch]:
-                if far in fed:
-                    fed[far].append((switch, port))
-        return {node: tuple(ends) for node, ends in fed.items()}
+    def _switchboard(self) -> dict[str, Wired]:
+        """The switches by name."""
+        bits = {switch.name: 1 << number for number, switch in enumerate(self.switches)}
+        return {
+            name: Wired(bit, tuple((p, bits[far]) for p, far in self._up[name] if far in bits))
+            for name, bit in bits.items()
+        }
 
     def distances(self, target: str) -> Mapping[str, int]:
         """Hops to `target` from every node that has a path to it, over switches only."""
@@ -504,17 +504,20 @@ class Topology:
         return self._next_hops[switch]
 
     def _towards(self, target: str) -> dict[str, tuple[int, ...]]:
-        found: dict[str, tuple[int, ...]] = {target: ()}
-        level = [target]
+        """Searches in breadth; all that a switch asks is which of its neighbours are one hop
+        nearer."""
+        found: dict[str, tuple[int, ...]] = {}
+        level, rest = self._switchboard[target].bit, dict(self._switchboard)
+        del rest[target]
         while level:
-            further: dict[str, list[int]] = {}
-            for node in level:
-                for far, port in self._fed_by[node]:
-                    if far not in found:
-                        further.setdefault(far, []).append(port)
-            found |= {node: tuple(sorted(ports)) for node, ports in further.items()}
-            level = list(further)
-        del found[target]
+            reached, further = 0, {}
+            for name, switch in rest.items():
+                if nearer := switch.beside & level:
+                    found[name] = switch.ports_to(nearer)
+                    reached |= switch.bit
+                else:
+                    further[name] = switch
+            level, rest = reached, further
         return found
 
 

@@ -19,7 +19,7 @@ from ebb_controller.traffic_manager import TrafficManagers
 from ebb_topologies.dilation import Dilation
 from ebb_topologies.model import Switch
 
-from ebb_experiments.results.arrow import Batches
+from ebb_experiments.results.arrow import Batches, get_ready
 from ebb_experiments.results.flows import FlowTable
 from ebb_experiments.results.results import Results
 from ebb_experiments.results.series import ArrivalTable, SampleTable
@@ -178,6 +178,7 @@ class _Simulation:
                     address=address,
                     traffic_managers=managers,
                     connect_seconds=CONNECT_SECONDS,
+                    fresh=True,
                 )
                 stack.callback(lambda: loop.run(admin.close()))
                 stack.callback(lambda: loop.run(managers.close()))
@@ -191,6 +192,7 @@ class _Simulation:
                 if queues := sampled_queues(spec, self.loaded.topology, self._scheme):
                     every_ns = max(1, round(dilation.time(spec.sample[0].every_ns)))
                     simulator.sample(every_ns, queues)
+                beside.submit(get_ready)
                 configured, before = time.monotonic(), Usage.of(simulator.pid)
                 paused = PausedSimulation(0.0, loop, controller, managers, admin, address)
                 volumes = self._volumes(controller)

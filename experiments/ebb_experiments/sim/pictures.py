@@ -7,7 +7,6 @@ from collections.abc import Mapping
 from pathlib import Path
 
 import pyarrow as pa
-import pyarrow.compute as pc
 from ebb_topologies.files import write
 
 from ebb_experiments.results.arrow import table
@@ -63,6 +62,9 @@ def fullest(samples: pa.Table) -> dict[str, str | int]:
 
 def depths(samples: pa.Table, port: dict[str, str | int]) -> list[tuple[float, float]]:
     """KB in all queues of a port by ms; of many instants the fullest of each few."""
+    # Its import takes a third of a second; the simulation's clock runs meanwhile (`get_ready`).
+    import pyarrow.compute as pc
+
     here = pc.and_(*(pc.equal(samples[name], port[name]) for name in ("switch", "port")))
     sums = samples.filter(here).group_by("at_ns").aggregate([("depth_bytes", "sum")])
     rows = sums.sort_by("at_ns")

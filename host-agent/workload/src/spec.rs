@@ -351,6 +351,8 @@ where
 
 impl HostList {
     /// Reads a list of hosts.
+    // Compiled here, not again in each program, as is all that reading takes.
+    #[inline(never)]
     pub fn parse(text: &str, format: Format) -> Result<Self, Error> {
         format.parse(text)
     }
@@ -364,12 +366,18 @@ impl Workload {
         format: Format,
         mut read: impl FnMut(&str) -> Result<String, String>,
     ) -> Result<Self, Error> {
-        let mut workload: Self = format.parse(text)?;
+        let mut workload = Self::without_files(text, format)?;
         for traffic in &mut workload.traffic {
             let place = format!("traffic {} size", traffic.name);
             traffic.size.load(&place, &mut read)?;
         }
         Ok(workload)
+    }
+
+    /// Reads a specification, without the files that it names. Compiled here, as [`HostList::parse`].
+    #[inline(never)]
+    fn without_files(text: &str, format: Format) -> Result<Self, Error> {
+        format.parse(text)
     }
 
     /// A number that differs if anything in the schedule can differ: for hosts that must agree.

@@ -5,6 +5,7 @@ use std::fmt::Display;
 use std::future::Future;
 use std::net::{SocketAddr, TcpListener};
 use std::path::Path;
+use std::pin::Pin;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -92,6 +93,8 @@ pub enum ServeError {
         source: tonic::transport::Error,
     },
 }
+
+type BoxFuture<'a, T> = Pin<Box<dyn Future<Output = T> + Send + 'a>>;
 
 /// Addresses that are taken and devices that are to be served there.
 pub struct Server {
@@ -192,10 +195,29 @@ impl Server {
     }
 
     /// Serves the devices on the addresses, one each and in the same order, until `shutdown`.
-    pub async fn serve(
+    ///
+    /// The future is boxed, so that all of gRPC below it is compiled in this crate and not again in
+    /// each program that serves.
+    pub fn serve<'a>(
+        self,
+        devices: Vec<Arc<dyn Device>>,
+        shutdown: impl Future<Output = ()> + Send + 'a,
+    ) -> BoxFuture<'a, Result<(), ServeError>> {
+        self.serve_until(devices, Box::pin(shutdown))
+    }
+
+    fn serve_until<'a>(
+        self,
+        devices: Vec<Arc<dyn Device>>,
+        shutdown: BoxFuture<'a, ()>,
+    ) -> BoxFuture<'a, Result<(), ServeError>> {
+        Box::pin(self.serve_all(devices, shutdown))
+    }
+
+    async fn serve_all(
         mut self,
         devices: Vec<Arc<dyn Device>>,
-        shutdown: impl Future<Output = ()>,
+        mut shutdown: BoxFuture<'_, ()>,
     ) -> Result<(), ServeError> {
         let (stop, stopped) = watch::channel(false);
         let mut servers = JoinSet::new();
@@ -238,7 +260,6 @@ impl Server {
             let stop = is_true(stopped.clone());
             servers.spawn(serve_fabric(socket, service, limits, stop));
         }
-        tokio::pin!(shutdown);
         let result = tokio::select! {
             () = &mut shutdown => Ok(()),
             Some(result) = servers.join_next() => result.unwrap_or(Ok(())),
