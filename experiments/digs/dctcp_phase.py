@@ -71,7 +71,7 @@ class Sender:
 
 @dataclass(order=True)
 class Event:
-    """What happens at an instant; those of one instant in the order in which they were planned."""
+    """An event at an instant; those of one instant happen in the order in which they were planned."""
 
     at_ns: int
     order: int
@@ -92,7 +92,7 @@ class Port:
     whole: bool = True
     """Whether windows grow by whole packets."""
     round_trip_ns: int = 40_000
-    """Of the links alone."""
+    """Round-trip time of the links alone."""
     second_at_ns: int = 200_000_000
     seed: int = 1
     events: list[Event] = field(default_factory=list)

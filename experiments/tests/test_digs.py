@@ -28,3 +28,10 @@ def test_so_does_an_acknowledgment_for_each_packet_or_a_window_of_parts_of_packe
     model = dctcp_phase()
     for keys in ({"ack_every": 1}, {"whole": False}):
         assert model["jain"](model["Port"](threshold_packets=20, **keys).run(0.7)) > 0.98, keys
+
+
+def test_log_normal_volumes_need_flows_of_different_rates_and_many_bins() -> None:
+    winners = runpy.run_path(str(DIGS / "volume_rates.py"))["winners"]
+    assert winners(3, 6000, equal=False) == {"log-normal": 3}
+    assert winners(3, 6000, equal=True)["log-normal"] == 0
+    assert winners(3, 1000, equal=False)["log-normal"] < 3
