@@ -71,7 +71,7 @@ class Sender:
 
 @dataclass(order=True)
 class Event:
-    """An event at an instant; those of one instant happen in the order in which they were planned."""
+    """An event at an instant; those of one instant happen in the order of their plans."""
 
     at_ns: int
     order: int
