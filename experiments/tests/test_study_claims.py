@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import math
+import re
+import runpy
 from pathlib import Path
 from typing import Any
 
@@ -39,6 +41,10 @@ from study_tables import experiment
 
 FCT: dict[str, Metric] = {"fct": Flows(of="fct", stat="mean", label="FCT", unit="us")}
 TAIL: dict[str, Metric] = {"fct": Flows(of="fct", stat="p99.9", label="FCT", unit="us")}
+
+
+MODEL = r"experiments/digs/\w+\.py"
+"""A model that the text of an experiment names."""
 
 
 def rows(numbers: dict[str, list[Any]], **labels: Any) -> list[dict[str, Any]]:
@@ -402,18 +408,21 @@ def test_a_cause_says_how_sure_it_is(keys: dict[str, Any], status: str) -> None:
     assert check(claimed(**keys), data, [], None)[0].cause_status == status
 
 
-def test_files_that_test_causes_are_experiments_with_claims() -> None:
-    """Files that are named in papers and all of experiments/digs are such."""
-    named = {
-        claim.tested_by
-        for name in known_experiments()
-        for claim in load_experiment(experiment_file(name)).claim
-        if claim.tested_by is not None
-    }
+def test_files_that_test_causes_are_experiments_with_claims_or_models() -> None:
+    """Files that papers name are such, and all of experiments/digs are named: by a paper, or a
+    model by the experiment that it stands beside."""
+    claims = [c for n in known_experiments() for c in load_experiment(experiment_file(n)).claim]
+    named = {claim.tested_by for claim in claims if claim.tested_by is not None}
     root = Path(__file__).resolve().parents[2]
-    digs = {str(path.relative_to(root)) for path in (root / "experiments" / "digs").glob("*.toml")}
+    folder = root / "experiments" / "digs"
+    experiments = {path: load_experiment(path) for path in folder.glob("*.toml")}
+    named |= {name for each in experiments.values() for name in re.findall(MODEL, each.about)}
+    digs = {str(path.relative_to(root)) for path in (*experiments, *folder.glob("*.py"))}
     assert digs <= named
     for name in named:
+        if name.endswith(".py"):
+            assert "main" in runpy.run_path(str(root / name)), f"{name} is a model that runs"
+            continue
         made = load_experiment(root / name)
         check_expressions(made, name)
         assert made.claim

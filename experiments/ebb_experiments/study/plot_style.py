@@ -63,6 +63,7 @@ PLOT_STYLES: dict[str, PlotStyle] = {
     "ndp-daisy": PlotStyle("NDP, daisy chain", YELLOW, ">", "--"),
     "ndp-3-blocks": PlotStyle("NDP, 3 blocks at once", YELLOW, ">", "--"),
     "scdp": _of("scdp", "*"),
+    "scdp-author": PlotStyle("SCDP, queue of the author's model", GREY, "X", ":"),
     "trevi": _of("trevi", "h"),
     "trevi-cr": _of("trevi-cr", "H", "--"),
     "tcp-tcp": _of("tcp-droptail", "o", label="TCP, storage by TCP"),
