@@ -68,12 +68,14 @@ def test_tenants_are_counted_by_the_names_of_their_messages(tmp_path: Path, rack
     ]
     found = tables(tmp_path, flows=rows)
 
-    def share(of: str, limit: float) -> float | None:
-        keys = {"of": of, "traffic": "a*", "limit": limit, **COMMON}
+    def share(of: str, limit: float, **more: str) -> float | None:
+        keys = {"of": of, "traffic": "a*", "limit": limit, **COMMON, **more}
         return value(TenantMessages.model_validate(keys), found, rack, 1500)
 
     assert share("tenants-beyond", 4_000) == pytest.approx(2 / 3)
     assert share("tenants-beyond", 5_000) == pytest.approx(1 / 3)
+    assert share("tenants-beyond", 1_999, stat="mean") == pytest.approx(2 / 3)
+    assert share("tenants-beyond", 2_000, stat="mean") == pytest.approx(1 / 3)
     assert share("tenants-with-timeouts", 0.5) == pytest.approx(2 / 3)
     mean = Flows(of="fct", stat="mean", traffic="a*", **COMMON)
     assert value(mean, found, rack, 1500) == pytest.approx(9_000 / 5)

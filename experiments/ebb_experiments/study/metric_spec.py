@@ -8,8 +8,8 @@ from pydantic import Field, model_validator
 
 from ebb_experiments.scenario.spec import Spec
 
-Stat = Literal["mean", "p50", "p90", "p99", "p99.9", "max", "min"]
-PERCENTILES = ("p50", "p90", "p99", "p99.9")
+Stat = Literal["mean", "p50", "p90", "p95", "p99", "p99.9", "max", "min"]
+PERCENTILES = ("p50", "p90", "p95", "p99", "p99.9")
 
 
 def _percent(stat: str) -> float | None:
@@ -96,8 +96,8 @@ class Jobs(_Common):
 
 class TenantMessages(_Common):
     """A metric of tenants of a scenario whose messages are the parts `traffic` of the workload.
-    `tenants-beyond`: share of the tenants whose 99th percentile of the times of messages is above
-    `limit`; `tenants-with-timeouts`: share of those of whose messages more than `limit` had a
+    `tenants-beyond`: share of the tenants whose 99th percentile (or mean, by `stat`) of the times of
+    messages is above `limit`; `tenants-with-timeouts`: share of those of whose messages more than `limit` had a
     timeout. A message that did not end is beyond every limit, and had one."""
 
     of: Literal["tenants-beyond", "tenants-with-timeouts"]
@@ -105,6 +105,8 @@ class TenantMessages(_Common):
     """Pattern of their names, such as `a*`."""
     limit: float
     """In ns, or as a share of the messages."""
+    stat: Literal["mean", "p99"] = "p99"
+    """The statistic of `tenants-beyond`."""
 
 
 class Delay(_Common):
