@@ -96,9 +96,9 @@ class Jobs(_Common):
 
 class TenantMessages(_Common):
     """A metric of tenants of a scenario whose messages are the parts `traffic` of the workload.
-    `tenants-beyond`: share of the tenants whose 99th percentile (or mean, by `stat`) of the times of
-    messages is above `limit`; `tenants-with-timeouts`: share of those of whose messages more than `limit` had a
-    timeout. A message that did not end is beyond every limit, and had one."""
+    `tenants-beyond`: share of the tenants whose 99th percentile of the times of messages, or mean
+    (`stat`), is above `limit`; `tenants-with-timeouts`: share of those of whose messages more than
+    `limit` had a timeout. A message that did not end is beyond every limit, and had one."""
 
     of: Literal["tenants-beyond", "tenants-with-timeouts"]
     traffic: str
