@@ -58,6 +58,12 @@ def test_shares_sums_and_counts_above_a_limit(tmp_path: Path, rack: Topology) ->
     assert number("fct", stat="p99") == 4_000
 
 
+def test_flows_of_the_start_need_not_count(tmp_path: Path, rack: Topology) -> None:
+    rows = [flow(i, took=i * 1e3, offered_at_ns=i * 100.0) for i in range(1, 4)]
+    metric = Flows(of="fct", stat="mean", after_ns=200, **COMMON)
+    assert value(metric, tables(tmp_path, flows=rows), rack, 1500) == 2_500
+
+
 def test_tenants_are_counted_by_the_names_of_their_messages(tmp_path: Path, rack: Topology) -> None:
     rows = [
         *(flow(i, took=1_000, traffic="a1") for i in range(3)),

@@ -57,6 +57,8 @@ class Flows(_Common):
     above_bytes: int = 0
     up_to_bytes: int | None = None
     destination: str | None = None
+    after_ns: int = 0
+    """Only flows that were offered then or later."""
     unfinished: bool = False
     """Whether `goodput` is also that of flows open at the end of the run, of what has arrived."""
 

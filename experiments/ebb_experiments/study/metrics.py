@@ -148,6 +148,8 @@ ENDED = pl.col("status") == "finished"
 
 def chosen(metric: Flows, flows: pl.LazyFrame) -> pl.LazyFrame:
     """Rows of the traffic, sizes and destination that the metric is about."""
+    if metric.after_ns:
+        flows = flows.filter(pl.col("offered_at_ns") >= metric.after_ns)
     if metric.above_bytes:
         flows = flows.filter(pl.col("bytes") > metric.above_bytes)
     if metric.up_to_bytes is not None:
