@@ -198,7 +198,7 @@ def test_a_kernel_that_is_paced_keeps_its_guarantee_and_one_that_is_not_is_polic
         with paced(net, tmp_path) as report:
             own, other = await asyncio.to_thread(carried, net, tmp_path, report["inside"])
         seen = await counts(controller)
-        # Of the wire a full segment has 1,448 bytes in 1,538.
+        # A full segment has 1,448 bytes in 1,538 of the wire.
         guaranteed = RATE_BPS / 8 * 1_448 / 1_538
         assert 0.7 * guaranteed < own < guaranteed + BURST_BYTES / SECONDS, (own, other)
         assert other > own, "best effort has the rest of the link"

@@ -209,7 +209,7 @@ class Pacer(Bump):
     """`ebb-agent pace` between a host's applications and its interface."""
 
     def __init__(self, plan: Plan, host: str) -> None:
-        """Of a host of a phase; `up` starts it."""
+        """The pacer of a host in a phase; `up` starts it."""
         super().__init__(plan.agents.net, host)
         self.plan = plan
 
