@@ -57,6 +57,7 @@ def summary(scheme: str, phase: str, results: Results, ports: Sequence[Port]) ->
                 "destination": each.destination,
                 "longest_ns": each.longest_ns,
                 "bound_ns": each.bound_ns,
+                "conforms": each.conforms,
             }
             for each in slowest(results.tables.get("tenants", ()))
         ],

@@ -70,6 +70,27 @@ def test_a_tenant_that_does_not_conform_is_in_its_class_without_a_pacer() -> Non
     assert by_host["h3"] == [{"name": "a-3", "ip": "100.64.2.1", "dscp": 34}]
 
 
+def test_tenants_may_be_placed_by_rates_or_slots_alone_and_have_no_bound_then() -> None:
+    """Bursts of four machines to one are more than a queue holds, and rates are less than a link
+    carries."""
+    bursts = {"rate_bps": 100_000_000, "burst_bytes": 15_000, "vms": 5, "hosts": 5, "at": None}
+    fast = {"rate_bps": 600_000_000, "peak_bps": 600_000_000}
+    by_hand = [TENANT | fast, TENANT | fast | {"name": "b"}]
+
+    def placed(algorithm: str, *tenants: dict[str, Any]) -> Loaded:
+        placement = PLACEMENT | {"algorithm": algorithm, "vms_per_host": 4}
+        return loaded({}, tenant=tenants, placement=placement)
+
+    with pytest.raises(InputError, match="queue bound"):
+        placed("silo", TENANT | bursts)
+    for algorithm in ("oktopus", "okto+"):
+        found = placed(algorithm, TENANT | bursts).tenancy
+        assert found is not None and found.bound_ns("a-1", "a-5") is None
+        with pytest.raises(InputError, match="guaranteed rates 600,000,000"):
+            placed(algorithm, *by_hand)
+    assert placed("locality", *by_hand).tenancy is not None
+
+
 @pytest.mark.parametrize(
     ("tenant", "more", "text"),
     [

@@ -58,6 +58,12 @@ def test_shares_sums_and_counts_above_a_limit(tmp_path: Path, rack: Topology) ->
     assert number("fct", stat="p99") == 4_000
 
 
+def test_flows_of_the_start_need_not_count(tmp_path: Path, rack: Topology) -> None:
+    rows = [flow(i, took=i * 1e3, offered_at_ns=i * 100.0) for i in range(1, 4)]
+    metric = Flows(of="fct", stat="mean", after_ns=200, **COMMON)
+    assert value(metric, tables(tmp_path, flows=rows), rack, 1500) == 2_500
+
+
 def test_tenants_are_counted_by_the_names_of_their_messages(tmp_path: Path, rack: Topology) -> None:
     rows = [
         *(flow(i, took=1_000, traffic="a1") for i in range(3)),
@@ -68,12 +74,14 @@ def test_tenants_are_counted_by_the_names_of_their_messages(tmp_path: Path, rack
     ]
     found = tables(tmp_path, flows=rows)
 
-    def share(of: str, limit: float) -> float | None:
-        keys = {"of": of, "traffic": "a*", "limit": limit, **COMMON}
+    def share(of: str, limit: float, **more: str) -> float | None:
+        keys = {"of": of, "traffic": "a*", "limit": limit, **COMMON, **more}
         return value(TenantMessages.model_validate(keys), found, rack, 1500)
 
     assert share("tenants-beyond", 4_000) == pytest.approx(2 / 3)
     assert share("tenants-beyond", 5_000) == pytest.approx(1 / 3)
+    assert share("tenants-beyond", 1_999, stat="mean") == pytest.approx(2 / 3)
+    assert share("tenants-beyond", 2_000, stat="mean") == pytest.approx(1 / 3)
     assert share("tenants-with-timeouts", 0.5) == pytest.approx(2 / 3)
     mean = Flows(of="fct", stat="mean", traffic="a*", **COMMON)
     assert value(mean, found, rack, 1500) == pytest.approx(9_000 / 5)

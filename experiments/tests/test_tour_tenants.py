@@ -7,6 +7,7 @@ from typing import Any
 import pytest
 from ebb_experiments.cli import check_tenants
 from ebb_experiments.results.tables import Row
+from ebb_experiments.results.tenants import promises
 from ebb_experiments.scenario.loaded import scenario
 from ebb_experiments.tour import tenants
 from ebb_experiments.tour.checks import checks
@@ -24,14 +25,12 @@ def packets(tenant: str, longest_us: float, bound_us: float | None = 500) -> Row
         "packets": 10,
         "longest_ns": longest_us * 1e3,
         "bound_ns": None if bound_us is None else bound_us * 1e3,
+        "conforms": int(tenant != "bulk"),
     }
 
 
 def result(late_us: float, *rows: Row) -> SchemeResult:
-    attackers = frozenset({"bulk"})
-    return SchemeResult(
-        [Round("all", [], COUNTS, tenants=rows, attackers=attackers, late_ns=late_us * 1e3)]
-    )
+    return SchemeResult([Round("all", [], COUNTS, tenants=rows, late_ns=late_us * 1e3)])
 
 
 def claims(name: str, late_us: float, longest_us: float) -> list[bool | None]:
@@ -78,6 +77,13 @@ def test_the_table_has_all_tenants_with_a_guarantee() -> None:
     assert tenants.rows(attack)[0][-1] == "no guarantee: does not conform"
     assert tenants.table({"silo": result(50)}) is None
     assert tenants.markdown({"silo": result(50)}) == ""
+
+
+def test_a_tenant_that_does_not_conform_has_no_bound_in_virtual_time_either() -> None:
+    rows = [packets("search", 501), packets("bulk", 9_000), packets("free", 80, None)]
+    bulk, search = promises(rows)
+    assert bulk.startswith("tenant bulk: 10 packets, without a guarantee, as it does not conform")
+    assert search.startswith("tenant search: 10 packets, later than the bound between 1 of 1 pairs")
 
 
 def loaded(**keys: Any) -> Any:

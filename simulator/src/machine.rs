@@ -9,7 +9,7 @@ use ebb_engine::simulation::Host;
 use ebb_transport::nic::NicParams;
 use ebb_transport::tenant::{Delays, Guest, Hypervisor, HypervisorCounters, HypervisorParams};
 use ebb_units::Instant;
-use ebb_wire::{EthernetHeader, MacAddress};
+use ebb_wire::{EthernetHeader, MacAddress, PfcFrame};
 
 use crate::departures::Noted;
 use crate::host::{Identity, SimHost};
@@ -103,6 +103,11 @@ impl Host for Machine {
         let Ok(ethernet) = EthernetHeader::parse(&frame) else {
             return;
         };
+        if ethernet.header.ethertype == PfcFrame::ETHERTYPE {
+            // One that is damaged is as one that was lost.
+            let _ = self.hypervisor.handle_control(now, &ethernet);
+            return;
+        }
         if ethernet.header.dst != self.mac || ethernet.header.ethertype != EthernetHeader::IPV4 {
             return;
         }

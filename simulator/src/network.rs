@@ -312,7 +312,8 @@ impl Network {
             let vms = std::mem::take(&mut entry.vms);
             let mut nic = suite.nic;
             nic.rate_bps = entry.rate_bps.unwrap_or(nic.rate_bps);
-            let mut make = |name: &str, ip: Ipv4Addr, nic: NicParams| -> Result<SimHost> {
+            // `own`: the interface that a host has by itself; transports know that of the link.
+            let mut make = |name: &str, ip: Ipv4Addr, own: NicParams| -> Result<SimHost> {
                 let seed = seeds.next().unwrap_or_default();
                 let suite = Suite {
                     nic,
@@ -321,7 +322,7 @@ impl Network {
                 let transports = Transports::new(&catalog.schemes, ip, &suite, seed);
                 let parts = Parts {
                     transports: transports.map_err(anyhow::Error::msg)?,
-                    nic,
+                    nic: own,
                     coding: BitRate::from_bps(self.coding_bps),
                     processing: (
                         Duration::from_nanos(self.packet_ns),
@@ -345,12 +346,22 @@ impl Network {
                 let hypervisor = self.hypervisor;
                 let hypervisor =
                     hypervisor.context("hypervisor: it is missing, and there are VMs")?;
-                let params = hypervisor.params(self.scheme, &nic);
+                let params = hypervisor.params(catalog.schemes.all(), &nic);
                 let params = params.map_err(anyhow::Error::msg)?;
-                let unlimited = NicParams { rate_bps: 0, ..nic };
                 let guest = |vm: VmEntry| -> Result<_> {
-                    let guest = vm.guest(&nic).map_err(anyhow::Error::msg)?;
-                    Ok((make(&vm.name, vm.ip, unlimited)?, guest))
+                    let guest = vm.guest(&nic, &params).map_err(anyhow::Error::msg)?;
+                    Ok((
+                        make(
+                            &vm.name,
+                            vm.ip,
+                            NicParams {
+                                rate_bps: 0,
+                                pfc: false,
+                                ..nic
+                            },
+                        )?,
+                        guest,
+                    ))
                 };
                 let guests = vms.into_iter().map(guest).collect::<Result<_>>()?;
                 let identity = entry.identity(&entry.name, entry.ip, None)?;

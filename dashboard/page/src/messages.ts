@@ -72,7 +72,7 @@ export interface Result {
   trim: number;
   mark: number;
   /** Of each tenant that is guaranteed something, the two VMs whose slowest packet took most of its bound. */
-  tenants: { tenant: string; source: string; destination: string; longest_ns: number; bound_ns: number }[];
+  tenants: { tenant: string; source: string; destination: string; longest_ns: number; bound_ns: number; conforms: boolean }[];
   utilisation: number[];
   queue: number[];
   dropped: number[];

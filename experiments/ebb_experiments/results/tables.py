@@ -96,6 +96,7 @@ COLUMNS: dict[str, dict[str, str]] = {
             *_columns(TEXT, "tenant", "source", "destination"),
             *_columns(INTEGER, "packets"),
             *_columns(NUMBER, "mean_ns", "longest_ns", "bound_ns", "capacity_ns"),
+            ("conforms", SMALL),
         ),
         "arrivals": (
             ("transfer", INTEGER),

@@ -24,6 +24,8 @@ class Slowest:
     longest_ns: float
     bound_ns: float
     """Of the two VMs whose slowest packet took most of its bound."""
+    conforms: bool
+    """Whether it keeps to its guarantee; otherwise nothing was promised to its packets."""
 
 
 def slowest(rows: Iterable[Row]) -> Iterator[Slowest]:
@@ -43,6 +45,7 @@ def slowest(rows: Iterable[Row]) -> Iterator[Slowest]:
             worst["destination"],
             worst["longest_ns"],
             worst["bound_ns"],
+            bool(worst["conforms"]),
         )
 
 
@@ -52,6 +55,8 @@ def promises(rows: Iterable[Row]) -> Iterator[str]:
     for each in slowest(rows):
         within = "within the bound between"
         verdict = f"later than the bound between {each.late} of" if each.late else within
+        if not each.conforms:
+            verdict = "without a guarantee, as it does not conform, between"
         yield (
             f"tenant {each.tenant}: {each.packets} packets, {verdict} "
             f"{each.pairs} pairs of VMs; {each.source} -> {each.destination} took "

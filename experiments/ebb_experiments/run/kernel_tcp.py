@@ -21,6 +21,7 @@ from collections.abc import Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from ebb_topologies.files import InputError, write
 from ebb_topologies.processes import Process, start_time
@@ -29,6 +30,9 @@ from ebb_topologies.run_state import machine_folder
 from ebb_experiments.run import kernel_host
 from ebb_experiments.run.agents import Agent, Line
 from ebb_experiments.run.players import LEAD_SECONDS, SENDS, Plan
+
+if TYPE_CHECKING:  # mininet is imported only where there is a fabric
+    from ebb_topologies.mininet_net import FabricNet
 
 NAME = "ebb_dctcp"
 """The kernel's name of our DCTCP."""
@@ -136,26 +140,25 @@ def _run(*command: str) -> str:
 
 
 @dataclass
-class Pacer:
-    """`ebb-agent pace` between a host's applications and its interface. They have a namespace of
-    their own with the host's address, so that the kernel sees each packet once."""
+class Bump:
+    """Applications of a host in a namespace of their own, which has the host's address. Between
+    them and the host's interface is room for a process, and the kernel sees each packet once."""
 
-    plan: Plan
+    net: FabricNet
     host: str
     applications: Process | None = None
 
     @property
     def interface(self) -> str:
         """Interface of the host to its switch."""
-        (port,) = self.plan.task.loaded.topology.neighbours[self.host]
+        (port,) = self.net.topology.neighbours[self.host]
         return f"{self.host}-eth{port}"
 
     def up(self) -> None:
-        """Moves the applications into a namespace of their own, behind `ebb-agent pace`."""
-        net = self.plan.agents.net
-        host = self.plan.task.loaded.topology.host(self.host)
+        """Moves the applications into their namespace."""
+        host = self.net.topology.host(self.host)
         hold = ["unshare", "--net", "sleep", "infinity"]
-        self.applications = net.spawn_on(self.host, f"applications-{self.host}", hold)
+        self.applications = self.net.spawn_on(self.host, f"applications-{self.host}", hold)
         pid = self.applications.popen.pid
         self._wait_for_namespace(pid)
         outside = [
@@ -175,14 +178,9 @@ class Pacer:
             f"ip route replace default via {host.gateway_ip} dev {INSIDE} onlink",
         ]
         for where, script in (([], outside), (self.inside, inside)):
-            code, told = net.run_on(self.host, [*where, "sh", "-c", "; ".join(script)], 10.0)
+            code, told = self.net.run_on(self.host, [*where, "sh", "-c", "; ".join(script)], 10.0)
             if code != 0:
                 raise InputError(f"the pacer of {self.host}: {told.strip()}")
-        self.plan.agents.start(
-            *(self.host, f"pace-{self.host}", "pace", "--json"),
-            *("--inside", BUMP, "--outside", self.interface),
-            *("--params", str(self.plan.file("params"))),
-        ).wait_ready()
 
     @property
     def inside(self) -> Sequence[str]:
@@ -192,10 +190,10 @@ class Pacer:
 
     def down(self) -> None:
         """The host is again as it was."""
-        net = self.plan.agents.net
         if self.applications is not None:
-            net.processes.stop([self.applications])  # its namespace goes with it, and the link
-        net.attach(self.host)
+            # Its namespace goes with it, and the link.
+            self.net.processes.stop([self.applications])
+        self.net.attach(self.host)
 
     @staticmethod
     def _wait_for_namespace(pid: int) -> None:
@@ -205,6 +203,24 @@ class Pacer:
             if time.monotonic() > deadline:
                 raise InputError(f"no namespace after {ATTACH_SECONDS:g} s")
             time.sleep(0.01)
+
+
+class Pacer(Bump):
+    """`ebb-agent pace` between a host's applications and its interface."""
+
+    def __init__(self, plan: Plan, host: str) -> None:
+        """The pacer of a host in a phase; `up` starts it."""
+        super().__init__(plan.agents.net, host)
+        self.plan = plan
+
+    def up(self) -> None:
+        """Moves the applications into a namespace of their own, behind `ebb-agent pace`."""
+        super().up()
+        self.plan.agents.start(
+            *(self.host, f"pace-{self.host}", "pace", "--json"),
+            *("--inside", BUMP, "--outside", self.interface),
+            *("--params", str(self.plan.file("params"))),
+        ).wait_ready()
 
 
 @dataclass

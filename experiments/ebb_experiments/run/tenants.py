@@ -47,6 +47,7 @@ class TenantTable:
             self._head
             | {
                 "tenant": tenancy.vms[source].tenant.name,
+                "conforms": int(tenancy.vms[source].tenant.conforms),
                 "source": source,
                 "destination": destination,
                 "packets": line["packets"],

@@ -51,6 +51,9 @@ class Placement(Spec):
     """Length of the batches in which interfaces get packets of pacers; at least two full frames."""
     hose_ns: Annotated[int, Field(gt=0, le=MAX_DELAY_NS)] = 1_000_000
     """Between two messages of a hypervisor to another about a VM."""
+    algorithm: Literal["silo", "oktopus", "okto+", "locality"] = "silo"
+    """Which constraints admission keeps, as `--algorithm` of `ebb-controller place`. Delays have a
+    bound with `silo` alone."""
 
 
 class Messages(Spec):
@@ -152,10 +155,12 @@ class Tenancy:
 
     def bound_ns(self, source: str, destination: str) -> tuple[int, int] | None:
         """Longest delay of a conforming packet between two VMs, with the tenants that there are
-        and with any that could be admitted, ns; none: they are guaranteed none."""
+        and with any that could be admitted, ns; none: nothing bounds it."""
         from ebb_controller.placement.network import path_bound
 
         if self.requests[self.vms[source].tenant.name].guarantee is None:
+            return None
+        if self.placement.algorithm != "silo":  # queues may be longer than their buffers
             return None
         path = path_bound(self.network, self.vms[source].host, self.vms[destination].host)
         return path.bound_ns, path.capacity_ns
@@ -238,7 +243,7 @@ def settle(
     name, count = Counter(tenant.name for tenant in tenants).most_common(1)[0]
     if count > 1:
         raise InputError(f"two tenants are named {name}")
-    keys = placement.model_dump(exclude={"hose_ns"}, exclude_none=True)
+    keys = placement.model_dump(exclude={"hose_ns", "algorithm"}, exclude_none=True)
     packet_bytes = mtu_bytes + PACKET_OVERHEAD_BYTES
     asked = [
         each.model_dump(exclude={"at", "conforms", "copies", "messages"}, exclude_none=True)
@@ -252,7 +257,7 @@ def settle(
     vms: dict[str, Vm] = {}
     for tenant, request in zip(tenants, requests, strict=True):
         if tenant.at is None:
-            decision = decide(network, request)
+            decision = decide(network, request, placement.algorithm)
             refused = decision.refused
             hosts = (
                 []
@@ -272,15 +277,22 @@ def settle(
                         f"tenant {tenant.name}: at: {wanted} VMs on {network.tree.hosts[host]}, "
                         f"which has {network.free[host]} free slots"
                     )
-            refused = tuple(violations(network, request, counts)) if request.guarantee else ()
+            broken = violations(network, request, counts, placement.algorithm)
+            refused = tuple(broken) if request.guarantee else ()
             if not refused:
                 network.admit(request, counts)
         if refused:
-            first = refused[0]
-            raise InputError(f"tenant {tenant.name} is refused: {first.where}: {first.text}")
+            reasons = [f"{each.where}: {each.text.split('; ')[0]}" for each in refused]
+            raise InputError(f"tenant {tenant.name} is refused: {_few(reasons)}")
         vms |= {name: Vm(tenant, host) for name, host in zip(tenant.names, hosts, strict=True)}
     by_name = {request.name: request for request in requests}
     return Tenancy(placement, tuple(tenants), network, by_name, vms)
+
+
+def _few(reasons: Sequence[str]) -> str:
+    """A line of the constraints that failed, of each level of the tree or of each port."""
+    more = f", and {len(reasons) - 3} more" if len(reasons) > 3 else ""
+    return ", and ".join(reasons[:3]) + more
 
 
 def _check_times(

@@ -8,8 +8,8 @@ from pydantic import Field, model_validator
 
 from ebb_experiments.scenario.spec import Spec
 
-Stat = Literal["mean", "p50", "p90", "p99", "p99.9", "max", "min"]
-PERCENTILES = ("p50", "p90", "p99", "p99.9")
+Stat = Literal["mean", "p50", "p90", "p95", "p99", "p99.9", "max", "min"]
+PERCENTILES = ("p50", "p90", "p95", "p99", "p99.9")
 
 
 def _percent(stat: str) -> float | None:
@@ -57,6 +57,8 @@ class Flows(_Common):
     above_bytes: int = 0
     up_to_bytes: int | None = None
     destination: str | None = None
+    after_ns: int = 0
+    """Only flows that were offered then or later."""
     unfinished: bool = False
     """Whether `goodput` is also that of flows open at the end of the run, of what has arrived."""
 
@@ -96,15 +98,17 @@ class Jobs(_Common):
 
 class TenantMessages(_Common):
     """A metric of tenants of a scenario whose messages are the parts `traffic` of the workload.
-    `tenants-beyond`: share of the tenants whose 99th percentile of the times of messages is above
-    `limit`; `tenants-with-timeouts`: share of those of whose messages more than `limit` had a
-    timeout. A message that did not end is beyond every limit, and had one."""
+    `tenants-beyond`: share of the tenants whose 99th percentile of the times of messages, or mean
+    (`stat`), is above `limit`; `tenants-with-timeouts`: share of those of whose messages more than
+    `limit` had a timeout. A message that did not end is beyond every limit, and had one."""
 
     of: Literal["tenants-beyond", "tenants-with-timeouts"]
     traffic: str
     """Pattern of their names, such as `a*`."""
     limit: float
     """In ns, or as a share of the messages."""
+    stat: Literal["mean", "p99"] = "p99"
+    """The statistic of `tenants-beyond`."""
 
 
 class Delay(_Common):

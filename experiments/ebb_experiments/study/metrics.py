@@ -148,6 +148,8 @@ ENDED = pl.col("status") == "finished"
 
 def chosen(metric: Flows, flows: pl.LazyFrame) -> pl.LazyFrame:
     """Rows of the traffic, sizes and destination that the metric is about."""
+    if metric.after_ns:
+        flows = flows.filter(pl.col("offered_at_ns") >= metric.after_ns)
     if metric.above_bytes:
         flows = flows.filter(pl.col("bytes") > metric.above_bytes)
     if metric.up_to_bytes is not None:
@@ -172,7 +174,7 @@ def _of_messages(metric: TenantMessages, flows: pl.LazyFrame) -> float | None:
     flows = flows.filter(_named(metric.traffic))
     if metric.of == "tenants-beyond":
         took = pl.when(ENDED).then(pl.col("fct_ns")).otherwise(math.inf)
-        number = took.quantile(0.99, "higher")
+        number = took.mean() if metric.stat == "mean" else took.quantile(0.99, "higher")
     else:
         number = ((pl.col("timeouts").fill_null(0) > 0) | ~ENDED).mean()
     tenants = flows.group_by("traffic").agg(number=number)

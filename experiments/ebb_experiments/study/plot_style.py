@@ -57,6 +57,7 @@ PLOT_STYLES: dict[str, PlotStyle] = {
     "silo": PlotStyle("Silo", BLUE, "o"),
     "silo-paced": PlotStyle("Silo, paced bursts", SKY, "D", "--"),
     "oktopus": PlotStyle("Oktopus", ORANGE, "s"),
+    "okto-plus": PlotStyle("Okto+", YELLOW, "D", "--"),
     "locality": PlotStyle("locality, fair sharing", GREY, "^", ":"),
     "ndp-16": PlotStyle("NDP, window of 16", GREY, "^", ":"),
     "ndp-per-flow": PlotStyle("NDP, a path per flow", GREY, "X", "--"),

@@ -112,8 +112,6 @@ class Round:
     tell nothing of their ports."""
     tenants: tuple[Row, ...] = ()
     """Rows of the table of packets between virtual machines; empty: there are none."""
-    attackers: frozenset[str] = frozenset()
-    """Tenants whose virtual machines do not conform to their guarantees."""
     voids: tuple[int, int] = (0, 0)
     """Void frames that hosts sent, and those that their switches dropped and counted."""
     late_ns: float = 0.0
@@ -136,17 +134,14 @@ class Round:
         seen = tuple(sorted(depths.items()))
         tenants = tuple(results.rows("tenants")) if "tenants" in results.tables else ()
         late_ns = load.longest_ns / results.run["dilation"] if load else 0.0
-        counts, given = FabricCounts.of(results), results.run["parameters"]["scenario"]
-        attackers = frozenset(t["name"] for t in given.get("tenant", ()) if not t["conforms"])
         hosts = sum(each["void_frames"] for each in results.run.get("hypervisors", ()))
         return cls(
             phase,
             results.flows,
-            counts,
+            FabricCounts.of(results),
             load,
             sent,
             tenants=tenants,
-            attackers=attackers,
             voids=(hosts, results.total(VOID_IN.name)),
             late_ns=late_ns,
             depths=seen,

@@ -27,7 +27,6 @@ class Kept:
     slowest: Slowest
     late_ns: float
     """What processes were late by at most."""
-    conforms: bool
 
     @property
     def holds(self) -> bool | None:
@@ -40,7 +39,7 @@ class Kept:
     @property
     def verdict(self) -> str:
         """The same in a word."""
-        if not self.conforms:
+        if not self.slowest.conforms:
             return "no guarantee: does not conform"
         return {True: "kept", False: "broken", None: "cannot tell"}[self.holds]
 
@@ -58,9 +57,8 @@ def kept(result: SchemeResult) -> Iterator[Kept]:
     """Each tenant that is guaranteed something, by name, in all rounds together."""
     rows = [row for each in result.rounds for row in each.tenants]
     late_ns = max((each.late_ns for each in result.rounds), default=0.0)
-    attackers = frozenset[str]().union(*(each.attackers for each in result.rounds))
     for each in slowest(rows):
-        yield Kept(each, late_ns, each.tenant not in attackers)
+        yield Kept(each, late_ns)
 
 
 def pacing(scheme: str) -> str:

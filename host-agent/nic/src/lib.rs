@@ -30,7 +30,7 @@ use ebb_wire::{EthernetFrame, ParseError, PfcFrame};
 pub use classes::{CLASSES, ClassEntry, Classes, DscpSet};
 use coalesce::Coalescer;
 pub use params::{NicParams, QueueKind};
-use pauses::Pauses;
+pub use pauses::Pauses;
 use queue::Queue;
 pub use serialiser::Serialiser;
 
@@ -100,12 +100,7 @@ impl Nic {
             return Ok(());
         }
         let frame = PfcFrame::parse(frame).inspect_err(|_| self.refused_frames += 1)?;
-        let quantum = self.params.rate().time_for(PfcFrame::QUANTUM_BITS / 8);
-        for (class, quanta) in frame.quanta.into_iter().enumerate() {
-            if let Some(quanta) = quanta {
-                self.pauses.handle(now, class, quantum * u64::from(quanta));
-            }
-        }
+        self.pauses.handle_frame(now, &frame, self.params.rate());
         Ok(())
     }
 

@@ -2,7 +2,8 @@
 
 use std::collections::VecDeque;
 
-use ebb_units::{Duration, Instant};
+use ebb_units::{BitRate, Duration, Instant};
+use ebb_wire::PfcFrame;
 
 use crate::PerClass;
 
@@ -34,11 +35,22 @@ struct Pause {
 }
 
 impl Pauses {
+    /// No class is stopped.
     pub fn new(response: Duration) -> Self {
         Pauses {
             response,
             classes: Default::default(),
             any: false,
+        }
+    }
+
+    /// A PFC frame arrived on a link of this rate.
+    pub fn handle_frame(&mut self, now: Instant, frame: &PfcFrame, rate: BitRate) {
+        let quantum = rate.time_for(PfcFrame::QUANTUM_BITS / 8);
+        for (class, quanta) in frame.quanta.into_iter().enumerate() {
+            if let Some(quanta) = quanta {
+                self.handle(now, class, quantum * u64::from(quanta));
+            }
         }
     }
 

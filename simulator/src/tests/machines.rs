@@ -64,6 +64,29 @@ fn senders_share_the_guarantee_of_their_receiver() {
     assert!((95_000_000..125_000_000).contains(&last), "{last} ns");
 }
 
+/// NDP writes DSCP and identification itself.
+#[test]
+fn vms_without_guarantees_may_have_ndp() {
+    let (star, mut network) = network(3);
+    let params = star.network("ndp");
+    for key in ["scheme", "switches"] {
+        network[key] = params[key].clone();
+    }
+    network["switches"][0]["traffic_manager"]["profile"][0]["frame_overhead_bytes"] = json!(24);
+    for host in 0..3 {
+        for vm in network["hosts"][host]["vms"].as_array_mut().unwrap() {
+            vm.as_object_mut().unwrap().remove("guarantee");
+        }
+    }
+    let transfers = json!([
+        object(0, "v2-1", "v1-1", 200_000),
+        object(1, "v3-1", "v1-1", 200_000),
+        object(2, "v1-1", "v1-2", 200_000),
+    ]);
+    star.run(with(network, "transfers", transfers))
+        .assert_good();
+}
+
 #[test]
 fn a_network_with_vms_that_cannot_work_is_refused() {
     let (_, network) = network(2);
@@ -78,10 +101,13 @@ fn a_network_with_vms_that_cannot_work_is_refused() {
         "{error}"
     );
     let error = refused(with(network.clone(), "scheme", json!("ndp")));
-    assert!(
-        error.contains("choose a transport of the TCP family"),
-        "{error}"
-    );
+    assert!(error.contains("choose one of the TCP family"), "{error}");
+    let error = refused(with(network.clone(), "scheme", json!("scdp")));
+    assert!(error.contains("scdp sends to groups"), "{error}");
+    let mut pausing = network.clone();
+    pausing["params"]["nic"]["pfc"] = json!(true);
+    let error = refused(pausing);
+    assert!(error.contains("expected no nic.pfc"), "{error}");
     let mut small = network;
     small["hosts"][0]["vms"][0]["guarantee"]["burst_bytes"] = json!(1_000);
     let error = refused(small);

@@ -11,7 +11,7 @@ use std::ops::ControlFlow;
 use std::sync::Arc;
 
 use anyhow::{Context, anyhow};
-use ebb_transport::nic::Nic;
+use ebb_transport::nic::{Nic, NicParams};
 use ebb_transport::tenant::{
     Departures, Guest, Hypervisor, HypervisorCounters, HypervisorParams, VmEntry,
 };
@@ -82,8 +82,10 @@ impl HypervisorRuntime {
         let first = vms.first().context("vm: there is none")?.ip;
         hops.resolve(first)?;
         let gateway = hops.mac(first).context("the gateway is not known")?;
-        let guests: Result<Vec<Guest>, String> =
-            vms.iter().map(|vm| vm.guest(&params.nic)).collect();
+        let guests: Result<Vec<Guest>, String> = vms
+            .iter()
+            .map(|vm| vm.guest(&params.nic, &hypervisor))
+            .collect();
         let guests = guests.map_err(|error| anyhow!(error))?;
         let stations = (interface.mac, gateway);
         let link = Link::open_for_vms(interface, hops, &params)?;
@@ -91,10 +93,14 @@ impl HypervisorRuntime {
         let signals = Signals::install(&waker).context("cannot handle signals")?;
         params.engine.prepare_thread()?;
         let nic = params.nic;
-        params.nic.rate_bps = 0;
+        let own = NicParams {
+            rate_bps: 0,
+            pfc: false,
+            ..nic
+        };
         let vm = |(number, entry): (u64, VmEntry)| Vm {
             transports: Transports::of_vm(entry.ip, params.clone(), seed.wrapping_add(number)),
-            nic: Nic::new(params.nic),
+            nic: Nic::new(own),
             packet: Vec::new(),
             done: false,
             entry,
@@ -220,8 +226,13 @@ impl HypervisorRuntime {
         let (hypervisor, vms) = (&mut self.hypervisor, &mut self.vms);
         let realtime_now_ns = clock::realtime_ns();
         self.link.receive(now, |arrived| {
-            let Arrived::Packet { bytes, realtime_ns } = arrived else {
-                return;
+            let (bytes, realtime_ns) = match arrived {
+                Arrived::Packet { bytes, realtime_ns } => (bytes, realtime_ns),
+                Arrived::Control(frame) => {
+                    // One that is damaged is as one that was lost.
+                    let _ = hypervisor.handle_control(now, frame);
+                    return;
+                }
             };
             // What waited in the socket has arrived nevertheless.
             let waited_ns = realtime_ns.map_or(0, |at| realtime_now_ns.saturating_sub(at));

@@ -19,7 +19,7 @@ pub struct VmEntry {
     pub name: String,
     /// Its address.
     pub ip: Ipv4Addr,
-    /// DSCP of all that it sends, 0..63.
+    /// DSCP of all that it sends, 0..63; of no effect if its transport writes that itself.
     pub dscp: u8,
     /// What it is guaranteed. None: it is not paced.
     #[serde(default)]
@@ -43,8 +43,21 @@ pub struct HypervisorEntry {
 
 impl VmEntry {
     /// The VM behind `nic`, or in words what is wrong with it.
-    pub fn guest(&self, nic: &NicParams) -> Result<Guest, String> {
+    pub fn guest(&self, nic: &NicParams, hypervisor: &HypervisorParams) -> Result<Guest, String> {
         if let Some(guarantee) = &self.guarantee {
+            if !hypervisor.marks {
+                return Err(format!(
+                    "guarantee of {}: hypervisors write DSCP and identification of packets, which \
+                     its transport needs itself; choose one of the TCP family other than pfabric",
+                    self.name
+                ));
+            }
+            if nic.pfc {
+                return Err(format!(
+                    "guarantee of {}: expected no nic.pfc, as paced frames do not wait for pauses",
+                    self.name
+                ));
+            }
             let frame_bytes = nic.frame_bytes(usize::from(nic.mtu_bytes));
             let valid = guarantee.validate(frame_bytes);
             valid.map_err(|error| format!("guarantee of {}: {error}", self.name))?;
@@ -65,21 +78,26 @@ impl VmEntry {
 }
 
 impl HypervisorEntry {
-    /// How hypervisors behind `nic` work, or in words what stands in the way of VMs that use `scheme`.
-    pub fn params(&self, scheme: Scheme, nic: &NicParams) -> Result<HypervisorParams, String> {
-        if scheme.entry().payload.is_some() || scheme == Scheme::Pfabric {
-            return Err(format!(
-                "VMs: hypervisors write DSCP and identification of packets, which {scheme} needs \
-                 itself; choose a transport of the TCP family other than pfabric"
-            ));
+    /// How hypervisors behind `nic` work whose VMs use `schemes`, or in words what stands in the way.
+    pub fn params(
+        &self,
+        schemes: impl IntoIterator<Item = Scheme>,
+        nic: &NicParams,
+    ) -> Result<HypervisorParams, String> {
+        let mut marks = true;
+        for scheme in schemes {
+            let entry = scheme.entry();
+            if entry.groups {
+                return Err(format!(
+                    "VMs: {scheme} sends to groups, in which VMs are not; choose ndp or a transport \
+                     of the TCP family"
+                ));
+            }
+            marks &= entry.payload.is_none() && scheme != Scheme::Pfabric;
         }
-        if nic.pfc
-            || u64::from(nic.frame_overhead_bytes) != WIRE_OVERHEAD_BYTES
-            || nic.rate_bps == 0
-        {
+        if u64::from(nic.frame_overhead_bytes) != WIRE_OVERHEAD_BYTES || nic.rate_bps == 0 {
             return Err(format!(
-                "VMs: expected nic.rate_bps, nic.frame_overhead_bytes = {WIRE_OVERHEAD_BYTES} and \
-                 no nic.pfc"
+                "VMs: expected nic.rate_bps and nic.frame_overhead_bytes = {WIRE_OVERHEAD_BYTES}"
             ));
         }
         let batch = Duration::from_nanos(self.batch_ns);
@@ -96,6 +114,6 @@ impl HypervisorEntry {
             period: Duration::from_nanos(self.hose_ns),
             delay: Duration::from_nanos(self.message_ns),
         };
-        Ok(HypervisorParams { batch, hose })
+        Ok(HypervisorParams { batch, hose, marks })
     }
 }

@@ -12,10 +12,13 @@ use std::collections::{BTreeMap, VecDeque};
 use std::net::Ipv4Addr;
 use std::sync::Arc;
 
-use ebb_nic::{NicParams, Serialiser};
+use ebb_nic::{Classes, NicParams, Pauses, Serialiser};
 use ebb_units::{BitRate, Duration, Instant};
 use ebb_wire::checksum::internet_checksum;
-use ebb_wire::{EthernetHeader, HoseMessage, Ipv4Header, MacAddress, VoidFrame};
+use ebb_wire::{
+    EthernetFrame, EthernetHeader, HoseMessage, Ipv4Header, MacAddress, ParseError, PfcFrame,
+    VoidFrame,
+};
 
 use super::batch::{Batcher, MIN_VOID_BYTES, Slot};
 use super::coordination::{Coordination, CoordinationParams};
@@ -34,6 +37,9 @@ pub struct HypervisorParams {
     pub batch: Duration,
     /// Coordination of the hose.
     pub hose: CoordinationParams,
+    /// Whether they write DSCP and identification of packets, by which delays are measured; not
+    /// those of transports that need both themselves.
+    pub marks: bool,
 }
 
 /// A virtual machine, as its hypervisor knows it.
@@ -123,6 +129,10 @@ pub struct Hypervisor {
     paced: Vec<Option<usize>>,
     pacers: Vec<VmPacer<Option<Ipv4Addr>, Paced>>,
     pacings: Vec<Pacing>,
+    /// Class of packets for the neighbour's pauses, and these. None: it obeys none.
+    pauses: Option<(Classes, Pauses)>,
+    /// All that waits is of classes that are stopped, until then.
+    stopped: Option<Instant>,
     batcher: Batcher,
     /// The rest of a batch.
     batch: VecDeque<Slot<Paced>>,
@@ -131,6 +141,7 @@ pub struct Hypervisor {
     /// Frames in the queue, by VM.
     queued: Vec<u64>,
     link: Serialiser,
+    rate: BitRate,
     /// Frames between VMs of this host, with their times and receivers.
     local: VecDeque<(Instant, usize, Vec<u8>)>,
     departures: Arc<dyn Departures + Send + Sync>,
@@ -159,11 +170,16 @@ impl Hypervisor {
             paced: Vec::new(),
             pacers: Vec::new(),
             pacings: Vec::new(),
+            pauses: nic
+                .pfc
+                .then(|| (nic.classes, Pauses::new(nic.pfc_response()))),
+            stopped: None,
             batcher: Batcher::new(nic.rate(), params.batch),
             batch: VecDeque::new(),
             queue: VecDeque::new(),
             queued: vec![0; guests.len()],
             link: Serialiser::new(nic),
+            rate: nic.rate(),
             local: VecDeque::new(),
             departures,
             delays: BTreeMap::new(),
@@ -288,7 +304,7 @@ impl Hypervisor {
             self.batch.extend(slots);
         }
         match self.batch.pop_front() {
-            None => self.next_queued(),
+            None => self.next_queued(now),
             Some(Slot {
                 content: Some((pacer, departure)),
                 ..
@@ -296,7 +312,7 @@ impl Hypervisor {
             Some(void) => {
                 self.batch.push_front(void);
                 if self.replace_voids() {
-                    return self.next_queued();
+                    return self.next_queued(now);
                 }
                 let bytes = self.batch.pop_front().map_or(0, |void| void.wire_bytes);
                 Some(self.void_frame(bytes))
@@ -304,10 +320,38 @@ impl Hypervisor {
         }
     }
 
-    fn next_queued(&mut self) -> Option<Vec<u8>> {
-        let (guest, frame) = self.queue.pop_front()?;
+    /// The next frame without a guarantee, of a class that the neighbour has not stopped.
+    fn next_queued(&mut self, now: Instant) -> Option<Vec<u8>> {
+        let next = match &mut self.pauses {
+            None => 0,
+            Some((classes, pauses)) => {
+                let open = pauses.open(now);
+                let class = |frame: &[u8]| {
+                    classes.of_packet(frame.get(EthernetHeader::BYTES..).unwrap_or_default())
+                };
+                let mut waiting = self.queue.iter();
+                let next = waiting.position(|(_, frame)| open >> class(frame) & 1 == 1);
+                let is_stopped = next.is_none() && !self.queue.is_empty();
+                self.stopped = pauses.next_change(now).filter(|_| is_stopped);
+                next?
+            }
+        };
+        let (guest, frame) = self.queue.remove(next)?;
         self.queued[guest] -= 1;
         Some(frame)
+    }
+
+    /// A MAC control frame arrived. It counts only with `pfc` of the interface.
+    pub fn handle_control(
+        &mut self,
+        now: Instant,
+        frame: &EthernetFrame<'_>,
+    ) -> Result<(), ParseError> {
+        if let Some((_, pauses)) = &mut self.pauses {
+            pauses.handle_frame(now, &PfcFrame::parse(frame)?, self.rate);
+            self.stopped = None;
+        }
+        Ok(())
     }
 
     fn next_paced(&mut self, now: Instant, pacer: usize, departure: Departure<Paced>) -> Vec<u8> {
@@ -328,6 +372,9 @@ impl Hypervisor {
 
     /// Writes class and number of a packet that leaves its VM, or its pacer, at `at`.
     fn mark(&mut self, guest: usize, at: Instant, frame: &mut [u8]) {
+        if !self.params.marks {
+            return;
+        }
         let label = &mut self.labels[guest];
         mark(frame, label.dscp, label.next);
         self.departures.note(label.address, label.next, at);
@@ -381,6 +428,9 @@ impl Hypervisor {
 
     /// Notes how long a packet of a VM has taken.
     fn note_arrival(&mut self, now: Instant, guest: usize, from: Ipv4Addr, identification: u16) {
+        if !self.params.marks {
+            return;
+        }
         if let Some(at) = self.departures.at(from, identification) {
             let delays = self.delays.entry((guest, from)).or_default();
             let delay = now.since(at);
@@ -411,7 +461,7 @@ impl Hypervisor {
     /// When it has something to do although nothing arrives.
     pub fn next_deadline(&self) -> Option<Instant> {
         let waiting = !self.batch.is_empty() || !self.queue.is_empty() || self.has_backlog();
-        let link = waiting.then(|| self.link.free_at());
+        let link = waiting.then(|| self.link.free_at().max(self.stopped.unwrap_or_default()));
         let local = self.local.front().map(|(at, _, _)| *at);
         let hoses = self.pacings.iter().filter_map(|p| p.hose.next_deadline());
         Instant::earliest([link, local, hoses.min()])

@@ -19,6 +19,8 @@ mod frames;
 mod guarantee;
 mod hose;
 mod hypervisor;
+#[cfg(test)]
+mod hypervisor_tests;
 mod pacer;
 mod peers;
 

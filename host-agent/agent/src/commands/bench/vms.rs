@@ -45,14 +45,10 @@ pub fn run(args: &BenchArgs, workload: &Path, vms: &Path) -> anyhow::Result<bool
     let Some(first) = shares.first() else {
         return Err(in_file("vms is empty".to_owned()));
     };
-    for scheme in first.schemes.all() {
-        let valid = file.hypervisor.params(scheme, &params.nic);
-        valid.map_err(in_file)?;
-    }
-    let hypervisor = file.hypervisor.params(args.common.scheme, &params.nic);
+    let hypervisor = file.hypervisor.params(first.schemes.all(), &params.nic);
     let hypervisor = hypervisor.map_err(in_file)?;
     for vm in &file.vms {
-        vm.guest(&params.nic).map_err(in_file)?;
+        vm.guest(&params.nic, &hypervisor).map_err(in_file)?;
         let listed = first.addresses().any(|address| address == vm.ip);
         ensure!(
             listed,
