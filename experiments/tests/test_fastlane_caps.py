@@ -10,7 +10,7 @@ NOTIFICATION_BYTES, PACKET_BYTES = 64, 800
 BUFFER_BYTES = 131_072
 """Buffer of a port."""
 PORTS, BURST_BYTES = 48, 163_840
-"""Of the switch and of each burst, twice the typical one (figure 6.4)."""
+"""Caps of the switch and of each burst: twice the typical one (figure 6.4)."""
 
 
 def link_share(drops: float) -> float:

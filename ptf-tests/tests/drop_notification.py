@@ -254,7 +254,7 @@ class OnItsWay(DeflectionTest):
 
 
 class QueueOfNotificationsFull(DeflectionTest):
-    """What does not fit there is dropped and counted, and never told again."""
+    """A message that does not fit there is dropped and counted, and never notified again."""
 
     needs = frozenset({Feature.DEFLECTION, Feature.QUEUE_STATISTICS})
 

@@ -29,7 +29,7 @@ SENDER_PORT = 1
 DUE = 4
 """Index of the frame that is due, if frames come at once to an empty queue."""
 QUOTED_BYTES = 8
-"""Of what the quoted IPv4 header is for."""
+"""Bytes quoted of what the IPv4 header is for."""
 
 
 class QuenchTest(CodelTest):

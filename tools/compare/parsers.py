@@ -248,7 +248,7 @@ class ParserMachine(Machine):
 
 
 def shape(d: Diagrams, values: list[Node]) -> tuple[object, ...]:
-    """What is the same for values that differ only in which bits of the packet they have."""
+    """Key that is the same for values that differ only in which bits of the packet they have."""
     numbers: dict[object, int] = {}
     found: list[object] = []
 

@@ -250,7 +250,7 @@ class Host:
     gateway_mac: str
     """MAC address of the switch port that it hangs on."""
     machine: str | None = None
-    """Of a virtual machine the host whose link it uses; none: it is a machine itself."""
+    """Host whose link a virtual machine uses; none: it is a machine itself."""
 
 
 @dataclass(frozen=True, slots=True)

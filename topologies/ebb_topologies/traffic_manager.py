@@ -37,7 +37,7 @@ class QueueParameters(BaseModel):
     """Whether the pool's limit bounds only what gives way to the queue: when nothing is left of
     that, its packets are kept up to its own capacity."""
     on_full: Literal["tail-drop", "deflect", "push-out", "push-out-deflect"] = "tail-drop"
-    """What happens to a packet that does not fit: lost, back to P4, which may trim it, or queued in
+    """Treatment of a packet that does not fit: lost, back to P4, which may trim it, or queued in
     place of packets at the tail of the lowest queue that shares the buffer, which are lost or, with
     `rank`, may go back to P4 too."""
     lossless: bool = False
@@ -103,7 +103,7 @@ class PfcParameters(BaseModel):
     """How long a neighbour may keep a queue paused, renewals included, before this counts as a
     pause storm; 0: for ever."""
     watchdog: Literal["report", "ignore"] = "report"
-    """What happens at a pause storm: it is reported, or the port's pauses are ignored as well."""
+    """Reaction to a pause storm: it is reported, or the port's pauses are ignored as well."""
 
     @model_validator(mode="after")
     def _consistent(self) -> PfcParameters:
@@ -126,7 +126,7 @@ class ExportParameters:
     register: Annotated[str, Field(min_length=1)]
     """Name of the register in the program."""
     what: Literal["drain-bytes", "depth-bytes", "depth-packets"]
-    """What waits in the queue and in those of the port above it, or in the queue."""
+    """Backlog of the queue and of those of the port above it, or of the queue."""
     period_ns: Nanoseconds = 0
     """Time between two updates; 0: always exact."""
 
@@ -175,7 +175,7 @@ class PortParameters(BaseModel):
     export: list[ExportParameters] = []
     """State of the queues that the program can read from its registers."""
     rank: RankParameters | None = None
-    """What queues with ranks go by; none: no queue has ranks."""
+    """Fields that queues with ranks order packets by; none: no queue has ranks."""
 
     @model_validator(mode="after")
     def _consistent(self) -> PortParameters:
