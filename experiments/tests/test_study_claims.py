@@ -177,7 +177,7 @@ def test_a_seed_without_a_value_is_named() -> None:
 
 
 def with_samples(sizes: dict[str, int], seeds: int, *, stored: bool = True) -> list[dict[str, Any]]:
-    """Rows of a 99.9th percentile, of so many exponential samples in each trial."""
+    """Rows of a 99.9th percentile, of this many exponential samples in each trial."""
     random = np.random.default_rng(1)
     found = []
     for scheme, size in sizes.items():

@@ -110,7 +110,7 @@ class Options(QuenchTest):
 
 
 class OthersGetNone(QuenchTest):
-    """Nobody is told of UDP or of a fragment, and nobody behind a port without an entry."""
+    """Nobody is notified of UDP or of a fragment, and nobody behind a port without an entry."""
 
     def runTest(self) -> None:
         self.expect(2, *self.send_all([full(i) for i in range(7)]))

@@ -41,7 +41,7 @@ class VolumeTest(FabricTest):
     program = "fabric_full"
 
     def slots(self, slot_us: int) -> None:
-        """Counts in slots of so many microseconds."""
+        """Counts in slots of this many microseconds."""
         inverse, shift = reciprocal(slot_us)
         self.control.modify(VOLUME.default(inverse=inverse, shift=shift))
 

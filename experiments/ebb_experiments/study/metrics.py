@@ -448,7 +448,7 @@ def few_beyond(metric: Metric, count: int) -> bool:
 
 
 def beyond(percent: float, count: int) -> float:
-    """How many of so many samples lie beyond a percentile."""
+    """Samples of a number of them that lie beyond a percentile."""
     return count * (100 - percent) / 100
 
 
