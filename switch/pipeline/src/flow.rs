@@ -154,7 +154,7 @@ impl Machine<'_> {
         self.state.profiles().get(profile.index())
     }
 
-    /// What an entry, or a miss (`None`), does.
+    /// Effect of an entry, or of a miss (`None`).
     #[inline]
     pub fn resolved(&self, table: usize, entry: Option<u32>) -> Option<&Resolved> {
         self.state.tables[table].action(entry)

@@ -77,7 +77,7 @@ mod tests {
         let again = [frames.take(60), frames.take(1514)];
         assert_eq!((again[0].as_ptr(), again[1].as_ptr()), places);
         assert!(again.iter().all(Vec::is_empty));
-        // What is too short for it is not grown.
+        // A buffer that is too short for it is not grown.
         assert!(frames.take(1500).capacity() >= 1500);
         assert!(frames.take(10).capacity() >= SHORT_BYTES);
     }
