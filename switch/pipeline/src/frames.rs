@@ -1,6 +1,6 @@
 //! Memory of frames that are gone, for frames to come.
 
-use crate::stock::Stock;
+use crate::free_list::FreeList;
 
 /// Longest frame of the short kind: all headers without payload, because most frames of a transport
 /// are control packets.
@@ -24,7 +24,7 @@ pub struct Frames {
 #[derive(Debug, Default)]
 struct Kind {
     /// The frames.
-    frames: Stock<Vec<u8>>,
+    frames: FreeList<Vec<u8>>,
     /// Memory of all these frames in bytes.
     bytes: usize,
 }

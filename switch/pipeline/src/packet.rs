@@ -1,9 +1,9 @@
 //! A packet in the pipeline: its headers as words, and its bytes.
 
 use crate::frames::Frames;
+use crate::free_list::FreeList;
 use crate::outcome::DropReason;
 use crate::program::Place;
-use crate::stock::Stock;
 
 /// A field that every packet of a program has.
 #[derive(Clone, Copy, Debug)]
@@ -132,7 +132,7 @@ impl Packet {
 #[derive(Debug, Default)]
 pub struct Pool {
     /// The packets, without their frames.
-    packets: Stock<Box<Packet>>,
+    packets: FreeList<Box<Packet>>,
     /// The frames.
     frames: Frames,
     /// Value that packets which are gone leave in their words; `None`: the old one.
