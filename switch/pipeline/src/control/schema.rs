@@ -35,7 +35,7 @@ impl Pipeline {
         (0..self.state.tables.len() as u32).map(TableId)
     }
 
-    /// Properties of a table in the program.
+    /// What the program says about a table.
     pub fn table_info(&self, table: TableId) -> TableInfo<'_> {
         let spec = &self.state.tables[table.index()].spec;
         TableInfo {
@@ -74,7 +74,7 @@ impl Pipeline {
             .ok_or_else(|| ControlError::not_found("action", name))
     }
 
-    /// Properties of an action in the program.
+    /// What the program says about an action.
     pub fn action_info(&self, action: ActionId) -> ActionInfo<'_> {
         let action = &self.program.actions[action.index()];
         ActionInfo {
@@ -159,5 +159,10 @@ impl Pipeline {
         let all = self.program.digests.iter().enumerate();
         all.filter(move |(_, d)| d.name == name)
             .map(|(i, _)| DigestId(i as u32))
+    }
+
+    /// The name of a learn list.
+    pub fn digest_name(&self, digest: DigestId) -> &str {
+        &self.program.digests[digest.index()].name
     }
 }
