@@ -11,7 +11,7 @@ from pathlib import Path
 import finsy as fy
 
 ADDRESS = "127.0.0.1:9559"
-"""Where `ebb-switch` serves P4Runtime unless it is told otherwise."""
+"""Where `ebb-switch` serves P4Runtime unless it is started otherwise."""
 
 
 @asynccontextmanager

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// The switch of the fabric with the queue management of CoDel, by which it drops, marks, or has senders told to send
+// The switch of the fabric with the queue management of CoDel, by which it drops, marks, or has senders asked to send
 // less (Source Quench). A program of its own, because both cost every packet something: headers that few packets have,
 // two more checksums, the state of a queue.
 //

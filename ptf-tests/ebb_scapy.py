@@ -169,7 +169,7 @@ bind_layers(IP, Ebb, proto=EBB_PROTOCOL)
 
 
 def returned(frame: bytes) -> bytes:
-    """What a switch makes of the trimmed header `frame` when it turns it round to its sender
+    """The trimmed header `frame` as a switch turns it round to its sender
     (docs/wire-format.md, "Return to sender"). The MAC addresses and the TTL are the route's.
 
     Written on bytes, for the reason that `trimmed` gives.
@@ -184,7 +184,7 @@ def returned(frame: bytes) -> bytes:
 
 
 def trimmed(frame: bytes, size: int, dscp: int = Dscp.TRIMMED) -> bytes:
-    """What a switch makes of `frame` when it trims it (docs/wire-format.md, "Trimming").
+    """The frame that a switch makes of `frame` when it trims it (docs/wire-format.md, "Trimming").
 
     Written on bytes, apart from the scapy layer, so that a mistake there does not hide one here.
     A frame not longer than `size` comes back as it is.

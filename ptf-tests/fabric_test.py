@@ -208,7 +208,7 @@ class FabricTest(BaseTest):  # type: ignore[misc]
     # Counters
 
     def expect_count(self, counter: Counter, index: int, packets: int) -> None:
-        """Checks that a counter has so many packets, at once or within some seconds."""
+        """Checks that a counter has this many packets, at once or within some seconds."""
         count = self.control.wait_for_count(counter, index, packets)
         self.assertEqual(count.packets, packets, f"{counter.name}[{index}]")
 
@@ -222,7 +222,7 @@ class FabricTest(BaseTest):  # type: ignore[misc]
         return sum(len(frame) + (FCS_BYTES if self.tna else 0) for frame in frames)
 
     def expect_drops(self, reason: str, packets: int) -> None:
-        """Checks that the program dropped so many packets for this reason."""
+        """Checks that the program dropped this many packets for this reason."""
         self.expect_count(DROPPED, REASONS[reason], packets)
 
 

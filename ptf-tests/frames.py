@@ -95,7 +95,7 @@ def pull(dst: str, **header: Any) -> bytes:
 
 
 def pfc(quanta: dict[int, int], src_mac: str) -> bytes:
-    """A frame of priority flow control that names these classes, each with so many quanta."""
+    """A frame of priority flow control that names these classes, each with this many quanta."""
     fields: dict[str, Any] = {}
     for number, each in quanta.items():
         fields |= {f"c{number}_enabled": 1, f"c{number}_pause_time": each}

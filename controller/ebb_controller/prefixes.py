@@ -55,7 +55,7 @@ def _of_rack(
 
 
 def _ways(topology: Topology, hosts: Sequence[Host]) -> Mapping[str, tuple[int, ...]]:
-    """Of `_Rack.ways`: none if the link of one of the hosts is down."""
+    """Value of `_Rack.ways`: none if the link of one of the hosts is down."""
     if any(topology.link(host).ends in topology.down for host in hosts):
         return {}
     behind = sorted({topology.attachment(host).node for host in hosts})

@@ -19,13 +19,13 @@ a copy."""
 
 
 class TenantHosts(BaseModel):
-    """What hosts do for tenants (docs/silo.md)."""
+    """Guarantees of tenants that hosts keep (docs/silo.md)."""
 
     model_config = ConfigDict(extra="forbid", frozen=True, use_attribute_docstrings=True)
 
     pacing: Literal["guarantee", "rate", "none"] = "none"
-    """What a VM keeps to that is guaranteed something: `guarantee`, the rate, the burst and the
-    peak (Silo); `rate`, the rate without a burst (Oktopus); `none`, nothing, and it has no class of
+    """Limit that a VM with a guarantee keeps to: `guarantee`, the rate, the burst and the peak
+    (Silo); `rate`, the rate without a burst (Oktopus); `none`, nothing, and it has no class of
     its own."""
     dscp: Dscp = 34
     """Class of packets of guaranteed VMs that are paced."""
@@ -51,7 +51,7 @@ class Scheme(BaseModel):
     fabric: FabricParameters = FabricParameters()
     """Parameters of the switches."""
     tenants: TenantHosts | None = None
-    """What hosts do for tenants; none: nothing."""
+    """Guarantees of tenants that hosts keep; none: none."""
 
 
 def known_schemes() -> list[str]:

@@ -301,7 +301,7 @@ def _phantom_drain(site: Site[FabricParameters]) -> Iterator[P4TableEntry]:
 
 
 def phantom_drain(rate: int) -> Iterator[P4TableEntry]:
-    """What drains in each interval of time, at `rate` bytes per 2^16 us."""
+    """Entries for the bytes that drain in each interval of time, at `rate` bytes per 2^16 us."""
     for first, mask, length in intervals():
         yield PHANTOM_DRAIN.entry(
             {"drain_rate": rate, "elapsed_ns": (first, mask)},

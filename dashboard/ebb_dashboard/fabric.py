@@ -37,7 +37,7 @@ from ebb_dashboard.statistics_delta import StatisticsDelta
 TRACE_SECONDS = 5.0
 """How long a trace waits for packets."""
 MAX_LINES = 400
-"""Lines of a visit that are told."""
+"""Lines of a visit that are shown."""
 
 
 class Statistics(Protocol):

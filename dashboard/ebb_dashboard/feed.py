@@ -11,11 +11,11 @@ from ebb_dashboard.story import Data, Story
 WAITING = 256
 """How many messages may wait for a page; one that is further behind has to connect again."""
 MAX_PAGES = 16
-"""How many pages are told at a time."""
+"""Pages that are served at a time."""
 
 
 class TooManyPages(Exception):
-    """No more pages are told."""
+    """No more pages can be served."""
 
 
 class Feed:
@@ -28,7 +28,7 @@ class Feed:
 
     @property
     def pages(self) -> int:
-        """How many pages are told."""
+        """Pages that are served."""
         return len(self._pages)
 
     def tell(self, event: str, data: Data) -> None:

@@ -47,8 +47,7 @@ class Finished:
     """The results below a folder. A `CommandHandler`, for questions only."""
 
     def __init__(self, directory: Path) -> None:
-        """Of a folder with several runs, those of the last. Raises `InputError` if there are
-        none."""
+        """Takes the last run of a folder with several. Raises `InputError` if there are none."""
         directory = folders.run_in(directory)
         files = sorted(
             file for depth in range(DEPTH) for file in directory.glob("*/" * depth + RUN)

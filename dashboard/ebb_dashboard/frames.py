@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 MAX_FRAMES = 100
-"""Frames of a file that are told."""
+"""Frames of a file that are shown."""
 MAX_READ_BYTES = 1 << 20
 NANOSECONDS = 0xA1B23C4D
 """First word of a pcap file with times in nanoseconds (draft-ietf-opsawg-pcap); ours are so."""

@@ -26,8 +26,8 @@ PAGE_HEADERS = {
     "X-Content-Type-Options": "nosniff",
     "Cache-Control": "no-store",
 }
-"""What a browser may do with the page: only what comes from us runs, nothing becomes HTML by way
-of a string, and no other page may frame it."""
+"""Rules for the browser: only what comes from us runs, nothing becomes HTML by way of a string,
+and no other page may frame it."""
 
 
 def new_token() -> str:

@@ -89,7 +89,7 @@ def _rate_bps(config: Mapping[str, Any], port: int) -> int | None:
 
 
 class Watcher:
-    """Looks at a fabric under the wall clock whenever its switches have told of themselves. Runs in
+    """Looks at a fabric under the wall clock whenever its switches have reported. Runs in
     the loop of its services."""
 
     def __init__(self, fabric: Fabric, streams: Streams, feed: Feed) -> None:
@@ -110,7 +110,7 @@ class Watcher:
         self._phase = (start_ns, phase)
 
     async def run(self) -> None:
-        """Until it is cancelled. What is wrong is told once."""
+        """Runs until it is cancelled. A failure is shown once."""
         async with asyncio.TaskGroup() as group:
             group.create_task(self._streams.run())
             await self._look_on()

@@ -63,7 +63,7 @@ class Pace(Order):
 
     do: Literal["pace"]
     looks_hz: Annotated[float, Field(ge=0, le=1000)]
-    """At most so many looks per second; 0: it stands still."""
+    """At most this many looks per second; 0: it stands still."""
 
 
 class Queues(Order):

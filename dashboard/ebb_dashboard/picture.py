@@ -83,7 +83,7 @@ class Picture:
 
     @cached_property
     def ports(self) -> list[Port]:
-        """Switch ports with links, by link. What is told of ports is told in this order."""
+        """Switch ports with links, by link. Values of ports are sent in this order."""
         return [
             Port(place.node, place.port, index, end)
             for index, link in enumerate(self.links)

@@ -18,9 +18,9 @@ from finsy.proto import p4r
 SERVICE = "/p4.v1.P4Runtime"
 READ_SECONDS = 10.0
 MAX_ENTRIES = 200
-"""Entries of a table that are told; of the others, how many there are."""
+"""Entries of a table that are shown; of the others, their number."""
 MAX_CELLS = 2000
-"""Cells of counters that are told."""
+"""Cells of counters that are shown."""
 
 
 async def held(channel: grpc.aio.Channel, device_id: int) -> dict[str, Any]:

@@ -49,7 +49,7 @@ class Simulated:
     look_every_ns: int
     """Nominal time from one look to the next."""
     looks_hz: float
-    """At most so many looks per second; 0: the clock stands."""
+    """At most this many looks per second; 0: the clock stands."""
     threads: int = 0
     _orders: queue.SimpleQueue[tuple[AnyOrder, Future[Any]]] = field(
         default_factory=queue.SimpleQueue

@@ -14,9 +14,9 @@ INTERVAL_NS = 150_000_000
 """From one message of a switch to its next: 6.7 rounds per second, of which a busy machine may miss
 a fourth before there are fewer than five."""
 ROUND_SECONDS = 1.0
-"""How long a round waits for those that have not told anything yet."""
+"""Time that a round waits for switches that have not reported yet."""
 SILENT_ROUNDS = 3
-"""After so many rounds without a message no round waits for a switch any more."""
+"""After this many rounds without a message no round waits for a switch any more."""
 RETRY_SECONDS = 0.5
 """From the end of a stream to the next try, as when the switch is restarted."""
 
@@ -68,7 +68,7 @@ class Streams:
         return self._missed[name] >= SILENT_ROUNDS
 
     async def statistics(self) -> dict[str, tm.Stats]:
-        """A round: the newest that every switch has told since the last one. Waits for all but the
+        """A round: the newest report of every switch since the last one. Waits for all but the
         silent, at most for `ROUND_SECONDS`; who has told nothing by then is left out."""
         with suppress(TimeoutError):
             async with asyncio.timeout(ROUND_SECONDS):

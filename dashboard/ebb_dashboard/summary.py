@@ -17,7 +17,7 @@ from ebb_dashboard.statistics_delta import PER_MILLE
 from ebb_dashboard.story import Curve
 
 MAX_FLOWS = 1000
-"""Points of a distribution of completion times; of more flows every so many is told."""
+"""Points of a distribution of completion times; of more flows every Nth is shown."""
 PERCENTS = (50, 99, 100)
 
 

@@ -9,7 +9,7 @@ struct metadata_t {}
 #include "../include/ipv4.p4"
 
 const bit<32> CELLS = 1024;
-// Packets after which a source is told of.
+// Packets after which a source is reported.
 const bit<32> LIMIT = 4;
 const bit<9> UPLINK = 510;
 

@@ -142,6 +142,8 @@ without it belongs to a run that did not end |
 | `smoke.toml` | `make test-e2e`: small and quick |
 | `return-to-sender.toml` | NDP with a control queue that overflows: headers are returned |
 | `trevi.toml` | storage that gives way ([trevi-fabric](trevi-fabric.md)) |
+| `silo.toml` | tenants with guarantees, and one that does not conform ([silo](silo.md)) |
+| `kernel.toml` | the tour over the kernel's own TCP ([kernel-tcp](kernel-tcp.md)) |
 | `link-failure.toml` | a link dies under every transfer, and the controller routes around it |
 | `sim/*.toml` | `make sim`, and the golden data of `tests/golden` |
 """

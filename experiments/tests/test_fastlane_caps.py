@@ -10,7 +10,7 @@ NOTIFICATION_BYTES, PACKET_BYTES = 64, 800
 BUFFER_BYTES = 131_072
 """Buffer of a port."""
 PORTS, BURST_BYTES = 48, 163_840
-"""Of the switch and of each burst, twice the typical one (figure 6.4)."""
+"""Caps of the switch and of each burst: twice the typical one (figure 6.4)."""
 
 
 def link_share(drops: float) -> float:
@@ -20,13 +20,13 @@ def link_share(drops: float) -> float:
 
 
 def notified_bytes(inputs: float) -> float:
-    """Notifications of a burst that comes in by so many ports at once and finds no buffer (6.2)."""
+    """Notifications of a burst that comes in by this many ports and finds no buffer (6.2)."""
     return BURST_BYTES * NOTIFICATION_BYTES / PACKET_BYTES * (1 - 1 / inputs)
 
 
 def buffer_share(bursts: int) -> float:
-    """Share of the buffers of a switch for notifications of so many bursts at once, with the ports
-    spread evenly over them."""
+    """Share of the buffers of a switch for notifications of this many bursts at once, with the
+    ports spread evenly over them."""
     return bursts * notified_bytes(PORTS / bursts) / (PORTS * BUFFER_BYTES)
 
 

@@ -190,7 +190,7 @@ def test_checks_say_whose_numbers_they_compare() -> None:
 
 
 def test_a_packet_to_a_group_is_copied_to_every_port_of_the_tree() -> None:
-    """What counts BMv2's losses: each replica is a frame that is to leave or to be dropped."""
+    """The counter of BMv2's losses: each replica is a frame that is to leave or to be dropped."""
     topology = from_table({"leaf_spine": {"leaves": 2, "spines": 1, "hosts_per_leaf": 2}}, "test")
     group = MulticastGroup.of(topology, 1, ["h1", "h2", "h4"])
     ports = {switch.name: tree_ports(topology, group, switch.name) for switch in topology.switches}

@@ -35,7 +35,7 @@ def frame_ns(ip_bytes: int) -> float:
 
 
 def train_ns(full: int, last_ip_bytes: int, switches: int) -> float:
-    """From the first bit leaving one host to the last at the other: so many full packets, and a
+    """From the first bit leaving one host to the last at the other: this many full packets, and a
     shorter one that waits behind the one before it at every switch."""
     propagation = (switches + 1) * DELAY_NS
     if full == 0:

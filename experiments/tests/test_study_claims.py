@@ -183,7 +183,7 @@ def test_a_seed_without_a_value_is_named() -> None:
 
 
 def with_samples(sizes: dict[str, int], seeds: int, *, stored: bool = True) -> list[dict[str, Any]]:
-    """Rows of a 99.9th percentile, of so many exponential samples in each trial."""
+    """Rows of a 99.9th percentile, of this many exponential samples in each trial."""
     random = np.random.default_rng(1)
     found = []
     for scheme, size in sizes.items():
@@ -329,7 +329,7 @@ def test_undecided_claims_say_how_many_trials_would_decide() -> None:
     assert half(count) < 1.0 <= half(count - 1)
     assert enough(wide, [1.0, 5.0]) is None and enough(Estimate(3, None, None, 1), [3.1]) is None
     assert enough(wide, [3.000001]) is None
-    # Of a ratio on a logarithmic axis.
+    # A ratio on a logarithmic axis.
     ratio = enough(Estimate(2.0, 1.0, 4.0, 5), [3.0])
     assert ratio is not None and math.log(2) / _reach(5) * _reach(ratio) < math.log(1.5)
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from pathlib import Path
 from typing import Any
 
@@ -9,7 +10,16 @@ import numpy as np
 import pytest
 from ebb_experiments.study.claims import check
 from ebb_experiments.study.metric_spec import Delay, Flows, Jobs, Network, Port, TenantMessages
-from ebb_experiments.study.metrics import histogram_percentile, row, sample, spread, value
+from ebb_experiments.study.metrics import (
+    EBB_HEADER_BYTES,
+    ETHERNET_BYTES,
+    HEADER_BYTES,
+    histogram_percentile,
+    row,
+    sample,
+    spread,
+    value,
+)
 from ebb_experiments.study.report import unended_lines
 from ebb_topologies.model import Topology, from_table
 from study_tables import experiment, flow, tables
@@ -21,6 +31,18 @@ COMMON: dict[str, Any] = {"label": "", "unit": ""}
 def rack() -> Topology:
     links = {"rate_bps": 1_000_000_000, "delay_ns": 10_000}
     return from_table({"single_rack": {"hosts": 3}, "link_defaults": links}, "rack")
+
+
+def test_sizes_of_headers_are_those_of_frames() -> None:
+    """Frames of docs/wire-vectors.json, which `common/wire` is tested against too."""
+    page = Path(__file__).resolve().parents[2] / "docs/wire-vectors.json"
+    sizes: dict[str, set[int]] = {}
+    for vector in json.loads(page.read_text()):
+        fields = vector["fields"]
+        around = len(vector["frame"]) // 2 - fields["payload_bytes"]
+        for protocol in fields.keys() & {"tcp", "ebb"}:
+            sizes.setdefault(protocol, set()).add(around)
+    assert sizes == {"tcp": {HEADER_BYTES}, "ebb": {ETHERNET_BYTES + EBB_HEADER_BYTES}}
 
 
 def test_flows_are_chosen_by_traffic_size_and_destination(tmp_path: Path, rack: Topology) -> None:

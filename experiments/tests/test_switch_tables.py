@@ -21,8 +21,8 @@ def rack() -> Topology:
 
 
 def statistics(rack: Topology) -> dict[str, tm.Stats]:
-    """Of a switch with two ports that lead to hosts, of which one was used, and one that leads
-    nowhere."""
+    """Statistics of a switch with two ports that lead to hosts, one of them used, and one that
+    leads nowhere."""
     used, idle = sorted(rack.neighbours["s1"])
     count = tm.Count(packets=2, bytes=3000)
     delays = [tm.DelayBucket(from_ns=0, below_ns=10, packets=1)]

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// The switch of the fabric on Tofino, for transports whose senders are told of drops: drop notification (FastLane),
+// The switch of the fabric on Tofino, for transports whose senders are notified of drops: drop notification (FastLane),
 // MLFQ by sender and in the switch. ../fabric.p4 is the same for v1model; docs/porting-tofino.md says what differs.
 //
 //  ingress  validity ─ traffic_class ─┬─ arp ─────── arp_responder ──────────┬─► queue

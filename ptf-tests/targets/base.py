@@ -45,7 +45,7 @@ class Queue:
     capacity_packets: int = 1000
     """Packets that it holds."""
     on_full: str = "tail-drop"
-    """What happens to a packet that does not fit: `tail-drop`, `deflect`, `push-out` or
+    """Treatment of a packet that does not fit: `tail-drop`, `deflect`, `push-out` or
     `push-out-deflect`."""
     lossless: bool = False
     """Whether neighbours are paused before it drops; it has no capacity then (PFC)."""

@@ -111,8 +111,8 @@ class UnloadedTest(AdaptiveTest):
 
 
 class Uniform(UnloadedTest):
-    """Of ports that are alike each is taken as often, by packets of one flow: chi-square over three
-    ports. That all stay most favoured shows that the bytes of what has left are taken away."""
+    """Equal ports are taken equally often by the packets of one flow: chi-square over three ports.
+    That all stay most favoured shows that the bytes of what has left are taken away."""
 
     def runTest(self) -> None:
         self.route("10.9.0.2/32", 2)

@@ -44,7 +44,7 @@ IPV4_SOURCE, IPV4_DESTINATION, IPV4_END = 12, 16, 20
 
 
 class NotificationTest(FabricTest):
-    """A class of notifications, and who is told."""
+    """A class of notifications, and who is notified."""
 
     def setUp(self) -> None:
         super().setUp()
@@ -56,7 +56,7 @@ class NotificationTest(FabricTest):
         )
 
     def switch_on(self, *ports: int) -> None:
-        """Has senders behind these ports told of drops."""
+        """Has senders behind these ports notified of drops."""
         self.control.insert(NOTIFICATION_CLASS.entry({"dscp": NOTIFICATION}))
         for port in ports or (SENDER_PORT,):
             self.control.insert(
@@ -254,7 +254,7 @@ class OnItsWay(DeflectionTest):
 
 
 class QueueOfNotificationsFull(DeflectionTest):
-    """What does not fit there is dropped and counted, and never told again."""
+    """A message that does not fit there is dropped and counted, and never notified again."""
 
     needs = frozenset({Feature.DEFLECTION, Feature.QUEUE_STATISTICS})
 

@@ -97,7 +97,7 @@ class BytesOfHigherClasses(FlowControlTest):
 
 
 class PauseAndResume(FlowControlTest):
-    """What was asked for is taken back when no more than `resume_bytes` are left."""
+    """A pause is taken back when no more than `resume_bytes` are left."""
 
     manager = TrafficManager(
         queues=QUEUES,

@@ -106,7 +106,7 @@ class OnlyCounted(PolicingTest):
 
 
 class BestEffort(PolicingTest):
-    """What is beyond the contract gets the DSCP of best effort, with a right checksum."""
+    """Packets beyond the contract get the DSCP of best effort, with a right checksum."""
 
     def runTest(self) -> None:
         self.classes()

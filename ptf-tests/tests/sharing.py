@@ -147,7 +147,7 @@ class ForegroundMarksItself(ScavengerTest):
 
 
 class Share(TwoClassesTest):
-    """Of a link that both classes want, the one with a share goes first for a quarter of the bytes:
+    """On a link that both classes want, the one with a share goes first for a quarter of the bytes:
     one frame of a thousand bytes, three of the others, to the byte."""
 
     needs = frozenset({Feature.SHARES, Feature.SLOW_PORT})

@@ -29,7 +29,7 @@ SENDER_PORT = 1
 DUE = 4
 """Index of the frame that is due, if frames come at once to an empty queue."""
 QUOTED_BYTES = 8
-"""Of what the quoted IPv4 header is for."""
+"""Bytes quoted of what the IPv4 header is for."""
 
 
 class QuenchTest(CodelTest):
@@ -110,7 +110,7 @@ class Options(QuenchTest):
 
 
 class OthersGetNone(QuenchTest):
-    """Nobody is told of UDP or of a fragment, and nobody behind a port without an entry."""
+    """Nobody is notified of UDP or of a fragment, and nobody behind a port without an entry."""
 
     def runTest(self) -> None:
         self.expect(2, *self.send_all([full(i) for i in range(7)]))

@@ -66,7 +66,7 @@ class DeflectionTest(TrimTest):
 
 
 class Deflected(DeflectionTest):
-    """What the queue refuses is cut and overtakes what is in the queue."""
+    """A packet that the queue refuses is cut and overtakes what is in the queue."""
 
     def runTest(self) -> None:
         self.trim(SIZE)

@@ -23,7 +23,7 @@ class VoidTest(FabricTest):
 
 
 class DroppedAtHosts(VoidTest):
-    """Of any length, whatever they seem to carry; what is around them passes."""
+    """Void frames of any length are dropped, whatever they carry; others around them pass."""
 
     def runTest(self) -> None:
         self.control.insert(VOID_FRAMES.entry({"ingress_port": 1}))

@@ -60,7 +60,7 @@ impl Machine {
         &mut self.guests
     }
 
-    /// What its hypervisor has done.
+    /// Counters of its hypervisor.
     pub fn counters(&self) -> HypervisorCounters {
         self.hypervisor.counters()
     }
@@ -74,7 +74,7 @@ impl Machine {
     /// Takes what VMs have to send, until none of them has anything.
     fn collect(&mut self, now: Instant) {
         while let Some(guest) = self.touched.pop() {
-            // What it has received or sent may let its application start something.
+            // An arrival or a departure may let its application start something.
             self.guests[guest].wake(now);
             let mut sent = false;
             while let Some((_, frame)) = self.guests[guest].poll_transmit(now) {

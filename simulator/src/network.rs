@@ -213,7 +213,7 @@ pub struct Built {
     pub ended: Arc<AtomicU64>,
 }
 
-/// What hosts make up, and who is seen by somebody who does, by their names.
+/// Packets that hosts make up, and who is seen by somebody who does, by their names.
 type Forgeries = (BTreeMap<String, Forgery>, BTreeMap<String, Arc<Overheard>>);
 
 fn forgeries(entries: &[ForgeryEntry], hosts: &[HostEntry]) -> Result<Forgeries> {

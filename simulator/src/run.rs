@@ -57,7 +57,7 @@ impl Run {
         Ok((run, built.switches))
     }
 
-    /// Runs for one stretch, at most until `until`. `progress` is told now and then what has been
+    /// Runs for one stretch, at most until `until`. `progress` gets now and then what has been
     /// done; if it returns true the run stops.
     pub fn advance(
         &mut self,

@@ -59,7 +59,7 @@ def script(scheme: str) -> Line:
 
 
 def steady(lines: list[Line], names: dict[str, str]) -> list[Line]:
-    """What depends on no time, with names for addresses, in an order that does not either."""
+    """Values that depend on no time, with names for addresses, in an order that does not either."""
     found = []
     for line in lines:
         if line["event"] in ("flow", "transfer"):

@@ -101,8 +101,7 @@ class Machine:
                     self.get(header, field)
 
     def outcome(self, name: str) -> Node:
-        """What a variable holds for those who come later; fields of invalid headers hold
-        nothing."""
+        """Value of a variable for those who come later; fields of invalid headers hold nothing."""
         value = self.history(name)
         header, _, field = name.rpartition(".")
         valid = self.state.get(f"{header}.$valid$")

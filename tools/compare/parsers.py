@@ -35,7 +35,7 @@ class ParserMachine(Machine):
         self.states: Json = {s["name"]: s for s in parser["parse_states"]}
         self.leave_out_no_match()
         self.place = (0, 0)
-        """Place in the packet: so many bits after so many pieces whose length is not constant."""
+        """Place in the packet: bits after a number of pieces whose length is not constant."""
         self.used: dict[str, int] = {}
         """How many elements of each stack were extracted."""
         self.rejected = False
@@ -248,7 +248,7 @@ class ParserMachine(Machine):
 
 
 def shape(d: Diagrams, values: list[Node]) -> tuple[object, ...]:
-    """What is the same for values that differ only in which bits of the packet they have."""
+    """Key that is the same for values that differ only in which bits of the packet they have."""
     numbers: dict[object, int] = {}
     found: list[object] = []
 

@@ -163,8 +163,8 @@ def program(built: Path, tree: Tree, name: str) -> None:
 
 
 def ctl(tree: Tree, scripts: dict[str, str]) -> dict[str, str]:
-    """What `ebb-ctl` imports and nothing else, and its command; returns that. A whole installation
-    has it already."""
+    """Installs the packages that `ebb-ctl` imports, and its command; returns that. A whole
+    installation has it already."""
     folder = tree.root / PYTHON
     if not scripts or (folder / "ebb_experiments").exists():
         return {}

@@ -20,8 +20,8 @@ def unfinished(path: Path) -> Path:
 
 
 def for_all_to_read() -> None:
-    """What this process and those that it starts make from here on is writable by its owner alone
-    and readable by everybody, whatever the umask: files 0644, programs and folders 0755."""
+    """Files that this process and those that it starts make from here on are writable by its owner
+    alone and readable by everybody, whatever the umask: files 0644, programs and folders 0755."""
     os.umask(0o022)
 
 

@@ -33,7 +33,7 @@ class Count:
 
     @classmethod
     def of(cls, per: str, packets: int, functions: Mapping[str, int]) -> Count:
-        """The count of so many packets. Small functions are put together."""
+        """The count of this many packets. Small functions are put together."""
         total = sum(functions.values())
         named = {name: n for name, n in functions.items() if n >= LEAST_SHARE * total}
         ordered = dict(sorted(named.items(), key=lambda item: (-item[1], item[0])))

@@ -20,7 +20,7 @@ USAGE = 2
 
 
 def commands(program: str) -> list[str]:
-    """What the page says that one types here: the last column of its tables, and code blocks."""
+    """Commands of the page that one types: the last column of its tables, and code blocks."""
     rows = [line.split("|")[-2] for line in PAGE.read_text().splitlines() if line.startswith("|")]
     spans = [span for row in rows for span in re.findall(r"`([^`]+)`", row)]
     return [span for span in spans if span.startswith(f"{program} ")]

@@ -1,4 +1,4 @@
-"""What can be said of the image without building it: its files and steps are there, and it checks
+"""Properties of the image that need no build: its files and steps are there, and it checks
 every command that is installed."""
 
 from __future__ import annotations

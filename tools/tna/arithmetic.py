@@ -1,4 +1,4 @@
-"""What the programs of p4src/tna compute otherwise than v1model's, beside v1model's formula.
+"""Arithmetic of the programs of p4src/tna that differs from v1model's, beside v1model's formula.
 
 In tools/: `python -m tna.arithmetic [--sequences 100000] [--seed 1]` prints a table as Markdown.
 
@@ -90,18 +90,18 @@ def _signed(number: int) -> int:
 
 
 def path_v1model(flow_hash: int, entropy: int, seed: int) -> int:
-    """What the selector hashes: upper half of the product."""
+    """Input of the selector's hash: upper half of the product."""
     return ((flow_hash ^ entropy) * (seed | 1) % WORD) >> 16
 
 
 def path_tna(flow_hash: int, entropy: int, seed: int) -> int:
-    """What the selector hashes: two sums with a CRC between them."""
+    """Input of the selector's hash: two sums with a CRC between them."""
     first = path_one_sum(flow_hash, entropy, seed)
     return (zlib.crc32(first.to_bytes(4, "big")) + seed) % WORD
 
 
 def path_one_sum(flow_hash: int, entropy: int, seed: int) -> int:
-    """What would be shorter, and polarises."""
+    """The sum that would be shorter, and polarises."""
     return ((flow_hash ^ entropy) + seed) % WORD
 
 
@@ -116,7 +116,7 @@ def crc16(data: bytes) -> int:
 
 
 PATHS = {"TNA": (path_tna, 4), "v1model": (path_v1model, 2), "a single sum": (path_one_sum, 4)}
-"""What the selector hashes, and its length in bytes."""
+"""Input of the selector's hash, and its length in bytes."""
 
 
 def member(kind: str, flow_hash: int, entropy: int, seed: int, members: int) -> int:
@@ -256,7 +256,7 @@ def occupancy_errors(sequences: int, seed: int) -> Errors:
 @dataclass(frozen=True)
 class Spread:
     most_uneven: float
-    """Of the members: the largest deviation from an even share, as a part of that share."""
+    """The largest deviation of a member from an even share, as a part of that share."""
     polarised: float
     """The same of the second switch, among what the first sends to one member."""
 

@@ -149,7 +149,7 @@ def containers(text: str) -> int:
 
 
 def generate_tests(program: str, folder: Path, includes: Iterable[Path], most: int) -> str:
-    """What the STF tests say that P4Testgen makes of a program, into the folder. Raises
+    """Makes STF tests of a program by P4Testgen, in the folder; returns its words. Raises
     `ValueError` where it makes none, or they disagree with ours."""
     generation = TARGETS[program]
     target, architecture = ARCHITECTURES[generation]

@@ -1,5 +1,5 @@
-"""What P4Testgen's tests in the STF format say, against what the packet tests of ptf-tests expect:
-a frame that no switch of ours sends on must not be expected at a port."""
+"""Tests of P4Testgen in the STF format against the expectations of ptf-tests: a frame that no
+switch of ours sends on must not be expected at a port."""
 
 from __future__ import annotations
 

@@ -23,7 +23,7 @@ Model = TypeVar("Model", bound=BaseModel)
 MAX_INTEGER = 2**64
 """No whole number in a file is as large."""
 TIME_FORMAT = "%Y-%m-%dT%H-%M-%S"
-"""Of names of folders, in local time: they sort by it."""
+"""Format of names of folders, in local time: they sort by it."""
 
 
 def load(path: Path, *, finite: bool = True) -> dict[str, Any]:

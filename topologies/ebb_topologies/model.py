@@ -88,7 +88,7 @@ class FatTreeSpec(TierRates):
     k: Annotated[int, Field(ge=2, le=32)] = 4
     """Ports per switch; even. k^3/4 hosts, 5k^2/4 switches."""
     hosts_per_edge: Annotated[int, Field(ge=1, le=31)] | None = None
-    """Hosts per edge switch; none: k/2. With more, the edge's other ports lead up, to so many
+    """Hosts per edge switch; none: k/2. With more, the edge's other ports lead up, to this many
     aggregation switches per pod, and the edge is oversubscribed (HULL section 6.3: k = 8 with 6
     hosts, 3:1)."""
 
@@ -251,7 +251,7 @@ class Host:
     gateway_mac: str
     """MAC address of the switch port that it hangs on."""
     machine: str | None = None
-    """Of a virtual machine the host whose link it uses; none: it is a machine itself."""
+    """Host whose link a virtual machine uses; none: it is a machine itself."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -42,8 +42,8 @@ def interrupted_by_all() -> None:
 
 
 def allow_files(count: int) -> None:
-    """Lets this process, and those that it starts, have so many files and connections open, as far
-    as the system permits: many systems allow 1024 to who does not ask."""
+    """Lets this process, and those that it starts, have this many files and connections open, as
+    far as the system permits: many systems allow 1024 to who does not ask."""
     soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
     wanted = count if hard == resource.RLIM_INFINITY else min(count, hard)
     if soft != resource.RLIM_INFINITY and soft < wanted:

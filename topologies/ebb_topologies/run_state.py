@@ -27,7 +27,7 @@ FABRIC_SOCKET = "fabric.sock"
 """Name of the socket where the process of a fabric serves its links and captures
 (`ebb.fabric.v1`)."""
 DIGITS = 16
-"""Of the hash that names the folder of a run: no two runs of a machine share one."""
+"""Length of the hash that names the folder of a run: no two runs of a machine share one."""
 ATTEMPTS = 100
 """How often a lock is tried that another run removes meanwhile."""
 

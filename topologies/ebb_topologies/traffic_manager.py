@@ -5,13 +5,11 @@ The schema of the result is the one of docs/architecture.md, "Traffic manager co
 
 from __future__ import annotations
 
-from dataclasses import asdict
 from typing import Annotated, Any, Literal
 
 from pydantic import BaseModel, ConfigDict, Field, model_validator
 from pydantic.dataclasses import dataclass
 
-from ebb_topologies.flow_control import Buffer
 from ebb_topologies.model import Switch, Topology
 
 Count = Annotated[int, Field(gt=0, lt=2**32)]
@@ -37,7 +35,7 @@ class QueueParameters(BaseModel):
     """Whether the pool's limit bounds only what gives way to the queue: when nothing is left of
     that, its packets are kept up to its own capacity."""
     on_full: Literal["tail-drop", "deflect", "push-out", "push-out-deflect"] = "tail-drop"
-    """What happens to a packet that does not fit: lost, back to P4, which may trim it, or queued in
+    """Treatment of a packet that does not fit: lost, back to P4, which may trim it, or queued in
     place of packets at the tail of the lowest queue that shares the buffer, which are lost or, with
     `rank`, may go back to P4 too."""
     lossless: bool = False
@@ -87,7 +85,7 @@ class PfcParameters(BaseModel):
 
     pause_bytes: Annotated[int, Field(ge=0, lt=2**32)] | None = None
     """The neighbour is asked to pause a queue when more bytes than this count (DeTail, for 8 queues
-    at 1 Gbit/s: 8,192); none: computed from `ingress_bytes` and the links of each switch."""
+    at 1 Gbit/s: 8,192); none: the switch computes both from `ingress_bytes` and its links."""
     resume_bytes: Annotated[int, Field(ge=0, lt=2**32)] | None = None
     """It is asked to go on when no more than this count (DeTail: 4,557); given together with
     `pause_bytes`."""
@@ -103,7 +101,7 @@ class PfcParameters(BaseModel):
     """How long a neighbour may keep a queue paused, renewals included, before this counts as a
     pause storm; 0: for ever."""
     watchdog: Literal["report", "ignore"] = "report"
-    """What happens at a pause storm: it is reported, or the port's pauses are ignored as well."""
+    """Reaction to a pause storm: it is reported, or the port's pauses are ignored as well."""
 
     @model_validator(mode="after")
     def _consistent(self) -> PfcParameters:
@@ -126,7 +124,7 @@ class ExportParameters:
     register: Annotated[str, Field(min_length=1)]
     """Name of the register in the program."""
     what: Literal["drain-bytes", "depth-bytes", "depth-packets"]
-    """What waits in the queue and in those of the port above it, or in the queue."""
+    """Backlog of the queue and of those of the port above it, or of the queue."""
     period_ns: Nanoseconds = 0
     """Time between two updates; 0: always exact."""
 
@@ -175,7 +173,7 @@ class PortParameters(BaseModel):
     export: list[ExportParameters] = []
     """State of the queues that the program can read from its registers."""
     rank: RankParameters | None = None
-    """What queues with ranks go by; none: no queue has ranks."""
+    """Fields that queues with ranks order packets by; none: no queue has ranks."""
 
     @model_validator(mode="after")
     def _consistent(self) -> PortParameters:
@@ -215,9 +213,7 @@ def traffic_manager_config(
     for optional in ("group", "egress_per_queue"):
         if not shared[optional]:
             del shared[optional]
-    of_switch = parameters.model_dump(include={"pfc", "export", "rank"})
-    if parameters.pfc is not None:
-        of_switch["pfc"] |= _thresholds(topology, switch, parameters, parameters.pfc)
+    of_switch = parameters.model_dump(exclude_none=True, include={"pfc", "export", "rank"})
     for port, (far, link) in topology.neighbours[switch.name].items():
         to_host = topology.is_host(far.node)
         key = (link.rate_bps, link.delay_ns, to_host)
@@ -234,19 +230,3 @@ def traffic_manager_config(
         ports[str(port)] = profile["name"]
     config = {"depth_unit": "bytes", "profile": list(profiles.values()), "ports": ports}
     return config | {key: value for key, value in of_switch.items() if value}
-
-
-def _thresholds(
-    topology: Topology, switch: Switch, parameters: PortParameters, pfc: PfcParameters
-) -> dict[str, int]:
-    """The thresholds of a switch, as far as they are not given."""
-    if pfc.pause_bytes is not None or parameters.ingress_bytes is None:
-        return {}
-    buffer = Buffer(
-        parameters.ingress_bytes,
-        sum(queue.lossless for queue in parameters.queue),
-        pfc.response_ns + pfc.wakeup_ns + parameters.pipeline_delay_ns,
-        pfc.max_frame_bytes,
-    )
-    links = [link for _far, link in topology.neighbours[switch.name].values()]
-    return asdict(buffer.thresholds(links, f"switch {switch.name}"))

@@ -47,7 +47,7 @@ def test_a_file_that_is_not_there_is_looked_for_beside(tmp_path: Path) -> None:
 
 
 def test_a_scenario_is_named_or_a_file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """What has a suffix is a file, and a name is a scenario of ours whatever else has that name."""
+    """A word with a suffix is a file; a name is a scenario of ours whatever else has that name."""
     shipped = scenario(Path("smoke"))
     assert shipped.exists()
     monkeypatch.chdir(tmp_path)

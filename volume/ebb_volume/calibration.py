@@ -16,10 +16,10 @@ LAWS = ("log-normal", "normal", "Weibull", "gamma", "exponential")
 SIZES = (180, 900, 9000)
 """Bins of 5 s, 1 s and 100 ms in 15 minutes."""
 ROUNDS = 40
-"""Of a bootstrap: p below 0.1 is at most 3 of 40."""
+"""Rounds of a bootstrap: p below 0.1 is at most 3 of 40."""
 CORRELATIONS = (0.0, 0.5, 0.9)
 TRUE_ALPHA, TRUE_X_MIN = 3.5, 6e5
-"""Of `synthetic.of_law`."""
+"""Parameters of `synthetic.of_law`."""
 LEVEL = comparison.LEVEL
 Row = Sequence[str]
 

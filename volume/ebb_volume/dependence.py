@@ -55,7 +55,7 @@ def stationarity(values: Numbers) -> Stationarity:
 
 
 def thinned(values: Numbers, most: int) -> Numbers:
-    """Means of neighbours, so that there are at most so many."""
+    """Means of neighbours, so that there are at most this many."""
     step = -(-len(values) // most)
     whole = len(values) // step * step
     found: Numbers = values[:whole].reshape(-1, step).mean(axis=1)

@@ -174,7 +174,7 @@ def distribution(fit: Fit) -> Figure:
 
 
 def _few(across: Numbers, up: Numbers) -> tuple[Numbers, Numbers]:
-    """At most so many points, the ends included."""
+    """At most this many points, the ends included."""
     at = np.unique(np.linspace(0, len(across) - 1, MOST_POINTS).astype(int))
     return across[at], up[at]
 

@@ -33,7 +33,7 @@ class LawFit:
     aic: float
     """Akaike's information criterion: 2 parameters - 2 log-likelihood; the least is best."""
     correlation: float
-    """Of the probability plot."""
+    """Correlation of the probability plot."""
     distance: float
     """Kolmogorov-Smirnov."""
     p: float | None = None

@@ -38,7 +38,7 @@ class Headers:
     ip_bytes: Integers
     """Total length of the IP packet."""
     protocol: Integers
-    """Of IPv6 the next header, which may be an extension."""
+    """Protocol of the IP header; in IPv6 the next header, which may be an extension."""
     dscp: Integers
     source: Octets
     """16 bytes; of an IPv4 address the first four."""
@@ -102,7 +102,7 @@ def _ip_offset(packets: Packets) -> Integers:
 
 
 def protocol_name(number: int) -> str:
-    """Of an IP protocol number; -1: the packet is not IP."""
+    """Name of an IP protocol number; -1: the packet is not IP."""
     return "not-ip" if number < 0 else PROTOCOLS.get(number, f"ip-{number}")
 
 

@@ -27,7 +27,7 @@ class Law:
     name: str
     parameters: dict[str, float]
     frozen: Any
-    """Of scipy.stats."""
+    """Frozen distribution of scipy.stats."""
 
     def log_density(self, values: Numbers) -> Numbers:
         """Natural logarithm of the density at each value."""
@@ -118,8 +118,8 @@ def gamma(values: Numbers) -> Law:
 
 
 def _root(slope: Callable[[float], float], guess: float) -> float:
-    """Of a function that increases; at the edge of the range if it has none inside. It is looked
-    for around the guess first."""
+    """Root of a function that increases; the edge of the range if it has none inside. It is sought
+    around the guess first."""
     low, high = (min(max(edge, SHAPES[0]), SHAPES[1]) for edge in (guess / 2, guess * 2))
     if slope(low) > 0 or slope(high) < 0:
         low, high = SHAPES

@@ -51,7 +51,7 @@ class Questions:
     interval_ns: int = billing.INTERVAL_NS
     capacity_bps: float | None = None
     rounds: int = 0
-    """Of bootstraps."""
+    """Rounds of bootstraps."""
     seed: int = 1
 
 

@@ -28,7 +28,7 @@ class Selection:
     """Quantity of a capture that is summed."""
 
     by: Sequence[str] = ()
-    """Of `DIMENSIONS`; none: one series."""
+    """Some of `DIMENSIONS`; none: one series."""
     inside: Sequence[Network] = ()
     """Prefixes of our own network, which make the direction."""
     prefixes: Sequence[Network] = ()

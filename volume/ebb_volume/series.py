@@ -113,7 +113,7 @@ class Binner:
     def add(
         self, name: Name, time_ns: Integers, size_bytes: Integers, packets: Integers | None = None
     ) -> None:
-        """Packets, or events that stand for so many packets; none: for one each."""
+        """Packets, or events that stand for this many packets; none: for one each."""
         if not len(time_ns):
             return
         slots = (time_ns - self._offset_ns) // self.slot_ns

@@ -12,7 +12,7 @@ use crate::veth::{
     everyone, frame, is_readable, open, read_until, realtime_ns, send, tagged_frame, veth,
 };
 
-/// A frame with an IPv4 packet that has so many words of options, and a port at an offset in its payload.
+/// A frame with an IPv4 packet that has this many words of options, and a port at an offset in its payload.
 fn packet(protocol: u8, options: u8, port_at: usize, port: u16) -> Vec<u8> {
     let mut frame = frame(100, 0);
     frame[..6].fill(0xff);

@@ -53,7 +53,7 @@ pub fn send(socket: &PacketSocket, frames: &[Vec<u8>]) {
     }
 }
 
-/// Has something read whenever there is something, until it has added so many frames or nothing comes for a while.
+/// Has something read whenever there is something, until it has added this many frames or nothing comes for a while.
 pub fn read_until(
     socket: &PacketSocket,
     count: usize,

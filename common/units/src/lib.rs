@@ -5,6 +5,8 @@
 //! simulation). Picoseconds, because one byte at 100 Gbit/s takes 80 ps: with nanoseconds the
 //! serialisation time of a short frame would be rounded by a tenth.
 
+pub mod buckets;
+
 use std::fmt;
 use std::iter::Sum;
 use std::ops::{Add, AddAssign, Mul, Sub, SubAssign};

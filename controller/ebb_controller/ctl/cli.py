@@ -155,7 +155,7 @@ def _do(client: Client, options: argparse.Namespace) -> None:
 
 
 class _LineParser(Parser):
-    """Of a line at the prompt: `--help` prints and goes on."""
+    """Parser of a line at the prompt: `--help` prints and goes on."""
 
     def exit(self, status: int = 0, message: str | None = None) -> NoReturn:
         raise _Shown

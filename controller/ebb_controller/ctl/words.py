@@ -23,7 +23,7 @@ DO = "do"
 ANY = "_"
 """Any value."""
 PRIORITY, TIMEOUT_MS = "priority", "timeout_ms"
-"""Of an entry, among the fields of its match."""
+"""Words for parts of an entry that stand among the fields of its match."""
 
 
 def number(text: str, what: str) -> int:

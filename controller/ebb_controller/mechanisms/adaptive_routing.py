@@ -29,7 +29,7 @@ QUEUE_DRAIN = "queue_drain"
 """The register of drain bytes, which the traffic manager writes, see `[[export]]` in
 docs/architecture.md."""
 SLOTS = 8
-"""Ports among which a switch can choose for one destination; of more of them, it uses so many."""
+"""Ports among which a switch can choose for one destination; of more of them, it uses this many."""
 
 Bytes = Annotated[int, Field(ge=0, lt=2**32)]
 

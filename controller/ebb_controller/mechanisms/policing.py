@@ -27,18 +27,18 @@ FRAME_BYTES = 1_514
 
 
 class Contract(Parameters):
-    """What each of some hosts may send: {B, S} and Bmax of Silo, in bytes of frames without FCS."""
+    """Contract of each of some hosts: {B, S} and Bmax of Silo, in bytes of frames without FCS."""
 
     hosts: Annotated[list[str], Field(min_length=1)]
     """Their names, or those of virtual machines."""
     guarantee_bps: Annotated[int, Field(ge=8, le=MAX_BPS)]
     """Guaranteed bandwidth of each, B, bit/s: the CIR."""
     burst_bytes: Annotated[int, Field(ge=FRAME_BYTES, lt=2**32)] = 15_000
-    """What each may send at once after it has sent less, S: the CBS."""
+    """Burst of each at once after it has sent less, S: the CBS."""
     peak_bps: Annotated[int, Field(ge=8, le=MAX_BPS)]
     """How fast, Bmax, bit/s: the PIR."""
     peak_burst_bytes: Annotated[int, Field(ge=FRAME_BYTES, lt=2**32)] = FRAME_BYTES
-    """What may come at the rate of the link nevertheless: the PBS, one frame of a paced host."""
+    """Burst at the rate of the link nevertheless: the PBS, one frame of a paced host."""
 
     @model_validator(mode="after")
     def _peak_is_above(self) -> Self:
@@ -56,7 +56,7 @@ class Policing(Parameters):
     contract: list[Contract] = []
     """Who may send how much; hosts without a contract are not policed."""
     excess: Excess = "drop"
-    """What happens to a packet that does not conform: it is counted only; dropped; or sent with the
+    """Treatment of a packet that does not conform: it is counted only; dropped; or sent with the
     DSCP and in the queue below, behind what is guaranteed."""
     dscp_value: Dscp = 0
     """DSCP of best effort, from the first hop on."""

@@ -117,7 +117,7 @@ def has(tree: Path, subject: str) -> bool:
 def in_turn(
     once: Run, trees: tuple[Path, Path], subject: str, directory: Path, pairs: int
 ) -> list[tuple[Mapping[str, Any], Mapping[str, Any]]]:
-    """Runs a subject of both trees in turn, so many times."""
+    """Runs a subject of both trees in turn, this many times."""
     found = []
     for number in range(1, pairs + 1):
         base, here = (

@@ -30,7 +30,7 @@ takes all of its processors, whoever looks."""
 THROUGHPUT = 0.95
 """Share of the packets that must arrive while somebody looks, of those that arrive else."""
 LOOKS_HZ = 5.0
-"""How often the page must be told at least, under a load that is carried."""
+"""Least rate of updates of the page, under a load that is carried."""
 PAIRS = 4
 """Loads alone and watched, in turn."""
 

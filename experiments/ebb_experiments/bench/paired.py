@@ -57,7 +57,7 @@ class Comparison:
 
 
 def figures(table: Table, names: int) -> Figures:
-    """The numbers of a table, of which so many leading columns name the rows. A second row of the
+    """The numbers of a table, of which this many leading columns name the rows. A second row of the
     same name is another row."""
     columns: Sequence[str] = table["columns"]
     found: Figures = {}

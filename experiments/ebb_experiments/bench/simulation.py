@@ -83,7 +83,7 @@ class Cost:
 
 
 Workload = Callable[[int, int], dict[str, Any]]
-"""Gives the keys of a workload for so many hosts, each of which sends so many bytes."""
+"""Gives the keys of a workload for this many hosts, each of which sends this many bytes."""
 
 
 def run(context: Context) -> Section:

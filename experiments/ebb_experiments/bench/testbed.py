@@ -22,7 +22,7 @@ from ebb_experiments.bench.machine import output_of, realtime
 from ebb_experiments.bench.section import Context
 
 ADDRESSES = {"a": "10.0.0.2", "b": "10.0.0.3"}
-"""Addresses of the hosts that are told to have one."""
+"""Addresses of the hosts that have one."""
 INTERFACE = "eth1"
 QUIET = ("sysctl", "-qw", "net.ipv6.conf.default.disable_ipv6=1")
 """Switches IPv6 off, so that nobody sends what was not asked for."""

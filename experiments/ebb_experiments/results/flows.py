@@ -105,8 +105,8 @@ class FlowTable:
         self._head = head
         self._rows = kind("flows")
         self._half: dict[tuple[str, int], End] = {}
-        """Ends of flows with two ends, of which the other has not told yet, by the sender's address
-        and session."""
+        """Ends of flows with two ends, of which the other has not reported yet, by the sender's
+        address and session."""
         self._shared: list[End] = []
         self._without_flow: list[Line] = []
         self._open: list[Line] = []

@@ -23,7 +23,7 @@ class Slowest:
     destination: str
     longest_ns: float
     bound_ns: float
-    """Of the two VMs whose slowest packet took most of its bound."""
+    """Bound of the pair of VMs whose slowest packet took most of it, ns."""
     conforms: bool
     """Whether it keeps to its guarantee; otherwise nothing was promised to its packets."""
 

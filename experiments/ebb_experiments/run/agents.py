@@ -86,7 +86,7 @@ class Transport:
     name: str
     """As in scheme files: `transport`."""
     service_port: int
-    """Where hosts listen unless they are told otherwise."""
+    """Port where hosts listen by default."""
     groups: bool
     """Whether one flow can have several receivers; without it each receiver has a flow."""
     many_to_one: bool

@@ -141,7 +141,7 @@ class Player(Protocol):
         and again."""
 
     def settled(self) -> bool:
-        """Whether both ends of all flows have told what became of them."""
+        """Whether both ends of all flows have reported their end."""
 
     def lines(self) -> list[Line]:
         """Lines of flows that have ended, and of transfers that came to none
@@ -285,7 +285,7 @@ class Commands:
         return command is None or bool(command.process.running)
 
     def settled(self) -> bool:
-        """Both ends of every flow have told; never, if a command has failed."""
+        """Both ends of every flow have reported; never, if a command has failed."""
         told = Counter((line["id"], told["role"]) for told, line in self._told())
         return all(
             told[line["id"], "receiver"] >= len(line["destinations"])

@@ -1,4 +1,4 @@
-"""`ebb-simulator` as a context manager: a network that stands still until it is told to run.
+"""`ebb-simulator` as a context manager: a network that stands still until a command runs it.
 
 While it stands still its switches serve P4Runtime like real ones, so the controller configures
 them as it does on Mininet. Everything here is in the simulator's units: slowed by the dilation.

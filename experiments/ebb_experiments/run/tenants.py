@@ -1,5 +1,5 @@
-"""Virtual machines of tenants in a run: what hosts are told of them, and how long their packets
-took and could take at most."""
+"""Virtual machines of tenants in a run: the form in which hosts get them, and how long their
+packets took and could take at most."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ Line = dict[str, Any]
 
 
 def machines(loaded: Loaded, scheme: str) -> dict[str, list[dict[str, Any]]]:
-    """Virtual machines of tenants as simulator and agents are told of them, slowed, by host; empty:
+    """Virtual machines of tenants in the form for simulator and agents, slowed, by host; empty:
     there are none."""
     if loaded.tenancy is None:
         return {}

@@ -43,7 +43,7 @@ class QueueWatch:
                 self.take(stats, end.port, time.monotonic_ns())
 
     def take(self, stats: tm.Stats, port: int, now_ns: int) -> None:
-        """Keeps what was told of the port."""
+        """Keeps the samples of the port."""
         self.behind_ns = min(self.behind_ns, now_ns - stats.time_ns)
         queues = [
             (queue.queue, queue.depth_packets, queue.depth_bytes)

@@ -79,7 +79,7 @@ class Loaded:
                     yield PhaseRound(traffic, number)
 
     def counting(self, slot_ns: int) -> Loaded:
-        """The same with the volume of every port counted in slots of so many nominal ns. Raises
+        """The same with the volume of every port counted in slots of this many nominal ns. Raises
         `InputError` if the switches cannot count in such."""
         least_ns = 1e3 / self.dilation.factor
         if slot_ns < least_ns:

@@ -75,7 +75,7 @@ class Sample(Spec):
 
 
 class Override(Spec):
-    """What differs from a scheme's file."""
+    """Differences from a scheme's file."""
 
     scheme: str | None = None
     """Name of the file, if it is not the one of the override: a scheme may run in variants."""
@@ -114,7 +114,7 @@ class Phase(Spec):
     dctcp and hull (docs/kernel-tcp.md)."""
 
     event: list[Event] = []
-    """What happens to the fabric in this phase, beside the events of the whole scenario."""
+    """Changes of the fabric in this phase, beside the events of the whole scenario."""
 
     def has_transport_of(self, other: Phase) -> bool:
         """Whether some transport runs both."""
@@ -171,7 +171,7 @@ class ScenarioFile(FaultKeys, Spec):
     """The traffic, if it is all in one phase: a workload file, relative to the scenario file, or
     its keys (docs/workloads.md)."""
     placement: Placement | None = None
-    """What the topology does not say of a network with tenants."""
+    """Buffers and periods of a network with tenants, which the topology does not have."""
     tenant: Annotated[list[Tenant], Field(max_length=MAX_TENANTS)] = []
     """Tenants with virtual machines (docs/silo.md), each of its copies one. Their messages are part
     of the traffic of every phase; without `workload` and `[[phase]]` they are all of it."""

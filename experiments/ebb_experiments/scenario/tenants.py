@@ -25,7 +25,7 @@ MAX_TENANTS = 1_000
 MESSAGE_BYTES = 84
 """A message between hypervisors, on the wire."""
 PACKET_OVERHEAD_BYTES = 38
-"""Of a packet on the wire: Ethernet header, FCS, preamble and gap between frames."""
+"""Bytes of a packet on the wire beside it: Ethernet header, FCS, preamble, gap between frames."""
 MAX_BYTES = 2**26
 
 
@@ -36,7 +36,7 @@ class Spec(BaseModel):
 
 
 class Placement(Spec):
-    """What the topology does not say of a network with tenants."""
+    """Buffers and periods of a network with tenants, which the topology does not have."""
 
     queue_bytes: Annotated[int, Field(gt=0, le=MAX_BYTES)]
     """Room for guaranteed traffic before a link of a host, in both directions, bytes on the wire:
@@ -57,13 +57,13 @@ class Placement(Spec):
 
 
 class Messages(Spec):
-    """What a tenant's VMs send."""
+    """Traffic of a tenant's VMs."""
 
     pattern: Literal["all-to-one", "all-to-all", "aggregator"]
     """`all-to-one`: all but the first VM send to it, at once; `all-to-all`: each to each other, at
     once; `aggregator`: the first VM asks all others, which answer."""
     size: dict[str, Any]
-    """Of a message (an answer), as in a workload."""
+    """Sizes of its messages (its answers), as in a workload."""
     arrivals: dict[str, Any]
     """When they start, as in a workload."""
     count: Annotated[int, Field(ge=1, le=10_000_000)] | None = None
@@ -101,7 +101,7 @@ class Tenant(Spec):
     """Whether its VMs are paced where the scheme paces. If not, they send in the class that they
     were guaranteed as fast as they can."""
     messages: list[Messages] = []
-    """What its VMs send."""
+    """Traffic of its VMs."""
 
     @model_validator(mode="after")
     def _one_host_each(self) -> Self:
@@ -122,7 +122,7 @@ class Tenant(Spec):
 
     @property
     def names(self) -> list[str]:
-        """Of its VMs."""
+        """Names of its VMs."""
         return [f"{self.name}-{number}" for number in range(1, self.vms + 1)]
 
 
@@ -198,8 +198,8 @@ class Tenancy:
         return keys | {"message_ns": self.placement.hose_ns + longest}
 
     def contracts(self) -> list[Contract]:
-        """What the first hop sees of VMs that keep to their guarantees: packets may be late by as
-        much as the interface holds, so a burst is larger by what comes in that time."""
+        """Contracts at the first hop of VMs that keep to their guarantees: packets may be late by
+        as much as the interface holds, so a burst is larger by what comes in that time."""
         late_ns = self.network.capacities_ns[0]
         found = []
         for tenant in self.tenants:
@@ -222,7 +222,7 @@ class Tenancy:
 
 
 def _message_bps(tenant: Tenant, placement: Placement) -> int:
-    """What messages of all others of a tenant may take of the rate of a VM, bit/s: it gets their
+    """Rate that messages of all others of a tenant may take of a VM's, bit/s: it gets their
     demands, and grants for its own."""
     return -(-2 * (tenant.vms - 1) * MESSAGE_BYTES * 8_000_000_000 // placement.hose_ns)
 

@@ -32,8 +32,8 @@ class Pictures:
         self._times_ms: dict[str, list[float]] = {}
 
     def add(self, scheme: str, results: Results) -> None:
-        """What a scheme did, of which only what is drawn is kept; the first one says which port
-        that is."""
+        """Adds a scheme's results, of which only what is drawn is kept; the first one says which
+        port that is."""
         ended = (ns for ns in results.tables["flows"].column("fct_ns") if ns is not None)
         self._times_ms[scheme] = thinned(sorted(ns / 1e6 for ns in ended))
         samples = table(results.tables["samples"])
@@ -78,7 +78,7 @@ def depths(samples: pa.Table, port: dict[str, str | int]) -> list[tuple[float, f
 
 
 def thinned(times: list[float]) -> list[float]:
-    """Of many sorted values as many as are drawn, at equal shares, the last one with them."""
+    """As many of the sorted values as are drawn, at equal shares, the last one with them."""
     if len(times) <= MOST_POINTS:
         return times
     return [times[-(-len(times) * (n + 1) // MOST_POINTS) - 1] for n in range(MOST_POINTS)]

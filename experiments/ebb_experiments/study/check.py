@@ -32,11 +32,11 @@ class Again(BaseModel):
     trial: str
     """Scheme, points and seed."""
     differs: list[str] = []
-    """What is not as in the archive; empty: all of its numbers are equal, bit for bit."""
+    """Numbers that are not as in the archive; empty: all are equal, bit for bit."""
 
 
 class Check(BaseModel):
-    """What trials gave that were run again; part of summary.json."""
+    """Outcome of trials that were run again; part of summary.json."""
 
     model_config = ConfigDict(extra="forbid", frozen=True)
 
@@ -104,9 +104,9 @@ def _key(scheme: str, seed: int, labels: Mapping[str, Any]) -> tuple[str, int, s
 def differences(
     archived: Row, now: Row, metrics: Mapping[str, Metric], lacking: Iterable[str] = ()
 ) -> list[str]:
-    """What of a trial is not as in the archive: metrics, the share of their flows that ended, and
-    the flows behind percentiles and figures. `lacking`: metrics that came into the file after the
-    trial. Archives of before flows were counted have 0 of them."""
+    """Numbers of a trial that are not as in the archive: metrics, the share of their flows that
+    ended, and the flows behind percentiles and figures. `lacking`: metrics that came into the file
+    after the trial. Archives of before flows were counted have 0 of them."""
     found = [
         f"{name} {_pair(archived[name], now[name])}"
         for name, metric in metrics.items()

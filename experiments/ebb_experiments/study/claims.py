@@ -382,8 +382,8 @@ class Numbers:
         return min((share for share in shares if share is not None), default=None)
 
     def value(self, seeds: Sequence[int], random: np.random.Generator | None = None) -> float:
-        """Of the trials with these seeds, one as often as it is named; `random` draws their samples
-        anew."""
+        """Value from the trials with these seeds, one as often as it is named; `random` draws their
+        samples anew."""
         return self.expression.value(lambda term: self._term(term, seeds, random))
 
     def _term(self, term: Term, seeds: Sequence[int], random: np.random.Generator | None) -> float:

@@ -171,7 +171,7 @@ class _Page:
     archive: Archive
 
     def again(self, pair: Pair, store: Store, of_inputs: str) -> Again:
-        """What a trial gave that was run again, beside what the archive has."""
+        """Outcome of a trial that was run again, beside the archive's."""
         archived, trial = pair
         if not store.has(trial, trial.id(of_inputs)):
             return Again(trial=trial.name, differs=["it failed"])

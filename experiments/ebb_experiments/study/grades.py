@@ -24,8 +24,8 @@ class Meaning:
     neutral: float | None = None
     """Value without any effect: 1 of a ratio, 0 of a difference. None: it is a plain number."""
     whole: float | None = None
-    """Of a relative difference: its value if there were nothing left (1 for a share that something
-    is shorter by, 100 in %, -1 for one that it is longer by). None: it is none."""
+    """Value of a relative difference if there were nothing left (1 for a share that something is
+    shorter by, 100 in %, -1 for one that it is longer by). None: it is none."""
 
 
 def inside(number: float, band: tuple[float | None, float | None]) -> bool:

@@ -18,10 +18,10 @@ def _percent(stat: str) -> float | None:
 
 class _Common(Spec):
     label: str
-    """What tables and axes call it, without the unit."""
+    """Name in tables and at axes, without the unit."""
     unit: str
     scale: float = 1.0
-    """What the value in ns, bit/s or as a share is multiplied with to be in `unit`."""
+    """Factor from ns, bit/s or a share to `unit`."""
 
     @property
     def percentile(self) -> float | None:
@@ -121,10 +121,10 @@ class Delay(_Common):
     """Switch or host that the port leads to; none: all ports."""
     queue: int | None = None
     of_each: Literal["packet", "instant", "probe"] = "packet"
-    """What is asked: each packet, or, at a port with one queue, each instant. `instant`: how long
-    what is in the queue now takes to leave; `probe`: what a packet would wait that arrived now, for
-    the rest of the one being sent too. Both are 0 while the port is idle; percentiles are as if all
-    packets were of one length."""
+    """Population of the delays: each packet, or, at a port with one queue, each instant.
+    `instant`: how long the bytes in the queue now take to leave; `probe`: how long a packet would
+    wait that arrived now, for the rest of the one being sent too. Both are 0 while the port is
+    idle; percentiles are as if all packets were of one length."""
 
     @model_validator(mode="after")
     def _one_port(self) -> Self:
@@ -206,7 +206,7 @@ class Tenants(_Common):
 
     of: Literal["rejected", "network-utilisation", "occupancy", "late", "placement-time", "stretch"]
     stat: Stat | None = None
-    """Of `placement-time` and `stretch`, which need one."""
+    """Statistic of `placement-time` and `stretch`, which need one."""
     class_: Annotated[str | None, Field(alias="class")] = None
     """Class that counts, of what is not a mean over time; none: all."""
 

@@ -39,10 +39,13 @@ from ebb_experiments.study.metric_spec import (
 from ebb_experiments.study.store import Tables
 from ebb_experiments.study.volumes import volume
 
-HEADER_BYTES = 54
-"""Bytes of headers for the ideal time: Ethernet, IPv4 and TCP. NDP and SCDP have 82."""
-EBB_HEADER_BYTES = 68
-"""Bytes of headers in an IP packet of NDP and SCDP: IPv4 and that of docs/wire-format.md."""
+ETHERNET_BYTES, IPV4_BYTES, TCP_BYTES, EBB_BYTES = 14, 20, 20, 48
+"""Headers without options, as in `common/wire` (tests compare docs/wire-vectors.json)."""
+HEADER_BYTES = ETHERNET_BYTES + IPV4_BYTES + TCP_BYTES
+"""Bytes of headers for the ideal time of all transports, so that slowdowns compare: those of
+TCP."""
+EBB_HEADER_BYTES = IPV4_BYTES + EBB_BYTES
+"""Bytes of headers in an IP packet of NDP, SCDP and Trevi (docs/wire-format.md)."""
 SHOWN_POINTS = 2_000
 """How many points of a curve over time are kept."""
 LEAST_BEYOND = 10
@@ -234,7 +237,7 @@ def ideal_ns(flows: pl.DataFrame, topology: Topology, mtu_bytes: int) -> Numbers
     }
     delay, every_link, slowest = np.array([paths[pair] for pair in ends.rows()]).reshape(-1, 3).T
     size: Numbers = flows["bytes"].to_numpy().astype(np.float64)
-    content = mtu_bytes - (HEADER_BYTES - 14)
+    content = mtu_bytes - (HEADER_BYTES - ETHERNET_BYTES)
     first = np.minimum(size, content) + HEADER_BYTES
     wire = size + np.ceil(size / content) * HEADER_BYTES
     found: Numbers = delay + first * 8 * every_link + (wire - first) * 8 * slowest
@@ -447,7 +450,7 @@ def few_beyond(metric: Metric, count: int) -> bool:
 
 
 def beyond(percent: float, count: int) -> float:
-    """How many of so many samples lie beyond a percentile."""
+    """Samples of a number of them that lie beyond a percentile."""
     return count * (100 - percent) / 100
 
 

@@ -56,7 +56,7 @@ class Summary(BaseModel):
     evaluated_at: str
     """Commit of what made metrics, claims and figures of the trials."""
     check: Check | None = None
-    """What trials gave that were run again since; none: that has not been tried."""
+    """Outcome of trials that were run again since; none: that has not been tried."""
 
     @classmethod
     def of(cls, chapter: Chapter, check: Check | None = None) -> Summary:
@@ -90,7 +90,7 @@ class Summary(BaseModel):
 
     @property
     def more(self) -> tuple[int, int, float] | None:
-        """What more trials would decide: how many published claims with at most four times as many
+        """Published claims that more trials would decide: how many with at most four times as many
         seeds as were run, how many seeds these are, and the time of all trials with so many, in s.
         None: no claim."""
         most = 4 * len(self.seeds)
@@ -189,7 +189,7 @@ def cheapest(of_all: Sequence[Summary]) -> list[Summary]:
 
 
 def heading(titles: Mapping[str, str]) -> str:
-    """Of a report of experiments, by their names: the papers', one of one's own, or several."""
+    """Title of a report of experiments by their names: the papers', one of one's own, several."""
     if titles.keys() <= set(known_experiments()):
         return "The papers' experiments, reproduced"
     (title, *others) = titles.values()

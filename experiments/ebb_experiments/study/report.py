@@ -28,7 +28,7 @@ from ebb_experiments.tenants.model import DataCentre
 
 NEGLIGIBLE = 1e-4
 REASONS = 3
-"""Reasons of flows that did not end well that are told of a scheme."""
+"""Reasons of flows that did not end well that are shown for a scheme."""
 MOST_LINES = 12
 """How many claims the first table of a page has; all of them are in the second."""
 

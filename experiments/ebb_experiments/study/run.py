@@ -69,7 +69,7 @@ def cluster(address: str | None, workers: int | None) -> Iterator[Client]:
         with client:
             yield client
         return
-    # A trial that fails is told by us, in a line; so is an interruption.
+    # We report a trial that fails in a line; an interruption too.
     logging.disable(logging.CRITICAL)
     try:
         with _processes(workers) as local, Client(local) as client:  # type: ignore[no-untyped-call]

@@ -1,4 +1,4 @@
-"""What an experiment file says (docs/experiments.md)."""
+"""The form of an experiment file (docs/experiments.md)."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ class Axis(Spec):
 
     name: str
     label: str
-    """What figures write at it, without the unit."""
+    """Name at the axis of a figure, without the unit."""
     unit: str = ""
     set: str | list[str] = []
     """Paths that take the value: `workload.traffic.NAME.arrivals.load`, `fabric.phantom_queue
@@ -67,7 +67,7 @@ class Axis(Spec):
 
     @classmethod
     def of_one(cls, path: str, value: Scalar) -> Self:
-        """What `--set PATH=VALUE` is: a path as an axis with one point. It wins over all that the
+        """Axis of `--set PATH=VALUE`: a path with one point. It wins over all that the
         file says, and trials, tables and figures name it."""
         return cls(name=path, label=path, set=path, values=[value])
 
@@ -96,11 +96,11 @@ class Size(Spec):
     schemes: list[str] | None = None
     """Schemes that run at this size; none: all."""
     reduced: str | None = None
-    """What is less than in the paper; shown with every claim."""
+    """Reductions from the paper; shown with every claim."""
 
 
 class OnMininet(Spec):
-    """What `--fabric mininet` needs."""
+    """Settings of `--fabric mininet`."""
 
     dilation: Annotated[float, Field(ge=1, le=10_000)] = 100
     """How many times slower than nominal, so that this machine keeps up."""
@@ -117,7 +117,7 @@ class Published(Spec):
     panel: Scalar | None = None
     """Point of the figure's `panels`; none: in every panel."""
     share: Annotated[float, Field(ge=0, le=1)] | None = None
-    """Of a `cdf`: the share of values that are not larger."""
+    """Share of values that are not larger, in a `cdf`."""
 
 
 class Figure(Spec):
@@ -191,7 +191,7 @@ class Claim(Spec):
     neutral: float | None = None
     """Value of no effect; none: what the expression itself says (`Expression.meaning`)."""
     headline: str | None = None
-    """What the first page calls it, if the paper is known for it."""
+    """Name on the first page, if the paper is known for it."""
     deviations: list[str] = []
     reason: str | None = None
     """Cause of a difference from the paper, once it has been found."""
@@ -266,7 +266,7 @@ class Experiment(Spec):
     figure: list[Figure] = []
     claim: list[Claim] = []
     kind: Kind = "published"
-    """Of claims that do not say their own."""
+    """Kind of claims that do not say their own."""
     deviations: list[str] = []
     """Deviations from the paper at any size; shown with every claim."""
 
@@ -295,7 +295,7 @@ class Experiment(Spec):
 
     @property
     def by_hand(self) -> list[str]:
-        """What `--set` adds to the file, each as `PATH=VALUE`."""
+        """Settings that `--set` adds to the file, each as `PATH=VALUE`."""
         return [axis.by_hand for axis in self.axis if axis.by_hand]
 
     def look(self, scheme: str) -> str:

@@ -37,7 +37,7 @@ class Store:
         return (self.path(trial, trial_id) / META).exists()
 
     def damage(self, trial: Trial, trial_id: str) -> str | None:
-        """What is wrong with a stored result, with the file's path: something has cut it short.
+        """Damage of a stored result, with the file's path: something has cut it short.
         None: nothing, or there is none. Only the ends of tables are looked at."""
         if not self.has(trial, trial_id):
             return None

@@ -83,7 +83,7 @@ def _cell(summary: Summary, scheme: str, column: str) -> str:
 
 
 def change(before: str, after: str) -> str:
-    """In percent; empty where it is none, or none can be told."""
+    """Difference in percent; empty where there is none, or none is known."""
     try:
         first, then = float(before), float(after)
     except ValueError:

@@ -105,7 +105,7 @@ class Axes:
 
 
 def ticks(most: float, about: int) -> list[float]:
-    """Round numbers from 0 to the first that is not below `most`, about so many or fewer: steps
+    """Round numbers from 0 to the first that is not below `most`, about this many or fewer: steps
     are 1, 2 or 5 times a power of ten."""
     power = 10.0 ** math.floor(math.log10(most / about))
     step = next(part * power for part in (1, 2, 5, 10) if part * power >= most / about)

@@ -195,7 +195,7 @@ class SchemeResult:
 
 
 def total(flows: Iterable[Row], key: str) -> int:
-    """Sum of what one end of each flow counted, as far as it told; a sender to a group once."""
+    """Sum of what one end of each flow counted, as far as it reported; a sender to a group once."""
     told = (flow for flow in flows if key not in BY_SENDER or flow[PAYLOAD] is not None)
     return sum(flow[key] or 0 for flow in told)
 

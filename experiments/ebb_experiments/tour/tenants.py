@@ -26,7 +26,7 @@ class Kept:
 
     slowest: Slowest
     late_ns: float
-    """What processes were late by at most."""
+    """Lateness of processes, at most."""
 
     @property
     def holds(self) -> bool | None:
@@ -45,7 +45,7 @@ class Kept:
 
     @property
     def seen(self) -> str:
-        """What was seen, in a sentence."""
+        """Finding, in a sentence."""
         return (
             f"{self.slowest.source} -> {self.slowest.destination} took "
             f"{self.slowest.longest_ns / 1e3:.0f} us of {self.slowest.bound_ns / 1e3:.0f}, "
@@ -62,7 +62,7 @@ def kept(result: SchemeResult) -> Iterator[Kept]:
 
 
 def pacing(scheme: str) -> str:
-    """What a scheme's hosts do for tenants; those without a file do nothing that is known."""
+    """Guarantees that a scheme's hosts keep; those without a file keep none that is known."""
     hosts = load_scheme(scheme).tenants if scheme in known_schemes() else None
     return (hosts or TenantHosts()).pacing
 

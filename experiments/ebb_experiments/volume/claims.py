@@ -1,4 +1,4 @@
-"""What the chapter says beside what we find: formulas, and methods on synthetic traffic.
+"""Claims of the chapter beside what we find: formulas, and methods on synthetic traffic.
 
 The chapter's 229 traces are not available. A row that needs them has no value of ours; a row on
 synthetic traffic says what the method does there, which is no reproduction of what it did on them.
@@ -42,7 +42,7 @@ class Row:
     text: str
     published: str
     ground: Ground
-    """What our value rests on; `traces`: on what is not available, so there is none."""
+    """Ground of our value; `traces`: it needs captures that are not available, so there is none."""
     ours: float | None = None
     band: tuple[float, float] | None = None
     note: str = ""

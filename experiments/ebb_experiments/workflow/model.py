@@ -60,7 +60,7 @@ def measured() -> Distribution:
 
 
 def exponential(medians: int) -> Distribution:
-    """With so many times the measured median. What is below the measured minimum becomes the
+    """With this many times the measured median. What is below the measured minimum becomes the
     minimum."""
     mean = medians * MEDIAN_US / log(2)
     return Distribution(
@@ -70,8 +70,8 @@ def exponential(medians: int) -> Distribution:
 
 
 def normal(medians: int) -> Distribution:
-    """With so many times the measured median and the measured deviation. What is below the measured
-    minimum becomes the minimum."""
+    """With this many times the measured median and the measured deviation. What is below the
+    measured minimum becomes the minimum."""
     return Distribution(
         f"normal, {medians}x",
         lambda rng, n: np.maximum(rng.normal(medians * MEDIAN_US, DEVIATION_US, n), MINIMUM_US),

@@ -41,7 +41,7 @@ fn request(reply_port: u16) -> SendRequest {
     }
 }
 
-/// The packets of a host at `FORGED` that asks for `large.bin` so many times at once.
+/// The packets of a host at `FORGED` that asks for `large.bin` this many times at once.
 fn requests(scheme: Scheme, count: u16) -> Vec<Vec<u8>> {
     let suite = Suite::default();
     let ports = (20_000, 60_000);

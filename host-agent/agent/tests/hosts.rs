@@ -138,7 +138,7 @@ impl Running {
         Running { process, lines }
     }
 
-    /// Waits until it listens for so many schemes.
+    /// Waits until it listens for this many schemes.
     pub fn ready(command: Command, schemes: usize) -> Self {
         let mut running = Running::start(command);
         for _ in 0..schemes {

@@ -14,7 +14,7 @@ use rand::Rng;
 
 use crate::environment::{Call, ClientId, Content, Engine, Storage};
 use crate::host::Host;
-use crate::request::{Error, ErrorCode, Fetch, Peer};
+use crate::request::{Error, ErrorCode, FetchObject, Peer};
 use crate::sending::{Outbound, Preparation, check_hosts, check_priority, numbered, open};
 use crate::transfers::{Flow, Incoming, Kind, TransferId, Wanted};
 
@@ -50,7 +50,7 @@ impl<S: Storage> Host<S> {
         &mut self,
         now: Instant,
         (client, request): (ClientId, u64),
-        fetch: Fetch,
+        fetch: FetchObject,
         target: S::Target,
         engine: &mut dyn Engine,
     ) -> Result<(), Error> {
@@ -102,7 +102,7 @@ impl<S: Storage> Host<S> {
     fn ask(
         &mut self,
         id: TransferId,
-        fetch: Fetch,
+        fetch: FetchObject,
         target: S::Target,
         call: &mut Call<'_>,
     ) -> Result<(), Error> {
@@ -177,7 +177,7 @@ impl<S: Storage> Host<S> {
     fn expect(
         &mut self,
         id: TransferId,
-        fetch: &Fetch,
+        fetch: &FetchObject,
         expect: ExpectRequest,
         call: &mut Call<'_>,
     ) -> Result<Option<FlowId>, Error> {

@@ -38,6 +38,6 @@ pub use limits::Limits;
 pub use player::{ObjectNames, PlayedFlow, PlayedTransfer, Player};
 pub use progress::{FlowState, IncomingObject};
 pub use record::FlowFields;
-pub use request::{Error, ErrorCode, Fetch, Listen, Peer, Send};
+pub use request::{Error, ErrorCode, FetchObject, Listen, Peer, SendObject};
 pub use traffic_schemes::TrafficSchemes;
 pub use transfers::TransferId;

@@ -72,7 +72,7 @@ impl fmt::Display for Peer {
 
 /// Send an object.
 #[derive(Clone, Debug)]
-pub struct Send {
+pub struct SendObject {
     /// Transport that carries it.
     pub scheme: Scheme,
     /// Receivers; several are one group where the transport has groups.
@@ -95,7 +95,7 @@ pub struct Send {
 
 /// Get an object by its name, from one host or parts of it from several.
 #[derive(Clone, Debug)]
-pub struct Fetch {
+pub struct FetchObject {
     /// Transport that carries it.
     pub scheme: Scheme,
     /// Name of the object at the senders.

@@ -13,7 +13,7 @@ use ebb_units::Instant;
 
 use crate::environment::{Call, ClientId, Content, Engine, Key, Prepared, Storage, Task};
 use crate::host::Host;
-use crate::request::{Error, ErrorCode, Peer, Send};
+use crate::request::{Error, ErrorCode, Peer, SendObject};
 use crate::transfers::{Flow, Kind, Outgoing, TransferId, Waiting, Wanted};
 
 /// The highest priority of a transfer.
@@ -90,7 +90,7 @@ impl<S: Storage> Host<S> {
         &mut self,
         now: Instant,
         (client, request): (ClientId, u64),
-        send: Send,
+        send: SendObject,
         source: S::Source,
         engine: &mut dyn Engine,
     ) -> Result<(), Error> {
@@ -232,7 +232,7 @@ impl<S: Storage> Host<S> {
     fn start_flows(
         &mut self,
         id: TransferId,
-        send: &Send,
+        send: &SendObject,
         envelope: &Arc<Envelope>,
         call: &mut Call<'_>,
     ) -> Result<(), Error> {
@@ -259,7 +259,7 @@ impl<S: Storage> Host<S> {
 
     fn start_group(
         &mut self,
-        send: &Send,
+        send: &SendObject,
         envelope: &Arc<Envelope>,
         call: &mut Call<'_>,
     ) -> Result<(FlowId, SocketAddrV4), Error> {

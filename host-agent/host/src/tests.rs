@@ -13,7 +13,7 @@ use ebb_units::{Duration, Instant};
 use crate::environment::{
     ClientId, Content, Key, Prepared, Pushed, Storage, Task, Unusable, Update,
 };
-use crate::{Engine, Error, ErrorCode, Fetch, Host, Limits, Notice, Output, Peer, Ports};
+use crate::{Engine, Error, ErrorCode, FetchObject, Host, Limits, Notice, Output, Peer, Ports};
 
 const CLIENT: ClientId = 7;
 const HERE: Ipv4Addr = Ipv4Addr::new(10, 0, 0, 1);
@@ -278,7 +278,7 @@ fn a_client_has_a_bounded_number_of_transfers() {
         ..Limits::CAREFUL
     };
     let mut bed = Bed::new(limits);
-    let fetch = || Fetch {
+    let fetch = || FetchObject {
         scheme: Scheme::Ndp,
         name: "z".into(),
         from: vec![Peer::from(ASKER)],
@@ -319,7 +319,7 @@ fn a_client_has_a_bounded_number_of_transfers() {
 #[test]
 fn an_object_that_nobody_asked_for_is_refused_and_one_that_was_is_taken() {
     let mut bed = Bed::new(Limits::CAREFUL);
-    let fetch = Fetch {
+    let fetch = FetchObject {
         scheme: Scheme::Ndp,
         name: "z".into(),
         from: vec![Peer::from(ASKER)],

@@ -11,7 +11,7 @@ use ebb_units::Instant;
 use crate::environment::{Call, ClientId, Key, Storage};
 use crate::fetching::Fetching;
 use crate::host::{Host, Notice, Output};
-use crate::request::{Error, ErrorCode, Fetch, Send};
+use crate::request::{Error, ErrorCode, FetchObject, SendObject};
 use crate::requesters::Asker;
 
 /// Numbers of transfers and listeners: unique per host, never reused.
@@ -80,11 +80,11 @@ pub(crate) struct Waiting<S: Storage> {
 /// Action of a waiting transfer.
 pub(crate) enum Wanted<S: Storage> {
     /// Sends an object to other hosts.
-    Send(Send),
+    Send(SendObject),
     /// Keeps an object for hosts that will fetch it.
     Offer,
     /// Fetches an object and stores it at the target.
-    Fetch(Fetch, S::Target),
+    Fetch(FetchObject, S::Target),
     /// Sends an object that another host asked for.
     Serve(FetchRequest, Asker),
 }

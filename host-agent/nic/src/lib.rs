@@ -155,7 +155,8 @@ impl Nic {
     }
 
     /// Packets wait in the NIC.
-    pub fn has_backlog(&self) -> bool {
+    #[cfg(test)]
+    fn has_backlog(&self) -> bool {
         self.queue.waiting() != 0
     }
 

@@ -13,7 +13,7 @@ from typing import Any
 from ebb_agent.errors import AgentError
 
 LAST_LINES = 20
-"""Of what the command says when it fails."""
+"""Lines of what the command says when it fails."""
 
 
 class BlobError(AgentError):

@@ -6,7 +6,6 @@ import threading
 import time
 from collections.abc import Callable
 from dataclasses import dataclass
-from types import TracebackType
 from typing import Any
 
 from ebb_agent.errors import AgentGoneError, TimedOutError, TransferError
@@ -38,12 +37,7 @@ class Transfer:
     def __enter__(self) -> Transfer:
         return self
 
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
+    def __exit__(self, *_: object) -> None:
         if not self.done:
             self.cancel()
 
@@ -55,7 +49,7 @@ class Transfer:
 
     @property
     def progress(self) -> Progress | None:
-        """How far it was when the daemon told it last; none before the first news, which come
+        """Progress in the last message of the daemon; none before the first one, which comes
         within 0.2 s."""
         with self._changed:
             return self._progress

@@ -93,7 +93,7 @@ def flow(transfer: int) -> dict[str, Any]:
 
 
 def soon(call: Callable[[], Any]) -> Any:
-    """What a call returns or raises, which might wait for ever."""
+    """Result or exception of a call which might wait for ever."""
     found: queue.SimpleQueue[tuple[Any, BaseException | None]] = queue.SimpleQueue()
 
     def run() -> None:

@@ -94,7 +94,7 @@ impl Pair {
         })
     }
 
-    /// Goes on until so many packets more were sent, or both ends have finished.
+    /// Goes on until this many packets more were sent, or both ends have finished.
     fn run(&mut self, packets: u64) -> Result<(), String> {
         let mut sent = 0;
         while sent < packets {

@@ -199,7 +199,8 @@ impl<K: Copy + Eq, P> Pacer<K, P> {
     }
 
     /// Whether the packets of a flow are paced.
-    pub fn is_associated(&mut self, now: Instant, flow: K) -> bool {
+    #[cfg(test)]
+    pub(crate) fn is_associated(&mut self, now: Instant, flow: K) -> bool {
         self.table.contains(now, flow)
     }
 

@@ -10,7 +10,7 @@ use crate::spec::{Arrivals, Traffic};
 pub enum Starters {
     /// The host of this number.
     One(usize),
-    /// Each of them, so many times in a row.
+    /// Each of them, this many times in a row.
     Each { rounds: u32 },
 }
 

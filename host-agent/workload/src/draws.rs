@@ -109,7 +109,7 @@ pub(crate) fn fnv1a(text: &str) -> u64 {
 mod tests {
     use super::*;
 
-    /// Mean and variance of so many draws, and how far from the truth both may be: 4 standard
+    /// Mean and variance of this many draws, and how far from the truth both may be: 4 standard
     /// errors, which a right generator exceeds once in 16,000 seeds, and the seed is fixed.
     fn moments(n: u32, mut draw: impl FnMut() -> f64) -> (f64, f64) {
         let (mut sum, mut squares) = (0.0, 0.0);

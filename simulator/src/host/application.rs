@@ -5,7 +5,9 @@
 use std::net::Ipv4Addr;
 use std::sync::Arc;
 
-use ebb_host::{Error, Fetch, Host, Limits, Listen, Output, Peer, PlayedTransfer, Player, Send};
+use ebb_host::{
+    Error, FetchObject, Host, Limits, Listen, Output, Peer, PlayedTransfer, Player, SendObject,
+};
 use ebb_transport::object::EnvelopeHeader;
 use ebb_transport::{Event, FlowId, FlowRecord, Scheme, Status};
 use ebb_units::Instant;
@@ -198,7 +200,7 @@ impl Application {
         transports: &mut Transports,
     ) {
         let (id, scheme) = (transfer.id, self.catalog.schemes.of(&transfer.traffic));
-        let send = Send {
+        let send = SendObject {
             scheme,
             to: self.catalog.peers(&transfer.destinations),
             name: self.player.names.of(id),
@@ -218,7 +220,7 @@ impl Application {
     /// Starts to fetch a transfer.
     fn fetch(&mut self, now: Instant, transfer: &Transfer, transports: &mut Transports) {
         let (id, scheme) = (transfer.id, self.catalog.schemes.of(&transfer.traffic));
-        let fetch = Fetch {
+        let fetch = FetchObject {
             scheme,
             name: self.player.names.of(id),
             from: self.catalog.peers(&transfer.sources),

@@ -232,7 +232,7 @@ impl SimHost {
     /// A frame for this host has arrived.
     fn take(&mut self, now: Instant, frame: &EthernetFrame<'_>) {
         if frame.header.ethertype == PfcFrame::ETHERTYPE {
-            // What is wrong with it is counted.
+            // A frame that is wrong is counted.
             let _ = self.nic.handle_control(now, frame);
             return;
         }
@@ -273,7 +273,7 @@ impl SimHost {
         let deadline = self.transports.next_deadline();
         let start = self.nic.next_start(now);
         let wake = match start {
-            // What is due by now waits for the link, or for a class that is stopped.
+            // A packet that is due by now waits for the link, or for a class that is stopped.
             Some(_) => deadline.filter(|at| *at > now),
             None => deadline.map(|at| at.max(now + SHORTEST_SLEEP)),
         };
@@ -287,7 +287,7 @@ impl SimHost {
         self.wake = Instant::earliest([wake, start, coded, due, arrived, processed, forged]);
     }
 
-    /// What neighbours did to its NIC until `now`; none if that does not obey them.
+    /// Pauses by neighbours of its NIC until `now`; none if that does not obey them.
     pub fn nic_statistics(&mut self, now: Instant) -> Option<NicStatistics> {
         self.obeys_pfc.then(|| self.nic.statistics(now))
     }

@@ -147,7 +147,7 @@ impl Transports {
         slot.head.take()
     }
 
-    /// What has happened to the flows of any transport.
+    /// Events of the flows of any transport.
     #[inline]
     pub fn poll_event(&mut self) -> Option<(Scheme, Event)> {
         if let [only] = &mut *self.slots {

@@ -15,7 +15,7 @@ fn frame_ns(ip_bytes: u64) -> u64 {
 }
 
 /// From the first bit of the first of some frames leaving a host to the last bit of the last one
-/// arriving at another one with so many switches between. All frames but the last are of one size,
+/// arriving at another one with this many switches between. All frames but the last are of one size,
 /// and the last is not larger: at each switch it waits for the one before it.
 fn train_ns(full: u64, ip_bytes: u64, last_ip_bytes: u64, switches: u64) -> u64 {
     let propagation = (switches + 1) * DELAY_NS;

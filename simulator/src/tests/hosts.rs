@@ -4,7 +4,7 @@ use serde_json::json;
 
 use super::*;
 
-/// When a lone object of so many bytes is there.
+/// When a lone object of this many bytes is there.
 fn arrives(bytes: u64, packet_ns: u64, at_once: u64) -> u64 {
     let topology = Topology::path(1);
     let network = with(topology.network("ndp"), "transfers", lone(bytes, 1000, 2));

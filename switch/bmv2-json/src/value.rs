@@ -94,7 +94,7 @@ pub struct Nothing;
 
 impl<'de> Deserialize<'de> for Nothing {
     fn deserialize<D: serde::Deserializer<'de>>(d: D) -> Result<Self, D::Error> {
-        // What is asked for an option may be missing.
+        // A type that is read as an option may be missing.
         Option::<serde::de::IgnoredAny>::deserialize(d).map(|_| Nothing)
     }
 }

@@ -319,7 +319,7 @@ impl Machine {
     }
 }
 
-/// Runs the ring on so many threads. `schedule` says who gets the CPU for a step, and how much time
+/// Runs the ring on this many threads. `schedule` says who gets the CPU for a step, and how much time
 /// passes then.
 fn run(parts: usize, schedule: impl FnMut() -> (usize, u64)) -> (u64, u64) {
     run_ring(ring(parts, true), parts, schedule)

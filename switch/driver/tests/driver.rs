@@ -17,8 +17,8 @@ use ebb_units::BitRate;
 use crate::chain::*;
 use crate::switches::{at, frame};
 
-/// After so many waits of 50 ms without a frame, no more frames come. Waits are counted and not time, because a machine
-/// that stood still for a second has waited once.
+/// After this many waits of 50 ms without a frame, no more frames come. Waits are counted and not time, because a
+/// machine that stood still for a second has waited once.
 const SILENCE: usize = 6;
 
 /// Both hosts send bursts. Returns how many frames each received, after waiting for `expected` ones, or for
@@ -362,7 +362,7 @@ fn links_captures_and_restarts_while_it_runs() {
     assert!(again.is_err(), "the driver has ended");
 }
 
-/// A PFC frame that asks to pause class 0 for so many quanta.
+/// A PFC frame that asks to pause class 0 for this many quanta.
 fn pfc(quanta: u16) -> Vec<u8> {
     let mut frame = vec![0x01, 0x80, 0xc2, 0, 0, 0x01, 2, 0, 0, 0, 0, 9, 0x88, 0x08];
     frame.extend([0x01, 0x01, 0, 1]);
@@ -390,8 +390,8 @@ fn pauses_go_from_interface_to_interface() {
         let set = network.with_switch(*s, |switch| {
             let mut config = switch.traffic_manager_config().clone();
             config.pfc = Some(Pfc {
-                pause_bytes: 3_000,
-                resume_bytes: 1_000,
+                pause_bytes: Some(3_000),
+                resume_bytes: Some(1_000),
                 accounting: Default::default(),
                 response_ns: 10_000,
                 wakeup_ns: 0,

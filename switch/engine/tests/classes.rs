@@ -61,8 +61,8 @@ pub fn profile() -> Profile {
 
 pub fn flow_control() -> Pfc {
     Pfc {
-        pause_bytes: 8_192,
-        resume_bytes: 4_557,
+        pause_bytes: Some(8_192),
+        resume_bytes: Some(4_557),
         accounting: Default::default(),
         response_ns: RESPONSE.as_nanos(),
         wakeup_ns: 0,

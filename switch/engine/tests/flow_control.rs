@@ -355,7 +355,7 @@ fn packets_take_the_delay_of_the_pipeline_and_control_frames_do_not() {
 }
 
 /// Frames and pauses at random times, through a chain of switches with a delay of the pipeline, on
-/// so many threads. Returns the hash of the trace and what came out.
+/// this many threads. Returns the hash of the trace and what came out.
 fn chain(parts: usize, events: &[(u64, u8, u8, usize)]) -> (u64, Vec<Output>) {
     const LENGTH: u8 = 4;
     let mut fabric = Simulation::new();

@@ -112,7 +112,7 @@ pub fn full_switch() -> Switch {
     switch
 }
 
-/// A frame of so many bytes to a port, of the class of a queue.
+/// A frame of this many bytes to a port, of the class of a queue.
 pub fn frame_to(port: u16, queue: u8, bytes: usize) -> Vec<u8> {
     let mut packet = frame(0, 14);
     let to = Ipv4Addr::new(10, 0, port as u8, 2);

@@ -198,8 +198,8 @@ impl Network {
 fn thresholds(pause_bytes: u64, resume_bytes: u64) -> TrafficManagerConfig {
     let mut config = config();
     config.pfc = Some(Pfc {
-        pause_bytes,
-        resume_bytes,
+        pause_bytes: Some(pause_bytes),
+        resume_bytes: Some(resume_bytes),
         ..flow_control()
     });
     config

@@ -291,7 +291,7 @@ impl Diagnostics {
         list.iter().filter(|d| d.severity == severity).count()
     }
 
-    /// Whether there are so many errors that the compiler gives up.
+    /// Whether there are this many errors that the compiler gives up.
     pub fn too_many(&self) -> bool {
         self.is_full(Severity::Error)
     }

@@ -8,8 +8,9 @@ use ebb_bmv2_json::{Expression, FieldRef, Value};
 use crate::bits::{low_mask, words_for};
 use crate::error::LoadError;
 use crate::expr::{BinaryOp, Compiler, Condition, HeaderRef, Num, Number, UnionRef, Word};
-use crate::layout::{Layout, Slot};
+use crate::layout::Layout;
 use crate::program::Place;
+use crate::slot::Slot;
 use crate::stateful::RegisterRef;
 use crate::trace::Source;
 
@@ -26,7 +27,7 @@ pub(crate) struct Action {
     pub params: Vec<Param>,
     /// How many words its arguments take.
     pub data_words: usize,
-    /// What it does.
+    /// Its primitives, in order.
     pub body: Vec<Primitive>,
 }
 
@@ -137,7 +138,7 @@ pub(crate) enum Primitive {
     },
     /// Cuts the packet to this many bytes when it leaves.
     Truncate(Number),
-    /// What the primitives of Tofino do.
+    /// A primitive that only Tofino has.
     Tofino(TofinoPrimitive),
 }
 
@@ -488,7 +489,7 @@ fn fixed(header: &HeaderRef) -> Result<u32> {
     }
 }
 
-/// The header that is argument `i` of so many; `None` if there are fewer.
+/// The header that is argument `i` of this many; `None` if there are fewer.
 fn optional_header(
     header: &dyn Fn(usize) -> Result<HeaderRef>,
     arguments: usize,
@@ -497,7 +498,7 @@ fn optional_header(
     (arguments > i).then(|| fixed(&header(i)?)).transpose()
 }
 
-/// What argument `i` names, among the objects of a kind.
+/// The object of a kind that argument `i` names.
 fn named<T: Copy>(argument: &Value, i: usize, kind: &str, names: &HashMap<String, T>) -> Result<T> {
     let (Value::RegisterArray(name)
     | Value::CounterArray(name)

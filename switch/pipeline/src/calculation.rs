@@ -7,8 +7,9 @@ use ebb_bmv2_json::Value;
 use crate::bits::{BitWriter, from_bytes};
 use crate::error::LoadError;
 use crate::hash::Algorithm;
-use crate::layout::{Layout, Slot};
+use crate::layout::Layout;
 use crate::packet::Packet;
+use crate::slot::Slot;
 use crate::wire::Pieces;
 
 /// One input of a calculation.
@@ -28,7 +29,7 @@ pub(crate) enum Input {
 /// The bytes to hash. The algorithm, which may have state, is kept elsewhere.
 #[derive(Clone, Debug)]
 pub(crate) struct Calculation {
-    /// What is hashed, in order.
+    /// Values that are hashed, in order.
     pub inputs: Vec<Input>,
     /// A faster way for the common case; `None` if there is none.
     pub usual: Option<Usual>,

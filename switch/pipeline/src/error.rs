@@ -6,7 +6,7 @@
 pub struct LoadError {
     /// The object.
     pub object: String,
-    /// What is wrong with it.
+    /// The mistake in it.
     pub problem: String,
 }
 

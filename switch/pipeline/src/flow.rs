@@ -2,11 +2,11 @@
 
 use crate::action::Primitive;
 use crate::bits::write_words;
-use crate::expr::store;
 use crate::layout::Header;
 use crate::machine::Machine;
 use crate::profile::{BoundAction, Profile, Resolved};
 use crate::program::{Checksum, Emit, Next, Node};
+use crate::slot::store;
 use crate::trace::TraceEvent;
 
 /// Most nodes that a packet may pass: a pipeline that goes in a circle, which no compiler writes,
@@ -156,7 +156,7 @@ impl Machine<'_> {
         self.state.profiles().get(profile.index())
     }
 
-    /// What an entry, or a miss (`None`), does.
+    /// Effect of an entry, or of a miss (`None`).
     #[inline]
     pub fn resolved(&self, table: usize, entry: Option<u32>) -> Option<&Resolved> {
         self.state.tables[table].action(entry)

@@ -1,6 +1,6 @@
 //! Memory of frames that are gone, for frames to come.
 
-use crate::stock::Stock;
+use crate::free_list::FreeList;
 
 /// Longest frame of the short kind: all headers without payload, because most frames of a transport
 /// are control packets.
@@ -24,7 +24,7 @@ pub struct Frames {
 #[derive(Debug, Default)]
 struct Kind {
     /// The frames.
-    frames: Stock<Vec<u8>>,
+    frames: FreeList<Vec<u8>>,
     /// Memory of all these frames in bytes.
     bytes: usize,
 }
@@ -77,7 +77,7 @@ mod tests {
         let again = [frames.take(60), frames.take(1514)];
         assert_eq!((again[0].as_ptr(), again[1].as_ptr()), places);
         assert!(again.iter().all(Vec::is_empty));
-        // What is too short for it is not grown.
+        // A buffer that is too short for it is not grown.
         assert!(frames.take(1500).capacity() >= 1500);
         assert!(frames.take(10).capacity() >= SHORT_BYTES);
     }

@@ -9,7 +9,7 @@ pub(crate) struct Crc {
     bits: u32,
     /// The checksum of no bytes, before `xor_out`.
     pub init: u64,
-    /// What the result is combined with.
+    /// Value that the result is combined with.
     pub xor_out: u64,
     /// Whether bits are taken lowest first.
     reflect: bool,

@@ -9,6 +9,7 @@ use ebb_bmv2_json::{FieldRef, FieldWidth};
 
 use crate::bits::words_for;
 use crate::error::LoadError;
+use crate::slot::Slot;
 use crate::wire::Pieces;
 
 /// Widest field, or cell of a register array, in bits.
@@ -20,32 +21,6 @@ const MAX_WORDS: u32 = 1 << 20;
 
 /// The header is not what the frame has at any place.
 pub(crate) const NO_HOME: u64 = u64::MAX;
-
-/// Where a field lies. It is small and copied into the compiled program.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct Slot {
-    /// Index of its first word.
-    pub at: u32,
-    /// How many words it has.
-    pub words: u32,
-    /// Its width in bits.
-    pub bits: u32,
-    /// Whether it is a signed number.
-    pub signed: bool,
-}
-
-impl Slot {
-    /// The words of the field, out of all words of a packet.
-    #[inline]
-    pub fn of(self, words: &[u64]) -> &[u64] {
-        &words[self.at as usize..(self.at + self.words) as usize]
-    }
-
-    /// The words of the field, out of all words of a packet.
-    pub fn of_mut(self, words: &mut [u64]) -> &mut [u64] {
-        &mut words[self.at as usize..(self.at + self.words) as usize]
-    }
-}
 
 /// A field of a header.
 #[derive(Debug)]
@@ -162,7 +137,7 @@ impl Words {
 
 /// From the ids of the JSON file to the numbers of headers or unions, which count from 0.
 struct Numbers {
-    /// What has these ids, for errors.
+    /// Kind of thing that has these ids, for errors.
     kind: &'static str,
     /// The number of each id.
     by_id: HashMap<u32, u32>,

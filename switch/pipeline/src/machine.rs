@@ -8,11 +8,12 @@ use rand::Rng;
 
 use crate::action::{Primitive, StackRef, Target};
 use crate::bits::low_mask;
-use crate::expr::{Number, Scope, UnionRef, store, store_big};
-use crate::layout::{NO_HOME, Slot};
+use crate::expr::{Number, Scope, UnionRef};
+use crate::layout::NO_HOME;
 use crate::outcome::DropReason;
 use crate::packet::{CloneCall, Packet};
 use crate::program::Program;
+use crate::slot::{Slot, store, store_big};
 use crate::state::State;
 
 /// Most primitives that an action may run: one that jumps back without end is cut off.
@@ -31,7 +32,7 @@ pub(crate) struct Machine<'a> {
 }
 
 impl Machine<'_> {
-    /// What expressions can refer to, with the data of the action.
+    /// State that expressions can refer to, with the data of the action.
     #[inline]
     pub fn scope<'s>(&'s self, data: &'s [u64]) -> Scope<'s> {
         Scope {

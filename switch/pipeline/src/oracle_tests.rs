@@ -44,7 +44,7 @@ fn frame() -> impl Strategy<Value = Vec<u8>> {
         })
 }
 
-/// What became of a frame, and the words of its packet, to be compared.
+/// Fate of a frame, and the words of its packet, to be compared.
 fn forward(
     pipeline: &mut Pipeline,
     now: Instant,

@@ -1,4 +1,4 @@
-//! What goes into the ingress and egress pipelines and what comes out, as behavioral-model's
+//! Arguments and outcomes of the ingress and egress pipelines, as behavioral-model's
 //! `docs/simple_switch.md` describes it.
 
 use ebb_units::{Duration, Instant};
@@ -27,7 +27,7 @@ pub mod instance_type {
     pub const DEFLECTED: u32 = 7;
 }
 
-/// What ingress must know about a frame besides its bytes.
+/// Facts about a frame that ingress must know besides its bytes.
 #[derive(Clone, Debug, Default)]
 pub struct IngressInput {
     /// The port at which it came in.
@@ -36,7 +36,7 @@ pub struct IngressInput {
     pub packet_id: u64,
     /// Why it enters; see [`instance_type`].
     pub instance_type: u32,
-    /// What a resubmit or recirculation preserved; `None` for other packets.
+    /// Fields that a resubmit or recirculation preserved; `None` for other packets.
     pub preserved: Option<Preserved>,
     /// Why it was deflected; `None` unless `instance_type` is [`instance_type::DEFLECTED`].
     pub deflect: Option<Deflect>,
@@ -58,11 +58,11 @@ pub struct IngressOutcome {
     pub clone: Option<CloneRequest>,
     /// A message to send; `None` if the program asked for none.
     pub digest: Option<Digest>,
-    /// What becomes of the packet.
+    /// Fate of the packet.
     pub verdict: IngressVerdict,
 }
 
-/// What becomes of a packet after ingress.
+/// Fate of a packet after ingress.
 #[derive(Debug)]
 pub enum IngressVerdict {
     /// The frame, as it came, goes to ingress again, with [`instance_type::RESUBMITTED`] and what
@@ -123,7 +123,7 @@ pub struct Digest {
     pub values: Vec<Vec<u8>>,
 }
 
-/// What is known of a packet when it leaves its queue, for its metadata.
+/// Times and depths of a packet's queue when it leaves that, for its metadata.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct EgressInput {
     /// The port it leaves by.
@@ -149,11 +149,11 @@ pub struct EgressInput {
 pub struct EgressOutcome {
     /// A clone to make; `None` if the program asked for none.
     pub clone: Option<CloneRequest>,
-    /// What becomes of the packet.
+    /// Fate of the packet.
     pub verdict: EgressVerdict,
 }
 
-/// What becomes of a packet after egress.
+/// Fate of a packet after egress.
 #[derive(Debug)]
 pub enum EgressVerdict {
     /// The frame goes onto the link.

@@ -1,9 +1,9 @@
 //! A packet in the pipeline: its headers as words, and its bytes.
 
 use crate::frames::Frames;
+use crate::free_list::FreeList;
 use crate::outcome::DropReason;
 use crate::program::Place;
-use crate::stock::Stock;
 
 /// A field that every packet of a program has.
 #[derive(Clone, Copy, Debug)]
@@ -19,7 +19,7 @@ pub struct Packet {
     pub(crate) frame: Vec<u8>,
     /// Where the payload starts in the frame.
     pub(crate) payload_at: usize,
-    /// What the program has asked for so far.
+    /// Requests of the program so far.
     pub(crate) requests: Requests,
     /// The port at which it came in.
     pub(crate) ingress_port: u16,
@@ -35,7 +35,7 @@ pub struct Packet {
     pub(crate) header_bytes: usize,
 }
 
-/// What primitives have asked for, which is done when the pipeline ends. The last request of a kind
+/// Requests of primitives, which are carried out when the pipeline ends. The last request of a kind
 /// counts.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct Requests {
@@ -132,10 +132,10 @@ impl Packet {
 #[derive(Debug, Default)]
 pub struct Pool {
     /// The packets, without their frames.
-    packets: Stock<Box<Packet>>,
+    packets: FreeList<Box<Packet>>,
     /// The frames.
     frames: Frames,
-    /// What packets that are gone leave in their words; `None`: what was there.
+    /// Value that packets which are gone leave in their words; `None`: the old one.
     #[cfg(test)]
     pub(crate) rest: Option<u64>,
 }

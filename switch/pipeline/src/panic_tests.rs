@@ -6,8 +6,8 @@ use crate::fixture::{Fixture, call, egress, frame, hex, ingress, set, through, u
 use serde_json::{Value, json};
 
 use crate::action::Primitive;
-use crate::layout::Slot;
 use crate::program::Program;
+use crate::slot::Slot;
 use crate::{DropReason, EgressVerdict, IngressVerdict, Pipeline};
 
 fn to_port_1() -> Value {
@@ -45,7 +45,7 @@ fn broken() -> Primitive {
     }
 }
 
-/// What the code calls stays where it is, but becomes something else.
+/// The program, whose functions a test exchanges while the code that calls them stays.
 fn program(pipeline: &mut Pipeline) -> &mut Program {
     Arc::get_mut(&mut pipeline.program).expect("one owner")
 }

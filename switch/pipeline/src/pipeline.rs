@@ -124,7 +124,7 @@ impl Pipeline {
         }
     }
 
-    /// What becomes of a packet after ingress, in the order of BMv2.
+    /// Fate of a packet after ingress, in the order of BMv2.
     fn after_ingress(&mut self, now: Instant, mut packet: Box<Packet>) -> IngressOutcome {
         let requests = std::mem::take(&mut packet.requests);
         if let Some(reason) = requests.failed {
@@ -400,7 +400,7 @@ impl Pipeline {
         self.state.clone_sessions.get(&session)
     }
 
-    /// What the pipeline has counted.
+    /// Counts of the pipeline.
     pub fn stats(&self) -> &PipelineStats {
         &self.state.stats
     }

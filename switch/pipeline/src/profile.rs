@@ -54,7 +54,7 @@ impl Deref for Data {
     }
 }
 
-/// What an entry does, ready to run.
+/// Effect of an entry, ready to run.
 #[derive(Clone, Debug)]
 pub(crate) enum Resolved {
     /// Runs this action.
@@ -67,7 +67,7 @@ pub(crate) enum Resolved {
     Set(Arc<ActionSet>),
 }
 
-/// What the program says about an action profile.
+/// Properties of an action profile in the program.
 #[derive(Debug)]
 pub(crate) struct ProfileSpec {
     /// Its name in P4.
@@ -83,7 +83,7 @@ pub(crate) struct ProfileSpec {
 /// An action profile of a switch.
 #[derive(Debug)]
 pub(crate) struct Profile {
-    /// What the program says about it.
+    /// Its properties in the program.
     pub spec: Arc<ProfileSpec>,
     /// Its members.
     pub members: ById<Member>,

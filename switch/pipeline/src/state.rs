@@ -50,7 +50,7 @@ pub(crate) struct State {
     pub rng: SmallRng,
     /// The value of `egress_spec` that means drop.
     pub drop_port: u16,
-    /// What the pipeline has counted.
+    /// Counts of the pipeline.
     pub stats: PipelineStats,
     /// Memory for packets.
     pub pool: Pool,
@@ -62,9 +62,9 @@ pub(crate) struct State {
     pub masked_key: Vec<u64>,
     /// Memory for action data.
     pub action_data: Vec<u64>,
-    /// What the deparser of Tofino that ran last has asked for.
+    /// Requests of the deparser of Tofino that ran last.
     pub tofino: crate::tofino::Requests,
-    /// What has happened to the packet; `None` if nobody wants to know.
+    /// Steps of the packet so far; `None` if it is not traced.
     pub trace: Option<Vec<crate::trace::TraceEvent>>,
     /// Whether packets begin with all their words initialised: others than the program may read
     /// them.
@@ -86,7 +86,7 @@ pub(crate) struct ValueSet {
     pub compiled: CompiledMembers,
 }
 
-/// What every switch with the same program starts with.
+/// State that every switch with the same program starts with.
 #[derive(Debug)]
 pub(crate) struct Blueprint {
     /// The tables, with the program's own entries and default actions.

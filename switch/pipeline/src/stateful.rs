@@ -7,9 +7,8 @@ use num_bigint::BigInt;
 
 use crate::bits::words_for;
 use crate::control::{CounterValue, MeterConfig, MeterCounts, MeterUnit};
-use crate::expr::{load, load_big, store, store_big};
-use crate::layout::Slot;
 use crate::native::Cells;
+use crate::slot::{Slot, load, load_big, store, store_big};
 
 const PS_PER_S: u128 = 1_000_000_000_000;
 
@@ -210,7 +209,7 @@ pub(crate) struct MeterSpec {
 pub(crate) struct Meters {
     /// Its name in P4.
     pub name: Arc<str>,
-    /// What it counts.
+    /// Unit that it counts.
     pub unit: MeterUnit,
     /// Bytes of each packet that it leaves out.
     pub adjust: u32,
@@ -408,7 +407,7 @@ mod tests {
         assert_eq!(burst, [GREEN, GREEN, YELLOW, YELLOW, YELLOW, RED]);
         // The committed bucket fills first: a token per millisecond.
         assert_eq!([colours(1), colours(1)], [GREEN, RED]);
-        // What it cannot hold goes to the excess bucket: 4 tokens are two of each.
+        // Tokens beyond its depth go to the excess bucket: 4 tokens are two of each.
         let later: Vec<_> = (0..5).map(|_| colours(5)).collect();
         assert_eq!(later, [GREEN, GREEN, YELLOW, YELLOW, RED]);
     }

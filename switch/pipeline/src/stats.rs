@@ -1,4 +1,4 @@
-//! What the pipeline counts about itself.
+//! Counters of the pipeline about itself.
 
 use std::collections::BTreeMap;
 

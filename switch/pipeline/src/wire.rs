@@ -5,7 +5,7 @@
 //! field.
 
 use crate::bits::{first_word_bits, low_mask};
-use crate::layout::Slot;
+use crate::slot::Slot;
 
 /// One word of a field and where it lies in the bytes.
 #[derive(Clone, Copy, Debug)]

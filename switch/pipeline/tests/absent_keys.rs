@@ -1,6 +1,6 @@
-//! What older and other compilers leave out of the JSON. To BMv2 a key that is absent is null, and null is 0, false, an
-//! empty text or an empty list (`P4Objects.cpp`: jsoncpp's `asInt`, `asBool`, `asString` of it); a few keys have other
-//! defaults, and many are never read.
+//! Keys that older and other compilers leave out of the JSON. To BMv2 a key that is absent is null, and null is 0,
+//! false, an empty text or an empty list (`P4Objects.cpp`: jsoncpp's `asInt`, `asBool`, `asString` of it); a few keys
+//! have other defaults, and many are never read.
 
 use std::collections::HashMap;
 

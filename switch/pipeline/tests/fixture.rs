@@ -181,7 +181,7 @@ pub fn egress(p: &mut Pipeline, packet: Box<Packet>) -> (EgressOutcome, Vec<u8>)
     (outcome, out)
 }
 
-/// What the frame is after ingress and egress.
+/// The frame after ingress and egress.
 pub fn through(p: &mut Pipeline, frame: &[u8]) -> Vec<u8> {
     let outcome = ingress(p, frame);
     let (_, packet) = unicast(outcome);

@@ -1,4 +1,4 @@
-//! What happens after ingress and after egress.
+//! Decisions after ingress and after egress.
 
 use ebb_pipeline::control::{CloneSession, ProtectedReplica, Replica};
 use ebb_pipeline::*;

@@ -1,7 +1,7 @@
 //! The bytes that came in on one port and are still here, by queue, and what they make flow control
 //! ask of the neighbour at that port.
 
-use crate::config::{Accounting, Pfc};
+use crate::config::{Accounting, Thresholds};
 use crate::limits::MAX_QUEUES;
 use crate::scheduler::QueueSet;
 
@@ -17,15 +17,15 @@ pub(crate) struct Account {
 impl Account {
     /// The queues of these that the neighbour is to pause from now on. A queue that it was asked to
     /// pause resumes at the lower threshold.
-    pub(crate) fn wanted(&self, pfc: &Pfc, lossless: QueueSet) -> QueueSet {
-        let counted = match pfc.accounting {
+    pub(crate) fn wanted(&self, thresholds: Thresholds, lossless: QueueSet) -> QueueSet {
+        let counted = match thresholds.accounting {
             Accounting::Drain => drain(self.bytes),
             Accounting::Class => self.bytes,
         };
         let pauses = |id: &usize| {
             let threshold = match self.asked & 1 << id {
-                0 => pfc.pause_bytes,
-                _ => pfc.resume_bytes,
+                0 => thresholds.pause_bytes,
+                _ => thresholds.resume_bytes,
             };
             lossless & 1 << id != 0 && counted[*id] > threshold
         };

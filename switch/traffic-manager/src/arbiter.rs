@@ -5,7 +5,7 @@ use ebb_units::{BitRate, Instant};
 
 use crate::buffer::Buffer;
 use crate::config::Profile;
-use crate::heads::Heads;
+use crate::eligible_times::EligibleTimes;
 use crate::limits::MAX_QUEUES;
 use crate::queue::Queue;
 use crate::scheduler::{QueueSet, Scheduler};
@@ -17,7 +17,7 @@ use crate::shares::Shares;
 #[repr(C)]
 pub(crate) struct Arbiter {
     /// From when on the head of each queue may leave.
-    heads: Heads,
+    eligible: EligibleTimes,
     /// Groups with a share of the link; `None` if there are none.
     shares: Option<Box<Shares>>,
     /// Groups by weight.
@@ -28,7 +28,7 @@ impl Arbiter {
     /// An arbiter for empty queues.
     pub(crate) fn new(now: Instant, profile: &Profile) -> Self {
         Self {
-            heads: Heads::default(),
+            eligible: EligibleTimes::default(),
             shares: Shares::new(now, profile),
             scheduler: Scheduler::new(profile),
         }
@@ -42,7 +42,7 @@ impl Arbiter {
 
     /// Forgets all heads, because the queues are empty.
     pub(crate) fn clear(&mut self) {
-        self.heads = Heads::default();
+        self.eligible = EligibleTimes::default();
     }
 
     /// Fills the buckets until now, because the link has another rate from now on. Queues with a
@@ -69,17 +69,17 @@ impl Arbiter {
                 shares.affordable_at(id, at, cost, line.rate())
             }),
         };
-        self.heads.set(id, since);
+        self.eligible.set(id, since);
     }
 
     /// The earliest time at which a head may leave; `None` if there is none.
     pub(crate) fn earliest(&self) -> Option<Instant> {
-        self.heads.earliest()
+        self.eligible.earliest()
     }
 
     /// The highest queue with a head, probably the next one: a guess without side effects.
     pub(crate) fn likely(&self) -> Option<usize> {
-        self.heads.highest()
+        self.eligible.highest()
     }
 
     /// Chooses the queue that sends at `start`, and charges its group. However late the call is,
@@ -90,11 +90,11 @@ impl Arbiter {
         buffer: &Buffer<P>,
         line: &Serialiser,
     ) -> Option<usize> {
-        let ready = self.heads.ready(start);
+        let ready = self.eligible.ready(start);
         if self.shares.is_some() {
             return self.pick_with_shares(start, ready, buffer, line);
         }
-        let oldest = |queues| self.heads.earliest_of(queues);
+        let oldest = |queues| self.eligible.earliest_of(queues);
         self.scheduler.pick(ready, oldest)
     }
 
@@ -113,7 +113,7 @@ impl Arbiter {
         first
             .or_else(|| {
                 self.scheduler.pick(ready & !shares.queues, |queues| {
-                    self.heads.earliest_of(queues)
+                    self.eligible.earliest_of(queues)
                 })
             })
             .or_else(|| shares.pick_last(ready))
@@ -122,6 +122,6 @@ impl Arbiter {
     /// Whether the heads are those of the queues, as far as no cap delays them.
     pub(crate) fn agrees<P>(&self, buffer: &Buffer<P>) -> bool {
         (0..MAX_QUEUES)
-            .all(|id| self.is_capped(id) || self.heads.get(id) == buffer.queue(id).ready_at())
+            .all(|id| self.is_capped(id) || self.eligible.get(id) == buffer.queue(id).ready_at())
     }
 }

@@ -12,7 +12,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::limits::MAX_QUEUES;
 
-pub(crate) use headroom::Need;
+pub(crate) use headroom::{Need, Thresholds};
 pub use validation::ConfigError;
 pub(crate) use validation::SHARE_STEPS;
 
@@ -251,10 +251,13 @@ fn is_false(value: &bool) -> bool {
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Pfc {
-    /// The neighbour is asked to pause a queue when more bytes than this count for it.
-    pub pause_bytes: u64,
+    /// The neighbour is asked to pause a queue when more bytes than this count for it. `None`, as
+    /// `resume_bytes`: computed from `ingress_bytes`, rates and delays of the profiles.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub pause_bytes: Option<u64>,
     /// It is asked to resume when no more than this count; at most `pause_bytes`.
-    pub resume_bytes: u64,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub resume_bytes: Option<u64>,
     /// Which bytes count for a queue.
     #[serde(default)]
     pub accounting: Accounting,

@@ -1,8 +1,8 @@
-//! A histogram of delays whose buckets are a fixed share of their value wide, like those of
-//! HdrHistogram: each octave of nanoseconds is cut into [`PARTS`] equal buckets, so a percentile
-//! that is read from it is off by at most 1 / [`PARTS`].
+//! A histogram of delays in nanoseconds, whose buckets are a fixed share of their value wide
+//! ([`ebb_units::buckets`]).
 
 use ebb_units::Duration;
+use ebb_units::buckets::{bucket, lowest};
 use serde::{Deserialize, Serialize};
 
 /// Buckets per octave. Delays below this many nanoseconds have buckets of 1 ns.
@@ -96,7 +96,7 @@ impl DelayHistogram {
     /// Counts one delay.
     pub(crate) fn add(&mut self, delay: Duration) {
         // The number fits: there are fewer than 2000 buckets.
-        self.latest[usize::from(self.latest_len)] = bucket(delay.as_nanos()) as u16;
+        self.latest[usize::from(self.latest_len)] = bucket::<PARTS>(delay.as_nanos()) as u16;
         self.latest_len += 1;
         if usize::from(self.latest_len) == TOGETHER {
             self.latest_len = 0;
@@ -114,8 +114,8 @@ impl DelayHistogram {
             .flat_map(|(octave, packets)| (octave * PARTS as usize..).zip(packets.iter()))
             .filter(|&(_, &packets)| packets > 0)
             .map(|(bucket, &packets)| DelayBucket {
-                from_ns: lowest(bucket),
-                below_ns: lowest(bucket + 1),
+                from_ns: lowest::<PARTS>(bucket),
+                below_ns: lowest::<PARTS>(bucket + 1),
                 packets,
             })
             .collect()
@@ -145,39 +145,9 @@ impl Counters {
     }
 }
 
-/// Number of the bucket that holds a delay of `ns` nanoseconds.
-fn bucket(ns: u64) -> usize {
-    // Octave 0 begins at PARTS; the values below have a bucket each.
-    let octave = ns.max(PARTS).ilog2() - PARTS.ilog2();
-    (u64::from(octave) * PARTS + (ns >> octave)) as usize
-}
-
-/// Shortest delay of a bucket in nanoseconds; `u64::MAX` for the number after the last bucket.
-fn lowest(bucket: usize) -> u64 {
-    let bucket = bucket as u64;
-    let octave = (bucket / PARTS).saturating_sub(1);
-    let part = u128::from(bucket - octave * PARTS);
-    u64::try_from(part << octave).unwrap_or(u64::MAX)
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[test]
-    fn buckets_follow_each_other_and_hold_their_delays() {
-        assert_eq!(lowest(0), 0);
-        for number in 0..=bucket(u64::MAX) {
-            let (from, below) = (lowest(number), lowest(number + 1));
-            assert!(from < below, "{number}");
-            assert_eq!(bucket(from), number);
-            assert_eq!(bucket(below - 1), number);
-            assert!(
-                below - from == 1 || (below - from) * PARTS <= from,
-                "{number}"
-            );
-        }
-    }
 
     #[test]
     fn what_was_added_is_found_again() {

@@ -20,7 +20,7 @@ use ebb_units::Instant;
 
 use crate::account::Account;
 use crate::admission::{Admission, Arrival, Departure};
-use crate::config::{OnFull, Pfc, TrafficManagerConfig};
+use crate::config::{OnFull, Thresholds, TrafficManagerConfig};
 use crate::limits::MAX_QUEUES;
 use crate::port::Port;
 use crate::port_id::{PauseChange, PortId};
@@ -36,7 +36,7 @@ use output::Output;
 #[derive(Debug)]
 pub(crate) struct Ingress<P> {
     /// Thresholds of flow control; `None` if there is none.
-    pfc: Option<Pfc>,
+    thresholds: Option<Thresholds>,
     /// Packets by the port that they came in on.
     inputs: Vec<Input<P>>,
     /// Packets that wait at the inputs, by the port that they go to.
@@ -56,7 +56,7 @@ impl<P> Ingress<P> {
         let staged = config.profile.iter().any(|p| p.ingress_bytes.is_some());
         (staged || config.pfc.is_some()).then(|| {
             Box::new(Self {
-                pfc: config.pfc.clone(),
+                thresholds: config.thresholds(),
                 inputs: Vec::new(),
                 outputs: Vec::new(),
                 touched: Vec::new(),
@@ -313,10 +313,10 @@ impl<P> Ingress<P> {
 
     /// Asks the neighbours at the ports whose accounts changed for what these want now.
     fn settle(&mut self, at: Instant, ports: &mut Ports<P>) {
-        let pfc = self.pfc.as_ref();
         for port in self.touched.drain(..) {
             let input = &mut self.inputs[usize::from(port)];
-            let wanted = pfc.map_or(0, |pfc| input.account.wanted(pfc, input.lossless));
+            let (account, lossless) = (&input.account, input.lossless);
+            let wanted = self.thresholds.map_or(0, |at| account.wanted(at, lossless));
             let changed = wanted ^ input.account.asked;
             if changed == 0 {
                 continue;
@@ -350,7 +350,7 @@ impl<P> Ingress<P> {
     /// limit, except those for queues that no longer exist.
     pub(crate) fn configure(&mut self, now: Instant, ports: &mut Ports<P>) {
         let waiting = self.take_all();
-        self.pfc.clone_from(&ports.config.pfc);
+        self.thresholds = ports.config.thresholds();
         for (port, input) in (0..).zip(&mut self.inputs) {
             let account = Account {
                 asked: input.account.asked,

@@ -32,7 +32,7 @@ mod buffer;
 mod config;
 mod delay_histogram;
 mod depth;
-mod heads;
+mod eligible_times;
 mod ingress;
 mod limits;
 mod manager;

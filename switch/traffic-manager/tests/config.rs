@@ -50,7 +50,7 @@ fn the_examples_with_flow_control_are_accepted() {
     let keys = format!("# [pfc] {}", keys.expect("the keys of flow control"));
     let keys = parse(&keys.replace("# [", "[").replace("\n# ", "\n"));
     let pfc = keys.pfc.expect("thresholds");
-    assert_eq!((pfc.pause_bytes, pfc.max_frame_bytes), (8192, 1530));
+    assert_eq!((pfc.pause_bytes, pfc.max_frame_bytes), (Some(8192), 1530));
     assert_eq!(keys.export[0].what, QueueState::DrainBytes);
 }
 
@@ -120,12 +120,41 @@ fn headroom_is_computed_from_rate_and_times() {
 }
 
 #[test]
+fn thresholds_that_are_not_given_are_computed_where_the_buffer_allows() {
+    let complaint = |ingress_bytes: Option<u64>| {
+        let mut config = eight_lossless(1_000_000_000, 1024, 8192);
+        let pfc = config.pfc.as_mut().expect("flow control");
+        (pfc.pause_bytes, pfc.resume_bytes) = (None, None);
+        config.profile[0].ingress_bytes = ingress_bytes;
+        config.profile[0].egress_bytes = ingress_bytes;
+        config.validate().err().map(|error| error.to_string())
+    };
+    assert_eq!(complaint(Some(131_072)), None);
+    let too_small = complaint(Some(8 * (4_557 + 1_614 + 100)));
+    assert_eq!(
+        too_small.as_deref(),
+        Some(
+            "traffic manager: profile \"a\": 8 lossless queues need 8 * 4557 = 36456 bytes of \
+             headroom of the 50168 bytes of ingress_bytes, and as much again before they pause; use \
+             fewer lossless queues, more ingress_bytes or slower links, or give pause_bytes and \
+             resume_bytes"
+        )
+    );
+    let unbuffered = complaint(None).expect("a refusal");
+    assert!(unbuffered.contains("no ingress_bytes to compute its thresholds of"));
+}
+
+#[test]
 fn flow_control_and_buffers_must_fit_together() {
     let thresholds = "pause_bytes = 8192\nresume_bytes = 4557";
     let cases = [
         (
             lossless("", "lossless = true", "pause_bytes = 1\nresume_bytes = 2"),
             "[pfc]: resume_bytes = 2 is above pause_bytes = 1",
+        ),
+        (
+            lossless("", "lossless = true", "pause_bytes = 1"),
+            "[pfc]: needs both pause_bytes and resume_bytes, or neither",
         ),
         (
             lossless("", "", thresholds),

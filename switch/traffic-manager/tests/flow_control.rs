@@ -37,8 +37,8 @@ fn lossy() -> Profile {
 /// The thresholds of DeTail (section 5.2.3 of the thesis).
 fn pfc() -> Pfc {
     Pfc {
-        pause_bytes: 8192,
-        resume_bytes: 4557,
+        pause_bytes: Some(8192),
+        resume_bytes: Some(4557),
         accounting: Accounting::Drain,
         response_ns: 1024,
         wakeup_ns: 0,

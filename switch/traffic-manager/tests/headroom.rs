@@ -32,8 +32,8 @@ const HEADROOM: u64 = 4_557;
 
 fn pfc(pause_bytes: u64) -> Pfc {
     Pfc {
-        pause_bytes,
-        resume_bytes: HEADROOM.min(pause_bytes),
+        pause_bytes: Some(pause_bytes),
+        resume_bytes: Some(HEADROOM.min(pause_bytes)),
         accounting: Accounting::Drain,
         response_ns: RESPONSE_NS,
         wakeup_ns: 0,

@@ -111,7 +111,7 @@ impl Model {
             let kept = self.pfc.as_ref().map_or(0, |pfc| {
                 let queues = (0..8).filter(|q| self.lossless(*q)).count() as u64;
                 // The frame that crosses, the PFC frame, and twice the longest frame.
-                queues * (pfc.pause_bytes + MAX_LEN + 84 + 2 * MAX_LEN)
+                queues * (pfc.pause_bytes.expect("given") + MAX_LEN + 84 + 2 * MAX_LEN)
             });
             let too_much = self.bytes(here) + new.len > limit
                 || !self.lossless(new.queue) && lossy + new.len + kept > limit;
@@ -317,7 +317,7 @@ impl Model {
             } else {
                 pfc.pause_bytes
             };
-            asked |= u8::from(counted > threshold) << queue;
+            asked |= u8::from(counted > threshold.expect("given")) << queue;
         }
         self.asked[usize::from(port)] = asked;
         asked
@@ -413,8 +413,8 @@ fn profiles() -> impl Strategy<Value = (Profile, Option<Pfc>)> {
             ..Profile::default()
         };
         let pfc = pfc.then_some(Pfc {
-            pause_bytes: thresholds,
-            resume_bytes: thresholds / 2,
+            pause_bytes: Some(thresholds),
+            resume_bytes: Some(thresholds / 2),
             accounting: if class {
                 Accounting::Class
             } else {

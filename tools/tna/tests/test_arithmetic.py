@@ -1,4 +1,4 @@
-"""What TNA's arithmetic may differ by; 200 sequences of each kind.
+"""Bounds of the differences of TNA's arithmetic; 200 sequences of each kind.
 
 docs/porting-tofino.md has 100 000."""
 

@@ -29,7 +29,7 @@ def matches(asked: str, value: int) -> bool:
 
 
 def decided(packet: dict[str, int]) -> str:
-    """What the table says of a packet: a drop reason, or nothing."""
+    """Verdict of the table on a packet: a drop reason, or nothing."""
     for asked, action in ENTRIES:
         if all(matches(asked[key], packet[key]) for key in KEYS):
             found = re.fullmatch(r"refuse\(DropReason\.(\w+)\)", action)
@@ -38,8 +38,8 @@ def decided(packet: dict[str, int]) -> str:
 
 
 def ruled(packet: dict[str, int]) -> str:
-    """What v1model says: parser.p4, whose first failed check counts, then validity.p4. Without what
-    TNA does not know, that a packet ends beyond its frame."""
+    """Verdict of v1model: parser.p4, whose first failed check counts, then validity.p4. It lacks
+    what TNA does not know, that a packet ends beyond its frame."""
     if packet["parser_err"]:
         return "TRUNCATED"
     if packet["ipv4"]:

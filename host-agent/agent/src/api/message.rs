@@ -22,12 +22,12 @@ pub enum Operation {
     Hello {
         version: u32,
     },
-    Send(Send),
+    Send(SendObject),
     Listen(Listen),
     Unlisten {
         listener: u64,
     },
-    /// Take an object that was announced. Its content goes where that of a [`Fetch`] goes.
+    /// Take an object that was announced. Its content goes where that of a [`FetchObject`] goes.
     Accept {
         transfer: u64,
         /// In a directory: a file that is there already is replaced; else the transfer fails.
@@ -42,8 +42,8 @@ pub enum Operation {
         transfer: u64,
         reason: String,
     },
-    Fetch(Fetch),
-    /// Let others fetch an object: as for [`Send`], but nothing is sent before somebody asks.
+    Fetch(FetchObject),
+    /// Let others fetch an object: as for [`SendObject`], but nothing is sent before somebody asks.
     Offer {
         name: String,
         #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -78,7 +78,7 @@ pub struct Generate {
 /// Send an object: the regular file or memfd that comes with the message, or `generate`.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
-pub struct Send {
+pub struct SendObject {
     pub scheme: Scheme,
     pub to: Vec<Host>,
     pub name: String,
@@ -136,7 +136,7 @@ pub struct Listen {
 /// pipe or socket; of a directory: a file in it), or nowhere.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
-pub struct Fetch {
+pub struct FetchObject {
     pub scheme: Scheme,
     pub name: String,
     pub from: Vec<Host>,

@@ -62,7 +62,7 @@ pub fn run(args: &FetchArgs) -> anyhow::Result<bool> {
         Destination::Stdout => Output::on_stderr(json),
         _ => Output::new(json),
     };
-    let request = message::Fetch {
+    let request = message::FetchObject {
         scheme: args.common.scheme,
         name: args.name.clone(),
         from: args.from.clone(),

@@ -55,7 +55,7 @@ pub struct SendArgs {
 /// Whether the object arrived, at all receivers.
 pub fn run(args: &SendArgs) -> anyhow::Result<bool> {
     let (file, name, hosts) = open(args)?;
-    let request = message::Send {
+    let request = message::SendObject {
         scheme: args.common.scheme,
         to: hosts,
         name: args.name.clone().unwrap_or(name),
@@ -116,7 +116,7 @@ fn open_file(path: &Path) -> anyhow::Result<File> {
 
 fn send(
     mut client: Client,
-    mut request: message::Send,
+    mut request: message::SendObject,
     file: Option<&File>,
     output: &Output,
 ) -> anyhow::Result<bool> {

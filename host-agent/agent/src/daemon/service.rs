@@ -183,7 +183,7 @@ impl Service {
             Operation::Send(send) => {
                 check_start(send.start_at_ns)?;
                 let source = source(descriptor, send.generate)?;
-                let send = ebb_host::Send {
+                let send = ebb_host::SendObject {
                     scheme: send.scheme,
                     to: send.to,
                     name: send.name,
@@ -220,7 +220,7 @@ impl Service {
                 let existing = Existing::of(fetch.overwrite);
                 let target = self.host.storage.target_of(descriptor, existing);
                 let patience = fetch.timeout_ms.map(|ms| ms.min(MAX_PATIENCE_MS));
-                let fetch = ebb_host::Fetch {
+                let fetch = ebb_host::FetchObject {
                     scheme: fetch.scheme,
                     name: fetch.name,
                     from: fetch.from,

@@ -1,13 +1,14 @@
 //! How many times are spread: mean, percentiles, maximum.
 
-/// Sixteen classes per power of two: a percentile is at most a sixteenth too high.
-const CLASSES_PER_OCTAVE: u64 = 16;
-const CLASSES: usize = 64 * CLASSES_PER_OCTAVE as usize;
+use ebb_units::buckets::{bucket, lowest};
 
-/// Times in ns, in classes: a constant amount of memory, whatever their number.
+/// Buckets per octave: a percentile is at most a sixteenth too high.
+const PARTS: u64 = 16;
+
+/// Times in ns, in buckets: a constant amount of memory, whatever their number.
 #[derive(Clone, Debug)]
 pub struct Histogram {
-    classes: Box<[u64]>,
+    buckets: Box<[u64]>,
     count: u64,
     sum_ns: u128,
     max_ns: u64,
@@ -16,7 +17,7 @@ pub struct Histogram {
 impl Histogram {
     pub fn new() -> Self {
         Histogram {
-            classes: vec![0; CLASSES].into(),
+            buckets: vec![0; bucket::<PARTS>(u64::MAX) + 1].into(),
             count: 0,
             sum_ns: 0,
             max_ns: 0,
@@ -24,7 +25,7 @@ impl Histogram {
     }
 
     pub fn add(&mut self, ns: u64) {
-        self.classes[class(ns)] += 1;
+        self.buckets[bucket::<PARTS>(ns)] += 1;
         self.count += 1;
         self.sum_ns += u128::from(ns);
         self.max_ns = self.max_ns.max(ns);
@@ -42,55 +43,24 @@ impl Histogram {
         self.sum_ns as f64 / self.count.max(1) as f64
     }
 
-    /// An upper bound of the quantile `share`, in thousandths: that of the class that holds it, and no
+    /// An upper bound of the quantile `share`, in thousandths: that of the bucket that holds it, and no
     /// more than the maximum. At most a sixteenth above the quantile.
     pub fn per_mille_ns(&self, share: u64) -> u64 {
         let rank = (self.count * share).div_ceil(1000).max(1);
         let mut below = 0;
-        for (class, count) in self.classes.iter().enumerate() {
+        for (bucket, count) in self.buckets.iter().enumerate() {
             below += count;
             if below >= rank {
-                return upper_bound(class as u64).min(self.max_ns);
+                return (lowest::<PARTS>(bucket + 1) - 1).min(self.max_ns);
             }
         }
         self.max_ns
     }
 }
 
-fn class(ns: u64) -> usize {
-    let octave = u64::from(ns.checked_ilog2().unwrap_or(0)).saturating_sub(3);
-    // Below 16 each value is a class.
-    let class = match octave {
-        0 => ns,
-        _ => octave * CLASSES_PER_OCTAVE + (ns >> (octave - 1)) % CLASSES_PER_OCTAVE,
-    };
-    class as usize
-}
-
-fn upper_bound(class: u64) -> u64 {
-    let (octave, part) = (class / CLASSES_PER_OCTAVE, class % CLASSES_PER_OCTAVE);
-    match octave {
-        0 => part,
-        _ => ((CLASSES_PER_OCTAVE + part + 1) << (octave - 1)) - 1,
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[test]
-    fn classes_are_contiguous_and_narrow() {
-        let mut last = 0;
-        for ns in (0..100_000).chain((40..64).map(|n| 1 << n)) {
-            let class = class(ns);
-            assert!(class == last || class == last + 1 || ns > 100_000, "{ns}");
-            last = class;
-            let bound = upper_bound(class as u64);
-            assert!(bound >= ns && bound - ns <= ns / 16, "{ns}: {bound}");
-        }
-        assert!(class(u64::MAX) < CLASSES);
-    }
 
     #[test]
     fn percentiles_are_of_what_was_observed() {

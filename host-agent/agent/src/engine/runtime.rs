@@ -186,7 +186,7 @@ impl Runtime {
         self.link.address()
     }
 
-    /// What an application on this engine finds.
+    /// Sockets and clock of an application on this engine.
     pub fn site(&self) -> Site {
         Site {
             address: self.link.address(),

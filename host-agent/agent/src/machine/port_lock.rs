@@ -154,7 +154,7 @@ impl PortLock {
         )
     }
 
-    /// As many ports in a row as each of so many transports can have of the protocol, with two blocks
+    /// As many ports in a row as each of this many transports can have of the protocol, with two blocks
     /// left for commands that have engines of their own.
     pub fn share(protocol: Protocol, transports: usize) -> u16 {
         let blocks = Pool::of(protocol).blocks - 2;

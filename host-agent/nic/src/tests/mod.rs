@@ -53,7 +53,7 @@ fn class_of(packet: &[u8]) -> u8 {
     packet[1] >> 2 >> 3
 }
 
-/// The neighbour sends a PFC frame that stops the classes of a mask for so many quanta.
+/// The neighbour sends a PFC frame that stops the classes of a mask for this many quanta.
 fn pause(nic: &mut Nic, now: Instant, mask: u8, quanta: u16) {
     control(nic, now, &frame(mask, quanta)).unwrap();
 }

@@ -273,7 +273,7 @@ mod tests {
     use super::*;
     use crate::drops::DropReason;
 
-    /// What happens, to be compared.
+    /// The parts of an event that tests compare.
     fn told((at, event): (Instant, Event)) -> (Instant, bool, PortId, usize) {
         match event {
             Event::Receive { port, frame } => (at, false, port, frame.len()),

@@ -15,7 +15,7 @@ use super::{Address, NetworkError, NodeId, NodePort};
 use crate::capture::{Direction, FrameSink, OpenSink};
 use crate::switch::{Effect, PortId, Switch};
 
-/// What a node is.
+/// Kind of a node.
 #[derive(Default)]
 enum Kind<H> {
     /// Nothing; only while nodes are moved between partitions.
@@ -31,7 +31,7 @@ pub(super) struct Node<H> {
     id: NodeId,
     /// The switch or the host.
     kind: Kind<H>,
-    /// What is going to happen at it.
+    /// Events to come at it.
     pending: EventQueue,
     /// The link of each port, by port number; `None` for ports without one.
     links: Vec<Option<Link>>,

@@ -1,7 +1,7 @@
 //! State of the queues as the program sees it: the traffic manager's counters in registers of the
 //! program, as a target with such a path keeps them (Tofino 2 does it in its ghost pipeline).
 //!
-//! A ghost thread of the program itself (Tofino 2) is told of every queue whose depth in cells has changed.
+//! A ghost thread of the program itself (Tofino 2) is notified of every queue whose depth in cells has changed.
 //!
 //! The cell of a queue is `port * 8 + queue`. An export without a period is always exact. One with
 //! a period shows the counters as they were at the last multiple of it.
@@ -137,7 +137,7 @@ impl Export {
     }
 }
 
-/// Tells the ghost thread of the queues of a port whose depth, in cells of so many bytes, it does not know.
+/// Notifies the ghost thread of the queues of a port whose depth, in cells of this many bytes, it does not know.
 fn tell_ghost(
     known: &mut Vec<u64>,
     bytes: u64,

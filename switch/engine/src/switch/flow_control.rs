@@ -1,5 +1,5 @@
 //! Priority-based flow control (IEEE 802.1Qbb) between the traffic manager, which says whom to
-//! stop and is told what to stop, and the links of the switch.
+//! stop and is asked what to stop, and the links of the switch.
 //!
 //! MAC control frames belong to the link: they never reach the program, wait in no queue and are
 //! not packets of the switch.

@@ -135,7 +135,7 @@ pub(super) fn defaulted(name: &str, default: impl Into<Value>) -> Value {
     json!({ "type": name, "default_value": default.into() })
 }
 
-/// A number of so many bits.
+/// A number of this many bits.
 pub(super) fn bytes(width: i32) -> Value {
     json!({ "type": "bytes", "width": width })
 }

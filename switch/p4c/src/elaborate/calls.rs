@@ -486,7 +486,7 @@ fn is_direct(all: &[Argument], index: usize, reach: Reach<'_>) -> bool {
         Reach::Parameters | Reach::SharedParameters(_) if !is_stable_place(value) => return false,
         Reach::Parameters | Reach::SharedParameters(_) => {}
     }
-    // What an `out` parameter begins with is nobody's concern.
+    // The value that an `out` parameter begins with is nobody's concern.
     if *is_changed && param.direction != Direction::Out {
         return false;
     }

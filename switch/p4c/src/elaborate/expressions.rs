@@ -266,7 +266,7 @@ impl Elaborator<'_> {
         match &call.callee {
             Callee::IsValid(header) => {
                 let header = self.expr(header, env);
-                // Of literals it is known.
+                // The validity of literals is known.
                 match header.kind {
                     ExprKind::InvalidHeader => return Expr::bool(false, span),
                     ExprKind::List(_) => return Expr::bool(true, span),
@@ -329,7 +329,7 @@ impl Elaborator<'_> {
         self.program.architecture != Architecture::V1model && !matches!(ty, Type::Void)
     }
 
-    /// What a call of an extern returns, in a variable of its own.
+    /// Result of a call of an extern, in a variable of its own.
     fn extern_value(
         &mut self,
         object: Option<usize>,

@@ -43,7 +43,7 @@ pub struct Flat {
     pub compute_checksum: FlatControl,
     /// Deparser, whose statements are `emit` calls; that of egress on Tofino.
     pub deparser: FlatControl,
-    /// What a pipeline of Tofino has besides; none for v1model.
+    /// Parts that only a pipeline of Tofino has; none for v1model.
     pub tofino: Option<Tofino>,
 }
 

@@ -92,7 +92,7 @@ impl Elaborator<'_> {
             inner.vars.insert(var, item.clone());
             rounds.push(self.block(|e| e.round_body(body, &inner, around, span)));
         }
-        // What a round changes must not reach the items of later ones.
+        // A change in one round must not reach the items of later ones.
         let changed = self.changed_by(rounds.first().map_or(&[], Vec::as_slice), &items);
         let mut values = Vec::new();
         for (i, (value, is_changed)) in items.into_iter().zip(changed).enumerate() {

@@ -58,7 +58,7 @@ struct Env {
     returns: Option<(Label, Option<Expr>)>,
     /// Where `break` and `continue` go.
     loops: Option<Loop>,
-    /// What the calls around have to copy back, outermost first: `exit` does it too (specification,
+    /// Copies back to `out` arguments of the calls around, outermost first: `exit` makes them too (specification,
     /// section 12.8).
     on_exit: Vec<Vec<(Expr, Expr)>>,
     /// Whether the instance that is made here may be applied at several places, and which of its parameters have other
@@ -453,7 +453,7 @@ impl Elaborator<'_> {
 
     /// New storage with a unique name.
     fn add_var(&mut self, name: &str, ty: Type, role: Role, span: Span) -> Expr {
-        // What the budget does not allow is reported, so that the program is not used.
+        // A program beyond the budget is reported, so that it is not used.
         let _ = self.diagnostics.spend(type_parts(&ty), span);
         let unique = self.names.unique(name);
         self.flat.vars.push(FlatVar {

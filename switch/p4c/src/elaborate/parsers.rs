@@ -91,7 +91,7 @@ impl Elaborator<'_> {
     }
 
     fn add_state(&mut self, name: String, span: Span) -> usize {
-        // What the budget does not allow is reported, so that the program is not used.
+        // A program beyond the budget is reported, so that it is not used.
         let _ = self.diagnostics.spend(INSTANCE_PARTS, span);
         let unique = self.state_names.unique(&name);
         self.flat.parser.states.push(FlatState {

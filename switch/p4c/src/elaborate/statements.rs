@@ -50,7 +50,7 @@ impl Elaborator<'_> {
                 let mut rest = Vec::new();
                 for (labels, body) in arms {
                     let body = self.branch(body, env);
-                    // What falls through to `default` is what `default` is for.
+                    // Labels beside `default` need no case of their own.
                     if labels.iter().any(Option::is_none) {
                         rest = body;
                     } else {

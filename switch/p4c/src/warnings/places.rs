@@ -3,7 +3,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::rc::Rc;
 
-use crate::ir::{Expr, ExprKind, VarId};
+use crate::ir::{Direction, Expr, ExprKind, Param, VarId};
 use crate::types::{FieldType, Type};
 
 /// A field of a struct, header or union, or an element of a stack or tuple.
@@ -206,6 +206,16 @@ impl State {
         self.set_validity(&place, ty, Validity::Valid);
     }
 
+    /// The parameters of a body: those that are `out` have no value.
+    pub fn declare_params(&mut self, params: &[Param]) {
+        for param in params {
+            match param.direction {
+                Direction::Out => self.declare(param.var, &param.ty),
+                _ => self.given(param.var, &param.ty),
+            }
+        }
+    }
+
     /// All of the place has a value; nothing is known of its headers any more.
     pub fn forget(&mut self, place: &Place) {
         let unset: Vec<Place> = self.unset_in(place).cloned().collect();
@@ -239,6 +249,30 @@ impl State {
         self.forget_validity(to);
         if !headers.is_empty() {
             Rc::make_mut(&mut self.validity).extend(headers);
+        }
+    }
+
+    /// The headers of a place become as valid as those of the value that is assigned to it.
+    pub fn assign_validity(&mut self, place: &Place, ty: &Type, value: &Expr) {
+        match &value.kind {
+            // A record keeps the order in which it is written.
+            ExprKind::Cast(inner) if inner.ty.is_record() && !ty.is_header() => {
+                self.forget_validity(place);
+            }
+            ExprKind::Cast(inner) => self.assign_validity(place, ty, inner),
+            ExprKind::InvalidHeader => self.set_validity(place, ty, Validity::Invalid),
+            ExprKind::List(_) if ty.is_header() => self.set_validity(place, ty, Validity::Valid),
+            ExprKind::List(items) => {
+                for ((part, ty), item) in place.parts(ty).into_iter().zip(items) {
+                    self.assign_validity(&part, &ty, item);
+                }
+            }
+            _ => match find(value) {
+                Some(from) if from.is_exact && !from.place.overlaps(place) => {
+                    self.copy_validity(&from.place, place);
+                }
+                _ => self.forget_validity(place),
+            },
         }
     }
 

@@ -1,10 +1,10 @@
-// What P4Info says of objects beside their ids: annotations of both forms, documentation, limits.
+// P4Info of objects beside their ids: annotations of both forms, documentation, limits.
 #include <core.p4>
 #include <v1model.p4>
 
 #define OWNER "fabric"
 
-// What annotations are told may have names.
+// Values of annotations may be named constants.
 const string PREFIX = "in";
 const bit<32> GROUP = 16;
 const bit<32> WIDTH = 32;

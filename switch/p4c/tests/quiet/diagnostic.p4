@@ -1,4 +1,4 @@
-// What a program says of warnings holds for all of it.
+// Annotations of a program about warnings hold for all of it.
 #include <v1model.p4>
 
 struct headers { }

@@ -1,4 +1,4 @@
-// What a warning would be wrong about.
+// Idioms that a warning would be wrong about.
 #include <v1model.p4>
 #include "shared.p4"
 
@@ -57,7 +57,7 @@ control I(inout headers hdr, inout metadata meta, inout standard_metadata_t sm) 
     apply {
         if (!hdr.ip.isValid()) { drop(); exit; }
         if (hdr.ip.ttl == 0) { drop(); return; }
-        // What only a hit sets is read after a hit only.
+        // Variables that only a hit sets are read after a hit only.
         if (route.apply().hit) { hop.apply(); }
         switch (route_again.apply().action_run) {
             set_color: { meta.x = color; }

@@ -10,7 +10,7 @@ use crate::proto::p4;
 use crate::proto::p4::entity::Entity;
 use crate::proto::p4::field_match::FieldMatchType;
 
-/// What an entry says: the entity with its key, and with its data if it has some.
+/// Entity of an entry, with its key, and with its data if it has some.
 pub fn entity(table: &Table, entry: &TableEntry) -> Result<Entity> {
     let key = entry.key.as_ref();
     let data = entry.data.as_ref();

@@ -96,7 +96,7 @@ pub struct Table {
     pub action_specs: Vec<Action>,
 }
 
-/// What a table is in P4Runtime.
+/// Kind of a table in P4Runtime.
 #[derive(Clone, Copy, Debug, Deserialize, PartialEq, Eq)]
 pub enum Kind {
     #[serde(

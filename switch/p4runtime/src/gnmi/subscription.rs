@@ -212,7 +212,7 @@ impl<'a> Plan<'a> {
     }
 
     /// Tells the values of the wishes that are due at `now`, of a sample that was taken at `since` or later; with
-    /// `is_told` false they only count as told.
+    /// `is_told` false they only count as sent.
     async fn round(
         &mut self,
         sender: &Sender,

@@ -1,4 +1,4 @@
-"""What a user of p4runtime-shell types, as a script: every entity that it has, written and read.
+"""A session of p4runtime-shell, as a script: every entity that it has, written and read.
 
     python shell_session.py ADDRESS P4INFO JSON [CA CERTIFICATE KEY]
 

@@ -300,7 +300,7 @@ def test_text_of_a_switch_does_not_reach_a_terminal_as_it_is(
 
 
 def test_names_that_a_shell_would_obey_complete_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
-    """What TAB offers is put into the line of the shell."""
+    """Completions are put into the line of the shell."""
     names = ["bridge", "$(reboot)", "a;b", "`c`", "\x1b[2J", "d e", "MyIngress.acl[0]"]
     monkeypatch.setattr(cli, "_next", lambda *_: names)
     assert cli.candidates(None, ["table", "dump"], "") == ["bridge ", "MyIngress.acl[0] "]

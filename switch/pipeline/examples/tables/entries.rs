@@ -1,4 +1,4 @@
-//! What is in the tables, and packets for it.
+//! Entries of the tables, and packets for them.
 
 use std::collections::BTreeSet;
 

@@ -1,4 +1,4 @@
-//! What a control plane can read and change.
+//! State that a control plane can read and change.
 //!
 //! Objects have the names of the BMv2 JSON, which are the P4 names that P4Runtime uses. A name is
 //! turned into a handle once; everything else takes the handle.

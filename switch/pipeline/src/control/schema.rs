@@ -35,7 +35,7 @@ impl Pipeline {
         (0..self.state.tables.len() as u32).map(TableId)
     }
 
-    /// What the program says about a table.
+    /// Properties of a table in the program.
     pub fn table_info(&self, table: TableId) -> TableInfo<'_> {
         let spec = &self.state.tables[table.index()].spec;
         TableInfo {
@@ -74,7 +74,7 @@ impl Pipeline {
             .ok_or_else(|| ControlError::not_found("action", name))
     }
 
-    /// What the program says about an action.
+    /// Properties of an action in the program.
     pub fn action_info(&self, action: ActionId) -> ActionInfo<'_> {
         let action = &self.program.actions[action.index()];
         ActionInfo {

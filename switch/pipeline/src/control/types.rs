@@ -4,7 +4,7 @@ use ebb_units::Duration;
 
 use crate::ids::{ActionId, EntryId};
 
-/// What an entry demands of one key field. Values are big-endian bytes of any length that fit the
+/// Condition of an entry on one key field. Values are big-endian bytes of any length that fit the
 /// field.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub enum MatchKey {
@@ -64,7 +64,7 @@ pub struct ActionCall {
     pub params: Vec<Vec<u8>>,
 }
 
-/// What an entry does with a packet.
+/// Effect of an entry on a packet.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum TableAction {
     /// Runs this action.
@@ -96,7 +96,7 @@ pub struct TableEntry {
     pub key: Vec<MatchKey>,
     /// Higher values win; at least 1 in tables with a ternary or range field, and 0 in all others.
     pub priority: i32,
-    /// What the entry does.
+    /// Action of the entry.
     pub action: TableAction,
     /// After this time without a hit it is reported as idle; `None` means never.
     pub idle_timeout: Option<Duration>,
@@ -151,7 +151,7 @@ pub struct MeterConfig {
 /// Packets that a meter has coloured green, yellow and red.
 pub type MeterCounts = [CounterValue; 3];
 
-/// What a meter counts.
+/// Unit that a meter counts.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum MeterUnit {
     /// Bytes.
@@ -209,7 +209,7 @@ pub struct CloneSession {
     pub class_of_service: u32,
 }
 
-/// What the program says about a key field.
+/// Properties of a key field in the program.
 #[derive(Clone, Debug)]
 pub struct KeyFieldInfo<'a> {
     /// Its name in P4.
@@ -220,7 +220,7 @@ pub struct KeyFieldInfo<'a> {
     pub bits: u32,
 }
 
-/// What the program says about a table.
+/// Properties of a table in the program.
 #[derive(Clone, Debug)]
 pub struct TableInfo<'a> {
     /// Its name in P4.
@@ -235,7 +235,7 @@ pub struct TableInfo<'a> {
     pub profile: Option<crate::ids::ProfileId>,
     /// Whether its entries have counters.
     pub with_counter: bool,
-    /// What the meters of its entries count; `None` if they have none.
+    /// Unit that the meters of its entries count; `None` if they have none.
     pub meter: Option<MeterUnit>,
     /// Whether all its entries come from the program and cannot be changed.
     pub is_const: bool,
@@ -245,7 +245,7 @@ pub struct TableInfo<'a> {
     pub needs_priority: bool,
 }
 
-/// What the program says about an action.
+/// Properties of an action in the program.
 #[derive(Clone, Debug)]
 pub struct ActionInfo<'a> {
     /// Its name in P4.

@@ -8,7 +8,8 @@ use num_bigint::{BigInt, Sign};
 use super::range::{Demand, fits};
 use super::{BinaryOp, Bool, Cast, Compare, Condition, HeaderRef, Num, Number, UnionRef};
 use crate::error::LoadError;
-use crate::layout::{Layout, Slot};
+use crate::layout::Layout;
+use crate::slot::Slot;
 use crate::stateful::RegisterRef;
 
 /// An expression, before it is known what is wanted of it.

@@ -3,14 +3,15 @@
 use num_bigint::{BigInt, Sign};
 
 use super::{BinaryOp, Bool, Cast, Compare, HeaderRef, Num, Number, UnionRef};
-use crate::layout::{Layout, Slot};
+use crate::layout::Layout;
+use crate::slot::{Slot, load, load_big};
 use crate::stateful::Registers;
 
 /// Left shifts by more than this give zero: no field is as wide, so nothing of the result could be
 /// seen.
 const WIDEST_SHIFT: i128 = 1 << 17;
 
-/// What an expression can refer to.
+/// State that an expression can refer to.
 #[derive(Clone, Copy)]
 pub(crate) struct Scope<'a> {
     /// Words of the packet.
@@ -21,80 +22,6 @@ pub(crate) struct Scope<'a> {
     pub registers: &'a Registers,
     /// Where fields and headers lie.
     pub layout: &'a Layout,
-}
-
-/// The low 128 bits of a field, sign-extended if the field is signed.
-#[inline]
-pub(crate) fn load(words: &[u64], slot: Slot) -> i128 {
-    let at = slot.at as usize;
-    let n = if slot.words == 1 {
-        u128::from(words[at])
-    } else {
-        let last = at + slot.words as usize;
-        u128::from(words[last - 2]) << 64 | u128::from(words[last - 1])
-    };
-    if slot.signed && slot.bits > 0 && slot.bits < 128 {
-        let unused = 128 - slot.bits;
-        ((n << unused) as i128) >> unused
-    } else {
-        n as i128
-    }
-}
-
-/// The value of a field of any width.
-pub(crate) fn load_big(words: &[u64], slot: Slot) -> BigInt {
-    let at = slot.at as usize;
-    let words = &words[at..at + slot.words as usize];
-    let digits: Vec<u32> = words
-        .iter()
-        .rev()
-        .flat_map(|w| [*w as u32, (*w >> 32) as u32])
-        .collect();
-    let n = BigInt::from_slice(Sign::Plus, &digits);
-    if slot.signed && slot.bits > 0 && n.bit(u64::from(slot.bits) - 1) {
-        n - (BigInt::from(1) << slot.bits)
-    } else {
-        n
-    }
-}
-
-/// Stores the low bits of a number.
-#[inline]
-pub(crate) fn store(words: &mut [u64], slot: Slot, value: i128) {
-    let at = slot.at as usize;
-    if slot.words == 1 {
-        words[at] = value as u64 & crate::bits::low_mask(slot.bits);
-        return;
-    }
-    let fill = if value < 0 { u64::MAX } else { 0 };
-    let words = &mut words[at..at + slot.words as usize];
-    let last = words.len() - 1;
-    words[..last - 1].fill(fill);
-    words[last] = value as u64;
-    words[last - 1] = (value >> 64) as u64;
-    cut(words, slot.bits);
-}
-
-/// Clears the bits above the width of a field.
-fn cut(words: &mut [u64], bits: u32) {
-    if !bits.is_multiple_of(64) {
-        words[0] &= crate::bits::low_mask(bits % 64);
-    }
-}
-
-/// Stores the low bits of a number of any size.
-pub(crate) fn store_big(words: &mut [u64], slot: Slot, value: &BigInt) {
-    let modulus = BigInt::from(1) << slot.bits;
-    let mut low = value % &modulus;
-    if low.sign() == Sign::Minus {
-        low += modulus;
-    }
-    let at = slot.at as usize;
-    let words = &mut words[at..at + slot.words as usize];
-    words.fill(0);
-    for (word, digit) in words.iter_mut().rev().zip(low.iter_u64_digits()) {
-        *word = digit;
-    }
 }
 
 impl Number {

@@ -14,10 +14,11 @@ mod word;
 
 use num_bigint::BigInt;
 
-use crate::layout::{Layout, Slot};
+use crate::layout::Layout;
+use crate::slot::Slot;
 use crate::stateful::RegisterRef;
 pub(crate) use compile::Compiler;
-pub(crate) use eval::{Scope, load, load_big, store, store_big};
+pub(crate) use eval::Scope;
 use range::{Demand, fits};
 use word::Test;
 pub(crate) use word::Word;

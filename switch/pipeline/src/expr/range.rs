@@ -2,7 +2,7 @@
 
 use super::{BinaryOp, Cast, Num};
 
-/// What is wanted of a number.
+/// Part of a number that is wanted.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Demand {
     /// Its value.
@@ -84,7 +84,7 @@ fn masks(num: &Num) -> bool {
     matches!(num, Num::Const(n) if *n >= 0)
 }
 
-fn slot_bound(s: &crate::layout::Slot) -> Bound {
+fn slot_bound(s: &crate::slot::Slot) -> Bound {
     Bound {
         bits: s.bits,
         negative: s.signed,

@@ -1,10 +1,10 @@
 use num_bigint::BigInt;
 use proptest::prelude::*;
 
-use super::eval::store;
 use super::range::{Demand, fits};
 use super::*;
 use crate::layout::Layout;
+use crate::slot::store;
 use crate::stateful::{ArraySpec, RegisterArray, RegisterRef, RegisterSpec, Registers};
 
 /// Fields of many widths, signed and not, each at its own place.
@@ -188,7 +188,7 @@ proptest! {
         let mut narrow = vec![0u64; 64];
         let mut big = narrow.clone();
         store(&mut narrow, slot, value);
-        super::eval::store_big(&mut big, slot, &BigInt::from(value));
+        crate::slot::store_big(&mut big, slot, &BigInt::from(value));
         prop_assert_eq!(narrow, big);
     }
 }

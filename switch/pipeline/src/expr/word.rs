@@ -9,7 +9,8 @@
 use super::range::bound;
 use super::{BinaryOp, Bool, Cast, Compare, HeaderRef, Num, Scope};
 use crate::bits::low_mask;
-use crate::layout::{Layout, Slot};
+use crate::layout::Layout;
+use crate::slot::Slot;
 
 /// A number of which those bits are right that were asked for.
 #[derive(Clone, Debug)]

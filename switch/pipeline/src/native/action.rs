@@ -8,9 +8,9 @@ use super::calls;
 use super::code::{Code, Data};
 use crate::action::{Primitive, Target};
 use crate::expr::{Condition, HeaderRef, Number, Word};
-use crate::layout::Slot;
+use crate::slot::Slot;
 
-/// What follows an action.
+/// Continuation behind an action.
 pub(super) struct Exit {
     /// The block for packets that are done with the pipeline.
     pub block: Block,

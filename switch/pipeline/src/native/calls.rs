@@ -1,4 +1,4 @@
-//! What generated code calls: the interpreter, for everything that has no instructions of its own.
+//! Functions that generated code calls: the interpreter, for all that has no instructions of its own.
 //!
 //! Every function gets the [`Context`] of the run that calls it. Other pointers lead either into
 //! the [`Program`](crate::program::Program) that the code belongs to, which neither moves nor

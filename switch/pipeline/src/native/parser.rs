@@ -11,10 +11,10 @@ use super::code::Code;
 use super::control::has_circle;
 use crate::action::Target;
 use crate::expr::Number;
-use crate::layout::Slot;
 use crate::parser::{ExtractTo, MAX_STATES, Op, State};
+use crate::slot::Slot;
 
-/// What the code of all states shares.
+/// State that the code of all states shares.
 struct Walk {
     /// How many bytes have been parsed.
     at: Variable,

@@ -84,8 +84,8 @@ impl ActionSet {
     }
 }
 
-/// What one of the latest packets came to. Its slot is the hash of the key, or the one beside it
-/// (`^ 1`), which lies in the same cache line.
+/// Results of a lookup of one of the latest packets. Its slot is the hash of the key, or the one
+/// beside it (`^ 1`), which lies in the same cache line.
 #[repr(C)]
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Memo {
@@ -102,14 +102,14 @@ const NO_KEY: u64 = u64::MAX;
 /// The routes of a fat-tree with 1024 hosts then all have a slot.
 const MEMO_BITS: std::ops::RangeInclusive<u32> = 8..=12;
 
-/// Before all entries are remembered, one in so many must have been asked for. So tables that
+/// Before all entries are remembered, one in this many must have been asked for. So tables that
 /// change all the time are not walked through for every packet.
 const ASKED_PART: usize = 16;
 
-/// What keys are multiplied by for their hash, which is the upper bits: 2^64 / golden ratio.
+/// Factor of keys for their hash, which is the upper bits: 2^64 / golden ratio.
 pub(super) const MEMO_FACTOR: u64 = 0x9e37_79b9_7f4a_7c15;
 
-/// What generated code sees of a table, if anything.
+/// Parts of a table that generated code reads, if any.
 #[repr(C)]
 #[derive(Debug)]
 pub(super) struct View {
@@ -297,7 +297,7 @@ impl View {
         self.rows = self.row_memory.as_ptr();
     }
 
-    /// Remembers the results of a packet's key. Once so many keys were asked for that it pays, all
+    /// Remembers the results of a packet's key. Once this many keys were asked for that it pays, all
     /// other keys are remembered that are known to hit one entry: in a large network most of them
     /// come seldom, to tables that are in no cache.
     fn remember(&mut self, of: (&Table, Option<&Profile>), key: u64, entry: Option<u32>) {

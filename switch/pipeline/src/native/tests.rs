@@ -358,7 +358,7 @@ fn change(pipeline: &mut Pipeline) {
     let _ = pipeline.set_default_entry(table, Some(TableAction::Direct(default)));
 }
 
-/// What becomes of a frame, and the words of its packet on the way.
+/// Fate of a frame, and the words of its packet on the way.
 fn forward(pipeline: &mut Pipeline, now: u64, frame: &[u8]) -> (String, String) {
     let input = IngressInput {
         ingress_port: 3,
@@ -491,7 +491,7 @@ proptest! {
             let trace = pipelines[0].take_trace();
             prop_assert_eq!(trace.is_empty(), n % 2 == 0);
             trace.iter().for_each(|event| assert!(!event.to_string().is_empty()));
-            // What was remembered of members and groups is out of date then.
+            // Memos of members and groups are out of date then.
             for what in 0..3 {
                 pipelines.iter_mut().for_each(|p| change_profile(p, what));
                 agree(&pipelines.each_mut().map(|p| forward(p, n * 7, frame)));

@@ -9,7 +9,8 @@ use super::{Case, ExtractTo, KeyPart, Op, Parser, ShortSelect, State, Test};
 use crate::action::{ActionCompiler, Target};
 use crate::error::LoadError;
 use crate::expr::Compiler;
-use crate::layout::{Layout, Slot, Stack};
+use crate::layout::{Layout, Stack};
+use crate::slot::Slot;
 
 /// Loads one parser.
 pub(crate) struct ParserLoader<'a> {

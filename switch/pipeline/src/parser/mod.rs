@@ -6,7 +6,7 @@ mod short;
 
 use crate::action::{Primitive, Target};
 use crate::expr::{Condition, Number};
-use crate::layout::Slot;
+use crate::slot::Slot;
 pub(crate) use load::ParserLoader;
 pub(crate) use run::MAX_STATES;
 use short::ShortSelect;
@@ -25,7 +25,7 @@ pub(crate) struct Parser {
 pub(crate) struct State {
     /// Its name in P4.
     pub name: String,
-    /// What it does, in order.
+    /// Its operations, in order.
     pub ops: Vec<Op>,
     /// The key of its select.
     key: Vec<KeyPart>,

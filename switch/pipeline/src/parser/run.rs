@@ -4,8 +4,9 @@ use super::{ExtractTo, KeyPart, Op, State, Test};
 use crate::action::Target;
 use crate::bits::{read_words, words_for, write_words};
 use crate::expr::Number;
-use crate::layout::{Field, Header, Slot};
+use crate::layout::{Field, Header};
 use crate::machine::Machine;
+use crate::slot::Slot;
 
 /// Most states that a parser may enter. One that loops without end stops with `ParserTimeout`.
 pub(crate) const MAX_STATES: usize = 4096;

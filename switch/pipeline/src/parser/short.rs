@@ -67,7 +67,7 @@ impl ShortSelect {
 mod tests {
     use super::*;
     use crate::bits::{low_mask, write_words};
-    use crate::layout::Slot;
+    use crate::slot::Slot;
     use proptest::prelude::*;
 
     /// Padded like the key of a select, field by field.

@@ -15,9 +15,10 @@ use crate::calculation::Calculation;
 use crate::error::LoadError;
 use crate::expr::Condition;
 use crate::hash::Algorithm;
-use crate::layout::{Layout, Slot};
+use crate::layout::Layout;
 use crate::native::Native;
 use crate::parser::{ErrorCodes, Parser};
+use crate::slot::Slot;
 use crate::state::Blueprint;
 use crate::tofino::Tofino;
 use crate::trace::Source;
@@ -68,11 +69,11 @@ pub struct Program {
     pub(crate) value_set_names: HashMap<String, u32>,
     /// Arrays and calculations by name.
     pub(crate) names: crate::action::Names,
-    /// What every switch with this program starts with.
+    /// State that every switch with this program starts with.
     pub(crate) blueprint: Blueprint,
     /// Its second parser and its deparsers, if it is for Tofino; `None` for v1model.
     pub(crate) tofino: Option<Box<Tofino>>,
-    /// What it reads and writes; empty without native code, which alone makes use of it.
+    /// Words that it reads and writes; empty without native code, which alone makes use of it.
     pub(crate) usage: Usage,
     /// The program as native code; `None` if there is no code generator for the machine, or if it
     /// is not wanted.
@@ -104,7 +105,7 @@ impl Program {
     }
 }
 
-/// What the deparser must know of every header, whether valid or not.
+/// Facts about a header that the deparser must know, whether valid or not.
 #[derive(Debug)]
 pub(crate) struct Emit {
     /// Number of the header.
@@ -118,7 +119,7 @@ pub(crate) struct Emit {
 }
 
 impl Emit {
-    /// What the deparser must know of a header.
+    /// Facts about a header that the deparser must know.
     pub fn new(layout: &Layout, header: u32) -> Emit {
         let h = layout.header_at(header);
         Emit {

@@ -12,13 +12,13 @@ use super::{Checksum, Next, Node, Place, Program, TableNode};
 use crate::action::{Primitive, Target};
 use crate::calculation::Input;
 use crate::expr::{Bool, Condition, HeaderRef, Num, Number, Word};
-use crate::layout::Slot;
 use crate::parser::{ExtractTo, KeyPart, Op, State};
+use crate::slot::Slot;
 
 /// By word of the packet, whether it is written on all ways to a place.
 type Written = Vec<bool>;
 
-/// What a program reads and writes.
+/// Words that a program reads and writes.
 #[derive(Debug, Default)]
 pub(crate) struct Usage {
     /// By word of the packet, whether it must be initialised.
@@ -28,7 +28,7 @@ pub(crate) struct Usage {
 }
 
 impl Usage {
-    /// What this program reads and writes.
+    /// Words that this program reads and writes.
     pub(super) fn of(program: &Program) -> Usage {
         let words = program.layout.initial.len();
         let mut follower = Follower {
@@ -60,7 +60,7 @@ struct Follower<'a> {
     lost: bool,
 }
 
-/// What two ways to a place have both written. Returns whether `to` has lost something.
+/// Words that two ways to a place have both written. Returns whether `to` has lost something.
 fn join(to: &mut Option<Written>, from: &Written) -> bool {
     let Some(to) = to else {
         *to = Some(from.clone());
@@ -195,7 +195,7 @@ impl Follower<'_> {
         }
     }
 
-    /// What the parser has written wherever it may end.
+    /// Words that the parser has written wherever it may end.
     fn parser(&mut self, entry: Written) -> Written {
         let parser = &self.program.parser;
         let mut states: Vec<Option<Written>> = vec![None; parser.states.len()];
@@ -233,7 +233,7 @@ impl Follower<'_> {
         end.unwrap_or(entry)
     }
 
-    /// What is written behind the operations of a state, unless these always end the parser.
+    /// Words that are written behind the operations of a state, unless these always end the parser.
     fn state(
         &mut self,
         state: &State,
@@ -284,7 +284,7 @@ impl Follower<'_> {
         Some(written)
     }
 
-    /// What a pipeline has written wherever it may end.
+    /// Words that a pipeline has written wherever it may end.
     fn pipeline(&mut self, start: Next, entry: Written) -> Written {
         let nodes = &self.program.nodes;
         let mut states: Vec<Option<Written>> = vec![None; nodes.len()];
@@ -364,7 +364,7 @@ impl Follower<'_> {
         ways
     }
 
-    /// What is written behind primitives, unless all ways through them end in `exits`.
+    /// Words that are written behind primitives, unless all ways through them end in `exits`.
     fn body(
         &mut self,
         body: &[Primitive],

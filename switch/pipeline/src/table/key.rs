@@ -11,7 +11,7 @@ pub(crate) struct KeyField {
     /// How it is matched.
     pub kind: MatchKind,
     /// Where it lies in the packet.
-    pub slot: crate::layout::Slot,
+    pub slot: crate::slot::Slot,
     /// A static mask that the program puts over the field; `None` if there is none.
     pub mask: Option<Box<[u64]>>,
     /// Index of its first word in the lookup key.

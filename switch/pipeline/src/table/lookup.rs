@@ -1,38 +1,9 @@
 //! Finds the entry that a key hits.
 
-use std::hash::Hasher;
-
 use super::key::CompiledKey;
 use super::map::Map;
 use super::prefixes::Prefixes;
 use super::tuples::Tuples;
-
-/// A hash by multiplication and rotation. Table keys are short, and only a controller installs
-/// them, so it need not resist attackers. It has no random state, so that two runs are the same.
-#[derive(Clone, Copy, Default)]
-pub(crate) struct WordHasher(u64);
-
-impl Hasher for WordHasher {
-    fn finish(&self) -> u64 {
-        // hashbrown takes the bucket from the low bits and a tag from the high ones.
-        self.0 ^ self.0 >> 32
-    }
-    fn write(&mut self, bytes: &[u8]) {
-        let (words, rest) = bytes.as_chunks();
-        for word in words {
-            self.write_u64(u64::from_le_bytes(*word));
-        }
-        if !rest.is_empty() {
-            self.write_u64(rest.iter().fold(0, |n, b| n << 8 | u64::from(*b)));
-        }
-    }
-    fn write_u64(&mut self, word: u64) {
-        self.0 = (self.0.rotate_left(5) ^ word).wrapping_mul(0x9e37_79b9_7f4a_7c15);
-    }
-    fn write_usize(&mut self, n: usize) {
-        self.write_u64(n as u64);
-    }
-}
 
 /// How the entries of a table are searched.
 #[derive(Clone, Debug)]
@@ -48,7 +19,7 @@ pub(crate) enum Lookup {
 /// How many maps can be searched in the time that finding a recent key takes.
 const FEW_MAPS: usize = 3;
 
-/// From so many values of words on, recent keys are found sooner. With fewer it does not pay: where
+/// From this many values of words on, recent keys are found sooner. With fewer it does not pay: where
 /// there are more flows than slots, looking for them in vain costs more than it saves (`make bench
 /// BENCH=tables`: 500 entries of 10 values, 4096 flows).
 const MANY_VALUES: usize = 16;

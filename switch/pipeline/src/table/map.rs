@@ -3,7 +3,7 @@
 use std::collections::HashMap;
 use std::hash::BuildHasherDefault;
 
-use super::lookup::WordHasher;
+use super::hasher::WordHasher;
 use super::word_map::WordMap;
 
 /// Keys of at most this many bits are indices of an array.

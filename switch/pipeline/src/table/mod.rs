@@ -1,5 +1,6 @@
 //! A match-action table and its entries.
 
+mod hasher;
 mod key;
 mod lookup;
 mod map;
@@ -21,17 +22,18 @@ use crate::control::{
     ControlError, CounterValue, MatchKey, MatchKind, TableAction, TableEntry, WeightedAction,
 };
 use crate::ids::{ActionId, EntryId, ProfileId};
-use crate::layout::Slot;
 use crate::profile::Resolved;
+use crate::slot::Slot;
 use crate::stateful::Meter;
+pub(crate) use hasher::WordHasher;
 pub(crate) use key::{CompiledKey, KeyField};
-pub(crate) use lookup::{Lookup, WordHasher};
+pub(crate) use lookup::Lookup;
 use prefixes::Prefixes;
 use recent::Recent;
 use tuples::Tuples;
 pub(crate) use word_map::WordMap;
 
-/// What the program says about a table.
+/// Properties of a table in the program.
 #[derive(Debug)]
 pub(crate) struct TableSpec {
     /// Its name in P4.
@@ -72,7 +74,7 @@ impl TableSpec {
 /// The meter that each entry of a table has.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct DirectMeter {
-    /// What it counts.
+    /// Unit that it counts.
     pub unit: crate::control::MeterUnit,
     /// Bytes of each packet that it leaves out.
     pub adjust: u32,
@@ -83,7 +85,7 @@ pub(crate) struct DirectMeter {
 /// A table with the entries that the control plane has installed.
 #[derive(Clone, Debug)]
 pub(crate) struct Table {
-    /// What the program says about it.
+    /// Its properties in the program.
     pub spec: Arc<TableSpec>,
     /// Word of the packet that is the key; `None` if the key is not just one word.
     key_at: Option<u32>,
@@ -99,7 +101,7 @@ pub(crate) struct Table {
     lookup: Lookup,
     /// Results of the latest searches.
     recent: Recent,
-    /// What packets need of the entries, at the same indices as `entries`.
+    /// Parts of the entries that packets need, at the same indices as `entries`.
     pub hot: Vec<Hot>,
     /// The entries; `None` marks a free index.
     pub entries: Vec<Option<Entry>>,
@@ -120,18 +122,18 @@ pub(crate) struct Table {
     pub default_meter: Meter,
 }
 
-/// What a packet that hits an entry reads and writes: one cache line.
+/// Part of an entry that a packet which hits it reads and writes: one cache line.
 #[derive(Clone, Debug)]
 #[repr(align(64))]
 pub(crate) struct Hot {
-    /// What the entry does.
+    /// Effect of the entry.
     pub action: Resolved,
     /// Its direct counter.
     pub counter: CounterValue,
 }
 
-/// What packets do not need of an entry. There may be millions of entries, so what few of them have
-/// is kept apart.
+/// Part of an entry that packets do not need. There may be millions of entries, so what few of them
+/// have is kept apart.
 #[derive(Clone, Debug)]
 pub(crate) struct Entry {
     /// Its key.
@@ -146,11 +148,11 @@ pub(crate) struct Entry {
     pub last_hit: Instant,
     /// Its direct meter; `None` if the table has none.
     pub meter: Option<Box<Meter>>,
-    /// What few entries have; `None` for all others.
+    /// Parts that few entries have; `None` for all others.
     pub extra: Option<Box<Extra>>,
 }
 
-/// What few entries have.
+/// Parts that few entries have.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Extra {
     /// After this time without a hit the entry is idle; `None` means never.

@@ -15,10 +15,10 @@ pub(crate) type Candidates = u128;
 /// would gain little.
 const MAX_VALUES: usize = 4096;
 
-/// What is known of the entries of a table.
+/// Facts known of the entries of a table.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Pruning {
-    /// What is known of each word of the key.
+    /// Facts known of each word of the key.
     words: Vec<Word>,
     /// Indices of the words under which entries have masks, the ones with the fewest masks first
     /// because they are the quickest.
@@ -27,7 +27,7 @@ pub(crate) struct Pruning {
     entries: usize,
 }
 
-/// What is known of one word of the key.
+/// Facts known of one word of the key.
 #[derive(Clone, Debug, Default)]
 struct Word {
     /// Tuples for which any value will do, or of which nothing is known.
@@ -53,7 +53,7 @@ struct Masked {
     is_full: bool,
 }
 
-/// What is known of one value.
+/// Facts known of one value.
 #[derive(Clone, Copy, Debug)]
 struct Value {
     /// The tuples in which it occurs.

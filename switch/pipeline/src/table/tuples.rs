@@ -21,8 +21,8 @@ use std::cmp::Ordering;
 use std::collections::{BTreeMap, HashMap};
 use std::hash::BuildHasherDefault;
 
+use super::hasher::WordHasher;
 use super::key::{CompiledKey, Range};
-use super::lookup::WordHasher;
 use super::map::Map;
 use super::prune::{Candidates, Pruning};
 
@@ -66,7 +66,7 @@ struct Tuple {
     priorities: BTreeMap<i32, u32>,
 }
 
-/// What the search must know of an entry.
+/// Facts that the search must know of an entry.
 #[derive(Clone, Debug)]
 struct Row {
     /// Its priority.

@@ -1,4 +1,4 @@
-//! What happened to one packet in the pipeline, step by step.
+//! Steps of one packet in the pipeline.
 //!
 //! After [`Pipeline::start_trace`](crate::Pipeline::start_trace) packets are interpreted, with the
 //! same results as in native code, and every step is noted.
@@ -187,7 +187,7 @@ pub struct KeyValue {
 /// The entry that was hit.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct EntryHit {
-    /// What it demands of each field of the key.
+    /// Its condition on each field of the key.
     pub key: Vec<MatchKey>,
     /// Its priority; 0 in tables without priorities.
     pub priority: i32,

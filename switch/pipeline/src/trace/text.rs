@@ -161,7 +161,7 @@ impl Display for At<'_> {
 impl Display for Change {
     fn fmt(&self, f: &mut Formatter) -> fmt::Result {
         match self {
-            // What a program computes with is seldom an address.
+            // A variable that a program computes with is seldom an address.
             Change::Field { field, from, to } if field.starts_with("scalars.") => {
                 write!(f, "{field}: {from:#} -> {to:#}")
             }
@@ -202,7 +202,7 @@ impl Display for TableEvent {
 }
 
 impl TableEvent {
-    /// What the entry demands of the fields, without exact ones, which equal the key.
+    /// Conditions of the entry on the fields, without exact ones, which equal the key.
     fn write_entry(&self, f: &mut Formatter, entry: &EntryHit) -> fmt::Result {
         f.write_str("\n  hit")?;
         let fields = entry.key.iter().zip(&self.key);

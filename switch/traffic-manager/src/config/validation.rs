@@ -5,7 +5,8 @@ use std::collections::BTreeSet;
 use thiserror::Error;
 
 use super::{
-    DEFAULT_PORT, Group, Need, OnFull, Order, Pfc, Profile, QueueConfig, TrafficManagerConfig,
+    DEFAULT_PORT, Group, Need, OnFull, Order, Pfc, Profile, QueueConfig, Thresholds,
+    TrafficManagerConfig,
 };
 use crate::limits::MAX_QUEUES;
 
@@ -54,7 +55,7 @@ impl TrafficManagerConfig {
                 ));
             }
             profile.validate()?;
-            profile.validate_lossless(self.pfc.as_ref())?;
+            profile.validate_lossless(self.pfc.as_ref().zip(self.thresholds()))?;
             profile.validate_ranks(self.rank.is_some())?;
         }
         self.validate_pfc()?;
@@ -90,16 +91,17 @@ impl TrafficManagerConfig {
         ];
         validate_times("[pfc]", &times)?;
         let fail = |problem: String| Err(ConfigError::new("[pfc]", problem));
-        let Pfc {
-            pause_bytes,
-            resume_bytes,
-            ..
-        } = pfc;
-        if resume_bytes > pause_bytes {
-            return fail(format!(
-                "resume_bytes = {resume_bytes} is above pause_bytes = {pause_bytes}; a queue would \
-                 resume before it pauses"
-            ));
+        match (pfc.pause_bytes, pfc.resume_bytes) {
+            (Some(pause_bytes), Some(resume_bytes)) if resume_bytes > pause_bytes => {
+                return fail(format!(
+                    "resume_bytes = {resume_bytes} is above pause_bytes = {pause_bytes}; a queue \
+                     would resume before it pauses"
+                ));
+            }
+            (Some(_), None) | (None, Some(_)) => {
+                return fail("needs both pause_bytes and resume_bytes, or neither".into());
+            }
+            _ => {}
         }
         if pfc.max_frame_bytes == 0 {
             return fail("max_frame_bytes = 0; give the longest frame, 1530 for Ethernet".into());
@@ -199,20 +201,28 @@ impl Profile {
     }
 
     /// Checks the lossless queues, and the headroom for them.
-    fn validate_lossless(&self, pfc: Option<&Pfc>) -> Result<(), ConfigError> {
+    fn validate_lossless(&self, pfc: Option<(&Pfc, Thresholds)>) -> Result<(), ConfigError> {
         let place = format!("profile \"{}\"", self.name);
         let fail = |problem: String| Err(ConfigError::new(place.clone(), problem));
         let Some(queue) = self.queue.iter().find(|queue| queue.lossless) else {
             return Ok(());
         };
-        let Some(pfc) = pfc else {
+        let Some((pfc, thresholds)) = pfc else {
             return fail(format!(
-                "queue {} is lossless, but there is no [pfc] with pause_bytes and resume_bytes",
+                "queue {} is lossless, but there is no [pfc]",
                 queue.id
             ));
         };
+        let is_given = pfc.pause_bytes.is_some();
         let Some(ingress_bytes) = self.ingress_bytes else {
-            return Ok(());
+            return match is_given {
+                true => Ok(()),
+                false => fail(format!(
+                    "queue {} is lossless, but there is no ingress_bytes to compute its thresholds \
+                     of; give it, or [pfc] with pause_bytes and resume_bytes",
+                    queue.id
+                )),
+            };
         };
         if self.rate_bps.is_zero() {
             return fail(
@@ -221,9 +231,24 @@ impl Profile {
                     .into(),
             );
         }
-        let need = Need::new(self, pfc);
+        let need = Need::new(self, pfc, thresholds);
         if let Some(problem) = need.complaint(ingress_bytes) {
             return fail(problem);
+        }
+        let Thresholds {
+            pause_bytes,
+            resume_bytes,
+            ..
+        } = thresholds;
+        if !is_given && pause_bytes < resume_bytes {
+            let queues = self.lossless().count_ones();
+            return fail(format!(
+                "{queues} lossless queues need {queues} * {resume_bytes} = {} bytes of headroom of \
+                 the {ingress_bytes} bytes of ingress_bytes, and as much again before they pause; \
+                 use fewer lossless queues, more ingress_bytes or slower links, or give pause_bytes \
+                 and resume_bytes",
+                u64::from(queues).saturating_mul(resume_bytes)
+            ));
         }
         let left = ingress_bytes - need.bytes();
         let lossy = self.queue.iter().find(|queue| !queue.lossless);

@@ -39,9 +39,9 @@ impl<P> Input<P> {
         };
         if let Some(profile) = config.profile_of(port) {
             input.limit = profile.ingress_bytes;
-            if let Some(pfc) = &config.pfc {
+            if let Some((pfc, thresholds)) = config.pfc.as_ref().zip(config.thresholds()) {
                 input.lossless = profile.lossless();
-                input.reserved = Need::new(profile, pfc).bytes();
+                input.reserved = Need::new(profile, pfc, thresholds).bytes();
             }
         }
         input

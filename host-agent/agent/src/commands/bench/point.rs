@@ -12,7 +12,7 @@ use super::is_good;
 use super::summary::Spread;
 use crate::api::client::{Client, Waited};
 use crate::api::message::{
-    Ending, Event, Fetch, Generate, Host, Operation, Outcome, Send, ToClient,
+    Ending, Event, FetchObject, Generate, Host, Operation, Outcome, SendObject, ToClient,
 };
 use crate::commands::output::Output;
 use crate::commands::record;
@@ -190,7 +190,7 @@ impl<'a> Bench<'a> {
         let number = self.begun[slot];
         self.begun[slot] += 1;
         let operation = match &self.args.fetch {
-            Some(name) => Operation::Fetch(Fetch {
+            Some(name) => Operation::Fetch(FetchObject {
                 scheme: self.scheme,
                 name: name.clone(),
                 from: vec![self.host],
@@ -200,7 +200,7 @@ impl<'a> Bench<'a> {
                 overwrite: false,
                 progress: false,
             }),
-            None => Operation::Send(Send {
+            None => Operation::Send(SendObject {
                 scheme: self.scheme,
                 to: vec![self.host],
                 name: format!("bench-{slot}-{number}.bin"),

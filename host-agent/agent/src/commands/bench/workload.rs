@@ -18,8 +18,8 @@ use super::results::{Results, Times};
 use super::runner::Runner;
 use crate::api::client::{Client, Waited};
 use crate::api::message::{
-    Disposition, Ending, Event, Fetch, Generate, Host, Listen, Operation, Outcome, Reply, Send,
-    ToClient,
+    Disposition, Ending, Event, FetchObject, Generate, Host, Listen, Operation, Outcome, Reply,
+    SendObject, ToClient,
 };
 use crate::commands::record;
 use crate::commands::session::{self, Needs};
@@ -250,7 +250,7 @@ impl<'a> Run<'a> {
     fn act(&mut self, action: Action) -> anyhow::Result<()> {
         let (operation, asked) = match action {
             Action::Send { transfer, at_ns } => {
-                let send = Send {
+                let send = SendObject {
                     scheme: self.schemes.of(&transfer.traffic),
                     to: self.addresses(&transfer.destinations),
                     name: self.name(transfer.id),
@@ -271,7 +271,7 @@ impl<'a> Run<'a> {
                     finished_at_ns: asked_at_ns,
                 };
                 self.times.insert(transfer.id, times);
-                let fetch = Fetch {
+                let fetch = FetchObject {
                     scheme: self.schemes.of(&transfer.traffic),
                     name: self.name(transfer.id),
                     from: self.addresses(&transfer.sources),

@@ -48,7 +48,7 @@ impl Transfers {
             .to
             .iter()
             .map(|server| at(*server, Some(REPLICA_PORT)));
-        let send = message::Send {
+        let send = message::SendObject {
             scheme: self.scheme,
             to: to.collect(),
             name: store.tract.to_string(),
@@ -65,7 +65,7 @@ impl Transfers {
 
     pub fn fetch(&mut self, fetch: &Fetch, content: &File) -> anyhow::Result<()> {
         let from = fetch.from.iter().map(|server| at(*server, None));
-        let operation = Operation::Fetch(message::Fetch {
+        let operation = Operation::Fetch(message::FetchObject {
             scheme: self.scheme,
             name: fetch.tract.to_string(),
             from: from.collect(),

@@ -96,7 +96,7 @@ impl TcpEndpoint {
         });
         flow.is_half_open = true;
         let id = self.insert(now, flow);
-        // What its SYN carried may have ended it already.
+        // Data in its SYN may have ended it already.
         if self.flows.get(id).is_some_and(|flow| flow.is_half_open) {
             self.listener.began_handshake(id);
         }

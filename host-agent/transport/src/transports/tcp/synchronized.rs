@@ -390,7 +390,7 @@ impl Synchronized {
         if length == 0 {
             // A window probe or keep-alive lies just before what we expect. It shows that the peer
             // is there, although the window is shut for everything else. While it is open, only a
-            // peer that was told otherwise probes, and that will not end by itself.
+            // peer that was announced another window probes, and that will not end by itself.
             let before = unwrap_sequence(segment.seq.wrapping_add(1), self.agreement.irs, expected);
             let acks = segment.ack.and_then(|ack| self.plausible_ack(ack));
             let silent = self.receiver.is_shut() || self.receiver.fin_received();

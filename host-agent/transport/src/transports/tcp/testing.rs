@@ -176,9 +176,9 @@ pub(crate) struct Network {
     sent_end: u64,
     /// Segments sent by the left of pair 0, in order.
     pub(crate) sent: Vec<(Instant, Segment<'static>)>,
-    /// How long after a drop its sender is told. None: it is not.
+    /// Time from a drop to the notification of its sender. None: there is none.
     pub(crate) tells_after: Option<Duration>,
-    /// By time and number: whether the left is told, of which pair, and of what.
+    /// By time and number: whether the left is notified, of which pair, and of what.
     notices: BTreeMap<(Instant, u64), (bool, usize, DropNotification)>,
     notice_count: u64,
 }

@@ -68,7 +68,7 @@ impl Turns {
             let bytes = flow.map_or(0, |flow| flow.connection.remaining_bytes());
             is_wanted.then_some((bytes, place))
         };
-        // Of equals the one that has waited longest.
+        // Among equals the one that has waited longest.
         let (_, place) = self.data.iter().enumerate().filter_map(remaining).min()?;
         self.data.remove(place)
     }

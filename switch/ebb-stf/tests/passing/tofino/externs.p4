@@ -176,7 +176,7 @@ control ID(packet_out p, inout headers hdr, in metadata md, in ingress_intrinsic
     Checksum() parts;
     apply {
         if (hdr.request.what == 16) {
-            // What the parser took off, with the new value: the sum that the whole had.
+            // Bytes that the parser took off, with the new value: the sum that the whole had.
             hdr.request.result[15:0] = sum.update({ hdr.request.value, md.residual });
             parts.add({ hdr.request.value });
             parts.add({ md.residual });

@@ -7,7 +7,7 @@ header request_t {
     bit<8>  port;
     bit<16> value;
 }
-// What ingress, a mirror session or a resubmission puts in front of a packet.
+// Header that ingress, a mirror session or a resubmission puts in front of a packet.
 header front_t {
     bit<8>  kind;
     bit<8>  from;

@@ -245,7 +245,7 @@ fn what_is_dropped_before_the_handshake_is_over_goes_again() {
     assert!(server.next_deadline().unwrap() > now);
 }
 
-/// Senders that begin at the same time, each with so many bytes, over a queue of so many.
+/// Senders that begin at the same time, each with this many bytes, over a queue of this many.
 fn incast(how: Algorithm, tells_after: Option<Duration>, objects: &[u64], queue: u64) -> Network {
     let mut net = Network::new(how, params());
     net.tells_after = tells_after;

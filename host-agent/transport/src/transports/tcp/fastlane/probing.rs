@@ -38,7 +38,7 @@ impl Probing {
         self.bound = self.bound.saturating_add(packets);
     }
 
-    /// An ACK came, by which it can be told whether the byte at an offset has arrived.
+    /// An ACK came, which shows whether the byte at an offset has arrived.
     pub(super) fn on_ack(&mut self, has_arrived: impl Fn(u64) -> bool) {
         if self.under_way.is_some_and(has_arrived) {
             self.under_way = None;

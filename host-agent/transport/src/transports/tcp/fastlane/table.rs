@@ -108,7 +108,7 @@ impl NotificationTable {
         is_probe
     }
 
-    /// An ACK came, by which it can be told whether the byte at an offset has arrived.
+    /// An ACK came, which shows whether the byte at an offset has arrived.
     pub(crate) fn on_bytes_arrived(&mut self, has_arrived: impl Fn(u64) -> bool) {
         if let Rule::Probed(probing) = &mut self.rule {
             probing.on_ack(has_arrived);

@@ -7,11 +7,11 @@ use super::frame::{FRAME_BYTES, Frame};
 /// Kind of the next bytes.
 #[derive(Debug)]
 enum Body {
-    /// Of a frame.
+    /// Length of a frame.
     None,
     /// This many bytes of the object; `keep` is false if nobody wants them.
     Object { left: u64, keep: bool },
-    /// Of the reason of a refusal.
+    /// Length of the reason of a refusal.
     Reason {
         number: u32,
         left: usize,

@@ -8,14 +8,14 @@ use crate::scheduler::{QueueSet, highest};
 
 /// The queues that have something to send, and since when.
 #[derive(Debug, Default)]
-pub(crate) struct Heads {
+pub(crate) struct EligibleTimes {
     /// Queues with a packet that may leave: not empty, not paused.
     present: QueueSet,
     /// From when on the head of each queue in `present` may leave; meaningless for the others.
     since: [Instant; MAX_QUEUES],
 }
 
-impl Heads {
+impl EligibleTimes {
     /// Records from when on the new head of a queue may leave; `None` if nothing may leave.
     pub(crate) fn set(&mut self, queue: usize, since: Option<Instant>) {
         match since {
@@ -74,22 +74,22 @@ mod tests {
     #[test]
     fn only_present_heads_count() {
         let us = Instant::from_micros;
-        let mut heads = Heads::default();
-        assert_eq!((heads.earliest(), heads.ready(us(9))), (None, 0));
-        assert_eq!(heads.highest(), None);
-        heads.set(7, Some(us(5)));
-        heads.set(0, Some(us(3)));
-        assert_eq!(heads.earliest(), Some(us(3)));
-        assert_eq!(heads.ready(us(2)), 0);
-        assert_eq!(heads.ready(us(4)), 0b0000_0001);
-        assert_eq!(heads.ready(us(5)), 0b1000_0001);
-        assert_eq!(heads.highest(), Some(7));
-        assert_eq!(heads.earliest_of(0b1000_0001), Some(0));
-        assert_eq!(heads.earliest_of(0b1000_0000), Some(7));
-        heads.set(2, Some(us(3)));
-        assert_eq!(heads.earliest_of(0b1000_0101), Some(2));
-        heads.set(2, None);
-        heads.set(0, None);
-        assert_eq!((heads.earliest(), heads.get(0)), (Some(us(5)), None));
+        let mut times = EligibleTimes::default();
+        assert_eq!((times.earliest(), times.ready(us(9))), (None, 0));
+        assert_eq!(times.highest(), None);
+        times.set(7, Some(us(5)));
+        times.set(0, Some(us(3)));
+        assert_eq!(times.earliest(), Some(us(3)));
+        assert_eq!(times.ready(us(2)), 0);
+        assert_eq!(times.ready(us(4)), 0b0000_0001);
+        assert_eq!(times.ready(us(5)), 0b1000_0001);
+        assert_eq!(times.highest(), Some(7));
+        assert_eq!(times.earliest_of(0b1000_0001), Some(0));
+        assert_eq!(times.earliest_of(0b1000_0000), Some(7));
+        times.set(2, Some(us(3)));
+        assert_eq!(times.earliest_of(0b1000_0101), Some(2));
+        times.set(2, None);
+        times.set(0, None);
+        assert_eq!((times.earliest(), times.get(0)), (Some(us(5)), None));
     }
 }

@@ -1,11 +1,11 @@
 //! Objects to be used again, about as many as are in use: what nobody needed for a while is freed.
 
-/// Stocks with fewer objects than this are left alone.
+/// Lists with fewer objects than this are left alone.
 const FEW: usize = 1024;
 
 /// Objects to be used again. The last one given comes back first, since it is still in the caches.
 #[derive(Debug)]
-pub(crate) struct Stock<T> {
+pub(crate) struct FreeList<T> {
     /// The objects.
     items: Vec<T>,
     /// The fewest objects there were since the last review: as many were not needed.
@@ -14,7 +14,7 @@ pub(crate) struct Stock<T> {
     given: usize,
 }
 
-impl<T> Default for Stock<T> {
+impl<T> Default for FreeList<T> {
     fn default() -> Self {
         Self {
             items: Vec::new(),
@@ -24,7 +24,7 @@ impl<T> Default for Stock<T> {
     }
 }
 
-impl<T> Stock<T> {
+impl<T> FreeList<T> {
     /// An object, if there is one.
     pub fn take(&mut self) -> Option<T> {
         let item = self.items.pop();
@@ -62,41 +62,41 @@ mod tests {
 
     #[test]
     fn what_is_only_given_is_freed_but_for_a_few() {
-        let mut stock = Stock::default();
+        let mut list = FreeList::default();
         let mut freed = 0;
         for number in 0..100_000 {
-            freed += stock.give(number).count();
-            assert!(stock.len() <= 4 * FEW, "{} after {number}", stock.len());
+            freed += list.give(number).count();
+            assert!(list.len() <= 4 * FEW, "{} after {number}", list.len());
         }
-        assert_eq!(stock.len() + freed, 100_000);
+        assert_eq!(list.len() + freed, 100_000);
     }
 
     #[test]
     fn what_is_needed_stays() {
-        let mut stock: Stock<u32> = Stock::default();
+        let mut list: FreeList<u32> = FreeList::default();
         for number in 0..10_000 {
-            stock.give(number).for_each(drop);
+            list.give(number).for_each(drop);
         }
         for _ in 0..1000 {
-            let used: Vec<u32> = (0..500).filter_map(|_| stock.take()).collect();
+            let used: Vec<u32> = (0..500).filter_map(|_| list.take()).collect();
             assert_eq!(used.len(), 500);
             for number in used {
-                stock.give(number).for_each(drop);
+                list.give(number).for_each(drop);
             }
         }
     }
 
     #[test]
     fn after_a_peak_it_shrinks_to_what_is_used() {
-        let mut stock: Stock<u32> = Stock::default();
+        let mut list: FreeList<u32> = FreeList::default();
         let peak: Vec<u32> = (0..100_000).collect();
         for number in peak {
-            stock.give(number).for_each(drop);
+            list.give(number).for_each(drop);
         }
         for _ in 0..200_000 {
-            let item = stock.take().unwrap_or_default();
-            stock.give(item).for_each(drop);
+            let item = list.take().unwrap_or_default();
+            list.give(item).for_each(drop);
         }
-        assert!(stock.len() <= 4 * FEW, "{}", stock.len());
+        assert!(list.len() <= 4 * FEW, "{}", list.len());
     }
 }
