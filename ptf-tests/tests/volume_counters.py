@@ -47,7 +47,7 @@ class VolumeTest(FabricTest):
     """On Tofino the slots are multiples of 2^tick_bits ticks of its clock."""
 
     def slots(self, slot_us: int) -> None:
-        """Counts in slots of this many microseconds; on Tofino of the power of two in ns nearest."""
+        """Counts in slots of this many microseconds; on Tofino of the power of two nearest."""
         if isinstance(self.control, TnaControlPlane):
             bits = round(math.log2(1_000 * slot_us))
             self.tick_bits = bits - TICK_BITS
