@@ -237,29 +237,6 @@ fn a_dead_replica_is_tolerated() {
     }
 }
 
-/// In the last block nobody asks for a next one, so that who dies there is known by its silence alone.
-#[test]
-fn a_replica_that_dies_in_the_last_block_is_no_more_than_a_straggler() {
-    for mode in MODES {
-        let mut net = network(4, mode);
-        net.send_to_all(400 * SYMBOL);
-        net.run_until(Instant::from_micros(2_000));
-        net.unplug(3);
-        net.run();
-        of_receivers(&net, 1..3);
-        let sent = of_group(&net);
-        assert_eq!(sent.status, Status::Finished, "{mode:?}");
-        let summary = sent.group.unwrap();
-        let ends = (summary.receivers_finished, summary.receivers_detached);
-        assert_eq!(ends, (2, 1), "{mode:?}");
-        assert!(
-            sent.duration_ns < 120_000_000,
-            "{mode:?}: {}",
-            sent.duration_ns
-        );
-    }
-}
-
 /// Nobody who has not said anything gets more than the initial window: not a group one of whose
 /// receivers is dead, and not that receiver once it is alone.
 #[test]

@@ -322,9 +322,8 @@ impl Sender {
             return;
         }
         let mode = self.params.mode;
-        // The record of the write waits for the last one; who is only late may go on in the group.
-        let is_last = self.audience.waits_for_last();
-        let leaves_late = self.params.stragglers == Stragglers::Unsubscribe;
+        let is_last =
+            self.params.stragglers == Stragglers::Unsubscribe && self.audience.waits_for_last();
         let waits_for_all = self.waits_for_all() && self.audience.has_requests();
         let awake = || self.audience.served().filter(|l| !l.is_quiet);
         let last_wanted = awake().map(|l| l.wanted).max().unwrap_or(0);
@@ -341,7 +340,6 @@ impl Sender {
                 }
                 Mode::Hybrid => is_ahead && listener.delivered < most,
             };
-            let is_last = is_last && (leaves_late || listener.retry.silent() > 0);
             behind || is_last || window_is_spent && !listener.is_verified
         });
     }
