@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from typing import Literal, get_args
+from typing import TYPE_CHECKING, Literal, get_args
 
-from ebb_controller.tna import composition_of
-from ebb_topologies.files import InputError
+from ebb_topologies.errors import InputError
 
-from ebb_experiments.scenario.loaded import Loaded
+if TYPE_CHECKING:
+    from ebb_experiments.scenario.loaded import Loaded
 
 Architecture = Literal["v1model", "tna"]
 ARCHITECTURES: tuple[Architecture, ...] = get_args(Architecture)
@@ -17,6 +17,8 @@ P4_HELP = "architecture of the switches' programs: v1model, or tna (docs/tofino-
 def check_ported(loaded: Loaded) -> None:
     """Raises `InputError` if no program of p4src/tna has everything that a scheme needs, or if its
     volume counters are to be read, whose registers differ there."""
+    from ebb_controller.tna import composition_of
+
     for name, scheme in loaded.schemes.items():
         try:
             composition_of(loaded.topology, scheme.fabric)

@@ -54,8 +54,8 @@ pub fn run(args: &GetArgs) -> anyhow::Result<bool> {
         linger: true,
         ..Needs::default()
     };
-    let mut ending = None;
-    session::run(&common.engine, needs, |client| {
+    let (shown, output) = (&shown, &output);
+    session::run(&common.engine, needs, move |client| {
         let mut link = Link::new(&args.store.locator);
         let mut transfers = Transfers::new(client, common.scheme);
         let mut get = Get::new(clock::now(), name, common.scheme.entry().many_to_one);
@@ -98,19 +98,17 @@ pub fn run(args: &GetArgs) -> anyhow::Result<bool> {
             }
         }
         output.end();
-        ending = get.outcome().cloned();
-        Ok(true)
-    })?;
-    let Some(outcome) = ending else {
-        return Ok(false);
-    };
-    if let GetOutcome::Got(got) = &outcome {
-        // An earlier content, of which some had come, may have been longer.
-        temporary.file().set_len(got.blob.bytes())?;
-        // Whoever is told that it was read finds it.
-        temporary.keep(&file_name.to_string_lossy(), Existing::Replace)?;
-    }
-    Ok(tell(&output, name, &outcome))
+        let Some(outcome) = get.outcome() else {
+            return Ok(false);
+        };
+        if let GetOutcome::Got(got) = outcome {
+            // An earlier content, of which some had come, may have been longer.
+            temporary.file().set_len(got.blob.bytes())?;
+            // Before anybody reads that it is there, and before packets that come late are answered.
+            temporary.keep(&file_name.to_string_lossy(), Existing::Replace)?;
+        }
+        Ok(tell(output, name, outcome))
+    })
 }
 
 fn digest(content: &mut File) -> Result<Digest, String> {
