@@ -309,15 +309,14 @@ fn wait_for_service(hosts: &Hosts, common: &str) {
 fn what_cannot_work_is_told_before_anything_is_sent() {
     let hosts = hosts();
     hosts.dir.write(
-        "write.toml",
-        "[[traffic]]\nname = 'w'\npattern = { type = 'storage-write', placement = 'any' }
+        "read.toml",
+        "[[traffic]]\nname = 'w'\npattern = { type = 'storage-read', placement = 'any', mode = 'many-to-one' }
          arrivals = { type = 'once' }\nsize = { type = 'fixed', bytes = 9 }",
     );
     for (args, expected) in [
         (
             "--self h1 --scheme ndp",
-            "traffic w: ndp has no flows from or to several hosts, scdp and trevi have; choose mode = \
-             \"multi-unicast\" or \"daisy-chain\"",
+            "traffic w: ndp has no flows from several hosts, scdp and trevi have; choose mode = \"nearest\"",
         ),
         ("--self h9", "--self h9: the workload has no such host"),
         (
@@ -326,7 +325,7 @@ fn what_cannot_work_is_told_before_anything_is_sent() {
         ),
     ] {
         let args = format!(
-            "bench --workload write.toml --hosts hosts.toml --params params.json \
+            "bench --workload read.toml --hosts hosts.toml --params params.json \
              --start-at-ns 1 {args}"
         );
         let output = hosts.client("a", &args).output().unwrap();

@@ -7,9 +7,7 @@ use std::path::Path;
 use anyhow::{Context, ensure};
 use ebb_host::{ObjectNames, PlayedFlow, PlayedTransfer, TrafficSchemes};
 use ebb_units::Duration;
-use ebb_workload::{
-    Action, HostId, Open, Part, Pattern, ReadMode, Schedule, Transfer, Workload, WriteMode,
-};
+use ebb_workload::{Action, HostId, Open, Part, Pattern, ReadMode, Schedule, Transfer, Workload};
 use serde_json::{Value, json};
 
 use super::args::{BenchArgs, WorkloadArgs};
@@ -108,26 +106,14 @@ fn check(workload: &Workload, schedule: &Schedule, schemes: &TrafficSchemes) -> 
     }
     for traffic in &workload.traffic {
         let scheme = schemes.of(&traffic.name);
-        let entry = scheme.entry();
-        let (can, instead) = match &traffic.pattern {
-            Pattern::StorageWrite { mode, replicas, .. }
-                if *mode == WriteMode::OneToMany && *replicas > 1 =>
-            {
-                (entry.groups, "multi-unicast\" or \"daisy-chain")
-            }
-            Pattern::StorageRead { mode, replicas, .. }
-                if *mode == ReadMode::ManyToOne && *replicas > 1 =>
-            {
-                (entry.many_to_one, "nearest")
-            }
-            _ => continue,
-        };
-        ensure!(
-            can,
-            "traffic {}: {scheme} has no flows from or to several hosts, scdp and trevi have; \
-             choose mode = \"{instead}\"",
-            traffic.name
-        );
+        if let Pattern::StorageRead { mode, replicas, .. } = &traffic.pattern {
+            ensure!(
+                *mode != ReadMode::ManyToOne || *replicas <= 1 || scheme.entry().many_to_one,
+                "traffic {}: {scheme} has no flows from several hosts, scdp and trevi have; choose \
+                 mode = \"nearest\"",
+                traffic.name
+            );
+        }
     }
     Ok(())
 }
@@ -250,15 +236,17 @@ impl<'a> Run<'a> {
     fn act(&mut self, action: Action) -> anyhow::Result<()> {
         let (operation, asked) = match action {
             Action::Send { transfer, at_ns } => {
+                let scheme = self.schemes.of(&transfer.traffic);
                 let send = SendObject {
-                    scheme: self.schemes.of(&transfer.traffic),
+                    scheme,
                     to: self.addresses(&transfer.destinations),
                     name: self.name(transfer.id),
                     generate: Some(generate(&transfer)),
                     priority: transfer.priority,
                     connection: transfer.connection,
                     group: None,
-                    unicast: false,
+                    // A transport without groups has a flow to each.
+                    unicast: !scheme.entry().groups,
                     start_at_ns: Some(at_ns),
                     progress: false,
                 };
