@@ -348,20 +348,14 @@ impl Network {
                     hypervisor.context("hypervisor: it is missing, and there are VMs")?;
                 let params = hypervisor.params(catalog.schemes.all(), &nic);
                 let params = params.map_err(anyhow::Error::msg)?;
+                let virtual_nic = NicParams {
+                    rate_bps: 0,
+                    pfc: false,
+                    ..nic
+                };
                 let guest = |vm: VmEntry| -> Result<_> {
                     let guest = vm.guest(&nic, &params).map_err(anyhow::Error::msg)?;
-                    Ok((
-                        make(
-                            &vm.name,
-                            vm.ip,
-                            NicParams {
-                                rate_bps: 0,
-                                pfc: false,
-                                ..nic
-                            },
-                        )?,
-                        guest,
-                    ))
+                    Ok((make(&vm.name, vm.ip, virtual_nic)?, guest))
                 };
                 let guests = vms.into_iter().map(guest).collect::<Result<_>>()?;
                 let identity = entry.identity(&entry.name, entry.ip, None)?;

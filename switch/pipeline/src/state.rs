@@ -8,7 +8,7 @@ use rand::SeedableRng;
 use rand::rngs::SmallRng;
 
 use crate::control::{CloneSession, MatchKey, ProtectedReplica, Replica};
-use crate::ids::ProfileId;
+use crate::ids::{ProfileId, TableId};
 use crate::native::Tables;
 use crate::packet::Pool;
 use crate::parser::CompiledMembers;
@@ -99,6 +99,8 @@ pub(crate) struct Blueprint {
     pub meters: Vec<MeterSpec>,
     /// The register arrays.
     pub registers: Vec<RegisterSpec>,
+    /// Those that have a cell for each entry of a table: the table, and the index in `registers`.
+    pub direct_registers: Vec<(TableId, usize)>,
     /// The parser value sets.
     pub value_sets: Vec<ValueSet>,
 }

@@ -246,8 +246,6 @@ pub(crate) struct RegisterSpec {
     pub bits: u32,
     /// The words of the value of every cell in the beginning.
     pub initial: Box<[u64]>,
-    /// Name of the table whose entries have a cell each; `None` if it is not direct.
-    pub binding: Option<Box<str>>,
 }
 
 /// All register arrays of a switch.
@@ -442,7 +440,6 @@ mod tests {
             array: ArraySpec { name, size },
             bits,
             initial: vec![0; words_for(bits)].into(),
-            binding: None,
         }
     }
 

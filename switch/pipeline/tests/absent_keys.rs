@@ -257,6 +257,19 @@ fn two_objects_with_one_id_are_refused() {
     }
 }
 
+#[test]
+fn a_direct_register_of_a_table_that_is_missing_is_refused() {
+    let mut program = whole();
+    program["register_arrays"][0]["binding"] = json!("I.nowhere");
+    let error = Pipeline::load(&read(&program).unwrap()).unwrap_err();
+    assert!(
+        error
+            .to_string()
+            .contains("table I.nowhere, which is not there"),
+        "{error}"
+    );
+}
+
 /// An IPv4 packet whose checksum is `sum`.
 fn ipv4(sum: u16) -> Vec<u8> {
     let mut frame = vec![0; 14];

@@ -31,12 +31,14 @@ impl Pipeline {
             ));
         }
         let id = t.insert(entry, action, now, false)?;
-        let name = t.spec.name.clone();
-        let specs = &self.program.blueprint.registers;
-        for (spec, array) in specs.iter().zip(&mut self.state.registers.arrays) {
-            if spec.binding.as_deref() == Some(&*name) {
-                array.reset(spec, id.index() as u32);
-            }
+        let blueprint = &self.program.blueprint;
+        for &(_, number) in blueprint
+            .direct_registers
+            .iter()
+            .filter(|(t, _)| *t == table)
+        {
+            let spec = &blueprint.registers[number];
+            self.state.registers.arrays[number].reset(spec, id.index() as u32);
         }
         Ok(id)
     }

@@ -56,7 +56,6 @@ fn registers(words: &[u64]) -> Registers {
             array: ArraySpec { name, size },
             bits: *bits,
             initial: vec![0; crate::bits::words_for(*bits)].into(),
-            binding: None,
         });
         for index in 0..4 {
             let slot = array.slot(index).unwrap();

@@ -14,6 +14,7 @@ use crate::control::MeterUnit;
 use crate::error::LoadError;
 use crate::expr::Compiler;
 use crate::hash::Algorithm;
+use crate::ids::TableId;
 use crate::layout::{Layout, MAX_FIELD_BITS};
 use crate::parser::{ErrorCodes, Parser, ParserLoader, with_core_errors};
 use crate::state::{Blueprint, ValueSet};
@@ -119,12 +120,14 @@ pub(crate) fn load(source: &json::Program, shortcuts: bool) -> Result<Program> {
         ..
     } = built;
     let digests = digests(source, &layout)?;
+    let direct_registers = direct_registers(source, &table_names)?;
     let blueprint = Blueprint {
         tables,
         profiles: profiles.into_iter().map(Arc::new).collect(),
         counters: arrays.counters,
         meters: arrays.meters,
         registers: arrays.registers,
+        direct_registers,
         value_sets: source
             .parse_vsets
             .iter()
@@ -313,7 +316,6 @@ impl Arrays {
                 initial: initial
                     .map_err(|e| e.within(format_args!("register array {}", r.name)))?
                     .into(),
-                binding: r.binding.as_deref().map(Box::from),
             });
         }
         Ok(Arrays {
@@ -323,6 +325,27 @@ impl Arrays {
             registers,
         })
     }
+}
+
+/// The register arrays that have a cell for each entry of a table: the table, and the index of the
+/// array.
+fn direct_registers(
+    source: &json::Program,
+    tables: &HashMap<String, u32>,
+) -> Result<Vec<(TableId, usize)>> {
+    let mut direct = Vec::new();
+    for (index, register) in source.register_arrays.iter().enumerate() {
+        if let Some(name) = &register.binding {
+            let table = tables.get(name).ok_or_else(|| {
+                LoadError::new(
+                    format!("register array {}", register.name),
+                    format!("it is that of table {name}, which is not there"),
+                )
+            })?;
+            direct.push((TableId(*table), index));
+        }
+    }
+    Ok(direct)
 }
 
 /// The words of the initial value of a register.
