@@ -12,7 +12,9 @@ in build/test-times.txt.
 
 from __future__ import annotations
 
+import os
 import re
+import resource
 import subprocess
 import sys
 import time
@@ -39,6 +41,9 @@ class Level:
     """How many tests were skipped, by reason."""
     ran: bool = True
     times: durations.Durations = field(default_factory=dict)
+    wall_s: float = 0.0
+    processor_s: float = 0.0
+    """User and system time of all its processes that were waited for."""
 
     @property
     def results(self) -> int:
@@ -134,6 +139,7 @@ class Running:
         self.name = name
         self._lines: SimpleQueue[durations.Line | None] = SimpleQueue()
         self._start = time.monotonic()
+        self._wall_s = self._processor_s = 0.0
         self._process = subprocess.Popen(
             [*(["nice", "-n", "19"] if name in PATIENT else []), "make", name],
             stdout=subprocess.PIPE,
@@ -147,6 +153,9 @@ class Running:
         assert self._process.stdout is not None
         for line in self._process.stdout:
             self._lines.put((time.monotonic() - self._start, line))
+        _, status, usage = os.wait4(self._process.pid, 0)
+        self._process.returncode = os.waitstatus_to_exitcode(status)
+        self._wall_s, self._processor_s = time.monotonic() - self._start, processor_s(usage)
         self._lines.put(None)
 
     def show(self) -> Level:
@@ -160,7 +169,22 @@ class Running:
         counting, timing = LEVELS[self.name]
         level = counting(line for _, line in lines)
         level.times = timing(lines)
-        return judge(level, self._process.wait())
+        level.wall_s, level.processor_s = self._wall_s, self._processor_s
+        return judge(level, self._process.returncode)
+
+
+def processor_s(usage: resource.struct_rusage) -> float:
+    """Seconds of a processor, in user mode and in the kernel."""
+    return usage.ru_utime + usage.ru_stime
+
+
+def build() -> bool:
+    """Builds what several levels need, and prints what it took; false: it could not be built."""
+    start = time.monotonic()
+    built = subprocess.run(["make", "test-build"], check=False).returncode == 0
+    took = processor_s(resource.getrusage(resource.RUSAGE_CHILDREN))
+    print(f"built in {time.monotonic() - start:.0f} s, {took:.0f} s of a processor", flush=True)
+    return built
 
 
 def run(names: Sequence[str]) -> dict[str, Level]:
@@ -168,7 +192,7 @@ def run(names: Sequence[str]) -> dict[str, Level]:
 
     Side by side only if everything could be built: two levels do not build the same thing at once.
     """
-    built = subprocess.run(["make", "test-build"], check=False).returncode == 0
+    built = build()
     beside = [Running(name) for name in names if built and name not in ALONE]
     levels = {running.name: running.show() for running in beside}
     return {name: levels.get(name) or Running(name).show() for name in names}
@@ -184,11 +208,11 @@ def judge(level: Level, code: int) -> Level:
 
 def table(levels: dict[str, Level]) -> Iterator[str]:
     """The table as lines; the last one has the sums."""
-    yield f"{'level':<12} {'passed':>7} {'failed':>7} {'skipped':>7}"
+    yield f"{'level':<12} {'passed':>7} {'failed':>7} {'skipped':>7} {'wall s':>7} {'cpu s':>7}"
     for name, level in levels.items():
         note = "" if level.ran else "   did not run"
         counts = f"{level.passed:>7} {level.failed:>7} {level.skipped.total():>7}"
-        yield f"{name:<12} {counts}{note}"
+        yield f"{name:<12} {counts} {level.wall_s:>7.0f} {level.processor_s:>7.0f}{note}"
         for reason, count in level.skipped.most_common():
             short = reason if len(reason) <= WIDEST_REASON else reason[: WIDEST_REASON - 1] + "…"
             yield f"{'':<12} {'':>7} {'':>7} {count:>7}   {short}"

@@ -2,7 +2,11 @@
 
 from __future__ import annotations
 
-from levels import LEVELS, Level, cargo, judge, main, pytest, table, unittest, verdicts
+import sys
+from pathlib import Path
+
+from levels import LEVELS, Level, Running, cargo, judge, main, pytest, table, unittest, verdicts
+from pytest import MonkeyPatch
 
 CARGO = """
 running 3 tests
@@ -107,7 +111,17 @@ def test_the_table_ends_with_the_sums() -> None:
     *rows, _empty, last = table(levels)
     assert last == "2 passed, 2 failed, 3 skipped"
     assert any(row.endswith("did not run") for row in rows)
+    assert rows[0].split()[-4:] == ["wall", "s", "cpu", "s"]
     assert any(row.endswith("1   needs simple_switch on PATH") for row in rows)
+
+
+def test_a_level_says_what_it_cost(tmp_path: Path, monkeypatch: MonkeyPatch) -> None:
+    makefile = f"test-ptf:\n\t@sleep 0.2\n\t@{sys.executable} -c 'sum(range(10**6))'\n"
+    (tmp_path / "Makefile").write_text(makefile)
+    monkeypatch.chdir(tmp_path)
+    level = Running("test-ptf").show()
+    assert 0 < level.processor_s
+    assert 0.2 <= level.wall_s
 
 
 def test_an_unknown_level_is_refused() -> None:
