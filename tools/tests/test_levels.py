@@ -120,8 +120,8 @@ def test_a_level_says_what_it_cost(tmp_path: Path, monkeypatch: MonkeyPatch) -> 
     (tmp_path / "Makefile").write_text(makefile)
     monkeypatch.chdir(tmp_path)
     level = Running("test-ptf").show()
-    assert 0 < level.processor_s
-    assert 0.2 <= level.wall_s
+    assert level.processor_s > 0
+    assert level.wall_s >= 0.2
 
 
 def test_an_unknown_level_is_refused() -> None:
