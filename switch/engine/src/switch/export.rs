@@ -4,7 +4,7 @@
 //! A ghost thread of the program itself (Tofino 2) is notified of every queue whose depth in cells has changed.
 //!
 //! The cell of a queue is `port * 8 + queue`. An export without a period is always exact. One with
-//! a period shows the counters as they were at the last multiple of it.
+//! a period shows the counters as they were at the last multiple of it, after what arrived and departed at that time.
 
 use ebb_pipeline::{Pipeline, RegisterId};
 use ebb_traffic_manager::{
