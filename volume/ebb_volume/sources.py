@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import codecs
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -139,11 +140,28 @@ def _table(
 
 def _file(stream: Stream, watch: Watch) -> pa.PythonFile:
     def pieces() -> Iterator[bytes]:
-        for piece in stream:
+        for piece in _text(stream):
             watch(stream.path, stream.read_bytes, stream.size_bytes)
             yield piece
 
     return pa.PythonFile(PieceReader(pieces()), mode="r")
+
+
+def _text(stream: Stream) -> Iterator[bytes]:
+    """The pieces of a stream. Raises `Damaged` at the first that is not text in UTF-8, in which
+    Arrow would look for rows."""
+    decoder = codecs.getincrementaldecoder("utf-8")()
+    for piece in stream:
+        try:
+            text = decoder.decode(piece)
+        except UnicodeDecodeError:
+            text = "\0"
+        if "\0" in text:
+            raise Damaged(
+                f"{stream.path}: is no text; expected a capture (pcap, pcapng), Parquet, or CSV "
+                "with a heading that has slot_start_ns or time_ns, and bytes"
+            )
+        yield piece
 
 
 def _point(path: Path) -> str:

@@ -112,6 +112,25 @@ def test_a_table_of_which_nothing_can_be_used(tmp_path: Path, text: str, words: 
     assert "\n" not in str(caught.value)
 
 
+@pytest.mark.parametrize(
+    "garbage", [b"\xd4\xc3\xb2 bytes\xff\xfe,\n\x00", b"bytes,slot_start_ns\n1\0,2\n"]
+)
+def test_what_is_no_text_is_not_looked_at_as_a_table(
+    tmp_path: Path, garbage: bytes, capfd: pytest.CaptureFixture[str]
+) -> None:
+    path = tmp_path / "garbage"
+    path.write_bytes(garbage)
+    with pytest.raises(InputError, match="garbage: is no text; expected a capture"):
+        sources.load([path])
+    rows = b"".join(b"%d,%d\n" % (ms * 1_000_000, ms) for ms in range(1, 300_000))
+    path.write_bytes(b"slot_start_ns,bytes\n" + rows + garbage)
+    loaded = sources.load([path])
+    assert len(loaded.series[0]) > 50_000
+    (note,) = loaded.notes
+    assert "is no text" in note and "the rows before it are used" in note
+    assert capfd.readouterr() == ("", "")
+
+
 def test_a_parquet_file_that_is_damaged_or_of_other_types(tmp_path: Path) -> None:
     path = tmp_path / "a.parquet"
     path.write_bytes(b"PAR1" + bytes(100))
