@@ -246,7 +246,7 @@ $(BUILD)/.instructions: $(RUST_SOURCES) $(BUILD)/.binaries
 # Python's packages come while cargo compiles.
 test-build: ## what the tests need, but those of Rust, which compile while others run
 	@$(MAKE) -j2 .venv/.dev-installed build
-	@$(MAKE) $(BUILD)/.instructions
+	@$(MAKE) $(TNA_PROGRAMS) $(BUILD)/.instructions
 
 # Examples are left to clippy. Tests of other levels wait for times, so they come before what only computes.
 CARGO_TEST := $(CARGO) test --locked --workspace --tests
@@ -258,7 +258,7 @@ test-long: .venv/.dev-installed build ## the same with many more random inputs a
 	@EBB_LONG=1 PROPTEST_CASES=5000 EBB_FUZZ_CORPORA=all $(CARGO_TEST) --no-fail-fast
 	@EBB_LONG=1 $(PYTHON) -m pytest -s experiments/tests/test_scale.py
 
-test-python: .venv/.dev-installed build ## unit tests of topologies, controller and experiments
+test-python: .venv/.dev-installed build $(TNA_PROGRAMS) ## unit tests of topologies, controller and experiments
 	@$(PYTHON) -m pytest -v
 
 test-ptf: .venv/.dev-installed build ## packet tests of every mechanism against the switch

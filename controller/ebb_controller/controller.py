@@ -415,6 +415,11 @@ class Controller:
         managed = self._managed[switch]
         await managed.until(lambda: managed.installs >= installs)
 
+    @property
+    def architecture(self) -> str:
+        """Architecture of the program, as its P4Info names it."""
+        return self._schema.arch
+
     def installs(self, switch: str) -> int:
         """How often a plan was installed on a switch."""
         return self._managed[switch].installs
@@ -435,9 +440,9 @@ class Controller:
 
     async def switch_registers(
         self, switch: str, wanted: Mapping[str, Sequence[int]]
-    ) -> dict[str, dict[int, int]]:
-        """Cells of registers of one switch: values by index, of the indices asked for. Raises
-        `ControllerError` if it is away or has no such register."""
+    ) -> dict[str, dict[int, tuple[int, ...]]]:
+        """Cells of registers of one switch by index, of the indices asked for: a number, or one for
+        each field of a struct. Raises `ControllerError` if it is away or has no such register."""
         return await self._read(switch, "registers", lambda session: _registers(session, wanted))
 
     async def _read(
@@ -648,8 +653,8 @@ class _CounterRead:
 
 async def _registers(
     switch: finsy.Switch, wanted: Mapping[str, Sequence[int]]
-) -> dict[str, dict[int, int]]:
-    """Reads cells of registers of bits in one request."""
+) -> dict[str, dict[int, tuple[int, ...]]]:
+    """Reads cells of registers of bits, or of structs of bits, in one request."""
     names: dict[int, str] = {}
     request: list[p4r.Entity] = []
     for name, indices in wanted.items():
@@ -659,11 +664,13 @@ async def _registers(
         for index in indices:
             entry = p4r.RegisterEntry(register_id=number, index=p4r.Index(index=index))
             request.append(p4r.Entity(register_entry=entry))
-    cells: dict[str, dict[int, int]] = {name: {} for name in wanted}
+    cells: dict[str, dict[int, tuple[int, ...]]] = {name: {} for name in wanted}
     try:
         async for entity in messages(switch, request):
             told = entity.register_entry
-            cells[names[told.register_id]][told.index.index] = int.from_bytes(told.data.bitstring)
+            parts = told.data.struct.members or [told.data]
+            numbers = tuple(int.from_bytes(part.bitstring) for part in parts)
+            cells[names[told.register_id]][told.index.index] = numbers
     except P4ClientError as error:
         raise ControllerError(
             f"switch {switch.name}: registers {', '.join(wanted)} cannot be read: {error.message}"

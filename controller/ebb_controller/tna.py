@@ -249,8 +249,9 @@ def slot_bits(slot_ns: int) -> int:
     bits = round(log2(slot_ns))
     if not TICK_BITS <= bits <= MOST_SLOT_BITS:
         raise InputError(
-            f"volume.slot_ns = {slot_ns}: slots on Tofino last 2^{TICK_BITS} to "
-            f"2^{MOST_SLOT_BITS} ns; expected {1 << TICK_BITS}..{1 << MOST_SLOT_BITS}"
+            f"volume.slot_ns = {slot_ns} by the clock of the switch, which is slowed with all else: "
+            f"slots on Tofino last 2^{TICK_BITS} to 2^{MOST_SLOT_BITS} ns; expected "
+            f"{1 << TICK_BITS}..{1 << MOST_SLOT_BITS}"
         )
     return bits
 

@@ -23,4 +23,5 @@ def needs(*names: str) -> pytest.MarkDecorator:
 needs_agent = needs("ebb-agent")
 needs_simulator = needs("ebb-simulator", "ebb-agent")
 needs_switches = needs("ebb-simulator", "ebb-switch", "ebb-agent")
+needs_tna = needs("tna/fabric_tenants.json")
 needs_root = pytest.mark.skipif(os.geteuid() != 0, reason="network namespaces need root")

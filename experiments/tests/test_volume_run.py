@@ -5,11 +5,12 @@ from __future__ import annotations
 import asyncio
 from collections import Counter
 from collections.abc import AsyncIterator, Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import pytest
-from binaries import BINARIES, needs_simulator
+from binaries import BINARIES, needs_simulator, needs_tna
 from ebb_controller import ebb_tm_pb2 as tm
 from ebb_controller.mechanisms import FabricParameters
 from ebb_controller.mechanisms.volume_counters import (
@@ -20,9 +21,11 @@ from ebb_controller.mechanisms.volume_counters import (
     cell,
 )
 from ebb_controller.reconcile import ControllerError
+from ebb_controller.volume import V1modelCounters
 from ebb_experiments.run.run import Run
 from ebb_experiments.run.virtual import Virtual
 from ebb_experiments.run.volume import Volumes, VolumeWatch
+from ebb_experiments.scenario.architecture import Architecture
 from ebb_experiments.scenario.loaded import scenario
 from ebb_experiments.scenario.volume import volume_slot_ns
 from ebb_topologies.dilation import Dilation
@@ -52,14 +55,15 @@ class Registers:
 
     async def switch_registers(
         self, switch: str, wanted: Mapping[str, Sequence[int]]
-    ) -> dict[str, dict[int, int]]:
+    ) -> dict[str, dict[int, tuple[int, ...]]]:
         if self.away:
             raise ControllerError(f"{switch} is away")
-        return {name: {i: self.cells[name][i] for i in of} for name, of in wanted.items()}
+        return {name: {i: (self.cells[name][i],) for i in of} for name, of in wanted.items()}
 
 
 def volumes(registers: Registers) -> Volumes:
-    return Volumes(registers, RACK, FabricParameters(volume=Volume(slot_ns=SLOT_NS)))
+    parameters = FabricParameters(volume=Volume(slot_ns=SLOT_NS))
+    return Volumes(registers, RACK, parameters, V1modelCounters(SLOT_NS))
 
 
 def read(volumes: Volumes, *times_ns: int) -> None:
@@ -139,12 +143,21 @@ SCENARIO = {
 
 
 @needs_simulator
-@pytest.mark.parametrize("scheme", ["dctcp", "ndp"])
+@pytest.mark.parametrize(
+    ("scheme", "architecture", "slot_ns"),
+    [
+        ("dctcp", "v1model", 20_000),
+        ("ndp", "v1model", 20_000),
+        # Slots of 2^16 ns by the clock of the switch, which is slowed.
+        pytest.param("dctcp", "tna", 52_428.8, marks=needs_tna),
+    ],
+)
 def test_the_slots_of_a_simulation_add_up_to_what_its_ports_sent(
-    scheme: str, tmp_path: Path
+    scheme: str, architecture: Architecture, slot_ns: float, tmp_path: Path
 ) -> None:
-    loaded = scenario(SCENARIO, "volume")
-    results = Run(loaded, scheme, 1, Virtual(BINARIES, threads=1), tmp_path).go()
+    loaded = scenario(SCENARIO | {"volume_slot_ns": round(slot_ns)}, "volume")
+    binaries = replace(BINARIES, architecture=architecture)
+    results = Run(loaded, scheme, 1, Virtual(binaries, threads=1), tmp_path).go()
     sent: Counter[str] = Counter()
     for row in results.rows("volume"):
         sent[row["point"]] += row["bytes"]
@@ -152,9 +165,9 @@ def test_the_slots_of_a_simulation_add_up_to_what_its_ports_sent(
     assert sent == {point: size for point, size in ports.items() if size}
     assert max(sent.values()) > 2 * 150_000
     about = results.run["volume"]
-    assert about["slot_ns"] == 20_000 and not about["slots_missed"]
+    assert about["slot_ns"] == slot_ns and not about["slots_missed"]
     starts = sorted({row["slot_start_ns"] for row in results.rows("volume")})
-    assert starts == [20_000 * number for number in range(len(starts))]
+    assert starts == [round(slot_ns * number) for number in range(len(starts))]
 
 
 def test_a_simulation_does_not_count_unless_asked(tmp_path: Path) -> None:

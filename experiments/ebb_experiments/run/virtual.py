@@ -16,6 +16,7 @@ from ebb_controller.mechanisms import FabricParameters
 from ebb_controller.multicast import MulticastGroup
 from ebb_controller.scheme import Scheme
 from ebb_controller.traffic_manager import TrafficManagers
+from ebb_controller.volume import counters_of
 from ebb_topologies.dilation import Dilation
 from ebb_topologies.model import Switch
 
@@ -257,7 +258,8 @@ class _Simulation:
         fabric = self._fabric
         if fabric.volume is None:
             return None
-        volumes = Volumes(controller, self.loaded.topology, fabric)
+        counters = counters_of(fabric.volume, controller.architecture)
+        volumes = Volumes(controller, self.loaded.topology, fabric, counters)
         for switch in self.loaded.topology.switches:
             volumes.begin(switch.name, 0)
         return volumes

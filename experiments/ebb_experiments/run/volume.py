@@ -17,7 +17,7 @@ from ebb_controller.mechanisms import FabricParameters
 from ebb_controller.reconcile import ControllerError
 from ebb_controller.together import together
 from ebb_controller.traffic_manager import TrafficManagers
-from ebb_controller.volume import Count, Overwritten, Queue, Registers, read_slot
+from ebb_controller.volume import Count, Overwritten, Queue, Registers, SlotCounters
 from ebb_topologies.dilation import Dilation
 from ebb_topologies.model import Topology
 
@@ -36,6 +36,8 @@ class Volumes:
     topology: Topology
     parameters: FabricParameters
     """Those in force, slowed; volume is counted."""
+    counters: SlotCounters
+    """How the program counts."""
     counts: dict[str, dict[int, dict[Queue, Count]]] = field(
         default_factory=lambda: defaultdict(dict)
     )
@@ -48,9 +50,7 @@ class Volumes:
     @property
     def slot_ns(self) -> int:
         """Length of a slot in the clock of the switches."""
-        volume = self.parameters.volume
-        assert volume is not None
-        return volume.slot_us * 1_000
+        return self.counters.slot_ns
 
     def due_ns(self, now_ns: int) -> int:
         """When the slot ends that lasts now, or begins."""
@@ -75,7 +75,7 @@ class Volumes:
             return
         self.missed[switch] += len(over) - 1
         try:
-            self.counts[switch][over[-1]] = await read_slot(
+            self.counts[switch][over[-1]] = await self.counters.read(
                 self.registers, switch, over[-1], self._queues(switch)
             )
         except (ControllerError, Overwritten):

@@ -24,6 +24,7 @@ from ebb_controller.mechanisms.route import REPLICATED
 from ebb_controller.multicast import MulticastGroup, check, tree_ports
 from ebb_controller.parameters import WAKEUP_NS
 from ebb_controller.traffic_manager import lateness
+from ebb_controller.volume import counters_of
 from ebb_topologies.processes import Process
 from ebb_topologies.targets import Target
 
@@ -289,10 +290,11 @@ class _Phase:
         """Who reads the volume of each switch; empty: it is not counted."""
         wall, managers = self.wall, self.wall.managers
         fabric = self.task.loaded.schemes[self.task.scheme].fabric
-        if managers is None or fabric.volume is None:
-            return []
         slowed = fabric.slowed(self.task.loaded.dilation)
-        volumes = Volumes(wall.controller, wall.topology, slowed)
+        if managers is None or slowed.volume is None:
+            return []
+        counters = counters_of(slowed.volume, wall.controller.architecture)
+        volumes = Volumes(wall.controller, wall.topology, slowed, counters)
         return [VolumeWatch(managers, volumes, each.name) for each in wall.topology.switches]
 
     def _wait(self, end_ns: int) -> None:

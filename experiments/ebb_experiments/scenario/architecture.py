@@ -15,14 +15,14 @@ P4_HELP = "architecture of the switches' programs: v1model, or tna (docs/tofino-
 
 
 def check_ported(loaded: Loaded) -> None:
-    """Raises `InputError` if no program of p4src/tna has everything that a scheme needs, or if its
-    volume counters are to be read, whose registers differ there."""
-    from ebb_controller.tna import composition_of
+    """Raises `InputError` if no program of p4src/tna has everything that a scheme needs, or counts
+    in such slots."""
+    from ebb_controller.tna import composition_of, slot_bits
 
     for name, scheme in loaded.schemes.items():
         try:
             composition_of(loaded.topology, scheme.fabric)
+            if (volume := scheme.fabric.slowed(loaded.dilation).volume) is not None:
+                slot_bits(volume.slot_ns)
         except InputError as error:
             raise InputError(f"P4=tna: scheme {name}: {error}") from error
-        if scheme.fabric.volume is not None:
-            raise InputError(f"P4=tna: scheme {name}: volume is read from v1model's registers only")
