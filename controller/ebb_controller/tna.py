@@ -249,7 +249,7 @@ def slot_bits(slot_ns: int) -> int:
     bits = round(log2(slot_ns))
     if not TICK_BITS <= bits <= MOST_SLOT_BITS:
         raise InputError(
-            f"volume.slot_ns = {slot_ns} by the clock of the switch, which is slowed with all else: "
+            f"volume.slot_ns = {slot_ns} by the slowed clock of the switch: "
             f"slots on Tofino last 2^{TICK_BITS} to 2^{MOST_SLOT_BITS} ns; expected "
             f"{1 << TICK_BITS}..{1 << MOST_SLOT_BITS}"
         )

@@ -46,7 +46,7 @@ class Queue:
     """Packets that it holds."""
     on_full: str = "tail-drop"
     """Treatment of a packet that does not fit: `tail-drop`, `deflect`, `push-out` or
-    `push-out-deflect`."""
+    `push-out-deflect`, `deflect-either`."""
     lossless: bool = False
     """Whether neighbours are paused before it drops; it has no capacity then (PFC)."""
     pool: bool = False

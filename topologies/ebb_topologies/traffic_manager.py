@@ -16,6 +16,8 @@ Count = Annotated[int, Field(gt=0, lt=2**32)]
 """A number of packets or bytes that a port holds."""
 Nanoseconds = Annotated[int, Field(ge=0, lt=2**63)]
 """A time that a switch takes or waits."""
+OnFull = Literal["tail-drop", "deflect", "push-out", "push-out-deflect", "deflect-either"]
+"""Treatments of a packet that does not fit into its queue."""
 
 
 class QueueParameters(BaseModel):
@@ -34,15 +36,21 @@ class QueueParameters(BaseModel):
     pool_exempt: bool = False
     """Whether the pool's limit bounds only what gives way to the queue: when nothing is left of
     that, its packets are kept up to its own capacity."""
-    on_full: Literal["tail-drop", "deflect", "push-out", "push-out-deflect"] = "tail-drop"
+    on_full: OnFull = "tail-drop"
     """Treatment of a packet that does not fit: lost, back to P4, which may trim it, or queued in
     place of packets at the tail of the lowest queue that shares the buffer, which are lost or, with
-    `rank`, may go back to P4 too."""
+    `rank`, may go back to P4 too. `deflect-either`: it or the youngest packet of the queue goes
+    back to P4, with equal probability."""
     lossless: bool = False
     """Whether neighbours are asked to pause before the queue would lose a packet (`pfc`)."""
     rank: bool = False
     """Whether the packet of the least rank leaves first, instead of the earliest one (`rank` of the
     ports)."""
+
+    @property
+    def deflects(self) -> bool:
+        """Whether packets may go back to P4."""
+        return "deflect" in self.on_full
 
 
 class GroupParameters(BaseModel):

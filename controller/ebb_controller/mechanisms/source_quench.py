@@ -34,7 +34,7 @@ class WithSourceQuench(WithCodel, PortQueues):
             return self
         if self.codel.message_queue is not None:
             self.need_queue("codel.message_queue", self.codel.message_queue)
-        deflecting = [queue.id for queue in self.ports.queue if queue.on_full == "deflect"]
+        deflecting = [queue.id for queue in self.ports.queue if queue.deflects]
         if deflecting:
             raise ValueError(
                 'codel.reaction: with "source-quench", no queue may say on_full = "deflect", as '

@@ -62,7 +62,7 @@ class WithTrimming(WithDropNotification):
         self.need_queue("trimming.queue_index", index)
         if self.trimming.return_to_sender:
             (queue,) = (queue for queue in self.ports.queue if queue.id == index)
-            if queue.on_full != "deflect":
+            if not queue.deflects:
                 raise ValueError(
                     f'trimming.return_to_sender: queue {index} must say on_full = "deflect"'
                 )

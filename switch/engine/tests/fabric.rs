@@ -113,6 +113,35 @@ fn what_is_pushed_out_is_deflected_and_trimmed_by_the_program() {
     assert_eq!(port.queues[0].deflected, count(2, 3000));
 }
 
+/// Of two that wait and three more, three are trimmed; not always those that came last.
+#[test]
+fn either_the_packet_or_the_youngest_is_deflected_and_trimmed_by_the_program() {
+    let whole_of = |begin_ns: u64| {
+        let mut profile = deflecting_profile(GIGABIT, 0);
+        profile.queue[0].on_full = OnFull::DeflectEither;
+        let mut fabric = Simulation::new();
+        let s = fabric.add_switch(switch("s", profile));
+        attach(&mut fabric, at(s, 2));
+        fabric.with_switch(s, |switch| forward(switch, 9, 2));
+        for number in 0..6 {
+            let mut frame = frame(9, 1500);
+            frame[20] = number;
+            inject(&mut fabric, Instant::from_nanos(begin_ns), at(s, 1), frame);
+        }
+        let outputs = run(&mut fabric);
+        let report = SwitchReport::of(fabric.switch(s).expect("a switch"));
+        assert_eq!(report.drops, []);
+        let port = report.ports.iter().find(|p| p.port == 2).expect("port 2");
+        assert_eq!(port.queues[0].deflected, count(3, 4500));
+        let whole = outputs.iter().filter(|o| o.frame.len() == 1500);
+        let numbers: Vec<u8> = whole.map(|o| o.frame[20]).collect();
+        assert_eq!(numbers[..2], [0, 1], "none but the youngest gives way");
+        numbers[2]
+    };
+    let kept: std::collections::BTreeSet<u8> = (0..20).map(whole_of).collect();
+    assert!(kept.contains(&2) && kept.len() > 1, "{kept:?}");
+}
+
 #[test]
 fn one_multicast_replica_is_deflected_on_its_own() {
     let mut fabric = Simulation::new();

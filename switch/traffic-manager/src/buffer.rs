@@ -3,12 +3,12 @@
 use ebb_units::Instant;
 
 use crate::admission::{Admission, Arrival};
-use crate::config::Profile;
+use crate::config::{OnFull, Profile};
 use crate::depth::Depth;
 use crate::limits::MAX_QUEUES;
 use crate::port_id::PortId;
 use crate::pushed_out::PushedOut;
-use crate::queue::{Item, Limit, Queue, Rank};
+use crate::queue::{Item, Limit, Queue};
 use crate::scheduler::QueueSet;
 use crate::statistics::{DropReason, Recorder};
 
@@ -119,16 +119,12 @@ impl<P> Buffer<P> {
         is_head
     }
 
-    /// Notes the rank of the packet that was just pushed, if its queue serves by rank.
+    /// Notes of the packet that was just pushed what its queue has to know of it.
     #[inline]
-    pub(crate) fn note_rank(&mut self, id: usize, arrival: &Arrival) {
+    pub(crate) fn note(&mut self, id: usize, arrival: &Arrival) {
         let queue = &mut self.queues[id];
-        if queue.ranked {
-            queue.set_rank(Rank {
-                rank: arrival.rank,
-                flow: arrival.flow,
-                deflects: queue.deflects(arrival),
-            });
+        if queue.notes {
+            queue.note(arrival);
         }
     }
 
@@ -179,6 +175,9 @@ impl<P> Buffer<P> {
     ) -> bool {
         let id = usize::from(arrival.queue) % MAX_QUEUES;
         let queue = &self.queues[id];
+        if queue.on_full == OnFull::DeflectEither {
+            return self.take_place_of_youngest(now, port, arrival, pushed_out);
+        }
         if reason == DropReason::NoSuchQueue || !queue.on_full.pushes_out() {
             return false;
         }
@@ -209,6 +208,32 @@ impl<P> Buffer<P> {
                 pushed_out.push(PushedOut::new(port, giving, item, deflected));
             }
         }
+        true
+    }
+
+    /// Deflects the youngest packet of a queue so that one fits, if it is its turn and that is enough.
+    fn take_place_of_youngest(
+        &mut self,
+        now: Instant,
+        port: PortId,
+        arrival: Arrival,
+        pushed_out: &mut Vec<PushedOut<P>>,
+    ) -> bool {
+        let id = usize::from(arrival.queue) % MAX_QUEUES;
+        let Some(bytes) = self.queues[id].loses_youngest(now, port) else {
+            return false;
+        };
+        let youngest = Depth { packets: 1, bytes };
+        if !self.fits(id, arrival.len, youngest, youngest) {
+            return false;
+        }
+        let Some(item) = self.queues[id].deflect_youngest(now) else {
+            return false;
+        };
+        if self.queues[id].pooled {
+            self.pool.remove(bytes);
+        }
+        pushed_out.push(PushedOut::new(port, id, item, true));
         true
     }
 

@@ -164,6 +164,10 @@ pub enum OnFull {
     /// As push-out, but what gives way, or the packet if too few do, goes back to the ingress pipeline,
     /// where P4 decides. Of queues with ranks.
     PushOutDeflect,
+    /// The packet, or the youngest one that waits in the queue, goes back to the ingress pipeline with equal
+    /// probability, so that flows which arrive in step do not always lose the same packets (NDP, SIGCOMM 2017,
+    /// section 3.1). Of queues without ranks.
+    DeflectEither,
 }
 
 impl OnFull {
@@ -174,7 +178,10 @@ impl OnFull {
 
     /// Whether what is not kept goes back to the ingress pipeline.
     pub(crate) fn deflects(self) -> bool {
-        matches!(self, OnFull::Deflect | OnFull::PushOutDeflect)
+        matches!(
+            self,
+            OnFull::Deflect | OnFull::PushOutDeflect | OnFull::DeflectEither
+        )
     }
 }
 

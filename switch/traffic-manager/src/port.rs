@@ -155,7 +155,7 @@ impl<P> Port<P> {
             }
         }
         self.accept(now, id, Item::new(now, arrival.ingress_port, len, packet));
-        self.buffer.note_rank(id, &arrival);
+        self.buffer.note(id, &arrival);
         Admission::Enqueued { depth }
     }
 

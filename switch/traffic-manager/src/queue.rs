@@ -45,6 +45,8 @@ pub(crate) struct Item<P> {
     len: u32,
     /// The port on which it came in.
     pub(crate) ingress_port: PortId,
+    /// The packet goes back to the ingress pipeline if it gives way, see [`OnFull::DeflectEither`].
+    deflects: bool,
 }
 
 impl<P> Item<P> {
@@ -57,6 +59,7 @@ impl<P> Item<P> {
             depth_before: (0, 0),
             len: narrow(len),
             ingress_port,
+            deflects: false,
         }
     }
 
@@ -72,6 +75,14 @@ impl<P> Item<P> {
             bytes: self.depth_before.1.into(),
         }
     }
+}
+
+/// One side of a coin that falls the same way again for the same time and number: the finaliser of SplitMix64.
+fn heads(now: Instant, number: u64) -> bool {
+    let mut mixed = now.as_picos() ^ number.wrapping_mul(0x9e37_79b9_7f4a_7c15);
+    mixed = (mixed ^ (mixed >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
+    mixed = (mixed ^ (mixed >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
+    (mixed ^ (mixed >> 31)) & 1 == 1
 }
 
 /// A number in the 32 bits that a waiting packet has for it.
@@ -101,6 +112,8 @@ pub(crate) struct Queue<P> {
     pub(crate) paused: bool,
     /// Whether the queue serves by rank.
     pub(crate) ranked: bool,
+    /// Whether something is to be noted of each packet that joins: its rank, or whether it may be deflected.
+    pub(crate) notes: bool,
     /// Capacity of the queue.
     pub(crate) limit: Limit,
     /// Statistics of the queue.
@@ -133,6 +146,7 @@ impl<P> Queue<P> {
             on_full: OnFull::TailDrop,
             paused: false,
             ranked: false,
+            notes: false,
             ranks: VecDeque::new(),
             resumed_at: Instant::ZERO,
             recorder: Recorder::default(),
@@ -152,6 +166,7 @@ impl<P> Queue<P> {
         self.pool_exempt = config.pool_exempt;
         self.on_full = config.on_full;
         self.ranked = config.rank;
+        self.notes = self.ranked || self.on_full == OnFull::DeflectEither;
         // Packets that came before there were ranks go first, as one flow.
         let ranked = if self.ranked { self.items.len() } else { 0 };
         self.ranks.resize(ranked, Rank::default());
@@ -171,9 +186,33 @@ impl<P> Queue<P> {
         self.check();
     }
 
-    /// Says the rank of the packet that was added last.
-    pub(crate) fn set_rank(&mut self, rank: Rank) {
-        self.ranks.push_back(rank);
+    /// Notes of the packet that was added last what its queue has to know of it.
+    pub(crate) fn note(&mut self, arrival: &Arrival) {
+        let deflects = self.deflects(arrival);
+        if self.ranked {
+            self.ranks.push_back(Rank {
+                rank: arrival.rank,
+                flow: arrival.flow,
+                deflects,
+            });
+        } else if let Some(item) = self.items.back_mut() {
+            item.deflects = deflects;
+        }
+    }
+
+    /// Length of the youngest packet, if it may be deflected in place of one that arrives at `port`, and if it, and not
+    /// the other, is to be this time.
+    pub(crate) fn loses_youngest(&self, now: Instant, port: PortId) -> Option<u64> {
+        let youngest = self.items.back().filter(|item| item.deflects)?;
+        let refused = self.recorder.deflected.packets;
+        heads(now, u64::from(port) << 48 ^ refused).then(|| youngest.len())
+    }
+
+    /// Takes out the youngest packet, which is deflected.
+    pub(crate) fn deflect_youngest(&mut self, now: Instant) -> Option<Item<P>> {
+        let item = self.items.pop_back()?;
+        self.removed(now, None, item.len());
+        Some(item)
     }
 
     /// Removes the packet whose turn it is at a time, which is not before the queue is ready: the

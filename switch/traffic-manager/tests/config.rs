@@ -362,6 +362,10 @@ fn complaints_name_the_place() {
             "profile \"a\", queue 1: on_full = \"push-out-deflect\" needs rank = true",
         ),
         (
+            "[[profile]]\nname = \"a\"\n[[profile.queue]]\nid = 1\non_full = \"deflect-either\"",
+            "profile \"a\", queue 1: on_full = \"deflect-either\" needs capacity_packets",
+        ),
+        (
             "[[profile]]\nname = \"a\"\n[[profile.queue]]\nid = 1\npool = true",
             "profile \"a\", queue 1: pool = true, but",
         ),

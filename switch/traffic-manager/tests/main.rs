@@ -2,6 +2,7 @@
 
 mod behaviour;
 mod config;
+mod either;
 mod flow_control;
 mod headroom;
 mod notifications;

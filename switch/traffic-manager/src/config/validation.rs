@@ -305,6 +305,11 @@ impl Profile {
         if queue.on_full == OnFull::PushOutDeflect && !queue.rank {
             return fail("on_full = \"push-out-deflect\" needs rank = true");
         }
+        if queue.on_full == OnFull::DeflectEither && (queue.rank || !(limited || queue.pool)) {
+            return fail(
+                "on_full = \"deflect-either\" needs capacity_packets, capacity_bytes or pool, and no ranks",
+            );
+        }
         Ok(())
     }
 
