@@ -297,7 +297,7 @@ fn nonsense_and_silence_do_not_stop_a_locator() {
         0o600
     );
     let connect = || UnixStream::connect(&path).unwrap();
-    // What comes back until the locator closes the connection.
+    // Bytes that come back until the locator closes the connection.
     let said = |mut stream: UnixStream| {
         let mut text = String::new();
         let _ = stream.read_to_string(&mut text);

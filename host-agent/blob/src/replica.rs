@@ -45,7 +45,7 @@ pub struct Replica<D> {
     /// Says that the host is there.
     beat: Asking,
     next_beat: Instant,
-    /// What the repair asks.
+    /// Questions of the repair.
     work: Asking,
     repair: Option<Repair>,
     /// Progress of the last repair, running or not.
@@ -121,7 +121,7 @@ impl<D: Disk> Replica<D> {
         self.free_bytes = free_bytes;
     }
 
-    /// What the locator has refused since this was last asked.
+    /// Reason of the last refusal by the locator, once.
     pub fn take_complaint(&mut self) -> Option<String> {
         self.complaint.take()
     }

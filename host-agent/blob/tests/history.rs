@@ -88,7 +88,7 @@ fn search(
     order: &mut Vec<usize>,
 ) -> bool {
     let numbers = (0..history.len()).filter(|number| left >> number & 1 == 1);
-    // What may never have taken effect need not be put anywhere.
+    // A write that may never have taken effect need not have a place in the order.
     let optional = |number: usize| matches!(history[number].did, Did::MayPut { .. });
     let Some(first_end) = numbers
         .clone()

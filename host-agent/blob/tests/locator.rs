@@ -223,7 +223,7 @@ fn another_folder_at_the_same_address_holds_nothing() {
     desk.beat(server, 2);
     desk.beat(holder, 2);
     assert!(!desk.blob("a").tracts[0].holders.contains(&holder));
-    // What was stored there for a write counts no more either.
+    // A tract stored there for a write counts no more either.
     let reply = desk.commit("b", write, vec![stored(table.row("b", 0))]);
     assert!(matches!(reply, Reply::Moved { .. }), "{reply:?}");
 }

@@ -113,7 +113,7 @@ fn what_is_pushed_out_is_deflected_and_trimmed_by_the_program() {
     assert_eq!(port.queues[0].deflected, count(2, 3000));
 }
 
-/// Of two that wait and three more, three are trimmed; not always those that came last.
+/// Two packets wait and three more arrive: three are trimmed, not always those that came last.
 #[test]
 fn either_the_packet_or_the_youngest_is_deflected_and_trimmed_by_the_program() {
     let whole_of = |begin_ns: u64| {

@@ -32,7 +32,7 @@ fn manager() -> TrafficManager<usize> {
     .expect("valid")
 }
 
-/// What became of a packet that was offered, and which one gave way to it.
+/// Admission of a packet that was offered, and those that gave way to it.
 fn offer(
     tm: &mut TrafficManager<usize>,
     now: Instant,

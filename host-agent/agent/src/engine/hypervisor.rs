@@ -120,7 +120,7 @@ impl HypervisorRuntime {
         })
     }
 
-    /// What the application of each VM finds, and its transports.
+    /// The site that the application of each VM sees, and its transports.
     pub fn sites(&mut self) -> impl Iterator<Item = (Site, &mut Transports)> {
         let (interface, hops) = (self.link.interface().to_owned(), self.link.hops().clone());
         let (waker, lateness, pauses) = (&self.waker, &self.lateness, &self.pauses);
@@ -155,7 +155,7 @@ impl HypervisorRuntime {
         })
     }
 
-    /// What the hypervisor has done.
+    /// Counts of the hypervisor since it started.
     pub fn counters(&self) -> HypervisorCounters {
         self.hypervisor.counters()
     }
@@ -234,7 +234,7 @@ impl HypervisorRuntime {
                     return;
                 }
             };
-            // What waited in the socket has arrived nevertheless.
+            // Time of arrival at the socket, which is before the engine looked.
             let waited_ns = realtime_ns.map_or(0, |at| realtime_now_ns.saturating_sub(at));
             let arrived_at = now - Duration::from_nanos(waited_ns);
             if let Some(guest) = hypervisor.receive(now, arrived_at, bytes) {

@@ -17,7 +17,7 @@ const FAILURES: u32 = 2;
 /// How often the write may begin again because the locator has forgotten it, or rows have changed.
 const ROUNDS: u32 = 8;
 
-/// What became of a write.
+/// Result of a write.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub enum PutOutcome {
     /// It has taken effect.

@@ -62,7 +62,7 @@ impl Config {
     }
 }
 
-/// What of a server has to survive a crash of the locator.
+/// State of a server that survives a crash of the locator.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct ServerRecord {
@@ -72,7 +72,7 @@ pub struct ServerRecord {
     pub alive: bool,
 }
 
-/// What the database holds.
+/// Content of the database.
 #[derive(Clone, Default, Debug)]
 pub struct Snapshot {
     /// How often the locator has started.

@@ -26,7 +26,7 @@ const NAMES: [&str; 2] = ["a", "b"];
 const OPERATIONS: usize = 12;
 const FAULTS_NS: u64 = 25_000_000_000;
 
-/// What is made wrong on purpose, to see that it is found.
+/// Faults of the implementation, planted to see that they are found.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Bug {
     /// The locator answers before its database has taken the change.
@@ -195,7 +195,7 @@ fn config(hosts: &[Host]) -> Config {
     }
 }
 
-/// What the put of this number writes: one to three tracts.
+/// Content of the put of this number: one to three tracts.
 fn contents(number: u64) -> Vec<Vec<u8>> {
     let tracts = number % 3 + 1;
     let tract = |index| format!("put {number} tract {index} of {tracts} {}", "x".repeat(40));

@@ -135,7 +135,7 @@ impl World {
         };
         let client = &mut self.clients[number];
         client.doing = None;
-        // What comes late for it is for nobody.
+        // Answers that come late for it are for nobody.
         client.epoch += 1;
         if let Some(did) = did {
             self.record(number, did);

@@ -21,10 +21,10 @@ pub struct VmEntry {
     pub ip: Ipv4Addr,
     /// DSCP of all that it sends, 0..63; of no effect if its transport writes that itself.
     pub dscp: u8,
-    /// What it is guaranteed. None: it is not paced.
+    /// Its guarantee. None: it is not paced.
     #[serde(default)]
     pub guarantee: Option<Guarantee>,
-    /// What others may send to it, without messages. None: the rate of its guarantee.
+    /// Rate at which all others together may send to it, without messages. None: the rate of its guarantee.
     #[serde(default)]
     pub receive_bps: Option<BitRate>,
 }

@@ -12,7 +12,7 @@ use super::pacer::VmPacer;
 use super::peers::{Peer, Peers};
 use crate::buffers::BufferPool;
 
-/// What became of an outgoing frame.
+/// Fate of an outgoing frame.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Outcome {
     /// Copied; [`GuaranteedFrames::poll`] gives it back in its time.

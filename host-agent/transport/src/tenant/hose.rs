@@ -21,7 +21,7 @@ pub struct Grant<K> {
     pub lease: Duration,
 }
 
-/// What the receiver knows of a sender.
+/// A sender as its receiver knows it.
 #[derive(Debug)]
 struct Sender {
     /// It wants to send until then, unless it says so again.

@@ -49,7 +49,7 @@ pub struct Guest {
     pub address: Ipv4Addr,
     /// DSCP of all that it sends.
     pub dscp: u8,
-    /// What it is guaranteed, and what its peers may send to it without messages. None: it is not
+    /// Its guarantee, and the rate at which its peers may send to it without messages. None: it is not
     /// paced.
     pub guarantee: Option<(Guarantee, BitRate)>,
 }
@@ -90,7 +90,7 @@ pub struct HypervisorCounters {
     pub stale_messages: u64,
 }
 
-/// What waits in a pacer.
+/// A frame or message that waits in a pacer.
 enum Paced {
     Frame(Vec<u8>),
     /// A message about the hose, of no use from a time on.
@@ -100,7 +100,7 @@ enum Paced {
     },
 }
 
-/// What a hypervisor writes into packets of a VM.
+/// Fields that a hypervisor writes into packets of a VM.
 #[derive(Clone, Copy)]
 struct Label {
     address: Ipv4Addr,
@@ -212,7 +212,7 @@ impl Hypervisor {
         self.paced.push(paced);
     }
 
-    /// What it has done.
+    /// Its counts since it started.
     pub fn counters(&self) -> HypervisorCounters {
         self.counters
     }
@@ -298,7 +298,7 @@ impl Hypervisor {
     fn next_frame(&mut self, now: Instant) -> Option<Vec<u8>> {
         if self.batch.is_empty() && self.has_backlog() {
             let mut slots = Vec::new();
-            // What is late does not shift what comes after: the wire is where it would be.
+            // A late batch does not shift the next one, which is counted from when the wire would be free.
             let start = self.link.next_start(now);
             self.batcher.fill(start, &mut self.pacers, &mut slots);
             self.batch.extend(slots);

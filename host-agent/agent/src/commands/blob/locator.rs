@@ -57,7 +57,7 @@ pub struct LocatorArgs {
     pub json: bool,
 }
 
-/// What the threads share.
+/// State of the locator and its database, shared by the threads.
 struct Shared {
     locator: Locator,
     database: Database,
@@ -118,7 +118,7 @@ pub fn run(args: &LocatorArgs) -> anyhow::Result<bool> {
 }
 
 impl Shared {
-    /// What cannot be written must not be true: the process ends as if it had crashed.
+    /// Makes changes durable. A locator that cannot write ends as if it had crashed, before it answers.
     fn write(&self, changes: &[ebb_blob::Change]) {
         if let Err(error) = self.database.write(changes) {
             eprintln!("ebb-agent: cannot write the database of the locator: {error:#}");

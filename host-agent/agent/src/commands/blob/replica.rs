@@ -182,7 +182,7 @@ impl Server {
 /// Opens the folder, if nobody else can put tracts into it.
 fn open_folder(path: &Path) -> anyhow::Result<Arc<OwnedFd>> {
     let shown = path.display();
-    // What is there and no directory is told by the next line.
+    // Anything there that is no directory is refused by the next line.
     let _ = DirBuilder::new().mode(0o700).recursive(true).create(path);
     let folder = open_directory(path)?;
     let stat = rustix::fs::fstat(&folder).with_context(|| format!("cannot look at {shown}"))?;

@@ -85,7 +85,7 @@ impl Transfers {
                 let number = number.context("the daemon does not say which transfer it is")?;
                 self.running.insert(number, transfer);
             }
-            // What the engine refuses is told as the end of the transfer; that it has gone is not.
+            // A refusal of the engine ends the transfer; an engine that has gone is an error.
             Err(error) => {
                 let refused = error.downcast::<message::Error>()?;
                 let result = Err(refused.to_string());
