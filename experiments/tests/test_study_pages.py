@@ -15,7 +15,8 @@ from ebb_experiments.study.archive import Archive
 from ebb_experiments.study.grades import GRADES
 from ebb_experiments.study.metrics import NOTHING
 from ebb_experiments.study.overview import places
-from ebb_experiments.study.report import Chapter, Maker
+from ebb_experiments.study.plot_style import PLOT_STYLES
+from ebb_experiments.study.report import Chapter, Maker, table
 from ebb_experiments.study.spec import known_experiments
 from ebb_experiments.study.store import Store
 from ebb_topologies.files import InputError
@@ -137,6 +138,16 @@ def test_n_and_the_share_that_ended_stand_under_the_tables(tmp_path: Path) -> No
     told = "A trial has 200 flows; of those that metrics count at least 97 % ended (NDP, seed 2)."
     pages.write([checked(tmp_path, rows, {})], tmp_path, "command", html=False)
     assert (tmp_path / "one" / pages.PAGE).read_text().count(told) == 3
+
+
+def test_a_name_that_the_file_gives_a_scheme_stands_in_tables_and_legends() -> None:
+    eager = {"scheme": "ndp", "look": "ndp-16", "label": "NDP, eager"}
+    made = experiment(scheme={"ndp": {}, "eager": eager}, axis=[])
+    assert [made.style(scheme).label for scheme in made.scheme] == ["NDP", "NDP, eager"]
+    assert made.style("eager").colour == PLOT_STYLES["ndp-16"].colour
+    row = {**NOTHING, "fct": 1.0, "delay": 1.0, "seed": 1, "labels": {}}
+    lines = table(made, [row | {"scheme": scheme} for scheme in made.scheme])
+    assert [line[0] for line in lines] == ["scheme", "NDP", "NDP, eager"]
 
 
 def test_a_summary_that_is_none_is_named(tmp_path: Path) -> None:

@@ -25,7 +25,7 @@ from ebb_experiments.study.estimates import Estimate, Sample, estimate, on_log_a
 from ebb_experiments.study.expression import Expression
 from ebb_experiments.study.metric_spec import Rates
 from ebb_experiments.study.metrics import Row
-from ebb_experiments.study.plot_style import PLOT_STYLES, PlotStyle
+from ebb_experiments.study.plot_style import PlotStyle
 from ebb_experiments.study.spec import Axis, Experiment, Figure, Published
 
 STYLE: Any = {
@@ -383,7 +383,7 @@ def _times(figure: Figure, data: Data, place: Axes, where: dict[str, Any]) -> No
 
 def _schemes(figure: Figure, data: Data) -> list[tuple[str, PlotStyle]]:
     names = [s for s in data.experiment.schemes(data.size) if s in (figure.schemes or [s])]
-    return [(name, PLOT_STYLES[data.experiment.look(name)]) for name in names]
+    return [(name, data.experiment.style(name)) for name in names]
 
 
 def _curves(figure: Figure, data: Data, scheme: str) -> list[Scalar | None]:

@@ -20,7 +20,6 @@ from ebb_experiments.study.metric_spec import Samples
 from ebb_experiments.study.metrics import Row, row, tenants_row
 from ebb_experiments.study.mininet import too_busy
 from ebb_experiments.study.overview import draw_overview
-from ebb_experiments.study.plot_style import PLOT_STYLES
 from ebb_experiments.study.spec import Experiment
 from ebb_experiments.study.store import Store, Tables
 from ebb_experiments.study.trials import Trial
@@ -351,8 +350,8 @@ def counted(experiment: Experiment, rows: Sequence[Row]) -> str:
     elif known:
         share, least = min(known, key=lambda one: one[0])
         points = "".join(f", {name} {_point(at)}" for name, at in least["labels"].items())
-        look = PLOT_STYLES[experiment.look(least["scheme"])].label
-        which = f"at least {100 * share:.3g} % ended ({look}{points}, seed {least['seed']})"
+        label = experiment.style(least["scheme"]).label
+        which = f"at least {100 * share:.3g} % ended ({label}{points}, seed {least['seed']})"
         told.append(f"of those that metrics count {'all ended' if share == 1 else which}")
     text = "; ".join(told)
     return text[:1].upper() + text[1:] + "." if text else ""
@@ -369,7 +368,7 @@ def unended_lines(experiment: Experiment, rows: Sequence[Row]) -> list[str]:
         if why:
             told = "; ".join(f"{reason} ({count})" for reason, count in why.most_common(REASONS))
             flows = sum(each["flows"] for each in of_scheme)
-            label = PLOT_STYLES[experiment.look(scheme)].label
+            label = experiment.style(scheme).label
             lines.append(f"{label}: {why.total()} of {flows} flows. {told}")
     return lines
 
@@ -387,7 +386,7 @@ def table(experiment: Experiment, rows: Sequence[Row]) -> list[list[str]]:
     order = list(experiment.scheme)
     lines = [head]
     for key, members in sorted(groups.items(), key=lambda g: _order(g[0], order)):
-        line = [PLOT_STYLES[experiment.look(key[0])].label, *(_point(point) for point in key[1:])]
+        line = [experiment.style(key[0]).label, *(_point(point) for point in key[1:])]
         line.append(str(len(members)))
         for name in metrics:
             numbers = [member[name] for member in members if member[name] is not None]

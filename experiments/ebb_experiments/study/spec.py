@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 from typing import Annotated, Any, Literal, Self, get_args
 
@@ -14,7 +15,7 @@ from ebb_experiments.scenario.spec import Override, Spec
 from ebb_experiments.study.choices import Scalar
 from ebb_experiments.study.grades import Range
 from ebb_experiments.study.metric_spec import Metric
-from ebb_experiments.study.plot_style import PLOT_STYLES
+from ebb_experiments.study.plot_style import PLOT_STYLES, PlotStyle
 
 PAPERS = data() / "experiments" / "papers"
 MAX_SEEDS = 10_000
@@ -298,9 +299,11 @@ class Experiment(Spec):
         """Settings that `--set` adds to the file, each as `PATH=VALUE`."""
         return [axis.by_hand for axis in self.axis if axis.by_hand]
 
-    def look(self, scheme: str) -> str:
-        """Name of the style of a scheme in figures."""
-        return self.scheme[scheme].look or scheme
+    def style(self, scheme: str) -> PlotStyle:
+        """Style of a scheme in figures; its name in the file wins over that of the style."""
+        of_it = self.scheme[scheme]
+        style = PLOT_STYLES[of_it.look or scheme]
+        return replace(style, label=of_it.label or style.label)
 
     def points(self, axis: Axis, size: str) -> list[Scalar]:
         """Points of an axis in a size."""
