@@ -49,7 +49,7 @@ from ebb_controller.multicast import MulticastGroup, check, tree
 from ebb_controller.patience import TRIES
 from ebb_controller.plan import plan
 from ebb_controller.reconcile import Change, ControllerError, Held, messages, reconcile, replies
-from ebb_controller.session import Session
+from ebb_controller.session import OneProcess, Session
 from ebb_controller.site import DepthUnit, Site
 from ebb_controller.together import together
 from ebb_controller.traffic_manager import TrafficManagers, loopback
@@ -208,8 +208,9 @@ class _Managed:
 
     switch: Session
     """The session with it; after `come_back` another one."""
-    fresh: bool = False
-    """Whether nobody has written to it since it started."""
+    fresh: PortParameters | None = None
+    """The queues that it has from its start, as long as nobody has written to it since; none:
+    somebody has."""
     begun: bool = False
     """Whether its turn to be connected has come."""
     connected: bool = False
@@ -260,12 +261,13 @@ class Controller:
         traffic_managers: TrafficManagers | None = None,
         address: Callable[[Switch], str] = loopback,
         connect_seconds: float = CONNECT_SECONDS,
-        fresh: bool = False,
+        fresh: PortParameters | None = None,
         on_event: Callable[[Event], None] = lambda _event: None,
     ) -> None:
         """With `traffic_managers`, the queues of `FabricParameters.ports` are installed too.
-        `fresh`: the switches have just started with the program and nobody has written to them,
-        so what they hold is not read before the first plan is written."""
+        `fresh`: the switches have just started in one process, with the program and with these
+        queues, and nobody has written to them, so what they hold is not read before the first plan
+        is written, nor are these queues installed again."""
         self._schema = program.schema
         self.counter_names = counter_names(program.mechanisms, self._schema.p4info)
         """All counters of the program."""
@@ -283,6 +285,7 @@ class Controller:
         self._busy = asyncio.Semaphore(AT_ONCE)
         self._opening = asyncio.Semaphore(OPENED_AT_ONCE)
         self._pushes = asyncio.Semaphore(PUSHES_AT_ONCE)
+        self._process = None if fresh is None else OneProcess()
         for node in topology.switches:
             session = self._session(node, address(node))
             self._managed[node.name] = _Managed(session, fresh=fresh)
@@ -515,6 +518,7 @@ class Controller:
             self._schema,
             pushes=self._pushes,
             on_failure=lambda error: self._failed(self._managed[node.name], error),
+            process=self._process,
         )
         switch.ee.add_listener(SwitchEvent.CHANNEL_DOWN, self._gone)
         return switch
@@ -543,14 +547,17 @@ class Controller:
         site = Site(goal.topology, node, goal.parameters, self.depth_unit, goal.multicast)
         if self.traffic_managers is not None:
             # Queues first, so that no entry names one that is missing.
-            queues = self.program.queues(self.topology, node, goal.parameters.ports)
+            ports = goal.parameters.ports
+            queues = self.program.queues(self.topology, node, ports)
+            if managed.fresh == ports:
+                managed.queues = queues
             if queues != managed.queues:
                 await self.traffic_managers.configure({name: queues})
                 managed.queues = queues
         chip = self.program.chip
         wanted = plan(site) if chip is None else tna.requirements(site, chip)
-        if managed.fresh:
-            managed.fresh, managed.held = False, {}
+        if managed.fresh is not None:
+            managed.fresh, managed.held = None, {}
         change, held = await reconcile(managed.switch, wanted, goal.encoder, managed.held)
         managed.held = held
         return change
