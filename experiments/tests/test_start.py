@@ -43,6 +43,17 @@ def test_a_simulation_does_without_mininet_and_what_draws_reports() -> None:
     assert loaded("import ebb_experiments.sim.running") & unused == set()
 
 
+def test_no_model_of_a_simulation_parses_its_own_source() -> None:
+    code = (
+        "import ebb_experiments.sim.running; from pydantic import BaseModel\n"
+        "def below(cls): return {cls}.union(*map(below, cls.__subclasses__()))\n"
+        "ours = [cls for cls in below(BaseModel) if cls.__module__.startswith('ebb_')]\n"
+        "assert len(ours) > 20, ours\n"
+        "assert not any(cls.model_config.get('use_attribute_docstrings') for cls in ours)"
+    )
+    subprocess.run([sys.executable, "-c", code], check=True)
+
+
 def test_tables_do_without_pandas() -> None:
     code = "from ebb_experiments.results.arrow import Batches; Batches('flows').append({'seed': 1})"
     assert "pyarrow" in loaded(code)
