@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import os
 import sys
 from collections.abc import Sequence
 from pathlib import Path
@@ -54,6 +55,8 @@ def main(argv: Sequence[str] | None = None) -> int:
 
         print_error("ebb-sim", error)
         return 1
+    # pydantic would look for plugins in all installed packages.
+    os.environ.setdefault("PYDANTIC_DISABLE_PLUGINS", "__all__")
     from ebb_experiments.sim import running
 
     return running.main(options)
