@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import argparse
+import atexit
+import gc
 import os
 import sys
 from collections.abc import Sequence
@@ -57,6 +59,8 @@ def main(argv: Sequence[str] | None = None) -> int:
         return 1
     # pydantic would look for plugins in all installed packages.
     os.environ.setdefault("PYDANTIC_DISABLE_PLUGINS", "__all__")
+    # Python would look for circles among all objects before it ends.
+    atexit.register(gc.freeze)
     from ebb_experiments.sim import running
 
     return running.main(options)
