@@ -85,6 +85,8 @@ ADVICE = {
 }
 """Advice when a switch refuses a program or a session, by the code."""
 
+NOTHING = (0, 0)
+"""No packets and no bytes."""
 Counters = dict[str, list[tuple[int, int]]]
 """Counter name to (packets, bytes) of each index; of ports without a link it has zeros."""
 
@@ -612,6 +614,9 @@ class _CounterRead:
     """A read of counters, which is the same of all switches with the same ports."""
 
     names: tuple[str, ...]
+    lengths: Mapping[int, int]
+    """How many cells are told of a counter, by its number: up to the last one that is asked for; 0:
+    all that the switch has."""
     request: p4r.ReadRequest
     """One request for all, since a fabric has many switches: of counters by port the cells of the
     ports with a link, as the program has many more; of others all."""
@@ -619,38 +624,41 @@ class _CounterRead:
     """Names by the numbers of P4Info."""
 
     @classmethod
-    def of(cls, schema: P4Schema, names: tuple[str, ...], ports: Iterable[int]) -> _CounterRead:
+    def of(cls, schema: P4Schema, names: tuple[str, ...], ports: Sequence[int]) -> _CounterRead:
         """Raises `ControllerError` if the program has no such counter."""
-        request, ids = p4r.ReadRequest(), dict[int, str]()
+        request, ids, lengths = p4r.ReadRequest(), dict[int, str](), dict[int, int]()
         for name in names:
             try:
                 every = P4CounterEntry(name).encode(schema)
             except ValueError as error:
                 raise ControllerError(f"the program has no counter {name}: {error}") from error
-            ids[every.counter_entry.counter_id] = name
+            number = every.counter_entry.counter_id
             by_port = name in COUNTERS and COUNTERS[name].index == "port"
+            ids[number] = name
+            lengths[number] = max(ports, default=-1) + 1 if by_port else 0
             request.entities.extend([_cell(every, port) for port in ports] if by_port else [every])
-        return cls(names, request, ids)
+        return cls(names, lengths, request, ids)
 
     async def read(self, switch: finsy.Switch) -> Counters:
         """Counters of a switch."""
-        cells: dict[str, dict[int, tuple[int, int]]] = {name: {} for name in self.names}
+        cells = {number: [NOTHING] * length for number, length in self.lengths.items()}
         try:
             async for reply in replies(switch, self.request):
                 for entity in reply.entities:
                     entry = entity.counter_entry
-                    data = entry.data
+                    number, data = entry.counter_id, entry.data
                     cell = (data.packet_count, data.byte_count)
-                    cells[self.ids[entry.counter_id]][entry.index.index] = cell
+                    if cell == NOTHING and self.lengths[number]:
+                        continue  # most cells are so, and each further look at a message costs
+                    index, row = entry.index.index, cells[number]
+                    row += [NOTHING] * (index + 1 - len(row))
+                    row[index] = cell
         except P4ClientError as error:
             names = ", ".join(self.names)
             raise ControllerError(
                 f"switch {switch.name}: counters {names} cannot be read: {error.message}"
             ) from error
-        return {
-            name: [found.get(index, (0, 0)) for index in range(max(found, default=-1) + 1)]
-            for name, found in cells.items()
-        }
+        return {self.ids[number]: row for number, row in cells.items()}
 
 
 async def _registers(
