@@ -101,10 +101,8 @@ class SwitchTables:
         drops = [[drop.count for drop in queue.drops] for queue in told]
         columns: dict[str, Sequence[Any]] = {
             **self._place_of(queues),
-            "dropped_packets": [
-                sum(d.count.packets for d in each) if each else 0 for each in drops
-            ],
-            "dropped_bytes": [sum(d.count.bytes for d in each) if each else 0 for each in drops],
+            "dropped_packets": [sum(count.packets for count in each) for each in drops],
+            "dropped_bytes": [sum(count.bytes for count in each) for each in drops],
             "egress_dropped_packets": [queue.egress_dropped.packets for queue in told],
             "ecn_ce_packets": [queue.ecn_ce.packets for queue in told],
         }
