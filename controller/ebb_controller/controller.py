@@ -49,7 +49,7 @@ from ebb_controller.multicast import MulticastGroup, check, tree
 from ebb_controller.patience import TRIES
 from ebb_controller.plan import plan
 from ebb_controller.reconcile import Change, ControllerError, Held, messages, reconcile, replies
-from ebb_controller.session import Session
+from ebb_controller.session import OneProcess, Session
 from ebb_controller.site import DepthUnit, Site
 from ebb_controller.together import together
 from ebb_controller.traffic_manager import TrafficManagers, loopback
@@ -85,6 +85,8 @@ ADVICE = {
 }
 """Advice when a switch refuses a program or a session, by the code."""
 
+NOTHING = (0, 0)
+"""No packets and no bytes."""
 Counters = dict[str, list[tuple[int, int]]]
 """Counter name to (packets, bytes) of each index; of ports without a link it has zeros."""
 
@@ -208,8 +210,9 @@ class _Managed:
 
     switch: Session
     """The session with it; after `come_back` another one."""
-    fresh: bool = False
-    """Whether nobody has written to it since it started."""
+    fresh: PortParameters | None = None
+    """The queues that it has from its start, as long as nobody has written to it since; none:
+    somebody has."""
     begun: bool = False
     """Whether its turn to be connected has come."""
     connected: bool = False
@@ -260,12 +263,13 @@ class Controller:
         traffic_managers: TrafficManagers | None = None,
         address: Callable[[Switch], str] = loopback,
         connect_seconds: float = CONNECT_SECONDS,
-        fresh: bool = False,
+        fresh: PortParameters | None = None,
         on_event: Callable[[Event], None] = lambda _event: None,
     ) -> None:
         """With `traffic_managers`, the queues of `FabricParameters.ports` are installed too.
-        `fresh`: the switches have just started with the program and nobody has written to them,
-        so what they hold is not read before the first plan is written."""
+        `fresh`: the switches have just started in one process, with the program and with these
+        queues, and nobody has written to them, so what they hold is not read before the first plan
+        is written, nor are these queues installed again."""
         self._schema = program.schema
         self.counter_names = counter_names(program.mechanisms, self._schema.p4info)
         """All counters of the program."""
@@ -283,6 +287,7 @@ class Controller:
         self._busy = asyncio.Semaphore(AT_ONCE)
         self._opening = asyncio.Semaphore(OPENED_AT_ONCE)
         self._pushes = asyncio.Semaphore(PUSHES_AT_ONCE)
+        self._process = None if fresh is None else OneProcess()
         for node in topology.switches:
             session = self._session(node, address(node))
             self._managed[node.name] = _Managed(session, fresh=fresh)
@@ -520,6 +525,7 @@ class Controller:
             self._schema,
             pushes=self._pushes,
             on_failure=lambda error: self._failed(self._managed[node.name], error),
+            process=self._process,
         )
         switch.ee.add_listener(SwitchEvent.CHANNEL_DOWN, self._gone)
         return switch
@@ -548,14 +554,17 @@ class Controller:
         site = Site(goal.topology, node, goal.parameters, self.depth_unit, goal.multicast)
         if self.traffic_managers is not None:
             # Queues first, so that no entry names one that is missing.
-            queues = self.program.queues(self.topology, node, goal.parameters.ports)
+            ports = goal.parameters.ports
+            queues = self.program.queues(self.topology, node, ports)
+            if managed.fresh == ports:
+                managed.queues = queues
             if queues != managed.queues:
                 await self.traffic_managers.configure({name: queues})
                 managed.queues = queues
         chip = self.program.chip
         wanted = plan(site) if chip is None else tna.requirements(site, chip)
-        if managed.fresh:
-            managed.fresh, managed.held = False, {}
+        if managed.fresh is not None:
+            managed.fresh, managed.held = None, {}
         change, held = await reconcile(managed.switch, wanted, goal.encoder, managed.held)
         managed.held = held
         return change
@@ -610,6 +619,9 @@ class _CounterRead:
     """A read of counters, which is the same of all switches with the same ports."""
 
     names: tuple[str, ...]
+    lengths: Mapping[int, int]
+    """How many cells are told of a counter, by its number: up to the last one that is asked for; 0:
+    all that the switch has."""
     request: p4r.ReadRequest
     """One request for all, since a fabric has many switches: of counters by port the cells of the
     ports with a link, as the program has many more; of others all."""
@@ -617,38 +629,41 @@ class _CounterRead:
     """Names by the numbers of P4Info."""
 
     @classmethod
-    def of(cls, schema: P4Schema, names: tuple[str, ...], ports: Iterable[int]) -> _CounterRead:
+    def of(cls, schema: P4Schema, names: tuple[str, ...], ports: Sequence[int]) -> _CounterRead:
         """Raises `ControllerError` if the program has no such counter."""
-        request, ids = p4r.ReadRequest(), dict[int, str]()
+        request, ids, lengths = p4r.ReadRequest(), dict[int, str](), dict[int, int]()
         for name in names:
             try:
                 every = P4CounterEntry(name).encode(schema)
             except ValueError as error:
                 raise ControllerError(f"the program has no counter {name}: {error}") from error
-            ids[every.counter_entry.counter_id] = name
+            number = every.counter_entry.counter_id
             by_port = name in COUNTERS and COUNTERS[name].index == "port"
+            ids[number] = name
+            lengths[number] = max(ports, default=-1) + 1 if by_port else 0
             request.entities.extend([_cell(every, port) for port in ports] if by_port else [every])
-        return cls(names, request, ids)
+        return cls(names, lengths, request, ids)
 
     async def read(self, switch: finsy.Switch) -> Counters:
         """Counters of a switch."""
-        cells: dict[str, dict[int, tuple[int, int]]] = {name: {} for name in self.names}
+        cells = {number: [NOTHING] * length for number, length in self.lengths.items()}
         try:
             async for reply in replies(switch, self.request):
                 for entity in reply.entities:
                     entry = entity.counter_entry
-                    data = entry.data
+                    number, data = entry.counter_id, entry.data
                     cell = (data.packet_count, data.byte_count)
-                    cells[self.ids[entry.counter_id]][entry.index.index] = cell
+                    if cell == NOTHING and self.lengths[number]:
+                        continue  # most cells are so, and each further look at a message costs
+                    index, row = entry.index.index, cells[number]
+                    row += [NOTHING] * (index + 1 - len(row))
+                    row[index] = cell
         except P4ClientError as error:
             names = ", ".join(self.names)
             raise ControllerError(
                 f"switch {switch.name}: counters {names} cannot be read: {error.message}"
             ) from error
-        return {
-            name: [found.get(index, (0, 0)) for index in range(max(found, default=-1) + 1)]
-            for name, found in cells.items()
-        }
+        return {self.ids[number]: row for number, row in cells.items()}
 
 
 async def _registers(

@@ -22,7 +22,7 @@ ms."""
 class Parameters(BaseModel):
     """A table of a scheme: unknown keys are errors, values do not change."""
 
-    model_config = ConfigDict(extra="forbid", frozen=True, use_attribute_docstrings=True)
+    model_config = ConfigDict(extra="forbid", frozen=True)
 
     def slowed(self, dilation: Dilation) -> Self:
         """The parameters of a fabric that is slower than nominal."""

@@ -15,6 +15,7 @@ from functools import partial
 from finsy import (
     P4ActionProfileGroup,
     P4ActionProfileMember,
+    P4Client,
     P4ClientError,
     P4CloneSessionEntry,
     P4MeterConfig,
@@ -32,6 +33,13 @@ from ebb_controller.plan import INSERT_ORDER
 
 BATCH = 5_000
 """Updates of one request, at most: 1 MB of the longest entries."""
+
+TYPES = {
+    "insert": p4r.Update.INSERT,
+    "modify": p4r.Update.MODIFY,
+    "delete": p4r.Update.DELETE,
+}
+"""Types of updates by operation."""
 
 Held = Mapping[bytes, Encoded]
 """Entities of a switch by key, see `Encoded.key`."""
@@ -230,9 +238,7 @@ async def messages(
 async def replies(switch: Switch, request: p4r.ReadRequest) -> AsyncIterator[p4r.ReadResponse]:
     """The answers of a switch to a request that names none, as they come; finsy's `switch.read`
     would decode every entity."""
-    client = switch._p4client
-    if client is None:
-        raise ControllerError(f"switch {switch.name}: connection lost while reading from it")
+    client = _client(switch, "reading from")
     message = p4r.ReadRequest()
     message.CopyFrom(request)
     message.device_id = switch.device_id
@@ -240,12 +246,22 @@ async def replies(switch: Switch, request: p4r.ReadRequest) -> AsyncIterator[p4r
         yield reply
 
 
+def _client(switch: Switch, what: str) -> P4Client:
+    if switch._p4client is None:
+        raise ControllerError(f"switch {switch.name}: connection lost while {what} it")
+    return switch._p4client
+
+
 async def _write(switch: Switch, operation: str, entities: Sequence[Encoded]) -> None:
+    """Writes as finsy's `switch.write` does, which would copy each update twice."""
     for start in range(0, len(entities), BATCH):
         batch = entities[start : start + BATCH]
-        updates = [p4r.Update(type=_type(operation, e), entity=e.message) for e in batch]
+        message = p4r.WriteRequest(device_id=switch.device_id)
+        for encoded in batch:
+            kind = TYPES[_done(operation, encoded)]
+            message.updates.add(type=kind, entity=encoded.message)
         try:
-            await patiently(partial(switch.write, updates))
+            await patiently(partial(_client(switch, "writing to").request, message))
         except P4ClientError as error:
             raise ControllerError(_explain(switch, operation, batch, error)) from error
 
@@ -253,11 +269,6 @@ async def _write(switch: Switch, operation: str, entities: Sequence[Encoded]) ->
 def _done(operation: str, encoded: Encoded) -> str:
     """Operation on an entity: default entries are there, and so modified."""
     return "modify" if operation == "insert" and encoded.is_default else operation
-
-
-def _type(operation: str, encoded: Encoded) -> p4r.Update.Type.ValueType:
-    kind: p4r.Update.Type.ValueType = p4r.Update.Type.Value(_done(operation, encoded).upper())
-    return kind
 
 
 def _explain(

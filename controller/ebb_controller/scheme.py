@@ -21,7 +21,7 @@ a copy."""
 class TenantHosts(BaseModel):
     """Guarantees of tenants that hosts keep (docs/silo.md)."""
 
-    model_config = ConfigDict(extra="forbid", frozen=True, use_attribute_docstrings=True)
+    model_config = ConfigDict(extra="forbid", frozen=True)
 
     pacing: Literal["guarantee", "rate", "none"] = "none"
     """Limit that a VM with a guarantee keeps to: `guarantee`, the rate, the burst and the peak
@@ -34,7 +34,7 @@ class TenantHosts(BaseModel):
 class Scheme(BaseModel):
     """A file of `SCHEMES`, or one of the same form."""
 
-    model_config = ConfigDict(extra="forbid", frozen=True, use_attribute_docstrings=True)
+    model_config = ConfigDict(extra="forbid", frozen=True)
 
     transport: str
     """Transport of the hosts: `--scheme` of the host agent; `ebb-agent transports` prints them."""

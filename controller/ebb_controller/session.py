@@ -4,6 +4,7 @@
   again.
 * Those who wait get the reason of a failure. finsy only logs it, with a traceback.
 * gNMI is not used, so a switch keeps no subscription for us.
+* What is known of all switches of one process is asked of the first.
 """
 
 from __future__ import annotations
@@ -12,10 +13,11 @@ import asyncio
 import copy
 import logging
 from collections.abc import Callable, Coroutine
+from dataclasses import dataclass
 from typing import Any, TypeVar
 
 import finsy
-from finsy import GRPCStatusCode, P4ClientError, SwitchOptions
+from finsy import GRPCStatusCode, P4ClientError, P4RuntimeVersion, SwitchOptions
 from finsy.p4schema import P4Schema
 
 from ebb_controller.patience import patiently
@@ -32,6 +34,14 @@ class SessionFailed(Exception):
     """finsy logs no failure with this code: it takes it for a lost connection."""
 
 
+@dataclass
+class OneProcess:
+    """Switches of one process, whose servers are the same."""
+
+    version: P4RuntimeVersion | None = None
+    """Version of P4Runtime that they speak; none: no switch has told it yet."""
+
+
 class Session(finsy.Switch):  # type: ignore[misc]  # final only for those who read types
     """A session with one switch, which runs one program."""
 
@@ -44,14 +54,17 @@ class Session(finsy.Switch):  # type: ignore[misc]  # final only for those who r
         *,
         pushes: asyncio.Semaphore,
         on_failure: Callable[[BaseException], None],
+        process: OneProcess | None = None,
     ) -> None:
         """`schema`: of the program. Whoever pushes it holds `pushes` meanwhile. `on_failure` gets
-        the reason when the session fails, but for a lost connection."""
+        the reason when the session fails, but for a lost connection. `process`: the one that the
+        switch is of, with others; none: it may be of any."""
         super().__init__(name, address, options)
         # The version in it is that of the switch, all else is shared.
         self._p4schema = copy.copy(schema)
         self._pushes = pushes
         self._on_failure = on_failure
+        self._process = process or OneProcess()
 
     def create_task(
         self, coro: Coroutine[Any, Any, T], *, background: bool = False, name: str | None = None
@@ -76,6 +89,13 @@ class Session(finsy.Switch):  # type: ignore[misc]  # final only for those who r
         push = super()._set_pipeline
         async with self._pushes:
             await patiently(push)
+
+    async def _fetch_capabilities(self) -> None:
+        """Asks for the version of P4Runtime unless another switch of the process has told it."""
+        if self._process.version is None:
+            await super()._fetch_capabilities()  # type: ignore[no-untyped-call]
+            self._process.version = self._p4schema.p4runtime_version
+        self._p4schema.set_p4runtime_version(self._process.version)
 
     async def _start_gnmi(self) -> None:
         """Nothing."""

@@ -17,11 +17,16 @@ from ebb_controller.together import together
 
 SERVICE = "/ebb.tm.v1.TrafficManager"
 """The gRPC service of ebb_tm.proto."""
-CALL_SECONDS = 10.0
-"""How long a switch may take to answer."""
+CALL_SECONDS = 60.0
+"""How long a switch may take to answer: in a process of a thousand switches on a machine with other
+work 10 s were not enough."""
 AT_ONCE = 16
 """How many switches are asked at the same time: of a large fabric the last one would be waited for
 longer than that."""
+
+CHANNEL_OPTIONS = [("grpc.max_metadata_size", 64 * 1024), ("grpc.max_reconnect_backoff_ms", 15_000)]
+"""Options that finsy's channels have: gRPC has one connection for all channels of a process that
+are to the same address with the same options, so P4Runtime and this service share it."""
 
 
 def loopback(switch: Switch) -> str:
@@ -99,7 +104,9 @@ class TrafficManagers:
     def _channel(self, switch: Switch) -> grpc.aio.Channel:
         """The connection to a switch, which is opened when it is first wanted."""
         if switch.name not in self._channels:
-            self._channels[switch.name] = grpc.aio.insecure_channel(self._address(switch))
+            self._channels[switch.name] = grpc.aio.insecure_channel(
+                self._address(switch), CHANNEL_OPTIONS
+            )
         return self._channels[switch.name]
 
 

@@ -63,6 +63,10 @@ class FakeSwitch(p4r_grpc.P4RuntimeServicer):
     config: p4r.ForwardingPipelineConfig | None = None
     queues: dict[str, Any] | None = None
     """Configuration that the traffic manager was given; none: not yet."""
+    versions_told: int = 0
+    """How often it was asked for its version of P4Runtime."""
+    peers: set[str] = field(default_factory=set)
+    """Connections over which there were sessions or questions about queues."""
     _server: Any = None
     _sessions: dict[int, Any] = field(default_factory=dict)
     """Contexts of the controllers' streams by election id; the highest id is primary."""
@@ -103,7 +107,8 @@ class FakeSwitch(p4r_grpc.P4RuntimeServicer):
         self.queues = json.loads(request.config)
         return tm.SetConfigResponse()
 
-    async def _queue_statistics(self, _request: Any, _context: Any) -> Any:
+    async def _queue_statistics(self, _request: Any, context: Any) -> Any:
+        self.peers.add(context.peer())
         queue = tm.QueueStats(queue=7, max_depth_bytes=4500, ecn_ce=tm.Count(packets=5))
         queue.drops.add(reason="tail-drop", count=tm.Count(packets=3))
         return tm.Stats(ports=[tm.PortStats(port=1, queues=[queue])])
@@ -124,9 +129,11 @@ class FakeSwitch(p4r_grpc.P4RuntimeServicer):
     # -- P4Runtime ----------------------------------------------------------------------------
 
     async def Capabilities(self, _request: Any, _context: Any) -> Any:
+        self.versions_told += 1
         return p4r.CapabilitiesResponse(p4runtime_api_version="1.3.0")
 
     async def StreamChannel(self, requests: AsyncIterator[Any], context: Any) -> AsyncIterator[Any]:
+        self.peers.add(context.peer())
         if self.faults.refuse_session:
             await context.abort(grpc.StatusCode.NOT_FOUND, self.faults.refuse_session)
         election = -1

@@ -224,6 +224,46 @@ async def test_queues_come_with_the_tables_and_come_back_too(program: Program) -
         await managers.close()
 
 
+async def test_a_fresh_process_gets_only_what_it_did_not_start_with(program: Program) -> None:
+    two = PortParameters(queue=[QueueParameters(id=0), QueueParameters(id=7)])
+    async with fabric() as switches:
+        managers = TrafficManagers(TOPOLOGY, lambda node: address(switches, node))
+        options = {"traffic_managers": managers, "fresh": two}
+        async with controller(switches, program, **options) as fresh:
+            await fresh.configure(FabricParameters(ports=two))
+            assert [switch.queues for switch in switches.values()] == [None] * 3
+            # Whoever restarts has nothing any more; the version of the process is known.
+            told = sum(switch.versions_told for switch in switches.values())
+            await switches["l1"].restart()
+            await fresh.settled("l1", 2)
+            assert switches["l1"].queues is not None
+            assert sum(switch.versions_told for switch in switches.values()) == told
+            await fresh.configure(PLAIN)
+            assert None not in [switch.queues for switch in switches.values()]
+        await managers.close()
+
+
+async def test_a_fresh_process_with_other_queues_than_wanted_gets_them(program: Program) -> None:
+    async with fabric() as switches:
+        managers = TrafficManagers(TOPOLOGY, lambda node: address(switches, node))
+        other = PortParameters(queue=[QueueParameters(id=0), QueueParameters(id=7)])
+        options = {"traffic_managers": managers, "fresh": other}
+        async with controller(switches, program, **options) as fresh:
+            await fresh.configure(PLAIN)
+            assert None not in [switch.queues for switch in switches.values()]
+        await managers.close()
+
+
+async def test_a_switch_has_one_connection_for_sessions_and_queues(program: Program) -> None:
+    async with fabric() as switches:
+        managers = TrafficManagers(TOPOLOGY, lambda node: address(switches, node))
+        async with controller(switches, program, traffic_managers=managers) as queued:
+            await queued.configure(PLAIN)
+            await managers.statistics()
+            assert [len(switch.peers) for switch in switches.values()] == [1, 1, 1]
+        await managers.close()
+
+
 # -- what goes wrong --------------------------------------------------------------------------
 
 

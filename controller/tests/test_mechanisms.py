@@ -288,11 +288,11 @@ class TestRoute:
         assert to_host.name == "set_next_hop"
         assert to_host.args == {
             "port": 1,
-            "src_mac": edge.port_mac(1),
-            "dst_mac": FAT_TREE.host("h1").mac,
+            "src_mac": route.mac_number(edge.port_mac(1)),
+            "dst_mac": route.mac_number(FAT_TREE.host("h1").mac),
         }
         assert up is not None
-        assert up.args["dst_mac"] == FAT_TREE.switch("p0a0").port_mac(1)
+        assert up.args["dst_mac"] == route.mac_number(FAT_TREE.switch("p0a0").port_mac(1))
 
     def test_two_links_between_the_same_switches_are_two_paths(self) -> None:
         topology = from_table(

@@ -17,7 +17,7 @@ Share = Annotated[float, Field(ge=0, le=1)]
 class Order(BaseModel):
     """Something that a page asks for. Unknown keys are errors."""
 
-    model_config = ConfigDict(extra="forbid", frozen=True, use_attribute_docstrings=True)
+    model_config = ConfigDict(extra="forbid", frozen=True)
 
 
 class SetLink(Order):

@@ -5,11 +5,17 @@
 
 from __future__ import annotations
 
+import ast
+import inspect
 import json
+import textwrap
 from collections.abc import Iterator
+from itertools import pairwise
 from typing import Any
 
 from ebb_controller.scheme import Scheme
+from pydantic import BaseModel
+from pydantic.json_schema import GenerateJsonSchema, JsonSchemaValue
 
 from ebb_experiments.scenario.faults import (
     CaptureEvent,
@@ -149,15 +155,57 @@ without it belongs to a run that did not end |
 """
 
 
+class _Documented(GenerateJsonSchema):
+    """JSON schema in which the strings below fields describe them. pydantic can do that itself
+    (`use_attribute_docstrings`), but then every command parses the source of all models."""
+
+    def model_schema(self, schema: Any) -> JsonSchemaValue:
+        """Schema of a model."""
+        return _described(super().model_schema(schema), schema["cls"])
+
+    def dataclass_schema(self, schema: Any) -> JsonSchemaValue:
+        """Schema of a dataclass."""
+        return _described(super().dataclass_schema(schema), schema["cls"])
+
+
+def _described(schema: JsonSchemaValue, of: type) -> JsonSchemaValue:
+    for cls in of.__mro__:
+        for name, text in _docstrings(cls).items():
+            if name in schema.get("properties", {}):
+                schema["properties"][name].setdefault("description", text)
+    return schema
+
+
+def _docstrings(cls: type) -> dict[str, str]:
+    """The strings below the fields of a class of ours, by field."""
+    if not cls.__module__.startswith("ebb_"):
+        return {}
+    (parsed,) = ast.parse(textwrap.dedent(inspect.getsource(cls))).body
+    assert isinstance(parsed, ast.ClassDef)
+    return {
+        field.target.id: inspect.cleandoc(text.value.value)
+        for field, text in pairwise(parsed.body)
+        if isinstance(field, ast.AnnAssign)
+        and isinstance(field.target, ast.Name)
+        and isinstance(text, ast.Expr)
+        and isinstance(text.value, ast.Constant)
+        and isinstance(text.value.value, str)
+    }
+
+
+def _schema(model: type[BaseModel]) -> dict[str, Any]:
+    return model.model_json_schema(schema_generator=_Documented)
+
+
 def page() -> str:
     """The whole page as Markdown."""
     parts = [INTRODUCTION]
     for title, model in (("Scenario", ScenarioFile), ("Scheme", Scheme)):
-        schema = model.model_json_schema()
+        schema = _schema(model)
         parts += [f"## {title}\n", *HEAD, *_rows(schema, schema.get("$defs", {}), ""), ""]
     parts += ["## Event\n", "`do` selects the action; the other keys depend on it.\n", *HEAD]
     for event in EVENTS:
-        schema = event.model_json_schema()
+        schema = _schema(event)
         action = schema["properties"].pop("do")["const"]
         summary = _line(schema["description"]) if "description" in schema else ""
         parts += [f'| **`do = "{action}"`** | | | {summary} |', *_rows(schema, {}, "")]

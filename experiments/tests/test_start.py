@@ -39,7 +39,19 @@ def test_help_and_version_load_little(command: str, argument: str) -> None:
 
 def test_a_simulation_does_without_mininet_and_what_draws_reports() -> None:
     unused = {"mininet", "matplotlib", "scipy", "polars", "distributed", "setuptools"}
+    unused |= {"numpy", "pyarrow"}  # imported while the simulator starts
     assert loaded("import ebb_experiments.sim.running") & unused == set()
+
+
+def test_no_model_of_a_simulation_parses_its_own_source() -> None:
+    code = (
+        "import ebb_experiments.sim.running; from pydantic import BaseModel\n"
+        "def below(cls): return {cls}.union(*map(below, cls.__subclasses__()))\n"
+        "ours = [cls for cls in below(BaseModel) if cls.__module__.startswith('ebb_')]\n"
+        "assert len(ours) > 20, ours\n"
+        "assert not any(cls.model_config.get('use_attribute_docstrings') for cls in ours)"
+    )
+    subprocess.run([sys.executable, "-c", code], check=True)
 
 
 def test_tables_do_without_pandas() -> None:

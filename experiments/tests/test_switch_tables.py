@@ -25,8 +25,7 @@ def statistics(rack: Topology) -> dict[str, tm.Stats]:
     leads nowhere."""
     used, idle = sorted(rack.neighbours["s1"])
     count = tm.Count(packets=2, bytes=3000)
-    delays = [tm.DelayBucket(from_ns=0, below_ns=10, packets=1)]
-    delays += [tm.DelayBucket(from_ns=320, below_ns=330, packets=1)]
+    delays = tm.DelayBuckets(from_ns=[0, 320], below_ns=[10, 330], packets=[1, 1])
     drops = [tm.Drops(reason="full", count=count)]
     queue = tm.QueueStats(queue=3, enqueued=count, drops=drops, delays=delays, max_delay_ns=330)
     ports = [

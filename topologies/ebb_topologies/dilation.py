@@ -7,7 +7,7 @@ back. The unit in a name shows whether a number is a time or a rate.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -69,6 +69,11 @@ class Dilation:
     def nominal_time(self, measured: float) -> float:
         """A time measured here, in nominal units."""
         return measured / self.factor
+
+    def nominal_times(self, measured: Iterable[float]) -> list[float]:
+        """Many times measured here, in nominal units."""
+        factor = self.factor
+        return [each / factor for each in measured]
 
     def rate(self, nominal: float) -> float:
         """A nominal rate as it is here, in the same unit."""

@@ -57,7 +57,7 @@ Port = Annotated[int, Field(ge=1, le=510)]
 class Spec(BaseModel):
     """A part of a topology file. Unknown keys are errors."""
 
-    model_config = ConfigDict(extra="forbid", frozen=True, use_attribute_docstrings=True)
+    model_config = ConfigDict(extra="forbid", frozen=True)
 
 
 class LinkDefaults(Spec):

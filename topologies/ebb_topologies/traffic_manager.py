@@ -23,7 +23,7 @@ OnFull = Literal["tail-drop", "deflect", "push-out", "push-out-deflect", "deflec
 class QueueParameters(BaseModel):
     """One queue of every port. Higher ids are served first inside a group."""
 
-    model_config = ConfigDict(extra="forbid", frozen=True, use_attribute_docstrings=True)
+    model_config = ConfigDict(extra="forbid", frozen=True)
 
     id: Annotated[int, Field(ge=0, le=7)]
     """Queue id, v1model's `priority`: 0 lowest."""
@@ -57,7 +57,7 @@ class GroupParameters(BaseModel):
     """Queues that share one weight of the weighted round robin between groups, in packets, or that
     are served before all others up to a share of the link."""
 
-    model_config = ConfigDict(extra="forbid", frozen=True, use_attribute_docstrings=True)
+    model_config = ConfigDict(extra="forbid", frozen=True)
 
     queues: list[Annotated[int, Field(ge=0, le=7)]]
     """Ids of the queues."""
@@ -89,7 +89,7 @@ class PfcParameters(BaseModel):
     """Priority flow control (IEEE 802.1Qbb) of the lossless queues, by the bytes that came in on a
     port."""
 
-    model_config = ConfigDict(extra="forbid", frozen=True, use_attribute_docstrings=True)
+    model_config = ConfigDict(extra="forbid", frozen=True)
 
     pause_bytes: Annotated[int, Field(ge=0, lt=2**32)] | None = None
     """The neighbour is asked to pause a queue when more bytes than this count (DeTail, for 8 queues
@@ -122,9 +122,7 @@ class PfcParameters(BaseModel):
 
 
 # A dataclass, because a model has a method `register` already.
-@dataclass(
-    frozen=True, kw_only=True, config=ConfigDict(extra="forbid", use_attribute_docstrings=True)
-)
+@dataclass(frozen=True, kw_only=True, config=ConfigDict(extra="forbid"))
 class ExportParameters:
     """State of all queues that the switch writes into a register of the program; the cell of a
     queue is `port * 8 + queue`."""
@@ -141,7 +139,7 @@ class RankParameters(BaseModel):
     """Fields of packets that queues with ranks go by, up to 32 bits each: of the program's metadata
     (`flow_hash`) or of a header (`ipv4.identification`)."""
 
-    model_config = ConfigDict(extra="forbid", frozen=True, use_attribute_docstrings=True)
+    model_config = ConfigDict(extra="forbid", frozen=True)
 
     field: Annotated[str, Field(min_length=1)]
     """Rank of a packet: the least leaves first, the greatest gives way."""
@@ -153,7 +151,7 @@ class PortParameters(BaseModel):
     """The queues of every port of the fabric, the same on all ports as in the papers, and how the
     switches use them."""
 
-    model_config = ConfigDict(extra="forbid", frozen=True, use_attribute_docstrings=True)
+    model_config = ConfigDict(extra="forbid", frozen=True)
 
     queue: list[QueueParameters] = [QueueParameters(id=0, capacity_packets=250)]
     """Default: 250 packets of tail-drop buffer (HULL section 6.3)."""

@@ -30,7 +30,7 @@ Bytes = Annotated[int, Field(gt=0, le=MAX_QUEUE_BYTES)]
 class Spec(BaseModel):
     """A part of the file. Unknown keys are errors."""
 
-    model_config = ConfigDict(extra="forbid", frozen=True, use_attribute_docstrings=True)
+    model_config = ConfigDict(extra="forbid", frozen=True)
 
 
 class NetworkSpec(Spec):

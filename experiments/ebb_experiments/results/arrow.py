@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from functools import partial
 from importlib import import_module
 from pathlib import Path
 from typing import Any, Self
@@ -69,19 +70,35 @@ class Batches(Rows):
         if len(self._rows) >= BATCH_ROWS:
             self._pack()
 
-    def extend_columns(self, same: Row, columns: Mapping[str, Sequence[Any]]) -> None:
+    def extend_columns(self, same: Row, columns: Mapping[str, Sequence[Any] | pa.Array]) -> None:
         """As of `Rows`, without a dict for each row: the block becomes a batch."""
         length = len(next(iter(columns.values())))
         if not length:
             return
         self._pack()
         arrays = [
-            pa.array(columns[field.name], field.type)
+            _array(columns[field.name], field.type)
             if field.name in columns
             else pa.repeat(pa.scalar(same.get(field.name), field.type), length)
             for field in SCHEMAS[self.name]
         ]
         self._batches.append(pa.RecordBatch.from_arrays(arrays, schema=SCHEMAS[self.name]))
+
+    def extend_runs(
+        self,
+        same: Row,
+        places: Mapping[str, Sequence[Any]],
+        lengths: Sequence[int],
+        columns: Mapping[str, Sequence[Any]],
+    ) -> None:
+        """As of `Rows`, without a value in Python for each row of what rows have in common."""
+        schema = SCHEMAS[self.name]
+        each = pa.array([n for n, length in enumerate(lengths) for _ in range(length)], pa.int32())
+        own = {
+            name: pa.array(values, schema.field(name).type).take(each)
+            for name, values in places.items()
+        }
+        self.extend_columns(same, own | dict(columns))
 
     def _pack(self) -> None:
         if self._rows:
@@ -118,12 +135,23 @@ class Batches(Rows):
         """Appends the rows of another table with these columns."""
         self._table = pa.concat_tables([self.table(), other.table()])
 
-    def write(self, directory: Path) -> None:
-        """Writes `NAME.parquet` and `NAME.csv` into a folder."""
+    def writers(self, directory: Path) -> Sequence[Callable[[], None]]:
+        """Write `NAME.parquet` and `NAME.csv` into a folder."""
+        self.table()  # once, before threads ask for it
+        parquet = partial(self._write_parquet, directory)
+        return (parquet, *super().writers(directory))
+
+    def _write_parquet(self, directory: Path) -> None:
         with replacing(directory / f"{self.name}.parquet") as part:
             pyarrow.parquet.write_table(self.table(), part)
+
+    def _write_csv(self, directory: Path) -> None:
         with replacing(directory / f"{self.name}.csv") as part:
             pyarrow.csv.write_csv(self.table(), part)
+
+
+def _array(values: Sequence[Any] | pa.Array, kind: pa.DataType) -> pa.Array:
+    return values if isinstance(values, pa.Array) else pa.array(values, kind)
 
 
 def table(rows: Rows) -> pa.Table:

@@ -6,6 +6,7 @@ import json
 import re
 from collections import Counter
 from collections.abc import Sequence
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -93,12 +94,14 @@ class Results:
         return sum(map(self.total, summed("marks")))
 
     def write(self, directory: Path) -> None:
-        """Writes every table, and run.json last: it says that all is there. All of them or none: an
-        `OSError` names the file that could not be written."""
+        """Writes every table, some files beside each other, and run.json last: it says that all is
+        there. All of them or none: an `OSError` names the file that could not be written."""
         directory.mkdir(parents=True, exist_ok=True)
+        files = [each for rows in self.tables.values() for each in rows.writers(directory)]
         try:
-            for rows in self.tables.values():
-                rows.write(directory)
+            with ThreadPoolExecutor(FILES_AT_ONCE) as beside:
+                for written in [beside.submit(each) for each in files]:
+                    written.result()
             write(directory / RUN, json.dumps(self.run, indent=1, default=str) + "\n")
         except OSError:
             clear(directory)
@@ -106,6 +109,9 @@ class Results:
 
 
 RUN = "run.json"
+FILES_AT_ONCE = 2
+"""How many files are written beside each other: the table of delays is most of all, as Parquet and
+as CSV, and Arrow writes without Python's lock."""
 FILES = tuple(f"{name}.{kind}" for name in COLUMNS for kind in ("parquet", "csv"))
 
 

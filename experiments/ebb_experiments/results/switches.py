@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from itertools import chain, islice
 from operator import attrgetter
 from typing import Any
 
@@ -20,13 +21,14 @@ EGRESS = "egress"
 """Reason of the switch for what the program dropped after a queue."""
 COUNTED_TWICE = (EGRESS, "ingress-mark-to-drop")
 """Reasons of the switch for what the program dropped, and counts by reasons of its own."""
-DELAYS = ("port", "peer", "queue", "from_ns", "below_ns", "packets")
-"""Columns in which rows of `delays` of one switch differ."""
+SWITCHES_AT_ONCE = 32
+"""How many switches become rows together: with few the same is done for each table again and again,
+with many their columns take memory."""
 
 Columns = Mapping[str, Sequence[Any]]
 """Values of equally many rows by column."""
-PortQueue = tuple[int, tm.QueueStats]
-"""A port, and one of its queues."""
+PortQueue = tuple[str, int, tm.QueueStats]
+"""A switch, the number of a port, and one of its queues."""
 
 
 @dataclass(frozen=True)
@@ -47,17 +49,31 @@ class SwitchTables:
         """The tables by name."""
         tables = {name: self.kind(name) for name in ("ports", "queues", "drops", "delays")}
         tables["drops"].extend(self._drops())
-        for switch, statistics in self.statistics.items():
-            ports = statistics.ports
-            queues = [(port.port, queue) for port in ports for queue in port.queues]
-            same = self.head | {"switch": switch}
-            tables["ports"].extend_columns(same, self._ports(switch, ports))
-            tables["queues"].extend_columns(same, self._queues(switch, queues))
-            tables["delays"].extend_columns(same, self._delays(switch, queues))
+        switches = iter(self.statistics.items())
+        while several := list(islice(switches, SWITCHES_AT_ONCE)):
+            ports = [(name, port) for name, told in several for port in told.ports]
+            queues = [(name, port.port, queue) for name, port in ports for queue in port.queues]
+            tables["ports"].extend_columns(self.head, self._ports(ports))
+            tables["queues"].extend_columns(self.head, self._queues(queues))
+            delays = [queue.delays for _name, _port, queue in queues]
+            tables["delays"].extend_runs(
+                self.head,
+                self._place_of(queues),
+                [len(buckets.packets) for buckets in delays],
+                self._delays(delays),
+            )
         return tables
 
     def _place(self, switch: str, port: int) -> Row:
         return self.head | {"switch": switch, "port": port, "peer": self._peer(switch, port)}
+
+    def _place_of(self, queues: Sequence[PortQueue]) -> Columns:
+        return {
+            "switch": [switch for switch, _port, _queue in queues],
+            "port": [port for _switch, port, _queue in queues],
+            "peer": [self._peer(switch, port) for switch, port, _queue in queues],
+            "queue": [queue.queue for _switch, _port, queue in queues],
+        }
 
     def _peer(self, switch: str, port: int) -> str | None:
         far = self.topology.neighbours[switch].get(port)
@@ -67,26 +83,26 @@ class SwitchTables:
         far = self.topology.neighbours[switch].get(port)
         return None if far is None else far[1].rate_bps
 
-    def _ports(self, switch: str, ports: Sequence[tm.PortStats]) -> Columns:
-        busy = [port.busy_ns for port in ports]
+    def _ports(self, ports: Sequence[tuple[str, tm.PortStats]]) -> Columns:
+        told = [port for _switch, port in ports]
+        busy = [port.busy_ns for port in told]
         return {
-            "port": [port.port for port in ports],
-            "peer": [self._peer(switch, port.port) for port in ports],
-            "rate_bps": [self._rate_bps(switch, port.port) for port in ports],
-            **_counts("transmitted", [port.transmitted for port in ports]),
-            "busy_ns": [self.dilation.nominal_time(ns) for ns in busy],
+            "switch": [switch for switch, _port in ports],
+            "port": [port.port for port in told],
+            "peer": [self._peer(switch, port.port) for switch, port in ports],
+            "rate_bps": [self._rate_bps(switch, port.port) for switch, port in ports],
+            **_counts("transmitted", [port.transmitted for port in told]),
+            "busy_ns": self.dilation.nominal_times(busy),
             "utilisation": [ns / self.at_ns if self.at_ns else None for ns in busy],
         }
 
-    def _queues(self, switch: str, queues: Sequence[PortQueue]) -> Columns:
-        told = [queue for _port, queue in queues]
-        nominal = self.dilation.nominal_time
+    def _queues(self, queues: Sequence[PortQueue]) -> Columns:
+        told = [queue for _switch, _port, queue in queues]
+        drops = [[drop.count for drop in queue.drops] for queue in told]
         columns: dict[str, Sequence[Any]] = {
-            "port": [port for port, _queue in queues],
-            "peer": [self._peer(switch, port) for port, _queue in queues],
-            "queue": [queue.queue for queue in told],
-            "dropped_packets": [sum(d.count.packets for d in queue.drops) for queue in told],
-            "dropped_bytes": [sum(d.count.bytes for d in queue.drops) for queue in told],
+            **self._place_of(queues),
+            "dropped_packets": [sum(count.packets for count in each) for each in drops],
+            "dropped_bytes": [sum(count.bytes for count in each) for each in drops],
             "egress_dropped_packets": [queue.egress_dropped.packets for queue in told],
             "ecn_ce_packets": [queue.ecn_ce.packets for queue in told],
         }
@@ -96,22 +112,17 @@ class SwitchTables:
             for name in (f"{depth}_packets", f"{depth}_bytes"):
                 columns[name] = list(map(attrgetter(name), told))
         for name in ("average_delay_ns", "max_delay_ns"):
-            columns[name] = [nominal(ns) for ns in map(attrgetter(name), told)]
+            columns[name] = self.dilation.nominal_times(map(attrgetter(name), told))
         return columns
 
-    def _delays(self, switch: str, queues: Sequence[PortQueue]) -> Columns:
-        """A row for each bucket: half a million of them with a thousand hosts."""
-        columns: dict[str, list[Any]] = {name: [] for name in DELAYS}
-        nominal = self.dilation.nominal_time
-        for port, queue in queues:
-            buckets = list(queue.delays)
-            place = {"port": port, "peer": self._peer(switch, port), "queue": queue.queue}
-            for name, value in place.items():
-                columns[name] += [value] * len(buckets)
-            columns["from_ns"] += [nominal(bucket.from_ns) for bucket in buckets]
-            columns["below_ns"] += [nominal(bucket.below_ns) for bucket in buckets]
-            columns["packets"] += [bucket.packets for bucket in buckets]
-        return columns
+    def _delays(self, delays: Sequence[tm.DelayBuckets]) -> Columns:
+        """Columns of a row for each bucket: half a million of them with a thousand hosts."""
+        nominal, every = self.dilation.nominal_times, chain.from_iterable
+        return {
+            "from_ns": nominal(every(buckets.from_ns for buckets in delays)),
+            "below_ns": nominal(every(buckets.below_ns for buckets in delays)),
+            "packets": list(every(buckets.packets for buckets in delays)),
+        }
 
     def _drops(self) -> Iterator[Row]:
         """Drops outside of queues and in them, by port; `egress`: by the program, after a queue."""

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import csv
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from functools import partial
 from pathlib import Path
 from typing import Any, Self
 
@@ -113,7 +114,7 @@ class Rows:
     """Rows of one table, with all its columns. For many there is `arrow.Batches`."""
 
     FILES: tuple[str, ...] = ("csv",)
-    """Kinds of files that `write` writes."""
+    """Kinds of files that `writers` write."""
 
     def __init__(self, name: str, rows: Iterable[Row] = ()) -> None:
         self.name = name
@@ -134,6 +135,19 @@ class Rows:
         equally long."""
         for values in zip(*columns.values(), strict=True):
             self.append(same | dict(zip(columns, values, strict=True)))
+
+    def extend_runs(
+        self,
+        same: Row,
+        places: Mapping[str, Sequence[Any]],
+        lengths: Sequence[int],
+        columns: Mapping[str, Sequence[Any]],
+    ) -> None:
+        """Takes rows as `extend_columns` does, of which so many after each other have the values of
+        a place in common."""
+        each = [place for place, length in enumerate(lengths) for _ in range(length)]
+        own = {name: [values[place] for place in each] for name, values in places.items()}
+        self.extend_columns(same, own | dict(columns))
 
     def __iter__(self) -> Iterator[Row]:
         return iter(self._rows)
@@ -158,8 +172,17 @@ class Rows:
         """Takes the rows of a table of the same kind."""
         self._rows += other._rows
 
+    def writers(self, directory: Path) -> Sequence[Callable[[], None]]:
+        """Each writes one of the files that have the name of the table; beside each other if one
+        likes."""
+        return (partial(self._write_csv, directory),)
+
     def write(self, directory: Path) -> None:
         """Writes the rows as files that have the name of the table."""
+        for write in self.writers(directory):
+            write()
+
+    def _write_csv(self, directory: Path) -> None:
         with replacing(directory / f"{self.name}.csv") as part, part.open("w", newline="") as file:
             writer = csv.DictWriter(file, COLUMNS[self.name])
             writer.writeheader()

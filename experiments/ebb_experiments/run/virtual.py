@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import os
 import time
-from collections.abc import Callable, Sequence
-from concurrent.futures import ThreadPoolExecutor
-from contextlib import ExitStack
+from collections.abc import Callable, Iterator, Sequence
+from concurrent.futures import Executor, ThreadPoolExecutor
+from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, replace
-from typing import Any
+from typing import Any, TypeVar
 
 from ebb_controller.controller import Controller
 from ebb_controller.fabric_admin import FabricAdmin
@@ -20,7 +20,6 @@ from ebb_controller.volume import counters_of
 from ebb_topologies.dilation import Dilation
 from ebb_topologies.model import Switch
 
-from ebb_experiments.results.arrow import Batches, get_ready
 from ebb_experiments.results.flows import FlowTable
 from ebb_experiments.results.results import Results
 from ebb_experiments.results.series import ArrivalTable, SampleTable
@@ -36,6 +35,8 @@ from ebb_experiments.run.volume import Volumes
 from ebb_experiments.scenario.faults import Reinstall, Reroute, Step, carry_out
 from ebb_experiments.scenario.loaded import Loaded, sampled_queues
 from ebb_experiments.scenario.spec import Forgery, ScenarioFile
+
+T = TypeVar("T")
 
 CONNECT_SECONDS = 120.0
 """How long to wait for all switches of a large fabric; those of the simulator are there or
@@ -133,10 +134,6 @@ class _Simulation:
         traffic = self.task.play.traffic
         workload = self.task.play.workload(self.task.seed)
         program = self.binaries.program(slowed, self._fabric)
-        flows = FlowTable(self.loaded.topology, dilation, head, Batches)
-        samples = SampleTable(self.loaded.topology, dilation, head, Batches)
-        arrivals = ArrivalTable(dilation, head, Batches)
-        tenants = TenantTable(self.loaded, head, Batches)
         simulator = Simulator(
             self.binaries.simulator,
             slowed,
@@ -159,12 +156,12 @@ class _Simulation:
             or any(not isinstance(step, Reroute | Reinstall) for step in traffic.steps),
             ends_with=spec.ends_with,
             arrivals_every_ns=round(dilation.time(spec.arrivals_every_ns)),
-            records=flows,
-            samples=samples,
-            arrivals=arrivals,
-            tenants=tenants,
         )
-        with ThreadPoolExecutor(1) as beside, simulator:
+        with ThreadPoolExecutor(1) as beside, _while_it_starts(beside, _batches, simulator) as kind:
+            simulator.records = flows = FlowTable(self.loaded.topology, dilation, head, kind)
+            simulator.samples = samples = SampleTable(self.loaded.topology, dilation, head, kind)
+            simulator.arrivals = arrivals = ArrivalTable(dilation, head, kind)
+            simulator.tenants = tenants = TenantTable(self.loaded, head, kind)
             with LoopThread() as loop, ExitStack() as stack:
 
                 def address(switch: Switch) -> str:
@@ -179,7 +176,7 @@ class _Simulation:
                     address=address,
                     traffic_managers=managers,
                     connect_seconds=CONNECT_SECONDS,
-                    fresh=True,
+                    fresh=self._fabric.ports,
                 )
                 stack.callback(lambda: loop.run(admin.close()))
                 stack.callback(lambda: loop.run(managers.close()))
@@ -193,7 +190,7 @@ class _Simulation:
                 if queues := sampled_queues(spec, self.loaded.topology, self._scheme):
                     every_ns = max(1, round(dilation.time(spec.sample[0].every_ns)))
                     simulator.sample(every_ns, queues)
-                beside.submit(get_ready)
+                beside.submit(_get_ready)
                 configured, before = time.monotonic(), Usage.of(simulator.pid)
                 paused = PausedSimulation(0.0, loop, controller, managers, admin, address)
                 volumes = self._volumes(controller)
@@ -208,18 +205,16 @@ class _Simulation:
             told = flows.table(pause.at_ns)
             check_told(pause.ended, told)
             counted = pause.at_ns - dilation.time(spec.warm_up_ns)
-            switches = SwitchTables(
-                statistics, self.loaded.topology, dilation, counted, head, Batches
-            )
+            switches = SwitchTables(statistics, self.loaded.topology, dilation, counted, head, kind)
             results = Results(
                 {
                     "flows": told,
                     **switches.tables(),
-                    "counters": Batches("counters", counter_rows(counters, head)),
+                    "counters": kind("counters", counter_rows(counters, head)),
                     "samples": samples.table(),
                     "arrivals": arrivals.table(),
                     "tenants": tenants.table(),
-                    "volume": self._volume_table(volumes),
+                    "volume": self._volume_table(kind, volumes),
                 }
             )
         results.run = self._about(simulator, pause, trace_hash, nominal, workload) | {
@@ -264,10 +259,10 @@ class _Simulation:
             volumes.begin(switch.name, 0)
         return volumes
 
-    def _volume_table(self, volumes: Volumes | None) -> Rows:
+    def _volume_table(self, kind: type[Rows], volumes: Volumes | None) -> Rows:
         """Volume that left the ports in each slot; empty: it was not counted."""
         dilation, head = self.loaded.dilation, self.task.head
-        return Batches("volume", () if volumes is None else volumes.rows(dilation, head))
+        return kind("volume", () if volumes is None else volumes.rows(dilation, head))
 
     def _let_run(
         self, simulator: Simulator, paused: PausedSimulation, volumes: Volumes | None
@@ -363,6 +358,29 @@ class _Simulation:
             },
             "parameters": about["parameters"] | {"workload": workload, "agent": agent},
         }
+
+
+@contextmanager
+def _while_it_starts(beside: Executor, work: Callable[[], T], simulator: Simulator) -> Iterator[T]:
+    """A simulator, with the result of work that is done in another thread while it starts."""
+    result = beside.submit(work)
+    with simulator:
+        yield result.result()
+
+
+def _batches() -> type[Rows]:
+    """Tables of many rows. Arrow takes a quarter of a second to import, and before the clock runs
+    there is no row."""
+    from ebb_experiments.results.arrow import Batches
+
+    return Batches
+
+
+def _get_ready() -> None:
+    """Imports what tables need at the end, while the clock runs."""
+    from ebb_experiments.results.arrow import get_ready
+
+    get_ready()
 
 
 def check_told(ended: int, flows: Rows) -> None:

@@ -32,7 +32,7 @@ just fits when it is slowed by 100 000."""
 class EventSpec(BaseModel):
     """Keys that all events have."""
 
-    model_config = ConfigDict(extra="forbid", frozen=True, use_attribute_docstrings=True)
+    model_config = ConfigDict(extra="forbid", frozen=True)
 
     at_ns: Annotated[int, Field(ge=0, le=MAX_TIME_NS)]
     """Nominal time since the start of the traffic."""
@@ -104,7 +104,7 @@ Event = Annotated[LinkEvent | RestartEvent | RerouteEvent | CaptureEvent, Field(
 class FaultKeys(BaseModel):
     """The keys of a scenario file that have to do with faults."""
 
-    model_config = ConfigDict(extra="forbid", frozen=True, use_attribute_docstrings=True)
+    model_config = ConfigDict(extra="forbid", frozen=True)
 
     event: list[Event] = []
     """Faults of the fabric and their times."""

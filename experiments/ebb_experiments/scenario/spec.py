@@ -33,7 +33,7 @@ Seed = Annotated[int, Field(ge=0, le=2**32)]
 class Spec(BaseModel):
     """A table of a scenario file: unknown keys are errors, values do not change."""
 
-    model_config = ConfigDict(extra="forbid", frozen=True, use_attribute_docstrings=True)
+    model_config = ConfigDict(extra="forbid", frozen=True)
 
 
 class Links(Spec):

@@ -32,7 +32,7 @@ MAX_BYTES = 2**26
 class Spec(BaseModel):
     """Base of the sections of tenants: unknown keys are errors."""
 
-    model_config = ConfigDict(extra="forbid", frozen=True, use_attribute_docstrings=True)
+    model_config = ConfigDict(extra="forbid", frozen=True)
 
 
 class Placement(Spec):

@@ -3,6 +3,9 @@
 from __future__ import annotations
 
 import argparse
+import atexit
+import gc
+import os
 import sys
 from collections.abc import Sequence
 from pathlib import Path
@@ -54,6 +57,10 @@ def main(argv: Sequence[str] | None = None) -> int:
 
         print_error("ebb-sim", error)
         return 1
+    # pydantic would look for plugins in all installed packages.
+    os.environ.setdefault("PYDANTIC_DISABLE_PLUGINS", "__all__")
+    # Python would look for circles among all objects before it ends.
+    atexit.register(gc.freeze)
     from ebb_experiments.sim import running
 
     return running.main(options)

@@ -5,13 +5,15 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from pathlib import Path
+from typing import TYPE_CHECKING
 
-import pyarrow as pa
 from ebb_topologies.files import write
 
-from ebb_experiments.results.arrow import table
 from ebb_experiments.results.results import Results
 from ebb_experiments.tour import figures
+
+if TYPE_CHECKING:  # imported while the simulator starts (`run.virtual`)
+    import pyarrow as pa
 
 QUEUES, COMPLETION = "queues.svg", "completion.svg"
 MOST_POINTS = 1_520
@@ -34,6 +36,8 @@ class Pictures:
     def add(self, scheme: str, results: Results) -> None:
         """Adds a scheme's results, of which only what is drawn is kept; the first one says which
         port that is."""
+        from ebb_experiments.results.arrow import table
+
         ended = (ns for ns in results.tables["flows"].column("fct_ns") if ns is not None)
         self._times_ms[scheme] = thinned(sorted(ns / 1e6 for ns in ended))
         samples = table(results.tables["samples"])

@@ -263,7 +263,7 @@ fn queue(queue: &QueueStatistics) -> tm::QueueStats {
         arrival_depth_bytes: queue.arrival_depth_bytes,
         average_delay_ns: queue.average_delay_ns,
         max_delay_ns: queue.max_delay_ns,
-        delays: queue.delays.iter().map(delay_bucket).collect(),
+        delays: delays(&queue.delays),
         pauses_sent: queue.pauses_sent,
         pauses_received: queue.pauses_received,
         pauses_expired: queue.pauses_expired,
@@ -273,12 +273,12 @@ fn queue(queue: &QueueStatistics) -> tm::QueueStats {
     }
 }
 
-fn delay_bucket(bucket: &DelayBucket) -> tm::DelayBucket {
-    tm::DelayBucket {
-        from_ns: bucket.from_ns,
-        below_ns: bucket.below_ns,
-        packets: bucket.packets,
-    }
+fn delays(buckets: &[DelayBucket]) -> Option<tm::DelayBuckets> {
+    Some(tm::DelayBuckets {
+        from_ns: buckets.iter().map(|bucket| bucket.from_ns).collect(),
+        below_ns: buckets.iter().map(|bucket| bucket.below_ns).collect(),
+        packets: buckets.iter().map(|bucket| bucket.packets).collect(),
+    })
 }
 
 fn count(count: Count) -> Option<tm::Count> {

@@ -276,9 +276,9 @@ pub struct QueueStats {
     pub average_delay_ns: f64,
     #[prost(uint64, tag = "18")]
     pub max_delay_ns: u64,
-    /// Histogram of queueing delays, by delay: 32 buckets per octave, those without packets left out.
-    #[prost(message, repeated, tag = "20")]
-    pub delays: ::prost::alloc::vec::Vec<DelayBucket>,
+    /// Histogram of queueing delays.
+    #[prost(message, optional, tag = "27")]
+    pub delays: ::core::option::Option<DelayBuckets>,
     /// How often the neighbour at this port was asked to pause the queue.
     #[prost(uint64, tag = "21")]
     pub pauses_sent: u64,
@@ -307,23 +307,25 @@ impl ::prost::Name for QueueStats {
         "/ebb.tm.v1.QueueStats".into()
     }
 }
-#[derive(Clone, Copy, PartialEq, Eq, Hash, ::prost::Message)]
-pub struct DelayBucket {
-    #[prost(uint64, tag = "1")]
-    pub from_ns: u64,
-    #[prost(uint64, tag = "2")]
-    pub below_ns: u64,
-    #[prost(uint64, tag = "3")]
-    pub packets: u64,
+/// Buckets of a histogram by delay, 32 per octave, those without packets left out: of each its bounds and how many
+/// packets. They are columns, equally long, as there are thousands of buckets in the statistics of a switch.
+#[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]
+pub struct DelayBuckets {
+    #[prost(uint64, repeated, tag = "1")]
+    pub from_ns: ::prost::alloc::vec::Vec<u64>,
+    #[prost(uint64, repeated, tag = "2")]
+    pub below_ns: ::prost::alloc::vec::Vec<u64>,
+    #[prost(uint64, repeated, tag = "3")]
+    pub packets: ::prost::alloc::vec::Vec<u64>,
 }
-impl ::prost::Name for DelayBucket {
-    const NAME: &'static str = "DelayBucket";
+impl ::prost::Name for DelayBuckets {
+    const NAME: &'static str = "DelayBuckets";
     const PACKAGE: &'static str = "ebb.tm.v1";
     fn full_name() -> ::prost::alloc::string::String {
-        "ebb.tm.v1.DelayBucket".into()
+        "ebb.tm.v1.DelayBuckets".into()
     }
     fn type_url() -> ::prost::alloc::string::String {
-        "/ebb.tm.v1.DelayBucket".into()
+        "/ebb.tm.v1.DelayBuckets".into()
     }
 }
 #[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]
