@@ -267,7 +267,7 @@ fn who_dies_in_the_last_block_is_a_straggler(
         assert_eq!(sent.group, Some(summary), "{mode:?}");
         let took = sent.duration_ns;
         assert!(took < most * 1_000_000, "{mode:?}: {took}");
-        // What became of each is in a record of its own.
+        // The end of each is in a record of its own.
         assert_eq!(net.detached.len(), gone, "{mode:?}");
         for (flow, peer) in &net.detached {
             let of_it = net.records.iter().find(|(_, f, _)| f == flow).unwrap();
