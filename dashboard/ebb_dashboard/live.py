@@ -6,7 +6,7 @@ import asyncio
 import itertools
 import json
 import time
-from collections.abc import Mapping
+from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -28,7 +28,9 @@ from ebb_dashboard.replicas import BlobStore
 from ebb_dashboard.streams import Streams
 
 LINKS_EVERY = 5
-"""Looks between two at the states of the links, the groups and the store."""
+"""Looks between two at the states of the links, and at the groups."""
+STORE_EVERY = 15
+"""Looks between two at a blob store, whose locator is asked a question per blob."""
 
 
 async def attached(socket: Path | None, dilation: Dilation) -> tuple[Fabric, Streams, FabricAdmin]:
@@ -122,18 +124,21 @@ class Watcher:
             await self._look_on()
 
     async def _look_on(self) -> None:
-        troubles: list[str] = []
-        looks = (self.look_at_links, self._look_at_groups, self._look_at_store)
+        every = {
+            self.look_at_links: LINKS_EVERY,
+            self._look_at_groups: LINKS_EVERY,
+            self._look_at_store: STORE_EVERY,
+        }
+        troubles: dict[Callable[[], Awaitable[None]], str] = {}
         for number in itertools.count():
             await self._look()
-            if number % LINKS_EVERY == 0:
-                troubles = []
-                for look in looks:
-                    try:
-                        await look()
-                    except (ControllerError, LocatorError) as error:
-                        troubles.append(str(error))
-            self._complain({*troubles, *self._streams.silent().values()})
+            for look in (each for each, period in every.items() if number % period == 0):
+                troubles.pop(look, None)
+                try:
+                    await look()
+                except (ControllerError, LocatorError) as error:
+                    troubles[look] = str(error)
+            self._complain({*troubles.values(), *self._streams.silent().values()})
 
     def _complain(self, troubles: set[str]) -> None:
         for text in sorted(troubles - self._troubles):
