@@ -5,7 +5,7 @@ from __future__ import annotations
 
 import asyncio
 import json
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from ipaddress import IPv4Address
 from typing import Any
 
@@ -33,15 +33,30 @@ class LocatorError(Exception):
 
 
 async def rows(locator: str) -> Rows:
-    """Asks the locator at IP:PORT, or at the path of a socket. Raises `LocatorError`."""
+    """Replicas of all rows of the table. `locator`: IP:PORT, or the path of a socket. Raises
+    `LocatorError`."""
+    answer = await ask(locator, {"ask": "status"})
+    try:
+        return _rows(answer)
+    except ValueError as error:
+        raise _silent(locator, error) from error
+
+
+async def ask(locator: str, question: Mapping[str, Any]) -> dict[str, Any]:
+    """The answer to a question (docs/blob-store.md, "Messages"). Raises `LocatorError`."""
     try:
         async with asyncio.timeout(PATIENCE_SECONDS):
-            line = await _ask(locator, {"id": 1, "ask": "status"})
-        return _rows(json.loads(line))
+            answer = json.loads(await _ask(locator, {"id": 1, **question}))
+        if not isinstance(answer, dict):
+            raise ValueError("its answer is no object")
     except (OSError, TimeoutError, ValueError) as error:
-        raise LocatorError(
-            f"locator at {locator}: {error or 'no answer'}; it is to be `ebb-agent blob locator`"
-        ) from error
+        raise _silent(locator, error) from error
+    return answer
+
+
+def _silent(locator: str, error: Exception) -> LocatorError:
+    why = str(error) or "no answer"
+    return LocatorError(f"locator at {locator}: {why}; it is to be `ebb-agent blob locator`")
 
 
 def check_address(locator: str) -> str:

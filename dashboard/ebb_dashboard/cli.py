@@ -14,6 +14,7 @@ from types import FrameType
 from typing import Any
 
 from ebb_controller.reconcile import ControllerError
+from ebb_controller.tracts import check_address
 from ebb_experiments.results import folders
 from ebb_experiments.run.agents import AgentError
 from ebb_experiments.run.loop import LoopThread
@@ -30,6 +31,7 @@ from ebb_topologies.text import printable
 
 from ebb_dashboard.finished import Finished
 from ebb_dashboard.live import Watcher, attached
+from ebb_dashboard.replicas import BlobStore
 from ebb_dashboard.server import PORT
 from ebb_dashboard.serving import Elsewhere, Serving
 
@@ -53,6 +55,9 @@ def arguments(argv: Sequence[str] | None) -> argparse.Namespace:
     )
     fabric.add_argument(
         "--dilation", type=_factor, default=1.0, metavar="D", help="how many times slower it runs"
+    )
+    fabric.add_argument(
+        "--locator", type=_locator, metavar="ADDRESS", help="of a blob store on its hosts"
     )
     sim = commands.add_parser("sim", parents=[common], help="a scenario in virtual time")
     sim.add_argument("scenario", type=Path, help="file, or name as sim/incast")
@@ -152,7 +157,8 @@ def _sim(options: argparse.Namespace, serving: Serving) -> int:
 def _fabric(options: argparse.Namespace, serving: Serving) -> int:
     with LoopThread() as loop:
         fabric, streams, admin = loop.run(attached(options.socket, Dilation(options.dilation)))
-        watcher = Watcher(fabric, streams, serving.feed)
+        store = options.locator and BlobStore(options.locator)
+        watcher = Watcher(fabric, streams, serving.feed, store)
         serving.feed.tell(
             "hello",
             {
@@ -193,6 +199,13 @@ def _port(text: str) -> int:
     if not text.isdecimal() or int(text) > 65535:
         raise argparse.ArgumentTypeError(f"expected a TCP port, not '{text}'")
     return int(text)
+
+
+def _locator(text: str) -> str:
+    try:
+        return check_address(text)
+    except InputError as error:
+        raise argparse.ArgumentTypeError(str(error)) from None
 
 
 def _factor(text: str) -> float:

@@ -21,6 +21,7 @@ from ebb_topologies.files import InputError
 from ebb_topologies.text import printable
 
 from ebb_dashboard import frames, reading
+from ebb_dashboard.installed import InstalledGroups
 from ebb_dashboard.orders import (
     AnyOrder,
     Capture,
@@ -77,11 +78,11 @@ class Fabric:
         dilation: Dilation,
         links: Links | None = None,
         routes: Routes | None = None,
-        trees: Callable[[], Trees] = tuple,
+        trees: Callable[[], Trees] | None = None,
     ) -> None:
         """`addresses`: where a switch serves P4Runtime, and its device id. `links` none: no service
         tells of links; `routes` none: no controller of ours is at hand. `trees`: the multicast
-        groups of such a controller."""
+        groups of such a controller; none: those that the switches hold."""
         self.picture = picture
         self.dilation = dilation
         self._managers = managers
@@ -89,6 +90,7 @@ class Fabric:
         self._links = links
         self._routes = routes
         self._trees = trees
+        self._installed = InstalledGroups(picture, addresses)
         self._delta = StatisticsDelta(picture.ports)
         self._captures: dict[str, tuple[str, str]] = {}
         """The files of captures that go on, by port, as the fabric service has named them."""
@@ -106,9 +108,16 @@ class Fabric:
         """Keys of `look` but the time."""
         return self._delta.take(await self._managers.statistics())
 
-    def groups(self) -> list[dict[str, Any]]:
-        """The multicast groups, as the page gets them."""
-        return self.picture.groups(self._trees())
+    async def groups(self) -> list[dict[str, Any]]:
+        """The multicast groups, as the page gets them. Raises `ControllerError`."""
+        if self._trees is not None:
+            return self.picture.groups(self._trees())
+        return (await self._installed.look()).groups
+
+    @property
+    def hosts(self) -> Mapping[str, str]:
+        """Names of hosts by their addresses, as far as the switches' routes tell."""
+        return self._installed.latest.hosts
 
     async def link_states(self) -> list[str] | None:
         """How each link is, in the order of the picture: "up", or what is wrong with it. None:

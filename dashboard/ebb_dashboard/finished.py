@@ -18,6 +18,7 @@ from ebb_topologies.text import printable
 from ebb_dashboard.feed import Feed
 from ebb_dashboard.orders import AnyOrder, Queues, Tables, Volume
 from ebb_dashboard.picture import Picture, Place, Wire
+from ebb_dashboard.replicas import told, written
 from ebb_dashboard.summary import by_phase, curves, summary
 from ebb_dashboard.volume import VolumesToTell
 
@@ -95,6 +96,8 @@ class Finished:
                 feed.tell("curve", head | {"t_ns": curve.t_ns, "bytes": curve.bytes})
             for phase, results in by_phase(ended.results):
                 feed.tell("result", summary(ended.name, phase, results, self.picture.ports))
+                if objects := written(results.flows):
+                    feed.tell("objects", told(objects, scheme=ended.name, phase=phase))
         if self.left_out:
             names = ", ".join(ended.name for ended in self.left_out)
             feed.tell("line", {"text": f"left out, of another topology: {names}"})

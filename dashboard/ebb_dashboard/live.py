@@ -6,7 +6,7 @@ import asyncio
 import itertools
 import json
 import time
-from collections.abc import Mapping
+from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -15,6 +15,7 @@ import grpc
 from ebb_controller import ebb_tm_pb2 as tm
 from ebb_controller.fabric_admin import FabricAdmin, FabricView
 from ebb_controller.reconcile import ControllerError
+from ebb_controller.tracts import LocatorError
 from ebb_controller.traffic_manager import TrafficManagers
 from ebb_topologies.dilation import Dilation
 from ebb_topologies.model import Switch, Topology
@@ -23,10 +24,13 @@ from ebb_topologies.text import printable
 from ebb_dashboard.fabric import Fabric
 from ebb_dashboard.feed import Feed
 from ebb_dashboard.picture import Picture, of_view
+from ebb_dashboard.replicas import BlobStore
 from ebb_dashboard.streams import Streams
 
 LINKS_EVERY = 5
-"""Looks between two at the states of the links."""
+"""Looks between two at the states of the links, and at the groups."""
+STORE_EVERY = 15
+"""Looks between two at a blob store, whose locator is asked a question per blob."""
 
 
 async def attached(socket: Path | None, dilation: Dilation) -> tuple[Fabric, Streams, FabricAdmin]:
@@ -92,14 +96,18 @@ class Watcher:
     """Looks at a fabric under the wall clock whenever its switches have reported. Runs in
     the loop of its services."""
 
-    def __init__(self, fabric: Fabric, streams: Streams, feed: Feed) -> None:
-        """`streams`: those that the fabric is seen by."""
+    def __init__(
+        self, fabric: Fabric, streams: Streams, feed: Feed, store: BlobStore | None = None
+    ) -> None:
+        """`streams`: those that the fabric is seen by. `store`: a blob store on its hosts."""
         self._fabric = fabric
         self._streams = streams
         self._feed = feed
         self._since = time.monotonic_ns()
         self._links: list[str] | None = None
         self._groups: list[dict[str, Any]] = []
+        self._store = store
+        self._objects: dict[str, Any] = {}
         self._phase: tuple[int, dict[str, Any]] | None = None
         self._troubles: set[str] = set()
         """Faults, as they were reported."""
@@ -116,16 +124,21 @@ class Watcher:
             await self._look_on()
 
     async def _look_on(self) -> None:
-        link_trouble: set[str] = set()
-        for looks in itertools.count():
+        every = {
+            self.look_at_links: LINKS_EVERY,
+            self._look_at_groups: LINKS_EVERY,
+            self._look_at_store: STORE_EVERY,
+        }
+        troubles: dict[Callable[[], Awaitable[None]], str] = {}
+        for number in itertools.count():
             await self._look()
-            if looks % LINKS_EVERY == 0:
+            for look in (each for each, period in every.items() if number % period == 0):
+                troubles.pop(look, None)
                 try:
-                    await self.look_at_links()
-                    link_trouble = set()
-                except ControllerError as error:
-                    link_trouble = {str(error)}
-            self._complain(link_trouble | set(self._streams.silent().values()))
+                    await look()
+                except (ControllerError, LocatorError) as error:
+                    troubles[look] = str(error)
+            self._complain({*troubles.values(), *self._streams.silent().values()})
 
     def _complain(self, troubles: set[str]) -> None:
         for text in sorted(troubles - self._troubles):
@@ -140,9 +153,6 @@ class Watcher:
             self._feed.tell("play", phase | {"running": True})
         at_ns = self._fabric.dilation.nominal_time(now - self._since)
         self._feed.tell("look", {"at_ns": at_ns} | seen)
-        if (groups := self._fabric.groups()) != self._groups:
-            self._groups = groups
-            self._feed.tell("groups", {"groups": groups})
 
     async def look_at_links(self) -> None:
         """Tells the states of the links if they have changed."""
@@ -150,3 +160,16 @@ class Watcher:
         if states is not None and states != self._links:
             self._links = states
             self._feed.tell("links", {"states": states})
+
+    async def _look_at_groups(self) -> None:
+        if (groups := await self._fabric.groups()) != self._groups:
+            self._groups = groups
+            self._feed.tell("groups", {"groups": groups})
+
+    async def _look_at_store(self) -> None:
+        if self._store is None:
+            return
+        objects = await self._store.look(self._fabric.hosts)
+        if objects != self._objects:
+            self._objects = objects
+            self._feed.tell("objects", objects)

@@ -91,6 +91,11 @@ class Picture:
             if place.port is not None
         ]
 
+    def far_end(self, port: Port) -> Place:
+        """The other end of a port's link."""
+        link = self.links[port.link]
+        return link.a if port.end else link.b
+
     def groups(self, trees: Trees) -> list[dict[str, Any]]:
         """Groups as the page gets them (docs/dashboard.md, `groups`), from their trees."""
         links = {(port.switch, port.port): port.link for port in self.ports}

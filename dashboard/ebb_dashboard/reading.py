@@ -21,35 +21,42 @@ MAX_ENTRIES = 200
 """Entries of a table that are shown; of the others, their number."""
 MAX_CELLS = 2000
 """Cells of counters that are shown."""
+EVERY_GROUP = p4r.Entity(
+    packet_replication_engine_entry=p4r.PacketReplicationEngineEntry(
+        multicast_group_entry=p4r.MulticastGroupEntry()
+    )
+)
+"""Asks for the multicast groups of the packet replication engine."""
 
 
 async def held(channel: grpc.aio.Channel, device_id: int) -> dict[str, Any]:
     """Entries by table, other entities, and cells of counters that are not zero. Raises
     `ControllerError`."""
     try:
-        schema = await _schema(channel, device_id)
+        names = await schema(channel, device_id)
         wanted = [
             p4r.Entity(action_profile_member=p4r.ActionProfileMember()),
             p4r.Entity(action_profile_group=p4r.ActionProfileGroup()),
             p4r.Entity(table_entry=p4r.TableEntry()),
+            EVERY_GROUP,
             *(
-                P4TableEntry(table.alias, is_default_action=True).encode(schema)
-                for table in schema.tables
+                P4TableEntry(table.alias, is_default_action=True).encode(names)
+                for table in names.tables
                 if table.const_default_action is None
             ),
         ]
-        tables: dict[str, list[str]] = {table.alias: [] for table in schema.tables}
+        tables: dict[str, list[str]] = {table.alias: [] for table in names.tables}
         others: list[str] = []
-        async for entity in _read(channel, device_id, wanted):
-            decoded = decode_entity(entity, schema)
+        async for entity in read(channel, device_id, wanted):
+            decoded = decode_entity(entity, names)
             if isinstance(decoded, P4TableEntry):
-                tables[decoded.table_id].append(printable(_entry(schema, decoded)))
+                tables[decoded.table_id].append(printable(_entry(names, decoded)))
             else:
-                others.append(printable(_other(schema, decoded)))
+                others.append(printable(_other(names, decoded)))
         return {
             "tables": [_list(name, entries) for name, entries in tables.items()],
             "others": _list("groups and members", others),
-            "counters": await _counters(channel, device_id, schema),
+            "counters": await _counters(channel, device_id, names),
         }
     except grpc.aio.AioRpcError as error:
         raise ControllerError(
@@ -59,7 +66,8 @@ async def held(channel: grpc.aio.Channel, device_id: int) -> dict[str, Any]:
         raise ControllerError(f"it holds what does not fit its program: {error}") from error
 
 
-async def _schema(channel: grpc.aio.Channel, device_id: int) -> P4Schema:
+async def schema(channel: grpc.aio.Channel, device_id: int) -> P4Schema:
+    """The names of the program that a switch runs. Raises `grpc.aio.AioRpcError`."""
     request = p4r.GetForwardingPipelineConfigRequest(
         device_id=device_id,
         response_type=p4r.GetForwardingPipelineConfigRequest.P4INFO_AND_COOKIE,
@@ -79,7 +87,7 @@ async def _counters(
     names = {counter.id: counter.alias for counter in schema.counters}
     wanted = [p4r.Entity(counter_entry=p4r.CounterEntry(counter_id=number)) for number in names]
     cells: list[dict[str, Any]] = []
-    async for entity in _read(channel, device_id, wanted):
+    async for entity in read(channel, device_id, wanted):
         entry = entity.counter_entry
         if entry.data.packet_count and len(cells) < MAX_CELLS:
             cells.append(
@@ -93,9 +101,10 @@ async def _counters(
     return cells
 
 
-async def _read(
+async def read(
     channel: grpc.aio.Channel, device_id: int, entities: Iterable[p4r.Entity]
 ) -> AsyncIterator[p4r.Entity]:
+    """Entities of a switch. Raises `grpc.aio.AioRpcError`."""
     request = p4r.ReadRequest(device_id=device_id, entities=entities)
     call = channel.unary_stream(
         f"{SERVICE}/Read",

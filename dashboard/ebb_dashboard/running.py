@@ -3,16 +3,19 @@
 from __future__ import annotations
 
 import queue
+import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from typing import Any
 
 from ebb_controller.reconcile import ControllerError
 from ebb_controller.traffic_manager import loopback
+from ebb_experiments.results.flows import FlowTable
 from ebb_experiments.results.load import Load
 from ebb_experiments.results.results import Results
 from ebb_experiments.run.agents import AgentError
 from ebb_experiments.run.control import reroute
+from ebb_experiments.run.players import Player
 from ebb_experiments.run.run import Task
 from ebb_experiments.run.wall import RunObserver, Wall
 from ebb_experiments.tour.spectator import Spectator
@@ -24,11 +27,14 @@ from ebb_dashboard.fabric import Fabric, Routes
 from ebb_dashboard.live import Watcher
 from ebb_dashboard.orders import AnyOrder, CommandHandler, NothingRuns, RunScheme, Volume
 from ebb_dashboard.picture import Picture, of_topology
+from ebb_dashboard.replicas import WRITE, StoredObject, told, written
 from ebb_dashboard.serving import Elsewhere, Serving
 from ebb_dashboard.streams import Streams
 from ebb_dashboard.summary import by_phase, curves, summary
 from ebb_dashboard.volume import VolumesToTell, volume_control
 
+OBJECTS_EVERY_NS = 500_000_000
+"""How often replicas are told of while a phase goes on."""
 CHECK_SECONDS = 0.5
 """How often it is looked whether a switch has died while nothing else happens."""
 REFUSALS = (ControllerError, ControlError, AgentError, InputError)
@@ -46,6 +52,10 @@ class RunWatch(Spectator, RunObserver):
         self._volumes = VolumesToTell()
         self._picture: Picture | None = None
         self._watcher: Watcher | None = None
+        self._objects: dict[str, Any] = {}
+        """The replicas as they were told last."""
+        self._objects_due = 0
+        """When it is told next, on CLOCK_MONOTONIC."""
         serving.handler = self
 
     # -- the run ------------------------------------------------------------------------------
@@ -82,6 +92,30 @@ class RunWatch(Spectator, RunObserver):
         else:
             self._feed.tell("play", _phase(task) | {"running": True})
 
+    def goes_on(self, task: Task, player: Player, start_ns: int) -> None:
+        """Tells of the replicas of what is written."""
+        now = time.monotonic_ns()
+        if now < self._objects_due:
+            return
+        self._objects_due = now + OBJECTS_EVERY_NS
+        schedule = [line for line in player.plan.schedule if line["kind"] == WRITE]
+        if not schedule:
+            return
+        dilation = task.loaded.dilation
+        flows = FlowTable(task.loaded.topology, dilation, {})
+        for line in player.lines():
+            if line.get("kind") == WRITE:
+                flows.append(line)
+        # The schedule that players get is slowed as the fabric is.
+        self._tell_objects(task, written(flows.table(), schedule, now - start_ns))
+
+    def _tell_objects(self, task: Task, objects: Sequence[StoredObject]) -> None:
+        head = {"scheme": task.scheme, "phase": task.play.traffic.name}
+        told_now = told(objects, **head)
+        if objects and told_now != self._objects:
+            self._objects = told_now
+            self._feed.tell("objects", told_now)
+
     def ended(self, task: Task, results: Results) -> None:
         """A phase has ended."""
         self._feed.tell("play", _phase(task) | {"running": False})
@@ -97,6 +131,7 @@ class RunWatch(Spectator, RunObserver):
         ports = of_topology(task.loaded.topology).ports
         for phase, rows in by_phase(results):
             self._feed.tell("result", summary(task.scheme, phase, rows, ports))
+            self._tell_objects(task, written(rows.flows))
 
     def stay(self, wall: Wall, again: Callable[[str], None]) -> None:
         """Runs the schemes that are asked for, until a signal."""

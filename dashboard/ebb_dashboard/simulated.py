@@ -25,6 +25,7 @@ from ebb_dashboard.fabric import Fabric, Routes
 from ebb_dashboard.feed import Feed
 from ebb_dashboard.orders import AnyOrder, Pace, Queues, RunScheme, Trace, Volume
 from ebb_dashboard.picture import Picture, of_topology
+from ebb_dashboard.replicas import told, written
 from ebb_dashboard.summary import summary
 from ebb_dashboard.volume import VolumesToTell, volume_control
 
@@ -135,6 +136,8 @@ class Simulated:
             ports = self.picture.ports
             self._volumes.add(done[-1].tables["volume"])
             self.feed.tell("result", summary(name, play.traffic.name, done[-1], ports))
+            if objects := written(done[-1].flows):
+                self.feed.tell("objects", told(objects, scheme=name, phase=play.traffic.name))
         Results.together(done).write(directory)
         folders.name_latest(self.directory)
 
@@ -145,7 +148,7 @@ class Simulated:
         if not self._runs:
             self._fabric, self._runs = self._fabric_of(paused), True
             self._tell_links(paused)
-            self.feed.tell("groups", {"groups": self._fabric.groups()})
+            self.feed.tell("groups", {"groups": paused.loop.run(self._fabric.groups())})
         assert self._fabric is not None
         seen = paused.loop.run(self._fabric.look())
         self.feed.tell("look", {"at_ns": paused.at_ns} | seen)

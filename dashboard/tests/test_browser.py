@@ -10,6 +10,7 @@ from contextlib import contextmanager
 from typing import Any
 
 import pytest
+from ebb_dashboard.replicas import Replica, StoredObject, told
 from ebb_dashboard.serving import Serving
 from ebb_dashboard.simulated import Simulated
 from ebb_experiments.scenario.loaded import all_at_once
@@ -189,6 +190,16 @@ def test_groups_and_their_replicas_are_drawn(
             assert page.locator(".wire.tree").count() == 9
             choice = page.locator("[aria-label='multicast group']")
             assert choice.locator("option").all_text_contents()[1].endswith(": h5 h9 h13")
+            page.select_option("[aria-label='looks per second']", "100")
+            page.get_by_role("button", name="Go").click()
+            page.wait_for_selector("#replicas .replica.whole", timeout=60_000)
+            replicas = page.locator("#replicas td .replica").all_text_contents()
+            assert [text.partition("complete")[0] for text in replicas] == ["h13", "h5", "h9"]
+            silent = {"host": "h9", "state": "lost", "note": "20 rows"}
+            store = told([StoredObject("a", 9, (Replica("h9", "lost"),))], servers=[silent])
+            served.feed.tell("objects", store)
+            page.wait_for_selector("[data-host=h9].host.gone")
+            assert page.locator("#replicas .servers").last.text_content() == "h9silent, 20 rows"
             if picture := os.environ.get("EBB_PICTURE"):
                 page.screenshot(path=picture)
         page.close()

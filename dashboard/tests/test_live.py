@@ -13,6 +13,7 @@ from typing import Any
 
 import pytest
 from ebb_controller.reconcile import ControllerError
+from ebb_controller.tracts import LocatorError
 from ebb_dashboard.live import Watcher, attached
 from ebb_dashboard.orders import parsed
 from ebb_topologies.dilation import Dilation
@@ -38,6 +39,19 @@ class Feed:
 
     def of(self, event: str) -> list[dict[str, Any]]:
         return [data for name, data in self.told if name == event]
+
+
+class Store:
+    """A blob store whose locator is there at the second look."""
+
+    def __init__(self) -> None:
+        self.looks = 0
+
+    async def look(self, _hosts: Any) -> dict[str, Any]:
+        self.looks += 1
+        if self.looks == 1:
+            raise LocatorError("locator at x: no answer")
+        return {"objects": [], "servers": []}
 
 
 @pytest.fixture
@@ -96,11 +110,17 @@ async def test_a_fabric_is_found_by_its_socket(fabric: Path) -> None:
         # Nominal: ten times what the ports run at.
         assert {link.rate_bps for link in drawn.links} == {100_000_000}
         feed = Feed()
-        watcher: Any = Watcher(shown, streams, feed)  # type: ignore[arg-type]
+        store: Any = Store()
+        watcher: Any = Watcher(shown, streams, feed, store)  # type: ignore[arg-type]
         watching = asyncio.create_task(watcher.run())
         try:
             await _until(lambda: len(feed.of("look")) > 2)
             assert feed.of("links")[-1]["states"] == ["up"] * 4
+            assert {"text": "locator at x: no answer"} in feed.of("line")
+            await _until(lambda: feed.of("objects"))
+            assert feed.of("objects") == [{"objects": [], "servers": []}]
+            # Switches without a program have no groups, and nobody complains of it.
+            assert (feed.of("groups"), len(feed.of("line"))) == ([], 1)
             told = await shown.do(parsed({"do": "link", "link": 1, "up": False}))
             assert told["text"].endswith(": down")
             await _until(lambda: feed.of("links")[-1]["states"][1] == "down")

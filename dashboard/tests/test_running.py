@@ -19,7 +19,7 @@ from ebb_dashboard.running import RunWatch
 from ebb_dashboard.serving import Serving
 from ebb_experiments.results.load import Late, Load
 from ebb_experiments.results.results import Results
-from ebb_experiments.results.tables import Rows
+from ebb_experiments.results.tables import BY_RECEIVER, BY_SENDER, Rows
 from ebb_experiments.run.loop import LoopThread
 from ebb_experiments.run.run import Task
 from ebb_experiments.run.wall import RunObserver
@@ -142,6 +142,37 @@ def test_a_phase_is_told_from_the_start_of_its_traffic_to_its_results() -> None:
         assert len(feed.of("look")) == looks
     with pytest.raises(InputError, match="needs a fabric that runs"):
         asyncio.run(watched.do(parsed({"do": "queues", "link": 0})))
+
+
+def test_replicas_are_told_while_a_phase_goes_on_and_at_its_end() -> None:
+    watched, feed = watch()
+    each, task = loaded(), task_of(loaded())
+    hosts = each.topology.hosts[1:3]
+    line = {"kind": "send-one-to-many", "traffic": "write", "bytes": 9}
+    transfer = line | {"id": 1, "start_ns": 0, "destinations": [host.name for host in hosts]}
+    ended = line | {"event": "flow", "transfer": 1, "job": 0, "stream_bytes": 9, "session": 7}
+    ended |= {"role": "receiver", "status": "finished", "sha256_ok": True}
+    ended |= {"local": f"{hosts[0].ip}:7011", "peer": f"{each.topology.hosts[0].ip}:40000"}
+    ended |= {"offered_at_ns": 0, "started_at_ns": 0, "finished_at_ns": 2_000_000}
+    ended |= dict.fromkeys((*BY_SENDER, *BY_RECEIVER), 0)
+    lines: list[dict[str, Any]] = []
+    player: Any = SimpleNamespace(plan=SimpleNamespace(schedule=[transfer]), lines=lambda: lines)
+    start_ns = time.monotonic_ns()
+    watched.goes_on(task, player, start_ns)
+    lines.append(ended)
+    # It is asked for again and again, and looked at now and then.
+    watched.goes_on(task, player, start_ns)
+    assert len(feed.of("objects")) == 1
+
+    def is_told_again() -> bool:
+        watched.goes_on(task, player, start_ns)
+        return len(feed.of("objects")) == 2
+
+    feed.until(is_told_again)
+    first, second = (told["objects"][0]["replicas"] for told in feed.of("objects"))
+    assert [of["state"] for of in first] == ["part", "part"]
+    assert [of["state"] for of in second] == ["whole", "part"]
+    assert feed.of("objects")[0]["phase"] == task.play.traffic.name
 
 
 def test_switches_that_tell_nothing_show_results_only() -> None:

@@ -13,13 +13,14 @@ from typing import Any, cast
 import pytest
 from ebb_controller.reconcile import ControllerError
 from ebb_dashboard import cli
+from ebb_dashboard.installed import InstalledGroups
 from ebb_dashboard.orders import AnyOrder, parsed
 from ebb_dashboard.simulated import Simulated
 from ebb_experiments.results.tables import read_rows
 from ebb_experiments.run.run import Run
 from ebb_experiments.run.virtual import Virtual
 from ebb_topologies.files import InputError
-from support import BINARIES, needs_simulator, running, simulated
+from support import BINARIES, WRITE, needs_simulator, running, simulated
 
 LEAF_SPINE = {"fat_tree": None, "leaf_spine": {"leaves": 2, "spines": 2, "hosts_per_leaf": 4}}
 
@@ -142,6 +143,34 @@ def test_what_can_be_asked_and_done(tmp_path: Path) -> None:
         assert len({visit["packet"] for visit in visits}) == 2
         assert any("ipv4_route" in line for visit in visits for line in visit["lines"])
         do(watched, do="pace", looks_hz=10_000 / 10)
+
+
+@needs_simulator
+def test_the_switches_hold_the_groups_that_are_told_and_replicas_follow(tmp_path: Path) -> None:
+    told = Told()
+    watched = simulated(
+        told,  # type: ignore[arg-type]
+        *(tmp_path, 0),
+        workload=WRITE,
+        schemes=["trevi"],
+    )
+    with running(watched):
+        told.until(lambda: told.of("groups"))
+        (group,) = told.of("groups")[-1]["groups"]
+        assert group["members"] == ["h5", "h9", "h13"]
+        held = do(watched, do="switch", switch="p1e0")
+        assert any(each.startswith("multicast group 1 ->") for each in held["others"]["entries"])
+        # As somebody sees them who has no controller: read from the switches.
+        fabric = watched._fabric
+        assert fabric is not None
+        read = asyncio.run(InstalledGroups(fabric.picture, fabric._addresses).look())
+        assert read.groups == [group]
+        do(watched, do="pace", looks_hz=1000)
+        told.until(lambda: told.of("objects"))
+    (written,) = told.of("objects")[-1]["objects"]
+    assert [(each["host"], each["state"]) for each in written["replicas"]] == [
+        *(("h13", "whole"), ("h5", "whole"), ("h9", "whole")),
+    ]
 
 
 def in_background(watched: Simulated, order: AnyOrder) -> Callable[[], Any]:

@@ -1,7 +1,7 @@
 // The fabric as a picture: every half of a link shows what the switch at its end sends into it.
 
 import { svg } from "./dom";
-import type { Group, Kind, Picture } from "./messages";
+import type { Group, Kind, Picture, Replica } from "./messages";
 import { KINDS } from "./state";
 
 const CELL = 64;
@@ -101,6 +101,12 @@ export class FabricPicture {
       wire.classList.toggle("faulty", state !== "down" && state !== "up");
       wire.dataset["state"] = state;
     });
+  }
+
+  /** Shows which hosts are servers of a store that are silent. */
+  gone(servers: Replica[]): void {
+    const lost = new Set(servers.filter((server) => server.state === "lost").map((server) => server.host));
+    for (const [name, host] of this.hosts) host.classList.toggle("gone", lost.has(name));
   }
 
   /** Shows which links are of trees of multicast groups, and which hosts are members. */

@@ -7,10 +7,11 @@ import { FabricPicture, type Selection } from "./fabric";
 import type { Look } from "./messages";
 import { ask, mayControl } from "./orders";
 import { Panel } from "./panel";
+import { showReplicas } from "./replicas";
 import { KINDS, State, key } from "./state";
 import { bytes, count, duration } from "./units";
 
-const EVENTS = ["hello", "play", "look", "past", "curve", "result", "links", "groups", "pace", "line"];
+const EVENTS = ["hello", "play", "look", "past", "curve", "result", "links", "groups", "objects", "pace", "line"];
 const PACES = [1, 5, 10, 30, 100];
 /** A queue of so many bytes is drawn largest, unless there is a longer one. */
 const LONG_QUEUE = 30_000;
@@ -82,6 +83,15 @@ function showGroups(): void {
   draw("");
 }
 
+/** The replicas of what the phase that is shown writes, and of a store. */
+function showObjects(): void {
+  const scheme = state.hello?.clock === "finished" ? shownScheme() : (state.play?.scheme ?? "");
+  const written = state.objects.get(key({ scheme, phase: cards.phase ?? "" }));
+  const store = state.objects.get(key({ scheme: "", phase: "" }));
+  showReplicas(byId("replicas"), [written, store].filter((each) => each !== undefined));
+  picture?.gone(store?.servers ?? []);
+}
+
 function pace(order: (what: Record<string, unknown>) => () => void): HTMLElement[] {
   const choice = html(
     "select",
@@ -104,6 +114,7 @@ function show(): void {
   showPicture(look);
   cards.show();
   panel.show();
+  showObjects();
   fill(byId("lines"), ...state.lines.slice(-8).reverse().map((text) => html("li", {}, text)));
 }
 

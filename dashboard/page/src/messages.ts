@@ -35,6 +35,24 @@ export interface Group {
   links: number[];
 }
 
+/** A copy of an object at a host: complete, under way or in part, to begin, failed or silent. */
+export interface Replica {
+  host: string;
+  state: "whole" | "part" | "none" | "lost";
+  note: string;
+}
+
+/** Objects with several replicas: those that a phase writes, or those of a blob store (no scheme, no phase). */
+export interface Objects {
+  scheme: string | null;
+  phase: string | null;
+  objects: { name: string; bytes: number; note: string; replicas: Replica[] }[];
+  /** Objects that are not told. */
+  more: number;
+  /** The servers of a store. */
+  servers: Replica[];
+}
+
 export type Kind = "drop" | "trim" | "mark" | "pause";
 
 export interface Look {

@@ -1,6 +1,6 @@
 // State received so far, as far as it is shown.
 
-import type { Curve, Group, Hello, Kind, Look, Play, Result } from "./messages";
+import type { Curve, Group, Hello, Kind, Look, Objects, Play, Result } from "./messages";
 
 /** Looks of the phase that runs; of more, the oldest go. */
 const MAX_HISTORY = 1500;
@@ -12,6 +12,8 @@ export class State {
   play: Play | null = null;
   links: string[] | null = null;
   groups: Group[] = [];
+  /** Replicas by phase of a scheme, and those of a store. */
+  objects = new Map<string, Objects>();
   look: Look | null = null;
   looksHz: number | null = null;
   history: Look[] = [];
@@ -51,6 +53,11 @@ export class State {
       case "groups":
         this.groups = (data as { groups: Group[] }).groups;
         break;
+      case "objects": {
+        const objects = data as Objects;
+        this.objects.set(key({ scheme: objects.scheme ?? "", phase: objects.phase ?? "" }), objects);
+        break;
+      }
       case "pace":
         this.looksHz = (data as { looks_hz: number }).looks_hz;
         break;

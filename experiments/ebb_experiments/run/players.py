@@ -130,6 +130,10 @@ class Plan:
 class Player(Protocol):
     """Who moves the objects of a `Plan`."""
 
+    @property
+    def plan(self) -> Plan:
+        """The plan, with the transfers of the schedule."""
+
     def prepare(self) -> None:
         """Everything that can be done before the clock runs."""
 

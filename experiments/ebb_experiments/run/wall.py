@@ -86,6 +86,10 @@ class RunObserver:
     def begins(self, task: Task, start_ns: int) -> None:
         """The traffic of a task begins at this time of CLOCK_MONOTONIC, which is about to come."""
 
+    def goes_on(self, task: Task, player: Player, start_ns: int) -> None:
+        """Its traffic goes on, since this time: called again and again. `player` tells of flows
+        that have ended."""
+
     def ended(self, task: Task, results: Results) -> None:
         """A task has ended."""
 
@@ -234,7 +238,7 @@ class _Phase:
             time.sleep(max(0.0, (reset_ns - time.monotonic_ns()) / 1e9))
             if wall.managers is not None:
                 wall.loop.run(wall.managers.statistics(reset=True))
-            self._wait(start_ns + round(dilation.time(spec.limit_ns)))
+            self._wait(start_ns, round(dilation.time(spec.limit_ns)))
             busy = processors.share()
             statistics = self._statistics()
             ended_ns = time.monotonic_ns()
@@ -297,9 +301,10 @@ class _Phase:
         volumes = Volumes(wall.controller, wall.topology, slowed, counters)
         return [VolumeWatch(managers, volumes, each.name) for each in wall.topology.switches]
 
-    def _wait(self, end_ns: int) -> None:
-        while not self.player.done() and time.monotonic_ns() < end_ns:
+    def _wait(self, start_ns: int, limit_ns: int) -> None:
+        while not self.player.done() and time.monotonic_ns() < start_ns + limit_ns:
             self.wall.net.check()
+            self.wall.observer.goes_on(self.task, self.player, start_ns)
             time.sleep(POLL_SECONDS)
 
     def _settle(self) -> None:

@@ -216,7 +216,7 @@ fn a_damaged_tract_is_never_read_and_is_replaced() {
 }
 
 fn any_transport_carries_tracts() {
-    for scheme in ["ndp", "dctcp"] {
+    for scheme in ["ndp", "dctcp", "trevi"] {
         let store = Store::over(scheme);
         let content = write_random(&store.hosts.dir.join("file"), 300_000);
         store.put("file", "");

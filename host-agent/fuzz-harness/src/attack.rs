@@ -7,7 +7,7 @@ use ebb_transport::Scheme;
 use ebb_units::Duration;
 
 use crate::forge;
-use crate::world::{PEER, VICTIM, Ways, World};
+use crate::world::{ADDRESSES, VICTIM, Ways, World};
 
 /// More steps find nothing new.
 const MAX_OPERATIONS: usize = 300;
@@ -79,10 +79,19 @@ pub fn blind(scheme: Scheme, bytes: &[u8]) {
 /// Somebody on the path repeats, changes and loses packets of the sessions, while the applications
 /// pause, abort and send.
 pub fn on_path(scheme: Scheme, bytes: &[u8]) {
-    let mut world = World::new(scheme, Ways::of(bytes));
+    damage(World::new(scheme, Ways::of(bytes)), scheme, bytes);
+}
+
+/// The same with more than two ends of a session: a write to a group, and a read from several hosts.
+pub fn together(scheme: Scheme, bytes: &[u8]) {
+    damage(World::together(scheme, Ways::of(bytes)), scheme, bytes);
+}
+
+fn damage(mut world: World, scheme: Scheme, bytes: &[u8]) {
     let mut u = Unstructured::new(bytes);
+    let last = world.hosts.len() - 1;
     let mut step = |world: &mut World| -> Result<()> {
-        let host = u.int_in_range(0..=1)?;
+        let host = u.int_in_range(0..=last)?;
         match u.int_in_range(0..=15)? {
             0..=2 => pass_time(&mut u, world)?,
             3 => world.lose = world.lose.saturating_add(u.int_in_range(0..=20)?),
@@ -101,22 +110,19 @@ pub fn on_path(scheme: Scheme, bytes: &[u8]) {
             }
             6 => world.send(host, u64::from(u.arbitrary::<u16>()?) % 20_000),
             7 => {
-                let (from, to) = [(PEER, VICTIM), (VICTIM, PEER)][host];
+                let (from, to) = (ADDRESSES[(host + 1) % world.hosts.len()], ADDRESSES[host]);
                 let packet = forge::packet(&mut u, scheme, from, to)?;
                 world.inject(host, &packet);
             }
             8 if scheme == Scheme::Fastlane && !world.captured.is_empty() => {
                 let index = u.choose_index(world.captured.len())?;
                 let packet = forge::notification(&mut u, &world.captured[index])?;
-                let meant = usize::from(packet[16..20] == PEER.octets());
-                world.inject(meant, &packet);
+                inject_as_addressed(world, &packet);
             }
             _ if !world.captured.is_empty() => {
                 let index = u.choose_index(world.captured.len())?;
                 let packet = forge::damaged(&mut u, &world.captured[index])?;
-                // Usually to whom it was meant for.
-                let meant = usize::from(packet[16..20] == PEER.octets());
-                world.inject(meant, &packet);
+                inject_as_addressed(world, &packet);
             }
             _ => {}
         }
@@ -134,4 +140,16 @@ pub fn on_path(scheme: Scheme, bytes: &[u8]) {
     let end = world.now + LONG;
     world.run_until(end);
     assert!(world.is_quiet(), "something is left behind");
+}
+
+/// Usually to whom it was meant for; the first host gets what is for nobody.
+fn inject_as_addressed(world: &mut World, packet: &[u8]) {
+    let destination = Ipv4Addr::new(packet[16], packet[17], packet[18], packet[19]);
+    let mut meant = world.hosts_at(destination);
+    if meant.is_empty() {
+        meant.push(0);
+    }
+    for host in meant {
+        world.inject(host, packet);
+    }
 }

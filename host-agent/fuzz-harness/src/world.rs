@@ -1,4 +1,4 @@
-//! Two hosts of one scheme, a wire of 20 us between them, and a clock that jumps.
+//! Hosts of one scheme, a wire of 20 us between any two of them, and a clock that jumps.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::net::{Ipv4Addr, SocketAddrV4};
@@ -6,9 +6,10 @@ use std::sync::Arc;
 
 use ebb_transport::object::{GeneratedSource, ObjectSource};
 use ebb_transport::tcp::Connections;
-use ebb_transport::trevi::Mode;
+use ebb_transport::trevi::{Mode, Stragglers};
 use ebb_transport::{
-    EPHEMERAL_PORTS, Event, FlowId, Scheme, SendRequest, Status, Suite, Transport,
+    EPHEMERAL_PORTS, Event, ExpectRequest, FlowId, GroupRequest, Part, Scheme, SendRequest, Status,
+    Suite, Transport, Via,
 };
 use ebb_units::{Duration, Instant};
 use ebb_wire::Ipv4Header;
@@ -16,6 +17,15 @@ use ebb_wire::Ipv4Header;
 pub const PORT: u16 = 7000;
 pub const VICTIM: Ipv4Addr = Ipv4Addr::new(10, 0, 0, 2);
 pub const PEER: Ipv4Addr = Ipv4Addr::new(10, 0, 0, 3);
+/// Addresses of the hosts, by number; a world of two has the first two.
+pub const ADDRESSES: [Ipv4Addr; 4] = [
+    VICTIM,
+    PEER,
+    Ipv4Addr::new(10, 0, 0, 4),
+    Ipv4Addr::new(10, 0, 0, 5),
+];
+/// Session of an object that comes from several hosts.
+const SESSION: u32 = 77;
 const ONE_WAY: Duration = Duration::from_micros(20);
 /// A host that has more to say than this without time passing would never stop.
 const MAX_PACKETS_AT_ONCE: usize = 5_000;
@@ -28,7 +38,7 @@ const MAX_ANSWER_BYTES: usize = 20 + 60;
 /// Packets kept to be damaged and sent again.
 const MAX_CAPTURED: usize = 64;
 
-/// Outcome of one object that was sent between the two hosts.
+/// Outcome of one object that was sent from a host to another.
 struct Transfer {
     from: usize,
     to: usize,
@@ -39,7 +49,9 @@ struct Transfer {
 
 pub struct World {
     pub now: Instant,
-    pub hosts: [Box<dyn Transport + Send>; 2],
+    pub hosts: Vec<Box<dyn Transport + Send>>,
+    /// Members of multicast groups, by their addresses.
+    groups: BTreeMap<Ipv4Addr, Vec<usize>>,
     arrivals: BTreeMap<(Instant, u64), (usize, Vec<u8>)>,
     packets: u64,
     transfers: Vec<Transfer>,
@@ -70,6 +82,8 @@ pub struct Ways {
     pub open: bool,
     /// SYNs of TCP carry data.
     pub early: bool,
+    /// The policy of groups of Trevi for a receiver that the others wait for.
+    pub stragglers: Stragglers,
 }
 
 impl Ways {
@@ -80,6 +94,8 @@ impl Ways {
             holds: length % 2 == 1,
             open: length / 2 % 2 == 1,
             early: length / 4 % 2 == 1,
+            stragglers: [Stragglers::Drop, Stragglers::Wait, Stragglers::Unsubscribe]
+                [length / 8 % 3],
         }
     }
 }
@@ -106,6 +122,7 @@ fn suite(ways: Ways) -> Suite {
     suite.trevi.max_flows_per_peer = 8;
     suite.trevi.block_symbols = 8;
     suite.trevi.progress_timeout_ns = 10_000_000_000;
+    suite.trevi.stragglers = ways.stragglers;
     // The first two are TCP's, so they are free to choose here.
     suite.trevi.mode = match (ways.early, ways.open) {
         (false, false) => Mode::ConstantRate,
@@ -117,8 +134,25 @@ fn suite(ways: Ways) -> Suite {
 }
 
 impl World {
-    /// With one object on its way in each direction.
+    /// Two hosts, with one object on its way in each direction.
     pub fn new(scheme: Scheme, ways: Ways) -> Self {
+        let mut world = World::of(scheme, ways, 2);
+        world.send(0, 40_000);
+        world.send(1, 50_000);
+        world
+    }
+
+    /// Four hosts of a scheme with groups: the first writes to all others, the second reads what all
+    /// others have, and the third sends to the fourth.
+    pub fn together(scheme: Scheme, ways: Ways) -> Self {
+        let mut world = World::of(scheme, ways, 4);
+        world.write(0, 40_000);
+        world.read(1, 50_000);
+        world.send(2, 20_000);
+        world
+    }
+
+    fn of(scheme: Scheme, ways: Ways, count: usize) -> Self {
         let (suite, holds) = (suite(ways), ways.holds);
         let host = |address, seed| {
             let mut host = scheme
@@ -130,9 +164,14 @@ impl World {
             }
             host
         };
-        let mut world = World {
+        World {
             now: Instant::from_micros(1_000_000),
-            hosts: [host(VICTIM, 1), host(PEER, 2)],
+            hosts: ADDRESSES[..count]
+                .iter()
+                .zip(1..)
+                .map(|(a, seed)| host(*a, seed))
+                .collect(),
+            groups: BTreeMap::new(),
             arrivals: BTreeMap::new(),
             packets: 0,
             transfers: Vec::new(),
@@ -146,39 +185,104 @@ impl World {
             paused: Vec::new(),
             holds,
             decisions: BTreeSet::new(),
-        };
-        world.send(0, 40_000);
-        world.send(1, 50_000);
-        world
+        }
     }
 
-    /// Host `from` sends an object to the other.
+    /// Host `from` sends an object to the next one.
     pub fn send(&mut self, from: usize, bytes: u64) {
-        let source = GeneratedSource {
-            seed: self.transfers.len() as u64,
-            bytes,
+        let to = (from + 1) % self.hosts.len();
+        let source = self.source(bytes);
+        self.send_to(from, to, source, None);
+    }
+
+    /// All hosts but `to` send it the same object at once.
+    fn read(&mut self, to: usize, bytes: u64) {
+        let others = self.all_but(to);
+        let request = ExpectRequest {
+            port: PORT,
+            session: SESSION,
+            senders: others.iter().map(|&host| ADDRESSES[host]).collect(),
         };
-        let mut expected = vec![0; bytes as usize];
-        source.read_at(0, &mut expected).expect("generated");
-        let request = SendRequest {
-            to: SocketAddrV4::new([PEER, VICTIM][from], PORT),
+        let flow = self.hosts[to]
+            .expect(self.now, request)
+            .expect("many to one");
+        // No host has opened it: all are its senders.
+        self.received.insert(
+            (to, flow),
+            (SocketAddrV4::new(ADDRESSES[to], 0), Vec::new()),
+        );
+        self.settle(to);
+        let source = self.source(bytes);
+        for (sender, &from) in others.iter().enumerate() {
+            let part = Part {
+                session: SESSION,
+                sender: sender as u8,
+                senders: others.len() as u8,
+            };
+            self.send_to(from, to, source, Some(part));
+        }
+    }
+
+    /// Host `from` sends an object to a group of all others.
+    fn write(&mut self, from: usize, bytes: u64) {
+        let others = self.all_but(from);
+        let group = Ipv4Addr::new(239, 0, 0, from as u8);
+        let source = self.source(bytes);
+        let request = GroupRequest {
+            group: SocketAddrV4::new(group, PORT),
+            receivers: others.iter().map(|&host| ADDRESSES[host]).collect(),
             source_port: None,
             source: Arc::new(source),
             priority: 0,
-            part: None,
-            via: ebb_transport::Via::Any,
+        };
+        self.groups.insert(group, others.clone());
+        let flow = self.hosts[from]
+            .send_group(self.now, request)
+            .expect("groups");
+        for to in others {
+            self.note(from, to, flow, source);
+        }
+        self.settle(from);
+    }
+
+    fn all_but(&self, host: usize) -> Vec<usize> {
+        (0..self.hosts.len())
+            .filter(|&other| other != host)
+            .collect()
+    }
+
+    /// Content that no other object has.
+    fn source(&self, bytes: u64) -> GeneratedSource {
+        let seed = self.transfers.len() as u64;
+        GeneratedSource { seed, bytes }
+    }
+
+    fn send_to(&mut self, from: usize, to: usize, source: GeneratedSource, part: Option<Part>) {
+        let request = SendRequest {
+            to: SocketAddrV4::new(ADDRESSES[to], PORT),
+            source_port: None,
+            source: Arc::new(source),
+            priority: 0,
+            part,
+            via: Via::Any,
         };
         // As many flows as the limits allow may be open.
         if let Ok(flow) = self.hosts[from].send(self.now, request) {
-            self.transfers.push(Transfer {
-                from,
-                to: 1 - from,
-                flow,
-                expected,
-                end: None,
-            });
+            self.note(from, to, flow, source);
         }
         self.settle(from);
+    }
+
+    fn note(&mut self, from: usize, to: usize, flow: FlowId, source: GeneratedSource) {
+        let mut expected = vec![0; source.bytes as usize];
+        source.read_at(0, &mut expected).expect("generated");
+        self.transfers.push(Transfer {
+            from,
+            to,
+            flow,
+            expected,
+            end: None,
+        });
     }
 
     /// A flow of the host, if it has any that is of ours.
@@ -276,16 +380,13 @@ impl World {
         let header = Ipv4Header::parse(packet)
             .expect("hosts send valid packets")
             .header;
-        let to = match header.dst {
-            VICTIM => 0,
-            PEER => 1,
-            _ => {
-                self.packets_to_strangers += 1;
-                let bytes = packet.len();
-                assert!(bytes <= MAX_ANSWER_BYTES, "{bytes} bytes to a stranger");
-                return;
-            }
-        };
+        let to = self.hosts_at(header.dst);
+        if to.is_empty() {
+            self.packets_to_strangers += 1;
+            let bytes = packet.len();
+            assert!(bytes <= MAX_ANSWER_BYTES, "{bytes} bytes to a stranger");
+            return;
+        }
         if self.captured.len() == MAX_CAPTURED {
             self.captured.remove(0);
         }
@@ -294,9 +395,23 @@ impl World {
             self.lose -= 1;
             return;
         }
-        self.packets += 1;
-        self.arrivals
-            .insert((self.now + ONE_WAY, self.packets), (to, packet.to_vec()));
+        for host in to {
+            self.packets += 1;
+            self.arrivals
+                .insert((self.now + ONE_WAY, self.packets), (host, packet.to_vec()));
+        }
+    }
+
+    /// Numbers of the hosts that a packet to this address comes to; none: it is a stranger's.
+    pub fn hosts_at(&self, address: Ipv4Addr) -> Vec<usize> {
+        let group = self.groups.get(&address).cloned();
+        group.unwrap_or_else(|| {
+            let mut hosts = ADDRESSES[..self.hosts.len()].iter();
+            hosts
+                .position(|&host| host == address)
+                .into_iter()
+                .collect()
+        })
     }
 
     fn next_event(&self) -> Option<Instant> {
@@ -322,8 +437,7 @@ impl World {
                 self.decisions.pop_first();
                 self.hosts[host].confirm(at, flow);
             }
-            self.settle(0);
-            self.settle(1);
+            (0..self.hosts.len()).for_each(|host| self.settle(host));
         }
         self.now = self.now.max(limit);
     }
@@ -343,10 +457,11 @@ impl World {
                 transfer.flow,
                 transfer.from
             );
-            let from = [VICTIM, PEER][transfer.from];
-            let arrived = self.received.iter().any(|((host, _), (peer, bytes))| {
-                *host == transfer.to && *peer.ip() == from && *bytes == transfer.expected
-            });
+            // No two objects have the same content.
+            let arrived = self
+                .received
+                .iter()
+                .any(|((host, _), (_, bytes))| *host == transfer.to && *bytes == transfer.expected);
             assert!(arrived, "an object to host {} is damaged", transfer.to);
         }
     }
@@ -355,3 +470,23 @@ impl World {
 #[cfg(test)]
 #[path = "forgery_tests.rs"]
 mod forgery_tests;
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Damage has something to damage.
+    #[test]
+    fn all_arrive_that_nobody_damages() {
+        for scheme in [Scheme::Scdp, Scheme::Trevi] {
+            for length in 0..24 {
+                let ways = Ways::of(&vec![0; length]);
+                let mut world = World::together(scheme, ways);
+                let end = world.now + Duration::from_secs(60);
+                world.run_until(end);
+                world.check_that_all_arrived();
+                assert!(world.is_quiet(), "{scheme}, {length}");
+            }
+        }
+    }
+}

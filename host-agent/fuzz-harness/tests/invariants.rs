@@ -1,6 +1,6 @@
 //! The harness with random bytes. What the fuzzer found and a person reduced is in `found.rs`.
 
-use ebb_fuzz_harness::{blind, on_path, stream_head, wire};
+use ebb_fuzz_harness::{blind, on_path, stream_head, together, wire};
 use ebb_transport::Scheme;
 use proptest::prelude::*;
 use proptest::test_runner::RngSeed;
@@ -51,5 +51,13 @@ proptest! {
     #[test]
     fn whatever_happens_on_the_path_ends(scheme in any_scheme(), bytes in bytes(1500)) {
         on_path(scheme, &bytes);
+    }
+
+    #[test]
+    fn whatever_happens_to_groups_and_to_reads_from_several_ends(
+        scheme in prop::sample::select(vec![Scheme::Scdp, Scheme::Trevi]),
+        bytes in bytes(1500),
+    ) {
+        together(scheme, &bytes);
     }
 }

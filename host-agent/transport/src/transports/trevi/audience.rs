@@ -87,10 +87,12 @@ impl Listener {
     }
 
     /// When it is asked for a sign of life. One that does not want anything is in no hurry.
-    /// `is_pushed`: whether anything is pushed.
-    pub fn question_at(&self, is_pushed: bool) -> Instant {
+    /// `is_pushed`: whether anything is pushed; `some_finished`: whether others have everything, so that it
+    /// ought to have said that it wants nothing.
+    pub fn question_at(&self, is_pushed: bool, some_finished: bool) -> Instant {
         let heard = self.retry.last_heard();
-        let wants = is_pushed || !self.requested.is_empty();
+        let is_overdue = some_finished && !self.is_quiet;
+        let wants = is_pushed || is_overdue || !self.requested.is_empty();
         if !wants && self.is_verified && self.retry.silent() == 0 {
             return heard + self.retry.longest_interval();
         }
@@ -227,10 +229,14 @@ impl Audience {
             .collect()
     }
 
+    /// Whether any receiver has everything.
+    pub fn some_finished(&self) -> bool {
+        self.listeners.iter().any(|l| l.state == State::Finished)
+    }
+
     /// Whether one receiver is served and the others have everything.
     pub fn waits_for_last(&self) -> bool {
-        let finished = self.listeners.iter().any(|l| l.state == State::Finished);
-        finished && self.served().nth(1).is_none()
+        self.some_finished() && self.served().nth(1).is_none()
     }
 
     /// Gives up those for whom the others have waited for too long.
@@ -250,8 +256,9 @@ impl Audience {
     /// long.
     pub fn time_out(&mut self, now: Instant, is_pushed: bool) -> Asked {
         let mut asked = Asked::default();
+        let some_finished = self.some_finished();
         for listener in self.served_mut() {
-            if listener.question_at(is_pushed) > now {
+            if listener.question_at(is_pushed, some_finished) > now {
                 continue;
             }
             asked.again += u64::from(listener.retry.silent() > 0);

@@ -237,6 +237,126 @@ fn a_dead_replica_is_tolerated() {
     }
 }
 
+/// Nobody asks for a block after the last one, so that who dies there is behind in no block. `dead`: whether
+/// they die when their first symbols have come, or were dead before. Most time that the write takes, in ms.
+fn who_dies_in_the_last_block_is_a_straggler(
+    packets: u64,
+    dead: &[usize],
+    before: bool,
+    most: u64,
+) {
+    for mode in MODES {
+        let mut net = network(5, mode);
+        let die = |net: &mut Network| dead.iter().for_each(|host| net.unplug(*host));
+        if before {
+            die(&mut net);
+        }
+        net.send_to_all(packets * SYMBOL);
+        net.run_until(Instant::from_micros(1_000));
+        die(&mut net);
+        net.run();
+        let gone = dead.len();
+        of_receivers(&net, 1..5 - gone);
+        let sent = of_group(&net);
+        assert_eq!(sent.status, Status::Finished, "{mode:?}");
+        let summary = GroupSummary {
+            receivers: 4,
+            receivers_finished: 4 - gone as u32,
+            receivers_detached: gone as u32,
+        };
+        assert_eq!(sent.group, Some(summary), "{mode:?}");
+        let took = sent.duration_ns;
+        assert!(took < most * 1_000_000, "{mode:?}: {took}");
+        // The end of each is in a record of its own.
+        assert_eq!(net.detached.len(), gone, "{mode:?}");
+        for (flow, peer) in &net.detached {
+            let of_it = net.records.iter().find(|(_, f, _)| f == flow).unwrap();
+            assert!(
+                matches!(of_it.2.status, Status::Failed(_)),
+                "{mode:?}: {peer}"
+            );
+        }
+        assert_all_is_forgotten(&mut net, 5 - gone);
+    }
+}
+
+#[test]
+fn one_that_dies_in_the_last_block_is_a_straggler_in_time() {
+    // 400 symbols take 10 ms at 500 Mbit/s.
+    who_dies_in_the_last_block_is_a_straggler(400, &[4], false, 50);
+}
+
+#[test]
+fn one_that_was_dead_before_an_object_of_less_than_the_initial_window_is_a_straggler() {
+    who_dies_in_the_last_block_is_a_straggler(40, &[4], true, 30);
+}
+
+/// Each of them is not the only one who is left. They are asked first, after 10 ms.
+#[test]
+fn two_that_die_in_the_last_block_are_stragglers() {
+    who_dies_in_the_last_block_is_a_straggler(400, &[3, 4], false, 60);
+}
+
+/// Symbols for one receiver go nowhere else: whoever is slow while all others are done has a session of its own.
+#[test]
+fn one_that_is_slow_in_the_last_block_finishes_alone() {
+    for mode in MODES {
+        let mut net = network(4, mode);
+        let mut rng = SmallRng::seed_from_u64(5);
+        net.fate_to = Box::new(move |host, header| {
+            let lost = host == 3 && carries_payload(header) && rng.random_range(0..100) < 90;
+            if lost { Fate::Drop } else { Fate::Pass }
+        });
+        net.send_to_all(400 * SYMBOL);
+        net.run();
+        let received = of_receivers(&net, 1..4);
+        let others = received[..2].iter().map(|r| r.duration_ns).max().unwrap();
+        let sent = of_group(&net);
+        assert_eq!(sent.status, Status::Finished, "{mode:?}");
+        assert_eq!(sent.group.unwrap().receivers_detached, 1, "{mode:?}");
+        // The time for which the others wait, and a packet's way.
+        let most = others + 21_000_000;
+        assert!(
+            sent.duration_ns < most,
+            "{mode:?}: {}, at most {most}",
+            sent.duration_ns
+        );
+        assert_all_is_forgotten(&mut net, 4);
+    }
+}
+
+/// A receiver that has everything and checks it for longer than a straggler is waited for is none: it answers.
+#[test]
+fn one_that_checks_what_it_has_is_no_straggler_while_it_answers() {
+    for dies in [false, true] {
+        for mode in MODES {
+            let mut net = network(4, mode);
+            net.tell(3, |transport, _| transport.hold_confirmations());
+            net.send_to_all(200 * SYMBOL);
+            net.run_until(Instant::from_micros(500_000));
+            if dies {
+                net.unplug(3);
+            } else {
+                let flow = net.records.iter().find(|(host, ..)| *host == 3).unwrap().1;
+                net.tell(3, |transport, now| transport.confirm(now, flow));
+            }
+            net.run();
+            let sent = of_group(&net);
+            assert_eq!(sent.status, Status::Finished, "{mode:?}");
+            let ends = sent
+                .group
+                .map(|g| (g.receivers_finished, g.receivers_detached));
+            let expected = if dies { (2, 1) } else { (3, 0) };
+            assert_eq!(ends, Some(expected), "{mode:?}, dies: {dies}");
+            assert!(
+                sent.duration_ns < 700_000_000,
+                "{mode:?}: {}",
+                sent.duration_ns
+            );
+        }
+    }
+}
+
 /// Nobody who has not said anything gets more than the initial window: not a group one of whose
 /// receivers is dead, and not that receiver once it is alone.
 #[test]

@@ -322,8 +322,11 @@ impl Sender {
             return;
         }
         let mode = self.params.mode;
-        let is_last =
-            self.params.stragglers == Stragglers::Unsubscribe && self.audience.waits_for_last();
+        let (some_finished, is_last) = (
+            self.audience.some_finished(),
+            self.audience.waits_for_last(),
+        );
+        let unsubscribes = self.params.stragglers == Stragglers::Unsubscribe;
         let waits_for_all = self.waits_for_all() && self.audience.has_requests();
         let awake = || self.audience.served().filter(|l| !l.is_quiet);
         let last_wanted = awake().map(|l| l.wanted).max().unwrap_or(0);
@@ -340,7 +343,11 @@ impl Sender {
                 }
                 Mode::Hybrid => is_ahead && listener.delivered < most,
             };
-            behind || is_last || window_is_spent && !listener.is_verified
+            // After the last block nobody asks for a next one. Who wants nothing may be checking what it
+            // has, for as long as it answers.
+            let is_last = is_last && (unsubscribes || !listener.is_quiet);
+            let is_gone = some_finished && listener.retry.silent() > 0;
+            behind || is_last || is_gone || window_is_spent && !listener.is_verified
         });
     }
 
@@ -464,8 +471,9 @@ impl SenderSession for Sender {
         if self.ending.is_some() {
             return None;
         }
-        let is_pushed = self.has_to_push();
-        let question = self.audience.served().map(|l| l.question_at(is_pushed));
+        let (is_pushed, some_finished) = (self.has_to_push(), self.audience.some_finished());
+        let served = self.audience.served();
+        let question = served.map(|l| l.question_at(is_pushed, some_finished));
         let due = self.rate.as_ref().filter(|_| self.pushes());
         let due = due.and_then(Rate::deadline);
         question.chain(due).chain(self.straggler_at()).min()
@@ -503,7 +511,8 @@ impl SenderSession for Sender {
             return None;
         }
         let (index, audience) = self.audience.detach(now, self.straggler_timeout())?;
-        self.forget_delivered();
+        // It may have been the last one.
+        self.end_if_nobody_is_left();
         self.note_behind(now);
         Some((index, self.detached(now, audience)))
     }
