@@ -38,11 +38,28 @@ EXAMPLES = "pkgsrc/p4-examples/p4_16_programs"
 CLIENT = "pkgsrc/bf-drivers/src/bf_rt/bfruntime_grpc_client/python"
 UTILITIES = "pkgsrc/ptf-modules/ptf-utils"
 PROTO = "pkgsrc/bf-drivers/src/bf_rt/proto"
+WITHOUT_THRIFT = '''"""In the place of P4 Studio's tests with Thrift."""
+
+from ptf.base_tests import BaseTest
+
+
+class ThriftInterfaceDataPlane(BaseTest):
+    """Skips the tests that need the server."""
+
+    def __init__(self, *programs):
+        BaseTest.__init__(self)
+
+    def setUp(self):
+        self.skipTest("needs P4 Studio's Thrift server")
+'''
+"""A module that many tests import and few need."""
 PORTS = range(9)
 """Ports of the first pipe that tests choose from."""
 ADDRESS = "127.0.0.1:50052"
 """Where the client of P4 Studio looks for the switch."""
-PROGRAM_SECONDS = 150
+PIPES = {"tna_port_metadata": 2, "tna_port_metadata_extern": 2}
+"""How many pipes a test is told of: these choose 100 ports, more than one pipe has. Others: 1."""
+PROGRAM_SECONDS = 300
 """How long the tests of a program may take."""
 START_SECONDS = 20
 
@@ -72,9 +89,10 @@ def python_path(checkout: Path, scratch: Path) -> Path:
         (folder / package / "__init__.py").touch()
     for name in ("client.py", "info_parse.py"):
         shutil.copy(checkout / CLIENT / name, folder / "bfrt_grpc")
-    for name in ("misc_utils.py", "bfrt_utils.py"):
+    for name in ("misc_utils.py", "bfrt_utils.py", "ptf_port.py"):
         shutil.copy(checkout / UTILITIES / name, folder / "p4testutils")
         shutil.copy(checkout / UTILITIES / name, folder)
+    (folder / "pd_base_tests.py").write_text(WITHOUT_THRIFT)
     shutil.copy(checkout / UTILITIES / "bfruntime_client_base_tests.py", folder)
     google = Path(finsy.proto.__file__).parent
     _generate(folder / "bfrt_grpc", [checkout / PROTO, google], ["bfruntime.proto"])
@@ -155,8 +173,13 @@ def _run(name: str, program: Path, inside: str, modules: Path, folder: Path) -> 
     tests = folder / "tests"
     tests.mkdir()
     shutil.copy(program / "test.py", tests / f"{name}_test.py")
-    # `Tofino`, as `tofino` would ask for tables of the chip's own that no program has.
-    parameters = "arch='Tofino';target='asic-model';num_pipes='1';pkt_size='100';test_seed='1'"
+    for beside in program.glob("*.txt"):
+        shutil.copy(beside, tests)
+    arch = "tofino2" if name.startswith("t2na") else "tofino"
+    pipes = PIPES.get(name, 1)
+    parameters = (
+        f"arch='{arch}';target='asic-model';num_pipes='{pipes}';pkt_size='100';test_seed='1'"
+    )
     command = ["ip", "netns", "exec", inside, sys.executable, str(ptf_script()),
                f"--test-dir={tests}", f"--pypath={modules}",
                *(f"--interface={port}@{tester_interface(port)}" for port in PORTS),

@@ -70,6 +70,15 @@ pub fn string(annotations: &[Annotation], name: &str) -> Option<String> {
     }
 }
 
+/// The strings in a body that the compiler leaves as it is written.
+pub fn strings(body: &[Token]) -> Vec<String> {
+    let strings = body.iter().filter_map(|token| match &token.tok {
+        Tok::Str(text) => Some(text.to_string()),
+        _ => None,
+    });
+    strings.collect()
+}
+
 /// How the controller knows a type or field: `@name`, or as the program does.
 pub fn own_name(name: &str, list: &[Annotation]) -> String {
     match string(list, "name") {

@@ -24,7 +24,10 @@ const V1MODEL: &[ObjectProperty] = &[
 ];
 
 const TNA: &[ObjectProperty] = &[
-    ("implementation", &["ActionProfile", "ActionSelector"]),
+    (
+        "implementation",
+        &["ActionProfile", "ActionSelector", "Alpm", "Atcam"],
+    ),
     ("counters", &["DirectCounter"]),
     ("meters", &["DirectMeter"]),
     ("registers", &["DirectRegister"]),

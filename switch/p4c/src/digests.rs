@@ -46,7 +46,8 @@ pub struct ExternCall<'a> {
     pub span: Span,
 }
 
-/// The digests of a program. Calls with the same named type share a digest of its name; others get a number.
+/// The digests of a program: objects of Tofino, or calls. Calls with the same named type share a digest of its name;
+/// others get a number.
 pub fn digests(flat: &Flat) -> Digests {
     let mut all = Digests::default();
     let mut numbered = 0;
@@ -74,6 +75,19 @@ pub fn digests(flat: &Flat) -> Digests {
         };
         let ty = ty.clone();
         all.list.push(Digest { name, ty });
+    }
+    // Those of Tofino are objects, which have a name.
+    for object in flat
+        .objects
+        .iter()
+        .filter(|object| object.extern_name == "Digest")
+    {
+        if let Some(ty) = object.type_args.first() {
+            all.list.push(Digest {
+                name: object.name.clone(),
+                ty: ty.clone(),
+            });
+        }
     }
     all
 }

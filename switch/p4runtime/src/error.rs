@@ -7,7 +7,7 @@ use prost_types::Any;
 use thiserror::Error;
 use tonic::{Code, Status};
 
-use crate::proto::{p4, rpc};
+use crate::proto::{bf_runtime, p4, rpc};
 
 /// The error space of our own details; the canonical code and the message say all there is.
 const SPACE: &str = "ebb-v1model";
@@ -87,6 +87,20 @@ pub fn batch_status(
 /// Likewise, with the details of BF Runtime.
 pub fn bf_runtime_status(results: &[Result<()>], elements: &str) -> Result<(), Status> {
     status_of(results, elements, 0, BF_RUNTIME_ERROR_TYPE_URL)
+}
+
+/// One error of BF Runtime for each element, without a code where it succeeded.
+pub fn bf_runtime_errors(results: &[Result<()>]) -> Vec<bf_runtime::Error> {
+    let error = |result: &Result<()>| match result {
+        Ok(()) => bf_runtime::Error::default(),
+        Err(error) => bf_runtime::Error {
+            canonical_code: error.code as i32,
+            message: error.message.clone(),
+            space: SPACE.into(),
+            code: error.code as i32,
+        },
+    };
+    results.iter().map(error).collect()
 }
 
 fn status_of(

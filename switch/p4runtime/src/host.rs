@@ -3,7 +3,7 @@
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex};
 
-use tokio::sync::{MutexGuard, Notify};
+use tokio::sync::{MutexGuard, Notify, broadcast};
 use tokio_stream::Stream;
 use tonic::Status;
 
@@ -20,6 +20,8 @@ use crate::proto::p4::stream_message_response::Update;
 use crate::proto::p4::{PacketIn, StreamMessageResponse, Uint128};
 use crate::role::Rights;
 
+/// How many notifications may wait for a client of BF Runtime; one that is slower misses the oldest.
+const NOTICES: usize = 1024;
 /// How many streams of a device may be open at once, whether they have a role yet or not.
 const MAX_STREAMS: usize = 1024;
 
@@ -39,6 +41,8 @@ pub struct Host {
     pub reading: tokio::sync::Mutex<()>,
     arbiter: Mutex<Arbiter>,
     streams: Mutex<Streams>,
+    /// Digests and idle timeouts for clients that take part in no arbitration.
+    notices: broadcast::Sender<Update>,
 }
 
 #[derive(Default)]
@@ -66,6 +70,7 @@ impl Host {
             gate: tokio::sync::Mutex::default(),
             reading: tokio::sync::Mutex::default(),
             streams: Mutex::default(),
+            notices: broadcast::Sender::new(NOTICES),
         })
     }
 
@@ -258,12 +263,19 @@ impl Host {
         }
     }
 
+    /// The digests and idle timeouts of this device from now on.
+    pub fn notices(&self) -> broadcast::Receiver<Update> {
+        self.notices.subscribe()
+    }
+
     /// Sends a message to the primary of every role that has something to do with an object of the P4Info.
     pub fn send_about(&self, id: u32, update: Update) {
         let primaries = lock(&self.arbiter).primaries(|config| config.has(id));
         for stream in primaries {
             self.send(stream, update.clone());
         }
+        // Nobody may be listening.
+        let _ = self.notices.send(update);
     }
 
     /// Sends a packet to the primary of every role that wants it.

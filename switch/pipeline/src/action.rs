@@ -9,6 +9,7 @@ use crate::bits::{low_mask, words_for};
 use crate::error::LoadError;
 use crate::expr::{BinaryOp, Compiler, Condition, HeaderRef, Num, Number, UnionRef, Word};
 use crate::layout::Layout;
+use crate::math_unit::MathUnit;
 use crate::program::Place;
 use crate::slot::Slot;
 use crate::stateful::RegisterRef;
@@ -155,6 +156,12 @@ pub(crate) enum TofinoPrimitive {
     CountLess(u32, Number, Number),
     /// Stores the index of the entry that the table has hit, which is that of its cell in direct registers.
     EntryIndex(Target),
+    /// Stores a function of a number, as the math unit of a register computes it.
+    Math {
+        to: Target,
+        of: Number,
+        unit: MathUnit,
+    },
 }
 
 /// The fields that `mark_to_drop` sets. They are those of the metadata passed to it, which may be a
@@ -351,6 +358,11 @@ impl ActionCompiler<'_> {
                 number(2)?,
             )),
             "entry_index" => Primitive::Tofino(TofinoPrimitive::EntryIndex(target(0)?)),
+            "math_unit" => Primitive::Tofino(TofinoPrimitive::Math {
+                to: target(0)?,
+                of: number(1)?,
+                unit: MathUnit::load(&p.parameters[2..])?,
+            }),
             "emit" => Primitive::Tofino(TofinoPrimitive::Emit(fixed(&header(0)?)?)),
             "mirror" => Primitive::Tofino(TofinoPrimitive::Mirror(
                 number(0)?,

@@ -29,6 +29,7 @@ mod hash;
 mod ids;
 mod layout;
 mod machine;
+mod math_unit;
 mod native;
 #[cfg(test)]
 mod oracle_tests;

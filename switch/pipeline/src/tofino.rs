@@ -7,6 +7,8 @@
 //!
 //! Names, widths and meanings are those of TNA; docs/porting-tofino.md lists what is a guess.
 
+use std::collections::BTreeMap;
+
 use ebb_bmv2_json as json;
 use ebb_units::Instant;
 
@@ -55,7 +57,7 @@ struct Fields {
     reported: [Option<Place>; 2],
 }
 
-/// Requests of a deparser, and what primitives need besides.
+/// Requests of a deparser, what primitives need besides, and what the control plane sets.
 #[derive(Debug, Default)]
 pub(crate) struct Requests {
     /// The headers that it emits, in order, whether valid or not.
@@ -66,6 +68,8 @@ pub(crate) struct Requests {
     pub resubmit: Option<Option<u32>>,
     /// The entry that the table has hit whose action runs, for its direct registers.
     pub entry: Option<u32>,
+    /// Bytes behind the metadata of packets of a port, by port; zeros for the others.
+    pub port_metadata: BTreeMap<u16, Vec<u8>>,
 }
 
 /// The port that is none, in `ucast_egress_port`.
@@ -158,16 +162,19 @@ impl Tofino {
     }
 
     /// Bytes in front of a packet at the parser of ingress.
-    fn ingress_front(&self, now: Instant, input: &IngressInput) -> Vec<u8> {
+    fn ingress_front(&self, now: Instant, input: &IngressInput, of_port: &[u8]) -> Vec<u8> {
         let resubmitted = input.preserved.as_ref();
         let resubmitted = resubmitted.filter(|p| p.field_list == RESUBMITTED_BYTES);
         let flag = u64::from(resubmitted.is_some()) << 63;
         let port = u64::from(input.ingress_port & 0x1ff) << 48;
         let head = flag | port | nanoseconds(now) & low(48);
         let mut front = head.to_be_bytes().to_vec();
-        let bytes = resubmitted.map(|p| p.words.iter().map(|w| *w as u8));
-        front.extend(bytes.into_iter().flatten().take(self.port_metadata_bytes()));
-        front.resize(8 + self.port_metadata_bytes(), 0);
+        let most = self.port_metadata_bytes();
+        match resubmitted {
+            Some(p) => front.extend(p.words.iter().map(|w| *w as u8).take(most)),
+            None => front.extend_from_slice(&of_port[..most.min(of_port.len())]),
+        }
+        front.resize(8 + most, 0);
         front
     }
 
@@ -251,6 +258,21 @@ impl Pipeline {
         self.state.pool.recycle(packet);
     }
 
+    /// Sets the bytes behind the metadata of packets of a port, as many as the chip has at most; none are zeros.
+    pub fn set_port_metadata(&mut self, port: u16, bytes: Option<Vec<u8>>) {
+        let all = &mut self.state.tofino.port_metadata;
+        match bytes {
+            Some(bytes) => all.insert(port, bytes),
+            None => all.remove(&port),
+        };
+    }
+
+    /// The ports whose bytes are set, with them.
+    pub fn port_metadata(&self) -> impl Iterator<Item = (u16, &[u8])> {
+        let all = self.state.tofino.port_metadata.iter();
+        all.map(|(port, bytes)| (*port, bytes.as_slice()))
+    }
+
     /// Whether a port leads back to ingress on the chip, if it is not connected: port 68 of each pipe on Tofino,
     /// port 6 on Tofino 2.
     pub fn recirculates(&self, port: u16) -> bool {
@@ -288,7 +310,9 @@ impl Pipeline {
             unreachable!("the program is for Tofino")
         };
         let length = frame.len() as u32;
-        let front = tofino.ingress_front(now, input);
+        let of_port = self.state.tofino.port_metadata.get(&input.ingress_port);
+        let of_port = of_port.map_or(&[][..], Vec::as_slice);
+        let front = tofino.ingress_front(now, input, of_port);
         let front_bytes = front.len();
         let mut packet = self.with_front(front, frame);
         packet.ingress_port = input.ingress_port;
@@ -561,6 +585,10 @@ impl Machine<'_> {
                 // No register has as many cells, so that a miss reads 0 and writes nothing.
                 let index = self.state.tofino.entry.unwrap_or(u32::MAX);
                 self.store(to, i128::from(index), data);
+            }
+            TofinoPrimitive::Math { to, of, unit } => {
+                let x = of.index(&self.scope(data));
+                self.store(to, i128::from(unit.of(x)), data);
             }
             TofinoPrimitive::CountLess(counter, cell, less) => {
                 let scope = self.scope(data);

@@ -212,7 +212,7 @@ impl ::prost::Name for Update {
 }
 #[derive(Clone, PartialEq, ::prost::Message)]
 pub struct Entity {
-    #[prost(oneof = "entity::Entity", tags = "1, 2, 4")]
+    #[prost(oneof = "entity::Entity", tags = "1, 2, 3, 4, 6")]
     pub entity: ::core::option::Option<entity::Entity>,
 }
 /// Nested message and enum types in `Entity`.
@@ -223,8 +223,12 @@ pub mod entity {
         TableEntry(super::TableEntry),
         #[prost(message, tag = "2")]
         TableUsage(super::TableUsage),
+        #[prost(message, tag = "3")]
+        TableAttribute(super::TableAttribute),
         #[prost(message, tag = "4")]
         TableOperation(super::TableOperation),
+        #[prost(message, tag = "6")]
+        Handle(super::HandleId),
     }
 }
 impl ::prost::Name for Entity {
@@ -235,6 +239,34 @@ impl ::prost::Name for Entity {
     }
     fn type_url() -> ::prost::alloc::string::String {
         "/bfrt_proto.Entity".into()
+    }
+}
+/// A number for an entry, by which it is read.
+#[derive(Clone, PartialEq, ::prost::Message)]
+pub struct HandleId {
+    #[prost(uint32, tag = "1")]
+    pub table_id: u32,
+    #[prost(oneof = "handle_id::Value", tags = "2, 3")]
+    pub value: ::core::option::Option<handle_id::Value>,
+}
+/// Nested message and enum types in `HandleId`.
+pub mod handle_id {
+    #[derive(Clone, PartialEq, ::prost::Oneof)]
+    pub enum Value {
+        #[prost(message, tag = "2")]
+        Key(super::TableKey),
+        #[prost(uint32, tag = "3")]
+        HandleId(u32),
+    }
+}
+impl ::prost::Name for HandleId {
+    const NAME: &'static str = "HandleId";
+    const PACKAGE: &'static str = "bfrt_proto";
+    fn full_name() -> ::prost::alloc::string::String {
+        "bfrt_proto.HandleId".into()
+    }
+    fn type_url() -> ::prost::alloc::string::String {
+        "/bfrt_proto.HandleId".into()
     }
 }
 #[derive(Clone, PartialEq, ::prost::Message)]
@@ -248,6 +280,12 @@ pub struct TableEntry {
     pub data: ::core::option::Option<TableData>,
     #[prost(bool, tag = "4")]
     pub is_default_entry: bool,
+    /// Of MODIFY_INC.
+    #[prost(message, optional, tag = "6")]
+    pub table_mod_inc_flag: ::core::option::Option<TableModIncFlag>,
+    /// In the place of the key.
+    #[prost(uint32, tag = "7")]
+    pub handle_id: u32,
     #[prost(message, optional, tag = "8")]
     pub entry_tgt: ::core::option::Option<TargetDevice>,
     #[prost(message, optional, tag = "9")]
@@ -287,6 +325,60 @@ impl ::prost::Name for TableFlags {
     }
 }
 #[derive(Clone, Copy, PartialEq, Eq, Hash, ::prost::Message)]
+pub struct TableModIncFlag {
+    #[prost(enumeration = "table_mod_inc_flag::Type", tag = "1")]
+    pub r#type: i32,
+}
+/// Nested message and enum types in `TableModIncFlag`.
+pub mod table_mod_inc_flag {
+    #[derive(
+        Clone,
+        Copy,
+        Debug,
+        PartialEq,
+        Eq,
+        Hash,
+        PartialOrd,
+        Ord,
+        ::prost::Enumeration
+    )]
+    #[repr(i32)]
+    pub enum Type {
+        ModIncAdd = 0,
+        ModIncDelete = 1,
+    }
+    impl Type {
+        /// String value of the enum field names used in the ProtoBuf definition.
+        ///
+        /// The values are not transformed in any way and thus are considered stable
+        /// (if the ProtoBuf definition does not change) and safe for programmatic use.
+        pub fn as_str_name(&self) -> &'static str {
+            match self {
+                Self::ModIncAdd => "MOD_INC_ADD",
+                Self::ModIncDelete => "MOD_INC_DELETE",
+            }
+        }
+        /// Creates an enum from field names used in the ProtoBuf definition.
+        pub fn from_str_name(value: &str) -> ::core::option::Option<Self> {
+            match value {
+                "MOD_INC_ADD" => Some(Self::ModIncAdd),
+                "MOD_INC_DELETE" => Some(Self::ModIncDelete),
+                _ => None,
+            }
+        }
+    }
+}
+impl ::prost::Name for TableModIncFlag {
+    const NAME: &'static str = "TableModIncFlag";
+    const PACKAGE: &'static str = "bfrt_proto";
+    fn full_name() -> ::prost::alloc::string::String {
+        "bfrt_proto.TableModIncFlag".into()
+    }
+    fn type_url() -> ::prost::alloc::string::String {
+        "/bfrt_proto.TableModIncFlag".into()
+    }
+}
+#[derive(Clone, Copy, PartialEq, Eq, Hash, ::prost::Message)]
 pub struct TableUsage {
     #[prost(uint32, tag = "1")]
     pub table_id: u32,
@@ -301,6 +393,282 @@ impl ::prost::Name for TableUsage {
     }
     fn type_url() -> ::prost::alloc::string::String {
         "/bfrt_proto.TableUsage".into()
+    }
+}
+#[derive(Clone, PartialEq, ::prost::Message)]
+pub struct TableAttribute {
+    #[prost(uint32, tag = "1")]
+    pub table_id: u32,
+    #[prost(oneof = "table_attribute::Attribute", tags = "2, 3, 4, 5, 6, 7, 8")]
+    pub attribute: ::core::option::Option<table_attribute::Attribute>,
+}
+/// Nested message and enum types in `TableAttribute`.
+pub mod table_attribute {
+    #[derive(Clone, PartialEq, ::prost::Oneof)]
+    pub enum Attribute {
+        #[prost(message, tag = "2")]
+        IdleTable(super::IdleTable),
+        #[prost(message, tag = "3")]
+        EntryScope(super::EntryScope),
+        #[prost(message, tag = "4")]
+        DynKeyMask(super::DynKeyMask),
+        #[prost(message, tag = "5")]
+        DynHashing(super::DynHashing),
+        #[prost(message, tag = "6")]
+        ByteCountAdj(super::ByteCountAdj),
+        #[prost(message, tag = "7")]
+        PortStatusNotify(super::PortStatusChg),
+        #[prost(message, tag = "8")]
+        IntvlMs(super::StatePullIntvl),
+    }
+}
+impl ::prost::Name for TableAttribute {
+    const NAME: &'static str = "TableAttribute";
+    const PACKAGE: &'static str = "bfrt_proto";
+    fn full_name() -> ::prost::alloc::string::String {
+        "bfrt_proto.TableAttribute".into()
+    }
+    fn type_url() -> ::prost::alloc::string::String {
+        "/bfrt_proto.TableAttribute".into()
+    }
+}
+#[derive(Clone, Copy, PartialEq, Eq, Hash, ::prost::Message)]
+pub struct IdleTable {
+    /// Milliseconds, all three.
+    #[prost(uint32, tag = "1")]
+    pub ttl_query_interval: u32,
+    #[prost(uint32, tag = "2")]
+    pub max_ttl: u32,
+    #[prost(uint32, tag = "3")]
+    pub min_ttl: u32,
+    #[prost(enumeration = "idle_table::IdleTableMode", tag = "4")]
+    pub idle_table_mode: i32,
+    #[prost(bool, tag = "5")]
+    pub enable: bool,
+}
+/// Nested message and enum types in `IdleTable`.
+pub mod idle_table {
+    #[derive(
+        Clone,
+        Copy,
+        Debug,
+        PartialEq,
+        Eq,
+        Hash,
+        PartialOrd,
+        Ord,
+        ::prost::Enumeration
+    )]
+    #[repr(i32)]
+    pub enum IdleTableMode {
+        IdleTablePollMode = 0,
+        IdleTableNotifyMode = 1,
+    }
+    impl IdleTableMode {
+        /// String value of the enum field names used in the ProtoBuf definition.
+        ///
+        /// The values are not transformed in any way and thus are considered stable
+        /// (if the ProtoBuf definition does not change) and safe for programmatic use.
+        pub fn as_str_name(&self) -> &'static str {
+            match self {
+                Self::IdleTablePollMode => "IDLE_TABLE_POLL_MODE",
+                Self::IdleTableNotifyMode => "IDLE_TABLE_NOTIFY_MODE",
+            }
+        }
+        /// Creates an enum from field names used in the ProtoBuf definition.
+        pub fn from_str_name(value: &str) -> ::core::option::Option<Self> {
+            match value {
+                "IDLE_TABLE_POLL_MODE" => Some(Self::IdleTablePollMode),
+                "IDLE_TABLE_NOTIFY_MODE" => Some(Self::IdleTableNotifyMode),
+                _ => None,
+            }
+        }
+    }
+}
+impl ::prost::Name for IdleTable {
+    const NAME: &'static str = "IdleTable";
+    const PACKAGE: &'static str = "bfrt_proto";
+    fn full_name() -> ::prost::alloc::string::String {
+        "bfrt_proto.IdleTable".into()
+    }
+    fn type_url() -> ::prost::alloc::string::String {
+        "/bfrt_proto.IdleTable".into()
+    }
+}
+#[derive(Clone, Copy, PartialEq, Eq, Hash, ::prost::Message)]
+pub struct Mode {
+    #[prost(uint64, tag = "3")]
+    pub args: u64,
+    #[prost(oneof = "mode::Scope", tags = "1, 2")]
+    pub scope: ::core::option::Option<mode::Scope>,
+}
+/// Nested message and enum types in `Mode`.
+pub mod mode {
+    #[derive(
+        Clone,
+        Copy,
+        Debug,
+        PartialEq,
+        Eq,
+        Hash,
+        PartialOrd,
+        Ord,
+        ::prost::Enumeration
+    )]
+    #[repr(i32)]
+    pub enum PredefinedMode {
+        All = 0,
+        Single = 1,
+    }
+    impl PredefinedMode {
+        /// String value of the enum field names used in the ProtoBuf definition.
+        ///
+        /// The values are not transformed in any way and thus are considered stable
+        /// (if the ProtoBuf definition does not change) and safe for programmatic use.
+        pub fn as_str_name(&self) -> &'static str {
+            match self {
+                Self::All => "ALL",
+                Self::Single => "SINGLE",
+            }
+        }
+        /// Creates an enum from field names used in the ProtoBuf definition.
+        pub fn from_str_name(value: &str) -> ::core::option::Option<Self> {
+            match value {
+                "ALL" => Some(Self::All),
+                "SINGLE" => Some(Self::Single),
+                _ => None,
+            }
+        }
+    }
+    #[derive(Clone, Copy, PartialEq, Eq, Hash, ::prost::Oneof)]
+    pub enum Scope {
+        #[prost(enumeration = "PredefinedMode", tag = "1")]
+        Predef(i32),
+        #[prost(uint64, tag = "2")]
+        UserDefined(u64),
+    }
+}
+impl ::prost::Name for Mode {
+    const NAME: &'static str = "Mode";
+    const PACKAGE: &'static str = "bfrt_proto";
+    fn full_name() -> ::prost::alloc::string::String {
+        "bfrt_proto.Mode".into()
+    }
+    fn type_url() -> ::prost::alloc::string::String {
+        "/bfrt_proto.Mode".into()
+    }
+}
+#[derive(Clone, Copy, PartialEq, Eq, Hash, ::prost::Message)]
+pub struct EntryScope {
+    #[prost(message, optional, tag = "1")]
+    pub gress_scope: ::core::option::Option<Mode>,
+    #[prost(message, optional, tag = "2")]
+    pub pipe_scope: ::core::option::Option<Mode>,
+    #[prost(message, optional, tag = "3")]
+    pub prsr_scope: ::core::option::Option<Mode>,
+}
+impl ::prost::Name for EntryScope {
+    const NAME: &'static str = "EntryScope";
+    const PACKAGE: &'static str = "bfrt_proto";
+    fn full_name() -> ::prost::alloc::string::String {
+        "bfrt_proto.EntryScope".into()
+    }
+    fn type_url() -> ::prost::alloc::string::String {
+        "/bfrt_proto.EntryScope".into()
+    }
+}
+#[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]
+pub struct KeyFieldMask {
+    #[prost(uint32, tag = "1")]
+    pub field_id: u32,
+    #[prost(bytes = "vec", tag = "2")]
+    pub mask: ::prost::alloc::vec::Vec<u8>,
+}
+impl ::prost::Name for KeyFieldMask {
+    const NAME: &'static str = "KeyFieldMask";
+    const PACKAGE: &'static str = "bfrt_proto";
+    fn full_name() -> ::prost::alloc::string::String {
+        "bfrt_proto.KeyFieldMask".into()
+    }
+    fn type_url() -> ::prost::alloc::string::String {
+        "/bfrt_proto.KeyFieldMask".into()
+    }
+}
+#[derive(Clone, PartialEq, ::prost::Message)]
+pub struct DynKeyMask {
+    #[prost(message, repeated, tag = "1")]
+    pub fields: ::prost::alloc::vec::Vec<KeyFieldMask>,
+}
+impl ::prost::Name for DynKeyMask {
+    const NAME: &'static str = "DynKeyMask";
+    const PACKAGE: &'static str = "bfrt_proto";
+    fn full_name() -> ::prost::alloc::string::String {
+        "bfrt_proto.DynKeyMask".into()
+    }
+    fn type_url() -> ::prost::alloc::string::String {
+        "/bfrt_proto.DynKeyMask".into()
+    }
+}
+#[derive(Clone, Copy, PartialEq, Eq, Hash, ::prost::Message)]
+pub struct DynHashing {
+    #[prost(uint32, tag = "1")]
+    pub alg: u32,
+    #[prost(uint64, tag = "2")]
+    pub seed: u64,
+}
+impl ::prost::Name for DynHashing {
+    const NAME: &'static str = "DynHashing";
+    const PACKAGE: &'static str = "bfrt_proto";
+    fn full_name() -> ::prost::alloc::string::String {
+        "bfrt_proto.DynHashing".into()
+    }
+    fn type_url() -> ::prost::alloc::string::String {
+        "/bfrt_proto.DynHashing".into()
+    }
+}
+#[derive(Clone, Copy, PartialEq, Eq, Hash, ::prost::Message)]
+pub struct ByteCountAdj {
+    #[prost(int32, tag = "1")]
+    pub byte_count_adjust: i32,
+}
+impl ::prost::Name for ByteCountAdj {
+    const NAME: &'static str = "ByteCountAdj";
+    const PACKAGE: &'static str = "bfrt_proto";
+    fn full_name() -> ::prost::alloc::string::String {
+        "bfrt_proto.ByteCountAdj".into()
+    }
+    fn type_url() -> ::prost::alloc::string::String {
+        "/bfrt_proto.ByteCountAdj".into()
+    }
+}
+#[derive(Clone, Copy, PartialEq, Eq, Hash, ::prost::Message)]
+pub struct PortStatusChg {
+    #[prost(bool, tag = "1")]
+    pub enable: bool,
+}
+impl ::prost::Name for PortStatusChg {
+    const NAME: &'static str = "PortStatusChg";
+    const PACKAGE: &'static str = "bfrt_proto";
+    fn full_name() -> ::prost::alloc::string::String {
+        "bfrt_proto.PortStatusChg".into()
+    }
+    fn type_url() -> ::prost::alloc::string::String {
+        "/bfrt_proto.PortStatusChg".into()
+    }
+}
+#[derive(Clone, Copy, PartialEq, Eq, Hash, ::prost::Message)]
+pub struct StatePullIntvl {
+    #[prost(uint32, tag = "1")]
+    pub intvl_val: u32,
+}
+impl ::prost::Name for StatePullIntvl {
+    const NAME: &'static str = "StatePullIntvl";
+    const PACKAGE: &'static str = "bfrt_proto";
+    fn full_name() -> ::prost::alloc::string::String {
+        "bfrt_proto.StatePullIntvl".into()
+    }
+    fn type_url() -> ::prost::alloc::string::String {
+        "/bfrt_proto.StatePullIntvl".into()
     }
 }
 #[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]
@@ -647,7 +1015,7 @@ impl ::prost::Name for DigestListAck {
 }
 #[derive(Clone, PartialEq, ::prost::Message)]
 pub struct StreamMessageResponse {
-    #[prost(oneof = "stream_message_response::Update", tags = "1, 2, 5")]
+    #[prost(oneof = "stream_message_response::Update", tags = "1, 2, 3, 5")]
     pub update: ::core::option::Option<stream_message_response::Update>,
 }
 /// Nested message and enum types in `StreamMessageResponse`.
@@ -658,6 +1026,8 @@ pub mod stream_message_response {
         Subscribe(super::Subscribe),
         #[prost(message, tag = "2")]
         Digest(super::DigestList),
+        #[prost(message, tag = "3")]
+        IdleTimeoutNotification(super::IdleTimeoutNotification),
         #[prost(message, tag = "5")]
         SetForwardingPipelineConfigResponse(super::SetForwardingPipelineConfigResponse),
     }
@@ -691,6 +1061,65 @@ impl ::prost::Name for DigestList {
     }
     fn type_url() -> ::prost::alloc::string::String {
         "/bfrt_proto.DigestList".into()
+    }
+}
+#[derive(Clone, PartialEq, ::prost::Message)]
+pub struct IdleTimeoutNotification {
+    #[prost(message, optional, tag = "1")]
+    pub target: ::core::option::Option<TargetDevice>,
+    /// Its key only.
+    #[prost(message, optional, tag = "2")]
+    pub table_entry: ::core::option::Option<TableEntry>,
+    #[prost(enumeration = "idle_timeout_notification::NotificationType", tag = "3")]
+    pub r#type: i32,
+}
+/// Nested message and enum types in `IdleTimeoutNotification`.
+pub mod idle_timeout_notification {
+    #[derive(
+        Clone,
+        Copy,
+        Debug,
+        PartialEq,
+        Eq,
+        Hash,
+        PartialOrd,
+        Ord,
+        ::prost::Enumeration
+    )]
+    #[repr(i32)]
+    pub enum NotificationType {
+        EntryActive = 0,
+        EntryIdle = 1,
+    }
+    impl NotificationType {
+        /// String value of the enum field names used in the ProtoBuf definition.
+        ///
+        /// The values are not transformed in any way and thus are considered stable
+        /// (if the ProtoBuf definition does not change) and safe for programmatic use.
+        pub fn as_str_name(&self) -> &'static str {
+            match self {
+                Self::EntryActive => "ENTRY_ACTIVE",
+                Self::EntryIdle => "ENTRY_IDLE",
+            }
+        }
+        /// Creates an enum from field names used in the ProtoBuf definition.
+        pub fn from_str_name(value: &str) -> ::core::option::Option<Self> {
+            match value {
+                "ENTRY_ACTIVE" => Some(Self::EntryActive),
+                "ENTRY_IDLE" => Some(Self::EntryIdle),
+                _ => None,
+            }
+        }
+    }
+}
+impl ::prost::Name for IdleTimeoutNotification {
+    const NAME: &'static str = "IdleTimeoutNotification";
+    const PACKAGE: &'static str = "bfrt_proto";
+    fn full_name() -> ::prost::alloc::string::String {
+        "bfrt_proto.IdleTimeoutNotification".into()
+    }
+    fn type_url() -> ::prost::alloc::string::String {
+        "/bfrt_proto.IdleTimeoutNotification".into()
     }
 }
 #[derive(Clone, PartialEq, ::prost::Message)]

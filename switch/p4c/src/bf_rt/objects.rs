@@ -9,8 +9,9 @@ use serde_json::{Value, json};
 
 use super::field::{self, Fixed, data, defaulted, mandatory, ty};
 use super::{Prefix, Source, Table, annotations};
-use crate::elaborate::flat::Object;
+use crate::elaborate::flat::{FlatKind, Object};
 use crate::ir::{Constructed, ExprKind, Program};
+use crate::types::Type;
 
 /// Ports of Tofino, all pipes together.
 const PORTS: i64 = 288;
@@ -265,8 +266,8 @@ impl Source<'_> {
         filters
     }
 
-    /// The table of port metadata, which each ingress parser has, with one field of all bits: the program's own fields
-    /// are not known here.
+    /// The table of port metadata, which each ingress parser has: the fields that the program unpacks, or one of all
+    /// bits.
     pub(super) fn port_metadata(&self, program: &Program) -> Option<Value> {
         self.flat.pipe.as_ref()?;
         let parser = ingress_parser(program)?;
@@ -279,11 +280,41 @@ impl Source<'_> {
             "Exact",
             field::bytes(9),
         )];
-        made.data = vec![data(
-            field::PORT_METADATA_DEFAULT,
-            field::bytes(PORT_METADATA_BITS),
-        )];
+        made.data = match self.unpacked_port_metadata() {
+            Some(fields) => fields,
+            None => vec![data(
+                field::PORT_METADATA_DEFAULT,
+                field::bytes(PORT_METADATA_BITS),
+            )],
+        };
         Some(made.into_json())
+    }
+
+    /// The fields of the type that `port_metadata_unpack` returns; none if the program does not call it.
+    fn unpacked_port_metadata(&self) -> Option<Vec<Value>> {
+        let states = self.flat.parser.states.iter();
+        let ty = states
+            .flat_map(|state| &state.body)
+            .find_map(|s| match &s.kind {
+                FlatKind::Extern { name, result, .. } if name == "port_metadata_unpack" => {
+                    result.as_ref().map(|result| &result.ty)
+                }
+                _ => None,
+            })?;
+        let Type::Struct(of) = ty else {
+            return None;
+        };
+        let fields = (1..).zip(&of.fields).map(|(id, of)| {
+            let width = i32::try_from(of.ty.width()?).ok()?;
+            Some(field::named(
+                id,
+                &of.name,
+                Vec::new(),
+                false,
+                field::bytes(width),
+            ))
+        });
+        fields.collect()
     }
 }
 

@@ -188,8 +188,17 @@ impl Backend<'_> {
 
     /// Scalars that BMv2 must find in fields: inputs of hashes, digests and key fields.
     pub(super) fn fields_of(&mut self, value: &Expr, span: Span) -> Vec<json::CalculationInput> {
+        self.fields_of_leaves(value.leaves(), span)
+    }
+
+    /// The same of values without parts.
+    pub(super) fn fields_of_leaves(
+        &mut self,
+        leaves: Vec<Expr>,
+        span: Span,
+    ) -> Vec<json::CalculationInput> {
         let mut inputs = Vec::new();
-        for leaf in value.leaves() {
+        for leaf in leaves {
             if let Some(constant) = leaf.as_value() {
                 let width = leaf.ty.width().unwrap_or(32);
                 let number = self.member_number(constant, &leaf.ty);

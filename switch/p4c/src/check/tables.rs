@@ -131,6 +131,9 @@ impl Checker<'_> {
                 };
                 let object = self.extern_property(property, annotations, value, allowed);
                 match name {
+                    // How the chip stores the entries changes nothing of what they mean.
+                    "implementation" if object.as_ref().is_some_and(|e| self.is_storage(&e.ty)) => {
+                    }
                     "implementation" => table.implementation = object,
                     "counters" => table.counters = object,
                     "meters" => table.meters = object,
@@ -139,6 +142,14 @@ impl Checker<'_> {
                 }
             }
         }
+    }
+
+    /// Whether an object says how a table is laid out in the memories of Tofino.
+    fn is_storage(&self, ty: &Type) -> bool {
+        let Type::Extern(id, _) = ty else {
+            return false;
+        };
+        matches!(self.program.externs[*id].name.as_str(), "Alpm" | "Atcam")
     }
 
     fn unknown_property(&self, property: &ast::TableProperty) {

@@ -1,6 +1,6 @@
 //! Entities of P4Runtime as entries of BF Runtime, whose values have all bytes of their width.
 
-use super::request::{is_scalar, turned};
+use super::request::{is_scalar, swapped_id, turned};
 use super::schema::{Field, Key, Match, Table, fixed};
 use crate::bytes;
 use crate::proto::bf_runtime::data_field::{BoolArray, IntArray, Value};
@@ -25,12 +25,12 @@ pub fn entry(table: &Table, entity: Entity) -> Option<TableEntry> {
         Entity::ActionProfileMember(member) => {
             let data = member.action.map(|action| action_data(table, &action));
             (
-                index(table, member.member_id.into()),
+                index(table, swapped_id(member.member_id).into()),
                 data.unwrap_or_default(),
             )
         }
         Entity::ActionProfileGroup(group) => (
-            index(table, group.group_id.into()),
+            index(table, swapped_id(group.group_id).into()),
             group_data(table, &group),
         ),
         Entity::CounterEntry(cell) => {
@@ -83,7 +83,8 @@ fn cell_key(table: &Table, cell: Option<p4::Index>) -> TableKey {
     index(table, number)
 }
 
-fn exact(field: &Key, value: &[u8]) -> KeyField {
+/// A field that is compared exactly.
+pub fn exact(field: &Key, value: &[u8]) -> KeyField {
     let value = bytes::padded(value, field.width());
     KeyField {
         field_id: field.id,
@@ -91,7 +92,8 @@ fn exact(field: &Key, value: &[u8]) -> KeyField {
     }
 }
 
-fn match_key(table: &Table, entry: &p4::TableEntry) -> TableKey {
+/// The key of an entry of a match table.
+pub fn match_key(table: &Table, entry: &p4::TableEntry) -> TableKey {
     let fields = table.key.iter().map(|field| match field.id {
         fixed::PRIORITY => exact(field, &turned(entry.priority).to_be_bytes()),
         _ => {
@@ -109,7 +111,7 @@ fn match_key(table: &Table, entry: &p4::TableEntry) -> TableKey {
 }
 
 /// P4Runtime leaves a field out that matches any value.
-fn match_type(field: &Key, found: Option<&FieldMatchType>) -> MatchType {
+pub fn match_type(field: &Key, found: Option<&FieldMatchType>) -> MatchType {
     let width = field.width();
     let full = |value: &[u8]| bytes::padded(value, width);
     match (field.match_type, found) {
@@ -125,6 +127,13 @@ fn match_type(field: &Key, found: Option<&FieldMatchType>) -> MatchType {
             MatchType::Ternary(key_field::Ternary {
                 value: full(&of.value),
                 mask: full(&of.mask),
+            })
+        }
+        // A value set may have fields that the program compares exactly.
+        (Match::Ternary, Some(FieldMatchType::Exact(of))) => {
+            MatchType::Ternary(key_field::Ternary {
+                value: full(&of.value),
+                mask: full(&bytes::ones(width)),
             })
         }
         (Match::Ternary, _) => MatchType::Ternary(key_field::Ternary {
@@ -164,8 +173,12 @@ fn match_data(table: &Table, entry: &p4::TableEntry) -> TableData {
         .and_then(|action| action.r#type.as_ref())
     {
         Some(Type::Action(action)) => action_data(table, action),
-        Some(Type::ActionProfileMemberId(id)) => without_action(vec![number(fixed::MEMBER, *id)]),
-        Some(Type::ActionProfileGroupId(id)) => without_action(vec![number(fixed::GROUP, *id)]),
+        Some(Type::ActionProfileMemberId(id)) => {
+            without_action(vec![number(fixed::MEMBER, swapped_id(*id))])
+        }
+        Some(Type::ActionProfileGroupId(id)) => {
+            without_action(vec![number(fixed::GROUP, swapped_id(*id))])
+        }
         _ => TableData::default(),
     };
     if let Some(counts) = &entry.counter_data {
@@ -174,7 +187,9 @@ fn match_data(table: &Table, entry: &p4::TableEntry) -> TableData {
     data.fields
         .extend(meter_fields(table, entry.meter_config.as_ref()));
     if table.has(fixed::TTL) {
-        let milliseconds = entry.idle_timeout_ns.max(0) / 1_000_000;
+        // As much as is left until the entry is idle.
+        let elapsed = entry.time_since_last_hit.map_or(0, |hit| hit.elapsed_ns);
+        let milliseconds = (entry.idle_timeout_ns - elapsed).max(0) / 1_000_000;
         let milliseconds = u32::try_from(milliseconds).unwrap_or(u32::MAX);
         data.fields.push(number(fixed::TTL, milliseconds));
     }
@@ -226,7 +241,7 @@ fn group_data(table: &Table, group: &p4::ActionProfileGroup) -> TableData {
     let members: Vec<u32> = group
         .members
         .iter()
-        .map(|member| member.member_id)
+        .map(|member| swapped_id(member.member_id))
         .collect();
     let active = vec![true; members.len()];
     let mut fields = vec![

@@ -3,41 +3,142 @@
 use tonic::Code;
 
 use super::answer;
-use super::request::{self, counter_data, has_counter, is_fixed, meter_config};
-use super::schema::{Kind, Schema, Table};
-use crate::entities::{self, Context, Position};
+use super::chip;
+use super::entries::{change, everything, no_entry, only, read_part, with_resources};
+use super::request::{self, has_counter, is_fixed};
+use super::schema::{Kind, Schema, Table, fixed};
+use super::state::{ALL_PIPES, Counts, DEFAULT_ENTRY, State};
+use super::tables;
+use crate::entities::{Context, Position};
 use crate::error::{EntityError, Result};
 use crate::proto::bf_runtime as bf;
+use crate::proto::bf_runtime::entity::Entity as Element;
 use crate::proto::bf_runtime::update::Type;
 use crate::proto::p4;
 use crate::proto::p4::entity::Entity;
 
-/// How many entries that are to go are looked up at once.
-const PART: usize = 1000;
+/// Program, state and target of a request.
+#[derive(Clone, Copy)]
+pub struct Scope<'a> {
+    /// Tables of the program.
+    pub schema: &'a Schema,
+    /// Pipe, gress and parser that the request is for, unless an entry says otherwise.
+    pub target: Option<&'a bf::TargetDevice>,
+}
+
+impl Scope<'_> {
+    /// The pipe that a request is for.
+    fn pipe(&self) -> u32 {
+        self.target.map_or(ALL_PIPES, |target| target.pipe_id)
+    }
+}
 
 /// Carries out one update.
-pub fn write(ctx: &mut Context, schema: &Schema, update: &bf::Update) -> Result<()> {
+pub fn write(
+    ctx: &mut Context,
+    scope: Scope,
+    state: &mut State,
+    update: &bf::Update,
+) -> Result<()> {
     let entity = update.entity.as_ref().and_then(|e| e.entity.as_ref());
+    let schema = scope.schema;
     let entry = match entity {
-        Some(bf::entity::Entity::TableEntry(entry)) => entry,
-        // Counters and registers are read where they are; there is nothing to synchronise.
-        Some(bf::entity::Entity::TableOperation(operation)) => {
-            return schema.table(operation.table_id).map(|_| ());
+        Some(Element::TableEntry(entry)) => entry,
+        Some(Element::TableOperation(operation)) => {
+            return synchronise(ctx, schema.table(operation.table_id)?, state);
         }
-        Some(bf::entity::Entity::TableUsage(_)) => {
-            return Err(EntityError::invalid("the usage of a table is only read"));
+        Some(Element::TableAttribute(attribute)) => {
+            let table = schema.table(attribute.table_id)?;
+            return state.set_attribute(table, attribute, scope.pipe());
+        }
+        Some(Element::TableUsage(_) | Element::Handle(_)) => {
+            return Err(EntityError::invalid("usage and handles are only read"));
         }
         None => {
             return Err(EntityError::unimplemented(
-                "the update is of no table entry; attributes and handles of tables are not there",
+                "the update is of nothing that is known here",
             ));
         }
     };
+    if chip::has(entry.table_id) {
+        return state.chip.write(ctx, update.r#type(), entry);
+    }
     let table = schema.table(entry.table_id)?;
-    written(ctx, table, update.r#type(), entry)
+    state.check_target(table, entry.entry_tgt.as_ref().or(scope.target))?;
+    let of_group =
+        (table.kind == Kind::Group).then(|| whole_group(ctx, table, state, update.r#type(), entry));
+    let of_group = of_group.transpose()?;
+    let (kind, entry) = match &of_group {
+        Some((kind, entry)) => (*kind, entry),
+        None => (update.r#type(), entry),
+    };
+    written(ctx, table, kind, entry)?;
+    if table.kind == Kind::Group {
+        return state.group_written(table, entry, kind == Type::Delete);
+    }
+    match kind {
+        Type::ModifyInc => Ok(()),
+        Type::Modify if entry.data.as_ref().is_none_or(|data| !has_counter(data)) => Ok(()),
+        _ => state.counts_written(table, entry),
+    }
+}
+
+/// A change of a group as a whole one, with inactive members and the fields that the update leaves out.
+fn whole_group(
+    ctx: &mut Context,
+    table: &Table,
+    state: &State,
+    kind: Type,
+    entry: &bf::TableEntry,
+) -> Result<(Type, bf::TableEntry)> {
+    let is_change = matches!(kind, Type::Modify | Type::ModifyInc | Type::InsertOrModify);
+    if !is_change || entry.key.is_none() {
+        return Ok((kind, entry.clone()));
+    }
+    let mut present = match only(ctx, table, entry) {
+        Err(missing) if kind == Type::InsertOrModify && missing.code == Code::NotFound => {
+            return Ok((Type::Insert, entry.clone()));
+        }
+        found => found?,
+    };
+    state.show_members(table, &mut present);
+    let given = entry.data.clone().unwrap_or_default();
+    let data = present.data.get_or_insert_default();
+    if kind == Type::ModifyInc {
+        tables::change_members(data, &given, tables::takes_away(entry));
+    } else {
+        data.fields
+            .retain(|field| request::field(&given, field.field_id).is_none());
+        data.fields.extend(given.fields);
+    }
+    Ok((Type::Modify, present))
+}
+
+/// Keeps the counts of all entries of a table. Registers are always those of the data plane.
+fn synchronise(ctx: &mut Context, table: &Table, state: &mut State) -> Result<()> {
+    if !table.has_counts() {
+        return Ok(());
+    }
+    let all = bf::TableEntry {
+        table_id: table.id,
+        ..bf::TableEntry::default()
+    };
+    let filter = with_resources(table, request::entity(table, &all)?);
+    for entity in everything(ctx, &filter)? {
+        if let Some(entry) = answer::entry(table, entity) {
+            state.keep_counts(table, &entry);
+        }
+    }
+    Ok(())
 }
 
 fn written(ctx: &mut Context, table: &Table, kind: Type, entry: &bf::TableEntry) -> Result<()> {
+    match table.kind {
+        Kind::ValueSet => return tables::write_value_set(ctx, table, kind, entry),
+        Kind::PortMetadata => return tables::write_port_metadata(ctx, table, kind, entry),
+        Kind::RegisterParam => return tables::write_register_param(ctx, table, kind, entry),
+        _ => {}
+    }
     let lasting = is_fixed(table) || entry.is_default_entry;
     match kind {
         Type::Delete | Type::Reset if lasting => reset(ctx, table, entry),
@@ -65,78 +166,93 @@ fn written(ctx: &mut Context, table: &Table, kind: Type, entry: &bf::TableEntry)
         Type::Reset => Err(EntityError::invalid(
             "only default entries and objects are reset",
         )),
-        Type::ModifyInc => Err(EntityError::unimplemented(
-            "MODIFY_INC; read what there is and MODIFY it",
-        )),
+        Type::ModifyInc => tables::add(ctx, table, entry),
         Type::Unspecified => Err(EntityError::invalid("an update without a type")),
     }
 }
 
-fn change(ctx: &mut Context, kind: p4::update::Type, entity: Entity) -> Result<()> {
-    let update = p4::Update {
-        r#type: kind as i32,
-        entity: Some(p4::Entity {
-            entity: Some(entity),
-        }),
-    };
-    entities::write(ctx, &update)
-}
-
-/// Data without an action sets the entry's counter or meter and leaves its action.
+/// Data without an action sets the entry's counter or meter and leaves its action; parameters that are left out stay
+/// those that the entry has, if it has the same action.
 fn modify(ctx: &mut Context, table: &Table, entry: &bf::TableEntry) -> Result<()> {
-    let entity = request::entity(table, entry)?;
-    let (Entity::TableEntry(found), Some(data)) = (&entity, &entry.data) else {
-        return change(ctx, p4::update::Type::Modify, entity);
+    let Some(data) = entry.data.as_ref().filter(|_| table.kind == Kind::Match) else {
+        return change(
+            ctx,
+            p4::update::Type::Modify,
+            request::entity(table, entry)?,
+        );
     };
-    if found.action.is_some() {
-        return change(ctx, p4::update::Type::Modify, entity);
-    }
-    let of_entry = p4::TableEntry {
-        table_id: found.table_id,
-        r#match: found.r#match.clone(),
-        priority: found.priority,
-        ..p4::TableEntry::default()
+    let is_whole = match data.action_id {
+        0 => request::field(data, fixed::MEMBER)
+            .or(request::field(data, fixed::GROUP))
+            .is_some(),
+        id => {
+            let params = &table.action(id)?.data;
+            params
+                .iter()
+                .all(|param| request::field(data, param.id).is_some())
+        }
     };
-    let config = meter_config(data)?;
-    if !has_counter(data) && config.is_none() {
-        return Err(EntityError::invalid(
-            "the data has neither action nor counter nor meter",
-        ));
+    let mut data = data.clone();
+    if !is_whole {
+        let old = only(ctx, table, entry)?.data.unwrap_or_default();
+        let is_same = data.action_id == 0 || data.action_id == old.action_id;
+        let belongs = |field: &bf::DataField| {
+            let params = table
+                .action(old.action_id)
+                .map_or(&[][..], |action| &action.data);
+            params.iter().any(|param| param.id == field.field_id)
+                || matches!(field.field_id, fixed::MEMBER | fixed::GROUP | fixed::TTL)
+        };
+        if is_same {
+            data.action_id = old.action_id;
+            let stay = old.fields.into_iter().filter(belongs);
+            let stay: Vec<_> = stay
+                .filter(|of| request::field(&data, of.field_id).is_none())
+                .collect();
+            data.fields.extend(stay);
+        }
     }
-    if has_counter(data) {
-        let counter = Entity::DirectCounterEntry(p4::DirectCounterEntry {
-            table_entry: Some(of_entry.clone()),
-            data: Some(counter_data(data)?),
-        });
-        change(ctx, p4::update::Type::Modify, counter)?;
+    // A write of P4Runtime without a meter would reset it.
+    if table.has_meter()
+        && !data
+            .fields
+            .iter()
+            .any(|field| fixed::is_meter(field.field_id))
+    {
+        let old = only(ctx, table, entry)?.data.unwrap_or_default();
+        let rates = old
+            .fields
+            .into_iter()
+            .filter(|field| fixed::is_meter(field.field_id));
+        data.fields.extend(rates);
     }
-    if config.is_some() {
-        let meter = Entity::DirectMeterEntry(p4::DirectMeterEntry {
-            table_entry: Some(of_entry),
-            config,
-            counter_data: None,
-        });
-        change(ctx, p4::update::Type::Modify, meter)?;
-    }
-    Ok(())
+    let entry = bf::TableEntry {
+        data: Some(data),
+        ..entry.clone()
+    };
+    change(
+        ctx,
+        p4::update::Type::Modify,
+        request::entity(table, &entry)?,
+    )
 }
 
-/// The default action of the program, or zero in a cell of an object, in all cells without a key.
+/// The default action of the program, or the first value of a cell of an object, of all cells without a key.
 fn reset(ctx: &mut Context, table: &Table, entry: &bf::TableEntry) -> Result<()> {
     let without_data = bf::TableEntry {
         data: None,
         ..entry.clone()
     };
-    let zero = bf::TableData::default();
     let entity = match request::entity(table, &without_data)? {
         Entity::CounterEntry(cell) => Entity::CounterEntry(p4::CounterEntry {
             data: Some(p4::CounterData::default()),
             ..cell
         }),
-        Entity::RegisterEntry(cell) => Entity::RegisterEntry(p4::RegisterEntry {
-            data: Some(request::register_data(table, &zero)?),
-            ..cell
-        }),
+        Entity::RegisterEntry(cell) => {
+            let register = ctx.pipeline.register(tables::plain_name(table))?;
+            let index = cell.index.map(|index| index.index.unsigned_abs());
+            return Ok(ctx.pipeline.reset_register(register, index)?);
+        }
         other => other,
     };
     change(ctx, p4::update::Type::Modify, entity)
@@ -152,10 +268,9 @@ fn delete(ctx: &mut Context, table: &Table, entry: &bf::TableEntry) -> Result<()
     if entry.key.is_some() {
         return change(ctx, p4::update::Type::Delete, filter);
     }
-    let (mut found, mut at) = (Vec::new(), Position::default());
-    while !read_part(ctx, &filter, (&mut at, found.len() + PART), &mut found)? {}
-    let entities = found.into_iter().filter_map(|e| e.entity);
-    for entity in entities.filter(is_removable) {
+    // The last goes first, so that new entries are stored in the order in which they come.
+    let all = everything(ctx, &filter)?.into_iter();
+    for entity in all.rev().filter(is_removable) {
         change(ctx, p4::update::Type::Delete, entity)?;
     }
     Ok(())
@@ -169,55 +284,59 @@ fn is_removable(entity: &Entity) -> bool {
     }
 }
 
-fn read_part(
-    ctx: &mut Context,
-    filter: &Entity,
-    part: (&mut Position, usize),
-    found: &mut Vec<p4::Entity>,
-) -> Result<bool> {
-    let filter = p4::Entity {
-        entity: Some(filter.clone()),
-    };
-    entities::read(ctx, &filter, part, found)
-}
-
 /// A read on its way: one element of a request.
 pub struct Reading {
+    kind: Asked,
     entry: bf::TableEntry,
-    filter: Entity,
-    usage: Option<u32>,
+    counts: Counts,
     position: Position,
     is_found: bool,
 }
 
+/// The kinds of reads.
+enum Asked {
+    Entries,
+    /// How many there are.
+    Usage(u32),
+    Handle,
+    Attribute(bf::TableAttribute),
+}
+
 impl Reading {
     /// The read that an element of a request asks for.
-    pub fn new(schema: &Schema, entity: &bf::Entity) -> Result<Reading> {
-        let (entry, usage) = match entity.entity.as_ref() {
-            Some(bf::entity::Entity::TableEntry(entry)) => (entry.clone(), None),
-            Some(bf::entity::Entity::TableUsage(usage)) => {
-                let entry = bf::TableEntry {
-                    table_id: usage.table_id,
-                    ..bf::TableEntry::default()
-                };
-                (entry, Some(0))
+    pub fn new(element: &bf::Entity) -> Result<Reading> {
+        let of = |table_id| bf::TableEntry {
+            table_id,
+            ..bf::TableEntry::default()
+        };
+        let (entry, kind) = match element.entity.as_ref() {
+            Some(Element::TableEntry(entry)) => (entry.clone(), Asked::Entries),
+            Some(Element::TableUsage(usage)) => (of(usage.table_id), Asked::Usage(0)),
+            Some(Element::TableAttribute(asked)) => {
+                (of(asked.table_id), Asked::Attribute(asked.clone()))
             }
-            _ => {
+            Some(Element::Handle(asked)) => {
+                let key = match &asked.value {
+                    Some(bf::handle_id::Value::Key(key)) => Some(key.clone()),
+                    _ => return Err(EntityError::invalid("a handle is asked for by a key")),
+                };
+                let entry = bf::TableEntry {
+                    key,
+                    ..of(asked.table_id)
+                };
+                (entry, Asked::Handle)
+            }
+            Some(Element::TableOperation(_)) | None => {
                 return Err(EntityError::unimplemented(
-                    "the element is of no table entry; attributes and handles of tables are not there",
+                    "the element is of nothing that is known here",
                 ));
             }
         };
-        let table = schema.table(entry.table_id)?;
-        let without_data = bf::TableEntry {
-            data: None,
-            ..entry.clone()
-        };
-        let filter = request::entity(table, &without_data)?;
+        let kept = entry.table_flags.is_some_and(|flags| !flags.from_hw);
         Ok(Reading {
-            filter: with_resources(table, filter),
+            counts: if kept { Counts::Kept } else { Counts::Live },
             entry,
-            usage,
+            kind,
             position: Position::default(),
             is_found: false,
         })
@@ -227,64 +346,119 @@ impl Reading {
     pub fn part(
         &mut self,
         ctx: &mut Context,
-        schema: &Schema,
-        limit: usize,
-        found: &mut Vec<bf::Entity>,
+        scope: Scope,
+        state: &mut State,
+        (limit, found): (usize, &mut Vec<bf::Entity>),
     ) -> Result<bool> {
-        let table = schema.table(self.entry.table_id)?;
-        let mut entities = Vec::new();
-        let part = (&mut self.position, limit);
-        let ended = read_part(ctx, &self.filter, part, &mut entities)?;
-        let entries = entities
+        if chip::has(self.entry.table_id) {
+            let entries = state.chip.read(&self.entry)?;
+            match self.kind {
+                Asked::Entries => found.extend(entries.into_iter().map(of_entry)),
+                Asked::Usage(_) => found.push(usage(self.entry.table_id, entries.len())),
+                _ => {
+                    return Err(EntityError::unimplemented(
+                        "this table has neither handles nor attributes",
+                    ));
+                }
+            }
+            return Ok(true);
+        }
+        let table = scope.schema.table(self.entry.table_id)?;
+        if let Asked::Attribute(asked) = &self.kind {
+            found.push(entity(Element::TableAttribute(state.attribute(
+                table,
+                asked,
+                scope.pipe(),
+            )?)));
+            return Ok(true);
+        }
+        state.check_target(table, self.entry.entry_tgt.as_ref().or(scope.target))?;
+        if self.entry.handle_id == DEFAULT_ENTRY {
+            self.entry.is_default_entry = true;
+        } else if self.entry.handle_id != 0 {
+            self.entry.key = Some(state.key_of(table.id, self.entry.handle_id)?);
+        }
+        self.entry.handle_id = 0;
+        let (entries, ended) = match table.kind {
+            Kind::ValueSet => (tables::value_set(ctx, table, &self.entry)?, true),
+            Kind::PortMetadata => (tables::port_metadata(ctx, table, &self.entry)?, true),
+            Kind::RegisterParam => (vec![tables::register_param(ctx, table)?], true),
+            _ => self.entries(ctx, table, limit)?,
+        };
+        for mut entry in entries
             .into_iter()
-            .filter_map(|e| answer::entry(table, e.entity?));
-        for entry in entries.filter(|e| e.is_default_entry == self.entry.is_default_entry) {
+            .filter(|e| e.is_default_entry == self.entry.is_default_entry)
+        {
             self.is_found = true;
-            match &mut self.usage {
-                Some(count) => *count += 1,
-                None => found.push(entity(bf::entity::Entity::TableEntry(entry))),
+            match &mut self.kind {
+                Asked::Usage(count) => *count += 1,
+                Asked::Handle => {
+                    let key = entry.key.take().unwrap_or_default();
+                    let handle_id = state.handle(table, key)?;
+                    found.push(entity(Element::Handle(bf::HandleId {
+                        table_id: table.id,
+                        value: Some(bf::handle_id::Value::HandleId(handle_id)),
+                    })));
+                }
+                _ => {
+                    if table.kind == Kind::Group {
+                        state.show_members(table, &mut entry);
+                    }
+                    if table.has_counts() {
+                        match self.counts {
+                            Counts::Live => state.keep_counts(table, &entry),
+                            Counts::Kept => state.show_kept(table, &mut entry),
+                        }
+                    }
+                    found.push(of_entry(entry));
+                }
             }
         }
         if !ended {
             return Ok(false);
         }
-        if let Some(usage) = self.usage {
-            let table_id = table.id;
-            let usage = bf::TableUsage { table_id, usage };
-            found.push(entity(bf::entity::Entity::TableUsage(usage)));
+        if let Asked::Usage(count) = self.kind {
+            found.push(usage(table.id, count as usize));
+            return Ok(true);
         }
-        let one = self.entry.key.is_some() && self.usage.is_none();
-        match one && !self.is_found {
-            true => Err(EntityError::not_found(format!(
-                "{} has no such entry",
-                table.name
-            ))),
+        match self.entry.key.is_some() && !self.is_found {
+            true => Err(no_entry(table)),
             false => Ok(true),
         }
     }
+
+    fn entries(
+        &mut self,
+        ctx: &mut Context,
+        table: &Table,
+        limit: usize,
+    ) -> Result<(Vec<bf::TableEntry>, bool)> {
+        let without_data = bf::TableEntry {
+            data: None,
+            ..self.entry.clone()
+        };
+        let filter = with_resources(table, request::entity(table, &without_data)?);
+        let mut entities = Vec::new();
+        let part = (&mut self.position, limit);
+        let ended = read_part(ctx, &filter, part, &mut entities)?;
+        let entries = entities
+            .into_iter()
+            .filter_map(|e| answer::entry(table, e.entity?));
+        Ok((entries.collect(), ended))
+    }
+}
+
+fn of_entry(entry: bf::TableEntry) -> bf::Entity {
+    entity(Element::TableEntry(entry))
+}
+
+fn usage(table_id: u32, count: usize) -> bf::Entity {
+    let usage = u32::try_from(count).unwrap_or(u32::MAX);
+    entity(Element::TableUsage(bf::TableUsage { table_id, usage }))
 }
 
 fn entity(entity: bf::entity::Entity) -> bf::Entity {
     bf::Entity {
         entity: Some(entity),
     }
-}
-
-/// A read of entries asks for their counters and meters too, where the table has some.
-fn with_resources(table: &Table, filter: Entity) -> Entity {
-    use super::schema::fixed;
-    let Entity::TableEntry(entry) = filter else {
-        return filter;
-    };
-    debug_assert_eq!(table.kind, Kind::Match);
-    let has_counter = table.has(fixed::COUNTER_BYTES) || table.has(fixed::COUNTER_PACKETS);
-    let has_meter = table.has(fixed::METER_BYTES[0]) || table.has(fixed::METER_PACKETS[0]);
-    Entity::TableEntry(p4::TableEntry {
-        counter_data: has_counter.then(p4::CounterData::default),
-        meter_config: has_meter.then(p4::MeterConfig::default),
-        time_since_last_hit: table
-            .has(fixed::HIT_STATE)
-            .then(p4::table_entry::IdleTimeout::default),
-        ..entry
-    })
 }

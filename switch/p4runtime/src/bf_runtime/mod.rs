@@ -6,9 +6,14 @@
 
 mod answer;
 mod batch;
+mod chip;
+mod entries;
+mod notices;
 mod request;
 mod schema;
 mod service;
+mod state;
+mod tables;
 #[cfg(test)]
 mod tests;
 

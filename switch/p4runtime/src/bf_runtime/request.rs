@@ -22,7 +22,7 @@ pub fn entity(table: &Table, entry: &TableEntry) -> Result<Entity> {
         Kind::Match => Entity::TableEntry(match_entry(table, key, data)?),
         Kind::Member => Entity::ActionProfileMember(p4::ActionProfileMember {
             action_profile_id: table.p4_id(),
-            member_id: index(table, key)?,
+            member_id: kept_id(table, key)?,
             action: action(table, data)?,
         }),
         Kind::Group => Entity::ActionProfileGroup(group(table, key, data)?),
@@ -42,7 +42,9 @@ pub fn entity(table: &Table, entry: &TableEntry) -> Result<Entity> {
             index: cell(table, key)?,
             data: data.map(|data| register_data(table, data)).transpose()?,
         }),
-        Kind::Other => return Err(of_the_chip(table)),
+        Kind::ValueSet | Kind::PortMetadata | Kind::RegisterParam | Kind::Other => {
+            return Err(of_the_chip(table));
+        }
     })
 }
 
@@ -94,7 +96,7 @@ fn match_entry(
 }
 
 /// Refuses fields that the table does not have.
-fn check_fields(table: &Table, key: &TableKey) -> Result<()> {
+pub fn check_fields(table: &Table, key: &TableKey) -> Result<()> {
     let known = |id: u32| table.key.iter().any(|field| field.id == id);
     match key.fields.iter().find(|field| !known(field.field_id)) {
         Some(field) => Err(EntityError::invalid(format!(
@@ -119,7 +121,8 @@ fn priority(key: &TableKey) -> Result<i32> {
     Ok(turned(small))
 }
 
-fn exact(key: &TableKey, id: u32) -> Option<&[u8]> {
+/// The value of a field that is compared exactly.
+pub fn exact(key: &TableKey, id: u32) -> Option<&[u8]> {
     let field = key.fields.iter().find(|field| field.field_id == id)?;
     match field.match_type.as_ref()? {
         MatchType::Exact(exact) => Some(&exact.value),
@@ -128,7 +131,7 @@ fn exact(key: &TableKey, id: u32) -> Option<&[u8]> {
 }
 
 /// None: any value matches. An exact field that is left out is 0.
-fn field_match(field: &Key, key: &TableKey) -> Result<Option<p4::FieldMatch>> {
+pub fn field_match(field: &Key, key: &TableKey) -> Result<Option<p4::FieldMatch>> {
     use p4::field_match as of;
     let given = key.fields.iter().find(|f| f.field_id == field.id);
     let given = given.and_then(|f| f.match_type.as_ref());
@@ -236,19 +239,42 @@ fn index(table: &Table, key: Option<&TableKey>) -> Result<u32> {
     u32::try_from(value).map_err(|_| EntityError::out_of_range(format!("{} {value}", field.name)))
 }
 
-fn to_number(value: &[u8]) -> Result<u64> {
+/// The id of P4Runtime for one of BF Runtime, and the reverse: P4Runtime has no member or group 0, which here is the
+/// last one.
+pub fn swapped_id(id: u32) -> u32 {
+    match id {
+        0 => u32::MAX,
+        u32::MAX => 0,
+        id => id,
+    }
+}
+
+/// The id of a member or group in P4Runtime; 0, which means all of them in a read, without a key.
+fn kept_id(table: &Table, key: Option<&TableKey>) -> Result<u32> {
+    let key = key.filter(|key| !key.fields.is_empty());
+    key.map_or(Ok(0), |key| index(table, Some(key)).map(swapped_id))
+}
+
+/// A number as bytes without zeros in front.
+pub fn bytes_of(number: u64) -> Vec<u8> {
+    bytes::strip(&number.to_be_bytes()).to_vec()
+}
+
+/// A number of up to 64 bits.
+pub fn to_number(value: &[u8]) -> Result<u64> {
     let value = bytes::canonical(or_zero(value), 64)?;
     Ok(value
         .iter()
         .fold(0, |sum, byte| sum << 8 | u64::from(*byte)))
 }
 
-fn field(data: &TableData, id: u32) -> Option<&DataField> {
+/// A data field, if it is there.
+pub fn field(data: &TableData, id: u32) -> Option<&DataField> {
     data.fields.iter().find(|field| field.field_id == id)
 }
 
 /// A numeric field, if it is there.
-fn number(data: &TableData, id: u32) -> Result<Option<u64>> {
+pub fn number(data: &TableData, id: u32) -> Result<Option<u64>> {
     match field(data, id).and_then(|field| field.value.as_ref()) {
         Some(Value::Stream(value)) => to_number(value).map(Some),
         Some(_) => Err(EntityError::invalid(format!("field {id} is a number"))),
@@ -260,7 +286,10 @@ fn table_action(table: &Table, data: &TableData) -> Result<Option<p4::TableActio
     use p4::table_action::Type;
     let member = number(data, fixed::MEMBER)?.filter(|_| table.has(fixed::MEMBER));
     let group = number(data, fixed::GROUP)?.filter(|_| table.has(fixed::GROUP));
-    let id = |id: u64| u32::try_from(id).map_err(|_| EntityError::out_of_range(format!("id {id}")));
+    let id = |id: u64| {
+        let id = u32::try_from(id).map_err(|_| EntityError::out_of_range(format!("id {id}")));
+        id.map(swapped_id)
+    };
     let found = match (member, group) {
         (Some(member), _) => Some(Type::ActionProfileMemberId(id(member)?)),
         (None, Some(group)) => Some(Type::ActionProfileGroupId(id(group)?)),
@@ -276,25 +305,21 @@ fn action(table: &Table, data: Option<&TableData>) -> Result<Option<p4::Action>>
         return Ok(None);
     };
     let spec = table.action(data.action_id)?;
-    let params = spec
-        .data
-        .iter()
-        .filter_map(|param| parameter(spec, param, data));
+    let params = spec.data.iter().map(|param| parameter(spec, param, data));
     Ok(Some(p4::Action {
         action_id: data.action_id,
         params: params.collect::<Result<_>>()?,
     }))
 }
 
-fn parameter(
-    action: &Action,
-    param: &Field,
-    data: &TableData,
-) -> Option<Result<p4::action::Param>> {
-    let value = match field(data, param.id)?.value.as_ref()? {
-        Value::Stream(value) => bytes::canonical(or_zero(value), param.width()),
-        Value::BoolVal(value) => Ok(vec![u8::from(*value)]),
-        _ => Err(EntityError::invalid("a value of bytes is expected")),
+/// A parameter, which is 0 if it is left out.
+fn parameter(action: &Action, param: &Field, data: &TableData) -> Result<p4::action::Param> {
+    let given = field(data, param.id).and_then(|field| field.value.as_ref());
+    let value = match given {
+        None => Ok(vec![0]),
+        Some(Value::Stream(value)) => bytes::canonical(or_zero(value), param.width()),
+        Some(Value::BoolVal(value)) => Ok(vec![u8::from(*value)]),
+        Some(_) => Err(EntityError::invalid("a value of bytes is expected")),
     };
     let value = value.map_err(|e| {
         e.at(format_args!(
@@ -303,22 +328,11 @@ fn parameter(
         ))
     });
     let param_id = param.id;
-    Some(value.map(|value| p4::action::Param { param_id, value }))
+    value.map(|value| p4::action::Param { param_id, value })
 }
 
-fn group(
-    table: &Table,
-    key: Option<&TableKey>,
-    data: Option<&TableData>,
-) -> Result<p4::ActionProfileGroup> {
-    let mut made = p4::ActionProfileGroup {
-        action_profile_id: table.p4_id(),
-        group_id: index(table, key)?,
-        ..p4::ActionProfileGroup::default()
-    };
-    let Some(data) = data else {
-        return Ok(made);
-    };
+/// Members of a group, and whether each is active.
+pub fn membership(data: &TableData) -> (&[u32], &[bool]) {
     let value = |id| field(data, id).and_then(|field| field.value.as_ref());
     let members: &[u32] = match value(fixed::MEMBER) {
         Some(Value::IntArrVal(members)) => &members.val,
@@ -328,6 +342,30 @@ fn group(
         Some(Value::BoolArrVal(active)) => &active.val,
         _ => &[],
     };
+    (members, active)
+}
+
+/// The active members of a group.
+pub fn active_members(data: &TableData) -> Vec<u32> {
+    let (members, active) = membership(data);
+    let active = members.iter().zip(active).filter(|(_, active)| **active);
+    active.map(|(member, _)| *member).collect()
+}
+
+fn group(
+    table: &Table,
+    key: Option<&TableKey>,
+    data: Option<&TableData>,
+) -> Result<p4::ActionProfileGroup> {
+    let mut made = p4::ActionProfileGroup {
+        action_profile_id: table.p4_id(),
+        group_id: kept_id(table, key)?,
+        ..p4::ActionProfileGroup::default()
+    };
+    let Some(data) = data else {
+        return Ok(made);
+    };
+    let (members, active) = membership(data);
     if active.len() != members.len() {
         return Err(EntityError::invalid(format!(
             "{} members and {} of their states",
@@ -335,14 +373,22 @@ fn group(
             active.len()
         )));
     }
-    let active = members.iter().zip(active).filter(|(_, active)| **active);
-    made.members = active
-        .map(|(member, _)| p4::action_profile_group::Member {
-            member_id: *member,
-            weight: 1,
+    // A member that is listed several times has as much weight.
+    let mut weights: Vec<(u32, i32)> = Vec::new();
+    for (member, _) in members.iter().zip(active).filter(|(_, active)| **active) {
+        match weights.iter_mut().find(|(known, _)| known == member) {
+            Some((_, weight)) => *weight += 1,
+            None => weights.push((*member, 1)),
+        }
+    }
+    let made_of = weights
+        .into_iter()
+        .map(|(member, weight)| p4::action_profile_group::Member {
+            member_id: swapped_id(member),
+            weight,
             ..Default::default()
-        })
-        .collect();
+        });
+    made.members = made_of.collect();
     if let Some(size) = number(data, fixed::MAX_GROUP_SIZE)? {
         made.max_size = i32::try_from(size).unwrap_or(i32::MAX);
     }

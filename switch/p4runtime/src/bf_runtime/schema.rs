@@ -36,6 +36,25 @@ pub struct Schema {
     /// The file.
     pub text: Vec<u8>,
     tables: HashMap<u32, Table>,
+    /// By id in P4Info.
+    digests: HashMap<u32, Digest>,
+}
+
+/// A digest: its id here, and its fields.
+#[derive(Debug, Deserialize)]
+pub struct Digest {
+    pub id: u32,
+    pub fields: Vec<Field>,
+}
+
+/// First byte of the ids of digests in P4Info.
+const P4_DIGEST: u32 = 0x17 << 24;
+
+impl Digest {
+    /// The id in P4Info of a digest with this id.
+    pub fn p4_id(id: u32) -> u32 {
+        P4_DIGEST | id & 0x00ff_ffff
+    }
 }
 
 impl Schema {
@@ -61,11 +80,30 @@ impl Schema {
     pub fn parse(name: &str, text: Vec<u8>) -> std::result::Result<Schema, String> {
         let file: File = serde_json::from_slice(&text).map_err(|e| e.to_string())?;
         let tables = file.tables.into_iter().map(|table| (table.id, table));
+        let digests = file.learn_filters.into_iter();
         Ok(Schema {
             name: name.to_owned(),
             tables: tables.collect(),
+            digests: digests.map(|of| (Digest::p4_id(of.id), of)).collect(),
             text,
         })
+    }
+
+    /// The digest with this id in P4Info.
+    pub fn digest(&self, p4_id: u32) -> Option<&Digest> {
+        self.digests.get(&p4_id)
+    }
+
+    /// Ids of all digests in P4Info.
+    pub fn digests(&self) -> impl Iterator<Item = u32> {
+        self.digests.keys().copied()
+    }
+
+    /// The match table with this id.
+    pub fn match_table(&self, id: u32) -> Option<&Table> {
+        self.tables
+            .get(&id)
+            .filter(|table| table.kind == Kind::Match)
     }
 
     /// The table with this id.
@@ -78,6 +116,8 @@ impl Schema {
 #[derive(Deserialize)]
 struct File {
     tables: Vec<Table>,
+    #[serde(default)]
+    learn_filters: Vec<Digest>,
 }
 
 /// A table: its key, its data and its actions.
@@ -94,6 +134,9 @@ pub struct Table {
     data: Vec<Data>,
     #[serde(default)]
     pub action_specs: Vec<Action>,
+    /// Names of the attributes that clients may set.
+    #[serde(default)]
+    pub attributes: Vec<String>,
 }
 
 /// Kind of a table in P4Runtime.
@@ -112,6 +155,10 @@ pub enum Kind {
     Counter,
     Meter,
     Register,
+    #[serde(rename = "ParserValueSet")]
+    ValueSet,
+    PortMetadata,
+    RegisterParam,
     /// None: it describes the chip.
     #[serde(other)]
     Other,
@@ -201,13 +248,14 @@ impl Table {
     pub fn p4_id(&self) -> u32 {
         let with = |prefix: u32, id: u32| prefix << 24 | id & 0x00ff_ffff;
         match self.kind {
-            Kind::Match | Kind::Other => self.id,
+            Kind::Match | Kind::PortMetadata | Kind::RegisterParam | Kind::Other => self.id,
             Kind::Member => with(0x11, self.id),
             // A group is one of the profile that the selector is made of.
             Kind::Group => with(0x11, self.depends_on.first().copied().unwrap_or(self.id)),
             Kind::Counter => with(0x12, self.id),
             Kind::Meter => with(0x14, self.id),
             Kind::Register => with(0x16, self.id),
+            Kind::ValueSet => with(0x03, self.id),
         }
     }
 
@@ -225,6 +273,16 @@ impl Table {
         self.data
             .iter()
             .flat_map(|d| d.singleton.iter().chain(&d.oneof))
+    }
+
+    /// Whether entries count.
+    pub fn has_counts(&self) -> bool {
+        self.has(fixed::COUNTER_BYTES) || self.has(fixed::COUNTER_PACKETS)
+    }
+
+    /// Whether entries have a meter.
+    pub fn has_meter(&self) -> bool {
+        self.has(fixed::METER_BYTES[0]) || self.has(fixed::METER_PACKETS[0])
     }
 
     /// Whether entries have a field of this number.
@@ -247,6 +305,10 @@ pub mod fixed {
     pub const METER_PACKETS: [u32; 4] = [65549, 65550, 65551, 65552];
     pub const COUNTER_BYTES: u32 = 65553;
     pub const COUNTER_PACKETS: u32 = 65554;
+    /// Whether a field is one of a meter.
+    pub fn is_meter(id: u32) -> bool {
+        (METER_BYTES[0]..=METER_PACKETS[3]).contains(&id)
+    }
     pub const MEMBER_STATUS: u32 = 65564;
     pub const MAX_GROUP_SIZE: u32 = 65565;
 }

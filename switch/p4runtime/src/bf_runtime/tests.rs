@@ -1,13 +1,15 @@
 //! Requests and answers on a program with one object of every kind.
 
 use std::path::{Path, PathBuf};
-use std::sync::Arc;
+use std::sync::{Arc, Mutex};
 
 use ebb_units::Instant;
 use tonic::Code;
 
-use super::batch::{self, Reading};
+use super::batch::{self, Reading, Scope};
+use super::chip::{Chip, Port};
 use super::schema::{Schema, fixed};
+use super::state::State;
 use crate::error::Result;
 use crate::forwarding::Forwarding;
 use crate::preload::read_config;
@@ -21,6 +23,7 @@ use crate::proto::bf_runtime::update::Type;
 struct Program {
     forwarding: Forwarding,
     schema: Schema,
+    state: Mutex<State>,
 }
 
 fn fixture(name: &str) -> PathBuf {
@@ -33,9 +36,14 @@ impl Program {
     fn new() -> Program {
         let [json, info] = ["entities.json", "entities.p4info.txtpb"].map(fixture);
         let config = read_config(&json, &info).unwrap();
+        let ports = [0, 3].map(|number| Port {
+            number,
+            name: format!("veth{number}"),
+        });
         Program {
             forwarding: Forwarding::verify(&Programs::new(true), config).unwrap(),
             schema: Schema::read("entities", &fixture("entities.bf-rt.json")).unwrap(),
+            state: Mutex::new(State::new(Chip::new(ports.to_vec()))),
         }
     }
 
@@ -66,39 +74,56 @@ impl Program {
         u32::try_from(action.unwrap()["id"].as_u64().unwrap()).unwrap()
     }
 
+    fn scope(&self) -> Scope<'_> {
+        Scope {
+            schema: &self.schema,
+            target: None,
+        }
+    }
+
     fn write(&self, kind: Type, entry: &bf::TableEntry) -> Result<()> {
+        self.update(kind, Entity::TableEntry(entry.clone()))
+    }
+
+    fn update(&self, kind: Type, entity: Entity) -> Result<()> {
         let update = bf::Update {
             r#type: kind as i32,
             entity: Some(bf::Entity {
-                entity: Some(Entity::TableEntry(entry.clone())),
+                entity: Some(entity),
             }),
         };
         let done = self.forwarding.with_detached(Instant::ZERO, |ctx| {
-            batch::write(ctx, &self.schema, &update)
+            batch::write(ctx, self.scope(), &mut self.state.lock().unwrap(), &update)
         });
         done.unwrap()
     }
 
-    /// Reads in parts of two.
     fn read(&self, entry: bf::TableEntry) -> Result<Vec<bf::TableEntry>> {
-        let entity = bf::Entity {
-            entity: Some(Entity::TableEntry(entry)),
-        };
-        let mut reading = Reading::new(&self.schema, &entity)?;
+        let entries = self
+            .get(Entity::TableEntry(entry))?
+            .into_iter()
+            .map(|e| match e.entity {
+                Some(Entity::TableEntry(entry)) => entry,
+                other => panic!("{other:?}"),
+            });
+        Ok(entries.collect())
+    }
+
+    /// Reads in parts of two.
+    fn get(&self, entity: Entity) -> Result<Vec<bf::Entity>> {
+        let mut reading = Reading::new(&bf::Entity {
+            entity: Some(entity),
+        })?;
         let mut found = Vec::new();
         loop {
             let part = self.forwarding.with_detached(Instant::ZERO, |ctx| {
-                reading.part(ctx, &self.schema, found.len() + 2, &mut found)
+                let part = (found.len() + 2, &mut found);
+                reading.part(ctx, self.scope(), &mut self.state.lock().unwrap(), part)
             });
             if part.unwrap()? {
-                break;
+                return Ok(found);
             }
         }
-        let entries = found.into_iter().map(|e| match e.entity {
-            Some(Entity::TableEntry(entry)) => entry,
-            other => panic!("{other:?}"),
-        });
-        Ok(entries.collect())
     }
 }
 
@@ -375,13 +400,360 @@ fn what_there_is_not_is_refused_by_name() {
             .message
             .contains("key field 9")
     );
-    let modify_inc = program.write(Type::ModifyInc, &wide).unwrap_err();
-    assert_eq!(modify_inc.code, Code::Unimplemented);
     assert_eq!(
         program.read(program.entry("bridge")).unwrap(),
         [],
         "nothing was done"
     );
+}
+
+fn numbers(values: &[u32]) -> Value {
+    Value::IntArrVal(IntArray {
+        val: values.to_vec(),
+    })
+}
+
+fn flags(values: &[bool]) -> Value {
+    Value::BoolArrVal(BoolArray {
+        val: values.to_vec(),
+    })
+}
+
+/// P4Runtime has no member 0; its parameters that are left out are 0.
+#[test]
+fn member_0_is_a_member_as_others() {
+    let program = Program::new();
+    let next_hop = program.action("ecmp", "set_next_hop");
+    let member = |id: u8| bf::TableEntry {
+        key: key(vec![exact(fixed::MEMBER, &[0, 0, 0, id])]),
+        data: data(next_hop, &[]),
+        ..program.entry("ecmp")
+    };
+    for id in [0, 1] {
+        program.write(Type::Insert, &member(id)).unwrap();
+    }
+    let ids = |entries: Vec<bf::TableEntry>| -> Vec<_> {
+        let keys = entries.into_iter().filter_map(|e| e.key);
+        keys.map(|key| key.fields[0].clone()).collect()
+    };
+    let of = |id| exact(fixed::MEMBER, &[0, 0, 0, id]);
+    assert_eq!(ids(program.read(member(0)).unwrap()), [of(0)]);
+    let all = program.read(program.entry("ecmp")).unwrap();
+    assert_eq!(ids(all), [of(1), of(0)]);
+    let group = bf::TableEntry {
+        key: key(vec![exact(fixed::GROUP, &[0; 4])]),
+        data: data(
+            0,
+            &[
+                (fixed::MEMBER, numbers(&[0, 1])),
+                (fixed::MEMBER_STATUS, flags(&[true, true])),
+            ],
+        ),
+        ..program.entry("ecmp_sel")
+    };
+    program.write(Type::Insert, &group).unwrap();
+    let members = |program: &Program| {
+        let found = program.read(program.entry("ecmp_sel")).unwrap();
+        found[0].data.as_ref().unwrap().fields[0].value.clone()
+    };
+    assert_eq!(members(&program), Some(numbers(&[0, 1])));
+    // MODIFY_INC takes members away, or adds some.
+    let change = |takes: bool, member| bf::TableEntry {
+        data: data(0, &[(fixed::MEMBER, numbers(&[member]))]),
+        table_mod_inc_flag: Some(bf::TableModIncFlag {
+            r#type: i32::from(takes),
+        }),
+        ..group.clone()
+    };
+    program.write(Type::ModifyInc, &change(true, 0)).unwrap();
+    assert_eq!(members(&program), Some(numbers(&[1])));
+    program.write(Type::ModifyInc, &change(false, 0)).unwrap();
+    assert_eq!(members(&program), Some(numbers(&[1, 0])));
+    let missing = program
+        .write(Type::ModifyInc, &change(false, 7))
+        .unwrap_err();
+    assert_eq!(missing.code, Code::NotFound);
+}
+
+#[test]
+fn a_changed_entry_keeps_the_parameters_that_are_left_out() {
+    let program = Program::new();
+    let forward = program.action("bridge", "forward");
+    let of = |fields: &[(u32, Value)]| bf::TableEntry {
+        key: key(vec![exact(1, &[0, 0, 0, 0, 0, 7])]),
+        data: data(forward, fields),
+        ..program.entry("bridge")
+    };
+    program
+        .write(Type::Insert, &of(&[(1, bytes(&[0, 3]))]))
+        .unwrap();
+    program.write(Type::Modify, &of(&[])).unwrap();
+    let found = program.read(program.entry("bridge")).unwrap();
+    assert_eq!(found, [of(&[(1, bytes(&[0, 3]))])]);
+}
+
+/// As they were at the last `Sync`, unless a client asks the data plane.
+#[test]
+fn counters_are_kept_until_they_are_synchronised() {
+    let program = Program::new();
+    let cell = |from_hw: bool, count: Option<u8>| bf::TableEntry {
+        key: key(vec![exact(65556, &[0, 0, 0, 1])]),
+        data: count.and_then(|count| data(0, &[(fixed::COUNTER_PACKETS, bytes(&[count]))])),
+        table_flags: Some(bf::TableFlags {
+            from_hw,
+            ..bf::TableFlags::default()
+        }),
+        ..program.entry("port_in")
+    };
+    let packets = |from_hw| {
+        let found = program.read(cell(from_hw, None)).unwrap();
+        found[0].data.as_ref().unwrap().fields[1].value.clone()
+    };
+    program.write(Type::Insert, &cell(false, Some(3))).unwrap();
+    let of = |count| Some(bytes(&[0, 0, 0, 0, 0, 0, 0, count]));
+    assert_eq!(packets(false), of(3));
+    program
+        .forwarding
+        .with_detached(Instant::ZERO, |ctx| {
+            let id = ctx.pipeline.counter("MyIngress.port_in").unwrap();
+            let value = ebb_pipeline::control::CounterValue {
+                packets: 8,
+                bytes: 0,
+            };
+            ctx.pipeline.set_counter_value(id, 1, value).unwrap();
+        })
+        .unwrap();
+    assert_eq!(packets(false), of(3));
+    let sync = Entity::TableOperation(bf::TableOperation {
+        table_id: program.entry("port_in").table_id,
+        table_operations_type: "Sync".into(),
+    });
+    program.update(Type::Unspecified, sync).unwrap();
+    assert_eq!(packets(false), of(8));
+    let add = bf::TableEntry {
+        table_mod_inc_flag: Some(bf::TableModIncFlag::default()),
+        ..cell(false, Some(2))
+    };
+    program.write(Type::ModifyInc, &add).unwrap();
+    assert_eq!(packets(true), of(10));
+}
+
+#[test]
+fn members_of_a_value_set_come_and_go() {
+    let program = Program::new();
+    let text: serde_json::Value = serde_json::from_slice(&program.schema.text).unwrap();
+    let mut tables = text["tables"].as_array().unwrap().iter();
+    let id = tables
+        .find(|t| t["table_type"] == "ParserValueSet")
+        .unwrap()["id"]
+        .as_u64();
+    let table_id = u32::try_from(id.unwrap()).unwrap();
+    let of = |value: u8| bf::TableEntry {
+        table_id,
+        key: key(vec![bf::KeyField {
+            field_id: 1,
+            match_type: Some(MatchType::Ternary(key_field::Ternary {
+                value: vec![8, value],
+                mask: vec![255, 255],
+            })),
+        }]),
+        ..bf::TableEntry::default()
+    };
+    let all = bf::TableEntry {
+        table_id,
+        ..bf::TableEntry::default()
+    };
+    program.write(Type::Insert, &of(0)).unwrap();
+    program.write(Type::Insert, &of(6)).unwrap();
+    let twice = program.write(Type::Insert, &of(6)).unwrap_err();
+    assert_eq!(twice.code, Code::AlreadyExists);
+    let keys = |entry| -> Vec<_> {
+        let found = program.read(entry).unwrap();
+        found.into_iter().map(|entry| entry.key).collect()
+    };
+    assert_eq!(keys(all.clone()), [of(0).key, of(6).key]);
+    program.write(Type::Delete, &of(0)).unwrap();
+    assert_eq!(keys(of(6)), [of(6).key]);
+    program.write(Type::Delete, &all).unwrap();
+    assert_eq!(program.read(of(6)).unwrap_err().code, Code::NotFound);
+}
+
+#[test]
+fn attributes_and_handles_are_kept() {
+    use bf::mode::{PredefinedMode, Scope as Pipes};
+    use bf::table_attribute::Attribute;
+    let program = Program::new();
+    let table_id = program.entry("bridge").table_id;
+    let attribute = |attribute| {
+        Entity::TableAttribute(bf::TableAttribute {
+            table_id,
+            attribute: Some(attribute),
+        })
+    };
+    let scope = |mode: PredefinedMode| {
+        let mode = bf::Mode {
+            scope: Some(Pipes::Predef(mode as i32)),
+            args: 0,
+        };
+        bf::EntryScope {
+            pipe_scope: Some(mode),
+            gress_scope: None,
+            prsr_scope: None,
+        }
+    };
+    let single = attribute(Attribute::EntryScope(scope(PredefinedMode::Single)));
+    program.update(Type::Insert, single).unwrap();
+    let asked = attribute(Attribute::EntryScope(bf::EntryScope::default()));
+    let found = program.get(asked).unwrap();
+    let Some(Entity::TableAttribute(found)) = &found[0].entity else {
+        panic!("{found:?}")
+    };
+    let Some(Attribute::EntryScope(found)) = found.attribute else {
+        panic!("{found:?}")
+    };
+    assert_eq!(found.pipe_scope, scope(PredefinedMode::Single).pipe_scope);
+    let entry = |pipe_id| bf::TableEntry {
+        key: key(vec![exact(1, &[0, 0, 0, 0, 0, 7])]),
+        data: data(program.action("bridge", "drop"), &[]),
+        entry_tgt: Some(bf::TargetDevice {
+            pipe_id,
+            ..bf::TargetDevice::default()
+        }),
+        ..program.entry("bridge")
+    };
+    for pipe in [0xffff, 1] {
+        let refused = program.write(Type::Insert, &entry(pipe)).unwrap_err();
+        assert_eq!(refused.code, Code::InvalidArgument);
+    }
+    program.write(Type::Insert, &entry(0)).unwrap();
+    let asked = Entity::Handle(bf::HandleId {
+        table_id,
+        value: entry(0).key.map(bf::handle_id::Value::Key),
+    });
+    let found = program.get(asked).unwrap();
+    let Some(Entity::Handle(handle)) = &found[0].entity else {
+        panic!("{found:?}")
+    };
+    let Some(bf::handle_id::Value::HandleId(handle_id)) = handle.value else {
+        panic!("{handle:?}")
+    };
+    let by_handle = bf::TableEntry {
+        key: None,
+        handle_id,
+        ..entry(0)
+    };
+    assert_eq!(
+        program.read(by_handle.clone()).unwrap()[0].key,
+        entry(0).key
+    );
+    let other = bf::TableEntry {
+        handle_id: handle_id + 1,
+        ..by_handle
+    };
+    assert_eq!(program.read(other).unwrap_err().code, Code::InvalidArgument);
+    let mask = attribute(Attribute::DynKeyMask(bf::DynKeyMask::default()));
+    let refused = program.update(Type::Insert, mask).unwrap_err();
+    assert!(refused.message.contains("DynamicKeyMask"), "{refused}");
+}
+
+#[test]
+fn multicast_and_mirroring_take_effect_as_groups_and_sessions() {
+    let program = Program::new();
+    let row = |table_id, id: u8, fields: &[(u32, Value)]| bf::TableEntry {
+        table_id,
+        key: key(vec![exact(1, &[0, id])]),
+        data: data(0, fields),
+        ..bf::TableEntry::default()
+    };
+    let (groups, nodes, sessions) = (0xff02_0001, 0xff02_0002, 0xff04_0001);
+    let node = |ports: &[u32]| row(nodes, 9, &[(1, bytes(&[7])), (3, numbers(ports))]);
+    program.write(Type::Insert, &node(&[1, 2])).unwrap();
+    let group = row(groups, 5, &[(1, numbers(&[9])), (2, flags(&[false]))]);
+    program.write(Type::Insert, &group).unwrap();
+    let replicas = || {
+        let of = program.forwarding.with_detached(Instant::ZERO, |ctx| {
+            let group = ctx.store.multicast_groups.get(&5).cloned();
+            let replicas = group.map(|group| group.replicas).unwrap_or_default();
+            let port = |kind| match kind {
+                Some(crate::proto::p4::replica::PortKind::Port(port)) => port,
+                other => panic!("{other:?}"),
+            };
+            let of = replicas
+                .into_iter()
+                .map(|r| (port(r.port_kind), r.instance));
+            of.collect::<Vec<_>>()
+        });
+        of.unwrap()
+    };
+    assert_eq!(replicas(), [(vec![1], 7), (vec![2], 7)]);
+    program.write(Type::Modify, &node(&[3])).unwrap();
+    assert_eq!(replicas(), [(vec![3], 7)]);
+    let used = program.write(Type::Delete, &node(&[3])).unwrap_err();
+    assert_eq!(used.code, Code::FailedPrecondition);
+    program.write(Type::Delete, &group).unwrap();
+    assert_eq!(replicas(), []);
+    let excluded = row(groups, 5, &[(1, numbers(&[9])), (2, flags(&[true]))]);
+    let refused = program.write(Type::Insert, &excluded).unwrap_err();
+    assert_eq!(refused.code, Code::Unimplemented);
+    let session = |length: &[u8]| {
+        let fields = [
+            (5, Value::BoolVal(true)),
+            (7, bytes(&[2])),
+            (8, Value::BoolVal(true)),
+            (9, bytes(&[4])),
+            (23, bytes(length)),
+        ];
+        row(sessions, 3, &fields)
+    };
+    let length = || {
+        let of = program.forwarding.with_detached(Instant::ZERO, |ctx| {
+            let session = ctx.store.clone_sessions.get(&3);
+            session.map(|s| (s.packet_length_bytes, s.class_of_service))
+        });
+        of.unwrap()
+    };
+    program.write(Type::Insert, &session(&[100])).unwrap();
+    assert_eq!(length(), Some((100, 4)));
+    program.write(Type::Modify, &session(&[255, 255])).unwrap();
+    assert_eq!(length(), Some((0, 4)));
+    program.write(Type::Delete, &session(&[0])).unwrap();
+    assert_eq!(length(), None);
+}
+
+#[test]
+fn the_device_tells_its_ports() {
+    let program = Program::new();
+    let chip: serde_json::Value =
+        serde_json::from_slice(&program.state.lock().unwrap().chip.schema()).unwrap();
+    let names: Vec<_> = chip["tables"]
+        .as_array()
+        .unwrap()
+        .iter()
+        .map(|t| &t["name"])
+        .collect();
+    assert_eq!(names[0], "tf1.dev.device_configuration");
+    let device = bf::TableEntry {
+        table_id: 0xff06_0001,
+        is_default_entry: true,
+        ..bf::TableEntry::default()
+    };
+    let found = program.read(device).unwrap();
+    let fields = &found[0].data.as_ref().unwrap().fields;
+    let field = |id| {
+        fields
+            .iter()
+            .find(|f| f.field_id == id)
+            .unwrap()
+            .value
+            .clone()
+    };
+    assert_eq!(field(2), Some(bytes(&[0, 0, 0, 1])));
+    assert_eq!(field(9), Some(numbers(&[0, 3])));
+    let ports = bf::TableEntry {
+        table_id: 0xff01_0001,
+        ..bf::TableEntry::default()
+    };
+    assert_eq!(program.read(ports).unwrap().len(), 2);
 }
 
 #[test]

@@ -162,7 +162,8 @@ fn write_default(
     let mut default = DefaultEntry::default();
     let mut action = None;
     if let Some(given) = &entry.action {
-        if table.implementation_id != 0 {
+        // Tofino's tables may miss to a member or group; those of v1model may not (spec, "Action Profiles").
+        if table.implementation_id != 0 && ctx.pipeline.cell_bytes().is_none() {
             return Err(EntityError::permission_denied(
                 "the default action of a table with an action profile is constant",
             ));

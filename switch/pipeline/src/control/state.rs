@@ -4,7 +4,7 @@ use ebb_units::Instant;
 
 use super::{ControlError, CounterValue, MeterConfig, MeterCounts, Result};
 use crate::bits::{from_bytes, low_mask, to_bytes};
-use crate::stateful::RegisterRef;
+use crate::stateful::{RegisterArray, RegisterRef};
 use crate::{CounterId, MeterId, Pipeline, RegisterId};
 
 fn out_of_range(kind: &'static str, name: &str, size: u64, index: u64) -> ControlError {
@@ -152,6 +152,19 @@ impl Pipeline {
         r.slot(index)
             .map(|slot| to_bytes(slot.of(&r.words), r.bits))
             .ok_or_else(|| out_of_range("register", &r.name, r.size, index))
+    }
+
+    /// Gives a cell of a register array, or all of them, the value that it has in the beginning.
+    pub fn reset_register(&mut self, register: RegisterId, index: Option<u64>) -> Result<()> {
+        let program = self.program.clone();
+        let spec = &program.blueprint.registers[register.index()];
+        let array = &mut self.state.registers.arrays[register.index()];
+        match index {
+            None => *array = RegisterArray::new(spec),
+            Some(index) if index < array.size => array.reset(spec, index as u32),
+            Some(index) => return Err(out_of_range("register", &array.name, array.size, index)),
+        }
+        Ok(())
     }
 
     /// Sets the value of a register, given as big-endian bytes of any length that fit.

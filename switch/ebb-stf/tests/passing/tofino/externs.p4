@@ -113,6 +113,22 @@ control I(inout headers hdr, inout metadata md, in ingress_intrinsic_metadata_t 
         registers = seen_by_entry;
         size = 4;
     }
+    Register<bit<32>, bit<8>>(16, 5) numbers_seen;
+    MathUnit<bit<32>>(MathOp_t.SQR, 3, 2) square;
+    RegisterAction<bit<32>, bit<8>, bit<32>>(numbers_seen) squared = {
+        void apply(inout bit<32> value, out bit<32> now) {
+            value = square.execute((bit<32>)hdr.request.value);
+            now = value;
+        }
+    };
+    // Bit 2 * (the number was above 6) + (it was odd).
+    RegisterAction<bit<32>, bit<8>, bit<16>>(numbers_seen) which = {
+        void apply(inout bit<32> value, out bit<16> held) {
+            held = this.predicate(value[0:0] == 1, value > 6);
+        }
+    };
+    @symmetric("hdr.request.index", "hdr.request.what")
+    Hash<bit<16>>(HashAlgorithm_t.CRC16) either_way;
     Meter<bit<8>>(4, MeterType_t.BYTES) short;
     Hash<bit<14>>(HashAlgorithm_t.CRC16) choice;
     ActionProfile(4) ways;
@@ -165,6 +181,12 @@ control I(inout headers hdr, inout metadata md, in ingress_intrinsic_metadata_t 
             numbers.apply();
         } else if (hdr.request.what == 19) {
             hdr.request.result = (bit<32>)short.execute(index = hdr.request.index, adjust_byte_count = 4);
+        } else if (hdr.request.what == 21) {
+            hdr.request.result = squared.execute(hdr.request.index);
+        } else if (hdr.request.what == 22) {
+            hdr.request.result = (bit<32>)which.execute(hdr.request.index);
+        } else if (hdr.request.what == 23 || hdr.request.what == 24) {
+            hdr.request.result = (bit<32>)either_way.get({ hdr.request.what, hdr.request.value, hdr.request.index });
         } else if (hdr.request.what == 20) {
             hdr.request.index = hdr.options[0].next;
         }

@@ -156,11 +156,13 @@ impl Backend<'_> {
                 let cell = self.entry_index(span);
                 self.write_register(array, &cell, value, span);
             }
+            // A register with one cell, which the control plane writes.
             ("RegisterParam", "read", []) => {
-                let initial = object.args.iter().find(|(name, _)| name == "initial_value");
-                if let Some((_, value)) = initial {
-                    self.give(result, value.clone(), span);
-                }
+                self.read_register(array, index, &number(0, 32, span), result, span);
+            }
+            ("MathUnit", "execute", [x]) => self.math_unit(index, x, result, span),
+            (_, "predicate", conditions) if extern_name.contains("RegisterAction") => {
+                self.give(result, predicate(conditions, span), span);
             }
             ("Hash", "get", [data]) => self.hash(index, data, result, span),
             ("Random", "get", []) => {
@@ -204,6 +206,37 @@ impl Backend<'_> {
             }
             _ => self.missing(&format!("{extern_name}.{name}"), span),
         }
+    }
+
+    /// `factor * op(x)`, of which the constructor has the factor as a number or as a quotient.
+    fn math_unit(&mut self, index: usize, x: &Expr, result: Option<&Expr>, span: Span) {
+        const OPS: [&str; 6] = ["MUL", "SQR", "SQRT", "DIV", "RSQR", "RSQRT"];
+        let object = &self.flat.objects[index];
+        let arg = |name: &str| object.args.iter().find(|(n, _)| n == name).map(|(_, e)| e);
+        let number = |name: &str| arg(name).and_then(Expr::as_number::<u64>);
+        let op = match arg("op").and_then(Expr::as_value) {
+            Some(eval::Value::Member(op)) => OPS.iter().position(|of| *of == op),
+            _ => None,
+        };
+        let factor = match (number("factor"), number("A"), number("B")) {
+            (Some(factor), ..) => Some((factor, 1)),
+            (None, Some(a), Some(b)) if b > 0 => Some((a, b)),
+            _ => None,
+        };
+        let (Some(op), Some((a, b))) = (op, factor) else {
+            return self.missing("MathUnit of a table or of a negative factor", span);
+        };
+        let Some(result) = result else { return };
+        let width = result.ty.width().unwrap_or(0);
+        let parameters = vec![
+            self.argument(result),
+            self.argument(x),
+            hex_value(op as u64, 8),
+            hex_value(a, 64),
+            hex_value(b, 64),
+            hex_value(u64::from(width), 8),
+        ];
+        self.emit("math_unit", parameters, span);
     }
 
     fn read_register(
@@ -320,7 +353,8 @@ impl Backend<'_> {
         if width > 63 {
             return self.missing("Hash of more than 63 bits", span);
         }
-        let input = self.fields_of(data, span);
+        let leaves = self.symmetric(index, data.leaves(), span);
+        let input = self.fields_of_leaves(leaves, span);
         let calculation = self.calculation_named(&algorithm, input, span);
         let parameters = vec![
             self.argument(result),
@@ -329,6 +363,37 @@ impl Backend<'_> {
             hex_value(1u64 << width, width + 1),
         ];
         self.emit("modify_field_with_hash_based_offset", parameters, span);
+    }
+
+    /// The inputs of a hash; of a pair that `@symmetric` names the smaller comes first.
+    fn symmetric(&mut self, hash: usize, mut leaves: Vec<Expr>, span: Span) -> Vec<Expr> {
+        let annotations = &self.flat.objects[hash].annotations;
+        let pairs = annotations.iter().filter(|a| a.name.text == "symmetric");
+        let pairs: Vec<Vec<String>> = pairs
+            .map(|a| crate::annotations::strings(&a.body))
+            .collect();
+        for pair in pairs {
+            let place = |name: &String| leaves.iter().position(|leaf| is_path(leaf, name));
+            let [Some(a), Some(b)] = [pair.first(), pair.get(1)].map(|name| name.and_then(place))
+            else {
+                self.missing("@symmetric of what is no input of the hash", span);
+                continue;
+            };
+            let is_less = compare(BinaryOp::Le, leaves[a].clone(), leaves[b].clone());
+            let [first, second] = [a, b].map(|at| self.temp(&leaves[at].ty, span));
+            self.assign(
+                &first,
+                &choose(is_less.clone(), leaves[a].clone(), leaves[b].clone()),
+                span,
+            );
+            self.assign(
+                &second,
+                &choose(is_less, leaves[b].clone(), leaves[a].clone()),
+                span,
+            );
+            (leaves[a], leaves[b]) = (first, second);
+        }
+        leaves
     }
 
     /// The complement of the one's complement sum of the data, in a new variable.
@@ -508,4 +573,28 @@ impl Backend<'_> {
         });
         id
     }
+}
+
+/// Whether an expression is the field with this path, whose first word is the name of a parameter.
+fn is_path(e: &Expr, path: &str) -> bool {
+    match (&e.kind, path.rsplit_once('.')) {
+        (ExprKind::Field(base, name), Some((before, last))) => {
+            name == last && is_path(base, before)
+        }
+        (ExprKind::Var(_), None) => true,
+        _ => false,
+    }
+}
+
+/// One bit for what held of the conditions of a register action: the bit whose number has bit i where condition i held.
+fn predicate(conditions: &[Expr], span: Span) -> Expr {
+    let mut value = number(1, 16, span);
+    for (place, condition) in conditions.iter().enumerate() {
+        if !matches!(condition.kind, ExprKind::DontCare) {
+            let by = number(1 << place, 8, span);
+            let shifted = Expr::binary(BinaryOp::Shl, value.clone(), by, Type::bit(16), span);
+            value = choose(condition.clone(), shifted, value);
+        }
+    }
+    value
 }

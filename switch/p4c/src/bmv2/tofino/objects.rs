@@ -33,6 +33,7 @@ impl Backend<'_> {
                 }
                 "Register" => self.register_array(object, self.size(object), None),
                 "DirectRegister" => self.direct_register(index, object),
+                "RegisterParam" => self.register_array(object, 1, None),
                 _ => {}
             }
         }

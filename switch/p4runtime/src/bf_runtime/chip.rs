@@ -1,0 +1,743 @@
+//! Tables that belong to no program: the device, its ports, multicast and mirror sessions.
+//!
+//! Names and numbers are those that P4 Studio publishes, as clients look for them. Rows are kept as they were written.
+//! Those of multicast and mirroring take effect as P4Runtime's groups and clone sessions; the others describe ports and
+//! device, and change neither links nor traffic.
+
+use std::collections::BTreeMap;
+
+use serde_json::{Value as Json, json};
+
+use super::entries::change;
+use super::request::{bytes_of, to_number};
+use crate::bytes;
+use crate::entities::Context;
+use crate::error::{EntityError, Result};
+use crate::proto::bf_runtime as bf;
+use crate::proto::bf_runtime::data_field::{BoolArray, IntArray, Value};
+use crate::proto::bf_runtime::key_field::{self, MatchType};
+use crate::proto::bf_runtime::table_mod_inc_flag::Type as Incremental;
+use crate::proto::bf_runtime::update::Type;
+use crate::proto::p4;
+use crate::proto::p4::entity::Entity;
+use crate::proto::p4::packet_replication_engine_entry::Type as Replication;
+
+/// A column: its number, its name, its type, whether it has several values.
+type Column = (u32, &'static str, &'static str, bool);
+
+struct Spec {
+    name: &'static str,
+    id: u32,
+    kind: &'static str,
+    size: u32,
+    /// None: there is one row, the default entry.
+    key: Option<Column>,
+    data: &'static [Column],
+    /// The action that all rows have, where there is one: its number and its name.
+    action: Option<(u32, &'static str)>,
+    attributes: &'static [&'static str],
+}
+
+const DEVICE: u32 = 0xff06_0001;
+const PORT: u32 = 0xff01_0001;
+const MGID: u32 = 0xff02_0001;
+const NODE: u32 = 0xff02_0002;
+const MIRROR: u32 = 0xff04_0001;
+
+const TABLES: [Spec; 5] = [
+    Spec {
+        // The generation of the chip comes before it.
+        name: "dev.device_configuration",
+        id: DEVICE,
+        kind: "DevConfigure",
+        size: 1,
+        key: None,
+        data: &[
+            (1, "sku", "string", false),
+            (2, "num_pipes", "uint32", false),
+            (3, "num_stages", "uint32", false),
+            (4, "num_max_ports", "uint32", false),
+            (5, "num_front_ports", "uint32", false),
+            (6, "pcie_cpu_port", "uint32", false),
+            (7, "eth_cpu_port_list", "uint32", true),
+            (8, "internal_port_list", "uint32", true),
+            (9, "external_port_list", "uint32", true),
+            (10, "recirc_port_list", "uint32", true),
+            (11, "intr_based_link_monitoring", "bool", false),
+            (12, "flow_learn_intr_mode", "bool", false),
+            (13, "lrt_dr_timeout_usec", "uint32", false),
+            (14, "flow_learn_timeout_usec", "uint32", false),
+            (15, "inactive_node_delete", "bool", false),
+            (16, "selector_member_order", "bool", false),
+        ],
+        action: None,
+        attributes: &[],
+    },
+    Spec {
+        name: "$PORT",
+        id: PORT,
+        kind: "PortConfigure",
+        size: 512,
+        key: Some((1, "$DEV_PORT", "uint32", false)),
+        data: &[
+            (1, "$SPEED", "string", false),
+            (2, "$FEC", "string", false),
+            (3, "$N_LANES", "uint32", false),
+            (4, "$PORT_ENABLE", "bool", false),
+            (5, "$AUTO_NEGOTIATION", "string", false),
+            (6, "$LOOPBACK_MODE", "string", false),
+            (7, "$TX_MTU", "uint32", false),
+            (8, "$RX_MTU", "uint32", false),
+            (14, "$PORT_DIR", "string", false),
+            (21, "$IS_VALID", "bool", false),
+            (22, "$IS_INTERNAL", "bool", false),
+            (25, "$PORT_UP", "bool", false),
+            (26, "$PORT_NAME", "string", false),
+        ],
+        action: None,
+        attributes: &[],
+    },
+    Spec {
+        name: "$pre.mgid",
+        id: MGID,
+        kind: "PreMgid",
+        size: 65536,
+        key: Some((1, "$MGID", "uint16", false)),
+        data: &[
+            (1, "$MULTICAST_NODE_ID", "uint32", true),
+            (2, "$MULTICAST_NODE_L1_XID_VALID", "bool", true),
+            (3, "$MULTICAST_NODE_L1_XID", "uint16", true),
+            (4, "$MULTICAST_ECMP_ID", "uint32", true),
+            (5, "$MULTICAST_ECMP_L1_XID_VALID", "bool", true),
+            (6, "$MULTICAST_ECMP_L1_XID", "uint16", true),
+        ],
+        action: None,
+        attributes: &[],
+    },
+    Spec {
+        name: "$pre.node",
+        id: NODE,
+        kind: "PreNode",
+        size: 16_777_216,
+        key: Some((1, "$MULTICAST_NODE_ID", "uint32", false)),
+        data: &[
+            (1, "$MULTICAST_RID", "uint16", false),
+            (2, "$MULTICAST_LAG_ID", "uint8", true),
+            (3, "$DEV_PORT", "uint32", true),
+        ],
+        action: None,
+        attributes: &[],
+    },
+    Spec {
+        name: "$mirror.cfg",
+        id: MIRROR,
+        kind: "MirrorCfg",
+        size: 1024,
+        key: Some((1, "$sid", "uint16", false)),
+        data: &[
+            (5, "$session_enable", "bool", false),
+            (6, "$direction", "string", false),
+            (7, "$ucast_egress_port", "uint32", false),
+            (8, "$ucast_egress_port_valid", "bool", false),
+            (9, "$egress_port_queue", "uint32", false),
+            (10, "$ingress_cos", "uint32", false),
+            (11, "$packet_color", "string", false),
+            (12, "$level1_mcast_hash", "uint32", false),
+            (13, "$level2_mcast_hash", "uint32", false),
+            (14, "$mcast_grp_a", "uint16", false),
+            (15, "$mcast_grp_a_valid", "bool", false),
+            (16, "$mcast_grp_b", "uint16", false),
+            (17, "$mcast_grp_b_valid", "bool", false),
+            (18, "$mcast_l1_xid", "uint16", false),
+            (19, "$mcast_l2_xid", "uint16", false),
+            (20, "$mcast_rid", "uint16", false),
+            (21, "$icos_for_copy_to_cpu", "uint32", false),
+            (22, "$copy_to_cpu", "bool", false),
+            (23, "$max_pkt_len", "uint16", false),
+        ],
+        action: Some((2, "$normal")),
+        attributes: &[],
+    },
+];
+
+/// Columns of `$pre.mgid`, `$pre.node` and `$mirror.cfg` that take effect.
+mod column {
+    pub const GROUP_NODES: u32 = 1;
+    pub const GROUP_XID_VALID: u32 = 2;
+    pub const GROUP_ECMP: u32 = 4;
+    pub const NODE_RID: u32 = 1;
+    pub const NODE_LAGS: u32 = 2;
+    pub const NODE_PORTS: u32 = 3;
+    pub const ENABLED: u32 = 5;
+    pub const PORT: u32 = 7;
+    pub const PORT_VALID: u32 = 8;
+    pub const QUEUE: u32 = 9;
+    pub const GROUP_A_VALID: u32 = 15;
+    pub const GROUP_B_VALID: u32 = 17;
+    pub const COPY_TO_CPU: u32 = 22;
+    pub const LONGEST: u32 = 23;
+}
+
+/// Bytes of a packet that a session leaves whole, which has no limit of its own.
+const WHOLE_PACKET: u64 = 0xffff;
+/// Stages of Tofino and of Tofino 2.
+const STAGES: [u32; 2] = [12, 20];
+/// Ports of a pipe that lead back to ingress, of Tofino and of Tofino 2.
+const RECIRCULATION: [u32; 2] = [68, 6];
+
+/// The first column of the device that may be set.
+const FIRST_SETTING: u32 = 12;
+
+type Row = BTreeMap<u32, bf::DataField>;
+
+/// A port that has an interface or a link.
+#[derive(Clone, Debug)]
+pub struct Port {
+    /// Its number.
+    pub number: u16,
+    /// Name of its interface.
+    pub name: String,
+}
+
+/// The tables with their rows.
+#[derive(Debug, Default)]
+pub struct Chip {
+    /// By table, then by key.
+    rows: BTreeMap<u32, BTreeMap<u64, Row>>,
+    ports: Vec<Port>,
+    /// Whether the program is for Tofino 2.
+    is_second: bool,
+}
+
+fn spec(table: u32) -> Option<&'static Spec> {
+    TABLES.iter().find(|spec| spec.id == table)
+}
+
+/// Whether a table is one of these.
+pub fn has(table: u32) -> bool {
+    spec(table).is_some()
+}
+
+impl Chip {
+    /// The tables of a switch with these ports.
+    pub fn new(ports: Vec<Port>) -> Chip {
+        let mut chip = Chip {
+            rows: BTreeMap::new(),
+            is_second: false,
+            ports,
+        };
+        let rows = chip.ports.iter().map(|port| {
+            let fields = [
+                (4, Value::BoolVal(true)),
+                (21, Value::BoolVal(true)),
+                (22, Value::BoolVal(false)),
+                (25, Value::BoolVal(true)),
+                (26, Value::StrVal(port.name.clone())),
+            ];
+            (u64::from(port.number), row(fields))
+        });
+        chip.rows.insert(PORT, rows.collect());
+        chip
+    }
+
+    /// The program is for Tofino 2 from now on, or for the first.
+    pub fn set_second(&mut self, is_second: bool) {
+        self.is_second = is_second;
+    }
+
+    /// Their schema, as clients get it beside that of the program.
+    pub fn schema(&self) -> Vec<u8> {
+        let tables = TABLES.iter().map(|spec| {
+            let data: Vec<Json> = spec.data.iter().map(|of| data_column(*of)).collect();
+            let name = match spec.id {
+                DEVICE => format!("tf{}.{}", 1 + u8::from(self.is_second), spec.name),
+                _ => spec.name.to_owned(),
+            };
+            let mut table = json!({
+                "name": name,
+                "id": spec.id,
+                "table_type": spec.kind,
+                "size": spec.size,
+                "annotations": [],
+                "depends_on": [],
+                "key": spec.key.into_iter().map(key_column).collect::<Vec<_>>(),
+                "data": data,
+                "supported_operations": [],
+                "attributes": spec.attributes,
+            });
+            if let Some((id, name)) = spec.action {
+                table["action_specs"] = json!([{
+                    "id": id,
+                    "name": name,
+                    "action_scope": "TableAndDefault",
+                    "annotations": [],
+                    "data": [],
+                }]);
+            }
+            table
+        });
+        let schema = json!({
+            "schema_version": "1.0.0",
+            "tables": tables.collect::<Vec<_>>(),
+            "learn_filters": [],
+        });
+        schema.to_string().into_bytes()
+    }
+
+    /// Carries out an update.
+    pub fn write(&mut self, ctx: &mut Context, kind: Type, entry: &bf::TableEntry) -> Result<()> {
+        let Some(spec) = spec(entry.table_id) else {
+            return Err(EntityError::internal("a table of the program"));
+        };
+        let place = |e: EntityError| e.at(spec.name);
+        if spec.key.is_none() {
+            return self.set_device(spec, kind, entry).map_err(place);
+        }
+        let rows = self.rows.get(&spec.id);
+        let Some(key) = key(spec, entry).map_err(place)? else {
+            if kind != Type::Delete {
+                return Err(place(EntityError::invalid("the entry has no key")));
+            }
+            let all: Vec<u64> = rows
+                .into_iter()
+                .flat_map(|rows| rows.keys().copied())
+                .collect();
+            return all
+                .into_iter()
+                .try_for_each(|key| self.set(ctx, spec, key, None).map_err(place));
+        };
+        let old = rows.and_then(|rows| rows.get(&key)).cloned();
+        let missing = || EntityError::not_found("no such entry");
+        let new = match (kind, old) {
+            // As on the chip, a port that is not there may be deleted.
+            (Type::Delete, None) if spec.id == PORT => return Ok(()),
+            (Type::Delete, old) => {
+                old.ok_or_else(missing).map_err(place)?;
+                None
+            }
+            (Type::Insert, Some(_)) => {
+                return Err(place(EntityError::already_exists(
+                    "the entry exists; use MODIFY",
+                )));
+            }
+            (Type::Insert, None) | (Type::InsertOrModify, None) => {
+                Some(checked(spec, entry, Row::new()))
+            }
+            (Type::Modify | Type::InsertOrModify, Some(old)) => Some(checked(spec, entry, old)),
+            (Type::ModifyInc, Some(old)) => Some(added(spec, entry, old)),
+            (Type::Modify | Type::ModifyInc, None) => return Err(place(missing())),
+            (Type::Reset | Type::Unspecified, _) => {
+                return Err(place(EntityError::invalid(
+                    "this update is for default entries",
+                )));
+            }
+        };
+        self.set(ctx, spec, key, new.transpose().map_err(place)?)
+            .map_err(place)
+    }
+
+    /// Keeps settings of the device, which change nothing; the facts about it are only read.
+    fn set_device(&mut self, spec: &Spec, kind: Type, entry: &bf::TableEntry) -> Result<()> {
+        let rows = self.rows.entry(spec.id).or_default();
+        if matches!(kind, Type::Delete | Type::Reset) {
+            rows.clear();
+            return Ok(());
+        }
+        let old = rows.get(&0).cloned().unwrap_or_default();
+        let row = checked(spec, entry, old)?;
+        if let Some((id, _)) = row.first_key_value().filter(|(id, _)| **id < FIRST_SETTING) {
+            return Err(EntityError::invalid(format!(
+                "data field {id} is only read"
+            )));
+        }
+        rows.insert(0, row);
+        Ok(())
+    }
+
+    /// Puts a row in the place of another, and has it take effect first.
+    fn set(&mut self, ctx: &mut Context, spec: &Spec, key: u64, new: Option<Row>) -> Result<()> {
+        match spec.id {
+            MGID => self.set_group(ctx, key, new.as_ref())?,
+            NODE => self.set_node(ctx, key, new.as_ref())?,
+            MIRROR => set_session(ctx, key, new.as_ref())?,
+            _ => {}
+        }
+        let rows = self.rows.entry(spec.id).or_default();
+        match new {
+            Some(row) => rows.insert(key, row),
+            None => rows.remove(&key),
+        };
+        Ok(())
+    }
+
+    fn set_group(&self, ctx: &mut Context, group: u64, row: Option<&Row>) -> Result<()> {
+        let Some(row) = row else {
+            return set_group(ctx, group, None);
+        };
+        let limits = [
+            (column::GROUP_ECMP, "ECMP groups of nodes"),
+            (column::GROUP_XID_VALID, "exclusion by level 1"),
+        ];
+        for (column, what) in limits {
+            if numbers(row, column).iter().any(|number| *number != 0) {
+                return Err(EntityError::unimplemented(format!(
+                    "there are no {what} here"
+                )));
+            }
+        }
+        let nodes = numbers(row, column::GROUP_NODES);
+        let mut replicas = Vec::new();
+        for node in nodes {
+            let found = self.rows.get(&NODE).and_then(|rows| rows.get(&node));
+            let found = found.ok_or_else(|| {
+                EntityError::not_found(format!("node {node} does not exist; insert it first"))
+            })?;
+            replicas.extend(copies(found));
+        }
+        set_group(ctx, group, Some(replicas))
+    }
+
+    /// Changes all groups that have the node.
+    fn set_node(&mut self, ctx: &mut Context, node: u64, row: Option<&Row>) -> Result<()> {
+        if row.is_some_and(|row| !numbers(row, column::NODE_LAGS).is_empty()) {
+            return Err(EntityError::unimplemented(
+                "there are no LAGs in nodes here; name the ports",
+            ));
+        }
+        let groups = self.rows.get(&MGID).cloned().unwrap_or_default();
+        let has_node = |row: &Row| numbers(row, column::GROUP_NODES).contains(&node);
+        let with_node: Vec<_> = groups.iter().filter(|(_, row)| has_node(row)).collect();
+        let Some(row) = row else {
+            return match with_node.first() {
+                None => Ok(()),
+                Some((group, _)) => Err(EntityError::failed_precondition(format!(
+                    "group {group} has node {node}; take it out first"
+                ))),
+            };
+        };
+        let nodes = self.rows.entry(NODE).or_default();
+        let old = nodes.insert(node, row.clone());
+        for (group, row) in with_node {
+            if let Err(error) = self.set_group(ctx, *group, Some(row)) {
+                if let (Some(nodes), Some(old)) = (self.rows.get_mut(&NODE), old) {
+                    nodes.insert(node, old);
+                }
+                return Err(error);
+            }
+        }
+        Ok(())
+    }
+
+    /// The entries that an entry of a request selects.
+    pub fn read(&self, entry: &bf::TableEntry) -> Result<Vec<bf::TableEntry>> {
+        let Some(spec) = spec(entry.table_id) else {
+            return Err(EntityError::internal("a table of the program"));
+        };
+        let made = |key: Option<u64>, row: &Row| bf::TableEntry {
+            table_id: spec.id,
+            key: key.zip(spec.key).map(|(key, column)| answered(column, key)),
+            data: Some(bf::TableData {
+                action_id: spec.action.map_or(0, |(id, _)| id),
+                fields: row.values().cloned().collect(),
+            }),
+            is_default_entry: key.is_none(),
+            ..bf::TableEntry::default()
+        };
+        if spec.key.is_none() {
+            return Ok(vec![made(None, &self.device())]);
+        }
+        let rows = self.rows.get(&spec.id).into_iter().flatten();
+        let Some(key) = key(spec, entry)? else {
+            return Ok(rows.map(|(key, row)| made(Some(*key), row)).collect());
+        };
+        let mut rows = rows;
+        match rows.find(|(found, _)| **found == key) {
+            Some((key, row)) => Ok(vec![made(Some(*key), row)]),
+            None => Err(EntityError::not_found(format!(
+                "{} has no such entry",
+                spec.name
+            ))),
+        }
+    }
+
+    fn device(&self) -> Row {
+        let last = self.ports.iter().map(|port| port.number).max().unwrap_or(0);
+        let pipes = u32::from(last >> 7) + 1;
+        let back = RECIRCULATION[usize::from(self.is_second)];
+        let back: Vec<u32> = (0..pipes).map(|pipe| pipe << 7 | back).collect();
+        let front: Vec<u32> = self.ports.iter().map(|port| port.number.into()).collect();
+        let list = |ports: &[u32]| {
+            Value::IntArrVal(IntArray {
+                val: ports.to_vec(),
+            })
+        };
+        let number = |number: u32| Value::Stream(number.to_be_bytes().into());
+        let count = u32::try_from(front.len()).unwrap_or(u32::MAX);
+        let settings = self
+            .rows
+            .get(&DEVICE)
+            .and_then(|rows| rows.get(&0))
+            .cloned();
+        let mut facts = row([
+            (1, Value::StrVal("ebb-switch".into())),
+            (2, number(pipes)),
+            (3, number(STAGES[usize::from(self.is_second)])),
+            (4, number(count)),
+            (5, number(count)),
+            (6, number(0)),
+            (7, list(&[])),
+            (8, list(&back)),
+            (9, list(&front)),
+            (10, list(&back)),
+            (11, Value::BoolVal(false)),
+            (12, Value::BoolVal(false)),
+            (13, number(0)),
+            (14, number(500)),
+            (15, Value::BoolVal(false)),
+            (16, Value::BoolVal(false)),
+        ]);
+        facts.extend(settings.unwrap_or_default());
+        facts
+    }
+}
+
+fn row<const N: usize>(fields: [(u32, Value); N]) -> Row {
+    let fields = fields.map(|(field_id, value)| {
+        let value = Some(value);
+        (field_id, bf::DataField { field_id, value })
+    });
+    fields.into()
+}
+
+fn width(ty: &str) -> usize {
+    match ty {
+        "uint8" => 8,
+        "uint16" => 16,
+        "uint64" => 64,
+        _ => 32,
+    }
+}
+
+fn plain((id, name, ty, repeated): Column) -> Json {
+    json!({ "id": id, "name": name, "repeated": repeated, "annotations": [], "type": { "type": ty } })
+}
+
+fn data_column(column: Column) -> Json {
+    json!({ "mandatory": false, "read_only": false, "singleton": plain(column) })
+}
+
+fn key_column(column: Column) -> Json {
+    let mut made = plain(column);
+    made["mandatory"] = true.into();
+    made["match_type"] = "Exact".into();
+    made
+}
+
+fn answered((field_id, _, ty, _): Column, key: u64) -> bf::TableKey {
+    let value = bytes::padded(&key.to_be_bytes(), width(ty));
+    bf::TableKey {
+        fields: vec![bf::KeyField {
+            field_id,
+            match_type: Some(MatchType::Exact(key_field::Exact { value })),
+        }],
+    }
+}
+
+/// None: the entry has no key, which means all of them.
+fn key(spec: &Spec, entry: &bf::TableEntry) -> Result<Option<u64>> {
+    let fields = entry.key.iter().flat_map(|key| &key.fields);
+    let (mut fields, Some((id, name, ty, _))) = (fields, spec.key) else {
+        return Ok(None);
+    };
+    let Some(field) = fields.next() else {
+        return Ok(None);
+    };
+    match &field.match_type {
+        Some(MatchType::Exact(exact)) if field.field_id == id => {
+            let value = to_number(&exact.value)?;
+            let most = u64::MAX >> (64 - width(ty));
+            (value <= most).then_some(Some(value)).ok_or_else(|| {
+                EntityError::out_of_range(format!("{name} {value}; allowed: 0 to {most}"))
+            })
+        }
+        _ => Err(EntityError::invalid(format!(
+            "its key is {name}, compared exactly"
+        ))),
+    }
+}
+
+/// The fields of an entry on top of those that are there.
+fn checked(spec: &Spec, entry: &bf::TableEntry, mut row: Row) -> Result<Row> {
+    let data = entry.data.as_ref();
+    let action = data.map_or(0, |data| data.action_id);
+    if action != 0 && spec.action.is_none_or(|(id, _)| id != action) {
+        return Err(EntityError::unimplemented(match spec.action {
+            Some((_, name)) => format!("entries have the action {name}, no other"),
+            None => "entries have no action".to_owned(),
+        }));
+    }
+    for field in data.into_iter().flat_map(|data| &data.fields) {
+        let column = spec.data.iter().find(|(id, ..)| *id == field.field_id);
+        let Some((_, name, ty, repeated)) = column else {
+            return Err(EntityError::invalid(format!(
+                "there is no data field {}",
+                field.field_id
+            )));
+        };
+        let fits = match (&field.value, *repeated, *ty) {
+            (Some(Value::StrVal(_)), false, "string")
+            | (Some(Value::BoolVal(_)), false, "bool")
+            | (Some(Value::BoolArrVal(_)), true, "bool")
+            | (Some(Value::Stream(_)), false, "uint8" | "uint16" | "uint32" | "uint64") => true,
+            (Some(Value::IntArrVal(list)), true, "uint8" | "uint16" | "uint32") => {
+                let most = u32::MAX >> (32 - width(ty));
+                list.val.iter().all(|number| *number <= most)
+            }
+            // A list without members.
+            (None, true, _) => true,
+            _ => false,
+        };
+        if !fits {
+            return Err(EntityError::invalid(format!(
+                "{name} does not fit its type, {ty}"
+            )));
+        }
+        row.insert(field.field_id, field.clone());
+    }
+    Ok(row)
+}
+
+/// Members of lists added, or taken away.
+fn added(spec: &Spec, entry: &bf::TableEntry, row: Row) -> Result<Row> {
+    let takes = entry
+        .table_mod_inc_flag
+        .is_some_and(|flag| flag.r#type() == Incremental::ModIncDelete);
+    let given = checked(spec, entry, Row::new())?;
+    // Lists of a row belong together: what goes are the places of the members of the first of them.
+    let mut made = row.clone();
+    let lists = spec.data.iter().filter(|(.., repeated)| *repeated);
+    let first = lists.clone().find(|(id, ..)| given.contains_key(id));
+    let gone = first.map_or_else(Vec::new, |(id, ..)| numbers(&given, *id));
+    let places = first.map_or_else(Vec::new, |(id, ..)| numbers(&row, *id));
+    for (id, ..) in lists {
+        let mut all = numbers(&row, *id);
+        if takes {
+            let stays = |place: usize| places.get(place).is_none_or(|n| !gone.contains(n));
+            let mut place = 0;
+            let long = all.len() == places.len();
+            all.retain(|_| {
+                place += 1;
+                !long || stays(place - 1)
+            });
+        } else {
+            all.extend(numbers(&given, *id));
+        }
+        if let Some(field) = made.get_mut(id).or(given.get(id).cloned().as_mut()) {
+            let is_bool = matches!(field.value, Some(Value::BoolArrVal(_)));
+            let field = bf::DataField {
+                field_id: *id,
+                value: Some(if is_bool {
+                    Value::BoolArrVal(BoolArray {
+                        val: all.iter().map(|n| *n != 0).collect(),
+                    })
+                } else {
+                    let val = all.iter().map(|n| u32::try_from(*n).unwrap_or(u32::MAX));
+                    Value::IntArrVal(IntArray { val: val.collect() })
+                }),
+            };
+            made.insert(*id, field);
+        }
+    }
+    Ok(made)
+}
+
+/// The numbers of a field; none, if the row does not have it. A false one is 0, a true one 1.
+fn numbers(row: &Row, column: u32) -> Vec<u64> {
+    match row.get(&column).and_then(|field| field.value.as_ref()) {
+        Some(Value::IntArrVal(list)) => list.val.iter().map(|n| u64::from(*n)).collect(),
+        Some(Value::BoolArrVal(list)) => list.val.iter().map(|b| u64::from(*b)).collect(),
+        Some(Value::BoolVal(value)) => vec![u64::from(*value)],
+        Some(Value::Stream(value)) => vec![to_number(value).unwrap_or(u64::MAX)],
+        _ => Vec::new(),
+    }
+}
+
+fn number(row: &Row, column: u32) -> u64 {
+    numbers(row, column).first().copied().unwrap_or(0)
+}
+
+/// The copies that a node makes.
+fn copies(node: &Row) -> impl Iterator<Item = p4::Replica> {
+    let instance = u32::try_from(number(node, column::NODE_RID)).unwrap_or(u32::MAX);
+    let ports = numbers(node, column::NODE_PORTS);
+    ports.into_iter().map(move |port| replica(port, instance))
+}
+
+fn replica(port: u64, instance: u32) -> p4::Replica {
+    p4::Replica {
+        instance,
+        port_kind: Some(p4::replica::PortKind::Port(bytes_of(port))),
+        ..p4::Replica::default()
+    }
+}
+
+/// Sets a group of P4Runtime; `None` deletes it.
+fn set_group(ctx: &mut Context, group: u64, replicas: Option<Vec<p4::Replica>>) -> Result<()> {
+    let multicast_group_id = u32::try_from(group).unwrap_or(u32::MAX);
+    let exists = ctx.store.multicast_groups.contains_key(&multicast_group_id);
+    let kind = kind(replicas.is_some(), exists);
+    let entry = Replication::MulticastGroupEntry(p4::MulticastGroupEntry {
+        multicast_group_id,
+        replicas: replicas.unwrap_or_default(),
+        ..p4::MulticastGroupEntry::default()
+    });
+    replicate(ctx, kind, entry)
+}
+
+fn set_session(ctx: &mut Context, session: u64, row: Option<&Row>) -> Result<()> {
+    let session_id = u32::try_from(session).unwrap_or(u32::MAX);
+    let exists = ctx.store.clone_sessions.contains_key(&session_id);
+    let flag = |column| row.is_some_and(|row| number(row, column) != 0);
+    if flag(column::GROUP_A_VALID) || flag(column::GROUP_B_VALID) {
+        return Err(EntityError::unimplemented(
+            "copies go to a port, not to a multicast group",
+        ));
+    }
+    if flag(column::COPY_TO_CPU) {
+        return Err(EntityError::unimplemented("there is no $copy_to_cpu here"));
+    }
+    let wanted = row.filter(|_| flag(column::ENABLED) && flag(column::PORT_VALID));
+    if wanted.is_none() && !exists {
+        return Ok(());
+    }
+    let mut entry = p4::CloneSessionEntry {
+        session_id,
+        ..p4::CloneSessionEntry::default()
+    };
+    if let Some(row) = wanted {
+        entry.replicas = vec![replica(number(row, column::PORT), 0)];
+        entry.class_of_service = u32::try_from(number(row, column::QUEUE)).unwrap_or(u32::MAX);
+        let longest = number(row, column::LONGEST);
+        entry.packet_length_bytes = match longest {
+            WHOLE_PACKET => 0,
+            bytes => i32::try_from(bytes).unwrap_or(i32::MAX),
+        };
+    }
+    let kind = kind(wanted.is_some(), exists);
+    replicate(ctx, kind, Replication::CloneSessionEntry(entry))
+}
+
+fn kind(wanted: bool, exists: bool) -> p4::update::Type {
+    match (wanted, exists) {
+        (false, _) => p4::update::Type::Delete,
+        (true, true) => p4::update::Type::Modify,
+        (true, false) => p4::update::Type::Insert,
+    }
+}
+
+fn replicate(ctx: &mut Context, kind: p4::update::Type, entry: Replication) -> Result<()> {
+    let entry = p4::PacketReplicationEngineEntry {
+        r#type: Some(entry),
+    };
+    change(ctx, kind, Entity::PacketReplicationEngineEntry(entry))
+}
