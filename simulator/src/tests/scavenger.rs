@@ -14,10 +14,31 @@ const OBJECTS: u64 = 20;
 /// Time of a packet of storage on a link.
 const PACKET_NS: u64 = (MTU + ETHERNET) * 8;
 
+/// Transports of storage: one whose receivers ask for packets, and Trevi in each of its modes.
+fn storages() -> [Storage; 5] {
+    let trevi = |mode: &str| Storage {
+        transport: "trevi",
+        params: json!({"mode": mode, "rate_bps": 900_000_000}),
+    };
+    let ndp = Storage {
+        transport: "ndp",
+        params: json!({}),
+    };
+    let [constant, push, pull, hybrid] = ["constant-rate", "push", "pull", "hybrid"].map(trevi);
+    [ndp, constant, push, pull, hybrid]
+}
+
+/// The transport of storage, with its parameters.
+#[derive(Debug)]
+struct Storage {
+    transport: &'static str,
+    params: Value,
+}
+
 /// Short flows from h1 to h4, one at a time, and, if it is there, storage that fills every link of their
 /// way: the one of the sender, those between the racks and the one of the receiver, there and back.
 /// Packets of storage are in the scavenger class, requests for them too. `order` is that of the queues.
-fn run(storage: bool, order: &str) -> Outcome {
+fn run(storage: Option<&Storage>, order: &str) -> Outcome {
     let topology = Topology::racks(2, 3);
     let transfer = |id, traffic, from, to, start_ns: u64, bytes: u64| {
         json!({
@@ -46,12 +67,13 @@ fn run(storage: bool, order: &str) -> Outcome {
     let stored = pairs.map(|((from, to), id)| transfer(id, "storage", from, to, 0, 40_000_000));
     let mut network = topology.network("reno");
     network["transfers"] = Value::Array(match storage {
-        true => web.chain(stored).collect(),
-        false => web.collect(),
+        Some(_) => web.chain(stored).collect(),
+        None => web.collect(),
     });
     network["params"]["dscp"] = json!({"trimmable": 8, "control": 8});
-    if storage {
-        network["transport_of"] = json!({"storage": "ndp"});
+    if let Some(storage) = storage {
+        network["transport_of"] = json!({"storage": storage.transport});
+        network["params"][storage.transport] = storage.params.clone();
     }
     network["ends_with"] = json!(["web"]);
     for switch in network["switches"].as_array_mut().unwrap() {
@@ -73,11 +95,15 @@ fn arrivals(outcome: &Outcome) -> Vec<u64> {
 }
 
 /// How much later the short flows arrive beside storage.
-fn delays(order: &str) -> Vec<u64> {
-    let (alone, beside) = (run(false, order), run(true, order));
+fn delays(storage: &Storage, order: &str) -> Vec<u64> {
+    let (alone, beside) = (run(None, order), run(Some(storage), order));
     let stored: u64 = beside.open.iter().map(|(_, bytes)| bytes).sum();
-    // 20 flows take 40 ms, in which a link carries 5 MB; there are six links to receivers.
-    assert!(stored > 5_000_000, "{stored} bytes of storage have arrived");
+    // 20 flows take 40 ms, in which a link carries 5 MB; there are six links to receivers. Bytes of a coded block count
+    // once it is whole.
+    assert!(
+        stored > 2_000_000,
+        "{storage:?}: {stored} bytes of storage have arrived"
+    );
     let lost = |outcome: &Outcome| {
         let records = (0..OBJECTS).map(|id| &outcome.sender(id).record);
         records
@@ -93,20 +119,23 @@ fn delays(order: &str) -> Vec<u64> {
 
 #[test]
 fn the_foreground_waits_for_one_packet_of_storage_on_each_link() {
-    let delays = delays("priority");
-    let bound = WAYS * LINKS * PACKET_NS;
-    assert!(
-        delays.iter().all(|delay| *delay <= bound),
-        "{delays:?}, at most {bound}"
-    );
-    // Storage is there at every link.
-    let most = delays.iter().max().unwrap();
-    assert!(*most > WAYS * PACKET_NS, "{delays:?}");
+    for storage in storages() {
+        let delays = delays(&storage, "priority");
+        let bound = WAYS * LINKS * PACKET_NS;
+        assert!(
+            delays.iter().all(|delay| *delay <= bound),
+            "{storage:?}: {delays:?}, at most {bound}"
+        );
+        // Storage is there at every link.
+        let most = delays.iter().max().unwrap();
+        assert!(*most > WAYS * PACKET_NS, "{storage:?}: {delays:?}");
+    }
 }
 
 #[test]
 fn in_order_of_arrival_it_waits_for_more() {
-    let delays = delays("arrival");
+    let [ndp, ..] = storages();
+    let delays = delays(&ndp, "arrival");
     let bound = WAYS * LINKS * PACKET_NS;
     assert!(delays.iter().all(|delay| *delay > bound), "{delays:?}");
 }

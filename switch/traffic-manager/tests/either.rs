@@ -91,7 +91,8 @@ fn half_of_what_does_not_fit_takes_the_place_of_the_youngest() {
 fn statistics_count_both_as_deflected() {
     let mut tm = manager();
     for id in 0..100 {
-        offer(&mut tm, Instant::ZERO, id, (FULL_BYTES, 0));
+        let (admission, _) = offer(&mut tm, Instant::ZERO, id, (FULL_BYTES, 0));
+        assert!(!matches!(admission, Admission::Dropped { .. }));
     }
     let statistics = tm.statistics(Instant::ZERO);
     let port = statistics.iter().find(|port| port.port == PORT);
