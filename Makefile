@@ -176,7 +176,7 @@ $(THEIRS): $(P4_SOURCES)
 
 # Python keeps byte code of what it imports unless PYTHONDONTWRITEBYTECODE is set, as in many containers; then every
 # command would compile its modules anew, for a fifth of a second.
-$(BUILD)/.bytecode: $(shell find $(PY_PACKAGES) -name '*.py') $(PROTO_MODULES) | .venv/.run-installed
+$(BUILD)/.bytecode: $(shell find $(PY_PACKAGES) -name '*.py' 2>/dev/null) $(PROTO_MODULES) | .venv/.run-installed
 	@mkdir -p $(@D)
 	@$(PYTHON) -m compileall -q $(PY_PACKAGES)
 	@touch $@

@@ -117,17 +117,20 @@ def _table(
     stream: Stream, head: bytes, slot_ns: int | None, watch: Watch, loaded: Loaded
 ) -> list[Series]:
     reader = tables.TableReader(stream.path, loaded.notes, slot_ns or DEFAULT_SLOT_NS)
+    damage: list[Damaged] = []
     try:
         if head == tables.PARQUET_MAGIC:
             reader.add(tables.parquet_batches(stream.path))
         else:
-            reader.add(tables.csv_batches(stream.path, _file(stream, watch)))
+            reader.add(tables.csv_batches(stream.path, _file(stream, watch, damage)))
     except KeyboardInterrupt:
         loaded.interrupted = True
     except (InputError, Damaged) as error:
         if reader.binner is None:
-            raise InputError(str(error)) from error
+            raise InputError(str(damage[0] if damage else error)) from error
         loaded.notes.add(f"{error}; the rows before it are used")
+    for found_damage in damage:
+        loaded.notes.add(f"{found_damage}; the rows before it are used")
     if reader.binner is None:
         return []
     found = reader.binner.series()
@@ -138,11 +141,21 @@ def _table(
     return found
 
 
-def _file(stream: Stream, watch: Watch) -> pa.PythonFile:
+def _file(stream: Stream, watch: Watch, damage: list[Damaged]) -> pa.PythonFile:
+    """A stream for Arrow, which reads ahead and would lose the rows before a failure. So the file
+    ends after the last whole row before the damage, which is added to the list."""
+
     def pieces() -> Iterator[bytes]:
-        for piece in _text(stream):
-            watch(stream.path, stream.read_bytes, stream.size_bytes)
-            yield piece
+        rest = b""
+        try:
+            for piece in _text(stream):
+                watch(stream.path, stream.read_bytes, stream.size_bytes)
+                rows, newline, rest = (rest + piece).rpartition(b"\n")
+                yield rows + newline
+        except Damaged as error:
+            damage.append(error)
+            return
+        yield rest
 
     return pa.PythonFile(PieceReader(pieces()), mode="r")
 

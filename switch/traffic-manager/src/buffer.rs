@@ -212,6 +212,8 @@ impl<P> Buffer<P> {
     }
 
     /// Deflects the youngest packet of a queue so that one fits, if it is its turn and that is enough.
+    #[cold]
+    #[inline(never)]
     fn take_place_of_youngest(
         &mut self,
         now: Instant,

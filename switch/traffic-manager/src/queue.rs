@@ -187,6 +187,7 @@ impl<P> Queue<P> {
     }
 
     /// Notes of the packet that was added last what its queue has to know of it.
+    #[inline(never)]
     pub(crate) fn note(&mut self, arrival: &Arrival) {
         let deflects = self.deflects(arrival);
         if self.ranked {
