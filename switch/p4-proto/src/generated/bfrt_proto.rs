@@ -280,7 +280,7 @@ pub struct TableEntry {
     pub data: ::core::option::Option<TableData>,
     #[prost(bool, tag = "4")]
     pub is_default_entry: bool,
-    /// Of MODIFY_INC.
+    /// Step of MODIFY_INC: whether to add to the present data or to subtract from it.
     #[prost(message, optional, tag = "6")]
     pub table_mod_inc_flag: ::core::option::Option<TableModIncFlag>,
     /// In the place of the key.
