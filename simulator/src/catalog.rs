@@ -90,7 +90,7 @@ mod tests {
 
     fn catalog(content: Content) -> Catalog {
         Catalog {
-            schemes: ebb_transport::Scheme::Ndp.into(),
+            schemes: ebb_transport::TransportKind::Ndp.into(),
             addresses: Vec::new(),
             names: ObjectNames::new(0),
             content,

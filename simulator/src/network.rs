@@ -41,7 +41,7 @@ use ebb_p4runtime::proto::p4::ForwardingPipelineConfig;
 use ebb_traffic_manager::TrafficManagerConfig;
 use ebb_transport::nic::NicParams;
 use ebb_transport::tenant::{HypervisorEntry, VmEntry};
-use ebb_transport::{Scheme, Suite};
+use ebb_transport::{Suite, TransportKind};
 use ebb_units::{BitRate, Duration, Instant};
 use ebb_wire::MacAddress;
 use ebb_workload::{Host as Labels, HostId};
@@ -60,9 +60,9 @@ use crate::workload::{Plan, Survey, TransferEntry};
 #[derive(Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Network {
-    scheme: Scheme,
+    scheme: TransportKind,
     #[serde(default)]
-    transport_of: BTreeMap<String, Scheme>,
+    transport_of: BTreeMap<String, TransportKind>,
     #[serde(default)]
     params: Params,
     seed: u64,

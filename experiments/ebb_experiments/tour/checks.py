@@ -19,8 +19,6 @@ from ebb_experiments.run.fault_runner import PhaseFaults
 from ebb_experiments.tour import tenants
 from ebb_experiments.tour.summary import Round, SchemeResult, span_ns, total
 
-RETURNING_SCHEMES = ("ndp-return",)
-"""Schemes whose control queue overflows on purpose."""
 ONE_AFTER_ANOTHER = 0.75
 """Mean time of transfers of one size over the longest, at most: it is half and a little if each has
 the whole link in its turn, and one if they share it."""
@@ -108,14 +106,30 @@ def _reachable(rounds: Sequence[Round], cut_off: Mapping[str, Collection[str]]) 
 
 
 def _with(results: Mapping[str, SchemeResult], has: Callable[[Scheme], bool]) -> list[str]:
-    """Schemes of the results whose files have a property; `RETURNING_SCHEMES` lose headers anyway,
-    and variants without a file have none."""
-    known = set(known_schemes()) - set(RETURNING_SCHEMES)
+    """Schemes of the results whose files have a property; variants without a file have none."""
+    known = known_schemes()
     return [name for name in results if name in known and has(load_scheme(name))]
 
 
+def _overflows(scheme: Scheme) -> bool:
+    """Whether it returns headers to their senders from a queue that is full after the initial
+    window of one sender, so that any incast overflows it."""
+    trimming = scheme.fabric.trimming
+    if trimming is None or not trimming.return_to_sender:
+        return False
+    window = scheme.agent.get(scheme.transport, {}).get("initial_window_packets", 0)
+    of_headers = {each.queue for each in scheme.fabric.classes if each.dscp == trimming.dscp_value}
+    return any(
+        queue.id in of_headers
+        and queue.capacity_packets is not None
+        and queue.capacity_packets <= window
+        for queue in scheme.fabric.ports.queue
+    )
+
+
 def _trims(scheme: Scheme) -> bool:
-    return scheme.fabric.trimming is not None
+    """Whether it trims and has room for the headers."""
+    return scheme.fabric.trimming is not None and not _overflows(scheme)
 
 
 def _is_lossless(scheme: Scheme) -> bool:
@@ -240,8 +254,8 @@ def _tenants(results: Mapping[str, SchemeResult]) -> Iterator[Check]:
 
 
 def _returns(results: Mapping[str, SchemeResult]) -> Iterator[Check]:
-    for name in RETURNING_SCHEMES:
-        if name in results and results[name].of(INCAST):
+    for name in _with(results, _overflows):
+        if results[name].of(INCAST):
             fabric = results[name].fabric(INCAST)
             back = fabric.returned_packets
             noticed = sum(total(each.flows, "returned") for each in results[name].of(INCAST))

@@ -14,7 +14,7 @@ use crate::hosts::{AGENT, Hosts, Running, lines, record, stderr, write_random};
 /// A tract of 8 MiB and a short one.
 const BYTES: usize = (8 << 20) + 100_000;
 /// Lines of a daemon that is ready: one for each scheme.
-const SCHEMES: usize = ebb_transport::Scheme::ALL.len();
+const SCHEMES: usize = ebb_transport::TransportKind::ALL.len();
 
 struct Store {
     hosts: Hosts,

@@ -7,7 +7,7 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 use ebb_testkit::{Namespace, Need, PATIENCE, Signal, names, run, wait_until};
-use ebb_transport::Scheme;
+use ebb_transport::TransportKind;
 
 use crate::hosts::{Hosts, Running, record, stderr, wait_for_bytes, write_random};
 
@@ -244,8 +244,8 @@ impl Drop for SmallDisk<'_> {
 fn commands_use_the_daemon_of_their_host() {
     let hosts = Hosts::on_bridge(3);
     let received = hosts.dir.make_dir("received");
-    let mut daemon = Running::ready(hosts.agent("b", "run"), Scheme::ALL.len());
-    let _other = Running::ready(hosts.agent("a", "run"), Scheme::ALL.len());
+    let mut daemon = Running::ready(hosts.agent("b", "run"), TransportKind::ALL.len());
+    let _other = Running::ready(hosts.agent("a", "run"), TransportKind::ALL.len());
     let output = hosts.client("b", "run").output().unwrap();
     assert_eq!(output.status.code(), Some(2));
     assert!(stderr(&output).contains("a daemon runs at @ebb-agent already"));

@@ -7,7 +7,7 @@ use std::sync::Arc;
 
 use ebb_packet_io::{PacketSocket, PollFd, ReceiveBuffers, SocketOptions, wait};
 use ebb_testkit::{Namespace, Need, PATIENCE};
-use ebb_transport::{FetchRequest, Scheme, SendRequest, Suite};
+use ebb_transport::{FetchRequest, SendRequest, Suite, TransportKind};
 use ebb_units::Instant;
 use ebb_wire::{EbbHeader, EthernetHeader, Ipv4Header, PacketType};
 
@@ -42,7 +42,7 @@ fn request(reply_port: u16) -> SendRequest {
 }
 
 /// The packets of a host at `FORGED` that asks for `large.bin` this many times at once.
-fn requests(scheme: Scheme, count: u16) -> Vec<Vec<u8>> {
+fn requests(scheme: TransportKind, count: u16) -> Vec<Vec<u8>> {
     let suite = Suite::default();
     let ports = (20_000, 60_000);
     let mut forger = scheme.transport(FORGED, &suite, ports, 1).unwrap();
@@ -102,14 +102,14 @@ impl Seen {
 }
 
 fn forged_requests_over_ndp_earn_a_window_and_headers() {
-    forged_requests_earn_a_window_and_headers(Scheme::Ndp);
+    forged_requests_earn_a_window_and_headers(TransportKind::Ndp);
 }
 
 fn forged_requests_over_scdp_earn_a_window_and_headers() {
-    forged_requests_earn_a_window_and_headers(Scheme::Scdp);
+    forged_requests_earn_a_window_and_headers(TransportKind::Scdp);
 }
 
-fn forged_requests_earn_a_window_and_headers(scheme: Scheme) {
+fn forged_requests_earn_a_window_and_headers(scheme: TransportKind) {
     let hosts = Hosts::pair();
     let served = hosts.dir.make_dir("served");
     let content = write_random(&served.join("large.bin"), 1_000_000);
@@ -167,7 +167,9 @@ fn request_in_syn() -> Vec<u8> {
     let mut suite = Suite::default();
     suite.tcp.data_in_syn = true;
     let ports = (20_000, 60_000);
-    let mut forger = Scheme::Reno.transport(FORGED, &suite, ports, 1).unwrap();
+    let mut forger = TransportKind::Reno
+        .transport(FORGED, &suite, ports, 1)
+        .unwrap();
     let now = Instant::from_micros(1);
     forger.send(now, request(10_000)).unwrap();
     let mut packet = Vec::new();

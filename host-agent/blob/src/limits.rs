@@ -1,4 +1,4 @@
-//! What one store may hold.
+//! Limits of one store.
 
 /// Most tracts of a blob: what a request to the locator has room for.
 pub const MAX_TRACTS: usize = 4096;

@@ -1,4 +1,4 @@
-//! What the locator is asked, and what it answers. As JSON one object each; `docs/blob-store.md`.
+//! Requests to the locator and its replies, one JSON object each; `docs/blob-store.md`.
 
 use std::collections::BTreeSet;
 use std::net::Ipv4Addr;

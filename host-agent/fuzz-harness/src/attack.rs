@@ -3,7 +3,7 @@
 use std::net::Ipv4Addr;
 
 use arbitrary::{Result, Unstructured};
-use ebb_transport::Scheme;
+use ebb_transport::TransportKind;
 use ebb_units::Duration;
 
 use crate::forge;
@@ -37,7 +37,7 @@ fn pass_time(u: &mut Unstructured<'_>, world: &mut World) -> Result<()> {
 }
 
 /// Strangers, who see nothing of the sessions, send what they like to a host.
-pub fn blind(scheme: Scheme, bytes: &[u8]) {
+pub fn blind(scheme: TransportKind, bytes: &[u8]) {
     let ways = Ways::of(bytes);
     // Bytes of a stranger in an open connection with its SYN are refused in words.
     let early = ways.early && !ways.open;
@@ -78,16 +78,16 @@ pub fn blind(scheme: Scheme, bytes: &[u8]) {
 
 /// Somebody on the path repeats, changes and loses packets of the sessions, while the applications
 /// pause, abort and send.
-pub fn on_path(scheme: Scheme, bytes: &[u8]) {
+pub fn on_path(scheme: TransportKind, bytes: &[u8]) {
     damage(World::new(scheme, Ways::of(bytes)), scheme, bytes);
 }
 
 /// The same with more than two ends of a session: a write to a group, and a read from several hosts.
-pub fn together(scheme: Scheme, bytes: &[u8]) {
+pub fn together(scheme: TransportKind, bytes: &[u8]) {
     damage(World::together(scheme, Ways::of(bytes)), scheme, bytes);
 }
 
-fn damage(mut world: World, scheme: Scheme, bytes: &[u8]) {
+fn damage(mut world: World, scheme: TransportKind, bytes: &[u8]) {
     let mut u = Unstructured::new(bytes);
     let last = world.hosts.len() - 1;
     let mut step = |world: &mut World| -> Result<()> {
@@ -114,7 +114,7 @@ fn damage(mut world: World, scheme: Scheme, bytes: &[u8]) {
                 let packet = forge::packet(&mut u, scheme, from, to)?;
                 world.inject(host, &packet);
             }
-            8 if scheme == Scheme::Fastlane && !world.captured.is_empty() => {
+            8 if scheme == TransportKind::Fastlane && !world.captured.is_empty() => {
                 let index = u.choose_index(world.captured.len())?;
                 let packet = forge::notification(&mut u, &world.captured[index])?;
                 inject_as_addressed(world, &packet);

@@ -4,7 +4,7 @@
 use std::net::Ipv4Addr;
 
 use arbitrary::{Result, Unstructured};
-use ebb_transport::Scheme;
+use ebb_transport::TransportKind;
 use ebb_wire::{
     EbbFlags, EbbHeader, Ecn, Ipv4Header, PacketType, Protocol, TcpFlags, TcpHeader, TcpOptions,
 };
@@ -52,7 +52,7 @@ fn ecn(u: &mut Unstructured<'_>) -> Result<Ecn> {
 /// A packet of the scheme's protocol.
 pub fn packet(
     u: &mut Unstructured<'_>,
-    scheme: Scheme,
+    scheme: TransportKind,
     from: Ipv4Addr,
     to: Ipv4Addr,
 ) -> Result<Vec<u8>> {
@@ -77,7 +77,7 @@ pub fn packet(
         cut(u, &header, &mut body)?;
     }
     let dscp = match scheme {
-        Scheme::Fastlane => *u.choose(&[0, NOTIFICATION_DSCP])?,
+        TransportKind::Fastlane => *u.choose(&[0, NOTIFICATION_DSCP])?,
         _ => *u.choose(&[0, 10, 12, 14, 46])?,
     };
     Ok(wrap(from, to, protocol, ecn(u)?, dscp, &body))
@@ -107,7 +107,7 @@ fn options(u: &mut Unstructured<'_>) -> Result<TcpOptions> {
     })
 }
 
-fn ebb(u: &mut Unstructured<'_>, scheme: Scheme) -> Result<EbbHeader> {
+fn ebb(u: &mut Unstructured<'_>, scheme: TransportKind) -> Result<EbbHeader> {
     let own = scheme.entry().payload.unwrap_or(PacketType::Symbol);
     let kind = *u.choose(&[
         own,

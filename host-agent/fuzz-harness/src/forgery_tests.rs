@@ -15,7 +15,7 @@ const ACK: TcpFlags = TcpFlags(0x10);
 const FIN_ACK: TcpFlags = TcpFlags(0x11);
 
 /// Two hosts in the middle of their transfers.
-fn under_way(scheme: Scheme) -> World {
+fn under_way(scheme: TransportKind) -> World {
     let mut world = World::new(scheme, Ways::default());
     let until = world.now + Duration::from_micros(50);
     world.run_until(until);
@@ -108,7 +108,12 @@ fn inject_tcp(world: &mut World, flags: TcpFlags, ack_beyond: u32) {
 
 #[test]
 fn one_forged_reset_ends_a_session() {
-    for scheme in [Scheme::Ndp, Scheme::Scdp, Scheme::Trevi, Scheme::Dctcp] {
+    for scheme in [
+        TransportKind::Ndp,
+        TransportKind::Scdp,
+        TransportKind::Trevi,
+        TransportKind::Dctcp,
+    ] {
         let mut world = under_way(scheme);
         match scheme.protocol() {
             Protocol::TCP => inject_tcp(&mut world, RST, 0),
@@ -128,7 +133,7 @@ fn one_forged_reset_ends_a_session() {
 #[test]
 fn a_sender_believes_whoever_confirms_in_the_name_of_its_receiver() {
     // SCDP: one pull that says that nothing is missing.
-    let mut world = under_way(Scheme::Scdp);
+    let mut world = under_way(TransportKind::Scdp);
     cut(&mut world);
     let closing = EbbHeader {
         flags: EbbFlags::FIN,
@@ -139,7 +144,7 @@ fn a_sender_believes_whoever_confirms_in_the_name_of_its_receiver() {
     assert_eq!(world.transfers[0].end, Some(Status::Finished));
 
     // Trevi: a STOP for good.
-    let mut world = under_way(Scheme::Trevi);
+    let mut world = under_way(TransportKind::Trevi);
     cut(&mut world);
     let stop = EbbHeader {
         flags: EbbFlags::FIN,
@@ -150,7 +155,7 @@ fn a_sender_believes_whoever_confirms_in_the_name_of_its_receiver() {
     assert_eq!(world.transfers[0].end, Some(Status::Finished));
 
     // NDP: a pull for the rest, and an ACK for each packet.
-    let mut world = under_way(Scheme::Ndp);
+    let mut world = under_way(TransportKind::Ndp);
     cut(&mut world);
     let pull = EbbHeader {
         pull: PACKETS - 12,
@@ -168,7 +173,7 @@ fn a_sender_believes_whoever_confirms_in_the_name_of_its_receiver() {
     assert_eq!(world.transfers[0].end, Some(Status::Finished));
 
     // TCP: an ACK for each window, then one for the FIN, with the peer's own.
-    let mut world = under_way(Scheme::Dctcp);
+    let mut world = under_way(TransportKind::Dctcp);
     cut(&mut world);
     let mut packets = 0;
     while world.transfers[0].end.is_none() {
@@ -187,7 +192,7 @@ fn a_sender_believes_whoever_confirms_in_the_name_of_its_receiver() {
 
 #[test]
 fn a_forged_pull_is_worth_so_many_packets_and_no_more() {
-    for scheme in [Scheme::Ndp, Scheme::Scdp] {
+    for scheme in [TransportKind::Ndp, TransportKind::Scdp] {
         let mut world = under_way(scheme);
         cut(&mut world);
         let sent = |world: &World| world.packets + 255 - u64::from(world.lose);
@@ -225,7 +230,7 @@ fn a_forged_request_is_worth_a_block_or_a_symbol() {
             open,
             ..Ways::default()
         };
-        let mut world = World::new(Scheme::Trevi, way);
+        let mut world = World::new(TransportKind::Trevi, way);
         let until = world.now + Duration::from_micros(50);
         world.run_until(until);
         cut(&mut world);

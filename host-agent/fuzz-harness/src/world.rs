@@ -8,8 +8,8 @@ use ebb_transport::object::{GeneratedSource, ObjectSource};
 use ebb_transport::tcp::Connections;
 use ebb_transport::trevi::{Mode, Stragglers};
 use ebb_transport::{
-    EPHEMERAL_PORTS, Event, ExpectRequest, FlowId, GroupRequest, Part, Scheme, SendRequest, Status,
-    Suite, Transport, Via,
+    EPHEMERAL_PORTS, Event, ExpectRequest, FlowId, GroupRequest, Part, SendRequest, Status, Suite,
+    Transport, TransportKind, Via,
 };
 use ebb_units::{Duration, Instant};
 use ebb_wire::Ipv4Header;
@@ -135,7 +135,7 @@ fn suite(ways: Ways) -> Suite {
 
 impl World {
     /// Two hosts, with one object on its way in each direction.
-    pub fn new(scheme: Scheme, ways: Ways) -> Self {
+    pub fn new(scheme: TransportKind, ways: Ways) -> Self {
         let mut world = World::of(scheme, ways, 2);
         world.send(0, 40_000);
         world.send(1, 50_000);
@@ -144,7 +144,7 @@ impl World {
 
     /// Four hosts of a scheme with groups: the first writes to all others, the second reads what all
     /// others have, and the third sends to the fourth.
-    pub fn together(scheme: Scheme, ways: Ways) -> Self {
+    pub fn together(scheme: TransportKind, ways: Ways) -> Self {
         let mut world = World::of(scheme, ways, 4);
         world.write(0, 40_000);
         world.read(1, 50_000);
@@ -152,7 +152,7 @@ impl World {
         world
     }
 
-    fn of(scheme: Scheme, ways: Ways, count: usize) -> Self {
+    fn of(scheme: TransportKind, ways: Ways, count: usize) -> Self {
         let (suite, holds) = (suite(ways), ways.holds);
         let host = |address, seed| {
             let mut host = scheme
@@ -478,7 +478,7 @@ mod tests {
     /// Damage has something to damage.
     #[test]
     fn all_arrive_that_nobody_damages() {
-        for scheme in [Scheme::Scdp, Scheme::Trevi] {
+        for scheme in [TransportKind::Scdp, TransportKind::Trevi] {
             for length in 0..24 {
                 let ways = Ways::of(&vec![0; length]);
                 let mut world = World::together(scheme, ways);

@@ -5,7 +5,7 @@ use std::path::Path;
 
 use ebb_fuzz_corpus::replay;
 use ebb_fuzz_harness::{self as harness, blind, on_path};
-use ebb_transport::Scheme;
+use ebb_transport::TransportKind;
 
 /// Inputs of one target that take about a second in the test profile.
 const FEW: usize = 200;
@@ -25,14 +25,14 @@ macro_rules! corpora {
 corpora! {
     wire: harness::wire;
     stream_head: harness::stream_head;
-    ndp_blind: |bytes| blind(Scheme::Ndp, bytes);
-    scdp_blind: |bytes| blind(Scheme::Scdp, bytes);
-    trevi_blind: |bytes| blind(Scheme::Trevi, bytes);
-    tcp_blind: |bytes| blind(Scheme::Dctcp, bytes);
-    ndp_on_path: |bytes| on_path(Scheme::Ndp, bytes);
-    scdp_on_path: |bytes| on_path(Scheme::Scdp, bytes);
-    trevi_on_path: |bytes| on_path(Scheme::Trevi, bytes);
-    tcp_on_path: |bytes| on_path(Scheme::Dctcp, bytes);
-    hull_on_path: |bytes| on_path(Scheme::Hull, bytes);
-    fastlane_on_path: |bytes| on_path(Scheme::Fastlane, bytes);
+    ndp_blind: |bytes| blind(TransportKind::Ndp, bytes);
+    scdp_blind: |bytes| blind(TransportKind::Scdp, bytes);
+    trevi_blind: |bytes| blind(TransportKind::Trevi, bytes);
+    tcp_blind: |bytes| blind(TransportKind::Dctcp, bytes);
+    ndp_on_path: |bytes| on_path(TransportKind::Ndp, bytes);
+    scdp_on_path: |bytes| on_path(TransportKind::Scdp, bytes);
+    trevi_on_path: |bytes| on_path(TransportKind::Trevi, bytes);
+    tcp_on_path: |bytes| on_path(TransportKind::Dctcp, bytes);
+    hull_on_path: |bytes| on_path(TransportKind::Hull, bytes);
+    fastlane_on_path: |bytes| on_path(TransportKind::Fastlane, bytes);
 }

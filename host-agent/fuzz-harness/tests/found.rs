@@ -1,7 +1,7 @@
 //! Inputs with which the fuzzer broke an invariant, reduced. Each says what was wrong.
 
 use ebb_fuzz_harness::on_path;
-use ebb_transport::Scheme;
+use ebb_transport::TransportKind;
 
 /// A forged ACK ahead of the receiver shut the window for good: the receiver's own word counted as
 /// older, the sender probed for ever, and the probes kept the receiver waiting.
@@ -11,7 +11,7 @@ fn a_window_that_only_one_end_believes_shut() {
         0x18, 0x9f, 0xfe, 0xff, 0xff, 0xff, 0x51, 0x59, 0x77, 0x6b, 0x59, 0x77, 0x6b, 0xb1, 0x27,
         0x1f, 0x6b,
     ];
-    on_path(Scheme::Dctcp, &bytes);
+    on_path(TransportKind::Dctcp, &bytes);
 }
 
 /// Symbols that came again under other numbers, with right checksums, are among those of block 1: it
@@ -31,5 +31,5 @@ fn a_block_that_never_decodes() {
         0xff, 0xff, 0xff, 0xff, 0x99, 0xaf, 0x3d, 0x8b, 0x79, 0xdc, 0xd9, 0xb7, 0x80, 0xd2, 0x82,
         0x53, 0x00, 0x50, 0x0a, 0x8f, 0x40, 0xf9, 0x9f,
     ];
-    on_path(Scheme::Scdp, &bytes);
+    on_path(TransportKind::Scdp, &bytes);
 }

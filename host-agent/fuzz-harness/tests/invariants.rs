@@ -1,21 +1,21 @@
 //! The harness with random bytes. What the fuzzer found and a person reduced is in `found.rs`.
 
 use ebb_fuzz_harness::{blind, on_path, stream_head, together, wire};
-use ebb_transport::Scheme;
+use ebb_transport::TransportKind;
 use proptest::prelude::*;
 use proptest::test_runner::RngSeed;
 
-fn any_scheme() -> impl Strategy<Value = Scheme> {
+fn any_scheme() -> impl Strategy<Value = TransportKind> {
     prop::sample::select(vec![
-        Scheme::Ndp,
-        Scheme::Scdp,
-        Scheme::Reno,
-        Scheme::Dctcp,
-        Scheme::Hull,
-        Scheme::Detail,
-        Scheme::Fastlane,
-        Scheme::Pfabric,
-        Scheme::Trevi,
+        TransportKind::Ndp,
+        TransportKind::Scdp,
+        TransportKind::Reno,
+        TransportKind::Dctcp,
+        TransportKind::Hull,
+        TransportKind::Detail,
+        TransportKind::Fastlane,
+        TransportKind::Pfabric,
+        TransportKind::Trevi,
     ])
 }
 
@@ -55,7 +55,7 @@ proptest! {
 
     #[test]
     fn whatever_happens_to_groups_and_to_reads_from_several_ends(
-        scheme in prop::sample::select(vec![Scheme::Scdp, Scheme::Trevi]),
+        scheme in prop::sample::select(vec![TransportKind::Scdp, TransportKind::Trevi]),
         bytes in bytes(1500),
     ) {
         together(scheme, &bytes);

@@ -1,5 +1,5 @@
 #![no_main]
 
-use ebb_transport::Scheme;
+use ebb_transport::TransportKind;
 
-libfuzzer_sys::fuzz_target!(|bytes: &[u8]| ebb_fuzz_harness::on_path(Scheme::Fastlane, bytes));
+libfuzzer_sys::fuzz_target!(|bytes: &[u8]| ebb_fuzz_harness::on_path(TransportKind::Fastlane, bytes));

@@ -4,7 +4,7 @@ use std::net::Ipv4Addr;
 use std::sync::Arc;
 
 use ebb_transport::object::{Envelope, EnvelopeHeader};
-use ebb_transport::{FlowId, Objection, Scheme, Transport};
+use ebb_transport::{FlowId, Objection, Transport, TransportKind};
 use ebb_units::Instant;
 
 use crate::request::Error;
@@ -12,24 +12,24 @@ use crate::request::Error;
 /// Number of a client.
 pub type ClientId = u64;
 /// Flow ids are unique per scheme only.
-pub type Key = (Scheme, FlowId);
+pub type Key = (TransportKind, FlowId);
 
 /// The transports of a host.
 pub trait Engine {
     /// The transport of `scheme`, if it is open.
-    fn transport(&mut self, scheme: Scheme) -> Option<&mut dyn Transport>;
+    fn transport(&mut self, scheme: TransportKind) -> Option<&mut dyn Transport>;
 
     /// Makes sure that `scheme` runs here.
-    fn open(&mut self, scheme: Scheme) -> Result<(), String>;
+    fn open(&mut self, scheme: TransportKind) -> Result<(), String>;
 
     /// Makes sure that `scheme` runs here and accepts flows to `port`.
-    fn listen(&mut self, scheme: Scheme, port: u16) -> Result<(), String>;
+    fn listen(&mut self, scheme: TransportKind, port: u16) -> Result<(), String>;
 
     /// Accepts no more flows to `port`. Those that are open continue.
-    fn unlisten(&mut self, now: Instant, scheme: Scheme, port: u16);
+    fn unlisten(&mut self, now: Instant, scheme: TransportKind, port: u16);
 
     /// The ports that are for flows of `scheme`; `None`: it is not open.
-    fn ports(&self, scheme: Scheme) -> Option<Ports>;
+    fn ports(&self, scheme: TransportKind) -> Option<Ports>;
 }
 
 /// Arguments of every call from outside: its time and the transports.

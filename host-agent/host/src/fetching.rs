@@ -7,7 +7,7 @@ use std::sync::Arc;
 use ebb_printable::printable;
 use ebb_transport::object::EnvelopeHeader;
 use ebb_transport::{
-    ExpectRequest, FetchRequest, FlowId, FlowRecord, MAX_SENDERS, Refusal, Scheme, Status,
+    ExpectRequest, FetchRequest, FlowId, FlowRecord, MAX_SENDERS, Refusal, Status, TransportKind,
 };
 use ebb_units::Instant;
 use rand::Rng;
@@ -210,7 +210,7 @@ impl<S: Storage> Host<S> {
     /// A flow came to a reply port: the fetch it belongs to, if it comes from one of its servers.
     pub(crate) fn fetch_answered(
         &mut self,
-        port: (Scheme, u16),
+        port: (TransportKind, u16),
         peer: Ipv4Addr,
     ) -> Option<TransferId> {
         let id = *self.reply_ports.get(&port)?;

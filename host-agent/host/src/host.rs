@@ -5,7 +5,7 @@ use std::net::{Ipv4Addr, SocketAddrV4};
 use std::sync::Arc;
 
 use ebb_transport::object::{Envelope, EnvelopeHeader};
-use ebb_transport::{Event, FlowId, FlowRecord, Scheme};
+use ebb_transport::{Event, FlowId, FlowRecord, TransportKind};
 use ebb_units::Instant;
 use rand::SeedableRng;
 use rand::rngs::SmallRng;
@@ -49,7 +49,7 @@ pub enum Notice {
         /// Number of the listener.
         listener: u64,
         /// Transport of the flow.
-        scheme: Scheme,
+        scheme: TransportKind,
         /// Address and port that it came to.
         local: SocketAddrV4,
         /// Address and port of the sender; with several senders, of the one that was asked first.
@@ -150,10 +150,10 @@ pub struct Host<S: Storage> {
     /// Objects on their way to an address that has answered them.
     pub(crate) heard_flows: Tally<Ipv4Addr>,
     /// Ports that answers to fetches come to, each with its fetch.
-    pub(crate) reply_ports: BTreeMap<(Scheme, u16), TransferId>,
+    pub(crate) reply_ports: BTreeMap<(TransportKind, u16), TransferId>,
     /// The port used last for a flow or an answer.
-    pub(crate) last_ports: BTreeMap<Scheme, u16>,
-    pub(crate) counts: BTreeMap<Scheme, Counts>,
+    pub(crate) last_ports: BTreeMap<TransportKind, u16>,
+    pub(crate) counts: BTreeMap<TransportKind, Counts>,
     /// When clients hear of progress next. `None`: nobody wants to.
     pub(crate) progress_at: Option<Instant>,
     pub(crate) outputs: VecDeque<Output>,
@@ -241,7 +241,7 @@ impl<S: Storage> Host<S> {
     pub fn handle_event(
         &mut self,
         now: Instant,
-        scheme: Scheme,
+        scheme: TransportKind,
         event: Event,
         engine: &mut dyn Engine,
     ) {
@@ -291,7 +291,7 @@ impl<S: Storage> Host<S> {
         Ok(id)
     }
 
-    pub(crate) fn listener_at(&self, port: (Scheme, u16)) -> Option<u64> {
+    pub(crate) fn listener_at(&self, port: (TransportKind, u16)) -> Option<u64> {
         let mut all = self.listeners.iter();
         let found = all.find(|(_, l)| (l.listen.scheme, l.listen.port) == port);
         found.map(|(id, _)| *id)
@@ -378,7 +378,7 @@ impl<S: Storage> Host<S> {
     }
 
     /// Totals by transport; transports without flows and requests are absent.
-    pub fn counts(&self) -> &BTreeMap<Scheme, Counts> {
+    pub fn counts(&self) -> &BTreeMap<TransportKind, Counts> {
         &self.counts
     }
 

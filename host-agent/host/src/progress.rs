@@ -3,7 +3,7 @@
 use std::net::SocketAddrV4;
 
 use ebb_transport::object::EnvelopeHeader;
-use ebb_transport::{FlowId, Role, Scheme};
+use ebb_transport::{FlowId, Role, TransportKind};
 use ebb_units::{Duration, Instant};
 
 use crate::environment::{Call, Engine, Key, Storage};
@@ -17,7 +17,7 @@ const INTERVAL: Duration = Duration::from_millis(200);
 #[derive(Clone, Debug)]
 pub struct FlowState<'a> {
     /// Transport of the flow.
-    pub scheme: Scheme,
+    pub scheme: TransportKind,
     /// Whether this host sends or receives.
     pub role: Role,
     /// The other end. `None`: the flow is a request or a refusal.
@@ -34,7 +34,7 @@ pub struct FlowState<'a> {
 #[derive(Clone, Copy, Debug)]
 pub struct IncomingObject<'a> {
     /// The transport that it comes by.
-    pub scheme: Scheme,
+    pub scheme: TransportKind,
     /// Number of the flow, unique in its transport.
     pub flow: FlowId,
     /// With several senders the one that was asked first.

@@ -3,7 +3,7 @@
 use std::fmt;
 use std::net::{Ipv4Addr, SocketAddrV4};
 
-use ebb_transport::Scheme;
+use ebb_transport::TransportKind;
 use ebb_units::{Duration, Instant};
 use serde::{Deserialize, Serialize};
 
@@ -74,7 +74,7 @@ impl fmt::Display for Peer {
 #[derive(Clone, Debug)]
 pub struct SendObject {
     /// Transport that carries it.
-    pub scheme: Scheme,
+    pub scheme: TransportKind,
     /// Receivers; several are one group where the transport has groups.
     pub to: Vec<Peer>,
     /// Name of the object at the receivers.
@@ -97,7 +97,7 @@ pub struct SendObject {
 #[derive(Clone, Debug)]
 pub struct FetchObject {
     /// Transport that carries it.
-    pub scheme: Scheme,
+    pub scheme: TransportKind,
     /// Name of the object at the senders.
     pub name: String,
     /// Hosts that have it; each of several sends a part.
@@ -116,7 +116,7 @@ pub struct FetchObject {
 #[derive(Clone, Debug)]
 pub struct Listen<Listening> {
     /// Transport of the flows.
-    pub scheme: Scheme,
+    pub scheme: TransportKind,
     /// Port that they come to.
     pub port: u16,
     /// Treatment of the objects that come.

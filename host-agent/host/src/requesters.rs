@@ -4,7 +4,7 @@
 use std::collections::{BTreeMap, VecDeque};
 use std::net::{Ipv4Addr, SocketAddrV4};
 
-use ebb_transport::{FetchRequest, Scheme};
+use ebb_transport::{FetchRequest, TransportKind};
 use ebb_units::Instant;
 
 use crate::limits::Limits;
@@ -22,7 +22,7 @@ pub enum PeerState {
 /// A request that waits to be answered.
 pub struct WaitingRequest {
     /// Transport by which it came.
-    pub scheme: Scheme,
+    pub scheme: TransportKind,
     /// Object that is wanted, with the address for the answer.
     pub request: FetchRequest,
     /// Where it came from.
@@ -166,7 +166,7 @@ mod tests {
             sender: 0,
             senders: 1,
         };
-        let scheme = Scheme::Ndp;
+        let scheme = TransportKind::Ndp;
         let from = SocketAddrV4::new(Ipv4Addr::LOCALHOST, 9);
         WaitingRequest {
             scheme,

@@ -7,7 +7,8 @@ use std::sync::Arc;
 
 use ebb_transport::object::{Envelope, EnvelopeHeader, ObjectSource};
 use ebb_transport::{
-    FlowId, GroupRequest, Part, Scheme, SendError, SendRequest, Transport, Via, group_address,
+    FlowId, GroupRequest, Part, SendError, SendRequest, Transport, TransportKind, Via,
+    group_address,
 };
 use ebb_units::Instant;
 
@@ -40,7 +41,7 @@ pub(crate) struct Preparation<Source> {
     /// The request to answer.
     pub request: u64,
     /// Transport that carries it.
-    pub scheme: Scheme,
+    pub scheme: TransportKind,
     /// Whether the client gets [`crate::Notice::Progress`].
     pub progress: bool,
     /// Name of the object.
@@ -79,7 +80,7 @@ pub(crate) fn check_hosts(hosts: &[Peer], own: Ipv4Addr) -> Result<(), Error> {
 }
 
 /// Makes sure that the scheme runs here.
-pub(crate) fn open(engine: &mut dyn Engine, scheme: Scheme) -> Result<(), Error> {
+pub(crate) fn open(engine: &mut dyn Engine, scheme: TransportKind) -> Result<(), Error> {
     let opened = engine.open(scheme);
     opened.map_err(|error| Error::new(ErrorCode::TooMany, error))
 }
@@ -295,7 +296,7 @@ impl<S: Storage> Host<S> {
 
     pub(crate) fn start_flow(
         &mut self,
-        scheme: Scheme,
+        scheme: TransportKind,
         outbound: Outbound,
         call: &mut Call<'_>,
     ) -> Result<FlowId, Error> {
@@ -317,7 +318,7 @@ impl<S: Storage> Host<S> {
     /// Tries the ports for flows of this host in turn, or has the transport pick one.
     fn with_source_port(
         &mut self,
-        scheme: Scheme,
+        scheme: TransportKind,
         engine: &mut dyn Engine,
         mut send: impl FnMut(&mut dyn Transport, Option<u16>) -> Result<FlowId, SendError>,
     ) -> Result<FlowId, Error> {
@@ -351,7 +352,11 @@ impl<S: Storage> Host<S> {
     }
 
     /// The next port for `scheme` of the range from `first` to `last` that nobody waits on.
-    pub(crate) fn next_port(&mut self, scheme: Scheme, (first, last): (u16, u16)) -> Option<u16> {
+    pub(crate) fn next_port(
+        &mut self,
+        scheme: TransportKind,
+        (first, last): (u16, u16),
+    ) -> Option<u16> {
         let mut port = self.last_ports.get(&scheme).copied().unwrap_or(last);
         for _ in first..=last {
             port = if (first..last).contains(&port) {

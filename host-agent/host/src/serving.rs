@@ -9,7 +9,7 @@ use std::net::{Ipv4Addr, SocketAddrV4};
 use std::sync::Arc;
 
 use ebb_printable::printable;
-use ebb_transport::{FetchRequest, Part, Refusal, RefusalCode, Scheme, Via};
+use ebb_transport::{FetchRequest, Part, Refusal, RefusalCode, TransportKind, Via};
 use ebb_units::Instant;
 
 use crate::environment::{Call, ClientId, Content, Engine, Key, Storage};
@@ -41,7 +41,7 @@ impl<S: Storage> Host<S> {
             client: Some(client),
             request,
             // Any scheme: nothing is sent.
-            scheme: Scheme::Scdp,
+            scheme: TransportKind::Scdp,
             progress: false,
             name,
             content: Content::From(source),
@@ -95,7 +95,7 @@ impl<S: Storage> Host<S> {
     /// Another host asks for an object, or somebody in its name.
     pub(crate) fn requested(
         &mut self,
-        scheme: Scheme,
+        scheme: TransportKind,
         request: FetchRequest,
         from: SocketAddrV4,
         call: &mut Call<'_>,
@@ -154,7 +154,13 @@ impl<S: Storage> Host<S> {
         }
     }
 
-    fn answer(&mut self, scheme: Scheme, request: FetchRequest, asker: Asker, call: &mut Call<'_>) {
+    fn answer(
+        &mut self,
+        scheme: TransportKind,
+        request: FetchRequest,
+        asker: Asker,
+        call: &mut Call<'_>,
+    ) {
         let Some((client, content)) = self.find_offered(&request.name) else {
             let message = format!("there is no object `{}` here", printable(&request.name));
             self.refuse(scheme, RefusalCode::Unknown, message, asker, call);
@@ -271,7 +277,7 @@ impl<S: Storage> Host<S> {
     /// The object that another host asked for is not to be had.
     pub(crate) fn refuse_unprepared(
         &mut self,
-        scheme: Scheme,
+        scheme: TransportKind,
         asker: Asker,
         error: Error,
         call: &mut Call<'_>,
@@ -287,7 +293,7 @@ impl<S: Storage> Host<S> {
     /// be told either, the other host's patience ends.
     fn refuse(
         &mut self,
-        scheme: Scheme,
+        scheme: TransportKind,
         code: RefusalCode,
         message: impl Into<String>,
         asker: Asker,

@@ -5,8 +5,8 @@ use std::sync::Arc;
 
 use ebb_transport::object::{Envelope, EnvelopeHeader, GeneratedSource, ObjectSource};
 use ebb_transport::{
-    EPHEMERAL_PORTS, Event, FetchRequest, FlowId, FlowRecord, Role, Scheme, Status, Suite,
-    Transport,
+    EPHEMERAL_PORTS, Event, FetchRequest, FlowId, FlowRecord, Role, Status, Suite, Transport,
+    TransportKind,
 };
 use ebb_units::{Duration, Instant};
 
@@ -79,26 +79,26 @@ struct Ndp {
 }
 
 impl Engine for Ndp {
-    fn transport(&mut self, scheme: Scheme) -> Option<&mut dyn Transport> {
+    fn transport(&mut self, scheme: TransportKind) -> Option<&mut dyn Transport> {
         match scheme {
-            Scheme::Ndp => Some(&mut *self.transport),
+            TransportKind::Ndp => Some(&mut *self.transport),
             _ => None,
         }
     }
 
-    fn open(&mut self, _: Scheme) -> Result<(), String> {
+    fn open(&mut self, _: TransportKind) -> Result<(), String> {
         Ok(())
     }
 
-    fn listen(&mut self, _: Scheme, port: u16) -> Result<(), String> {
+    fn listen(&mut self, _: TransportKind, port: u16) -> Result<(), String> {
         self.transport.listen(port).map_err(|e| e.to_string())
     }
 
-    fn unlisten(&mut self, _: Instant, _: Scheme, port: u16) {
+    fn unlisten(&mut self, _: Instant, _: TransportKind, port: u16) {
         self.unlistened.push(port);
     }
 
-    fn ports(&self, _: Scheme) -> Option<Ports> {
+    fn ports(&self, _: TransportKind) -> Option<Ports> {
         Some(Ports {
             sources: None,
             replies: REPLIES,
@@ -119,7 +119,7 @@ fn at(ms: u64) -> Instant {
 
 impl Bed {
     fn new(limits: Limits) -> Self {
-        let transport = Scheme::Ndp.transport(HERE, &Suite::default(), EPHEMERAL_PORTS, 1);
+        let transport = TransportKind::Ndp.transport(HERE, &Suite::default(), EPHEMERAL_PORTS, 1);
         let mut bed = Bed {
             host: Host::new(HERE, limits, 1, Zeros),
             engine: Ndp {
@@ -145,7 +145,7 @@ impl Bed {
 
     fn event(&mut self, ms: u64, event: Event) {
         self.host
-            .handle_event(at(ms), Scheme::Ndp, event, &mut self.engine);
+            .handle_event(at(ms), TransportKind::Ndp, event, &mut self.engine);
     }
 
     /// A flow of another host brings all of `stream` to one of our ports.
@@ -171,7 +171,7 @@ impl Bed {
             senders: 1,
         };
         let bytes = request.encode().unwrap();
-        self.arrives(ms, ASKER, Scheme::Ndp.service_port(), stream(&bytes));
+        self.arrives(ms, ASKER, TransportKind::Ndp.service_port(), stream(&bytes));
     }
 
     /// Flows that begin here, the first `n` ever.
@@ -279,7 +279,7 @@ fn a_client_has_a_bounded_number_of_transfers() {
     };
     let mut bed = Bed::new(limits);
     let fetch = || FetchObject {
-        scheme: Scheme::Ndp,
+        scheme: TransportKind::Ndp,
         name: "z".into(),
         from: vec![Peer::from(ASKER)],
         priority: 0,
@@ -320,7 +320,7 @@ fn a_client_has_a_bounded_number_of_transfers() {
 fn an_object_that_nobody_asked_for_is_refused_and_one_that_was_is_taken() {
     let mut bed = Bed::new(Limits::CAREFUL);
     let fetch = FetchObject {
-        scheme: Scheme::Ndp,
+        scheme: TransportKind::Ndp,
         name: "z".into(),
         from: vec![Peer::from(ASKER)],
         priority: 0,

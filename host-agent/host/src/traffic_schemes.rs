@@ -2,20 +2,20 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use ebb_transport::Scheme;
+use ebb_transport::TransportKind;
 
 /// The transports of a workload.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct TrafficSchemes {
     /// That of all parts which have none of their own.
-    pub default: Scheme,
+    pub default: TransportKind,
     /// Those of parts that have one of their own, by the name of the part.
-    pub of_traffic: BTreeMap<String, Scheme>,
+    pub of_traffic: BTreeMap<String, TransportKind>,
 }
 
 impl TrafficSchemes {
     /// The transport of a part of the workload.
-    pub fn of(&self, traffic: &str) -> Scheme {
+    pub fn of(&self, traffic: &str) -> TransportKind {
         self.of_traffic
             .get(traffic)
             .copied()
@@ -23,15 +23,15 @@ impl TrafficSchemes {
     }
 
     /// All transports, each once: first the one that most parts have.
-    pub fn all(&self) -> impl Iterator<Item = Scheme> {
-        let mut others: BTreeSet<Scheme> = self.of_traffic.values().copied().collect();
+    pub fn all(&self) -> impl Iterator<Item = TransportKind> {
+        let mut others: BTreeSet<TransportKind> = self.of_traffic.values().copied().collect();
         others.remove(&self.default);
         std::iter::once(self.default).chain(others)
     }
 }
 
-impl From<Scheme> for TrafficSchemes {
-    fn from(default: Scheme) -> Self {
+impl From<TransportKind> for TrafficSchemes {
+    fn from(default: TransportKind) -> Self {
         TrafficSchemes {
             default,
             of_traffic: BTreeMap::new(),
@@ -45,14 +45,17 @@ mod tests {
 
     #[test]
     fn a_part_has_its_own_transport_or_that_of_all() {
-        let mut schemes = TrafficSchemes::from(Scheme::Reno);
-        assert_eq!(schemes.of("storage"), Scheme::Reno);
-        for (traffic, scheme) in [("storage", Scheme::Ndp), ("web", Scheme::Reno)] {
+        let mut schemes = TrafficSchemes::from(TransportKind::Reno);
+        assert_eq!(schemes.of("storage"), TransportKind::Reno);
+        for (traffic, scheme) in [
+            ("storage", TransportKind::Ndp),
+            ("web", TransportKind::Reno),
+        ] {
             schemes.of_traffic.insert(traffic.into(), scheme);
         }
-        assert_eq!(schemes.of("storage"), Scheme::Ndp);
-        assert_eq!(schemes.of("queries"), Scheme::Reno);
+        assert_eq!(schemes.of("storage"), TransportKind::Ndp);
+        assert_eq!(schemes.of("queries"), TransportKind::Reno);
         let all: Vec<_> = schemes.all().collect();
-        assert_eq!(all, [Scheme::Reno, Scheme::Ndp]);
+        assert_eq!(all, [TransportKind::Reno, TransportKind::Ndp]);
     }
 }

@@ -5,7 +5,7 @@ use std::net::{Ipv4Addr, SocketAddrV4};
 use std::sync::Arc;
 
 use ebb_transport::object::{Envelope, EnvelopeHeader};
-use ebb_transport::{FetchRequest, FlowId, FlowRecord, Refusal, Scheme, Status};
+use ebb_transport::{FetchRequest, FlowId, FlowRecord, Refusal, Status, TransportKind};
 use ebb_units::Instant;
 
 use crate::environment::{Call, ClientId, Key, Storage};
@@ -22,7 +22,7 @@ pub(crate) struct Transfer<S: Storage> {
     /// Client that gets its notices. `None`: it has gone, or another host asked for the object.
     pub client: Option<ClientId>,
     /// Transport of its flows.
-    pub scheme: Scheme,
+    pub scheme: TransportKind,
     /// Whether the client gets [`Notice::Progress`].
     pub progress: bool,
     /// When this host began with it. `None`: it has not, or another host did.
@@ -192,7 +192,7 @@ impl<S: Storage> Host<S> {
         &mut self,
         now: Instant,
         client: Option<ClientId>,
-        scheme: Scheme,
+        scheme: TransportKind,
         progress: bool,
         kind: Kind<S>,
     ) -> TransferId {

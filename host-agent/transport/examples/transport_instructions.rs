@@ -9,7 +9,9 @@ use std::sync::Arc;
 
 use ebb_transport::nic::Nic;
 use ebb_transport::object::GeneratedSource;
-use ebb_transport::{EPHEMERAL_PORTS, Event, Scheme, SendRequest, Status, Suite, Transport, Via};
+use ebb_transport::{
+    EPHEMERAL_PORTS, Event, SendRequest, Status, Suite, Transport, TransportKind, Via,
+};
 use ebb_units::{Duration, Instant};
 
 const PORT: u16 = 7000;
@@ -23,7 +25,7 @@ const PACKETS: u64 = 2_000;
 
 fn main() -> Result<(), String> {
     let usage = "usage: transport_instructions SCHEME";
-    let scheme: Scheme = std::env::args()
+    let scheme: TransportKind = std::env::args()
         .nth(1)
         .ok_or(usage)?
         .parse()
@@ -57,7 +59,7 @@ struct Pair {
 
 impl Pair {
     /// A pair of which the first one has begun to send.
-    fn new(scheme: Scheme) -> Result<Self, String> {
+    fn new(scheme: TransportKind) -> Result<Self, String> {
         let suite = Suite::default();
         let end = |number: u8| -> Result<End, String> {
             let address = Ipv4Addr::new(10, 0, 0, number);

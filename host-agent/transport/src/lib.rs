@@ -55,4 +55,4 @@ pub use transport::{
     Event, ExpectRequest, GroupRequest, ListenError, PacketKind, Part, Progress, SendError,
     SendRequest, Transport, TxInfo, Urgency, Via,
 };
-pub use transports::{Entry, Params, Scheme, Suite, UnknownScheme, ndp, scdp, tcp, trevi};
+pub use transports::{Entry, Params, Suite, TransportKind, UnknownScheme, ndp, scdp, tcp, trevi};

@@ -8,8 +8,8 @@ use std::sync::Arc;
 
 use ebb_transport::object::GeneratedSource;
 use ebb_transport::{
-    EPHEMERAL_PORTS, Event, ExpectRequest, FlowId, GroupRequest, Part, Scheme, SendRequest, Status,
-    Suite, Transport,
+    EPHEMERAL_PORTS, Event, ExpectRequest, FlowId, GroupRequest, Part, SendRequest, Status, Suite,
+    Transport, TransportKind,
 };
 use ebb_units::{Duration, Instant};
 use ebb_wire::Ipv4Header;
@@ -43,7 +43,7 @@ struct Hosts {
 }
 
 impl Hosts {
-    fn new(scheme: Scheme, count: usize) -> Self {
+    fn new(scheme: TransportKind, count: usize) -> Self {
         let host = |index| {
             let seed = index as u64;
             let mut host = scheme
@@ -163,7 +163,10 @@ const SIZES: [u64; 4] = [0, 700, 15_000, 400_000];
 
 #[test]
 fn a_sender_is_told_when_the_application_has_stored_the_object() {
-    for (scheme, bytes) in Scheme::ALL.into_iter().flat_map(|s| SIZES.map(|n| (s, n))) {
+    for (scheme, bytes) in TransportKind::ALL
+        .into_iter()
+        .flat_map(|s| SIZES.map(|n| (s, n)))
+    {
         let mut net = Hosts::new(scheme, 2);
         let flow = net.send(bytes, None);
         net.run(LONG);
@@ -183,7 +186,10 @@ fn a_sender_is_told_when_the_application_has_stored_the_object() {
 
 #[test]
 fn a_sender_is_told_that_its_object_was_refused() {
-    for (scheme, bytes) in Scheme::ALL.into_iter().flat_map(|s| SIZES.map(|n| (s, n))) {
+    for (scheme, bytes) in TransportKind::ALL
+        .into_iter()
+        .flat_map(|s| SIZES.map(|n| (s, n)))
+    {
         let mut net = Hosts::new(scheme, 2);
         let flow = net.send(bytes, None);
         net.run(LONG);
@@ -202,7 +208,7 @@ fn a_sender_is_told_that_its_object_was_refused() {
 
 #[test]
 fn a_lost_confirmation_is_repeated() {
-    for scheme in Scheme::ALL {
+    for scheme in TransportKind::ALL {
         for wait in [Duration::ZERO, Duration::from_millis(700)] {
             let mut net = Hosts::new(scheme, 2);
             let flow = net.send(15_000, None);
@@ -224,7 +230,7 @@ fn a_lost_confirmation_is_repeated() {
 
 #[test]
 fn a_held_object_costs_a_few_packets_a_second() {
-    for scheme in Scheme::ALL {
+    for scheme in TransportKind::ALL {
         let mut net = Hosts::new(scheme, 2);
         net.send(15_000, None);
         net.run(Duration::from_secs(1));
@@ -238,7 +244,7 @@ fn a_held_object_costs_a_few_packets_a_second() {
 
 #[test]
 fn a_sender_that_dies_meanwhile_leaves_nothing_behind() {
-    for scheme in Scheme::ALL {
+    for scheme in TransportKind::ALL {
         let mut net = Hosts::new(scheme, 2);
         let flow = net.send(15_000, None);
         net.run(Duration::from_millis(5));
@@ -253,7 +259,7 @@ fn a_sender_that_dies_meanwhile_leaves_nothing_behind() {
 #[test]
 fn a_group_has_finished_when_all_have_stored_it_and_failed_when_one_has_not() {
     for refuses in [false, true] {
-        let mut net = Hosts::new(Scheme::Scdp, 4);
+        let mut net = Hosts::new(TransportKind::Scdp, 4);
         let request = GroupRequest {
             group: SocketAddrV4::new(GROUP, PORT),
             receivers: (1..4).map(address).collect(),
@@ -289,7 +295,7 @@ fn a_group_has_finished_when_all_have_stored_it_and_failed_when_one_has_not() {
 #[test]
 fn several_senders_of_one_object_are_told_together() {
     for refuses in [false, true] {
-        let mut net = Hosts::new(Scheme::Scdp, 3);
+        let mut net = Hosts::new(TransportKind::Scdp, 3);
         let request = ExpectRequest {
             port: PORT,
             session: 7,

@@ -9,7 +9,7 @@ use ebb_host::{
     Error, FetchObject, Host, Limits, Listen, Output, Peer, PlayedTransfer, Player, SendObject,
 };
 use ebb_transport::object::EnvelopeHeader;
-use ebb_transport::{Event, FlowId, FlowRecord, Scheme, Status};
+use ebb_transport::{Event, FlowId, FlowRecord, Status, TransportKind};
 use ebb_units::Instant;
 use ebb_workload::{Action, HostId, Kind, Open, Part, Share, Transfer};
 
@@ -248,7 +248,7 @@ impl Application {
     pub fn handle_event(
         &mut self,
         now: Instant,
-        scheme: Scheme,
+        scheme: TransportKind,
         event: Event,
         transports: &mut Transports,
     ) {
@@ -352,7 +352,7 @@ impl Application {
     }
 
     /// Adds the arrivals of an object whose flow has ended to the notices.
-    fn tell_arrivals(&mut self, flow: (Scheme, FlowId), name: Option<&str>) {
+    fn tell_arrivals(&mut self, flow: (TransportKind, FlowId), name: Option<&str>) {
         if let Some(transfer) = name.and_then(|name| self.player.names.transfer(name))
             && let Some(arrivals) = self.samples.remove(flow)
         {

@@ -4,7 +4,7 @@
 use std::collections::BTreeMap;
 use std::net::SocketAddrV4;
 
-use ebb_transport::{FlowId, Scheme};
+use ebb_transport::{FlowId, TransportKind};
 use ebb_units::{Duration, Instant};
 use ebb_workload::Open;
 
@@ -68,7 +68,7 @@ impl Clock {
 }
 
 /// A flow of one of the host's transports.
-type Flow = (Scheme, FlowId);
+type Flow = (TransportKind, FlowId);
 
 /// The arrivals of all objects that are under way, by their flows at the receiver.
 #[derive(Default)]

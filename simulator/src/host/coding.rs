@@ -3,7 +3,7 @@
 
 use std::collections::VecDeque;
 
-use ebb_transport::{Job, JobResult, Scheme};
+use ebb_transport::{Job, JobResult, TransportKind};
 use ebb_units::{BitRate, Instant};
 
 /// A processor that takes one job after the other.
@@ -13,7 +13,7 @@ pub struct Coding {
     /// When it will have done all jobs.
     free_at: Instant,
     /// Results that have not been delivered, when they are to be, and to which transport.
-    done: VecDeque<(Instant, Scheme, JobResult)>,
+    done: VecDeque<(Instant, TransportKind, JobResult)>,
 }
 
 impl Coding {
@@ -27,7 +27,7 @@ impl Coding {
     }
 
     /// Takes a job of a transport.
-    pub fn start(&mut self, now: Instant, scheme: Scheme, job: Job) {
+    pub fn start(&mut self, now: Instant, scheme: TransportKind, job: Job) {
         let time = self.rate.time_for(job.bytes() as u64);
         self.free_at = self.free_at.max(now) + time;
         let mut result = job.run();
@@ -38,7 +38,7 @@ impl Coding {
     }
 
     /// The next result that is ready by `now`.
-    pub fn poll(&mut self, now: Instant) -> Option<(Scheme, JobResult)> {
+    pub fn poll(&mut self, now: Instant) -> Option<(TransportKind, JobResult)> {
         if self.done.front()?.0 > now {
             return None;
         }

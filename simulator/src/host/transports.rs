@@ -6,8 +6,8 @@ use std::net::Ipv4Addr;
 use ebb_host::{Engine, Ports, TrafficSchemes};
 use ebb_transport::nic::DscpSet;
 use ebb_transport::{
-    EPHEMERAL_PORTS, Event, FlowId, Job, JobResult, Progress, Scheme, Selector, Suite, Transport,
-    TxInfo,
+    EPHEMERAL_PORTS, Event, FlowId, Job, JobResult, Progress, Selector, Suite, Transport,
+    TransportKind, TxInfo,
 };
 use ebb_units::Instant;
 
@@ -26,7 +26,7 @@ pub struct Transports {
 
 /// A transport and its ports.
 struct Slot {
-    scheme: Scheme,
+    scheme: TransportKind,
     transport: Box<dyn Transport + Send>,
     /// [`Transport::selectors`].
     selectors: Vec<Selector>,
@@ -57,7 +57,7 @@ impl Transports {
         seed: u64,
     ) -> Result<Self, String> {
         let count = schemes.all().count();
-        let slot = |(index, scheme): (usize, Scheme)| {
+        let slot = |(index, scheme): (usize, TransportKind)| {
             let sources = part(EPHEMERAL_PORTS, index, count);
             // The first one draws the numbers that it would draw if it were the only one.
             let seed = seed.wrapping_add(match index {
@@ -149,7 +149,7 @@ impl Transports {
 
     /// Events of the flows of any transport.
     #[inline]
-    pub fn poll_event(&mut self) -> Option<(Scheme, Event)> {
+    pub fn poll_event(&mut self) -> Option<(TransportKind, Event)> {
         if let [only] = &mut *self.slots {
             return Some((only.scheme, only.transport.poll_event()?));
         }
@@ -159,7 +159,7 @@ impl Transports {
 
     /// Work that a transport hands out.
     #[inline]
-    pub fn poll_job(&mut self) -> Option<(Scheme, Job)> {
+    pub fn poll_job(&mut self) -> Option<(TransportKind, Job)> {
         if let [only] = &mut *self.slots {
             return Some((only.scheme, only.transport.poll_job()?));
         }
@@ -168,14 +168,14 @@ impl Transports {
     }
 
     /// The result of a job of a transport.
-    pub fn handle_job(&mut self, now: Instant, scheme: Scheme, result: JobResult) {
+    pub fn handle_job(&mut self, now: Instant, scheme: TransportKind, result: JobResult) {
         if let Some(transport) = self.transport(scheme) {
             transport.handle_job(now, result);
         }
     }
 
     /// How far a flow of a transport is; `None` if there is no such flow.
-    pub fn progress(&self, scheme: Scheme, flow: FlowId) -> Option<Progress> {
+    pub fn progress(&self, scheme: TransportKind, flow: FlowId) -> Option<Progress> {
         let slot = self.slots.iter().find(|slot| slot.scheme == scheme);
         slot?.transport.progress(flow)
     }
@@ -194,19 +194,19 @@ impl Slot {
 }
 
 impl Engine for Transports {
-    fn transport(&mut self, scheme: Scheme) -> Option<&mut dyn Transport> {
+    fn transport(&mut self, scheme: TransportKind) -> Option<&mut dyn Transport> {
         let slot = self.slots.iter_mut().find(|slot| slot.scheme == scheme)?;
         Some(&mut *slot.transport)
     }
 
-    fn open(&mut self, scheme: Scheme) -> Result<(), String> {
+    fn open(&mut self, scheme: TransportKind) -> Result<(), String> {
         match self.transport(scheme) {
             Some(_) => Ok(()),
             None => Err(format!("{scheme} does not run here")),
         }
     }
 
-    fn listen(&mut self, scheme: Scheme, port: u16) -> Result<(), String> {
+    fn listen(&mut self, scheme: TransportKind, port: u16) -> Result<(), String> {
         self.open(scheme)?;
         let transport = self.transport(scheme);
         transport.map_or(Ok(()), |transport| {
@@ -214,13 +214,13 @@ impl Engine for Transports {
         })
     }
 
-    fn unlisten(&mut self, _: Instant, scheme: Scheme, port: u16) {
+    fn unlisten(&mut self, _: Instant, scheme: TransportKind, port: u16) {
         if let Some(transport) = self.transport(scheme) {
             transport.unlisten(port);
         }
     }
 
-    fn ports(&self, scheme: Scheme) -> Option<Ports> {
+    fn ports(&self, scheme: TransportKind) -> Option<Ports> {
         let slot = self.slots.iter().find(|slot| slot.scheme == scheme)?;
         Some(Ports {
             sources: None,

@@ -1,6 +1,6 @@
 //! How objects come over time, and runs that end with a part of their workload.
 
-use ebb_transport::Scheme;
+use ebb_transport::TransportKind;
 use serde_json::{Value, json};
 
 use super::*;
@@ -18,7 +18,7 @@ fn long_and_short() -> Value {
     ])
 }
 
-fn run(scheme: Scheme, every_ns: u64, ends_with: &[&str]) -> Outcome {
+fn run(scheme: TransportKind, every_ns: u64, ends_with: &[&str]) -> Outcome {
     let topology = Topology::star(4);
     let network = with(
         topology.network(scheme.name()),
@@ -31,7 +31,7 @@ fn run(scheme: Scheme, every_ns: u64, ends_with: &[&str]) -> Outcome {
 
 #[test]
 fn arrivals_are_sampled_at_exact_instants_and_grow_with_the_rate_of_the_link() {
-    for scheme in Scheme::ALL {
+    for scheme in TransportKind::ALL {
         let outcome = run(scheme, EVERY_NS, &[]);
         let arrivals = &outcome.arrivals[&1];
         let received = outcome.receiver(1).record.clone();
@@ -45,27 +45,27 @@ fn arrivals_are_sampled_at_exact_instants_and_grow_with_the_rate_of_the_link() {
         // Half way through, half of it is there; slow start of TCP apart.
         let half = arrivals.bytes[arrivals.bytes.len() / 2];
         let around = BYTES / 2 - BYTES / 10..BYTES / 2 + BYTES / 10;
-        let tcp = !matches!(scheme, Scheme::Ndp | Scheme::Scdp);
+        let tcp = !matches!(scheme, TransportKind::Ndp | TransportKind::Scdp);
         assert!(tcp || around.contains(&half), "{scheme}: {half}");
     }
 }
 
 #[test]
 fn samples_leave_a_run_as_it_is() {
-    let trace = |every_ns| run(Scheme::Scdp, every_ns, &[]).trace;
+    let trace = |every_ns| run(TransportKind::Scdp, every_ns, &[]).trace;
     assert_eq!(trace(0), trace(EVERY_NS));
 }
 
 #[test]
 fn a_run_ends_with_a_part_of_its_workload() {
-    for scheme in Scheme::ALL {
+    for scheme in TransportKind::ALL {
         let all = run(scheme, 0, &[]);
         assert_eq!((all.unfinished, &*all.open), (0, &[][..]));
         let short = run(scheme, 0, &["short"]);
         assert_eq!(short.unfinished, 1, "{scheme}");
         assert!(short.at < all.at, "{scheme}");
         // Nothing is known of a coded object before a block is decoded.
-        if scheme == Scheme::Trevi {
+        if scheme == TransportKind::Trevi {
             continue;
         }
         let (transfer, arrived) = short.open[0];

@@ -1,7 +1,7 @@
 //! A lone flow takes the time of the closed form, to the nanosecond: what the frames take on every
 //! link (store and forward) and the propagation, nothing else.
 
-use ebb_transport::{Role, Scheme};
+use ebb_transport::{Role, TransportKind};
 use serde_json::{Value, json};
 
 use super::*;
@@ -115,7 +115,7 @@ fn tcp() {
 
 #[test]
 fn every_scheme_takes_at_least_that() {
-    for scheme in Scheme::ALL {
+    for scheme in TransportKind::ALL {
         let (arrived, confirmed, _) = run(scheme.name(), 100_000, 3, json!({}));
         let bytes = 100_000 + envelope_bytes();
         assert!(arrived > train_ns(0, 0, bytes, 0), "{scheme}");

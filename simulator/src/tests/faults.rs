@@ -2,7 +2,7 @@
 
 use ebb_engine::LinkState;
 use ebb_engine::simulation::{NodeId, NodePort};
-use ebb_transport::{Role, Scheme};
+use ebb_transport::{Role, TransportKind};
 use serde_json::json;
 
 use super::*;
@@ -42,7 +42,7 @@ fn the_nic_of_a_host_has_the_rate_of_its_link() {
 
 #[test]
 fn what_a_link_loses_or_corrupts_is_sent_again() {
-    for scheme in Scheme::ALL {
+    for scheme in TransportKind::ALL {
         for state in [
             LinkState {
                 loss: 0.02,
@@ -59,7 +59,11 @@ fn what_a_link_loses_or_corrupts_is_sent_again() {
             let sender = &outcome.sender(0).record.counters;
             let again = sender.retransmitted + sender.repair_symbols;
             // Trevi's symbols are all alike: none is sent again.
-            assert_eq!(again > 0, scheme != Scheme::Trevi, "{scheme} {state:?}");
+            assert_eq!(
+                again > 0,
+                scheme != TransportKind::Trevi,
+                "{scheme} {state:?}"
+            );
         }
     }
 }

@@ -1,7 +1,7 @@
 //! NICs of simulated hosts, with real switches beside them.
 
 use ebb_transport::nic::NicStatistics;
-use ebb_transport::{Role, Scheme};
+use ebb_transport::{Role, TransportKind};
 use serde_json::{Value, json};
 
 use super::*;
@@ -85,7 +85,7 @@ fn every_transport_works_with_every_nic() {
         json!({"coalesce_packets": 8, "coalesce_ns": 100_000}),
         json!({"queue": "fifo", "coalesce_packets": 32, "coalesce_ns": 20_000, "pfc": true}),
     ];
-    for scheme in Scheme::ALL {
+    for scheme in TransportKind::ALL {
         for nic in &nics {
             let network = with(
                 topology.network(scheme.name()),

@@ -1,6 +1,6 @@
 //! Every kind of transfer, with the schemes that have it.
 
-use ebb_transport::{Role, Scheme, Status};
+use ebb_transport::{Role, Status, TransportKind};
 use ebb_wire::Protocol;
 use serde_json::{Value, json};
 
@@ -20,7 +20,7 @@ fn listed(entries: &[Value]) -> Value {
     Value::Array(entries.collect())
 }
 
-fn run(topology: &Topology, scheme: Scheme, transfers: Value) -> Outcome {
+fn run(topology: &Topology, scheme: TransportKind, transfers: Value) -> Outcome {
     topology.run(with(
         topology.network(scheme.name()),
         "transfers",
@@ -34,7 +34,7 @@ fn started(outcome: &Outcome, transfer: u64) -> u64 {
 
 #[test]
 fn a_send_is_told_by_both_ends_so_that_they_can_be_paired() {
-    for scheme in Scheme::ALL {
+    for scheme in TransportKind::ALL {
         let outcome = run(&Topology::star(2), scheme, lone(50_000, 777, 2));
         outcome.assert_good();
         assert_eq!(outcome.flows.len(), 2, "{scheme}");
@@ -57,7 +57,7 @@ fn one_to_many_is_one_flow_to_a_group_or_one_to_each() {
     let transfers = listed(&[json!({
         "kind": "send-one-to-many", "sources": ["h1"], "destinations": ["h2", "h3", "h5"],
     })]);
-    for scheme in Scheme::ALL {
+    for scheme in TransportKind::ALL {
         let mut network = with(
             topology.network(scheme.name()),
             "transfers",
@@ -84,7 +84,7 @@ fn one_to_many_is_one_flow_to_a_group_or_one_to_each() {
 
 #[test]
 fn a_fetch_is_begun_by_its_destination() {
-    for scheme in Scheme::ALL {
+    for scheme in TransportKind::ALL {
         let transfers = listed(&[json!({
             "kind": "fetch-one-to-one", "sources": ["h3"], "destinations": ["h1"],
         })]);
@@ -171,7 +171,7 @@ fn many_to_one_comes_from_all_servers() {
         queue_packets: 200,
         ..Topology::racks(3, 2)
     };
-    for scheme in [Scheme::Scdp, Scheme::Trevi] {
+    for scheme in [TransportKind::Scdp, TransportKind::Trevi] {
         let transfers = listed(&[json!({
             "kind": "fetch-many-to-one", "sources": ["h2", "h4", "h6"], "destinations": ["h1"],
         })]);
@@ -183,7 +183,11 @@ fn many_to_one_comes_from_all_servers() {
         assert_eq!(sent.len(), 3);
         let bytes = sent.iter().map(|s| s.record.counters.payload_bytes_sent);
         // Trevi has no shares: who is nearer is asked for more.
-        let least = if scheme == Scheme::Scdp { BYTES / 6 } else { 0 };
+        let least = if scheme == TransportKind::Scdp {
+            BYTES / 6
+        } else {
+            0
+        };
         assert!(bytes.clone().all(|bytes| bytes > least), "{scheme}");
         assert!(bytes.sum::<u64>() < BYTES + BYTES / 4, "{scheme}");
         let fetched = &outcome.receiver(0).record;
@@ -219,7 +223,11 @@ fn a_response_starts_after_its_query_and_the_work_on_it() {
             },
         })
     };
-    for scheme in [Scheme::Ndp, Scheme::Scdp, Scheme::Dctcp] {
+    for scheme in [
+        TransportKind::Ndp,
+        TransportKind::Scdp,
+        TransportKind::Dctcp,
+    ] {
         let transfers = listed(&[
             query("h2"),
             query("h3"),
@@ -244,7 +252,7 @@ fn a_response_starts_after_its_query_and_the_work_on_it() {
 
 #[test]
 fn a_chain_goes_on_with_the_first_bytes() {
-    for scheme in [Scheme::Ndp, Scheme::Reno] {
+    for scheme in [TransportKind::Ndp, TransportKind::Reno] {
         let link = |from: &str, to: &str, before: Option<u64>| {
             let after = before.map(|transfer| {
                 json!({"transfer": transfer, "moment": "begun", "delay_ns": 0, "serial": false})
@@ -264,7 +272,7 @@ fn a_chain_goes_on_with_the_first_bytes() {
             assert!(at >= before.started_at_ns, "{scheme}");
             // NDP delivers 32 packets at a time, TCP the first after a handshake.
             let first = match scheme {
-                Scheme::Ndp => 500_000,
+                TransportKind::Ndp => 500_000,
                 _ => 50_000,
             };
             assert!(at < before.started_at_ns + first, "{scheme}");
@@ -282,7 +290,7 @@ fn what_waits_for_a_failure_never_starts() {
         json!({"sources": ["h1"], "destinations": ["h2"], "bytes": u64::MAX / 2}),
         json!({"sources": ["h1"], "destinations": ["h3"], "after": after}),
     ]);
-    let outcome = run(&topology, Scheme::Ndp, transfers);
+    let outcome = run(&topology, TransportKind::Ndp, transfers);
     assert_eq!(outcome.flows.len(), 0);
     assert_eq!(outcome.failed.len(), 1);
     assert!(
@@ -302,7 +310,7 @@ fn priorities_are_served_first() {
         json!({"sources": ["h1"], "destinations": ["h3"]}),
         json!({"sources": ["h2"], "destinations": ["h3"], "priority": 7}),
     ]);
-    for scheme in [Scheme::Ndp, Scheme::Scdp] {
+    for scheme in [TransportKind::Ndp, TransportKind::Scdp] {
         let outcome = run(&Topology::star(3), scheme, transfers.clone());
         outcome.assert_good();
         let end = |id| outcome.receiver(id).record.finished_at_ns;
@@ -311,7 +319,7 @@ fn priorities_are_served_first() {
 }
 
 /// The network with connections that stay open.
-fn run_open(topology: &Topology, scheme: Scheme, transfers: Value) -> Outcome {
+fn run_open(topology: &Topology, scheme: TransportKind, transfers: Value) -> Outcome {
     let mut network = with(topology.network(scheme.name()), "transfers", transfers);
     network["params"]["tcp"] = json!({"connections": "open"});
     topology.run(network)
@@ -320,7 +328,11 @@ fn run_open(topology: &Topology, scheme: Scheme, transfers: Value) -> Outcome {
 #[test]
 fn transfers_of_one_connection_follow_each_other() {
     let of = |connection: u32| json!({"sources": ["h1"], "destinations": ["h2"], "connection": connection});
-    for scheme in [Scheme::Reno, Scheme::Dctcp, Scheme::Detail] {
+    for scheme in [
+        TransportKind::Reno,
+        TransportKind::Dctcp,
+        TransportKind::Detail,
+    ] {
         let outcome = run_open(
             &Topology::star(2),
             scheme,
@@ -350,19 +362,19 @@ fn an_answer_takes_the_connection_of_its_request() {
         })
     };
     let fetches = listed(&[fetch(1000), fetch(2_000_000)]);
-    let outcome = run_open(&Topology::star(2), Scheme::Detail, fetches.clone());
+    let outcome = run_open(&Topology::star(2), TransportKind::Detail, fetches.clone());
     outcome.assert_good();
     let sent = |id| &outcome.sender(id).record;
-    assert_eq!(sent(0).local.port(), Scheme::Detail.service_port());
+    assert_eq!(sent(0).local.port(), TransportKind::Detail.service_port());
     assert_eq!(sent(0).peer, sent(1).peer, "one connection for all four");
     // The second has no handshake to wait for.
     let took = |outcome: &Outcome, id| outcome.receiver(id).record.finished_at_ns;
-    let apart = run(&Topology::star(2), Scheme::Detail, fetches);
+    let apart = run(&Topology::star(2), TransportKind::Detail, fetches);
     apart.assert_good();
     assert!(took(&outcome, 1) < took(&apart, 1));
     assert_ne!(
         apart.sender(0).record.local.port(),
-        Scheme::Detail.service_port()
+        TransportKind::Detail.service_port()
     );
 }
 
@@ -391,7 +403,7 @@ fn an_incast_arrives_whole() {
     let senders: Vec<Value> = (2..10)
         .map(|n| json!({"sources": [format!("h{n}")], "destinations": ["h1"]}))
         .collect();
-    for scheme in Scheme::ALL {
+    for scheme in TransportKind::ALL {
         let outcome = run(&Topology::star(9), scheme, listed(&senders));
         outcome.assert_good();
         assert_eq!(outcome.flows.len(), 16);
@@ -402,9 +414,9 @@ fn an_incast_arrives_whole() {
                 .sum::<u64>()
         };
         match scheme {
-            Scheme::Ndp => assert!(sum(|c| c.trimmed) > 0),
+            TransportKind::Ndp => assert!(sum(|c| c.trimmed) > 0),
             // Symbols that were cut are made up for by repair symbols, which have to be decoded.
-            Scheme::Scdp => {
+            TransportKind::Scdp => {
                 assert!(sum(|c| c.trimmed) > 0 && sum(|c| c.decodes) > 0 && sum(|c| c.encodes) > 0);
             }
             _ if scheme.protocol() == Protocol::TCP => {

@@ -4,7 +4,7 @@ use std::collections::BTreeSet;
 
 use ebb_engine::LinkState;
 use ebb_engine::simulation::NodePort;
-use ebb_transport::{Scheme, Status};
+use ebb_transport::{Status, TransportKind};
 use rand::rngs::SmallRng;
 use rand::{Rng, SeedableRng};
 use serde_json::{Value, json};
@@ -87,7 +87,7 @@ fn every_transfer_ends() {
             loss: rng.random_range(0.0..0.05),
             ..LinkState::default()
         };
-        for scheme in Scheme::ALL {
+        for scheme in TransportKind::ALL {
             let connections = ["open", "per-request"][rng.random_range(0..2)];
             let keep_open_ns = [1_000_000, 10_000_000_000u64][rng.random_range(0..2)];
             let tcp = json!({
@@ -136,7 +136,7 @@ fn what_has_not_ended_is_told_with_the_reason() {
         {"id": 1, "start_ns": 0, "sources": ["h1"], "destinations": ["h3"], "bytes": 1 << 30},
         {"id": 2, "start_ns": 0, "sources": ["h3"], "destinations": ["h1"], "bytes": 1, "after": after},
     ]);
-    for scheme in [Scheme::Ndp, Scheme::Dctcp] {
+    for scheme in [TransportKind::Ndp, TransportKind::Dctcp] {
         let network = with(
             topology.network(scheme.name()),
             "transfers",
@@ -173,7 +173,7 @@ fn what_waits_for_a_failure_at_another_host_ends_with_it() {
         {"id": 2, "start_ns": 0, "sources": ["h2"], "destinations": ["h3"], "bytes": 100, "after": after(0)},
         {"id": 3, "start_ns": 0, "sources": ["h3"], "destinations": ["h1"], "bytes": 100, "after": after(2)},
     ]);
-    for scheme in Scheme::ALL {
+    for scheme in TransportKind::ALL {
         let network = with(
             topology.network(scheme.name()),
             "transfers",

@@ -3,7 +3,7 @@
 use std::net::{Ipv4Addr, SocketAddrV4};
 
 pub use ebb_host::{Error, ErrorCode, Peer as Host};
-use ebb_transport::Scheme;
+use ebb_transport::TransportKind;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
@@ -79,7 +79,7 @@ pub struct Generate {
 #[derive(Clone, Debug, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct SendObject {
-    pub scheme: Scheme,
+    pub scheme: TransportKind,
     pub to: Vec<Host>,
     pub name: String,
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -117,7 +117,7 @@ pub enum Disposition {
 #[derive(Clone, Debug, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Listen {
-    pub scheme: Scheme,
+    pub scheme: TransportKind,
     /// The service port of the scheme if not given.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub port: Option<u16>,
@@ -137,7 +137,7 @@ pub struct Listen {
 #[derive(Clone, Debug, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct FetchObject {
-    pub scheme: Scheme,
+    pub scheme: TransportKind,
     pub name: String,
     pub from: Vec<Host>,
     #[serde(default)]
@@ -178,7 +178,7 @@ pub enum Event {
     Incoming {
         transfer: u64,
         listener: u64,
-        scheme: Scheme,
+        scheme: TransportKind,
         local: SocketAddrV4,
         peer: SocketAddrV4,
         name: String,

@@ -3,7 +3,7 @@
 use std::path::PathBuf;
 
 use clap::Args;
-use ebb_transport::Scheme;
+use ebb_transport::TransportKind;
 
 /// How to reach or make an engine.
 #[derive(Args, Debug)]
@@ -33,8 +33,8 @@ pub struct CommonArgs {
     #[command(flatten)]
     pub engine: EngineArgs,
     /// Transport
-    #[arg(long, value_enum, default_value_t = Scheme::Scdp)]
-    pub scheme: Scheme,
+    #[arg(long, value_enum, default_value_t = TransportKind::Scdp)]
+    pub scheme: TransportKind,
 }
 
 /// Treatment of objects that others send or ask for.

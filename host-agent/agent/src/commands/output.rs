@@ -8,7 +8,7 @@ use std::sync::Mutex;
 use std::time::Duration;
 
 use ebb_printable::printable;
-use ebb_transport::Scheme;
+use ebb_transport::TransportKind;
 use indicatif::{HumanBytes, HumanDuration, ProgressBar, ProgressState, ProgressStyle};
 use serde_json::{Value, json};
 
@@ -81,7 +81,7 @@ impl Output {
         }
     }
 
-    pub fn ready(&self, scheme: Scheme, local: SocketAddrV4) {
+    pub fn ready(&self, scheme: TransportKind, local: SocketAddrV4) {
         let ready = json!({"scheme": scheme, "local": local});
         self.report("ready", [ready], || {
             format!("listening for {scheme} on {local}")

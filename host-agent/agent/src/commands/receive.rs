@@ -5,7 +5,7 @@ use std::os::fd::{AsFd, OwnedFd};
 
 use anyhow::{Context, bail};
 use clap::Args;
-use ebb_transport::Scheme;
+use ebb_transport::TransportKind;
 
 use crate::api::client::Client;
 use crate::api::message::{Disposition, Event, Listen, Operation};
@@ -105,7 +105,7 @@ pub fn run_daemon(args: &RunArgs) -> anyhow::Result<bool> {
     let ending = session::Ending::of(&runtime);
     let result = session::serve(runtime, Lifetime::Daemon, false, accept, |mut client| {
         serve(&mut client, &directories)?;
-        for scheme in Scheme::ALL {
+        for scheme in TransportKind::ALL {
             if directories.receive.is_some() {
                 listen(&mut client, scheme, None, &directories, &output)?;
             } else {
@@ -139,7 +139,7 @@ fn serve(client: &mut Client, directories: &Directories) -> anyhow::Result<()> {
 
 fn listen(
     client: &mut Client,
-    scheme: Scheme,
+    scheme: TransportKind,
     port: Option<u16>,
     directories: &Directories,
     output: &Output,

@@ -2,7 +2,7 @@
 //! in its own process.
 
 use anyhow::Context;
-use ebb_transport::Scheme;
+use ebb_transport::TransportKind;
 use serde_json::json;
 
 use crate::api::client::Client;
@@ -29,7 +29,7 @@ pub struct Needs<'a> {
     pub own_port: bool,
     /// Schemes, and how many flows of each to one host there may be at a time. Of others no more than a
     /// block of source ports allows.
-    pub flows: &'a [(Scheme, u16)],
+    pub flows: &'a [(TransportKind, u16)],
 }
 
 /// Does `work` as a client of the daemon, or of an engine that ends with it.
@@ -217,15 +217,17 @@ where
 const MAX_SOURCE_PORTS: u16 = 2048;
 
 /// Source ports of a scheme of a daemon: as many flows can it have to one port of one host.
-fn daemon_source_ports(scheme: Scheme) -> u16 {
+fn daemon_source_ports(scheme: TransportKind) -> u16 {
     let protocol = scheme.protocol();
-    let alike = Scheme::ALL.iter().filter(|s| s.protocol() == protocol);
+    let alike = TransportKind::ALL
+        .iter()
+        .filter(|s| s.protocol() == protocol);
     PortLock::share(protocol, alike.count()).min(MAX_SOURCE_PORTS)
 }
 
 /// Opens all schemes, so that requests find this host.
 pub fn open_all(runtime: &mut Runtime) -> anyhow::Result<()> {
-    for scheme in Scheme::ALL {
+    for scheme in TransportKind::ALL {
         let source_ports = daemon_source_ports(scheme);
         runtime.transports().open(scheme, source_ports)?;
         runtime.transports().listen(scheme, scheme.service_port())?;

@@ -8,7 +8,7 @@ use std::sync::Arc;
 use std::sync::mpsc;
 
 use ebb_host::{ClientId, Error, ErrorCode, FlowFields, Host, Limits, Notice, Output};
-use ebb_transport::{Event, Scheme};
+use ebb_transport::{Event, TransportKind};
 use ebb_units::{Duration, Instant};
 use serde_json::{Value, json};
 
@@ -278,7 +278,8 @@ impl Service {
             );
             return Err(Error::new(ErrorCode::BadVersion, message));
         }
-        let ports = Scheme::ALL.map(|scheme| (scheme.name().to_owned(), scheme.service_port()));
+        let ports =
+            TransportKind::ALL.map(|scheme| (scheme.name().to_owned(), scheme.service_port()));
         Ok(json!({
             "version": VERSION,
             "pid": std::process::id(),
@@ -424,7 +425,7 @@ impl Application for Service {
     fn handle_event(
         &mut self,
         now: Instant,
-        scheme: Scheme,
+        scheme: TransportKind,
         event: Event,
         transports: &mut Transports,
     ) {

@@ -14,7 +14,7 @@ use std::ops::ControlFlow;
 
 use anyhow::Context;
 use ebb_transport::nic::Nic;
-use ebb_transport::{Event, Scheme};
+use ebb_transport::{Event, TransportKind};
 use ebb_units::{Duration, Instant};
 
 use crate::engine::lateness::Lateness;
@@ -46,7 +46,7 @@ pub trait Application {
     fn handle_event(
         &mut self,
         now: Instant,
-        scheme: Scheme,
+        scheme: TransportKind,
         event: Event,
         transports: &mut Transports,
     );

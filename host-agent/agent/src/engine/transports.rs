@@ -5,7 +5,7 @@ use std::net::Ipv4Addr;
 use anyhow::Context;
 use ebb_host::{Engine, Ports};
 use ebb_transport::nic::DscpSet;
-use ebb_transport::{Event, Scheme, Selector, Transport, TxInfo};
+use ebb_transport::{Event, Selector, Transport, TransportKind, TxInfo};
 use ebb_units::{Duration, Instant};
 use ebb_wire::Protocol;
 
@@ -41,7 +41,7 @@ pub struct Transports {
     /// Whether the filter of the socket has changed since it was read.
     changed: bool,
     /// Ports that are not listened on any more, and are given back when nothing uses them.
-    closing: Vec<(Scheme, u16)>,
+    closing: Vec<(TransportKind, u16)>,
     /// When it is looked next whether those are still in use.
     look_at: Instant,
     /// Whether the application confirms itself what arrived whole: [`Transport::hold_confirmations`].
@@ -52,7 +52,7 @@ pub struct Transports {
 
 /// A transport and its ports.
 struct Slot {
-    scheme: Scheme,
+    scheme: TransportKind,
     transport: Box<dyn Transport + Send>,
     /// [`Transport::selectors`].
     selectors: Vec<Selector>,
@@ -105,7 +105,7 @@ impl Transports {
 
     /// Makes sure that `scheme` runs here. `source_ports`: how many flows to one port of one peer
     /// there can be at a time; counts only the first time.
-    pub fn open(&mut self, scheme: Scheme, source_ports: u16) -> anyhow::Result<()> {
+    pub fn open(&mut self, scheme: TransportKind, source_ports: u16) -> anyhow::Result<()> {
         if self.find(scheme).is_some() {
             return Ok(());
         }
@@ -136,7 +136,7 @@ impl Transports {
     }
 
     /// Makes sure that `scheme` runs here and accepts flows to `port`.
-    pub fn listen(&mut self, scheme: Scheme, port: u16) -> anyhow::Result<()> {
+    pub fn listen(&mut self, scheme: TransportKind, port: u16) -> anyhow::Result<()> {
         if self.slots.iter().all(|slot| !slot.owns(scheme, port)) {
             // Before anything else: this is what most often fails.
             let lock = PortLock::take(self.address, port)?;
@@ -154,7 +154,7 @@ impl Transports {
 
     /// Accepts no more flows to `port`. A port of its own (not one of the source ports) is free for
     /// others when the last flow to it has ended and answers no more late packets.
-    pub fn unlisten(&mut self, now: Instant, scheme: Scheme, port: u16) {
+    pub fn unlisten(&mut self, now: Instant, scheme: TransportKind, port: u16) {
         let Some(index) = self.find(scheme) else {
             return;
         };
@@ -187,7 +187,7 @@ impl Transports {
     }
 
     /// The transport of `scheme`, if it is open.
-    pub fn get(&mut self, scheme: Scheme) -> Option<&mut (dyn Transport + Send + 'static)> {
+    pub fn get(&mut self, scheme: TransportKind) -> Option<&mut (dyn Transport + Send + 'static)> {
         let index = self.find(scheme)?;
         Some(&mut *self.slots[index].transport)
     }
@@ -195,14 +195,14 @@ impl Transports {
     /// All transports that are open.
     pub fn iter_mut(
         &mut self,
-    ) -> impl Iterator<Item = (Scheme, &mut (dyn Transport + Send + 'static))> {
+    ) -> impl Iterator<Item = (TransportKind, &mut (dyn Transport + Send + 'static))> {
         self.slots
             .iter_mut()
             .map(|slot| (slot.scheme, &mut *slot.transport))
     }
 
     /// Events of the flows of all transports.
-    pub fn poll_event(&mut self) -> Option<(Scheme, Event)> {
+    pub fn poll_event(&mut self) -> Option<(TransportKind, Event)> {
         let mut slots = self.slots.iter_mut();
         slots.find_map(|slot| Some((slot.scheme, slot.transport.poll_event()?)))
     }
@@ -288,36 +288,36 @@ impl Transports {
         slot.head.take()
     }
 
-    fn hide(&self, scheme: Scheme, ports: PortRange) -> anyhow::Result<Option<KernelRule>> {
+    fn hide(&self, scheme: TransportKind, ports: PortRange) -> anyhow::Result<Option<KernelRule>> {
         self.of_kernel.then(|| hide(scheme, ports)).transpose()
     }
 
-    fn find(&self, scheme: Scheme) -> Option<usize> {
+    fn find(&self, scheme: TransportKind) -> Option<usize> {
         self.slots.iter().position(|slot| slot.scheme == scheme)
     }
 }
 
 impl Engine for Transports {
-    fn transport(&mut self, scheme: Scheme) -> Option<&mut dyn Transport> {
+    fn transport(&mut self, scheme: TransportKind) -> Option<&mut dyn Transport> {
         self.get(scheme)
             .map(|transport| transport as &mut dyn Transport)
     }
 
-    fn open(&mut self, scheme: Scheme) -> Result<(), String> {
+    fn open(&mut self, scheme: TransportKind) -> Result<(), String> {
         Transports::open(self, scheme, SOURCE_PORTS).map_err(|error| format!("{error:#}"))
     }
 
-    fn listen(&mut self, scheme: Scheme, port: u16) -> Result<(), String> {
+    fn listen(&mut self, scheme: TransportKind, port: u16) -> Result<(), String> {
         Transports::listen(self, scheme, port).map_err(|error| format!("{error:#}"))
     }
 
-    fn unlisten(&mut self, now: Instant, scheme: Scheme, port: u16) {
+    fn unlisten(&mut self, now: Instant, scheme: TransportKind, port: u16) {
         Transports::unlisten(self, now, scheme, port);
     }
 
     /// Only the ports of this process are hidden from the kernel. Answers to a request come to one
     /// of those that flows leave from, as nobody else will listen there.
-    fn ports(&self, scheme: Scheme) -> Option<Ports> {
+    fn ports(&self, scheme: TransportKind) -> Option<Ports> {
         let range = self.slots[self.find(scheme)?].ports[0].range;
         let ports = (range.first, range.last);
         Some(Ports {
@@ -339,7 +339,7 @@ impl Slot {
         Some(index + 1)
     }
 
-    fn owns(&self, scheme: Scheme, port: u16) -> bool {
+    fn owns(&self, scheme: TransportKind, port: u16) -> bool {
         self.scheme == scheme && self.has(port)
     }
 
@@ -366,7 +366,7 @@ impl Drop for Slot {
     }
 }
 
-fn hide(scheme: Scheme, ports: PortRange) -> anyhow::Result<KernelRule> {
+fn hide(scheme: TransportKind, ports: PortRange) -> anyhow::Result<KernelRule> {
     if scheme.protocol() == Protocol::EBB {
         KernelRule::hide_receiver_driven()
     } else {

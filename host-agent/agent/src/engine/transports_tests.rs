@@ -67,7 +67,7 @@ struct Rig {
 }
 
 /// Capitals are data, digits are data that gives way, small letters are control.
-fn rig(schemes: &[(Scheme, PortRange, &str)]) -> Rig {
+fn rig(schemes: &[(TransportKind, PortRange, &str)]) -> Rig {
     let mut rig = Rig {
         transports: Transports::new(Ipv4Addr::LOCALHOST, Params::default(), 0),
         arrived: Vec::new(),
@@ -135,9 +135,9 @@ fn order(transports: &mut Transports) -> String {
 #[test]
 fn schemes_send_in_turn_and_control_goes_first() {
     let mut rig = rig(&[
-        (Scheme::Ndp, PORTS[0], "ABC"),
-        (Scheme::Scdp, PORTS[1], "xUyV"),
-        (Scheme::Dctcp, PORTS[2], "RS"),
+        (TransportKind::Ndp, PORTS[0], "ABC"),
+        (TransportKind::Scdp, PORTS[1], "xUyV"),
+        (TransportKind::Dctcp, PORTS[2], "RS"),
     ]);
     // x at once; y as soon as U, which hides it, has had its turn.
     assert_eq!(order(&mut rig.transports), "xRAUySBVC");
@@ -146,8 +146,8 @@ fn schemes_send_in_turn_and_control_goes_first() {
 #[test]
 fn scavengers_send_what_others_leave() {
     let mut rig = rig(&[
-        (Scheme::Ndp, PORTS[0], "12a3"),
-        (Scheme::Dctcp, PORTS[2], "ABcC"),
+        (TransportKind::Ndp, PORTS[0], "12a3"),
+        (TransportKind::Dctcp, PORTS[2], "ABcC"),
     ]);
     // a is behind 2.
     assert_eq!(order(&mut rig.transports), "ABcC12a3");
@@ -155,15 +155,15 @@ fn scavengers_send_what_others_leave() {
 
 #[test]
 fn one_scheme_alone_keeps_its_own_order() {
-    let mut rig = rig(&[(Scheme::Ndp, PORTS[0], "AbCd")]);
+    let mut rig = rig(&[(TransportKind::Ndp, PORTS[0], "AbCd")]);
     assert_eq!(order(&mut rig.transports), "AbCd");
 }
 
 #[test]
 fn who_has_nothing_to_send_is_asked_once_per_turn() {
     let mut rig = rig(&[
-        (Scheme::Ndp, PORTS[0], "ABCDEF"),
-        (Scheme::Scdp, PORTS[1], ""),
+        (TransportKind::Ndp, PORTS[0], "ABCDEF"),
+        (TransportKind::Scdp, PORTS[1], ""),
     ]);
     assert_eq!(order(&mut rig.transports), "ABCDEF");
     assert_eq!(rig.polls[1].try_iter().count(), 1);
@@ -174,9 +174,9 @@ fn who_has_nothing_to_send_is_asked_once_per_turn() {
 #[test]
 fn what_arrives_goes_to_the_owner_of_its_port() {
     let mut rig = rig(&[
-        (Scheme::Ndp, PORTS[0], ""),
-        (Scheme::Scdp, PORTS[1], ""),
-        (Scheme::Dctcp, PORTS[2], ""),
+        (TransportKind::Ndp, PORTS[0], ""),
+        (TransportKind::Scdp, PORTS[1], ""),
+        (TransportKind::Dctcp, PORTS[2], ""),
     ]);
     let packet = |protocol: Protocol, port: u16| {
         let ports_at = if protocol == Protocol::EBB { 4 } else { 0 };
@@ -206,7 +206,10 @@ fn what_arrives_goes_to_the_owner_of_its_port() {
 
 #[test]
 fn what_is_let_through_is_told_once() {
-    let mut rig = rig(&[(Scheme::Ndp, PORTS[0], ""), (Scheme::Dctcp, PORTS[2], "")]);
+    let mut rig = rig(&[
+        (TransportKind::Ndp, PORTS[0], ""),
+        (TransportKind::Dctcp, PORTS[2], ""),
+    ]);
     assert_eq!(rig.transports.take_changed_selectors(), None);
     rig.transports.changed = true;
     let selectors = rig.transports.take_changed_selectors().unwrap();
@@ -227,7 +230,7 @@ fn what_is_let_through_is_told_once() {
 }
 
 /// Real transports of these parameters, with the ports `PORTS`, and nothing that hides them.
-fn real(params: Params, schemes: &[Scheme]) -> Transports {
+fn real(params: Params, schemes: &[TransportKind]) -> Transports {
     let mut transports = Transports::new(Ipv4Addr::LOCALHOST, params, 0);
     for (&scheme, range) in schemes.iter().zip(PORTS) {
         let ports = (range.first, range.last);
@@ -254,7 +257,14 @@ fn who_wants_to_hear_of_drops_does_also_where_it_only_sends() {
     let mut params = Params::default();
     params.pfabric.notified = true;
     params.fastlane.notification_dscp = 33;
-    let mut transports = real(params, &[Scheme::Dctcp, Scheme::Pfabric, Scheme::Fastlane]);
+    let mut transports = real(
+        params,
+        &[
+            TransportKind::Dctcp,
+            TransportKind::Pfabric,
+            TransportKind::Fastlane,
+        ],
+    );
     let selectors = transports.take_changed_selectors().unwrap();
     let classes: Vec<_> = selectors.iter().map(|s| s.selector.condition).collect();
     let notified = Some(Condition::Dscp(33));
@@ -270,7 +280,7 @@ fn who_wants_to_hear_of_drops_does_also_where_it_only_sends() {
         part: None,
         via: ebb_transport::Via::Any,
     };
-    let pfabric = transports.get(Scheme::Pfabric).unwrap();
+    let pfabric = transports.get(TransportKind::Pfabric).unwrap();
     pfabric.send(Instant::ZERO, request).unwrap();
     let mut packet = Vec::new();
     let sent = |transports: &mut Transports, packet: &mut Vec<u8>, now| {
@@ -306,7 +316,10 @@ fn packet(protocol: Protocol, ports_at: usize, (from, to): (u16, u16)) -> Vec<u8
 
 #[test]
 fn a_returned_packet_is_for_its_source_port() {
-    let mut rig = rig(&[(Scheme::Ndp, PORTS[0], ""), (Scheme::Scdp, PORTS[1], "")]);
+    let mut rig = rig(&[
+        (TransportKind::Ndp, PORTS[0], ""),
+        (TransportKind::Scdp, PORTS[1], ""),
+    ]);
     // SCDP sent it, from the second range to a port that is also one of NDP's.
     let mut packet = packet(Protocol::EBB, 4, (PORTS[1].first, PORTS[0].first));
     packet[24 + 1] = EbbFlags::TRIMMED.0;
@@ -325,13 +338,13 @@ fn a_returned_packet_is_for_its_source_port() {
 fn a_message_is_for_the_source_port_that_it_quotes() {
     let mut params = Params::default();
     params.tcp.source_quench = true;
-    let transports = real(params, &[Scheme::Dctcp]);
+    let transports = real(params, &[TransportKind::Dctcp]);
     let mut message = packet(Protocol::ICMP, 28, (PORTS[0].first, 7004));
     assert!(transports.slots[0].selects(&message).is_some());
     assert!(transports.slots[0].selects(&message[..24 + 29]).is_none());
     message[24 + 28] ^= 0x80;
     assert!(transports.slots[0].selects(&message).is_none());
-    let deaf = real(Params::default(), &[Scheme::Dctcp]);
+    let deaf = real(Params::default(), &[TransportKind::Dctcp]);
     let message = packet(Protocol::ICMP, 28, (PORTS[0].first, 7004));
     assert!(deaf.slots[0].selects(&message).is_none());
 }
@@ -339,7 +352,10 @@ fn a_message_is_for_the_source_port_that_it_quotes() {
 /// The port range of DCTCP has the port that FastLane's flow goes to: a notification is FastLane's.
 #[test]
 fn a_notification_goes_past_the_owner_of_its_destination_port() {
-    let mut transports = real(Params::default(), &[Scheme::Dctcp, Scheme::Fastlane]);
+    let mut transports = real(
+        Params::default(),
+        &[TransportKind::Dctcp, TransportKind::Fastlane],
+    );
     let (dctcp, fastlane) = (PORTS[0].first, PORTS[1].first);
     let mut packet = packet(Protocol::TCP, 0, (fastlane, dctcp));
     let owners = |transports: &mut Transports, packet: &[u8]| {

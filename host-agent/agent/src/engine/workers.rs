@@ -5,7 +5,7 @@ use std::io;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::{Arc, Condvar, Mutex, PoisonError, mpsc};
 
-use ebb_transport::{FlowId, Job, JobResult, Role, Scheme};
+use ebb_transport::{FlowId, Job, JobResult, Role, TransportKind};
 use ebb_units::Duration;
 
 use crate::machine::clock;
@@ -18,7 +18,7 @@ const SMALL_BLOCK_BYTES: usize = 256 << 10;
 /// Jobs that nobody has begun, oldest first.
 #[derive(Default)]
 struct Queue {
-    jobs: VecDeque<(Scheme, Job)>,
+    jobs: VecDeque<(TransportKind, Job)>,
     closed: bool,
 }
 
@@ -36,7 +36,7 @@ pub type Done = Result<JobResult, FlowId>;
 pub struct Workers {
     threads: usize,
     shared: Arc<Shared>,
-    results: mpsc::Receiver<(Scheme, Done)>,
+    results: mpsc::Receiver<(TransportKind, Done)>,
 }
 
 impl Workers {
@@ -67,18 +67,18 @@ impl Workers {
         }
     }
 
-    pub fn submit(&self, scheme: Scheme, job: Job) {
+    pub fn submit(&self, scheme: TransportKind, job: Job) {
         lock(&self.shared.queue).jobs.push_back((scheme, job));
         self.shared.changed.notify_one();
     }
 
     /// The next result, in the order in which the jobs ended.
-    pub fn poll_result(&self) -> Option<(Scheme, Done)> {
+    pub fn poll_result(&self) -> Option<(TransportKind, Done)> {
         self.results.try_recv().ok()
     }
 
     /// The flow has ended: nobody wants what was not begun.
-    pub fn forget(&self, scheme: Scheme, flow: FlowId) {
+    pub fn forget(&self, scheme: TransportKind, flow: FlowId) {
         lock(&self.shared.queue)
             .jobs
             .retain(|(of, job)| *of != scheme || job.flow() != flow);
@@ -94,7 +94,7 @@ impl Drop for Workers {
     }
 }
 
-fn work(shared: &Shared, results: &mpsc::Sender<(Scheme, Done)>, waker: &Waker) {
+fn work(shared: &Shared, results: &mpsc::Sender<(TransportKind, Done)>, waker: &Waker) {
     loop {
         let mut queue = lock(&shared.queue);
         let (scheme, job) = loop {

@@ -1,4 +1,4 @@
-//! What a client wants done.
+//! Actions that a client asks its driver for.
 
 use std::net::Ipv4Addr;
 

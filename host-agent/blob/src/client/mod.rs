@@ -1,4 +1,4 @@
-//! What a client does: put, get and list, each a state machine of its own. Whoever runs one does its
+//! Operations of a client: put, get and list, each a state machine of its own. Whoever runs one does its
 //! [`Action`]s until it has an outcome.
 
 mod action;

@@ -1,4 +1,4 @@
-//! What the locator is asked.
+//! Requests to the locator.
 
 use ebb_units::Instant;
 

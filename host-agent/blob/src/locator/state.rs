@@ -1,4 +1,4 @@
-//! What a locator is given, and what of it survives a crash.
+//! State of a locator: its configuration, and the part that survives a crash.
 
 use std::collections::BTreeMap;
 use std::net::Ipv4Addr;

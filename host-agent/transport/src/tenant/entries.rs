@@ -9,7 +9,7 @@ use serde::Deserialize;
 use super::coordination::CoordinationParams;
 use super::guarantee::{Guarantee, WIRE_OVERHEAD_BYTES};
 use super::hypervisor::{Guest, HypervisorParams};
-use crate::transports::Scheme;
+use crate::transports::TransportKind;
 
 /// A virtual machine.
 #[derive(Clone, Debug, Deserialize)]
@@ -81,7 +81,7 @@ impl HypervisorEntry {
     /// How hypervisors behind `nic` work whose VMs use `schemes`, or in words what stands in the way.
     pub fn params(
         &self,
-        schemes: impl IntoIterator<Item = Scheme>,
+        schemes: impl IntoIterator<Item = TransportKind>,
         nic: &NicParams,
     ) -> Result<HypervisorParams, String> {
         let mut marks = true;
@@ -93,7 +93,7 @@ impl HypervisorEntry {
                      of the TCP family"
                 ));
             }
-            marks &= entry.payload.is_none() && scheme != Scheme::Pfabric;
+            marks &= entry.payload.is_none() && scheme != TransportKind::Pfabric;
         }
         if u64::from(nic.frame_overhead_bytes) != WIRE_OVERHEAD_BYTES || nic.rate_bps == 0 {
             return Err(format!(

@@ -1,4 +1,4 @@
-//! What a tenant is guaranteed, kept at the hosts of its virtual machines (Moncaster,
+//! Guarantees of a tenant, enforced at the hosts of its virtual machines (Moncaster,
 //! UCAM-CL-TR-921, sections 5.4.3 and 5.5; Silo, SIGCOMM 2015, section 4.3).
 //!
 //! ```text

@@ -60,25 +60,25 @@ impl Entry {
     }
 }
 
-/// Makes the list: [`Scheme`] with a variant for each transport, and the entry of each.
+/// Makes the list: [`TransportKind`] with a variant for each transport, and the entry of each.
 macro_rules! list {
     ($($(#[$about:meta])* $variant:ident: $entry:path,)*) => {
-        /// A transport of the list.
+        /// One of the transports, by name: what `--scheme` of the agent and the key `scheme` of its records say.
         #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug, Serialize, Deserialize)]
         #[serde(rename_all = "kebab-case")]
         #[cfg_attr(feature = "clap", derive(clap::ValueEnum))]
-        pub enum Scheme {
+        pub enum TransportKind {
             $($(#[$about])* $variant,)*
         }
 
-        impl Scheme {
+        impl TransportKind {
             /// All transports, in the order of the list.
-            pub const ALL: [Scheme; [$(stringify!($variant)),*].len()] = [$(Scheme::$variant),*];
+            pub const ALL: [TransportKind; [$(stringify!($variant)),*].len()] = [$(TransportKind::$variant),*];
 
             /// Name, port, abilities and constructor of the transport.
             pub fn entry(self) -> &'static Entry {
                 match self {
-                    $(Scheme::$variant => &$entry,)*
+                    $(TransportKind::$variant => &$entry,)*
                 }
             }
         }
@@ -129,7 +129,7 @@ const _: () = {
     }
 };
 
-impl Scheme {
+impl TransportKind {
     /// [`Entry::name`].
     pub fn name(self) -> &'static str {
         self.entry().name
@@ -243,7 +243,7 @@ impl Suite {
     }
 }
 
-impl fmt::Display for Scheme {
+impl fmt::Display for TransportKind {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(self.name())
     }
@@ -258,11 +258,11 @@ pub struct UnknownScheme {
 
 /// All names, as in a sentence.
 fn names() -> String {
-    let [others @ .., last] = Scheme::ALL.map(Scheme::name);
+    let [others @ .., last] = TransportKind::ALL.map(TransportKind::name);
     format!("{} or {last}", others.join(", "))
 }
 
-impl FromStr for Scheme {
+impl FromStr for TransportKind {
     type Err = UnknownScheme;
 
     fn from_str(text: &str) -> Result<Self, UnknownScheme> {
@@ -280,8 +280,15 @@ mod tests {
 
     #[test]
     fn no_two_share_a_name_or_a_seed() {
-        for (index, a) in Scheme::ALL.iter().map(|scheme| scheme.entry()).enumerate() {
-            for b in Scheme::ALL[..index].iter().map(|scheme| scheme.entry()) {
+        for (index, a) in TransportKind::ALL
+            .iter()
+            .map(|scheme| scheme.entry())
+            .enumerate()
+        {
+            for b in TransportKind::ALL[..index]
+                .iter()
+                .map(|scheme| scheme.entry())
+            {
                 assert_ne!(a.name, b.name);
                 assert_ne!(a.seed(), b.seed(), "{} and {}", a.name, b.name);
             }
@@ -290,12 +297,12 @@ mod tests {
 
     #[test]
     fn every_name_leads_to_its_scheme() {
-        for scheme in Scheme::ALL {
+        for scheme in TransportKind::ALL {
             assert_eq!(scheme.name().parse(), Ok(scheme));
             let json = serde_json::to_string(&scheme).unwrap();
             assert_eq!(json, format!("\"{scheme}\""));
         }
-        let error = "Ndp".parse::<Scheme>().unwrap_err().to_string();
+        let error = "Ndp".parse::<TransportKind>().unwrap_err().to_string();
         assert!(
             error.contains("`Ndp`") && error.contains("reno-ecn, dctcp"),
             "{error}"

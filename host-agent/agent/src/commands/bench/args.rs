@@ -3,7 +3,7 @@
 use std::path::PathBuf;
 
 use clap::Args;
-use ebb_transport::Scheme;
+use ebb_transport::TransportKind;
 
 use super::file::WorkloadFile;
 use crate::api::MAX_START_NS;
@@ -78,7 +78,7 @@ pub struct WorkloadArgs {
     pub file: WorkloadFile,
     /// Another transport than --scheme for a part of the workload; once for each such part
     #[arg(long, value_name = "TRAFFIC=SCHEME", requires = "workload", value_parser = traffic_scheme)]
-    pub scheme_of: Vec<(String, Scheme)>,
+    pub scheme_of: Vec<(String, TransportKind)>,
     /// End when nothing has begun or ended for so long
     #[arg(
         long, value_name = "NS", default_value_t = 10_000_000_000,
@@ -97,12 +97,12 @@ pub struct WorkloadArgs {
 }
 
 /// Reads `TRAFFIC=SCHEME`.
-fn traffic_scheme(text: &str) -> Result<(String, Scheme), String> {
+fn traffic_scheme(text: &str) -> Result<(String, TransportKind), String> {
     let (traffic, scheme) = text
         .split_once('=')
         .ok_or("expected TRAFFIC=SCHEME, e.g. storage=ndp")?;
     let scheme = scheme
-        .parse::<Scheme>()
+        .parse::<TransportKind>()
         .map_err(|error| error.to_string())?;
     Ok((traffic.to_owned(), scheme))
 }

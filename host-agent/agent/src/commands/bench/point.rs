@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 
 use anyhow::{Context, ensure};
-use ebb_transport::Scheme;
+use ebb_transport::TransportKind;
 use ebb_units::{Duration, Instant};
 use serde_json::{Value, json};
 
@@ -55,7 +55,7 @@ enum End {
 
 struct Bench<'a> {
     client: Client,
-    scheme: Scheme,
+    scheme: TransportKind,
     host: Host,
     args: &'a PointArgs,
     end: End,
@@ -125,7 +125,13 @@ impl Totals {
 }
 
 impl<'a> Bench<'a> {
-    fn new(client: Client, scheme: Scheme, host: Host, args: &'a PointArgs, end: End) -> Self {
+    fn new(
+        client: Client,
+        scheme: TransportKind,
+        host: Host,
+        args: &'a PointArgs,
+        end: End,
+    ) -> Self {
         Bench {
             client,
             scheme,

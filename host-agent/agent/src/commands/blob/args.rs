@@ -1,4 +1,4 @@
-//! What the commands of the store have in common.
+//! Arguments common to the commands of the store.
 
 use clap::Args;
 

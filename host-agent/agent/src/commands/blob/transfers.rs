@@ -7,7 +7,7 @@ use std::os::fd::{AsFd, OwnedFd};
 
 use anyhow::Context;
 use ebb_blob::{Fetch, Store};
-use ebb_transport::Scheme;
+use ebb_transport::TransportKind;
 use ebb_units::Duration;
 use rustix::fs::MemfdFlags;
 
@@ -26,7 +26,7 @@ pub struct Ended {
 
 pub struct Transfers {
     pub client: Client,
-    scheme: Scheme,
+    scheme: TransportKind,
     /// Transfers of the machine, by the numbers that the engine gave them.
     running: BTreeMap<u64, u64>,
     /// Transfers that the engine would not start.
@@ -34,7 +34,7 @@ pub struct Transfers {
 }
 
 impl Transfers {
-    pub fn new(client: Client, scheme: Scheme) -> Self {
+    pub fn new(client: Client, scheme: TransportKind) -> Self {
         Transfers {
             client,
             scheme,

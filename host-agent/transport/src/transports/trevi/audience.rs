@@ -9,7 +9,7 @@ use super::params::MAX_REQUESTS;
 use crate::receiver_driven::Retry;
 use crate::record::GroupSummary;
 
-/// What a sender knows of one receiver.
+/// A sender's state of one receiver.
 #[derive(Clone, Debug)]
 pub struct Listener {
     /// Labels and blocks of the requests that wait to be answered, oldest first.
@@ -46,7 +46,7 @@ pub struct Audience {
     listeners: Vec<Listener>,
 }
 
-/// What a timeout asks for.
+/// Reaction to a timeout.
 #[derive(Clone, Copy, Default, Debug)]
 pub struct Asked {
     /// Whether anybody is to be asked for a sign of life.

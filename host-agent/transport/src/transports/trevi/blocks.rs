@@ -33,7 +33,7 @@ impl Blocks {
         block * (packets / count) + block.min(packets % count)
     }
 
-    /// What a code has to know of `block`.
+    /// Parameters of the code of `block`.
     pub fn coded(&self, block: u32) -> BlockShape {
         let packets = self.first_packet(block + 1) - self.first_packet(block);
         BlockShape {
@@ -66,7 +66,7 @@ impl Blocks {
         blocks as u32
     }
 
-    /// What a receiver says that wants nothing; with FIN: nothing ever again.
+    /// Request of a receiver that wants nothing; with FIN: nothing ever again.
     pub fn stop(&self, flags: EbbFlags) -> EbbHeader {
         EbbHeader {
             flags,

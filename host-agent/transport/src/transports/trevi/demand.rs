@@ -1,4 +1,4 @@
-//! What a receiver wants of its senders, and what it does when that does not come.
+//! Demand of a receiver: the symbols that it requests of its senders, and requests again after a timeout.
 
 use ebb_units::Instant;
 use ebb_wire::{EbbFlags, EbbHeader, PacketType};
@@ -192,7 +192,7 @@ impl Receiver {
         if self.ending.is_some() || supplier.is_gone() {
             return;
         }
-        // What it was asked for others can be asked for.
+        // Its requests are free to go to other senders.
         supplier.pull = None;
         supplier.state = State::Gone(reason.clone());
         if self.suppliers.iter().all(|s| s.is_gone()) {

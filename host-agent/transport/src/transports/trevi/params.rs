@@ -40,7 +40,7 @@ impl Mode {
     }
 }
 
-/// What a group does with a receiver that the others wait for (4.4.5.2).
+/// Policy of a group towards the receiver that the others wait for (4.4.5.2).
 #[derive(Clone, Copy, PartialEq, Eq, Default, Debug, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Stragglers {
@@ -96,7 +96,7 @@ pub struct TreviParams {
     /// A receiver to which no symbol of use came for so long has failed: nothing but its class may be
     /// full.
     pub progress_timeout_ns: u64,
-    /// What a group does with a receiver that the others wait for.
+    /// Policy towards the receiver that the others wait for.
     pub stragglers: Stragglers,
     /// How long the others wait.
     pub straggler_timeout_ns: u64,

@@ -32,7 +32,7 @@ pub struct Requests {
     is_silent: bool,
 }
 
-/// What a label says of the symbol that brought it.
+/// Information that the label of a symbol carries.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Answer {
     /// It was waited for, and took so long.

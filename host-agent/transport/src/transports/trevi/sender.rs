@@ -25,7 +25,7 @@ const QUESTION: EbbFlags = EbbFlags(EbbFlags::TRIMMED.0 | EbbFlags::RETRANSMIT.0
 
 pub struct Sender {
     params: TreviParams,
-    /// What all packets say of the session: whether it is of a group, or one of several senders.
+    /// Session flags of all packets: whether it is of a group, or one of several senders.
     cast: EbbFlags,
     /// The number of this sender, and of how many.
     sender: u8,
@@ -54,7 +54,7 @@ pub struct Sender {
     counters: Counters,
 }
 
-/// What may leave now.
+/// Packets that may leave now.
 enum Next {
     Bare(EbbFlags),
     /// The answer to requests for a symbol of this block.
@@ -370,7 +370,7 @@ impl Sender {
             // The group has had the initial window.
             unverified: 0,
             unheard: 0,
-            // What it still waits for comes from nobody else: it hears that it is alone.
+            // It waits for symbols that nobody else requests: it is notified that it is alone.
             bare: Some(QUESTION),
             audience,
             source: self.source.clone(),

@@ -1,4 +1,4 @@
-//! What a receiver knows of one of its senders.
+//! A receiver's state of one of its senders.
 
 use ebb_units::Instant;
 use ebb_wire::EbbHeader;
