@@ -44,7 +44,7 @@ use ebb_transport::tenant::{HypervisorEntry, VmEntry};
 use ebb_transport::{Suite, TransportKind};
 use ebb_units::{BitRate, Duration, Instant};
 use ebb_wire::MacAddress;
-use ebb_workload::{Host as Labels, HostId};
+use ebb_workload::{HostId, PlacedHost};
 use serde::Deserialize;
 use serde::de::IgnoredAny;
 
@@ -429,7 +429,7 @@ impl Network {
         let all = labels(&self.hosts);
         let addresses = self.hosts.iter().flat_map(HostEntry::addresses);
         let addresses: BTreeMap<_, _> = addresses.collect();
-        let address = |host: &Labels| {
+        let address = |host: &PlacedHost| {
             let found = addresses.get(&*host.name).copied();
             found.with_context(|| format!("the workload's host {} is not in hosts", host.name))
         };
@@ -498,11 +498,11 @@ impl End {
 
 /// Those who take part in transfers, as a workload sees them: hosts, and instead of hosts with VMs
 /// these.
-fn labels(hosts: &[HostEntry]) -> Vec<Labels> {
-    let members = |host: &HostEntry| -> Vec<Labels> {
+fn labels(hosts: &[HostEntry]) -> Vec<PlacedHost> {
+    let members = |host: &HostEntry| -> Vec<PlacedHost> {
         let own = host.addresses().skip(usize::from(!host.vms.is_empty()));
         let own = own.take(host.vms.len().max(1));
-        let labels = own.map(|(name, ip)| Labels {
+        let labels = own.map(|(name, ip)| PlacedHost {
             name: name.to_owned(),
             address: Some(ip),
             rack: host.rack.clone(),

@@ -7,7 +7,7 @@ use std::path::Path;
 use anyhow::{Context, Result, bail, ensure};
 use ebb_host::{ObjectNames, TrafficSchemes};
 use ebb_transport::{MAX_SENDERS, group_address};
-use ebb_workload::{After, Format, Host, HostId, Kind, Schedule, Transfer, Workload};
+use ebb_workload::{After, Format, HostId, Kind, PlacedHost, Schedule, Transfer, Workload};
 use serde::Deserialize;
 
 /// A transfer of the network file, with the keys that `ebb-agent workload` prints.
@@ -84,7 +84,7 @@ pub struct Survey {
 
 impl Plan {
     /// Reads a workload file, which is for `hosts` unless it lists its own.
-    pub fn read(path: &Path, hosts: Vec<Host>) -> Result<Self> {
+    pub fn read(path: &Path, hosts: Vec<PlacedHost>) -> Result<Self> {
         let shown = path.display();
         let format = Format::of(&path.to_string_lossy())?;
         let text = std::fs::read_to_string(path).with_context(|| format!("cannot read {shown}"))?;
@@ -102,7 +102,7 @@ impl Plan {
     }
 
     /// The transfers that a network file lists; the error says which of them makes no sense.
-    pub fn listed(entries: Vec<TransferEntry>, hosts: &[Host]) -> Result<Self> {
+    pub fn listed(entries: Vec<TransferEntry>, hosts: &[PlacedHost]) -> Result<Self> {
         let ids: BTreeMap<&str, HostId> = (0..)
             .zip(hosts)
             .map(|(index, host)| (&*host.name, HostId(index)))
@@ -142,7 +142,7 @@ impl Plan {
     }
 
     /// The hosts that the numbers in the transfers stand for; `all` are those of the network.
-    pub fn hosts<'a>(&'a self, all: &'a [Host]) -> &'a [Host] {
+    pub fn hosts<'a>(&'a self, all: &'a [PlacedHost]) -> &'a [PlacedHost] {
         match self {
             Plan::Drawn(workload) => &workload.hosts,
             Plan::Listed(_) => all,

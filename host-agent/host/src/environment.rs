@@ -122,7 +122,7 @@ pub enum Update {
 }
 
 /// Sources and sinks of objects. Nothing here waits: slow results come later, with
-/// [`crate::Host::handle_prepared`] and [`crate::Host::handle_sink`].
+/// [`crate::HostApplication::handle_prepared`] and [`crate::HostApplication::handle_sink`].
 pub trait Storage {
     /// Where the content of an object that is sent comes from.
     type Source;

@@ -12,8 +12,8 @@ use ebb_transport::{
 use ebb_units::Instant;
 use rand::Rng;
 
+use crate::application::HostApplication;
 use crate::environment::{Call, ClientId, Content, Engine, Storage};
-use crate::host::Host;
 use crate::request::{Error, ErrorCode, FetchObject, Peer};
 use crate::sending::{Outbound, Preparation, check_hosts, check_priority, numbered, open};
 use crate::transfers::{Flow, Incoming, Kind, TransferId, Wanted};
@@ -44,7 +44,7 @@ impl<S: Storage> Fetching<S> {
     }
 }
 
-impl<S: Storage> Host<S> {
+impl<S: Storage> HostApplication<S> {
     /// Gets an object. The answer is an [`crate::Output::Reply`].
     pub fn fetch(
         &mut self,

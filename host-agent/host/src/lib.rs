@@ -1,7 +1,7 @@
 //! Logic of a host: requests of its clients, requests of other hosts, and
 //! objects that arrive: the agent and the simulator only supply time, transports and storage.
 //!
-//! A [`Host`] is driven like a transport. Whoever drives it does, whenever something happened or a
+//! A [`HostApplication`] is driven like a transport. Whoever drives it does, whenever something happened or a
 //! deadline passed:
 //!
 //! ```text
@@ -12,9 +12,9 @@
 //!  while let Some(output) = host.poll_output()        replies and events for clients
 //! ```
 
+mod application;
 mod environment;
 mod fetching;
-mod host;
 mod limits;
 mod player;
 mod progress;
@@ -30,10 +30,10 @@ mod tests;
 mod traffic_schemes;
 mod transfers;
 
+pub use application::{Counts, HostApplication, Notice, Output};
 pub use environment::{
     ClientId, Content, Engine, Key, Ports, Prepared, Pushed, Storage, Task, Unusable, Update,
 };
-pub use host::{Counts, Host, Notice, Output};
 pub use limits::Limits;
 pub use player::{ObjectNames, PlayedFlow, PlayedTransfer, Player};
 pub use progress::{FlowState, IncomingObject};

@@ -6,8 +6,8 @@ use ebb_transport::object::EnvelopeHeader;
 use ebb_transport::{FlowId, Role, TransportKind};
 use ebb_units::{Duration, Instant};
 
+use crate::application::{HostApplication, Notice};
 use crate::environment::{Call, Engine, Key, Storage};
-use crate::host::{Host, Notice};
 use crate::transfers::{Flow, Stage, TransferId};
 
 /// Interval of progress notices.
@@ -43,7 +43,7 @@ pub struct IncomingObject<'a> {
     pub header: Option<&'a EnvelopeHeader>,
 }
 
-impl<S: Storage> Host<S> {
+impl<S: Storage> HostApplication<S> {
     /// Sends progress notices from now on, until no client wants them.
     pub(crate) fn want_progress(&mut self, now: Instant) {
         self.progress_at.get_or_insert(now + INTERVAL);

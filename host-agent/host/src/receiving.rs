@@ -7,12 +7,12 @@ use ebb_transport::object::EnvelopeHeader;
 use ebb_transport::{FlowRecord, Objection, Status, StreamHead, Transport};
 use ebb_units::Instant;
 
+use crate::application::{HostApplication, Notice};
 use crate::environment::{Call, ClientId, Engine, Key, Storage, Unusable, Update};
-use crate::host::{Host, Notice};
 use crate::request::{Error, ErrorCode};
 use crate::transfers::{Ended, Flow, Incoming, Kind, Receiving, Stage, TransferId};
 
-impl<S: Storage> Host<S> {
+impl<S: Storage> HostApplication<S> {
     pub(crate) fn opened(
         &mut self,
         now: Instant,

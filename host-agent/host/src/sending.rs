@@ -12,8 +12,8 @@ use ebb_transport::{
 };
 use ebb_units::Instant;
 
+use crate::application::HostApplication;
 use crate::environment::{Call, ClientId, Content, Engine, Key, Prepared, Storage, Task};
-use crate::host::Host;
 use crate::request::{Error, ErrorCode, Peer, SendObject};
 use crate::transfers::{Flow, Kind, Outgoing, TransferId, Waiting, Wanted};
 
@@ -85,7 +85,7 @@ pub(crate) fn open(engine: &mut dyn Engine, scheme: TransportKind) -> Result<(),
     opened.map_err(|error| Error::new(ErrorCode::TooMany, error))
 }
 
-impl<S: Storage> Host<S> {
+impl<S: Storage> HostApplication<S> {
     /// Sends an object. The answer is an [`crate::Output::Reply`].
     pub fn send(
         &mut self,

@@ -12,8 +12,8 @@ use ebb_printable::printable;
 use ebb_transport::{FetchRequest, Part, Refusal, RefusalCode, TransportKind, Via};
 use ebb_units::Instant;
 
+use crate::application::{HostApplication, Offered};
 use crate::environment::{Call, ClientId, Content, Engine, Key, Storage};
-use crate::host::{Host, Offered};
 use crate::request::{Error, ErrorCode};
 use crate::requesters::{Asker, PeerState, WaitingRequest};
 use crate::sending::{Outbound, Preparation};
@@ -24,7 +24,7 @@ const BUSY: &str = "this host serves as many as it may; try again later";
 /// Why a request is refused of an address that did not answer the last object.
 const UNANSWERED: &str = "an object sent to this address was not answered; try again";
 
-impl<S: Storage> Host<S> {
+impl<S: Storage> HostApplication<S> {
     /// Lets others fetch an object. The answer is an [`crate::Output::Reply`].
     pub fn offer(
         &mut self,

@@ -13,7 +13,9 @@ use ebb_units::{Duration, Instant};
 use crate::environment::{
     ClientId, Content, Key, Prepared, Pushed, Storage, Task, Unusable, Update,
 };
-use crate::{Engine, Error, ErrorCode, FetchObject, Host, Limits, Notice, Output, Peer, Ports};
+use crate::{
+    Engine, Error, ErrorCode, FetchObject, HostApplication, Limits, Notice, Output, Peer, Ports,
+};
 
 const CLIENT: ClientId = 7;
 const HERE: Ipv4Addr = Ipv4Addr::new(10, 0, 0, 1);
@@ -107,7 +109,7 @@ impl Engine for Ndp {
 }
 
 struct Bed {
-    host: Host<Zeros>,
+    host: HostApplication<Zeros>,
     engine: Ndp,
     /// Flows of others: their numbers begin far above those of the transport.
     last_flow: u64,
@@ -121,7 +123,7 @@ impl Bed {
     fn new(limits: Limits) -> Self {
         let transport = TransportKind::Ndp.transport(HERE, &Suite::default(), EPHEMERAL_PORTS, 1);
         let mut bed = Bed {
-            host: Host::new(HERE, limits, 1, Zeros),
+            host: HostApplication::new(HERE, limits, 1, Zeros),
             engine: Ndp {
                 transport: transport.unwrap(),
                 unlistened: Vec::new(),

@@ -8,9 +8,9 @@ use ebb_transport::object::{Envelope, EnvelopeHeader};
 use ebb_transport::{FetchRequest, FlowId, FlowRecord, Refusal, Status, TransportKind};
 use ebb_units::Instant;
 
+use crate::application::{HostApplication, Notice, Output};
 use crate::environment::{Call, ClientId, Key, Storage};
 use crate::fetching::Fetching;
-use crate::host::{Host, Notice, Output};
 use crate::request::{Error, ErrorCode, FetchObject, SendObject};
 use crate::requesters::Asker;
 
@@ -187,7 +187,7 @@ pub(crate) struct Receiving<S: Storage> {
     pub delivered: Option<Box<FlowRecord>>,
 }
 
-impl<S: Storage> Host<S> {
+impl<S: Storage> HostApplication<S> {
     pub(crate) fn new_transfer(
         &mut self,
         now: Instant,

@@ -21,7 +21,7 @@ impl HostId {
 /// A host with its place in the network.
 #[derive(Clone, PartialEq, Eq, Debug, Deserialize, Serialize)]
 #[serde(deny_unknown_fields)]
-pub struct Host {
+pub struct PlacedHost {
     /// Name, unique among the hosts.
     pub name: String,
     /// Needed by whoever sends real packets.
@@ -41,7 +41,7 @@ pub struct Host {
 pub struct HostList {
     /// Hosts, whose order gives their numbers.
     #[serde(rename = "host")]
-    pub hosts: Vec<Host>,
+    pub hosts: Vec<PlacedHost>,
 }
 
 /// A part of the hosts. Groups share no hosts: each takes from those that the groups before it left.
@@ -68,14 +68,14 @@ pub struct Group {
 /// All hosts, with racks and pods as numbers, and the groups.
 #[derive(Clone, Debug)]
 pub struct Hosts {
-    hosts: Vec<Host>,
+    hosts: Vec<PlacedHost>,
     racks: Vec<Option<u32>>,
     pods: Vec<Option<u32>>,
     groups: Vec<(String, Vec<HostId>)>,
 }
 
 impl Hosts {
-    pub(crate) fn new(hosts: Vec<Host>, groups: &[Group], seed: u64) -> Result<Self, Error> {
+    pub(crate) fn new(hosts: Vec<PlacedHost>, groups: &[Group], seed: u64) -> Result<Self, Error> {
         if hosts.is_empty() {
             return Err(Error::at(
                 "hosts",
@@ -173,7 +173,7 @@ impl Hosts {
     }
 
     /// The host of a number of this list.
-    pub fn get(&self, id: HostId) -> &Host {
+    pub fn get(&self, id: HostId) -> &PlacedHost {
         &self.hosts[id.index()]
     }
 
@@ -256,9 +256,9 @@ fn numbers<'a>(labels: impl Iterator<Item = Option<&'a str>>) -> Vec<Option<u32>
 mod tests {
     use super::*;
 
-    fn hosts(n: u32) -> Vec<Host> {
+    fn hosts(n: u32) -> Vec<PlacedHost> {
         (0..n)
-            .map(|i| Host {
+            .map(|i| PlacedHost {
                 name: format!("h{i}"),
                 address: None,
                 rack: None,

@@ -25,7 +25,7 @@ mod times;
 mod transfer;
 
 pub use error::Error;
-pub use hosts::{Group, Host, HostId, HostList, Hosts};
+pub use hosts::{Group, HostId, HostList, Hosts, PlacedHost};
 pub use placement::{Placement, ReplicaPlacement};
 pub use schedule::Schedule;
 pub use share::{Action, Open, OpenFields, Part, Share};

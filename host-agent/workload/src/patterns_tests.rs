@@ -3,7 +3,7 @@ use crate::testing::{fat_tree, schedule, star};
 use crate::transfer::Transfer;
 use crate::transfer::{Kind, Moment};
 
-fn run(traffic: &str, hosts: &[crate::Host]) -> (crate::Schedule, Vec<Transfer>) {
+fn run(traffic: &str, hosts: &[crate::PlacedHost]) -> (crate::Schedule, Vec<Transfer>) {
     let mut schedule = schedule(traffic, hosts).unwrap();
     let transfers = schedule.by_ref().collect();
     (schedule, transfers)
@@ -366,7 +366,7 @@ fn the_nearest_replica_is_in_the_rack_if_there_is_one() {
 
 #[test]
 fn what_is_missing_is_told() {
-    let problem = |pattern: &str, hosts: &[crate::Host]| {
+    let problem = |pattern: &str, hosts: &[crate::PlacedHost]| {
         let text = format!(
             "[[traffic]]\nname = 't'\narrivals = {{ type = 'once' }}
              size = {{ type = 'fixed', bytes = 9 }}\npattern = {{ {pattern} }}"

@@ -3,10 +3,10 @@ use sha2::{Digest, Sha256};
 
 use super::*;
 use crate::testing::{fat_tree, schedule, star};
-use crate::{Format, Host, HostId, Kind};
+use crate::{Format, HostId, Kind, PlacedHost};
 
 /// The first transfers, hashed: what they are, not how they are printed.
-fn fingerprint(toml: &str, hosts: &[Host]) -> String {
+fn fingerprint(toml: &str, hosts: &[PlacedHost]) -> String {
     let mut hash = Sha256::new();
     for t in schedule(toml, hosts).unwrap().take(2_000) {
         let after = t.after.map(|after| {

@@ -4,7 +4,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::draws::fnv1a;
 use crate::error::Error;
-use crate::hosts::{Group, Host, HostList};
+use crate::hosts::{Group, HostList, PlacedHost};
 use crate::placement::{Placement, ReplicaPlacement};
 use crate::sizes::SizeDistribution;
 use crate::times::TimeDistribution;
@@ -24,7 +24,7 @@ pub struct Workload {
     pub duration_ns: Option<u64>,
     /// May be left to a file of hosts.
     #[serde(default, rename = "host", skip_serializing_if = "Vec::is_empty")]
-    pub hosts: Vec<Host>,
+    pub hosts: Vec<PlacedHost>,
     /// Groups, in the order in which they take hosts.
     #[serde(default, rename = "group", skip_serializing_if = "Vec::is_empty")]
     pub groups: Vec<Group>,

@@ -6,7 +6,8 @@ use std::net::Ipv4Addr;
 use std::sync::Arc;
 
 use ebb_host::{
-    Error, FetchObject, Host, Limits, Listen, Output, Peer, PlayedTransfer, Player, SendObject,
+    Error, FetchObject, HostApplication, Limits, Listen, Output, Peer, PlayedTransfer, Player,
+    SendObject,
 };
 use ebb_transport::object::EnvelopeHeader;
 use ebb_transport::{Event, FlowId, FlowRecord, Status, TransportKind};
@@ -51,7 +52,7 @@ pub enum Notice {
 /// The client of a host and the host's part of the workload.
 pub struct Application {
     pub(super) catalog: Arc<Catalog>,
-    pub(super) host: Host<Objects>,
+    pub(super) host: HostApplication<Objects>,
     pub(super) player: Player,
     /// Fetches that are due, and since when.
     due: Vec<(Instant, Arc<Transfer>)>,
@@ -80,7 +81,7 @@ impl Application {
         let objects = Objects {
             catalog: catalog.clone(),
         };
-        let mut host = Host::new(address, limits, seed, objects);
+        let mut host = HostApplication::new(address, limits, seed, objects);
         for scheme in catalog.schemes.all() {
             let listen = Listen {
                 scheme,

@@ -2,7 +2,7 @@
 
 use std::net::{Ipv4Addr, SocketAddrV4};
 
-pub use ebb_host::{Error, ErrorCode, Peer as Host};
+pub use ebb_host::{Error, ErrorCode, Peer};
 use ebb_transport::TransportKind;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
@@ -80,7 +80,7 @@ pub struct Generate {
 #[serde(deny_unknown_fields)]
 pub struct SendObject {
     pub scheme: TransportKind,
-    pub to: Vec<Host>,
+    pub to: Vec<Peer>,
     pub name: String,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub generate: Option<Generate>,
@@ -139,7 +139,7 @@ pub struct Listen {
 pub struct FetchObject {
     pub scheme: TransportKind,
     pub name: String,
-    pub from: Vec<Host>,
+    pub from: Vec<Peer>,
     #[serde(default)]
     pub priority: u8,
     /// Number of the connection to the host, where connections stay open; any if not given.
@@ -261,7 +261,7 @@ mod tests {
             assert!(error.contains(expected), "`{error}` lacks `{expected}`");
         }
         for host in ["", "10.0.0", "10.0.0.2:", "10.0.0.2:0", "10.0.0.2:70000"] {
-            assert!(host.parse::<Host>().is_err(), "{host}");
+            assert!(host.parse::<Peer>().is_err(), "{host}");
         }
     }
 

@@ -7,7 +7,7 @@ use std::sync::Arc;
 use anyhow::{Context, ensure};
 use clap::Args;
 
-use crate::api::message::{self, Host, Operation};
+use crate::api::message::{self, Operation, Peer};
 use crate::commands::args::CommonArgs;
 use crate::commands::output::Output;
 use crate::commands::send::follow;
@@ -22,7 +22,7 @@ pub struct FetchArgs {
     pub name: String,
     /// The server, IP or IP:PORT; from several at once with scdp
     #[arg(long, value_name = "HOST", num_args = 1.., required = true)]
-    pub from: Vec<Host>,
+    pub from: Vec<Peer>,
     /// File to write or replace, `-` for stdout; by default a new one of the object's name
     #[arg(short, long, value_name = "FILE")]
     pub output: Option<PathBuf>,

@@ -12,7 +12,7 @@ use rustix::fs::OFlags;
 
 use crate::api::MAX_START_NS;
 use crate::api::client::Client;
-use crate::api::message::{self, Ending, Event, Generate, Host, Operation};
+use crate::api::message::{self, Ending, Event, Generate, Operation, Peer};
 use crate::commands::args::CommonArgs;
 use crate::commands::output::Output;
 use crate::commands::session::{self, Needs};
@@ -77,7 +77,7 @@ pub fn run(args: &SendArgs) -> anyhow::Result<bool> {
 }
 
 /// The file if there is one, the name of the object, and the receivers.
-fn open(args: &SendArgs) -> anyhow::Result<(Option<File>, String, Vec<Host>)> {
+fn open(args: &SendArgs) -> anyhow::Result<(Option<File>, String, Vec<Peer>)> {
     let (file, name, hosts) = match (args.generate, args.operands.split_first()) {
         (Some(bytes), _) => {
             let name = format!("generated-{bytes}-{}.bin", args.seed);
@@ -95,7 +95,7 @@ fn open(args: &SendArgs) -> anyhow::Result<(Option<File>, String, Vec<Host>)> {
         !hosts.is_empty(),
         "no receiver: ebb-agent send FILE HOST..., HOST is IP or IP:PORT"
     );
-    let hosts: Result<Vec<Host>, String> = hosts.iter().map(|host| host.parse()).collect();
+    let hosts: Result<Vec<Peer>, String> = hosts.iter().map(|host| host.parse()).collect();
     Ok((file, name, hosts.map_err(|error| anyhow!(error))?))
 }
 

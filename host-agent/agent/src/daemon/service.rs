@@ -7,7 +7,7 @@ use std::os::fd::OwnedFd;
 use std::sync::Arc;
 use std::sync::mpsc;
 
-use ebb_host::{ClientId, Error, ErrorCode, FlowFields, Host, Limits, Notice, Output};
+use ebb_host::{ClientId, Error, ErrorCode, FlowFields, HostApplication, Limits, Notice, Output};
 use ebb_transport::{Event, TransportKind};
 use ebb_units::{Duration, Instant};
 use serde_json::{Value, json};
@@ -47,7 +47,7 @@ const LAST_WRITES: std::time::Duration = std::time::Duration::from_millis(500);
 
 /// The host of this process, and its clients.
 pub struct Service {
-    host: Host<Objects>,
+    host: HostApplication<Objects>,
     inbox: mpsc::Receiver<Command>,
     mailbox: Mailbox,
     lifetime: Lifetime,
@@ -94,7 +94,7 @@ impl Service {
         let address = site.address;
         let objects = Objects::start(address, &site.hops, &mailbox)?;
         Ok(Service {
-            host: Host::new(address, Limits::CAREFUL, rand::random(), objects),
+            host: HostApplication::new(address, Limits::CAREFUL, rand::random(), objects),
             inbox,
             mailbox,
             lifetime,

@@ -6,14 +6,14 @@ use ebb_units::Instant;
 use ebb_wire::EbbHeader;
 
 use super::ResetReason;
-use super::host::Host;
 use super::path::{Open, Path};
 use super::session::{Ending, ReceiverDriven, ReceiverSession, SenderSession, SenderSummary};
+use super::session_table::SessionTable;
 use super::tombstones::{Epitaph, Tombstone};
 use crate::record::{Counters, FlowRecord, GroupSummary, Role, Status};
 use crate::transport::{Event, FlowId};
 
-impl<S: ReceiverDriven> Host<S> {
+impl<S: ReceiverDriven> SessionTable<S> {
     /// Ends a sender and reports that; `reset` is the reason for its peers; none: they get no message.
     pub(super) fn end_sender(
         &mut self,

@@ -6,14 +6,14 @@ use ebb_units::Instant;
 use ebb_wire::{EbbFlags, EbbHeader};
 
 use super::ResetReason;
-use super::host::Host;
 use super::path::{Expected, Open, Path};
 use super::session::{Ending, ReceiverDriven, ReceiverSession, SenderSummary};
+use super::session_table::SessionTable;
 use super::tombstones::{Epitaph, Tombstone};
 use crate::record::{Counters, Role};
 use crate::transport::{ExpectRequest, FlowId, SendError};
 
-impl<S: ReceiverDriven> Host<S> {
+impl<S: ReceiverDriven> SessionTable<S> {
     pub(super) fn expect_session(
         &mut self,
         now: Instant,

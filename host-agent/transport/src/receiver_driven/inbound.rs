@@ -6,15 +6,15 @@ use ebb_units::Instant;
 use ebb_wire::{EbbFlags, EbbHeader, EbbPacket, Ecn, Ipv4Header, PacketType, Protocol};
 
 use super::ResetReason;
-use super::host::{Host, MAX_STRAY_RESETS, STRAY};
 use super::path::{Open, Path};
 use super::session::{Ending, ReceiverDriven, ReceiverSession, SenderSession};
+use super::session_table::{MAX_STRAY_RESETS, STRAY, SessionTable};
 use super::tombstones::Epitaph;
 use crate::record::Counters;
 use crate::splitmix::splitmix64;
 use crate::transport::{Event, FlowId};
 
-impl<S: ReceiverDriven> Host<S> {
+impl<S: ReceiverDriven> SessionTable<S> {
     pub(super) fn inbound(&mut self, now: Instant, packet: &[u8]) {
         let Ok(ip) = Ipv4Header::parse(packet) else {
             self.stray.malformed += 1;

@@ -8,17 +8,17 @@ use ebb_units::Instant;
 use ebb_wire::{EbbHeader, PacketType};
 
 use super::ResetReason;
-use super::host::Host;
 use super::inbound::is_answered_without_session;
 use super::path::Leaving;
 use super::session::ReceiverDriven;
+use super::session_table::SessionTable;
 use super::tombstones::Epitaph;
 
 /// Questions in a row that a sender has to leave unanswered to count as gone: one that waits for its end
 /// would have asked itself meanwhile, since it does so every `max_rto`.
 const MAX_QUESTIONS: u32 = 4;
 
-impl<S: ReceiverDriven> Host<S> {
+impl<S: ReceiverDriven> SessionTable<S> {
     /// Begins to ask.
     pub(super) fn begin_to_leave(&mut self, now: Instant) {
         let interval = S::retry(&self.params).rto;

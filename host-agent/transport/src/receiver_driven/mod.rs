@@ -1,14 +1,13 @@
 //! Common parts of NDP, SCDP and Trevi: sessions opened without a handshake, one paced pull queue per
 //! host, credits counted in packets, and a wire header that says everything in every packet.
 //!
-//! [`Host`] owns the sessions and speaks the wire format; the schemes supply the session state
+//! [`SessionTable`] owns the sessions and speaks the wire format; the schemes supply the session state
 //! machines ([`SenderSession`], [`ReceiverSession`]) and never see an address or a port.
 
 mod buffers;
 mod credit;
 mod ending;
 mod expected;
-mod host;
 mod inbound;
 mod leaving;
 mod opening;
@@ -18,6 +17,7 @@ mod pull_queue;
 mod retry;
 mod returned;
 mod session;
+mod session_table;
 mod tombstones;
 
 #[cfg(test)]
@@ -27,7 +27,7 @@ mod dead_path_tests;
 #[cfg(test)]
 mod tests;
 
-pub use host::{EPHEMERAL_PORTS, Host, HostConfig};
+pub use session_table::{EPHEMERAL_PORTS, HostConfig, SessionTable};
 
 pub use buffers::Buffers;
 pub use credit::PullCredit;

@@ -5,14 +5,14 @@ use std::net::{Ipv4Addr, SocketAddrV4};
 use ebb_units::Instant;
 use rand::Rng;
 
-use super::host::Host;
 use super::path::{Open, Path};
 use super::pull_queue::MAX_PRIORITY;
 use super::session::{Cast, ReceiverDriven};
+use super::session_table::SessionTable;
 use crate::addressing::check_destination;
 use crate::transport::{FlowId, Part, SendError, SendRequest};
 
-impl<S: ReceiverDriven> Host<S> {
+impl<S: ReceiverDriven> SessionTable<S> {
     fn choose_port(&mut self, to: SocketAddrV4, wanted: Option<u16>) -> Result<u16, SendError> {
         let ports = &self.ports;
         let is_free = |port| !ports.contains(&(to, port));

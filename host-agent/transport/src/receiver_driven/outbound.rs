@@ -6,12 +6,12 @@ use ebb_wire::{EbbFlags, EbbHeader, Ecn, Ipv4Header, Protocol};
 use rand::Rng;
 
 use super::ResetReason;
-use super::host::Host;
 use super::path::Path;
 use super::session::{Ending, ReceiverDriven, ReceiverSession, SenderSession};
+use super::session_table::SessionTable;
 use crate::transport::{FlowId, PacketKind, TxInfo};
 
-impl<S: ReceiverDriven> Host<S> {
+impl<S: ReceiverDriven> SessionTable<S> {
     /// The next packet of a class that is wanted: answers first, then pulls at the pace of the link,
     /// then data. A bare packet of a sender leaves when data may, and waits in the NIC for its class.
     pub(super) fn outbound(

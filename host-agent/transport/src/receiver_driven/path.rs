@@ -51,9 +51,9 @@ pub(super) struct Open<T> {
     /// Priority that the packets of a sender announce, or that the first packet to a receiver
     /// announced. 7 is the most urgent, and higher values count as 7. None: nothing has arrived.
     pub priority: Option<u8>,
-    /// The slot of its deadline in `Host::timers`.
+    /// The slot of its deadline in `SessionTable::timers`.
     pub timer: usize,
-    /// Whether it waits in `Host::ready`. Receivers never do.
+    /// Whether it waits in `SessionTable::ready`. Receivers never do.
     pub ready: bool,
     /// Whether [`Event::Heard`](crate::Event::Heard) has been emitted, by a sender.
     pub heard: bool,
@@ -78,7 +78,7 @@ pub(super) struct Expected {
     pub senders: Vec<(Ipv4Addr, Option<String>)>,
     pub started: Instant,
     pub paused: bool,
-    /// The slot of its deadline in `Host::timers`.
+    /// The slot of its deadline in `SessionTable::timers`.
     pub timer: usize,
 }
 

@@ -191,7 +191,7 @@ pub struct SessionLimits {
     pub linger: Duration,
 }
 
-/// The types that make a receiver-driven transport of a [`Host`](super::Host).
+/// The types that make a receiver-driven transport of a [`SessionTable`](super::SessionTable).
 pub trait ReceiverDriven {
     type Params;
     type Sender: SenderSession;

@@ -7,7 +7,7 @@ use ebb_transport::TransportKind;
 
 use super::file::WorkloadFile;
 use crate::api::MAX_START_NS;
-use crate::api::message::Host;
+use crate::api::message::Peer;
 use crate::commands::args::CommonArgs;
 
 #[derive(Args, Debug)]
@@ -31,7 +31,7 @@ pub struct PointArgs {
         required_unless_present = "workload",
         conflicts_with = "workload"
     )]
-    pub host: Option<Host>,
+    pub host: Option<Peer>,
     /// Size of the objects
     #[arg(long, value_name = "N", default_value_t = 10_000_000, value_parser = clap::value_parser!(u64).range(1..))]
     pub bytes: u64,

@@ -12,7 +12,7 @@ use super::is_good;
 use super::summary::Spread;
 use crate::api::client::{Client, Waited};
 use crate::api::message::{
-    Ending, Event, FetchObject, Generate, Host, Operation, Outcome, SendObject, ToClient,
+    Ending, Event, FetchObject, Generate, Operation, Outcome, Peer, SendObject, ToClient,
 };
 use crate::commands::output::Output;
 use crate::commands::record;
@@ -23,7 +23,7 @@ use crate::machine::clock;
 const DEFAULT_SECONDS: f64 = 10.0;
 
 /// Whether every object arrived.
-pub fn run(args: &BenchArgs, host: Host) -> anyhow::Result<bool> {
+pub fn run(args: &BenchArgs, host: Peer) -> anyhow::Result<bool> {
     let seconds = args.point.seconds.unwrap_or(DEFAULT_SECONDS);
     ensure!(
         seconds > 0.0 && seconds <= 86_400.0,
@@ -56,7 +56,7 @@ enum End {
 struct Bench<'a> {
     client: Client,
     scheme: TransportKind,
-    host: Host,
+    host: Peer,
     args: &'a PointArgs,
     end: End,
     /// Objects that each of the parallel flows has begun.
@@ -128,7 +128,7 @@ impl<'a> Bench<'a> {
     fn new(
         client: Client,
         scheme: TransportKind,
-        host: Host,
+        host: Peer,
         args: &'a PointArgs,
         end: End,
     ) -> Self {

@@ -16,7 +16,7 @@ use super::results::{Results, Times};
 use super::runner::Runner;
 use crate::api::client::{Client, Waited};
 use crate::api::message::{
-    Disposition, Ending, Event, FetchObject, Generate, Host, Listen, Operation, Outcome, Reply,
+    Disposition, Ending, Event, FetchObject, Generate, Listen, Operation, Outcome, Peer, Reply,
     SendObject, ToClient,
 };
 use crate::commands::record;
@@ -293,11 +293,11 @@ impl<'a> Run<'a> {
         self.runner.player.names.of(id)
     }
 
-    fn addresses(&self, ids: &[HostId]) -> Vec<Host> {
+    fn addresses(&self, ids: &[HostId]) -> Vec<Peer> {
         let hosts = self.runner.schedule().hosts();
         let addresses = ids.iter().filter_map(|&id| hosts.get(id).address);
         addresses
-            .map(|address| Host {
+            .map(|address| Peer {
                 address,
                 port: None,
             })

@@ -13,7 +13,7 @@ use rustix::fs::MemfdFlags;
 
 use super::args::REPLICA_PORT;
 use crate::api::client::{Client, Waited};
-use crate::api::message::{self, Ending, Event, Host, Operation, ToClient};
+use crate::api::message::{self, Ending, Event, Operation, Peer, ToClient};
 
 /// How long the first byte of a tract may take.
 const FETCH_PATIENCE_MS: u64 = 10_000;
@@ -121,8 +121,8 @@ impl Transfers {
     }
 }
 
-fn at(address: Ipv4Addr, port: Option<u16>) -> Host {
-    Host { address, port }
+fn at(address: Ipv4Addr, port: Option<u16>) -> Peer {
+    Peer { address, port }
 }
 
 /// A file in memory for the content of a tract.

@@ -4,7 +4,7 @@ use clap::Args;
 
 use super::packet::MIN_PACKET_BYTES;
 use crate::api::MAX_START_NS;
-use crate::api::message::Host;
+use crate::api::message::Peer;
 
 /// The UDP port where loads arrive unless another one is given; no service port of a transport.
 pub const PORT: u16 = 7010;
@@ -14,7 +14,7 @@ pub const SOURCE_PORTS: u16 = 1 << 14;
 #[derive(Args, Debug)]
 pub struct LoadArgs {
     /// Host to send to, on which `ebb-agent sink` or `load` runs: IP or IP:PORT
-    pub host: Host,
+    pub host: Peer,
     /// Rate on the line in bit/s, Ethernet headers included; k, M and G may follow
     #[arg(long, value_name = "R", default_value = "100M", value_parser = parse_rate)]
     pub rate_bps: u64,

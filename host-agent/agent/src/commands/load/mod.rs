@@ -44,7 +44,7 @@ const RING_BYTES: usize = 8 << 20;
 
 /// `ebb-agent load`.
 pub fn run(args: &LoadArgs) -> anyhow::Result<bool> {
-    let host = Host::open(&args.receive)?;
+    let host = LoadSocket::open(&args.receive)?;
     let hops = NextHops::read(&host.interface)?;
     let to = args.host.with_port(args::PORT);
     hops.resolve(*to.ip())?;
@@ -73,11 +73,11 @@ pub fn run(args: &LoadArgs) -> anyhow::Result<bool> {
 
 /// `ebb-agent sink`.
 pub fn run_sink(args: &SinkArgs) -> anyhow::Result<bool> {
-    Host::open(&args.receive)?.run(None, args.count, &args.receive)
+    LoadSocket::open(&args.receive)?.run(None, args.count, &args.receive)
 }
 
 /// The part of the machine that a load needs, sender or not.
-struct Host {
+struct LoadSocket {
     interface: Interface,
     local: SocketAddrV4,
     socket: PacketSocket,
@@ -86,7 +86,7 @@ struct Host {
     _port: PortLock,
 }
 
-impl Host {
+impl LoadSocket {
     fn open(args: &ReceiveArgs) -> anyhow::Result<Self> {
         let name = match &args.interface {
             Some(name) => name.clone(),
@@ -107,7 +107,7 @@ impl Host {
         };
         let socket = PacketSocket::open(&name, &options)
             .with_context(|| format!("cannot open a packet socket on `{name}`"))?;
-        Ok(Host {
+        Ok(LoadSocket {
             local: SocketAddrV4::new(interface.address, args.port),
             interface,
             socket,

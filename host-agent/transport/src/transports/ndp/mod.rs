@@ -26,7 +26,9 @@ pub use params::NdpParams;
 
 use crate::FlowId;
 use crate::object::ObjectSource;
-use crate::receiver_driven::{Cast, Host, ReceiverDriven, RetryParams, SessionLimits, StreamShape};
+use crate::receiver_driven::{
+    Cast, ReceiverDriven, RetryParams, SessionLimits, SessionTable, StreamShape,
+};
 use crate::transports::Entry;
 
 pub(crate) const ENTRY: Entry = Entry {
@@ -40,9 +42,9 @@ pub(crate) const ENTRY: Entry = Entry {
 };
 
 /// All NDP flows of one host.
-pub type NdpHost = Host<Ndp>;
+pub type NdpHost = SessionTable<Ndp>;
 
-/// Selects NDP for a [`Host`].
+/// Selects NDP for a [`SessionTable`].
 #[derive(Debug)]
 pub enum Ndp {}
 

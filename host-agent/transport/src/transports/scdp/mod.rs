@@ -34,7 +34,9 @@ pub use params::ScdpParams;
 
 use crate::FlowId;
 use crate::object::ObjectSource;
-use crate::receiver_driven::{Cast, Host, ReceiverDriven, RetryParams, SessionLimits, StreamShape};
+use crate::receiver_driven::{
+    Cast, ReceiverDriven, RetryParams, SessionLimits, SessionTable, StreamShape,
+};
 use crate::transports::Entry;
 
 /// First repair number of packets to a detached straggler: it still hears its group, and
@@ -52,9 +54,9 @@ pub(crate) const ENTRY: Entry = Entry {
 };
 
 /// All SCDP flows of one host.
-pub type ScdpHost = Host<Scdp>;
+pub type ScdpHost = SessionTable<Scdp>;
 
-/// Selects SCDP for a [`Host`].
+/// Selects SCDP for a [`SessionTable`].
 #[derive(Debug)]
 pub enum Scdp {}
 

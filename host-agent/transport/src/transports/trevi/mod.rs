@@ -33,7 +33,9 @@ pub use params::{Mode, Stragglers, TreviParams};
 
 use crate::FlowId;
 use crate::object::ObjectSource;
-use crate::receiver_driven::{Cast, Host, ReceiverDriven, RetryParams, SessionLimits, StreamShape};
+use crate::receiver_driven::{
+    Cast, ReceiverDriven, RetryParams, SessionLimits, SessionTable, StreamShape,
+};
 use crate::transports::Entry;
 
 /// Number, as a sender, of what a receiver is sent that has left its group: it still hears the group,
@@ -51,9 +53,9 @@ pub(crate) const ENTRY: Entry = Entry {
 };
 
 /// All Trevi flows of one host.
-pub type TreviHost = Host<Trevi>;
+pub type TreviHost = SessionTable<Trevi>;
 
-/// Selects Trevi for a [`Host`].
+/// Selects Trevi for a [`SessionTable`].
 #[derive(Debug)]
 pub enum Trevi {}
 

@@ -71,7 +71,7 @@ pub struct StrayCounters {
 }
 
 /// See the module documentation.
-pub struct Host<S: ReceiverDriven> {
+pub struct SessionTable<S: ReceiverDriven> {
     pub(super) config: HostConfig,
     pub(super) params: S::Params,
     pub(super) rng: SmallRng,
@@ -113,7 +113,7 @@ pub struct Host<S: ReceiverDriven> {
     pub(super) out: Outbox,
 }
 
-impl<S: ReceiverDriven> Host<S> {
+impl<S: ReceiverDriven> SessionTable<S> {
     pub fn new(config: HostConfig, params: S::Params) -> Self {
         let mut rng = SmallRng::seed_from_u64(config.seed);
         let nic = config.nic;
@@ -124,7 +124,7 @@ impl<S: ReceiverDriven> Host<S> {
         let linger = S::limits(&params)
             .linger
             .max(retry.retries_take() + retry.max_rto);
-        Host {
+        SessionTable {
             pulls: PullQueue::new(full_frame, nic.catch_up()),
             tombstones: Tombstones::new(linger, MAX_TOMBSTONES),
             leaving: None,
@@ -311,7 +311,7 @@ impl<S: ReceiverDriven> Host<S> {
     }
 }
 
-impl<S: ReceiverDriven> Transport for Host<S> {
+impl<S: ReceiverDriven> Transport for SessionTable<S> {
     fn listen(&mut self, port: u16) -> Result<(), ListenError> {
         if port == 0 {
             return Err(ListenError::PortZero);

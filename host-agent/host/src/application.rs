@@ -122,7 +122,7 @@ pub struct Counts {
 }
 
 /// State of one host: requests of its clients, their transfers and flows, and requests of other hosts.
-pub struct Host<S: Storage> {
+pub struct HostApplication<S: Storage> {
     /// Sources and sinks of objects.
     pub storage: S,
     pub(crate) address: Ipv4Addr,
@@ -159,10 +159,10 @@ pub struct Host<S: Storage> {
     pub(crate) outputs: VecDeque<Output>,
 }
 
-impl<S: Storage> Host<S> {
+impl<S: Storage> HostApplication<S> {
     /// `seed` is that of session ids.
     pub fn new(address: Ipv4Addr, limits: Limits, seed: u64, storage: S) -> Self {
-        Host {
+        HostApplication {
             storage,
             address,
             limits,
