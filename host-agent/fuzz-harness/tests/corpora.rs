@@ -4,7 +4,7 @@
 use std::path::Path;
 
 use ebb_fuzz_corpus::replay;
-use ebb_fuzz_harness::{self as harness, blind, on_path};
+use ebb_fuzz_harness::{self as harness, blind, on_path, together};
 use ebb_transport::Scheme;
 
 /// Inputs of one target that take about a second in the test profile.
@@ -32,6 +32,8 @@ corpora! {
     ndp_on_path: |bytes| on_path(Scheme::Ndp, bytes);
     scdp_on_path: |bytes| on_path(Scheme::Scdp, bytes);
     trevi_on_path: |bytes| on_path(Scheme::Trevi, bytes);
+    scdp_together: |bytes| together(Scheme::Scdp, bytes);
+    trevi_together: |bytes| together(Scheme::Trevi, bytes);
     tcp_on_path: |bytes| on_path(Scheme::Dctcp, bytes);
     hull_on_path: |bytes| on_path(Scheme::Hull, bytes);
     fastlane_on_path: |bytes| on_path(Scheme::Fastlane, bytes);
