@@ -52,7 +52,7 @@ class Archive:
 
 
 def trial_key(scheme: str, seed: int, labels: Mapping[str, Any]) -> tuple[str, int, str]:
-    """What tells a trial from the others of its experiment and size."""
+    """The key of a trial among those of its experiment and size."""
     return scheme, seed, json.dumps(labels, sort_keys=True)
 
 
