@@ -472,26 +472,6 @@ fn who_is_late_is_left_if_it_is_to_unsubscribe() {
     }
 }
 
-/// Whoever is slow but no longer than the policy waits for gets the object, in every mode.
-#[test]
-fn who_catches_up_in_time_is_not_left() {
-    for mode in MODES {
-        let mut net = network_of(4, mode, Stragglers::Unsubscribe);
-        // Host 3 hears no symbols for 8 ms.
-        let mut lost = 0;
-        net.fate_to = Box::new(move |host, header| {
-            let is_lost = host == 3 && carries_payload(header) && lost < 300;
-            lost += u32::from(is_lost);
-            if is_lost { Fate::Drop } else { Fate::Pass }
-        });
-        net.send_to_all(1000 * SYMBOL);
-        net.run();
-        of_receivers(&net, 1..4);
-        assert_eq!(of_group(&net).status, Status::Finished, "{mode:?}");
-        assert_all_is_forgotten(&mut net, 4);
-    }
-}
-
 #[test]
 fn a_receiver_that_refuses_leaves_and_the_others_go_on() {
     for mode in MODES {
