@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import re
+import shutil
 import tomllib
 from pathlib import Path
 from typing import Any
@@ -209,12 +210,17 @@ def test_from_a_file_to_the_report_and_again_from_the_store(
     assert "2 trials, 2 of them have been run" in said
     assert re.search(r"small, quick +0 +0 +0 +2 +0 +1 +2/2", said)
     # A run that something has cut short is named, not shown, and run again.
+    shutil.copytree(tmp_path / "rep", tmp_path / "earlier")
     [flows] = (tmp_path / "res").rglob("ndp-*/flows.parquet")
     os.truncate(flows, flows.stat().st_size - 7)
     assert cli.main(["report", *command[1:], "--markdown"]) == 0
     said = capsys.readouterr().out
     assert f"damaged result, its trial counts as not run: {flows}: " in said
     assert re.search(r"small, quick +0 +0 +0 +0 +0 +3 +1/2", said)
+    # Its numbers are those of the page before, if they are to stay.
+    earlier = ["--out", str(tmp_path / "earlier"), "--markdown", "--keep"]
+    assert cli.main(["report", *command[1:4], *earlier]) == 0
+    assert re.search(r"small, quick +0 +0 +0 +2 +0 +1 +2/2", capsys.readouterr().out)
     assert cli.main([*command, "--markdown"]) == 0
     said = capsys.readouterr().out
     assert f"damaged result, its trial is run again: {flows}: " in said

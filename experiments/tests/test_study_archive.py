@@ -9,6 +9,7 @@ import pytest
 from ebb_experiments.study.archive import Archive, pack, unpack
 from ebb_experiments.study.estimates import Sample
 from ebb_experiments.study.metrics import NOTHING, Row, row
+from ebb_experiments.study.trials import trials
 from ebb_topologies.files import InputError
 from ebb_topologies.model import from_table
 from study_tables import experiment, flow, tables
@@ -95,3 +96,17 @@ def test_samples_are_kept_where_percentiles_or_figures_need_them(tmp_path: Path)
     assert list(row(METRICS, few, "ndp", 1, {}, rack, 1500, ["fct"])["samples"]) == ["fct", "tail"]
     many = tables(tmp_path, flows=[flow(i) for i in range(1_000)])
     assert list(row(METRICS, many, "ndp", 1, {}, rack, 1500)["samples"]) == []
+
+
+def test_what_was_not_run_again_stays_if_it_is_still_planned() -> None:
+    keys = {"size": {"quick": {"seeds": 3, "schemes": ["ndp"]}}, "axis": []}
+    planned = trials(experiment(**keys), "one", "quick", Path())
+
+    def of(seed: int, commit: str) -> Row:
+        return a_row(seed=seed, labels={}, commit=commit)
+
+    earlier = Archive("quick", [of(seed, "a") for seed in (4, 2, 1)], [of(1, "wall")])
+    now = Archive("quick", [of(3, "b"), of(2, "b")])
+    kept = now.with_kept(earlier, planned)
+    assert [(row["seed"], row["commit"]) for row in kept.virtual] == [(1, "a"), (2, "b"), (3, "b")]
+    assert [row["commit"] for row in kept.wall] == ["wall"]

@@ -28,7 +28,9 @@ COMMITTED = Path(__file__).resolve().parents[2] / "docs" / "results"
 def not_run(name: str, directory: Path) -> Chapter:
     claim = {"text": "", "expression": 'fct("ndp")', "published": 1, "band": [0, 2]}
     made = experiment(claim=[claim])
-    return Maker(made, name, "quick", Store(directory), directory, ["png"]).chapter(6, [], [])
+    return Maker(made, name, "quick", Store(directory), directory, ["png"]).of_archive(
+        6, Archive("quick", [])
+    )
 
 
 def as_if_run(folder: Path) -> str:

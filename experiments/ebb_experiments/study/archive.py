@@ -5,8 +5,8 @@ from __future__ import annotations
 
 import io
 import json
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
@@ -18,6 +18,7 @@ from ebb_topologies.files import InputError
 from ebb_experiments.study.estimates import Sample
 from ebb_experiments.study.metric_spec import Metric
 from ebb_experiments.study.metrics import Row
+from ebb_experiments.study.trials import Trial
 
 ARCHIVE = "trials.parquet"
 SIZE = b"ebb.size"
@@ -39,6 +40,25 @@ class Archive:
     """Trials on Mininet that are left out: which, and why."""
     lacking: frozenset[str] = frozenset()
     """Metrics that came into the experiment's file after the trials."""
+
+    def with_kept(self, earlier: Archive, planned: Iterable[Trial]) -> Archive:
+        """This one, and of an earlier one what is still planned and not in this one."""
+        order = [trial_key(each.scheme, each.seed, each.labels) for each in planned]
+        rows = {key_of(row): row for row in [*earlier.virtual, *self.virtual]}
+        virtual = [rows[key] for key in order if key in rows]
+        if self.wall or self.busy:
+            return replace(self, virtual=virtual)
+        return replace(self, virtual=virtual, wall=earlier.wall, busy=earlier.busy)
+
+
+def trial_key(scheme: str, seed: int, labels: Mapping[str, Any]) -> tuple[str, int, str]:
+    """The key of a trial among those of its experiment and size."""
+    return scheme, seed, json.dumps(labels, sort_keys=True)
+
+
+def key_of(row: Row) -> tuple[str, int, str]:
+    """The same of a row."""
+    return trial_key(row["scheme"], row["seed"], row["labels"])
 
 
 def pack(archive: Archive, metrics: Mapping[str, Metric]) -> bytes:

@@ -4,14 +4,13 @@ result depends on has changed."""
 
 from __future__ import annotations
 
-import json
 from collections.abc import Iterable, Mapping, Sequence
-from typing import Any
 
 import numpy as np
 from pydantic import BaseModel, ConfigDict
 
 from ebb_experiments.results.numbers import three_digits
+from ebb_experiments.study.archive import key_of, trial_key
 from ebb_experiments.study.metric_spec import Metric
 from ebb_experiments.study.metrics import Row
 from ebb_experiments.study.trials import Trial
@@ -80,8 +79,8 @@ def choose(
     """The shortest trial of each scheme that is archived and still planned, the shortest first, as
     long as all of them together took no more than `seconds` when they were run; and the schemes
     that are left out. Of trials of one duration the one with the fewest flows is taken."""
-    today = {_key(trial.scheme, trial.seed, trial.labels): trial for trial in planned}
-    pairs = [(row, today.get(_key(row["scheme"], row["seed"], row["labels"]))) for row in rows]
+    today = {trial_key(trial.scheme, trial.seed, trial.labels): trial for trial in planned}
+    pairs = [(row, today.get(key_of(row))) for row in rows]
     ordered = sorted(pairs, key=lambda pair: (pair[0]["seconds"], pair[0]["flows"]))
     shortest: dict[str, Pair] = {}
     for row, trial in ordered:
@@ -95,10 +94,6 @@ def choose(
     with_one = {trial.scheme for _row, trial in chosen}
     schemes = dict.fromkeys(str(row["scheme"]) for row in rows)
     return chosen, [scheme for scheme in schemes if scheme not in with_one]
-
-
-def _key(scheme: str, seed: int, labels: Mapping[str, Any]) -> tuple[str, int, str]:
-    return scheme, seed, json.dumps(labels, sort_keys=True)
 
 
 def differences(

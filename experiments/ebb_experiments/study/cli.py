@@ -46,6 +46,11 @@ def arguments(argv: Sequence[str] | None) -> argparse.Namespace:
             "--markdown", action="store_true", help="no report.html, figures as PNG only"
         )
         each.add_argument(
+            "--keep",
+            action="store_true",
+            help="what a page's archive has of trials that are not stored stays in the page",
+        )
+        each.add_argument(
             "--set",
             action="append",
             default=[],

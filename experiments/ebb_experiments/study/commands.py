@@ -230,7 +230,10 @@ def _write(options: argparse.Namespace, console: Console, size: str | None) -> N
                 if not (here.some or there.some) and archived is not None:
                     chapters.append(make.of_archive(len(here.trials), archived))
                 else:
-                    chapters.append(make.chapter(len(here.trials), here.stored, there.stored))
+                    made = make.archive(here.stored, there.stored)
+                    if options.keep and archived is not None:
+                        made = made.with_kept(archived, planned)
+                    chapters.append(make.of_archive(len(here.trials), made))
                     check_clean(chapters[-1], options.out)
                 break
     for chapter in pages.kept(chapters, options.out):

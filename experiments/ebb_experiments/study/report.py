@@ -230,20 +230,15 @@ class Maker:
     kinds: Sequence[str]
     """Kinds of figure files: `svg`, `png`."""
 
-    def chapter(
-        self,
-        planned: int,
-        virtual: Sequence[tuple[str, Trial]],
-        mininet: Sequence[tuple[str, Trial]],
-    ) -> Chapter:
-        """The chapter of trials that have been run, with ids; `planned`: how many are to be in
-        virtual time."""
+    def archive(
+        self, virtual: Sequence[tuple[str, Trial]], mininet: Sequence[tuple[str, Trial]]
+    ) -> Archive:
+        """The numbers of trials that have been run, with ids."""
         wall, busy = valid(self._tables(mininet))
-        archive = Archive(self.size, self._rows(self._tables(virtual)), self._rows(wall), busy)
-        return self.of_archive(planned, archive)
+        return Archive(self.size, self._rows(self._tables(virtual)), self._rows(wall), busy)
 
     def of_archive(self, planned: int, archive: Archive) -> Chapter:
-        """The chapter of stored numbers in place of trials."""
+        """The chapter of the numbers of trials; `planned`: how many are to be in virtual time."""
         experiment, rows, wall = self.experiment, archive.virtual, archive.wall
         reduced = experiment.size[self.size].reduced  # type: ignore[index]
         checked = check(experiment, rows, wall, reduced)

@@ -4,7 +4,7 @@
 use std::path::Path;
 
 use ebb_fuzz_corpus::replay;
-use ebb_fuzz_harness::{self as harness, blind, on_path};
+use ebb_fuzz_harness::{self as harness, blind, on_path, together};
 use ebb_transport::TransportKind;
 
 /// Inputs of one target that take about a second in the test profile.
@@ -32,6 +32,8 @@ corpora! {
     ndp_on_path: |bytes| on_path(TransportKind::Ndp, bytes);
     scdp_on_path: |bytes| on_path(TransportKind::Scdp, bytes);
     trevi_on_path: |bytes| on_path(TransportKind::Trevi, bytes);
+    scdp_together: |bytes| together(TransportKind::Scdp, bytes);
+    trevi_together: |bytes| together(TransportKind::Trevi, bytes);
     tcp_on_path: |bytes| on_path(TransportKind::Dctcp, bytes);
     hull_on_path: |bytes| on_path(TransportKind::Hull, bytes);
     fastlane_on_path: |bytes| on_path(TransportKind::Fastlane, bytes);

@@ -420,29 +420,56 @@ fn a_straggler_is_detached_and_finishes_alone() {
     }
 }
 
-/// A receiver that the others do not wait for, and that is not done in time, is left without the object.
+/// A receiver that is not done in time is left without the object, in whatever block it is late. Modes that
+/// push wait for it once for 20 ms, at the end of the block that it lacks; the others answer whoever asks.
 #[test]
-fn without_waiting_who_is_late_is_left() {
-    let mut net = network_of(4, Mode::Pull, Stragglers::Unsubscribe);
-    let mut rng = SmallRng::seed_from_u64(3);
-    net.fate_to = Box::new(move |host, header| {
-        let lost = host == 3 && carries_payload(header) && rng.random_range(0..100) < 95;
-        if lost { Fate::Drop } else { Fate::Pass }
-    });
-    net.send_to_all(1000 * SYMBOL);
-    net.run();
-    let received = of_receivers(&net, 1..3);
-    assert!(received.iter().all(|r| r.duration_ns < 30_000_000));
-    let sent = of_group(&net);
-    let named = address(3).to_string();
-    let why = format!("{:?}", sent.status);
-    assert!(
-        why.contains(&named) && why.contains("behind all others"),
-        "{why}"
-    );
-    let late = net.records.iter().find(|(host, ..)| *host == 3);
-    assert!(matches!(late.unwrap().2.status, Status::Failed(_)));
-    assert_all_is_forgotten(&mut net, 4);
+fn who_is_late_is_left_if_it_is_to_unsubscribe() {
+    for (mode, packets, most_ms) in [
+        (Mode::Pull, 400, 15),
+        (Mode::Pull, 1000, 30),
+        (Mode::Push, 400, 15),
+        (Mode::Push, 1000, 45),
+        (Mode::ConstantRate, 400, 15),
+        (Mode::ConstantRate, 1000, 60),
+        (Mode::Hybrid, 400, 15),
+        (Mode::Hybrid, 1000, 35),
+    ] {
+        let mut net = network_of(4, mode, Stragglers::Unsubscribe);
+        let mut rng = SmallRng::seed_from_u64(3);
+        net.fate_to = Box::new(move |host, header| {
+            let lost = host == 3 && carries_payload(header) && rng.random_range(0..100) < 95;
+            if lost { Fate::Drop } else { Fate::Pass }
+        });
+        net.send_to_all(packets * SYMBOL);
+        net.run();
+        let received = of_receivers(&net, 1..3);
+        let slowest = received.iter().map(|r| r.duration_ns).max().unwrap();
+        assert!(
+            slowest < most_ms * 1_000_000,
+            "{mode:?}, {packets}: {slowest}"
+        );
+        let sent = of_group(&net);
+        let summary = GroupSummary {
+            receivers: 3,
+            receivers_finished: 2,
+            receivers_detached: 0,
+        };
+        assert_eq!(sent.group, Some(summary), "{mode:?}, {packets}");
+        let named = address(3).to_string();
+        let why = format!("{:?}", sent.status);
+        assert!(
+            why.contains(&named) && why.contains("behind all others"),
+            "{mode:?}, {packets}: {why}"
+        );
+        let late = net.records.iter().find(|(host, ..)| *host == 3).unwrap();
+        let status = &late.2.status;
+        assert!(
+            matches!(status, Status::Failed(_)),
+            "{mode:?}, {packets}: {status:?}"
+        );
+        assert!(net.detached.is_empty(), "{mode:?}, {packets}");
+        assert_all_is_forgotten(&mut net, 4);
+    }
 }
 
 #[test]
