@@ -262,7 +262,7 @@ test-build: ## what the tests need, but those of Rust, which compile while other
 CARGO_TEST := $(CARGO) test --locked --workspace --tests
 test-rust: $(OURS) ## unit, property and golden tests of the crates
 	@nice -n 19 $(CARGO_TEST) --no-run
-	@$(CARGO_TEST) --no-fail-fast
+	@PROPTEST_CASES=$${PROPTEST_CASES:-100} $(CARGO_TEST) --no-fail-fast
 
 test-long: .venv/.dev-installed build ## the same with many more random inputs and all of the corpora; 8192 hosts
 	@EBB_LONG=1 PROPTEST_CASES=5000 EBB_FUZZ_CORPORA=all $(CARGO_TEST) --no-fail-fast
