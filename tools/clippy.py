@@ -3,8 +3,9 @@
 
     python tools/clippy.py [--write]
 
-Every other warning is an error. With --write lower counts go into undocumented.toml. With `WHILE_COMPILING` in its
-environment clippy's warnings come from the compilation of the tests, which `make test` needs anyway.
+Every other warning is an error. With --write lower counts go into undocumented.toml. With
+`WHILE_COMPILING` in its environment the warnings are those of the compilation of the tests, which
+`make test` needs anyway.
 """
 
 from __future__ import annotations
@@ -29,7 +30,7 @@ WHILE_COMPILING = {
     "RUSTC_WORKSPACE_WRAPPER": "clippy-driver",
     "CLIPPY_ARGS": "".join(f"{lint}__CLIPPY_HACKERY__" for lint in LINTS),
 }
-"""Environment in which cargo compiles with clippy's driver, as `cargo clippy` sets it, and what it compiles runs."""
+"""Environment in which cargo compiles with clippy's driver, which prints lints and makes code."""
 HEAD = """\
 # The most public items without documentation (rustc's `missing_docs`) that a crate may have:
 # `make lint` (tools/clippy.py) refuses more. `python tools/clippy.py --write` makes them lower; a
@@ -101,7 +102,9 @@ def command(environment: Mapping[str, str]) -> tuple[str, ...]:
 
 
 def main() -> int:
-    run = subprocess.run(command(os.environ), cwd=ROOT, stdout=subprocess.PIPE, text=True, check=False)
+    run = subprocess.run(
+        command(os.environ), cwd=ROOT, stdout=subprocess.PIPE, text=True, check=False
+    )
     lines = [json.loads(line) for line in run.stdout.splitlines()]
     messages = [line for line in lines if line["reason"] == "compiler-message"]
     wrong = [
