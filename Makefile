@@ -257,11 +257,12 @@ test-build: ## what the tests need, but those of Rust, which compile while other
 	@$(MAKE) -j2 .venv/.dev-installed build
 	@$(MAKE) $(TNA_PROGRAMS) $(BUILD)/.instructions
 
-# Examples are left to clippy. Tests of other levels wait for times, so they come before what only computes.
+# Tests of other levels wait for times, so they come before what only computes. Clippy wants the examples, too; in `make
+# test` it is clippy that compiles (tools/clippy.py), and whoever comes first compiles for both.
 CARGO_TEST := $(CARGO) test --locked --workspace --tests
 test-rust: $(OURS) ## unit, property and golden tests of the crates
 	@nice -n 19 $(CARGO_TEST) --no-run
-	@$(CARGO_TEST) --no-fail-fast
+	@PROPTEST_CASES=$${PROPTEST_CASES:-100} $(CARGO_TEST) --no-fail-fast
 
 test-long: .venv/.dev-installed build ## the same with many more random inputs and all of the corpora; 8192 hosts
 	@EBB_LONG=1 PROPTEST_CASES=5000 EBB_FUZZ_CORPORA=all $(CARGO_TEST) --no-fail-fast
@@ -291,7 +292,6 @@ lint = if $(2); then echo 'ok   $(1)'; else echo 'FAIL $(1)'; exit 1; fi
 
 lint: .venv/.dev-installed $(PROTO_MODULES) ## formatting, types, arrows, dependencies, pages
 	@$(call lint,formatting of Rust,$(CARGO) fmt --all --check)
-	@$(call lint,clippy and documentation of Rust,$(PYTHON) tools/clippy.py)
 	@$(call lint,ruff,$(PYTHON) -m ruff check .)
 	@$(call lint,formatting of Python,$(PYTHON) -m ruff format --check .)
 	@$(call lint,types of Python,$(PYTHON) -m mypy host-agent/python/ebb_agent topologies/ebb_topologies \
@@ -307,6 +307,7 @@ lint: .venv/.dev-installed $(PROTO_MODULES) ## formatting, types, arrows, depend
 	@$(call lint,links between pages,$(PYTHON) tools/links.py)
 	@$(call lint,reasons of bands that changed,$(PYTHON) tools/bands.py)
 	@$(call lint,licences$(comma) sources and versions of dependencies,$(PYTHON) tools/dependencies.py)
+	@$(call lint,clippy and documentation of Rust,$(PYTHON) tools/clippy.py)
 
 check-tna: .venv/.dev-installed ## p4src/tna through p4c's back end for Tofino, where it is on PATH; renews the page
 	@tools/check_tna --write

@@ -3,12 +3,15 @@
 
     python tools/clippy.py [--write]
 
-Every other warning is an error. With --write lower counts go into undocumented.toml.
+Every other warning is an error. With --write lower counts go into undocumented.toml. With
+`WHILE_COMPILING` in its environment the warnings are those of the compilation of the tests, which
+`make test` needs anyway.
 """
 
 from __future__ import annotations
 
 import json
+import os
 import subprocess
 import sys
 import tomllib
@@ -20,10 +23,14 @@ from widths import GENERATED
 
 ROOT = Path(__file__).resolve().parents[1]
 ALLOWED = ROOT / "tools" / "undocumented.toml"
-COMMAND = [
-    *("cargo", "clippy", "--quiet", "--locked", "--workspace", "--all-targets"),
-    *("--message-format=json", "--", "-W", "missing_docs"),
-]
+LINTS = ("-W", "missing_docs")
+"""Arguments of clippy beyond `[workspace.lints]`."""
+WHAT = ("--quiet", "--locked", "--workspace", "--all-targets", "--message-format=json")
+WHILE_COMPILING = {
+    "RUSTC_WORKSPACE_WRAPPER": "clippy-driver",
+    "CLIPPY_ARGS": "".join(f"{lint}__CLIPPY_HACKERY__" for lint in LINTS),
+}
+"""Environment in which cargo compiles with clippy's driver, which prints lints and makes code."""
 HEAD = """\
 # The most public items without documentation (rustc's `missing_docs`) that a crate may have:
 # `make lint` (tools/clippy.py) refuses more. `python tools/clippy.py --write` makes them lower; a
@@ -87,8 +94,17 @@ def by_crate(items: Iterable[Item]) -> dict[str, list[Item]]:
     return found
 
 
+def command(environment: Mapping[str, str]) -> tuple[str, ...]:
+    """The command of cargo that prints clippy's warnings."""
+    if WHILE_COMPILING.items() <= environment.items():
+        return ("cargo", "test", "--no-run", *WHAT)
+    return ("cargo", "clippy", *WHAT, "--", *LINTS)
+
+
 def main() -> int:
-    run = subprocess.run(COMMAND, cwd=ROOT, stdout=subprocess.PIPE, text=True, check=False)
+    run = subprocess.run(
+        command(os.environ), cwd=ROOT, stdout=subprocess.PIPE, text=True, check=False
+    )
     lines = [json.loads(line) for line in run.stdout.splitlines()]
     messages = [line for line in lines if line["reason"] == "compiler-message"]
     wrong = [

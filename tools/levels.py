@@ -19,12 +19,13 @@ import subprocess
 import sys
 import time
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from queue import SimpleQueue
 from threading import Thread
 
+import clippy
 import durations
 
 WIDEST_REASON = 76
@@ -128,6 +129,8 @@ order in which they are shown."""
 
 PATIENT = {"lint"}
 """Levels that only compute: they take the processors while nobody else wants them."""
+LINTED = {"lint", "test-rust"}
+"""Levels that share a compilation, by clippy's driver, if both run."""
 ALONE = {"test-e2e"}
 """Levels with checks that measure: nothing runs beside them."""
 
@@ -135,7 +138,7 @@ ALONE = {"test-e2e"}
 class Running:
     """A level that runs; its output waits until somebody shows it."""
 
-    def __init__(self, name: str) -> None:
+    def __init__(self, name: str, environment: Mapping[str, str] | None = None) -> None:
         self.name = name
         self._lines: SimpleQueue[durations.Line | None] = SimpleQueue()
         self._start = time.monotonic()
@@ -146,6 +149,7 @@ class Running:
             stderr=subprocess.STDOUT,
             text=True,
             errors="replace",
+            env={**os.environ, **(environment or {})},
         )
         Thread(target=self._read, daemon=True).start()
 
@@ -193,7 +197,12 @@ def run(names: Sequence[str]) -> dict[str, Level]:
     Side by side only if everything could be built: two levels do not build the same thing at once.
     """
     built = build()
-    beside = [Running(name) for name in names if built and name not in ALONE]
+    linted = LINTED if set(names) >= LINTED else set()
+    beside = [
+        Running(name, clippy.WHILE_COMPILING if name in linted else None)
+        for name in names
+        if built and name not in ALONE
+    ]
     levels = {running.name: running.show() for running in beside}
     return {name: levels.get(name) or Running(name).show() for name in names}
 

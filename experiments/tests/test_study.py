@@ -67,6 +67,15 @@ def test_an_axis_of_a_file_may_have_the_name_of_its_path() -> None:
     assert experiment(axis=[*table()["axis"], axis]).by_hand == []
 
 
+def test_trials_share_topology_and_placement_where_they_differ_in_something_else() -> None:
+    path = experiment_file("silo-tenants")
+    found = [each.scenario for each in trials(load_experiment(path), "x", "quick", path.parent)]
+    networks = {repr((each.spec.placement, each.spec.tenant)) for each in found}
+    assert len({id(each.tenancy) for each in found}) == len(networks) < len(found)
+    generated = [each.scenario for each in trials(experiment(), "x", "quick", HERE)]
+    assert len({id(each.topology) for each in generated}) == 1
+
+
 def test_sizes_replace_points_and_set_paths() -> None:
     size = {"quick": {"seeds": 1, "axes": {"threshold": [9_000]}, "set": {"mtu_bytes": 9_000}}}
     small = experiment(size=size)

@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import Any
 
 import clippy
-from clippy import Item, by_crate, grown, lower, others, undocumented
+from clippy import WHILE_COMPILING, Item, by_crate, command, grown, lower, others, undocumented
 
 FIRST, SECOND = ("src/a.rs", 3), ("src/a.rs", 9)
 
@@ -56,3 +56,9 @@ def test_a_crate_has_the_name_of_its_manifest(tmp_path: Path) -> None:
     manifest = tmp_path / "Cargo.toml"
     manifest.write_text('[package]\nname = "ebb-a"\n')
     assert list(by_crate([Item(str(manifest), *FIRST, 5)])) == ["ebb-a"]
+
+
+def test_clippy_reads_the_compilation_of_the_tests_where_it_is_their_compiler() -> None:
+    assert command({"PATH": "/bin"})[:2] == ("cargo", "clippy")
+    assert command({"RUSTC_WORKSPACE_WRAPPER": "sccache"})[:2] == ("cargo", "clippy")
+    assert command({"PATH": "/bin", **WHILE_COMPILING})[:3] == ("cargo", "test", "--no-run")

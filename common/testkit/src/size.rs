@@ -1,7 +1,7 @@
 //! How much a property test tries: little each day, much in `make test-long`.
 
 /// How many times as many cases a long run tries.
-const LONGER: u32 = 20;
+const LONGER: u32 = 40;
 
 /// Whether the environment variable `EBB_LONG` asks for the long run.
 pub fn is_long() -> bool {

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
 from fnmatch import fnmatchcase
+from functools import lru_cache
 from pathlib import Path
 from typing import Annotated, Any, Literal
 
@@ -373,8 +375,14 @@ def _topology(spec: ScenarioFile, folder: Path) -> Topology:
         if given is not None:
             links = given.model_dump(include=set(Links.model_fields), exclude_none=True)
             generator = given.model_dump(exclude=set(Links.model_fields), exclude_none=True)
-            return from_table({kind: generator, "link_defaults": links}, kind)
+            return _generated(kind, json.dumps({kind: generator, "link_defaults": links}))
     raise AssertionError("ScenarioFile has exactly one")
+
+
+@lru_cache(maxsize=8)
+def _generated(kind: str, table: str) -> Topology:
+    """The topology of a generator's table (JSON), one for all trials that have it."""
+    return from_table(json.loads(table), kind)
 
 
 def _scheme(name: str, override: Override | None, folder: Path) -> Scheme:

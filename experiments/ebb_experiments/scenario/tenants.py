@@ -8,7 +8,8 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
+from functools import lru_cache
 from typing import TYPE_CHECKING, Annotated, Any, Literal, Self
 
 from ebb_controller.mechanisms.policing import Contract
@@ -231,7 +232,24 @@ def settle(
     placement: Placement | None, tenants: Sequence[Tenant], topology: Topology, mtu_bytes: int
 ) -> Tenancy:
     """Admits all tenants, in their order. Raises `InputError` in one line for what is wrong in the
-    file, and for a tenant that the network has no room for."""
+    file, and for a tenant that the network has no room for. Trials of an experiment that differ in
+    their schemes alone share one placement."""
+    text = "".join(tenant.model_dump_json() for tenant in tenants)
+    return _settle(placement, _Asked(text, tuple(tenants)), topology, mtu_bytes)
+
+
+@dataclass(frozen=True)
+class _Asked:
+    """Tenants, which are equal if their tables are."""
+
+    text: str
+    tenants: tuple[Tenant, ...] = field(compare=False)
+
+
+@lru_cache(maxsize=8)
+def _settle(
+    placement: Placement | None, asked: _Asked, topology: Topology, mtu_bytes: int
+) -> Tenancy:
     from ebb_controller.placement import tenants as file
     from ebb_controller.placement.explain import decide, violations
 
@@ -240,16 +258,17 @@ def settle(
             "placement.queue_bytes is missing: a topology has rates but no queue capacities; give "
             "the bytes that guaranteed traffic may fill before each link"
         )
+    tenants = asked.tenants
     name, count = Counter(tenant.name for tenant in tenants).most_common(1)[0]
     if count > 1:
         raise InputError(f"two tenants are named {name}")
     keys = placement.model_dump(exclude={"hose_ns", "algorithm"}, exclude_none=True)
     packet_bytes = mtu_bytes + PACKET_OVERHEAD_BYTES
-    asked = [
+    tables = [
         each.model_dump(exclude={"at", "conforms", "copies", "messages"}, exclude_none=True)
         for each in tenants
     ]
-    table = {"network": keys | {"packet_bytes": packet_bytes}, "tenant": asked}
+    table = {"network": keys | {"packet_bytes": packet_bytes}, "tenant": tables}
     parsed = validate(file.TenantsFile, table, "tenants")
     network, requests = file.prepare(parsed, topology, "tenants")
     _check_times(placement, tenants, topology, packet_bytes)
@@ -286,7 +305,7 @@ def settle(
             raise InputError(f"tenant {tenant.name} is refused: {_few(reasons)}")
         vms |= {name: Vm(tenant, host) for name, host in zip(tenant.names, hosts, strict=True)}
     by_name = {request.name: request for request in requests}
-    return Tenancy(placement, tuple(tenants), network, by_name, vms)
+    return Tenancy(placement, tenants, network, by_name, vms)
 
 
 def _few(reasons: Sequence[str]) -> str:

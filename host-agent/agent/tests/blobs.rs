@@ -13,6 +13,8 @@ use crate::hosts::{AGENT, Hosts, Running, lines, record, stderr, write_random};
 
 /// A tract of 8 MiB and a short one.
 const BYTES: usize = (8 << 20) + 100_000;
+/// One tract.
+const SHORT: usize = 2_500_000;
 /// Lines of a daemon that is ready: one for each scheme.
 const SCHEMES: usize = ebb_transport::TransportKind::ALL.len();
 
@@ -186,7 +188,7 @@ fn blobs_outlive_a_replica_and_a_repair_brings_it_back() {
 
 fn a_damaged_tract_is_never_read_and_is_replaced() {
     let store = Store::new();
-    let content = write_random(&store.hosts.dir.join("file"), BYTES);
+    let content = write_random(&store.hosts.dir.join("file"), SHORT);
     store.put("file", "--name blob");
     for host in ["b", "c"] {
         let tract = &store.tracts(host)[0];
@@ -231,12 +233,12 @@ fn any_transport_carries_tracts() {
 /// A put to replicas that do not answer takes as long as the transport waits for them.
 fn neither_a_full_disk_nor_a_partition_loses_a_blob() {
     let mut store = Store::new();
-    let content = write_random(&store.hosts.dir.join("file"), BYTES);
-    // No file of more than 4 MiB can be written on b.
+    let content = write_random(&store.hosts.dir.join("file"), SHORT);
+    // No file of more than 1 MiB, or 2 where a block has 1024 bytes, can be written on b.
     store.kill_replica(0);
     let mut daemon = store.hosts.space("b").command("sh");
     let limited =
-        "trap '' XFSZ; ulimit -f 4096; exec \"$0\" run --interface eth1 --params params.json";
+        "trap '' XFSZ; ulimit -f 2048; exec \"$0\" run --interface eth1 --params params.json";
     daemon
         .args(["-c", limited, AGENT])
         .current_dir(&store.hosts.dir);

@@ -5,7 +5,7 @@ use crate::world::{Bug, Counts, World};
 
 /// `EBB_LONG=1` runs more.
 fn runs() -> u64 {
-    if ebb_testkit::is_long() { 1000 } else { 200 }
+    if ebb_testkit::is_long() { 1000 } else { 100 }
 }
 
 #[test]

@@ -8,7 +8,7 @@ use ebb_fuzz_harness::{self as harness, blind, on_path, together};
 use ebb_transport::TransportKind;
 
 /// Inputs of one target that take about a second in the test profile.
-const FEW: usize = 200;
+const FEW: usize = 100;
 
 macro_rules! corpora {
     ($($target:ident: $run:expr;)*) => {

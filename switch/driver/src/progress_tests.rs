@@ -407,7 +407,7 @@ fn threads_that_are_late_change_nothing() {
 proptest! {
     #![proptest_config(ProptestConfig {
         failure_persistence: None,
-        ..ProptestConfig::with_cases(ebb_testkit::cases(12))
+        ..ProptestConfig::with_cases(ebb_testkit::cases(6))
     })]
 
     #[test]

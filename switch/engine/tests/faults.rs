@@ -393,7 +393,7 @@ fn run_with(faults: &[(u64, Fault)], parts: usize) -> Seen {
 proptest! {
     #![proptest_config(ProptestConfig {
         failure_persistence: None,
-        ..ProptestConfig::with_cases(ebb_testkit::cases(10))
+        ..ProptestConfig::with_cases(ebb_testkit::cases(5))
     })]
 
     #[test]

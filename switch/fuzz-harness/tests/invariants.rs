@@ -34,7 +34,7 @@ fn config(cases: u32) -> ProptestConfig {
 }
 
 proptest! {
-    #![proptest_config(config(150))]
+    #![proptest_config(config(75))]
 
     #[test]
     fn the_compiler_answers(bytes in bytes(40)) {
@@ -43,7 +43,7 @@ proptest! {
 }
 
 proptest! {
-    #![proptest_config(config(500))]
+    #![proptest_config(config(250))]
 
     #[test]
     fn files_are_loaded_or_refused(bytes in bytes(120)) {
@@ -54,7 +54,7 @@ proptest! {
 static TARGET: LazyLock<Target> = LazyLock::new(Target::fixture);
 
 proptest! {
-    #![proptest_config(config(300))]
+    #![proptest_config(config(150))]
 
     #[test]
     fn requests_are_done_or_refused(bytes in bytes(2000)) {
@@ -72,7 +72,7 @@ proptest! {
 }
 
 proptest! {
-    #![proptest_config(config(150))]
+    #![proptest_config(config(75))]
 
     #[test]
     fn every_executor_does_the_same(sink in bytes(3000), router in bytes(1500)) {

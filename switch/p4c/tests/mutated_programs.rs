@@ -145,7 +145,7 @@ fn survive(text: &str) {
 }
 
 proptest! {
-    #![proptest_config(ProptestConfig { cases: cases(300), failure_persistence: None, ..ProptestConfig::default() })]
+    #![proptest_config(ProptestConfig { cases: cases(150), failure_persistence: None, ..ProptestConfig::default() })]
 
     #[test]
     fn mutated_router(edits in edits()) {

@@ -107,7 +107,7 @@ fn what_nothing_reads_is_left_alone() {
 }
 
 proptest! {
-    #![proptest_config(ProptestConfig::with_cases(ebb_testkit::cases(64)))]
+    #![proptest_config(ProptestConfig::with_cases(ebb_testkit::cases(32)))]
 
     #[test]
     fn shortcuts_change_nothing(

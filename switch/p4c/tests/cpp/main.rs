@@ -185,7 +185,7 @@ fn pages_made_at_random_are_read_as_by_cpp() {
     }
     let folders = [folder.to_path_buf()];
     let refused = AtomicUsize::new(0);
-    let count = cases(500) as usize;
+    let count = cases(250) as usize;
     all(count, |seed| {
         let page = pages::page(seed as u64);
         let cpp = by_cpp(Path::new("-"), &page.text, &folders, !page.has_comments);

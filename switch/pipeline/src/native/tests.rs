@@ -459,7 +459,7 @@ fn frames() -> impl Strategy<Value = Vec<(Vec<u8>, usize)>> {
 }
 
 proptest! {
-    #![proptest_config(ProptestConfig::with_cases(ebb_testkit::cases(200)))]
+    #![proptest_config(ProptestConfig::with_cases(ebb_testkit::cases(100)))]
 
     #[test]
     fn random_programs_do_the_same(
