@@ -26,29 +26,30 @@ class _Rack:
     itself, another way to each, or none."""
 
 
-_Pods = tuple[tuple[str, tuple[_Rack, ...]], ...]
-"""/16 prefixes and what is in them."""
+@dataclass(frozen=True, slots=True)
+class _Pod:
+    """The hosts of a /16."""
+
+    prefix: str
+    racks: tuple[_Rack, ...]
+    ways: Mapping[str, tuple[int, ...]]
+    """The ports that lead to all of several racks, as `_Rack.ways`; none of a single rack."""
 
 
 def routes(topology: Topology, switch: str) -> Iterator[tuple[str, tuple[int, ...]]]:
     """Prefixes, and the ports of a switch on all shortest paths to the hosts in them: the longest
     one that has a host's address is the host's. A host without a path is in none."""
-    for prefix, racks in _pods(topology):
-        ports = [rack.ways.get(switch) for rack in racks]
-        if len(racks) > 1 and ports[0] is not None and all(p == ports[0] for p in ports):
-            found = [(prefix, ports[0])]
+    for pod in _pods(topology):
+        common = pod.ways.get(switch)
+        if common is not None:
+            found = [(pod.prefix, common)]
         else:
-            found = [
-                route
-                for rack, common in zip(racks, ports, strict=True)
-                for route in _of_rack(topology, switch, rack, common)
-            ]
+            found = [route for rack in pod.racks for route in _of_rack(topology, switch, rack)]
         yield from (route for route in found if route[1])
 
 
-def _of_rack(
-    topology: Topology, switch: str, rack: _Rack, common: tuple[int, ...] | None
-) -> list[tuple[str, tuple[int, ...]]]:
+def _of_rack(topology: Topology, switch: str, rack: _Rack) -> list[tuple[str, tuple[int, ...]]]:
+    common = rack.ways.get(switch)
     if common is not None and len(rack.hosts) > 1:
         return [(rack.prefix, common)]
     return [(f"{host.ip}/32", _ports(topology, switch, host.name)) for host in rack.hosts]
@@ -59,7 +60,12 @@ def _ways(topology: Topology, hosts: Sequence[Host]) -> Mapping[str, tuple[int, 
     if any(topology.link(host).ends in topology.down for host in hosts):
         return {}
     behind = sorted({topology.attachment(host).node for host in hosts})
-    first, *others = (topology.ports_towards(switch) for switch in behind)
+    return _common([topology.ports_towards(switch) for switch in behind])
+
+
+def _common(ways: Sequence[Mapping[str, tuple[int, ...]]]) -> Mapping[str, tuple[int, ...]]:
+    """Ports of the switches for which all say the same."""
+    first, *others = ways
     if not others:
         return first
     return {
@@ -73,16 +79,19 @@ def _ports(topology: Topology, switch: str, target: str) -> tuple[int, ...]:
     return tuple(topology.next_hops(switch, target))
 
 
-def _pods(topology: Topology) -> _Pods:
+def _pods(topology: Topology) -> Sequence[_Pod]:
     """All hosts by prefix, found once."""
     if "pods" not in topology.derived:
-        pods = [
-            (f"{prefix}.0.0/16", tuple(_racks(topology, hosts)))
-            for prefix, hosts in _by_octets(topology.endpoints, 2)
-        ]
-        topology.derived["pods"] = tuple(pods)
-    pods_of_all: _Pods = topology.derived["pods"]
-    return pods_of_all
+        hosts = _by_octets(topology.endpoints, 2)
+        topology.derived["pods"] = [_pod(topology, prefix, own) for prefix, own in hosts]
+    pods: Sequence[_Pod] = topology.derived["pods"]
+    return pods
+
+
+def _pod(topology: Topology, prefix: str, hosts: Sequence[Host]) -> _Pod:
+    racks = tuple(_racks(topology, hosts))
+    ways = _common([rack.ways for rack in racks]) if len(racks) > 1 else {}
+    return _Pod(f"{prefix}.0.0/16", racks, ways)
 
 
 def _racks(topology: Topology, hosts: Sequence[Host]) -> Iterator[_Rack]:

@@ -163,7 +163,7 @@ _SESSIONS = P4CloneSessionEntry()
 def _all(wanted: Sequence[Entity]) -> list[Entity]:
     """Reads of everything that matters to a plan. Clone sessions only if it has some:
     without, no packet takes one."""
-    sessions = [_SESSIONS] if any(isinstance(e, P4CloneSessionEntry) for e in wanted) else []
+    sessions = [_SESSIONS] if any(type(e) is P4CloneSessionEntry for e in wanted) else []
     return [*_KINDS, *sessions, *_defaults(wanted), *_metered(wanted)]
 
 
@@ -208,9 +208,14 @@ async def _read(
     """Entities of a switch that match the given ones, by key."""
     schema = switch.p4info
     const_tables = {table.alias for table in schema.tables if table.is_const}
+    message = p4r.ReadRequest(entities=encode_entities(request, schema))
 
     async def read() -> list[Encoded]:
-        return [encoder.received(entity, schema) async for entity in messages(switch, request)]
+        return [
+            encoder.received(entity, schema)
+            async for reply in replies(switch, message)
+            for entity in reply.entities
+        ]
 
     try:
         found = await patiently(read)

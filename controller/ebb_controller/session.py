@@ -55,16 +55,19 @@ class Session(finsy.Switch):  # type: ignore[misc]  # final only for those who r
         pushes: asyncio.Semaphore,
         on_failure: Callable[[BaseException], None],
         process: OneProcess | None = None,
+        has_program: bool = False,
     ) -> None:
         """`schema`: of the program. Whoever pushes it holds `pushes` meanwhile. `on_failure` gets
         the reason when the session fails, but for a lost connection. `process`: the one that the
-        switch is of, with others; none: it may be of any."""
+        switch is of, with others; none: it may be of any. `has_program`: it has just started with
+        the program, so it is not asked at first."""
         super().__init__(name, address, options)
         # The version in it is that of the switch, all else is shared.
         self._p4schema = copy.copy(schema)
         self._pushes = pushes
         self._on_failure = on_failure
         self._process = process or OneProcess()
+        self._has_program = has_program
 
     def create_task(
         self, coro: Coroutine[Any, Any, T], *, background: bool = False, name: str | None = None
@@ -85,7 +88,11 @@ class Session(finsy.Switch):  # type: ignore[misc]  # final only for those who r
             raise SessionFailed(str(error)) from error
 
     async def _set_pipeline(self) -> None:
-        """Pushes the program unless the switch says, by its cookie, that it has it."""
+        """Pushes the program unless the switch says, by its cookie, that it has it, or has just
+        started with it."""
+        if self._has_program:
+            self._has_program = False  # It may have lost it when it connects again.
+            return
         push = super()._set_pipeline
         async with self._pushes:
             await patiently(push)

@@ -65,6 +65,8 @@ class FakeSwitch(p4r_grpc.P4RuntimeServicer):
     """Configuration that the traffic manager was given; none: not yet."""
     versions_told: int = 0
     """How often it was asked for its version of P4Runtime."""
+    programs_told: int = 0
+    """How often it was asked for its program."""
     peers: set[str] = field(default_factory=set)
     """Connections over which there were sessions or questions about queues."""
     _server: Any = None
@@ -175,6 +177,7 @@ class FakeSwitch(p4r_grpc.P4RuntimeServicer):
         return p4r.SetForwardingPipelineConfigResponse()
 
     async def GetForwardingPipelineConfig(self, _request: Any, context: Any) -> Any:
+        self.programs_told += 1
         if self.config is None:
             await context.abort(
                 grpc.StatusCode.FAILED_PRECONDITION,
