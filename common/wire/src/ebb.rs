@@ -264,11 +264,15 @@ impl EbbHeader {
             payload.len() == usize::from(self.payload_bytes)
                 || self.flags.contains(EbbFlags::TRIMMED)
         );
-        let mut words = self.encode(crc_of(payload));
-        let checksum = internet_checksum(words.map(u64::to_be_bytes).as_flattened());
-        words[3] |= u64::from(checksum) << 32;
+        let mut bytes = [0; Self::BYTES];
+        let (places, _) = bytes.as_chunks_mut::<8>();
+        for (place, word) in places.iter_mut().zip(self.encode(crc_of(payload))) {
+            *place = word.to_be_bytes();
+        }
+        let [high, low] = internet_checksum(&bytes).to_be_bytes();
+        (bytes[26], bytes[27]) = (high, low);
         out.reserve(Self::BYTES + payload.len());
-        out.extend_from_slice(words.map(u64::to_be_bytes).as_flattened());
+        out.extend_from_slice(&bytes);
         out.extend_from_slice(payload);
     }
 

@@ -4,7 +4,7 @@ use std::net::Ipv4Addr;
 use std::sync::Arc;
 
 use ebb_transport::object::{Envelope, EnvelopeHeader};
-use ebb_transport::{FlowId, Objection, Transport, TransportKind};
+use ebb_transport::{FlowId, Objection, StreamBytes, Transport, TransportKind};
 use ebb_units::Instant;
 
 use crate::request::Error;
@@ -82,7 +82,7 @@ pub struct Pushed {
     /// It has enough for now: the flow is to be paused until [`Update::Drained`].
     pub pause: bool,
     /// A buffer that is done with, for the transport to use again.
-    pub buffer: Option<Vec<u8>>,
+    pub buffer: Option<StreamBytes>,
 }
 
 /// Why the content of an object is of no use here.
@@ -154,7 +154,7 @@ pub trait Storage {
     ) -> Result<Self::Sink, Unusable>;
 
     /// The next bytes of the stream; the first ones begin with the envelope.
-    fn push(&mut self, key: Key, sink: &mut Self::Sink, bytes: Vec<u8>) -> Pushed;
+    fn push(&mut self, key: Key, sink: &mut Self::Sink, bytes: StreamBytes) -> Pushed;
 
     /// The content of an object that was opened without a target goes there.
     fn decide(&mut self, key: Key, target: Self::Target);

@@ -4,7 +4,7 @@
 use std::net::SocketAddrV4;
 
 use ebb_transport::object::EnvelopeHeader;
-use ebb_transport::{FlowRecord, Objection, Status, StreamHead, Transport};
+use ebb_transport::{FlowRecord, Objection, Status, StreamBytes, StreamHead, Transport};
 use ebb_units::Instant;
 
 use crate::application::{HostApplication, Notice};
@@ -38,7 +38,7 @@ impl<S: Storage> HostApplication<S> {
         }
     }
 
-    pub(crate) fn delivered(&mut self, key: Key, bytes: Vec<u8>, call: &mut Call<'_>) {
+    pub(crate) fn delivered(&mut self, key: Key, bytes: StreamBytes, call: &mut Call<'_>) {
         let Some(transport) = call.engine.transport(key.0) else {
             return;
         };
@@ -60,10 +60,11 @@ impl<S: Storage> HostApplication<S> {
                 let mut all = bytes;
                 if !head.is_empty() {
                     head.extend_from_slice(&all);
-                    transport.recycle(std::mem::replace(&mut all, std::mem::take(head)));
+                    let head = std::mem::take(head).into();
+                    transport.recycle(std::mem::replace(&mut all, head));
                 }
                 match StreamHead::read(&all) {
-                    Ok(None) => *head = all,
+                    Ok(None) => *head = all.into_owned(),
                     Ok(Some(StreamHead::Object(header))) => {
                         self.object_begins(call.now, key, header, all, transport);
                     }
@@ -95,7 +96,7 @@ impl<S: Storage> HostApplication<S> {
         now: Instant,
         key: Key,
         header: EnvelopeHeader,
-        first: Vec<u8>,
+        first: StreamBytes,
         transport: &mut dyn Transport,
     ) {
         let Some(Flow::Incoming(incoming)) = self.flows.get(&key) else {

@@ -5,8 +5,8 @@ use std::sync::Arc;
 
 use ebb_transport::object::{Envelope, EnvelopeHeader, GeneratedSource, ObjectSource};
 use ebb_transport::{
-    EPHEMERAL_PORTS, Event, FetchRequest, FlowId, FlowRecord, Role, Status, Suite, Transport,
-    TransportKind,
+    EPHEMERAL_PORTS, Event, FetchRequest, FlowId, FlowRecord, Role, Status, StreamBytes, Suite,
+    Transport, TransportKind,
 };
 use ebb_units::{Duration, Instant};
 
@@ -62,7 +62,7 @@ impl Storage for Zeros {
         Ok(())
     }
 
-    fn push(&mut self, _: Key, (): &mut (), _: Vec<u8>) -> Pushed {
+    fn push(&mut self, _: Key, (): &mut (), _: StreamBytes) -> Pushed {
         Pushed::default()
     }
 
@@ -157,7 +157,7 @@ impl Bed {
         let local = SocketAddrV4::new(HERE, port);
         let peer = SocketAddrV4::new(from, 50_000);
         self.event(ms, Event::Opened { flow, local, peer });
-        let bytes = stream;
+        let bytes = stream.into();
         self.event(ms, Event::Delivered { flow, bytes });
         let record = record(Status::Finished);
         self.event(ms, Event::Finished { flow, record });

@@ -53,6 +53,6 @@ pub use selector::{Condition, Selector};
 pub use stream_head::{FetchRequest, MAX_SENDERS, Refusal, RefusalCode, StreamHead};
 pub use transport::{
     Event, ExpectRequest, GroupRequest, ListenError, PacketKind, Part, Progress, SendError,
-    SendRequest, Transport, TxInfo, Urgency, Via,
+    SendRequest, StreamBytes, Transport, TxInfo, Urgency, Via,
 };
 pub use transports::{Entry, Params, Suite, TransportKind, UnknownScheme, ndp, scdp, tcp, trevi};

@@ -1,5 +1,6 @@
 //! The interface that every scheme offers to whoever drives it.
 
+use std::borrow::Cow;
 use std::net::{Ipv4Addr, SocketAddrV4};
 use std::sync::Arc;
 
@@ -58,8 +59,8 @@ pub trait Transport {
         None
     }
 
-    /// Takes back a buffer of [`Event::Delivered`], so that the next one need not be allocated.
-    fn recycle(&mut self, _buffer: Vec<u8>) {}
+    /// Takes back the bytes of [`Event::Delivered`], so that the next buffer need not be allocated.
+    fn recycle(&mut self, _bytes: StreamBytes) {}
 
     /// Give a flow up and tell the peer. `reason` goes into the [`Event::Failed`] that follows.
     /// A flow that has ended already is left alone, except that a receiver that has not yet
@@ -271,6 +272,9 @@ pub enum PacketKind {
     Data,
 }
 
+/// Bytes of a stream: in a buffer, or zeros that nobody had to write.
+pub type StreamBytes = Cow<'static, [u8]>;
+
 /// Event of a flow.
 #[derive(Clone, Debug)]
 pub enum Event {
@@ -296,8 +300,8 @@ pub enum Event {
     Delivered {
         /// The flow.
         flow: FlowId,
-        /// The bytes; the buffer goes back by [`Transport::recycle`].
-        bytes: Vec<u8>,
+        /// The bytes, which go back by [`Transport::recycle`].
+        bytes: StreamBytes,
     },
     /// Sender: the peer has confirmed everything. Receiver: everything has been delivered; with
     /// [`Transport::hold_confirmations`] the peer does not know yet.

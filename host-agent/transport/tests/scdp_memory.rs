@@ -128,7 +128,7 @@ fn peak(blocks: u64) -> usize {
                     Event::Delivered { bytes, .. } => {
                         expected.resize(bytes.len(), 0);
                         source.read_at(offset, &mut expected).unwrap();
-                        assert!(bytes == expected, "at {offset}");
+                        assert!(*bytes == *expected, "at {offset}");
                         offset += bytes.len() as u64;
                         ends[here].recycle(bytes);
                     }

@@ -6,6 +6,7 @@ use std::sync::Arc;
 use ebb_host::{
     ClientId, Content, Error, ErrorCode, Key, Prepared, Pushed, Storage, Task, Unusable, Update,
 };
+use ebb_transport::StreamBytes;
 use ebb_transport::object::EnvelopeHeader;
 use ebb_workload::Transfer;
 
@@ -69,7 +70,7 @@ impl Storage for Objects {
         })
     }
 
-    fn push(&mut self, _: Key, sink: &mut Sink, bytes: Vec<u8>) -> Pushed {
+    fn push(&mut self, _: Key, sink: &mut Sink, bytes: StreamBytes) -> Pushed {
         let skipped = sink.envelope_left.min(bytes.len());
         sink.envelope_left -= skipped;
         let content = &bytes[skipped..];

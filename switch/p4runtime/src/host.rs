@@ -1,7 +1,7 @@
 //! One device and everyone who talks to it.
 
 use std::collections::HashMap;
-use std::sync::{Arc, Mutex};
+use std::sync::{Arc, Mutex, OnceLock};
 
 use tokio::sync::{MutexGuard, Notify, broadcast};
 use tokio_stream::Stream;
@@ -41,8 +41,9 @@ pub struct Host {
     pub reading: tokio::sync::Mutex<()>,
     arbiter: Mutex<Arbiter>,
     streams: Mutex<Streams>,
-    /// Digests and idle timeouts for clients that take part in no arbitration.
-    notices: broadcast::Sender<Update>,
+    /// Digests and idle timeouts for clients that take part in no arbitration. The room for those
+    /// that wait, 200 KB, is there from the first such client on.
+    notices: OnceLock<broadcast::Sender<Update>>,
 }
 
 #[derive(Default)]
@@ -70,7 +71,7 @@ impl Host {
             gate: tokio::sync::Mutex::default(),
             reading: tokio::sync::Mutex::default(),
             streams: Mutex::default(),
-            notices: broadcast::Sender::new(NOTICES),
+            notices: OnceLock::new(),
         })
     }
 
@@ -265,7 +266,8 @@ impl Host {
 
     /// The digests and idle timeouts of this device from now on.
     pub fn notices(&self) -> broadcast::Receiver<Update> {
-        self.notices.subscribe()
+        let notices = self.notices.get_or_init(|| broadcast::Sender::new(NOTICES));
+        notices.subscribe()
     }
 
     /// Sends a message to the primary of every role that has something to do with an object of the P4Info.
@@ -274,8 +276,10 @@ impl Host {
         for stream in primaries {
             self.send(stream, update.clone());
         }
-        // Nobody may be listening.
-        let _ = self.notices.send(update);
+        if let Some(notices) = self.notices.get() {
+            // Nobody may be listening any more.
+            let _ = notices.send(update);
+        }
     }
 
     /// Sends a packet to the primary of every role that wants it.

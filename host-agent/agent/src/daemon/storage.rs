@@ -9,6 +9,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use ebb_host::{ClientId, Key, Prepared, Pushed, Storage, Task, Unusable, Update};
+use ebb_transport::StreamBytes;
 use ebb_transport::object::EnvelopeHeader;
 
 use super::mailbox::Mailbox;
@@ -149,14 +150,14 @@ impl Storage for Objects {
         Ok(self.sinks.open(key, target))
     }
 
-    fn push(&mut self, key: Key, backlog: &mut Arc<Backlog>, bytes: Vec<u8>) -> Pushed {
+    fn push(&mut self, key: Key, backlog: &mut Arc<Backlog>, bytes: StreamBytes) -> Pushed {
         self.deliveries += 1;
         if self.returned.is_empty() && self.deliveries.is_multiple_of(RECYCLE_INTERVAL) {
             self.sinks.take_returned(&mut self.returned);
         }
         Pushed {
-            pause: self.sinks.push(key, backlog, bytes),
-            buffer: self.returned.pop(),
+            pause: self.sinks.push(key, backlog, bytes.into_owned()),
+            buffer: self.returned.pop().map(StreamBytes::Owned),
         }
     }
 

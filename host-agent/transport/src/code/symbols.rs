@@ -3,17 +3,19 @@
 
 use super::bits::Bits;
 use super::erasure::{BlockShape, Code};
-use crate::receiver_driven::Buffers;
+use crate::StreamBytes;
+use crate::receiver_driven::{Buffers, is_zero, pieces};
 
 #[derive(Debug, Default)]
 pub struct Symbols {
     shape: BlockShape,
     /// Symbols below are source symbols: K, or 0 where the code is not systematic.
     sources: u16,
-    /// As long as what has arrived requires: a peer that announces large blocks gets no memory
-    /// for the announcement alone.
+    /// The symbols up to the last one with another byte than zero: those of most simulated objects
+    /// take nothing. As long as what has arrived requires, since a peer that announces large blocks
+    /// gets no memory for the announcement alone.
     buffer: Vec<u8>,
-    /// Bytes of the buffer that are counted in [`Buffers::held`].
+    /// Bytes up to the last symbol, zeros or not, which are counted in [`Buffers::held`].
     held: usize,
     present: Bits,
     sources_present: u16,
@@ -75,22 +77,28 @@ impl Symbols {
             self.repairs.push(esi);
             usize::from(self.sources) + self.repairs.len() - 1
         };
-        if self.buffer.capacity() == 0 {
-            self.buffer = buffers.take();
-        }
         let range = self.range(slot);
-        if self.buffer.len() < range.end {
-            buffers.hold(range.end - self.buffer.len());
-            self.held += range.end - self.buffer.len();
+        if self.held < range.end {
+            buffers.hold(range.end - self.held);
+            self.held = range.end;
+        }
+        if let Some(place) = self.buffer.get_mut(range.clone()) {
+            let (bytes, padding) = place.split_at_mut(payload.len());
+            bytes.copy_from_slice(payload);
+            padding.fill(0);
+        } else if !is_zero(payload) {
+            if self.buffer.capacity() == 0 {
+                self.buffer = buffers.take();
+            }
+            self.buffer.resize(range.start, 0);
+            self.buffer.extend_from_slice(payload);
             self.buffer.resize(range.end, 0);
         }
-        let (bytes, padding) = self.buffer[range].split_at_mut(payload.len());
-        bytes.copy_from_slice(payload);
-        padding.fill(0);
     }
 
     /// The symbols that have arrived, with their ESIs.
-    pub fn iter(&self) -> impl Iterator<Item = (u32, &[u8])> {
+    pub fn iter(&mut self) -> impl Iterator<Item = (u32, &[u8])> {
+        self.buffer.resize(self.held, 0);
         let k = usize::from(self.sources);
         let sources = (0..k).filter(|&esi| self.present.contains(esi));
         let repairs = self.repairs.iter().enumerate();
@@ -116,6 +124,15 @@ impl Symbols {
     #[cfg(test)]
     pub fn buffered_bytes(&self) -> usize {
         self.buffer.len()
+    }
+
+    /// The bytes of a complete block, `len` without padding, in pieces. They are held no longer.
+    pub fn take_bytes(
+        &mut self,
+        len: usize,
+        buffers: &mut Buffers,
+    ) -> impl Iterator<Item = StreamBytes> + use<> {
+        pieces(self.take_buffer(buffers), len)
     }
 
     /// Takes the buffer out; it is held no longer.

@@ -1,6 +1,29 @@
 //! Buffers for the bytes of a stream, which go round: from here to a session, as
 //! [`Event::Delivered`](crate::Event::Delivered) to the application, and back.
 
+use crate::StreamBytes;
+
+/// Zeros that are delivered without having been written.
+static ZEROS: [u8; 1 << 16] = [0; 1 << 16];
+
+/// Whether all bytes are zero; one that is not is mostly among the first.
+pub fn is_zero(bytes: &[u8]) -> bool {
+    let (blocks, rest) = bytes.as_chunks::<128>();
+    let any = |block: &[u8]| block.iter().fold(0, |any, byte| any | byte);
+    blocks.iter().all(|block| any(block) == 0) && any(rest) == 0
+}
+
+/// The first `len` bytes of a stream that begins with `content` and goes on with zeros.
+pub fn pieces(mut content: Vec<u8>, len: usize) -> impl Iterator<Item = StreamBytes> {
+    content.truncate(len);
+    let zeros = len - content.len();
+    let lengths = (0..zeros).step_by(ZEROS.len());
+    let lengths = lengths.map(move |at| ZEROS.len().min(zeros - at));
+    let content = (!content.is_empty()).then_some(StreamBytes::Owned(content));
+    let zeros = lengths.map(|len| StreamBytes::Borrowed(&ZEROS[..len]));
+    content.into_iter().chain(zeros)
+}
+
 /// Free buffers kept. What comes back beyond them is given to the allocator.
 const MAX_FREE: usize = 256;
 
@@ -60,6 +83,22 @@ mod tests {
         buffers.give(first);
         let again = buffers.take();
         assert_eq!((again.as_ptr(), again.len()), (at, 0));
+    }
+
+    #[test]
+    fn zeros_behind_the_content_are_not_in_a_buffer() {
+        let of = |content: &[u8], len| pieces(content.to_vec(), len).collect::<Vec<_>>();
+        for len in [0, 1, 3, 4, 70_000, 200_000] {
+            let stream = of(&[1, 2, 3], len);
+            let mut expected = vec![0; len.max(3)];
+            expected[..3].copy_from_slice(&[1, 2, 3]);
+            expected.truncate(len);
+            assert_eq!(stream.concat(), expected);
+            let owned = |piece: &&StreamBytes| matches!(piece, StreamBytes::Owned(_));
+            let owned: usize = stream.iter().filter(owned).map(|piece| piece.len()).sum();
+            assert_eq!(owned, len.min(3));
+        }
+        assert_eq!(of(&[], 10), [StreamBytes::Borrowed(&[0; 10])]);
     }
 
     #[test]

@@ -29,7 +29,7 @@ mod tests;
 
 pub use session_table::{EPHEMERAL_PORTS, HostConfig, SessionTable};
 
-pub use buffers::Buffers;
+pub use buffers::{Buffers, is_zero, pieces};
 pub use credit::PullCredit;
 pub use retry::{Retry, RetryParams};
 pub use returned::Returned;

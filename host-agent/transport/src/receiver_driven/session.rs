@@ -10,7 +10,7 @@ use super::{Buffers, RetryParams};
 use crate::object::ObjectSource;
 pub use crate::record::SenderSummary;
 use crate::record::{Counters, GroupSummary};
-use crate::{FlowId, Job, JobResult};
+use crate::{FlowId, Job, JobResult, StreamBytes};
 
 /// Sizes of a session that every packet of it announces.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -65,7 +65,7 @@ pub struct Outbox {
     /// To be sent before anything else.
     pub control: Vec<EbbHeader>,
     /// The next bytes of the stream.
-    pub delivered: Vec<Vec<u8>>,
+    pub delivered: Vec<StreamBytes>,
     pub jobs: Vec<Job>,
     /// Pulls to put into the pull queue.
     pub pulls: u64,

@@ -26,7 +26,7 @@ use crate::selector::{Condition, Selector};
 use crate::timers::Timers;
 use crate::transport::{
     Event, ExpectRequest, FlowId, GroupRequest, ListenError, Progress, SendError, SendRequest,
-    Transport, TxInfo,
+    StreamBytes, Transport, TxInfo,
 };
 
 /// Ended sessions that are remembered; more than are ever open at once.
@@ -509,8 +509,10 @@ impl<S: ReceiverDriven> Transport for SessionTable<S> {
         })
     }
 
-    fn recycle(&mut self, buffer: Vec<u8>) {
-        self.out.buffers.give(buffer);
+    fn recycle(&mut self, bytes: StreamBytes) {
+        if let StreamBytes::Owned(buffer) = bytes {
+            self.out.buffers.give(buffer);
+        }
     }
 
     fn poll_job(&mut self) -> Option<Job> {

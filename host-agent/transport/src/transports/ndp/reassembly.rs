@@ -2,7 +2,8 @@
 
 use std::collections::VecDeque;
 
-use crate::receiver_driven::{Buffers, StreamShape};
+use crate::StreamBytes;
+use crate::receiver_driven::{Buffers, StreamShape, is_zero, pieces};
 
 /// Packets of a chunk. Chunks are what is allocated and what is delivered.
 pub const CHUNK_PACKETS: u32 = u32::BITS;
@@ -31,29 +32,19 @@ impl Chunk {
         } else if !is_zero(payload) {
             if self.bytes.capacity() == 0 {
                 self.bytes = buffers.take();
-                self.bytes.reserve_exact(self.len);
             }
+            // Room for the first packet with content, which in an object of zeros is the one with the envelope; for
+            // the whole chunk with the second one.
+            let room = match self.bytes.len() {
+                0 => at + payload.len(),
+                _ => self.len,
+            };
+            self.bytes.reserve_exact(room - self.bytes.len());
             self.bytes.resize(at, 0);
             self.bytes.extend_from_slice(payload);
         }
         true
     }
-
-    /// Its content.
-    fn into_bytes(mut self) -> Vec<u8> {
-        if self.bytes.is_empty() {
-            return vec![0; self.len];
-        }
-        self.bytes.resize(self.len, 0);
-        self.bytes
-    }
-}
-
-/// Whether all bytes are zero; one that is not is mostly among the first.
-fn is_zero(bytes: &[u8]) -> bool {
-    let (blocks, rest) = bytes.as_chunks::<128>();
-    let any = |block: &[u8]| block.iter().fold(0, |any, byte| any | byte);
-    blocks.iter().all(|block| any(block) == 0) && any(rest) == 0
 }
 
 /// A ring of chunks, those in which something has arrived.
@@ -136,8 +127,11 @@ impl Reassembly {
         chunk.store(index, at, payload, buffers)
     }
 
-    /// The next bytes of the stream, once a chunk is complete.
-    pub fn deliver(&mut self, buffers: &mut Buffers) -> Option<Vec<u8>> {
+    /// The next bytes of the stream in pieces, once a chunk is complete.
+    pub fn deliver(
+        &mut self,
+        buffers: &mut Buffers,
+    ) -> Option<impl Iterator<Item = StreamBytes> + use<>> {
         let packets = CHUNK_PACKETS.min(self.packets - self.base);
         let all = u32::MAX >> (CHUNK_PACKETS - packets.max(1));
         let complete = |chunk: &Chunk| chunk.have == all;
@@ -148,7 +142,7 @@ impl Reassembly {
         self.base += packets;
         self.delivered_bytes += chunk.len as u64;
         buffers.let_go(chunk.len);
-        Some(chunk.into_bytes())
+        Some(pieces(chunk.bytes, chunk.len))
     }
 
     /// Gives back what is held.
@@ -197,9 +191,8 @@ mod tests {
             assert!(!reassembly.has(number));
             assert!(reassembly.store(number, &payload, (10_000, u64::MAX), buffers));
             assert!(reassembly.has(number));
-            while let Some(bytes) = reassembly.deliver(buffers) {
+            for bytes in std::iter::from_fn(|| reassembly.deliver(buffers)).flatten() {
                 stream.extend_from_slice(&bytes);
-                buffers.give(bytes);
             }
         }
         stream
@@ -226,7 +219,7 @@ mod tests {
     }
 
     #[test]
-    fn zeros_take_no_memory_until_they_are_delivered() {
+    fn zeros_take_no_memory() {
         let (mut r, mut buffers) = (new(640), Buffers::default());
         let packet = |number: u32| match number {
             5 | 40 => [number as u8; 10],
@@ -235,10 +228,14 @@ mod tests {
         let mut stream = Vec::new();
         for number in (0..64).rev() {
             assert!(r.store(number, &packet(number), (10_000, u64::MAX), &mut buffers));
-            let kept = r.chunks.iter().flatten().map(|chunk| chunk.bytes.len());
+            let kept = r
+                .chunks
+                .iter()
+                .flatten()
+                .map(|chunk| chunk.bytes.capacity());
             let most = usize::from(number <= 40) * 90 + usize::from(number <= 5) * 60;
             assert!(kept.sum::<usize>() <= most, "{number}");
-            while let Some(bytes) = r.deliver(&mut buffers) {
+            for bytes in std::iter::from_fn(|| r.deliver(&mut buffers)).flatten() {
                 stream.extend_from_slice(&bytes);
             }
         }

@@ -122,8 +122,8 @@ impl ReceiverSession for Receiver {
         if stored {
             self.counters.acks += 1;
             out.control.push(acknowledgment(PacketType::Ack, number));
-            while let Some(bytes) = self.reassembly.deliver(buffers) {
-                out.delivered.push(bytes);
+            while let Some(pieces) = self.reassembly.deliver(buffers) {
+                out.delivered.extend(pieces);
             }
             if self.reassembly.is_complete() {
                 self.ending = Some(Ending::Finished);

@@ -446,7 +446,7 @@ fn packet_numbers_go_on_above_24_bits() {
         }
         for bytes in delivered.drain(..) {
             received += bytes.len() as u64;
-            buffers.give(bytes);
+            buffers.give(bytes.into_owned());
         }
         for _ in 0..std::mem::take(pulls) {
             sender.handle_control(now, 0, &receiver.next_pull(now).unwrap());

@@ -89,7 +89,9 @@ impl Audience {
     /// The first of `blocks` of which somebody wants more repair symbols than `sent` were sent.
     pub fn lacking(&self, blocks: Range<u32>, sent: impl Fn(u32) -> u32) -> Option<u32> {
         let lacks = |&(&block, &wanted): &(&u32, &u32)| sent(block) < wanted;
+        // Without losses nobody wants any, and every packet asks.
         self.served()
+            .filter(|l| !l.wanted.is_empty())
             .filter_map(|l| l.wanted.range(blocks.clone()).find(lacks))
             .map(|(&block, _)| block)
             .min()

@@ -1,6 +1,7 @@
 //! One source block at its receiver: which symbols are there, which are to come, how many more have
 //! to be asked for, when to decode.
 
+use crate::StreamBytes;
 use crate::code::{Bits, BlockShape, DecodeJob, DecodeResult, Outcome, RaptorQ, Symbols};
 use crate::receiver_driven::Buffers;
 
@@ -244,11 +245,13 @@ impl Block {
         self.is_receiving() && self.symbols.count() > enough
     }
 
-    /// The bytes of a complete block, `len` without padding.
-    pub fn take_bytes(&mut self, len: usize, buffers: &mut Buffers) -> Vec<u8> {
-        let mut bytes = self.symbols.take_buffer(buffers);
-        bytes.truncate(len);
-        bytes
+    /// The bytes of a complete block, `len` without padding, in pieces.
+    pub fn take_bytes(
+        &mut self,
+        len: usize,
+        buffers: &mut Buffers,
+    ) -> impl Iterator<Item = StreamBytes> + use<> {
+        self.symbols.take_bytes(len, buffers)
     }
 
     #[cfg(test)]
@@ -289,7 +292,10 @@ mod tests {
         assert!(block.decode().is_none());
         assert!(block.is_complete());
         assert_eq!(
-            block.take_bytes(11, &mut buffers),
+            block
+                .take_bytes(11, &mut buffers)
+                .collect::<Vec<_>>()
+                .concat(),
             [0, 0, 0, 0, 1, 1, 1, 1, 2, 2, 2]
         );
     }

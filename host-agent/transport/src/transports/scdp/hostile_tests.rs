@@ -139,7 +139,7 @@ fn what_a_header_announces_costs_no_memory() {
     assert_eq!(receiver.buffered_bytes(), 0);
     // And one whole one at its beginning.
     let second = EbbHeader { symbol: 1, ..first };
-    receiver.handle_data(now(), &second, Some(&[0; 10]), &mut out);
+    receiver.handle_data(now(), &second, Some(&[1; 10]), &mut out);
     assert_eq!(receiver.buffered_bytes(), 20);
 }
 

@@ -268,8 +268,8 @@ impl Receiver {
                 break;
             };
             let (_, len) = self.blocks.block_extent(self.next_delivered);
-            let bytes = block.take_bytes(len, &mut out.buffers);
-            out.delivered.push(bytes);
+            out.delivered
+                .extend(block.take_bytes(len, &mut out.buffers));
             self.spare.push(block);
             self.next_delivered += 1;
         }

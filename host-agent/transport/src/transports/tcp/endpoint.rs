@@ -32,7 +32,8 @@ use crate::receiver_driven::HostConfig;
 use crate::record::Role;
 use crate::selector::Selector;
 use crate::transport::{
-    Event, FlowId, ListenError, PacketKind, Progress, SendError, SendRequest, Transport, TxInfo,
+    Event, FlowId, ListenError, PacketKind, Progress, SendError, SendRequest, StreamBytes,
+    Transport, TxInfo,
 };
 
 /// Headers of a data packet at most, in bytes, for which the pacer must have room.
@@ -451,8 +452,10 @@ impl Transport for TcpEndpoint {
         }
     }
 
-    fn recycle(&mut self, buffer: Vec<u8>) {
-        self.buffers.put(buffer);
+    fn recycle(&mut self, bytes: StreamBytes) {
+        if let StreamBytes::Owned(buffer) = bytes {
+            self.buffers.put(buffer);
+        }
     }
 
     fn hold_confirmations(&mut self) {

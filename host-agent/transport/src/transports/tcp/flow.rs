@@ -110,6 +110,7 @@ impl<K> Flow<K> {
         match self.role {
             Role::Receiver => {
                 self.stream_bytes += bytes.len() as u64;
+                let bytes = bytes.into();
                 events.push_back(Event::Delivered { flow: id, bytes });
             }
             // Data that a receiver might send us is read too, so that its window never closes.

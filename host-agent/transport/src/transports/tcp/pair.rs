@@ -173,7 +173,7 @@ impl Pair {
             Event::Heard { flow, .. } => self.heard.push((host, flow)),
             Event::Delivered { flow, bytes } => {
                 let got = self.got.get_mut(&(host, flow)).expect("opened");
-                got.bytes.extend(&bytes);
+                got.bytes.extend(&*bytes);
                 self.hosts[host].recycle(bytes);
             }
             Event::Finished { flow, record } | Event::Failed { flow, record } => {

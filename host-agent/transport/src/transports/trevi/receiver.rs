@@ -130,7 +130,8 @@ impl Receiver {
                 break;
             };
             let (_, len) = self.blocks.extent(self.next_delivered);
-            out.delivered.push(tract.take_bytes(len, &mut out.buffers));
+            out.delivered
+                .extend(tract.take_bytes(len, &mut out.buffers));
             self.next_delivered += 1;
         }
         if self.next_delivered == self.blocks.count() && self.ending.is_none() {

@@ -1,6 +1,7 @@
 //! One block at its receiver.
 
 use super::blocks::with_overhead;
+use crate::StreamBytes;
 use crate::code::{BlockShape, DecodeJob, DecodeResult, Lt, Outcome, Symbols};
 use crate::receiver_driven::Buffers;
 
@@ -85,11 +86,13 @@ impl Tract {
         self.is_receiving() && self.symbols.count() > 3 * k + 100
     }
 
-    /// The bytes of a complete block, `len` without padding.
-    pub fn take_bytes(&mut self, len: usize, buffers: &mut Buffers) -> Vec<u8> {
-        let mut bytes = self.symbols.take_buffer(buffers);
-        bytes.truncate(len);
-        bytes
+    /// The bytes of a complete block, `len` without padding, in pieces.
+    pub fn take_bytes(
+        &mut self,
+        len: usize,
+        buffers: &mut Buffers,
+    ) -> impl Iterator<Item = StreamBytes> + use<> {
+        self.symbols.take_bytes(len, buffers)
     }
 
     /// The buffer of a block that nobody waits for any more.

@@ -340,7 +340,7 @@ impl PersistentConnection {
         } else {
             shared.events.push_back(Event::Delivered {
                 flow: object.flow,
-                bytes,
+                bytes: bytes.into(),
             });
         }
         if !last {
