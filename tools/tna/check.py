@@ -15,10 +15,12 @@ import tempfile
 from collections.abc import Callable
 from pathlib import Path
 
-from . import chip, p4info
+from . import chip, p4info, resources
 
 PAGE = p4info.ROOT / "docs" / "porting-tofino.md"
 BEGIN, END = "<!-- made by `make check-tna` -->\n", "<!-- /made -->\n"
+RESOURCES = p4info.ROOT / "build" / "tna" / "resources"
+"""Folder of the pages with what each program takes of the chip."""
 TESTS = 20
 """The most tests that P4Testgen is to make of a program."""
 
@@ -86,6 +88,9 @@ def main(arguments: list[str] | None = None) -> int:
             def info(program: str = program, folder: Path = Path(folder)) -> str:
                 return _p4info(program, folder, write=options.write)
 
+            def page(program: str = program, folder: Path = Path(folder)) -> str:
+                return resources.write(program, folder, RESOURCES)
+
             def tests_of(
                 program: str = program, folder: Path = Path(folder), here: list[Path] = includes
             ) -> str:
@@ -97,6 +102,7 @@ def main(arguments: list[str] | None = None) -> int:
             report.check(f"types of {program}", checker, types)
             report.check(f"{program} on the chip", back, fit)
             report.check(f"P4Info of {program}", back, info)
+            report.check(f"resources of {program}", back, page)
             report.check(f"tests of {program}", tests, tests_of)
     if fits:
         report.check("the page's table", "", lambda: _table(fits, write=options.write))

@@ -94,7 +94,7 @@ def test_what_is_not_there_is_told_and_nothing_fails(
     for line in capsys.readouterr().out.splitlines():
         (types if " types of " in line else lines).append(line)
     assert len(types) == len(p4info.TARGETS)
-    assert len(lines) == 3 * len(p4info.TARGETS)
+    assert len(lines) == 4 * len(p4info.TARGETS)
     assert all(line.startswith("skip ") for line in lines)
     assert "skip fabric_marking on the chip: no p4c-barefoot, bfas on PATH" in lines
 

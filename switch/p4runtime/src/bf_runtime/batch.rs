@@ -9,7 +9,7 @@ use super::request::{self, has_counter, is_fixed};
 use super::schema::{Kind, Schema, Table, fixed};
 use super::state::{ALL_PIPES, Counts, DEFAULT_ENTRY, State};
 use super::tables;
-use crate::entities::{Context, Position};
+use crate::entities::{self, Context, Position};
 use crate::error::{EntityError, Result};
 use crate::proto::bf_runtime as bf;
 use crate::proto::bf_runtime::entity::Entity as Element;
@@ -72,7 +72,13 @@ pub fn write(
         Some((kind, entry)) => (*kind, entry),
         None => (update.r#type(), entry),
     };
+    let is_kept = table.kind == Kind::Match && !matches!(kind, Type::Delete | Type::Reset);
+    let cells = match is_kept {
+        true => tables::direct_register_values(table, entry)?,
+        false => Vec::new(),
+    };
     written(ctx, table, kind, entry)?;
+    tables::write_direct_registers(ctx, table, entry, &cells)?;
     if table.kind == Kind::Group {
         return state.group_written(table, entry, kind == Type::Delete);
     }
@@ -153,6 +159,12 @@ fn written(ctx: &mut Context, table: &Table, kind: Type, entry: &bf::TableEntry)
             p4::update::Type::Insert,
             request::entity(table, entry)?,
         ),
+        Type::Modify if table.kind == Kind::Group => match request::entity(table, entry)? {
+            Entity::ActionProfileGroup(group) => {
+                entities::write_resizable_group(ctx, entities::Change::Modify, &group)
+            }
+            other => change(ctx, p4::update::Type::Modify, other),
+        },
         Type::Modify => modify(ctx, table, entry),
         Type::InsertOrModify => {
             let entity = request::entity(table, entry)?;
@@ -268,9 +280,7 @@ fn delete(ctx: &mut Context, table: &Table, entry: &bf::TableEntry) -> Result<()
     if entry.key.is_some() {
         return change(ctx, p4::update::Type::Delete, filter);
     }
-    // The last goes first, so that new entries are stored in the order in which they come.
-    let all = everything(ctx, &filter)?.into_iter();
-    for entity in all.rev().filter(is_removable) {
+    for entity in everything(ctx, &filter)?.into_iter().filter(is_removable) {
         change(ctx, p4::update::Type::Delete, entity)?;
     }
     Ok(())
@@ -288,6 +298,8 @@ fn is_removable(entity: &Entity) -> bool {
 pub struct Reading {
     kind: Asked,
     entry: bf::TableEntry,
+    /// Whether the entry is named by its handle.
+    is_by_handle: bool,
     counts: Counts,
     position: Position,
     is_found: bool,
@@ -335,6 +347,7 @@ impl Reading {
         let kept = entry.table_flags.is_some_and(|flags| !flags.from_hw);
         Ok(Reading {
             counts: if kept { Counts::Kept } else { Counts::Live },
+            is_by_handle: entry.handle_id != 0,
             entry,
             kind,
             position: Position::default(),
@@ -372,7 +385,7 @@ impl Reading {
             )?)));
             return Ok(true);
         }
-        state.check_target(table, self.entry.entry_tgt.as_ref().or(scope.target))?;
+        self.check_target(table, scope, state)?;
         if self.entry.handle_id == DEFAULT_ENTRY {
             self.entry.is_default_entry = true;
         } else if self.entry.handle_id != 0 {
@@ -401,6 +414,8 @@ impl Reading {
                     })));
                 }
                 _ => {
+                    // Clients take what they have named by a handle for an entry as any other.
+                    entry.is_default_entry &= !self.is_by_handle;
                     if table.kind == Kind::Group {
                         state.show_members(table, &mut entry);
                     }
@@ -427,6 +442,24 @@ impl Reading {
         }
     }
 
+    /// As on the chip: what is kept of the entries of all pipes is that of all, and an entry of a single pipe is found
+    /// from all of them by its handle only.
+    fn check_target(&self, table: &Table, scope: Scope, state: &State) -> Result<()> {
+        let target = self.entry.entry_tgt.as_ref().or(scope.target);
+        let names_one = self.is_by_handle || self.entry.key.is_some();
+        let is_default = self.entry.is_default_entry || self.entry.handle_id == DEFAULT_ENTRY;
+        let pipe = target.filter(|_| table.kind == Kind::Match && names_one && !is_default);
+        let Some(pipe) = pipe.map(|target| target.pipe_id) else {
+            return state.check_target(table, target);
+        };
+        match (state.is_by_pipe(table), pipe == ALL_PIPES) {
+            (true, true) if self.is_by_handle => Ok(()),
+            (true, true) => Err(no_entry(table)),
+            (false, false) if self.counts == Counts::Kept => Err(no_entry(table)),
+            _ => state.check_target(table, target),
+        }
+    }
+
     fn entries(
         &mut self,
         ctx: &mut Context,
@@ -444,7 +477,13 @@ impl Reading {
         let entries = entities
             .into_iter()
             .filter_map(|e| answer::entry(table, e.entity?));
-        Ok((entries.collect(), ended))
+        let mut entries: Vec<_> = entries.collect();
+        if table.kind == Kind::Match {
+            for entry in &mut entries {
+                tables::show_direct_registers(ctx, table, entry)?;
+            }
+        }
+        Ok((entries, ended))
     }
 }
 

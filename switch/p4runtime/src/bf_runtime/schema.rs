@@ -220,12 +220,28 @@ pub struct Field {
     pub name: String,
     #[serde(rename = "type")]
     ty: Type,
+    #[serde(default)]
+    annotations: Vec<Annotation>,
+}
+
+#[derive(Debug, Deserialize)]
+struct Annotation {
+    name: String,
+    value: Option<String>,
 }
 
 impl Field {
     /// Bits.
     pub fn width(&self) -> usize {
         self.ty.width()
+    }
+
+    /// The register that has the field in its cells.
+    pub fn register(&self) -> Option<&str> {
+        let is_class = |of: &Annotation| of.name == "$bfrt_field_class";
+        let class = self.annotations.iter().find(|of| is_class(of))?;
+        let (register, _) = self.name.rsplit_once('.')?;
+        (class.value.as_deref() == Some("register_data")).then_some(register)
     }
 }
 

@@ -140,6 +140,14 @@ impl State {
         })
     }
 
+    /// Whether a table has entries of its own in single pipes, or in groups of them.
+    pub fn is_by_pipe(&self, table: &Table) -> bool {
+        let scope = self.attributes.get(&table.id).and_then(|found| found.scope);
+        scope
+            .and_then(|scope| scope.pipe_scope)
+            .is_some_and(is_single)
+    }
+
     /// Refuses a target that the scope of a table does not have.
     pub fn check_target(&self, table: &Table, target: Option<&bf::TargetDevice>) -> Result<()> {
         let scope = self.attributes.get(&table.id).and_then(|found| found.scope);
@@ -156,9 +164,7 @@ impl State {
             if table.kind != Kind::ValueSet && what != "pipe" {
                 continue;
             }
-            let single = mode.is_some_and(|mode| {
-                mode.scope == Some(Scope::Predef(PredefinedMode::Single as i32))
-            });
+            let single = mode.is_some_and(is_single);
             if single && given == all {
                 return Err(EntityError::invalid(format!(
                     "{} has entries of its own in each {what}; name one",
@@ -315,6 +321,15 @@ impl State {
         found.ok_or_else(|| {
             EntityError::invalid(format!("no entry of this table has handle {handle}"))
         })
+    }
+}
+
+/// Whether a scope is of single pipes, gresses or parsers, or of groups of them.
+fn is_single(mode: bf::Mode) -> bool {
+    match mode.scope {
+        Some(Scope::Predef(mode)) => mode == PredefinedMode::Single as i32,
+        Some(Scope::UserDefined(_)) => true,
+        None => false,
     }
 }
 

@@ -1,11 +1,13 @@
 //! Tables whose entries P4Runtime has in another form, and MODIFY_INC.
 
+use std::collections::BTreeMap;
+
 use super::answer::{exact, match_type};
 use super::entries::{change, only};
 use super::request::{self, check_fields, field_match, to_number};
-use super::schema::{Key, Table, fixed};
+use super::schema::{Field, Key, Table, fixed};
 use crate::bytes;
-use crate::entities::Context;
+use crate::entities::{self, Context};
 use crate::error::{EntityError, Result};
 use crate::proto::bf_runtime as bf;
 use crate::proto::bf_runtime::data_field::{BoolArray, IntArray, Value};
@@ -244,6 +246,143 @@ pub fn register_param(ctx: &Context, table: &Table) -> Result<bf::TableEntry> {
         is_default_entry: true,
         ..bf::TableEntry::default()
     })
+}
+
+/// Bits that a cell of a register has at most.
+const MOST_CELL_BITS: usize = 128;
+
+/// The fields of direct registers of a match table, by register: each is a cell of every entry.
+fn direct_registers(table: &Table) -> BTreeMap<&str, Vec<&Field>> {
+    let mut found: BTreeMap<&str, Vec<&Field>> = BTreeMap::new();
+    for field in table.fields() {
+        if let Some(register) = field.register() {
+            found.entry(register).or_default().push(field);
+        }
+    }
+    let bits = |fields: &[&Field]| fields.iter().map(|field| field.width()).sum::<usize>();
+    found.retain(|_, fields| {
+        bits(fields) <= MOST_CELL_BITS && fields.iter().all(|of| of.width() > 0)
+    });
+    found
+}
+
+/// Fields of direct registers with the values that an update gives them. Refuses values that do not fit.
+pub fn direct_register_values<'a>(
+    table: &'a Table,
+    entry: &bf::TableEntry,
+) -> Result<Vec<(&'a Field, u128)>> {
+    let mut found = Vec::new();
+    for field in table.fields().filter(|of| of.register().is_some()) {
+        let given = entry
+            .data
+            .as_ref()
+            .and_then(|data| request::field(data, field.id));
+        let Some(given) = given else { continue };
+        let value = match &given.value {
+            Some(Value::Stream(value)) => bytes::canonical(value, field.width()),
+            Some(Value::BoolVal(value)) => Ok(vec![u8::from(*value)]),
+            _ => Err(EntityError::invalid("a value of bytes is expected")),
+        };
+        let value = value.map_err(|e| e.at(format_args!("field {}", field.name)))?;
+        found.push((field, to_wide(&value)));
+    }
+    match found.first() {
+        Some((field, _)) if entry.is_default_entry => Err(EntityError::invalid(format!(
+            "the default entry has no cell for field {}",
+            field.name
+        ))),
+        _ => Ok(found),
+    }
+}
+
+/// Sets fields of the direct registers of an entry that is there.
+pub fn write_direct_registers(
+    ctx: &mut Context,
+    table: &Table,
+    entry: &bf::TableEntry,
+    values: &[(&Field, u128)],
+) -> Result<()> {
+    if values.is_empty() {
+        return Ok(());
+    }
+    let Some(cell) = cell_of(ctx, table, entry)? else {
+        return Ok(());
+    };
+    for (name, fields) in direct_registers(table) {
+        let register = ctx.pipeline.register(name)?;
+        let mut whole = to_wide(&ctx.pipeline.register_value(register, cell)?);
+        for (field, lowest) in places(&fields) {
+            if let Some((_, value)) = values.iter().find(|(of, _)| of.id == field.id) {
+                let mask = u128::MAX >> (128 - field.width());
+                whole = whole & !(mask << lowest) | value << lowest;
+            }
+        }
+        let value = bytes::strip(&whole.to_be_bytes()).to_vec();
+        ctx.pipeline.set_register_value(register, cell, &value)?;
+    }
+    Ok(())
+}
+
+/// Adds the fields of direct registers to an entry that was read.
+pub fn show_direct_registers(
+    ctx: &mut Context,
+    table: &Table,
+    entry: &mut bf::TableEntry,
+) -> Result<()> {
+    let registers = direct_registers(table);
+    if registers.is_empty() || entry.is_default_entry {
+        return Ok(());
+    }
+    let Some(cell) = cell_of(ctx, table, entry)? else {
+        return Ok(());
+    };
+    for (name, fields) in registers {
+        let register = ctx.pipeline.register(name)?;
+        let whole = to_wide(&ctx.pipeline.register_value(register, cell)?);
+        let shown = places(&fields).map(|(field, lowest)| {
+            let mask = u128::MAX >> (128 - field.width());
+            let value = (whole >> lowest & mask).to_be_bytes();
+            bf::DataField {
+                field_id: field.id,
+                value: Some(Value::Stream(bytes::padded(
+                    bytes::strip(&value),
+                    field.width(),
+                ))),
+            }
+        });
+        let data = entry.data.get_or_insert_default();
+        data.fields.extend(shown);
+    }
+    Ok(())
+}
+
+/// Fields of a cell with their lowest bits: the first has the highest.
+fn places<'a>(fields: &'a [&Field]) -> impl Iterator<Item = (&'a Field, usize)> {
+    let mut lowest: usize = fields.iter().map(|field| field.width()).sum();
+    fields.iter().map(move |field| {
+        lowest -= field.width();
+        (*field, lowest)
+    })
+}
+
+/// The number of up to 128 bits, the most that a cell has.
+fn to_wide(value: &[u8]) -> u128 {
+    value
+        .iter()
+        .fold(0, |sum, byte| sum << 8 | u128::from(*byte))
+}
+
+/// The cell of an entry in the direct registers of its table.
+fn cell_of(ctx: &mut Context, table: &Table, entry: &bf::TableEntry) -> Result<Option<u64>> {
+    let without_data = bf::TableEntry {
+        data: None,
+        ..entry.clone()
+    };
+    let Entity::TableEntry(entry) = request::entity(table, &without_data)? else {
+        return Ok(None);
+    };
+    let id = entities::entry_id(ctx, &entry)?;
+    Ok(id.map(|id| ctx.pipeline.direct_cell(id)))
 }
 
 fn port(table: &Table, entry: &bf::TableEntry) -> Result<Option<u16>> {

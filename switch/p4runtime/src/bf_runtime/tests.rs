@@ -34,7 +34,11 @@ fn fixture(name: &str) -> PathBuf {
 
 impl Program {
     fn new() -> Program {
-        let [json, info] = ["entities.json", "entities.p4info.txtpb"].map(fixture);
+        Program::of("entities")
+    }
+
+    fn of(name: &str) -> Program {
+        let [json, info] = ["json", "p4info.txtpb"].map(|end| fixture(&format!("{name}.{end}")));
         let config = read_config(&json, &info).unwrap();
         let ports = [0, 3].map(|number| Port {
             number,
@@ -42,7 +46,7 @@ impl Program {
         });
         Program {
             forwarding: Forwarding::verify(&Programs::new(true), config).unwrap(),
-            schema: Schema::read("entities", &fixture("entities.bf-rt.json")).unwrap(),
+            schema: Schema::read(name, &fixture(&format!("{name}.bf-rt.json"))).unwrap(),
             state: Mutex::new(State::new(Chip::new(ports.to_vec()))),
         }
     }
@@ -180,6 +184,61 @@ fn an_entry_is_inserted_changed_read_and_deleted() {
 }
 
 #[test]
+fn an_entry_has_a_cell_of_a_direct_register() {
+    // Numbers of the schema: the table, its action, the parameter, and the members of the register's cells.
+    const TABLE: u32 = 48_480_649;
+    const COUNTED: u32 = 31_942_583;
+    let [port, hits, count] = [1, 2, 3];
+    let program = Program::of("direct_register");
+    let entry = |id: u8, action, fields: &[(u32, Value)]| bf::TableEntry {
+        table_id: TABLE,
+        key: key(vec![exact(1, &[0, id])]),
+        data: data(action, fields),
+        ..bf::TableEntry::default()
+    };
+    let read = || {
+        let all = bf::TableEntry {
+            table_id: TABLE,
+            ..bf::TableEntry::default()
+        };
+        program.read(all).unwrap()
+    };
+    let whole = |id, of_hits: u8, of_bytes: u8| {
+        let fields = [
+            (port, bytes(&[0, 2])),
+            (hits, bytes(&[0, 0, 0, of_hits])),
+            (count, bytes(&[0, of_bytes])),
+        ];
+        entry(id, COUNTED, &fields)
+    };
+    let given = [(port, bytes(&[2])), (hits, bytes(&[9]))];
+    program
+        .write(Type::Insert, &entry(5, COUNTED, &given))
+        .unwrap();
+    program
+        .write(Type::Insert, &entry(6, COUNTED, &given[..1]))
+        .unwrap();
+    assert_eq!(read(), [whole(5, 9, 0), whole(6, 0, 0)]);
+    // Members that are left out stay.
+    program
+        .write(Type::Modify, &entry(5, 0, &[(count, bytes(&[3]))]))
+        .unwrap();
+    assert_eq!(read(), [whole(5, 9, 3), whole(6, 0, 0)]);
+    // A value that is too wide: nothing is applied.
+    let wide = [(port, bytes(&[2])), (count, bytes(&[1, 0, 0]))];
+    let refused = program.write(Type::Insert, &entry(7, COUNTED, &wide));
+    let refused = refused.unwrap_err();
+    assert_eq!(refused.code, Code::OutOfRange, "{refused}");
+    assert_eq!(read().len(), 2);
+    // The next entry in the same place begins anew.
+    program.write(Type::Delete, &entry(5, 0, &[])).unwrap();
+    program
+        .write(Type::Insert, &entry(5, COUNTED, &given[..1]))
+        .unwrap();
+    assert_eq!(read(), [whole(5, 0, 0), whole(6, 0, 0)]);
+}
+
+#[test]
 fn without_a_key_all_entries_go_but_the_default() {
     let program = Program::new();
     let forward = program.action("bridge", "forward");
@@ -300,6 +359,16 @@ fn members_groups_and_the_entries_that_use_them() {
         program.read(program.entry("ecmp_sel")).unwrap(),
         [group(&[true, true])]
     );
+    let of_size = |size: u8| bf::TableEntry {
+        data: data(0, &[(fixed::MAX_GROUP_SIZE, bytes(&[0, 0, 0, size]))]),
+        ..group(&[])
+    };
+    program.write(Type::Modify, &of_size(2)).unwrap();
+    let resized = program.read(program.entry("ecmp_sel")).unwrap();
+    let fields = &resized[0].data.as_ref().unwrap().fields;
+    assert_eq!(fields.last().unwrap().value, Some(bytes(&[0, 0, 0, 2])));
+    let refused = program.write(Type::Modify, &of_size(1)).unwrap_err();
+    assert_eq!(refused.code, Code::ResourceExhausted, "it has two members");
     let lpm = bf::KeyField {
         field_id: 1,
         match_type: Some(MatchType::Lpm(key_field::Lpm {
@@ -646,6 +715,30 @@ fn attributes_and_handles_are_kept() {
         program.read(by_handle.clone()).unwrap()[0].key,
         entry(0).key
     );
+    // An entry of one pipe: from all of them it is found by its handle only.
+    let of_all = |of: bf::TableEntry| bf::TableEntry {
+        entry_tgt: entry(0xffff).entry_tgt,
+        ..of
+    };
+    assert_eq!(program.read(of_all(by_handle.clone())).unwrap().len(), 1);
+    let refused = program.read(of_all(entry(0))).unwrap_err();
+    assert_eq!(refused.code, Code::NotFound);
+    // The default entry, named by its handle, is an entry as any other.
+    let default = bf::TableEntry {
+        handle_id: 1,
+        ..by_handle.clone()
+    };
+    assert!(!program.read(default).unwrap()[0].is_default_entry);
+    // An entry of all pipes: what is kept of it is that of all.
+    let all = attribute(Attribute::EntryScope(scope(PredefinedMode::All)));
+    program.update(Type::Insert, all).unwrap();
+    let kept = |pipe_id| bf::TableEntry {
+        table_flags: Some(bf::TableFlags::default()),
+        ..entry(pipe_id)
+    };
+    assert_eq!(program.read(kept(0xffff)).unwrap().len(), 1);
+    assert_eq!(program.read(kept(0)).unwrap_err().code, Code::NotFound);
+    assert_eq!(program.read(entry(0)).unwrap().len(), 1);
     let other = bf::TableEntry {
         handle_id: handle_id + 1,
         ..by_handle

@@ -103,6 +103,28 @@ pub fn write_group(
     change: Change,
     entry: &p4::ActionProfileGroup,
 ) -> Result<()> {
+    if change == Change::Modify {
+        let profile = ctx.info.action_profile(entry.action_profile_id)?;
+        let old = stored(ctx, profile).groups.get(&entry.group_id);
+        if let Some(old) = old.filter(|old| old.max_size != entry.max_size) {
+            return Err(EntityError::invalid(format!(
+                "action selector '{}', group {}: max_size is {} and cannot be changed to {}",
+                profile.name(),
+                entry.group_id,
+                old.max_size,
+                entry.max_size
+            )));
+        }
+    }
+    write_resizable_group(ctx, change, entry)
+}
+
+/// As [`write_group`], but MODIFY may change the largest size too, which P4Runtime forbids and BF Runtime does not.
+pub fn write_resizable_group(
+    ctx: &mut Context,
+    change: Change,
+    entry: &p4::ActionProfileGroup,
+) -> Result<()> {
     let profile = ctx.info.action_profile(entry.action_profile_id)?;
     group(ctx, change, profile, entry).map_err(|e| {
         e.at(format!(
@@ -125,25 +147,19 @@ fn group(
         ));
     }
     let id = ctx.pipeline.profile(profile.name())?;
-    let old = stored(ctx, profile).groups.get(&entry.group_id).cloned();
-    check_existence(change, entry.group_id, old.is_some())?;
-    match (change, old) {
-        (Change::Delete, _) => {
+    let exists = stored(ctx, profile).groups.contains_key(&entry.group_id);
+    check_existence(change, entry.group_id, exists)?;
+    match change {
+        Change::Delete => {
             ctx.pipeline.delete_group(id, entry.group_id)?;
             stored(ctx, profile).groups.remove(&entry.group_id);
             return Ok(());
         }
-        (Change::Modify, Some(old)) if old.max_size != entry.max_size => {
-            return Err(EntityError::invalid(format!(
-                "max_size is {} and cannot be changed to {}",
-                old.max_size, entry.max_size
-            )));
-        }
-        (Change::Modify, _) => {
+        Change::Modify => {
             let group = checked_group(ctx, profile, entry)?;
             ctx.pipeline.modify_group(id, entry.group_id, group)?;
         }
-        (Change::Insert, _) => {
+        Change::Insert => {
             check_no_sets(ctx, profile)?;
             let group = checked_group(ctx, profile, entry)?;
             ctx.pipeline.insert_group(id, entry.group_id, group)?;

@@ -237,6 +237,11 @@ pub fn meter_config(config: MeterConfig) -> p4::MeterConfig {
     }
 }
 
+/// The entry that has this key; `None` is the default entry.
+pub fn entry_id(ctx: &mut Context, entry: &p4::TableEntry) -> Result<Option<EntryId>> {
+    locate(ctx, Some(entry)).map(|(_, _, id)| id)
+}
+
 /// The entry that a direct resource belongs to; `None` is the default entry.
 fn locate<'a>(
     ctx: &mut Context<'a>,

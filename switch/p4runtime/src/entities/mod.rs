@@ -21,7 +21,9 @@ mod value_set;
 use ebb_pipeline::{EntryId, Pipeline};
 use ebb_units::Instant;
 
+pub use action_profile::write_resizable_group;
 pub use cells::CellType;
+pub use direct::entry_id;
 pub use matching::match_kind;
 pub use plan::{Plans, TablePlan, action_of, plans};
 pub use restore::{restore, restore_updates};

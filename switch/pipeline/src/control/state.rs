@@ -5,7 +5,7 @@ use ebb_units::Instant;
 use super::{ControlError, CounterValue, MeterConfig, MeterCounts, Result};
 use crate::bits::{from_bytes, low_mask, to_bytes};
 use crate::stateful::{RegisterArray, RegisterRef};
-use crate::{CounterId, MeterId, Pipeline, RegisterId};
+use crate::{CounterId, EntryId, MeterId, Pipeline, RegisterId};
 
 fn out_of_range(kind: &'static str, name: &str, size: u64, index: u64) -> ControlError {
     ControlError::OutOfRange {
@@ -152,6 +152,11 @@ impl Pipeline {
         r.slot(index)
             .map(|slot| to_bytes(slot.of(&r.words), r.bits))
             .ok_or_else(|| out_of_range("register", &r.name, r.size, index))
+    }
+
+    /// The cell of an entry in the direct registers of its table.
+    pub fn direct_cell(&self, entry: EntryId) -> u64 {
+        u64::from(entry.0)
     }
 
     /// Gives a cell of a register array, or all of them, the value that it has in the beginning.

@@ -12,7 +12,8 @@ mod tests;
 mod tuples;
 mod word_map;
 
-use std::collections::HashMap;
+use std::cmp::Reverse;
+use std::collections::{BinaryHeap, HashMap};
 use std::hash::BuildHasherDefault;
 use std::sync::Arc;
 
@@ -105,8 +106,9 @@ pub(crate) struct Table {
     pub hot: Vec<Hot>,
     /// The entries; `None` marks a free index.
     pub entries: Vec<Option<Entry>>,
-    /// The free indices.
-    free: Vec<u32>,
+    /// The free indices. The least is taken first, so an emptied table stores its next entries in the order in which
+    /// they come.
+    free: BinaryHeap<Reverse<u32>>,
     /// The sequence number of the next entry.
     next_sequence: u64,
     /// The entry with this key and priority. It is empty in tables without priorities, where
@@ -241,7 +243,7 @@ impl Table {
             recent: Recent::new(key_words),
             hot: Vec::new(),
             entries: Vec::new(),
-            free: Vec::new(),
+            free: BinaryHeap::new(),
             next_sequence: 0,
             by_key: HashMap::default(),
             default: None,
@@ -320,7 +322,7 @@ impl Table {
             counter: CounterValue::default(),
         };
         let slot = match self.free.pop() {
-            Some(slot) => {
+            Some(Reverse(slot)) => {
                 self.hot[slot as usize] = hot;
                 slot
             }
@@ -357,7 +359,7 @@ impl Table {
             self.recent.forget();
             self.lookup.remove(&entry.key, entry.priority, slot);
             self.by_key.remove(&(entry.key, entry.priority));
-            self.free.push(slot);
+            self.free.push(Reverse(slot));
             self.count -= 1;
         }
     }

@@ -269,3 +269,31 @@ fn a_full_table_says_its_size() {
         }
     }
 }
+
+#[test]
+fn entries_of_a_table_that_was_emptied_are_stored_in_their_order() {
+    let mut t = table(&[(MatchKind::Exact, NARROW)], 8);
+    let fill = |t: &mut Table, keys: [u8; 3]| {
+        for n in keys {
+            let entry = TableEntry {
+                key: vec![MatchKey::Exact(vec![n])],
+                priority: 0,
+                action: TableAction::Member(0),
+                idle_timeout: None,
+                metadata: Vec::new(),
+            };
+            let stored = t.insert(entry, Resolved::Member(0), Instant::ZERO, false);
+            stored.expect("there is room");
+        }
+        t.entries
+            .iter()
+            .flatten()
+            .map(|e| e.sequence)
+            .collect::<Vec<_>>()
+    };
+    assert_eq!(fill(&mut t, [3, 1, 2]), [0, 1, 2]);
+    for slot in [1, 0, 2] {
+        t.remove(slot);
+    }
+    assert_eq!(fill(&mut t, [2, 3, 1]), [3, 4, 5]);
+}
