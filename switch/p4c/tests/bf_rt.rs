@@ -236,3 +236,28 @@ fn comparable(value: &Value) -> Value {
         other => other.clone(),
     }
 }
+
+#[test]
+fn a_direct_register_is_fields_of_its_table() {
+    let schema = schema(
+        "struct pair { bit<32> low; bit<16> high; }",
+        "DirectRegister<pair>() seen;
+         DirectRegisterAction<pair, bit<16>>(seen) count = {
+             void apply(inout pair value, out bit<16> before) { before = value.high; value.low = value.low + 1; }
+         };
+         action counted(PortId_t port) { count.execute(); tm.ucast_egress_port = port; }
+         table t {
+             key = { hdr.h.a : exact; }
+             actions = { counted; NoAction; }
+             registers = seen;
+         }",
+        "t.apply();",
+    );
+    let found = &tables(&schema)["pipe.I.t"];
+    assert_eq!(data(found), ["I.seen.low", "I.seen.high"]);
+    let field = &found["data"][1]["singleton"];
+    assert_eq!(field["id"], 3, "behind the parameter of the action");
+    assert_eq!(field["type"], json!({"type": "bytes", "width": 16}));
+    assert_eq!(field["annotations"][0]["value"], "register_data");
+    assert_eq!(found["supported_operations"], json!(["SyncRegisters"]));
+}

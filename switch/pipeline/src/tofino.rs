@@ -55,6 +55,9 @@ struct Fields {
     errors: [Option<Place>; 2],
     /// Of a report to the ghost thread: the queue and its length.
     reported: [Option<Place>; 2],
+    /// By gress: what deparsers choose by, `mirror_type`, `resubmit_type` and `digest_type`. One that nothing has
+    /// written is not valid on the chip, and chooses nothing; here it has the largest number until then.
+    selectors: [[Option<Place>; 3]; 2],
 }
 
 /// Requests of a deparser, what primitives need besides, and what the control plane sets.
@@ -126,6 +129,14 @@ impl Tofino {
                 known("egress_intrinsic_metadata_from_parser_t", field)?,
             ])
         };
+        let selectors = |gress: &str| -> Result<[Option<Place>; 3], LoadError> {
+            let ty = format!("{gress}_intrinsic_metadata_for_deparser_t");
+            Ok([
+                known(&ty, "mirror_type")?,
+                known(&ty, "resubmit_type")?,
+                known(&ty, "digest_type")?,
+            ])
+        };
         Ok(Tofino {
             generation,
             egress_start,
@@ -147,6 +158,7 @@ impl Tofino {
                     known("ghost_intrinsic_metadata_t", "qid")?,
                     known("ghost_intrinsic_metadata_t", "qlength")?,
                 ],
+                selectors: [selectors("ingress")?, selectors("egress")?],
             },
         })
     }
@@ -468,6 +480,9 @@ impl Pipeline {
         };
         if let Some(place) = tofino.fields.times[gress as usize] {
             place.set(&mut packet.words, nanoseconds(now));
+        }
+        for place in tofino.fields.selectors[gress as usize].iter().flatten() {
+            place.set(&mut packet.words, u64::MAX);
         }
         self.state.tofino.emitted.clear();
         (self.state.tofino.mirror, self.state.tofino.resubmit) = (None, None);

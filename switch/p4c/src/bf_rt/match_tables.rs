@@ -7,7 +7,7 @@ use ebb_p4_proto::config::{MatchField, Table as InfoTable};
 use serde_json::{Map, Value, json};
 
 use super::field;
-use super::objects::{counter_fields, meter_fields};
+use super::objects::{counter_fields, meter_fields, register_fields};
 use super::{Prefix, Source, Table, annotations};
 
 impl Source<'_> {
@@ -95,6 +95,22 @@ impl Source<'_> {
             if let Some(meter) = meters.iter().find(|m| is_it(m.preamble.as_ref())) {
                 made.data.extend(meter_fields(meter.spec.as_ref()));
                 made.attributes.push("MeterByteCountAdjust");
+            }
+        }
+        self.add_direct_registers(table, made);
+    }
+
+    /// Numbers of their fields are those behind the parameters of the actions.
+    fn add_direct_registers(&self, table: &InfoTable, made: &mut Table) {
+        let name = table.preamble.as_ref().map_or("", |pre| &pre.name);
+        let actions = table.action_refs.iter().filter_map(|of| self.action(of.id));
+        let params = actions.flat_map(|action| &action.params);
+        let first = params.map(|param| param.id).max().unwrap_or(0) + 1;
+        let objects = self.flat.objects.iter().enumerate();
+        for (index, register) in objects.filter(|(_, of)| of.extern_name == "DirectRegister") {
+            if self.flat.users(index).any(|user| user.name == name) {
+                made.data.extend(register_fields(register, first));
+                made.operations.push("SyncRegisters");
             }
         }
     }

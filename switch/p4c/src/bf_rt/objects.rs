@@ -167,13 +167,10 @@ impl Source<'_> {
         let name = of.preamble.as_ref().map_or("", |pre| &pre.name);
         made.annotations.clear();
         made.key = vec![index(field::REGISTER_INDEX)];
-        let note = json!({ "name": "$bfrt_field_class", "value": "register_data" });
         let spec = of.type_spec.as_ref();
         let members = spec.and_then(|spec| field::members(spec, self.info.type_info.as_ref()));
         for (id, (member, ty)) in (1..).zip(members.unwrap_or_default()) {
-            let name = format!("{name}.{member}");
-            made.data
-                .push(field::named(id, &name, vec![note.clone()], true, ty));
+            made.data.push(register_field(id, name, &member, ty));
         }
         made.operations = vec!["Sync"];
         made
@@ -346,6 +343,29 @@ fn index(field: Fixed) -> Value {
 fn number(object: &Object, argument: &str) -> i64 {
     let found = object.args.iter().find(|(name, _)| name == argument);
     found.and_then(|(_, e)| e.as_int()?.to_i64()).unwrap_or(0)
+}
+
+/// A member of a register's cells.
+fn register_field(id: u32, register: &str, member: &str, ty: Value) -> Value {
+    let note = json!({ "name": "$bfrt_field_class", "value": "register_data" });
+    field::named(id, &format!("{register}.{member}"), vec![note], true, ty)
+}
+
+/// The members of a direct register's cells, numbered from `first` on. P4Info has no list of these registers.
+pub(super) fn register_fields(register: &Object, first: u32) -> Vec<Value> {
+    let fields: Vec<(&str, &Type)> = match register.type_args.first() {
+        Some(Type::Struct(of)) => of.fields.iter().map(|f| (&*f.name, &f.ty)).collect(),
+        Some(ty) => vec![("f1", ty)],
+        None => Vec::new(),
+    };
+    let made = (first..).zip(fields).filter_map(|(id, (member, ty))| {
+        let ty = match ty {
+            Type::Bool => defaulted("bool", true),
+            ty => field::bytes(ty.width()?.try_into().ok()?),
+        };
+        Some(register_field(id, &register.name, member, ty))
+    });
+    made.collect()
 }
 
 pub(super) fn counter_fields(spec: Option<&CounterSpec>) -> Vec<Value> {

@@ -158,6 +158,25 @@ impl Flat {
             _ => implementation,
         }
     }
+
+    /// The tables with an action that calls an object.
+    pub fn users(&self, object: usize) -> impl Iterator<Item = &FlatTable> {
+        let calls = move |action: &usize| calls_object(&self.actions[*action].body, object);
+        self.tables
+            .iter()
+            .filter(move |t| t.actions.iter().any(calls))
+    }
+}
+
+/// Whether a statement calls a method of an object.
+fn calls_object(body: &[FlatStmt], object: usize) -> bool {
+    body.iter().any(|statement| {
+        matches!(statement.kind, FlatKind::Extern { object: Some(o), .. } if o == object)
+            || statement
+                .kind
+                .bodies()
+                .any(|inner| calls_object(inner, object))
+    })
 }
 
 impl ActionParam {

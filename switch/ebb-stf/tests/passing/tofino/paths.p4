@@ -76,7 +76,7 @@ control I(inout headers hdr, inout metadata md, in ingress_intrinsic_metadata_t 
             dprsr.drop_ctl = 1;
         } else if (hdr.request.what == 6) {
             if (md.resubmitted == 0) {
-                dprsr.resubmit_type = 2;
+                dprsr.resubmit_type = 0;
             } else {
                 send(md.resubmitted);
             }
@@ -105,7 +105,8 @@ control ID(packet_out p, inout headers hdr, in metadata md, in ingress_intrinsic
     Resubmit() resubmit;
     apply {
         mirror.emit<front_t>(md.session, { 2, 0xaa });
-        if (dprsr.resubmit_type == 2) {
+        // Packets that have not written it are of no type.
+        if (dprsr.resubmit_type == 0) {
             resubmit.emit<front_t>({ 3, hdr.request.port });
         }
         p.emit(hdr);

@@ -4,7 +4,7 @@ use ebb_bmv2_json as json;
 
 use super::super::hex;
 use super::{Backend, values};
-use crate::elaborate::flat::{FlatKind, FlatStmt, Object};
+use crate::elaborate::flat::Object;
 use crate::eval::Value;
 use crate::ir::{Expr, ExprKind};
 use crate::types::Type;
@@ -42,11 +42,7 @@ impl Backend<'_> {
     /// A register with a cell for each entry of the table whose actions use it.
     fn direct_register(&mut self, index: usize, object: &Object) {
         let flat = self.flat;
-        let mut users = flat.tables.iter().filter(|t| {
-            t.actions
-                .iter()
-                .any(|a| calls_object(&flat.actions[*a].body, index))
-        });
+        let mut users = flat.users(index);
         let Some(table) = users.next() else {
             let message = format!(
                 "no action of a table uses the direct register `{}`",
@@ -156,15 +152,4 @@ fn crc(bits: u32, polynomial: &str, reversed: bool, init: &str, xor: &str) -> St
         "crc:{bits}:{polynomial}:{}:{init}:{xor}",
         u8::from(reversed)
     )
-}
-
-/// Whether a statement calls a method of an object.
-fn calls_object(body: &[FlatStmt], object: usize) -> bool {
-    body.iter().any(|statement| {
-        matches!(statement.kind, FlatKind::Extern { object: Some(o), .. } if o == object)
-            || statement
-                .kind
-                .bodies()
-                .any(|inner| calls_object(inner, object))
-    })
 }
