@@ -27,9 +27,8 @@ pub(crate) fn prefetch_one<T>(value: &T) {
 #[inline]
 pub(crate) fn prefetch_at(memory: Option<(*const u8, usize)>) {
     let Some((start, bytes)) = memory else { return };
-    // Lines are counted: a range with a step takes five instructions more for each.
-    for line in 0..bytes.div_ceil(LINE_BYTES) {
-        prefetch_line(start.wrapping_add(line * LINE_BYTES).cast());
+    for at in (0..bytes).step_by(LINE_BYTES) {
+        prefetch_line(start.wrapping_add(at).cast());
     }
 }
 

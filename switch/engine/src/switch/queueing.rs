@@ -144,26 +144,15 @@ impl Switch {
         before: Instant,
     ) {
         let manager = &self.manager;
+        ports().for_each(|port| prefetch_at(manager.port_ahead(port)));
         for port in ports() {
-            prefetch_at(manager.port_ahead(port));
-        }
-        for port in ports() {
-            let Some(queues) = manager.queues_ahead(port) else {
-                continue;
-            };
-            for queue in queues {
-                prefetch_at(Some(queue));
+            if let Some(queues) = manager.queues_ahead(port) {
+                queues.for_each(|queue| prefetch_at(Some(queue)));
             }
         }
-        for port in ports() {
-            prefetch_at(manager.packets_ahead(port));
-        }
-        for port in ports() {
-            self.prefetch_packets(port, before);
-        }
-        for port in ports() {
-            self.prefetch_contents(port, before);
-        }
+        ports().for_each(|port| prefetch_at(manager.packets_ahead(port)));
+        ports().for_each(|port| self.prefetch_packets(port, before));
+        ports().for_each(|port| self.prefetch_contents(port, before));
     }
 
     /// Fetches the packets that will leave a port.
