@@ -268,8 +268,8 @@ class Controller:
     ) -> None:
         """With `traffic_managers`, the queues of `FabricParameters.ports` are installed too.
         `fresh`: the switches have just started in one process, with the program and with these
-        queues, and nobody has written to them, so what they run and hold is not asked before the
-        first plan is written, nor are these queues installed again."""
+        queues, and nobody has written to them, so what they hold is not read before the first plan
+        is written, nor are these queues installed again."""
         self._schema = program.schema
         self.counter_names = counter_names(program.mechanisms, self._schema.p4info)
         """All counters of the program."""
@@ -289,7 +289,7 @@ class Controller:
         self._pushes = asyncio.Semaphore(PUSHES_AT_ONCE)
         self._process = None if fresh is None else OneProcess()
         for node in topology.switches:
-            session = self._session(node, address(node), has_program=fresh is not None)
+            session = self._session(node, address(node), fresh=fresh is not None)
             self._managed[node.name] = _Managed(session, fresh=fresh)
 
     async def __aenter__(self) -> Controller:
@@ -516,9 +516,8 @@ class Controller:
 
     # -- one switch ---------------------------------------------------------------------------
 
-    def _session(self, node: Switch, address: str, *, has_program: bool = False) -> Session:
-        """A new P4Runtime client, not yet connected. `has_program`: the switch has started with
-        our program."""
+    def _session(self, node: Switch, address: str, *, fresh: bool = False) -> Session:
+        """A new P4Runtime client, not yet connected. `fresh`: of a switch that has just started."""
         switch = Session(
             node.name,
             address,
@@ -527,7 +526,7 @@ class Controller:
             pushes=self._pushes,
             on_failure=lambda error: self._failed(self._managed[node.name], error),
             process=self._process,
-            has_program=has_program,
+            fresh=fresh,
         )
         switch.ee.add_listener(SwitchEvent.CHANNEL_DOWN, self._gone)
         return switch

@@ -13,7 +13,7 @@ import asyncio
 import copy
 import logging
 from collections.abc import Callable, Coroutine
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any, TypeVar
 
 import finsy
@@ -40,6 +40,10 @@ class OneProcess:
 
     version: P4RuntimeVersion | None = None
     """Version of P4Runtime that they speak; none: no switch has told it yet."""
+    has_program: bool | None = None
+    """Whether they have started with the program; none: no switch has told it yet."""
+    first: asyncio.Lock = field(default_factory=asyncio.Lock)
+    """Held by the switch that is asked for its program, while others wait for the answer."""
 
 
 class Session(finsy.Switch):  # type: ignore[misc]  # final only for those who read types
@@ -55,19 +59,19 @@ class Session(finsy.Switch):  # type: ignore[misc]  # final only for those who r
         pushes: asyncio.Semaphore,
         on_failure: Callable[[BaseException], None],
         process: OneProcess | None = None,
-        has_program: bool = False,
+        fresh: bool = False,
     ) -> None:
         """`schema`: of the program. Whoever pushes it holds `pushes` meanwhile. `on_failure` gets
         the reason when the session fails, but for a lost connection. `process`: the one that the
-        switch is of, with others; none: it may be of any. `has_program`: it has just started with
-        the program, so it is not asked at first."""
+        switch is of, with others; none: it may be of any. `fresh`: it has just started, so at first
+        it runs what the others of its process run."""
         super().__init__(name, address, options)
         # The version in it is that of the switch, all else is shared.
         self._p4schema = copy.copy(schema)
         self._pushes = pushes
         self._on_failure = on_failure
         self._process = process or OneProcess()
-        self._has_program = has_program
+        self._fresh = fresh
 
     def create_task(
         self, coro: Coroutine[Any, Any, T], *, background: bool = False, name: str | None = None
@@ -88,14 +92,27 @@ class Session(finsy.Switch):  # type: ignore[misc]  # final only for those who r
             raise SessionFailed(str(error)) from error
 
     async def _set_pipeline(self) -> None:
-        """Pushes the program unless the switch says, by its cookie, that it has it, or has just
-        started with it."""
-        if self._has_program:
-            self._has_program = False  # It may have lost it when it connects again.
+        """Pushes the program unless the switch says, by its cookie, that it has it. Of switches
+        that have just started in one process only the first is asked."""
+        fresh, self._fresh = self._fresh, False  # It may have lost it when it connects again.
+        if fresh and await self._started_with_program():
             return
         push = super()._set_pipeline
         async with self._pushes:
             await patiently(push)
+
+    async def _started_with_program(self) -> bool:
+        """Whether the switches of the process run the program. The first one gets it if not."""
+        async with self._process.first:
+            if self._process.has_program is None:
+                await patiently(super()._set_pipeline)
+                # False by now if it had to be pushed.
+                self._process.has_program = self._process.has_program is None
+        return self._process.has_program
+
+    async def _set_pipeline_config_request(self, **request: Any) -> Any:
+        self._process.has_program = False
+        return await super()._set_pipeline_config_request(**request)
 
     async def _fetch_capabilities(self) -> None:
         """Asks for the version of P4Runtime unless another switch of the process has told it."""
