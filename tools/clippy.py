@@ -30,7 +30,8 @@ WHILE_COMPILING = {
     "RUSTC_WORKSPACE_WRAPPER": "clippy-driver",
     "CLIPPY_ARGS": "".join(f"{lint}__CLIPPY_HACKERY__" for lint in LINTS),
 }
-"""Environment in which cargo compiles with clippy's driver, which prints lints and makes code."""
+"""Environment in which cargo compiles with clippy's driver, which prints lints and makes code. The
+word behind each argument is the one that `cargo clippy` itself puts there for the driver."""
 HEAD = """\
 # The most public items without documentation (rustc's `missing_docs`) that a crate may have:
 # `make lint` (tools/clippy.py) refuses more. `python tools/clippy.py --write` makes them lower; a
