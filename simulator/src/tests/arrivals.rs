@@ -5,9 +5,9 @@ use serde_json::{Value, json};
 
 use super::*;
 
-const BYTES: u64 = 400_000;
+const BYTES: u64 = 200_000;
 const LONG_BYTES: u64 = 5 * BYTES;
-const EVERY_NS: u64 = 100_000;
+const EVERY_NS: u64 = 50_000;
 
 /// A short object beside a long one, to different hosts.
 fn long_and_short() -> Value {

@@ -10,7 +10,7 @@ use super::*;
 const LINKS: u64 = 4;
 /// One way after the other, in the time of a short flow: SYN, SYN with ACK, data in one window.
 const WAYS: u64 = 3;
-const OBJECTS: u64 = 8;
+const OBJECTS: u64 = 5;
 /// Time of a packet of storage on a link.
 const PACKET_NS: u64 = (MTU + ETHERNET) * 8;
 

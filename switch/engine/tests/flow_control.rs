@@ -391,7 +391,7 @@ fn chain(parts: usize, events: &[(u64, u8, u8, usize)]) -> (u64, Vec<Output>) {
 }
 
 proptest! {
-    #![proptest_config(ProptestConfig::with_cases(6))]
+    #![proptest_config(ProptestConfig::with_cases(ebb_testkit::cases(6)))]
     #[test]
     fn the_result_is_the_same_on_any_number_of_threads(
         events in prop::collection::vec(

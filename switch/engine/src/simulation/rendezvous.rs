@@ -1,7 +1,7 @@
 //! Where the threads of a simulation meet between two windows.
 
 use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
-use std::sync::{Mutex, PoisonError};
+use std::sync::{Condvar, Mutex, PoisonError};
 use std::thread;
 
 use ebb_units::Instant;
@@ -12,6 +12,8 @@ use crate::network::{Crossing, Host, Partition};
 /// How often a waiting thread looks before it yields: a window takes microseconds, and being woken
 /// takes longer.
 const SPINS: u32 = 2000;
+/// How often it yields before it sleeps: the threads that it waits for may have no processor.
+const YIELDS: u32 = 50;
 
 /// State that the threads share.
 pub(super) struct Rendezvous {
@@ -21,6 +23,10 @@ pub(super) struct Rendezvous {
     arrived: AtomicUsize,
     /// How often the barrier has opened.
     generation: AtomicUsize,
+    /// How many threads sleep at the barrier, or are about to.
+    asleep: AtomicUsize,
+    sleep: Mutex<()>,
+    awake: Condvar,
     /// For each partition, its next event in picoseconds.
     next: Vec<AtomicU64>,
     /// For each partition, its packet hops and its events so far.
@@ -43,6 +49,9 @@ impl Rendezvous {
             parties,
             arrived: AtomicUsize::new(0),
             generation: AtomicUsize::new(0),
+            asleep: AtomicUsize::new(0),
+            sleep: Mutex::new(()),
+            awake: Condvar::new(),
             next: (0..parties).map(|_| AtomicU64::new(0)).collect(),
             work: (0..parties).map(|_| Default::default()).collect(),
             started: AtomicU64::new(0),
@@ -123,19 +132,44 @@ impl Rendezvous {
         let generation = self.generation.load(Ordering::Acquire);
         if self.arrived.fetch_add(1, Ordering::AcqRel) + 1 == self.parties {
             self.arrived.store(0, Ordering::Relaxed);
-            self.generation.fetch_add(1, Ordering::Release);
+            self.generation.fetch_add(1, Ordering::SeqCst);
+            self.wake();
             return;
         }
-        let mut spins = 0;
-        while self.generation.load(Ordering::Acquire) == generation
-            && !self.broken.load(Ordering::Relaxed)
-        {
-            if spins < SPINS {
-                spins += 1;
+        for turn in 0..SPINS + YIELDS {
+            if self.has_opened(generation) {
+                return;
+            }
+            if turn < SPINS {
                 std::hint::spin_loop();
             } else {
                 thread::yield_now();
             }
+        }
+        self.sleep_until_opened(generation);
+    }
+
+    /// Whether the barrier of a generation no longer holds its threads.
+    fn has_opened(&self, generation: usize) -> bool {
+        self.generation.load(Ordering::SeqCst) != generation || self.broken.load(Ordering::SeqCst)
+    }
+
+    /// Who opens the barrier changes the generation and then looks for sleepers; a sleeper is counted
+    /// and then looks at the generation. So one of them sees the other.
+    fn sleep_until_opened(&self, generation: usize) {
+        self.asleep.fetch_add(1, Ordering::SeqCst);
+        let held = self.sleep.lock().unwrap_or_else(PoisonError::into_inner);
+        let woken = self
+            .awake
+            .wait_while(held, |()| !self.has_opened(generation));
+        drop(woken.unwrap_or_else(PoisonError::into_inner));
+        self.asleep.fetch_sub(1, Ordering::SeqCst);
+    }
+
+    fn wake(&self) {
+        if self.asleep.load(Ordering::SeqCst) > 0 {
+            let _held = self.sleep.lock().unwrap_or_else(PoisonError::into_inner);
+            self.awake.notify_all();
         }
     }
 
@@ -151,7 +185,53 @@ pub(super) struct Guard<'a>(&'a Rendezvous);
 impl Drop for Guard<'_> {
     fn drop(&mut self) {
         if thread::panicking() {
-            self.0.broken.store(true, Ordering::Relaxed);
+            self.0.broken.store(true, Ordering::SeqCst);
+            self.0.wake();
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::time::Duration;
+
+    use super::*;
+
+    /// Longer than a thread spins and yields.
+    const LATE: Duration = Duration::from_millis(20);
+
+    #[test]
+    fn threads_that_sleep_are_woken() {
+        let rendezvous = Rendezvous::new(3);
+        thread::scope(|scope| {
+            for number in 0..3 {
+                let rendezvous = &rendezvous;
+                scope.spawn(move || {
+                    for turn in 0..9 {
+                        if turn % 3 == number {
+                            thread::sleep(LATE);
+                        }
+                        rendezvous.wait();
+                    }
+                });
+            }
+        });
+        assert_eq!(rendezvous.generation.load(Ordering::SeqCst), 9);
+        assert_eq!(rendezvous.asleep.load(Ordering::SeqCst), 0);
+    }
+
+    #[test]
+    fn a_panic_wakes_those_that_wait_for_its_thread() {
+        let rendezvous = Rendezvous::new(2);
+        thread::scope(|scope| {
+            let waits = scope.spawn(|| rendezvous.wait());
+            let panics = scope.spawn(|| {
+                let _guard = rendezvous.guard();
+                thread::sleep(LATE);
+                panic!("a partition");
+            });
+            assert!(panics.join().is_err());
+            waits.join().expect("woken");
+        });
     }
 }
