@@ -252,7 +252,7 @@ class Fabric:
                     async for visit in watch(request):
                         visits.append(self._visit(visit))
             except TimeoutError:
-                pass  # what has come is told
+                pass  # the visits so far are the answer
             except grpc.aio.AioRpcError as error:
                 raise ControllerError(f"{order.switch}: {error.details()}") from error
         return {"switch": order.switch, "visits": visits}

@@ -22,8 +22,8 @@ UNFINISHED = "unfinished at the end of the run: "
 
 
 def unheard(schedule: Iterable[Line], told: Iterable[Line], until_ns: float) -> list[Line]:
-    """Lines for the transfers that were to start until then and that no line tells of: the agent
-    that should have told may have died."""
+    """Lines for the transfers that were to start until then and have none: the agent that should
+    have written it may have died."""
     known = {line.get("transfer") for line in told}
     return [
         {key: each[key] for key in ("job", "traffic", "kind", "bytes")}
@@ -91,10 +91,10 @@ class End:
 class FlowTable:
     """A row for each object at each of its destinations, and for each transfer that came to none.
 
-    Both ends of a flow tell their part; the sender's address and session name it at both. What is
-    fetched from several hosts is one flow at the receiver, whose record lists the senders, and one
-    at each of these. A flow with two ends is a row as soon as both have told; the others wait for
-    the end of the run.
+    Each end of a flow writes a record; the sender's address and the session identify it in both. An
+    object fetched from several hosts is one flow at the receiver, whose record lists the senders,
+    and one at each of them. A flow with two ends becomes a row with its second record; the others
+    wait for the end of the run.
     """
 
     def __init__(
