@@ -148,7 +148,7 @@ class FlowTable:
             for line in sorted(self._without_flow, key=_ignorance):
                 if line["transfer"] not in told:
                     told.add(line["transfer"])
-                    self._rows.append(self._head | _transfer_row(line))
+                    self._rows.append(self._head | _transfer_row(line, self._dilation))
         self._without_flow = []
         self._rows.sort(*ORDER)
         return self._rows
@@ -215,7 +215,7 @@ def _flow_row(
         "destination": _named([destination], names),
         **{key: None if at is None else dilation.nominal_time(at) for key, at in times.items()},
         "status": "failed" if reasons else "finished",
-        "reason": "; ".join(reasons) or None,
+        "reason": dilation.nominal_text("; ".join(reasons)) or None,
         **(dict(zip(BY_SENDER, by_sender, strict=True)) if sent else {}),
         **(dict(zip(BY_RECEIVER, received.counts, strict=True)) if received else {}),
     }
@@ -253,9 +253,9 @@ def _ignorance(line: Line) -> tuple[bool, bool]:
     return line["status"] == "unfinished", line.get("part") != "start"
 
 
-def _transfer_row(line: Line) -> Row:
+def _transfer_row(line: Line, dilation: Dilation) -> Row:
     return {
         **{key: line[key] for key in ("transfer", "job", "traffic", "kind", "bytes")},
         "status": line["status"],
-        "reason": line.get("reason"),
+        "reason": dilation.nominal_text(line.get("reason") or "") or None,
     }
