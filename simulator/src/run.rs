@@ -90,10 +90,10 @@ impl Run {
         self.feed.is_empty(of) && hosts.all(|host| host.unfinished(of) == 0)
     }
 
-    /// Passes the notices since the last call to `tell`, each with the name of its host.
+    /// Passes the notices since the last call to `report`, each with the name of its host.
     pub fn tell<E>(
         &mut self,
-        mut tell: impl FnMut(&str, Notice) -> Result<(), E>,
+        mut report: impl FnMut(&str, Notice) -> Result<(), E>,
     ) -> Result<(), E> {
         self.pass_failures_on();
         for id in &self.hosts {
@@ -105,7 +105,7 @@ impl Run {
             if let Some(node) = self.simulation.host(*id) {
                 for (host, notices) in node.members().iter().zip(notices.unwrap_or_default()) {
                     for notice in notices {
-                        tell(host.name(), notice)?;
+                        report(host.name(), notice)?;
                     }
                 }
             }
@@ -113,7 +113,7 @@ impl Run {
         Ok(())
     }
 
-    /// Objects that have come in part, with the names of the hosts they go to.
+    /// Objects that have arrived in part, with the names of the hosts they go to.
     pub fn incomplete(&mut self) -> impl Iterator<Item = (&str, Unfinished<'_>)> {
         let now = self.simulation.now();
         for id in &self.hosts {

@@ -291,8 +291,8 @@ impl<'a> Worker<'a> {
         self.partition.run_some(horizon, TURNS_PER_ROUND);
     }
 
-    /// The time at which commands of other threads take effect. A partition with nothing to do is
-    /// not told how far it might run, but time goes on there too.
+    /// The time at which commands of other threads take effect. A partition with nothing to do
+    /// gets no limit up to which it may run, but its time advances as well.
     fn now(&self) -> Instant {
         let next = self.partition.next_event();
         match next.is_some_and(|next| next < self.read_until) {

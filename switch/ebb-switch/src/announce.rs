@@ -1,4 +1,4 @@
-//! Tells at the start what runs, and who may connect.
+//! Log lines at the start: programs and ports, and who may connect.
 
 use std::net::SocketAddr;
 use std::path::Path;
@@ -7,11 +7,10 @@ use ebb_p4runtime::Arbitration;
 
 use crate::settings::{Settings, SwitchSettings};
 
-/// More switches than these share a line.
+/// Most switches that get a line each; more of them share one.
 const MOST_TOLD: usize = 4;
 
-/// Tells it in the log, as a warning if somebody on another machine may do everything. docs/security.md says what
-/// that is.
+/// Writes the lines: as a warning if anybody on another machine has full control (docs/security.md).
 pub fn tell(settings: &Settings) {
     for line in running(settings) {
         tracing::info!("{line}");

@@ -255,7 +255,7 @@ impl Lane {
 }
 
 impl ControlReceiver {
-    /// The next command that has come already; `None` if there is none.
+    /// The next command that has arrived; `None` if there is none.
     pub fn next(&self) -> Option<Command> {
         self.commands.try_recv().ok()
     }

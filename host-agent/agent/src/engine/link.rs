@@ -22,7 +22,7 @@ use crate::machine::waker::Waker;
 
 /// The most frames that one system call sends or receives.
 const BATCH_FRAMES: usize = 64;
-/// How long a frame waits for which the interface's queue had no room; the kernel does not tell when it
+/// Wait before a frame is sent again for which the interface's queue had no room; no event of the kernel says when it
 /// has.
 const QUEUE_PAUSE: Duration = Duration::from_micros(100);
 const IPV4_SOURCE_AT: usize = 12;

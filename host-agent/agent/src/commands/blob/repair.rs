@@ -20,7 +20,7 @@ pub struct RepairArgs {
     /// Address of the locator: IP:PORT, or the path of a socket
     #[arg(long, value_name = "ADDRESS", default_value = link::DEFAULT)]
     pub locator: Address,
-    /// Change nothing: only tell how the store is
+    /// Change nothing: print the state of the store
     #[arg(long)]
     pub status: bool,
     /// One JSON object per line, also on a terminal
