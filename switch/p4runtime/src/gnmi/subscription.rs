@@ -415,9 +415,9 @@ mod tests {
     use crate::device::{Device, Event, Job, PortState};
     use crate::gnmi::model::{Interfaces, LEAVES};
     use crate::gnmi::{LEAST_VALUES, MOST_STREAMS, MOST_VALUES, Service};
-    use crate::host::Host;
     use crate::plain::Plain;
     use crate::programs::Programs;
+    use crate::served_device::ServedDevice;
 
     const PORTS: u16 = 512;
 
@@ -439,12 +439,12 @@ mod tests {
     }
 
     fn service(devices: usize) -> Service {
-        let host = Host::new(
+        let served = ServedDevice::new(
             Arc::new(Large(Plain::new(1))),
             Arc::new(Programs::new(true)),
             Arbitration::Required,
         );
-        Service::new(host, Arc::default(), devices)
+        Service::new(served, Arc::default(), devices)
     }
 
     /// Subscriptions to all values, by as many different patterns.
