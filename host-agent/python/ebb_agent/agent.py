@@ -35,7 +35,7 @@ class Agent:
         self.address: str = self._connection.greeting["address"]
         """Address of this host."""
         self.ports: dict[str, int] = self._connection.greeting["ports"]
-        """Service ports by scheme."""
+        """Service ports by transport."""
 
     def __enter__(self) -> Agent:
         return self
@@ -177,7 +177,7 @@ class Agent:
         return self._start("fetch", fields, into)
 
     def listen(self, scheme: str = DEFAULT_SCHEME, port: int | None = None) -> Listener:
-        """Takes objects that others send to `port`, by default the service port of the scheme."""
+        """Takes objects that others send to `port`, by default the transport's service port."""
         fields: dict[str, Any] = {"scheme": scheme, "into": "ask"}
         if port is not None:
             fields["port"] = port

@@ -119,7 +119,7 @@ impl Topology {
     }
 
     /// The network file.
-    fn network(&self, scheme: &str) -> Value {
+    fn network(&self, transport: &str) -> Value {
         let queue = |id: u8, packets: Option<u64>| json!({"id": id, "capacity_packets": packets, "on_full": "deflect"});
         let manager = json!({
             "profile": [{
@@ -164,7 +164,7 @@ impl Topology {
             .map(|[a, b]| json!([end(a), end(b)]))
             .collect();
         json!({
-            "scheme": scheme,
+            "scheme": transport,
             "params": {"nic": {"rate_bps": RATE_BPS, "mtu_bytes": MTU}},
             "seed": 1,
             "switches": switches,

@@ -41,12 +41,12 @@ const LATE: Duration = Duration::from_millis(5);
 /// The most batches of frames that are read before timers run again.
 const CATCH_UP_BATCHES: u32 = 64;
 
-/// User of the transports, which gets their events. Flow ids are unique per scheme only.
+/// User of the transports, which gets their events. Flow ids are unique per transport only.
 pub trait Application {
     fn handle_event(
         &mut self,
         now: Instant,
-        scheme: TransportKind,
+        kind: TransportKind,
         event: Event,
         transports: &mut Transports,
     );
@@ -299,10 +299,10 @@ impl Runtime {
 
     /// Hands the jobs of transports to the workers, or does them here where that is quicker.
     fn submit(&mut self) {
-        for (scheme, transport) in self.transports.iter_mut() {
+        for (kind, transport) in self.transports.iter_mut() {
             while let Some(job) = transport.poll_job() {
                 if self.workers.are_worth(&job) {
-                    self.workers.submit(scheme, job);
+                    self.workers.submit(kind, job);
                 } else {
                     transport.handle_job(clock::now(), workers::run(job));
                 }
@@ -312,8 +312,8 @@ impl Runtime {
 
     /// Hands the results of jobs to the transports.
     fn take_results(&mut self) {
-        while let Some((scheme, result)) = self.workers.poll_result() {
-            let Some(transport) = self.transports.get(scheme) else {
+        while let Some((kind, result)) = self.workers.poll_result() {
+            let Some(transport) = self.transports.get(kind) else {
                 continue;
             };
             match result {
@@ -325,11 +325,11 @@ impl Runtime {
 
     /// Hands all events to the application.
     fn tell(&mut self, application: &mut dyn Application) {
-        while let Some((scheme, event)) = self.transports.poll_event() {
+        while let Some((kind, event)) = self.transports.poll_event() {
             if let Event::Finished { flow, .. } | Event::Failed { flow, .. } = &event {
-                self.workers.forget(scheme, *flow);
+                self.workers.forget(kind, *flow);
             }
-            application.handle_event(clock::now(), scheme, event, &mut self.transports);
+            application.handle_event(clock::now(), kind, event, &mut self.transports);
         }
     }
 

@@ -45,7 +45,7 @@ pub fn run(args: &BenchArgs, workload: &Path, vms: &Path) -> anyhow::Result<bool
     let Some(first) = shares.first() else {
         return Err(in_file("vms is empty".to_owned()));
     };
-    let hypervisor = file.hypervisor.params(first.schemes.all(), &params.nic);
+    let hypervisor = file.hypervisor.params(first.transports.all(), &params.nic);
     let hypervisor = hypervisor.map_err(in_file)?;
     for vm in &file.vms {
         vm.guest(&params.nic, &hypervisor).map_err(in_file)?;

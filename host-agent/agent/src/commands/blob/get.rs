@@ -57,8 +57,8 @@ pub fn run(args: &GetArgs) -> anyhow::Result<bool> {
     let (shown, output) = (&shown, &output);
     session::run(&common.engine, needs, move |client| {
         let mut link = Link::new(&args.store.locator);
-        let mut transfers = Transfers::new(client, common.scheme);
-        let mut get = Get::new(clock::now(), name, common.scheme.entry().many_to_one);
+        let mut transfers = Transfers::new(client, common.transport);
+        let mut get = Get::new(clock::now(), name, common.transport.entry().many_to_one);
         let mut coming = Coming::new();
         while get.outcome().is_none() {
             while let Some(action) = get.poll(clock::now()) {

@@ -45,7 +45,7 @@ pub fn run(args: &ReplicaArgs) -> anyhow::Result<bool> {
     let address = address.context("the daemon does not say which address it has")?;
     client.call(Operation::Serve {}, Some(folder.as_fd()))?;
     let listen = Listen {
-        scheme: common.scheme,
+        transport: common.transport,
         port: Some(REPLICA_PORT),
         into: Disposition::Ask,
         overwrite: false,
@@ -62,7 +62,7 @@ pub fn run(args: &ReplicaArgs) -> anyhow::Result<bool> {
     Server {
         replica: Replica::new(clock::now(), address, store, start, disk),
         link: Link::new(&args.store.locator),
-        transfers: Transfers::new(client, common.scheme),
+        transfers: Transfers::new(client, common.transport),
         copies: BTreeMap::new(),
         folder,
     }
