@@ -292,7 +292,7 @@ impl Share {
             self.actions.push_back(Action::Withdraw { id });
         }
         if good {
-            // Whoever waits for its beginning need not wait any longer either.
+            // Transfers that wait for its beginning need not wait any longer either.
             self.moment(now_ns, id, Moment::Begun);
             self.moment(now_ns, id, Moment::Finished);
         } else {
