@@ -214,7 +214,7 @@ pub struct Built {
     pub ended: Arc<AtomicU64>,
 }
 
-/// Packets that hosts make up, and who is seen by somebody who does, by their names.
+/// Packets that hosts forge, and the hosts that a forger overhears, by name.
 type Forgeries = (BTreeMap<String, Forgery>, BTreeMap<String, Arc<Overheard>>);
 
 fn forgeries(entries: &[ForgeryEntry], hosts: &[HostEntry]) -> Result<Forgeries> {

@@ -91,7 +91,7 @@ impl Run {
     }
 
     /// Passes the notices since the last call to `report`, each with the name of its host.
-    pub fn tell<E>(
+    pub fn report<E>(
         &mut self,
         mut report: impl FnMut(&str, Notice) -> Result<(), E>,
     ) -> Result<(), E> {
@@ -132,14 +132,14 @@ impl Run {
     pub fn nics(&mut self) -> Vec<(String, NicStatistics)> {
         let now = self.simulation.now();
         let nics = self.hosts.iter().filter_map(|id| {
-            let told = |node: &mut Node| {
+            let pass_on = |node: &mut Node| {
                 let Node::Host(host) = node else {
                     return None;
                 };
                 let statistics = host.nic_statistics(now)?;
                 Some((host.name().to_owned(), statistics))
             };
-            self.simulation.with_host(*id, told)?
+            self.simulation.with_host(*id, pass_on)?
         });
         nics.collect()
     }
@@ -174,8 +174,8 @@ impl Run {
             }
             for transfer in failed {
                 for host in &transfer.destinations {
-                    let tell = |host: &mut SimHost| host.handle_failed_elsewhere(now, transfer.id);
-                    self.feed.place(*host).tell(&mut self.simulation, tell);
+                    let fail = |host: &mut SimHost| host.handle_failed_elsewhere(now, transfer.id);
+                    self.feed.place(*host).with_host(&mut self.simulation, fail);
                 }
             }
         }

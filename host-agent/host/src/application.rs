@@ -154,7 +154,7 @@ pub struct HostApplication<S: Storage> {
     /// The port used last for a flow or an answer.
     pub(crate) last_ports: BTreeMap<TransportKind, u16>,
     pub(crate) counts: BTreeMap<TransportKind, Counts>,
-    /// When clients hear of progress next. `None`: nobody wants to.
+    /// Time of the next progress notices. `None`: no client wants them.
     pub(crate) progress_at: Option<Instant>,
     pub(crate) outputs: VecDeque<Output>,
 }

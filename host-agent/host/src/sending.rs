@@ -36,7 +36,7 @@ pub(crate) struct Outbound {
 
 /// Preparation of an object before its transfer can start.
 pub(crate) struct Preparation<Source> {
-    /// Client that hears of it. None: another host asked for the object.
+    /// Client that gets the result. None: another host requested the object.
     pub client: Option<ClientId>,
     /// The request to answer.
     pub request: u64,

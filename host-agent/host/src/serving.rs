@@ -92,7 +92,7 @@ impl<S: Storage> HostApplication<S> {
         }
     }
 
-    /// Another host asks for an object, or somebody in its name.
+    /// A request for an object, by another host or forged in its name.
     pub(crate) fn requested(
         &mut self,
         transport: TransportKind,

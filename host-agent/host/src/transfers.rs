@@ -27,7 +27,7 @@ pub(crate) struct Transfer<S: Storage> {
     pub progress: bool,
     /// When this host began with it. `None`: it has not, or another host did.
     pub started: Option<Instant>,
-    /// When it is to start, or somebody's patience with it ends. `None`: it waits for neither.
+    /// Time at which it starts, or at which a wait for it ends. `None`: neither is set.
     pub deadline: Option<Instant>,
     /// Flows that are open.
     pub flows: BTreeSet<FlowId>,
@@ -235,7 +235,7 @@ impl<S: Storage> HostApplication<S> {
         Some(transfer)
     }
 
-    /// Its client will not hear of a transfer any more.
+    /// Removes the client of a transfer, which gets no more notices of it.
     pub(crate) fn disown(&mut self, id: TransferId) {
         if let Some(transfer) = self.transfers.get_mut(&id)
             && let Some(client) = transfer.client.take()

@@ -259,7 +259,7 @@ impl Topology {
         let mut outcome = Outcome::default();
         while !run.is_over() && run.simulation.now() < Instant::from_nanos(60_000_000_000) {
             run.advance(Instant::from_nanos(60_000_000_000), |_, _| false);
-            let told = run.tell(|host, told| -> Result<(), ()> {
+            let told = run.report(|host, told| -> Result<(), ()> {
                 match told {
                     Notice::Flow(ended) => outcome.flows.push((host.to_owned(), *ended)),
                     Notice::Failed { open, reason } => {

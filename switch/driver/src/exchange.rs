@@ -135,7 +135,7 @@ impl Exchange {
 
     /// Sends the frames that the partition has for others, then posts its progress and wakes the
     /// threads that wait for it.
-    pub fn tell(&mut self, partition: &mut Partition<Interface>, read_until: Instant) {
+    pub fn post(&mut self, partition: &mut Partition<Interface>, read_until: Instant) {
         for to in 0..self.senders.len() {
             let batch = partition.take_crossing(to);
             if let Some(earliest) = batch.iter().map(|crossing| crossing.at).min() {
@@ -181,7 +181,7 @@ impl Exchange {
         if !blocked {
             return patience;
         }
-        // There is something to do that the limit forbids: whoever holds this thread back wakes it.
+        // There is work beyond the limit: the thread that holds this one back wakes it.
         let Limit { by, distance, .. } = self.limit;
         if by == self.own {
             return Duration::ZERO;

@@ -167,7 +167,7 @@ impl<'a> Worker<'a> {
             let stop = self.obey();
             self.relieve()?;
             if let Some(exchange) = &mut self.exchange {
-                exchange.tell(self.partition, self.read_until);
+                exchange.post(self.partition, self.read_until);
             }
             self.partition.exchange_frames(&mut self.inbox.memory);
             let (outbox, interfaces) = self.outgoing();

@@ -11,7 +11,7 @@ use crate::settings::{Settings, SwitchSettings};
 const MOST_TOLD: usize = 4;
 
 /// Writes the lines: as a warning if anybody on another machine has full control (docs/security.md).
-pub fn tell(settings: &Settings) {
+pub fn log(settings: &Settings) {
     for line in running(settings) {
         tracing::info!("{line}");
     }
@@ -70,7 +70,7 @@ fn one(switch: &SwitchSettings, common: Option<&Path>) -> String {
     format!("{}: {program}; {ports}", switch.name)
 }
 
-/// Whether somebody on another machine may do everything.
+/// Whether anybody on another machine has full control.
 fn is_open(addresses: &[SocketAddr], settings: &Settings) -> bool {
     let proven = settings
         .tls

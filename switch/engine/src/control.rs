@@ -78,7 +78,7 @@ struct Lane {
     wake: Arc<dyn Wake>,
 }
 
-/// The receiving end, for whoever has the nodes: a thread of a driver, or a simulation between two
+/// The receiving end, for the owner of the nodes: a thread of a driver, or a simulation between two
 /// stretches of time.
 pub struct ControlReceiver {
     commands: Receiver<Command>,

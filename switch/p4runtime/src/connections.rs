@@ -28,7 +28,7 @@ pub const FIRST_CALL: Duration = Duration::from_secs(10);
 /// Pause after a connection was not accepted for want of file descriptors or memory.
 const PAUSE: Duration = Duration::from_millis(100);
 /// Shortest time between two warnings: in an attack their causes recur many times a second.
-const TELL_EVERY: Duration = Duration::from_secs(10);
+const WARN_EVERY: Duration = Duration::from_secs(10);
 
 pub struct Connections {
     limit: usize,
@@ -40,7 +40,7 @@ pub struct Connections {
 struct Open {
     by_number: BTreeMap<u64, Arc<Connection>>,
     last: u64,
-    told: Option<Instant>,
+    warned: Option<Instant>,
 }
 
 /// One connection, as its calls know it.
@@ -124,7 +124,7 @@ impl Connections {
     fn admit<Io>(self: &Arc<Self>, io: Io) -> Option<Served<Io>> {
         let mut open = lock(&self.open);
         if open.by_number.len() >= self.limit {
-            open.tell("the limit of connections is reached", self.limit);
+            open.warn("the limit of connections is reached", self.limit);
             if !open.close_longest_idle() {
                 return None;
             }
@@ -164,9 +164,9 @@ impl Open {
         true
     }
 
-    fn tell(&mut self, what: &str, limit: usize) {
-        if self.told.is_none_or(|at| at.elapsed() >= TELL_EVERY) {
-            self.told = Some(Instant::now());
+    fn warn(&mut self, what: &str, limit: usize) {
+        if self.warned.is_none_or(|at| at.elapsed() >= WARN_EVERY) {
+            self.warned = Some(Instant::now());
             tracing::warn!(
                 "gRPC: {what} ({limit}); connections without calls are closed to make room"
             );
@@ -308,7 +308,7 @@ async fn accept_all<L: Listen>(
                 {
                     let mut open = lock(&all.open);
                     let count = open.by_number.len();
-                    open.tell(&format!("nothing can be accepted: {error}; open"), count);
+                    open.warn(&format!("nothing can be accepted: {error}; open"), count);
                     open.close_longest_idle();
                 }
                 tokio::time::sleep(PAUSE).await;

@@ -90,8 +90,8 @@ impl ServedDevice {
         Ok(arbiter.rights(role))
     }
 
-    /// Waits until the device may be changed by the primary of a role. A request of somebody else is refused at
-    /// once, so that it keeps no memory while it waits.
+    /// Waits until the device may be changed by the primary of a role. Other clients are refused at once, so
+    /// that their requests hold no memory while they wait.
     pub async fn enter(
         &self,
         role: &str,

@@ -43,7 +43,7 @@ pub enum Operation {
         reason: String,
     },
     Fetch(FetchObject),
-    /// Let others fetch an object: as for [`SendObject`], but nothing is sent before somebody asks.
+    /// Let others fetch an object: as for [`SendObject`], but sent on request only.
     Offer {
         name: String,
         #[serde(default, skip_serializing_if = "Option::is_none")]

@@ -117,7 +117,7 @@ pub fn run_daemon(args: &RunArgs) -> anyhow::Result<bool> {
         }
         receive(&mut client, None, &output)
     });
-    ending.tell(&args.engine);
+    ending.print(&args.engine);
     result
 }
 

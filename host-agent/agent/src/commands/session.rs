@@ -100,7 +100,7 @@ where
     }
     let ending = Ending::of(&runtime);
     let result = serve(runtime, Lifetime::Client, needs.linger, |_| Ok(()), work);
-    ending.tell(args);
+    ending.print(args);
     result
 }
 
@@ -116,9 +116,9 @@ impl Ending {
         Ending { lateness, pauses }
     }
 
-    /// Prints as the last line how late the engine was, if `--lateness` asks for it, and what the
-    /// neighbour did to the NIC, if that obeys PFC.
-    pub fn tell(&self, args: &EngineArgs) {
+    /// Prints as the last line the lateness of the engine, with `--lateness`, and the pauses of the
+    /// NIC, if it obeys PFC.
+    pub fn print(&self, args: &EngineArgs) {
         let nic = self.pauses.to_json();
         if args.lateness || nic.is_some() {
             let nic = nic.map(|nic| json!({"nic": nic}));

@@ -84,7 +84,7 @@ enum Stuck {
 
 impl Link {
     pub fn open(interface: Interface, hops: NextHops, params: &Params) -> anyhow::Result<Self> {
-        // Nothing else passes until somebody asks for something.
+        // Nothing else passes until a transport is open.
         let filter = Filter::new().with_mac_control(params.nic.pfc);
         Self::open_with(interface, hops, params, Some(filter))
     }
@@ -337,7 +337,7 @@ impl Link {
         late.chain(retry).min()
     }
 
-    /// Sleeps until a frame arrives, there is room for those that wait, somebody wakes us, or
+    /// Sleeps until a frame arrives, there is room for those that wait, the waker is called, or
     /// `patience` is over (`None`: no limit).
     pub fn wait(&self, patience: Option<Duration>, waker: &Waker) -> io::Result<()> {
         let for_room = self.stuck == Some(Stuck::Socket);

@@ -51,7 +51,7 @@ pub trait Application {
         transports: &mut Transports,
     );
 
-    /// Somebody called [`Waker::wake`] since the last time. Break: the agent has done its work.
+    /// [`Waker::wake`] was called since the last time. Break: the agent has done its work.
     fn handle_wake(&mut self, now: Instant, transports: &mut Transports) -> ControlFlow<()>;
 
     /// The time that [`next_deadline`](Self::next_deadline) says has come.
@@ -199,7 +199,7 @@ impl Runtime {
     }
 
     /// Runs until the application has done its work or a signal comes, then lets last packets out.
-    /// An error is one of the link, which is of no more use; the application is stopped first.
+    /// An error is a fatal one of the link; the application is stopped first.
     pub fn run(&mut self, application: &mut dyn Application) -> anyhow::Result<Ended> {
         loop {
             if self.signals.asked_to_end() {
@@ -215,7 +215,7 @@ impl Runtime {
                 }
                 Err(error) => {
                     application.stop(clock::now(), &mut self.transports);
-                    self.tell(application);
+                    self.pass_events(application);
                     return Err(error);
                 }
             }
@@ -289,11 +289,11 @@ impl Runtime {
         // Jobs before anything else is done with what has arrived, results before anything leaves.
         self.submit();
         self.take_results();
-        self.tell(application);
+        self.pass_events(application);
         self.transmit()?;
         self.submit();
         // Sending can end a flow: its object cannot be read any more.
-        self.tell(application);
+        self.pass_events(application);
         Ok(flow)
     }
 
@@ -324,7 +324,7 @@ impl Runtime {
     }
 
     /// Hands all events to the application.
-    fn tell(&mut self, application: &mut dyn Application) {
+    fn pass_events(&mut self, application: &mut dyn Application) {
         while let Some((kind, event)) = self.transports.poll_event() {
             if let Event::Finished { flow, .. } | Event::Failed { flow, .. } = &event {
                 self.workers.forget(kind, *flow);
@@ -400,7 +400,7 @@ impl Runtime {
             self.link.push(now, &self.packet);
             sent += 1;
         };
-        self.pauses.tell(now, &mut self.nic);
+        self.pauses.update(now, &mut self.nic);
         if sent > 0 {
             self.last_work = now;
             // Counted from the beginning of this turn.

@@ -14,7 +14,7 @@ use crate::name::Digest;
 /// How often the locator is asked again because a tract was nowhere.
 const ROUNDS: u32 = 3;
 
-/// Result of a read; whoever runs the [`Get`] has the content of its tracts, in order.
+/// Result of a read; the caller of [`Get`] has the content of its tracts, in order.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Got {
     /// The content of the name.

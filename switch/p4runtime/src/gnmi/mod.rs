@@ -248,7 +248,7 @@ impl GNmi for Service {
                 end = subscription::serve(&shared, requests, &sender) => end,
                 () = closed.closed() => Ok(()),
             };
-            // There is room for another stream before the client hears of the end of this one.
+            // Room for another stream is free before the client gets the end of this one.
             drop(permit);
             if let Err(status) = end {
                 // The client may have gone meanwhile.

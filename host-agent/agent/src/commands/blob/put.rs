@@ -91,12 +91,12 @@ pub fn run(args: &PutArgs) -> anyhow::Result<bool> {
         output.end();
         Ok(put
             .outcome()
-            .is_some_and(|outcome| tell(&output, &name, metadata.len(), outcome)))
+            .is_some_and(|outcome| report(&output, &name, metadata.len(), outcome)))
     })
 }
 
-/// Tells what became of it; whether it is stored.
-fn tell(output: &Output, name: &str, bytes: u64, outcome: &PutOutcome) -> bool {
+/// Prints the outcome. True: the blob is stored.
+fn report(output: &Output, name: &str, bytes: u64, outcome: &PutOutcome) -> bool {
     let (status, version, reason) = match outcome {
         PutOutcome::Stored { version, .. } => ("stored", Some(*version), None),
         PutOutcome::Conflict { version } => {

@@ -54,8 +54,8 @@ pub fn run(args: &ReplicaArgs) -> anyhow::Result<bool> {
     };
     client.call(Operation::Listen(listen), None)?;
     let output = Output::new(common.engine.json);
-    let told = json!({"replica": address, "dir": args.dir});
-    output.report("ready", [told], || {
+    let ready = json!({"replica": address, "dir": args.dir});
+    output.report("ready", [ready], || {
         format!("{address} stores tracts in {}", args.dir.display())
     });
     let (start, disk) = (clock::realtime_ns(), Folder(folder.clone()));

@@ -16,7 +16,7 @@ use crate::machine::clock;
 const FRAMES_PER_TURN: usize = 1024;
 /// Time for packets of a stream that took a longer path, after its end was announced.
 const SETTLE: Duration = Duration::from_millis(500);
-/// The most streams that are counted, whoever sends them; packets of more are ignored.
+/// Most streams that are counted; packets of further ones are ignored.
 const MAX_STREAMS: usize = 1024;
 
 /// Who sends a stream.
