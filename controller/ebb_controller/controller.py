@@ -621,8 +621,8 @@ class _CounterRead:
 
     names: tuple[str, ...]
     lengths: Mapping[int, int]
-    """How many cells are told of a counter, by its number: up to the last one that is asked for; 0:
-    all that the switch has."""
+    """Number of cells that are returned of a counter, by its id: up to the last one that was
+    requested; 0: all that the switch has."""
     request: p4r.ReadRequest
     """One request for all, since a fabric has many switches: of counters by port the cells of the
     ports with a link, as the program has many more; of others all."""

@@ -37,7 +37,7 @@ class Scheme(BaseModel):
     model_config = ConfigDict(extra="forbid", frozen=True)
 
     transport: str
-    """Transport of the hosts: `--scheme` of the host agent; `ebb-agent transports` prints them."""
+    """Transport of the hosts: `--transport` of the agent; `ebb-agent transports` prints them."""
     transport_of: dict[str, str] = {}
     """Transports of parts of the workload that have another one, by the names of the parts."""
     label: str
@@ -70,11 +70,6 @@ def scheme_file(name: str, folder: Path | None = None) -> Path:
             f"unknown scheme '{name}'; {hint(name, known_schemes())} (or a .toml or .json file)"
         )
     return SCHEMES / f"{name}.toml"
-
-
-def known_colour(name: str) -> str | None:
-    """The colour of a scheme that has a name; none: there is no such one, or it has none."""
-    return load_scheme(name).colour if name in known_schemes() else None
 
 
 def load_scheme(name: str) -> Scheme:

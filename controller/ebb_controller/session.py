@@ -39,9 +39,9 @@ class OneProcess:
     """Switches of one process, whose servers are the same."""
 
     version: P4RuntimeVersion | None = None
-    """Version of P4Runtime that they speak; none: no switch has told it yet."""
+    """Version of P4Runtime that they implement; none: no switch has reported it yet."""
     has_program: bool | None = None
-    """Whether they have started with the program; none: no switch has told it yet."""
+    """Whether they have started with the program; none: no switch has reported it yet."""
     first: asyncio.Lock = field(default_factory=asyncio.Lock)
     """Held by the switch that is asked for its program, while others wait for the answer."""
 
@@ -115,7 +115,7 @@ class Session(finsy.Switch):  # type: ignore[misc]  # final only for those who r
         return await super()._set_pipeline_config_request(**request)
 
     async def _fetch_capabilities(self) -> None:
-        """Asks for the version of P4Runtime unless another switch of the process has told it."""
+        """Fetches the version of P4Runtime unless another switch of the process has reported it."""
         if self._process.version is None:
             await super()._fetch_capabilities()  # type: ignore[no-untyped-call]
             self._process.version = self._p4schema.p4runtime_version

@@ -36,7 +36,7 @@ from ebb_dashboard.picture import Picture, Place, Trees
 from ebb_dashboard.statistics_delta import StatisticsDelta
 
 TRACE_SECONDS = 5.0
-"""How long a trace waits for packets."""
+"""Time that a trace waits for packets."""
 MAX_LINES = 400
 """Lines of a visit that are shown."""
 
@@ -62,7 +62,7 @@ class Routes:
     """Functions of a controller of the fabric."""
 
     reroute: Callable[[], Any]
-    """Has it plan with the links that are up; a coroutine that returns what it did, for people."""
+    """Plans with the links that are up; a coroutine that returns a line for people."""
     restart: Callable[[str], Any] | None = None
     """Restarts a switch and installs it again; a coroutine. None: it finds out by itself."""
 
@@ -93,11 +93,11 @@ class Fabric:
         self._installed = InstalledGroups(picture, addresses)
         self._delta = StatisticsDelta(picture.ports)
         self._captures: dict[str, tuple[str, str]] = {}
-        """The files of captures that go on, by port, as the fabric service has named them."""
+        """Files of running captures, by port, as the fabric service has named them."""
 
     @property
     def controls(self) -> list[str]:
-        """The orders that it can carry out, for `hello`."""
+        """Orders that it executes, for `hello`."""
         names = ["queues", "switch", "trace"]
         names += ["link", "restart", "capture"] if self._links is not None else []
         return names + (["reroute"] if self._routes is not None else [])
@@ -116,12 +116,11 @@ class Fabric:
 
     @property
     def hosts(self) -> Mapping[str, str]:
-        """Names of hosts by their addresses, as far as the switches' routes tell."""
+        """Names of hosts by their addresses, as far as the switches have routes to them."""
         return self._installed.latest.hosts
 
     async def link_states(self) -> list[str] | None:
-        """How each link is, in the order of the picture: "up", or what is wrong with it. None:
-        nobody tells."""
+        """State of each link in the order of the picture: "up", or its faults. None: unknown."""
         if self._links is None:
             return None
         states: dict[frozenset[str], str] = {}
@@ -252,7 +251,7 @@ class Fabric:
                     async for visit in watch(request):
                         visits.append(self._visit(visit))
             except TimeoutError:
-                pass  # what has come is told
+                pass  # the visits so far are the answer
             except grpc.aio.AioRpcError as error:
                 raise ControllerError(f"{order.switch}: {error.details()}") from error
         return {"switch": order.switch, "visits": visits}

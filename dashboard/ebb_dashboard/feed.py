@@ -1,4 +1,4 @@
-"""Messages to pages: one stream to all of them, from the beginning for each."""
+"""Messages to pages: one stream for all, which each page gets from the beginning."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from collections.abc import AsyncGenerator
 from ebb_dashboard.story import Data, Story
 
 WAITING = 256
-"""How many messages may wait for a page; one that is further behind has to connect again."""
+"""Most messages that wait for a page; one that is further behind has to connect again."""
 MAX_PAGES = 16
 """Pages that are served at a time."""
 
@@ -19,7 +19,7 @@ class TooManyPages(Exception):
 
 
 class Feed:
-    """Lives in one event loop. Whoever tells something may be in another thread."""
+    """Stream of messages, in one event loop; `tell` may be called in any thread."""
 
     def __init__(self, loop: asyncio.AbstractEventLoop) -> None:
         self._loop = loop
@@ -32,7 +32,7 @@ class Feed:
         return len(self._pages)
 
     def tell(self, event: str, data: Data) -> None:
-        """Tells all pages, those to come too as far as they need it."""
+        """Sends a message to all pages, and to later ones if they need it."""
         self._loop.call_soon_threadsafe(self._tell, event, data)
 
     def _tell(self, event: str, data: Data) -> None:

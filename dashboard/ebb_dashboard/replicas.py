@@ -13,7 +13,7 @@ from ebb_experiments.results.tables import Row
 from ebb_topologies.text import printable
 
 MAX_OBJECTS = 64
-"""How many objects are told; of the others, their number."""
+"""Most objects that a message lists; the others are only counted."""
 WRITE = "send-one-to-many"
 """Kind of the transfers that make replicas (docs/workloads.md)."""
 

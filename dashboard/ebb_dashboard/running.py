@@ -34,11 +34,11 @@ from ebb_dashboard.summary import by_phase, curves, summary
 from ebb_dashboard.volume import VolumesToTell, volume_control
 
 OBJECTS_EVERY_NS = 500_000_000
-"""How often replicas are told of while a phase goes on."""
+"""Interval of messages about replicas during a phase."""
 CHECK_SECONDS = 0.5
-"""How often it is looked whether a switch has died while nothing else happens."""
+"""Interval of checks that all switches are alive while nothing else happens."""
 REFUSALS = (ControllerError, ControlError, AgentError, InputError)
-"""Why a scheme may not run again on a fabric that people have changed."""
+"""Errors of a scheme that does not run on a fabric that people have changed."""
 
 
 class RunWatch(Spectator, RunObserver):
@@ -53,9 +53,9 @@ class RunWatch(Spectator, RunObserver):
         self._picture: Picture | None = None
         self._watcher: Watcher | None = None
         self._objects: dict[str, Any] = {}
-        """The replicas as they were told last."""
+        """Last message about replicas."""
         self._objects_due = 0
-        """When it is told next, on CLOCK_MONOTONIC."""
+        """Time of the next one, on CLOCK_MONOTONIC."""
         serving.handler = self
 
     # -- the run ------------------------------------------------------------------------------
@@ -93,7 +93,7 @@ class RunWatch(Spectator, RunObserver):
             self._feed.tell("play", _phase(task) | {"running": True})
 
     def goes_on(self, task: Task, player: Player, start_ns: int) -> None:
-        """Tells of the replicas of what is written."""
+        """Reports the replicas of the objects that are being written."""
         now = time.monotonic_ns()
         if now < self._objects_due:
             return

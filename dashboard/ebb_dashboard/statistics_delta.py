@@ -19,13 +19,12 @@ KINDS: dict[str, Callable[[tm.PortStats], int]] = {
     "mark": lambda port: sum(queue.ecn_ce.packets for queue in port.queues),
     "pause": lambda port: sum(queue.pauses_received for queue in port.queues),
 }
-"""Counts of the queues of a port, by kind: packets that were lost, packets that did not
-fit and were handed back to the program (which trims them or answers), packets that left with CE,
-pauses that the neighbour asked for."""
+"""Counts of the queues of a port, by kind: packets lost, packets that did not fit and were
+deflected to the program (which trims them or answers), packets that left with CE, pauses that the
+neighbour requested."""
 PER_MILLE = 1000
 OUTSIDE = "outside"
-"""Kind of what was dropped at a port outside of its queues, which a reset does not change; it is
-told as `drop`."""
+"""Kind of drops at a port outside of its queues, whose counts a reset leaves; shown as `drop`."""
 
 
 @dataclass(frozen=True, slots=True)

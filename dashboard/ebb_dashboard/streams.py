@@ -69,7 +69,7 @@ class Streams:
 
     async def statistics(self) -> dict[str, tm.Stats]:
         """A round: the newest report of every switch since the last one. Waits for all but the
-        silent, at most for `ROUND_SECONDS`; who has told nothing by then is left out."""
+        silent, at most for `ROUND_SECONDS`; a switch without a report by then is left out."""
         with suppress(TimeoutError):
             async with asyncio.timeout(ROUND_SECONDS):
                 await self._complete.wait()

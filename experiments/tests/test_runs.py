@@ -7,7 +7,7 @@ from xml.etree import ElementTree
 
 import pytest
 from ebb_controller import ebb_tm_pb2 as tm
-from ebb_controller.scheme import known_colour, known_schemes
+from ebb_controller.scheme import known_schemes, load_scheme
 from ebb_experiments.results.folders import LATEST
 from ebb_experiments.run.watch import QueueWatch
 from ebb_experiments.tour import compare, figures, runs
@@ -113,7 +113,7 @@ def test_ticks_of_decades_surround_what_they_are_for() -> None:
 
 def test_a_scheme_has_its_colour_wherever_it_stands() -> None:
     """And others one that nobody has; of two that want the same the first has it."""
-    known = {name: known_colour(name) for name in ("dctcp", "hull", "ndp")}
+    known = {name: load_scheme(name).colour for name in ("dctcp", "hull", "ndp")}
     assert None not in known.values()
     both = figures.colours({"ndp": known["ndp"], "mine": None, "dctcp": known["dctcp"]})
     assert (both["ndp"], both["dctcp"]) == (known["ndp"], known["dctcp"])
@@ -125,10 +125,9 @@ def test_a_scheme_has_its_colour_wherever_it_stands() -> None:
 
 
 def test_schemes_that_have_names_have_colours_of_their_own() -> None:
-    every = [known_colour(name) for name in known_schemes()]
+    every = [load_scheme(name).colour for name in known_schemes()]
     assert None not in every
     assert len(set(every)) == len(every)
-    assert known_colour("nobody") is None
 
 
 def test_times_over_more_than_a_decade_have_a_logarithmic_axis() -> None:

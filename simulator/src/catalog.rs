@@ -4,7 +4,7 @@ use std::io;
 use std::net::Ipv4Addr;
 use std::sync::Arc;
 
-use ebb_host::{ObjectNames, TrafficSchemes};
+use ebb_host::{ObjectNames, TrafficTransports};
 use ebb_transport::object::ObjectSource;
 use ebb_transport::object::{Envelope, EnvelopeError, EnvelopeHeader, GeneratedSource};
 use ebb_units::Duration;
@@ -25,7 +25,7 @@ pub enum Content {
 /// Common knowledge of the hosts of a run.
 pub struct Catalog {
     /// The transports of all hosts.
-    pub schemes: TrafficSchemes,
+    pub transports: TrafficTransports,
     /// Addresses of the hosts, by their numbers in the workload.
     pub addresses: Vec<Ipv4Addr>,
     /// Names of the objects, the same that `ebb-agent bench` uses.
@@ -90,7 +90,7 @@ mod tests {
 
     fn catalog(content: Content) -> Catalog {
         Catalog {
-            schemes: ebb_transport::TransportKind::Ndp.into(),
+            transports: ebb_transport::TransportKind::Ndp.into(),
             addresses: Vec::new(),
             names: ObjectNames::new(0),
             content,

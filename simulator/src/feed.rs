@@ -23,9 +23,11 @@ pub struct Place {
 }
 
 impl Place {
-    /// Tells the host something.
-    pub fn tell(self, simulation: &mut Simulation<Node>, tell: impl FnOnce(&mut SimHost)) {
-        simulation.with_host(self.node, |node| tell(&mut node.members_mut()[self.member]));
+    /// Gives access to the host.
+    pub fn with_host(self, simulation: &mut Simulation<Node>, change: impl FnOnce(&mut SimHost)) {
+        simulation.with_host(self.node, |node| {
+            change(&mut node.members_mut()[self.member])
+        });
     }
 }
 
@@ -90,7 +92,7 @@ impl Feed {
             for host in concerned {
                 let transfer = transfer.clone();
                 let place = self.hosts[host.index()];
-                place.tell(simulation, |host| host.add(now, transfer));
+                place.with_host(simulation, |host| host.add(now, transfer));
             }
         }
     }

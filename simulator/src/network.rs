@@ -2,7 +2,7 @@
 //!
 //! | key | default | meaning |
 //! |---|---|---|
-//! | `scheme` | | of all hosts: a transport that `ebb-agent transports` lists |
+//! | `transport` | | of all hosts: a transport that `ebb-agent transports` lists |
 //! | `transport_of` | {} | parts of the workload that another transport carries, by their names |
 //! | `params` | {} | as `ebb-agent params` prints them; `nic.catch_up_packets` is taken for 0, `engine` and `faults` are ignored |
 //! | `seed` | | of session ids, path entropy, and what links lose |
@@ -35,7 +35,7 @@ use std::sync::atomic::AtomicU64;
 use anyhow::{Context, Result, anyhow, bail, ensure};
 use ebb_engine::simulation::{NodeId, NodePort, Simulation};
 use ebb_engine::{Switch, SwitchOptions};
-use ebb_host::TrafficSchemes;
+use ebb_host::TrafficTransports;
 use ebb_p4runtime::ProgramFiles;
 use ebb_p4runtime::proto::p4::ForwardingPipelineConfig;
 use ebb_traffic_manager::TrafficManagerConfig;
@@ -60,7 +60,8 @@ use crate::workload::{Plan, Survey, TransferEntry};
 #[derive(Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Network {
-    scheme: TransportKind,
+    #[serde(alias = "scheme")]
+    transport: TransportKind,
     #[serde(default)]
     transport_of: BTreeMap<String, TransportKind>,
     #[serde(default)]
@@ -213,7 +214,7 @@ pub struct Built {
     pub ended: Arc<AtomicU64>,
 }
 
-/// Packets that hosts make up, and who is seen by somebody who does, by their names.
+/// Packets that hosts forge, and the hosts that a forger overhears, by name.
 type Forgeries = (BTreeMap<String, Forgery>, BTreeMap<String, Arc<Overheard>>);
 
 fn forgeries(entries: &[ForgeryEntry], hosts: &[HostEntry]) -> Result<Forgeries> {
@@ -275,7 +276,7 @@ impl Network {
         self.check_names()?;
         let plan = self.plan()?;
         let catalog = Arc::new(self.catalog(&plan)?);
-        let survey = plan.survey(&catalog.schemes, &catalog.addresses)?;
+        let survey = plan.survey(&catalog.transports, &catalog.addresses)?;
         survey.check_names("ends_with", self.ends_with.iter())?;
         survey.check_names("transport_of", self.transport_of.keys())?;
         let program = self.program.take();
@@ -319,7 +320,7 @@ impl Network {
                     nic,
                     ..suite.clone()
                 };
-                let transports = Transports::new(&catalog.schemes, ip, &suite, seed);
+                let transports = Transports::new(&catalog.transports, ip, &suite, seed);
                 let parts = Parts {
                     transports: transports.map_err(anyhow::Error::msg)?,
                     nic: own,
@@ -346,7 +347,7 @@ impl Network {
                 let hypervisor = self.hypervisor;
                 let hypervisor =
                     hypervisor.context("hypervisor: it is missing, and there are VMs")?;
-                let params = hypervisor.params(catalog.schemes.all(), &nic);
+                let params = hypervisor.params(catalog.transports.all(), &nic);
                 let params = params.map_err(anyhow::Error::msg)?;
                 let virtual_nic = NicParams {
                     rate_bps: 0,
@@ -435,8 +436,8 @@ impl Network {
         };
         let planned = plan.hosts(&all).iter();
         Ok(Catalog {
-            schemes: TrafficSchemes {
-                default: self.scheme,
+            transports: TrafficTransports {
+                default: self.transport,
                 of_traffic: self.transport_of.clone(),
             },
             addresses: planned.map(address).collect::<Result<_>>()?,

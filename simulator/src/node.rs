@@ -26,7 +26,7 @@ impl Node {
         }
     }
 
-    /// The same, to be told something.
+    /// The same, to change them.
     pub fn members_mut(&mut self) -> &mut [SimHost] {
         match self {
             Node::Host(host) => std::slice::from_mut(host),

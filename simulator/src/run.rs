@@ -90,10 +90,10 @@ impl Run {
         self.feed.is_empty(of) && hosts.all(|host| host.unfinished(of) == 0)
     }
 
-    /// Passes the notices since the last call to `tell`, each with the name of its host.
-    pub fn tell<E>(
+    /// Passes the notices since the last call to `report`, each with the name of its host.
+    pub fn report<E>(
         &mut self,
-        mut tell: impl FnMut(&str, Notice) -> Result<(), E>,
+        mut report: impl FnMut(&str, Notice) -> Result<(), E>,
     ) -> Result<(), E> {
         self.pass_failures_on();
         for id in &self.hosts {
@@ -105,7 +105,7 @@ impl Run {
             if let Some(node) = self.simulation.host(*id) {
                 for (host, notices) in node.members().iter().zip(notices.unwrap_or_default()) {
                     for notice in notices {
-                        tell(host.name(), notice)?;
+                        report(host.name(), notice)?;
                     }
                 }
             }
@@ -113,7 +113,7 @@ impl Run {
         Ok(())
     }
 
-    /// Objects that have come in part, with the names of the hosts they go to.
+    /// Objects that have arrived in part, with the names of the hosts they go to.
     pub fn incomplete(&mut self) -> impl Iterator<Item = (&str, Unfinished<'_>)> {
         let now = self.simulation.now();
         for id in &self.hosts {
@@ -132,14 +132,14 @@ impl Run {
     pub fn nics(&mut self) -> Vec<(String, NicStatistics)> {
         let now = self.simulation.now();
         let nics = self.hosts.iter().filter_map(|id| {
-            let told = |node: &mut Node| {
+            let pass_on = |node: &mut Node| {
                 let Node::Host(host) = node else {
                     return None;
                 };
                 let statistics = host.nic_statistics(now)?;
                 Some((host.name().to_owned(), statistics))
             };
-            self.simulation.with_host(*id, told)?
+            self.simulation.with_host(*id, pass_on)?
         });
         nics.collect()
     }
@@ -174,8 +174,8 @@ impl Run {
             }
             for transfer in failed {
                 for host in &transfer.destinations {
-                    let tell = |host: &mut SimHost| host.handle_failed_elsewhere(now, transfer.id);
-                    self.feed.place(*host).tell(&mut self.simulation, tell);
+                    let fail = |host: &mut SimHost| host.handle_failed_elsewhere(now, transfer.id);
+                    self.feed.place(*host).with_host(&mut self.simulation, fail);
                 }
             }
         }

@@ -31,7 +31,7 @@ pub fn run(network: &Path, threads: usize) -> Result<()> {
     let (handle, commands) = control_channel();
     let stop = servers::serve(&built, &handle)?;
     let orders = read_orders(handle);
-    tell(&ready(&built, threads))?;
+    write_line(&ready(&built, threads))?;
     let (run, switches) = Run::new(built)?;
     let mut session = Session {
         run,
@@ -127,20 +127,20 @@ impl Session {
     fn run(&mut self, until_ns: u64, flows: bool) -> Result<()> {
         let until = Instant::from_nanos(until_ns);
         let started = WallClock::now();
-        let mut told = started;
+        let mut last_progress = started;
         while self.run.simulation.now() < until {
             let mut broken = None;
             let now = self.run.simulation.now();
             let horizon = self.sampling.as_ref().map(|s| s.horizon(now));
             let end = until.min(horizon.unwrap_or(until));
             self.run.advance(end, |at, done| {
-                if told.elapsed() < PROGRESS_EVERY {
+                if last_progress.elapsed() < PROGRESS_EVERY {
                     return false;
                 }
-                told = WallClock::now();
+                last_progress = WallClock::now();
                 let at_ns = at.as_nanos();
                 // An error means that nobody reads the lines any more.
-                broken = tell(&Line::Progress { at_ns, done }).err();
+                broken = write_line(&Line::Progress { at_ns, done }).err();
                 broken.is_some()
             });
             if let Some(error) = broken {
@@ -152,7 +152,7 @@ impl Session {
             }
         }
         self.seconds += started.elapsed().as_secs_f64();
-        tell(&Line::Paused {
+        write_line(&Line::Paused {
             at_ns: self.run.simulation.now().as_nanos(),
             done: self.run.done(),
             seconds: self.seconds,
@@ -178,7 +178,7 @@ impl Session {
             sampling.write(&mut self.run.simulation, &mut out)?;
         }
         self.run
-            .tell(|host, notice| say(&mut out, &Line::notice(host, &notice)))?;
+            .report(|host, notice| say(&mut out, &Line::notice(host, &notice)))?;
         out.flush().context("cannot write to stdout")
     }
 
@@ -211,7 +211,7 @@ impl Session {
 }
 
 /// Prints one line at once.
-fn tell(line: &Line<'_>) -> Result<()> {
+fn write_line(line: &Line<'_>) -> Result<()> {
     let mut out = io::stdout().lock();
     say(&mut out, line)?;
     out.flush().context("cannot write to stdout")

@@ -5,7 +5,7 @@ use std::net::Ipv4Addr;
 use std::path::Path;
 
 use anyhow::{Context, Result, bail, ensure};
-use ebb_host::{ObjectNames, TrafficSchemes};
+use ebb_host::{ObjectNames, TrafficTransports};
 use ebb_transport::{MAX_SENDERS, group_address};
 use ebb_workload::{After, Format, HostId, Kind, PlacedHost, Schedule, Transfer, Workload};
 use serde::Deserialize;
@@ -158,7 +158,7 @@ impl Plan {
     }
 
     /// Goes through all transfers, so that what a transport cannot do is found before anything starts.
-    pub fn survey(&self, schemes: &TrafficSchemes, addresses: &[Ipv4Addr]) -> Result<Survey> {
+    pub fn survey(&self, transports: &TrafficTransports, addresses: &[Ipv4Addr]) -> Result<Survey> {
         let mut survey = Survey::default();
         let mut seen: BTreeSet<Vec<HostId>> = BTreeSet::new();
         for transfer in self.transfers()? {
@@ -173,10 +173,10 @@ impl Plan {
             if parties == 1 {
                 continue;
             }
-            let scheme = schemes.of(&transfer.traffic);
+            let transport = transports.of(&transfer.traffic);
             match transfer.kind {
-                Kind::FetchManyToOne if !scheme.entry().many_to_one => bail!(
-                    "traffic {}: {scheme} has no flows from several hosts, scdp and trevi have; choose \
+                Kind::FetchManyToOne if !transport.entry().many_to_one => bail!(
+                    "traffic {}: {transport} has no flows from several hosts, scdp and trevi have; choose \
                      mode = \"nearest\"",
                     transfer.traffic
                 ),
@@ -185,7 +185,7 @@ impl Plan {
                     "traffic {}: a fetch from {parties} hosts; {MAX_SENDERS} are possible",
                     transfer.traffic
                 ),
-                Kind::SendOneToMany if scheme.entry().groups => {
+                Kind::SendOneToMany if transport.entry().groups => {
                     let mut receivers = transfer.destinations;
                     receivers.sort_unstable();
                     if seen.insert(receivers.clone()) {

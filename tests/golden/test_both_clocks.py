@@ -87,7 +87,7 @@ def told_by_agents(hosts: list[Host], scheme: str, scratch: Path) -> list[Line]:
     running = []
     for name, host in zip(NAMES, hosts, strict=True):
         command = ["ip", "netns", "exec", host.namespace, str(BINARY), "bench"]
-        command += ["--scheme", scheme, "--socket", str(host.socket), "--self", name]
+        command += ["--transport", scheme, "--socket", str(host.socket), "--self", name]
         command += ["--workload", str(workload), "--start-at-ns", str(start_ns)]
         running.append(subprocess.Popen(command, stdout=subprocess.PIPE, text=True))
     try:

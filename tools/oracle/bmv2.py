@@ -65,7 +65,7 @@ BATCH_CPU_S = 5
 recirculated without end."""
 PIPE_BYTES = 1 << 20
 MOST_TOGETHER = 100
-"""How many commands are told together, so that neither side's buffers are full."""
+"""Most commands that are sent before their answers are read: more would fill the buffers."""
 
 
 class Bmv2Error(Exception):
@@ -121,7 +121,7 @@ class Batch:
 
 @dataclass(frozen=True)
 class Split:
-    """How packets are told in batches."""
+    """Batches in which packets are sent."""
 
     most: int
     """How many packets a batch may have."""
@@ -519,8 +519,8 @@ def ports(sources: Iterable[int]) -> list[int]:
 
 
 def portions(controls: list[tuple[int, Control]]) -> Iterator[list[tuple[int, Control]]]:
-    """The commands in portions that may be told together: an entry is removed only after the answer
-    to its addition."""
+    """The commands in portions that are sent together: an entry is removed only after the answer to
+    its addition."""
     portion: list[tuple[int, Control]] = []
     for place, command in controls:
         after = isinstance(command, Remove) and not all(isinstance(c, Remove) for _, c in portion)

@@ -14,7 +14,7 @@ TIMEOUT_S = 120
 
 
 def run(program: Program, commands: list[Command], how: Split, build: Path) -> Run:
-    """Runs the commands as `bmv2.run` does; batches only say what is told together."""
+    """Runs the commands as `bmv2.run` does; batches only decide which are sent together."""
     text, origins = Script(program).text(commands)
     status, output, problem = call(program, text, build)
     if status:

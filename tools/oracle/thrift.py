@@ -41,10 +41,6 @@ def boolean(value: bool) -> Value:
     return BOOL, bytes([value])
 
 
-def double(value: float) -> Value:
-    return DOUBLE, struct.pack(">d", value)
-
-
 def binary(value: bytes) -> Value:
     return STRING, struct.pack(">i", len(value)) + value
 

@@ -7,6 +7,7 @@ back. The unit in a name shows whether a number is a time or a rate.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
@@ -17,6 +18,10 @@ TIME_SUFFIXES = ("_ns", "_us", "_ms", "_s")
 """Ends of the names of times."""
 RATE_SUFFIXES = ("_bps", "_hz")
 """Ends of the names of rates."""
+SECONDS = {"s": 1.0, "ms": 1e-3, "us": 1e-6, "ns": 1e-9, "ps": 1e-12}
+"""Units of durations in messages, in seconds, largest first."""
+DURATION = re.compile(rf"\b(\d+(?:\.\d+)?)({'|'.join(SECONDS)})\b")
+"""A duration as the programs in Rust print it."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -74,6 +79,15 @@ class Dilation:
         """Many times measured here, in nominal units."""
         factor = self.factor
         return [each / factor for each in measured]
+
+    def nominal_text(self, text: str) -> str:
+        """A message whose durations, as `4.2s`, were measured here, with the nominal ones."""
+        return text if self.factor == 1 else DURATION.sub(self._nominal_duration, text)
+
+    def _nominal_duration(self, found: re.Match[str]) -> str:
+        seconds = self.nominal_time(float(found[1])) * SECONDS[found[2]]
+        unit = next((unit for unit, size in SECONDS.items() if seconds >= size), "ps")
+        return f"{seconds / SECONDS[unit]:.6g}{unit}"
 
     def rate(self, nominal: float) -> float:
         """A nominal rate as it is here, in the same unit."""

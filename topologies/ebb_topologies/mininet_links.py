@@ -34,7 +34,7 @@ class FabricControl(Protocol):
         ...
 
     def reroute(self) -> str:
-        """Has the controller plan with the links that are up; returns in words what changed."""
+        """Makes the controller plan with the links that are up; returns the changes as text."""
         ...
 
     def start_capture(self, at: str, toward: str, name: str) -> tuple[str, str]:
@@ -47,7 +47,7 @@ class FabricControl(Protocol):
 
 
 class ControlError(Exception):
-    """The fabric cannot do what it was asked for."""
+    """The fabric cannot execute a request."""
 
 
 DOWN = "down"
@@ -103,7 +103,7 @@ class OuterIntf(MininetIntf):  # type: ignore[misc]
     """An end of a veth whose state the process keeps once it runs."""
 
     def ifconfig(self, *arguments: str) -> Any:
-        """Has the process take it `up` and `down` if it runs; all else is the kernel's."""
+        """Passes `up` and `down` to the process if it runs; all else is the kernel's."""
         if self.link.running and arguments in (("up",), ("down",)):
             return self.link.set_up(arguments == ("up",))
         return super().ifconfig(*arguments)
@@ -114,7 +114,7 @@ class OuterIntf(MininetIntf):  # type: ignore[misc]
 
 
 class ServedLink(MininetLink):  # type: ignore[misc]
-    """A link whose state is with the process."""
+    """A link whose state the process has."""
 
     interface: type[MininetIntf] = OuterIntf
     """Class of both ends."""
@@ -122,7 +122,7 @@ class ServedLink(MininetLink):  # type: ignore[misc]
     def __init__(
         self, *nodes: Any, ends: tuple[str, str], control: GetControl, **options: Any
     ) -> None:
-        """`ends`: how the process calls the two ends, "SWITCH:PORT" or "HOST"."""
+        """`ends`: names of both ends in the process, "SWITCH:PORT" or "HOST"."""
         self._ends = ends
         self._control = control
         super().__init__(*nodes, cls1=self.interface, cls2=self.interface, **options)

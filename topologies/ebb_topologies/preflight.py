@@ -29,7 +29,7 @@ COMMANDS = {
 def check(topology: Topology, target: Target, files: Iterable[Path], run_dir: Path) -> None:
     """Raises `InputError` with every reason why a run cannot start.
 
-    What a crashed run of the same directory left is ended first: it would hold the ports.
+    Processes of a crashed run of the same directory are ended first: they would hold the ports.
     """
     if os.geteuid() == 0:
         end_leftovers(run_dir)
@@ -81,7 +81,7 @@ def _port_is_free(port: int) -> bool:
 
 
 def _no_veth() -> str:
-    """Who refuses a veth interface in a namespace as Mininet makes them; empty if it can be made.
+    """Error of a veth interface in a namespace, as Mininet makes them; empty if it can be made.
 
     Where this fails, Mininet would wait forever for the shell of its first node.
     """

@@ -50,3 +50,10 @@ def test_a_slowed_topology_gives_slowed_ports() -> None:
     assert (host["rate_bps"], host["delay_ns"]) == (20_000_000, 500_000)
     assert (host["rx_delay_ns"], fabric["rx_delay_ns"]) == (500_000, 0)
     assert host["queue"][0]["capacity_packets"] == 250
+
+
+def test_durations_in_messages_are_nominal_again() -> None:
+    said = "10.0.0.2:7000: nothing heard for 4.2s, 3 timeouts of 250us; 12s1 is no duration"
+    nominal = "10.0.0.2:7000: nothing heard for 84ms, 3 timeouts of 5us; 12s1 is no duration"
+    assert Dilation(50).nominal_text(said) == nominal
+    assert Dilation().nominal_text(said) == said

@@ -19,9 +19,9 @@ from ebb_volume.notes import Damaged, Notes
 from ebb_volume.packets import Integers, Octets, Packets, windows
 
 MAX_FRAME_BYTES = 1 << 20
-"""Longest frame that is believed; the longest of TCP with BIG TCP is half of it."""
+"""Longest plausible frame; the longest of BIG TCP is half of it."""
 MAX_BLOCK_BYTES = 16 << 20
-"""Longest block of a pcapng file that is believed."""
+"""Longest plausible block of a pcapng file."""
 MAX_INTERFACES = 4096
 PCAP_MAGICS = {
     0xA1B2C3D4: (1_000, 16),
@@ -46,7 +46,7 @@ def is_capture(head: bytes) -> bool:
 
 
 def packets(path: Path, pieces: Iterable[bytes], notes: Notes) -> Iterator[Packets]:
-    """Packets of a capture. What is wrong with it is noted; reading ends where it cannot go on."""
+    """Packets of a capture. Damage is noted; reading ends where no later record can be found."""
     buffer = _Buffer(pieces)
     try:
         if buffer.more(4) and bytes(buffer.data[:4]) == NG_MAGIC:
@@ -58,7 +58,7 @@ def packets(path: Path, pieces: Iterable[bytes], notes: Notes) -> Iterator[Packe
 
 
 class _Buffer:
-    """Bytes that have been read and not been understood."""
+    """Bytes that have been read and not parsed."""
 
     def __init__(self, pieces: Iterable[bytes]) -> None:
         self._pieces = iter(pieces)
@@ -111,7 +111,7 @@ class _Pcap:
             )
 
     def _walk(self, order: str, header: int) -> tuple[Integers, int]:
-        """Where the whole records of the buffer begin, and where the last of them ends."""
+        """Offsets of the whole records in the buffer, and the end of the last."""
         data, here = self._buffer.data, 0
         starts: list[int] = []
         last = len(data) - header
@@ -128,7 +128,7 @@ class _Pcap:
         return np.array(starts, np.int64), here
 
     def _lie(self, length: int, here: int, starts: list[int]) -> None:
-        """A length that cannot be: the records before it are given out first."""
+        """An impossible length; the records before it are returned first."""
         if starts:
             return
         raise Damaged(
@@ -158,7 +158,7 @@ class _Interface:
     offset_s: int
 
     def time_ns(self, ticks: NDArray[np.uint64]) -> tuple[Integers, NDArray[np.bool_]]:
-        """Times, and which of them can be."""
+        """Times, and whether each is possible."""
         per_second = np.uint64(self.per_second)
         seconds, rest = ticks // per_second, ticks % per_second
         if self.per_second <= SECOND_NS and SECOND_NS % self.per_second == 0:
@@ -230,7 +230,7 @@ class _Ng:
         )
 
     def _other(self, kind: int, here: int) -> int:
-        """Understands a block that is no packet, or leaves it; its length."""
+        """Parses or skips a block that is no packet; returns its length."""
         data = self._buffer.data
         if kind == SECTION:
             self._section(here)
@@ -309,14 +309,14 @@ def _per_second(value: int, path: Path) -> int:
 
 
 def _words(data: Octets, starts: Integers, count: int, order: str) -> Integers:
-    """32-bit words at each of the places, a row each."""
+    """32-bit words at each offset, a row each."""
     octets = windows(data, starts, 4 * count)
     words: Integers = octets.view(f"{order}u4").astype(np.int64)
     return words
 
 
 def _good(found: Packets, good: NDArray[np.bool_], path: Path, notes: Notes) -> Iterator[Packets]:
-    """The packets whose record can be."""
+    """The packets with a possible record."""
     if good.all():
         yield found
         return

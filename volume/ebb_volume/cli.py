@@ -40,6 +40,8 @@ MOST_SERIES = 20
 """Series that are looked at; those with most bytes, of more."""
 INTERRUPTED = 130
 """Exit code after Ctrl-C, as of a shell."""
+PIPE_CLOSED = 141
+"""Exit code when the reader of the output has ended, as of a command that SIGPIPE ends."""
 Answer = tuple["Record", list["Table"], Callable[[], "Figure"] | None]
 
 
@@ -49,9 +51,9 @@ def main(argv: Sequence[str] | None = None) -> int:
         options = parser().parse_args(_joined(sys.argv[1:] if argv is None else argv))
         return int(options.command(options))
     except BrokenPipeError:
-        # Who reads has seen enough; Python would complain of it once more at its end.
+        # Python would complain again when it flushes stdout at its end.
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
-        return 1
+        return PIPE_CLOSED
     except (InputError, OSError) as error:
         print(f"ebb-volume: {printable(error)}", file=sys.stderr)
         return 1

@@ -1,4 +1,4 @@
-"""Traffic volume per time bin, and how packets become it."""
+"""Traffic volume per time bin, and its computation from packets."""
 
 from __future__ import annotations
 
@@ -25,9 +25,9 @@ class Name:
     """Quantity of a series."""
 
     point: str
-    """Where was counted: a capture, a link or a port."""
+    """Place of the measurement: a capture, a link or a port."""
     kind: str = "all"
-    """Class of traffic; `all`: no classes were asked for."""
+    """Class of traffic; `all`: not divided into classes."""
 
     def __str__(self) -> str:
         return self.point if self.kind == "all" else f"{self.point} {self.kind}"
@@ -35,7 +35,7 @@ class Name:
 
 @dataclass(frozen=True, slots=True)
 class Series:
-    """Volume per bin, without a gap: bin i begins at start_ns + i slot_ns."""
+    """Volume of consecutive bins: bin i begins at start_ns + i slot_ns."""
 
     name: Name
     start_ns: int
@@ -55,19 +55,19 @@ class Series:
 
     @property
     def time_s(self) -> Numbers:
-        """When each bin begins, in seconds from the first."""
+        """Beginning of each bin, in seconds from the first."""
         times: Numbers = np.arange(len(self), dtype=np.float64) * (self.slot_ns / SECOND_NS)
         return times
 
     def part(self, begin: int, end: int) -> Series:
-        """Bins `begin` to `end`, which is not one of them."""
+        """Bins from `begin` to before `end`."""
         start_ns = self.start_ns + begin * self.slot_ns
         return replace(
             self, start_ns=start_ns, bytes=self.bytes[begin:end], packets=self.packets[begin:end]
         )
 
     def inner(self) -> Series:
-        """Without the first and the last bin, of which a capture has seen a part only."""
+        """Without the first and the last bin, which a capture covers only in part."""
         return self.part(1, len(self) - 1) if len(self) > 2 else self
 
     def joined(self, slot_ns: int) -> Series:
@@ -139,8 +139,7 @@ class Binner:
             self._cells.setdefault(name, _Cells()).add(slots, size_bytes, packets)
 
     def clock(self, time_ns: Integers, where: str, interface: int = 0) -> None:
-        """Looks whether the clock went back, in packets of an interface that follow each other in
-        a capture."""
+        """Notes whether the clock went back between consecutive packets of an interface."""
         if not len(time_ns):
             return
         before = self._latest_ns.get(interface, int(time_ns[0]))

@@ -85,7 +85,7 @@ impl Filter {
     }
 
     /// Cuts frames that pass to their first `bytes`, for who wants headers alone: the rest is not
-    /// copied. [`ReceivedFrame::wire_bytes`](crate::ReceivedFrame::wire_bytes) tells their length.
+    /// copied. [`ReceivedFrame::wire_bytes`](crate::ReceivedFrame::wire_bytes) is their length.
     #[must_use]
     pub fn keeping(mut self, bytes: u32) -> Self {
         self.keep_bytes = bytes;

@@ -15,7 +15,7 @@
 //! *Down*: [`PacketSocket::receive_batch`] and [`PacketSocket::send_batch`] report `ENETDOWN`, the
 //! first once, the second for every frame. The socket stays good: when the interface is up again
 //! frames flow again, without a new socket. *Deleted*: the socket is dead for ever, even if an
-//! interface of the same name comes; [`PacketSocket::interface_exists`] tells one from the other.
+//! interface of the same name comes; [`PacketSocket::interface_exists`] distinguishes the two.
 //! `ppoll` says `ERR` in both cases until [`PacketSocket::take_error`] or a receive has read the error.
 //!
 //! # What a frame from a local TCP sender looks like

@@ -32,23 +32,23 @@ impl<'a> From<&'a [u8]> for OutgoingFrame<'a> {
     }
 }
 
-/// Why the first frame of a batch was not sent.
+/// Reason why the first frame of a batch was not sent.
 #[derive(Debug, Error)]
 pub enum SendError {
-    /// `EAGAIN`: the socket's send buffer is full. `ppoll` says `OUT` when it is not any more.
+    /// `EAGAIN`: the socket's send buffer is full. `ppoll` reports `OUT` once there is room.
     #[error("the socket's buffer is full")]
     Full,
     /// `ENOBUFS`, `ENOMEM`: the queue of the interface (its qdisc; on a veth, that of the other end)
-    /// has dropped the frame. Nothing tells when there is room again; `ppoll` may say `OUT` at once.
+    /// has dropped the frame. No event says that there is room again; `ppoll` may report `OUT` at once.
     #[error("the interface's queue is full")]
     QueueFull,
     /// `ENETDOWN`; see the crate's documentation.
     #[error("the interface is down")]
     Down,
-    /// `EMSGSIZE`: longer than the MTU allows. This frame will never go.
+    /// `EMSGSIZE`: longer than the MTU allows. It can never be sent.
     #[error("the frame is longer than the interface's MTU allows")]
     TooLong,
-    /// `EINVAL`: shorter than an Ethernet header, or its [`Offload`] is wrong. It will never go.
+    /// `EINVAL`: shorter than an Ethernet header, or its [`Offload`] is wrong. It can never be sent.
     #[error("the frame is malformed")]
     Malformed,
     /// Among them `ENXIO` and `ENODEV`: the interface is gone.
@@ -70,9 +70,8 @@ impl From<io::Error> for SendError {
 }
 
 impl PacketSocket {
-    /// Sends the first frames, at most [`MAX_SEND_BATCH`], without waiting, and says how many
-    /// went: at least one, unless there were none. An error belongs to the first frame: skip it or
-    /// try it again; the ones before it in an earlier call are gone, the ones after it untouched.
+    /// Sends the first frames, at most [`MAX_SEND_BATCH`], without waiting, and returns their number: at least 1 unless
+    /// `frames` is empty. An error is about the first frame, and none of the others was sent: skip it or try again.
     pub fn send_batch<'a, F: Into<OutgoingFrame<'a>>>(
         &self,
         frames: impl IntoIterator<Item = F>,
@@ -80,7 +79,7 @@ impl PacketSocket {
         let mut offloads = [[0; Offload::BYTES]; MAX_SEND_BATCH];
         let mut vectors = [const { MaybeUninit::<[libc::iovec; 2]>::uninit() }; MAX_SEND_BATCH];
         let mut headers = [const { MaybeUninit::<libc::mmsghdr>::uninit() }; MAX_SEND_BATCH];
-        // Without the header of `offloads` the first vector is left out.
+        // Without `offloads` the first vector, its header, is left out.
         let (first, count) = if self.offloads() { (0, 2) } else { (1, 1) };
         let mut batch = 0;
         for frame in frames.into_iter().take(MAX_SEND_BATCH) {
@@ -88,7 +87,7 @@ impl PacketSocket {
             if self.offloads() {
                 offloads[batch] = frame.offload.emit();
             } else if frame.offload != Offload::NONE {
-                // Sent as it is it would be wrong on the wire.
+                // It would be wrong on the wire without the kernel's work.
                 if batch == 0 {
                     return Err(SendError::Malformed);
                 }

@@ -1,4 +1,4 @@
-//! Opening a packet socket and asking it things.
+//! Packet sockets: opening, options and state.
 
 use std::ffi::CString;
 use std::io;
@@ -8,10 +8,10 @@ use std::os::fd::{AsFd, AsRawFd, BorrowedFd, FromRawFd, OwnedFd};
 use crate::filter::Filter;
 use crate::system::{check, get_option, set_option};
 
-/// Bytes that the kernel accounts for a full Ethernet frame: a buffer of 2048 and its description.
+/// Bytes that the kernel accounts for a full Ethernet frame: a buffer of 2048 and its `sk_buff`.
 pub const FULL_FRAME_BYTES: usize = 2304;
 
-/// Whose frames the interface is to let through.
+/// Destination addresses of frames that the interface accepts.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Default)]
 pub enum Audience {
     /// Own address, broadcast, and all multicast groups, even those that the kernel has not joined.
@@ -28,16 +28,16 @@ pub struct SocketOptions {
     pub audience: Audience,
     /// `None`: every frame. With a filter: only IPv4 packets and MAC control frames that pass it.
     pub filter: Option<Filter>,
-    /// Bytes of buffer that the kernel is asked for, in each direction. It gives more than the limit of
-    /// the system only with CAP_NET_ADMIN.
+    /// Size of the kernel's buffer in each direction, bytes; beyond the system's limit only with
+    /// CAP_NET_ADMIN.
     pub buffer_bytes: libc::c_int,
-    /// Frames get the time of their arrival; those of the first milliseconds after opening perhaps
-    /// that of their being read, because the kernel is slow to begin.
+    /// Received frames have a time stamp, of their arrival; in the first milliseconds after opening it
+    /// may be that of reading, since the kernel enables time stamps late.
     pub timestamps: bool,
-    /// Frames come and go with an [`Offload`](crate::Offload); receive buffers should then have
-    /// slots of [`MAX_OFFLOADED_FRAME_BYTES`](crate::MAX_OFFLOADED_FRAME_BYTES).
+    /// Frames are received and sent with an [`Offload`](crate::Offload); receive buffers should then
+    /// have slots of [`MAX_OFFLOADED_FRAME_BYTES`](crate::MAX_OFFLOADED_FRAME_BYTES).
     pub offloads: bool,
-    /// Sent frames skip the queueing discipline (and its limits) of the interface.
+    /// Sent frames bypass the queueing discipline of the interface, and its limits.
     pub bypass_qdisc: bool,
 }
 
@@ -56,7 +56,7 @@ impl Default for SocketOptions {
     }
 }
 
-/// A raw packet socket on one interface. It never blocks and never sees frames that leave.
+/// A raw packet socket on one interface. It never blocks, and does not receive outgoing frames.
 #[derive(Debug)]
 pub struct PacketSocket {
     fd: OwnedFd,
@@ -143,7 +143,7 @@ impl PacketSocket {
         Ok(())
     }
 
-    /// Replaces the filter of a socket that was opened with one. What arrived before stays.
+    /// Replaces the filter of a socket that was opened with one. Frames that it has received stay.
     pub fn set_filter(&self, filter: &Filter) -> io::Result<()> {
         filter.attach(self.as_fd())
     }
@@ -162,9 +162,9 @@ impl PacketSocket {
         Ok(statistics.tp_drops.into())
     }
 
-    /// Bounds what the kernel holds of sent frames, at the interface and in its queueing discipline,
-    /// before sending says [`Full`](crate::SendError::Full): bytes as the kernel accounts them
-    /// ([`FULL_FRAME_BYTES`]), 4608 at least. The bound counts before a frame, which may go beyond.
+    /// Sets the most bytes that the kernel holds of sent frames, at the interface and in its queueing
+    /// discipline, before sending fails with [`Full`](crate::SendError::Full): as the kernel accounts
+    /// them ([`FULL_FRAME_BYTES`]), at least 4608. The last frame may exceed it.
     pub fn limit_unsent(&self, bytes: usize) -> io::Result<()> {
         // The kernel doubles what it is given.
         let half = libc::c_int::try_from(bytes / 2).unwrap_or(libc::c_int::MAX);
@@ -188,17 +188,17 @@ impl PacketSocket {
         Ok((code != 0).then(|| io::Error::from_raw_os_error(code)))
     }
 
-    /// False: the interface was deleted or has left the namespace, and the socket is of no more use.
-    /// A new one of the same name is another interface.
+    /// False: the interface was deleted or has left the namespace, and the socket is useless, even if
+    /// there is a new interface of the name.
     pub fn interface_exists(&self) -> bool {
         let mut name = [0; libc::IF_NAMESIZE];
         // SAFETY: the buffer has the size that the call asks for.
         let named = unsafe { libc::if_indextoname(self.index.cast_unsigned(), name.as_mut_ptr()) };
-        // The number may be that of a later interface, or of this one after a time elsewhere.
+        // The number may be that of a later interface, or of this one after it was in another namespace.
         !named.is_null() && self.is_bound()
     }
 
-    /// The kernel unbinds a socket when its interface goes, for ever.
+    /// The kernel unbinds a socket when its interface is deleted, and never binds it again.
     fn is_bound(&self) -> bool {
         // SAFETY: plain data for which all zeroes are valid.
         let mut address: libc::sockaddr_ll = unsafe { zeroed() };

@@ -49,7 +49,7 @@ pub struct Ipv4Header {
     pub dscp: u8,
     /// ECN field, the low two bits of the traffic class (RFC 3168, 5).
     pub ecn: Ecn,
-    /// Identification, which tells fragments of packets apart (RFC 6864).
+    /// Identification, the same in all fragments of a packet (RFC 6864).
     pub id: u16,
     /// Hops that are left.
     pub ttl: u8,

@@ -3,7 +3,7 @@
 
 use crate::{EthernetFrame, EthernetHeader, Layer, MacAddress, ParseError};
 
-/// A frame that stops some of the eight classes of whoever receives it, or lets them resume.
+/// A frame that pauses or resumes some of the receiver's eight classes.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct PfcFrame {
     /// How long each class stops, in quanta; 0: it resumes. `None`: the frame does not name it.

@@ -1,5 +1,5 @@
-//! ICMP Source Quench (RFC 792) about a TCP segment: a switch whose queue is slow asks its sender to send
-//! less (`docs/source-quench.md`).
+//! ICMP Source Quench (RFC 792) about a TCP segment: a switch asks its sender to slow down, because
+//! packets wait too long in its queue (`docs/source-quench.md`).
 
 use std::net::SocketAddrV4;
 
@@ -7,19 +7,19 @@ use crate::checksum::internet_checksum;
 use crate::tcp::be32;
 use crate::{Ipv4Header, Layer, ParseError, Protocol};
 
-/// A message. Nothing vouches for it but that it quotes a segment.
+/// A message. It is not authenticated: anybody can send one that quotes a segment.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct SourceQuench {
-    /// Who sent the segment, and is to send less.
+    /// Sender of the segment, which is to slow down.
     pub sender: SocketAddrV4,
-    /// Where the segment went.
+    /// Destination of the segment.
     pub receiver: SocketAddrV4,
     /// Sequence number of the segment that the message quotes.
     pub seq: u32,
 }
 
 const ICMP_BYTES: usize = 8;
-/// Quoted bytes of TCP, behind the quoted IPv4 header: ports and sequence number.
+/// Quoted bytes of TCP, after the quoted IPv4 header: ports and sequence number.
 const QUOTED_BYTES: usize = 8;
 const TYPE: u8 = 4;
 const CODE: u8 = 0;
@@ -97,7 +97,7 @@ mod tests {
             seq: 0,
         };
         assert_eq!(SourceQuench::parse(&message()), Ok(expected));
-        // Padding of the frame is no part of it.
+        // The frame's padding is not part of it.
         let mut padded = message();
         padded.extend([0xff; 4]);
         assert_eq!(SourceQuench::parse(&padded), Ok(expected));

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+from collections.abc import Iterable
 from typing import Any
 
 from ebb_topologies.errors import InputError
@@ -25,13 +26,7 @@ from ebb_controller.ctl.tables import matched, meter_row
 
 def counters(client: Client, options: argparse.Namespace) -> Answer:
     """`counter list`: counters and direct counters with their units."""
-    schema = client.schema
-    arrays = [{"counter": c.alias, "size": c.size, "unit": _unit(c)} for c in schema.counters]
-    direct = [
-        {"counter": c.alias, "table": schema.tables[c.direct_table_id].alias, "unit": _unit(c)}
-        for c in schema.direct_counters
-    ]
-    return [*arrays, *direct]
+    return _listed("counter", client.schema, client.schema.counters, client.schema.direct_counters)
 
 
 def read_counter(client: Client, options: argparse.Namespace) -> Answer:
@@ -45,8 +40,8 @@ def read_counter(client: Client, options: argparse.Namespace) -> Answer:
     rows = [{"counter": name, "index": e.index} | _counted(e.data) for e in cells]
     if options.all or options.index is not None:
         return rows
-    told = [row for row in rows if row["packets"] or row["bytes"]]
-    return told if told or options.json else f"all {len(rows)} cells are 0\n"
+    counted = [row for row in rows if row["packets"] or row["bytes"]]
+    return counted if counted or options.json else f"all {len(rows)} cells are 0\n"
 
 
 def reset_counter(client: Client, options: argparse.Namespace) -> Answer:
@@ -73,13 +68,7 @@ def write_counter(client: Client, options: argparse.Namespace) -> Answer:
 
 def meters(client: Client, options: argparse.Namespace) -> Answer:
     """`meter list`: meters and direct meters with their units."""
-    schema = client.schema
-    arrays = [{"meter": m.alias, "size": m.size, "unit": _unit(m)} for m in schema.meters]
-    direct = [
-        {"meter": m.alias, "table": schema.tables[m.direct_table_id].alias, "unit": _unit(m)}
-        for m in schema.direct_meters
-    ]
-    return [*arrays, *direct]
+    return _listed("meter", client.schema, client.schema.meters, client.schema.direct_meters)
 
 
 def read_meter(client: Client, options: argparse.Namespace) -> Answer:
@@ -155,6 +144,15 @@ def _direct_row(schema: P4Schema, entry: P4TableEntry | None) -> dict[str, Any]:
     assert entry is not None
     row: dict[str, Any] = {"table": entry.table_id, "match": matched(schema, entry)}
     return row | ({"priority": entry.priority} if entry.priority else {})
+
+
+def _listed(noun: str, schema: P4Schema, arrays: Iterable[Any], direct: Iterable[Any]) -> list[Row]:
+    tables = schema.tables
+    rows = [{noun: a.alias, "size": a.size, "unit": _unit(a)} for a in arrays]
+    of_tables = [
+        {noun: d.alias, "table": tables[d.direct_table_id].alias, "unit": _unit(d)} for d in direct
+    ]
+    return [*rows, *of_tables]
 
 
 def _unit(item: Any) -> str:

@@ -48,8 +48,9 @@ def main(argv: Sequence[str] | None = None) -> int:
     except (InputError, SwitchError) as error:
         _complain(error)
     except BrokenPipeError:
-        # Who reads has seen enough; Python would complain of it once more at its end.
+        # Python would complain again when it flushes stdout at its end.
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        return 141  # as of a command that SIGPIPE ends
     except KeyboardInterrupt:
         return 130
     return 1

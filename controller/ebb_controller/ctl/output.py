@@ -9,7 +9,7 @@ from typing import Any
 from ebb_topologies.text import printable
 
 Row = dict[str, Any]
-"""An answer: values by name. What has no value is left out by the one who makes it."""
+"""An answer: values by name, without those that are absent."""
 
 
 def as_json(answer: Any) -> str:
@@ -49,7 +49,7 @@ def cell(value: Any) -> str:
 
 
 def _columns(rows: Sequence[Row]) -> list[str]:
-    """All names, each behind the one that stands before it in its row; a first one at the end."""
+    """All names, each after the one before it in its row; the first one of a row at the end."""
     names: list[str] = []
     for row in rows:
         place = len(names)

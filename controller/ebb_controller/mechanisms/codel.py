@@ -26,7 +26,7 @@ REACTIONS: dict[Reaction, int] = {"drop": 0, "mark": 1, "source-quench": 2}
 LEAST_DEPTH: dict[DepthUnit, int] = {"bytes": 1_514, "packets": 1}
 """Depth behind a packet up to which its queue is good: the longest frame (RFC 8289 section 4.4)."""
 COUNT_BITS = 16
-"""Bits of the number of packets that were due since the queue went bad; it stays at the most."""
+"""Bits of the number of packets that were due since the queue went bad, which saturates."""
 MANTISSA_BITS = 5
 """Bits of it that count after the first one: a prefix is 2^-5 of the power of two below it."""
 ROOT_ONE = 2**24
@@ -40,10 +40,10 @@ class Codel(Parameters):
     of the link."""
 
     target_bytes: Annotated[int, Field(ge=1, lt=2**32)] = 62_500
-    """Delay that a queue may have for ever, in bytes of its link: 50 us at 10 Gbit/s, and the 5 ms
-    of the RFC at 100 Mbit/s."""
+    """Delay that a queue may keep, in bytes of its link: 50 us at 10 Gbit/s, and the 5 ms of the
+    RFC at 100 Mbit/s."""
     interval_targets: Annotated[float, Field(ge=1, le=1_000)] = 20
-    """How many times as long the delay has to last: a target is 5 % of the interval (RFC 8289
+    """Interval over target: a target is 5 % of the interval (RFC 8289
     section 4.4)."""
     reaction: Reaction = "drop"
     """Reaction to a packet that is due: it is dropped; marked CE (dropped if it is not ECT); or
@@ -70,7 +70,7 @@ class WithCodel(Parameters):
 
 
 def prefixes() -> Iterator[tuple[int, int, int]]:
-    """Prefixes of counts from 1: value, length in bits, how many counts. They make up all."""
+    """Prefixes that cover all counts from 1: value, length in bits, number of counts."""
     exact = 2 << MANTISSA_BITS
     for count in range(1, exact):
         yield count, COUNT_BITS, 1

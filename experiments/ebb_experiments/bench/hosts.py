@@ -54,11 +54,11 @@ class TwoHosts(Testbed):
         super().__init__()
         self.context = context
 
-    def transfer(self, scheme: str, object_bytes: int, parameters: dict[str, Any]) -> Transfer:
+    def transfer(self, transport: str, object_bytes: int, parameters: dict[str, Any]) -> Transfer:
         """Sends one generated object from a to b."""
-        file = self.context.directory / f"{scheme}.json"
+        file = self.context.directory / f"{transport}.json"
         file.write_text(json.dumps(parameters))
-        common = ("--interface", INTERFACE, "--scheme", scheme, "--params", str(file))
+        common = ("--interface", INTERFACE, "--transport", transport, "--params", str(file))
         receive = ("recv", "--port", str(PORT), "--count", "1", *common)
         send = ("send", "--generate", str(object_bytes), f"{ADDRESSES['b']}:{PORT}", *common)
         with self.agent(self.context, "b", receive, first=True) as receiver:

@@ -5,7 +5,7 @@ receiving end of the veth.
 The sender becomes associated by an ACK of the receiver that is sent once more with ECN-Echo.
 
 ```
- agent:  a (ebb-agent send --scheme hull) ──veth── b (ebb-agent recv)
+ agent:  a (ebb-agent send --transport hull) ──veth── b (ebb-agent recv)
  bump:   a (kernel TCP) ──veth── p (ebb-agent pace) ──veth── b (kernel TCP)
 ```
 """
@@ -175,7 +175,7 @@ def own_flow(context: Context, engine: dict[str, int], seconds: float) -> Spacin
         params = testbed.parameters({"engine": engine, **AGENT})
         # The other end shall be there in time, but not look all the time.
         plain = testbed.parameters({"engine": {**engine, "spin_microseconds": 0}})
-        flow = ("--interface", INTERFACE, "--json", "--scheme", "hull", "--params")
+        flow = ("--interface", INTERFACE, "--json", "--transport", "hull", "--params")
         receive = ("recv", "--port", str(PORT), "--count", "1", *flow, plain)
         send = ("send", "--generate", str(object_bytes), f"{ADDRESSES['b']}:{PORT}")
         with testbed.agent(context, "b", receive) as receiver:

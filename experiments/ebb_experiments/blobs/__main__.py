@@ -80,7 +80,7 @@ def _one(seed: int, folder: Path, loop: LoopThread) -> bool:
         admin = FabricAdmin(fabric.net.fabric_socket)
         agent = build / "ebb-agent"
         parameters = _parameters(agent, made.scheme)
-        store = Store(fabric, agent, where / "store", made.scheme, REPLICAS, parameters)
+        store = Store(fabric, agent, where / "store", scheme.transport, REPLICAS, parameters)
         said: list[str] = []
         try:
             store.start()

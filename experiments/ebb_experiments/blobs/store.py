@@ -45,7 +45,7 @@ class Store:
     binary: Path
     folder: Path
     """Folder of tracts, database, files and records of this run."""
-    scheme: str
+    transport: str
     hosts: tuple[str, ...]
     """Those with a replica."""
     parameters: dict[str, Any]
@@ -159,7 +159,7 @@ class Store:
             _kill(process)
 
     def _options(self) -> list[str]:
-        return ["--locator", str(self.socket), "--scheme", self.scheme]
+        return ["--locator", str(self.socket), "--transport", self.transport]
 
     def _spawn(self, host: str, name: str, command: list[str]) -> Agent:
         self._count += 1

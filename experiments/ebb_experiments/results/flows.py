@@ -22,8 +22,8 @@ UNFINISHED = "unfinished at the end of the run: "
 
 
 def unheard(schedule: Iterable[Line], told: Iterable[Line], until_ns: float) -> list[Line]:
-    """Lines for the transfers that were to start until then and that no line tells of: the agent
-    that should have told may have died."""
+    """Lines for the transfers that were to start until then and have none: the agent that should
+    have written it may have died."""
     known = {line.get("transfer") for line in told}
     return [
         {key: each[key] for key in ("job", "traffic", "kind", "bytes")}
@@ -91,10 +91,10 @@ class End:
 class FlowTable:
     """A row for each object at each of its destinations, and for each transfer that came to none.
 
-    Both ends of a flow tell their part; the sender's address and session name it at both. What is
-    fetched from several hosts is one flow at the receiver, whose record lists the senders, and one
-    at each of these. A flow with two ends is a row as soon as both have told; the others wait for
-    the end of the run.
+    Each end of a flow writes a record; the sender's address and the session identify it in both. An
+    object fetched from several hosts is one flow at the receiver, whose record lists the senders,
+    and one at each of them. A flow with two ends becomes a row with its second record; the others
+    wait for the end of the run.
     """
 
     def __init__(
@@ -148,7 +148,7 @@ class FlowTable:
             for line in sorted(self._without_flow, key=_ignorance):
                 if line["transfer"] not in told:
                     told.add(line["transfer"])
-                    self._rows.append(self._head | _transfer_row(line))
+                    self._rows.append(self._head | _transfer_row(line, self._dilation))
         self._without_flow = []
         self._rows.sort(*ORDER)
         return self._rows
@@ -215,7 +215,7 @@ def _flow_row(
         "destination": _named([destination], names),
         **{key: None if at is None else dilation.nominal_time(at) for key, at in times.items()},
         "status": "failed" if reasons else "finished",
-        "reason": "; ".join(reasons) or None,
+        "reason": dilation.nominal_text("; ".join(reasons)) or None,
         **(dict(zip(BY_SENDER, by_sender, strict=True)) if sent else {}),
         **(dict(zip(BY_RECEIVER, received.counts, strict=True)) if received else {}),
     }
@@ -253,9 +253,9 @@ def _ignorance(line: Line) -> tuple[bool, bool]:
     return line["status"] == "unfinished", line.get("part") != "start"
 
 
-def _transfer_row(line: Line) -> Row:
+def _transfer_row(line: Line, dilation: Dilation) -> Row:
     return {
         **{key: line[key] for key in ("transfer", "job", "traffic", "kind", "bytes")},
         "status": line["status"],
-        "reason": line.get("reason"),
+        "reason": dilation.nominal_text(line.get("reason") or "") or None,
     }

@@ -1,5 +1,5 @@
-"""Who moves the objects of a phase under the wall clock: agents that play the workload themselves,
-or the commands of `ebb-agent`, told one by one what the workload says."""
+"""Senders of the objects of a phase under the wall clock: agents that play the workload themselves,
+or a command of `ebb-agent` for each transfer."""
 
 from __future__ import annotations
 
@@ -182,8 +182,8 @@ class AgentWorkloads:
         for index, host in enumerate(task.loaded.topology.hosts):
             self.plan.agents.start(
                 *(host.name, host.name, "bench", "--json", "--lateness"),
-                *("--scheme", self.plan.transport, *self._played(host.name)),
-                *(f"--scheme-of={name}={each}" for name, each in task.transport_of.items()),
+                *("--transport", self.plan.transport, *self._played(host.name)),
+                *(f"--transport-of={name}={each}" for name, each in task.transport_of.items()),
                 *("--workload", str(self.plan.file("workload"))),
                 *("--hosts", str(self.plan.file("hosts"))),
                 *("--params", str(self.plan.file("params"))),
@@ -393,7 +393,7 @@ class Commands:
 
     def _command(self, line: Line, host: str, command: str, *arguments: str) -> None:
         transport = self.plan.transport_of(line)
-        common = ["--json", "--scheme", transport, "--priority", str(line["priority"])]
+        common = ["--json", "--transport", transport, "--priority", str(line["priority"])]
         name = f"{command}-{host}-{line['id']}"
         self.running[line["id"]] = self.plan.agents.start(host, name, command, *common, *arguments)
 

@@ -168,7 +168,7 @@ class Simulator:
             for link in self.topology.links
         ]
         return {
-            "scheme": self.transport,
+            "transport": self.transport,
             **({"transport_of": dict(self.transport_of)} if self.transport_of else {}),
             "params": self.parameters,
             "seed": self.seed,

@@ -1,4 +1,4 @@
-"""The queues of one port, looked at again and again while a phase runs under the wall clock."""
+"""The queues of one port, sampled while a phase runs under the wall clock."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from ebb_experiments.results.tables import Row
 from ebb_experiments.run.loop import LoopThread
 
 INTERVAL_NS = 10_000_000
-"""Time of the wall clock between two looks: often enough for a figure, and a hundredth of a
+"""Time of the wall clock between two samples: often enough for a figure, and 1 % of a
 processor."""
 
 
@@ -30,13 +30,13 @@ class QueueWatch:
     topology: Topology
     host: str
     looks: list[tuple[int, list[tuple[int, int, int]]]] = field(default_factory=list)
-    """When by the clock of the switch; of each queue its id, packets and bytes."""
+    """Time of a sample by the clock of the switch, and id, packets and bytes of each queue."""
     behind_ns: float = float("inf")
-    """The clock of this process less that of the switch. The smallest that was seen, as what a
-    switch tells takes a while."""
+    """The clock of this process less that of the switch: the smallest difference, since reports
+    take time to arrive."""
 
     async def look(self) -> None:
-        """Looks until it is cancelled, or the switch is restarted."""
+        """Samples until it is cancelled, or the switch is restarted."""
         end = self.topology.attachment(self.topology.host(self.host))
         with suppress(ControllerError):
             async for stats in self.managers.stream(end.node, INTERVAL_NS):
@@ -73,16 +73,16 @@ class QueueWatch:
 
 
 class Watch(Protocol):
-    """Something that is looked at again and again."""
+    """Something that is sampled repeatedly."""
 
     async def look(self) -> None:
-        """Looks until it is cancelled."""
+        """Samples until it is cancelled."""
         ...
 
 
 @contextmanager
 def watching(loop: LoopThread, watches: Sequence[Watch]) -> Iterator[None]:
-    """Looks for as long as the block lasts."""
+    """Samples while the block runs."""
     futures = [loop.start(watch.look()) for watch in watches]
     try:
         yield

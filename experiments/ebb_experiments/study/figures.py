@@ -241,8 +241,8 @@ def _lines(figure: Figure, data: Data, place: Axes, where: dict[str, Any]) -> No
 
 
 def _apart(place: Axes, steps: float) -> Transform:
-    """Moves what is drawn sidewards by some points of print, so that intervals of several schemes
-    at one place can be told apart."""
+    """Shifts marks sideways by some points of print, so that intervals of several schemes at one
+    place do not cover each other."""
     figure = place.get_figure()
     assert figure is not None
     sidewards = ScaledTranslation(steps * APART_POINTS / 72, 0, figure.dpi_scale_trans)

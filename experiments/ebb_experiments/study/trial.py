@@ -123,7 +123,7 @@ def attempt(
     """Does what `run_trial` does, but returns a `Failure` instead of raising."""
     try:
         return run_trial(trial, build, expected)
-    except Exception as error:  # whatever it is, it is this trial's, and is told in a line
+    except Exception as error:  # any error fails this trial only, with one line
         return Failure(one_line(error), isinstance(error, OtherInputsError))
 
 

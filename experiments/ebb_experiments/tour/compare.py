@@ -52,7 +52,7 @@ def main(argv: Sequence[str] | None = None) -> int:
 
 
 def differences(a: Summary, b: Summary) -> list[str]:
-    """Lines about what makes numbers of the two runs differ by itself."""
+    """Lines about settings that alone make the numbers of the two runs differ."""
     before, after = settings(a), settings(b)
     found = [f"{name}: {before[name]}, then {after[name]}" for name in before]
     lines = [line for line, name in zip(found, before, strict=True) if before[name] != after[name]]

@@ -20,6 +20,7 @@ use tracing_subscriber::util::SubscriberInitExt;
 
 fn main() -> ExitCode {
     start_log();
+    warn_of_old_spellings();
     let result = commands::Cli::parse().command.run();
     commands::record::finish();
     match result {
@@ -33,6 +34,13 @@ fn main() -> ExitCode {
             let _ = writeln!(std::io::stderr(), "ebb-agent: {}", lines.join("\n"));
             ExitCode::from(2)
         }
+    }
+}
+
+/// `--scheme` and `--scheme-of` are taken until the next release.
+fn warn_of_old_spellings() {
+    if std::env::args_os().any(|argument| argument.as_encoded_bytes().starts_with(b"--scheme")) {
+        tracing::warn!("--scheme and --scheme-of are now --transport and --transport-of");
     }
 }
 

@@ -15,12 +15,12 @@ use crate::hosts::{AGENT, Hosts, Running, lines, record, stderr, write_random};
 const BYTES: usize = (8 << 20) + 100_000;
 /// One tract.
 const SHORT: usize = 2_500_000;
-/// Lines of a daemon that is ready: one for each scheme.
-const SCHEMES: usize = ebb_transport::TransportKind::ALL.len();
+/// Lines of a daemon that is ready: one for each transport.
+const TRANSPORTS: usize = ebb_transport::TransportKind::ALL.len();
 
 struct Store {
     hosts: Hosts,
-    scheme: &'static str,
+    transport: &'static str,
     locator: Option<Running>,
     replicas: Vec<(Running, Running)>,
 }
@@ -30,12 +30,12 @@ impl Store {
         Store::over("scdp")
     }
 
-    fn over(scheme: &'static str) -> Self {
+    fn over(transport: &'static str) -> Self {
         let hosts = Hosts::on_bridge(4);
         hosts.set_params(r#"{"nic": {"rate_bps": 400000000}}"#);
         let mut store = Store {
             hosts,
-            scheme,
+            transport,
             locator: None,
             replicas: Vec::new(),
         };
@@ -60,10 +60,10 @@ impl Store {
     }
 
     fn start_beside(&self, daemon: Command, host: &str) -> (Running, Running) {
-        let daemon = Running::ready(daemon, SCHEMES);
-        let scheme = self.scheme;
+        let daemon = Running::ready(daemon, TRANSPORTS);
+        let transport = self.transport;
         let args =
-            format!("blob replica --locator ./locator --dir tracts-{host} --scheme {scheme}");
+            format!("blob replica --locator ./locator --dir tracts-{host} --transport {transport}");
         (daemon, Running::ready(self.hosts.client(host, &args), 1))
     }
 
@@ -76,8 +76,8 @@ impl Store {
     }
 
     fn command(&self, args: &str) -> Command {
-        let scheme = self.scheme;
-        let args = format!("blob {args} --locator ./locator --scheme {scheme}");
+        let transport = self.transport;
+        let args = format!("blob {args} --locator ./locator --transport {transport}");
         self.hosts.agent("a", &args)
     }
 
@@ -218,8 +218,8 @@ fn a_damaged_tract_is_never_read_and_is_replaced() {
 }
 
 fn any_transport_carries_tracts() {
-    for scheme in ["ndp", "dctcp", "trevi"] {
-        let store = Store::over(scheme);
+    for transport in ["ndp", "dctcp", "trevi"] {
+        let store = Store::over(transport);
         let content = write_random(&store.hosts.dir.join("file"), 300_000);
         store.put("file", "");
         assert!(store.get("file").1 == content);

@@ -30,10 +30,10 @@ fn one_object_goes_to_several_hosts() {
         assert!(receiver.end());
         assert!(std::fs::read(dir.join("file.bin")).unwrap() == content);
     }
-    // The other schemes send to each of them.
+    // The other transports send to each of them.
     let receivers = ["b", "c"]
-        .map(|side| Running::ready(hosts.agent(side, "recv --scheme dctcp --count 1"), 1));
-    let send = "send --unicast --scheme dctcp --generate 100000 10.0.0.3 10.0.0.4";
+        .map(|side| Running::ready(hosts.agent(side, "recv --transport dctcp --count 1"), 1));
+    let send = "send --unicast --transport dctcp --generate 100000 10.0.0.3 10.0.0.4";
     let output = hosts.agent("a", send).output().unwrap();
     assert!(output.status.success(), "{}", stderr(&output));
     assert_eq!(String::from_utf8_lossy(&output.stdout).lines().count(), 2);
@@ -77,7 +77,7 @@ fn an_object_is_fetched_from_one_host_or_several() {
         "{}",
         stderr(&output)
     );
-    let (code, output) = fetch("file.bin --scheme ndp --from 10.0.0.3 10.0.0.4");
+    let (code, output) = fetch("file.bin --transport ndp --from 10.0.0.3 10.0.0.4");
     assert_eq!(code, Some(2));
     assert!(
         stderr(&output).contains("no many-to-one"),
@@ -184,38 +184,41 @@ fn both_sides_hear_of_a_full_disk_and_of_a_wrong_hash() {
     let _mounted = SmallDisk::mount(&small);
     let file = hosts.dir.join("file.bin");
     write_random(&file, 4_000_000);
-    for scheme in ["ndp", "scdp", "dctcp"] {
-        let args = format!("recv --scheme {scheme} --dir {}", small.display());
+    for transport in ["ndp", "scdp", "dctcp"] {
+        let args = format!("recv --transport {transport} --dir {}", small.display());
         let mut receiver = Running::ready(hosts.agent("b", &args), 1);
-        let send = format!("send --scheme {scheme} file.bin 10.0.0.3");
+        let send = format!("send --transport {transport} file.bin 10.0.0.3");
         let output = hosts.agent("a", &send).output().unwrap();
         let sent = record(&output);
-        assert_eq!(sent["status"], "failed", "{scheme}: {sent}");
+        assert_eq!(sent["status"], "failed", "{transport}: {sent}");
         let received = receiver.line();
-        assert_eq!(received["status"], "failed", "{scheme}: {received}");
+        assert_eq!(received["status"], "failed", "{transport}: {received}");
         let reason = received["reason"].as_str().unwrap();
-        assert!(reason.contains("No space left"), "{scheme}: {reason}");
+        assert!(reason.contains("No space left"), "{transport}: {reason}");
         assert!(names(&small).is_empty());
         // The receiver takes other objects as before.
-        let send = format!("send --scheme {scheme} --generate 1000 10.0.0.3");
+        let send = format!("send --transport {transport} --generate 1000 10.0.0.3");
         let output = hosts.agent("a", &send).output().unwrap();
         assert!(output.status.success(), "{}", record(&output));
         assert_eq!(receiver.line()["sha256_ok"], true);
         std::fs::remove_file(small.join("generated-1000-0.bin")).unwrap();
 
         // The file changes while it is being sent.
-        let dir = hosts.dir.make_dir(&format!("received-{scheme}"));
-        let args = format!("recv --scheme {scheme} --port 7009 --dir {}", dir.display());
+        let dir = hosts.dir.make_dir(&format!("received-{transport}"));
+        let args = format!(
+            "recv --transport {transport} --port 7009 --dir {}",
+            dir.display()
+        );
         let mut receiver = Running::ready(hosts.agent("b", &args), 1);
-        let send = format!("send --scheme {scheme} file.bin 10.0.0.3:7009");
+        let send = format!("send --transport {transport} file.bin 10.0.0.3:7009");
         let mut sender = Running::start(hosts.agent("a", &send));
         wait_for_bytes(&dir);
         let open = std::fs::OpenOptions::new().write(true).open(&file);
         open.unwrap().write_all_at(&[0; 1000], 3_999_000).unwrap();
         let received = receiver.line();
-        assert_eq!(received["sha256_ok"], false, "{scheme}: {received}");
+        assert_eq!(received["sha256_ok"], false, "{transport}: {received}");
         let sent = sender.line();
-        assert_eq!(sent["status"], "failed", "{scheme}: {sent}");
+        assert_eq!(sent["status"], "failed", "{transport}: {sent}");
         assert!(names(&dir).is_empty());
         write_random(&file, 4_000_000);
     }
@@ -250,13 +253,13 @@ fn commands_use_the_daemon_of_their_host() {
     assert_eq!(output.status.code(), Some(2));
     assert!(stderr(&output).contains("a daemon runs at @ebb-agent already"));
     // While nobody listens, the daemon refuses objects.
-    let send = "send --scheme ndp --generate 1000 10.0.0.3";
+    let send = "send --transport ndp --generate 1000 10.0.0.3";
     let output = hosts.client("a", send).output().unwrap();
     assert_eq!(output.status.code(), Some(1), "{}", stderr(&output));
-    let args = format!("recv --scheme ndp --dir {}", received.display());
+    let args = format!("recv --transport ndp --dir {}", received.display());
     let two = format!("{args} --count 2");
     let mut receiver = Running::ready(hosts.client("b", &two), 1);
-    let output = hosts.client("b", "recv --scheme ndp").output().unwrap();
+    let output = hosts.client("b", "recv --transport ndp").output().unwrap();
     assert_eq!(output.status.code(), Some(2));
     assert!(stderr(&output).contains("another client listens on port 7000"));
     let output = hosts.client("a", send).output().unwrap();
@@ -264,7 +267,7 @@ fn commands_use_the_daemon_of_their_host() {
     assert_eq!(receiver.line()["sha256_ok"], true);
     assert_eq!(names(&received), ["generated-1000-0.bin"]);
     // A client that is killed takes its flow along, and nothing else.
-    let send = "send --scheme ndp --generate 40000000 10.0.0.3";
+    let send = "send --transport ndp --generate 40000000 10.0.0.3";
     let sender = Running::start(hosts.client("a", send));
     wait_until("something arrives", || names(&received).len() == 2);
     sender.signal(Signal::KILL);
@@ -327,11 +330,11 @@ fn a_reader_that_sleeps_costs_no_memory() {
     let size = 30_000_000;
     let file = std::fs::File::create(served.join("large")).unwrap();
     file.set_len(size).unwrap();
-    for scheme in ["ndp", "scdp", "dctcp"] {
+    for transport in ["ndp", "scdp", "dctcp"] {
         // The rate is not limited, so all of it would come while the reader sleeps.
-        let serve = format!("recv --serve {} --scheme {scheme}", served.display());
+        let serve = format!("recv --serve {} --transport {transport}", served.display());
         let _server = Running::ready(hosts.client("b", &serve), 1);
-        let fetch = format!("fetch large --from 10.0.0.3 -o - --scheme {scheme}");
+        let fetch = format!("fetch large --from 10.0.0.3 -o - --transport {transport}");
         let mut fetching = Running::start(hosts.client("a", &fetch));
         let mut part = [0; 10_000];
         fetching.lines.read_exact(&mut part).unwrap();
@@ -340,12 +343,12 @@ fn a_reader_that_sleeps_costs_no_memory() {
         let after = resident_bytes(fetching.process.id());
         assert!(
             after < before + (12 << 20),
-            "{scheme}: {before} then {after}"
+            "{transport}: {before} then {after}"
         );
         let mut rest = Vec::new();
         fetching.lines.read_to_end(&mut rest).unwrap();
-        assert_eq!((part.len() + rest.len()) as u64, size, "{scheme}");
-        assert!(fetching.end(), "{scheme}");
+        assert_eq!((part.len() + rest.len()) as u64, size, "{transport}");
+        assert!(fetching.end(), "{transport}");
     }
 }
 
@@ -360,15 +363,25 @@ fn a_fetch_ends_when_its_server_knows() {
     ));
     let served = hosts.dir.make_dir("served");
     std::fs::write(served.join("object"), "content").unwrap();
-    for scheme in ["ndp", "scdp", "dctcp"] {
-        let server = hosts.receive(&format!("--scheme {scheme} --serve {}", served.display()));
+    for transport in ["ndp", "scdp", "dctcp"] {
+        let server = hosts.receive(&format!(
+            "--transport {transport} --serve {}",
+            served.display()
+        ));
         for (name, is_there) in [("object", true), ("nothing", false)] {
             let begun = Instant::now();
-            let args = format!("fetch {name} --scheme {scheme} --from 10.0.0.3:7000 -o -");
+            let args = format!("fetch {name} --transport {transport} --from 10.0.0.3:7000 -o -");
             let output = hosts.agent("a", &args).output().unwrap();
             let said = stderr(&output);
-            assert_eq!(output.status.success(), is_there, "{scheme} {name}: {said}");
-            assert!(begun.elapsed() < Duration::from_secs(20), "{scheme} {name}");
+            assert_eq!(
+                output.status.success(),
+                is_there,
+                "{transport} {name}: {said}"
+            );
+            assert!(
+                begun.elapsed() < Duration::from_secs(20),
+                "{transport} {name}"
+            );
         }
         drop(server);
     }

@@ -15,19 +15,19 @@ fn objects_survive_every_fault() {
     let faults = format!(r#"{{"seed": 7, "leaving": {rates}, "arriving": {rates}}}"#);
     let params = format!(r#"{{"nic": {{"rate_bps": 100000000}}, "faults": {faults}}}"#);
     hosts.set_params(&params);
-    for scheme in ["ndp", "scdp", "dctcp"] {
-        let receiving = hosts.receive(&format!("--scheme {scheme} --count 1"));
-        let output = hosts.send(&format!("--scheme {scheme} --generate 3000000"));
+    for transport in ["ndp", "scdp", "dctcp"] {
+        let receiving = hosts.receive(&format!("--transport {transport} --count 1"));
+        let output = hosts.send(&format!("--transport {transport} --generate 3000000"));
         let sent = record(&output);
-        assert!(output.status.success(), "{scheme}: {sent}");
+        assert!(output.status.success(), "{transport}: {sent}");
         let (records, good) = receiving.records();
-        assert!(good, "{scheme}: {records:?}");
-        assert_eq!(records[0]["sha256_ok"], true, "{scheme}");
+        assert!(good, "{transport}: {records:?}");
+        assert_eq!(records[0]["sha256_ok"], true, "{transport}");
         // There are 2095 packets or more, each of which is trimmed with a probability of 4 %.
         let trimmed = records[0]["trimmed"].as_u64().unwrap();
-        match scheme {
+        match transport {
             "dctcp" => assert_eq!(trimmed, 0),
-            _ => assert!((30..200).contains(&trimmed), "{scheme}: {trimmed}"),
+            _ => assert!((30..200).contains(&trimmed), "{transport}: {trimmed}"),
         }
         assert!(sent["packets_sent"].as_u64().unwrap() > 2095, "{sent}");
     }
@@ -36,8 +36,8 @@ fn objects_survive_every_fault() {
 fn a_deleted_interface_ends_the_agents_with_a_record_and_a_reason() {
     let hosts = Hosts::pair();
     let dir = hosts.dir.make_dir("received");
-    let mut receiving = hosts.receive(&format!("--scheme ndp --dir {}", dir.display()));
-    let sender = hosts.start_send("--scheme ndp --generate 50000000");
+    let mut receiving = hosts.receive(&format!("--transport ndp --dir {}", dir.display()));
+    let sender = hosts.start_send("--transport ndp --generate 50000000");
     wait_for_bytes(&dir);
     hosts.space("a").ip("link delete eth1");
     let (code, sent, text) = sender.outcome();
@@ -55,22 +55,22 @@ fn a_deleted_interface_ends_the_agents_with_a_record_and_a_reason() {
 fn many_flows_end_at_once_when_their_receiver_is_told_to() {
     const FLOWS: usize = 20;
     let hosts = Hosts::pair();
-    for scheme in ["scdp", "dctcp"] {
+    for transport in ["scdp", "dctcp"] {
         let dir = hosts.dir.make_dir("received");
-        let receiving = hosts.receive(&format!("--scheme {scheme} --dir {}", dir.display()));
-        let args = format!("--scheme {scheme} --generate 20000000");
+        let receiving = hosts.receive(&format!("--transport {transport} --dir {}", dir.display()));
+        let args = format!("--transport {transport} --generate 20000000");
         let senders = [(); FLOWS].map(|()| hosts.start_send(&args));
         wait_for_bytes(&dir);
         let told = Instant::now();
         receiving.signal(Signal::TERM);
         let (records, _) = receiving.records();
-        assert!(told.elapsed() < Duration::from_secs(5), "{scheme}");
-        assert!(!records.is_empty(), "{scheme}");
+        assert!(told.elapsed() < Duration::from_secs(5), "{transport}");
+        assert!(!records.is_empty(), "{transport}");
         assert!(records.iter().all(|record| record["status"] == "failed"));
         for sender in senders {
             let (code, sent, _) = sender.outcome();
-            assert_eq!(code, Some(1), "{scheme}: {sent}");
-            assert_eq!(sent["status"], "failed", "{scheme}");
+            assert_eq!(code, Some(1), "{transport}: {sent}");
+            assert_eq!(sent["status"], "failed", "{transport}");
         }
         assert!(names(&dir).is_empty(), "{:?}", names(&dir));
     }
@@ -80,9 +80,12 @@ fn an_engine_that_had_no_processor_says_how_late_it_was() {
     let hosts = Hosts::pair();
     let stopped = Duration::from_millis(100);
     let dir = hosts.dir.make_dir("received");
-    let args = format!("--scheme ndp --count 1 --lateness --dir {}", dir.display());
+    let args = format!(
+        "--transport ndp --count 1 --lateness --dir {}",
+        dir.display()
+    );
     let receiving = hosts.receive(&args);
-    let sender = hosts.start_send("--scheme ndp --generate 20000000 --lateness");
+    let sender = hosts.start_send("--transport ndp --generate 20000000 --lateness");
     // The whole transfer takes 1.6 s.
     wait_for_bytes(&dir);
     // An engine that is stopped at work is not late for a deadline. It may wake between the look and the signal, the
@@ -114,16 +117,16 @@ fn objects_arrive_at_engines_that_rarely_look() {
     let engine = r#""engine": {"coalesce_microseconds": 1000}"#;
     let nic = r#""nic": {"rate_bps": 50000000, "catch_up_packets": 16}"#;
     hosts.set_params(&format!("{{{engine}, {nic}}}"));
-    for scheme in ["ndp", "scdp", "dctcp"] {
-        let receiving = hosts.receive(&format!("--scheme {scheme} --count 1"));
-        let output = hosts.send(&format!("--scheme {scheme} --generate 3000000"));
+    for transport in ["ndp", "scdp", "dctcp"] {
+        let receiving = hosts.receive(&format!("--transport {transport} --count 1"));
+        let output = hosts.send(&format!("--transport {transport} --generate 3000000"));
         let sent = record(&output);
-        assert!(output.status.success(), "{scheme}: {sent}");
+        assert!(output.status.success(), "{transport}: {sent}");
         let (records, good) = receiving.records();
-        assert!(good, "{scheme}: {records:?}");
-        assert_eq!(records[0]["sha256_ok"], true, "{scheme}");
+        assert!(good, "{transport}: {records:?}");
+        assert_eq!(records[0]["sha256_ok"], true, "{transport}");
         let mbps = 24e9 / records[0]["duration_ns"].as_f64().unwrap();
-        eprintln!("{scheme}: {mbps:.1} Mbit/s");
+        eprintln!("{transport}: {mbps:.1} Mbit/s");
     }
 }
 

@@ -42,10 +42,10 @@ fn request(reply_port: u16) -> SendRequest {
 }
 
 /// The packets of a host at `FORGED` that asks for `large.bin` this many times at once.
-fn requests(scheme: TransportKind, count: u16) -> Vec<Vec<u8>> {
+fn requests(transport: TransportKind, count: u16) -> Vec<Vec<u8>> {
     let suite = Suite::default();
     let ports = (20_000, 60_000);
-    let mut forger = scheme.transport(FORGED, &suite, ports, 1).unwrap();
+    let mut forger = transport.transport(FORGED, &suite, ports, 1).unwrap();
     let mut packets = Vec::new();
     for number in 0..count {
         let now = Instant::from_micros(1);
@@ -109,15 +109,18 @@ fn forged_requests_over_scdp_earn_a_window_and_headers() {
     forged_requests_earn_a_window_and_headers(TransportKind::Scdp);
 }
 
-fn forged_requests_earn_a_window_and_headers(scheme: TransportKind) {
+fn forged_requests_earn_a_window_and_headers(transport: TransportKind) {
     let hosts = Hosts::pair();
     let served = hosts.dir.make_dir("served");
     let content = write_random(&served.join("large.bin"), 1_000_000);
     // The Ethernet header: to the server, from an address that nobody has, IPv4.
     let mut ethernet = mac(hosts.space("b"));
     ethernet.extend_from_slice(&[2, 0, 0, 0, 0, 99, 8, 0]);
-    let server = hosts.receive(&format!("--scheme {scheme} --serve {}", served.display()));
-    let frames: Vec<Vec<u8>> = requests(scheme, 400)
+    let server = hosts.receive(&format!(
+        "--transport {transport} --serve {}",
+        served.display()
+    ));
+    let frames: Vec<Vec<u8>> = requests(transport, 400)
         .iter()
         .map(|packet| [&ethernet[..], packet].concat())
         .collect();
@@ -141,7 +144,7 @@ fn forged_requests_earn_a_window_and_headers(scheme: TransportKind) {
     address("del 10.0.0.2");
     address("add 10.0.0.2");
     let fetch = || {
-        let args = format!("fetch large.bin --scheme {scheme} --from {SERVER}:7000 -o -");
+        let args = format!("fetch large.bin --transport {transport} --from {SERVER}:7000 -o -");
         hosts.agent("a", &args).output().unwrap()
     };
     let (first, second) = (fetch(), fetch());
@@ -153,13 +156,16 @@ fn forged_requests_earn_a_window_and_headers(scheme: TransportKind) {
     // it is given up.
     let (whole, refusals): (Vec<usize>, Vec<usize>) =
         payloads.iter().partition(|&&bytes| bytes > 100);
-    assert_eq!(whole.len(), INITIAL_WINDOW, "{scheme} {payloads:?}");
-    assert!((1..=5).contains(&refusals.len()), "{scheme} {payloads:?}");
+    assert_eq!(whole.len(), INITIAL_WINDOW, "{transport} {payloads:?}");
+    assert!(
+        (1..=5).contains(&refusals.len()),
+        "{transport} {payloads:?}"
+    );
     // All others are a confirmation for each request, and headers.
     assert!(others.iter().all(|&bytes| bytes == HEADER_PACKET_BYTES));
     let headers = others.len() - 400;
     let most = HEADERS * (1 + refusals.len());
-    assert!((HEADERS..=most).contains(&headers), "{scheme} {headers}");
+    assert!((HEADERS..=most).contains(&headers), "{transport} {headers}");
 }
 
 /// The SYN of a host at `FORGED` that asks for `large.bin` with it, and says that this is all.
@@ -210,7 +216,7 @@ fn a_forged_syn_with_a_request_earns_one_segment_and_syns() {
     let mut frame = mac(hosts.space("b"));
     frame.extend_from_slice(&[2, 0, 0, 0, 0, 99, 8, 0]);
     frame.extend(request_in_syn());
-    let server = hosts.receive(&format!("--scheme reno --serve {}", served.display()));
+    let server = hosts.receive(&format!("--transport reno --serve {}", served.display()));
     let watched = hosts.space("a").thread(move || {
         let socket = PacketSocket::open("eth1", &SocketOptions::default()).unwrap();
         socket.send_batch([frame.as_slice()]).unwrap();

@@ -138,10 +138,10 @@ impl Running {
         Running { process, lines }
     }
 
-    /// Waits until it listens for this many schemes.
-    pub fn ready(command: Command, schemes: usize) -> Self {
+    /// Waits until it listens for this many transports.
+    pub fn ready(command: Command, transports: usize) -> Self {
         let mut running = Running::start(command);
-        for _ in 0..schemes {
+        for _ in 0..transports {
             let line = running.line();
             assert_eq!(line["event"], "ready", "{line}");
         }

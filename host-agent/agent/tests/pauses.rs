@@ -54,10 +54,13 @@ fn a_pause_stops_its_class_and_not_another_until_it_expires() {
     let hosts = Hosts::pair();
     hosts.set_params(PARAMS);
     let dir = hosts.dir.make_dir("received");
-    let receiving = hosts.receive(&format!("--scheme dctcp --count 2 --dir {}", dir.display()));
+    let receiving = hosts.receive(&format!(
+        "--transport dctcp --count 2 --dir {}",
+        dir.display()
+    ));
     // 1.2 s and 0.4 s, each on an engine of its own.
-    let stopped = hosts.start_send("--scheme dctcp --generate 3000000 --name stopped");
-    let other = hosts.start_send("--scheme dctcp --generate 1000000 --name other --priority 1");
+    let stopped = hosts.start_send("--transport dctcp --generate 3000000 --name stopped");
+    let other = hosts.start_send("--transport dctcp --generate 1000000 --name other --priority 1");
     wait_until("both flows have begun", || names(&dir).len() == 2);
     let neighbour = Neighbour::of(&hosts);
     neighbour.pause(1, 0x8000);
@@ -84,8 +87,11 @@ fn frames_that_are_none_stop_nothing() {
     let hosts = Hosts::pair();
     hosts.set_params(PARAMS);
     let dir = hosts.dir.make_dir("received");
-    let receiving = hosts.receive(&format!("--scheme dctcp --count 1 --dir {}", dir.display()));
-    let sender = hosts.start_send("--scheme dctcp --generate 1000000");
+    let receiving = hosts.receive(&format!(
+        "--transport dctcp --count 1 --dir {}",
+        dir.display()
+    ));
+    let sender = hosts.start_send("--transport dctcp --generate 1000000");
     wait_until("the flow has begun", || !names(&dir).is_empty());
     let neighbour = Neighbour::of(&hosts);
     let mut wrong_opcode = frame(0xff, 0xffff);
@@ -110,8 +116,8 @@ fn an_agent_that_is_stopped_for_ever_ends_when_it_is_told_to() {
     let hosts = Hosts::pair();
     hosts.set_params(PARAMS);
     let dir = hosts.dir.make_dir("received");
-    let receiving = hosts.receive(&format!("--scheme dctcp --dir {}", dir.display()));
-    let sender = hosts.start_send("--scheme dctcp --generate 3000000");
+    let receiving = hosts.receive(&format!("--transport dctcp --dir {}", dir.display()));
+    let sender = hosts.start_send("--transport dctcp --generate 3000000");
     wait_until("the flow has begun", || !names(&dir).is_empty());
     let neighbour = Neighbour::of(&hosts);
     neighbour.pause(0xff, 0xffff);

@@ -7,7 +7,7 @@ use ebb_testkit::{Need, names};
 
 use crate::hosts::{Hosts, Running, record, stderr};
 
-const SCHEMES: [&str; 6] = ["ndp", "scdp", "reno", "reno-ecn", "dctcp", "hull"];
+const TRANSPORTS: [&str; 6] = ["ndp", "scdp", "reno", "reno-ecn", "dctcp", "hull"];
 
 fn generate(hosts: &Hosts, options: &str, to: &str) -> std::process::Output {
     let args = format!("send --generate 700 {options} {to}");
@@ -16,11 +16,11 @@ fn generate(hosts: &Hosts, options: &str, to: &str) -> std::process::Output {
 
 fn a_sender_hears_that_its_object_was_not_stored() {
     let hosts = Hosts::on_bridge(3);
-    for scheme in SCHEMES {
-        let dir = hosts.dir.make_dir(scheme);
+    for transport in TRANSPORTS {
+        let dir = hosts.dir.make_dir(transport);
         std::fs::write(dir.join("taken"), "precious").unwrap();
         std::os::unix::fs::symlink("elsewhere", dir.join("link")).unwrap();
-        let args = format!("recv --scheme {scheme} --dir {}", dir.display());
+        let args = format!("recv --transport {transport} --dir {}", dir.display());
         let mut receiver = Running::ready(hosts.agent("b", &args), 1);
         let bad_name = "takes no file of that name";
         for (name, why, told) in [
@@ -31,18 +31,18 @@ fn a_sender_hears_that_its_object_was_not_stored() {
         ] {
             let output = generate(
                 &hosts,
-                &format!("--scheme {scheme} --name {name}"),
+                &format!("--transport {transport} --name {name}"),
                 "10.0.0.3",
             );
             let sent = record(&output);
-            assert_eq!(sent["status"], "failed", "{scheme} {name}: {sent}");
-            assert_eq!(output.status.code(), Some(1), "{scheme} {name}");
+            assert_eq!(sent["status"], "failed", "{transport} {name}: {sent}");
+            assert_eq!(output.status.code(), Some(1), "{transport} {name}");
             let reason = sent["reason"].as_str().unwrap();
-            assert!(reason.contains(told), "{scheme} {name}: {reason}");
+            assert!(reason.contains(told), "{transport} {name}: {reason}");
             let received = receiver.line();
-            assert_eq!(received["status"], "failed", "{scheme}: {received}");
+            assert_eq!(received["status"], "failed", "{transport}: {received}");
             let reason = received["reason"].as_str().unwrap();
-            assert!(reason.contains(why), "{scheme}: {reason}");
+            assert!(reason.contains(why), "{transport}: {reason}");
         }
         assert_eq!(std::fs::read(dir.join("taken")).unwrap(), b"precious");
         assert_eq!(names(&dir), ["link", "taken"]);
@@ -56,10 +56,14 @@ fn with_overwrite_files_are_replaced() {
     let outside = hosts.dir.join("outside");
     std::fs::write(&outside, "precious").unwrap();
     std::os::unix::fs::symlink(&outside, dir.join("link")).unwrap();
-    let args = format!("recv --scheme ndp --overwrite --dir {}", dir.display());
+    let args = format!("recv --transport ndp --overwrite --dir {}", dir.display());
     let mut receiver = Running::ready(hosts.agent("b", &args), 1);
     for name in ["taken", "link"] {
-        let output = generate(&hosts, &format!("--scheme ndp --name {name}"), "10.0.0.3");
+        let output = generate(
+            &hosts,
+            &format!("--transport ndp --name {name}"),
+            "10.0.0.3",
+        );
         assert!(output.status.success(), "{}", record(&output));
         assert_eq!(receiver.line()["status"], "finished");
         assert_eq!(std::fs::metadata(dir.join(name)).unwrap().len(), 700);
@@ -101,22 +105,22 @@ fn a_server_hears_that_nobody_took_what_was_fetched() {
     let served = hosts.dir.make_dir("served");
     // The object is longer than what a pipe holds, and shorter than what stops a flow.
     std::fs::write(served.join("object"), vec![7; 300_000]).unwrap();
-    let fetches = (7000..).zip(SCHEMES).map(|(port, scheme)| {
-        let options = format!("--scheme {scheme}");
+    let fetches = (7000..).zip(TRANSPORTS).map(|(port, transport)| {
+        let options = format!("--transport {transport}");
         let serve = format!("recv {options} --port {port} --serve {}", served.display());
         let server = Running::ready(hosts.agent("b", &serve), 1);
         let fetch = format!("fetch object {options} --from 10.0.0.3:{port} -o -");
-        (scheme, server, Running::start(hosts.agent("a", &fetch)))
+        (transport, server, Running::start(hosts.agent("a", &fetch)))
     });
     let fetches: Vec<_> = fetches.collect();
     std::thread::sleep(Duration::from_millis(500));
-    for (scheme, mut server, fetching) in fetches {
+    for (transport, mut server, fetching) in fetches {
         let Running { mut process, lines } = fetching;
         drop(lines);
         assert!(!process.wait().success());
         let sent = server.line();
-        assert_eq!(sent["role"], "sender", "{scheme}: {sent}");
-        assert_eq!(sent["status"], "failed", "{scheme}: {sent}");
+        assert_eq!(sent["role"], "sender", "{transport}: {sent}");
+        assert_eq!(sent["status"], "failed", "{transport}: {sent}");
     }
 }
 
@@ -130,8 +134,8 @@ fn text_of_a_peer_is_never_written_as_it_is() {
             assert!(!text.contains(bad), "{}", text.escape_debug());
         }
     };
-    let mut receiver = Running::ready(hosts.agent("b", "recv --scheme ndp"), 1);
-    let mut send = hosts.agent("a", "send --scheme ndp --generate 700 10.0.0.3");
+    let mut receiver = Running::ready(hosts.agent("b", "recv --transport ndp"), 1);
+    let mut send = hosts.agent("a", "send --transport ndp --generate 700 10.0.0.3");
     let output = send.args(["--name", name]).output().unwrap();
     assert!(output.status.success());
     clean(&output.stdout);
@@ -142,7 +146,7 @@ fn text_of_a_peer_is_never_written_as_it_is() {
     let received: serde_json::Value = serde_json::from_str(&line).unwrap();
     assert_eq!(received["name"], name);
     // The refusal of a server quotes the name.
-    let mut fetch = hosts.agent("a", "fetch --scheme ndp --from 10.0.0.3 -o none");
+    let mut fetch = hosts.agent("a", "fetch --transport ndp --from 10.0.0.3 -o none");
     let output = fetch.args(["--", name]).output().unwrap();
     assert_eq!(output.status.code(), Some(1));
     clean(&output.stderr);

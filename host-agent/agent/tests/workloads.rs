@@ -37,12 +37,12 @@ fn transfers(hosts: &Hosts, workload: &str) -> Vec<Value> {
 }
 
 /// Runs a workload on all hosts; returns what each printed.
-fn run(hosts: &Hosts, workload: &str, scheme: &str) -> Vec<Vec<Value>> {
+fn run(hosts: &Hosts, workload: &str, transport: &str) -> Vec<Vec<Value>> {
     let now = rustix::time::clock_gettime(rustix::time::ClockId::Monotonic);
     let start_at_ns = now.tv_sec * 1_000_000_000 + now.tv_nsec + 1_500_000_000;
     let running = (1..).zip(HOSTS).map(|(index, host)| {
         let args = format!(
-            "bench --scheme {scheme} --params params.json --workload {workload} \
+            "bench --transport {transport} --params params.json --workload {workload} \
              --hosts hosts.toml --self h{index} --start-at-ns {start_at_ns} \
              --patience-ns 5000000000"
         );
@@ -252,7 +252,7 @@ fn storage_is_written_in_all_three_ways_and_read_from_all_replicas() {
 fn from_host_to_host_and_back() {
     let hosts = hosts();
     hosts.dir.write("object.bin", "x".repeat(300_000));
-    let common = "--scheme dctcp --params params.json";
+    let common = "--transport dctcp --params params.json";
     let _server = Running::start(hosts.client("b", &format!("recv {common} --serve .")));
     wait_for_service(&hosts, common);
     for (args, direction, bytes) in [
@@ -277,8 +277,8 @@ fn from_host_to_host_and_back() {
 fn a_thousand_sessions_at_a_time() {
     let hosts = hosts();
     hosts.set_params(r#"{"nic": {"rate_bps": 100000000}}"#);
-    for scheme in ["ndp", "scdp", "dctcp"] {
-        let common = format!("--scheme {scheme} --params params.json");
+    for transport in ["ndp", "scdp", "dctcp"] {
+        let common = format!("--transport {transport} --params params.json");
         let server = Running::start(hosts.client("b", &format!("recv {common} --count 1001")));
         wait_for_service(&hosts, &common);
         let bench = format!("bench 10.0.0.3 {common} --bytes 10000 --count 1 --parallel 500");
@@ -286,14 +286,14 @@ fn a_thousand_sessions_at_a_time() {
         for sender in senders {
             let lines = succeeded(sender);
             let result = &lines[lines.len() - 1];
-            assert_eq!(result["objects"], 500, "{scheme}: {result}");
+            assert_eq!(result["objects"], 500, "{transport}: {result}");
         }
         let received = succeeded(server);
         let flows = received.iter().filter(|line| line["event"] == "flow");
         let right = flows.filter(|flow| flow["sha256_ok"] == true).count();
         assert_eq!(
             right, 1001,
-            "{scheme}, with the one that asked for the service"
+            "{transport}, with the one that asked for the service"
         );
     }
 }
@@ -315,7 +315,7 @@ fn what_cannot_work_is_told_before_anything_is_sent() {
     );
     for (args, expected) in [
         (
-            "--self h1 --scheme ndp",
+            "--self h1 --transport ndp",
             "traffic w: ndp has no flows from several hosts, scdp and trevi have; choose mode = \"nearest\"",
         ),
         ("--self h9", "--self h9: the workload has no such host"),

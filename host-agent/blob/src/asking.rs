@@ -79,8 +79,8 @@ impl Asking {
         })
     }
 
-    /// An answer has come. `None`: it is to a question that is open no more. Else how often that was
-    /// asked, and the answer.
+    /// Takes an answer. `None`: its question is no longer open. Else the number of times that the
+    /// question was sent, and the answer.
     pub fn answered(&mut self, id: u64, reply: Reply) -> Option<(u32, Reply)> {
         if id != self.id {
             return None;

@@ -233,7 +233,7 @@ pub struct Server {
     pub rows: usize,
     /// `None`: it has not been heard since the locator started.
     pub free_bytes: Option<u64>,
-    /// Its last repair; `None`: it has told of none.
+    /// Its last repair; `None`: it has reported none.
     pub repair: Option<Progress>,
 }
 

@@ -60,7 +60,7 @@ fn nibble(digit: u8) -> Result<u8, String> {
     }
 }
 
-/// A number that no other start of its maker gives again.
+/// A number that is unique over all starts of its maker.
 #[derive(
     Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Default, Debug, Serialize, Deserialize,
 )]
@@ -72,8 +72,8 @@ pub struct Stamp {
     pub number: u64,
 }
 
-/// A tract: of which write, which part of the blob, and what it holds. As text it is the name of the
-/// object on the network and of the file on a replica, so that both say what the content has to be.
+/// A tract: its write, its place in the blob and the digest of its content. As text it is the name of the
+/// object on the network and of the file on a replica, so that both can be checked.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug, Serialize, Deserialize)]
 #[serde(try_from = "String", into = "String")]
 pub struct TractName {

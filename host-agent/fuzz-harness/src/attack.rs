@@ -14,7 +14,7 @@ const MAX_OPERATIONS: usize = 300;
 /// Longer than any flow lives on without its peer, with all its timeouts and its linger.
 const LONG: Duration = Duration::from_secs(60);
 /// A stranger's packet may cost the retransmissions of an answer and the pulls of a session; what
-/// exactly is in the page of each scheme.
+/// exactly is in the page of each transport.
 const PACKETS_PER_STRANGE_PACKET: u64 = 40;
 
 /// The sources of strange packets.
@@ -37,11 +37,11 @@ fn pass_time(u: &mut Unstructured<'_>, world: &mut World) -> Result<()> {
 }
 
 /// Strangers, who see nothing of the sessions, send what they like to a host.
-pub fn blind(scheme: TransportKind, bytes: &[u8]) {
+pub fn blind(transport: TransportKind, bytes: &[u8]) {
     let ways = Ways::of(bytes);
     // Bytes of a stranger in an open connection with its SYN are refused in words.
     let early = ways.early && !ways.open;
-    let mut world = World::new(scheme, Ways { early, ..ways });
+    let mut world = World::new(transport, Ways { early, ..ways });
     let mut packets = 0;
     let mut u = Unstructured::new(bytes);
     let mut step = |world: &mut World, packets: &mut u64| -> Result<()> {
@@ -52,7 +52,7 @@ pub fn blind(scheme: TransportKind, bytes: &[u8]) {
                 let length = u.int_in_range(0..=100)?;
                 u.bytes(length.min(u.len()))?.to_vec()
             }
-            _ => forge::packet(&mut u, scheme, from, VICTIM)?,
+            _ => forge::packet(&mut u, transport, from, VICTIM)?,
         };
         *packets += 1;
         world.inject(0, &packet);
@@ -78,16 +78,20 @@ pub fn blind(scheme: TransportKind, bytes: &[u8]) {
 
 /// Somebody on the path repeats, changes and loses packets of the sessions, while the applications
 /// pause, abort and send.
-pub fn on_path(scheme: TransportKind, bytes: &[u8]) {
-    damage(World::new(scheme, Ways::of(bytes)), scheme, bytes);
+pub fn on_path(transport: TransportKind, bytes: &[u8]) {
+    damage(World::new(transport, Ways::of(bytes)), transport, bytes);
 }
 
 /// The same with more than two ends of a session: a write to a group, and a read from several hosts.
-pub fn together(scheme: TransportKind, bytes: &[u8]) {
-    damage(World::together(scheme, Ways::of(bytes)), scheme, bytes);
+pub fn together(transport: TransportKind, bytes: &[u8]) {
+    damage(
+        World::together(transport, Ways::of(bytes)),
+        transport,
+        bytes,
+    );
 }
 
-fn damage(mut world: World, scheme: TransportKind, bytes: &[u8]) {
+fn damage(mut world: World, transport: TransportKind, bytes: &[u8]) {
     let mut u = Unstructured::new(bytes);
     let last = world.hosts.len() - 1;
     let mut step = |world: &mut World| -> Result<()> {
@@ -111,10 +115,10 @@ fn damage(mut world: World, scheme: TransportKind, bytes: &[u8]) {
             6 => world.send(host, u64::from(u.arbitrary::<u16>()?) % 20_000),
             7 => {
                 let (from, to) = (ADDRESSES[(host + 1) % world.hosts.len()], ADDRESSES[host]);
-                let packet = forge::packet(&mut u, scheme, from, to)?;
+                let packet = forge::packet(&mut u, transport, from, to)?;
                 world.inject(host, &packet);
             }
-            8 if scheme == TransportKind::Fastlane && !world.captured.is_empty() => {
+            8 if transport == TransportKind::Fastlane && !world.captured.is_empty() => {
                 let index = u.choose_index(world.captured.len())?;
                 let packet = forge::notification(&mut u, &world.captured[index])?;
                 inject_as_addressed(world, &packet);

@@ -49,15 +49,15 @@ fn ecn(u: &mut Unstructured<'_>) -> Result<Ecn> {
     Ok(*u.choose(&[Ecn::NotEct, Ecn::Ect0, Ecn::Ce])?)
 }
 
-/// A packet of the scheme's protocol.
+/// A packet of the transport's protocol.
 pub fn packet(
     u: &mut Unstructured<'_>,
-    scheme: TransportKind,
+    transport: TransportKind,
     from: Ipv4Addr,
     to: Ipv4Addr,
 ) -> Result<Vec<u8>> {
     let mut body = Vec::new();
-    let protocol = scheme.protocol();
+    let protocol = transport.protocol();
     if protocol == Protocol::TCP {
         let (source_port, destination_port) = ports(u)?;
         let header = TcpHeader {
@@ -72,11 +72,11 @@ pub fn packet(
         let payload = vec![7; u.int_in_range(0..=1400)?];
         header.emit(from, to, &payload, &mut body);
     } else {
-        let header = ebb(u, scheme)?;
+        let header = ebb(u, transport)?;
         header.emit(&vec![7; usize::from(header.payload_bytes)], &mut body);
         cut(u, &header, &mut body)?;
     }
-    let dscp = match scheme {
+    let dscp = match transport {
         TransportKind::Fastlane => *u.choose(&[0, NOTIFICATION_DSCP])?,
         _ => *u.choose(&[0, 10, 12, 14, 46])?,
     };
@@ -107,8 +107,8 @@ fn options(u: &mut Unstructured<'_>) -> Result<TcpOptions> {
     })
 }
 
-fn ebb(u: &mut Unstructured<'_>, scheme: TransportKind) -> Result<EbbHeader> {
-    let own = scheme.entry().payload.unwrap_or(PacketType::Symbol);
+fn ebb(u: &mut Unstructured<'_>, transport: TransportKind) -> Result<EbbHeader> {
+    let own = transport.entry().payload.unwrap_or(PacketType::Symbol);
     let kind = *u.choose(&[
         own,
         own,

@@ -15,8 +15,8 @@ const ACK: TcpFlags = TcpFlags(0x10);
 const FIN_ACK: TcpFlags = TcpFlags(0x11);
 
 /// Two hosts in the middle of their transfers.
-fn under_way(scheme: TransportKind) -> World {
-    let mut world = World::new(scheme, Ways::default());
+fn under_way(transport: TransportKind) -> World {
+    let mut world = World::new(transport, Ways::default());
     let until = world.now + Duration::from_micros(50);
     world.run_until(until);
     assert_eq!(world.transfers[0].end, None);
@@ -108,14 +108,14 @@ fn inject_tcp(world: &mut World, flags: TcpFlags, ack_beyond: u32) {
 
 #[test]
 fn one_forged_reset_ends_a_session() {
-    for scheme in [
+    for transport in [
         TransportKind::Ndp,
         TransportKind::Scdp,
         TransportKind::Trevi,
         TransportKind::Dctcp,
     ] {
-        let mut world = under_way(scheme);
-        match scheme.protocol() {
+        let mut world = under_way(transport);
+        match transport.protocol() {
             Protocol::TCP => inject_tcp(&mut world, RST, 0),
             _ => {
                 let reset = EbbHeader {
@@ -126,7 +126,10 @@ fn one_forged_reset_ends_a_session() {
             }
         }
         let end = &world.transfers[0].end;
-        assert!(matches!(end, Some(Status::Failed(_))), "{scheme}: {end:?}");
+        assert!(
+            matches!(end, Some(Status::Failed(_))),
+            "{transport}: {end:?}"
+        );
     }
 }
 
@@ -192,8 +195,8 @@ fn a_sender_believes_whoever_confirms_in_the_name_of_its_receiver() {
 
 #[test]
 fn a_forged_pull_is_worth_so_many_packets_and_no_more() {
-    for scheme in [TransportKind::Ndp, TransportKind::Scdp] {
-        let mut world = under_way(scheme);
+    for transport in [TransportKind::Ndp, TransportKind::Scdp] {
+        let mut world = under_way(transport);
         cut(&mut world);
         let sent = |world: &World| world.packets + 255 - u64::from(world.lose);
         let before = sent(&world);
@@ -208,7 +211,7 @@ fn a_forged_pull_is_worth_so_many_packets_and_no_more() {
         let after = sent(&world);
         assert!(
             after - before <= u64::from(PACKETS) - 12 + 4,
-            "{scheme}: {}",
+            "{transport}: {}",
             after - before
         );
     }

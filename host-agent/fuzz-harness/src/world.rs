@@ -1,4 +1,4 @@
-//! Hosts of one scheme, a wire of 20 us between any two of them, and a clock that jumps.
+//! Hosts of one transport, a wire of 20 us between any two of them, and a clock that jumps.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::net::{Ipv4Addr, SocketAddrV4};
@@ -135,27 +135,27 @@ fn suite(ways: Ways) -> Suite {
 
 impl World {
     /// Two hosts, with one object on its way in each direction.
-    pub fn new(scheme: TransportKind, ways: Ways) -> Self {
-        let mut world = World::of(scheme, ways, 2);
+    pub fn new(kind: TransportKind, ways: Ways) -> Self {
+        let mut world = World::of(kind, ways, 2);
         world.send(0, 40_000);
         world.send(1, 50_000);
         world
     }
 
-    /// Four hosts of a scheme with groups: the first writes to all others, the second reads what all
+    /// Four hosts of a transport with groups: the first writes to all others, the second reads what all
     /// others have, and the third sends to the fourth.
-    pub fn together(scheme: TransportKind, ways: Ways) -> Self {
-        let mut world = World::of(scheme, ways, 4);
+    pub fn together(kind: TransportKind, ways: Ways) -> Self {
+        let mut world = World::of(kind, ways, 4);
         world.write(0, 40_000);
         world.read(1, 50_000);
         world.send(2, 20_000);
         world
     }
 
-    fn of(scheme: TransportKind, ways: Ways, count: usize) -> Self {
+    fn of(kind: TransportKind, ways: Ways, count: usize) -> Self {
         let (suite, holds) = (suite(ways), ways.holds);
         let host = |address, seed| {
-            let mut host = scheme
+            let mut host = kind
                 .transport(address, &suite, EPHEMERAL_PORTS, seed)
                 .expect("valid parameters");
             host.listen(PORT).expect("a port");
@@ -478,14 +478,14 @@ mod tests {
     /// Damage has something to damage.
     #[test]
     fn all_arrive_that_nobody_damages() {
-        for scheme in [TransportKind::Scdp, TransportKind::Trevi] {
+        for kind in [TransportKind::Scdp, TransportKind::Trevi] {
             for length in 0..24 {
                 let ways = Ways::of(&vec![0; length]);
-                let mut world = World::together(scheme, ways);
+                let mut world = World::together(kind, ways);
                 let end = world.now + Duration::from_secs(60);
                 world.run_until(end);
                 world.check_that_all_arrived();
-                assert!(world.is_quiet(), "{scheme}, {length}");
+                assert!(world.is_quiet(), "{kind}, {length}");
             }
         }
     }

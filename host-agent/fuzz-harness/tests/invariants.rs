@@ -5,7 +5,7 @@ use ebb_transport::TransportKind;
 use proptest::prelude::*;
 use proptest::test_runner::RngSeed;
 
-fn any_scheme() -> impl Strategy<Value = TransportKind> {
+fn any_transport() -> impl Strategy<Value = TransportKind> {
     prop::sample::select(vec![
         TransportKind::Ndp,
         TransportKind::Scdp,
@@ -44,20 +44,20 @@ proptest! {
     }
 
     #[test]
-    fn strangers_do_no_harm(scheme in any_scheme(), bytes in bytes(1500)) {
-        blind(scheme, &bytes);
+    fn strangers_do_no_harm(transport in any_transport(), bytes in bytes(1500)) {
+        blind(transport, &bytes);
     }
 
     #[test]
-    fn whatever_happens_on_the_path_ends(scheme in any_scheme(), bytes in bytes(1500)) {
-        on_path(scheme, &bytes);
+    fn whatever_happens_on_the_path_ends(transport in any_transport(), bytes in bytes(1500)) {
+        on_path(transport, &bytes);
     }
 
     #[test]
     fn whatever_happens_to_groups_and_to_reads_from_several_ends(
-        scheme in prop::sample::select(vec![TransportKind::Scdp, TransportKind::Trevi]),
+        transport in prop::sample::select(vec![TransportKind::Scdp, TransportKind::Trevi]),
         bytes in bytes(1500),
     ) {
-        together(scheme, &bytes);
+        together(transport, &bytes);
     }
 }

@@ -49,7 +49,7 @@ pub enum Notice {
         /// Number of the listener.
         listener: u64,
         /// Transport of the flow.
-        scheme: TransportKind,
+        transport: TransportKind,
         /// Address and port that it came to.
         local: SocketAddrV4,
         /// Address and port of the sender; with several senders, of the one that was asked first.
@@ -154,7 +154,7 @@ pub struct HostApplication<S: Storage> {
     /// The port used last for a flow or an answer.
     pub(crate) last_ports: BTreeMap<TransportKind, u16>,
     pub(crate) counts: BTreeMap<TransportKind, Counts>,
-    /// When clients hear of progress next. `None`: nobody wants to.
+    /// Time of the next progress notices. `None`: no client wants them.
     pub(crate) progress_at: Option<Instant>,
     pub(crate) outputs: VecDeque<Output>,
 }
@@ -237,34 +237,34 @@ impl<S: Storage> HostApplication<S> {
         self.answer_all(call);
     }
 
-    /// An event of the transport of `scheme`.
+    /// An event of the transport of `transport`.
     pub fn handle_event(
         &mut self,
         now: Instant,
-        scheme: TransportKind,
+        transport: TransportKind,
         event: Event,
         engine: &mut dyn Engine,
     ) {
         let call = &mut Call { now, engine };
         match event {
             Event::Opened { flow, local, peer } => {
-                self.opened(call.now, (scheme, flow), local.port(), peer);
+                self.opened(call.now, (transport, flow), local.port(), peer);
             }
-            Event::Delivered { flow, bytes } => self.delivered((scheme, flow), bytes, call),
-            Event::Heard { flow, peer } => self.heard(call.now, (scheme, flow), peer),
+            Event::Delivered { flow, bytes } => self.delivered((transport, flow), bytes, call),
+            Event::Heard { flow, peer } => self.heard(call.now, (transport, flow), peer),
             Event::Finished { flow, record } => {
-                self.answer_ends(call.now, (scheme, flow));
-                self.finished((scheme, flow), record, call);
+                self.answer_ends(call.now, (transport, flow));
+                self.finished((transport, flow), record, call);
             }
             Event::Failed { flow, record } => {
-                self.answer_ends(call.now, (scheme, flow));
-                self.failed((scheme, flow), record, call);
+                self.answer_ends(call.now, (transport, flow));
+                self.failed((transport, flow), record, call);
             }
             Event::Detached {
                 flow,
                 straggler,
                 peer,
-            } => self.detached((scheme, flow), straggler, peer),
+            } => self.detached((transport, flow), straggler, peer),
         }
         self.answer_all(call);
     }
@@ -276,15 +276,15 @@ impl<S: Storage> HostApplication<S> {
         listen: Listen<S::Listening>,
         engine: &mut dyn Engine,
     ) -> Result<u64, Error> {
-        let (scheme, port) = (listen.scheme, listen.port);
-        if self.listener_at((scheme, port)).is_some()
-            || self.reply_ports.contains_key(&(scheme, port))
+        let (transport, port) = (listen.transport, listen.port);
+        if self.listener_at((transport, port)).is_some()
+            || self.reply_ports.contains_key(&(transport, port))
         {
-            let message = format!("another client listens on port {port} for {scheme}");
+            let message = format!("another client listens on port {port} for {transport}");
             return Err(Error::new(ErrorCode::InUse, message));
         }
         engine
-            .listen(scheme, port)
+            .listen(transport, port)
             .map_err(|error| Error::new(ErrorCode::InUse, error))?;
         let id = self.next_id();
         self.listeners.insert(id, Listener { client, listen });
@@ -293,7 +293,7 @@ impl<S: Storage> HostApplication<S> {
 
     pub(crate) fn listener_at(&self, port: (TransportKind, u16)) -> Option<u64> {
         let mut all = self.listeners.iter();
-        let found = all.find(|(_, l)| (l.listen.scheme, l.listen.port) == port);
+        let found = all.find(|(_, l)| (l.listen.transport, l.listen.port) == port);
         found.map(|(id, _)| *id)
     }
 
@@ -323,8 +323,9 @@ impl<S: Storage> HostApplication<S> {
             return;
         };
         // Requests still come to a service port.
-        if listen.port != listen.scheme.service_port() {
-            call.engine.unlisten(call.now, listen.scheme, listen.port);
+        if listen.port != listen.transport.service_port() {
+            call.engine
+                .unlisten(call.now, listen.transport, listen.port);
         }
     }
 

@@ -11,25 +11,25 @@ use crate::request::Error;
 
 /// Number of a client.
 pub type ClientId = u64;
-/// Flow ids are unique per scheme only.
+/// Flow ids are unique per transport only.
 pub type Key = (TransportKind, FlowId);
 
 /// The transports of a host.
 pub trait Engine {
-    /// The transport of `scheme`, if it is open.
-    fn transport(&mut self, scheme: TransportKind) -> Option<&mut dyn Transport>;
+    /// The transport of `kind`, if it is open.
+    fn transport(&mut self, kind: TransportKind) -> Option<&mut dyn Transport>;
 
-    /// Makes sure that `scheme` runs here.
-    fn open(&mut self, scheme: TransportKind) -> Result<(), String>;
+    /// Makes sure that `kind` runs here.
+    fn open(&mut self, kind: TransportKind) -> Result<(), String>;
 
-    /// Makes sure that `scheme` runs here and accepts flows to `port`.
-    fn listen(&mut self, scheme: TransportKind, port: u16) -> Result<(), String>;
+    /// Makes sure that `kind` runs here and accepts flows to `port`.
+    fn listen(&mut self, kind: TransportKind, port: u16) -> Result<(), String>;
 
     /// Accepts no more flows to `port`. Those that are open continue.
-    fn unlisten(&mut self, now: Instant, scheme: TransportKind, port: u16);
+    fn unlisten(&mut self, now: Instant, kind: TransportKind, port: u16);
 
-    /// The ports that are for flows of `scheme`; `None`: it is not open.
-    fn ports(&self, scheme: TransportKind) -> Option<Ports>;
+    /// The ports that are for flows of `kind`; `None`: it is not open.
+    fn ports(&self, kind: TransportKind) -> Option<Ports>;
 }
 
 /// Arguments of every call from outside: its time and the transports.
@@ -142,7 +142,7 @@ pub trait Storage {
     /// An object that was not offered by its name and may be fetched all the same: whose it is.
     fn find(&self, name: &str) -> Option<(ClientId, Self::Source)>;
 
-    /// Where an object goes that has come to a listener. `None`: the application decides.
+    /// Destination of an object that arrived at a listener. `None`: the application decides.
     fn target(&mut self, listening: &Self::Listening) -> Option<Self::Target>;
 
     /// Gets ready for an object. Without a target its content waits for [`decide`](Self::decide).

@@ -1,4 +1,4 @@
-//! A fetch: asks one or several hosts for an object, and receives it at a port of its own.
+//! A fetch: requests an object from one or several hosts, and receives it at a port of its own.
 
 use std::collections::BTreeSet;
 use std::net::Ipv4Addr;
@@ -18,25 +18,25 @@ use crate::request::{Error, ErrorCode, FetchObject, Peer};
 use crate::sending::{Outbound, Preparation, check_hosts, check_priority, numbered, open};
 use crate::transfers::{Flow, Incoming, Kind, TransferId, Wanted};
 
-/// A fetch that has asked its servers.
+/// A fetch whose requests are under way.
 pub(crate) struct Fetching<S: Storage> {
     /// Name of the object.
     name: String,
     /// The servers.
     from: Vec<Peer>,
-    /// The port that the object comes to.
+    /// Port at which the object arrives.
     pub reply_port: u16,
-    /// The flow that several servers bring together; it continues without those that do not send. `None`:
-    /// there is one server.
+    /// The flow of several servers; it continues without those that do not send. `None`: there is one
+    /// server.
     expected: Option<FlowId>,
     /// Requests to servers that have not confirmed them.
     pub requests: BTreeSet<FlowId>,
-    /// Where the content is to go. `None`: a flow has begun to bring it.
+    /// Destination of the content. `None`: a flow has it.
     target: Option<S::Target>,
 }
 
 impl<S: Storage> Fetching<S> {
-    /// Whether something is still to come, even if no flow is open.
+    /// Whether the object may still arrive, even if no flow is open.
     pub fn waits(&self) -> bool {
         // An object from several servers is complete without one that never answers.
         let asking = self.expected.is_none() && !self.requests.is_empty();
@@ -64,11 +64,11 @@ impl<S: Storage> HostApplication<S> {
         }
         EnvelopeHeader::check_name(&fetch.name)
             .map_err(|error| Error::new(ErrorCode::BadRequest, error))?;
-        open(call.engine, fetch.scheme)?;
+        open(call.engine, fetch.transport)?;
         let preparation = Preparation {
             client: Some(client),
             request,
-            scheme: fetch.scheme,
+            transport: fetch.transport,
             progress: fetch.progress,
             name: fetch.name.clone(),
             content: Content::None,
@@ -106,13 +106,13 @@ impl<S: Storage> HostApplication<S> {
         target: S::Target,
         call: &mut Call<'_>,
     ) -> Result<(), Error> {
-        let scheme = fetch.scheme;
-        let ports = call.engine.ports(scheme).map(|ports| ports.replies);
-        let reply_port = ports.and_then(|range| self.next_port(scheme, range));
+        let kind = fetch.transport;
+        let ports = call.engine.ports(kind).map(|ports| ports.replies);
+        let reply_port = ports.and_then(|range| self.next_port(kind, range));
         let reply_port = reply_port
             .ok_or_else(|| Error::new(ErrorCode::TooMany, "no port for the answer is free"))?;
         call.engine
-            .listen(scheme, reply_port)
+            .listen(kind, reply_port)
             .map_err(|error| Error::new(ErrorCode::InUse, error))?;
         let senders = fetch.from.len() as u8;
         let session = if senders > 1 { self.rng.random() } else { 0 };
@@ -124,13 +124,13 @@ impl<S: Storage> HostApplication<S> {
         let expected = match self.expect(id, &fetch, expect, call) {
             Ok(expected) => expected,
             Err(error) => {
-                call.engine.unlisten(call.now, scheme, reply_port);
+                call.engine.unlisten(call.now, kind, reply_port);
                 return Err(error);
             }
         };
         let patience = fetch.patience.unwrap_or(self.limits.patience);
         self.set_deadline(id, call.now + patience);
-        self.reply_ports.insert((scheme, reply_port), id);
+        self.reply_ports.insert((kind, reply_port), id);
         if let Some(transfer) = self.transfers.get_mut(&id) {
             transfer.flows.extend(expected);
             transfer.kind = Kind::Fetch(Fetching {
@@ -156,16 +156,16 @@ impl<S: Storage> HostApplication<S> {
                 .map_err(|error| Error::new(ErrorCode::BadRequest, error))?;
             let outbound = Outbound {
                 source: Arc::new(bytes),
-                to: host.with_port(scheme.service_port()),
+                to: host.with_port(kind.service_port()),
                 priority: fetch.priority,
                 part: None,
                 via: numbered(fetch.connection),
             };
-            let flow = self.start_flow(scheme, outbound, call)?;
+            let flow = self.start_flow(kind, outbound, call)?;
             let server = host.address;
             let transfer = id;
             self.flows
-                .insert((scheme, flow), Flow::Request { transfer, server });
+                .insert((kind, flow), Flow::Request { transfer, server });
             if let Some(fetching) = self.fetching(id) {
                 fetching.requests.insert(flow);
             }
@@ -173,7 +173,7 @@ impl<S: Storage> HostApplication<S> {
         Ok(())
     }
 
-    /// Gets ready for what several servers send together.
+    /// Opens the flow of several servers.
     fn expect(
         &mut self,
         id: TransferId,
@@ -181,22 +181,22 @@ impl<S: Storage> HostApplication<S> {
         expect: ExpectRequest,
         call: &mut Call<'_>,
     ) -> Result<Option<FlowId>, Error> {
-        let scheme = fetch.scheme;
+        let kind = fetch.transport;
         if fetch.from.len() == 1 {
             return Ok(None);
         }
-        open(call.engine, scheme)?;
-        let Some(transport) = call.engine.transport(scheme) else {
+        open(call.engine, kind)?;
+        let Some(transport) = call.engine.transport(kind) else {
             return Ok(None);
         };
         let local_port = expect.port;
         let flow = transport
             .expect(call.now, expect)
             .map_err(|error| Error::new(ErrorCode::NotPossible, error))?;
-        let peer = fetch.from[0].with_port(scheme.service_port());
+        let peer = fetch.from[0].with_port(kind.service_port());
         let incoming = Incoming::new(Some(id), peer, local_port);
         self.flows
-            .insert((scheme, flow), Flow::Incoming(Box::new(incoming)));
+            .insert((kind, flow), Flow::Incoming(Box::new(incoming)));
         Ok(Some(flow))
     }
 
@@ -207,7 +207,7 @@ impl<S: Storage> HostApplication<S> {
         }
     }
 
-    /// A flow came to a reply port: the fetch it belongs to, if it comes from one of its servers.
+    /// The fetch of a flow that arrived at a reply port, if it is from one of its servers.
     pub(crate) fn fetch_answered(
         &mut self,
         port: (TransportKind, u16),
@@ -219,7 +219,7 @@ impl<S: Storage> HostApplication<S> {
         ours.then_some(id)
     }
 
-    /// Where the object of a fetch goes. The first one that comes is it.
+    /// Takes the destination of a fetch's object, for the first flow that brings one.
     pub(crate) fn target_of_fetch(
         &mut self,
         transfer: Option<TransferId>,
@@ -261,14 +261,14 @@ impl<S: Storage> HostApplication<S> {
         }
     }
 
-    /// One server less. Others may have the object; the transport ends the flow when none is left.
+    /// Removes a server. Others may have the object; the transport ends the flow with the last one.
     fn lose_server(&mut self, id: TransferId, server: Ipv4Addr, reason: &str, call: &mut Call<'_>) {
-        let Some(scheme) = self.transfers.get(&id).map(|transfer| transfer.scheme) else {
+        let Some(kind) = self.transfers.get(&id).map(|transfer| transfer.transport) else {
             return;
         };
         match self.fetching(id).and_then(|fetching| fetching.expected) {
             Some(flow) => {
-                if let Some(transport) = call.engine.transport(scheme) {
+                if let Some(transport) = call.engine.transport(kind) {
                     transport.drop_sender(call.now, flow, server, reason);
                 }
                 self.end_if_done(id, call);

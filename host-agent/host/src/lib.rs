@@ -6,7 +6,7 @@
 //!
 //! ```text
 //!  host.send(..), fetch(..), offer(..), ..            what clients ask for
-//!  host.handle_event(now, scheme, event, engine)      for every event of a transport
+//!  host.handle_event(now, transport, event, engine)      for every event of a transport
 //!  host.handle_prepared(..), handle_sink(..)          later results of the storage
 //!  host.handle_timeout(now, engine)                   when next_deadline() <= now
 //!  while let Some(output) = host.poll_output()        replies and events for clients
@@ -27,7 +27,7 @@ mod serving;
 mod tally;
 #[cfg(test)]
 mod tests;
-mod traffic_schemes;
+mod traffic_transports;
 mod transfers;
 
 pub use application::{Counts, HostApplication, Notice, Output};
@@ -39,5 +39,5 @@ pub use player::{ObjectNames, PlayedFlow, PlayedTransfer, Player};
 pub use progress::{FlowState, IncomingObject};
 pub use record::FlowFields;
 pub use request::{Error, ErrorCode, FetchObject, Listen, Peer, SendObject};
-pub use traffic_schemes::TrafficSchemes;
+pub use traffic_transports::TrafficTransports;
 pub use transfers::TransferId;

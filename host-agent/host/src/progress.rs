@@ -17,7 +17,7 @@ const INTERVAL: Duration = Duration::from_millis(200);
 #[derive(Clone, Debug)]
 pub struct FlowState<'a> {
     /// Transport of the flow.
-    pub scheme: TransportKind,
+    pub transport: TransportKind,
     /// Whether this host sends or receives.
     pub role: Role,
     /// The other end. `None`: the flow is a request or a refusal.
@@ -34,7 +34,7 @@ pub struct FlowState<'a> {
 #[derive(Clone, Copy, Debug)]
 pub struct IncomingObject<'a> {
     /// The transport that it comes by.
-    pub scheme: TransportKind,
+    pub transport: TransportKind,
     /// Number of the flow, unique in its transport.
     pub flow: FlowId,
     /// With several senders the one that was asked first.
@@ -63,7 +63,7 @@ impl<S: Storage> HostApplication<S> {
             }
             let (mut done_bytes, mut total_bytes) = (0, Some(0));
             for &flow in &transfer.flows {
-                let (done, total) = self.how_far((transfer.scheme, flow), call.engine);
+                let (done, total) = self.how_far((transfer.transport, flow), call.engine);
                 done_bytes += done;
                 total_bytes = total_bytes.zip(total).map(|(sum, more)| sum + more);
             }
@@ -115,7 +115,7 @@ impl<S: Storage> HostApplication<S> {
         };
         let flows = transfer.flows.iter().take(most);
         let state = |&flow: &FlowId| {
-            let key = (transfer.scheme, flow);
+            let key = (transfer.transport, flow);
             let (done_bytes, total_bytes) = self.how_far(key, engine);
             let (role, peer, name) = match self.flows.get(&key) {
                 Some(Flow::Outgoing(out)) => (Role::Sender, Some(out.peer), Some(&out.header)),
@@ -129,7 +129,7 @@ impl<S: Storage> HostApplication<S> {
                 _ => (Role::Receiver, None, None),
             };
             FlowState {
-                scheme: transfer.scheme,
+                transport: transfer.transport,
                 role,
                 peer,
                 name: name.map(|header| &*header.name),
@@ -140,9 +140,9 @@ impl<S: Storage> HostApplication<S> {
         flows.map(state).collect()
     }
 
-    /// Flows of all schemes that bring an object which is not complete, or may turn out to.
+    /// Flows of all transports that bring an object which is not complete, or may turn out to.
     pub fn incoming_objects(&self) -> impl Iterator<Item = IncomingObject<'_>> {
-        self.flows.iter().filter_map(|((scheme, flow), what)| {
+        self.flows.iter().filter_map(|((transport, flow), what)| {
             let Flow::Incoming(incoming) = what else {
                 return None;
             };
@@ -152,7 +152,7 @@ impl<S: Storage> HostApplication<S> {
                 _ => return None,
             };
             Some(IncomingObject {
-                scheme: *scheme,
+                transport: *transport,
                 flow: *flow,
                 peer: incoming.peer,
                 header,

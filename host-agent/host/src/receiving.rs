@@ -16,22 +16,22 @@ impl<S: Storage> HostApplication<S> {
     pub(crate) fn opened(
         &mut self,
         now: Instant,
-        (scheme, flow): Key,
+        (transport, flow): Key,
         local_port: u16,
         peer: SocketAddrV4,
     ) {
-        let listener = self.listener_at((scheme, local_port));
+        let listener = self.listener_at((transport, local_port));
         let transfer = match listener.and_then(|id| self.listeners.get(&id)) {
             Some(found) => {
                 let (client, progress) = (found.client, found.listen.progress);
-                Some(self.new_transfer(now, Some(client), scheme, progress, Kind::Receive))
+                Some(self.new_transfer(now, Some(client), transport, progress, Kind::Receive))
             }
-            None => self.fetch_answered((scheme, local_port), *peer.ip()),
+            None => self.fetch_answered((transport, local_port), *peer.ip()),
         };
         let mut incoming = Incoming::new(transfer, peer, local_port);
         incoming.listener = listener;
         self.flows
-            .insert((scheme, flow), Flow::Incoming(Box::new(incoming)));
+            .insert((transport, flow), Flow::Incoming(Box::new(incoming)));
         // Without a transfer it may still be a request; an object for nobody is refused.
         if let Some(transfer) = transfer.and_then(|id| self.transfers.get_mut(&id)) {
             transfer.flows.insert(flow);
@@ -131,7 +131,7 @@ impl<S: Storage> HostApplication<S> {
             }
             Err(Unusable { reason, objection }) => {
                 refuse(transport, now, key, &reason, objection);
-                // All of it may have come already: then its end follows.
+                // All of it may have arrived already: then its end follows.
                 Stage::Refused(header, reason)
             }
         };
@@ -140,7 +140,7 @@ impl<S: Storage> HostApplication<S> {
         }
     }
 
-    /// Where an object goes that has come to a listener. `None`: the application decides.
+    /// Destination of an object that arrived at a listener. `None`: the application decides.
     fn target_of_listener(&mut self, listener: u64) -> Result<Option<S::Target>, Unusable> {
         let listener = self.listeners.get(&listener);
         let listener = listener.ok_or("the application has gone")?;
@@ -164,7 +164,7 @@ impl<S: Storage> HostApplication<S> {
             let notice = Notice::Incoming {
                 transfer,
                 listener,
-                scheme: found.listen.scheme,
+                transport: found.listen.transport,
                 local: SocketAddrV4::new(self.address, port),
                 peer,
                 header: header.clone(),
@@ -225,7 +225,7 @@ impl<S: Storage> HostApplication<S> {
     fn undecided(&mut self, id: TransferId) -> Option<(Key, &mut Receiving<S>)> {
         let transfer = self.transfers.get(&id)?;
         // A transfer of a listener has one flow.
-        let key = (transfer.scheme, *transfer.flows.first()?);
+        let key = (transfer.transport, *transfer.flows.first()?);
         let Some(Flow::Incoming(incoming)) = self.flows.get_mut(&key) else {
             return None;
         };

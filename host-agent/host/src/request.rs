@@ -7,7 +7,7 @@ use ebb_transport::TransportKind;
 use ebb_units::{Duration, Instant};
 use serde::{Deserialize, Serialize};
 
-/// A host, with the service port of the scheme if none is given.
+/// A host, with the service port of the transport if none is given.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize, Deserialize)]
 #[serde(try_from = "String", into = "String")]
 pub struct Peer {
@@ -74,7 +74,7 @@ impl fmt::Display for Peer {
 #[derive(Clone, Debug)]
 pub struct SendObject {
     /// Transport that carries it.
-    pub scheme: TransportKind,
+    pub transport: TransportKind,
     /// Receivers; several are one group where the transport has groups.
     pub to: Vec<Peer>,
     /// Name of the object at the receivers.
@@ -97,7 +97,7 @@ pub struct SendObject {
 #[derive(Clone, Debug)]
 pub struct FetchObject {
     /// Transport that carries it.
-    pub scheme: TransportKind,
+    pub transport: TransportKind,
     /// Name of the object at the senders.
     pub name: String,
     /// Hosts that have it; each of several sends a part.
@@ -116,7 +116,7 @@ pub struct FetchObject {
 #[derive(Clone, Debug)]
 pub struct Listen<Listening> {
     /// Transport of the flows.
-    pub scheme: TransportKind,
+    pub transport: TransportKind,
     /// Port that they come to.
     pub port: u16,
     /// Treatment of the objects that come.
@@ -161,7 +161,7 @@ pub enum ErrorCode {
     InUse,
     /// As many as allowed are open.
     TooMany,
-    /// The scheme cannot do this.
+    /// The transport cannot do this.
     NotPossible,
     /// The source or the sink cannot be used.
     Io,

@@ -1,5 +1,4 @@
-//! Who requests objects: whether an address is known to be that of a host that wants them, and which
-//! requests wait to be answered.
+//! Hosts that request objects: whether each is known to answer at its address, and its requests that wait.
 
 use std::collections::{BTreeMap, VecDeque};
 use std::net::{Ipv4Addr, SocketAddrV4};
@@ -15,22 +14,22 @@ pub enum PeerState {
     Unknown,
     /// It answered what was sent to it.
     Heard,
-    /// An object was sent to it and it did not answer: maybe it never asked for one.
+    /// It did not answer an object that was sent to it: the request may have been forged.
     Silent,
 }
 
-/// A request that waits to be answered.
+/// A request that has not been answered.
 pub struct WaitingRequest {
     /// Transport by which it came.
-    pub scheme: TransportKind,
-    /// Object that is wanted, with the address for the answer.
+    pub transport: TransportKind,
+    /// Requested object, and address of the answer.
     pub request: FetchRequest,
-    /// Where it came from.
+    /// Address it came from.
     pub from: SocketAddrV4,
 }
 
 impl WaitingRequest {
-    /// Where the answer goes.
+    /// Address of the answer.
     pub fn asker(&self) -> Asker {
         Asker {
             to: SocketAddrV4::new(*self.from.ip(), self.request.reply_port),
@@ -39,12 +38,12 @@ impl WaitingRequest {
     }
 }
 
-/// Where the answer to a request goes.
+/// Address to which a request is answered.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Asker {
     /// The port where the other host waits for it.
     pub to: SocketAddrV4,
-    /// Where the request came from: a connection that stays open takes the answer back.
+    /// Address that the request came from: a persistent connection carries the answer back.
     pub over: SocketAddrV4,
 }
 
@@ -53,11 +52,11 @@ pub struct Requesters {
     limits: Limits,
     /// State of an address, and since when.
     known: BTreeMap<Ipv4Addr, (Instant, PeerState)>,
-    /// Everything that was ever put into `known`, oldest first.
+    /// All insertions into `known`, oldest first.
     by_time: VecDeque<(Instant, Ipv4Addr)>,
     /// Requests that wait, by address, oldest first. No queue is empty.
     waiting: BTreeMap<Ipv4Addr, VecDeque<WaitingRequest>>,
-    /// How many requests wait, of all addresses.
+    /// Number of requests of all addresses.
     all_waiting: usize,
 }
 
@@ -86,8 +85,8 @@ impl Requesters {
         self.remember(now, peer, PeerState::Heard);
     }
 
-    /// An object was on its way to `peer` until now, and nothing was heard. Changes nothing for one that
-    /// was heard otherwise.
+    /// Nothing was received from `peer` while an object was sent to it. Changes nothing if it answered
+    /// something else.
     pub fn silent(&mut self, now: Instant, peer: Ipv4Addr) {
         if self.state(now, peer) != PeerState::Heard {
             self.remember(now, peer, PeerState::Silent);
@@ -166,10 +165,10 @@ mod tests {
             sender: 0,
             senders: 1,
         };
-        let scheme = TransportKind::Ndp;
+        let transport = TransportKind::Ndp;
         let from = SocketAddrV4::new(Ipv4Addr::LOCALHOST, 9);
         WaitingRequest {
-            scheme,
+            transport,
             request,
             from,
         }

@@ -36,12 +36,12 @@ pub(crate) struct Outbound {
 
 /// Preparation of an object before its transfer can start.
 pub(crate) struct Preparation<Source> {
-    /// Client that hears of it. None: another host asked for the object.
+    /// Client that gets the result. None: another host requested the object.
     pub client: Option<ClientId>,
     /// The request to answer.
     pub request: u64,
     /// Transport that carries it.
-    pub scheme: TransportKind,
+    pub transport: TransportKind,
     /// Whether the client gets [`crate::Notice::Progress`].
     pub progress: bool,
     /// Name of the object.
@@ -79,9 +79,9 @@ pub(crate) fn check_hosts(hosts: &[Peer], own: Ipv4Addr) -> Result<(), Error> {
     Ok(())
 }
 
-/// Makes sure that the scheme runs here.
-pub(crate) fn open(engine: &mut dyn Engine, scheme: TransportKind) -> Result<(), Error> {
-    let opened = engine.open(scheme);
+/// Makes sure that the transport runs here.
+pub(crate) fn open(engine: &mut dyn Engine, kind: TransportKind) -> Result<(), Error> {
+    let opened = engine.open(kind);
     opened.map_err(|error| Error::new(ErrorCode::TooMany, error))
 }
 
@@ -99,11 +99,11 @@ impl<S: Storage> HostApplication<S> {
         self.check_room(client)?;
         check_priority(send.priority)?;
         check_hosts(&send.to, self.address)?;
-        open(call.engine, send.scheme)?;
+        open(call.engine, send.transport)?;
         let preparation = Preparation {
             client: Some(client),
             request,
-            scheme: send.scheme,
+            transport: send.transport,
             progress: send.progress,
             name: send.name.clone(),
             content: Content::From(source),
@@ -138,7 +138,7 @@ impl<S: Storage> HostApplication<S> {
         let ticket = self.new_transfer(
             call.now,
             preparation.client,
-            preparation.scheme,
+            preparation.transport,
             preparation.progress,
             Kind::Waiting(Box::new(waiting)),
         );
@@ -201,7 +201,7 @@ impl<S: Storage> HostApplication<S> {
         };
         match waiting.what {
             Wanted::Serve(_, asker) => {
-                self.refuse_unprepared(transfer.scheme, asker, error, call);
+                self.refuse_unprepared(transfer.transport, asker, error, call);
             }
             _ => self.reply(transfer.client, waiting.request, Err(error)),
         }
@@ -240,11 +240,11 @@ impl<S: Storage> HostApplication<S> {
         let grouped = send.group.is_some() || (send.to.len() > 1 && !send.unicast);
         if grouped {
             let (flow, group) = self.start_group(send, envelope, call)?;
-            self.sending(id, (send.scheme, flow), envelope.header().clone(), group);
+            self.sending(id, (send.transport, flow), envelope.header().clone(), group);
             return Ok(());
         }
         for host in &send.to {
-            let to = host.with_port(send.scheme.service_port());
+            let to = host.with_port(send.transport.service_port());
             let outbound = Outbound {
                 source: envelope.clone(),
                 to,
@@ -252,8 +252,8 @@ impl<S: Storage> HostApplication<S> {
                 part: None,
                 via: numbered(send.connection),
             };
-            let flow = self.start_flow(send.scheme, outbound, call)?;
-            self.sending(id, (send.scheme, flow), envelope.header().clone(), to);
+            let flow = self.start_flow(send.transport, outbound, call)?;
+            self.sending(id, (send.transport, flow), envelope.header().clone(), to);
         }
         Ok(())
     }
@@ -265,7 +265,7 @@ impl<S: Storage> HostApplication<S> {
         call: &mut Call<'_>,
     ) -> Result<(FlowId, SocketAddrV4), Error> {
         let receivers: Vec<Ipv4Addr> = send.to.iter().map(|host| host.address).collect();
-        let port = send.to[0].with_port(send.scheme.service_port()).port();
+        let port = send.to[0].with_port(send.transport.service_port()).port();
         if send
             .to
             .iter()
@@ -279,28 +279,29 @@ impl<S: Storage> HostApplication<S> {
             .unwrap_or_else(|| group_address(receivers.iter().copied()));
         let group = SocketAddrV4::new(address, port);
         let source: Arc<dyn ObjectSource> = envelope.clone();
-        let flow = self.with_source_port(send.scheme, call.engine, |transport, source_port| {
-            transport.send_group(
-                call.now,
-                GroupRequest {
-                    group,
-                    receivers: receivers.clone(),
-                    source_port,
-                    source: source.clone(),
-                    priority: send.priority,
-                },
-            )
-        })?;
+        let flow =
+            self.with_source_port(send.transport, call.engine, |transport, source_port| {
+                transport.send_group(
+                    call.now,
+                    GroupRequest {
+                        group,
+                        receivers: receivers.clone(),
+                        source_port,
+                        source: source.clone(),
+                        priority: send.priority,
+                    },
+                )
+            })?;
         Ok((flow, group))
     }
 
     pub(crate) fn start_flow(
         &mut self,
-        scheme: TransportKind,
+        kind: TransportKind,
         outbound: Outbound,
         call: &mut Call<'_>,
     ) -> Result<FlowId, Error> {
-        self.with_source_port(scheme, call.engine, |transport, source_port| {
+        self.with_source_port(kind, call.engine, |transport, source_port| {
             transport.send(
                 call.now,
                 SendRequest {
@@ -318,23 +319,23 @@ impl<S: Storage> HostApplication<S> {
     /// Tries the ports for flows of this host in turn, or has the transport pick one.
     fn with_source_port(
         &mut self,
-        scheme: TransportKind,
+        kind: TransportKind,
         engine: &mut dyn Engine,
         mut send: impl FnMut(&mut dyn Transport, Option<u16>) -> Result<FlowId, SendError>,
     ) -> Result<FlowId, Error> {
-        open(engine, scheme)?;
+        open(engine, kind)?;
         let mut result = Err(Error::new(
             ErrorCode::TooMany,
-            format!("no source port for {scheme} is free"),
+            format!("no source port for {kind} is free"),
         ));
-        let sources = engine.ports(scheme).and_then(|ports| ports.sources);
+        let sources = engine.ports(kind).and_then(|ports| ports.sources);
         let tries = sources.map_or(1, |(first, last)| usize::from(last - first) + 1);
         for _ in 0..tries {
-            let port = sources.and_then(|range| self.next_port(scheme, range));
+            let port = sources.and_then(|range| self.next_port(kind, range));
             if sources.is_some() && port.is_none() {
                 break;
             }
-            let Some(transport) = engine.transport(scheme) else {
+            let Some(transport) = engine.transport(kind) else {
                 break;
             };
             match send(transport, port) {
@@ -351,22 +352,22 @@ impl<S: Storage> HostApplication<S> {
         result
     }
 
-    /// The next port for `scheme` of the range from `first` to `last` that nobody waits on.
+    /// The next port for `kind` of the range from `first` to `last` that nobody waits on.
     pub(crate) fn next_port(
         &mut self,
-        scheme: TransportKind,
+        kind: TransportKind,
         (first, last): (u16, u16),
     ) -> Option<u16> {
-        let mut port = self.last_ports.get(&scheme).copied().unwrap_or(last);
+        let mut port = self.last_ports.get(&kind).copied().unwrap_or(last);
         for _ in first..=last {
             port = if (first..last).contains(&port) {
                 port + 1
             } else {
                 first
             };
-            let key = (scheme, port);
+            let key = (kind, port);
             if !self.reply_ports.contains_key(&key) && self.listener_at(key).is_none() {
-                self.last_ports.insert(scheme, port);
+                self.last_ports.insert(kind, port);
                 return Some(port);
             }
         }
@@ -377,7 +378,7 @@ impl<S: Storage> HostApplication<S> {
     pub(crate) fn sending(
         &mut self,
         transfer: TransferId,
-        (scheme, flow): Key,
+        (kind, flow): Key,
         header: EnvelopeHeader,
         peer: SocketAddrV4,
     ) {
@@ -390,14 +391,14 @@ impl<S: Storage> HostApplication<S> {
             peer,
             heard: false,
         };
-        self.flows.insert((scheme, flow), Flow::Outgoing(outgoing));
+        self.flows.insert((kind, flow), Flow::Outgoing(outgoing));
     }
 
     /// A straggler continues alone, as one more flow of the transfer.
-    pub(crate) fn detached(&mut self, (scheme, flow): Key, straggler: FlowId, peer: SocketAddrV4) {
-        if let Some(Flow::Outgoing(of)) = self.flows.get(&(scheme, flow)) {
+    pub(crate) fn detached(&mut self, (kind, flow): Key, straggler: FlowId, peer: SocketAddrV4) {
+        if let Some(Flow::Outgoing(of)) = self.flows.get(&(kind, flow)) {
             let (transfer, header) = (of.transfer, of.header.clone());
-            self.sending(transfer, (scheme, straggler), header, peer);
+            self.sending(transfer, (kind, straggler), header, peer);
         }
     }
 }

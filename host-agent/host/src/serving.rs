@@ -40,8 +40,8 @@ impl<S: Storage> HostApplication<S> {
         let preparation = Preparation {
             client: Some(client),
             request,
-            // Any scheme: nothing is sent.
-            scheme: TransportKind::Scdp,
+            // Any transport: nothing is sent.
+            transport: TransportKind::Scdp,
             progress: false,
             name,
             content: Content::From(source),
@@ -92,17 +92,17 @@ impl<S: Storage> HostApplication<S> {
         }
     }
 
-    /// Another host asks for an object, or somebody in its name.
+    /// A request for an object, by another host or forged in its name.
     pub(crate) fn requested(
         &mut self,
-        scheme: TransportKind,
+        transport: TransportKind,
         request: FetchRequest,
         from: SocketAddrV4,
         call: &mut Call<'_>,
     ) {
         let peer = *from.ip();
         let asked = WaitingRequest {
-            scheme,
+            transport,
             request,
             from,
         };
@@ -110,7 +110,7 @@ impl<S: Storage> HostApplication<S> {
             // To a stranger that is more than there is room for.
             if self.is_heard(call.now, peer) {
                 let asker = asked.asker();
-                self.refuse(asked.scheme, RefusalCode::Busy, BUSY, asker, call);
+                self.refuse(asked.transport, RefusalCode::Busy, BUSY, asker, call);
             }
         }
         self.may_answer.insert(peer);
@@ -140,36 +140,36 @@ impl<S: Storage> HostApplication<S> {
             };
             let asker = asked.asker();
             let WaitingRequest {
-                scheme, request, ..
+                transport, request, ..
             } = asked;
             // An address that was silent gets one packet; if it answers that, it can have objects again.
             let silent = !heard && self.requesters.state(call.now, peer) == PeerState::Silent;
             if silent {
-                self.refuse(scheme, RefusalCode::Busy, UNANSWERED, asker, call);
+                self.refuse(transport, RefusalCode::Busy, UNANSWERED, asker, call);
             } else if self.serves.sum() >= self.limits.serves {
-                self.refuse(scheme, RefusalCode::Busy, BUSY, asker, call);
+                self.refuse(transport, RefusalCode::Busy, BUSY, asker, call);
             } else {
-                self.answer(scheme, request, asker, call);
+                self.answer(transport, request, asker, call);
             }
         }
     }
 
     fn answer(
         &mut self,
-        scheme: TransportKind,
+        transport: TransportKind,
         request: FetchRequest,
         asker: Asker,
         call: &mut Call<'_>,
     ) {
         let Some((client, content)) = self.find_offered(&request.name) else {
             let message = format!("there is no object `{}` here", printable(&request.name));
-            self.refuse(scheme, RefusalCode::Unknown, message, asker, call);
+            self.refuse(transport, RefusalCode::Unknown, message, asker, call);
             return;
         };
         let preparation = Preparation {
             client: Some(client),
             request: 0,
-            scheme,
+            transport,
             progress: false,
             name: request.name.clone(),
             content,
@@ -235,7 +235,7 @@ impl<S: Storage> HostApplication<S> {
             return;
         };
         let kind = std::mem::replace(&mut transfer.kind, Kind::Serve { peer });
-        let scheme = transfer.scheme;
+        let transport = transfer.transport;
         let Kind::Waiting(waiting) = kind else { return };
         let (Wanted::Serve(request, asker), Some(envelope)) = (waiting.what, waiting.envelope)
         else {
@@ -254,14 +254,20 @@ impl<S: Storage> HostApplication<S> {
             part,
             via: self.answering(asker, call.now),
         };
-        match self.start_flow(scheme, outbound, call) {
+        match self.start_flow(transport, outbound, call) {
             Ok(flow) => {
-                self.counts.entry(scheme).or_default().requests_served += 1;
-                self.sending(id, (scheme, flow), envelope.header().clone(), to);
+                self.counts.entry(transport).or_default().requests_served += 1;
+                self.sending(id, (transport, flow), envelope.header().clone(), to);
             }
             Err(error) => {
                 self.remove_transfer(id);
-                self.refuse(scheme, RefusalCode::Unreadable, error.message, asker, call);
+                self.refuse(
+                    transport,
+                    RefusalCode::Unreadable,
+                    error.message,
+                    asker,
+                    call,
+                );
             }
         }
     }
@@ -277,7 +283,7 @@ impl<S: Storage> HostApplication<S> {
     /// The object that another host asked for is not to be had.
     pub(crate) fn refuse_unprepared(
         &mut self,
-        scheme: TransportKind,
+        transport: TransportKind,
         asker: Asker,
         error: Error,
         call: &mut Call<'_>,
@@ -286,14 +292,14 @@ impl<S: Storage> HostApplication<S> {
             ErrorCode::Unknown => RefusalCode::Unknown,
             _ => RefusalCode::Unreadable,
         };
-        self.refuse(scheme, code, error.message, asker, call);
+        self.refuse(transport, code, error.message, asker, call);
     }
 
-    /// Tells why an object is not sent, unless enough of that is on its way already. If that cannot
-    /// be told either, the other host's patience ends.
+    /// Sends the reason why an object is not sent, unless too many refusals are under way. If this one
+    /// cannot be sent either, the other host's patience ends.
     fn refuse(
         &mut self,
-        scheme: TransportKind,
+        transport: TransportKind,
         code: RefusalCode,
         message: impl Into<String>,
         asker: Asker,
@@ -301,7 +307,7 @@ impl<S: Storage> HostApplication<S> {
     ) {
         let (to, message) = (asker.to, message.into());
         let requester = *to.ip();
-        self.counts.entry(scheme).or_default().requests_refused += 1;
+        self.counts.entry(transport).or_default().requests_refused += 1;
         self.may_answer.insert(requester);
         if self.refusals.of(&requester) >= self.limits.refusals_per_peer {
             return;
@@ -313,11 +319,11 @@ impl<S: Storage> HostApplication<S> {
             part: None,
             via: self.answering(asker, call.now),
         };
-        match self.start_flow(scheme, outbound, call) {
+        match self.start_flow(transport, outbound, call) {
             Ok(flow) => {
                 self.refusals.add(requester);
                 self.flows
-                    .insert((scheme, flow), Flow::Refusal { requester });
+                    .insert((transport, flow), Flow::Refusal { requester });
             }
             Err(error) => tracing::debug!("cannot refuse a request of {to}: {error}"),
         }

@@ -81,8 +81,8 @@ struct Ndp {
 }
 
 impl Engine for Ndp {
-    fn transport(&mut self, scheme: TransportKind) -> Option<&mut dyn Transport> {
-        match scheme {
+    fn transport(&mut self, kind: TransportKind) -> Option<&mut dyn Transport> {
+        match kind {
             TransportKind::Ndp => Some(&mut *self.transport),
             _ => None,
         }
@@ -207,7 +207,7 @@ fn record(status: Status) -> FlowRecord {
     let nowhere = SocketAddrV4::new(Ipv4Addr::UNSPECIFIED, 0);
     FlowRecord {
         role: Role::Sender,
-        scheme: "ndp",
+        transport: "ndp",
         local: nowhere,
         peer: nowhere,
         session: 0,
@@ -281,7 +281,7 @@ fn a_client_has_a_bounded_number_of_transfers() {
     };
     let mut bed = Bed::new(limits);
     let fetch = || FetchObject {
-        scheme: TransportKind::Ndp,
+        transport: TransportKind::Ndp,
         name: "z".into(),
         from: vec![Peer::from(ASKER)],
         priority: 0,
@@ -322,7 +322,7 @@ fn a_client_has_a_bounded_number_of_transfers() {
 fn an_object_that_nobody_asked_for_is_refused_and_one_that_was_is_taken() {
     let mut bed = Bed::new(Limits::CAREFUL);
     let fetch = FetchObject {
-        scheme: TransportKind::Ndp,
+        transport: TransportKind::Ndp,
         name: "z".into(),
         from: vec![Peer::from(ASKER)],
         priority: 0,

@@ -22,12 +22,12 @@ pub(crate) struct Transfer<S: Storage> {
     /// Client that gets its notices. `None`: it has gone, or another host asked for the object.
     pub client: Option<ClientId>,
     /// Transport of its flows.
-    pub scheme: TransportKind,
+    pub transport: TransportKind,
     /// Whether the client gets [`Notice::Progress`].
     pub progress: bool,
     /// When this host began with it. `None`: it has not, or another host did.
     pub started: Option<Instant>,
-    /// When it is to start, or somebody's patience with it ends. `None`: it waits for neither.
+    /// Time at which it starts, or at which a wait for it ends. `None`: neither is set.
     pub deadline: Option<Instant>,
     /// Flows that are open.
     pub flows: BTreeSet<FlowId>,
@@ -138,7 +138,7 @@ pub(crate) struct Incoming<S: Storage> {
 }
 
 impl<S: Storage> Incoming<S> {
-    /// A flow of which nothing has come.
+    /// A flow of which nothing has arrived.
     pub fn new(transfer: Option<TransferId>, peer: SocketAddrV4, local_port: u16) -> Self {
         Incoming {
             transfer,
@@ -192,7 +192,7 @@ impl<S: Storage> HostApplication<S> {
         &mut self,
         now: Instant,
         client: Option<ClientId>,
-        scheme: TransportKind,
+        transport: TransportKind,
         progress: bool,
         kind: Kind<S>,
     ) -> TransferId {
@@ -205,7 +205,7 @@ impl<S: Storage> HostApplication<S> {
         }
         let transfer = Transfer {
             client,
-            scheme,
+            transport,
             progress,
             started: None,
             deadline: None,
@@ -235,7 +235,7 @@ impl<S: Storage> HostApplication<S> {
         Some(transfer)
     }
 
-    /// Its client will not hear of a transfer any more.
+    /// Removes the client of a transfer, which gets no more notices of it.
     pub(crate) fn disown(&mut self, id: TransferId) {
         if let Some(transfer) = self.transfers.get_mut(&id)
             && let Some(client) = transfer.client.take()
@@ -273,7 +273,7 @@ impl<S: Storage> HostApplication<S> {
     pub(crate) fn flow_ended(
         &mut self,
         transfer: Option<TransferId>,
-        (scheme, flow): Key,
+        (transport, flow): Key,
         ended: Ended,
         call: &mut Call<'_>,
     ) {
@@ -282,7 +282,7 @@ impl<S: Storage> HostApplication<S> {
             sha256_ok,
             record,
         } = ended;
-        let counts = self.counts.entry(scheme).or_default();
+        let counts = self.counts.entry(transport).or_default();
         match &record.status {
             Status::Finished => counts.flows_finished += 1,
             Status::Failed(_) => counts.flows_failed += 1,
@@ -326,9 +326,9 @@ impl<S: Storage> HostApplication<S> {
         };
         if let Kind::Fetch(fetching) = &transfer.kind {
             self.reply_ports
-                .remove(&(transfer.scheme, fetching.reply_port));
+                .remove(&(transfer.transport, fetching.reply_port));
             call.engine
-                .unlisten(call.now, transfer.scheme, fetching.reply_port);
+                .unlisten(call.now, transfer.transport, fetching.reply_port);
         }
         let notice = Notice::End {
             transfer: id,
@@ -362,13 +362,13 @@ impl<S: Storage> HostApplication<S> {
             return;
         };
         transfer.failure.get_or_insert_with(|| reason.to_owned());
-        let scheme = transfer.scheme;
+        let transport = transfer.transport;
         let mut flows: Vec<FlowId> = transfer.flows.iter().copied().collect();
         if let Kind::Fetch(fetching) = &mut transfer.kind {
             flows.extend(std::mem::take(&mut fetching.requests));
         }
         for flow in flows {
-            self.abort_flow((scheme, flow), reason, call);
+            self.abort_flow((transport, flow), reason, call);
         }
         self.end_if_done(id, call);
     }

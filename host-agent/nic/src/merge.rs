@@ -1,9 +1,9 @@
-//! Segments of a flow that follow each other, as one segment.
+//! Consecutive segments of a flow are merged into one segment.
 //!
 //! As Linux does it (GRO, and LRO before it): only segments with payload, without urgent data, of
-//! the same addresses, ports, class, ECN mark, acknowledgment and window, each where the one before
-//! it ends; one that is shorter, or pushed, or the last of its stream ends what it is put into.
-//! Timestamps may differ, as with LRO: the merged segment has the oldest, which is the one that an
+//! the same addresses, ports, class, ECN mark, acknowledgment and window, each beginning where
+//! the one before it ends; a shorter one, one with PSH and one with FIN is the last of a merged segment.
+//! Timestamps may differ, as with LRO: the merged segment has the oldest, the one that an
 //! acknowledgment of all of them echoes (RFC 7323 4.3).
 
 use std::net::Ipv4Addr;
@@ -17,9 +17,9 @@ const MOST_BYTES: usize = u16::MAX as usize;
 #[derive(Clone, Debug, Default)]
 pub struct Merge {
     waiting: Vec<Waiting>,
-    /// How many packets came since the last were given.
+    /// Packets received since the last delivery.
     packets: usize,
-    /// Memory of packets that have been given.
+    /// Memory of delivered packets.
     spare: Vec<Vec<u8>>,
 }
 
@@ -27,7 +27,7 @@ pub struct Merge {
 struct Waiting {
     /// The packet as it came, while it is alone.
     packet: Vec<u8>,
-    /// Segment that another one can be appended to. None: none.
+    /// The segment, if others can be appended to it.
     open: Option<Open>,
 }
 
@@ -40,12 +40,12 @@ struct Open {
     segment_bytes: usize,
     /// Whether there is a second one.
     merged: bool,
-    /// Whether no more can be put behind it.
+    /// Whether no more segments can be appended.
     closed: bool,
 }
 
 impl Merge {
-    /// How many packets came.
+    /// Packets received.
     pub fn packets(&self) -> usize {
         self.packets
     }
@@ -54,7 +54,7 @@ impl Merge {
         self.packets += 1;
         let open = Open::new(packet);
         if let Some(new) = &open {
-            // A packet that follows another of its flow can be put only behind that one.
+            // A packet can be appended only to the last one of its flow.
             let last = self.waiting.iter_mut().rev().find_map(|waiting| {
                 let open = waiting.open.as_mut()?;
                 (open.flow() == new.flow()).then_some(open)
@@ -76,7 +76,7 @@ impl Merge {
         self.waiting.push(Waiting { packet: copy, open });
     }
 
-    /// Gives all, in the order of the first packet in each.
+    /// Delivers all, in the order of the first packet in each.
     pub fn give(&mut self, mut deliver: impl FnMut(&[u8])) {
         self.packets = 0;
         for Waiting { mut packet, open } in self.waiting.drain(..) {
@@ -104,7 +104,7 @@ fn flow_of(packet: &[u8]) -> Option<Flow> {
 }
 
 impl Open {
-    /// A whole segment with payload, behind which others may be put. None: something else.
+    /// A whole segment with payload, to which others may be appended. None: any other packet.
     fn new(packet: &[u8]) -> Option<Self> {
         let ip = Ipv4Header::parse(packet).ok()?;
         if ip.header.protocol != Protocol::TCP {
@@ -134,7 +134,7 @@ impl Open {
         (self.ip.src, self.ip.dst, ports.0, ports.1)
     }
 
-    /// Puts a segment of the same flow behind this one; false, and nothing more, if it cannot be.
+    /// Appends a segment of the same flow. False: it does not fit, and nothing has changed.
     fn append(&mut self, next: &Open) -> bool {
         let (a, b) = (&self.tcp, &next.tcp);
         let follows = a.seq.wrapping_add(self.payload.len() as u32) == b.seq;

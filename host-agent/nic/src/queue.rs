@@ -11,9 +11,9 @@ pub struct Queue {
     classes: PerClass<Class>,
     /// Bit of each class that has packets.
     waiting: u8,
-    /// Packets of a class that it holds.
+    /// Most packets of a class.
     most_packets: usize,
-    /// Bytes of a class from which on it takes no more.
+    /// Bytes of a class at which it is full.
     most_bytes: usize,
     /// Numbers packets in the order in which they came.
     next: u64,
@@ -63,7 +63,7 @@ impl Queue {
         })
     }
 
-    /// Puts a packet behind all others; `packet` gets memory for another one.
+    /// Appends a packet; `packet` gets memory for another one.
     pub fn push(&mut self, class: usize, packet: &mut Vec<u8>) {
         let taken = std::mem::replace(packet, self.spare.pop().unwrap_or_default());
         let number = self.next;

@@ -35,7 +35,7 @@ class Agent:
         self.address: str = self._connection.greeting["address"]
         """Address of this host."""
         self.ports: dict[str, int] = self._connection.greeting["ports"]
-        """Service ports by scheme."""
+        """Service ports by transport."""
 
     def __enter__(self) -> Agent:
         return self
@@ -159,7 +159,7 @@ class Agent:
         answer_timeout: float | None = None,
         progress: bool = False,
     ) -> Transfer:
-        """As `fetch`, but returns when the servers have been asked. `into` is the descriptor of a
+        """As `fetch`, but returns when the requests are under way. `into` is the descriptor of a
         file, pipe, socket or directory; `answer_timeout` is for the first byte (default 60 s)."""
         fields: dict[str, Any] = {
             "scheme": scheme,
@@ -177,7 +177,7 @@ class Agent:
         return self._start("fetch", fields, into)
 
     def listen(self, scheme: str = DEFAULT_SCHEME, port: int | None = None) -> Listener:
-        """Takes objects that others send to `port`, by default the service port of the scheme."""
+        """Takes objects that others send to `port`, by default the transport's service port."""
         fields: dict[str, Any] = {"scheme": scheme, "into": "ask"}
         if port is not None:
             fields["port"] = port
@@ -229,7 +229,7 @@ class Agent:
     def call(
         self, operation: str, fields: dict[str, Any], descriptor: int | None = None
     ) -> dict[str, Any]:
-        """Asks the daemon for any operation of docs/agent-api.md and returns its answer."""
+        """Sends any request of docs/agent-api.md to the daemon and returns the answer."""
         return self._connection.call(operation, fields, descriptor)
 
     def unlisten(self, listener: Listener) -> None:
@@ -276,7 +276,7 @@ class Agent:
                 known = self._transfers.pop(number, None)
             else:
                 known = self._transfers.get(number)
-        # One that failed before it was announced, or that serves others, is nobody's.
+        # One that failed before it was announced, or that serves others, has no object here.
         if known is not None:
             known.handle(event)
 

@@ -44,12 +44,12 @@ class Blobs:
         self, locator: str | None = None, *, scheme: str = "scdp", agent: str = "ebb-agent"
     ) -> None:
         self._locator = [] if locator is None else ["--locator", locator]
-        self._scheme = ["--scheme", scheme]
+        self._transport = ["--transport", scheme]
         self._agent = agent
 
     def put(self, name: str, content: bytes | str | Path, *, multicast: bool = False) -> Blob:
         """Stores bytes, or the file at a path. Raises `BlobError` if it is not stored."""
-        options = [*self._scheme, *(["--multicast"] if multicast else [])]
+        options = [*self._transport, *(["--multicast"] if multicast else [])]
         with tempfile.NamedTemporaryFile() as temporary:
             path = content
             if isinstance(content, bytes):
@@ -66,7 +66,7 @@ class Blobs:
         """
         with tempfile.TemporaryDirectory() as folder:
             path = Path(folder) / "content" if into is None else Path(into)
-            (line,) = self._run("get", [*self._scheme, "--output", str(path), "--", name])
+            (line,) = self._run("get", [*self._transport, "--output", str(path), "--", name])
             _blob(line, "got")
             return path.read_bytes() if into is None else b""
 

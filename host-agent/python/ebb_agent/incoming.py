@@ -16,7 +16,7 @@ from ebb_agent.transfer import Transfer
 
 
 class Daemon(Protocol):
-    """Calls of objects and listeners to the connection to the daemon (`ebb_agent.agent.Agent`)."""
+    """The connection to the daemon (`ebb_agent.agent.Agent`), as objects and listeners use it."""
 
     def call(
         self, operation: str, fields: dict[str, Any], descriptor: int | None = None
@@ -42,7 +42,7 @@ class IncomingObject:
     peer: str
     """Address and port of the sender."""
     local: str
-    """Address and port that it comes to."""
+    """Address and port at which it arrives."""
     transfer: Transfer = field(repr=False)
     _agent: Daemon = field(repr=False)
 
@@ -83,7 +83,7 @@ class IncomingObject:
         return IncomingStream(reader, self.transfer)
 
     def discard(self) -> None:
-        """Takes it to nowhere; its hash is checked."""
+        """Receives it without keeping it; its hash is checked."""
         self._accept(None)
 
     def refuse(self, reason: str) -> None:
@@ -98,8 +98,8 @@ class IncomingObject:
 
 
 class IncomingStream(io.FileIO):
-    """The content as it arrives. That it was right is known at the end: leaving the `with` block,
-    or `verify`, raises `TransferError` if not."""
+    """The content as it arrives. Whether it was correct is known at the end: leaving the `with`
+    block, or `verify`, raises `TransferError` if it was not."""
 
     def __init__(self, descriptor: int, transfer: Transfer) -> None:
         super().__init__(descriptor, "r")
@@ -154,7 +154,7 @@ class Listener:
         except queue.Empty:
             raise TimedOutError(f"nothing has come to {self.local} in {timeout} s") from None
         if found is None:
-            # For the next one who asks.
+            # For the next call.
             self._objects.put(None)
             raise AgentGoneError("the daemon has ended, or the listener was closed")
         return found

@@ -31,7 +31,7 @@ def test_bytes_and_files_are_stored(tmp_path: Path) -> None:
     assert blobs.put("--a", b"abc") == Blob("--a", 2, 3)
     assert (tmp_path / "given").read_bytes() == b"abc"
     arguments = (tmp_path / "arguments").read_text().splitlines()
-    expected = "blob put --json --locator 10.0.0.9:7191 --scheme scdp --name=--a --"
+    expected = "blob put --json --locator 10.0.0.9:7191 --transport scdp --name=--a --"
     assert arguments[:-1] == expected.split()
     source = tmp_path / "source"
     source.write_bytes(b"of a file")

@@ -370,7 +370,7 @@ def test_a_port_nobody_listens_on_is_free_again(hosts: list[Host]) -> None:
     a, b, _ = hosts
     rule = ["ip", "-n", b.namespace, "rule", "show", "ipproto", "tcp", "dport"]
     for scheme, port in [("scdp", 9000), ("reno", 9001)]:
-        command = ["ip", "netns", "exec", b.namespace, str(BINARY), "recv", "--scheme", scheme]
+        command = ["ip", "netns", "exec", b.namespace, str(BINARY), "recv", "--transport", scheme]
         command += ["--port", str(port), "--count", "1"]
         with a.agent() as sender, b.agent() as agent:
             to = f"{b.address}:{port}"

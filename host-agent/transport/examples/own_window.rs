@@ -94,7 +94,7 @@ impl Link {
         self.arriving.push_back((self.free_at + ONE_WAY, packet));
     }
 
-    /// The next packet that has come to the other end.
+    /// The next packet that has arrived at the other end.
     fn arrived(&mut self, now: Instant) -> Option<Vec<u8>> {
         let (at, _) = self.arriving.front()?;
         (*at <= now)

@@ -1,6 +1,6 @@
 //! Packets between two hosts, for Callgrind to count (`tools/instructions`): transports and NICs, without sockets.
 //!
-//! `cargo run -p ebb-transport --example transport_instructions SCHEME`: an object from one host to the other over a
+//! `cargo run -p ebb-transport --example transport_instructions TRANSPORT`: an object from one host to the other over a
 //! link of 1 Gbit/s without loss, under a virtual clock. Prints how many packets of both hosts are counted.
 
 use std::collections::VecDeque;
@@ -24,13 +24,13 @@ const WARM_UP: u64 = 2_000;
 const PACKETS: u64 = 2_000;
 
 fn main() -> Result<(), String> {
-    let usage = "usage: transport_instructions SCHEME";
-    let scheme: TransportKind = std::env::args()
+    let usage = "usage: transport_instructions TRANSPORT";
+    let kind: TransportKind = std::env::args()
         .nth(1)
         .ok_or(usage)?
         .parse()
         .map_err(|e| format!("{usage}: {e}"))?;
-    let mut pair = Pair::new(scheme)?;
+    let mut pair = Pair::new(kind)?;
     pair.run(WARM_UP)?;
     ebb_testkit::counted(|| pair.run(PACKETS))?;
     println!("{PACKETS}");
@@ -59,12 +59,12 @@ struct Pair {
 
 impl Pair {
     /// A pair of which the first one has begun to send.
-    fn new(scheme: TransportKind) -> Result<Self, String> {
+    fn new(kind: TransportKind) -> Result<Self, String> {
         let suite = Suite::default();
         let end = |number: u8| -> Result<End, String> {
             let address = Ipv4Addr::new(10, 0, 0, number);
             Ok(End {
-                transport: scheme.transport(address, &suite, EPHEMERAL_PORTS, number.into())?,
+                transport: kind.transport(address, &suite, EPHEMERAL_PORTS, number.into())?,
                 nic: Nic::new(suite.nic),
                 arriving: VecDeque::with_capacity(4096),
                 held_until: None,

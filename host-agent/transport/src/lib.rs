@@ -1,6 +1,6 @@
 //! NDP, SCDP, Trevi, the TCP family and the pacer as state machines without I/O or clock.
 //!
-//! A [`Transport`] hosts all flows of one scheme on one host. Whoever drives it (the agent over a
+//! A [`Transport`] hosts all flows that one transport has on one host. Whoever drives it (the agent over a
 //! raw socket, a test, a simulation) does, whenever something happened or a deadline passed:
 //!
 //! ```text

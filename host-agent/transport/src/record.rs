@@ -31,7 +31,8 @@ pub struct FlowRecord {
     /// The end that the record is of.
     pub role: Role,
     /// Name of the transport.
-    pub scheme: &'static str,
+    #[serde(rename = "scheme")]
+    pub transport: &'static str,
     /// Address and port of this end.
     pub local: SocketAddrV4,
     /// Address and port of the other end.
@@ -52,7 +53,7 @@ pub struct FlowRecord {
     /// Counters of packets and events.
     #[serde(flatten)]
     pub counters: Counters,
-    /// `None` for the receiver-driven schemes.
+    /// `None` for the receiver-driven transports.
     #[serde(flatten)]
     pub tcp: Option<TcpSummary>,
     /// Only of a one-to-many flow at its sender.
@@ -104,14 +105,14 @@ impl FlowRecord {
     /// A record in which nothing has been counted.
     pub(crate) fn new(
         role: Role,
-        scheme: &'static str,
+        transport: &'static str,
         local: SocketAddrV4,
         peer: SocketAddrV4,
         status: Status,
     ) -> Self {
         FlowRecord {
             role,
-            scheme,
+            transport,
             local,
             peer,
             session: 0,
@@ -135,7 +136,7 @@ impl FlowRecord {
     }
 }
 
-/// Counted per flow and role. What a scheme does not have stays 0.
+/// Counted per flow and role. What a transport does not have stays 0.
 #[derive(Clone, Copy, PartialEq, Eq, Default, Debug, Serialize)]
 pub struct Counters {
     /// DATA, SYMBOL or TCP segments with payload that were sent, retransmissions included.

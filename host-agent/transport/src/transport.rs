@@ -1,4 +1,4 @@
-//! The interface that every scheme offers to whoever drives it.
+//! The interface that every transport offers to whoever drives it.
 
 use std::borrow::Cow;
 use std::net::{Ipv4Addr, SocketAddrV4};
@@ -14,7 +14,7 @@ use crate::objection::Objection;
 use crate::record::FlowRecord;
 use crate::selector::{Selector, dscp_of};
 
-/// All flows of one scheme on one host.
+/// All flows of one transport on one host.
 ///
 /// Time never goes back between calls. No method blocks, and no packet, however malformed, panics
 /// or is an error: what cannot be understood is counted and dropped.
@@ -348,7 +348,7 @@ pub enum SendError {
     PortInUse { port: u16, to: SocketAddrV4 },
     #[error("no free source port for a flow to {to}")]
     NoFreePort { to: SocketAddrV4 },
-    #[error("the object has {bytes} bytes; this scheme carries at most {limit} per flow")]
+    #[error("the object has {bytes} bytes; this transport carries at most {limit} per flow")]
     TooLarge { bytes: u64, limit: u64 },
     #[error(
         "{address} is not a host to send to (own, multicast, broadcast or unspecified address)"
@@ -356,9 +356,9 @@ pub enum SendError {
     BadDestination { address: Ipv4Addr },
     #[error("port 0 cannot be sent to; choose 1..65535")]
     PortZero,
-    #[error("this scheme has no one-to-many flows; SCDP has")]
+    #[error("this transport has no one-to-many flows; SCDP has")]
     NoGroups,
-    #[error("this scheme has no many-to-one flows; SCDP has")]
+    #[error("this transport has no many-to-one flows; SCDP has")]
     NoManyToOne,
     #[error("a many-to-one flow needs 1 to 15 senders, each of them once")]
     BadSenders,

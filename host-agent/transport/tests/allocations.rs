@@ -1,7 +1,7 @@
 //! No allocation per packet in steady state, counted by a global allocator.
 //!
-//! Two transports of one scheme are joined back to back under a virtual clock. What is counted is
-//! what happens inside their methods; the wire between them is the test's own. To add a scheme:
+//! Two transports of one transport are joined back to back under a virtual clock. What is counted is
+//! what happens inside their methods; the wire between them is the test's own. To add a transport:
 //! make two transports and give them to [`steady_state`].
 
 use std::alloc::{GlobalAlloc, Layout, System};

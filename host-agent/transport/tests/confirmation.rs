@@ -1,4 +1,4 @@
-//! Every scheme: when the application decides what becomes of an object that arrived whole
+//! Every transport: when the application decides what becomes of an object that arrived whole
 //! ([`Transport::hold_confirmations`]), its sender hears "finished" after that and never before,
 //! and "failed" if the application refuses, however long it takes and whatever is lost.
 
@@ -17,7 +17,7 @@ use ebb_wire::Ipv4Header;
 const PORT: u16 = 7000;
 const GROUP: Ipv4Addr = Ipv4Addr::new(239, 0, 0, 1);
 const ONE_WAY: Duration = Duration::from_micros(20);
-/// Longer than any scheme waits for a peer that is silent.
+/// Longer than any transport waits for a peer that is silent.
 const LONG: Duration = Duration::from_secs(60);
 const MAX_STEPS: usize = 200_000;
 
@@ -43,10 +43,10 @@ struct Hosts {
 }
 
 impl Hosts {
-    fn new(scheme: TransportKind, count: usize) -> Self {
+    fn new(kind: TransportKind, count: usize) -> Self {
         let host = |index| {
             let seed = index as u64;
-            let mut host = scheme
+            let mut host = kind
                 .transport(address(index), &Suite::default(), EPHEMERAL_PORTS, seed)
                 .unwrap();
             host.listen(PORT).unwrap();
@@ -163,22 +163,22 @@ const SIZES: [u64; 4] = [0, 700, 15_000, 400_000];
 
 #[test]
 fn a_sender_is_told_when_the_application_has_stored_the_object() {
-    for (scheme, bytes) in TransportKind::ALL
+    for (kind, bytes) in TransportKind::ALL
         .into_iter()
         .flat_map(|s| SIZES.map(|n| (s, n)))
     {
-        let mut net = Hosts::new(scheme, 2);
+        let mut net = Hosts::new(kind, 2);
         let flow = net.send(bytes, None);
         net.run(LONG);
         assert_eq!(net.ended[&(1, net.only(1))], Status::Finished);
-        assert!(!net.ended.contains_key(&(0, flow)), "{scheme}, {bytes}");
+        assert!(!net.ended.contains_key(&(0, flow)), "{kind}, {bytes}");
         let before = net.now;
         net.confirm(1, net.only(1));
         net.run(ONE_WAY * 3);
         assert_eq!(
             net.ended.get(&(0, flow)),
             Some(&Status::Finished),
-            "{scheme}, {bytes}, {before:?}"
+            "{kind}, {bytes}, {before:?}"
         );
         net.check_that_nothing_stays();
     }
@@ -186,11 +186,11 @@ fn a_sender_is_told_when_the_application_has_stored_the_object() {
 
 #[test]
 fn a_sender_is_told_that_its_object_was_refused() {
-    for (scheme, bytes) in TransportKind::ALL
+    for (kind, bytes) in TransportKind::ALL
         .into_iter()
         .flat_map(|s| SIZES.map(|n| (s, n)))
     {
-        let mut net = Hosts::new(scheme, 2);
+        let mut net = Hosts::new(kind, 2);
         let flow = net.send(bytes, None);
         net.run(LONG);
         let received = net.only(1);
@@ -198,7 +198,7 @@ fn a_sender_is_told_that_its_object_was_refused() {
         net.run(ONE_WAY * 3);
         assert!(
             matches!(net.ended.get(&(0, flow)), Some(Status::Failed(_))),
-            "{scheme}, {bytes}"
+            "{kind}, {bytes}"
         );
         // An object that was confirmed or refused stays so.
         net.confirm(1, received);
@@ -208,20 +208,16 @@ fn a_sender_is_told_that_its_object_was_refused() {
 
 #[test]
 fn a_lost_confirmation_is_repeated() {
-    for scheme in TransportKind::ALL {
+    for kind in TransportKind::ALL {
         for wait in [Duration::ZERO, Duration::from_millis(700)] {
-            let mut net = Hosts::new(scheme, 2);
+            let mut net = Hosts::new(kind, 2);
             let flow = net.send(15_000, None);
             net.run(Duration::from_millis(5));
             net.run(wait);
             net.lose[1] = 2;
             net.confirm(1, net.only(1));
             net.run(LONG);
-            assert_eq!(
-                net.ended.get(&(0, flow)),
-                Some(&Status::Finished),
-                "{scheme}"
-            );
+            assert_eq!(net.ended.get(&(0, flow)), Some(&Status::Finished), "{kind}");
             assert_eq!(net.lose[1], 0);
             net.check_that_nothing_stays();
         }
@@ -230,22 +226,22 @@ fn a_lost_confirmation_is_repeated() {
 
 #[test]
 fn a_held_object_costs_a_few_packets_a_second() {
-    for scheme in TransportKind::ALL {
-        let mut net = Hosts::new(scheme, 2);
+    for kind in TransportKind::ALL {
+        let mut net = Hosts::new(kind, 2);
         net.send(15_000, None);
         net.run(Duration::from_secs(1));
         let before = net.sent;
         net.run(LONG);
         let packets = net.sent - before;
         // Two per `max_rto_ns`, which is 80 ms or more.
-        assert!(packets <= 30 * 60, "{scheme}: {packets}");
+        assert!(packets <= 30 * 60, "{kind}: {packets}");
     }
 }
 
 #[test]
 fn a_sender_that_dies_meanwhile_leaves_nothing_behind() {
-    for scheme in TransportKind::ALL {
-        let mut net = Hosts::new(scheme, 2);
+    for kind in TransportKind::ALL {
+        let mut net = Hosts::new(kind, 2);
         let flow = net.send(15_000, None);
         net.run(Duration::from_millis(5));
         net.abort(0, flow);

@@ -24,7 +24,7 @@ impl HostId {
 pub struct PlacedHost {
     /// Name, unique among the hosts.
     pub name: String,
-    /// Needed by whoever sends real packets.
+    /// Required for real packets.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub address: Option<Ipv4Addr>,
     /// Hosts with the same label share a top-of-rack switch. Needed by patterns that look at racks.

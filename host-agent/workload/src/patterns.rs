@@ -1,4 +1,4 @@
-//! Patterns with their hosts: who starts jobs, what a load is of; `jobs`: what a job consists of.
+//! Patterns with their hosts: the hosts that start jobs, and those whose load is given. `jobs`: the transfers of a job.
 
 mod jobs;
 
@@ -10,7 +10,7 @@ use crate::spec::{ConnectionChoice, Pattern, ReadMode, WriteMode};
 use crate::times::TimeDistribution;
 pub use jobs::{Draft, PatternDraws};
 
-/// Far more than an experiment has, and no memory: a transfer that waits takes about 100 bytes.
+/// More than any experiment has, in 100 MB: a waiting transfer takes about 100 bytes.
 const MOST_OF_A_COUNT: u32 = 1_000_000;
 
 /// A pattern whose hosts are known, and known to suffice: drawing a job cannot fail.
@@ -141,6 +141,17 @@ fn need_others(
     Ok(())
 }
 
+fn incast_senders(numbers: &[u32], place: &str) -> Result<Vec<usize>, Error> {
+    if numbers.is_empty() {
+        let problem = "senders is an empty list, expected one number or several";
+        return Err(Error::at(place, problem));
+    }
+    for &number in numbers {
+        check_count(place, "senders", number)?;
+    }
+    Ok(numbers.iter().map(|&number| number as usize).collect())
+}
+
 fn distinct(one: HostId, other: HostId) -> bool {
     one != other
 }
@@ -150,6 +161,11 @@ impl Resolved {
     pub fn new(pattern: &Pattern, hosts: &Hosts, name: &str, seed: u64) -> Result<Self, Error> {
         let place = &format!("traffic {name} pattern");
         let group = |name: &Option<String>| hosts.group(place, name.as_deref());
+        let clients_with = |clients, servers, others| {
+            let (clients, servers) = (group(clients)?, group(servers)?);
+            need_others(hosts, place, &clients, &servers, others, distinct)?;
+            Ok((clients, servers))
+        };
         Ok(match pattern {
             Pattern::Random {
                 from,
@@ -185,22 +201,12 @@ impl Resolved {
                 from,
                 to,
             } => {
-                let (from, to) = (group(from)?, group(to)?);
-                let senders = senders.values();
-                if senders.is_empty() {
-                    return Err(Error::at(
-                        place,
-                        "senders is an empty list, expected one number or several",
-                    ));
-                }
-                for &count in senders {
-                    check_count(place, "senders", count)?;
-                }
-                need_others(hosts, place, &to, &from, 1, distinct)?;
+                let senders = incast_senders(senders.values(), place)?;
+                let (to, from) = clients_with(to, from, 1)?;
                 Self::Incast {
                     from,
                     to,
-                    senders: senders.iter().map(|&count| count as usize).collect(),
+                    senders,
                     stagger_ns: *stagger_ns,
                     fetch: *fetch,
                 }
@@ -230,14 +236,13 @@ impl Resolved {
                 clients,
                 servers,
             } => {
-                let (clients, servers) = (group(clients)?, group(servers)?);
                 check_count(place, "fan_out", *fan_out)?;
                 if *query_bytes == 0 {
                     return Err(Error::at(place, "query_bytes is 0, expected at least 1"));
                 }
                 service.check(&format!("{place} service"))?;
                 let fan_out = *fan_out as usize;
-                need_others(hosts, place, &clients, &servers, fan_out, distinct)?;
+                let (clients, servers) = clients_with(clients, servers, fan_out)?;
                 Self::PartitionAggregate {
                     clients,
                     servers,
@@ -253,9 +258,8 @@ impl Resolved {
                 clients,
                 servers,
             } => {
-                let (clients, servers) = (group(clients)?, group(servers)?);
                 check_count(place, "connections", *connections)?;
-                need_others(hosts, place, &clients, &servers, 1, distinct)?;
+                let (clients, servers) = clients_with(clients, servers, 1)?;
                 Self::Requests {
                     turns: vec![0; clients.len()],
                     clients,
@@ -269,9 +273,8 @@ impl Resolved {
                 clients,
                 servers,
             } => {
-                let (clients, servers) = (group(clients)?, group(servers)?);
                 check_count(place, "requests", *requests)?;
-                need_others(hosts, place, &clients, &servers, 1, distinct)?;
+                let (clients, servers) = clients_with(clients, servers, 1)?;
                 Self::Sequence {
                     clients,
                     servers,

@@ -1,4 +1,4 @@
-//! Who may be where: constraints by rack and pod.
+//! Constraints on the ends of transfers by rack and pod.
 
 use serde::{Deserialize, Serialize};
 
@@ -60,7 +60,7 @@ pub enum ReplicaPlacement {
     Any,
 }
 
-/// One of those that fit, all equally likely. `None`: nobody does.
+/// One of those that fit, with equal probability. `None`: none does.
 pub(crate) fn choose(
     from: &[HostId],
     draws: &mut Draws,
@@ -75,7 +75,7 @@ pub(crate) fn choose(
 }
 
 impl ReplicaPlacement {
-    /// `None`: the racks have no room. No draw decides whether: each step leaves room for the next.
+    /// `None`: the racks have no room, whatever is drawn: each step leaves room for the next.
     pub(crate) fn choose(
         self,
         hosts: &Hosts,
@@ -153,7 +153,7 @@ impl ReplicaPlacement {
     }
 }
 
-/// How many servers each rack has for the replicas of one client.
+/// Servers of each rack for the replicas of one client.
 struct Room(Vec<usize>);
 
 impl Room {

@@ -1,5 +1,5 @@
-//! The share of one host in a workload, with its times. No clock and no network: the caller asks for actions
-//! and tells what became of them.
+//! The share of one host in a workload, with its times. No clock and no network: the caller polls for
+//! actions and reports their outcome.
 //!
 //! All hosts have the same schedule; each keeps what concerns it:
 //!
@@ -152,7 +152,7 @@ pub struct Share {
     given_up: BTreeMap<u64, Open>,
     fetches: BTreeSet<(u64, u64)>,
     actions: VecDeque<Action>,
-    /// When the work on queries that have come will be done.
+    /// When the work on queries that have arrived will be done.
     free_at_ns: u64,
     /// Those that will never start because what they wait for failed, since they were last taken.
     not_started: Vec<Open>,
@@ -292,7 +292,7 @@ impl Share {
             self.actions.push_back(Action::Withdraw { id });
         }
         if good {
-            // Whoever waits for its beginning need not wait any longer either.
+            // Transfers that wait for its beginning need not wait any longer either.
             self.moment(now_ns, id, Moment::Begun);
             self.moment(now_ns, id, Moment::Finished);
         } else {

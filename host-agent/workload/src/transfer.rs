@@ -7,25 +7,25 @@ use serde::{Deserialize, Serialize};
 
 use crate::hosts::{HostId, Hosts};
 
-/// Bytes that go from somewhere to somewhere.
+/// Bytes from source to destination.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Transfer {
     /// Unique in the schedule; from 0, rising with the time of the arrival it belongs to.
     pub id: u64,
-    /// The id of the first transfer of the same job. A job is what somebody waits for: a query with
-    /// all its answers, an object with all its replicas, the blocks of a read.
+    /// The id of the first transfer of the same job: a query with all its answers, an object with all
+    /// its replicas, the blocks of a read.
     pub job: u64,
-    /// How many transfers the job has.
+    /// Number of transfers of the job.
     pub job_transfers: u64,
-    /// Name of the part of the workload that it comes from.
+    /// Name of its part of the workload.
     pub traffic: Arc<str>,
-    /// Nominal start. With [`after`](Self::after): not before this, and when that says.
+    /// Nominal start; with [`after`](Self::after) the earliest one.
     pub start_ns: u64,
     /// Direction and number of its ends.
     pub kind: Kind,
-    /// Who has the bytes.
+    /// Hosts with the bytes.
     pub sources: Vec<HostId>,
-    /// Who gets them.
+    /// Hosts that get them.
     pub destinations: Vec<HostId>,
     /// Bytes of content.
     pub bytes: u64,
@@ -33,7 +33,7 @@ pub struct Transfer {
     pub priority: u8,
     /// Number of the permanent connection between the two, where the pattern has some.
     pub connection: Option<u32>,
-    /// `None`: starts at `start_ns`, whatever became of others (open loop).
+    /// `None`: starts at `start_ns`, whatever the state of others (open loop).
     pub after: Option<After>,
 }
 
@@ -65,7 +65,7 @@ pub struct After {
     pub moment: Moment,
     /// Time between that and the start.
     pub delay_ns: u64,
-    /// The delay is work that the host does one at a time, in the order in which it comes.
+    /// Whether the delay is work, of which a host does one piece at a time, in order.
     pub serial: bool,
 }
 

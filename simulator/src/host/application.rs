@@ -82,10 +82,10 @@ impl Application {
             catalog: catalog.clone(),
         };
         let mut host = HostApplication::new(address, limits, seed, objects);
-        for scheme in catalog.schemes.all() {
+        for transport in catalog.transports.all() {
             let listen = Listen {
-                scheme,
-                port: scheme.service_port(),
+                transport,
+                port: transport.service_port(),
                 listening: (),
                 announce: true,
                 progress: false,
@@ -200,9 +200,9 @@ impl Application {
         at_ns: u64,
         transports: &mut Transports,
     ) {
-        let (id, scheme) = (transfer.id, self.catalog.schemes.of(&transfer.traffic));
+        let (id, transport) = (transfer.id, self.catalog.transports.of(&transfer.traffic));
         let send = SendObject {
-            scheme,
+            transport,
             to: self.catalog.peers(&transfer.destinations),
             name: self.player.names.of(id),
             priority: transfer.priority,
@@ -220,9 +220,9 @@ impl Application {
 
     /// Starts to fetch a transfer.
     fn fetch(&mut self, now: Instant, transfer: &Transfer, transports: &mut Transports) {
-        let (id, scheme) = (transfer.id, self.catalog.schemes.of(&transfer.traffic));
+        let (id, transport) = (transfer.id, self.catalog.transports.of(&transfer.traffic));
         let fetch = FetchObject {
-            scheme,
+            transport,
             name: self.player.names.of(id),
             from: self.catalog.peers(&transfer.sources),
             priority: transfer.priority,
@@ -249,7 +249,7 @@ impl Application {
     pub fn handle_event(
         &mut self,
         now: Instant,
-        scheme: TransportKind,
+        transport: TransportKind,
         event: Event,
         transports: &mut Transports,
     ) {
@@ -257,17 +257,17 @@ impl Application {
             Event::Finished { flow, .. } | Event::Failed { flow, .. } => Some(*flow),
             _ => None,
         };
-        self.host.handle_event(now, scheme, event, transports);
+        self.host.handle_event(now, transport, event, transports);
         self.take_outputs(now);
         if let Some(flow) = ended {
-            self.samples.remove((scheme, flow));
+            self.samples.remove((transport, flow));
         }
     }
 
     /// Takes the samples of arrivals that are due. To be called before anything happens at `now`.
     pub fn sample(&mut self, now: Instant, clock: &mut Clock, transports: &Transports) {
         let open = self.host.incoming_objects();
-        let open = open.map(|object| (object.scheme, object.flow));
+        let open = open.map(|object| (object.transport, object.flow));
         self.samples.take(open, now, clock, transports);
     }
 
@@ -278,12 +278,12 @@ impl Application {
     ) -> impl Iterator<Item = Unfinished<'a>> {
         self.host.incoming_objects().filter_map(move |object| {
             let transfer = self.player.names.transfer(&object.header?.name)?;
-            let (scheme, flow) = (object.scheme, object.flow);
+            let (transport, flow) = (object.transport, object.flow);
             Some(Unfinished {
                 open: self.player.share.open(transfer)?,
                 peer: object.peer,
-                arrived_bytes: transports.progress(scheme, flow)?.arrived_bytes,
-                arrivals: self.samples.of((scheme, flow)),
+                arrived_bytes: transports.progress(transport, flow)?.arrived_bytes,
+                arrivals: self.samples.of((transport, flow)),
             })
         })
     }
@@ -330,8 +330,8 @@ impl Application {
                 record,
             } => {
                 let name = header.as_ref().map(|header| &*header.name);
-                if let Ok(scheme) = record.scheme.parse() {
-                    self.tell_arrivals((scheme, flow), name);
+                if let Ok(transport) = record.transport.parse() {
+                    self.tell_arrivals((transport, flow), name);
                 }
                 let good = record.status == Status::Finished;
                 let played = self.player.handle_flow(now_ns, transfer, name, good);
@@ -394,7 +394,7 @@ impl Catalog {
     /// SCDP. With other transports each host gets a flow of its own, as with `ebb-agent send
     /// --unicast`.
     pub fn is_grouped(&self, transfer: &Transfer) -> bool {
-        self.schemes.of(&transfer.traffic).entry().groups
+        self.transports.of(&transfer.traffic).entry().groups
             && transfer.kind == Kind::SendOneToMany
             && transfer.destinations.len() > 1
     }

@@ -1,5 +1,5 @@
-//! How much of every object has arrived over time, sampled at exact instants before anything
-//! happens at them.
+//! Bytes of every object that have arrived over time, sampled at exact instants, before the events
+//! at them.
 
 use std::collections::BTreeMap;
 use std::net::SocketAddrV4;
@@ -10,7 +10,7 @@ use ebb_workload::Open;
 
 use super::transports::Transports;
 
-/// How many bytes of an object had arrived at which instants.
+/// Bytes of an object that had arrived, by instant.
 #[derive(Clone, Default, PartialEq, Eq, Debug)]
 pub struct Arrivals {
     /// The instants, in nanoseconds.
@@ -25,19 +25,19 @@ static NONE: Arrivals = Arrivals {
     bytes: Vec::new(),
 };
 
-/// When samples are taken.
+/// Schedule of the samples.
 pub struct Clock {
     /// Time between two samples.
     every: Duration,
-    /// When the next one is due.
+    /// Time of the next one.
     next: Instant,
 }
 
-/// An object of which not all has arrived.
+/// An object that has arrived in part.
 pub struct Unfinished<'a> {
     /// Its transfer.
     pub open: &'a Open,
-    /// Its sender; if there are several, the one that was asked first.
+    /// Its sender; of several the one that got the first request.
     pub peer: SocketAddrV4,
     /// Bytes that have arrived.
     pub arrived_bytes: u64,
@@ -46,7 +46,7 @@ pub struct Unfinished<'a> {
 }
 
 impl Clock {
-    /// A clock that ticks every so often; `None` if that is zero.
+    /// A clock with this period; `None` if it is zero.
     pub fn new(every: Duration) -> Option<Self> {
         let next = Instant::ZERO + every;
         (!every.is_zero()).then_some(Clock { every, next })
@@ -75,8 +75,7 @@ type Flow = (TransportKind, FlowId);
 pub struct Samples(BTreeMap<Flow, Arrivals>);
 
 impl Samples {
-    /// Takes the samples of the `open` flows that are due. To be called before anything happens at
-    /// `now`.
+    /// Takes the samples of the `open` flows that are due. To be called before the events at `now`.
     pub fn take(
         &mut self,
         open: impl Iterator<Item = Flow>,
@@ -93,10 +92,10 @@ impl Samples {
             return;
         }
         while let Some(at) = clock.poll(now) {
-            for &(scheme, flow) in &open {
-                let progress = transports.progress(scheme, flow);
+            for &(transport, flow) in &open {
+                let progress = transports.progress(transport, flow);
                 let bytes = progress.map_or(0, |progress| progress.arrived_bytes);
-                let arrivals = self.0.entry((scheme, flow)).or_default();
+                let arrivals = self.0.entry((transport, flow)).or_default();
                 arrivals.at_ns.push(at.as_nanos());
                 arrivals.bytes.push(bytes);
             }

@@ -27,14 +27,14 @@ impl Coding {
     }
 
     /// Takes a job of a transport.
-    pub fn start(&mut self, now: Instant, scheme: TransportKind, job: Job) {
+    pub fn start(&mut self, now: Instant, transport: TransportKind, job: Job) {
         let time = self.rate.time_for(job.bytes() as u64);
         self.free_at = self.free_at.max(now) + time;
         let mut result = job.run();
         // The time that it took here does not count: it is another machine's, and differs every
         // time.
         result.cpu_time = time;
-        self.done.push_back((self.free_at, scheme, result));
+        self.done.push_back((self.free_at, transport, result));
     }
 
     /// The next result that is ready by `now`.
@@ -42,8 +42,8 @@ impl Coding {
         if self.done.front()?.0 > now {
             return None;
         }
-        let (_, scheme, result) = self.done.pop_front()?;
-        Some((scheme, result))
+        let (_, transport, result) = self.done.pop_front()?;
+        Some((transport, result))
     }
 
     /// When the next result is ready.

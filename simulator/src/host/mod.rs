@@ -201,14 +201,14 @@ impl SimHost {
     fn take_events(&mut self, now: Instant) -> bool {
         let mut any = false;
         loop {
-            while let Some((scheme, job)) = self.transports.poll_job() {
-                self.coding.start(now, scheme, job);
+            while let Some((transport, job)) = self.transports.poll_job() {
+                self.coding.start(now, transport, job);
             }
-            if let Some((scheme, result)) = self.coding.poll(now) {
-                self.transports.handle_job(now, scheme, result);
-            } else if let Some((scheme, event)) = self.transports.poll_event() {
+            if let Some((transport, result)) = self.coding.poll(now) {
+                self.transports.handle_job(now, transport, result);
+            } else if let Some((transport, event)) = self.transports.poll_event() {
                 self.application
-                    .handle_event(now, scheme, event, &mut self.transports);
+                    .handle_event(now, transport, event, &mut self.transports);
             } else if self.application.next_deadline().is_some_and(|at| at <= now) {
                 self.application.act(now, &mut self.transports);
             } else {

@@ -7,10 +7,10 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 use ebb_units::{Duration, Instant};
 use ebb_wire::{Ipv4Header, Protocol, TcpHeader};
 
-/// The TCP packets with payload that a host has sent lately, for whoever forges notifications of them.
+/// TCP packets with payload that a host sent recently, for hosts that forge notifications of them.
 ///
 /// The simulation may run hosts on several threads, which are at most the longest delay of a link apart.
-/// So that all runs are alike, what was sent a time `after` ago is told, which is at least that delay.
+/// So that all runs are alike, a packet is visible only `after` it was sent, which is at least that delay.
 #[derive(Debug)]
 pub struct Overheard {
     after: Duration,

@@ -3,7 +3,7 @@
 
 use std::net::Ipv4Addr;
 
-use ebb_host::{Engine, Ports, TrafficSchemes};
+use ebb_host::{Engine, Ports, TrafficTransports};
 use ebb_transport::nic::DscpSet;
 use ebb_transport::{
     EPHEMERAL_PORTS, Event, FlowId, Job, JobResult, Progress, Selector, Suite, Transport,
@@ -26,7 +26,7 @@ pub struct Transports {
 
 /// A transport and its ports.
 struct Slot {
-    scheme: TransportKind,
+    kind: TransportKind,
     transport: Box<dyn Transport + Send>,
     /// [`Transport::selectors`].
     selectors: Vec<Selector>,
@@ -51,22 +51,22 @@ fn part(range: (u16, u16), index: usize, count: usize) -> (u16, u16) {
 impl Transports {
     /// The transports that a workload needs, on the host with this address.
     pub fn new(
-        schemes: &TrafficSchemes,
+        transports: &TrafficTransports,
         address: Ipv4Addr,
         suite: &Suite,
         seed: u64,
     ) -> Result<Self, String> {
-        let count = schemes.all().count();
-        let slot = |(index, scheme): (usize, TransportKind)| {
+        let count = transports.all().count();
+        let slot = |(index, kind): (usize, TransportKind)| {
             let sources = part(EPHEMERAL_PORTS, index, count);
             // The first one draws the numbers that it would draw if it were the only one.
             let seed = seed.wrapping_add(match index {
                 0 => 0,
-                _ => scheme.entry().seed() << 32,
+                _ => kind.entry().seed() << 32,
             });
-            let transport = scheme.transport(address, suite, sources, seed)?;
+            let transport = kind.transport(address, suite, sources, seed)?;
             Ok(Slot {
-                scheme,
+                kind,
                 selectors: transport.selectors(),
                 transport,
                 sources,
@@ -76,7 +76,7 @@ impl Transports {
             })
         };
         Ok(Transports {
-            slots: schemes
+            slots: transports
                 .all()
                 .enumerate()
                 .map(slot)
@@ -151,32 +151,32 @@ impl Transports {
     #[inline]
     pub fn poll_event(&mut self) -> Option<(TransportKind, Event)> {
         if let [only] = &mut *self.slots {
-            return Some((only.scheme, only.transport.poll_event()?));
+            return Some((only.kind, only.transport.poll_event()?));
         }
         let mut slots = self.slots.iter_mut();
-        slots.find_map(|slot| Some((slot.scheme, slot.transport.poll_event()?)))
+        slots.find_map(|slot| Some((slot.kind, slot.transport.poll_event()?)))
     }
 
     /// Work that a transport hands out.
     #[inline]
     pub fn poll_job(&mut self) -> Option<(TransportKind, Job)> {
         if let [only] = &mut *self.slots {
-            return Some((only.scheme, only.transport.poll_job()?));
+            return Some((only.kind, only.transport.poll_job()?));
         }
         let mut slots = self.slots.iter_mut();
-        slots.find_map(|slot| Some((slot.scheme, slot.transport.poll_job()?)))
+        slots.find_map(|slot| Some((slot.kind, slot.transport.poll_job()?)))
     }
 
     /// The result of a job of a transport.
-    pub fn handle_job(&mut self, now: Instant, scheme: TransportKind, result: JobResult) {
-        if let Some(transport) = self.transport(scheme) {
+    pub fn handle_job(&mut self, now: Instant, kind: TransportKind, result: JobResult) {
+        if let Some(transport) = self.transport(kind) {
             transport.handle_job(now, result);
         }
     }
 
     /// How far a flow of a transport is; `None` if there is no such flow.
-    pub fn progress(&self, scheme: TransportKind, flow: FlowId) -> Option<Progress> {
-        let slot = self.slots.iter().find(|slot| slot.scheme == scheme);
+    pub fn progress(&self, kind: TransportKind, flow: FlowId) -> Option<Progress> {
+        let slot = self.slots.iter().find(|slot| slot.kind == kind);
         slot?.transport.progress(flow)
     }
 }
@@ -188,40 +188,40 @@ impl Slot {
         let port = selector.and_then(|selector| selector.port(packet));
         port.is_some_and(|port| {
             let within = |(first, last): (u16, u16)| (first..=last).contains(&port);
-            port == self.scheme.service_port() || within(self.sources) || within(self.replies)
+            port == self.kind.service_port() || within(self.sources) || within(self.replies)
         })
     }
 }
 
 impl Engine for Transports {
-    fn transport(&mut self, scheme: TransportKind) -> Option<&mut dyn Transport> {
-        let slot = self.slots.iter_mut().find(|slot| slot.scheme == scheme)?;
+    fn transport(&mut self, kind: TransportKind) -> Option<&mut dyn Transport> {
+        let slot = self.slots.iter_mut().find(|slot| slot.kind == kind)?;
         Some(&mut *slot.transport)
     }
 
-    fn open(&mut self, scheme: TransportKind) -> Result<(), String> {
-        match self.transport(scheme) {
+    fn open(&mut self, kind: TransportKind) -> Result<(), String> {
+        match self.transport(kind) {
             Some(_) => Ok(()),
-            None => Err(format!("{scheme} does not run here")),
+            None => Err(format!("{kind} does not run here")),
         }
     }
 
-    fn listen(&mut self, scheme: TransportKind, port: u16) -> Result<(), String> {
-        self.open(scheme)?;
-        let transport = self.transport(scheme);
+    fn listen(&mut self, kind: TransportKind, port: u16) -> Result<(), String> {
+        self.open(kind)?;
+        let transport = self.transport(kind);
         transport.map_or(Ok(()), |transport| {
             transport.listen(port).map_err(|e| e.to_string())
         })
     }
 
-    fn unlisten(&mut self, _: Instant, scheme: TransportKind, port: u16) {
-        if let Some(transport) = self.transport(scheme) {
+    fn unlisten(&mut self, _: Instant, kind: TransportKind, port: u16) {
+        if let Some(transport) = self.transport(kind) {
             transport.unlisten(port);
         }
     }
 
-    fn ports(&self, scheme: TransportKind) -> Option<Ports> {
-        let slot = self.slots.iter().find(|slot| slot.scheme == scheme)?;
+    fn ports(&self, kind: TransportKind) -> Option<Ports> {
+        let slot = self.slots.iter().find(|slot| slot.kind == kind)?;
         Some(Ports {
             sources: None,
             replies: slot.replies,

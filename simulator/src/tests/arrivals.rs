@@ -19,10 +19,10 @@ fn long_and_short() -> Value {
     ])
 }
 
-fn run(scheme: TransportKind, every_ns: u64, ends_with: &[&str]) -> Outcome {
+fn run(transport: TransportKind, every_ns: u64, ends_with: &[&str]) -> Outcome {
     let topology = Topology::star(4);
     let network = with(
-        topology.network(scheme.name()),
+        topology.network(transport.name()),
         "transfers",
         long_and_short(),
     );
@@ -32,22 +32,22 @@ fn run(scheme: TransportKind, every_ns: u64, ends_with: &[&str]) -> Outcome {
 
 #[test]
 fn arrivals_are_sampled_at_exact_instants_and_grow_with_the_rate_of_the_link() {
-    for scheme in TransportKind::ALL {
-        let outcome = run(scheme, EVERY_NS, &["short"]);
+    for transport in TransportKind::ALL {
+        let outcome = run(transport, EVERY_NS, &["short"]);
         let arrivals = &outcome.arrivals[&1];
         let received = outcome.receiver(1).record.clone();
         for (number, at) in (1..).zip(&arrivals.at_ns) {
-            assert_eq!(*at, number * EVERY_NS, "{scheme}");
+            assert_eq!(*at, number * EVERY_NS, "{transport}");
         }
         let last = *arrivals.at_ns.last().expect("samples");
         assert!(last <= received.finished_at_ns && received.finished_at_ns - last <= EVERY_NS);
-        assert!(arrivals.bytes.is_sorted(), "{scheme}");
+        assert!(arrivals.bytes.is_sorted(), "{transport}");
         assert!(arrivals.bytes.iter().all(|bytes| *bytes <= BYTES + 1000));
         // Half way through, half of it is there; slow start of TCP apart.
         let half = arrivals.bytes[arrivals.bytes.len() / 2];
         let around = BYTES / 2 - BYTES / 10..BYTES / 2 + BYTES / 10;
-        let tcp = !matches!(scheme, TransportKind::Ndp | TransportKind::Scdp);
-        assert!(tcp || around.contains(&half), "{scheme}: {half}");
+        let tcp = !matches!(transport, TransportKind::Ndp | TransportKind::Scdp);
+        assert!(tcp || around.contains(&half), "{transport}: {half}");
     }
 }
 
@@ -59,21 +59,21 @@ fn samples_leave_a_run_as_it_is() {
 
 #[test]
 fn a_run_ends_with_a_part_of_its_workload() {
-    for scheme in TransportKind::ALL {
-        let all = run(scheme, 0, &[]);
+    for transport in TransportKind::ALL {
+        let all = run(transport, 0, &[]);
         assert_eq!((all.unfinished, &*all.open), (0, &[][..]));
-        let short = run(scheme, 0, &["short"]);
-        assert_eq!(short.unfinished, 1, "{scheme}");
-        assert!(short.at < all.at, "{scheme}");
+        let short = run(transport, 0, &["short"]);
+        assert_eq!(short.unfinished, 1, "{transport}");
+        assert!(short.at < all.at, "{transport}");
         // Nothing is known of a coded object before a block is decoded.
-        if scheme == TransportKind::Trevi {
+        if transport == TransportKind::Trevi {
             continue;
         }
         let (transfer, arrived) = short.open[0];
         assert_eq!((short.open.len(), transfer), (1, 0));
         assert!(
             (BYTES / 2..LONG_BYTES).contains(&arrived),
-            "{scheme}: {arrived}"
+            "{transport}: {arrived}"
         );
     }
 }

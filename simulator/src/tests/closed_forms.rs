@@ -30,9 +30,9 @@ fn envelope_bytes() -> u64 {
     46 + "w0000000000000000-0".len() as u64
 }
 
-fn run(scheme: &str, bytes: u64, switches: usize, params: Value) -> (u64, u64, Outcome) {
+fn run(transport: &str, bytes: u64, switches: usize, params: Value) -> (u64, u64, Outcome) {
     let topology = Topology::path(switches);
-    let mut network = topology.network(scheme);
+    let mut network = topology.network(transport);
     network["transfers"] = lone(bytes, START_NS, 2);
     for (section, values) in params.as_object().unwrap() {
         network["params"][section] = values.clone();
@@ -90,13 +90,13 @@ fn scdp() {
 
 #[test]
 fn tcp() {
-    for scheme in ["reno", "dctcp"] {
+    for transport in ["reno", "dctcp"] {
         for switches in [1, 2, 3, 5] {
             for bytes in [1, 1000, 10_000, 1_000_000] {
                 let window = json!({"tcp": {
                     "initial_window_packets": 1000, "max_window_packets": 1000,
                 }});
-                let (arrived, _, outcome) = run(scheme, bytes, switches, window);
+                let (arrived, _, outcome) = run(transport, bytes, switches, window);
                 // Maximum segment size, window scale, SACK permitted.
                 let syn_options = 12;
                 let payload = MTU - IPV4 - 20;
@@ -106,7 +106,10 @@ fn tcp() {
                 let hops = switches as u64;
                 let handshake = 2 * train_ns(0, 0, IPV4 + 20 + syn_options, hops);
                 let expected = handshake + train_ns(full, MTU, last, hops);
-                assert_eq!(arrived, expected, "{scheme} {switches} switches, {bytes}");
+                assert_eq!(
+                    arrived, expected,
+                    "{transport} {switches} switches, {bytes}"
+                );
                 assert_eq!(outcome.sender(0).record.counters.retransmitted, 0);
             }
         }
@@ -114,11 +117,11 @@ fn tcp() {
 }
 
 #[test]
-fn every_scheme_takes_at_least_that() {
-    for scheme in TransportKind::ALL {
-        let (arrived, confirmed, _) = run(scheme.name(), 100_000, 3, json!({}));
+fn every_transport_takes_at_least_that() {
+    for transport in TransportKind::ALL {
+        let (arrived, confirmed, _) = run(transport.name(), 100_000, 3, json!({}));
         let bytes = 100_000 + envelope_bytes();
-        assert!(arrived > train_ns(0, 0, bytes, 0), "{scheme}");
-        assert!(confirmed > arrived, "{scheme}");
+        assert!(arrived > train_ns(0, 0, bytes, 0), "{transport}");
+        assert!(confirmed > arrived, "{transport}");
     }
 }

@@ -8,9 +8,9 @@ use serde_json::json;
 use super::*;
 
 /// From the first host to the second, over one switch, when the host's link is so.
-fn lone_with(scheme: &str, bytes: u64, state: LinkState) -> Outcome {
+fn lone_with(transport: &str, bytes: u64, state: LinkState) -> Outcome {
     let topology = Topology::path(1);
-    let network = with(topology.network(scheme), "transfers", lone(bytes, 0, 2));
+    let network = with(topology.network(transport), "transfers", lone(bytes, 0, 2));
     topology.run_with(network, 1, |run| {
         let host = run.simulation.hosts().next().map(|(id, _)| id).unwrap();
         let end = NodePort {
@@ -42,7 +42,7 @@ fn the_nic_of_a_host_has_the_rate_of_its_link() {
 
 #[test]
 fn what_a_link_loses_or_corrupts_is_sent_again() {
-    for scheme in TransportKind::ALL {
+    for transport in TransportKind::ALL {
         for state in [
             LinkState {
                 loss: 0.02,
@@ -53,7 +53,7 @@ fn what_a_link_loses_or_corrupts_is_sent_again() {
                 ..LinkState::default()
             },
         ] {
-            let outcome = lone_with(scheme.name(), 500_000, state);
+            let outcome = lone_with(transport.name(), 500_000, state);
             // Whole and right: no wrong bit gets through.
             outcome.assert_good();
             let sender = &outcome.sender(0).record.counters;
@@ -61,8 +61,8 @@ fn what_a_link_loses_or_corrupts_is_sent_again() {
             // Trevi's symbols are all alike: none is sent again.
             assert_eq!(
                 again > 0,
-                scheme != TransportKind::Trevi,
-                "{scheme} {state:?}"
+                transport != TransportKind::Trevi,
+                "{transport} {state:?}"
             );
         }
     }

@@ -119,7 +119,7 @@ impl Topology {
     }
 
     /// The network file.
-    fn network(&self, scheme: &str) -> Value {
+    fn network(&self, transport: &str) -> Value {
         let queue = |id: u8, packets: Option<u64>| json!({"id": id, "capacity_packets": packets, "on_full": "deflect"});
         let manager = json!({
             "profile": [{
@@ -164,7 +164,7 @@ impl Topology {
             .map(|[a, b]| json!([end(a), end(b)]))
             .collect();
         json!({
-            "scheme": scheme,
+            "scheme": transport,
             "params": {"nic": {"rate_bps": RATE_BPS, "mtu_bytes": MTU}},
             "seed": 1,
             "switches": switches,
@@ -259,7 +259,7 @@ impl Topology {
         let mut outcome = Outcome::default();
         while !run.is_over() && run.simulation.now() < Instant::from_nanos(60_000_000_000) {
             run.advance(Instant::from_nanos(60_000_000_000), |_, _| false);
-            let told = run.tell(|host, told| -> Result<(), ()> {
+            let told = run.report(|host, told| -> Result<(), ()> {
                 match told {
                     Notice::Flow(ended) => outcome.flows.push((host.to_owned(), *ended)),
                     Notice::Failed { open, reason } => {

@@ -85,10 +85,10 @@ fn every_transport_works_with_every_nic() {
         json!({"coalesce_packets": 8, "coalesce_ns": 100_000}),
         json!({"queue": "fifo", "coalesce_packets": 32, "coalesce_ns": 20_000, "pfc": true}),
     ];
-    for scheme in TransportKind::ALL {
+    for transport in TransportKind::ALL {
         for nic in &nics {
             let network = with(
-                topology.network(scheme.name()),
+                topology.network(transport.name()),
                 "transfers",
                 to_the_last(4, 150_000),
             );
@@ -97,7 +97,7 @@ fn every_transport_works_with_every_nic() {
                 json!({"offload_bytes": 65_536, "initial_receive_window_bytes": 20_000});
             let outcome = topology.run(network);
             outcome.assert_good();
-            assert_eq!(outcome.of(Role::Sender, 0).len(), 1, "{scheme} {nic}");
+            assert_eq!(outcome.of(Role::Sender, 0).len(), 1, "{transport} {nic}");
         }
     }
 }

@@ -1,4 +1,4 @@
-//! Every kind of transfer, with the schemes that have it.
+//! Every kind of transfer, with the transports that have it.
 
 use ebb_transport::{Role, Status, TransportKind};
 use ebb_wire::Protocol;
@@ -20,9 +20,9 @@ fn listed(entries: &[Value]) -> Value {
     Value::Array(entries.collect())
 }
 
-fn run(topology: &Topology, scheme: TransportKind, transfers: Value) -> Outcome {
+fn run(topology: &Topology, transport: TransportKind, transfers: Value) -> Outcome {
     topology.run(with(
-        topology.network(scheme.name()),
+        topology.network(transport.name()),
         "transfers",
         transfers,
     ))
@@ -34,18 +34,18 @@ fn started(outcome: &Outcome, transfer: u64) -> u64 {
 
 #[test]
 fn a_send_is_told_by_both_ends_so_that_they_can_be_paired() {
-    for scheme in TransportKind::ALL {
-        let outcome = run(&Topology::star(2), scheme, lone(50_000, 777, 2));
+    for transport in TransportKind::ALL {
+        let outcome = run(&Topology::star(2), transport, lone(50_000, 777, 2));
         outcome.assert_good();
-        assert_eq!(outcome.flows.len(), 2, "{scheme}");
+        assert_eq!(outcome.flows.len(), 2, "{transport}");
         let (sent, received) = (&outcome.sender(0).record, &outcome.receiver(0).record);
         assert_eq!(
             (sent.local, sent.session),
             (received.peer, received.session)
         );
-        assert_eq!(sent.peer.port(), scheme.service_port());
+        assert_eq!(sent.peer.port(), transport.service_port());
         assert_eq!(sent.started_at_ns, 777);
-        assert_eq!(sent.stream_bytes, received.stream_bytes, "{scheme}");
+        assert_eq!(sent.stream_bytes, received.stream_bytes, "{transport}");
         assert!(received.started_at_ns > sent.started_at_ns);
         assert!(received.finished_at_ns <= sent.finished_at_ns);
     }
@@ -57,9 +57,9 @@ fn one_to_many_is_one_flow_to_a_group_or_one_to_each() {
     let transfers = listed(&[json!({
         "kind": "send-one-to-many", "sources": ["h1"], "destinations": ["h2", "h3", "h5"],
     })]);
-    for scheme in TransportKind::ALL {
+    for transport in TransportKind::ALL {
         let mut network = with(
-            topology.network(scheme.name()),
+            topology.network(transport.name()),
             "transfers",
             transfers.clone(),
         );
@@ -67,9 +67,9 @@ fn one_to_many_is_one_flow_to_a_group_or_one_to_each() {
         let outcome = topology.run(network);
         outcome.assert_good();
         let (sent, received) = (outcome.of(Role::Sender, 0), outcome.of(Role::Receiver, 0));
-        assert_eq!(received.len(), 3, "{scheme}");
-        if !scheme.entry().groups {
-            assert_eq!(sent.len(), 3, "{scheme}");
+        assert_eq!(received.len(), 3, "{transport}");
+        if !transport.entry().groups {
+            assert_eq!(sent.len(), 3, "{transport}");
             continue;
         }
         assert_eq!(sent.len(), 1);
@@ -84,26 +84,26 @@ fn one_to_many_is_one_flow_to_a_group_or_one_to_each() {
 
 #[test]
 fn a_fetch_is_begun_by_its_destination() {
-    for scheme in TransportKind::ALL {
+    for transport in TransportKind::ALL {
         let transfers = listed(&[json!({
             "kind": "fetch-one-to-one", "sources": ["h3"], "destinations": ["h1"],
         })]);
-        let outcome = run(&Topology::star(3), scheme, transfers);
+        let outcome = run(&Topology::star(3), transport, transfers);
         outcome.assert_good();
         let (served, fetched) = (outcome.sender(0), outcome.receiver(0));
         // The request has to come first: at least its way there and the first packet's back.
         assert!(
             served.record.started_at_ns > 1000 + 2 * DELAY_NS,
-            "{scheme}"
+            "{transport}"
         );
-        assert_eq!(fetched.started_at_ns, Some(1000), "{scheme}");
+        assert_eq!(fetched.started_at_ns, Some(1000), "{transport}");
         let open = fetched.open.as_ref().unwrap();
         assert_eq!(open.part, ebb_workload::Part::Start);
         assert_eq!(open.offered_at_ns, Some(1000));
         let open = served.open.as_ref().unwrap();
         assert_eq!(open.part, ebb_workload::Part::Serve);
         // The requests themselves are not told.
-        assert_eq!(outcome.flows.len(), 2, "{scheme}");
+        assert_eq!(outcome.flows.len(), 2, "{transport}");
     }
 }
 
@@ -171,11 +171,11 @@ fn many_to_one_comes_from_all_servers() {
         queue_packets: 200,
         ..Topology::racks(3, 2)
     };
-    for scheme in [TransportKind::Scdp, TransportKind::Trevi] {
+    for transport in [TransportKind::Scdp, TransportKind::Trevi] {
         let transfers = listed(&[json!({
             "kind": "fetch-many-to-one", "sources": ["h2", "h4", "h6"], "destinations": ["h1"],
         })]);
-        let mut network = with(topology.network(scheme.name()), "transfers", transfers);
+        let mut network = with(topology.network(transport.name()), "transfers", transfers);
         network["params"]["trevi"] = json!({"mode": "pull"});
         let outcome = topology.run(network);
         outcome.assert_good();
@@ -183,13 +183,13 @@ fn many_to_one_comes_from_all_servers() {
         assert_eq!(sent.len(), 3);
         let bytes = sent.iter().map(|s| s.record.counters.payload_bytes_sent);
         // Trevi has no shares: who is nearer is asked for more.
-        let least = if scheme == TransportKind::Scdp {
+        let least = if transport == TransportKind::Scdp {
             BYTES / 6
         } else {
             0
         };
-        assert!(bytes.clone().all(|bytes| bytes > least), "{scheme}");
-        assert!(bytes.sum::<u64>() < BYTES + BYTES / 4, "{scheme}");
+        assert!(bytes.clone().all(|bytes| bytes > least), "{transport}");
+        assert!(bytes.sum::<u64>() < BYTES + BYTES / 4, "{transport}");
         let fetched = &outcome.receiver(0).record;
         assert_eq!(fetched.senders.len(), 3);
         assert!(fetched.senders.iter().all(|sender| sender.left.is_none()));
@@ -197,7 +197,7 @@ fn many_to_one_comes_from_all_servers() {
 }
 
 #[test]
-fn what_a_scheme_cannot_do_is_told_before_it_starts() {
+fn what_a_transport_cannot_do_is_told_before_it_starts() {
     let topology = Topology::star(3);
     let transfers = listed(&[json!({
         "kind": "fetch-many-to-one", "sources": ["h2", "h3"], "destinations": ["h1"],
@@ -223,7 +223,7 @@ fn a_response_starts_after_its_query_and_the_work_on_it() {
             },
         })
     };
-    for scheme in [
+    for transport in [
         TransportKind::Ndp,
         TransportKind::Scdp,
         TransportKind::Dctcp,
@@ -234,7 +234,7 @@ fn a_response_starts_after_its_query_and_the_work_on_it() {
             response("h2", 0),
             response("h3", 1),
         ]);
-        let outcome = run(&Topology::star(3), scheme, transfers);
+        let outcome = run(&Topology::star(3), transport, transfers);
         outcome.assert_good();
         let came = |id| outcome.receiver(id).record.finished_at_ns;
         let (first, second) = (came(0).min(came(1)), came(0).max(came(1)));
@@ -242,7 +242,7 @@ fn a_response_starts_after_its_query_and_the_work_on_it() {
         starts.sort_unstable();
         // One at a time: the second waits for the first, which takes longer than its own way.
         assert!(second < first + 500_000);
-        assert_eq!(starts, [first + 500_000, first + 1_000_000], "{scheme}");
+        assert_eq!(starts, [first + 500_000, first + 1_000_000], "{transport}");
         let receiver = outcome.receiver(2);
         assert_eq!(receiver.open.as_ref().unwrap().offered_at_ns, None);
         let sender = outcome.sender(2).open.as_ref().unwrap();
@@ -252,7 +252,7 @@ fn a_response_starts_after_its_query_and_the_work_on_it() {
 
 #[test]
 fn a_chain_goes_on_with_the_first_bytes() {
-    for scheme in [TransportKind::Ndp, TransportKind::Reno] {
+    for transport in [TransportKind::Ndp, TransportKind::Reno] {
         let link = |from: &str, to: &str, before: Option<u64>| {
             let after = before.map(|transfer| {
                 json!({"transfer": transfer, "moment": "begun", "delay_ns": 0, "serial": false})
@@ -264,19 +264,19 @@ fn a_chain_goes_on_with_the_first_bytes() {
             link("h2", "h3", Some(0)),
             link("h3", "h4", Some(1)),
         ]);
-        let outcome = run(&Topology::star(4), scheme, transfers);
+        let outcome = run(&Topology::star(4), transport, transfers);
         outcome.assert_good();
         for id in [1, 2] {
             let before = &outcome.receiver(id - 1).record;
             let at = started(&outcome, id);
-            assert!(at >= before.started_at_ns, "{scheme}");
+            assert!(at >= before.started_at_ns, "{transport}");
             // NDP delivers 32 packets at a time, TCP the first after a handshake.
-            let first = match scheme {
+            let first = match transport {
                 TransportKind::Ndp => 500_000,
                 _ => 50_000,
             };
-            assert!(at < before.started_at_ns + first, "{scheme}");
-            assert!(before.finished_at_ns > at + 500_000, "{scheme}");
+            assert!(at < before.started_at_ns + first, "{transport}");
+            assert!(before.finished_at_ns > at + 500_000, "{transport}");
         }
     }
 }
@@ -284,7 +284,7 @@ fn a_chain_goes_on_with_the_first_bytes() {
 #[test]
 fn what_waits_for_a_failure_never_starts() {
     let topology = Topology::star(3);
-    // The query is too large for its scheme to be sent.
+    // The query is too large for its transport to be sent.
     let after = json!({"transfer": 0, "moment": "finished", "delay_ns": 0, "serial": false});
     let transfers = listed(&[
         json!({"sources": ["h1"], "destinations": ["h2"], "bytes": u64::MAX / 2}),
@@ -310,17 +310,17 @@ fn priorities_are_served_first() {
         json!({"sources": ["h1"], "destinations": ["h3"]}),
         json!({"sources": ["h2"], "destinations": ["h3"], "priority": 7}),
     ]);
-    for scheme in [TransportKind::Ndp, TransportKind::Scdp] {
-        let outcome = run(&Topology::star(3), scheme, transfers.clone());
+    for transport in [TransportKind::Ndp, TransportKind::Scdp] {
+        let outcome = run(&Topology::star(3), transport, transfers.clone());
         outcome.assert_good();
         let end = |id| outcome.receiver(id).record.finished_at_ns;
-        assert!(end(1) + 800_000 < end(0), "{scheme}");
+        assert!(end(1) + 800_000 < end(0), "{transport}");
     }
 }
 
 /// The network with connections that stay open.
-fn run_open(topology: &Topology, scheme: TransportKind, transfers: Value) -> Outcome {
-    let mut network = with(topology.network(scheme.name()), "transfers", transfers);
+fn run_open(topology: &Topology, transport: TransportKind, transfers: Value) -> Outcome {
+    let mut network = with(topology.network(transport.name()), "transfers", transfers);
     network["params"]["tcp"] = json!({"connections": "open"});
     topology.run(network)
 }
@@ -328,25 +328,25 @@ fn run_open(topology: &Topology, scheme: TransportKind, transfers: Value) -> Out
 #[test]
 fn transfers_of_one_connection_follow_each_other() {
     let of = |connection: u32| json!({"sources": ["h1"], "destinations": ["h2"], "connection": connection});
-    for scheme in [
+    for transport in [
         TransportKind::Reno,
         TransportKind::Dctcp,
         TransportKind::Detail,
     ] {
         let outcome = run_open(
             &Topology::star(2),
-            scheme,
+            transport,
             listed(&[of(0), of(0), of(3), of(0)]),
         );
         outcome.assert_good();
         let local = |id| outcome.sender(id).record.local;
         let end = |id| outcome.receiver(id).record.finished_at_ns;
-        assert_eq!((local(0), local(0)), (local(1), local(3)), "{scheme}");
+        assert_eq!((local(0), local(0)), (local(1), local(3)), "{transport}");
         assert_ne!(local(0), local(2));
-        assert!(end(0) < end(1) && end(1) < end(3), "{scheme}");
+        assert!(end(0) < end(1) && end(1) < end(3), "{transport}");
         // The one on a connection of its own shares the link with all three.
-        assert!(end(2) < end(1), "{scheme}");
-        let alone = run(&Topology::star(2), scheme, listed(&[of(0), of(0)]));
+        assert!(end(2) < end(1), "{transport}");
+        let alone = run(&Topology::star(2), transport, listed(&[of(0), of(0)]));
         alone.assert_good();
         let local = |id| alone.sender(id).record.local;
         assert_ne!(local(0), local(1), "one object per connection by default");
@@ -403,8 +403,8 @@ fn an_incast_arrives_whole() {
     let senders: Vec<Value> = (2..10)
         .map(|n| json!({"sources": [format!("h{n}")], "destinations": ["h1"]}))
         .collect();
-    for scheme in TransportKind::ALL {
-        let outcome = run(&Topology::star(9), scheme, listed(&senders));
+    for transport in TransportKind::ALL {
+        let outcome = run(&Topology::star(9), transport, listed(&senders));
         outcome.assert_good();
         assert_eq!(outcome.flows.len(), 16);
         let sum = |of: fn(&ebb_transport::Counters) -> u64| {
@@ -413,14 +413,14 @@ fn an_incast_arrives_whole() {
                 .map(|(_, ended)| of(&ended.record.counters))
                 .sum::<u64>()
         };
-        match scheme {
+        match transport {
             TransportKind::Ndp => assert!(sum(|c| c.trimmed) > 0),
             // Symbols that were cut are made up for by repair symbols, which have to be decoded.
             TransportKind::Scdp => {
                 assert!(sum(|c| c.trimmed) > 0 && sum(|c| c.decodes) > 0 && sum(|c| c.encodes) > 0);
             }
-            _ if scheme.protocol() == Protocol::TCP => {
-                assert!(sum(|c| c.retransmitted) > 0, "{scheme}");
+            _ if transport.protocol() == Protocol::TCP => {
+                assert!(sum(|c| c.retransmitted) > 0, "{transport}");
             }
             _ => {}
         }

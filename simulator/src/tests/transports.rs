@@ -18,7 +18,7 @@ fn transfer(id: u64, traffic: &str, from: &str, to: &str, bytes: u64, kind: &str
     })
 }
 
-fn mixed(topology: &Topology, schemes: (&str, &str)) -> Value {
+fn mixed(topology: &Topology, transports: (&str, &str)) -> Value {
     let (send, fetch) = ("send-one-to-one", "fetch-one-to-one");
     let transfers = json!([
         transfer(0, "web", "h1", "h3", 60_000, send),
@@ -27,8 +27,8 @@ fn mixed(topology: &Topology, schemes: (&str, &str)) -> Value {
         transfer(3, "web", "h2", "h3", 60_000, fetch),
         transfer(4, "storage", "h3", "h1", 1, send),
     ]);
-    let network = with(topology.network(schemes.0), "transfers", transfers);
-    with(network, "transport_of", json!({"storage": schemes.1}))
+    let network = with(topology.network(transports.0), "transfers", transfers);
+    with(network, "transport_of", json!({"storage": transports.1}))
 }
 
 /// Two protocols, one protocol twice, and one transport for all.
@@ -43,10 +43,11 @@ fn each_part_of_a_workload_has_its_transport() {
     ] {
         let outcome = topology.run(mixed(&topology, (web, storage)));
         outcome.assert_good();
-        for (transfer, scheme) in [(0, web), (1, storage), (2, storage), (3, web), (4, storage)] {
+        for (transfer, transport) in [(0, web), (1, storage), (2, storage), (3, web), (4, storage)]
+        {
             let ends = [outcome.sender(transfer), outcome.receiver(transfer)];
             for end in ends {
-                assert_eq!(end.record.scheme, scheme, "transfer {transfer}");
+                assert_eq!(end.record.transport, transport, "transfer {transfer}");
             }
         }
     }

@@ -74,7 +74,7 @@ fn transfers(rng: &mut SmallRng, hosts: usize, count: u64, gap_ns: u64) -> Vec<V
     all
 }
 
-/// Whatever the load, the loss and the connections, with every scheme.
+/// Whatever the load, the loss and the connections, with every transport.
 #[test]
 fn every_transfer_ends() {
     for seed in 0..3 {
@@ -87,7 +87,7 @@ fn every_transfer_ends() {
             loss: rng.random_range(0.0..0.05),
             ..LinkState::default()
         };
-        for scheme in TransportKind::ALL {
+        for transport in TransportKind::ALL {
             let connections = ["open", "per-request"][rng.random_range(0..2)];
             let keep_open_ns = [1_000_000, 10_000_000_000u64][rng.random_range(0..2)];
             let tcp = json!({
@@ -98,7 +98,7 @@ fn every_transfer_ends() {
             });
             let params = json!({"nic": {"rate_bps": RATE_BPS, "mtu_bytes": MTU}, "tcp": tcp});
             let network = with(
-                topology.network(scheme.name()),
+                topology.network(transport.name()),
                 "transfers",
                 json!(transfers),
             );
@@ -110,7 +110,7 @@ fn every_transfer_ends() {
                     run.simulation.set_link(end, lossy).unwrap();
                 }
             });
-            let what = format!("seed {seed}, {scheme}, {tcp}, loss {}", lossy.loss);
+            let what = format!("seed {seed}, {transport}, {tcp}, loss {}", lossy.loss);
             let count = transfers.len() as u64;
             assert_eq!(
                 (outcome.done, outcome.unfinished),
@@ -136,9 +136,9 @@ fn what_has_not_ended_is_told_with_the_reason() {
         {"id": 1, "start_ns": 0, "sources": ["h1"], "destinations": ["h3"], "bytes": 1 << 30},
         {"id": 2, "start_ns": 0, "sources": ["h3"], "destinations": ["h1"], "bytes": 1, "after": after},
     ]);
-    for scheme in [TransportKind::Ndp, TransportKind::Dctcp] {
+    for transport in [TransportKind::Ndp, TransportKind::Dctcp] {
         let network = with(
-            topology.network(scheme.name()),
+            topology.network(transport.name()),
             "transfers",
             transfers.clone(),
         );
@@ -156,7 +156,7 @@ fn what_has_not_ended_is_told_with_the_reason() {
             (1, why("it is under way")),
             (2, why("transfer 1, for which it waits, has not ended here")),
         ];
-        assert_eq!(told, expected, "{scheme}");
+        assert_eq!(told, expected, "{transport}");
         assert_eq!(run.done().ended, 1);
     }
 }
@@ -173,9 +173,9 @@ fn what_waits_for_a_failure_at_another_host_ends_with_it() {
         {"id": 2, "start_ns": 0, "sources": ["h2"], "destinations": ["h3"], "bytes": 100, "after": after(0)},
         {"id": 3, "start_ns": 0, "sources": ["h3"], "destinations": ["h1"], "bytes": 100, "after": after(2)},
     ]);
-    for scheme in TransportKind::ALL {
+    for transport in TransportKind::ALL {
         let network = with(
-            topology.network(scheme.name()),
+            topology.network(transport.name()),
             "transfers",
             transfers.clone(),
         );
@@ -192,7 +192,11 @@ fn what_waits_for_a_failure_at_another_host_ends_with_it() {
         let why = |cause: u64| format!("never begun: transfer {cause}, for which it waits, failed");
         let mut told = outcome.not_started;
         told.sort_unstable();
-        assert_eq!(told, [(1, why(0)), (2, why(0)), (3, why(2))], "{scheme}");
-        assert_eq!((outcome.done, outcome.unfinished), ((4, 0), 0), "{scheme}");
+        assert_eq!(told, [(1, why(0)), (2, why(0)), (3, why(2))], "{transport}");
+        assert_eq!(
+            (outcome.done, outcome.unfinished),
+            ((4, 0), 0),
+            "{transport}"
+        );
     }
 }

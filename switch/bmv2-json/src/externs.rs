@@ -22,7 +22,7 @@ pub struct MeterArray {
     /// Number of cells; of no meaning for direct meters.
     #[serde(default)]
     pub size: u32,
-    /// Rates of a meter: two.
+    /// Number of a meter's rates: 2.
     #[serde(default)]
     pub rate_count: u32,
     /// Unit of rates and bursts.
@@ -34,7 +34,7 @@ pub struct MeterArray {
     /// The field into which a direct meter writes its colour.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub result_target: Option<FieldRef>,
-    /// Bytes of each packet that it leaves out. Of Tofino alone.
+    /// Bytes of each packet that are not metered. Tofino only.
     #[serde(default, skip_serializing_if = "is_zero")]
     pub adjust_bytes: u32,
 }
@@ -64,7 +64,7 @@ pub struct CounterArray {
     /// Place in the P4 source. None: the compiler did not say.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub source_info: Option<SourceInfo>,
-    /// The number of cells; none for direct counters, which are as many as their table has entries.
+    /// Number of cells; none for direct counters, of which each entry has one.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub size: Option<u32>,
     /// Whether there is one per entry of a table.
@@ -89,10 +89,10 @@ pub struct RegisterArray {
     pub size: u32,
     /// Width of a cell in bits.
     pub bitwidth: u32,
-    /// Value of every cell in the beginning, which BMv2 has no key for. None: zero.
+    /// Initial value of every cell, for which BMv2 has no key. None: zero.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub initial_value: Option<HexStr>,
-    /// The table of a direct register, whose entries have a cell each. Of Tofino alone.
+    /// The table of a direct register, each of whose entries has a cell. Tofino only.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub binding: Option<String>,
 }
@@ -122,7 +122,7 @@ pub struct CalculationInput {
     /// Its value.
     #[serde(flatten)]
     pub value: Value,
-    /// The width in bits of a constant, which its digits do not show; none for what is no constant.
+    /// Width of a constant in bits, which its digits do not show; none for a field.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub bitwidth: Option<u32>,
 }
@@ -167,14 +167,14 @@ pub struct Checksum {
     pub if_cond: Option<Value>,
 }
 
-/// How a checksum is computed.
+/// Algorithms of checksums.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum ChecksumKind {
     /// By the named calculation.
     #[default]
     Generic,
-    /// In older files: of the IPv4 header that the target is in. [`Program::from_json`](crate::Program::from_json)
+    /// In older files: that of the target's IPv4 header. [`Program::from_json`](crate::Program::from_json)
     /// gives it a calculation.
     Ipv4,
 }

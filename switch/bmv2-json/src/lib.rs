@@ -141,7 +141,7 @@ impl Program {
     pub fn from_json(text: &[u8]) -> Result<Program, FormatError> {
         let mut program: Program = match serde_json::from_slice(text) {
             Ok(program) => program,
-            // Its message tells the place in the file.
+            // Its message has the place in the file.
             Err(error) => old::without_nulls(text).ok_or(error)?,
         };
         if let Some(meta) = &program.meta

@@ -40,7 +40,7 @@ pub(crate) struct Exchange {
     just_sent: Vec<Option<Instant>>,
     /// Whether the others know that the thread sleeps.
     asleep: bool,
-    /// How many frames came when their time of arrival had already passed.
+    /// Frames that came after their time of arrival.
     late: u64,
 }
 
@@ -77,7 +77,7 @@ pub(crate) fn exchanges(board: &Arc<ProgressBoard>) -> Vec<Exchange> {
 }
 
 impl Exchange {
-    /// Learns how fast the links to other partitions are. To be called whenever the delays of links
+    /// Takes the delays of the links to other partitions. To be called whenever the delays of links
     /// have been measured.
     pub fn set_lookahead(&mut self, partition: &Partition<Interface>) {
         self.course.set_lookahead(partition.lookahead());
@@ -96,8 +96,7 @@ impl Exchange {
         any
     }
 
-    /// Until when (exclusively) the partition may run, if it has read until `read_until` what comes
-    /// from outside.
+    /// Time before which the partition may run, if it has read its sockets up to `read_until`.
     pub fn limit(
         &mut self,
         partition: &Partition<Interface>,
@@ -134,9 +133,9 @@ impl Exchange {
         limit.until
     }
 
-    /// Sends the frames that the partition has for others, then posts how far it is and wakes those
-    /// who wait for that.
-    pub fn tell(&mut self, partition: &mut Partition<Interface>, read_until: Instant) {
+    /// Sends the frames that the partition has for others, then posts its progress and wakes the
+    /// threads that wait for it.
+    pub fn post(&mut self, partition: &mut Partition<Interface>, read_until: Instant) {
         for to in 0..self.senders.len() {
             let batch = partition.take_crossing(to);
             if let Some(earliest) = batch.iter().map(|crossing| crossing.at).min() {
@@ -182,7 +181,7 @@ impl Exchange {
         if !blocked {
             return patience;
         }
-        // There is something to do that the limit forbids: whoever holds this thread back wakes it.
+        // There is work beyond the limit: the thread that holds this one back wakes it.
         let Limit { by, distance, .. } = self.limit;
         if by == self.own {
             return Duration::ZERO;

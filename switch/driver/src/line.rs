@@ -115,8 +115,8 @@ impl Line {
         DropReason::PortDown
     }
 
-    /// Finds out whether an interface that is down still exists: the kernel tells only that an
-    /// interface has gone down, and does so before it is gone.
+    /// Finds out whether an interface that is down still exists: the kernel reports only that it went
+    /// down, and does so before a deleted one is gone.
     pub fn look_for_interface(&self) {
         let down = self.state.load(Ordering::Relaxed) == State::Down as u8;
         if down && !self.socket.interface_exists() {

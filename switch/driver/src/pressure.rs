@@ -1,5 +1,5 @@
-//! How an interface that is slower than the switch holds back its port. It uses neither clock nor
-//! socket.
+//! Back pressure of an interface that is slower than the switch on its port. It uses neither clock
+//! nor socket.
 //!
 //! A queueing discipline (tbf, htb, a network card) takes frames and sends them later. As long as
 //! it takes all frames, the port knows nothing of it. Once the kernel takes no more, because what
@@ -21,7 +21,7 @@ const LEAST_BOUND_BYTES: usize = 8 << 10;
 /// The highest bound, 455 full frames: what 4 Gbit/s carry in 1.4 ms.
 const MOST_BOUND_BYTES: usize = 1 << 20;
 
-/// Whether one interface keeps up with its port, and what the port may send if not.
+/// Whether an interface keeps up with its port, and the port's credit if it does not.
 #[derive(Debug)]
 pub(crate) struct Pressure {
     /// Whether the interface keeps up.
@@ -36,7 +36,7 @@ pub(crate) struct Pressure {
 enum State {
     /// The interface takes all frames.
     Free,
-    /// The port got credit for `granted` frames, of which `came` have come.
+    /// The port got credit for `granted` frames, of which `came` arrived.
     Metered { granted: u64, came: u64 },
     /// The kernel took no more, and frames are left over.
     Blocked,
@@ -169,7 +169,7 @@ mod tests {
         let (bound, busy) = bound_for(12_000, 1_000_000);
         assert!(bound >= 83 * FULL_FRAME_BYTES, "{bound}");
         assert!(busy > 0.9, "{busy}");
-        // Nothing is late enough to make it larger than it may be.
+        // No lateness raises the bound above its maximum.
         assert_eq!(bound_for(1, 1_000_000).0, MOST_BOUND_BYTES);
     }
 

@@ -6,7 +6,7 @@ use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use ebb_engine::drive::Wake;
 use rustix::event::{EventfdFlags, eventfd};
 
-/// An eventfd. It is readable from the time somebody wakes the thread until the thread acknowledges
+/// An eventfd. It is readable from a call of `wake` until the thread acknowledges
 /// it.
 #[derive(Debug)]
 pub(crate) struct Waker(OwnedFd);

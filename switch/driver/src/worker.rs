@@ -167,7 +167,7 @@ impl<'a> Worker<'a> {
             let stop = self.obey();
             self.relieve()?;
             if let Some(exchange) = &mut self.exchange {
-                exchange.tell(self.partition, self.read_until);
+                exchange.post(self.partition, self.read_until);
             }
             self.partition.exchange_frames(&mut self.inbox.memory);
             let (outbox, interfaces) = self.outgoing();
@@ -291,8 +291,8 @@ impl<'a> Worker<'a> {
         self.partition.run_some(horizon, TURNS_PER_ROUND);
     }
 
-    /// The time at which commands of other threads take effect. A partition with nothing to do is
-    /// not told how far it might run, but time goes on there too.
+    /// The time at which commands of other threads take effect. A partition with nothing to do
+    /// gets no limit up to which it may run, but its time advances as well.
     fn now(&self) -> Instant {
         let next = self.partition.next_event();
         match next.is_some_and(|next| next < self.read_until) {

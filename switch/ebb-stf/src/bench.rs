@@ -1,4 +1,4 @@
-//! A switch with something at each of its ports, under a virtual clock.
+//! A switch with a host at each of its ports, under a virtual clock.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::{Arc, Mutex};
@@ -32,8 +32,8 @@ pub struct Bench {
 }
 
 impl Bench {
-    /// Something is at every port, so that no frame leaves unseen, but at those by which Tofino recirculates. Frames
-    /// may come in at the drop port.
+    /// A host is at every port, so that every frame that leaves is seen, except at the ports by which Tofino
+    /// recirculates. Frames may come in at the drop port too.
     pub fn new(pipeline: Pipeline) -> Result<Self, String> {
         let options = SwitchOptions {
             name: "stf".into(),
@@ -77,7 +77,7 @@ impl Bench {
         })
     }
 
-    /// Has everything written down that happens to packets from now on. Traced packets are interpreted.
+    /// Records everything that happens to packets from now on. Traced packets are interpreted.
     pub fn watch(&mut self) -> Arc<Mutex<Traces>> {
         let traces = Arc::new(Mutex::new(Traces::new()));
         let sink = traces.clone();
@@ -136,7 +136,7 @@ impl Bench {
     }
 }
 
-/// The result of a call of the switch, its error as a sentence.
+/// The result of a call of the switch, with its error as text.
 pub fn in_words<T, E: std::fmt::Display>(result: Result<T, E>) -> Result<T, String> {
     result.map_err(|error| error.to_string())
 }

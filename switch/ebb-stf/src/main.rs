@@ -66,14 +66,14 @@ fn run_all(arguments: &Arguments) -> Result<bool> {
         if arguments.verbose || unusual {
             // A single test is reported in full.
             let verbose = arguments.verbose || pairs.len() == 1;
-            tell(&describe(pair, verdict, verbose));
+            print(&describe(pair, verdict, verbose));
         }
     })?;
     let mut counts: BTreeMap<Outcome, usize> = BTreeMap::new();
     for verdict in &verdicts {
         *counts.entry(verdict.outcome).or_default() += 1;
     }
-    tell(&summary(&counts));
+    print(&summary(&counts));
     let others = counts.get(&Outcome::OtherArchitecture).unwrap_or(&0);
     if *others == pairs.len() {
         bail!("nothing was run: no program includes v1model.p4, tna.p4 or t2na.p4");
@@ -122,7 +122,7 @@ fn summary(counts: &BTreeMap<Outcome, usize>) -> String {
     text
 }
 
-fn tell(text: &str) {
+fn print(text: &str) {
     // Nobody may be listening any more.
     let _ = writeln!(std::io::stdout(), "{text}");
 }
@@ -139,7 +139,7 @@ fn work(arguments: Arguments) -> Result<bool> {
                 match arguments.print_frames {
                     true => print_frames(pair, &arguments),
                     false => {
-                        tell(&serde_json::to_string(&judge(pair, &arguments))?);
+                        print(&serde_json::to_string(&judge(pair, &arguments))?);
                         Ok(())
                     }
                 }

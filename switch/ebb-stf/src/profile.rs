@@ -1,5 +1,5 @@
 //! Members and groups of action profiles, with `simple_switch_CLI`'s commands: both are numbered from 0, in the order
-//! in which a profile gets them.
+//! of their creation in the profile.
 
 use ebb_bmv2_json::Program;
 use ebb_pipeline::control::{Group, GroupMember};

@@ -10,7 +10,7 @@ use ebb_p4c::source::SourceMap;
 
 use crate::verdict::{Outcome, Verdict};
 
-/// The files that tell programs that the switch runs from others.
+/// Files that a program includes if it is for an architecture that the switch runs.
 const ARCHITECTURES: [&str; 3] = ["v1model.p4", "tna.p4", "t2na.p4"];
 
 #[derive(Clone, Debug, Default)]

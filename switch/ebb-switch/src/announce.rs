@@ -1,4 +1,4 @@
-//! Tells at the start what runs, and who may connect.
+//! Log lines at the start: programs and ports, and who may connect.
 
 use std::net::SocketAddr;
 use std::path::Path;
@@ -7,12 +7,11 @@ use ebb_p4runtime::Arbitration;
 
 use crate::settings::{Settings, SwitchSettings};
 
-/// More switches than these share a line.
+/// Most switches that get a line each; more of them share one.
 const MOST_TOLD: usize = 4;
 
-/// Tells it in the log, as a warning if somebody on another machine may do everything. docs/security.md says what
-/// that is.
-pub fn tell(settings: &Settings) {
+/// Writes the lines: as a warning if anybody on another machine has full control (docs/security.md).
+pub fn log(settings: &Settings) {
     for line in running(settings) {
         tracing::info!("{line}");
     }
@@ -71,7 +70,7 @@ fn one(switch: &SwitchSettings, common: Option<&Path>) -> String {
     format!("{}: {program}; {ports}", switch.name)
 }
 
-/// Whether somebody on another machine may do everything.
+/// Whether anybody on another machine has full control.
 fn is_open(addresses: &[SocketAddr], settings: &Settings) -> bool {
     let proven = settings
         .tls

@@ -67,7 +67,7 @@ fn run_switch(options: &Options) -> anyhow::Result<()> {
         options.io,
         options.pcap.as_deref(),
     )?;
-    announce::tell(&settings);
+    announce::log(&settings);
     run::run(built, options.report)
 }
 

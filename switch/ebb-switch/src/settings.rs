@@ -43,7 +43,7 @@ pub struct Settings {
     pub fabric_socket: Option<PathBuf>,
     /// Program of switches that have none of their own, as if a controller had installed it.
     pub program: Option<ProgramFiles>,
-    /// The folder for captures that somebody asks the fabric service for.
+    /// Folder of captures that are requested over the fabric service.
     pub captures: PathBuf,
     /// Programs are interpreted instead of compiled to native code.
     pub interpreted: bool,

@@ -78,7 +78,7 @@ struct Lane {
     wake: Arc<dyn Wake>,
 }
 
-/// The receiving end, for whoever has the nodes: a thread of a driver, or a simulation between two
+/// The receiving end, for the owner of the nodes: a thread of a driver, or a simulation between two
 /// stretches of time.
 pub struct ControlReceiver {
     commands: Receiver<Command>,
@@ -255,7 +255,7 @@ impl Lane {
 }
 
 impl ControlReceiver {
-    /// The next command that has come already; `None` if there is none.
+    /// The next command that has arrived; `None` if there is none.
     pub fn next(&self) -> Option<Command> {
         self.commands.try_recv().ok()
     }

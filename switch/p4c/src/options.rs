@@ -90,7 +90,7 @@ pub struct Arguments {
     pub input: PathBuf,
     /// `-o`: the JSON file, or for the driver the folder of all outputs.
     pub output: Option<PathBuf>,
-    /// `--arch`. None: the included file alone tells the architecture.
+    /// `--arch`. None: that of the included file.
     pub architecture: Option<Architecture>,
     /// `-I`, `-D`, `-U`, `--disable-annotations`.
     pub preprocess: preprocess::Options,

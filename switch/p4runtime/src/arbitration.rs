@@ -33,7 +33,7 @@ pub enum Arbitration {
     Required,
     /// As with p4lang/PI, the server of BMv2, in the default role: a missing election id is 0, which is one like any
     /// other, and while no controller is connected, who sends none may do what the primary may. The primary is the
-    /// highest of those that are connected, whoever was there before.
+    /// highest of those that are connected, even if it is lower than an earlier one's.
     Optional,
 }
 

@@ -277,12 +277,12 @@ struct Boundaries {
 }
 
 impl Boundaries {
-    /// Whether a part of a message has come, and not all of it.
+    /// Whether a message has arrived in part.
     fn is_within(&self) -> bool {
         !self.prefix.is_empty()
     }
 
-    /// The next bytes of the stream have come. If they complete a message: how many of them belong to the
+    /// The next bytes of the stream have arrived. If they complete a message: how many of them belong to the
     /// next one, which is not complete.
     fn advance(&mut self, mut bytes: &[u8]) -> Option<usize> {
         let mut rest = None;
@@ -366,7 +366,7 @@ struct Counting {
 }
 
 impl Counting {
-    /// The next bytes have come.
+    /// The next bytes have arrived.
     fn advance(&mut self, data: &[u8]) -> Result<(), Status> {
         self.call.hold(data.len())?;
         let complete = self.boundaries.advance(data);

@@ -1,6 +1,6 @@
-//! The connections of one address: how many there may be, and which makes room for a new one.
+//! The connections of one address: their limit, and which of them is closed for a new one.
 //!
-//! A peer that has shown nothing yet must not cost the others theirs. So a connection that has made no call
+//! Peers without calls must not keep others out. So a connection that has made no call
 //! [`FIRST_CALL`] after it was accepted is closed, whatever it waits for: TLS, the preface of HTTP/2, or the
 //! call. Above the limit, and when the process has no file descriptor left, the one that has been without a
 //! call for longest is closed. Controllers have an open stream, so they stay.
@@ -23,12 +23,12 @@ use tonic::transport::server::Connected;
 
 use crate::lock::lock;
 
-/// How long a connection may be open before its first call: handshakes take milliseconds.
+/// Longest time from accepting a connection to its first call: handshakes take milliseconds.
 pub const FIRST_CALL: Duration = Duration::from_secs(10);
-/// How long nothing is accepted after an attempt that failed for want of file descriptors or memory.
+/// Pause after a connection was not accepted for want of file descriptors or memory.
 const PAUSE: Duration = Duration::from_millis(100);
-/// The shortest time between two warnings: in an attack their causes come many times a second.
-const TELL_EVERY: Duration = Duration::from_secs(10);
+/// Shortest time between two warnings: in an attack their causes recur many times a second.
+const WARN_EVERY: Duration = Duration::from_secs(10);
 
 pub struct Connections {
     limit: usize,
@@ -40,7 +40,7 @@ pub struct Connections {
 struct Open {
     by_number: BTreeMap<u64, Arc<Connection>>,
     last: u64,
-    told: Option<Instant>,
+    warned: Option<Instant>,
 }
 
 /// One connection, as its calls know it.
@@ -48,7 +48,7 @@ pub struct Connection {
     number: u64,
     close: Notify,
     calls: Mutex<Calls>,
-    /// Bytes of requests that are kept for its calls.
+    /// Bytes of requests held for its calls.
     held: AtomicUsize,
 }
 
@@ -56,7 +56,7 @@ struct Calls {
     open: usize,
     /// Whether there ever was one.
     any: bool,
-    /// Since when there is none: the end of the last one, or the start of the connection.
+    /// End of the last call, or start of the connection.
     none_since: Instant,
 }
 
@@ -86,7 +86,7 @@ impl Connection {
         self.held.fetch_sub(bytes, Ordering::Relaxed);
     }
 
-    /// Since when there is no call; `None` if there is one.
+    /// End of the last call; `None` during a call.
     fn idle_since(&self) -> Option<Instant> {
         let calls = lock(&self.calls);
         (calls.open == 0).then_some(calls.none_since)
@@ -124,7 +124,7 @@ impl Connections {
     fn admit<Io>(self: &Arc<Self>, io: Io) -> Option<Served<Io>> {
         let mut open = lock(&self.open);
         if open.by_number.len() >= self.limit {
-            open.tell("the limit of connections is reached", self.limit);
+            open.warn("the limit of connections is reached", self.limit);
             if !open.close_longest_idle() {
                 return None;
             }
@@ -164,9 +164,9 @@ impl Open {
         true
     }
 
-    fn tell(&mut self, what: &str, limit: usize) {
-        if self.told.is_none_or(|at| at.elapsed() >= TELL_EVERY) {
-            self.told = Some(Instant::now());
+    fn warn(&mut self, what: &str, limit: usize) {
+        if self.warned.is_none_or(|at| at.elapsed() >= WARN_EVERY) {
+            self.warned = Some(Instant::now());
             tracing::warn!(
                 "gRPC: {what} ({limit}); connections without calls are closed to make room"
             );
@@ -308,7 +308,7 @@ async fn accept_all<L: Listen>(
                 {
                     let mut open = lock(&all.open);
                     let count = open.by_number.len();
-                    open.tell(&format!("nothing can be accepted: {error}; open"), count);
+                    open.warn(&format!("nothing can be accepted: {error}; open"), count);
                     open.close_longest_idle();
                 }
                 tokio::time::sleep(PAUSE).await;

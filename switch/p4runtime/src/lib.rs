@@ -6,7 +6,7 @@
 //! them all and the links between them.
 //!
 //! ```text
-//! service ─ stream ─► host (streams, arbitration, configs) ─► device ─► switch thread:
+//! service ─ stream ─► served_device (streams, arbitration, configs) ─► device ─► switch thread:
 //!                                                  forwarding ─► entities ─► store, pipeline
 //! programs (what the switches share)
 //! ```
@@ -27,7 +27,6 @@ mod error;
 mod fabric;
 mod forwarding;
 mod gnmi;
-mod host;
 mod lock;
 mod mailbox;
 mod offline;
@@ -42,6 +41,7 @@ pub mod proto;
 mod quote;
 mod role;
 mod samples;
+mod served_device;
 mod server;
 mod service;
 mod sessions;

@@ -10,7 +10,7 @@ use tokio::sync::mpsc;
 use crate::device::{Device, Event, Job, Switch, TraceRequest, TraceSink};
 use crate::lock::lock;
 
-/// It has no ports, its clock stands still, and jobs are done at once, by whoever brings them. For
+/// It has no ports, its clock stands still, and jobs run at once, in the caller's thread. For
 /// [`Sessions`](crate::Sessions), which look at what of a controller's messages reaches the switch.
 pub struct Plain {
     id: u64,

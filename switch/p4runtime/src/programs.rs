@@ -43,7 +43,7 @@ impl Programs {
         }
     }
 
-    /// Loads a config unless it is there. Whoever asks for the same one meanwhile waits.
+    /// Loads a config unless it is there. Other requests for the same one wait meanwhile.
     pub fn load(&self, mut config: ForwardingPipelineConfig) -> Result<Arc<Loaded>> {
         config.cookie = None;
         let mut all = lock(&self.loaded);

@@ -22,7 +22,6 @@ use crate::connections::{Connections, incoming};
 use crate::device::Device;
 use crate::fabric::{self, Fabric};
 use crate::forwarding::Forwarding;
-use crate::host::Host;
 use crate::private_socket::PrivateSocket;
 use crate::programs::Programs;
 use crate::proto::bf_runtime::bf_runtime_server::BfRuntimeServer;
@@ -33,6 +32,7 @@ use crate::proto::p4::p4_runtime_server::P4RuntimeServer;
 use crate::proto::tm::traffic_manager_server::TrafficManagerServer;
 use crate::proto::trace::trace_server::TraceServer;
 use crate::samples::Pace;
+use crate::served_device::ServedDevice;
 use crate::stream::serve_events;
 use crate::tls::{TlsError, TlsFiles};
 use crate::{gnmi, service, trace, traffic};
@@ -235,7 +235,7 @@ impl Server {
         };
         let mut hosts = Vec::new();
         for (index, (endpoint, device)) in self.endpoints.into_iter().zip(devices).enumerate() {
-            let host = Host::new(device, self.programs.clone(), self.arbitration);
+            let host = ServedDevice::new(device, self.programs.clone(), self.arbitration);
             if let Some(forwarding) = self.preloads.remove(&index)
                 && let Err(refused) = host.commit(Arc::new(forwarding), None).await
             {
@@ -358,7 +358,7 @@ fn grpc(address: SocketAddr, tls: Option<&ServerTlsConfig>) -> Result<Grpc, Serv
 async fn serve_device(
     mut grpc: Grpc,
     (listener, address): Endpoint,
-    host: Arc<Host>,
+    host: Arc<ServedDevice>,
     schema: Option<Arc<Schema>>,
     limits: Limits,
     stop: impl Future<Output = ()>,

@@ -13,7 +13,6 @@ use crate::calls::HeldShare;
 use crate::entities::{self, Position};
 use crate::error::{EntityError, batch_status};
 use crate::forwarding::Forwarding;
-use crate::host::Host;
 use crate::lock::lock;
 use crate::proto::p4;
 use crate::proto::p4::entity::Entity;
@@ -23,6 +22,7 @@ use crate::proto::p4::set_forwarding_pipeline_config_request::Action;
 use crate::proto::p4::write_request::Atomicity;
 use crate::quote::short;
 use crate::role::Rights;
+use crate::served_device::ServedDevice;
 use crate::stream::serve_controller;
 
 /// The version of the API that the descriptors are of.
@@ -39,18 +39,18 @@ const ENTRIES_BETWEEN_PACKETS: usize = 200;
 const FAILED_FILTERS: usize = 100;
 /// How many parts of a Read may be read before the primary may write between two elements of it.
 const PARTS_BEFORE_WRITES: usize = 1000;
-/// Length of a response to a Read after which the next one begins: clients accept messages of 4 MiB unless told
-/// otherwise.
+/// Length of a response to a Read after which the next one begins: by default clients accept messages of
+/// 4 MiB.
 const READ_CHUNK_BYTES: usize = 1 << 20;
 
 type BoxStream<T> = Pin<Box<dyn Stream<Item = Result<T, Status>> + Send>>;
 
 pub struct Service {
-    host: Arc<Host>,
+    host: Arc<ServedDevice>,
 }
 
 impl Service {
-    pub fn new(host: Arc<Host>) -> Self {
+    pub fn new(host: Arc<ServedDevice>) -> Self {
         Self { host }
     }
 
@@ -304,7 +304,7 @@ fn is_of_digest(update: &p4::Update) -> bool {
 /// Sends what a Read selects, a part between any two packets. Failures are reported at the end. No write comes between
 /// the parts of an element, nor between the elements of any but a very long read.
 async fn read_entities(
-    host: &Host,
+    host: &ServedDevice,
     forwarding: &Arc<Forwarding>,
     filters: Vec<p4::Entity>,
     rights: &Rights,
@@ -427,7 +427,7 @@ mod tests {
         let config = read_config(&json, &p4info).unwrap();
         let bytes = config.encoded_len();
         let programs = Arc::new(Programs::new(true));
-        let host = Host::new(
+        let host = ServedDevice::new(
             Arc::new(Plain::new(1)),
             programs.clone(),
             Arbitration::Required,

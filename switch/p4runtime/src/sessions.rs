@@ -1,5 +1,5 @@
-//! Controllers of one device without gRPC: what each says, one message after the other, and what it is
-//! told. For fuzzers and tests of what no order of messages may do.
+//! Controllers of one device without gRPC: their messages in an order of the caller's choice, and the answers. For
+//! fuzzers and tests of invariants that no order of messages may break.
 
 use std::collections::BTreeMap;
 use std::pin::Pin;
@@ -12,11 +12,11 @@ use tonic::{Request, Status};
 
 use crate::arbitration::{Arbitration, StreamId};
 use crate::device::{Device, Event};
-use crate::host::Host;
 use crate::mailbox::Outgoing;
 use crate::programs::Programs;
 use crate::proto::p4;
 use crate::proto::p4::p4_runtime_server::P4Runtime;
+use crate::served_device::ServedDevice;
 use crate::service::Service;
 use crate::stream::{handle, handle_event, send_digest_lists};
 
@@ -24,7 +24,7 @@ type Messages = Pin<Box<dyn Stream<Item = Outgoing> + Send>>;
 
 /// Streams of several controllers to one device, without gRPC.
 pub struct Sessions {
-    host: Arc<Host>,
+    served: Arc<ServedDevice>,
     service: Service,
     streams: BTreeMap<StreamId, Messages>,
     runtime: Runtime,
@@ -33,10 +33,11 @@ pub struct Sessions {
 impl Sessions {
     /// Programs are loaded without native code.
     pub fn new(device: Arc<dyn Device>) -> std::io::Result<Self> {
-        let host = Host::new(device, Arc::new(Programs::new(true)), Arbitration::Required);
+        let served =
+            ServedDevice::new(device, Arc::new(Programs::new(true)), Arbitration::Required);
         Ok(Self {
-            service: Service::new(host.clone()),
-            host,
+            service: Service::new(served.clone()),
+            served,
             streams: BTreeMap::new(),
             runtime: tokio::runtime::Builder::new_current_thread()
                 .enable_time()
@@ -46,18 +47,18 @@ impl Sessions {
 
     /// Opens the stream of another controller.
     pub fn open(&mut self) -> Result<StreamId, Status> {
-        let (id, messages) = self.host.open_stream()?;
+        let (id, messages) = self.served.open_stream()?;
         self.streams.insert(id, Box::pin(messages));
         Ok(id)
     }
 
     /// An error ends the stream.
     pub fn say(&mut self, id: StreamId, message: p4::StreamMessageRequest) -> Result<(), Status> {
-        let host = self.host.clone();
+        let served = self.served.clone();
         self.runtime.block_on(async {
-            let said = handle(&host, id, message).await;
+            let said = handle(&served, id, message).await;
             if let Err(status) = &said {
-                host.close_stream(id, Some(status.clone())).await;
+                served.close_stream(id, Some(status.clone())).await;
             }
             said
         })
@@ -66,7 +67,7 @@ impl Sessions {
     /// The controller goes.
     pub fn close(&mut self, id: StreamId) {
         self.streams.remove(&id);
-        self.runtime.block_on(self.host.close_stream(id, None));
+        self.runtime.block_on(self.served.close_stream(id, None));
     }
 
     /// Messages to a controller since the last call.
@@ -83,8 +84,8 @@ impl Sessions {
 
     /// The data plane says something.
     pub fn emit(&self, event: Event) {
-        self.runtime.block_on(handle_event(&self.host, event));
-        send_digest_lists(&self.host);
+        self.runtime.block_on(handle_event(&self.served, event));
+        send_digest_lists(&self.served);
     }
 
     /// Calls Write.

@@ -16,7 +16,6 @@ use crate::digests::List;
 use crate::entities::idle_entry;
 use crate::error::EntityError;
 use crate::forwarding::Forwarding;
-use crate::host::Host;
 use crate::lock::lock;
 use crate::mailbox::ERRORS_BYTES;
 use crate::p4_data::encode_data;
@@ -26,13 +25,14 @@ use crate::proto::p4::stream_error::Details;
 use crate::proto::p4::stream_message_request::Update as Request;
 use crate::proto::p4::stream_message_response::Update;
 use crate::quote::{short, type_of};
+use crate::served_device::ServedDevice;
 
 /// How many events of a switch may wait; the switch counts what does not fit.
 const EVENT_BUFFER: usize = 4096;
 
 /// Serves what one controller sends, until its stream ends.
 pub async fn serve_controller(
-    host: Arc<Host>,
+    host: Arc<ServedDevice>,
     id: StreamId,
     mut requests: Streaming<p4::StreamMessageRequest>,
 ) {
@@ -49,7 +49,7 @@ pub async fn serve_controller(
 
 /// Does what one message asks for. An error ends the stream.
 pub async fn handle(
-    host: &Arc<Host>,
+    host: &Arc<ServedDevice>,
     id: StreamId,
     message: p4::StreamMessageRequest,
 ) -> Result<(), Status> {
@@ -72,7 +72,7 @@ pub async fn handle(
     Ok(())
 }
 
-async fn packet_out(host: &Host, id: StreamId, packet: p4::PacketOut) {
+async fn packet_out(host: &ServedDevice, id: StreamId, packet: p4::PacketOut) {
     let sent = match checked_packet_out(host, id, &packet) {
         Ok(frame) => host
             .on_switch(move |switch| switch.packet_out(frame))
@@ -89,7 +89,7 @@ async fn packet_out(host: &Host, id: StreamId, packet: p4::PacketOut) {
 }
 
 fn checked_packet_out(
-    host: &Host,
+    host: &ServedDevice,
     id: StreamId,
     packet: &p4::PacketOut,
 ) -> Result<Vec<u8>, EntityError> {
@@ -102,7 +102,7 @@ fn checked_packet_out(
     packet_io::packet_out_frame(header, packet, &mut lock(&forwarding.names))
 }
 
-fn digest_ack(host: &Host, id: StreamId, ack: p4::DigestListAck) {
+fn digest_ack(host: &ServedDevice, id: StreamId, ack: p4::DigestListAck) {
     let check = || {
         require_primary(host, id, "acknowledge digests")?;
         if let Some(forwarding) = lock(&host.configs).active() {
@@ -123,7 +123,7 @@ fn digest_ack(host: &Host, id: StreamId, ack: p4::DigestListAck) {
     }
 }
 
-fn require_primary(host: &Host, id: StreamId, what: &str) -> Result<(), EntityError> {
+fn require_primary(host: &ServedDevice, id: StreamId, what: &str) -> Result<(), EntityError> {
     match host.is_primary(id) {
         true => Ok(()),
         false => Err(EntityError::permission_denied(format!(
@@ -132,7 +132,7 @@ fn require_primary(host: &Host, id: StreamId, what: &str) -> Result<(), EntityEr
     }
 }
 
-fn report(host: &Host, id: StreamId, error: EntityError, details: Details) {
+fn report(host: &ServedDevice, id: StreamId, error: EntityError, details: Details) {
     let mut error = p4::StreamError {
         canonical_code: error.code as i32,
         message: error.message,
@@ -147,7 +147,7 @@ fn report(host: &Host, id: StreamId, error: EntityError, details: Details) {
 }
 
 /// Brings what the data plane says to the controllers, for as long as the device is there.
-pub async fn serve_events(host: Arc<Host>) {
+pub async fn serve_events(host: Arc<ServedDevice>) {
     let (sender, mut events) = mpsc::channel(EVENT_BUFFER);
     host.device.subscribe(sender);
     loop {
@@ -170,7 +170,7 @@ pub async fn serve_events(host: Arc<Host>) {
     }
 }
 
-pub async fn handle_event(host: &Host, event: Event) {
+pub async fn handle_event(host: &ServedDevice, event: Event) {
     let Some(forwarding) = lock(&host.configs).committed.clone() else {
         return;
     };
@@ -215,7 +215,7 @@ pub async fn handle_event(host: &Host, event: Event) {
 }
 
 /// Sends the lists of digests that are due.
-pub fn send_digest_lists(host: &Host) {
+pub fn send_digest_lists(host: &ServedDevice) {
     let committed = lock(&host.configs).committed.clone();
     let Some(forwarding) = committed else { return };
     loop {

@@ -8,29 +8,29 @@ use tokio_stream::Stream;
 use tonic::{Request, Response, Status};
 
 use crate::device::{TraceRequest, TraceSink};
-use crate::host::Host;
 use crate::mailbox::{Limits, Mailbox, Refused};
 use crate::proto::trace as proto;
 use crate::proto::trace::trace_server::Trace;
+use crate::served_device::ServedDevice;
 
-/// Visits that may wait for a slow client, which then hears how many visits it has lost.
+/// Most visits that wait for a slow client; it gets the number of those it misses.
 const WAITING: Limits = Limits {
     messages: 1024,
     bytes: 4 << 20,
 };
 
 pub struct Service {
-    host: Arc<Host>,
+    served: Arc<ServedDevice>,
 }
 
 impl Service {
-    pub fn new(host: Arc<Host>) -> Self {
-        Self { host }
+    pub fn new(served: Arc<ServedDevice>) -> Self {
+        Self { served }
     }
 }
 
-/// Puts visits into a mailbox. What there is no room for is not even made: a client that does not read costs packets
-/// little.
+/// Puts visits into a mailbox. Without room there a visit is not built at all: a client that does not read costs
+/// packets little.
 fn sink(mailbox: Mailbox<proto::Visit>) -> TraceSink {
     let mut lost = 0;
     Box::new(move |visit| {
@@ -60,7 +60,7 @@ impl Trace for Service {
         request: Request<proto::WatchRequest>,
     ) -> Result<Response<Self::WatchStream>, Status> {
         let request = request.into_inner();
-        self.host.check_device(request.device_id)?;
+        self.served.check_device(request.device_id)?;
         let port = |port: &u32| {
             u16::try_from(*port).map_err(|_| {
                 Status::out_of_range(format!("port {port}; ports are 0 to {}", u16::MAX))
@@ -76,7 +76,9 @@ impl Trace for Service {
         };
         let (mailbox, visits) = Mailbox::new(WAITING);
         let sink = sink(mailbox);
-        let begin = self.host.on_switch(move |switch| switch.trace(trace, sink));
+        let begin = self
+            .served
+            .on_switch(move |switch| switch.trace(trace, sink));
         match begin.await? {
             true => Ok(Response::new(Box::pin(visits))),
             false => Err(Status::resource_exhausted(

@@ -15,10 +15,10 @@ use tokio_stream::wrappers::ReceiverStream;
 use tonic::{Request, Response, Status};
 
 use crate::device::{Lateness, Switch};
-use crate::host::Host;
 use crate::proto::tm;
 use crate::proto::tm::traffic_manager_server::TrafficManager;
 use crate::samples::{Pace, Samples};
+use crate::served_device::ServedDevice;
 
 /// The shortest time between two samples of a client.
 const MIN_INTERVAL: Duration = Duration::from_millis(1);
@@ -34,7 +34,7 @@ pub struct Service {
 
 /// State of all calls.
 struct Shared {
-    host: Arc<Host>,
+    served: Arc<ServedDevice>,
     pace: Arc<Pace>,
     samples: Samples<tm::Stats>,
     /// Held by the call that has a look of its own, so that many of them do not keep others from theirs.
@@ -42,11 +42,11 @@ struct Shared {
 }
 
 impl Service {
-    pub fn new(host: Arc<Host>, pace: Arc<Pace>) -> Self {
+    pub fn new(served: Arc<ServedDevice>, pace: Arc<Pace>) -> Self {
         let samples = Samples::default();
         Self {
             shared: Arc::new(Shared {
-                host,
+                served,
                 pace,
                 samples,
                 own_look: tokio::sync::Mutex::default(),
@@ -60,7 +60,7 @@ impl Shared {
     /// Statistics as they are then or later, and when that was.
     async fn sample(&self, since: Instant) -> Result<(Instant, Arc<tm::Stats>), Status> {
         let take = async || {
-            let device = &*self.host.device;
+            let device = &*self.served.device;
             self.pace.look(device, |switch| statistics(switch)).await
         };
         self.samples.since(since, take).await
@@ -102,9 +102,9 @@ impl TrafficManager for Service {
         request: Request<tm::GetConfigRequest>,
     ) -> Result<Response<tm::GetConfigResponse>, Status> {
         self.shared
-            .host
+            .served
             .check_device(request.into_inner().device_id)?;
-        let device = &*self.shared.host.device;
+        let device = &*self.shared.served.device;
         let config = |switch: &mut dyn Switch| switch.traffic_config().clone();
         let _turn = self.shared.own_look.lock().await;
         let config = self.shared.pace.look(device, config).await?;
@@ -118,10 +118,10 @@ impl TrafficManager for Service {
         request: Request<tm::SetConfigRequest>,
     ) -> Result<Response<tm::SetConfigResponse>, Status> {
         let request = request.into_inner();
-        self.shared.host.check_device(request.device_id)?;
+        self.shared.served.check_device(request.device_id)?;
         let config = parse_config(&request.config)?;
         self.shared
-            .host
+            .served
             .on_switch(|switch| switch.set_traffic_config(config))
             .await?
             .map_err(|e| Status::invalid_argument(printable_lines(&e.to_string())))?;
@@ -133,12 +133,12 @@ impl TrafficManager for Service {
         request: Request<tm::GetStatsRequest>,
     ) -> Result<Response<tm::Stats>, Status> {
         let request = request.into_inner();
-        self.shared.host.check_device(request.device_id)?;
+        self.shared.served.check_device(request.device_id)?;
         if !request.reset {
             let (_, stats) = self.shared.sample(Instant::now()).await?;
             return Ok(Response::new((*stats).clone()));
         }
-        let device = &*self.shared.host.device;
+        let device = &*self.shared.served.device;
         let read = |switch: &mut dyn Switch| {
             let stats = statistics(switch);
             switch.reset_traffic_statistics();
@@ -153,7 +153,7 @@ impl TrafficManager for Service {
         request: Request<tm::StreamStatsRequest>,
     ) -> Result<Response<Self::StreamStatsStream>, Status> {
         let request = request.into_inner();
-        self.shared.host.check_device(request.device_id)?;
+        self.shared.served.check_device(request.device_id)?;
         let interval = Duration::from_nanos(request.interval_ns);
         if interval < MIN_INTERVAL {
             return Err(Status::out_of_range(format!(

@@ -15,7 +15,7 @@ use crate::wire::Pieces;
 /// One input of a calculation.
 #[derive(Clone, Debug)]
 pub(crate) enum Input {
-    /// A field, the word that tells whether its header is valid, and the word of its length if that
+    /// A field, the word with its header's validity, and the word of its length if that
     /// varies.
     Field(Slot, u32, Option<u32>),
     /// All fields of a header.

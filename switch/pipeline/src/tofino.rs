@@ -53,7 +53,7 @@ struct Fields {
     /// have no field for them, and their packets are dropped.
     times: [Option<Place>; 2],
     errors: [Option<Place>; 2],
-    /// Of a report to the ghost thread: the queue and its length.
+    /// Fields of a report to the ghost thread: the queue and its length.
     reported: [Option<Place>; 2],
     /// By gress: what deparsers choose by, `mirror_type`, `resubmit_type` and `digest_type`. One that nothing has
     /// written is not valid on the chip, and chooses nothing; here it has the largest number until then.

@@ -9,8 +9,8 @@ use std::path::{Path, PathBuf};
 use ebb_engine::{Direction, FrameSink, OpenSink};
 use ebb_units::Instant;
 
-/// Makes `{stem}_in.pcap` and `{stem}_out.pcap`, where the stem may end in `.pcap`, for frames that are stamped
-/// with `epoch_ns` and the time of the network: what CLOCK_REALTIME showed when that was zero, in ns.
+/// Makes `{stem}_in.pcap` and `{stem}_out.pcap`; the stem may end in `.pcap`. Time stamps are `epoch_ns`, the time of
+/// CLOCK_REALTIME at time 0 of the network, plus the network's time, in ns.
 pub fn to_files(stem: PathBuf, epoch_ns: u64) -> OpenSink {
     Box::new(move || Ok(Box::new(Capture::create(&stem, epoch_ns)?)))
 }
@@ -96,8 +96,8 @@ fn words(words: [u32; 4]) -> Vec<u8> {
     words.map(u32::to_ne_bytes).concat()
 }
 
-/// Makes a file in place of the one of that name: others may have put a link there, to a file that this process may
-/// write and they may not.
+/// Replaces the file of that name instead of opening it: somebody may have put a link there, to a file that only this
+/// process may write.
 pub fn create_anew(path: &Path) -> io::Result<File> {
     match fs::remove_file(path) {
         Err(error) if error.kind() != io::ErrorKind::NotFound => return Err(error),

@@ -10,13 +10,13 @@ use tokio::sync::mpsc;
 
 use crate::trace;
 
-/// A switch of the fabric, from the server's threads.
+/// A switch of the fabric, as the server's threads use it.
 pub struct EngineDevice {
     /// Device id, by which controllers name it (P4Runtime, 6.2).
     pub id: u64,
     /// The switch in its network.
     pub switch: NodeId,
-    /// Way to the thread that runs the network.
+    /// Handle of the thread that runs the network.
     pub handle: ControlHandle,
     /// Ports and the names of their interfaces, for gNMI.
     pub ports: Vec<(u16, String)>,
@@ -32,7 +32,7 @@ impl Device for EngineDevice {
     }
 
     fn submit(&self, job: Job) {
-        // A job that comes too late is dropped, by which its sender knows.
+        // After the end a job is dropped, which its sender notices.
         let _ = self
             .handle
             .post(self.switch, |switch| job(&mut Adapter(switch)));
@@ -53,7 +53,7 @@ impl Device for EngineDevice {
     }
 }
 
-/// A switch in the hands of the packet thread.
+/// A switch, for a job that runs in the packet thread.
 struct Adapter<'a>(&'a mut Switch);
 
 impl ebb_p4runtime::Switch for Adapter<'_> {

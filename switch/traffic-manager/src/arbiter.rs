@@ -12,7 +12,7 @@ use crate::scheduler::{QueueSet, Scheduler};
 use crate::serialiser::Serialiser;
 use crate::shares::Shares;
 
-/// The arbiter of a port. It has to hear of every change at the head of a queue ([`note`](Self::note)).
+/// The arbiter of a port. Every change at the head of a queue has to be noted ([`note`](Self::note)).
 #[derive(Debug)]
 #[repr(C)]
 pub(crate) struct Arbiter {

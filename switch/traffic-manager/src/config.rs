@@ -280,7 +280,7 @@ pub struct Pfc {
     pub max_frame_bytes: u64,
     /// How long a neighbour may keep a queue paused, renewals included, before this counts as a pause
     /// storm; 0 means for ever. Where pauses are ignored after a storm, it is also for how long none
-    /// must have come before they are obeyed again.
+    /// must have arrived before they are obeyed again.
     #[serde(default = "one_second")]
     pub watchdog_ns: u64,
     /// Reaction to a pause storm.

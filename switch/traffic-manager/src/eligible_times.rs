@@ -1,22 +1,22 @@
-//! From when on the packet at the head of each queue of a port may leave. This is asked for every
-//! packet, so the answers lie together, apart from the queues.
+//! Earliest departure of the head of each queue of a port. Every packet needs it, so the times are
+//! together in memory, apart from the queues.
 
 use ebb_units::Instant;
 
 use crate::limits::MAX_QUEUES;
 use crate::scheduler::{QueueSet, highest};
 
-/// The queues that have something to send, and since when.
+/// The queues with a packet that may leave, each with the time from which it may.
 #[derive(Debug, Default)]
 pub(crate) struct EligibleTimes {
     /// Queues with a packet that may leave: not empty, not paused.
     present: QueueSet,
-    /// From when on the head of each queue in `present` may leave; meaningless for the others.
+    /// Earliest departure of the head of each queue in `present`; meaningless for the others.
     since: [Instant; MAX_QUEUES],
 }
 
 impl EligibleTimes {
-    /// Records from when on the new head of a queue may leave; `None` if nothing may leave.
+    /// Sets the earliest departure of a queue's new head; `None` if nothing may leave.
     pub(crate) fn set(&mut self, queue: usize, since: Option<Instant>) {
         match since {
             Some(since) => {
@@ -27,7 +27,7 @@ impl EligibleTimes {
         }
     }
 
-    /// From when on the head of a queue may leave; `None` if nothing may leave.
+    /// Earliest departure of a queue's head; `None` if nothing may leave.
     pub(crate) fn get(&self, queue: usize) -> Option<Instant> {
         (self.present & 1 << queue != 0).then(|| self.since[queue])
     }
@@ -48,8 +48,8 @@ impl EligibleTimes {
         ready.fold(0, |set, queue| set | 1 << queue)
     }
 
-    /// The queue, among these, which have heads, whose head may leave since the earliest time; of
-    /// several the highest.
+    /// The queue whose head has the earliest departure, among these, which all have heads; of several
+    /// the one with the highest id.
     pub(crate) fn earliest_of(&self, queues: QueueSet) -> Option<usize> {
         let queues = (0..MAX_QUEUES).rev().filter(|id| queues & 1 << id != 0);
         queues.min_by_key(|queue| self.since[*queue])

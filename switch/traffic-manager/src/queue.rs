@@ -13,7 +13,7 @@ use crate::limits::MAX_DEFLECTIONS;
 use crate::port_id::PortId;
 use crate::statistics::{DropReason, Recorder};
 
-/// The most that may wait.
+/// Capacity of a queue.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct Limit {
     /// Most packets; `None` means no limit.
@@ -23,21 +23,21 @@ pub(crate) struct Limit {
 }
 
 impl Limit {
-    /// Whether a packet of `len` bytes fits beside what waits.
+    /// Whether a packet of `len` bytes fits in addition to those that wait.
     pub(crate) fn admits(&self, depth: Depth, len: u64) -> bool {
         self.packets.is_none_or(|limit| depth.packets < limit)
             && self.bytes.is_none_or(|limit| depth.bytes + len <= limit)
     }
 }
 
-/// A packet that waits, and what is known of it.
+/// A waiting packet with its times and lengths.
 #[derive(Debug)]
 pub(crate) struct Item<P> {
     /// The packet itself.
     pub(crate) packet: P,
-    /// When it came to the traffic manager.
+    /// Arrival at the traffic manager.
     pub(crate) arrived: Instant,
-    /// When it joined its queue: later than it arrived if it waited in an ingress buffer.
+    /// Time at which it joined its queue: after its arrival if it waited in an ingress buffer.
     pub(crate) joined: Instant,
     /// Depth of the queue that the packet found, in packets and in bytes, as far as 32 bits hold it.
     depth_before: (u32, u32),
@@ -77,7 +77,7 @@ impl<P> Item<P> {
     }
 }
 
-/// One side of a coin that falls the same way again for the same time and number: the finaliser of SplitMix64.
+/// A coin: the same side for the same time and number (the finaliser of SplitMix64).
 fn heads(now: Instant, number: u64) -> bool {
     let mut mixed = now.as_picos() ^ number.wrapping_mul(0x9e37_79b9_7f4a_7c15);
     mixed = (mixed ^ (mixed >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
@@ -96,7 +96,7 @@ fn narrow(value: u64) -> u32 {
 pub(crate) struct Queue<P> {
     /// The packets that wait, oldest first.
     items: VecDeque<Item<P>>,
-    /// How much waits.
+    /// Packets and bytes that wait.
     pub(crate) depth: Depth,
     /// When the last pause ended; no packet counts as ready before.
     pub(crate) resumed_at: Instant,
@@ -112,7 +112,7 @@ pub(crate) struct Queue<P> {
     pub(crate) paused: bool,
     /// Whether the queue serves by rank.
     pub(crate) ranked: bool,
-    /// Whether something is to be noted of each packet that joins: its rank, or whether it may be deflected.
+    /// Whether the queue records rank, flow or deflection of each packet that joins.
     pub(crate) notes: bool,
     /// Capacity of the queue.
     pub(crate) limit: Limit,
@@ -186,7 +186,7 @@ impl<P> Queue<P> {
         self.check();
     }
 
-    /// Notes of the packet that was added last what its queue has to know of it.
+    /// Records rank, flow and deflection of the packet that was added last.
     #[inline(never)]
     pub(crate) fn note(&mut self, arrival: &Arrival) {
         let deflects = self.deflects(arrival);
@@ -201,8 +201,8 @@ impl<P> Queue<P> {
         }
     }
 
-    /// Length of the youngest packet, if it may be deflected in place of one that arrives at `port`, and if it, and not
-    /// the other, is to be this time.
+    /// Length of the youngest packet, if it is to be deflected in place of one that arrives at `port`: it may be, and
+    /// the coin selects it.
     pub(crate) fn loses_youngest(&self, now: Instant, port: PortId) -> Option<u64> {
         let youngest = self.items.back().filter(|item| item.deflects)?;
         let refused = self.recorder.deflected.packets;
@@ -254,13 +254,13 @@ impl<P> Queue<P> {
         self.ranks.iter().position(|rank| rank.flow == least.flow)
     }
 
-    /// Takes the packet out that is at a place, with its rank.
+    /// Removes the packet at an index, with its rank.
     fn take(&mut self, place: usize) -> Option<Item<P>> {
         self.ranks.remove(place);
         self.items.remove(place)
     }
 
-    /// How much waits of greater rank.
+    /// Packets and bytes of greater rank that wait.
     pub(crate) fn above_rank(&self, rank: u32) -> Depth {
         let ranks = self.ranks.iter().zip(&self.items);
         let above = ranks.filter(|(other, _)| other.rank > rank);
@@ -270,8 +270,8 @@ impl<P> Queue<P> {
         })
     }
 
-    /// Takes out the packet that matters least for one that matters more: the youngest one, or with
-    /// ranks the youngest of the greatest rank. True: it is deflected, otherwise it is dropped.
+    /// Removes the packet of least priority to make room: the youngest, or with ranks the youngest of
+    /// the greatest rank. True: it is to be deflected; false: dropped.
     pub(crate) fn push_out(&mut self, now: Instant) -> Option<(Item<P>, bool)> {
         let (item, deflects) = match self.ranked {
             false => (self.items.pop_back()?, false),
@@ -307,7 +307,7 @@ impl<P> Queue<P> {
         self.items.iter()
     }
 
-    /// From when on the head may leave; `None` if the queue is empty or paused.
+    /// Earliest time at which the head may leave; `None` if the queue is empty or paused.
     pub(crate) fn ready_at(&self) -> Option<Instant> {
         let head = self.items.front().filter(|_| !self.paused)?;
         Some(head.joined.max(self.resumed_at))

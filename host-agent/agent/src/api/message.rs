@@ -43,7 +43,7 @@ pub enum Operation {
         reason: String,
     },
     Fetch(FetchObject),
-    /// Let others fetch an object: as for [`SendObject`], but nothing is sent before somebody asks.
+    /// Let others fetch an object: as for [`SendObject`], but sent on request only.
     Offer {
         name: String,
         #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -79,7 +79,8 @@ pub struct Generate {
 #[derive(Clone, Debug, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct SendObject {
-    pub scheme: TransportKind,
+    #[serde(rename = "scheme", alias = "transport")]
+    pub transport: TransportKind,
     pub to: Vec<Peer>,
     pub name: String,
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -117,8 +118,9 @@ pub enum Disposition {
 #[derive(Clone, Debug, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Listen {
-    pub scheme: TransportKind,
-    /// The service port of the scheme if not given.
+    #[serde(rename = "scheme", alias = "transport")]
+    pub transport: TransportKind,
+    /// The service port of the transport if not given.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub port: Option<u16>,
     pub into: Disposition,
@@ -137,7 +139,8 @@ pub struct Listen {
 #[derive(Clone, Debug, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct FetchObject {
-    pub scheme: TransportKind,
+    #[serde(rename = "scheme", alias = "transport")]
+    pub transport: TransportKind,
     pub name: String,
     pub from: Vec<Peer>,
     #[serde(default)]
@@ -178,7 +181,8 @@ pub enum Event {
     Incoming {
         transfer: u64,
         listener: u64,
-        scheme: TransportKind,
+        #[serde(rename = "scheme")]
+        transport: TransportKind,
         local: SocketAddrV4,
         peer: SocketAddrV4,
         name: String,

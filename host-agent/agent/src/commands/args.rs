@@ -33,8 +33,8 @@ pub struct CommonArgs {
     #[command(flatten)]
     pub engine: EngineArgs,
     /// Transport
-    #[arg(long, value_enum, default_value_t = TransportKind::Scdp)]
-    pub scheme: TransportKind,
+    #[arg(long, alias = "scheme", value_enum, default_value_t = TransportKind::Scdp)]
+    pub transport: TransportKind,
 }
 
 /// Treatment of objects that others send or ask for.

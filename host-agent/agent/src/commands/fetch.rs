@@ -35,7 +35,7 @@ pub struct FetchArgs {
     /// Number of the connection to the host, with `tcp.connections` = "open"; by default any
     #[arg(long, value_name = "N")]
     pub connection: Option<u32>,
-    /// Seconds until the first byte has come
+    /// Seconds until the first byte has arrived
     #[arg(long, default_value_t = 60.0)]
     pub timeout: f64,
 }
@@ -63,7 +63,7 @@ pub fn run(args: &FetchArgs) -> anyhow::Result<bool> {
         _ => Output::new(json),
     };
     let request = message::FetchObject {
-        scheme: args.common.scheme,
+        transport: args.common.transport,
         name: args.name.clone(),
         from: args.from.clone(),
         priority: args.priority,

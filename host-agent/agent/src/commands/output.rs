@@ -81,10 +81,10 @@ impl Output {
         }
     }
 
-    pub fn ready(&self, scheme: TransportKind, local: SocketAddrV4) {
-        let ready = json!({"scheme": scheme, "local": local});
+    pub fn ready(&self, transport: TransportKind, local: SocketAddrV4) {
+        let ready = json!({"scheme": transport, "local": local});
         self.report("ready", [ready], || {
-            format!("listening for {scheme} on {local}")
+            format!("listening for {transport} on {local}")
         });
     }
 
@@ -188,10 +188,10 @@ fn describe(flow: &Value, dilation: f64) -> String {
         _ => (text("peer"), text("local")),
     };
     let name = flow["name"].as_str().unwrap_or("(no name yet)");
-    let scheme = text("scheme");
+    let transport = text("scheme");
     if flow["status"] != "finished" {
         let reason = text("reason");
-        return format!("{name}: {from} -> {to} by {scheme} FAILED: {reason}");
+        return format!("{name}: {from} -> {to} by {transport} FAILED: {reason}");
     }
     let bytes = flow["object_bytes"].as_u64().unwrap_or(0);
     let seconds = flow["duration_ns"].as_f64().unwrap_or(0.0) / 1e9 / dilation;
@@ -202,7 +202,7 @@ fn describe(flow: &Value, dilation: f64) -> String {
     };
     let size = HumanBytes(bytes);
     format!(
-        "{name}: {from} -> {to} by {scheme}, {size} in {}{rate}",
+        "{name}: {from} -> {to} by {transport}, {size} in {}{rate}",
         time(seconds)
     )
 }

@@ -20,7 +20,7 @@ use crate::machine::files::{open_directory, remove_leftovers};
 pub struct RecvArgs {
     #[command(flatten)]
     pub common: CommonArgs,
-    /// Port to listen on; by default the scheme's service port
+    /// Port to listen on; by default the transport's service port
     #[arg(long, value_parser = clap::value_parser!(u16).range(1..))]
     pub port: Option<u16>,
     #[command(flatten)]
@@ -70,17 +70,17 @@ impl Directories {
 pub fn run(args: &RecvArgs) -> anyhow::Result<bool> {
     let directories = Directories::open(&args.directories)?;
     let output = Output::new(args.common.engine.json);
-    let scheme = args.common.scheme;
-    let port = args.port.unwrap_or(scheme.service_port());
+    let transport = args.common.transport;
+    let port = args.port.unwrap_or(transport.service_port());
     let needs = Needs {
         linger: args.count.is_some(),
         gateways: true,
-        own_port: port != scheme.service_port(),
+        own_port: port != transport.service_port(),
         ..Needs::default()
     };
     session::run(&args.common.engine, needs, |mut client| {
         serve(&mut client, &directories)?;
-        listen(&mut client, scheme, Some(port), &directories, &output)?;
+        listen(&mut client, transport, Some(port), &directories, &output)?;
         receive(&mut client, args.count, &output)
     })
 }
@@ -105,16 +105,19 @@ pub fn run_daemon(args: &RunArgs) -> anyhow::Result<bool> {
     let ending = session::Ending::of(&runtime);
     let result = session::serve(runtime, Lifetime::Daemon, false, accept, |mut client| {
         serve(&mut client, &directories)?;
-        for scheme in TransportKind::ALL {
+        for transport in TransportKind::ALL {
             if directories.receive.is_some() {
-                listen(&mut client, scheme, None, &directories, &output)?;
+                listen(&mut client, transport, None, &directories, &output)?;
             } else {
-                output.ready(scheme, SocketAddrV4::new(address, scheme.service_port()));
+                output.ready(
+                    transport,
+                    SocketAddrV4::new(address, transport.service_port()),
+                );
             }
         }
         receive(&mut client, None, &output)
     });
-    ending.tell(&args.engine);
+    ending.print(&args.engine);
     result
 }
 
@@ -139,14 +142,14 @@ fn serve(client: &mut Client, directories: &Directories) -> anyhow::Result<()> {
 
 fn listen(
     client: &mut Client,
-    scheme: TransportKind,
+    transport: TransportKind,
     port: Option<u16>,
     directories: &Directories,
     output: &Output,
 ) -> anyhow::Result<()> {
     let directory = directories.receive.as_ref();
     let listen = Listen {
-        scheme,
+        transport,
         port,
         into: directory.map_or(Disposition::Discard, |_| Disposition::Directory),
         overwrite: directories.overwrite,
@@ -158,7 +161,7 @@ fn listen(
         .as_str()
         .and_then(|local| local.parse().ok());
     output.ready(
-        scheme,
+        transport,
         local.context("the daemon does not say where it listens")?,
     );
     Ok(())

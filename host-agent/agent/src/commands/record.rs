@@ -28,18 +28,18 @@ pub fn line(event: &str, parts: impl IntoIterator<Item = Value>) -> String {
 /// not keep the agent from ending.
 pub fn finish() {
     if let Some(lines) = LINES.get() {
-        let (tell, written) = mpsc::channel();
-        if lines.send(Order::Tell(tell)).is_ok() && written.recv_timeout(LAST_LINES).is_err() {
+        let (done, written) = mpsc::channel();
+        if lines.send(Order::Confirm(done)).is_ok() && written.recv_timeout(LAST_LINES).is_err() {
             tracing::warn!("nobody reads what this agent prints: its last lines are lost");
         }
     }
 }
 
-/// An order to the thread that writes, which a slow reader holds up and the flows are not.
+/// An order to the thread that writes: a slow reader delays this thread and not the flows.
 enum Order {
     Write(String),
     /// Channel that is notified when all lines before this are written.
-    Tell(mpsc::Sender<()>),
+    Confirm(mpsc::Sender<()>),
 }
 
 static LINES: OnceLock<mpsc::Sender<Order>> = OnceLock::new();
@@ -50,11 +50,11 @@ fn write_all(orders: &mpsc::Receiver<Order>) {
     for order in orders {
         match order {
             Order::Write(text) => {
-                // Nobody reads any more: there is nobody to notify.
+                // An error: the reader has ended.
                 let mut out = std::io::stdout().lock();
                 let _ = writeln!(out, "{text}").and_then(|()| out.flush());
             }
-            Order::Tell(written) => {
+            Order::Confirm(written) => {
                 let _ = written.send(());
             }
         }

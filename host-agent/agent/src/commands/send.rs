@@ -56,7 +56,7 @@ pub struct SendArgs {
 pub fn run(args: &SendArgs) -> anyhow::Result<bool> {
     let (file, name, hosts) = open(args)?;
     let request = message::SendObject {
-        scheme: args.common.scheme,
+        transport: args.common.transport,
         to: hosts,
         name: args.name.clone().unwrap_or(name),
         generate: args.generate.map(|bytes| Generate {

@@ -27,7 +27,7 @@ pub struct Needs<'a> {
     pub gateways: bool,
     /// Whether it listens on a port that the daemon would not listen on for it.
     pub own_port: bool,
-    /// Schemes, and how many flows of each to one host there may be at a time. Of others no more than a
+    /// Transports, and how many flows of each to one host there may be at a time. Of others no more than a
     /// block of source ports allows.
     pub flows: &'a [(TransportKind, u16)],
 }
@@ -92,15 +92,15 @@ where
     Work: FnOnce(Client) -> anyhow::Result<bool> + Send,
 {
     let mut runtime = open(args)?;
-    for &(scheme, flows) in needs.flows {
-        runtime.transports().open(scheme, flows)?;
+    for &(transport, flows) in needs.flows {
+        runtime.transports().open(transport, flows)?;
     }
     if needs.gateways {
         runtime.hops().resolve_gateways()?;
     }
     let ending = Ending::of(&runtime);
     let result = serve(runtime, Lifetime::Client, needs.linger, |_| Ok(()), work);
-    ending.tell(args);
+    ending.print(args);
     result
 }
 
@@ -116,9 +116,9 @@ impl Ending {
         Ending { lateness, pauses }
     }
 
-    /// Prints as the last line how late the engine was, if `--lateness` asks for it, and what the
-    /// neighbour did to the NIC, if that obeys PFC.
-    pub fn tell(&self, args: &EngineArgs) {
+    /// Prints as the last line the lateness of the engine, with `--lateness`, and the pauses of the
+    /// NIC, if it obeys PFC.
+    pub fn print(&self, args: &EngineArgs) {
         let nic = self.pauses.to_json();
         if args.lateness || nic.is_some() {
             let nic = nic.map(|nic| json!({"nic": nic}));
@@ -213,24 +213,26 @@ where
     })
 }
 
-/// No scheme of a daemon takes more source ports.
+/// No transport of a daemon takes more source ports.
 const MAX_SOURCE_PORTS: u16 = 2048;
 
-/// Source ports of a scheme of a daemon: as many flows can it have to one port of one host.
-fn daemon_source_ports(scheme: TransportKind) -> u16 {
-    let protocol = scheme.protocol();
+/// Source ports of a transport of a daemon: as many flows can it have to one port of one host.
+fn daemon_source_ports(transport: TransportKind) -> u16 {
+    let protocol = transport.protocol();
     let alike = TransportKind::ALL
         .iter()
         .filter(|s| s.protocol() == protocol);
     PortLock::share(protocol, alike.count()).min(MAX_SOURCE_PORTS)
 }
 
-/// Opens all schemes, so that requests find this host.
+/// Opens all transports, so that requests find this host.
 pub fn open_all(runtime: &mut Runtime) -> anyhow::Result<()> {
-    for scheme in TransportKind::ALL {
-        let source_ports = daemon_source_ports(scheme);
-        runtime.transports().open(scheme, source_ports)?;
-        runtime.transports().listen(scheme, scheme.service_port())?;
+    for transport in TransportKind::ALL {
+        let source_ports = daemon_source_ports(transport);
+        runtime.transports().open(transport, source_ports)?;
+        runtime
+            .transports()
+            .listen(transport, transport.service_port())?;
     }
     Ok(())
 }

@@ -1,5 +1,5 @@
-//! Work that several threads do for several owners, in turns: whoever has waited longest since its
-//! last turn is next, and nobody has all threads.
+//! Work of several owners, done by several threads in turns: the owner with the least recent turn is
+//! next, and none occupies all threads.
 
 use std::collections::VecDeque;
 use std::sync::{Condvar, Mutex, PoisonError};
@@ -8,9 +8,9 @@ use crate::machine::lock::lock;
 
 /// Work that waits, by owner.
 pub struct FairQueue<Owner, Work> {
-    /// How much work of one owner may be taken at a time.
+    /// Most pieces of work of one owner that are taken at a time.
     most: usize,
-    /// Those who have work waiting or taken, next one first.
+    /// Owners with work that waits or is taken, next one first.
     owners: Mutex<VecDeque<OwnerQueue<Owner, Work>>>,
     changed: Condvar,
 }
@@ -18,7 +18,7 @@ pub struct FairQueue<Owner, Work> {
 struct OwnerQueue<Owner, Work> {
     owner: Owner,
     waiting: VecDeque<Work>,
-    /// How much of its work is taken and not given back.
+    /// Pieces of its work that are taken and not given back.
     taken: usize,
 }
 
@@ -76,7 +76,7 @@ impl<Owner: Copy + Eq, Work> FairQueue<Owner, Work> {
         if own.taken == 0 && own.waiting.is_empty() {
             owners.remove(index);
         }
-        // Whoever waits may have been kept from it by the limit.
+        // An owner that waits may have been at the limit.
         self.changed.notify_one();
     }
 }

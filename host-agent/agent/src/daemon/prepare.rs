@@ -100,17 +100,17 @@ impl Preparer {
         )
     }
 
-    /// `resolve` looks a host up, `tell` takes the results with their tickets.
+    /// `resolve` looks a host up, `pass` takes the results with their tickets.
     fn start_with(
         resolve: impl Fn(Ipv4Addr) -> anyhow::Result<()> + Clone + Send + 'static,
-        tell: impl Fn(u64, Prepared) + Clone + Send + 'static,
+        pass: impl Fn(u64, Prepared) + Clone + Send + 'static,
     ) -> io::Result<Self> {
         let shared = Arc::new(Shared {
             queue: FairQueue::new(THREADS_OF_ONE),
             known: Mutex::default(),
         });
         for index in 0..THREADS {
-            let (shared, resolve, tell) = (shared.clone(), resolve.clone(), tell.clone());
+            let (shared, resolve, pass) = (shared.clone(), resolve.clone(), pass.clone());
             std::thread::Builder::new()
                 .name(format!("prepare-{index}"))
                 .spawn(move || {
@@ -118,7 +118,7 @@ impl Preparer {
                         let (owner, work) = shared.queue.take();
                         let rest = match step(work, &resolve, &shared.known) {
                             Step::Done(ticket, result) => {
-                                tell(ticket, result);
+                                pass(ticket, result);
                                 None
                             }
                             Step::Rest(work) => Some(work),
@@ -318,10 +318,10 @@ mod tests {
     #[test]
     fn huge_objects_of_one_client_hold_up_neither_others_nor_its_own_small_ones() {
         let (sender, results) = mpsc::channel();
-        let tell = move |ticket, result: Prepared| {
+        let pass = move |ticket, result: Prepared| {
             let _ = sender.send((ticket, result.is_ok()));
         };
-        let preparer = Preparer::start_with(|_| Ok(()), tell).unwrap();
+        let preparer = Preparer::start_with(|_| Ok(()), pass).unwrap();
         let cancelled = Arc::<AtomicBool>::default();
         // A year of hashing.
         let huge = 1 << 55;
@@ -347,7 +347,7 @@ mod tests {
     #[test]
     fn hosts_that_do_not_answer_take_one_client_and_no_other() {
         let (sender, results) = mpsc::channel();
-        let tell = move |ticket, _: Prepared| {
+        let pass = move |ticket, _: Prepared| {
             let _ = sender.send(ticket);
         };
         let resolve = |host: Ipv4Addr| {
@@ -356,7 +356,7 @@ mod tests {
             }
             Ok(())
         };
-        let preparer = Preparer::start_with(resolve, tell).unwrap();
+        let preparer = Preparer::start_with(resolve, pass).unwrap();
         for ticket in 0..2 * THREADS as u64 {
             let mut stuck = task(Some(1), ticket, 1);
             stuck.hosts = vec![Ipv4Addr::UNSPECIFIED];

@@ -184,7 +184,7 @@ impl Service {
                 check_start(send.start_at_ns)?;
                 let source = source(descriptor, send.generate)?;
                 let send = ebb_host::SendObject {
-                    scheme: send.scheme,
+                    transport: send.transport,
                     to: send.to,
                     name: send.name,
                     priority: send.priority,
@@ -221,7 +221,7 @@ impl Service {
                 let target = self.host.storage.target_of(descriptor, existing);
                 let patience = fetch.timeout_ms.map(|ms| ms.min(MAX_PATIENCE_MS));
                 let fetch = ebb_host::FetchObject {
-                    scheme: fetch.scheme,
+                    transport: fetch.transport,
                     name: fetch.name,
                     from: fetch.from,
                     priority: fetch.priority,
@@ -278,8 +278,8 @@ impl Service {
             );
             return Err(Error::new(ErrorCode::BadVersion, message));
         }
-        let ports =
-            TransportKind::ALL.map(|scheme| (scheme.name().to_owned(), scheme.service_port()));
+        let ports = TransportKind::ALL
+            .map(|transport| (transport.name().to_owned(), transport.service_port()));
         Ok(json!({
             "version": VERSION,
             "pid": std::process::id(),
@@ -296,7 +296,7 @@ impl Service {
         descriptor: Option<OwnedFd>,
         transports: &mut Transports,
     ) -> Result<Value, Error> {
-        let port = listen.port.unwrap_or(listen.scheme.service_port());
+        let port = listen.port.unwrap_or(listen.transport.service_port());
         let directory = match (listen.into, descriptor) {
             (Disposition::Directory, Some(directory)) if is_directory(&directory) => {
                 Some(Arc::new(directory))
@@ -313,7 +313,7 @@ impl Service {
             existing: Existing::of(listen.overwrite),
         };
         let listen = ebb_host::Listen {
-            scheme: listen.scheme,
+            transport: listen.transport,
             port,
             listening,
             announce: listen.announce,
@@ -336,7 +336,7 @@ impl Service {
             last = id;
             for flow in self.host.flows_of(id, FLOWS_PER_MESSAGE, transports) {
                 listed.push(json!({
-                    "transfer": id, "role": flow.role, "scheme": flow.scheme, "peer": flow.peer,
+                    "transfer": id, "role": flow.role, "scheme": flow.transport, "peer": flow.peer,
                     "name": flow.name, "done_bytes": flow.done_bytes,
                     "total_bytes": flow.total_bytes,
                 }));
@@ -347,12 +347,12 @@ impl Service {
 
     fn statistics(&self) -> Value {
         let (transfers, flows) = self.host.open_counts();
-        let schemes: serde_json::Map<String, Value> = self
+        let transports: serde_json::Map<String, Value> = self
             .host
             .counts()
             .iter()
-            .filter_map(|(scheme, counts)| {
-                Some((scheme.to_string(), serde_json::to_value(counts).ok()?))
+            .filter_map(|(transport, counts)| {
+                Some((transport.to_string(), serde_json::to_value(counts).ok()?))
             })
             .collect();
         let mut statistics = json!({
@@ -361,7 +361,7 @@ impl Service {
             "flows": flows,
             "backlog_bytes": self.host.storage.sinks.backlog_bytes(),
             "lateness": self.lateness.to_json(),
-            "schemes": schemes,
+            "schemes": transports,
         });
         if let Some(nic) = self.pauses.to_json() {
             statistics["nic"] = nic;
@@ -375,7 +375,7 @@ fn notify(outbox: &Outbox, notice: Notice) {
         Notice::Incoming {
             transfer,
             listener,
-            scheme,
+            transport,
             local,
             peer,
             header,
@@ -384,7 +384,7 @@ fn notify(outbox: &Outbox, notice: Notice) {
             message::Event::Incoming {
                 transfer,
                 listener,
-                scheme,
+                transport,
                 local,
                 peer,
                 sha256: sha256.collect(),
@@ -425,11 +425,11 @@ impl Application for Service {
     fn handle_event(
         &mut self,
         now: Instant,
-        scheme: TransportKind,
+        transport: TransportKind,
         event: Event,
         transports: &mut Transports,
     ) {
-        self.host.handle_event(now, scheme, event, transports);
+        self.host.handle_event(now, transport, event, transports);
         self.tell_clients();
     }
 

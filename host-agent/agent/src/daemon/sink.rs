@@ -48,7 +48,7 @@ pub struct Sink {
     output: Output,
     /// Checks the stream. `None`: the stream has ended.
     reader: Option<EnvelopeReader>,
-    /// The name of the object; empty until its envelope has come.
+    /// The name of the object; empty until its envelope has arrived.
     name: String,
     /// Buffers that are checked and not written, each with where its content begins that is still to be
     /// written.

@@ -287,7 +287,7 @@ impl Worker {
                 let low = backlog.bytes.load(Ordering::SeqCst) <= RESUME_BYTES;
                 let decided = progress != Progress::Undecided;
                 if decided && low && backlog.paused.swap(false, Ordering::SeqCst) {
-                    self.tell(id, Update::Drained);
+                    self.notify(id, Update::Drained);
                 }
                 self.finish_if_complete(id);
             }
@@ -323,7 +323,7 @@ impl Worker {
                 Ok(()) => Update::Done,
                 Err(error) => Update::Failed(unusable(&error)),
             };
-            self.tell(id, update);
+            self.notify(id, update);
         }
     }
 
@@ -336,7 +336,7 @@ impl Worker {
 
     fn fail(&mut self, id: Key, error: &anyhow::Error) {
         self.close(id);
-        self.tell(id, Update::Failed(unusable(error)));
+        self.notify(id, Update::Failed(unusable(error)));
     }
 
     fn close(&mut self, id: Key) {
@@ -351,7 +351,7 @@ impl Worker {
         release(&self.shared, backlog, buffer);
     }
 
-    fn tell(&self, id: Key, update: Update) {
+    fn notify(&self, id: Key, update: Update) {
         self.shared.mailbox.send(Command::Sink { sink: id, update });
     }
 
@@ -379,7 +379,7 @@ impl Worker {
             tv_sec: 0,
             tv_nsec: NAP.as_nanos() as _,
         };
-        // An error is a signal that came: whoever has something to do is looked at again.
+        // An error is an interrupting signal: all sinks with work are looked at again.
         let _ = rustix::event::poll(&mut polled, wakeful.then_some(&nap));
         let ready: Vec<bool> = polled
             .iter()

@@ -61,7 +61,7 @@ impl Objects {
         })
     }
 
-    /// The result for a ticket has come.
+    /// The result for a ticket has arrived.
     pub fn prepared(&mut self, ticket: u64) {
         self.preparing.remove(&ticket);
     }

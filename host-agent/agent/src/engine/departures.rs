@@ -1,5 +1,5 @@
-//! When packets of virtual machines conformed, in a file that all agents of a machine share: their
-//! clock is the same, and a receiver has nothing else to tell it.
+//! Times at which packets of virtual machines conformed, in a file that all agents of a machine share: they have the
+//! same clock, and packets do not carry the time to their receiver.
 
 use std::collections::BTreeMap;
 use std::fs::{File, OpenOptions};

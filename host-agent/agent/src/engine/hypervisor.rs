@@ -340,8 +340,8 @@ impl Vm {
                 transport.handle_job(now, workers::run(job));
             }
         }
-        while let Some((scheme, event)) = self.transports.poll_event() {
-            application.handle_event(now, scheme, event, &mut self.transports);
+        while let Some((kind, event)) = self.transports.poll_event() {
+            application.handle_event(now, kind, event, &mut self.transports);
         }
     }
 

@@ -22,7 +22,7 @@ use crate::machine::waker::Waker;
 
 /// The most frames that one system call sends or receives.
 const BATCH_FRAMES: usize = 64;
-/// How long a frame waits for which the interface's queue had no room; the kernel does not tell when it
+/// Wait before a frame is sent again for which the interface's queue had no room; no event of the kernel says when it
 /// has.
 const QUEUE_PAUSE: Duration = Duration::from_micros(100);
 const IPV4_SOURCE_AT: usize = 12;
@@ -84,7 +84,7 @@ enum Stuck {
 
 impl Link {
     pub fn open(interface: Interface, hops: NextHops, params: &Params) -> anyhow::Result<Self> {
-        // Nothing else passes until somebody asks for something.
+        // Nothing else passes until a transport is open.
         let filter = Filter::new().with_mac_control(params.nic.pfc);
         Self::open_with(interface, hops, params, Some(filter))
     }
@@ -337,7 +337,7 @@ impl Link {
         late.chain(retry).min()
     }
 
-    /// Sleeps until a frame arrives, there is room for those that wait, somebody wakes us, or
+    /// Sleeps until a frame arrives, there is room for those that wait, the waker is called, or
     /// `patience` is over (`None`: no limit).
     pub fn wait(&self, patience: Option<Duration>, waker: &Waker) -> io::Result<()> {
         let for_room = self.stuck == Some(Stuck::Socket);

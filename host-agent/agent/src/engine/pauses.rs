@@ -18,8 +18,8 @@ impl Pauses {
         Pauses(obeys.then(Arc::default))
     }
 
-    /// The engine is at `now`.
-    pub fn tell(&self, now: Instant, nic: &mut Nic) {
+    /// Takes the statistics of the NIC at `now`.
+    pub fn update(&self, now: Instant, nic: &mut Nic) {
         if let Some(shared) = &self.0 {
             *lock(shared) = nic.statistics(now);
         }

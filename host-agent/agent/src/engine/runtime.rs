@@ -41,17 +41,17 @@ const LATE: Duration = Duration::from_millis(5);
 /// The most batches of frames that are read before timers run again.
 const CATCH_UP_BATCHES: u32 = 64;
 
-/// User of the transports, which gets their events. Flow ids are unique per scheme only.
+/// User of the transports, which gets their events. Flow ids are unique per transport only.
 pub trait Application {
     fn handle_event(
         &mut self,
         now: Instant,
-        scheme: TransportKind,
+        kind: TransportKind,
         event: Event,
         transports: &mut Transports,
     );
 
-    /// Somebody called [`Waker::wake`] since the last time. Break: the agent has done its work.
+    /// [`Waker::wake`] was called since the last time. Break: the agent has done its work.
     fn handle_wake(&mut self, now: Instant, transports: &mut Transports) -> ControlFlow<()>;
 
     /// The time that [`next_deadline`](Self::next_deadline) says has come.
@@ -199,7 +199,7 @@ impl Runtime {
     }
 
     /// Runs until the application has done its work or a signal comes, then lets last packets out.
-    /// An error is one of the link, which is of no more use; the application is stopped first.
+    /// An error is a fatal one of the link; the application is stopped first.
     pub fn run(&mut self, application: &mut dyn Application) -> anyhow::Result<Ended> {
         loop {
             if self.signals.asked_to_end() {
@@ -215,7 +215,7 @@ impl Runtime {
                 }
                 Err(error) => {
                     application.stop(clock::now(), &mut self.transports);
-                    self.tell(application);
+                    self.pass_events(application);
                     return Err(error);
                 }
             }
@@ -289,20 +289,20 @@ impl Runtime {
         // Jobs before anything else is done with what has arrived, results before anything leaves.
         self.submit();
         self.take_results();
-        self.tell(application);
+        self.pass_events(application);
         self.transmit()?;
         self.submit();
         // Sending can end a flow: its object cannot be read any more.
-        self.tell(application);
+        self.pass_events(application);
         Ok(flow)
     }
 
     /// Hands the jobs of transports to the workers, or does them here where that is quicker.
     fn submit(&mut self) {
-        for (scheme, transport) in self.transports.iter_mut() {
+        for (kind, transport) in self.transports.iter_mut() {
             while let Some(job) = transport.poll_job() {
                 if self.workers.are_worth(&job) {
-                    self.workers.submit(scheme, job);
+                    self.workers.submit(kind, job);
                 } else {
                     transport.handle_job(clock::now(), workers::run(job));
                 }
@@ -312,8 +312,8 @@ impl Runtime {
 
     /// Hands the results of jobs to the transports.
     fn take_results(&mut self) {
-        while let Some((scheme, result)) = self.workers.poll_result() {
-            let Some(transport) = self.transports.get(scheme) else {
+        while let Some((kind, result)) = self.workers.poll_result() {
+            let Some(transport) = self.transports.get(kind) else {
                 continue;
             };
             match result {
@@ -324,12 +324,12 @@ impl Runtime {
     }
 
     /// Hands all events to the application.
-    fn tell(&mut self, application: &mut dyn Application) {
-        while let Some((scheme, event)) = self.transports.poll_event() {
+    fn pass_events(&mut self, application: &mut dyn Application) {
+        while let Some((kind, event)) = self.transports.poll_event() {
             if let Event::Finished { flow, .. } | Event::Failed { flow, .. } = &event {
-                self.workers.forget(scheme, *flow);
+                self.workers.forget(kind, *flow);
             }
-            application.handle_event(clock::now(), scheme, event, &mut self.transports);
+            application.handle_event(clock::now(), kind, event, &mut self.transports);
         }
     }
 
@@ -400,7 +400,7 @@ impl Runtime {
             self.link.push(now, &self.packet);
             sent += 1;
         };
-        self.pauses.tell(now, &mut self.nic);
+        self.pauses.update(now, &mut self.nic);
         if sent > 0 {
             self.last_work = now;
             // Counted from the beginning of this turn.

@@ -16,7 +16,7 @@ use crate::machine::port_lock::{PortLock, PortRange};
 /// Source ports that a command asks for; it gets a block of them.
 pub const FEW_SOURCE_PORTS: u16 = 1;
 
-/// Source ports of a scheme that the host application opens.
+/// Source ports of a transport that the host application opens.
 const SOURCE_PORTS: u16 = 64;
 
 /// How often it is looked whether a port that is to be given back is still in use.
@@ -52,7 +52,7 @@ pub struct Transports {
 
 /// A transport and its ports.
 struct Slot {
-    scheme: TransportKind,
+    kind: TransportKind,
     transport: Box<dyn Transport + Send>,
     /// [`Transport::selectors`].
     selectors: Vec<Selector>,
@@ -61,7 +61,7 @@ struct Slot {
     /// The rules that hide the ports from the kernel, one for each element of `ports`. None: they need
     /// not be hidden.
     rules: Vec<Option<KernelRule>>,
-    /// The packet that leaves when this scheme's turn comes. With one scheme it is taken the moment it
+    /// The packet that leaves when this transport's turn comes. With one transport it is taken the moment it
     /// leaves; of several, each must show its own, so that control packets go first. `None`: it is not
     /// asked for yet, or there is none.
     head: Option<TxInfo>,
@@ -103,26 +103,26 @@ impl Transports {
         }
     }
 
-    /// Makes sure that `scheme` runs here. `source_ports`: how many flows to one port of one peer
+    /// Makes sure that `kind` runs here. `source_ports`: how many flows to one port of one peer
     /// there can be at a time; counts only the first time.
-    pub fn open(&mut self, scheme: TransportKind, source_ports: u16) -> anyhow::Result<()> {
-        if self.find(scheme).is_some() {
+    pub fn open(&mut self, kind: TransportKind, source_ports: u16) -> anyhow::Result<()> {
+        if self.find(kind).is_some() {
             return Ok(());
         }
-        let lock = PortLock::take_sources(self.address, scheme.protocol(), source_ports)?;
-        let rule = self.hide(scheme, lock.range)?;
-        let transport = scheme.transport(
+        let lock = PortLock::take_sources(self.address, kind.protocol(), source_ports)?;
+        let rule = self.hide(kind, lock.range)?;
+        let transport = kind.transport(
             self.address,
             &self.params.suite(),
             (lock.range.first, lock.range.last),
-            self.seed.wrapping_add(scheme.entry().seed()),
+            self.seed.wrapping_add(kind.entry().seed()),
         );
         let mut transport = transport.map_err(anyhow::Error::msg)?;
         if self.holds {
             transport.hold_confirmations();
         }
         self.slots.push(Slot {
-            scheme,
+            kind,
             selectors: transport.selectors(),
             transport,
             ports: vec![lock],
@@ -135,33 +135,33 @@ impl Transports {
         Ok(())
     }
 
-    /// Makes sure that `scheme` runs here and accepts flows to `port`.
-    pub fn listen(&mut self, scheme: TransportKind, port: u16) -> anyhow::Result<()> {
-        if self.slots.iter().all(|slot| !slot.owns(scheme, port)) {
+    /// Makes sure that `kind` runs here and accepts flows to `port`.
+    pub fn listen(&mut self, kind: TransportKind, port: u16) -> anyhow::Result<()> {
+        if self.slots.iter().all(|slot| !slot.owns(kind, port)) {
             // Before anything else: this is what most often fails.
             let lock = PortLock::take(self.address, port)?;
-            self.open(scheme, FEW_SOURCE_PORTS)?;
-            let rule = self.hide(scheme, lock.range)?;
-            let index = self.find(scheme).context("just opened")?;
+            self.open(kind, FEW_SOURCE_PORTS)?;
+            let rule = self.hide(kind, lock.range)?;
+            let index = self.find(kind).context("just opened")?;
             self.slots[index].ports.push(lock);
             self.slots[index].rules.push(rule);
             self.changed = true;
         }
-        let index = self.find(scheme).context("owns a port")?;
-        self.closing.retain(|closing| *closing != (scheme, port));
+        let index = self.find(kind).context("owns a port")?;
+        self.closing.retain(|closing| *closing != (kind, port));
         Ok(self.slots[index].transport.listen(port)?)
     }
 
     /// Accepts no more flows to `port`. A port of its own (not one of the source ports) is free for
     /// others when the last flow to it has ended and answers no more late packets.
-    pub fn unlisten(&mut self, now: Instant, scheme: TransportKind, port: u16) {
-        let Some(index) = self.find(scheme) else {
+    pub fn unlisten(&mut self, now: Instant, kind: TransportKind, port: u16) {
+        let Some(index) = self.find(kind) else {
             return;
         };
         self.slots[index].transport.unlisten(port);
         let is_own = self.slots[index].own_port(port).is_some();
-        if is_own && !self.closing.contains(&(scheme, port)) {
-            self.closing.push((scheme, port));
+        if is_own && !self.closing.contains(&(kind, port)) {
+            self.closing.push((kind, port));
             self.look_at = now;
             self.give_back(now);
         }
@@ -172,11 +172,11 @@ impl Transports {
             return;
         }
         self.look_at = now + GIVE_BACK_INTERVAL;
-        for (scheme, port) in std::mem::take(&mut self.closing) {
-            let slot = self.slots.iter_mut().find(|slot| slot.scheme == scheme);
+        for (kind, port) in std::mem::take(&mut self.closing) {
+            let slot = self.slots.iter_mut().find(|slot| slot.kind == kind);
             let Some(slot) = slot else { continue };
             if slot.transport.uses_port(port) {
-                self.closing.push((scheme, port));
+                self.closing.push((kind, port));
             } else if let Some(index) = slot.own_port(port) {
                 // As long as the rule is there, the port is ours.
                 slot.rules.remove(index);
@@ -186,9 +186,9 @@ impl Transports {
         }
     }
 
-    /// The transport of `scheme`, if it is open.
-    pub fn get(&mut self, scheme: TransportKind) -> Option<&mut (dyn Transport + Send + 'static)> {
-        let index = self.find(scheme)?;
+    /// The transport of `kind`, if it is open.
+    pub fn get(&mut self, kind: TransportKind) -> Option<&mut (dyn Transport + Send + 'static)> {
+        let index = self.find(kind)?;
         Some(&mut *self.slots[index].transport)
     }
 
@@ -198,13 +198,13 @@ impl Transports {
     ) -> impl Iterator<Item = (TransportKind, &mut (dyn Transport + Send + 'static))> {
         self.slots
             .iter_mut()
-            .map(|slot| (slot.scheme, &mut *slot.transport))
+            .map(|slot| (slot.kind, &mut *slot.transport))
     }
 
     /// Events of the flows of all transports.
     pub fn poll_event(&mut self) -> Option<(TransportKind, Event)> {
         let mut slots = self.slots.iter_mut();
-        slots.find_map(|slot| Some((slot.scheme, slot.transport.poll_event()?)))
+        slots.find_map(|slot| Some((slot.kind, slot.transport.poll_event()?)))
     }
 
     /// True while a flow is open or an ended one still answers late packets.
@@ -257,8 +257,8 @@ impl Transports {
     }
 
     /// The next packet to leave, written over `packet`: in the order of
-    /// [`Urgency`](ebb_transport::Urgency), schemes in turn. Of
-    /// `wanted` classes; but a packet that a scheme has shown may be of a class that has been stopped
+    /// [`Urgency`](ebb_transport::Urgency), transports in turn. Of
+    /// `wanted` classes; but a packet that a transport has shown may be of a class that has been stopped
     /// since, and waits in the NIC then.
     pub fn poll_transmit(
         &mut self,
@@ -288,37 +288,37 @@ impl Transports {
         slot.head.take()
     }
 
-    fn hide(&self, scheme: TransportKind, ports: PortRange) -> anyhow::Result<Option<KernelRule>> {
-        self.of_kernel.then(|| hide(scheme, ports)).transpose()
+    fn hide(&self, kind: TransportKind, ports: PortRange) -> anyhow::Result<Option<KernelRule>> {
+        self.of_kernel.then(|| hide(kind, ports)).transpose()
     }
 
-    fn find(&self, scheme: TransportKind) -> Option<usize> {
-        self.slots.iter().position(|slot| slot.scheme == scheme)
+    fn find(&self, kind: TransportKind) -> Option<usize> {
+        self.slots.iter().position(|slot| slot.kind == kind)
     }
 }
 
 impl Engine for Transports {
-    fn transport(&mut self, scheme: TransportKind) -> Option<&mut dyn Transport> {
-        self.get(scheme)
+    fn transport(&mut self, kind: TransportKind) -> Option<&mut dyn Transport> {
+        self.get(kind)
             .map(|transport| transport as &mut dyn Transport)
     }
 
-    fn open(&mut self, scheme: TransportKind) -> Result<(), String> {
-        Transports::open(self, scheme, SOURCE_PORTS).map_err(|error| format!("{error:#}"))
+    fn open(&mut self, kind: TransportKind) -> Result<(), String> {
+        Transports::open(self, kind, SOURCE_PORTS).map_err(|error| format!("{error:#}"))
     }
 
-    fn listen(&mut self, scheme: TransportKind, port: u16) -> Result<(), String> {
-        Transports::listen(self, scheme, port).map_err(|error| format!("{error:#}"))
+    fn listen(&mut self, kind: TransportKind, port: u16) -> Result<(), String> {
+        Transports::listen(self, kind, port).map_err(|error| format!("{error:#}"))
     }
 
-    fn unlisten(&mut self, now: Instant, scheme: TransportKind, port: u16) {
-        Transports::unlisten(self, now, scheme, port);
+    fn unlisten(&mut self, now: Instant, kind: TransportKind, port: u16) {
+        Transports::unlisten(self, now, kind, port);
     }
 
     /// Only the ports of this process are hidden from the kernel. Answers to a request come to one
     /// of those that flows leave from, as nobody else will listen there.
-    fn ports(&self, scheme: TransportKind) -> Option<Ports> {
-        let range = self.slots[self.find(scheme)?].ports[0].range;
+    fn ports(&self, kind: TransportKind) -> Option<Ports> {
+        let range = self.slots[self.find(kind)?].ports[0].range;
         let ports = (range.first, range.last);
         Some(Ports {
             sources: Some(ports),
@@ -339,8 +339,8 @@ impl Slot {
         Some(index + 1)
     }
 
-    fn owns(&self, scheme: TransportKind, port: u16) -> bool {
-        self.scheme == scheme && self.has(port)
+    fn owns(&self, kind: TransportKind, port: u16) -> bool {
+        self.kind == kind && self.has(port)
     }
 
     fn packets(&self) -> impl Iterator<Item = OurPackets> {
@@ -366,8 +366,8 @@ impl Drop for Slot {
     }
 }
 
-fn hide(scheme: TransportKind, ports: PortRange) -> anyhow::Result<KernelRule> {
-    if scheme.protocol() == Protocol::EBB {
+fn hide(kind: TransportKind, ports: PortRange) -> anyhow::Result<KernelRule> {
+    if kind.protocol() == Protocol::EBB {
         KernelRule::hide_receiver_driven()
     } else {
         KernelRule::hide_tcp_ports(ports)

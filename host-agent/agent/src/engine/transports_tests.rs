@@ -67,29 +67,29 @@ struct Rig {
 }
 
 /// Capitals are data, digits are data that gives way, small letters are control.
-fn rig(schemes: &[(TransportKind, PortRange, &str)]) -> Rig {
+fn rig(kinds: &[(TransportKind, PortRange, &str)]) -> Rig {
     let mut rig = Rig {
         transports: Transports::new(Ipv4Addr::LOCALHOST, Params::default(), 0),
         arrived: Vec::new(),
         polls: Vec::new(),
     };
-    for &(scheme, range, packets) in schemes {
+    for &(kind, range, packets) in kinds {
         let (arrived, arrivals) = mpsc::channel();
         let (polls, polled) = mpsc::channel();
-        let kind = |name: u8| match name.is_ascii_lowercase() {
+        let urgency = |name: u8| match name.is_ascii_lowercase() {
             true => PacketKind::Control,
             false => PacketKind::Data,
         };
         let ports = (range.first, range.last);
-        let real = scheme.transport(Ipv4Addr::LOCALHOST, &Suite::default(), ports, 1);
+        let real = kind.transport(Ipv4Addr::LOCALHOST, &Suite::default(), ports, 1);
         let fake = Fake {
             selectors: real.unwrap().selectors(),
-            outgoing: packets.bytes().map(|name| (kind(name), name)).collect(),
+            outgoing: packets.bytes().map(|name| (urgency(name), name)).collect(),
             arrived,
             polls,
         };
         rig.transports.slots.push(Slot {
-            scheme,
+            kind,
             selectors: fake.selectors(),
             transport: Box::new(fake),
             ports: vec![PortLock::unlocked(range)],
@@ -133,7 +133,7 @@ fn order(transports: &mut Transports) -> String {
 }
 
 #[test]
-fn schemes_send_in_turn_and_control_goes_first() {
+fn transports_send_in_turn_and_control_goes_first() {
     let mut rig = rig(&[
         (TransportKind::Ndp, PORTS[0], "ABC"),
         (TransportKind::Scdp, PORTS[1], "xUyV"),
@@ -154,7 +154,7 @@ fn scavengers_send_what_others_leave() {
 }
 
 #[test]
-fn one_scheme_alone_keeps_its_own_order() {
+fn one_transport_alone_keeps_its_own_order() {
     let mut rig = rig(&[(TransportKind::Ndp, PORTS[0], "AbCd")]);
     assert_eq!(order(&mut rig.transports), "AbCd");
 }
@@ -230,15 +230,15 @@ fn what_is_let_through_is_told_once() {
 }
 
 /// Real transports of these parameters, with the ports `PORTS`, and nothing that hides them.
-fn real(params: Params, schemes: &[TransportKind]) -> Transports {
+fn real(params: Params, kinds: &[TransportKind]) -> Transports {
     let mut transports = Transports::new(Ipv4Addr::LOCALHOST, params, 0);
-    for (&scheme, range) in schemes.iter().zip(PORTS) {
+    for (&kind, range) in kinds.iter().zip(PORTS) {
         let ports = (range.first, range.last);
         let suite = transports.params.suite();
-        let made = scheme.transport(Ipv4Addr::LOCALHOST, &suite, ports, 1);
+        let made = kind.transport(Ipv4Addr::LOCALHOST, &suite, ports, 1);
         let transport = made.unwrap();
         transports.slots.push(Slot {
-            scheme,
+            kind,
             selectors: transport.selectors(),
             transport,
             ports: vec![PortLock::unlocked(range)],

@@ -67,8 +67,8 @@ impl Workers {
         }
     }
 
-    pub fn submit(&self, scheme: TransportKind, job: Job) {
-        lock(&self.shared.queue).jobs.push_back((scheme, job));
+    pub fn submit(&self, kind: TransportKind, job: Job) {
+        lock(&self.shared.queue).jobs.push_back((kind, job));
         self.shared.changed.notify_one();
     }
 
@@ -78,10 +78,10 @@ impl Workers {
     }
 
     /// The flow has ended: nobody wants what was not begun.
-    pub fn forget(&self, scheme: TransportKind, flow: FlowId) {
+    pub fn forget(&self, kind: TransportKind, flow: FlowId) {
         lock(&self.shared.queue)
             .jobs
-            .retain(|(of, job)| *of != scheme || job.flow() != flow);
+            .retain(|(of, job)| *of != kind || job.flow() != flow);
     }
 }
 
@@ -97,7 +97,7 @@ impl Drop for Workers {
 fn work(shared: &Shared, results: &mpsc::Sender<(TransportKind, Done)>, waker: &Waker) {
     loop {
         let mut queue = lock(&shared.queue);
-        let (scheme, job) = loop {
+        let (kind, job) = loop {
             if queue.closed {
                 return;
             }
@@ -111,7 +111,7 @@ fn work(shared: &Shared, results: &mpsc::Sender<(TransportKind, Done)>, waker: &
         };
         drop(queue);
         let flow = job.flow();
-        if results.send((scheme, guard(flow, || run(job)))).is_err() {
+        if results.send((kind, guard(flow, || run(job)))).is_err() {
             return;
         }
         waker.wake();

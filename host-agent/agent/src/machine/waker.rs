@@ -17,7 +17,7 @@ pub struct Waker(Arc<Shared>);
 struct Shared {
     reader: PipeReader,
     writer: PipeWriter,
-    /// Somebody woke the engine, and it has not looked yet: looking costs no system call.
+    /// Whether the engine was woken and has not noticed; reading this costs no system call.
     woken: AtomicBool,
 }
 
@@ -39,7 +39,7 @@ impl Waker {
         }
     }
 
-    /// Sleeps until somebody wakes us, at most so long.
+    /// Sleeps until the waker is called, at most this long.
     pub fn wait(&self, patience: Duration) -> io::Result<()> {
         let mut fds = [PollFd::readable(self.as_fd())];
         wait(&mut fds, Some(patience.into()))?;
@@ -49,7 +49,7 @@ impl Waker {
         Ok(())
     }
 
-    /// Whether somebody woke us since the last call.
+    /// Whether the waker was called since the last call.
     pub fn take(&self) -> bool {
         self.0.woken.swap(false, Ordering::AcqRel)
     }

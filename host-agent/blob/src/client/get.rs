@@ -14,7 +14,7 @@ use crate::name::Digest;
 /// How often the locator is asked again because a tract was nowhere.
 const ROUNDS: u32 = 3;
 
-/// Result of a read; whoever runs the [`Get`] has the content of its tracts, in order.
+/// Result of a read; the caller of [`Get`] has the content of its tracts, in order.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Got {
     /// The content of the name.
@@ -85,7 +85,7 @@ impl Get {
         self.outcome.as_ref()
     }
 
-    /// Bytes that have come, and all; 0 before it is known how many there are.
+    /// Bytes that have arrived, and all; 0 before it is known how many there are.
     pub fn progress(&self) -> (u64, u64) {
         let Some(blob) = &self.blob else {
             return (0, 0);
@@ -135,7 +135,7 @@ impl Get {
         };
         match reply {
             Reply::Found { blob } => {
-                // Tracts that have come are good for the same content only.
+                // Tracts that have arrived are of that content.
                 let same = self
                     .blob
                     .as_ref()
@@ -222,7 +222,7 @@ impl Get {
         None
     }
 
-    /// Nothing is on its way: everything has come, or the holders are others by now.
+    /// Nothing is requested: everything has arrived, or the holders have changed.
     fn conclude(&mut self, now: Instant) {
         let Some(blob) = &self.blob else {
             return;

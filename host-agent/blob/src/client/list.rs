@@ -22,7 +22,7 @@ pub enum ListOutcome {
 /// A list of all blobs.
 pub struct List {
     asking: Asking,
-    /// Pages of this revision; `None`: no page has come.
+    /// Pages of this revision; `None`: no page has arrived.
     revision: Option<Stamp>,
     blobs: Vec<Listed>,
     rounds: u32,

@@ -34,7 +34,7 @@ pub enum PutOutcome {
     },
     /// It has not taken effect and will not.
     Failed(String),
-    /// It was to take effect, and no answer has come: it has, or may still, or not.
+    /// The commit was sent and not answered: it may have taken effect, or may yet.
     Unknown(String),
 }
 
@@ -53,7 +53,7 @@ struct Open {
     base: u64,
     patience: Duration,
     least: usize,
-    /// When the locator was last told that the write goes on.
+    /// Time of the last message to the locator that kept the write open.
     renewed: Instant,
     tracts: Vec<Placing>,
 }
@@ -260,7 +260,7 @@ impl Put {
     fn not_open(&mut self, now: Instant, version: u64, attempts: u32) {
         let base = self.open.as_ref().map_or(0, |open| open.base);
         let first = !self.in_doubt || attempts == 1;
-        // Only a commit has an answer that tells the version.
+        // Only a commit is answered with a version.
         if self.in_doubt && version != base {
             self.outcome = Some(match first {
                 true => PutOutcome::Conflict { version },

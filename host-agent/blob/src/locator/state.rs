@@ -15,20 +15,20 @@ use crate::table::Row;
 pub struct Config {
     /// All servers, alive or not.
     pub servers: Vec<Ipv4Addr>,
-    /// Replicas of a row, if so many servers are alive.
+    /// Replicas of a row; fewer if there are not enough live servers.
     pub copies: usize,
     /// Replicas that have to hold a tract before a write takes effect.
     pub least: usize,
     /// Rows of a new table; one that is there keeps its length.
     pub rows: usize,
-    /// A write of which nothing is heard for so long is forgotten.
+    /// Time without a message after which an open write is forgotten.
     pub write_patience: Duration,
-    /// A server of which nothing is heard for so long leaves its rows.
+    /// Time without a message after which a server is removed from its rows.
     pub dead_after: Duration,
 }
 
 impl Config {
-    /// Three copies or as many as there are servers; most of them before a write takes effect.
+    /// Three copies, or as many as there are servers; a majority of them before a write takes effect.
     pub fn new(servers: Vec<Ipv4Addr>) -> Self {
         let copies = servers.len().min(3);
         Config {
@@ -66,7 +66,7 @@ impl Config {
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct ServerRecord {
-    /// The folder that it had. `None`: it has never been heard.
+    /// Its folder. `None`: it has never sent a message.
     pub store: Option<u64>,
     /// Whether it belongs to rows.
     pub alive: bool,
@@ -75,7 +75,7 @@ pub struct ServerRecord {
 /// Content of the database.
 #[derive(Clone, Default, Debug)]
 pub struct Snapshot {
-    /// How often the locator has started.
+    /// Number of starts of the locator.
     pub start: u64,
     /// Servers by address.
     pub servers: BTreeMap<Ipv4Addr, ServerRecord>,
@@ -88,7 +88,7 @@ pub struct Snapshot {
 /// A change of what the database holds.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub enum Change {
-    /// The locator has started so often.
+    /// Number of starts of the locator.
     Start(u64),
     /// A server has changed.
     Server(Ipv4Addr, ServerRecord),

@@ -1,4 +1,4 @@
-//! What has to hold in the end.
+//! Invariants of the store at the end of a run.
 
 use super::*;
 

@@ -174,7 +174,7 @@ impl<S: ReceiverDriven> SessionTable<S> {
     ) -> FlowRecord {
         let mut record = FlowRecord {
             role,
-            scheme: S::NAME,
+            transport: S::NAME,
             local: SocketAddrV4::new(self.config.address, path.local_port),
             peer: path.peer,
             session: path.session,

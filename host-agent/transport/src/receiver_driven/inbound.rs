@@ -313,7 +313,7 @@ impl<T> Open<T> {
         [0, header.source_port].contains(&known) && self.path.local_port == header.destination_port
     }
 
-    /// Notes a packet of this session. The first one of each of several senders tells its port.
+    /// Notes a packet of this session. The port of each of several senders is that of its first packet.
     fn accepts(&mut self, index: usize, header: &EbbHeader) -> bool {
         let several = self.peers.len() > 1;
         let of_several =

@@ -1,7 +1,7 @@
 //! Common parts of NDP, SCDP and Trevi: sessions opened without a handshake, one paced pull queue per
 //! host, credits counted in packets, and a wire header that says everything in every packet.
 //!
-//! [`SessionTable`] owns the sessions and speaks the wire format; the schemes supply the session state
+//! [`SessionTable`] owns the sessions and speaks the wire format; the transports supply the session state
 //! machines ([`SenderSession`], [`ReceiverSession`]) and never see an address or a port.
 
 mod buffers;

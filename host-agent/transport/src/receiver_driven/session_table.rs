@@ -1,4 +1,4 @@
-//! All sessions of one scheme on one host: the [`Transport`] of NDP, of SCDP and of Trevi.
+//! All sessions of one transport on one host: the [`Transport`] of NDP, of SCDP and of Trevi.
 //!
 //! This file has the tables, the timers and what the application asks for. What arrives is handled
 //! in `inbound`, what leaves in `outbound`; sessions are opened in `opening` and end in `ending`.
@@ -64,7 +64,7 @@ pub struct HostConfig {
 pub struct StrayCounters {
     /// Not a packet of this protocol, or damaged.
     pub malformed: u64,
-    /// Packets for another host, or of another scheme.
+    /// Packets for another host, or of another transport.
     pub misdirected: u64,
     /// Packets of no open session.
     pub unknown_session: u64,
@@ -89,8 +89,8 @@ pub struct SessionTable<S: ReceiverDriven> {
     pub(super) expected: BTreeMap<FlowId, Expected>,
     /// Whether the application decides when peers get the confirmation that everything arrived.
     holds: bool,
-    /// Receivers whose end has been reported and not been confirmed yet, with the headers that will
-    /// tell their peers.
+    /// Receivers whose end has been reported and not been confirmed yet, with the headers that
+    /// confirm it to their peers.
     pub(super) held: BTreeMap<FlowId, Vec<(Path, EbbHeader)>>,
     /// Receivers whose end has been reported, and whose senders have not confirmed that they know.
     pub(super) closing: BTreeSet<FlowId>,

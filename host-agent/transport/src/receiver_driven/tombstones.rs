@@ -69,7 +69,7 @@ impl Tombstones {
         self.stones.get(key).map(|(_, stone)| stone)
     }
 
-    /// A packet of the session has come: its sender does not know the end yet, and what answers it
+    /// A packet of the session has arrived: its sender does not know the end yet, and what answers it
     /// may be lost again.
     pub fn refresh(&mut self, now: Instant, key: &SessionKey) {
         if let Some((until, stone)) = self.stones.get_mut(key) {

@@ -78,22 +78,22 @@ impl VmEntry {
 }
 
 impl HypervisorEntry {
-    /// How hypervisors behind `nic` work whose VMs use `schemes`, or in words what stands in the way.
+    /// How hypervisors behind `nic` work whose VMs use `transports`, or in words what stands in the way.
     pub fn params(
         &self,
-        schemes: impl IntoIterator<Item = TransportKind>,
+        transports: impl IntoIterator<Item = TransportKind>,
         nic: &NicParams,
     ) -> Result<HypervisorParams, String> {
         let mut marks = true;
-        for scheme in schemes {
-            let entry = scheme.entry();
+        for transport in transports {
+            let entry = transport.entry();
             if entry.groups {
                 return Err(format!(
-                    "VMs: {scheme} sends to groups, in which VMs are not; choose ndp or a transport \
+                    "VMs: {transport} sends to groups, in which VMs are not; choose ndp or a transport \
                      of the TCP family"
                 ));
             }
-            marks &= entry.payload.is_none() && scheme != TransportKind::Pfabric;
+            marks &= entry.payload.is_none() && transport != TransportKind::Pfabric;
         }
         if u64::from(nic.frame_overhead_bytes) != WIRE_OVERHEAD_BYTES || nic.rate_bps == 0 {
             return Err(format!(

@@ -166,7 +166,7 @@ impl GuaranteedFrames {
         Instant::earliest([frame, peers])
     }
 
-    /// A frame has come from the network. True: it is a message about the hose, and not for the VM.
+    /// A frame has arrived from the network. True: it is a message about the hose, and not for the VM.
     pub fn handle_incoming(&mut self, now: Instant, frame: &[u8]) -> bool {
         let peers = self.peers.as_mut();
         peers.is_some_and(|peers| peers.handle_incoming(now, frame, &mut self.pacer[0]))

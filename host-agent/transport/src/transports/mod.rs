@@ -63,7 +63,7 @@ impl Entry {
 /// Makes the list: [`TransportKind`] with a variant for each transport, and the entry of each.
 macro_rules! list {
     ($($(#[$about:meta])* $variant:ident: $entry:path,)*) => {
-        /// One of the transports, by name: what `--scheme` of the agent and the key `scheme` of its records say.
+        /// One of the transports, by name: what `--transport` of the agent and the key `scheme` of its records say.
         #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug, Serialize, Deserialize)]
         #[serde(rename_all = "kebab-case")]
         #[cfg_attr(feature = "clap", derive(clap::ValueEnum))]
@@ -106,7 +106,7 @@ list! {
     Lps: tcp::congestion::lps::ENTRY,
     /// NewReno over paths that reorder and do not lose
     Detail: tcp::congestion::detail::ENTRY,
-    /// NewReno that the switches tell of drops
+    /// NewReno whose senders switches notify of drops
     Fastlane: tcp::fastlane::ENTRY,
     /// Full speed at once over switches that serve and drop by what is left of a flow
     Pfabric: tcp::congestion::pfabric::ENTRY,
@@ -145,7 +145,7 @@ impl TransportKind {
         self.entry().protocol
     }
 
-    /// All flows of the scheme on the host `address`, whose own flows leave from `source_ports`.
+    /// All flows of the transport on the host `address`, whose own flows leave from `source_ports`.
     pub fn transport(
         self,
         address: Ipv4Addr,
@@ -251,7 +251,7 @@ impl fmt::Display for TransportKind {
 
 /// A name that no transport has.
 #[derive(Clone, PartialEq, Eq, Debug, thiserror::Error)]
-#[error("`{name}` is no scheme; choose {}", names())]
+#[error("`{name}` is no transport; choose {}", names())]
 pub struct UnknownScheme {
     name: String,
 }
@@ -267,7 +267,7 @@ impl FromStr for TransportKind {
 
     fn from_str(text: &str) -> Result<Self, UnknownScheme> {
         let mut all = Self::ALL.into_iter();
-        let found = all.find(|scheme| scheme.name() == text);
+        let found = all.find(|kind| kind.name() == text);
         found.ok_or_else(|| UnknownScheme {
             name: text.to_owned(),
         })
@@ -282,13 +282,10 @@ mod tests {
     fn no_two_share_a_name_or_a_seed() {
         for (index, a) in TransportKind::ALL
             .iter()
-            .map(|scheme| scheme.entry())
+            .map(|kind| kind.entry())
             .enumerate()
         {
-            for b in TransportKind::ALL[..index]
-                .iter()
-                .map(|scheme| scheme.entry())
-            {
+            for b in TransportKind::ALL[..index].iter().map(|kind| kind.entry()) {
                 assert_ne!(a.name, b.name);
                 assert_ne!(a.seed(), b.seed(), "{} and {}", a.name, b.name);
             }
@@ -296,11 +293,11 @@ mod tests {
     }
 
     #[test]
-    fn every_name_leads_to_its_scheme() {
-        for scheme in TransportKind::ALL {
-            assert_eq!(scheme.name().parse(), Ok(scheme));
-            let json = serde_json::to_string(&scheme).unwrap();
-            assert_eq!(json, format!("\"{scheme}\""));
+    fn every_name_leads_to_its_transport() {
+        for kind in TransportKind::ALL {
+            assert_eq!(kind.name().parse(), Ok(kind));
+            let json = serde_json::to_string(&kind).unwrap();
+            assert_eq!(json, format!("\"{kind}\""));
         }
         let error = "Ndp".parse::<TransportKind>().unwrap_err().to_string();
         assert!(

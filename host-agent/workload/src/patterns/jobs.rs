@@ -42,6 +42,17 @@ impl Draft {
     }
 }
 
+impl DraftAfter {
+    fn end_of(index: usize) -> Self {
+        Self {
+            index,
+            moment: Moment::Finished,
+            delay_ns: 0,
+            serial: false,
+        }
+    }
+}
+
 /// The random numbers of one part of the workload, by purpose: another size distribution leaves the
 /// places as they were.
 pub struct PatternDraws {
@@ -151,22 +162,19 @@ impl Resolved {
             } => {
                 let client = clients[starter];
                 let chosen = several(servers, *fan_out, places, |id| id != client);
-                let mut drafts: Vec<Draft> = chosen
-                    .iter()
-                    .map(|&server| Draft::new(Kind::Query, client, server, *query_bytes))
-                    .collect();
-                for (index, &server) in chosen.iter().enumerate() {
-                    drafts.push(Draft {
-                        after: Some(DraftAfter {
-                            index,
-                            moment: Moment::Finished,
-                            delay_ns: service.draw_ns(&mut draws.service),
-                            serial: *serial,
-                        }),
-                        ..Draft::new(Kind::Response, server, client, bytes())
-                    });
-                }
-                drafts
+                let query = |&server| Draft::new(Kind::Query, client, server, *query_bytes);
+                let response = |(index, &server)| Draft {
+                    after: Some(DraftAfter {
+                        delay_ns: service.draw_ns(&mut draws.service),
+                        serial: *serial,
+                        ..DraftAfter::end_of(index)
+                    }),
+                    ..Draft::new(Kind::Response, server, client, bytes())
+                };
+                let queries = chosen.iter().map(query);
+                queries
+                    .chain(chosen.iter().enumerate().map(response))
+                    .collect()
             }
             Self::Requests {
                 clients,
@@ -184,14 +192,7 @@ impl Resolved {
                     ConnectionChoice::RoundRobin => {
                         let turn = turns[starter];
                         turns[starter] += 1;
-                        let count = servers.iter().filter(|&&id| id != client).count() as u64;
-                        let server = servers
-                            .iter()
-                            .copied()
-                            .filter(|&id| id != client)
-                            .nth((turn % count) as usize)
-                            .expect("below their number");
-                        (server, (turn / count % u64::from(*connections)) as u32)
+                        in_turn(servers, client, *connections, turn)
                     }
                 };
                 vec![Draft {
@@ -205,16 +206,10 @@ impl Resolved {
                 requests,
             } => {
                 let client = clients[starter];
-                let after_the_one_before = |index| DraftAfter {
-                    index,
-                    moment: Moment::Finished,
-                    delay_ns: 0,
-                    serial: false,
-                };
                 let drafts = (0..*requests).map(|index: usize| {
                     let server = other(servers, places, |id| id != client);
                     Draft {
-                        after: index.checked_sub(1).map(after_the_one_before),
+                        after: index.checked_sub(1).map(DraftAfter::end_of),
                         ..Draft::new(Kind::FetchOneToOne, server, client, bytes())
                     }
                 });
@@ -230,18 +225,7 @@ impl Resolved {
                 split(total, *blocks)
                     .map(|bytes| {
                         let replicas = storage.place_replicas(hosts, client, places);
-                        let sources = match mode {
-                            ReadMode::ManyToOne => replicas,
-                            ReadMode::Nearest => vec![nearest(hosts, client, &replicas, places)],
-                        };
-                        Draft {
-                            kind: match sources.len() {
-                                1 => Kind::FetchOneToOne,
-                                _ => Kind::FetchManyToOne,
-                            },
-                            sources,
-                            ..Draft::new(Kind::FetchOneToOne, client, client, bytes)
-                        }
+                        read(*mode, hosts, client, replicas, bytes, places)
                     })
                     .collect()
             }
@@ -252,6 +236,37 @@ impl Resolved {
                 write(*mode, client, replicas, bytes)
             }
         }
+    }
+}
+
+/// Server and connection of a client's request of that number, from 0: one server after the other, then with
+/// the next connection.
+fn in_turn(servers: &[HostId], client: HostId, connections: u32, turn: u64) -> (HostId, u32) {
+    let others: Vec<HostId> = servers.iter().copied().filter(|&id| id != client).collect();
+    let count = others.len() as u64;
+    let connection = turn / count % u64::from(connections);
+    (others[(turn % count) as usize], connection as u32)
+}
+
+fn read(
+    mode: ReadMode,
+    hosts: &Hosts,
+    client: HostId,
+    replicas: Vec<HostId>,
+    bytes: u64,
+    places: &mut Draws,
+) -> Draft {
+    let sources = match mode {
+        ReadMode::ManyToOne => replicas,
+        ReadMode::Nearest => vec![nearest(hosts, client, &replicas, places)],
+    };
+    Draft {
+        kind: match sources.len() {
+            1 => Kind::FetchOneToOne,
+            _ => Kind::FetchManyToOne,
+        },
+        sources,
+        ..Draft::new(Kind::FetchOneToOne, client, client, bytes)
     }
 }
 
@@ -273,10 +288,8 @@ fn write(mode: WriteMode, client: HostId, replicas: Vec<HostId>, bytes: u64) -> 
             links
                 .map(|(index, (source, &replica))| Draft {
                     after: index.checked_sub(1).map(|index| DraftAfter {
-                        index,
                         moment: Moment::Begun,
-                        delay_ns: 0,
-                        serial: false,
+                        ..DraftAfter::end_of(index)
                     }),
                     ..to(source, replica)
                 })

@@ -1,6 +1,6 @@
 //! The pending events of one node, in the order in which they happen: by time; at the same time
-//! arrivals come first, by port and then in the order of the link, then departures by port. What a
-//! switch has set itself to do comes between them ([`goes_before`](EventQueue::goes_before)).
+//! arrivals come first, by port and then in the order of the link, then departures by port. A switch's own
+//! timers come between them ([`goes_before`](EventQueue::goes_before)).
 //!
 //! Frames arrive on a link in the order in which they were sent, and a port has at most one
 //! departure to come. So each port has a queue of arrivals, and only the first event of each port
@@ -45,7 +45,7 @@ const ARRIVALS: usize = 2;
 /// Root of the tree of departures.
 const DEPARTURES: usize = 3;
 
-/// Time of an event that there is not.
+/// Time in place of an event, where there is none.
 const NEVER: Instant = Instant::FAR_FUTURE;
 
 impl EventQueue {
@@ -93,7 +93,7 @@ impl EventQueue {
         }
     }
 
-    /// When the next event happens; `None` if there is none.
+    /// Time of the next event; `None` if there is none.
     #[inline]
     pub(crate) fn next_time(&self) -> Option<Instant> {
         let first = self.winners[ARRIVALS].min(self.winners[DEPARTURES]);
@@ -146,7 +146,7 @@ impl EventQueue {
     /// Fetches the headers of the frames that arrive before `horizon` into the caches, and returns
     /// how many frames these are.
     pub(crate) fn prefetch_arrivals(&self, horizon: Instant) -> usize {
-        // First it must be known where the frames lie, for all links.
+        // First the addresses of the frames, for all links.
         for queue in &self.arrivals {
             let (first, wrapped) = queue.as_slices();
             prefetch(first, QUEUE_LINES);
@@ -282,7 +282,7 @@ mod tests {
         }
     }
 
-    /// An arrival tells by its length which of all it is.
+    /// An arrival whose length is its number among all.
     fn arrival(port: PortId, number: usize) -> Event {
         if number.is_multiple_of(7) {
             let (reason, bytes) = (DropReason::LinkLoss, number as u64);

@@ -17,7 +17,7 @@ use crate::lateness::Late;
 use crate::prefetch::prefetch;
 use crate::switch::{PortId, Switch};
 
-/// The nodes that one thread runs, and when each has something to do.
+/// The nodes that one thread runs, with the time of each one's next event.
 pub struct Partition<H> {
     /// Number of the partition.
     number: u32,
@@ -25,7 +25,7 @@ pub struct Partition<H> {
     pub(super) nodes: Vec<Node<H>>,
     /// Settings of all nodes of the network.
     pub(super) settings: Settings,
-    /// When nodes have something to do, by time and index. An entry counts only if its time is that
+    /// Next events of nodes, by time and index. An entry counts only if its time is that
     /// of the node's `listed`.
     list: BinaryHeap<Reverse<(Instant, u32)>>,
     /// For each partition, the frames that go to its nodes.
@@ -66,7 +66,7 @@ impl<H: Host> Partition<H> {
         (self.nodes.len() - 1) as u32
     }
 
-    /// Learns where all nodes are. To be called when the nodes of all partitions are in place.
+    /// Takes the partition of every node. To be called when the nodes of all partitions are in place.
     pub(super) fn prepare(&mut self, number: u32, partitions: usize, addresses: &[Address]) {
         self.number = number;
         self.crossing = (0..partitions).map(|_| Vec::new()).collect();
@@ -77,7 +77,7 @@ impl<H: Host> Partition<H> {
         }
     }
 
-    /// Learns the delays of the links, which the configuration of a switch may have changed.
+    /// Reads the delays of the links, which the configuration of a switch may have changed.
     pub fn measure(&mut self) {
         self.measure_host_links();
         self.window = Duration::MAX;
@@ -98,7 +98,7 @@ impl<H: Host> Partition<H> {
         }
     }
 
-    /// Learns the delays of hosts' links, which the switches at their other ends know.
+    /// Reads the delays of hosts' links at the switches at their other ends.
     fn measure_host_links(&mut self) {
         for index in 0..self.nodes.len() {
             let node = &self.nodes[index];
@@ -143,7 +143,7 @@ impl<H: Host> Partition<H> {
         }
     }
 
-    /// Lets everything happen that is due before `horizon`.
+    /// Handles all events before `horizon`.
     pub fn run(&mut self, horizon: Instant) {
         while let Some(next) = self.next_event().filter(|next| *next < horizon) {
             self.take_turn(next, horizon);
@@ -167,7 +167,7 @@ impl<H: Host> Partition<H> {
         self.ran_until = self.ran_until.max(next.min(horizon));
     }
 
-    /// Lets each node work off what is due in a window that begins with the next event, at `next`.
+    /// Lets each node handle its events in a window that begins with the next event, at `next`.
     /// The window is so short that no node hears from another one in it, and ends before `horizon`.
     // A function of its own: `tools/count_instructions` counts while it runs.
     #[inline(never)]
@@ -303,8 +303,8 @@ impl<H: Host> Partition<H> {
         }
     }
 
-    /// Does what another thread asks for through a [`ControlHandle`](crate::ControlHandle), at this
-    /// time. False if it asks for the end.
+    /// Executes a command of another thread, sent through a [`ControlHandle`](crate::ControlHandle), at
+    /// this time. False: it was the command to end.
     pub fn obey(&mut self, Command(request): Command, now: Instant) -> bool {
         match request {
             Request::At(id, work) => {
@@ -339,7 +339,7 @@ impl<H: Host> Partition<H> {
         }
     }
 
-    /// Tells the switch at the other end of a host's link how late frames were at the host.
+    /// Passes on to the switch at the other end of a host's link how late frames were at the host.
     pub fn note_lateness(&mut self, host: u32, late: &Late) {
         if let Some((switch, _)) = self.switch_of(host) {
             switch.note_lateness(late);

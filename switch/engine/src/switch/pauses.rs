@@ -25,7 +25,7 @@ pub(super) fn classes_in(set: Classes) -> impl Iterator<Item = u8> {
 pub(super) struct Watch {
     /// How long a class may be paused without interruption.
     pub storm: Duration,
-    /// For how long no pause must have come before a port that had a storm is obeyed again; `None`:
+    /// Time without a pause after which a port that had a storm is obeyed again; `None`:
     /// it is obeyed always.
     pub quiet: Option<Duration>,
 }

@@ -42,7 +42,7 @@ impl Switch {
         }
     }
 
-    /// Passes a packet through ingress, traced if somebody watches it.
+    /// Passes a packet through ingress, traced if it is watched.
     pub(super) fn ingress(&mut self, entering: Entering) {
         if entering.journey.watches == 0 {
             return self.pass_ingress(entering);
@@ -64,7 +64,7 @@ impl Switch {
     }
 
     /// Sends a packet back to ingress that gave way to another one in its queue, or gives its memory
-    /// back. It is traced if somebody watches it. The traffic manager has counted it.
+    /// back. It is traced if it is watched. The traffic manager has counted it.
     pub(super) fn push_out(&mut self, pushed_out: PushedOut<Queued>) {
         self.export(pushed_out.port);
         if pushed_out.packet.journey.watches == 0 {
@@ -96,7 +96,7 @@ impl Switch {
         self.recycle(queued.packet);
     }
 
-    /// Passes a packet through egress, traced if somebody watches it.
+    /// Passes a packet through egress, traced if it is watched.
     pub(super) fn egress(&mut self, port: PortId, departure: Departure<Queued>) {
         let journey = &departure.packet.journey;
         if journey.watches == 0 {

@@ -268,7 +268,7 @@ impl Tracer {
         })
     }
 
-    /// Passes a visit to one who watches, if somebody does.
+    /// Passes a visit to the watcher, if there is one.
     fn pass(&mut self, bit: usize, visit: &Visit) {
         if let Some(slot) = &mut self.slots[bit]
             && slot.sink.as_mut().is_some_and(|sink| !sink(visit))

@@ -91,7 +91,7 @@ struct Loop {
 /// One instance of a control or parser.
 #[derive(Debug)]
 struct Unit {
-    /// The number that tells instances apart.
+    /// Number of the instance in the program.
     id: usize,
     /// The control-plane name of the instance, which is the prefix of the names inside.
     path: String,

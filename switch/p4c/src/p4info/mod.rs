@@ -150,15 +150,15 @@ impl Builder<'_> {
         }
     }
 
-    /// The preamble of an object with these annotations, but for those in `told`, which it has other fields for.
+    /// The preamble of an object with these annotations, without those in `elsewhere`, for which it has other fields.
     fn preamble(
         &self,
         kind: Kind,
         name: &str,
         annotations: &[Annotation],
-        told: &[&str],
+        elsewhere: &[&str],
     ) -> Option<Preamble> {
-        let notes = Notes::of(annotations, told);
+        let notes = Notes::of(annotations, elsewhere);
         Some(Preamble {
             id: self.symbols.id(kind, name),
             name: name.to_owned(),

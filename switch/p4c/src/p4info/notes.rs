@@ -24,11 +24,12 @@ pub struct Notes {
 }
 
 impl Notes {
-    /// Without the annotations `told`, which the caller has other fields for.
-    pub fn of(list: &[Annotation], told: &[&str]) -> Notes {
+    /// Annotations and documentation of an object, without the annotations `elsewhere`, for which the caller has
+    /// other fields.
+    pub fn of(list: &[Annotation], elsewhere: &[&str]) -> Notes {
         let shown = |a: &&Annotation| {
             let name = a.name.text.as_str();
-            !TOLD.contains(&name) && !told.contains(&name)
+            !TOLD.contains(&name) && !elsewhere.contains(&name)
         };
         let (structured, plain): (Vec<&Annotation>, Vec<&Annotation>) =
             list.iter().filter(shown).partition(|a| a.structured);

@@ -1,4 +1,4 @@
-//! Directives (C11, 6.10): what each does.
+//! Preprocessing directives (C11, 6.10).
 
 use std::rc::Rc;
 
@@ -8,7 +8,7 @@ use super::{Collecting, Preprocessor, condition};
 use crate::diagnostics::Diagnostic;
 use crate::source::Span;
 
-/// All directives, for a hint where a word is none of them.
+/// Names of all directives, for hints on misspelt ones.
 const DIRECTIVES: &[&str] = &[
     "if",
     "ifdef",
@@ -34,14 +34,14 @@ const DIRECTIVES: &[&str] = &[
 pub(super) struct Conditional {
     /// Whether this branch is being read.
     pub active: bool,
-    /// Whether a branch of the group was read already.
+    /// Whether a branch of the group has been read.
     taken: bool,
     seen_else: bool,
     pub span: Span,
 }
 
 impl Preprocessor<'_> {
-    /// Obeys directives: a macro whose arguments are being read meanwhile does not reach into them.
+    /// Executes directives. A macro whose arguments are being read does not extend into them.
     fn aside(&mut self, obey: impl FnOnce(&mut Self)) {
         let holds = std::mem::replace(&mut self.holds, false);
         let collecting = std::mem::replace(&mut self.collecting, Collecting::Nothing);
@@ -50,7 +50,7 @@ impl Preprocessor<'_> {
         self.collecting = collecting;
     }
 
-    /// Reads the rest of the line that a `#` begins, and does what it says.
+    /// Reads the rest of a line that begins with `#`, and executes it.
     pub(super) fn directive(&mut self, hash: Token) {
         self.aside(|this| this.read_directive(hash));
     }
@@ -123,7 +123,7 @@ impl Preprocessor<'_> {
             }
             "line" => self.set_line(line, span),
             "pragma" => self.pragma(line),
-            // Directives that only programs in C have a use for.
+            // Directives of C without a meaning in P4.
             "ident" | "sccs" | "assert" | "unassert" => {}
             // Line markers of an earlier preprocessor, and `#` alone.
             "" if matches!(keyword.kind, Kind::Number | Kind::End) => {}
@@ -132,7 +132,7 @@ impl Preprocessor<'_> {
                 let message = format!("this line is passed over: `{text}` is no directive");
                 let warning =
                     Diagnostic::warning("unknown-directive", self.original(span), message);
-                // Short words of a comment are near to one by accident.
+                // Short words of a comment resemble one by accident.
                 let candidates = DIRECTIVES.iter().filter(|_| text.len() > 3);
                 let warning = warning.suggest(&text, candidates.copied());
                 self.diagnostics.report(warning);
@@ -140,7 +140,7 @@ impl Preprocessor<'_> {
         }
     }
 
-    /// Passes lines until one is to be read, or the file ends.
+    /// Skips lines until one is to be read, or the file ends.
     pub(super) fn skip_group(&mut self) {
         self.aside(Self::pass_group);
     }
@@ -203,7 +203,7 @@ impl Preprocessor<'_> {
         }
     }
 
-    /// The name of a macro that a directive is about.
+    /// The macro's name in a directive.
     fn macro_name(&self, line: &[Token], span: Span) -> Option<String> {
         match line.first() {
             Some(name) if name.kind == Kind::Name => Some(self.spelling(*name).to_owned()),
@@ -243,7 +243,7 @@ impl Preprocessor<'_> {
         })
     }
 
-    /// The tokens of a condition after macro replacement, with 1 or 0 for what it asks.
+    /// The tokens of a condition after macro replacement, with 1 or 0 for `defined`.
     fn condition_tokens(&mut self) -> Result<Vec<(Token, Span)>, condition::Problem> {
         let mut tokens = Vec::new();
         loop {
@@ -338,7 +338,7 @@ impl Preprocessor<'_> {
         })
     }
 
-    /// `#line`, which counts for `__LINE__` and `__FILE__`; messages are about the files that there are.
+    /// `#line`, which sets `__LINE__` and `__FILE__`; messages name the real file and line.
     fn set_line(&mut self, line: &[Token], span: Span) {
         let tokens = self.replaced_line(line);
         let number = tokens

@@ -14,7 +14,7 @@ use crate::ast;
 use crate::diagnostics::Diagnostics;
 use crate::ir::Program;
 
-/// Reads what the program itself wants to hear of warnings, before any is reported.
+/// Reads the program's own settings of warnings, before any is reported.
 pub fn read_wishes(tree: &ast::Program, diagnostics: &Diagnostics) {
     wishes::read(tree, diagnostics);
 }

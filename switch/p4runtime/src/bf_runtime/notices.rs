@@ -11,7 +11,6 @@ use super::answer::match_key;
 use super::schema::{Digest, Schema};
 use super::state::State;
 use crate::bytes;
-use crate::host::Host;
 use crate::lock::lock;
 use crate::proto::bf_runtime as bf;
 use crate::proto::bf_runtime::data_field::Value;
@@ -22,6 +21,7 @@ use crate::proto::bf_runtime::subscribe::Notifications;
 use crate::proto::p4;
 use crate::proto::p4::digest_entry::Config;
 use crate::proto::p4::stream_message_response::Update;
+use crate::served_device::ServedDevice;
 
 /// How many messages may wait for a client.
 pub const WAITING: usize = 256;
@@ -30,7 +30,7 @@ const DIGEST_TIMEOUT_NS: i64 = 500_000;
 
 /// A client and what it talks to.
 pub struct Client {
-    pub host: Arc<Host>,
+    pub host: Arc<ServedDevice>,
     pub schema: Arc<Schema>,
     pub state: Arc<Mutex<State>>,
     pub told: Sender<Result<bf::StreamMessageResponse, Status>>,

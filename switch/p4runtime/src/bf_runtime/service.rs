@@ -17,12 +17,12 @@ use super::schema::Schema;
 use super::state::State;
 use crate::answer::Answer;
 use crate::error::{EntityError, Result as Outcome, bf_runtime_errors, bf_runtime_status};
-use crate::host::Host;
 use crate::lock::lock;
 use crate::proto::bf_runtime as bf;
 use crate::proto::bf_runtime::bf_runtime_server::BfRuntime;
 use crate::proto::bf_runtime::set_forwarding_pipeline_config_request::Action;
 use crate::proto::bf_runtime::write_request::Atomicity;
+use crate::served_device::ServedDevice;
 
 /// Bytes in which Tofino 2 counts the depth of queues.
 const CELL_BYTES_OF_TOFINO_2: u64 = 176;
@@ -35,7 +35,7 @@ type BoxStream<T> = Pin<Box<dyn Stream<Item = Result<T, Status>> + Send>>;
 
 /// BF Runtime of one device, for one program.
 pub struct Service {
-    host: Arc<Host>,
+    host: Arc<ServedDevice>,
     schema: Arc<Schema>,
     state: Arc<Mutex<State>>,
 }
@@ -90,7 +90,7 @@ impl Wishes {
 
 impl Service {
     /// The service of a device that runs the schema's program.
-    pub fn new(host: Arc<Host>, schema: Arc<Schema>) -> Self {
+    pub fn new(host: Arc<ServedDevice>, schema: Arc<Schema>) -> Self {
         let ports = host.device.port_names().into_iter();
         let ports = ports.map(|(number, name)| Port { number, name });
         let chip = Chip::new(ports.collect());
@@ -271,7 +271,7 @@ struct Source {
 
 /// Sends what the elements of a request select, a part between any two packets; errors come at the end.
 async fn read_entities(
-    host: &Host,
+    host: &ServedDevice,
     source: &Source,
     elements: Vec<bf::Entity>,
     wishes: Wishes,
@@ -296,7 +296,7 @@ async fn read_entities(
 }
 
 async fn read_element(
-    host: &Host,
+    host: &ServedDevice,
     source: &Source,
     mut reading: Reading,
     answer: &Answer<bf::ReadResponse>,

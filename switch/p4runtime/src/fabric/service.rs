@@ -5,24 +5,24 @@ use std::sync::Arc;
 use tonic::{Request, Response, Status};
 
 use super::{Fabric, Layout, LinkEnd, Node, captures};
-use crate::host::Host;
 use crate::proto::fabric as proto;
 use crate::proto::fabric::LinkState;
 use crate::proto::fabric::fabric_server::Fabric as Rpc;
+use crate::served_device::ServedDevice;
 
 pub struct Service {
     fabric: Arc<dyn Fabric>,
-    /// The P4Runtime side of each switch, in the same order.
-    hosts: Vec<Arc<Host>>,
+    /// P4Runtime's side of each switch, in the order of the layout.
+    served: Vec<Arc<ServedDevice>>,
     /// Held while a state is read and written back.
     changing: tokio::sync::Mutex<()>,
 }
 
 impl Service {
-    pub fn new(fabric: Arc<dyn Fabric>, hosts: Vec<Arc<Host>>) -> Self {
+    pub fn new(fabric: Arc<dyn Fabric>, served: Vec<Arc<ServedDevice>>) -> Self {
         Self {
             fabric,
-            hosts,
+            served,
             changing: tokio::sync::Mutex::default(),
         }
     }
@@ -85,11 +85,11 @@ impl Rpc for Service {
         request: Request<proto::RestartSwitchRequest>,
     ) -> Result<Response<proto::RestartSwitchResponse>, Status> {
         let switch = self.fabric.layout().switch(&request.into_inner().name)?;
-        let host = self
-            .hosts
+        let served = self
+            .served
             .get(switch)
             .ok_or_else(|| Status::internal("the switch has no P4Runtime server"))?;
-        host.restart(self.fabric.restart_switch(switch)).await?;
+        served.restart(self.fabric.restart_switch(switch)).await?;
         Ok(Response::new(proto::RestartSwitchResponse {}))
     }
 

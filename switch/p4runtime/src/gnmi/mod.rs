@@ -1,5 +1,5 @@
-//! gNMI of one device: its interfaces, as far as openconfig-interfaces tells what controllers of switches want to know
-//! (names, status, counters). Beside P4Runtime, on the same address.
+//! gNMI of one device, at the address of P4Runtime: the paths of openconfig-interfaces that controllers of switches
+//! read (names, status, counters).
 
 mod encoding;
 mod model;
@@ -17,10 +17,10 @@ use tokio_stream::wrappers::ReceiverStream;
 use tonic::{Request, Response, Status, Streaming};
 
 use crate::calls::HeldShare;
-use crate::host::Host;
 use crate::proto::gnmi as proto;
 use crate::proto::gnmi::g_nmi_server::GNmi;
 use crate::samples::{Pace, Samples};
+use crate::served_device::ServedDevice;
 use encoding::{ENCODINGS, Form, Teller};
 use model::{INTERFACES, Interfaces, Leaf, P4RT, Sample};
 use path::{Prefix, Steps};
@@ -32,7 +32,7 @@ const MOST_PATHS: usize = 1024;
 /// How many values a Get may have, about 2 MB of an answer: clients accept messages of 4 MiB.
 const MOST_VALUES_OF_GET: usize = 16 << 10;
 /// How many streams of subscriptions a device serves at once, and how many values may be kept for all its clients
-/// together: those that subscriptions have, to tell what has changed (28 bytes each), and those of a Get until it is
+/// together: those that subscriptions keep, to find changes (28 bytes each), and those of a Get until it is
 /// read (130 bytes). All devices of a server share what would else be more than enough for one.
 const MOST_STREAMS: usize = 64;
 const MOST_VALUES: usize = 128 << 10;
@@ -50,7 +50,7 @@ pub struct Service {
 
 /// State of all calls.
 struct Shared {
-    host: Arc<Host>,
+    served: Arc<ServedDevice>,
     pace: Arc<Pace>,
     interfaces: Interfaces,
     samples: Samples<Sample>,
@@ -63,13 +63,13 @@ struct Shared {
 
 impl Service {
     /// For one of this many devices of a server.
-    pub fn new(host: Arc<Host>, pace: Arc<Pace>, devices: usize) -> Self {
+    pub fn new(served: Arc<ServedDevice>, pace: Arc<Pace>, devices: usize) -> Self {
         let most_streams = (STREAMS_OF_ALL / devices).clamp(LEAST_STREAMS, MOST_STREAMS);
         let most_values = (VALUES_OF_ALL / devices).clamp(LEAST_VALUES, MOST_VALUES);
         Self {
             shared: Arc::new(Shared {
-                interfaces: Interfaces::new(host.device.port_names()),
-                host,
+                interfaces: Interfaces::new(served.device.port_names()),
+                served,
                 pace,
                 samples: Samples::default(),
                 values: Arc::new(Semaphore::new(most_values)),
@@ -85,7 +85,7 @@ impl Shared {
     /// A sample of the interfaces, of that time or later.
     async fn sample(&self, since: Instant) -> Result<Arc<Sample>, Status> {
         let take = async || {
-            let device = &*self.host.device;
+            let device = &*self.served.device;
             let states = self.pace.look(device, |switch| switch.ports()).await?;
             Ok(self.interfaces.sample(now_ns(), &states))
         };
@@ -248,7 +248,7 @@ impl GNmi for Service {
                 end = subscription::serve(&shared, requests, &sender) => end,
                 () = closed.closed() => Ok(()),
             };
-            // There is room for another stream before the client hears of the end of this one.
+            // Room for another stream is free before the client gets the end of this one.
             drop(permit);
             if let Err(status) = end {
                 // The client may have gone meanwhile.

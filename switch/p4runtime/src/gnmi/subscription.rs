@@ -29,7 +29,7 @@ const MOST_VALUES_OF_STREAM: usize = 32 << 10;
 
 type Sender = mpsc::Sender<Result<proto::SubscribeResponse, Status>>;
 
-/// When a client wants to hear of leaves.
+/// Conditions under which a client gets leaves.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 struct When {
     /// None: when it changes.
@@ -78,7 +78,7 @@ struct Wish {
     due: Instant,
     alive: Instant,
     /// Last value sent of each place, if only changes are wanted; none: nothing yet.
-    told: Vec<Option<Value>>,
+    sent: Vec<Option<Value>>,
 }
 
 /// All that a client subscribed to.
@@ -325,7 +325,7 @@ impl Wish {
     /// Due at once.
     fn new(places: Vec<Place>, origin: Origin, when: When) -> Self {
         let now = Instant::now();
-        let told = match when.only_changes {
+        let sent = match when.only_changes {
             true => vec![None; places.len()],
             false => Vec::new(),
         };
@@ -335,7 +335,7 @@ impl Wish {
             places,
             due: now,
             alive: now,
-            told,
+            sent,
         }
     }
 
@@ -371,11 +371,11 @@ impl Wish {
             return self.places.iter().copied().filter(there).collect();
         }
         let mut news = Vec::new();
-        for (place, told) in self.places.iter().zip(&mut self.told) {
+        for (place, sent) in self.places.iter().zip(&mut self.sent) {
             let value = sample.value(*place);
-            if value.is_some() && (value != *told || is_alive) {
+            if value.is_some() && (value != *sent || is_alive) {
                 news.push(*place);
-                *told = value;
+                *sent = value;
             }
         }
         news
@@ -415,9 +415,9 @@ mod tests {
     use crate::device::{Device, Event, Job, PortState};
     use crate::gnmi::model::{Interfaces, LEAVES};
     use crate::gnmi::{LEAST_VALUES, MOST_STREAMS, MOST_VALUES, Service};
-    use crate::host::Host;
     use crate::plain::Plain;
     use crate::programs::Programs;
+    use crate::served_device::ServedDevice;
 
     const PORTS: u16 = 512;
 
@@ -439,12 +439,12 @@ mod tests {
     }
 
     fn service(devices: usize) -> Service {
-        let host = Host::new(
+        let served = ServedDevice::new(
             Arc::new(Large(Plain::new(1))),
             Arc::new(Programs::new(true)),
             Arbitration::Required,
         );
-        Service::new(host, Arc::default(), devices)
+        Service::new(served, Arc::default(), devices)
     }
 
     /// Subscriptions to all values, by as many different patterns.
@@ -491,7 +491,7 @@ mod tests {
         let kept: usize = open
             .iter()
             .flat_map(|p| &p.wishes)
-            .map(|w| w.told.len())
+            .map(|w| w.sent.len())
             .sum();
         assert_eq!(kept, MOST_VALUES - shared.values.available_permits());
         assert_eq!(code(plan(4).await), Some(Code::ResourceExhausted));

@@ -110,7 +110,7 @@ impl Program {
 pub(crate) struct Emit {
     /// Number of the header.
     pub header: u32,
-    /// Word that tells whether it is valid.
+    /// Word with its validity: 1 or 0.
     pub valid_at: u32,
     /// Width in bits, without the variable-length field.
     pub fixed_bits: u32,
@@ -199,7 +199,7 @@ impl TableNode {
 pub(crate) struct Checksum {
     /// The field.
     pub target: Slot,
-    /// Word that tells whether its header is valid.
+    /// Word with its header's validity.
     pub target_valid_at: u32,
     /// The calculation of its value.
     pub calculation: u32,

@@ -128,7 +128,7 @@ pub enum TraceEvent {
     Cut,
 }
 
-/// A place in the P4 program, as far as the compiler tells.
+/// A place in the P4 program, as the compiler wrote it down.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Source {
     /// The text there, or the name that the compiler gave it.

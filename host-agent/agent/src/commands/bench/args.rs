@@ -76,9 +76,12 @@ pub struct WorkloadArgs {
     pub start_at_ns: Option<u64>,
     #[command(flatten)]
     pub file: WorkloadFile,
-    /// Another transport than --scheme for a part of the workload; once for each such part
-    #[arg(long, value_name = "TRAFFIC=SCHEME", requires = "workload", value_parser = traffic_scheme)]
-    pub scheme_of: Vec<(String, TransportKind)>,
+    /// Another transport than --transport for a part of the workload; once for each such part
+    #[arg(
+        long, alias = "scheme-of", value_name = "TRAFFIC=TRANSPORT", requires = "workload",
+        value_parser = traffic_transport
+    )]
+    pub transport_of: Vec<(String, TransportKind)>,
     /// End when nothing has begun or ended for so long
     #[arg(
         long, value_name = "NS", default_value_t = 10_000_000_000,
@@ -96,13 +99,13 @@ pub struct WorkloadArgs {
     pub base_rtt_ns: u64,
 }
 
-/// Reads `TRAFFIC=SCHEME`.
-fn traffic_scheme(text: &str) -> Result<(String, TransportKind), String> {
-    let (traffic, scheme) = text
+/// Reads `TRAFFIC=TRANSPORT`.
+fn traffic_transport(text: &str) -> Result<(String, TransportKind), String> {
+    let (traffic, transport) = text
         .split_once('=')
-        .ok_or("expected TRAFFIC=SCHEME, e.g. storage=ndp")?;
-    let scheme = scheme
+        .ok_or("expected TRAFFIC=TRANSPORT, e.g. storage=ndp")?;
+    let transport = transport
         .parse::<TransportKind>()
         .map_err(|error| error.to_string())?;
-    Ok((traffic.to_owned(), scheme))
+    Ok((traffic.to_owned(), transport))
 }

@@ -36,11 +36,11 @@ pub fn run(args: &BenchArgs, host: Peer) -> anyhow::Result<bool> {
     let output = Output::new(args.common.engine.json);
     let needs = Needs {
         linger: args.point.fetch.is_some(),
-        flows: &[(args.common.scheme, args.point.parallel)],
+        flows: &[(args.common.transport, args.point.parallel)],
         ..Needs::default()
     };
     session::run(&args.common.engine, needs, |client| {
-        Bench::new(client, args.common.scheme, host, &args.point, end).run(&output)
+        Bench::new(client, args.common.transport, host, &args.point, end).run(&output)
     })
 }
 
@@ -55,7 +55,7 @@ enum End {
 
 struct Bench<'a> {
     client: Client,
-    scheme: TransportKind,
+    transport: TransportKind,
     host: Peer,
     args: &'a PointArgs,
     end: End,
@@ -127,14 +127,14 @@ impl Totals {
 impl<'a> Bench<'a> {
     fn new(
         client: Client,
-        scheme: TransportKind,
+        transport: TransportKind,
         host: Peer,
         args: &'a PointArgs,
         end: End,
     ) -> Self {
         Bench {
             client,
-            scheme,
+            transport,
             host,
             args,
             end,
@@ -146,7 +146,7 @@ impl<'a> Bench<'a> {
     }
 
     fn run(mut self, output: &Output) -> anyhow::Result<bool> {
-        // The time of another process's processors is not ours to tell.
+        // Processor time is known only if the engine runs in this process.
         let in_process = self.client.greeting["pid"] == std::process::id();
         let cpu_before_ns = clock::process_cpu_ns();
         let began = clock::now();
@@ -197,7 +197,7 @@ impl<'a> Bench<'a> {
         self.begun[slot] += 1;
         let operation = match &self.args.fetch {
             Some(name) => Operation::Fetch(FetchObject {
-                scheme: self.scheme,
+                transport: self.transport,
                 name: name.clone(),
                 from: vec![self.host],
                 priority: self.args.priority,
@@ -207,7 +207,7 @@ impl<'a> Bench<'a> {
                 progress: false,
             }),
             None => Operation::Send(SendObject {
-                scheme: self.scheme,
+                transport: self.transport,
                 to: vec![self.host],
                 name: format!("bench-{slot}-{number}.bin"),
                 // The same content again and again, so that it is hashed once.
@@ -261,7 +261,7 @@ impl<'a> Bench<'a> {
         let elapsed_ns = result.last_ns - result.first_ns.unwrap_or(result.last_ns);
         if output.is_json() {
             let bench = json!({
-                "scheme": self.scheme,
+                "scheme": self.transport,
                 "peer": result.peer,
                 "direction": if self.args.fetch.is_some() { "fetch" } else { "send" },
                 "parallel": self.args.parallel,
@@ -285,7 +285,7 @@ impl<'a> Bench<'a> {
         let peer = result.peer.as_deref().unwrap_or("?");
         output.text(&format!(
             "{} with {peer}, {} at a time",
-            self.scheme, self.args.parallel
+            self.transport, self.args.parallel
         ));
         if let Some(goodput_bps) = result.goodput_bps() {
             output.text(&format!(

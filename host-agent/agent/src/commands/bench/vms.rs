@@ -45,7 +45,7 @@ pub fn run(args: &BenchArgs, workload: &Path, vms: &Path) -> anyhow::Result<bool
     let Some(first) = shares.first() else {
         return Err(in_file("vms is empty".to_owned()));
     };
-    let hypervisor = file.hypervisor.params(first.schemes.all(), &params.nic);
+    let hypervisor = file.hypervisor.params(first.transports.all(), &params.nic);
     let hypervisor = hypervisor.map_err(in_file)?;
     for vm in &file.vms {
         vm.guest(&params.nic, &hypervisor).map_err(in_file)?;
@@ -70,12 +70,12 @@ pub fn run(args: &BenchArgs, workload: &Path, vms: &Path) -> anyhow::Result<bool
         .into_iter()
         .map(|share| |client: Client| share.run(client, &args.workload));
     let result = session::serve_vms(&mut runtime, works.collect());
-    tell(&runtime, &name);
+    print_end(&runtime, &name);
     result
 }
 
-/// Prints what became of the packets between VMs, what the hypervisor did, and how late it was.
-fn tell(runtime: &HypervisorRuntime, interface: &str) {
+/// Prints the delays of packets between VMs, and counts and lateness of the hypervisor.
+fn print_end(runtime: &HypervisorRuntime, interface: &str) {
     for delays in runtime.delays() {
         record::print("delays", [delays]);
     }

@@ -5,7 +5,7 @@ use std::net::Ipv4Addr;
 use std::path::Path;
 
 use anyhow::{Context, ensure};
-use ebb_host::{ObjectNames, PlayedFlow, PlayedTransfer, TrafficSchemes};
+use ebb_host::{ObjectNames, PlayedFlow, PlayedTransfer, TrafficTransports};
 use ebb_units::Duration;
 use ebb_workload::{Action, HostId, Open, Part, Pattern, ReadMode, Schedule, Transfer, Workload};
 use serde_json::{Value, json};
@@ -35,9 +35,9 @@ pub fn run(args: &BenchArgs, path: &Path) -> anyhow::Result<bool> {
     let name = name.context("--self is missing: give the name of this host in the workload")?;
     let share = HostShare::open(args, path, "--self", name)?;
     let flows: Vec<_> = share
-        .schemes
+        .transports
         .all()
-        .map(|scheme| (scheme, MOST_FLOWS))
+        .map(|transport| (transport, MOST_FLOWS))
         .collect();
     let needs = Needs {
         linger: true,
@@ -55,7 +55,7 @@ pub struct HostShare {
     workload: Workload,
     schedule: Schedule,
     me: HostId,
-    pub schemes: TrafficSchemes,
+    pub transports: TrafficTransports,
 }
 
 impl HostShare {
@@ -65,16 +65,16 @@ impl HostShare {
         let me = schedule.hosts().find(name).with_context(|| {
             format!("{named_by} {name}: the workload has no such host; it needs the name, e.g. h1")
         })?;
-        let schemes = TrafficSchemes {
-            default: args.common.scheme,
-            of_traffic: args.workload.scheme_of.iter().cloned().collect(),
+        let transports = TrafficTransports {
+            default: args.common.transport,
+            of_traffic: args.workload.transport_of.iter().cloned().collect(),
         };
-        check(&workload, &schedule, &schemes)?;
+        check(&workload, &schedule, &transports)?;
         Ok(HostShare {
             workload,
             schedule,
             me,
-            schemes,
+            transports,
         })
     }
 
@@ -86,30 +86,34 @@ impl HostShare {
 
     /// Plays the share as a client. Whether everything went well.
     pub fn run(self, client: Client, args: &WorkloadArgs) -> anyhow::Result<bool> {
-        let (schedule, me, schemes) = (self.schedule, self.me, self.schemes);
-        Run::new(client, schedule, &self.workload, me, schemes, args)?.run()
+        let (schedule, me, transports) = (self.schedule, self.me, self.transports);
+        Run::new(client, schedule, &self.workload, me, transports, args)?.run()
     }
 }
 
 /// Refuses a workload that is known to be impossible before anything is tried.
-fn check(workload: &Workload, schedule: &Schedule, schemes: &TrafficSchemes) -> anyhow::Result<()> {
+fn check(
+    workload: &Workload,
+    schedule: &Schedule,
+    transports: &TrafficTransports,
+) -> anyhow::Result<()> {
     for id in schedule.hosts().ids() {
         let host = schedule.hosts().get(id);
         let name = &host.name;
         ensure!(host.address.is_some(), "host {name} has no `address`");
     }
-    for name in schemes.of_traffic.keys() {
+    for name in transports.of_traffic.keys() {
         ensure!(
             workload.traffic.iter().any(|traffic| traffic.name == *name),
-            "--scheme-of {name}: the workload has no traffic of this name"
+            "--transport-of {name}: the workload has no traffic of this name"
         );
     }
     for traffic in &workload.traffic {
-        let scheme = schemes.of(&traffic.name);
+        let transport = transports.of(&traffic.name);
         if let Pattern::StorageRead { mode, replicas, .. } = &traffic.pattern {
             ensure!(
-                *mode != ReadMode::ManyToOne || *replicas <= 1 || scheme.entry().many_to_one,
-                "traffic {}: {scheme} has no flows from several hosts, scdp and trevi have; choose \
+                *mode != ReadMode::ManyToOne || *replicas <= 1 || transport.entry().many_to_one,
+                "traffic {}: {transport} has no flows from several hosts, scdp and trevi have; choose \
                  mode = \"nearest\"",
                 traffic.name
             );
@@ -124,7 +128,7 @@ struct Run<'a> {
     results: Results,
     args: &'a WorkloadArgs,
     me: HostId,
-    schemes: TrafficSchemes,
+    transports: TrafficTransports,
     link_rate_bps: f64,
     /// The time of CLOCK_MONOTONIC that the schedule calls 0, in ns.
     epoch_ns: u64,
@@ -152,7 +156,7 @@ impl<'a> Run<'a> {
         schedule: Schedule,
         workload: &Workload,
         me: HostId,
-        schemes: TrafficSchemes,
+        transports: TrafficTransports,
         args: &'a WorkloadArgs,
     ) -> anyhow::Result<Self> {
         let host = schedule.hosts().get(me);
@@ -164,10 +168,10 @@ impl<'a> Run<'a> {
             client.greeting["address"]
         );
         let mut local = Vec::new();
-        for scheme in schemes.all() {
+        for transport in transports.all() {
             let listen = Listen {
                 overwrite: false,
-                scheme,
+                transport,
                 port: None,
                 into: Disposition::Discard,
                 announce: true,
@@ -179,7 +183,7 @@ impl<'a> Run<'a> {
         let epoch_ns = args.start_at_ns.context("--start-at-ns is missing")?;
         let fingerprint = workload.fingerprint();
         let ready = json!({
-            "scheme": schemes.default,
+            "scheme": transports.default,
             "local": local[0],
             "host": host.name,
             "workload": format!("{fingerprint:016x}"),
@@ -197,7 +201,7 @@ impl<'a> Run<'a> {
             results: Results::default(),
             args,
             me,
-            schemes,
+            transports,
             link_rate_bps: workload.link_rate_bps,
             epoch_ns,
             asked: BTreeMap::new(),
@@ -236,9 +240,9 @@ impl<'a> Run<'a> {
     fn act(&mut self, action: Action) -> anyhow::Result<()> {
         let (operation, asked) = match action {
             Action::Send { transfer, at_ns } => {
-                let scheme = self.schemes.of(&transfer.traffic);
+                let transport = self.transports.of(&transfer.traffic);
                 let send = SendObject {
-                    scheme,
+                    transport,
                     to: self.addresses(&transfer.destinations),
                     name: self.name(transfer.id),
                     generate: Some(generate(&transfer)),
@@ -246,7 +250,7 @@ impl<'a> Run<'a> {
                     connection: transfer.connection,
                     group: None,
                     // A transport without groups has a flow to each.
-                    unicast: !scheme.entry().groups,
+                    unicast: !transport.entry().groups,
                     start_at_ns: Some(at_ns),
                     progress: false,
                 };
@@ -260,7 +264,7 @@ impl<'a> Run<'a> {
                 };
                 self.times.insert(transfer.id, times);
                 let fetch = FetchObject {
-                    scheme: self.schemes.of(&transfer.traffic),
+                    transport: self.transports.of(&transfer.traffic),
                     name: self.name(transfer.id),
                     from: self.addresses(&transfer.sources),
                     priority: transfer.priority,
@@ -428,7 +432,7 @@ impl<'a> Run<'a> {
         self.results.rest(&open);
         let host = json!({
             "host": self.runner.schedule().hosts().get(self.me).name,
-            "scheme": self.schemes.default,
+            "scheme": self.transports.default,
             "stopped": stopped,
         });
         let base_rtt_ns = self.args.base_rtt_ns;

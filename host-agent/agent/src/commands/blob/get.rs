@@ -57,8 +57,8 @@ pub fn run(args: &GetArgs) -> anyhow::Result<bool> {
     let (shown, output) = (&shown, &output);
     session::run(&common.engine, needs, move |client| {
         let mut link = Link::new(&args.store.locator);
-        let mut transfers = Transfers::new(client, common.scheme);
-        let mut get = Get::new(clock::now(), name, common.scheme.entry().many_to_one);
+        let mut transfers = Transfers::new(client, common.transport);
+        let mut get = Get::new(clock::now(), name, common.transport.entry().many_to_one);
         let mut coming = Coming::new();
         while get.outcome().is_none() {
             while let Some(action) = get.poll(clock::now()) {
@@ -107,7 +107,7 @@ pub fn run(args: &GetArgs) -> anyhow::Result<bool> {
             // Before anybody reads that it is there, and before packets that come late are answered.
             temporary.keep(&file_name.to_string_lossy(), Existing::Replace)?;
         }
-        Ok(tell(output, name, outcome))
+        Ok(report(output, name, outcome))
     })
 }
 
@@ -133,8 +133,8 @@ fn write(content: &mut File, to: &File, index: u32) -> std::io::Result<()> {
     }
 }
 
-/// Tells what became of it; whether it is there.
-fn tell(output: &Output, name: &str, outcome: &GetOutcome) -> bool {
+/// Prints the outcome. False: there is no such blob, or not all of it.
+fn report(output: &Output, name: &str, outcome: &GetOutcome) -> bool {
     let line = json!({"did": "get", "name": name});
     match outcome {
         GetOutcome::Got(got) => {

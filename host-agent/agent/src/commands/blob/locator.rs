@@ -95,9 +95,9 @@ pub fn run(args: &LocatorArgs) -> anyhow::Result<bool> {
         .spawn(move || accept(&listener, &accepting))
         .context("cannot start a thread")?;
     let listen = args.listen.to_string();
-    let told = json!({"locator": listen});
+    let ready = json!({"locator": listen});
     let output = Output::new(args.json);
-    output.report("ready", [told], || {
+    output.report("ready", [ready], || {
         format!("the locator listens at {listen}")
     });
     while !signals.asked_to_end() {

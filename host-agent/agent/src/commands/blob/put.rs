@@ -50,15 +50,15 @@ pub fn run(args: &PutArgs) -> anyhow::Result<bool> {
             .into_owned(),
     };
     let common = &args.store.common;
-    let scheme = common.scheme;
+    let transport = common.transport;
     ensure!(
-        scheme.entry().groups || !args.multicast,
-        "{scheme} cannot send to a group; leave out --multicast, or take another --scheme"
+        transport.entry().groups || !args.multicast,
+        "{transport} cannot send to a group; leave out --multicast, or take another --transport"
     );
     let output = Output::new(common.engine.json);
     session::run(&common.engine, Needs::default(), |client| {
         let mut link = Link::new(&args.store.locator);
-        let mut transfers = Transfers::new(client, scheme);
+        let mut transfers = Transfers::new(client, transport);
         let mut put = Put::new(clock::now(), &name, pieces.clone(), args.multicast);
         while put.outcome().is_none() {
             while let Some(action) = put.poll(clock::now()) {
@@ -91,12 +91,12 @@ pub fn run(args: &PutArgs) -> anyhow::Result<bool> {
         output.end();
         Ok(put
             .outcome()
-            .is_some_and(|outcome| tell(&output, &name, metadata.len(), outcome)))
+            .is_some_and(|outcome| report(&output, &name, metadata.len(), outcome)))
     })
 }
 
-/// Tells what became of it; whether it is stored.
-fn tell(output: &Output, name: &str, bytes: u64, outcome: &PutOutcome) -> bool {
+/// Prints the outcome. True: the blob is stored.
+fn report(output: &Output, name: &str, bytes: u64, outcome: &PutOutcome) -> bool {
     let (status, version, reason) = match outcome {
         PutOutcome::Stored { version, .. } => ("stored", Some(*version), None),
         PutOutcome::Conflict { version } => {

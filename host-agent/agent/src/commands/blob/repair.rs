@@ -20,7 +20,7 @@ pub struct RepairArgs {
     /// Address of the locator: IP:PORT, or the path of a socket
     #[arg(long, value_name = "ADDRESS", default_value = link::DEFAULT)]
     pub locator: Address,
-    /// Change nothing: only tell how the store is
+    /// Change nothing: print the state of the store
     #[arg(long)]
     pub status: bool,
     /// One JSON object per line, also on a terminal
@@ -34,7 +34,7 @@ pub fn run(args: &RepairArgs) -> anyhow::Result<bool> {
     let output = Output::new(args.json);
     if args.status {
         let status = ask_status(&mut link, &args.locator)?;
-        return Ok(tell(&output, &status));
+        return Ok(report(&output, &status));
     }
     let before = ask_status(&mut link, &args.locator)?;
     ensure!(
@@ -66,7 +66,7 @@ pub fn run(args: &RepairArgs) -> anyhow::Result<bool> {
         }
         if finished == alive().count() {
             output.end();
-            return Ok(tell(&output, &status));
+            return Ok(report(&output, &status));
         }
     }
 }
@@ -94,8 +94,8 @@ fn ask_status(link: &mut Link, address: &Address) -> anyhow::Result<Status> {
     }
 }
 
-/// Tells how the store is; whether every tract is on all replicas of its row, and all servers are alive.
-fn tell(output: &Output, status: &Status) -> bool {
+/// Prints the state. True: every tract is on all replicas of its row, and all servers are alive.
+fn report(output: &Output, status: &Status) -> bool {
     let Status {
         blobs,
         tracts,

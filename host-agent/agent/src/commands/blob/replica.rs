@@ -45,7 +45,7 @@ pub fn run(args: &ReplicaArgs) -> anyhow::Result<bool> {
     let address = address.context("the daemon does not say which address it has")?;
     client.call(Operation::Serve {}, Some(folder.as_fd()))?;
     let listen = Listen {
-        scheme: common.scheme,
+        transport: common.transport,
         port: Some(REPLICA_PORT),
         into: Disposition::Ask,
         overwrite: false,
@@ -54,15 +54,15 @@ pub fn run(args: &ReplicaArgs) -> anyhow::Result<bool> {
     };
     client.call(Operation::Listen(listen), None)?;
     let output = Output::new(common.engine.json);
-    let told = json!({"replica": address, "dir": args.dir});
-    output.report("ready", [told], || {
+    let ready = json!({"replica": address, "dir": args.dir});
+    output.report("ready", [ready], || {
         format!("{address} stores tracts in {}", args.dir.display())
     });
     let (start, disk) = (clock::realtime_ns(), Folder(folder.clone()));
     Server {
         replica: Replica::new(clock::now(), address, store, start, disk),
         link: Link::new(&args.store.locator),
-        transfers: Transfers::new(client, common.scheme),
+        transfers: Transfers::new(client, common.transport),
         copies: BTreeMap::new(),
         folder,
     }

@@ -26,7 +26,7 @@ pub struct Ended {
 
 pub struct Transfers {
     pub client: Client,
-    scheme: TransportKind,
+    transport: TransportKind,
     /// Transfers of the machine, by the numbers that the engine gave them.
     running: BTreeMap<u64, u64>,
     /// Transfers that the engine would not start.
@@ -34,10 +34,10 @@ pub struct Transfers {
 }
 
 impl Transfers {
-    pub fn new(client: Client, scheme: TransportKind) -> Self {
+    pub fn new(client: Client, transport: TransportKind) -> Self {
         Transfers {
             client,
-            scheme,
+            transport,
             running: BTreeMap::new(),
             refused: Vec::new(),
         }
@@ -49,7 +49,7 @@ impl Transfers {
             .iter()
             .map(|server| at(*server, Some(REPLICA_PORT)));
         let send = message::SendObject {
-            scheme: self.scheme,
+            transport: self.transport,
             to: to.collect(),
             name: store.tract.to_string(),
             generate: None,
@@ -66,7 +66,7 @@ impl Transfers {
     pub fn fetch(&mut self, fetch: &Fetch, content: &File) -> anyhow::Result<()> {
         let from = fetch.from.iter().map(|server| at(*server, None));
         let operation = Operation::Fetch(message::FetchObject {
-            scheme: self.scheme,
+            transport: self.transport,
             name: fetch.tract.to_string(),
             from: from.collect(),
             priority: 0,

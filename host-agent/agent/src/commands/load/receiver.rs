@@ -16,7 +16,7 @@ use crate::machine::clock;
 const FRAMES_PER_TURN: usize = 1024;
 /// Time for packets of a stream that took a longer path, after its end was announced.
 const SETTLE: Duration = Duration::from_millis(500);
-/// The most streams that are counted, whoever sends them; packets of more are ignored.
+/// Most streams that are counted; packets of further ones are ignored.
 const MAX_STREAMS: usize = 1024;
 
 /// Who sends a stream.
@@ -31,8 +31,8 @@ struct Stream {
     counts: StreamCounts,
     /// When it is over. `None`: its sender has not announced its end.
     over_at: Option<Instant>,
-    /// It was reported already, and is not reported again.
-    told: bool,
+    /// Whether it has been reported; each stream is once.
+    is_reported: bool,
 }
 
 pub struct Receiver {
@@ -79,27 +79,27 @@ impl Receiver {
         Ok(any)
     }
 
-    /// Calls `tell` for each stream that is over and was not reported.
-    pub fn end_streams(&mut self, now: Instant, mut tell: impl FnMut(&Peer, &StreamCounts)) {
+    /// Calls `report` for each stream that is over and has not been reported.
+    pub fn end_streams(&mut self, now: Instant, mut report: impl FnMut(&Peer, &StreamCounts)) {
         for (peer, stream) in &mut self.streams {
-            if !stream.told && stream.over_at.is_some_and(|at| at <= now) {
-                tell(peer, &stream.counts);
-                stream.told = true;
+            if !stream.is_reported && stream.over_at.is_some_and(|at| at <= now) {
+                report(peer, &stream.counts);
+                stream.is_reported = true;
                 self.ended += 1;
             }
         }
     }
 
-    /// Calls `tell` for all streams that were not reported, over or not.
-    pub fn end_all(&mut self, tell: impl FnMut(&Peer, &StreamCounts)) {
+    /// Calls `report` for all streams that have not been reported, over or not.
+    pub fn end_all(&mut self, report: impl FnMut(&Peer, &StreamCounts)) {
         for stream in self.streams.values_mut() {
             stream.over_at = Some(Instant::ZERO);
         }
-        self.end_streams(Instant::ZERO, tell);
+        self.end_streams(Instant::ZERO, report);
     }
 
     pub fn next_deadline(&self) -> Option<Instant> {
-        let open = self.streams.values().filter(|stream| !stream.told);
+        let open = self.streams.values().filter(|stream| !stream.is_reported);
         open.filter_map(|stream| stream.over_at).min()
     }
 
@@ -131,7 +131,7 @@ fn count(
     let stream = streams.entry(peer).or_insert_with(|| Stream {
         counts: StreamCounts::new(),
         over_at: None,
-        told: false,
+        is_reported: false,
     });
     match arrival.kind {
         Kind::Data => stream

@@ -117,23 +117,23 @@ fn delay_json(delays: &Histogram) -> Value {
     })
 }
 
-/// How a packet's number compares with those that have come.
+/// A packet's number against those that have arrived.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Order {
     /// It is the highest.
     Next,
-    /// A higher one has come before.
+    /// A higher one has arrived before.
     Late,
-    /// It has come before.
+    /// It has arrived before.
     Again,
 }
 
-/// Which of the last numbers have come.
+/// The last numbers, each arrived or not.
 #[derive(Clone, Debug)]
 struct Numbers {
-    /// One more than the highest that has come.
+    /// One more than the highest that has arrived.
     end: u64,
-    /// A bit for each of the last numbers, at the number modulo the window: set if it has come.
+    /// A bit for each of the last numbers, at the number modulo the window: set if it has arrived.
     seen: Box<[u64]>,
 }
 

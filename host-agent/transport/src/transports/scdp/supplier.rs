@@ -112,7 +112,7 @@ impl Supplier {
         matches!(self.state, State::Unheard | State::Late | State::Heard)
     }
 
-    /// Whether nothing has come for at least one timeout.
+    /// Whether nothing has arrived for at least one timeout.
     pub fn is_suspect(&self) -> bool {
         self.state == State::Late || self.retry.silent() > 0
     }

@@ -12,7 +12,7 @@ pub(super) struct ReceiveWindow {
     /// Bytes that it grows to.
     most: u64,
     /// How long a window takes to come, the shortest so far: a round trip or, of a sender that the
-    /// window does not hold back, longer. None: no window has come whole.
+    /// window does not hold back, longer. None: no window has arrived whole.
     round: Option<Duration>,
     /// When the window that is coming began, and the offset at which it ends.
     coming: (Instant, u64),

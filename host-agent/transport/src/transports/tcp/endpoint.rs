@@ -88,7 +88,7 @@ enum Turn {
 pub struct TcpEndpoint {
     pub(super) host: HostConfig,
     /// Name in the records.
-    pub(super) scheme: &'static str,
+    pub(super) transport: &'static str,
     pub(super) algorithm: Algorithm,
     /// Packets with messages of the network for the algorithm.
     messages: Vec<(Selector, Parse)>,
@@ -119,12 +119,12 @@ pub struct TcpEndpoint {
 }
 
 impl TcpEndpoint {
-    /// `scheme` is the name in the records. `pacer` is what makes `hull` of `dctcp`. The host's
+    /// `transport` is the name in the records. `pacer` is what makes `hull` of `dctcp`. The host's
     /// seed decides initial sequence numbers, ports and which flows the pacer associates; its MTU
     /// lowers the segment size where it has to.
     pub fn new(
         host: HostConfig,
-        scheme: &'static str,
+        transport: &'static str,
         mut algorithm: Algorithm,
         mut params: TcpParams,
         pacer: Option<&PacerParams>,
@@ -143,7 +143,7 @@ impl TcpEndpoint {
         let next_port = rng.random_range(first..=last);
         Ok(TcpEndpoint {
             host,
-            scheme,
+            transport,
             messages: algorithm.feedback.messages(),
             turns: Turns::new(algorithm.feedback.serves_shortest_first()),
             algorithm,
@@ -275,7 +275,7 @@ impl TcpEndpoint {
     pub(super) fn report(&mut self, now: Instant, id: FlowId) {
         match self.flows.get_mut(id) {
             Some(flow) if flow.persistent.is_some() => self.report_persistent(now, id),
-            Some(flow) => flow.report(now, id, self.scheme, &mut self.buffers, &mut self.events),
+            Some(flow) => flow.report(now, id, self.transport, &mut self.buffers, &mut self.events),
             None => {}
         }
     }

@@ -123,7 +123,7 @@ impl<K> Flow<K> {
         &mut self,
         now: Instant,
         id: FlowId,
-        scheme: &'static str,
+        transport: &'static str,
         buffers: &mut BufferPool,
         events: &mut VecDeque<Event>,
     ) {
@@ -157,7 +157,7 @@ impl<K> Flow<K> {
                     .abort_reason
                     .take()
                     .unwrap_or_else(|| failure.to_string());
-                let record = self.record(scheme, now, Status::Failed(reason));
+                let record = self.record(transport, now, Status::Failed(reason));
                 events.push_back(Event::Failed { flow: id, record });
             }
             return;
@@ -176,7 +176,7 @@ impl<K> Flow<K> {
         };
         if let Some(finished_at) = finished_at {
             self.ending = Ending::Reported;
-            let record = self.record(scheme, finished_at, Status::Finished);
+            let record = self.record(transport, finished_at, Status::Finished);
             events.push_back(Event::Finished { flow: id, record });
             if !self.holds {
                 self.connection.close();
@@ -184,9 +184,9 @@ impl<K> Flow<K> {
         }
     }
 
-    fn record(&self, scheme: &'static str, finished: Instant, status: Status) -> FlowRecord {
+    fn record(&self, transport: &'static str, finished: Instant, status: Status) -> FlowRecord {
         let statistics = self.connection.statistics();
-        let mut record = self.record_of(self.role, statistics, scheme, status);
+        let mut record = self.record_of(self.role, statistics, transport, status);
         record.set_times(self.started, finished);
         record
     }
@@ -196,7 +196,7 @@ impl<K> Flow<K> {
         &self,
         role: Role,
         statistics: Statistics,
-        scheme: &'static str,
+        transport: &'static str,
         status: Status,
     ) -> FlowRecord {
         let (sender, receiver) = (statistics.sender, statistics.receiver);
@@ -225,7 +225,7 @@ impl<K> Flow<K> {
             stream_bytes: self.stream_bytes,
             counters,
             tcp: Some(statistics.summary),
-            ..FlowRecord::new(role, scheme, self.local, self.peer, status)
+            ..FlowRecord::new(role, transport, self.local, self.peer, status)
         }
     }
 }

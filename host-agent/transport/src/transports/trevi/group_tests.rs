@@ -50,7 +50,7 @@ fn of_group(net: &Network) -> FlowRecord {
     records.find(|r| r.group.is_some()).unwrap().clone()
 }
 
-/// What receivers report; all of them have the right bytes.
+/// Records of the receivers; all of them have the right bytes.
 fn of_receivers(net: &Network, receivers: std::ops::Range<usize>) -> Vec<FlowRecord> {
     receivers
         .map(|host| net.finished(Role::Receiver, 0, host))
@@ -72,7 +72,7 @@ fn a_symbol_is_sent_once_for_all_receivers() {
             assert_eq!(sent.status, Status::Finished, "{mode:?}");
             assert_eq!(sent.group.unwrap().receivers_finished, 3);
             let blocks = packets.div_ceil(500);
-            // What one receiver takes, and in modes that push what is under way when a block ends.
+            // Symbols that one receiver takes, and in modes that push those under way when a block ends.
             let under_way = match mode {
                 Mode::Push => 60,
                 Mode::ConstantRate | Mode::Hybrid => 8,
@@ -400,7 +400,7 @@ fn a_straggler_is_detached_and_finishes_alone() {
         let mut copies = 0;
         net.fate_to = Box::new(move |host, header| {
             copies += u32::from(host == 3 && carries_payload(header));
-            // What comes to it alone passes.
+            // Packets to it alone pass.
             let lost = host == 3 && copies > 150 && header.flags.contains(EbbFlags::MULTICAST);
             if lost { Fate::Drop } else { Fate::Pass }
         });

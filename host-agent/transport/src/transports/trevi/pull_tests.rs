@@ -126,7 +126,7 @@ fn losses_are_asked_for_anew() {
     }
 }
 
-/// What is late is neither lost nor asked for in vain: it is used, and the timer learns.
+/// A late symbol is used, not counted as lost, and the pull timer learns from it.
 #[test]
 fn late_symbols_are_used() {
     let mut net = network(Mode::Pull, 2);

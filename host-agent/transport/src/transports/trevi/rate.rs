@@ -1,4 +1,4 @@
-//! A constant rate: a packet may leave every so often.
+//! A constant rate: packets leave at equal intervals.
 
 use ebb_units::{Duration, Instant};
 
@@ -8,7 +8,7 @@ const MAX_CATCH_UP: u64 = 8;
 #[derive(Debug)]
 pub struct Rate {
     interval: Duration,
-    /// When the next packet falls due.
+    /// Time at which the next packet is due.
     next_at: Instant,
     /// Packets that are due and have not left.
     due: u64,
@@ -30,12 +30,12 @@ impl Rate {
         self.due > 0
     }
 
-    /// When something falls due. None: something is.
+    /// Time at which the next packet is due. None: one is.
     pub fn deadline(&self) -> Option<Instant> {
         (self.due == 0).then_some(self.next_at)
     }
 
-    /// Notes what has fallen due by `now`.
+    /// Counts the packets that are due by `now`.
     pub fn advance(&mut self, now: Instant) {
         if self.due > 0 || now < self.next_at {
             return;
@@ -49,7 +49,7 @@ impl Rate {
         self.due = self.due.saturating_sub(1);
     }
 
-    /// Begins anew after a time in which nothing was to be sent.
+    /// Begins anew after a time without packets.
     pub fn restart(&mut self, now: Instant) {
         self.due = self.due.min(1);
         self.next_at = self.next_at.max(now);

@@ -10,7 +10,7 @@ use crate::ir::{Expr, ExprKind};
 use crate::types::Type;
 
 impl Backend<'_> {
-    /// Declares counters, meters and registers. Others are in the statements that use them.
+    /// Declares counters, meters and registers. Other objects are written where statements use them.
     pub(super) fn tofino_instances(&mut self) {
         let flat = self.flat;
         for (index, object) in flat.objects.iter().enumerate() {
@@ -22,7 +22,7 @@ impl Backend<'_> {
                     self.meter((object, adjust), self.size(object), None, None);
                 }
                 "DirectMeter" => {
-                    // It has a colour, whether an action wants it or not.
+                    // It has a colour even if no action uses it.
                     if !self.meter_targets.contains_key(&index) {
                         let colour = self.kept(index, &Type::bit(8), object.span);
                         if let Some(field) = self.field_of(&colour) {
@@ -95,7 +95,7 @@ impl Backend<'_> {
         }
     }
 
-    /// The algorithm of a hash object, as the JSON calls it; none, and an error, if there is no such.
+    /// The JSON's name of a hash object's algorithm. None: it has none, which is reported.
     pub(crate) fn hash_algorithm(&mut self, hash: usize) -> Option<String> {
         let object = &self.flat.objects[hash];
         let arg = |name: &str| object.args.iter().find(|(n, _)| n == name).map(|(_, e)| e);
@@ -108,7 +108,7 @@ impl Backend<'_> {
             "XOR32" => "xor32".to_owned(),
             "CRC8" => "crc8_custom".to_owned(),
             "CRC16" => "crc16".to_owned(),
-            // A random matrix of bits on the chip, which no source tells.
+            // A random matrix of bits on the chip, which is not published.
             "CRC32" | "RANDOM" => "crc32".to_owned(),
             "CRC64" => crc(64, "0x42f0e1eba9ea3693", false, "0x0", "0x0"),
             "IDENTITY" => "identity".to_owned(),

@@ -32,8 +32,8 @@ pub struct PfabricParams {
     pub window_packets: u32,
     /// Number of timeouts in a row after which the sender probes the path with single bytes.
     pub probe_after_timeouts: u32,
-    /// Switches tell of drops, in the class `fastlane.notification_dscp`: what was dropped goes again when
-    /// a probe has been answered, without waiting for the timeout.
+    /// Whether switches notify senders of drops, in the class `fastlane.notification_dscp`: a dropped packet is sent
+    /// again when a probe has been answered, without waiting for the timeout.
     pub notified: bool,
 }
 

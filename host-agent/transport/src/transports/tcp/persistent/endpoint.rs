@@ -21,7 +21,7 @@ impl TcpEndpoint {
         let flow = self.flows.get_mut(id)?;
         let mut objects = flow.persistent.take()?;
         let mut shared = Shared {
-            scheme: self.scheme,
+            transport: self.transport,
             events: &mut self.events,
             buffers: &mut self.buffers,
             carriers: &mut self.carriers,
@@ -65,7 +65,7 @@ impl TcpEndpoint {
     fn fail_unplaced(&mut self, now: Instant, object: &Outgoing, error: &SendError) {
         let local = SocketAddrV4::new(self.host.address, 0);
         let failed = Status::Failed(error.to_string());
-        let mut record = FlowRecord::new(Role::Sender, self.scheme, local, object.to, failed);
+        let mut record = FlowRecord::new(Role::Sender, self.transport, local, object.to, failed);
         record.stream_bytes = object.source.len();
         record.set_times(object.started, now);
         self.events.push_back(Event::Failed {

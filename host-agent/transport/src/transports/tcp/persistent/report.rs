@@ -15,7 +15,7 @@ use crate::transport::{Event, FlowId};
 /// State of the host that its connections share.
 pub(crate) struct Shared<'a> {
     /// Name in the records.
-    pub(crate) scheme: &'static str,
+    pub(crate) transport: &'static str,
     /// Events for the application.
     pub(crate) events: &'a mut VecDeque<Event>,
     /// Buffers for delivered bytes.
@@ -120,7 +120,7 @@ impl Shared<'_> {
         status: Status,
     ) -> FlowRecord {
         let statistics = flow.connection.statistics().since(&object.before);
-        let mut record = flow.record_of(Role::Sender, statistics, self.scheme, status);
+        let mut record = flow.record_of(Role::Sender, statistics, self.transport, status);
         record.session = object.session;
         record.stream_bytes = object.source.len();
         record.set_times(object.started, finished);
@@ -135,7 +135,7 @@ impl Shared<'_> {
         status: Status,
     ) -> FlowRecord {
         let statistics = flow.connection.statistics().since(&object.before);
-        let mut record = flow.record_of(Role::Receiver, statistics, self.scheme, status);
+        let mut record = flow.record_of(Role::Receiver, statistics, self.transport, status);
         record.local = SocketAddrV4::new(*flow.local.ip(), object.port);
         record.session = object.session;
         record.stream_bytes = object.received;

@@ -6,14 +6,14 @@ use ebb_transport::TransportKind;
 
 /// The transports of a workload.
 #[derive(Clone, PartialEq, Eq, Debug)]
-pub struct TrafficSchemes {
+pub struct TrafficTransports {
     /// That of all parts which have none of their own.
     pub default: TransportKind,
     /// Those of parts that have one of their own, by the name of the part.
     pub of_traffic: BTreeMap<String, TransportKind>,
 }
 
-impl TrafficSchemes {
+impl TrafficTransports {
     /// The transport of a part of the workload.
     pub fn of(&self, traffic: &str) -> TransportKind {
         self.of_traffic
@@ -30,9 +30,9 @@ impl TrafficSchemes {
     }
 }
 
-impl From<TransportKind> for TrafficSchemes {
+impl From<TransportKind> for TrafficTransports {
     fn from(default: TransportKind) -> Self {
-        TrafficSchemes {
+        TrafficTransports {
             default,
             of_traffic: BTreeMap::new(),
         }
@@ -45,17 +45,17 @@ mod tests {
 
     #[test]
     fn a_part_has_its_own_transport_or_that_of_all() {
-        let mut schemes = TrafficSchemes::from(TransportKind::Reno);
-        assert_eq!(schemes.of("storage"), TransportKind::Reno);
-        for (traffic, scheme) in [
+        let mut transports = TrafficTransports::from(TransportKind::Reno);
+        assert_eq!(transports.of("storage"), TransportKind::Reno);
+        for (traffic, transport) in [
             ("storage", TransportKind::Ndp),
             ("web", TransportKind::Reno),
         ] {
-            schemes.of_traffic.insert(traffic.into(), scheme);
+            transports.of_traffic.insert(traffic.into(), transport);
         }
-        assert_eq!(schemes.of("storage"), TransportKind::Ndp);
-        assert_eq!(schemes.of("queries"), TransportKind::Reno);
-        let all: Vec<_> = schemes.all().collect();
+        assert_eq!(transports.of("storage"), TransportKind::Ndp);
+        assert_eq!(transports.of("queries"), TransportKind::Reno);
+        let all: Vec<_> = transports.all().collect();
         assert_eq!(all, [TransportKind::Reno, TransportKind::Ndp]);
     }
 }

@@ -1,4 +1,4 @@
-//! One device and everyone who talks to it.
+//! A device as its clients see it: its forwarding config, who is primary, and their open streams.
 
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, OnceLock};
@@ -20,29 +20,30 @@ use crate::proto::p4::stream_message_response::Update;
 use crate::proto::p4::{PacketIn, StreamMessageResponse, Uint128};
 use crate::role::Rights;
 
-/// How many notifications may wait for a client of BF Runtime; one that is slower misses the oldest.
+/// Most notifications that wait for a client of BF Runtime; one that is slower misses the oldest.
 const NOTICES: usize = 1024;
-/// How many streams of a device may be open at once, whether they have a role yet or not.
+/// Most open streams of a device, with those that have no role yet.
 const MAX_STREAMS: usize = 1024;
 
-pub struct Host {
+/// A device, its state that is not of the data plane, and its clients.
+pub struct ServedDevice {
     pub device: Arc<dyn Device>,
     pub programs: Arc<Programs>,
     pub configs: Mutex<Configs>,
     pub digests: Mutex<Digests>,
-    /// Wakes whoever waits for lists of digests: they may be due earlier now.
+    /// Wakes the task that sends lists of digests: one may be due earlier now.
     pub digests_configured: Notify,
-    /// Answers to reads that nobody has fetched yet.
+    /// Answers to reads that their clients have not fetched yet.
     pub answers: Arc<Waiting>,
-    /// Held by everything that changes the device, and by a change of primary: so the writes of an
-    /// old primary are over before the new one is notified.
+    /// Held by everything that changes the device, and by a change of primary: the writes of the old
+    /// primary end before the new one is notified.
     pub gate: tokio::sync::Mutex<()>,
-    /// Held by the read whose turn it is: only this one waits for the gate, or has it.
+    /// Held by the one read that waits for the gate or has it.
     pub reading: tokio::sync::Mutex<()>,
     arbiter: Mutex<Arbiter>,
     streams: Mutex<Streams>,
-    /// Digests and idle timeouts for clients that take part in no arbitration. The room for those
-    /// that wait, 200 KB, is there from the first such client on.
+    /// Digests and idle timeouts for clients that take part in no arbitration. Its buffer, 200 KB,
+    /// is allocated with the first such client.
     notices: OnceLock<broadcast::Sender<Update>>,
 }
 
@@ -54,7 +55,7 @@ struct Streams {
     closed: bool,
 }
 
-impl Host {
+impl ServedDevice {
     pub fn new(
         device: Arc<dyn Device>,
         programs: Arc<Programs>,
@@ -89,8 +90,8 @@ impl Host {
         Ok(arbiter.rights(role))
     }
 
-    /// Waits until the device may be changed by the primary of a role. A request of somebody else is refused at
-    /// once, so that it keeps no memory while it waits.
+    /// Waits until the device may be changed by the primary of a role. Other clients are refused at once, so
+    /// that their requests hold no memory while they wait.
     pub async fn enter(
         &self,
         role: &str,

@@ -1,0 +1,162 @@
+//! Rules of BF Runtime that P4Runtime does not have.
+
+use super::*;
+
+/// P4Runtime has no member 0; its parameters that are left out are 0.
+#[test]
+fn member_0_is_a_member_as_others() {
+    let program = Program::new();
+    let next_hop = program.action("ecmp", "set_next_hop");
+    let member = |id: u8| bf::TableEntry {
+        key: key(vec![exact(fixed::MEMBER, &[0, 0, 0, id])]),
+        data: data(next_hop, &[]),
+        ..program.entry("ecmp")
+    };
+    for id in [0, 1] {
+        program.write(Type::Insert, &member(id)).unwrap();
+    }
+    let ids = |entries: Vec<bf::TableEntry>| -> Vec<_> {
+        let keys = entries.into_iter().filter_map(|e| e.key);
+        keys.map(|key| key.fields[0].clone()).collect()
+    };
+    let of = |id| exact(fixed::MEMBER, &[0, 0, 0, id]);
+    assert_eq!(ids(program.read(member(0)).unwrap()), [of(0)]);
+    let all = program.read(program.entry("ecmp")).unwrap();
+    assert_eq!(ids(all), [of(1), of(0)]);
+    let group = bf::TableEntry {
+        key: key(vec![exact(fixed::GROUP, &[0; 4])]),
+        data: data(
+            0,
+            &[
+                (fixed::MEMBER, numbers(&[0, 1])),
+                (fixed::MEMBER_STATUS, flags(&[true, true])),
+            ],
+        ),
+        ..program.entry("ecmp_sel")
+    };
+    program.write(Type::Insert, &group).unwrap();
+    let members = |program: &Program| {
+        let found = program.read(program.entry("ecmp_sel")).unwrap();
+        found[0].data.as_ref().unwrap().fields[0].value.clone()
+    };
+    assert_eq!(members(&program), Some(numbers(&[0, 1])));
+    // MODIFY_INC takes members away, or adds some.
+    let change = |takes: bool, member| bf::TableEntry {
+        data: data(0, &[(fixed::MEMBER, numbers(&[member]))]),
+        table_mod_inc_flag: Some(bf::TableModIncFlag {
+            r#type: i32::from(takes),
+        }),
+        ..group.clone()
+    };
+    program.write(Type::ModifyInc, &change(true, 0)).unwrap();
+    assert_eq!(members(&program), Some(numbers(&[1])));
+    program.write(Type::ModifyInc, &change(false, 0)).unwrap();
+    assert_eq!(members(&program), Some(numbers(&[1, 0])));
+    let missing = program
+        .write(Type::ModifyInc, &change(false, 7))
+        .unwrap_err();
+    assert_eq!(missing.code, Code::NotFound);
+}
+
+#[test]
+fn a_changed_entry_keeps_the_parameters_that_are_left_out() {
+    let program = Program::new();
+    let forward = program.action("bridge", "forward");
+    let of = |fields: &[(u32, Value)]| bf::TableEntry {
+        key: key(vec![exact(1, &[0, 0, 0, 0, 0, 7])]),
+        data: data(forward, fields),
+        ..program.entry("bridge")
+    };
+    program
+        .write(Type::Insert, &of(&[(1, bytes(&[0, 3]))]))
+        .unwrap();
+    program.write(Type::Modify, &of(&[])).unwrap();
+    let found = program.read(program.entry("bridge")).unwrap();
+    assert_eq!(found, [of(&[(1, bytes(&[0, 3]))])]);
+}
+
+/// As they were at the last `Sync`, unless a client asks the data plane.
+#[test]
+fn counters_are_kept_until_they_are_synchronised() {
+    let program = Program::new();
+    let cell = |from_hw: bool, count: Option<u8>| bf::TableEntry {
+        key: key(vec![exact(65556, &[0, 0, 0, 1])]),
+        data: count.and_then(|count| data(0, &[(fixed::COUNTER_PACKETS, bytes(&[count]))])),
+        table_flags: Some(bf::TableFlags {
+            from_hw,
+            ..bf::TableFlags::default()
+        }),
+        ..program.entry("port_in")
+    };
+    let packets = |from_hw| {
+        let found = program.read(cell(from_hw, None)).unwrap();
+        found[0].data.as_ref().unwrap().fields[1].value.clone()
+    };
+    program.write(Type::Insert, &cell(false, Some(3))).unwrap();
+    let of = |count| Some(bytes(&[0, 0, 0, 0, 0, 0, 0, count]));
+    assert_eq!(packets(false), of(3));
+    program
+        .forwarding
+        .with_detached(Instant::ZERO, |ctx| {
+            let id = ctx.pipeline.counter("MyIngress.port_in").unwrap();
+            let value = ebb_pipeline::control::CounterValue {
+                packets: 8,
+                bytes: 0,
+            };
+            ctx.pipeline.set_counter_value(id, 1, value).unwrap();
+        })
+        .unwrap();
+    assert_eq!(packets(false), of(3));
+    let sync = Entity::TableOperation(bf::TableOperation {
+        table_id: program.entry("port_in").table_id,
+        table_operations_type: "Sync".into(),
+    });
+    program.update(Type::Unspecified, sync).unwrap();
+    assert_eq!(packets(false), of(8));
+    let add = bf::TableEntry {
+        table_mod_inc_flag: Some(bf::TableModIncFlag::default()),
+        ..cell(false, Some(2))
+    };
+    program.write(Type::ModifyInc, &add).unwrap();
+    assert_eq!(packets(true), of(10));
+}
+
+#[test]
+fn members_of_a_value_set_come_and_go() {
+    let program = Program::new();
+    let text: serde_json::Value = serde_json::from_slice(&program.schema.text).unwrap();
+    let mut tables = text["tables"].as_array().unwrap().iter();
+    let id = tables
+        .find(|t| t["table_type"] == "ParserValueSet")
+        .unwrap()["id"]
+        .as_u64();
+    let table_id = u32::try_from(id.unwrap()).unwrap();
+    let of = |value: u8| bf::TableEntry {
+        table_id,
+        key: key(vec![bf::KeyField {
+            field_id: 1,
+            match_type: Some(MatchType::Ternary(key_field::Ternary {
+                value: vec![8, value],
+                mask: vec![255, 255],
+            })),
+        }]),
+        ..bf::TableEntry::default()
+    };
+    let all = bf::TableEntry {
+        table_id,
+        ..bf::TableEntry::default()
+    };
+    program.write(Type::Insert, &of(0)).unwrap();
+    program.write(Type::Insert, &of(6)).unwrap();
+    let twice = program.write(Type::Insert, &of(6)).unwrap_err();
+    assert_eq!(twice.code, Code::AlreadyExists);
+    let keys = |entry| -> Vec<_> {
+        let found = program.read(entry).unwrap();
+        found.into_iter().map(|entry| entry.key).collect()
+    };
+    assert_eq!(keys(all.clone()), [of(0).key, of(6).key]);
+    program.write(Type::Delete, &of(0)).unwrap();
+    assert_eq!(keys(of(6)), [of(6).key]);
+    program.write(Type::Delete, &all).unwrap();
+    assert_eq!(program.read(of(6)).unwrap_err().code, Code::NotFound);
+}
