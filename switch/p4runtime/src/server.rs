@@ -107,6 +107,7 @@ pub struct Server {
     arbitration: Arbitration,
     bf_runtime: Option<Arc<Schema>>,
     max_message_bytes: usize,
+    packets_wait: bool,
 }
 
 type Endpoint = (TcpListener, SocketAddr);
@@ -126,6 +127,7 @@ impl Server {
             arbitration: Arbitration::default(),
             bf_runtime: None,
             max_message_bytes: MAX_MESSAGE_BYTES,
+            packets_wait: true,
         })
     }
 
@@ -145,6 +147,12 @@ impl Server {
     /// The longest request that is accepted; [`MAX_MESSAGE_BYTES`] by default.
     pub fn with_max_message_bytes(mut self, bytes: usize) -> Self {
         self.max_message_bytes = bytes;
+        self
+    }
+
+    /// The clock of the switches stands while they answer, so nobody needs rest from clients that look at them.
+    pub fn while_the_clock_stands(mut self) -> Self {
+        self.packets_wait = false;
         self
     }
 
@@ -231,7 +239,7 @@ impl Server {
             budget_of_others: Budget::new(bytes(OTHERS_AT_ONCE)),
             connections: connection_limit(self.endpoints.len() + 1),
             devices: self.endpoints.len(),
-            pace: Arc::default(),
+            pace: Arc::new(Pace::new(self.packets_wait)),
         };
         let mut hosts = Vec::new();
         for (index, (endpoint, device)) in self.endpoints.into_iter().zip(devices).enumerate() {
