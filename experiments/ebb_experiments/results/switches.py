@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from array import array
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from itertools import chain, islice
+from itertools import islice
 from operator import attrgetter
 from typing import Any
 
@@ -15,7 +16,7 @@ from ebb_controller.mechanisms import COUNTERS
 from ebb_topologies.dilation import Dilation
 from ebb_topologies.model import Topology
 
-from ebb_experiments.results.tables import Row, Rows
+from ebb_experiments.results.tables import Kind, Row, Rows
 
 EGRESS = "egress"
 """Reason of the switch for what the program dropped after a queue."""
@@ -43,7 +44,7 @@ class SwitchTables:
     at_ns: float
     """For how long the switches have counted, in ns as slow as they ran."""
     head: Row
-    kind: type[Rows] = Rows
+    kind: Kind = Rows
 
     def tables(self) -> dict[str, Rows]:
         """The tables by name."""
@@ -60,7 +61,7 @@ class SwitchTables:
                 self.head,
                 self._place_of(queues),
                 [len(buckets.packets) for buckets in delays],
-                self._delays(delays),
+                self._delays(delays, tables["delays"]),
             )
         return tables
 
@@ -115,13 +116,13 @@ class SwitchTables:
             columns[name] = self.dilation.nominal_times(map(attrgetter(name), told))
         return columns
 
-    def _delays(self, delays: Sequence[tm.DelayBuckets]) -> Columns:
+    def _delays(self, delays: Sequence[tm.DelayBuckets], table: Rows) -> Columns:
         """Columns of a row for each bucket: half a million of them with a thousand hosts."""
-        nominal, every = self.dilation.nominal_times, chain.from_iterable
+        unit = self.dilation.time(1.0)
         return {
-            "from_ns": nominal(every(buckets.from_ns for buckets in delays)),
-            "below_ns": nominal(every(buckets.below_ns for buckets in delays)),
-            "packets": list(every(buckets.packets for buckets in delays)),
+            "from_ns": table.quotients(_all(buckets.from_ns for buckets in delays), unit),
+            "below_ns": table.quotients(_all(buckets.below_ns for buckets in delays), unit),
+            "packets": _all(buckets.packets for buckets in delays),
         }
 
     def _drops(self) -> Iterator[Row]:
@@ -138,6 +139,14 @@ class SwitchTables:
             for port, queue, why, count in drops:
                 place = self._place(switch, port) | {"queue": queue, "reason": why}
                 yield place | {"packets": count.packets, "bytes": count.bytes}
+
+
+def _all(columns: Iterable[Iterable[int]]) -> array[int]:
+    """Numbers of 64 bits without a sign, those of one column after those of another."""
+    numbers = array("Q")
+    for column in columns:
+        numbers.extend(column)
+    return numbers
 
 
 def _counts(name: str, counts: Sequence[tm.Count]) -> Columns:

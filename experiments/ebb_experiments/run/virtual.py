@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import os
 import time
-from collections.abc import Callable, Iterator, Sequence
-from concurrent.futures import Executor, ThreadPoolExecutor
-from contextlib import ExitStack, contextmanager
+from collections.abc import Callable, Iterable, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import ExitStack
 from dataclasses import dataclass, replace
-from typing import Any, TypeVar
+from typing import Any
 
 from ebb_controller.controller import Controller
 from ebb_controller.fabric_admin import FabricAdmin
@@ -24,7 +24,7 @@ from ebb_experiments.results.flows import FlowTable
 from ebb_experiments.results.results import Results
 from ebb_experiments.results.series import ArrivalTable, SampleTable
 from ebb_experiments.results.switches import SwitchTables, counter_rows, is_reported
-from ebb_experiments.results.tables import Rows
+from ebb_experiments.results.tables import Row, Rows
 from ebb_experiments.run.agents import task_parameters
 from ebb_experiments.run.loop import LoopThread
 from ebb_experiments.run.run import Binaries, Task, read_counters, versions
@@ -35,8 +35,6 @@ from ebb_experiments.run.volume import Volumes
 from ebb_experiments.scenario.faults import Reinstall, Reroute, Step, carry_out
 from ebb_experiments.scenario.loaded import Loaded, sampled_queues
 from ebb_experiments.scenario.spec import Forgery, ScenarioFile
-
-T = TypeVar("T")
 
 CONNECT_SECONDS = 120.0
 """How long to wait for all switches of a large fabric; those of the simulator are there or
@@ -157,11 +155,12 @@ class _Simulation:
             ends_with=spec.ends_with,
             arrivals_every_ns=round(dilation.time(spec.arrivals_every_ns)),
         )
-        with ThreadPoolExecutor(1) as beside, _while_it_starts(beside, _batches, simulator) as kind:
-            simulator.records = flows = FlowTable(self.loaded.topology, dilation, head, kind)
-            simulator.samples = samples = SampleTable(self.loaded.topology, dilation, head, kind)
-            simulator.arrivals = arrivals = ArrivalTable(dilation, head, kind)
-            simulator.tenants = tenants = TenantTable(self.loaded, head, kind)
+        topology = self.loaded.topology
+        simulator.records = flows = FlowTable(topology, dilation, head, _batches)
+        simulator.samples = samples = SampleTable(topology, dilation, head, _batches)
+        simulator.arrivals = arrivals = ArrivalTable(dilation, head, _batches)
+        simulator.tenants = tenants = TenantTable(self.loaded, head, _batches)
+        with ThreadPoolExecutor(1) as beside, simulator:
             with LoopThread() as loop, ExitStack() as stack:
 
                 def address(switch: Switch) -> str:
@@ -205,16 +204,16 @@ class _Simulation:
             told = flows.table(pause.at_ns)
             check_told(pause.ended, told)
             counted = pause.at_ns - dilation.time(spec.warm_up_ns)
-            switches = SwitchTables(statistics, self.loaded.topology, dilation, counted, head, kind)
+            switches = SwitchTables(statistics, topology, dilation, counted, head, _batches)
             results = Results(
                 {
                     "flows": told,
                     **switches.tables(),
-                    "counters": kind("counters", counter_rows(counters, head)),
+                    "counters": _batches("counters", counter_rows(counters, head)),
                     "samples": samples.table(),
                     "arrivals": arrivals.table(),
                     "tenants": tenants.table(),
-                    "volume": self._volume_table(kind, volumes),
+                    "volume": self._volume_table(volumes),
                 }
             )
         results.run = self._about(simulator, pause, trace_hash, nominal, workload) | {
@@ -259,10 +258,10 @@ class _Simulation:
             volumes.begin(switch.name, 0)
         return volumes
 
-    def _volume_table(self, kind: type[Rows], volumes: Volumes | None) -> Rows:
+    def _volume_table(self, volumes: Volumes | None) -> Rows:
         """Volume that left the ports in each slot; empty: it was not counted."""
         dilation, head = self.loaded.dilation, self.task.head
-        return kind("volume", () if volumes is None else volumes.rows(dilation, head))
+        return _batches("volume", () if volumes is None else volumes.rows(dilation, head))
 
     def _let_run(
         self, simulator: Simulator, paused: PausedSimulation, volumes: Volumes | None
@@ -360,24 +359,16 @@ class _Simulation:
         }
 
 
-@contextmanager
-def _while_it_starts(beside: Executor, work: Callable[[], T], simulator: Simulator) -> Iterator[T]:
-    """A simulator, with the result of work that is done in another thread while it starts."""
-    result = beside.submit(work)
-    with simulator:
-        yield result.result()
-
-
-def _batches() -> type[Rows]:
-    """Tables of many rows. Arrow takes a quarter of a second to import, and before the clock runs
-    there is no row."""
+def _batches(name: str, rows: Iterable[Row] = (), /) -> Rows:
+    """A table of many rows. Arrow takes a quarter of a second to import, which can be had while the
+    clock runs."""
     from ebb_experiments.results.arrow import Batches
 
-    return Batches
+    return Batches(name, rows)
 
 
 def _get_ready() -> None:
-    """Imports what tables need at the end, while the clock runs."""
+    """Imports what tables need."""
     from ebb_experiments.results.arrow import get_ready
 
     get_ready()
