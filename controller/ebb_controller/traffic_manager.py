@@ -103,11 +103,10 @@ class TrafficManagers:
 
     def _channel(self, switch: Switch) -> grpc.aio.Channel:
         """The connection to a switch, which is opened when it is first wanted."""
-        if switch.name not in self._channels:
-            self._channels[switch.name] = grpc.aio.insecure_channel(
-                self._address(switch), CHANNEL_OPTIONS
-            )
-        return self._channels[switch.name]
+        address = self._address(switch)
+        if address not in self._channels:
+            self._channels[address] = grpc.aio.insecure_channel(address, CHANNEL_OPTIONS)
+        return self._channels[address]
 
 
 def _failed(

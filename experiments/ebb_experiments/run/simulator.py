@@ -107,7 +107,7 @@ class Simulator:
     faults: bool = False
     """Whether links, restarts and captures are served (`ebb.fabric.v1`)."""
     loopback: str = "127.0.0.1"
-    """Address at which everything is served."""
+    """IP address at which everything is served."""
     records: Sink = field(default_factory=list[Line])
     """Gets ended flows, at both ends, and transfers without one, in the simulator's units."""
     ends_with: Sequence[str] = ()
@@ -139,7 +139,7 @@ class Simulator:
             {
                 "name": switch.name,
                 "device_id": switch.device_id,
-                "grpc_server_addr": f"{self.loopback}:{switch.grpc_port}",
+                "grpc_server_addr": self.address,
                 "cpu_port": CPU_PORT,
                 "drop_port": DROP_PORT,
                 "traffic_manager": self.program.queues(self.topology, switch, self.queues.ports),
@@ -184,6 +184,12 @@ class Simulator:
             **({"arrivals_every_ns": n} if (n := self.arrivals_every_ns) else {}),
             **({"fabric_socket": str(self.fabric_socket)} if self.faults else {}),
         }
+
+    @property
+    def address(self) -> str:
+        """Where all switches serve P4Runtime: one connection is enough for them, and to open many
+        takes longer than what is said over each."""
+        return f"{self.loopback}:{self.topology.switches[0].grpc_port}"
 
     def __enter__(self) -> Simulator:
         self.directory.mkdir(parents=True, exist_ok=True)

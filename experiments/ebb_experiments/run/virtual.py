@@ -149,7 +149,7 @@ class _Simulation:
             vms=machines(self.loaded, self.task.scheme),
             host_keys=host_keys(spec, dilation) | hypervisor(self.loaded),
             content=spec.content,
-            loopback=(loopback := own_loopback()),
+            loopback=own_loopback(),
             faults=self.watch.look is not None
             or any(not isinstance(step, Reroute | Reinstall) for step in traffic.steps),
             ends_with=spec.ends_with,
@@ -163,8 +163,8 @@ class _Simulation:
         with ThreadPoolExecutor(1) as beside, simulator:
             with LoopThread() as loop, ExitStack() as stack:
 
-                def address(switch: Switch) -> str:
-                    return f"{loopback}:{switch.grpc_port}"
+                def address(_switch: Switch) -> str:
+                    return simulator.address
 
                 managers = TrafficManagers(slowed, address)
                 admin = FabricAdmin(simulator.fabric_socket)
@@ -190,6 +190,7 @@ class _Simulation:
                     every_ns = max(1, round(dilation.time(spec.sample[0].every_ns)))
                     simulator.sample(every_ns, queues)
                 beside.submit(_get_ready)
+                told_versions = beside.submit(versions, self.binaries)
                 configured, before = time.monotonic(), Usage.of(simulator.pid)
                 paused = PausedSimulation(0.0, loop, controller, managers, admin, address)
                 volumes = self._volumes(controller)
@@ -198,9 +199,7 @@ class _Simulation:
                 trace_hash = simulator.report()
                 statistics = loop.run(managers.statistics())
                 counters = loop.run(read_counters(controller, is_reported))
-            # It ends, and others tell their versions, while its results become tables.
-            simulator.finish()
-            told_versions = beside.submit(versions, self.binaries)
+            simulator.finish()  # It ends while its results become tables.
             told = flows.table(pause.at_ns)
             check_told(pause.ended, told)
             counted = pause.at_ns - dilation.time(spec.warm_up_ns)
