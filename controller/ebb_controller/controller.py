@@ -564,9 +564,12 @@ class Controller:
                 managed.queues = queues
         chip = self.program.chip
         wanted = plan(site) if chip is None else tna.requirements(site, chip)
-        if managed.fresh is not None:
+        if fresh := managed.fresh is not None:
             managed.fresh, managed.held = None, {}
-        change, held = await reconcile(managed.switch, wanted, goal.encoder, managed.held)
+        # Switches that start together with their controller are ours (switch/p4runtime).
+        change, held = await reconcile(
+            managed.switch, wanted, goal.encoder, managed.held, in_order=fresh
+        )
         managed.held = held
         return change
 
