@@ -61,8 +61,12 @@ def main(argv: Sequence[str] | None = None) -> int:
     os.environ.setdefault("PYDANTIC_DISABLE_PLUGINS", "__all__")
     # Python would look for circles among all objects before it ends.
     atexit.register(gc.freeze)
+    # Nor has it to look among those that are imported, all of which stay.
+    gc.disable()
     from ebb_experiments.sim import running
 
+    gc.freeze()
+    gc.enable()
     return running.main(options)
 
 
