@@ -63,7 +63,7 @@ class Encoder:
         self._once: dict[Any, Any] = {}
 
     def once(self, key: Hashable, make: Callable[[], T]) -> T:
-        """What many switches share beside entities: made when it is first wanted by this key."""
+        """Something else that many switches share: made when it is first wanted by this key."""
         if key not in self._once:
             self._once[key] = make()
         made: T = self._once[key]

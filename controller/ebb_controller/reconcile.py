@@ -27,6 +27,7 @@ from finsy.p4entity import P4Entity, encode_entities
 from finsy.proto import p4r
 
 from ebb_controller.encoding import Encoded, Encoder, describe
+from ebb_controller.errors import ControllerError
 from ebb_controller.mechanism import Entity
 from ebb_controller.patience import patiently
 from ebb_controller.plan import INSERT_ORDER
@@ -43,10 +44,6 @@ TYPES = {
 
 Held = Mapping[bytes, Encoded]
 """Entities of a switch by key, see `Encoded.key`."""
-
-
-class ControllerError(Exception):
-    """The fabric is not as planned. The message names switch, table, entry and cause."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -11,8 +11,8 @@ import grpc
 from ebb_topologies.model import Switch, Topology
 
 from ebb_controller import ebb_tm_pb2 as tm
+from ebb_controller.errors import ControllerError
 from ebb_controller.patience import patiently
-from ebb_controller.reconcile import ControllerError
 from ebb_controller.together import together
 
 SERVICE = "/ebb.tm.v1.TrafficManager"

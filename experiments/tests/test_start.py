@@ -39,6 +39,7 @@ def test_help_and_version_load_little(command: str, argument: str) -> None:
 
 def test_a_simulation_does_without_mininet_and_what_draws_reports() -> None:
     unused = {"mininet", "matplotlib", "scipy", "polars", "distributed", "setuptools"}
+    unused |= {"finsy", "grpc", "google", "asyncio"}  # imported while the simulator starts
     unused |= {"numpy", "pyarrow"}  # imported while the clock runs
     assert loaded("import ebb_experiments.sim.running") & unused == set()
 

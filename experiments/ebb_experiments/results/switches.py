@@ -7,16 +7,18 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import islice
 from operator import attrgetter
-from typing import Any
+from typing import TYPE_CHECKING, Any, TypeAlias
 
-from ebb_controller import ebb_tm_pb2 as tm
-from ebb_controller.controller import Counters
 from ebb_controller.drop_reason import reason
 from ebb_controller.mechanisms import COUNTERS
 from ebb_topologies.dilation import Dilation
 from ebb_topologies.model import Topology
 
 from ebb_experiments.results.tables import Kind, Row, Rows
+
+if TYPE_CHECKING:  # a simulation has statistics only once its clock has run
+    from ebb_controller import ebb_tm_pb2 as tm
+    from ebb_controller.controller import Counters
 
 EGRESS = "egress"
 """Reason of the switch for what the program dropped after a queue."""
@@ -28,7 +30,7 @@ with many their columns take memory."""
 
 Columns = Mapping[str, Sequence[Any]]
 """Values of equally many rows by column."""
-PortQueue = tuple[str, int, tm.QueueStats]
+PortQueue: TypeAlias = "tuple[str, int, tm.QueueStats]"
 """A switch, the number of a port, and one of its queues."""
 
 

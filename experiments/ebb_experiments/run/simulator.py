@@ -17,8 +17,8 @@ from tempfile import TemporaryDirectory
 from types import TracebackType
 from typing import Any, Protocol
 
-from ebb_controller.controller import Program
 from ebb_controller.mechanisms import FabricParameters
+from ebb_controller.program import Program
 from ebb_topologies.files import write
 from ebb_topologies.hosts import host_entry
 from ebb_topologies.model import Topology
@@ -125,6 +125,8 @@ class Simulator:
     """At the report, gets `delays` lines, of packets between virtual machines."""
     hypervisors: list[Line] = field(default_factory=list)
     """At the report, what the hypervisor of each host with virtual machines did."""
+    meanwhile: Callable[[], None] = lambda: None
+    """Called while it starts."""
     groups: list[Group] = field(default_factory=list)
     """Multicast groups of the transfers to come."""
     transfers: int = 0
@@ -207,6 +209,7 @@ class Simulator:
                 text=True,
             )
         try:
+            self.meanwhile()
             ready = self._next("ready")
         except BaseException:
             self._end(patience=0.0)

@@ -8,15 +8,12 @@ from collections.abc import Callable, Iterable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack
 from dataclasses import dataclass, replace
-from typing import Any
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
 
-from ebb_controller.controller import Controller
-from ebb_controller.fabric_admin import FabricAdmin
 from ebb_controller.mechanisms import FabricParameters
 from ebb_controller.multicast import MulticastGroup
 from ebb_controller.scheme import Scheme
-from ebb_controller.traffic_manager import TrafficManagers
-from ebb_controller.volume import counters_of
 from ebb_topologies.dilation import Dilation
 from ebb_topologies.model import Switch
 
@@ -26,15 +23,22 @@ from ebb_experiments.results.series import ArrivalTable, SampleTable
 from ebb_experiments.results.switches import SwitchTables, counter_rows, is_reported
 from ebb_experiments.results.tables import Row, Rows
 from ebb_experiments.run.agents import task_parameters
-from ebb_experiments.run.loop import LoopThread
 from ebb_experiments.run.run import Binaries, Task, read_counters, versions
 from ebb_experiments.run.simulator import Pause, Progress, Simulator, SimulatorError
 from ebb_experiments.run.tenants import TenantTable, hypervisor, machines
 from ebb_experiments.run.usage import Usage
-from ebb_experiments.run.volume import Volumes
 from ebb_experiments.scenario.faults import Reinstall, Reroute, Step, carry_out
 from ebb_experiments.scenario.loaded import Loaded, sampled_queues
 from ebb_experiments.scenario.spec import Forgery, ScenarioFile
+
+if TYPE_CHECKING:  # imported while the simulator starts
+    from ebb_controller.controller import Controller
+    from ebb_controller.fabric_admin import FabricAdmin
+    from ebb_controller.program import Program
+    from ebb_controller.traffic_manager import TrafficManagers
+
+    from ebb_experiments.run.loop import LoopThread
+    from ebb_experiments.run.volume import Volumes
 
 CONNECT_SECONDS = 120.0
 """How long to wait for all switches of a large fabric; those of the simulator are there or
@@ -68,6 +72,8 @@ class Watch:
     until this returns. None: it runs through."""
     look_every_ns: int = 100_000
     """Nominal time between two looks."""
+    beside: Callable[[], None] = lambda: None
+    """Called in a thread of its own when the clock begins to run."""
 
 
 @dataclass(frozen=True)
@@ -153,6 +159,7 @@ class _Simulation:
             faults=self.watch.look is not None
             or any(not isinstance(step, Reroute | Reinstall) for step in traffic.steps),
             ends_with=spec.ends_with,
+            meanwhile=lambda: _get_controller(program),
             arrivals_every_ns=round(dilation.time(spec.arrivals_every_ns)),
         )
         topology = self.loaded.topology
@@ -161,6 +168,12 @@ class _Simulation:
         simulator.arrivals = arrivals = ArrivalTable(dilation, head, _batches)
         simulator.tenants = tenants = TenantTable(self.loaded, head, _batches)
         with ThreadPoolExecutor(1) as beside, simulator:
+            from ebb_controller.controller import Controller
+            from ebb_controller.fabric_admin import FabricAdmin
+            from ebb_controller.traffic_manager import TrafficManagers
+
+            from ebb_experiments.run.loop import LoopThread
+
             with LoopThread() as loop, ExitStack() as stack:
 
                 def address(_switch: Switch) -> str:
@@ -190,6 +203,7 @@ class _Simulation:
                     every_ns = max(1, round(dilation.time(spec.sample[0].every_ns)))
                     simulator.sample(every_ns, queues)
                 beside.submit(_get_ready)
+                beside.submit(self.watch.beside)
                 told_versions = beside.submit(versions, self.binaries)
                 configured, before = time.monotonic(), Usage.of(simulator.pid)
                 paused = PausedSimulation(0.0, loop, controller, managers, admin, address)
@@ -251,6 +265,10 @@ class _Simulation:
         fabric = self._fabric
         if fabric.volume is None:
             return None
+        from ebb_controller.volume import counters_of
+
+        from ebb_experiments.run.volume import Volumes
+
         counters = counters_of(fabric.volume, controller.architecture)
         volumes = Volumes(controller, self.loaded.topology, fabric, counters)
         for switch in self.loaded.topology.switches:
@@ -364,6 +382,14 @@ def _batches(name: str, rows: Iterable[Row] = (), /) -> Rows:
     from ebb_experiments.results.arrow import Batches
 
     return Batches(name, rows)
+
+
+def _get_controller(program: Program) -> None:
+    """Imports the controller, and reads the program for it: as long as a simulator takes to start.
+    Raises `ControllerError` if the program is damaged."""
+    import_module("ebb_controller.controller")
+    import_module("ebb_controller.fabric_admin")
+    _ = program.schema
 
 
 def _get_ready() -> None:
