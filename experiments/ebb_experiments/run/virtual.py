@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import time
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack
 from dataclasses import dataclass, replace
@@ -72,6 +72,8 @@ class Watch:
     until this returns. None: it runs through."""
     look_every_ns: int = 100_000
     """Nominal time between two looks."""
+    told: Callable[[Mapping[str, Rows]], None] = lambda _tables: None
+    """Gets tables that are whole, while others are yet to come."""
     beside: Callable[[], None] = lambda: None
     """Called in a thread of its own when the clock begins to run."""
 
@@ -218,9 +220,9 @@ class _Simulation:
                 check_told(pause.ended, told)
                 counted = pause.at_ns - dilation.time(spec.warm_up_ns)
                 switches = SwitchTables(statistics, topology, dilation, counted, head, _batches)
-                tables = {
-                    "flows": told,
-                    **switches.tables(),
+                tables: dict[str, Rows] = {"flows": told, **switches.tables()}
+                self.watch.told(tables)
+                tables |= {
                     "counters": _batches("counters", counter_rows(counters.result(), head)),
                     "samples": samples.table(),
                     "arrivals": arrivals.table(),

@@ -7,6 +7,7 @@ import logging
 import time
 from collections import Counter
 from collections.abc import Sequence
+from dataclasses import replace
 from importlib import import_module
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -29,7 +30,7 @@ from rich.table import Column, Table
 
 from ebb_experiments.results import folders
 from ebb_experiments.results.numbers import percentile
-from ebb_experiments.results.results import Results
+from ebb_experiments.results.results import Files, Results
 from ebb_experiments.results.tenants import promises
 from ebb_experiments.results.terminal import print_error, print_whole
 from ebb_experiments.run import simulator
@@ -117,10 +118,11 @@ def _all(
             directory = folder / file_name(name)
             if label != name:
                 directory /= f"seed-{seed}"
-            directory.mkdir(parents=True)
             plays = []
-            with _Bar(console, label, loaded) as bar:
+            with Files(directory) as files, _Bar(console, label, loaded) as bar:
                 watch = Watch(bar.step, bar.progress, beside=_get_pictures)
+                if not several:
+                    watch = replace(watch, told=files.begin)
                 clock = Virtual(Binaries(options.build, options.p4), options.threads, watch)
                 for play, results in zip(
                     loaded.plays(name),
@@ -131,11 +133,11 @@ def _all(
                     rows[label + phase] = _row(results)
                     of_seeds.setdefault(phase, []).append(rows[label + phase])
                     plays.append(results)
-            if seed == seeds[0]:
-                pictures = pictures or _pictures(loaded, folder)
-                pictures.add(name, plays[0])
-            together = Results.together(plays)
-            together.write(directory)
+                if seed == seeds[0]:
+                    pictures = pictures or _pictures(loaded, folder)
+                    pictures.add(name, plays[0])
+                together = Results.together(plays)
+                files.end(together)
             failed += together.reasons
             for kept in promises(together.rows("tenants")):
                 told.append(f"{label}: {kept}")
