@@ -59,9 +59,9 @@ class Table:
 
     def action(self, **arguments: Any) -> P4TableAction:
         """The first of its actions."""
-        from finsy import P4TableAction
+        import finsy
 
-        return P4TableAction(self.actions[0], **arguments)
+        return finsy.P4TableAction(self.actions[0], **arguments)
 
     def entry(
         self, match: Mapping[str, Any], *, priority: int = 0, **arguments: Any
@@ -74,10 +74,10 @@ class Table:
         self, match: Mapping[str, Any], action: Action, *, priority: int = 0
     ) -> P4TableEntry:
         """An entry with an action that is given."""
-        from finsy import P4TableEntry, P4TableMatch
+        import finsy
 
-        keys = P4TableMatch(match)
-        return P4TableEntry(self.name, match=keys, action=action, priority=priority)
+        keys = finsy.P4TableMatch(match)
+        return finsy.P4TableEntry(self.name, match=keys, action=action, priority=priority)
 
     def default(self, **arguments: Any) -> P4TableEntry:
         """The entry for all packets that match no other, with the first of the actions. Not to be
@@ -92,10 +92,10 @@ def _entry(table: Table, match: Named, priority: int, arguments: Named) -> P4Tab
 
 @lru_cache(SHARED_ENTRIES)
 def _default(table: Table, arguments: Named) -> P4TableEntry:
-    from finsy import P4TableEntry
+    import finsy
 
     action = table.action(**dict(arguments))
-    return P4TableEntry(table.name, is_default_action=True, action=action)
+    return finsy.P4TableEntry(table.name, is_default_action=True, action=action)
 
 
 @dataclass(frozen=True)
