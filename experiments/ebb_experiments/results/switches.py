@@ -34,6 +34,10 @@ PortQueue: TypeAlias = "tuple[str, int, tm.QueueStats]"
 """A switch, the number of a port, and one of its queues."""
 
 
+SwitchPort: TypeAlias = "tuple[str, tm.PortStats]"
+"""A switch and one of its ports."""
+
+
 @dataclass(frozen=True)
 class SwitchTables:
     """Statistics of all switches (`ebb_tm.proto`), in time as slow as they ran until here."""
@@ -49,23 +53,34 @@ class SwitchTables:
     kind: Kind = Rows
 
     def tables(self) -> dict[str, Rows]:
-        """The tables by name."""
-        tables = {name: self.kind(name) for name in ("ports", "queues", "drops", "delays")}
+        """The tables by name, but that of delays."""
+        tables = {name: self.kind(name) for name in ("ports", "queues", "drops")}
         tables["drops"].extend(self._drops())
-        switches = iter(self.statistics.items())
-        while several := list(islice(switches, SWITCHES_AT_ONCE)):
-            ports = [(name, port) for name, told in several for port in told.ports]
-            queues = [(name, port.port, queue) for name, port in ports for queue in port.queues]
+        for ports in self._several():
+            queues = _queues_of(ports)
             tables["ports"].extend_columns(self.head, self._ports(ports))
             tables["queues"].extend_columns(self.head, self._queues(queues))
+        return tables
+
+    def delays(self) -> Rows:
+        """The table of delays: nearly all rows, and all in columns."""
+        table = self.kind("delays")
+        for ports in self._several():
+            queues = _queues_of(ports)
             delays = [queue.delays for _name, _port, queue in queues]
-            tables["delays"].extend_runs(
+            table.extend_runs(
                 self.head,
                 self._place_of(queues),
                 [len(buckets.packets) for buckets in delays],
-                self._delays(delays, tables["delays"]),
+                self._delays(delays, table),
             )
-        return tables
+        return table
+
+    def _several(self) -> Iterator[list[SwitchPort]]:
+        """Ports of several switches, and of the next."""
+        switches = iter(self.statistics.items())
+        while several := list(islice(switches, SWITCHES_AT_ONCE)):
+            yield [(name, port) for name, told in several for port in told.ports]
 
     def _place(self, switch: str, port: int) -> Row:
         return self.head | {"switch": switch, "port": port, "peer": self._peer(switch, port)}
@@ -86,7 +101,7 @@ class SwitchTables:
         far = self.topology.neighbours[switch].get(port)
         return None if far is None else far[1].rate_bps
 
-    def _ports(self, ports: Sequence[tuple[str, tm.PortStats]]) -> Columns:
+    def _ports(self, ports: Sequence[SwitchPort]) -> Columns:
         told = [port for _switch, port in ports]
         busy = [port.busy_ns for port in told]
         return {
@@ -141,6 +156,10 @@ class SwitchTables:
             for port, queue, why, count in drops:
                 place = self._place(switch, port) | {"queue": queue, "reason": why}
                 yield place | {"packets": count.packets, "bytes": count.bytes}
+
+
+def _queues_of(ports: Sequence[SwitchPort]) -> list[PortQueue]:
+    return [(name, port.port, queue) for name, port in ports for queue in port.queues]
 
 
 def _all(columns: Iterable[Iterable[int]]) -> array[int]:

@@ -214,23 +214,26 @@ class _Simulation:
                 after = Usage.of(simulator.pid)
                 trace_hash = simulator.report()
                 statistics = loop.run(managers.statistics())
-                # Counters are read while all else becomes tables.
-                counters = loop.start(read_counters(controller, is_reported))
-                told = flows.table(pause.at_ns)
-                check_told(pause.ended, told)
                 counted = pause.at_ns - dilation.time(spec.warm_up_ns)
                 switches = SwitchTables(statistics, topology, dilation, counted, head, _batches)
-                tables: dict[str, Rows] = {"flows": told, **switches.tables()}
-                self.watch.told(tables)
-                tables |= {
-                    "counters": _batches("counters", counter_rows(counters.result(), head)),
+                delays = {"delays": switches.delays()}
+                self.watch.told(delays)
+                counters = loop.run(read_counters(controller, is_reported))
+            simulator.finish()  # It ends while its results become tables.
+            told = flows.table(pause.at_ns)
+            check_told(pause.ended, told)
+            results = Results(
+                {
+                    "flows": told,
+                    **switches.tables(),
+                    **delays,
+                    "counters": _batches("counters", counter_rows(counters, head)),
                     "samples": samples.table(),
                     "arrivals": arrivals.table(),
                     "tenants": tenants.table(),
                     "volume": self._volume_table(volumes),
                 }
-            simulator.finish()  # It ends while the results are written.
-            results = Results(tables)
+            )
         results.run = self._about(simulator, pause, trace_hash, nominal, workload) | {
             "steps": done,
             "setup_seconds": configured - begun,

@@ -346,7 +346,7 @@ class _Phase:
         switches = SwitchTables(
             after.statistics, loaded.topology, loaded.dilation, counted_ns, head
         )
-        tables = switches.tables()
+        tables = {**switches.tables(), "delays": switches.delays()}
         if not after.statistics:
             copies = self._copies(counters, groups)
             row = head | lost_inside(before.frames, after.frames, copies, counters)

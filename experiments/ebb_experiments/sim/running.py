@@ -110,6 +110,7 @@ def _all(
     told: list[str] = []
     seeds = loaded.spec.seeds
     pictures: Pictures | None = None
+    commit: str | None = None
     for name in loaded.schemes:
         several = len(list(loaded.plays(name))) > 1
         of_seeds: dict[str, list[list[str]]] = {}
@@ -138,6 +139,7 @@ def _all(
                     pictures.add(name, plays[0])
                 together = Results.together(plays)
                 files.end(together)
+            commit = together.run["versions"]["commit"]
             failed += together.reasons
             for kept in promises(together.rows("tenants")):
                 told.append(f"{label}: {kept}")
@@ -151,7 +153,7 @@ def _all(
     print_whole(console, table)
     for line in told:
         console.print(line, markup=False, soft_wrap=True)
-    _summarise(loaded, rows, folder)
+    _summarise(loaded, rows, commit, folder)
     return failed
 
 
@@ -168,7 +170,9 @@ def _pictures(loaded: Loaded, folder: Path) -> Pictures:
     return Pictures(loaded.name, folder, loaded.colours)
 
 
-def _summarise(loaded: Loaded, rows: dict[str, list[str]], folder: Path) -> None:
+def _summarise(
+    loaded: Loaded, rows: dict[str, list[str]], commit: str | None, folder: Path
+) -> None:
     """File that `make compare` reads."""
     from ebb_experiments.tour.runs import SUMMARY, Summary
 
@@ -177,7 +181,7 @@ def _summarise(loaded: Loaded, rows: dict[str, list[str]], folder: Path) -> None
         topology=loaded.topology.name,
         dilation=loaded.dilation.factor,
         switch="ebb-simulator",
-        commit=installation.commit(),
+        commit=commit,
         busy=[],
         columns=list(_COLUMNS),
         rows=rows,
