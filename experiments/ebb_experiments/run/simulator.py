@@ -14,7 +14,6 @@ from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 from tempfile import TemporaryDirectory
-from threading import Thread
 from types import TracebackType
 from typing import Any, Protocol
 
@@ -287,10 +286,12 @@ class Simulator:
         raise self._died()
 
     def finish(self) -> None:
-        """Lets it end by itself, beside what comes then: there are no more orders, and nobody uses
-        its services any more. Its memory takes a while to be given back."""
-        if process := self._take():
-            Thread(target=_wait_for, args=(process, 5.0), name="simulator ends").start()
+        """Lets it end by itself: there are no more orders, and nobody uses its services any more.
+        To leave the context waits until it has: the next one may be at the same address."""
+        stdin = self._running.stdin
+        assert stdin is not None
+        with suppress(BrokenPipeError):
+            stdin.close()
 
     @property
     def fabric_socket(self) -> Path:
@@ -348,31 +349,23 @@ class Simulator:
 
     def _end(self, patience: float = 5.0) -> int | None:
         """Ends the simulator; returns its exit code, or none if it had ended before."""
-        process = self._take()
-        return None if process is None else _wait_for(process, patience)
-
-    def _take(self) -> subprocess.Popen[str] | None:
-        """The process, which is none of this simulator's any more."""
         sockets, self._sockets = self._sockets, None
         if sockets is not None:
             sockets.cleanup()
         process, self._process = self._process, None
-        return process
-
-
-def _wait_for(process: subprocess.Popen[str], patience: float) -> int:
-    """Ends a process by the end of its orders, or by force after so many seconds."""
-    if process.stdin is not None:
-        with suppress(BrokenPipeError):
-            process.stdin.close()
-    try:
-        process.wait(timeout=patience)
-    except subprocess.TimeoutExpired:
-        process.kill()
-        process.wait()
-    if process.stdout is not None:
-        process.stdout.close()
-    return process.returncode
+        if process is None:
+            return None
+        if process.stdin is not None:
+            with suppress(BrokenPipeError):
+                process.stdin.close()
+        try:
+            process.wait(timeout=patience)
+        except subprocess.TimeoutExpired:
+            process.kill()
+            process.wait()
+        if process.stdout is not None:
+            process.stdout.close()
+        return process.returncode
 
 
 def _last_words(log: str) -> str:
