@@ -19,11 +19,12 @@ from ebb_topologies.model import Topology, load_topology
 from ebb_topologies.text import printable
 from rich.console import Console
 
-from ebb_controller.controller import CONNECT_SECONDS, Controller, Event, Program
+from ebb_controller.controller import CONNECT_SECONDS, Controller, Event
+from ebb_controller.errors import ControllerError
 from ebb_controller.mechanisms import FabricParameters
 from ebb_controller.multicast import MulticastGroup, check
 from ebb_controller.parameters import WAKEUP_NS
-from ebb_controller.reconcile import ControllerError
+from ebb_controller.program import Program
 from ebb_controller.scheme import load_scheme
 from ebb_controller.statistics import show, snapshot
 from ebb_controller.tracts import GroupNumbers, check_address, follow

@@ -7,21 +7,17 @@ restart, and whenever the plan changes, the switch is made to hold the plan in f
 from __future__ import annotations
 
 import asyncio
-import json
 import logging
 from collections.abc import Callable, Coroutine, Iterable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
-from functools import cached_property, partial
-from pathlib import Path
 from typing import Any, Literal, TypeVar
 
 import finsy
 from ebb_topologies.files import InputError
-from ebb_topologies.installation import remedy
 from ebb_topologies.model import LinkEnds, Switch, Topology
 from ebb_topologies.processes import allow_files
-from ebb_topologies.traffic_manager import PortParameters, traffic_manager_config
+from ebb_topologies.traffic_manager import PortParameters
 from finsy import (
     GRPCStatusCode,
     P4ClientError,
@@ -31,24 +27,22 @@ from finsy import (
     SwitchOptions,
 )
 from finsy.p4schema import P4Schema
-from finsy.proto import p4i, p4r
-from google.protobuf import text_format
+from finsy.proto import p4r
 
 from ebb_controller import tna
 from ebb_controller.buffer_dependency import refuse_cycle
 from ebb_controller.encoding import Encoder
-from ebb_controller.mechanism import Mechanism, counter_names, missing
+from ebb_controller.errors import ControllerError
+from ebb_controller.mechanism import counter_names
 from ebb_controller.mechanisms import (
     COUNTERS,
-    MECHANISMS,
     FabricParameters,
-    of_program,
-    program_for,
 )
 from ebb_controller.multicast import MulticastGroup, check, tree
 from ebb_controller.patience import TRIES
 from ebb_controller.plan import plan
-from ebb_controller.reconcile import Change, ControllerError, Held, messages, reconcile, replies
+from ebb_controller.program import Program
+from ebb_controller.reconcile import Change, Held, messages, reconcile, replies
 from ebb_controller.session import OneProcess, Session
 from ebb_controller.site import DepthUnit, Site
 from ebb_controller.together import together
@@ -89,93 +83,6 @@ NOTHING = (0, 0)
 """No packets and no bytes."""
 Counters = dict[str, list[tuple[int, int]]]
 """Counter name to (packets, bytes) of each index; of ports without a link it has zeros."""
-
-
-@dataclass(frozen=True)
-class Program:
-    """A compiled P4 program: BMv2 JSON and P4Info."""
-
-    p4info: Path
-    """P4Info as text (protobuf text format)."""
-    json: Path
-    """The program for the switch: BMv2 JSON. Its name is that of the program in p4src."""
-    chip: tna.Chip | None = None
-    """The chip that it is written for; none: it is for v1model."""
-
-    @classmethod
-    def of(cls, directory: Path, *parameters: FabricParameters) -> Program:
-        """The one of a folder, as `make build` leaves it, that does what all these say."""
-        name = program_for(*parameters)
-        return cls(directory / f"{name}.p4info.txtpb", directory / f"{name}.json")
-
-    @classmethod
-    def of_tofino(
-        cls, directory: Path, topology: Topology, *parameters: FabricParameters
-    ) -> Program:
-        """The one of p4src/tna that does on every switch what all these say. Raises `InputError`
-        where there is none."""
-        composition = tna.composition_of(topology, *parameters)
-        path = directory / "tna" / composition.name
-        info = path.with_name(f"{path.name}.p4info.txtpb")
-        return cls(info, path.with_name(f"{path.name}.json"), composition.chip)
-
-    @property
-    def name(self) -> str:
-        """Name of its source in p4src, without `.p4`."""
-        return self.json.stem if self.chip is None else f"tna/{self.json.stem}"
-
-    @property
-    def mechanisms(self) -> tuple[Mechanism, ...]:
-        """Mechanisms that it may have; a program of p4src/tna has some of them."""
-        return MECHANISMS if self.chip is not None else of_program(self.name)
-
-    def queues(self, topology: Topology, switch: Switch, ports: PortParameters) -> dict[str, Any]:
-        """The configuration of the traffic manager of a switch with this program."""
-        config = traffic_manager_config(topology, switch, ports)
-        return config if self.chip is None else tna.traffic_manager(config, self.chip)
-
-    def check(self) -> p4i.P4Info:
-        """Reads both files; raises `ControllerError` if one cannot be used, or if the program lacks
-        what a mechanism names. All else is for the switch to judge."""
-        found = p4i.P4Info()
-        for path, parse in ((self.p4info, partial(_parse_p4info, found)), (self.json, json.loads)):
-            try:
-                parse(path.read_text())
-            except FileNotFoundError as error:
-                raise ControllerError(f"{path} is not there: {remedy()}") from error
-            except OSError as error:
-                raise ControllerError(f"{path}: cannot be read: {error.strerror}") from error
-            except (ValueError, RecursionError, text_format.ParseError) as error:
-                raise ControllerError(
-                    f"{path} is damaged ({error}): remove it and run `make build`"
-                ) from error
-        # No program of p4src/tna has all; `tna.composition_of` chooses by what it needs.
-        for lack in missing(self.mechanisms if self.chip is None else (), found):
-            raise ControllerError(
-                f"{self.p4info}: {lack}, which the program does not have: compile "
-                f"p4src/{self.name}.p4"
-            )
-        return found
-
-    @cached_property
-    def schema(self) -> P4Schema:
-        """Both files, checked, with the cookie by which switches know the program."""
-        return P4Schema(self.check(), self.json.read_bytes())
-
-    def files(self) -> dict[str, Any]:
-        """As files of a process of many switches name it: they start with it, and it need not
-        travel to each of them, because a controller finds it there by its cookie."""
-        return {
-            "json": str(self.json.resolve()),
-            "p4info": str(self.p4info.resolve()),
-            "cookie": self.schema.p4cookie,
-        }
-
-
-def _parse_p4info(into: p4i.P4Info, text: str) -> None:
-    if not text.strip():
-        raise ValueError("it is empty")
-    text_format.Parse(text, into)
 
 
 @dataclass(frozen=True, slots=True)
@@ -564,9 +471,12 @@ class Controller:
                 managed.queues = queues
         chip = self.program.chip
         wanted = plan(site) if chip is None else tna.requirements(site, chip)
-        if managed.fresh is not None:
+        if fresh := managed.fresh is not None:
             managed.fresh, managed.held = None, {}
-        change, held = await reconcile(managed.switch, wanted, goal.encoder, managed.held)
+        # Switches that start together with their controller are ours (switch/p4runtime).
+        change, held = await reconcile(
+            managed.switch, wanted, goal.encoder, managed.held, in_order=fresh
+        )
         managed.held = held
         return change
 

@@ -6,9 +6,9 @@ So each entity is encoded once, and what switches tell is looked up by its bytes
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Hashable
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, TypeVar
 
 from finsy import (
     P4ActionProfileGroup,
@@ -22,6 +22,8 @@ from finsy.p4schema import P4Schema
 from finsy.proto import p4r
 
 from ebb_controller.mechanism import Entity
+
+T = TypeVar("T")
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -58,6 +60,14 @@ class Encoder:
         """Encoded entities by the identity of the entity, which is kept alive with them."""
         self._known: dict[bytes, Encoded] = {}
         """Encoded entities by the bytes of a message that a switch sent."""
+        self._once: dict[Any, Any] = {}
+
+    def once(self, key: Hashable, make: Callable[[], T]) -> T:
+        """Something else that many switches share: made when it is first wanted by this key."""
+        if key not in self._once:
+            self._once[key] = make()
+        made: T = self._once[key]
+        return made
 
     def planned(self, entity: Entity, schema: P4Schema) -> Encoded:
         """An entity of a plan. Raises `ValueError` for what the program cannot express."""

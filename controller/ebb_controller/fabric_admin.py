@@ -14,7 +14,7 @@ import grpc
 from ebb_topologies.run_state import usual_socket
 
 from ebb_controller import ebb_fabric_pb2 as proto
-from ebb_controller.reconcile import ControllerError
+from ebb_controller.errors import ControllerError
 
 SERVICE = "/ebb.fabric.v1.Fabric"
 """The gRPC service of ebb_fabric.proto."""

@@ -18,8 +18,8 @@ from rich.console import Console
 from rich.markup import escape
 from rich.table import Table
 
+from ebb_controller.errors import ControllerError
 from ebb_controller.fabric_admin import FabricAdmin, Link
-from ebb_controller.reconcile import ControllerError
 
 STOP = "stop"
 """The last word of a `pcap` command that ends a capture."""

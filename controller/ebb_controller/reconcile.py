@@ -27,6 +27,7 @@ from finsy.p4entity import P4Entity, encode_entities
 from finsy.proto import p4r
 
 from ebb_controller.encoding import Encoded, Encoder, describe
+from ebb_controller.errors import ControllerError
 from ebb_controller.mechanism import Entity
 from ebb_controller.patience import patiently
 from ebb_controller.plan import INSERT_ORDER
@@ -43,10 +44,6 @@ TYPES = {
 
 Held = Mapping[bytes, Encoded]
 """Entities of a switch by key, see `Encoded.key`."""
-
-
-class ControllerError(Exception):
-    """The fabric is not as planned. The message names switch, table, entry and cause."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -70,17 +67,25 @@ class Change:
 
 
 async def reconcile(
-    switch: Switch, wanted: Sequence[Entity], encoder: Encoder, held: Held | None = None
+    switch: Switch,
+    wanted: Sequence[Entity],
+    encoder: Encoder,
+    held: Held | None = None,
+    *,
+    in_order: bool = False,
 ) -> tuple[Change, Held]:
     """Writes the difference and verifies it by reading back; returns what was changed and what the
     switch holds now.
 
-    `held`: what the switch holds, if that is known; none: it is read.
+    `held`: what the switch holds, if that is known; none: it is read. `in_order`: it does the
+    updates of a request one after the other, so groups come in one request with the entries that
+    name them; others may do them in any order.
     """
     target = _target(switch, wanted, encoder)
+    everything = _all(wanted, switch, encoder)
     present = held
     if present is None:
-        present = await _read(switch, _all(wanted), encoder)
+        present = await _read(switch, everything, encoder)
     stale = [e for key, e in present.items() if key not in target and not e.is_default]
     new = [e for key, e in target.items() if key not in present]
     changed = [e for key, e in target.items() if key in present and e.value != present[key].value]
@@ -89,16 +94,17 @@ async def reconcile(
         return change, present  # what was just read is the read-back
     # Entries let go of groups, groups of members: deleted in the reverse of the insert order.
     # Entries change before groups disappear, so modifications come between.
-    await _write(switch, "insert", [e for e in new if not e.is_entry])
+    await _write(switch, "insert", [e for e in new if not (in_order or e.is_entry)])
     await _write(switch, "modify", changed)
-    await _write(switch, "insert", [e for e in new if e.is_entry])
+    await _write(switch, "insert", [e for e in new if in_order or e.is_entry])
     for kind in reversed(INSERT_ORDER):
         await _write(switch, "delete", [e for e in stale if isinstance(e.entity, kind)])
     if held is None or change.total > len(target) // 4:
-        present = await _read(switch, _all(wanted), encoder)
+        present = await _read(switch, everything, encoder)
     else:
         touched = {e.key for e in (*new, *changed, *stale)}
-        told = await _read(switch, _touched([*new, *changed], stale), encoder)
+        reads = encode_entities(_touched([*new, *changed], stale), switch.p4info)
+        told = await _read(switch, p4r.ReadRequest(entities=reads), encoder)
         present = {k: e for k, e in held.items() if k not in touched}
         present |= {k: e for k, e in told.items() if k in touched}
     _verify(switch, target, present)
@@ -158,13 +164,29 @@ _KINDS: tuple[Entity, ...] = (
 apart."""
 _SESSIONS = P4CloneSessionEntry()
 """The same of clone sessions."""
+_NO_METER = P4MeterConfig(cir=0, cburst=0, pir=0, pburst=0)
+"""In a read: the meters of the entries, too."""
 
 
-def _all(wanted: Sequence[Entity]) -> list[Entity]:
-    """Reads of everything that matters to a plan. Clone sessions only if it has some:
-    without, no packet takes one."""
-    sessions = [_SESSIONS] if any(type(e) is P4CloneSessionEntry for e in wanted) else []
-    return [*_KINDS, *sessions, *_defaults(wanted), *_metered(wanted)]
+def _all(wanted: Sequence[Entity], switch: Switch, encoder: Encoder) -> p4r.ReadRequest:
+    """Reads of everything that matters to a plan, which are the same of most plans. Clone sessions
+    only if it has some: without, no packet takes one. Default entries by name: a wildcard read
+    gives entries only, and of the default entries only those of the plan matter."""
+    sessions = any(type(e) is P4CloneSessionEntry for e in wanted)
+    entries = [e for e in wanted if type(e) is P4TableEntry]
+    defaults = tuple(e.table_id for e in entries if e.is_default_action)
+    metered = tuple(sorted({e.table_id for e in entries if e.meter_config}))
+
+    def reads() -> p4r.ReadRequest:
+        asked = [
+            *_KINDS,
+            *([_SESSIONS] if sessions else []),
+            *(P4TableEntry(table, is_default_action=True) for table in defaults),
+            *(P4TableEntry(table, meter_config=_NO_METER) for table in metered),
+        ]
+        return p4r.ReadRequest(entities=encode_entities(asked, switch.p4info))
+
+    return encoder.once((sessions, defaults, metered), reads)
 
 
 def _touched(written: Sequence[Encoded], stale: Sequence[Encoded]) -> list[Entity | p4r.Entity]:
@@ -185,35 +207,19 @@ def _question(encoded: Encoded) -> p4r.Entity:
     return asked
 
 
-def _metered(wanted: Sequence[Entity]) -> list[Entity]:
-    """Reads of the tables whose entries have meters, with these."""
-    tables = {e.table_id for e in wanted if isinstance(e, P4TableEntry) and e.meter_config}
-    nothing = P4MeterConfig(cir=0, cburst=0, pir=0, pburst=0)
-    return [P4TableEntry(table, meter_config=nothing) for table in sorted(tables)]
-
-
-def _defaults(wanted: Sequence[Entity]) -> list[Entity]:
-    """Default entries to read by name: a wildcard read gives entries only, and of the default
-    entries only those of the plan matter."""
-    return [
-        P4TableEntry(entity.table_id, is_default_action=True)
-        for entity in wanted
-        if isinstance(entity, P4TableEntry) and entity.is_default_action
-    ]
-
-
-async def _read(
-    switch: Switch, request: Sequence[Entity | p4r.Entity], encoder: Encoder
-) -> dict[bytes, Encoded]:
-    """Entities of a switch that match the given ones, by key."""
+async def _read(switch: Switch, request: p4r.ReadRequest, encoder: Encoder) -> dict[bytes, Encoded]:
+    """Entities of a switch that match those of the request, by key."""
     schema = switch.p4info
-    const_tables = {table.alias for table in schema.tables if table.is_const}
-    message = p4r.ReadRequest(entities=encode_entities(request, schema))
+
+    def const() -> frozenset[str]:
+        return frozenset(table.alias for table in schema.tables if table.is_const)
+
+    const_tables = encoder.once("constant tables", const)
 
     async def read() -> list[Encoded]:
         return [
             encoder.received(entity, schema)
-            async for reply in replies(switch, message)
+            async for reply in replies(switch, request)
             for entity in reply.entities
         ]
 

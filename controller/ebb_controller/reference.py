@@ -13,10 +13,10 @@ from pathlib import Path
 from ebb_topologies.installation import compiled, work_tree
 from finsy.proto import p4i
 
-from ebb_controller.controller import Program
+from ebb_controller.errors import ControllerError
 from ebb_controller.mechanisms import COUNTERS, MECHANISMS, FabricParameters
 from ebb_controller.mechanisms.volume_counters import Volume
-from ebb_controller.reconcile import ControllerError
+from ebb_controller.program import Program
 
 DOCS = (work_tree() or Path()) / "docs"
 """Folder of the pages, which are in no package."""

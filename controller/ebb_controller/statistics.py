@@ -12,7 +12,7 @@ from rich.table import Table
 from ebb_controller import ebb_tm_pb2 as tm
 from ebb_controller import mechanisms
 from ebb_controller.controller import Controller, Counters
-from ebb_controller.reconcile import ControllerError
+from ebb_controller.errors import ControllerError
 
 COUNTERS = tuple(counter for counter in mechanisms.COUNTERS.values() if counter.heading)
 """Counters that have a column."""

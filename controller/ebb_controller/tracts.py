@@ -13,9 +13,9 @@ from ebb_topologies.files import InputError
 from ebb_topologies.model import Topology
 
 from ebb_controller.controller import Controller
+from ebb_controller.errors import ControllerError
 from ebb_controller.mechanisms import FabricParameters
 from ebb_controller.multicast import MAX_GROUP, MulticastGroup
-from ebb_controller.reconcile import ControllerError
 
 LOOK_SECONDS = 2.0
 """How often the locator is asked."""

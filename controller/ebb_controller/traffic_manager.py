@@ -11,8 +11,8 @@ import grpc
 from ebb_topologies.model import Switch, Topology
 
 from ebb_controller import ebb_tm_pb2 as tm
+from ebb_controller.errors import ControllerError
 from ebb_controller.patience import patiently
-from ebb_controller.reconcile import ControllerError
 from ebb_controller.together import together
 
 SERVICE = "/ebb.tm.v1.TrafficManager"
@@ -103,11 +103,10 @@ class TrafficManagers:
 
     def _channel(self, switch: Switch) -> grpc.aio.Channel:
         """The connection to a switch, which is opened when it is first wanted."""
-        if switch.name not in self._channels:
-            self._channels[switch.name] = grpc.aio.insecure_channel(
-                self._address(switch), CHANNEL_OPTIONS
-            )
-        return self._channels[switch.name]
+        address = self._address(switch)
+        if address not in self._channels:
+            self._channels[address] = grpc.aio.insecure_channel(address, CHANNEL_OPTIONS)
+        return self._channels[address]
 
 
 def _failed(

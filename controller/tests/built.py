@@ -7,10 +7,10 @@ from functools import cache
 from pathlib import Path
 
 import pytest
-from ebb_controller.controller import Program
 from ebb_controller.mechanisms import FabricParameters
 from ebb_controller.mechanisms.codel import Codel
 from ebb_controller.mechanisms.volume_counters import Volume
+from ebb_controller.program import Program
 from finsy.proto import p4i
 
 BUILD = Path(os.environ.get("EBB_BUILD", Path(__file__).resolve().parents[2] / "build"))

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 from built import PROGRAM
-from ebb_controller.controller import Program
+from ebb_controller.program import Program
 
 
 @pytest.fixture

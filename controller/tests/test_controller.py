@@ -12,12 +12,14 @@ from typing import Any
 
 import pytest
 from built import NEEDS_PROGRAM, p4info
-from ebb_controller.controller import Controller, Event, Program
+from ebb_controller.controller import Controller, Event
+from ebb_controller.errors import ControllerError
 from ebb_controller.mechanisms import FabricParameters
 from ebb_controller.mechanisms.ecn_threshold import StepMarking
 from ebb_controller.mechanisms.phantom_queue import PhantomQueue
 from ebb_controller.multicast import MulticastGroup
-from ebb_controller.reconcile import Change, ControllerError
+from ebb_controller.program import Program
+from ebb_controller.reconcile import Change
 from ebb_controller.traffic_manager import TrafficManagers
 from ebb_topologies.files import InputError
 from ebb_topologies.model import Switch, from_table

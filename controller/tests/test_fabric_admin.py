@@ -14,8 +14,8 @@ import grpc
 import pytest
 from ebb_controller import ebb_fabric_pb2 as proto
 from ebb_controller import fabric_cli
+from ebb_controller.errors import ControllerError
 from ebb_controller.fabric_admin import End, FabricAdmin, Link, LinkState
-from ebb_controller.reconcile import ControllerError
 
 
 @dataclass

@@ -17,9 +17,10 @@ import pytest
 from built import BUILD, NEEDS_PROGRAM, PROGRAM
 from ebb_controller import controller as module
 from ebb_controller import patience
-from ebb_controller.controller import PUSHES_AT_ONCE, Controller, Program
+from ebb_controller.controller import PUSHES_AT_ONCE, Controller
+from ebb_controller.errors import ControllerError
 from ebb_controller.mechanisms import FabricParameters
-from ebb_controller.reconcile import ControllerError
+from ebb_controller.program import Program
 from ebb_controller.scheme import load_scheme
 from ebb_controller.together import together
 from ebb_controller.traffic_manager import TrafficManagers

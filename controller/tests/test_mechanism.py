@@ -7,11 +7,11 @@ from pathlib import Path
 import pytest
 from built import NEEDS_PROGRAM, PROGRAM, PROGRAMS, p4info
 from ebb_controller import mechanisms
-from ebb_controller.controller import Program
+from ebb_controller.errors import ControllerError
 from ebb_controller.mechanism import Counter, Mechanism, Table, counter_names, missing
 from ebb_controller.mechanisms.codel import Codel
 from ebb_controller.mechanisms.volume_counters import Volume
-from ebb_controller.reconcile import ControllerError
+from ebb_controller.program import Program
 from finsy.proto import p4i
 from google.protobuf import text_format
 

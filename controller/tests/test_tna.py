@@ -9,13 +9,13 @@ from typing import Any
 import pytest
 from built import FULL_PROGRAM, NEEDS_PROGRAM, p4info
 from ebb_controller import tna
-from ebb_controller.controller import Program
 from ebb_controller.mechanism import Entity
 from ebb_controller.mechanisms import FabricParameters
 from ebb_controller.mechanisms.policing import Contract, Policing
 from ebb_controller.mechanisms.volume_counters import Volume
 from ebb_controller.multicast import MulticastGroup
 from ebb_controller.plan import INSERT_ORDER, plan
+from ebb_controller.program import Program
 from ebb_controller.scheme import known_schemes, load_scheme
 from ebb_controller.site import Site
 from ebb_topologies.files import InputError

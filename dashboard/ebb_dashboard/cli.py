@@ -13,7 +13,7 @@ from pathlib import Path
 from types import FrameType
 from typing import Any
 
-from ebb_controller.reconcile import ControllerError
+from ebb_controller.errors import ControllerError
 from ebb_controller.tracts import check_address
 from ebb_experiments.results import folders
 from ebb_experiments.run.agents import AgentError

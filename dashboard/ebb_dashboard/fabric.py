@@ -13,8 +13,8 @@ from typing import Any, Protocol
 import grpc
 from ebb_controller import ebb_tm_pb2 as tm
 from ebb_controller import ebb_trace_pb2 as trace
+from ebb_controller.errors import ControllerError
 from ebb_controller.fabric_admin import FabricView
-from ebb_controller.reconcile import ControllerError
 from ebb_experiments.scenario.faults import FabricControl
 from ebb_topologies.dilation import Dilation
 from ebb_topologies.files import InputError

@@ -10,8 +10,8 @@ from ipaddress import IPv4Address
 from typing import Any
 
 import grpc
+from ebb_controller.errors import ControllerError
 from ebb_controller.mechanisms.route import IPV4_ROUTE, SET_MULTICAST_GROUP
-from ebb_controller.reconcile import ControllerError
 from finsy import (
     P4ActionProfileGroup,
     P4ActionProfileMember,

@@ -13,8 +13,8 @@ from typing import Any
 
 import grpc
 from ebb_controller import ebb_tm_pb2 as tm
+from ebb_controller.errors import ControllerError
 from ebb_controller.fabric_admin import FabricAdmin, FabricView
-from ebb_controller.reconcile import ControllerError
 from ebb_controller.tracts import LocatorError
 from ebb_controller.traffic_manager import TrafficManagers
 from ebb_topologies.dilation import Dilation

@@ -8,7 +8,7 @@ from typing import Any
 import grpc
 from ebb_controller.ctl import values
 from ebb_controller.encoding import describe
-from ebb_controller.reconcile import ControllerError
+from ebb_controller.errors import ControllerError
 from ebb_topologies.text import printable
 from finsy import P4ActionProfileMember, P4TableEntry
 from finsy.p4entity import decode_entity

@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from typing import Any
 
-from ebb_controller.reconcile import ControllerError
+from ebb_controller.errors import ControllerError
 from ebb_controller.traffic_manager import loopback
 from ebb_experiments.results.flows import FlowTable
 from ebb_experiments.results.load import Load

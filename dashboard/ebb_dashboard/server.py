@@ -8,7 +8,7 @@ import logging
 from importlib.resources import files
 from typing import Any
 
-from ebb_controller.reconcile import ControllerError
+from ebb_controller.errors import ControllerError
 from ebb_topologies.files import InputError
 from ebb_topologies.mininet_links import ControlError
 from ebb_topologies.text import printable

@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from ebb_controller.reconcile import ControllerError
+from ebb_controller.errors import ControllerError
 from ebb_experiments.results import folders
 from ebb_experiments.results.results import Results
 from ebb_experiments.run.control import reroute

@@ -8,7 +8,7 @@ from contextlib import suppress
 from typing import Protocol
 
 from ebb_controller import ebb_tm_pb2 as tm
-from ebb_controller.reconcile import ControllerError
+from ebb_controller.errors import ControllerError
 
 INTERVAL_NS = 150_000_000
 """From one message of a switch to its next: 6.7 rounds per second, of which a busy machine may miss

@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 import pytest
-from ebb_controller.controller import Program
 from ebb_controller.mechanisms import FabricParameters
 from ebb_controller.multicast import MulticastGroup, tree
 from ebb_controller.plan import plan
+from ebb_controller.program import Program
 from ebb_controller.site import Site
 from ebb_dashboard.installed import Forwarding, Installed
 from ebb_dashboard.picture import of_topology

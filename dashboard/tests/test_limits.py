@@ -15,11 +15,12 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from ebb_controller.controller import AT_ONCE, FILES_PER_SWITCH, PUSHES_AT_ONCE, Program
+from ebb_controller.controller import AT_ONCE, FILES_PER_SWITCH, PUSHES_AT_ONCE
 from ebb_controller.encoding import Encoder
 from ebb_controller.mechanisms import PROGRAMS
 from ebb_controller.plan import plan
 from ebb_controller.prefixes import routes
+from ebb_controller.program import Program
 from ebb_controller.reconcile import BATCH
 from ebb_controller.scheme import known_schemes, load_scheme
 from ebb_controller.site import Site

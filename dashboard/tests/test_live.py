@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from ebb_controller.reconcile import ControllerError
+from ebb_controller.errors import ControllerError
 from ebb_controller.tracts import LocatorError
 from ebb_dashboard.live import Watcher, attached
 from ebb_dashboard.orders import parsed

@@ -13,7 +13,7 @@ from typing import Any
 
 import pytest
 from ebb_controller import ebb_tm_pb2 as tm
-from ebb_controller.reconcile import ControllerError
+from ebb_controller.errors import ControllerError
 from ebb_dashboard.orders import parsed
 from ebb_dashboard.running import RunWatch
 from ebb_dashboard.serving import Serving

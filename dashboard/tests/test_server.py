@@ -10,7 +10,7 @@ from collections.abc import Iterator
 from typing import Any
 
 import pytest
-from ebb_controller.reconcile import ControllerError
+from ebb_controller.errors import ControllerError
 from ebb_dashboard import server
 from ebb_dashboard.feed import MAX_PAGES, WAITING
 from ebb_dashboard.orders import AnyOrder

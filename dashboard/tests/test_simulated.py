@@ -11,7 +11,7 @@ from types import SimpleNamespace
 from typing import Any, cast
 
 import pytest
-from ebb_controller.reconcile import ControllerError
+from ebb_controller.errors import ControllerError
 from ebb_dashboard import cli
 from ebb_dashboard.installed import InstalledGroups
 from ebb_dashboard.orders import AnyOrder, parsed

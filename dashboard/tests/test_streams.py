@@ -8,7 +8,7 @@ from contextlib import asynccontextmanager
 
 import pytest
 from ebb_controller import ebb_tm_pb2 as tm
-from ebb_controller.reconcile import ControllerError
+from ebb_controller.errors import ControllerError
 from ebb_dashboard import streams
 from ebb_dashboard.streams import SILENT_ROUNDS, Streams
 

@@ -17,8 +17,8 @@ from functools import partial
 from pathlib import Path
 from types import FrameType
 
-from ebb_controller.controller import Program
-from ebb_controller.reconcile import ControllerError
+from ebb_controller.errors import ControllerError
+from ebb_controller.program import Program
 from ebb_topologies import preflight
 from ebb_topologies.arguments import Parser
 from ebb_topologies.dilation import Dilation

@@ -27,7 +27,7 @@ def run() -> Any:
 
 def sim() -> Any:
     """`ebb-sim`."""
-    return command("ebb-sim", "ebb_experiments.sim.cli")
+    return command("ebb-sim", "ebb_experiments.sim.cli", "command")
 
 
 def experiment() -> Any:
@@ -35,10 +35,10 @@ def experiment() -> Any:
     return command("ebb-experiment", "ebb_experiments.study.cli")
 
 
-def command(name: str, module: str) -> Any:
-    """Runs `main` of a module; 1 if it cannot be imported for want of a package."""
+def command(name: str, module: str, function: str = "main") -> Any:
+    """Runs a function of a module; 1 if it cannot be imported for want of a package."""
     try:
-        main = import_module(module).main
+        main = getattr(import_module(module), function)
     except ModuleNotFoundError as error:
         package = (error.name or "").partition(".")[0]
         if package not in REMEDIES:

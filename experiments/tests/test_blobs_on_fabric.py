@@ -12,8 +12,8 @@ from random import Random
 
 import pytest
 from binaries import BINARIES, needs_root, needs_switches
-from ebb_controller.controller import Program
 from ebb_controller.mechanisms.route import REPLICATED
+from ebb_controller.program import Program
 from ebb_controller.scheme import load_scheme
 from ebb_controller.tracts import GroupNumbers, follow
 from ebb_experiments.blobs.store import Store

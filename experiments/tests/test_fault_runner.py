@@ -11,7 +11,8 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from ebb_controller.reconcile import Change, ControllerError
+from ebb_controller.errors import ControllerError
+from ebb_controller.reconcile import Change
 from ebb_experiments.run.fault_runner import FaultRunner, check_separate
 from ebb_experiments.run.loop import LoopThread
 from ebb_experiments.scenario.faults import FaultKeys, Step, steps

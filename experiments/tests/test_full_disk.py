@@ -9,7 +9,7 @@ from typing import Any
 import pyarrow as pa
 import pytest
 from ebb_experiments.results.arrow import SCHEMAS, Batches
-from ebb_experiments.results.results import Results
+from ebb_experiments.results.results import Files, Results
 from ebb_experiments.study.store import Store
 from ebb_experiments.study.trials import Trial, trials
 from study_tables import experiment
@@ -87,6 +87,19 @@ def test_results_are_written_whole_or_not_at_all(
     full.clear()
     results.write(tmp_path / "out")
     assert len(list((tmp_path / "out").iterdir())) == 5
+
+
+def test_files_that_were_begun_go_with_a_run_that_fails(tmp_path: Path) -> None:
+    flows = {"flows": Batches("flows", [{"seed": 1}])}
+    with pytest.raises(ValueError, match="of the run"), Files(tmp_path) as files:
+        files.begin(flows)
+        raise ValueError("of the run")
+    assert list(tmp_path.iterdir()) == []
+    with Files(tmp_path) as files:
+        files.begin(flows)
+        files.end(Results(flows | {"ports": Batches("ports")}, {}))
+    names = {path.name for path in tmp_path.iterdir()}
+    assert names == {"flows.csv", "flows.parquet", "ports.csv", "ports.parquet", "run.json"}
 
 
 @pytest.mark.parametrize(

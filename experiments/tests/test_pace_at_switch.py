@@ -23,8 +23,9 @@ from typing import Any
 
 import pytest
 from binaries import ROOT, needs_root, needs_switches
-from ebb_controller.controller import Controller, Program
+from ebb_controller.controller import Controller
 from ebb_controller.mechanisms import FabricParameters
+from ebb_controller.program import Program
 from ebb_controller.scheme import load_scheme
 from ebb_controller.traffic_manager import TrafficManagers
 from ebb_experiments.run.kernel_tcp import BUMP, Bump

@@ -17,13 +17,13 @@ import pyarrow.csv
 import pyarrow.parquet
 import pytest
 from binaries import BINARIES, needs_simulator
+from ebb_controller.errors import ControllerError
 from ebb_controller.mechanisms.drop_notification import NOTIFIED
 from ebb_controller.mechanisms.trimming import TRIMMED
-from ebb_controller.reconcile import ControllerError
 from ebb_experiments.results.arrow import SCHEMAS
 from ebb_experiments.results.results import Results
 from ebb_experiments.results.tables import Rows
-from ebb_experiments.run.run import Run
+from ebb_experiments.run.run import Binaries, Run
 from ebb_experiments.run.simulator import SimulatorError
 from ebb_experiments.run.virtual import Virtual, check_told
 from ebb_experiments.scenario.loaded import all_at_once, scenario
@@ -75,6 +75,22 @@ def test_a_program_that_the_switches_refuse_is_one_line(
     assert "\n" not in str(refused.value)
     told = capfd.readouterr()
     assert told.out + told.err == ""
+
+
+@needs_simulator
+@pytest.mark.parametrize("damaged", ["fabric.json", "fabric.p4info.txtpb"])
+def test_a_damaged_program_is_named_though_the_simulator_has_started(
+    tmp_path: Path, damaged: str
+) -> None:
+    names = ("ebb-agent", "ebb-simulator", "fabric.json", "fabric.p4info.txtpb")
+    for name in names:
+        (tmp_path / name).symlink_to(BINARIES.directory / name)
+    (tmp_path / damaged).unlink()
+    (tmp_path / damaged).write_text("{")
+    table = {"schemes": ["ndp"], "workload": incast(), "single_rack": {"hosts": 6}}
+    clock = Virtual(Binaries(tmp_path), threads=1)
+    with pytest.raises(ControllerError, match=f"{damaged} is damaged"):
+        Run(scenario(table, "test"), "ndp", 1, clock, tmp_path / "run").go()
 
 
 @needs_simulator

@@ -39,8 +39,20 @@ def test_help_and_version_load_little(command: str, argument: str) -> None:
 
 def test_a_simulation_does_without_mininet_and_what_draws_reports() -> None:
     unused = {"mininet", "matplotlib", "scipy", "polars", "distributed", "setuptools"}
-    unused |= {"numpy", "pyarrow"}  # imported while the simulator starts
+    unused |= {"finsy", "grpc", "google", "asyncio"}  # imported while the simulator starts
+    unused |= {"numpy", "pyarrow"}  # imported while the clock runs
     assert loaded("import ebb_experiments.sim.running") & unused == set()
+
+
+def test_tables_of_a_simulation_need_arrow_with_their_first_row() -> None:
+    code = (
+        "from ebb_experiments.results.series import ArrivalTable\n"
+        "from ebb_experiments.run.virtual import _batches\n"
+        "from ebb_topologies.dilation import Dilation\n"
+        "arrivals = ArrivalTable(Dilation(1), {}, _batches)\n"
+    )
+    assert "pyarrow" not in loaded(code)
+    assert "pyarrow" in loaded(f"{code}arrivals.table()")
 
 
 def test_no_model_of_a_simulation_parses_its_own_source() -> None:

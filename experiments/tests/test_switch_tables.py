@@ -43,7 +43,8 @@ def rows_of(table: Rows) -> list[dict[str, Any]]:
 
 @pytest.mark.parametrize("kind", [Rows, Batches])
 def test_rows_of_a_switch(rack: Topology, kind: type[Rows]) -> None:
-    tables = SwitchTables(statistics(rack), rack, Dilation(2), 1000.0, HEAD, kind).tables()
+    switches = SwitchTables(statistics(rack), rack, Dilation(2), 1000.0, HEAD, kind)
+    tables = {**switches.tables(), "delays": switches.delays()}
     used, idle = sorted(rack.neighbours["s1"])
     place = {"switch": "s1", "port": used, "peer": rack.neighbours["s1"][used][0].node}
     ports = rows_of(tables["ports"])

@@ -12,6 +12,7 @@ from typing import Any
 import pytest
 from binaries import BINARIES, needs_simulator, needs_tna
 from ebb_controller import ebb_tm_pb2 as tm
+from ebb_controller.errors import ControllerError
 from ebb_controller.mechanisms import FabricParameters
 from ebb_controller.mechanisms.volume_counters import (
     VOLUME_BYTES,
@@ -20,7 +21,6 @@ from ebb_controller.mechanisms.volume_counters import (
     Volume,
     cell,
 )
-from ebb_controller.reconcile import ControllerError
 from ebb_controller.volume import V1modelCounters
 from ebb_experiments.run.run import Run
 from ebb_experiments.run.virtual import Virtual

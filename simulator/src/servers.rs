@@ -16,7 +16,7 @@ use crate::network::Built;
 /// socket. The servers end when something is sent through the result, or when that is dropped.
 pub fn serve(built: &Built, handle: &ControlHandle) -> Result<oneshot::Sender<()>> {
     let addresses: Vec<_> = built.switches.iter().map(|s| s.grpc_address).collect();
-    let mut server = Server::bind(&addresses)?;
+    let mut server = Server::bind(&addresses)?.while_the_clock_stands();
     if let Some(program) = built.program.clone() {
         server = server.preload(0..addresses.len(), program)?;
     }

@@ -17,7 +17,7 @@ LOADS = """
 import sys
 from pathlib import Path
 sys.path.insert(0, sys.argv[1])  # before the work tree, which is installed as editable
-from ebb_controller.controller import Program
+from ebb_controller.program import Program
 from ebb_controller.scheme import known_schemes, load_scheme
 from ebb_experiments.scenario.loaded import load_scenario
 from ebb_experiments.study.spec import experiment_file, known_experiments, load_experiment

@@ -12,7 +12,6 @@ import shutil
 import subprocess
 import sys
 from functools import cache
-from importlib.metadata import version
 from importlib.resources import files
 from pathlib import Path
 
@@ -125,5 +124,7 @@ class Version(argparse.Action):
 
     def __call__(self, parser: argparse.ArgumentParser, *_: object) -> None:
         """Prints one line, as the programs in Rust do, and ends."""
+        from importlib.metadata import version
+
         print(f"{parser.prog} {version(DISTRIBUTION)} (commit {_short(commit())})")
         parser.exit()

@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import Annotated, Literal, Self
+from typing import TYPE_CHECKING, Annotated, Literal, Self
 
-from finsy import P4TableEntry
 from pydantic import Field, model_validator
 
 from ebb_controller.mechanism import Counter, Mechanism, Table
@@ -13,6 +12,9 @@ from ebb_controller.mechanisms.traffic_class import WithClasses
 from ebb_controller.parameters import Parameters, QueueId
 from ebb_controller.prefixes import routes
 from ebb_controller.site import Site
+
+if TYPE_CHECKING:
+    from finsy import P4TableEntry
 
 ADAPTIVE_THRESHOLDS = Table("adaptive_thresholds", ("set_adaptive_thresholds",), depths=True)
 ACCEPTABLE = Table("acceptable", ("set_acceptable",))

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import Any
-
-from finsy import P4TableEntry
+from typing import TYPE_CHECKING, Any
 
 from ebb_controller.mechanism import Mechanism, Table
 from ebb_controller.site import Site
+
+if TYPE_CHECKING:
+    from finsy import P4TableEntry
 
 ARP_RESPONDER = Table("arp_responder", ("answer_arp",))
 

@@ -5,14 +5,16 @@ from __future__ import annotations
 import logging
 from collections.abc import Iterator
 from math import sqrt
-from typing import Annotated, Literal
+from typing import TYPE_CHECKING, Annotated, Literal
 
-from finsy import P4TableEntry
 from pydantic import Field, field_validator
 
 from ebb_controller.mechanism import Counter, Mechanism, Table
 from ebb_controller.parameters import Parameters, QueueId
 from ebb_controller.site import DepthUnit, Site
+
+if TYPE_CHECKING:
+    from finsy import P4TableEntry
 
 PROGRAM = "fabric_codel"
 """The program of p4src that has CoDel and Source Quench."""

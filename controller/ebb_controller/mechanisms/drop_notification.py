@@ -3,15 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import Annotated, Literal, Self
+from typing import TYPE_CHECKING, Annotated, Literal, Self
 
-from finsy import P4TableEntry
 from pydantic import Field, model_validator
 
 from ebb_controller.mechanism import Counter, Mechanism, Table
 from ebb_controller.mechanisms.traffic_class import WithClasses
 from ebb_controller.parameters import Dscp, Parameters
 from ebb_controller.site import Port, Site
+
+if TYPE_CHECKING:
+    from finsy import P4TableEntry
 
 DROP_NOTIFICATION = Table("drop_notification", ("set_notification",))
 NOTIFICATION_CLASS = Table("notification_class", ("accept_cut",))

@@ -3,14 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
-from finsy import P4TableEntry
 from pydantic import Field
 
 from ebb_controller.mechanism import Counter, Mechanism, Table
 from ebb_controller.parameters import Parameters
 from ebb_controller.site import Site
+
+if TYPE_CHECKING:
+    from finsy import P4TableEntry
 
 ECN_THRESHOLD = Table("ecn_threshold", ("set_ecn_threshold",), depths=True)
 STEP_MARKED = Counter("step_marked", "step\nmarks", sum="marks")

@@ -4,15 +4,17 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from itertools import pairwise
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
-from finsy import P4TableEntry
 from pydantic import Field, model_validator
 
 from ebb_controller.mechanism import Counter, Mechanism, Table
 from ebb_controller.mechanisms.traffic_class import WithClasses
 from ebb_controller.parameters import QueueId
 from ebb_controller.site import Site
+
+if TYPE_CHECKING:
+    from finsy import P4TableEntry
 
 MLFQ_LEVEL = Table("mlfq_level", ("set_mlfq_queue",))
 MLFQ_DEMOTION = Table("mlfq_demotion", ("set_mlfq_level",))

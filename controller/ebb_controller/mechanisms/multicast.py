@@ -5,14 +5,6 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Any
 
-from finsy import (
-    P4ActionProfileMember,
-    P4IndirectAction,
-    P4MulticastGroupEntry,
-    P4TableAction,
-)
-from finsy.p4entity import P4Replica
-
 from ebb_controller.mechanism import Entity, Mechanism
 from ebb_controller.mechanisms.route import IPV4_ROUTE, SELECTOR, SET_MULTICAST_GROUP
 from ebb_controller.multicast import MulticastGroup, tree_ports
@@ -36,6 +28,14 @@ def _of_group(site: Site[Any], group: MulticastGroup) -> Iterator[Entity]:
     action of its own would be a "one-shot", which P4Runtime servers do not mix with members and
     groups.
     """
+    from finsy import (
+        P4ActionProfileMember,
+        P4IndirectAction,
+        P4MulticastGroupEntry,
+        P4TableAction,
+    )
+    from finsy.p4entity import P4Replica
+
     ports = tree_ports(site.topology, group, site.switch.name)
     if not ports:
         return

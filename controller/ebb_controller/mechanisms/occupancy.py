@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-
-from finsy import P4TableEntry
+from typing import TYPE_CHECKING
 
 from ebb_controller.mechanism import Mechanism, Table
 from ebb_controller.mechanisms.trimming import WithTrimming
 from ebb_controller.site import Site
+
+if TYPE_CHECKING:
+    from finsy import P4TableEntry
 
 OCCUPANCY_LIMIT = Table("occupancy_limit", ("set_occupancy_limit",))
 

@@ -3,14 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
-from finsy import P4TableEntry
 from pydantic import Field
 
 from ebb_controller.mechanism import Counter, Mechanism, Table
 from ebb_controller.parameters import Parameters
 from ebb_controller.site import Site
+
+if TYPE_CHECKING:
+    from finsy import P4TableEntry
 
 PHANTOM_QUEUE = Table("phantom_queue", ("set_phantom_queue",))
 PHANTOM_MARKED = Counter("phantom_marked", "phantom\nmarks", sum="marks")

@@ -3,16 +3,18 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import Annotated, Literal, Self
+from typing import TYPE_CHECKING, Annotated, Literal, Self
 
 from ebb_topologies.files import InputError
-from finsy import P4MeterConfig, P4TableAction, P4TableEntry, P4TableMatch
 from pydantic import Field, model_validator
 
 from ebb_controller.mechanism import Counter, Mechanism, Table
 from ebb_controller.mechanisms.void_frames import PROGRAM
 from ebb_controller.parameters import Dscp, Parameters, QueueId
 from ebb_controller.site import Port, Site
+
+if TYPE_CHECKING:
+    from finsy import P4TableEntry
 
 POLICING = Table("policing", ("police",))
 POLICED_YELLOW = Counter("policed_yellow", "beyond\nB and S")
@@ -95,6 +97,8 @@ def entries(site: Site[WithPolicing]) -> Iterator[P4TableEntry]:
 
 
 def _entry(policing: Policing, contract: Contract, port: Port, ip: str, name: str) -> P4TableEntry:
+    from finsy import P4MeterConfig, P4TableAction, P4TableEntry, P4TableMatch
+
     if contract.guarantee_bps > port.rate_bps:
         times = contract.guarantee_bps / port.rate_bps  # the same at any dilation
         raise InputError(

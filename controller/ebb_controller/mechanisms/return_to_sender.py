@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-
-from finsy import P4TableEntry
+from typing import TYPE_CHECKING
 
 from ebb_controller.mechanism import Counter, Mechanism, Table
 from ebb_controller.mechanisms.trimming import WithTrimming
 from ebb_controller.site import Site
+
+if TYPE_CHECKING:
+    from finsy import P4TableEntry
 
 RETURN_TO_SENDER = Table("return_to_sender", ("return_header",))
 RETURNED = Counter("returned", "returned")

@@ -13,22 +13,17 @@ import struct
 import zlib
 from collections.abc import Iterator
 from functools import lru_cache
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
-from finsy import (
-    P4ActionProfileGroup,
-    P4ActionProfileMember,
-    P4IndirectAction,
-    P4Member,
-    P4TableAction,
-    P4TableEntry,
-)
 from pydantic import Field
 
 from ebb_controller.mechanism import SHARED_ENTRIES, Counter, Entity, Mechanism, Table
 from ebb_controller.parameters import Parameters
 from ebb_controller.prefixes import routes
 from ebb_controller.site import Site
+
+if TYPE_CHECKING:
+    from finsy import P4ActionProfileGroup, P4TableAction, P4TableEntry
 
 HASH_SETTINGS = Table("hash_settings", ("set_hash_seed",))
 SELECTOR = "ecmp"
@@ -65,6 +60,8 @@ def mac_number(mac: str) -> int:
 def entries(site: Site[WithHashSeed]) -> Iterator[Entity]:
     """The switch's hash seed, a member of the selector per port, a group per set of ports that
     leads to some host over all shortest paths, a route per host, rack or pod."""
+    from finsy import P4ActionProfileMember
+
     seed = _hash_seed(site.parameters.hash_seed, site.switch.device_id)
     yield HASH_SETTINGS.default(seed=seed)
     for port in site.ports:
@@ -86,6 +83,8 @@ def entries(site: Site[WithHashSeed]) -> Iterator[Entity]:
 
 @lru_cache(SHARED_ENTRIES)
 def _ecmp_group(group: int, ports: tuple[int, ...]) -> P4ActionProfileGroup:
+    from finsy import P4ActionProfileGroup, P4Member
+
     members = [P4Member(port, weight=1) for port in ports]
     # Without a max_size: it may grow with the topology.
     return P4ActionProfileGroup(SELECTOR, group_id=group, members=members)
@@ -93,6 +92,8 @@ def _ecmp_group(group: int, ports: tuple[int, ...]) -> P4ActionProfileGroup:
 
 @lru_cache(SHARED_ENTRIES)
 def _route(prefix: str, group: int) -> P4TableEntry:
+    from finsy import P4IndirectAction
+
     return IPV4_ROUTE.entry_for({"dst": prefix}, P4IndirectAction(group_id=group))
 
 

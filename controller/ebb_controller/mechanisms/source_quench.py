@@ -3,15 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import Self
+from typing import TYPE_CHECKING, Self
 
-from finsy import P4CloneSessionEntry, P4TableEntry
 from pydantic import model_validator
 
 from ebb_controller.mechanism import Counter, Mechanism, Table
 from ebb_controller.mechanisms.codel import PROGRAM, WithCodel
 from ebb_controller.parameters import PortQueues
 from ebb_controller.site import Site
+
+if TYPE_CHECKING:
+    from finsy import P4CloneSessionEntry, P4TableEntry
 
 SOURCE_QUENCH = Table("source_quench", ("set_quench",))
 QUENCHED = Counter("quenched", "quenched")
@@ -51,6 +53,8 @@ def session(port: int, queue: int) -> int:
 
 def entries(site: Site[WithSourceQuench]) -> Iterator[P4TableEntry | P4CloneSessionEntry]:
     """Per port, with the addresses of its link, and a clone session for each of its queues."""
+    from finsy import P4CloneSessionEntry
+
     codel = site.parameters.codel
     if codel is None or codel.reaction != "source-quench":
         return

@@ -3,14 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import Literal
+from typing import TYPE_CHECKING, Literal
 
-from finsy import P4TableEntry
 from pydantic import model_validator
 
 from ebb_controller.mechanism import Mechanism, Table
 from ebb_controller.parameters import Dscp, Parameters, PortQueues, QueueId
 from ebb_controller.site import Site
+
+if TYPE_CHECKING:
+    from finsy import P4TableEntry
 
 TRAFFIC_CLASS = Table("traffic_class", ("set_traffic_class",))
 

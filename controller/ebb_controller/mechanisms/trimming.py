@@ -3,15 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import Annotated, Literal, Self
+from typing import TYPE_CHECKING, Annotated, Literal, Self
 
-from finsy import P4TableEntry
 from pydantic import Field, model_validator
 
 from ebb_controller.mechanism import Counter, Mechanism, Table
 from ebb_controller.mechanisms.drop_notification import WithDropNotification
 from ebb_controller.parameters import Dscp, Parameters, QueueId
 from ebb_controller.site import Site
+
+if TYPE_CHECKING:
+    from finsy import P4TableEntry
 
 TRIMMING = Table("trimming", ("set_trimming",))
 TRIMMED = Counter("trimmed", "trimmed", sum="trims")

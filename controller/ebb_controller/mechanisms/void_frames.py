@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-
-from finsy import P4TableEntry
+from typing import TYPE_CHECKING
 
 from ebb_controller.mechanism import Counter, Mechanism, Table
 from ebb_controller.parameters import Parameters
 from ebb_controller.site import Site
+
+if TYPE_CHECKING:
+    from finsy import P4TableEntry
 
 PROGRAM = "fabric_tenants"
 """The program of p4src that has CoDel, Source Quench, and what tenants need."""

@@ -18,9 +18,9 @@ from dataclasses import dataclass
 
 import finsy
 from ebb_controller.controller import Controller
-from ebb_controller.controller import Program as Compiled
 from ebb_controller.mechanisms import FabricParameters
 from ebb_controller.mechanisms.route import IPV4_ROUTE, next_hop
+from ebb_controller.program import Program as Compiled
 from ebb_topologies.files import InputError
 from ebb_topologies.model import Topology, from_table
 from ebb_topologies.processes import ProcessTable

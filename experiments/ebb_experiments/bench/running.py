@@ -10,7 +10,7 @@ import time
 from importlib import import_module
 from pathlib import Path
 
-from ebb_controller.reconcile import ControllerError
+from ebb_controller.errors import ControllerError
 from ebb_topologies.files import InputError, write
 from ebb_topologies.own_folder import own_folder
 from ebb_topologies.processes import ProcessDied

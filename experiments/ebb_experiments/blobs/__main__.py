@@ -10,9 +10,9 @@ import sys
 from pathlib import Path
 from typing import Any
 
-from ebb_controller.controller import Program
+from ebb_controller.errors import ControllerError
 from ebb_controller.fabric_admin import FabricAdmin
-from ebb_controller.reconcile import ControllerError
+from ebb_controller.program import Program
 from ebb_controller.scheme import load_scheme
 from ebb_controller.tracts import GroupNumbers, follow
 from ebb_topologies.files import InputError

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
+from functools import cached_property
 from ipaddress import ip_address
 from sys import intern
 from typing import Any
@@ -11,7 +12,7 @@ from typing import Any
 from ebb_topologies.dilation import Dilation
 from ebb_topologies.model import Topology
 
-from ebb_experiments.results.tables import BY_RECEIVER, BY_SENDER, PAYLOAD, Row, Rows
+from ebb_experiments.results.tables import BY_RECEIVER, BY_SENDER, PAYLOAD, Kind, Row, Rows
 
 Line = dict[str, Any]
 SHARED = ("send-one-to-many", "fetch-many-to-one")
@@ -98,18 +99,22 @@ class FlowTable:
     """
 
     def __init__(
-        self, topology: Topology, dilation: Dilation, head: Row, kind: type[Rows] = Rows
+        self, topology: Topology, dilation: Dilation, head: Row, kind: Kind = Rows
     ) -> None:
         self._names = {host.ip: host.name for host in topology.endpoints}
         self._dilation = dilation
         self._head = head
-        self._rows = kind("flows")
+        self._kind = kind
         self._half: dict[tuple[str, int], End] = {}
         """Ends of flows with two ends, of which the other has not reported yet, by the sender's
         address and session."""
         self._shared: list[End] = []
         self._without_flow: list[Line] = []
         self._open: list[Line] = []
+
+    @cached_property
+    def _rows(self) -> Rows:
+        return self._kind("flows")
 
     def append(self, line: Line) -> None:
         """Takes a `flow`, `open` or `transfer` line of the simulator or of an agent, in any

@@ -5,11 +5,12 @@ from __future__ import annotations
 import json
 import re
 from collections import Counter
-from collections.abc import Sequence
-from concurrent.futures import ThreadPoolExecutor
+from collections.abc import Mapping, Sequence
+from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass, field
+from itertools import chain
 from pathlib import Path
-from typing import Any
+from typing import Any, Self
 
 from ebb_controller.drop_reason import named
 from ebb_controller.mechanisms import summed
@@ -94,18 +95,9 @@ class Results:
         return sum(map(self.total, summed("marks")))
 
     def write(self, directory: Path) -> None:
-        """Writes every table, some files beside each other, and run.json last: it says that all is
-        there. All of them or none: an `OSError` names the file that could not be written."""
-        directory.mkdir(parents=True, exist_ok=True)
-        files = [each for rows in self.tables.values() for each in rows.writers(directory)]
-        try:
-            with ThreadPoolExecutor(FILES_AT_ONCE) as beside:
-                for written in [beside.submit(each) for each in files]:
-                    written.result()
-            write(directory / RUN, json.dumps(self.run, indent=1, default=str) + "\n")
-        except OSError:
-            clear(directory)
-            raise
+        """Writes every table, and run.json last: it says that all is there."""
+        with Files(directory) as files:
+            files.end(self)
 
 
 RUN = "run.json"
@@ -113,6 +105,40 @@ FILES_AT_ONCE = 2
 """How many files are written beside each other: the table of delays is most of all, as Parquet and
 as CSV, and Arrow writes without Python's lock."""
 FILES = tuple(f"{name}.{kind}" for name in COLUMNS for kind in ("parquet", "csv"))
+
+
+class Files:
+    """Files of results in a folder, some written beside each other. All of them or none: they go if
+    the block ends with an error; an `OSError` names the file that could not be written."""
+
+    def __init__(self, directory: Path) -> None:
+        directory.mkdir(parents=True, exist_ok=True)
+        self._directory = directory
+        self._beside = ThreadPoolExecutor(FILES_AT_ONCE)
+        self._begun: dict[str, list[Future[None]]] = {}
+        """Files of each table."""
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, kind: type[BaseException] | None, *_: object) -> None:
+        self._beside.shutdown(cancel_futures=True)
+        if kind is not None:
+            clear(self._directory)
+
+    def begin(self, tables: Mapping[str, Rows]) -> None:
+        """Begins to write tables that are whole, but for those that are begun already."""
+        for name, rows in tables.items():
+            if name not in self._begun:
+                writers = rows.writers(self._directory)
+                self._begun[name] = [self._beside.submit(each) for each in writers]
+
+    def end(self, results: Results) -> None:
+        """Writes all that is not begun, and run.json when all else is there."""
+        self.begin(results.tables)
+        for written in chain.from_iterable(self._begun.values()):
+            written.result()
+        write(self._directory / RUN, json.dumps(results.run, indent=1, default=str) + "\n")
 
 
 def clear(directory: Path) -> None:

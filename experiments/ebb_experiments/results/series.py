@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+from functools import cached_property
 from typing import Any
 
 from ebb_topologies.dilation import Dilation
 from ebb_topologies.model import Topology
 
-from ebb_experiments.results.tables import Row, Rows
+from ebb_experiments.results.tables import Kind, Row, Rows
 
 Line = dict[str, Any]
 
@@ -16,13 +17,17 @@ class SampleTable:
     """Rows from `sample` lines; the `sampling` line before them says which queues they are of."""
 
     def __init__(
-        self, topology: Topology, dilation: Dilation, head: Row, kind: type[Rows] = Rows
+        self, topology: Topology, dilation: Dilation, head: Row, kind: Kind = Rows
     ) -> None:
         self._topology = topology
         self._dilation = dilation
         self._head = head
         self._places: list[Row] = []
-        self._rows = kind("samples")
+        self._kind = kind
+
+    @cached_property
+    def _rows(self) -> Rows:
+        return self._kind("samples")
 
     def append(self, line: Line) -> None:
         """Adds a line of samples, or the one that names their places."""
@@ -49,10 +54,14 @@ class SampleTable:
 class ArrivalTable:
     """Rows from `arrivals` lines: how much of an object had arrived when."""
 
-    def __init__(self, dilation: Dilation, head: Row, kind: type[Rows] = Rows) -> None:
+    def __init__(self, dilation: Dilation, head: Row, kind: Kind = Rows) -> None:
         self._dilation = dilation
         self._head = head
-        self._rows = kind("arrivals")
+        self._kind = kind
+
+    @cached_property
+    def _rows(self) -> Rows:
+        return self._kind("arrivals")
 
     def append(self, line: Line) -> None:
         """Adds the arrivals of an object."""

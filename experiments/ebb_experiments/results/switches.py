@@ -2,20 +2,23 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from array import array
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from itertools import chain, islice
+from itertools import islice
 from operator import attrgetter
-from typing import Any
+from typing import TYPE_CHECKING, Any, TypeAlias
 
-from ebb_controller import ebb_tm_pb2 as tm
-from ebb_controller.controller import Counters
 from ebb_controller.drop_reason import reason
 from ebb_controller.mechanisms import COUNTERS
 from ebb_topologies.dilation import Dilation
 from ebb_topologies.model import Topology
 
-from ebb_experiments.results.tables import Row, Rows
+from ebb_experiments.results.tables import Kind, Row, Rows
+
+if TYPE_CHECKING:  # a simulation has statistics only once its clock has run
+    from ebb_controller import ebb_tm_pb2 as tm
+    from ebb_controller.controller import Counters
 
 EGRESS = "egress"
 """Reason of the switch for what the program dropped after a queue."""
@@ -27,8 +30,12 @@ with many their columns take memory."""
 
 Columns = Mapping[str, Sequence[Any]]
 """Values of equally many rows by column."""
-PortQueue = tuple[str, int, tm.QueueStats]
+PortQueue: TypeAlias = "tuple[str, int, tm.QueueStats]"
 """A switch, the number of a port, and one of its queues."""
+
+
+SwitchPort: TypeAlias = "tuple[str, tm.PortStats]"
+"""A switch and one of its ports."""
 
 
 @dataclass(frozen=True)
@@ -43,26 +50,37 @@ class SwitchTables:
     at_ns: float
     """For how long the switches have counted, in ns as slow as they ran."""
     head: Row
-    kind: type[Rows] = Rows
+    kind: Kind = Rows
 
     def tables(self) -> dict[str, Rows]:
-        """The tables by name."""
-        tables = {name: self.kind(name) for name in ("ports", "queues", "drops", "delays")}
+        """The tables by name, but that of delays."""
+        tables = {name: self.kind(name) for name in ("ports", "queues", "drops")}
         tables["drops"].extend(self._drops())
-        switches = iter(self.statistics.items())
-        while several := list(islice(switches, SWITCHES_AT_ONCE)):
-            ports = [(name, port) for name, told in several for port in told.ports]
-            queues = [(name, port.port, queue) for name, port in ports for queue in port.queues]
+        for ports in self._several():
+            queues = _queues_of(ports)
             tables["ports"].extend_columns(self.head, self._ports(ports))
             tables["queues"].extend_columns(self.head, self._queues(queues))
+        return tables
+
+    def delays(self) -> Rows:
+        """The table of delays: nearly all rows, and all in columns."""
+        table = self.kind("delays")
+        for ports in self._several():
+            queues = _queues_of(ports)
             delays = [queue.delays for _name, _port, queue in queues]
-            tables["delays"].extend_runs(
+            table.extend_runs(
                 self.head,
                 self._place_of(queues),
                 [len(buckets.packets) for buckets in delays],
-                self._delays(delays),
+                self._delays(delays, table),
             )
-        return tables
+        return table
+
+    def _several(self) -> Iterator[list[SwitchPort]]:
+        """Ports of several switches, and of the next."""
+        switches = iter(self.statistics.items())
+        while several := list(islice(switches, SWITCHES_AT_ONCE)):
+            yield [(name, port) for name, told in several for port in told.ports]
 
     def _place(self, switch: str, port: int) -> Row:
         return self.head | {"switch": switch, "port": port, "peer": self._peer(switch, port)}
@@ -83,7 +101,7 @@ class SwitchTables:
         far = self.topology.neighbours[switch].get(port)
         return None if far is None else far[1].rate_bps
 
-    def _ports(self, ports: Sequence[tuple[str, tm.PortStats]]) -> Columns:
+    def _ports(self, ports: Sequence[SwitchPort]) -> Columns:
         told = [port for _switch, port in ports]
         busy = [port.busy_ns for port in told]
         return {
@@ -115,13 +133,13 @@ class SwitchTables:
             columns[name] = self.dilation.nominal_times(map(attrgetter(name), told))
         return columns
 
-    def _delays(self, delays: Sequence[tm.DelayBuckets]) -> Columns:
+    def _delays(self, delays: Sequence[tm.DelayBuckets], table: Rows) -> Columns:
         """Columns of a row for each bucket: half a million of them with a thousand hosts."""
-        nominal, every = self.dilation.nominal_times, chain.from_iterable
+        unit = self.dilation.time(1.0)
         return {
-            "from_ns": nominal(every(buckets.from_ns for buckets in delays)),
-            "below_ns": nominal(every(buckets.below_ns for buckets in delays)),
-            "packets": list(every(buckets.packets for buckets in delays)),
+            "from_ns": table.quotients(_all(buckets.from_ns for buckets in delays), unit),
+            "below_ns": table.quotients(_all(buckets.below_ns for buckets in delays), unit),
+            "packets": _all(buckets.packets for buckets in delays),
         }
 
     def _drops(self) -> Iterator[Row]:
@@ -138,6 +156,18 @@ class SwitchTables:
             for port, queue, why, count in drops:
                 place = self._place(switch, port) | {"queue": queue, "reason": why}
                 yield place | {"packets": count.packets, "bytes": count.bytes}
+
+
+def _queues_of(ports: Sequence[SwitchPort]) -> list[PortQueue]:
+    return [(name, port.port, queue) for name, port in ports for queue in port.queues]
+
+
+def _all(columns: Iterable[Iterable[int]]) -> array[int]:
+    """Numbers of 64 bits without a sign, those of one column after those of another."""
+    numbers = array("Q")
+    for column in columns:
+        numbers.extend(column)
+    return numbers
 
 
 def _counts(name: str, counts: Sequence[tm.Count]) -> Columns:

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import csv
+from array import array
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from functools import partial
 from pathlib import Path
-from typing import Any, Self
+from typing import Any, Protocol, Self
 
 from ebb_topologies.files import replacing
 
@@ -110,6 +111,14 @@ COLUMNS: dict[str, dict[str, str]] = {
 """Columns of every table, and what is in them; any may have none."""
 
 
+class Kind(Protocol):
+    """Makes tables of one kind, by their names."""
+
+    def __call__(self, name: str, rows: Iterable[Row] = (), /) -> Rows:
+        """A table with these rows."""
+        ...
+
+
 class Rows:
     """Rows of one table, with all its columns. For many there is `arrow.Batches`."""
 
@@ -148,6 +157,11 @@ class Rows:
         each = [place for place, length in enumerate(lengths) for _ in range(length)]
         own = {name: [values[place] for place in each] for name, values in places.items()}
         self.extend_columns(same, own | dict(columns))
+
+    @staticmethod
+    def quotients(values: array[int], divisor: float) -> Sequence[float]:
+        """A column of the values, which are of 64 bits without a sign, each divided."""
+        return [value / divisor for value in values]
 
     def __iter__(self) -> Iterator[Row]:
         return iter(self._rows)

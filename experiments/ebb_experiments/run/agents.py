@@ -109,10 +109,15 @@ def check_transports(binary: Path, where: str, names: Iterable[str]) -> None:
 
 def _told(binary: Path, command: str) -> Any:
     """JSON that a command of the agent prints."""
+    return json.loads(_said(binary, command))
+
+
+@cache
+def _said(binary: Path, command: str) -> str:
     done = subprocess.run([str(binary), command], capture_output=True, text=True, check=False)
     if done.returncode != 0:
         raise AgentError(f"{binary} {command} failed: {done.stderr.strip()}")
-    return json.loads(done.stdout)
+    return done.stdout
 
 
 def task_parameters(binary: Path, task: Task) -> dict[str, dict[str, Any]]:

@@ -10,8 +10,8 @@ from dataclasses import dataclass, field
 from typing import Any, TypeVar
 
 from ebb_controller.controller import Controller
+from ebb_controller.errors import ControllerError
 from ebb_controller.fabric_admin import FabricAdmin, FabricView, LinkState
-from ebb_controller.reconcile import ControllerError
 from ebb_topologies.files import InputError
 from ebb_topologies.mininet_links import DOWN, ControlError
 from ebb_topologies.mininet_net import FabricNet

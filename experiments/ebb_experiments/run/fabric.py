@@ -8,9 +8,10 @@ from pathlib import Path
 from types import TracebackType
 from typing import Self
 
-from ebb_controller.controller import Controller, Program
+from ebb_controller.controller import Controller
 from ebb_controller.mechanisms import FabricParameters
 from ebb_controller.multicast import MulticastGroup
+from ebb_controller.program import Program
 from ebb_controller.traffic_manager import TrafficManagers
 from ebb_topologies.mininet_net import FabricNet
 from ebb_topologies.model import Switch, Topology
@@ -67,6 +68,7 @@ class Fabric:
 
     def _start(self, stack: ExitStack) -> None:
         loop = self.loop
+        _ = self.program.schema  # a program that cannot be used shows before anything has started
         net = FabricNet(
             self.topology,
             self.target,

@@ -16,7 +16,7 @@ from pathlib import Path
 from typing import Any, Protocol
 
 from ebb_controller.controller import Controller
-from ebb_controller.reconcile import ControllerError
+from ebb_controller.errors import ControllerError
 from ebb_topologies.dilation import Dilation
 from ebb_topologies.files import InputError, naming
 from ebb_topologies.mininet_links import ControlError

@@ -6,12 +6,11 @@ import platform
 import subprocess
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
-from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
-from typing import Any, Protocol
+from typing import TYPE_CHECKING, Any, Protocol
 
-from ebb_controller.controller import Controller, Counters, Program
 from ebb_controller.mechanisms import FabricParameters
+from ebb_controller.program import Program
 from ebb_topologies.installation import commit, compiled
 from ebb_topologies.model import Topology
 
@@ -19,6 +18,9 @@ from ebb_experiments.results.results import Results
 from ebb_experiments.results.tables import Row
 from ebb_experiments.scenario.architecture import Architecture
 from ebb_experiments.scenario.loaded import Loaded, PhaseRound
+
+if TYPE_CHECKING:
+    from ebb_controller.controller import Controller, Counters
 
 VERSIONED = ("finsy", "grpcio", "protobuf", "pyarrow", "pydantic")
 
@@ -153,6 +155,8 @@ def versions(binaries: Binaries) -> dict[str, str | None]:
 def _version(package: str) -> str | None:
     """Version of a Python package; none: it is not there. A run under the wall clock needs only
     some."""
+    from importlib.metadata import PackageNotFoundError, version
+
     try:
         return version(package)
     except PackageNotFoundError:

@@ -17,8 +17,8 @@ from tempfile import TemporaryDirectory
 from types import TracebackType
 from typing import Any, Protocol
 
-from ebb_controller.controller import Program
 from ebb_controller.mechanisms import FabricParameters
+from ebb_controller.program import Program
 from ebb_topologies.files import write
 from ebb_topologies.hosts import host_entry
 from ebb_topologies.model import Topology
@@ -107,7 +107,7 @@ class Simulator:
     faults: bool = False
     """Whether links, restarts and captures are served (`ebb.fabric.v1`)."""
     loopback: str = "127.0.0.1"
-    """Address at which everything is served."""
+    """IP address at which everything is served."""
     records: Sink = field(default_factory=list[Line])
     """Gets ended flows, at both ends, and transfers without one, in the simulator's units."""
     ends_with: Sequence[str] = ()
@@ -125,6 +125,8 @@ class Simulator:
     """At the report, gets `delays` lines, of packets between virtual machines."""
     hypervisors: list[Line] = field(default_factory=list)
     """At the report, what the hypervisor of each host with virtual machines did."""
+    meanwhile: Callable[[], None] = lambda: None
+    """Called while it starts."""
     groups: list[Group] = field(default_factory=list)
     """Multicast groups of the transfers to come."""
     transfers: int = 0
@@ -139,7 +141,7 @@ class Simulator:
             {
                 "name": switch.name,
                 "device_id": switch.device_id,
-                "grpc_server_addr": f"{self.loopback}:{switch.grpc_port}",
+                "grpc_server_addr": self.address,
                 "cpu_port": CPU_PORT,
                 "drop_port": DROP_PORT,
                 "traffic_manager": self.program.queues(self.topology, switch, self.queues.ports),
@@ -185,6 +187,12 @@ class Simulator:
             **({"fabric_socket": str(self.fabric_socket)} if self.faults else {}),
         }
 
+    @property
+    def address(self) -> str:
+        """Where all switches serve P4Runtime: one connection is enough for them, and to open many
+        takes longer than what is said over each."""
+        return f"{self.loopback}:{self.topology.switches[0].grpc_port}"
+
     def __enter__(self) -> Simulator:
         self.directory.mkdir(parents=True, exist_ok=True)
         file = self.directory / "network.json"
@@ -201,6 +209,7 @@ class Simulator:
                 text=True,
             )
         try:
+            self.meanwhile()
             ready = self._next("ready")
         except BaseException:
             self._end(patience=0.0)
@@ -278,7 +287,7 @@ class Simulator:
 
     def finish(self) -> None:
         """Lets it end by itself: there are no more orders, and nobody uses its services any more.
-        To leave the context waits until it has."""
+        To leave the context waits until it has: the next one may be at the same address."""
         stdin = self._running.stdin
         assert stdin is not None
         with suppress(BrokenPipeError):

@@ -3,9 +3,10 @@ packets took and could take at most."""
 
 from __future__ import annotations
 
+from functools import cached_property
 from typing import Any
 
-from ebb_experiments.results.tables import Row, Rows
+from ebb_experiments.results.tables import Kind, Row, Rows
 from ebb_experiments.scenario.loaded import Loaded
 
 Line = dict[str, Any]
@@ -32,10 +33,14 @@ class TenantTable:
     """Rows from `delays` lines: packets from one virtual machine to another, with the bound of a
     conforming one."""
 
-    def __init__(self, loaded: Loaded, head: Row, kind: type[Rows] = Rows) -> None:
+    def __init__(self, loaded: Loaded, head: Row, kind: Kind = Rows) -> None:
         self._loaded, self._head = loaded, head
         self._names = {vm.ip: vm.name for vm in loaded.topology.vms}
-        self._rows = kind("tenants")
+        self._kind = kind
+
+    @cached_property
+    def _rows(self) -> Rows:
+        return self._kind("tenants")
 
     def append(self, line: Line) -> None:
         """Adds what a host reports of the packets from one VM to another."""

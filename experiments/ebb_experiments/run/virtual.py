@@ -4,19 +4,16 @@ from __future__ import annotations
 
 import os
 import time
-from collections.abc import Callable, Iterator, Sequence
-from concurrent.futures import Executor, ThreadPoolExecutor
-from contextlib import ExitStack, contextmanager
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import ExitStack
 from dataclasses import dataclass, replace
-from typing import Any, TypeVar
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
 
-from ebb_controller.controller import Controller
-from ebb_controller.fabric_admin import FabricAdmin
 from ebb_controller.mechanisms import FabricParameters
 from ebb_controller.multicast import MulticastGroup
 from ebb_controller.scheme import Scheme
-from ebb_controller.traffic_manager import TrafficManagers
-from ebb_controller.volume import counters_of
 from ebb_topologies.dilation import Dilation
 from ebb_topologies.model import Switch
 
@@ -24,19 +21,24 @@ from ebb_experiments.results.flows import FlowTable
 from ebb_experiments.results.results import Results
 from ebb_experiments.results.series import ArrivalTable, SampleTable
 from ebb_experiments.results.switches import SwitchTables, counter_rows, is_reported
-from ebb_experiments.results.tables import Rows
+from ebb_experiments.results.tables import Row, Rows
 from ebb_experiments.run.agents import task_parameters
-from ebb_experiments.run.loop import LoopThread
 from ebb_experiments.run.run import Binaries, Task, read_counters, versions
 from ebb_experiments.run.simulator import Pause, Progress, Simulator, SimulatorError
 from ebb_experiments.run.tenants import TenantTable, hypervisor, machines
 from ebb_experiments.run.usage import Usage
-from ebb_experiments.run.volume import Volumes
 from ebb_experiments.scenario.faults import Reinstall, Reroute, Step, carry_out
 from ebb_experiments.scenario.loaded import Loaded, sampled_queues
 from ebb_experiments.scenario.spec import Forgery, ScenarioFile
 
-T = TypeVar("T")
+if TYPE_CHECKING:  # imported while the simulator starts
+    from ebb_controller.controller import Controller
+    from ebb_controller.fabric_admin import FabricAdmin
+    from ebb_controller.program import Program
+    from ebb_controller.traffic_manager import TrafficManagers
+
+    from ebb_experiments.run.loop import LoopThread
+    from ebb_experiments.run.volume import Volumes
 
 CONNECT_SECONDS = 120.0
 """How long to wait for all switches of a large fabric; those of the simulator are there or
@@ -70,6 +72,10 @@ class Watch:
     until this returns. None: it runs through."""
     look_every_ns: int = 100_000
     """Nominal time between two looks."""
+    told: Callable[[Mapping[str, Rows]], None] = lambda _tables: None
+    """Gets tables that are whole, while others are yet to come."""
+    beside: Callable[[], None] = lambda: None
+    """Called in a thread of its own when the clock begins to run."""
 
 
 @dataclass(frozen=True)
@@ -151,21 +157,29 @@ class _Simulation:
             vms=machines(self.loaded, self.task.scheme),
             host_keys=host_keys(spec, dilation) | hypervisor(self.loaded),
             content=spec.content,
-            loopback=(loopback := own_loopback()),
+            loopback=own_loopback(),
             faults=self.watch.look is not None
             or any(not isinstance(step, Reroute | Reinstall) for step in traffic.steps),
             ends_with=spec.ends_with,
+            meanwhile=lambda: _get_controller(program),
             arrivals_every_ns=round(dilation.time(spec.arrivals_every_ns)),
         )
-        with ThreadPoolExecutor(1) as beside, _while_it_starts(beside, _batches, simulator) as kind:
-            simulator.records = flows = FlowTable(self.loaded.topology, dilation, head, kind)
-            simulator.samples = samples = SampleTable(self.loaded.topology, dilation, head, kind)
-            simulator.arrivals = arrivals = ArrivalTable(dilation, head, kind)
-            simulator.tenants = tenants = TenantTable(self.loaded, head, kind)
+        topology = self.loaded.topology
+        simulator.records = flows = FlowTable(topology, dilation, head, _batches)
+        simulator.samples = samples = SampleTable(topology, dilation, head, _batches)
+        simulator.arrivals = arrivals = ArrivalTable(dilation, head, _batches)
+        simulator.tenants = tenants = TenantTable(self.loaded, head, _batches)
+        with ThreadPoolExecutor(1) as beside, simulator:
+            from ebb_controller.controller import Controller
+            from ebb_controller.fabric_admin import FabricAdmin
+            from ebb_controller.traffic_manager import TrafficManagers
+
+            from ebb_experiments.run.loop import LoopThread
+
             with LoopThread() as loop, ExitStack() as stack:
 
-                def address(switch: Switch) -> str:
-                    return f"{loopback}:{switch.grpc_port}"
+                def address(_switch: Switch) -> str:
+                    return simulator.address
 
                 managers = TrafficManagers(slowed, address)
                 admin = FabricAdmin(simulator.fabric_socket)
@@ -191,6 +205,8 @@ class _Simulation:
                     every_ns = max(1, round(dilation.time(spec.sample[0].every_ns)))
                     simulator.sample(every_ns, queues)
                 beside.submit(_get_ready)
+                beside.submit(self.watch.beside)
+                told_versions = beside.submit(versions, self.binaries)
                 configured, before = time.monotonic(), Usage.of(simulator.pid)
                 paused = PausedSimulation(0.0, loop, controller, managers, admin, address)
                 volumes = self._volumes(controller)
@@ -198,23 +214,24 @@ class _Simulation:
                 after = Usage.of(simulator.pid)
                 trace_hash = simulator.report()
                 statistics = loop.run(managers.statistics())
+                counted = pause.at_ns - dilation.time(spec.warm_up_ns)
+                switches = SwitchTables(statistics, topology, dilation, counted, head, _batches)
+                delays = {"delays": switches.delays()}
+                self.watch.told(delays)
                 counters = loop.run(read_counters(controller, is_reported))
-            # It ends, and others tell their versions, while its results become tables.
-            simulator.finish()
-            told_versions = beside.submit(versions, self.binaries)
+            simulator.finish()  # It ends while its results become tables.
             told = flows.table(pause.at_ns)
             check_told(pause.ended, told)
-            counted = pause.at_ns - dilation.time(spec.warm_up_ns)
-            switches = SwitchTables(statistics, self.loaded.topology, dilation, counted, head, kind)
             results = Results(
                 {
                     "flows": told,
                     **switches.tables(),
-                    "counters": kind("counters", counter_rows(counters, head)),
+                    **delays,
+                    "counters": _batches("counters", counter_rows(counters, head)),
                     "samples": samples.table(),
                     "arrivals": arrivals.table(),
                     "tenants": tenants.table(),
-                    "volume": self._volume_table(kind, volumes),
+                    "volume": self._volume_table(volumes),
                 }
             )
         results.run = self._about(simulator, pause, trace_hash, nominal, workload) | {
@@ -253,16 +270,20 @@ class _Simulation:
         fabric = self._fabric
         if fabric.volume is None:
             return None
+        from ebb_controller.volume import counters_of
+
+        from ebb_experiments.run.volume import Volumes
+
         counters = counters_of(fabric.volume, controller.architecture)
         volumes = Volumes(controller, self.loaded.topology, fabric, counters)
         for switch in self.loaded.topology.switches:
             volumes.begin(switch.name, 0)
         return volumes
 
-    def _volume_table(self, kind: type[Rows], volumes: Volumes | None) -> Rows:
+    def _volume_table(self, volumes: Volumes | None) -> Rows:
         """Volume that left the ports in each slot; empty: it was not counted."""
         dilation, head = self.loaded.dilation, self.task.head
-        return kind("volume", () if volumes is None else volumes.rows(dilation, head))
+        return _batches("volume", () if volumes is None else volumes.rows(dilation, head))
 
     def _let_run(
         self, simulator: Simulator, paused: PausedSimulation, volumes: Volumes | None
@@ -360,24 +381,24 @@ class _Simulation:
         }
 
 
-@contextmanager
-def _while_it_starts(beside: Executor, work: Callable[[], T], simulator: Simulator) -> Iterator[T]:
-    """A simulator, with the result of work that is done in another thread while it starts."""
-    result = beside.submit(work)
-    with simulator:
-        yield result.result()
-
-
-def _batches() -> type[Rows]:
-    """Tables of many rows. Arrow takes a quarter of a second to import, and before the clock runs
-    there is no row."""
+def _batches(name: str, rows: Iterable[Row] = (), /) -> Rows:
+    """A table of many rows. Arrow takes a quarter of a second to import, which can be had while the
+    clock runs."""
     from ebb_experiments.results.arrow import Batches
 
-    return Batches
+    return Batches(name, rows)
+
+
+def _get_controller(program: Program) -> None:
+    """Imports the controller, and reads the program for it: as long as a simulator takes to start.
+    Raises `ControllerError` if the program is damaged."""
+    import_module("ebb_controller.controller")
+    import_module("ebb_controller.fabric_admin")
+    _ = program.schema
 
 
 def _get_ready() -> None:
-    """Imports what tables need at the end, while the clock runs."""
+    """Imports what tables need."""
     from ebb_experiments.results.arrow import get_ready
 
     get_ready()

@@ -13,8 +13,8 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
+from ebb_controller.errors import ControllerError
 from ebb_controller.mechanisms import FabricParameters
-from ebb_controller.reconcile import ControllerError
 from ebb_controller.together import together
 from ebb_controller.traffic_manager import TrafficManagers
 from ebb_controller.volume import Count, Overwritten, Queue, Registers, SlotCounters

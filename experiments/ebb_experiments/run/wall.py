@@ -16,13 +16,14 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 
 from ebb_controller import ebb_tm_pb2 as tm
-from ebb_controller.controller import Counters, Program
+from ebb_controller.controller import Counters
 from ebb_controller.fabric_admin import FabricAdmin
 from ebb_controller.mechanisms import FabricParameters
 from ebb_controller.mechanisms.counters import DROPPED
 from ebb_controller.mechanisms.route import REPLICATED
 from ebb_controller.multicast import MulticastGroup, check, tree_ports
 from ebb_controller.parameters import WAKEUP_NS
+from ebb_controller.program import Program
 from ebb_controller.traffic_manager import lateness
 from ebb_controller.volume import counters_of
 from ebb_topologies.processes import Process
@@ -345,7 +346,7 @@ class _Phase:
         switches = SwitchTables(
             after.statistics, loaded.topology, loaded.dilation, counted_ns, head
         )
-        tables = switches.tables()
+        tables = {**switches.tables(), "delays": switches.delays()}
         if not after.statistics:
             copies = self._copies(counters, groups)
             row = head | lost_inside(before.frames, after.frames, copies, counters)

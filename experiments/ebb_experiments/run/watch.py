@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 from typing import Protocol
 
 from ebb_controller import ebb_tm_pb2 as tm
-from ebb_controller.reconcile import ControllerError
+from ebb_controller.errors import ControllerError
 from ebb_controller.traffic_manager import TrafficManagers
 from ebb_topologies.dilation import Dilation
 from ebb_topologies.model import Topology

@@ -14,14 +14,16 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
-from typing import Annotated, Any, Literal, Protocol, Self
+from typing import TYPE_CHECKING, Annotated, Any, Literal, Protocol, Self
 
-from ebb_controller.reconcile import Change
 from ebb_topologies.dilation import Dilation
 from ebb_topologies.files import InputError
 from ebb_topologies.model import Endpoint, Link, LinkEnds, Topology
 from ebb_topologies.nearest import hint
 from pydantic import BaseModel, ConfigDict, Field, model_validator
+
+if TYPE_CHECKING:
+    from ebb_controller.reconcile import Change
 
 MAX_RATE_BPS = 10_000_000_000_000
 MAX_TIME_NS = 100_000_000_000

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import argparse
-import atexit
 import gc
 import os
 import sys
+import threading
 from collections.abc import Sequence
 from pathlib import Path
+from typing import NoReturn
 
 from ebb_topologies import installation
 from ebb_topologies.arguments import Parser
@@ -59,12 +60,26 @@ def main(argv: Sequence[str] | None = None) -> int:
         return 1
     # pydantic would look for plugins in all installed packages.
     os.environ.setdefault("PYDANTIC_DISABLE_PLUGINS", "__all__")
-    # Python would look for circles among all objects before it ends.
-    atexit.register(gc.freeze)
+    # Nor has it to look among those that are imported, all of which stay.
+    gc.disable()
     from ebb_experiments.sim import running
 
+    gc.freeze()
+    gc.enable()
     return running.main(options)
 
 
+def command() -> NoReturn:
+    """`ebb-sim`, which ends as soon as it has done its work: Python would take apart first what it
+    has imported, one object after the other."""
+    code = main()
+    for thread in threading.enumerate():
+        if not (thread.daemon or thread is threading.main_thread()):
+            thread.join()
+    sys.stdout.flush()
+    sys.stderr.flush()
+    os._exit(code)
+
+
 if __name__ == "__main__":
-    sys.exit(main())
+    command()

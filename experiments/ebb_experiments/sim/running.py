@@ -7,11 +7,13 @@ import logging
 import time
 from collections import Counter
 from collections.abc import Sequence
+from dataclasses import replace
+from importlib import import_module
 from pathlib import Path
-from statistics import mean
+from typing import TYPE_CHECKING
 
+from ebb_controller.errors import ControllerError
 from ebb_controller.mechanisms.trimming import TRIMMED
-from ebb_controller.reconcile import ControllerError
 from ebb_topologies import installation
 from ebb_topologies.files import InputError, write
 from ebb_topologies.text import printable
@@ -28,7 +30,7 @@ from rich.table import Column, Table
 
 from ebb_experiments.results import folders
 from ebb_experiments.results.numbers import percentile
-from ebb_experiments.results.results import Results
+from ebb_experiments.results.results import Files, Results
 from ebb_experiments.results.tenants import promises
 from ebb_experiments.results.terminal import print_error, print_whole
 from ebb_experiments.run import simulator
@@ -40,8 +42,9 @@ from ebb_experiments.scenario.architecture import check_ported
 from ebb_experiments.scenario.faults import file_name
 from ebb_experiments.scenario.loaded import Loaded, load_scenario
 from ebb_experiments.scenario.volume import volume_slot_ns
-from ebb_experiments.sim.pictures import Pictures
-from ebb_experiments.tour.runs import SUMMARY, Summary
+
+if TYPE_CHECKING:
+    from ebb_experiments.sim.pictures import Pictures
 
 TABLE_WIDTH = 132
 """Columns that the table needs."""
@@ -106,7 +109,8 @@ def _all(
     rows: dict[str, list[str]] = {}
     told: list[str] = []
     seeds = loaded.spec.seeds
-    pictures = Pictures(loaded.name, folder, loaded.colours)
+    pictures: Pictures | None = None
+    commit: str | None = None
     for name in loaded.schemes:
         several = len(list(loaded.plays(name))) > 1
         of_seeds: dict[str, list[list[str]]] = {}
@@ -115,10 +119,11 @@ def _all(
             directory = folder / file_name(name)
             if label != name:
                 directory /= f"seed-{seed}"
-            directory.mkdir(parents=True)
             plays = []
-            with _Bar(console, label, loaded) as bar:
-                watch = Watch(bar.step, bar.progress)
+            with Files(directory) as files, _Bar(console, label, loaded) as bar:
+                watch = Watch(bar.step, bar.progress, beside=_get_pictures)
+                if not several:
+                    watch = replace(watch, told=files.begin)
                 clock = Virtual(Binaries(options.build, options.p4), options.threads, watch)
                 for play, results in zip(
                     loaded.plays(name),
@@ -129,34 +134,54 @@ def _all(
                     rows[label + phase] = _row(results)
                     of_seeds.setdefault(phase, []).append(rows[label + phase])
                     plays.append(results)
-            if seed == seeds[0]:
-                pictures.add(name, plays[0])
-            together = Results.together(plays)
-            together.write(directory)
+                if seed == seeds[0]:
+                    pictures = pictures or _pictures(loaded, folder)
+                    pictures.add(name, plays[0])
+                together = Results.together(plays)
+                files.end(together)
+            commit = together.run["versions"]["commit"]
             failed += together.reasons
             for kept in promises(together.rows("tenants")):
                 told.append(f"{label}: {kept}")
         if len(seeds) > 1:
             for phase, found in of_seeds.items():
                 rows[f"{name}, mean of {len(seeds)}{phase}"] = _mean(found)
-    pictures.write()
+    if pictures is not None:
+        pictures.write()
     for label, cells in rows.items():
         table.add_row(label, *cells, style="bold" if ", mean of " in label else None)
     print_whole(console, table)
     for line in told:
         console.print(line, markup=False, soft_wrap=True)
-    _summarise(loaded, rows, folder)
+    _summarise(loaded, rows, commit, folder)
     return failed
 
 
-def _summarise(loaded: Loaded, rows: dict[str, list[str]], folder: Path) -> None:
+def _get_pictures() -> None:
+    """Imports what is needed after a run."""
+    import_module("ebb_experiments.sim.pictures")
+    import_module("ebb_experiments.tour.runs")
+
+
+def _pictures(loaded: Loaded, folder: Path) -> Pictures:
+    """Figures of a scenario, of no run yet."""
+    from ebb_experiments.sim.pictures import Pictures
+
+    return Pictures(loaded.name, folder, loaded.colours)
+
+
+def _summarise(
+    loaded: Loaded, rows: dict[str, list[str]], commit: str | None, folder: Path
+) -> None:
     """File that `make compare` reads."""
+    from ebb_experiments.tour.runs import SUMMARY, Summary
+
     summary = Summary(
         scenario=loaded.name,
         topology=loaded.topology.name,
         dilation=loaded.dilation.factor,
         switch="ebb-simulator",
-        commit=installation.commit(),
+        commit=commit,
         busy=[],
         columns=list(_COLUMNS),
         rows=rows,
@@ -254,4 +279,6 @@ def _mean_cell(cells: Sequence[str]) -> str:
         parts = [map(int, cell.split("/")) for cell in cells]
         return "/".join(str(sum(part)) for part in zip(*parts, strict=True))
     decimals = len(cells[0].partition(".")[2]) or 1
+    from statistics import mean
+
     return f"{mean(map(float, cells)):.{decimals}f}"

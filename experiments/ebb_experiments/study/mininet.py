@@ -10,7 +10,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from ebb_controller.reconcile import ControllerError
+from ebb_controller.errors import ControllerError
 from ebb_topologies.files import InputError
 from ebb_topologies.installation import programs
 from ebb_topologies.processes import ProcessDied

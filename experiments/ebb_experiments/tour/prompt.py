@@ -8,8 +8,8 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
+from ebb_controller.errors import ControllerError
 from ebb_controller.mechanisms import PROGRAMS
-from ebb_controller.reconcile import ControllerError
 from ebb_controller.scheme import Scheme, known_schemes, load_scheme
 from ebb_topologies.files import InputError, write
 from ebb_topologies.mininet_cli import PromptContext

@@ -16,6 +16,7 @@
 mod answer;
 mod arbitration;
 mod bf_runtime;
+mod by_device;
 mod bytes;
 mod calls;
 mod codec;

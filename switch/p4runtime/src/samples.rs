@@ -17,22 +17,35 @@ const REST: u32 = 9;
 const LONGEST_REST: Duration = Duration::from_millis(200);
 
 /// When the next look may be, for all switches of a server: one thread may run them all.
-pub struct Pace(Arc<Mutex<Instant>>);
+pub struct Pace {
+    free_at: Arc<Mutex<Instant>>,
+    /// Whether packets wait while switches are looked at.
+    packets_wait: bool,
+}
 
 impl Default for Pace {
     fn default() -> Self {
-        Self(Arc::new(Mutex::new(Instant::now())))
+        Self::new(true)
     }
 }
 
 impl Pace {
+    /// Without packets that wait there is no rest between two looks.
+    pub fn new(packets_wait: bool) -> Self {
+        Self {
+            free_at: Arc::new(Mutex::new(Instant::now())),
+            packets_wait,
+        }
+    }
+
     /// Looks at the switch when it is this caller's turn.
     pub async fn look<R: Send + 'static>(
         &self,
         device: &dyn Device,
         look: impl FnOnce(&mut dyn Switch) -> R + Send + 'static,
     ) -> Result<R, Status> {
-        let mut free_at = self.0.clone().lock_owned().await;
+        let packets_wait = self.packets_wait;
+        let mut free_at = self.free_at.clone().lock_owned().await;
         tokio::time::sleep_until(*free_at).await;
         let looked = call(device, move |switch| {
             let began = std::time::Instant::now();
@@ -42,7 +55,9 @@ impl Pace {
         // turn, too.
         let turn = tokio::spawn(async move {
             let (result, took) = looked.await?;
-            *free_at = Instant::now() + rest(took);
+            if packets_wait {
+                *free_at = Instant::now() + rest(took);
+            }
             Ok(result)
         });
         let done = turn.await;
@@ -102,6 +117,16 @@ mod tests {
         let after = Instant::now();
         pace.look(&Plain::new(2), |_| ()).await.unwrap();
         assert!(after.elapsed() >= 8 * took, "{:?}", after.elapsed());
+    }
+
+    #[tokio::test]
+    async fn where_no_packet_waits_the_next_look_follows_at_once() {
+        let (pace, switch) = (Pace::new(false), Plain::new(1));
+        for _ in 0..3 {
+            let looked = pace.look(&switch, |_| std::thread::sleep(Duration::from_millis(5)));
+            looked.await.unwrap();
+            assert!(*pace.free_at.lock().await <= Instant::now());
+        }
     }
 
     /// A switch that executes commands later.

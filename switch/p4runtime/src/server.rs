@@ -13,10 +13,12 @@ use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 use thiserror::Error;
 use tokio::sync::watch;
 use tokio::task::JoinSet;
+use tonic::transport::server::Router;
 use tonic::transport::{Server as Grpc, ServerTlsConfig};
 
 use crate::arbitration::Arbitration;
 use crate::bf_runtime::{self, Schema};
+use crate::by_device::ByDevice;
 use crate::calls::{Budget, Counted};
 use crate::connections::{Connections, incoming};
 use crate::device::Device;
@@ -28,9 +30,9 @@ use crate::proto::bf_runtime::bf_runtime_server::BfRuntimeServer;
 use crate::proto::fabric::fabric_server::FabricServer;
 use crate::proto::gnmi::g_nmi_server::GNmiServer;
 use crate::proto::p4::ForwardingPipelineConfig;
-use crate::proto::p4::p4_runtime_server::P4RuntimeServer;
-use crate::proto::tm::traffic_manager_server::TrafficManagerServer;
-use crate::proto::trace::trace_server::TraceServer;
+use crate::proto::p4::p4_runtime_server::{P4Runtime, P4RuntimeServer};
+use crate::proto::tm::traffic_manager_server::{TrafficManager, TrafficManagerServer};
+use crate::proto::trace::trace_server::{Trace, TraceServer};
 use crate::samples::Pace;
 use crate::served_device::ServedDevice;
 use crate::stream::serve_events;
@@ -64,6 +66,8 @@ const WINDOW_BYTES: u32 = 1 << 20;
 /// of itself, add up to half of this: with the window of one stream a burst of 3,500 packet-outs
 /// did it.
 const CONNECTION_WINDOW_BYTES: u32 = 16 << 20;
+/// Calls of a connection that may be open at once for each of the devices at its address; more wait.
+const STREAMS_OF_DEVICE: u32 = 64;
 /// How often a connection is asked whether its peer is there, and how long that may take to answer: a controller
 /// that has vanished without a word must not stay primary for long.
 const KEEPALIVE: Duration = Duration::from_secs(10);
@@ -99,6 +103,8 @@ type BoxFuture<'a, T> = Pin<Box<dyn Future<Output = T> + Send + 'a>>;
 /// Addresses that are taken and devices that are to be served there.
 pub struct Server {
     endpoints: Vec<Endpoint>,
+    /// The endpoint of each device.
+    at: Vec<usize>,
     fabric: Option<(PrivateSocket, Arc<dyn Fabric>)>,
     programs: Arc<Programs>,
     /// By index of the device.
@@ -107,18 +113,33 @@ pub struct Server {
     arbitration: Arbitration,
     bf_runtime: Option<Arc<Schema>>,
     max_message_bytes: usize,
+    packets_wait: bool,
 }
 
 type Endpoint = (TcpListener, SocketAddr);
 
 impl Server {
-    /// Takes the addresses, so that a failure shows before anything else has started. Port 0 is any
-    /// free port.
+    /// Takes the address of each device, so that a failure shows before anything else has started. Port 0 is any free
+    /// port. Devices that have the same address share it, and are told apart by their ids; gNMI and BF Runtime, whose
+    /// requests have none, are not served there.
     pub fn bind(addresses: &[SocketAddr]) -> Result<Self, ServeError> {
-        allow_files(addresses.len());
-        let endpoints = addresses.iter().copied().map(bind);
+        let mut unlike: Vec<SocketAddr> = Vec::new();
+        let mut known = HashMap::new();
+        let at = addresses.iter().map(|address| {
+            let mut add = || {
+                unlike.push(*address);
+                unlike.len() - 1
+            };
+            match address.port() {
+                0 => add(),
+                _ => *known.entry(*address).or_insert_with(add),
+            }
+        });
+        let at = at.collect();
+        allow_files(unlike.len());
         Ok(Self {
-            endpoints: endpoints.collect::<Result<_, _>>()?,
+            endpoints: unlike.into_iter().map(bind).collect::<Result<_, _>>()?,
+            at,
             fabric: None,
             programs: Arc::default(),
             preloads: HashMap::new(),
@@ -126,6 +147,7 @@ impl Server {
             arbitration: Arbitration::default(),
             bf_runtime: None,
             max_message_bytes: MAX_MESSAGE_BYTES,
+            packets_wait: true,
         })
     }
 
@@ -145,6 +167,12 @@ impl Server {
     /// The longest request that is accepted; [`MAX_MESSAGE_BYTES`] by default.
     pub fn with_max_message_bytes(mut self, bytes: usize) -> Self {
         self.max_message_bytes = bytes;
+        self
+    }
+
+    /// The clock of the switches stands while they answer, so nobody needs rest from clients that look at them.
+    pub fn while_the_clock_stands(mut self) -> Self {
+        self.packets_wait = false;
         self
     }
 
@@ -191,10 +219,10 @@ impl Server {
 
     /// Where the server listens, in the order given to `bind`.
     pub fn addresses(&self) -> impl Iterator<Item = SocketAddr> + '_ {
-        self.endpoints.iter().map(|(_, address)| *address)
+        self.at.iter().map(|index| self.endpoints[*index].1)
     }
 
-    /// Serves the devices on the addresses, one each and in the same order, until `shutdown`.
+    /// Serves the devices on their addresses, which are in the same order, until `shutdown`.
     ///
     /// The future is boxed, so that all of gRPC below it is compiled in this crate and not again in
     /// each program that serves.
@@ -230,30 +258,28 @@ impl Server {
             ),
             budget_of_others: Budget::new(bytes(OTHERS_AT_ONCE)),
             connections: connection_limit(self.endpoints.len() + 1),
-            devices: self.endpoints.len(),
-            pace: Arc::default(),
+            devices: self.at.len(),
+            pace: Arc::new(Pace::new(self.packets_wait)),
         };
         let mut hosts = Vec::new();
-        for (index, (endpoint, device)) in self.endpoints.into_iter().zip(devices).enumerate() {
+        let mut served = vec![Vec::new(); self.endpoints.len()];
+        for (index, (at, device)) in self.at.into_iter().zip(devices).enumerate() {
             let host = ServedDevice::new(device, self.programs.clone(), self.arbitration);
             if let Some(forwarding) = self.preloads.remove(&index)
                 && let Err(refused) = host.commit(Arc::new(forwarding), None).await
             {
-                let (address, why) = (endpoint.1, refused.message());
+                let (address, why) = (self.endpoints[at].1, refused.message());
                 tracing::warn!("{address}: the switch starts without its program: {why}");
             }
-            hosts.push(host.clone());
+            served[at].push(host.clone());
+            hosts.push(host);
+        }
+        for (endpoint, hosts) in self.endpoints.into_iter().zip(served) {
             let grpc = grpc(endpoint.1, self.tls.as_ref())?;
             let stop = is_true(stopped.clone());
             let schema = self.bf_runtime.clone();
-            servers.spawn(serve_device(
-                grpc,
-                endpoint,
-                host,
-                schema,
-                limits.clone(),
-                stop,
-            ));
+            let limits = limits.clone();
+            servers.spawn(serve_endpoint(grpc, endpoint, hosts, schema, limits, stop));
         }
         if let Some((socket, fabric)) = self.fabric {
             let service = fabric::Service::new(fabric, hosts.clone());
@@ -355,43 +381,86 @@ fn grpc(address: SocketAddr, tls: Option<&ServerTlsConfig>) -> Result<Grpc, Serv
     grpc.map_err(|source| failed(address, source))
 }
 
-async fn serve_device(
-    mut grpc: Grpc,
+async fn serve_endpoint(
+    grpc: Grpc,
     (listener, address): Endpoint,
-    host: Arc<ServedDevice>,
+    hosts: Vec<Arc<ServedDevice>>,
     schema: Option<Arc<Schema>>,
     limits: Limits,
     stop: impl Future<Output = ()>,
 ) -> Result<(), ServeError> {
     let listener = tokio::net::TcpListener::from_std(listener);
     let listener = listener.map_err(|reason| cannot_bind(address, reason))?;
-    let p4runtime = P4RuntimeServer::new(service::Service::new(host.clone()))
-        .max_decoding_message_size(limits.message_bytes);
-    let traffic =
-        TrafficManagerServer::new(traffic::Service::new(host.clone(), limits.pace.clone()));
-    let traces = TraceServer::new(trace::Service::new(host.clone()))
-        .max_decoding_message_size(TRACE_MESSAGE_BYTES);
-    let interfaces = gnmi::Service::new(host.clone(), limits.pace, limits.devices);
+    let connections = incoming(listener, Connections::new(limits.connections));
+    let mut events: JoinSet<()> = hosts.iter().cloned().map(serve_events).collect();
+    let router = match &hosts[..] {
+        [host] => of_device(grpc, host, schema, limits),
+        _ => of_devices(grpc, &hosts, limits),
+    };
+    let result = router.serve_with_incoming_shutdown(connections, stop).await;
+    events.abort_all();
+    result.map_err(|source| failed(address, source))
+}
+
+/// All services of one device.
+fn of_device(
+    mut grpc: Grpc,
+    host: &Arc<ServedDevice>,
+    schema: Option<Arc<Schema>>,
+    limits: Limits,
+) -> Router {
+    let p4runtime = service::Service::new(host.clone());
+    let traffic = traffic::Service::new(host.clone(), limits.pace.clone());
+    let traces = trace::Service::new(host.clone());
+    let interfaces = gnmi::Service::new(host.clone(), limits.pace.clone(), limits.devices);
     let interfaces = GNmiServer::new(interfaces).max_decoding_message_size(GNMI_MESSAGE_BYTES);
     let bf_runtime = schema.map(|schema| {
         let service = bf_runtime::Service::new(host.clone(), schema);
         let server = BfRuntimeServer::new(service).max_decoding_message_size(limits.message_bytes);
         Counted::new(server, limits.budget.clone())
     });
-    let server = grpc
-        .add_service(Counted::new(p4runtime, limits.budget))
+    let other = grpc
         .add_optional_service(bf_runtime)
-        .add_service(Counted::new(interfaces, limits.budget_of_others.clone()))
+        .add_service(Counted::new(interfaces, limits.budget_of_others.clone()));
+    with_ids(other, p4runtime, traffic, traces, limits)
+}
+
+/// The services of several devices whose requests have the id of their device.
+fn of_devices(grpc: Grpc, hosts: &[Arc<ServedDevice>], limits: Limits) -> Router {
+    fn by_device<S>(hosts: &[Arc<ServedDevice>], service: impl Fn(Arc<ServedDevice>) -> S) -> ByDevice<S> {
+        ByDevice::new(
+            hosts
+                .iter()
+                .map(|host| (host.device.id(), service(host.clone()))),
+        )
+    }
+    let streams = u32::try_from(hosts.len()).unwrap_or(u32::MAX);
+    let mut grpc = grpc.max_concurrent_streams(STREAMS_OF_DEVICE.saturating_mul(streams));
+    let traffic = |host| traffic::Service::new(host, limits.pace.clone());
+    let (p4runtime, traffic, traces) = (
+        by_device(hosts, service::Service::new),
+        by_device(hosts, traffic),
+        by_device(hosts, trace::Service::new),
+    );
+    let none = grpc.add_optional_service(None::<GNmiServer<gnmi::Service>>);
+    with_ids(none, p4runtime, traffic, traces, limits)
+}
+
+/// The services whose requests have the id of their device, beside others.
+fn with_ids(
+    others: Router,
+    p4runtime: impl P4Runtime,
+    traffic: impl TrafficManager,
+    traces: impl Trace,
+    limits: Limits,
+) -> Router {
+    let p4runtime = P4RuntimeServer::new(p4runtime).max_decoding_message_size(limits.message_bytes);
+    let traces = TraceServer::new(traces).max_decoding_message_size(TRACE_MESSAGE_BYTES);
+    let traffic = TrafficManagerServer::new(traffic);
+    others
+        .add_service(Counted::new(p4runtime, limits.budget))
         .add_service(Counted::new(traffic, limits.budget_of_others.clone()))
         .add_service(Counted::new(traces, limits.budget_of_others))
-        .serve_with_incoming_shutdown(
-            incoming(listener, Connections::new(limits.connections)),
-            stop,
-        );
-    let events = tokio::spawn(serve_events(host));
-    let result = server.await;
-    events.abort();
-    result.map_err(|source| failed(address, source))
 }
 
 async fn serve_fabric(

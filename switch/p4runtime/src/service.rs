@@ -5,7 +5,7 @@ use std::pin::Pin;
 use std::sync::Arc;
 
 use prost::Message;
-use tokio_stream::Stream;
+use tokio_stream::{Stream, StreamExt};
 use tonic::{Request, Response, Status, Streaming};
 
 use crate::answer::{Answer, Share};
@@ -52,6 +52,18 @@ pub struct Service {
 impl Service {
     pub fn new(host: Arc<ServedDevice>) -> Self {
         Self { host }
+    }
+
+    /// Opens a StreamChannel, of which one message may have been read already.
+    pub fn open_stream(
+        &self,
+        first: Option<p4::StreamMessageRequest>,
+        rest: Streaming<p4::StreamMessageRequest>,
+    ) -> Result<Response<BoxStream<p4::StreamMessageResponse>>, Status> {
+        let (id, outgoing) = self.host.open_stream()?;
+        let messages = tokio_stream::iter(first.map(Ok)).chain(rest);
+        tokio::spawn(serve_controller(self.host.clone(), id, messages));
+        Ok(Response::new(Box::pin(outgoing)))
     }
 
     async fn verify(
@@ -267,13 +279,7 @@ impl P4Runtime for Service {
         &self,
         request: Request<Streaming<p4::StreamMessageRequest>>,
     ) -> Result<Response<Self::StreamChannelStream>, Status> {
-        let (id, outgoing) = self.host.open_stream()?;
-        tokio::spawn(serve_controller(
-            self.host.clone(),
-            id,
-            request.into_inner(),
-        ));
-        Ok(Response::new(Box::pin(outgoing)))
+        self.open_stream(None, request.into_inner())
     }
 
     async fn capabilities(

@@ -7,8 +7,8 @@ use std::time::{SystemTime, UNIX_EPOCH};
 use prost::Message;
 use tokio::sync::mpsc;
 use tokio::time::Instant;
-use tokio_stream::StreamExt;
-use tonic::{Status, Streaming};
+use tokio_stream::{Stream, StreamExt};
+use tonic::Status;
 
 use crate::arbitration::StreamId;
 use crate::device::Event;
@@ -34,7 +34,7 @@ const EVENT_BUFFER: usize = 4096;
 pub async fn serve_controller(
     host: Arc<ServedDevice>,
     id: StreamId,
-    mut requests: Streaming<p4::StreamMessageRequest>,
+    mut requests: impl Stream<Item = Result<p4::StreamMessageRequest, Status>> + Unpin,
 ) {
     // A broken connection ends the loop, too; then there is nobody to notify.
     let mut error = None;

@@ -14,6 +14,7 @@ mod push;
 mod reads;
 mod roles;
 mod session;
+mod shared_address;
 mod specification;
 mod start;
 mod stream;
