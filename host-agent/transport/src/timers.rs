@@ -79,33 +79,36 @@ impl<K: Copy + Ord> Timers<K> {
 
     /// Moves the entry at `position` to where it belongs.
     fn settle(&mut self, mut position: usize) {
-        while position > 0 && self.before(position, (position - 1) / 2) {
-            self.swap(position, (position - 1) / 2);
-            position = (position - 1) / 2;
+        let entry = self.heap[position];
+        while position > 0 && before(&entry, &self.heap[(position - 1) / 2]) {
+            let parent = (position - 1) / 2;
+            self.put(position, self.heap[parent]);
+            position = parent;
         }
         loop {
             let children = 2 * position + 1..(2 * position + 3).min(self.heap.len());
-            let earliest = children.reduce(|a, b| if self.before(b, a) { b } else { a });
+            let heap = &self.heap;
+            let earliest = children.reduce(|a, b| if before(&heap[b], &heap[a]) { b } else { a });
             match earliest {
-                Some(child) if self.before(child, position) => {
-                    self.swap(child, position);
+                Some(child) if before(&heap[child], &entry) => {
+                    self.put(position, self.heap[child]);
                     position = child;
                 }
-                _ => return,
+                _ => break,
             }
         }
+        self.put(position, entry);
     }
 
-    fn before(&self, a: usize, b: usize) -> bool {
-        let key = |(at, key, _): &(Instant, K, usize)| (*at, *key);
-        key(&self.heap[a]) < key(&self.heap[b])
+    fn put(&mut self, position: usize, entry: (Instant, K, usize)) {
+        self.positions[entry.2] = Some(position);
+        self.heap[position] = entry;
     }
+}
 
-    fn swap(&mut self, a: usize, b: usize) {
-        self.heap.swap(a, b);
-        self.positions[self.heap[a].2] = Some(a);
-        self.positions[self.heap[b].2] = Some(b);
-    }
+/// Whether the deadline of one entry comes before that of another.
+fn before<K: Ord>(a: &(Instant, K, usize), b: &(Instant, K, usize)) -> bool {
+    (&a.0, &a.1) < (&b.0, &b.1)
 }
 
 #[cfg(test)]

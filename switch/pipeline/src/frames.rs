@@ -2,9 +2,9 @@
 
 use crate::free_list::FreeList;
 
-/// Longest frame of the short kind: all headers without payload, because most frames of a transport
-/// are control packets.
-const SHORT_BYTES: usize = 256;
+/// Longest frame of the short kind: the headers of a packet without payload, because most frames of
+/// a transport are control packets.
+const SHORT_BYTES: usize = 128;
 /// Most memory that is kept of each kind. A thousand hosts with a window of 85 packets have this
 /// much under way. If it were freed and allocated anew, its pages would have to be cleared again.
 const KEPT_BYTES: usize = 128 << 20;

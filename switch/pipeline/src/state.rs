@@ -90,7 +90,7 @@ pub(crate) struct ValueSet {
 #[derive(Debug)]
 pub(crate) struct Blueprint {
     /// The tables, with the program's own entries and default actions.
-    pub tables: Vec<Table>,
+    pub tables: Vec<Arc<Table>>,
     /// The action profiles.
     pub profiles: Vec<Arc<ProfileSpec>>,
     /// The counter arrays.
@@ -113,7 +113,7 @@ impl State {
     pub fn new(program: &Program) -> State {
         let start = &program.blueprint;
         State {
-            tables: Tables::new(start.tables.clone()),
+            tables: Tables::new(&start.tables),
             profiles: start.profiles.iter().map(Profile::new).collect(),
             counters: start.counters.iter().map(Counters::new).collect(),
             meters: start.meters.iter().map(Meters::new).collect(),

@@ -149,7 +149,7 @@ impl<P> Buffer<P> {
         let queue = &mut self.queues[usize::from(arrival.queue) % MAX_QUEUES];
         let full = reason != DropReason::NoSuchQueue;
         if full && queue.deflects(&arrival) {
-            queue.recorder.deflected.add(arrival.len);
+            queue.recorder.rare().deflected.add(arrival.len);
             queue.check();
             let depth = queue.depth;
             return Admission::Deflected { packet, depth };

@@ -87,13 +87,21 @@ pub(crate) struct DelayHistogram {
     counters: Counters,
 }
 
-/// A counter per bucket number, octave by octave up to the last one that ever had a packet; `None`
-/// for those that had none: the delays of a queue are in few of them.
+/// The packets of each bucket.
 #[derive(Clone, Debug, Default)]
-struct Counters(Vec<Option<Box<[u64; PARTS as usize]>>>);
+struct Counters {
+    /// A counter per bucket number, octave by octave up to the last one that ever had a packet;
+    /// `None` for those that had none: the delays of a queue are in few of them.
+    octaves: Vec<Option<Box<[u32; PARTS as usize]>>>,
+    /// How many packets these counters have together, so that none overflows.
+    counted: u32,
+    /// Packets by bucket number that these counters had before they began again; empty until then.
+    before: Vec<u64>,
+}
 
 impl DelayHistogram {
     /// Counts one delay.
+    #[inline]
     pub(crate) fn add(&mut self, delay: Duration) {
         // The number fits: there are fewer than 2000 buckets.
         self.latest[usize::from(self.latest_len)] = bucket::<PARTS>(delay.as_nanos()) as u16;
@@ -108,12 +116,13 @@ impl DelayHistogram {
     pub(crate) fn buckets(&self) -> Vec<DelayBucket> {
         let mut counters = self.counters.clone();
         counters.count(&self.latest[..usize::from(self.latest_len)]);
-        let octaves = (0..).zip(&counters.0);
+        let octaves = (0..).zip(&counters.octaves);
         let octaves = octaves.filter_map(|(octave, packets)| Some((octave, packets.as_ref()?)));
         octaves
             .flat_map(|(octave, packets)| (octave * PARTS as usize..).zip(packets.iter()))
-            .filter(|&(_, &packets)| packets > 0)
-            .map(|(bucket, &packets)| DelayBucket {
+            .map(|(bucket, &packets)| (bucket, counters.before(bucket) + u64::from(packets)))
+            .filter(|&(_, packets)| packets > 0)
+            .map(|(bucket, packets)| DelayBucket {
                 from_ns: lowest::<PARTS>(bucket),
                 below_ns: lowest::<PARTS>(bucket + 1),
                 packets,
@@ -124,10 +133,15 @@ impl DelayHistogram {
 
 impl Counters {
     /// Adds one packet to each of the buckets with these numbers.
+    #[inline(never)]
     fn count(&mut self, buckets: &[u16]) {
+        if self.counted > u32::MAX - TOGETHER as u32 {
+            self.begin_again();
+        }
+        self.counted += buckets.len() as u32;
         for bucket in buckets {
             let (octave, part) = (bucket / PARTS as u16, bucket % PARTS as u16);
-            let packets = match self.0.get_mut(usize::from(octave)) {
+            let packets = match self.octaves.get_mut(usize::from(octave)) {
                 Some(Some(packets)) => packets,
                 _ => self.add(octave.into()),
             };
@@ -135,19 +149,51 @@ impl Counters {
         }
     }
 
+    /// Sets the counters to zero, and keeps what they had.
+    #[cold]
+    fn begin_again(&mut self) {
+        self.before.resize(self.octaves.len() * PARTS as usize, 0);
+        let before = self.before.chunks_exact_mut(PARTS as usize);
+        for (before, packets) in before.zip(&mut self.octaves) {
+            let Some(packets) = packets else { continue };
+            for (before, packets) in before.iter_mut().zip(packets.iter_mut()) {
+                *before += u64::from(std::mem::take(packets));
+            }
+        }
+        self.counted = 0;
+    }
+
+    /// Packets of a bucket from before the counters began again.
+    fn before(&self, bucket: usize) -> u64 {
+        self.before.get(bucket).copied().unwrap_or_default()
+    }
+
     /// Counters for an octave that had none.
     #[cold]
-    fn add(&mut self, octave: usize) -> &mut [u64; PARTS as usize] {
-        if self.0.len() <= octave {
-            self.0.resize(octave + 1, None);
+    fn add(&mut self, octave: usize) -> &mut [u32; PARTS as usize] {
+        if self.octaves.len() <= octave {
+            self.octaves.resize(octave + 1, None);
         }
-        self.0[octave].get_or_insert_default()
+        self.octaves[octave].get_or_insert_default()
     }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn no_counter_overflows() {
+        let mut histogram = DelayHistogram::default();
+        let four_billion = 4_000_000_000;
+        for round in 1..4 {
+            histogram.counters.add(0)[7] = four_billion;
+            histogram.counters.counted = u32::MAX;
+            (0..TOGETHER).for_each(|_| histogram.add(Duration::from_nanos(7)));
+            let packets = round * u64::from(four_billion) + TOGETHER as u64;
+            assert_eq!(histogram.buckets()[0].packets, packets);
+        }
+    }
 
     #[test]
     fn what_was_added_is_found_again() {

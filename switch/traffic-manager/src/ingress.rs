@@ -324,7 +324,7 @@ impl<P> Ingress<P> {
             input.account.asked = wanted;
             let paused = wanted & changed;
             for id in (0..MAX_QUEUES).filter(|id| paused & 1 << id != 0) {
-                ports.open(at, port).recorder(id).pauses_sent += 1;
+                ports.open(at, port).recorder(id).rare().pauses_sent += 1;
             }
             self.pauses.push_back(PauseChange {
                 at,

@@ -222,7 +222,7 @@ impl<P> Port<P> {
     }
 
     pub(crate) fn queues_ahead(&self) -> impl Iterator<Item = Ahead> {
-        // This leaves out the rare counters at the end of the recorder.
+        // This leaves out what is rare at the end of the recorder.
         let bytes = std::mem::offset_of!(Queue<P>, recorder) + Recorder::OFTEN_BYTES;
         let queues = self.buffer.queues();
         let listed = queues.filter(|(id, _)| self.listed & 1 << id != 0);
@@ -296,17 +296,17 @@ impl<P> Port<P> {
 
     /// Counts a pause of a queue that was not renewed.
     pub(crate) fn pause_expired(&mut self, queue: u8) {
-        self.recorder_of(queue).pauses_expired += 1;
+        self.recorder_of(queue).rare().pauses_expired += 1;
     }
 
     /// Counts a pause of a queue that lasts for too long.
     pub(crate) fn pause_storm(&mut self, queue: u8) {
-        self.recorder_of(queue).pause_storms += 1;
+        self.recorder_of(queue).rare().pause_storms += 1;
     }
 
     /// Counts a packet of `len` bytes that egress dropped.
     pub(crate) fn egress_dropped(&mut self, queue: u8, len: u64) {
-        self.recorder_of(queue).egress_dropped.add(len);
+        self.recorder_of(queue).rare().egress_dropped.add(len);
     }
 
     /// The counters of the queue with this id, of which the three low bits count.
@@ -339,8 +339,7 @@ impl<P> Port<P> {
 
     /// The statistics of the port, whose number is given.
     pub(crate) fn statistics(&self, now: Instant, port: PortId) -> PortStatistics {
-        let used =
-            |q: &Queue<P>| q.exists || q.recorder.dropped.iter().any(|count| !count.is_zero());
+        let used = |q: &Queue<P>| q.exists || q.recorder.rarely().dropped_packets() > 0;
         let queues = self.buffer.queues().filter(|(_, q)| used(q));
         PortStatistics {
             port,

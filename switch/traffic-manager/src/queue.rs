@@ -205,7 +205,7 @@ impl<P> Queue<P> {
     /// the coin selects it.
     pub(crate) fn loses_youngest(&self, now: Instant, port: PortId) -> Option<u64> {
         let youngest = self.items.back().filter(|item| item.deflects)?;
-        let refused = self.recorder.deflected.packets;
+        let refused = self.recorder.rarely().deflected.packets;
         heads(now, u64::from(port) << 48 ^ refused).then(|| youngest.len())
     }
 

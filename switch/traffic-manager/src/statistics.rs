@@ -171,7 +171,7 @@ pub struct PortStatistics {
 }
 
 /// Fills the statistics of a queue. The fields are in the order in which a packet touches them, and
-/// what is rare comes last: with many switches, none of them is in the caches when its turn comes.
+/// what is rare is apart: with many switches, none of them is in the caches when its turn comes.
 #[derive(Debug, Default)]
 #[repr(C)]
 pub(crate) struct Recorder {
@@ -194,17 +194,24 @@ pub(crate) struct Recorder {
     delays: DelayHistogram,
     pub(crate) transmitted: Count,
     pub(crate) ecn_ce: Count,
+    /// Depth of ingress buffers that wait for room in the queue.
+    pub(crate) staged: Depth,
+    /// Counters that most queues never need; `None` while all of them are zero.
+    rare: Option<Box<Rare>>,
+}
+
+/// Counters of a queue that most packets do not touch.
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct Rare {
     pub(crate) deflected: Count,
     /// Dropped packets, indexed by [`DropReason`].
-    pub(crate) dropped: [Count; DropReason::ALL.len()],
+    dropped: [Count; DropReason::ALL.len()],
     pub(crate) egress_dropped: Count,
     /// Depth when the counters were last reset; the balance starts from it.
     initial: Depth,
     /// Those of `dropped` and `deflected` that had waited in the queue.
     removed: Count,
-    /// Depth of ingress buffers that wait for room in the queue.
-    pub(crate) staged: Depth,
-    /// The same when the counters were last reset.
+    /// Depth of ingress buffers when the counters were last reset.
     initial_staged: Depth,
     /// How often the neighbour was asked to pause the queue.
     pub(crate) pauses_sent: u64,
@@ -217,7 +224,7 @@ pub(crate) struct Recorder {
 }
 
 /// Pauses of a queue by the neighbour behind the port.
-#[derive(Debug, Default)]
+#[derive(Clone, Copy, Debug, Default)]
 struct Pauses {
     /// How many there were.
     count: u64,
@@ -227,21 +234,44 @@ struct Pauses {
     since: Option<Instant>,
 }
 
+impl Rare {
+    /// Packets dropped for any reason, other than by egress.
+    pub(crate) fn dropped_packets(&self) -> u64 {
+        self.dropped.iter().map(|count| count.packets).sum()
+    }
+}
+
 impl Recorder {
     /// Bytes at the start of a recorder that every packet touches.
-    pub(crate) const OFTEN_BYTES: usize = std::mem::offset_of!(Recorder, deflected);
+    pub(crate) const OFTEN_BYTES: usize = std::mem::offset_of!(Recorder, staged);
+
+    /// The counters that most packets do not touch.
+    pub(crate) fn rare(&mut self) -> &mut Rare {
+        self.rare.get_or_insert_default()
+    }
+
+    /// The values of these counters.
+    pub(crate) fn rarely(&self) -> Rare {
+        self.rare.as_deref().copied().unwrap_or_default()
+    }
 
     /// A recorder in its place that starts from zero with what waits now.
     pub(crate) fn restart(&self, now: Instant, depth: Depth) -> Self {
-        let mut recorder = Self {
+        let paused = self.rarely().pauses.since.is_some();
+        let rare = Rare {
             initial: depth,
-            staged: self.staged,
             initial_staged: self.staged,
-            max: depth,
             pauses: Pauses {
-                since: self.pauses.since.map(|_| now),
+                since: paused.then_some(now),
                 ..Pauses::default()
             },
+            ..Rare::default()
+        };
+        let zero = depth.packets == 0 && self.staged.packets == 0 && !paused;
+        let mut recorder = Self {
+            staged: self.staged,
+            max: depth,
+            rare: (!zero).then(|| Box::new(rare)),
             ..Self::default()
         };
         if depth.packets > 0 {
@@ -277,13 +307,13 @@ impl Recorder {
 
     /// An offered packet was dropped.
     pub(crate) fn dropped(&mut self, reason: DropReason, len: u64) {
-        self.dropped[reason as usize].add(len);
+        self.rare().dropped[reason as usize].add(len);
     }
 
     /// Packets dropped for any reason, by egress too.
     pub(crate) fn dropped_packets(&self) -> u64 {
-        let dropped: u64 = self.dropped.iter().map(|count| count.packets).sum();
-        dropped + self.egress_dropped.packets
+        let rare = self.rarely();
+        rare.dropped_packets() + rare.egress_dropped.packets
     }
 
     /// A packet that waited was dropped for a reason, or deflected; `before` is the depth with it.
@@ -295,61 +325,66 @@ impl Recorder {
         len: u64,
     ) {
         self.average.advance(now, before);
-        self.removed.add(len);
+        let rare = self.rare();
+        rare.removed.add(len);
         match reason {
-            Some(reason) => self.dropped(reason, len),
-            None => self.deflected.add(len),
+            Some(reason) => rare.dropped[reason as usize].add(len),
+            None => rare.deflected.add(len),
         }
     }
 
     /// The neighbour pauses the queue.
     pub(crate) fn paused(&mut self, now: Instant) {
-        self.pauses.count += 1;
-        self.pauses.since = Some(now);
+        let pauses = &mut self.rare().pauses;
+        pauses.count += 1;
+        pauses.since = Some(now);
     }
 
     /// The neighbour lets the queue resume.
     pub(crate) fn resumed(&mut self, now: Instant) {
-        if let Some(since) = self.pauses.since.take() {
-            self.pauses.ended += now.since(since);
+        let pauses = &mut self.rare().pauses;
+        if let Some(since) = pauses.since.take() {
+            pauses.ended += now.since(since);
         }
     }
 
     /// Whether in = out + dropped + deflected + queued, both in packets and in bytes.
     pub(crate) fn balances(&self, depth: Depth) -> bool {
-        let dropped: u64 = self.dropped.iter().map(|count| count.packets).sum();
-        self.initial.packets + self.enqueued.packets
-            == self.dequeued.packets + self.removed.packets + depth.packets
-            && self.initial.bytes + self.enqueued.bytes
-                == self.dequeued.bytes + self.removed.bytes + depth.bytes
-            && self.initial_staged.packets + self.offered + self.removed.packets
-                == self.staged.packets + self.enqueued.packets + self.deflected.packets + dropped
+        let rare = self.rarely();
+        let gone = rare.deflected.packets + rare.dropped_packets();
+        rare.initial.packets + self.enqueued.packets
+            == self.dequeued.packets + rare.removed.packets + depth.packets
+            && rare.initial.bytes + self.enqueued.bytes
+                == self.dequeued.bytes + rare.removed.bytes + depth.bytes
+            && rare.initial_staged.packets + self.offered + rare.removed.packets
+                == self.staged.packets + self.enqueued.packets + gone
     }
 
     /// The statistics of the queue with this id and depth.
     pub(crate) fn snapshot(&self, now: Instant, queue: u8, depth: Depth) -> QueueStatistics {
-        let lasting = self.pauses.since.map(|since| now.since(since));
+        let rare = self.rarely();
+        let lasting = rare.pauses.since.map(|since| now.since(since));
         let mean = |sum: u64| ratio(sum as f64, self.offered as f64);
         let (average_packets, average_bytes) = self.average.value();
         let dropped = DropReason::ALL
             .into_iter()
-            .map(|reason| (reason, self.dropped[reason as usize]))
+            .map(|reason| (reason, rare.dropped[reason as usize]))
             .filter(|(_, count)| !count.is_zero())
             .collect();
         QueueStatistics {
             queue,
             enqueued: self.enqueued,
             dequeued: self.dequeued,
-            deflected: self.deflected,
+            deflected: rare.deflected,
             dropped,
-            egress_dropped: self.egress_dropped,
+            egress_dropped: rare.egress_dropped,
             transmitted: self.transmitted,
             ecn_ce: self.ecn_ce,
-            pauses_sent: self.pauses_sent,
-            pauses_received: self.pauses.count,
-            pauses_expired: self.pauses_expired,
-            pause_storms: self.pause_storms,
-            paused_ns: (self.pauses.ended + lasting.unwrap_or(Duration::ZERO)).as_nanos(),
+            pauses_sent: rare.pauses_sent,
+            pauses_received: rare.pauses.count,
+            pauses_expired: rare.pauses_expired,
+            pause_storms: rare.pause_storms,
+            paused_ns: (rare.pauses.ended + lasting.unwrap_or(Duration::ZERO)).as_nanos(),
             depth_packets: depth.packets,
             depth_bytes: depth.bytes,
             ingress_depth: Count {

@@ -124,7 +124,7 @@ impl<S: ReceiverDriven> SessionTable<S> {
             ready: false,
             heard: false,
         };
-        self.receivers.insert(flow, open);
+        self.receivers.insert(flow, Box::new(open));
         if expected.paused {
             self.pause_receiver(now, flow, true);
         }

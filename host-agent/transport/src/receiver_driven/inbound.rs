@@ -196,20 +196,18 @@ impl<S: ReceiverDriven> SessionTable<S> {
             session: header.session,
         };
         let stream_bytes = header.object_bytes;
-        self.receivers.insert(
-            flow,
-            Open {
-                path,
-                peers: vec![path.peer],
-                state,
-                started: now,
-                stream_bytes,
-                priority: None,
-                timer: self.timers.open_slot(),
-                ready: false,
-                heard: false,
-            },
-        );
+        let open = Open {
+            path,
+            peers: vec![path.peer],
+            state,
+            started: now,
+            stream_bytes,
+            priority: None,
+            timer: self.timers.open_slot(),
+            ready: false,
+            heard: false,
+        };
+        self.receivers.insert(flow, Box::new(open));
         self.receivers_by_key
             .insert((src, header.session), (flow, 0));
         self.events.push_back(Event::Opened {

@@ -100,7 +100,7 @@ impl<S: ReceiverDriven> SessionTable<S> {
             heard: false,
         };
         self.ports.insert((to, local_port));
-        self.senders.insert(flow, open);
+        self.senders.insert(flow, Box::new(open));
         self.senders_by_key.extend(keys);
         self.after_sender(now, flow);
         Ok(flow)

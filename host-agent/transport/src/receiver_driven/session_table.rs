@@ -78,11 +78,12 @@ pub struct SessionTable<S: ReceiverDriven> {
     pub(super) listening: BTreeSet<u16>,
     last_flow: u64,
     pub(super) source_ports: SourcePorts,
-    pub(super) senders: BTreeMap<FlowId, Open<S::Sender>>,
+    /// Sessions are in boxes, because a map has memory for eleven from the first one on.
+    pub(super) senders: BTreeMap<FlowId, Box<Open<S::Sender>>>,
     /// Sender sessions by address of the receiver and session id, with the place of that receiver in
     /// `Open::peers`.
     pub(super) senders_by_key: BTreeMap<SessionKey, (FlowId, usize)>,
-    pub(super) receivers: BTreeMap<FlowId, Open<S::Receiver>>,
+    pub(super) receivers: BTreeMap<FlowId, Box<Open<S::Receiver>>>,
     /// Receiver sessions, expected ones too, by address of the sender and session id, with the place
     /// of that sender in `Open::peers`.
     pub(super) receivers_by_key: BTreeMap<SessionKey, (FlowId, usize)>,
@@ -226,7 +227,7 @@ impl<S: ReceiverDriven> SessionTable<S> {
             heard: false,
         };
         let straggler = self.new_flow();
-        self.senders.insert(straggler, alone);
+        self.senders.insert(straggler, Box::new(alone));
         self.senders_by_key
             .insert((*peer.ip(), path.session), (straggler, 0));
         self.events.push_back(Event::Detached {

@@ -1,7 +1,7 @@
 //! Tables as arrays that generated code reads by itself.
 //!
 //! ```text
-//!  Tables ─┬─ Table, Table, ..        entries, defaults: what the control plane sees
+//!  Tables ─┬─ Held,  Held,  ..  ────► Table         entries, defaults: what the control plane sees
 //!          └─ View,  View,  ..  ─┬──► Row[key]      small keys: the action and its data for every key
 //!                                └──► Memo[hash]    other keys of a word: those of the latest packets, and of entries
 //!                                                   that have but one; each with the choices of its entry, of which
@@ -15,6 +15,7 @@ use std::collections::HashMap;
 use std::collections::hash_map::Entry;
 use std::hash::BuildHasherDefault;
 use std::ops::{Index, IndexMut};
+use std::sync::Arc;
 
 use super::calls::{HIT, NO_ACTION};
 use ebb_units::Instant;
@@ -132,7 +133,7 @@ pub(super) struct View {
     chosen: HashMap<(bool, u32), Box<ActionSet>, BuildHasherDefault<WordHasher>>,
 }
 
-// SAFETY: the pointers lead to memory that the same `Tables` owns, so both move together.
+// SAFETY: the pointers lead to memory that the same `Tables` owns or shares, so both move together.
 unsafe impl Send for View {}
 // SAFETY: as above, and reading changes nothing.
 unsafe impl Sync for View {}
@@ -140,8 +141,27 @@ unsafe impl Sync for View {}
 /// The tables of a switch, and what generated code sees of them.
 #[derive(Debug)]
 pub(crate) struct Tables {
-    tables: Vec<Table>,
+    tables: Vec<Held>,
     views: Vec<View>,
+}
+
+/// A table of a switch. Most tables of a program are never changed.
+#[derive(Debug)]
+enum Held {
+    /// As the program has it, for all of its switches.
+    Shared(Arc<Table>),
+    /// Changed, for this switch alone.
+    Own(Box<Table>),
+}
+
+impl Held {
+    #[inline]
+    fn get(&self) -> &Table {
+        match self {
+            Held::Shared(table) => table,
+            Held::Own(table) => table,
+        }
+    }
 }
 
 /// A key of at most one word.
@@ -196,8 +216,8 @@ pub(super) fn access(spec: &TableSpec) -> Access {
 }
 
 impl Tables {
-    pub fn new(tables: Vec<Table>) -> Tables {
-        let view = |_: &Table| View {
+    pub fn new(tables: &[Arc<Table>]) -> Tables {
+        let view = |_: &Arc<Table>| View {
             rows: std::ptr::null(),
             memos: std::ptr::null(),
             memo_shift: 0,
@@ -209,7 +229,7 @@ impl Tables {
         };
         Tables {
             views: tables.iter().map(view).collect(),
-            tables,
+            tables: tables.iter().cloned().map(Held::Shared).collect(),
         }
     }
 
@@ -217,8 +237,28 @@ impl Tables {
         self.tables.len()
     }
 
-    pub fn iter(&self) -> std::slice::Iter<'_, Table> {
-        self.tables.iter()
+    pub fn iter(&self) -> impl Iterator<Item = &Table> {
+        self.tables.iter().map(Held::get)
+    }
+
+    /// A table, to be changed in a way that no view shows.
+    #[inline]
+    fn own(&mut self, table: usize) -> &mut Table {
+        if let Held::Shared(_) = &self.tables[table] {
+            self.take_over(table);
+        }
+        match &mut self.tables[table] {
+            Held::Own(table) => table,
+            Held::Shared(_) => unreachable!("it was taken over"),
+        }
+    }
+
+    /// Copies a shared table for this switch alone. The view drops what leads to the shared one.
+    #[cold]
+    fn take_over(&mut self, table: usize) {
+        self.views[table].drop_all();
+        let own = self.tables[table].get().clone();
+        self.tables[table] = Held::Own(Box::new(own));
     }
 
     /// Like [`Table::hit`], which changes nothing that a view shows.
@@ -231,15 +271,19 @@ impl Tables {
         key: &mut Vec<u64>,
         scratch: &mut Vec<u64>,
     ) -> Option<u32> {
-        self.tables[table].hit(words, seen, key, scratch)
+        let found = self.tables[table].get();
+        match found.changes_with_hits() {
+            true => self.own(table).hit(words, seen, key, scratch),
+            false => found.lookup(words, key, scratch),
+        }
     }
 
     /// The direct meter of an entry, or of the default entry if it is configured: without that, a
     /// miss leaves the metadata alone, as on BMv2.
     #[inline]
     pub fn meter(&mut self, table: usize, entry: Option<u32>) -> Option<(DirectMeter, &mut Meter)> {
-        let table = &mut self.tables[table];
-        let meter = table.meter?;
+        let meter = self.tables[table].get().meter?;
+        let table = self.own(table);
         let cell = match entry {
             Some(entry) => table.entries[entry as usize]
                 .as_mut()?
@@ -262,7 +306,7 @@ impl Tables {
         entry: Option<u32>,
         profile: Option<&Profile>,
     ) {
-        let (table, view) = (&self.tables[table], &mut self.views[table]);
+        let (table, view) = (self.tables[table].get(), &mut self.views[table]);
         match access(&table.spec) {
             Access::Rows(key) => view.lay_out(table, &key),
             Access::Memos(key) => {
@@ -276,7 +320,7 @@ impl Tables {
     /// Drops the views of tables with this profile, whose members or groups are going to change.
     pub fn forget(&mut self, profile: ProfileId) {
         for (table, view) in self.tables.iter().zip(&mut self.views) {
-            if table.spec.profile == Some(profile) {
+            if table.get().spec.profile == Some(profile) {
                 view.memos = std::ptr::null();
             }
         }
@@ -284,6 +328,12 @@ impl Tables {
 }
 
 impl View {
+    /// Drops what generated code sees of the table.
+    fn drop_all(&mut self) {
+        self.rows = std::ptr::null();
+        self.memos = std::ptr::null();
+    }
+
     fn lay_out(&mut self, table: &Table, key: &WordKey) {
         let default = row(table.default.as_ref().map(|d| &d.resolved), 0);
         self.row_memory.clear();
@@ -385,16 +435,14 @@ impl Index<usize> for Tables {
     type Output = Table;
 
     fn index(&self, table: usize) -> &Table {
-        &self.tables[table]
+        self.tables[table].get()
     }
 }
 
 impl IndexMut<usize> for Tables {
     fn index_mut(&mut self, table: usize) -> &mut Table {
-        let view = &mut self.views[table];
-        view.rows = std::ptr::null();
-        view.memos = std::ptr::null();
-        &mut self.tables[table]
+        self.views[table].drop_all();
+        self.own(table)
     }
 }
 

@@ -122,7 +122,7 @@ pub(crate) fn load(source: &json::Program, shortcuts: bool) -> Result<Program> {
     let digests = digests(source, &layout)?;
     let direct_registers = direct_registers(source, &table_names)?;
     let blueprint = Blueprint {
-        tables,
+        tables: tables.into_iter().map(Arc::new).collect(),
         profiles: profiles.into_iter().map(Arc::new).collect(),
         counters: arrays.counters,
         meters: arrays.meters,

@@ -382,6 +382,12 @@ impl Table {
         present.filter_map(|(entry, hot)| entry.as_ref().map(|_| &hot.action))
     }
 
+    /// Whether a packet that looks for its entry changes something.
+    #[inline]
+    pub fn changes_with_hits(&self) -> bool {
+        self.with_counter || self.support_timeout || self.lookup.is_long()
+    }
+
     /// The entry that a packet hits, with the hit noted where the program wants that. `key` and
     /// `scratch` are working memory.
     #[inline]

@@ -4,12 +4,14 @@
 //! prefixes of which lengths, so that most maps are not searched. It may say too much but never too
 //! little, because its bits stay until the table is empty.
 
+use std::collections::VecDeque;
+
 use super::key::CompiledKey;
 use super::map::Map;
 
 /// Tables that may have more entries than this have a [`Summary`].
 const SMALL_TABLE: u32 = 1024;
-/// Bits of the field that make up its beginning; the summary then takes 32 KB.
+/// Bits of the field that make up its beginning; the summary then takes 32 KB at most.
 const TOP_BITS: u32 = 12;
 
 /// A table with one field that is matched by longest prefix.
@@ -43,8 +45,11 @@ struct Summary {
     shift: u32,
     /// Lengths of at most `TOP_BITS`, which lie under several beginnings, as bits.
     short: u64,
-    /// Longer lengths by beginning, as bits; empty until there are any.
-    lengths: Vec<u64>,
+    /// Longer lengths by beginning, as bits, from the first beginning to the last one that has any:
+    /// the addresses of a network begin alike.
+    lengths: VecDeque<u64>,
+    /// The beginning that `lengths` starts with.
+    start: usize,
 }
 
 /// The bit of a prefix length; long ones share bits.
@@ -62,7 +67,8 @@ impl Prefixes {
                 first.checked_sub(TOP_BITS).map(|shift| Summary {
                     shift,
                     short: 0,
-                    lengths: Vec::new(),
+                    lengths: VecDeque::new(),
+                    start: 0,
                 })
             }
             _ => None,
@@ -111,7 +117,7 @@ impl Prefixes {
         self.maps.retain(|m| !m.map.is_empty());
         if let (true, Some(summary)) = (self.maps.is_empty(), &mut self.summary) {
             summary.short = 0;
-            summary.lengths.fill(0);
+            summary.lengths.clear();
         }
     }
 
@@ -154,17 +160,25 @@ impl Summary {
             self.short |= bit(length);
             return;
         }
+        let beginning = (first >> self.shift) as usize;
         if self.lengths.is_empty() {
-            self.lengths = vec![0; 1 << TOP_BITS];
+            self.start = beginning;
         }
-        if let Some(lengths) = self.lengths.get_mut((first >> self.shift) as usize) {
-            *lengths |= bit(length);
+        while beginning < self.start {
+            self.lengths.push_front(0);
+            self.start -= 1;
         }
+        let place = beginning - self.start;
+        if self.lengths.len() <= place {
+            self.lengths.resize(place + 1, 0);
+        }
+        self.lengths[place] |= bit(length);
     }
 
     #[inline]
     fn lengths(&self, first: u64) -> u64 {
-        let longer = self.lengths.get((first >> self.shift) as usize);
+        let beginning = (first >> self.shift) as usize;
+        let longer = self.lengths.get(beginning.wrapping_sub(self.start));
         self.short | longer.copied().unwrap_or(0)
     }
 }
