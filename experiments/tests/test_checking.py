@@ -80,6 +80,23 @@ def test_a_workload_is_checked_with_the_key_of_the_users_file(
 
 
 @needs_simulator
+def test_vms_have_no_transport_that_sends_to_groups() -> None:
+    messages = {
+        "pattern": "all-to-one",
+        "size": {"type": "fixed", "bytes": 1000},
+        "arrivals": {"type": "once"},
+    }
+    table = {
+        "single_rack": {"hosts": 3},
+        "schemes": ["trevi"],
+        "placement": {"queue_bytes": 62_500},
+        "tenant": [{"name": "a", "vms": 2, "messages": [messages]}],
+    }
+    with pytest.raises(InputError, match="scheme Trevi: trevi sends to groups, in which the VMs"):
+        check_inputs(programs() / "ebb-agent", [scenario(table, "mine")])
+
+
+@needs_simulator
 def test_a_simulation_says_it_of_the_file(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:

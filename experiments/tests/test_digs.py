@@ -35,3 +35,9 @@ def test_log_normal_volumes_need_flows_of_different_rates_and_many_bins() -> Non
     assert winners(3, 6000, equal=False) == {"log-normal": 3}
     assert winners(3, 6000, equal=True)["log-normal"] == 0
     assert winners(3, 1000, equal=False)["log-normal"] < 3
+
+
+def test_no_placement_admits_a_third_of_class_a_with_49_vms_on_average() -> None:
+    refused = runpy.run_path(str(DIGS / "silo_receiver_port.py"))["refused"]
+    assert refused(49, 15_000) > 33
+    assert refused(10, 15_000) < 3

@@ -99,7 +99,7 @@ def test_tenants_may_be_placed_by_rates_or_slots_alone_and_have_no_bound_then() 
         ({"peak_bps": 1_000_000}, {}, "is below rate_bps"),
         ({"delay_ns": 1_000, "hosts": 2}, {}, "delay_ns = 1,000 is impossible"),
         ({"at": ["h1", "h1"]}, {}, "at names 2 hosts for 3 VMs"),
-        ({"at": ["h1", "h1", "h99"]}, {}, "has no host 'h99'"),
+        ({"at": ["h1", "h1", "h99"]}, {}, "tenant a: at: topology fat-tree-k4 has no host 'h99'"),
         ({"at": ["h1", "h1", "h1"]}, {}, "3 VMs on h1, which has 2 free slots"),
         ({"rate_bps": 4_000_000}, {}, "raise placement.hose_ns"),
         ({}, {"placement": PLACEMENT | {"batch_ns": 1_000}}, "batch_ns = 1000: expected at least"),

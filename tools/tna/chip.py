@@ -86,7 +86,8 @@ def compiled(program: str, folder: Path, includes: Iterable[Path]) -> Fit:
         [
             *(COMPILER, "--target", target, "--arch", architecture, *DETOURS[generation]),
             *options(includes),
-            *(f"-D__TARGET_TOFINO__={generation}", "-g", "--verbose", "-Ttable_summary:1"),
+            *(f"-D__TARGET_TOFINO__={generation}", "-g", "--create-graphs", "--verbose"),
+            "-Ttable_summary:1",
             "--p4runtime-force-std-externs",
             *("--p4runtime-files", str(folder / name(program))),
             *("-o", str(folder), str(SOURCES / "tna" / f"{program}.p4")),

@@ -189,14 +189,32 @@ def _dependencies(folder: Path) -> Section | None:
             node["id"]: ", ".join(table["name"] for table in node["metadata"]["tables"])
             for node in graph["nodes"]
         }
+        critical = _critical(graph)
         for edge in graph["edges"]:
             about = edge["metadata"]
             if about["type"] == "control":
                 continue
             kind = f"{about['type']}: {about['sub_type']}"
             ends = (names.get(edge[end], edge[end]) for end in ("source", "target"))
-            rows.append((gress, *ends, kind, "yes" if about.get("is_critical") else ""))
+            rows.append((gress, *ends, kind, "yes" if edge["id"] in critical else ""))
     if not rows:
         return None
     head = ("gress", "table", "needed by", "kind", "on the critical path")
     return Section("Dependencies", head, rows)
+
+
+def _critical(graph: Json) -> set[str]:
+    """Edges of the longest chains. The compiler's `is_critical` is said of more: of all that set
+    the first stage of the table that they lead to, wherever the chain ends."""
+    first_stage = {node["id"]: node["metadata"]["min_stage"] for node in graph["nodes"]}
+    last = max(first_stage.values())
+    chain = [node for node, stage in first_stage.items() if stage == last]
+    before = defaultdict(list)
+    for edge in graph["edges"]:
+        if edge["metadata"].get("is_critical"):
+            before[edge["target"]].append(edge)
+    found = set()
+    for node in chain:  # grows as it is read
+        found |= {edge["id"] for edge in before[node]}
+        chain += [edge["source"] for edge in before.pop(node)]
+    return found

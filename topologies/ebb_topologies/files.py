@@ -8,8 +8,9 @@ import json
 import math
 import time
 import tomllib
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
+from functools import partial
 from pathlib import Path
 from typing import Any, Literal, TypeVar, get_args, get_origin
 
@@ -84,9 +85,27 @@ def _fault(value: Any, finite: bool) -> str | None:
 def validate(model: type[Model], data: dict[str, Any], where: str) -> Model:
     """`data` as a `model`; every finding is named by its key path."""
     try:
-        return model.model_validate(data)
+        found = model.model_validate(data)
     except ValidationError as error:
         raise InputError(f"{where}: {describe(error, model)}") from error
+    for path, value in _read_as_numbers(data, found):
+        raise InputError(f"{where}: '{path}': must be a number, not {str(value).lower()}")
+    return found
+
+
+def _read_as_numbers(given: Any, found: Any, path: str = "") -> Iterator[tuple[str, bool]]:
+    """Each true or false that pydantic has taken for 1 or 0, with its key path."""
+    inside: Iterable[tuple[Any, Any, Any]] = ()
+    if isinstance(given, bool):
+        if isinstance(found, int | float) and not isinstance(found, bool):
+            yield path, given
+    elif isinstance(given, dict):
+        get = found.get if isinstance(found, dict) else partial(getattr, found)
+        inside = ((key, item, get(key, None)) for key, item in given.items())
+    elif isinstance(given, list) and isinstance(found, list | tuple):
+        inside = ((i, *both) for i, both in enumerate(zip(given, found, strict=False)))
+    for key, item, read in inside:
+        yield from _read_as_numbers(item, read, f"{path}.{key}" if path else str(key))
 
 
 EXPECTED = "Input should be"

@@ -60,3 +60,26 @@ def test_a_value_out_of_range_is_told_with_the_value() -> None:
     with pytest.raises(InputError) as error:
         validate(Limited, {"k": 0}, "K")
     assert str(error.value) == "K: 'k': must be greater than or equal to 2, not 0"
+
+
+class Nested(BaseModel):
+    each: list[Limited]
+    on: bool
+    share: float = 0.0
+
+
+@pytest.mark.parametrize(
+    ("data", "told"),
+    [
+        ({"each": [{"k": 2}, {"k": 3}], "on": False, "share": True}, "'share': must be a number, "),
+        ({"each": [{"k": 2}, {"k": True}], "on": True}, "'each.1.k': must be "),
+    ],
+)
+def test_true_is_no_number(data: dict[str, object], told: str) -> None:
+    with pytest.raises(InputError, match=f"^N: {told}") as error:
+        validate(Nested, data, "N")
+    assert str(error.value).lower().endswith(", not true")
+
+
+def test_true_is_true() -> None:
+    assert validate(Nested, {"each": [{"k": 2}], "on": True}, "N").on is True

@@ -8,11 +8,12 @@ from collections.abc import Iterable
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
+from ebb_controller.scheme import Scheme
 from ebb_topologies.files import InputError
 from ebb_topologies.hosts import host_list
 from ebb_topologies.model import Topology
 
-from ebb_experiments.run.agents import agent_parameters, check_transports
+from ebb_experiments.run.agents import agent_parameters, check_transports, transports
 from ebb_experiments.scenario.loaded import Loaded, Traffic
 
 
@@ -29,10 +30,22 @@ def check_inputs(agent: Path, scenarios: Iterable[Loaded]) -> None:
         for scheme in loaded.schemes.values():
             if new(scheme):
                 agent_parameters(agent, scheme)
+            if loaded.tenancy is not None:
+                check_vms(agent, scheme)
         for traffic in loaded.phases:
             check_transports(agent, f"phase {traffic.name}", traffic.transports or ())
             if new(traffic.workload, loaded.topology.members):
                 check_workload(agent, traffic, loaded.topology)
+
+
+def check_vms(agent: Path, scheme: Scheme) -> None:
+    """Raises `InputError` for a transport that VMs cannot have."""
+    for name in (scheme.transport, *scheme.transport_of.values()):
+        if transports(agent)[name].groups:
+            raise InputError(
+                f"scheme {scheme.label}: {name} sends to groups, in which the VMs of tenants are "
+                "not; choose ndp or a transport of the TCP family"
+            )
 
 
 def check_workload(agent: Path, traffic: Traffic, topology: Topology) -> None:

@@ -16,6 +16,7 @@ from ebb_controller.mechanisms.policing import Contract
 from ebb_controller.scheme import Scheme
 from ebb_topologies.files import InputError, validate
 from ebb_topologies.model import MAX_DELAY_NS, MAX_RATE_BPS, Host, Topology
+from ebb_topologies.nearest import hint
 from pydantic import BaseModel, ConfigDict, Field, model_validator
 
 if TYPE_CHECKING:  # numpy comes with the first scenario that has tenants
@@ -288,7 +289,13 @@ def _settle(
                 ]
             )
         else:
-            hosts = [topology.host(host).name for host in tenant.at]
+            unknown = [host for host in tenant.at if host not in numbers]
+            if unknown:
+                raise InputError(
+                    f"tenant {tenant.name}: at: topology {topology.name} has no host "
+                    f"'{unknown[0]}'; {hint(unknown[0], numbers)}"
+                )
+            hosts = list(tenant.at)
             counts = Counter(numbers[host] for host in hosts)
             for host, wanted in counts.items():
                 if wanted > network.free[host]:

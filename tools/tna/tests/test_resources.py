@@ -52,15 +52,20 @@ def container(width: int, *slices: tuple[int, int]) -> dict[str, Any]:
     return {"container_type": "normal", "bit_width": width, "gress": "ingress", "slices": held}
 
 
-def edge(kind: str, detail: str, critical: bool) -> dict[str, Any]:
-    about = {"type": kind, "sub_type": detail, "is_critical": critical, "tags": ["dependency"]}
-    return {"id": "0", "source": "7", "target": "8", "metadata": about}
+def edge(number: int, ends: str, kind: str, critical: bool) -> dict[str, Any]:
+    """An edge; `ends`: its two nodes."""
+    kind, detail = kind.split(": ")
+    about: dict[str, Any] = {"type": kind, "sub_type": detail, "tags": ["dependency"]}
+    about |= {"is_critical": True} if critical else {}
+    return {"id": str(number), "source": ends[0], "target": ends[1], "metadata": about}
 
 
 def graph(*edges: dict[str, Any]) -> dict[str, Any]:
+    """Four tables of three stages."""
+    names = {"7": ("I.<acl>", 0), "8": ("I.route", 2), "9": ("I.class", 1), "5": ("I.count", 1)}
     nodes = [
-        {"id": "7", "metadata": {"tables": [{"name": "I.<acl>"}]}},
-        {"id": "8", "metadata": {"tables": [{"name": "I.route"}]}},
+        {"id": key, "metadata": {"tables": [{"name": name}], "min_stage": stage}}
+        for key, (name, stage) in names.items()
     ]
     return {"metadata": {"gress": "ingress"}, "nodes": nodes, "edges": list(edges)}
 
@@ -72,8 +77,13 @@ def logs(folder: Path) -> Path:
         "phv.json": {"containers": [container(16, (0, 7), (4, 11)), container(16)]},
         "dep.json": {
             "graphs": [
-                graph(edge("action", "output", False)),
-                graph(edge("match", "ixbar_read", True), edge("control", "exit", True)),
+                graph(edge(0, "78", "action: output", False)),
+                graph(
+                    edge(0, "79", "match: ixbar_read", True),
+                    edge(1, "98", "action: output", True),
+                    edge(2, "78", "control: exit", False),
+                    edge(3, "75", "match: ixbar_read", True),
+                ),
             ]
         },
         "other.json": [],
@@ -96,8 +106,13 @@ def test_stages_tables_containers_and_dependencies_are_told(tmp_path: Path) -> N
     ]
     # Bits 4 to 7 are shared, and the second container is empty.
     assert containers.rows == [("normal", "16", "ingress", "1", "12/16")]
-    # The last attempt counts, and its order of control is left out.
-    assert dependencies.rows == [("ingress", "I.<acl>", "I.route", "match: ixbar_read", "yes")]
+    # The last attempt counts, and its order of control is left out. The last edge sets the first
+    # stage of its table, but no chain from there is as long.
+    assert dependencies.rows == [
+        ("ingress", "I.<acl>", "I.class", "match: ixbar_read", "yes"),
+        ("ingress", "I.class", "I.route", "action: output", "yes"),
+        ("ingress", "I.<acl>", "I.count", "match: ixbar_read", ""),
+    ]
 
 
 def test_page_and_text_have_every_section(tmp_path: Path) -> None:

@@ -94,7 +94,7 @@ impl<K: Copy + Ord> Coordination<K> {
         }
         if self.demands_at.is_some_and(|at| at <= now) {
             let mut wanting = false;
-            for to in pacer.wanting(now).flatten() {
+            for to in pacer.poll_wanting(now).flatten() {
                 wanting = true;
                 say(to, HoseMessage::Demand);
             }

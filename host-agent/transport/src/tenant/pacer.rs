@@ -37,6 +37,8 @@ struct Destination<P> {
     /// Its key in `VmPacer::ready`: when its first packet conforms to its own bucket. None: nothing
     /// waits.
     ready_at: Option<Instant>,
+    /// A packet has left since [`VmPacer::poll_wanting`] asked.
+    used: bool,
 }
 
 /// The pacer of one virtual machine, for packets `P` to destinations named by `K`. Packets to one
@@ -104,6 +106,7 @@ impl<K: Copy + Ord, P> VmPacer<K, P> {
             bucket: VirtualBucket::full(initial_rate, burst_bytes),
             waiting: VecDeque::new(),
             ready_at: None,
+            used: false,
         });
         destination.waiting.push_back(Waiting {
             packet,
@@ -131,12 +134,13 @@ impl<K: Copy + Ord, P> VmPacer<K, P> {
         }
     }
 
-    /// Destinations that need a rate: packets wait, or the bucket is not full.
-    pub fn wanting(&self, now: Instant) -> impl Iterator<Item = K> + '_ {
-        let wants = move |d: &Destination<P>| !d.waiting.is_empty() || !d.bucket.is_full(now);
-        self.destinations
-            .iter()
-            .filter_map(move |(to, destination)| wants(destination).then_some(*to))
+    /// Destinations that need a rate: packets wait or have left since this was last asked, or the
+    /// bucket is not full.
+    pub fn poll_wanting(&mut self, now: Instant) -> impl Iterator<Item = K> + '_ {
+        self.destinations.iter_mut().filter_map(move |(to, d)| {
+            let used = std::mem::take(&mut d.used);
+            (used || !d.waiting.is_empty() || !d.bucket.is_full(now)).then_some(*to)
+        })
     }
 
     /// Forgets destinations for which nothing waits and whose buckets are full.
@@ -168,6 +172,7 @@ impl<K: Copy + Ord, P> VmPacer<K, P> {
             packet, wire_bytes, ..
         } = destination.waiting.pop_front()?;
         destination.ready_at = None;
+        destination.used = true;
         destination.bucket.take(at, wire_bytes);
         self.average.take(at, wire_bytes);
         self.peak.take(at, wire_bytes);
