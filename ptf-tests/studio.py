@@ -59,8 +59,8 @@ ADDRESS = "127.0.0.1:50052"
 """Where the client of P4 Studio looks for the switch."""
 PIPES = {"tna_port_metadata": 2, "tna_port_metadata_extern": 2}
 """How many pipes a test is told of: these choose 100 ports, more than one pipe has. Others: 1."""
-PROGRAM_SECONDS = 300
-"""How long the tests of a program may take."""
+PROGRAM_SECONDS = 1500
+"""How long the tests of a program may take: selectors get members and packets by the thousand."""
 START_SECONDS = 20
 
 
@@ -177,12 +177,14 @@ def _run(name: str, program: Path, inside: str, modules: Path, folder: Path) -> 
         shutil.copy(beside, tests)
     arch = "tofino2" if name.startswith("t2na") else "tofino"
     pipes = PIPES.get(name, 1)
+    install(name, folder / f"{name}.bf-rt.json", arch, folder)
     parameters = (
         f"arch='{arch}';target='asic-model';num_pipes='{pipes}';pkt_size='100';test_seed='1'"
     )
     command = ["ip", "netns", "exec", inside, sys.executable, str(ptf_script()),
                f"--test-dir={tests}", f"--pypath={modules}",
-               *(f"--interface={port}@{tester_interface(port)}" for port in PORTS),
+               *(f"--interface={port}@{tester_interface(port)};{front_panel(port)}"
+                 for port in PORTS),
                f"--log-dir={folder / 'logs'}", f"--test-params={parameters}"]  # fmt: skip
     environment = os.environ | {"PYTHONPATH": str(modules)}
     with subprocess.Popen(
@@ -196,6 +198,23 @@ def _run(name: str, program: Path, inside: str, modules: Path, folder: Path) -> 
             text = (run.communicate()[0] or "") + f"\nTimeoutError: {PROGRAM_SECONDS} s are over\n"
     (folder / "ptf.log").write_text(text)
     return outcome(name, text)
+
+
+def front_panel(port: int) -> str:
+    """A port as PTF is told of it: connectors of the front panel have four lanes."""
+    return f"speed=25G;fec=none;conn_id={port // 4 + 1};chnl_id={port % 4}"
+
+
+def install(name: str, schema: Path, arch: str, into: Path) -> None:
+    """The files of a program where tests that start it again look for them.
+
+    Those of the chip are empty: the switch does not read them.
+    """
+    folder = into / "install" / "share" / f"{arch}pd" / name
+    (folder / "pipe").mkdir(parents=True)
+    shutil.copy(schema, folder / "bf-rt.json")
+    for of_chip in ("context.json", f"{arch}.bin"):
+        (folder / "pipe" / of_chip).touch()
 
 
 def outcome(name: str, text: str) -> Outcome:

@@ -46,6 +46,8 @@ OCCUPIED_BYTES = "occupied_bytes"
 
 TRIM_SESSION = 1
 """The mirror session that cuts packets (TRIM_SESSION of p4src/tna/include/deflection.p4)."""
+DEFLECTED_BYTES = 5
+"""Bytes of the header `deflected_t` (p4src/tna/include/headers.p4) in front of its copies."""
 RECIRCULATION_PORT = 68
 """Its port, in the first pipe; the one of another pipe is 128 times its number above."""
 RECIRCULATION_PORT_2 = 6
@@ -312,11 +314,14 @@ def phantom_drain(rate: int) -> Iterator[P4TableEntry]:
 
 
 def trim_session(size: int) -> P4CloneSessionEntry:
-    """The mirror session that cuts packets to `size` bytes and takes them back to ingress."""
+    """The mirror session that cuts packets to `size` bytes and takes them back to ingress.
+
+    Its length counts the header that egress puts in front of the copy.
+    """
     return P4CloneSessionEntry(
         TRIM_SESSION,
         class_of_service=QUEUES - 1,
-        packet_length_bytes=size,
+        packet_length_bytes=size + DEFLECTED_BYTES,
         replicas=[RECIRCULATION_PORT],
     )
 

@@ -346,7 +346,7 @@ def test_what_trimming_needs_besides_its_entries() -> None:
         (session,) = (each for each in found if isinstance(each, P4CloneSessionEntry))
         assert (session.session_id, session.packet_length_bytes, session.class_of_service) == (
             1,
-            128,
+            128 + tna.DEFLECTED_BYTES,
             7,
         )
         meters = [each for each in found if isinstance(each, P4MeterEntry)]

@@ -97,6 +97,41 @@ pub struct RegisterArray {
     pub binding: Option<String>,
 }
 
+/// An array of low-pass filters, or of random early detection, or those of a table's entries. Of Tofino alone.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct FilterArray {
+    /// Name, unique among the objects of its kind.
+    pub name: String,
+    /// Number, unique among the objects of its kind.
+    pub id: u32,
+    /// Place in the P4 source. None: the compiler did not say.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub source_info: Option<SourceInfo>,
+    /// Number of cells.
+    pub size: u32,
+    /// The use that a cell makes of its input.
+    #[serde(flatten)]
+    pub kind: FilterKind,
+    /// The table of direct filters, whose entries have a cell each.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub binding: Option<String>,
+}
+
+/// The use that a filter makes of its input.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(tag = "type", rename_all = "snake_case")]
+pub enum FilterKind {
+    /// Gives a mean of its inputs.
+    Lpf,
+    /// Compares such a mean with two thresholds.
+    Wred {
+        /// Result for a packet that is to be dropped.
+        drop_value: u32,
+        /// Result for any other.
+        no_drop_value: u32,
+    },
+}
+
 /// A hash or checksum over fields.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Calculation {

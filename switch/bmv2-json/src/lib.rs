@@ -58,6 +58,9 @@ pub struct Program {
     pub counter_arrays: Vec<CounterArray>,
     /// Registers.
     pub register_arrays: Vec<RegisterArray>,
+    /// Low-pass filters and random early detection, of Tofino alone.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub filter_arrays: Vec<FilterArray>,
     /// Hashes and checksum algorithms with their inputs.
     pub calculations: Vec<Calculation>,
     /// Fields of digests.

@@ -64,6 +64,8 @@ pub enum Value {
     CounterArray(String),
     /// Name of an array of meters.
     MeterArray(String),
+    /// Name of an array of filters.
+    FilterArray(String),
     /// Name of a calculation.
     Calculation(String),
     /// Name of an extern object.

@@ -427,7 +427,10 @@ fn of_device(
 
 /// The services of several devices whose requests have the id of their device.
 fn of_devices(grpc: Grpc, hosts: &[Arc<ServedDevice>], limits: Limits) -> Router {
-    fn by_device<S>(hosts: &[Arc<ServedDevice>], service: impl Fn(Arc<ServedDevice>) -> S) -> ByDevice<S> {
+    fn by_device<S>(
+        hosts: &[Arc<ServedDevice>],
+        service: impl Fn(Arc<ServedDevice>) -> S,
+    ) -> ByDevice<S> {
         ByDevice::new(
             hosts
                 .iter()

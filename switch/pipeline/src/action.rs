@@ -154,8 +154,18 @@ pub(crate) enum TofinoPrimitive {
     Resubmit(Option<u32>),
     /// Counts the packet in a cell of a counter array, with fewer bytes than it has.
     CountLess(u32, Number, Number),
+    /// Counts the packet with the bytes that leave: in a cell of a counter array, or in the entry that the table has
+    /// hit, which has counted it already.
+    CountDeparting(Option<(u32, Number)>),
     /// Stores the index of the entry that the table has hit, which is that of its cell in direct registers.
     EntryIndex(Target),
+    /// Stores what a cell of a filter array makes of a number.
+    Filter {
+        to: Target,
+        filter: u32,
+        index: Number,
+        of: Number,
+    },
     /// Stores a function of a number, as the math unit of a register computes it.
     Math {
         to: Target,
@@ -191,6 +201,7 @@ pub(crate) struct Names {
     pub registers: HashMap<String, RegisterRef>,
     pub counters: HashMap<String, u32>,
     pub meters: HashMap<String, u32>,
+    pub filters: HashMap<String, u32>,
     pub calculations: HashMap<String, u32>,
 }
 
@@ -357,7 +368,20 @@ impl ActionCompiler<'_> {
                 number(1)?,
                 number(2)?,
             )),
+            "count_departing" if p.parameters.is_empty() => {
+                Primitive::Tofino(TofinoPrimitive::CountDeparting(None))
+            }
+            "count_departing" => Primitive::Tofino(TofinoPrimitive::CountDeparting(Some((
+                array(0, "counter array", &self.names.counters)?,
+                number(1)?,
+            )))),
             "entry_index" => Primitive::Tofino(TofinoPrimitive::EntryIndex(target(0)?)),
+            "filter" => Primitive::Tofino(TofinoPrimitive::Filter {
+                to: target(0)?,
+                filter: array(1, "filter array", &self.names.filters)?,
+                index: number(2)?,
+                of: number(3)?,
+            }),
             "math_unit" => Primitive::Tofino(TofinoPrimitive::Math {
                 to: target(0)?,
                 of: number(1)?,
@@ -515,6 +539,7 @@ fn named<T: Copy>(argument: &Value, i: usize, kind: &str, names: &HashMap<String
     let (Value::RegisterArray(name)
     | Value::CounterArray(name)
     | Value::MeterArray(name)
+    | Value::FilterArray(name)
     | Value::Calculation(name)) = argument
     else {
         return Err(LoadError::new(

@@ -85,6 +85,7 @@ impl Machine<'_> {
         // A group without members is like a miss, without an action.
         let hit = entry.is_some() && action.is_some();
         self.state.tofino.entry = entry;
+        self.state.tofino.table = table;
         if let Some(action) = action {
             let program = self.program;
             self.run(&program.actions[action as usize].body, &data);

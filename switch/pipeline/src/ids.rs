@@ -27,6 +27,8 @@ ids! {
     MeterId,
     /// A register array.
     RegisterId,
+    /// An array of filters.
+    FilterId,
     /// A parser value set.
     ValueSetId,
     /// A learn list: the fields of a digest.

@@ -19,6 +19,7 @@ mod by_id;
 mod calculation;
 mod error;
 mod expr;
+mod filter;
 #[cfg(test)]
 #[path = "../tests/fixture.rs"]
 mod fixture;

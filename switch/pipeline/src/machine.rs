@@ -427,13 +427,16 @@ impl Machine<'_> {
         }
     }
 
-    /// P4's `setValid`: the fields are zero then.
+    /// P4's `setValid`: the fields are zero then. On Tofino they are what was written to them before, as validity is a
+    /// bit of its own there.
     pub fn set_valid(&mut self, header: u32) {
         let h = self.program.layout.header_at(header);
         if h.is_valid(&self.packet.words) {
             return;
         }
-        self.packet.words[h.first as usize..(h.first + h.words) as usize].fill(0);
+        if self.program.tofino.is_none() {
+            self.packet.words[h.first as usize..(h.first + h.words) as usize].fill(0);
+        }
         self.packet.packet_length += h.fixed_bits / 8;
         self.mark_valid(header);
     }

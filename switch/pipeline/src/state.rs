@@ -8,6 +8,7 @@ use rand::SeedableRng;
 use rand::rngs::SmallRng;
 
 use crate::control::{CloneSession, MatchKey, ProtectedReplica, Replica};
+use crate::filter::{FilterSpec, Filters};
 use crate::ids::{ProfileId, TableId};
 use crate::native::Tables;
 use crate::packet::Pool;
@@ -33,6 +34,8 @@ pub(crate) struct State {
     pub meters: Vec<Meters>,
     /// Its register arrays.
     pub registers: Registers,
+    /// Its filter arrays.
+    pub filters: Vec<Filters>,
     /// A counter for each calculation; see [`Algorithm::compute`](crate::hash::Algorithm::compute).
     pub turns: Vec<u64>,
     /// Its parser value sets.
@@ -101,6 +104,10 @@ pub(crate) struct Blueprint {
     pub registers: Vec<RegisterSpec>,
     /// Those that have a cell for each entry of a table: the table, and the index in `registers`.
     pub direct_registers: Vec<(TableId, usize)>,
+    /// The filter arrays.
+    pub filters: Vec<FilterSpec>,
+    /// Those that have a cell for each entry of a table: the table, and the index in `filters`.
+    pub direct_filters: Vec<(TableId, usize)>,
     /// The parser value sets.
     pub value_sets: Vec<ValueSet>,
 }
@@ -120,6 +127,7 @@ impl State {
             registers: Registers {
                 arrays: start.registers.iter().map(RegisterArray::new).collect(),
             },
+            filters: start.filters.iter().map(Filters::new).collect(),
             turns: vec![0; program.algorithms.len()],
             value_sets: start.value_sets.clone(),
             multicast: BTreeMap::new(),

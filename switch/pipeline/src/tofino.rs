@@ -71,8 +71,21 @@ pub(crate) struct Requests {
     pub resubmit: Option<Option<u32>>,
     /// The entry that the table has hit whose action runs, for its direct registers.
     pub entry: Option<u32>,
+    /// The table that was applied last.
+    pub table: usize,
+    /// Counters of the bytes that leave, which have counted the packet before these are known.
+    pub departing: Vec<Departing>,
     /// Bytes behind the metadata of packets of a port, by port; zeros for the others.
     pub port_metadata: BTreeMap<u16, Vec<u8>>,
+}
+
+/// A counter of Tofino 2 that counts the bytes of a packet that leave the deparser.
+#[derive(Clone, Copy, Debug)]
+pub(crate) enum Departing {
+    /// A cell of an array.
+    Cell(u32, u64),
+    /// The entry of a table; none: its default entry.
+    Entry(usize, Option<u32>),
 }
 
 /// The port that is none, in `ucast_egress_port`.
@@ -445,6 +458,9 @@ impl Pipeline {
         }
         let drops = Fields::get(&packet.words, fields.egress_drop);
         self.write_headers(now, &mut packet);
+        if drops & DROP_PACKET == 0 {
+            self.count_departing(&packet);
+        }
         let mirror = self
             .state
             .tofino
@@ -485,6 +501,7 @@ impl Pipeline {
             place.set(&mut packet.words, u64::MAX);
         }
         self.state.tofino.emitted.clear();
+        self.state.tofino.departing.clear();
         (self.state.tofino.mirror, self.state.tofino.resubmit) = (None, None);
         let no_error = self.program.errors.no_error;
         let mut error = no_error;
@@ -518,7 +535,25 @@ impl Pipeline {
         packet.payload_at = 0;
     }
 
-    /// A copy for a mirror session: its header, and as many bytes of the packet as the session lets through.
+    /// Gives counters of the bytes that leave those that the packet has now, in the place of those it came with.
+    fn count_departing(&mut self, packet: &Packet) {
+        let leaves = packet.frame.len() as u64 + u64::from(FCS_BYTES);
+        let more = leaves.wrapping_sub(u64::from(packet.ingress_length));
+        let state = &mut self.state;
+        for counted in state.tofino.departing.drain(..) {
+            match counted {
+                Departing::Cell(counter, index) => {
+                    let counter = &mut state.counters[counter as usize];
+                    if let Some([_, bytes]) = counter.cells.get_mut(index as usize) {
+                        *bytes = bytes.wrapping_add(more);
+                    }
+                }
+                Departing::Entry(table, entry) => state.tables[table].add_bytes(entry, more),
+            }
+        }
+    }
+
+    /// A copy for a mirror session: its header and the packet, together no longer than the session lets through.
     fn mirror(
         &mut self,
         session: u32,
@@ -529,12 +564,10 @@ impl Pipeline {
         let most = self.clone_session(session)?.packet_length_bytes as usize;
         self.state.stats.clones += 1;
         let mut frame = self.header_bytes(packet, header);
-        let kept = if most == 0 {
-            bytes.len()
-        } else {
-            most.min(bytes.len())
-        };
-        frame.extend_from_slice(&bytes[..kept]);
+        frame.extend_from_slice(bytes);
+        if most > 0 {
+            frame.truncate(most);
+        }
         let mut copy = self.state.pool.packet(&self.program.layout.initial, frame);
         copy.ingress_port = packet.ingress_port;
         copy.packet_id = packet.packet_id;
@@ -544,11 +577,10 @@ impl Pipeline {
         })
     }
 
-    /// The bytes of a header; none if there is none, or if it is not valid.
+    /// The bytes of a header, valid or not: the deparser takes them as a list of fields. None if there is none.
     fn header_bytes(&self, packet: &Packet, header: Option<u32>) -> Vec<u8> {
         let mut bytes = Vec::new();
-        let header = header.map(|header| self.program.layout.header_at(header));
-        if let Some(header) = header.filter(|h| h.is_valid(&packet.words)) {
+        if let Some(header) = header.map(|header| self.program.layout.header_at(header)) {
             header.pieces.append(&packet.words, &mut bytes);
         }
         bytes
@@ -596,10 +628,34 @@ impl Machine<'_> {
                 self.state.tofino.mirror = Some((session, *header));
             }
             TofinoPrimitive::Resubmit(header) => self.state.tofino.resubmit = Some(*header),
+            TofinoPrimitive::CountDeparting(Some((counter, index))) => {
+                let index = index.index(&self.scope(data));
+                self.state.counters[*counter as usize]
+                    .count(index, u64::from(self.packet.ingress_length));
+                let counted = Departing::Cell(*counter, index);
+                self.state.tofino.departing.push(counted);
+            }
+            TofinoPrimitive::CountDeparting(None) => {
+                let tofino = &mut self.state.tofino;
+                let counted = Departing::Entry(tofino.table, tofino.entry);
+                tofino.departing.push(counted);
+            }
             TofinoPrimitive::EntryIndex(to) => {
                 // No register has as many cells, so that a miss reads 0 and writes nothing.
                 let index = self.state.tofino.entry.unwrap_or(u32::MAX);
                 self.store(to, i128::from(index), data);
+            }
+            TofinoPrimitive::Filter {
+                to,
+                filter,
+                index,
+                of,
+            } => {
+                let scope = self.scope(data);
+                let (index, x) = (index.index(&scope), of.index(&scope));
+                let state = &mut *self.state;
+                let made = state.filters[*filter as usize].of(index, x, self.now, &mut state.rng);
+                self.store(to, i128::from(made), data);
             }
             TofinoPrimitive::Math { to, of, unit } => {
                 let x = of.index(&self.scope(data));

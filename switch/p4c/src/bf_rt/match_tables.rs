@@ -7,8 +7,11 @@ use ebb_p4_proto::config::{MatchField, Table as InfoTable};
 use serde_json::{Map, Value, json};
 
 use super::field;
-use super::objects::{counter_fields, meter_fields, register_fields};
+use super::objects::{counter_fields, lpf_fields, meter_fields, register_fields, wred_fields};
 use super::{Prefix, Source, Table, annotations};
+
+/// Annotation of tables whose keys the control plane masks.
+const KEY_MASKS: &str = "@dynamic_table_key_masks(1)";
 
 impl Source<'_> {
     pub(super) fn match_tables(&self) -> Vec<Value> {
@@ -40,6 +43,9 @@ impl Source<'_> {
         self.add_implementation(table, &mut made);
         self.add_direct_resources(table, &mut made);
         made.attributes.push("EntryScope");
+        if pre.annotations.iter().any(|of| of == KEY_MASKS) {
+            made.attributes.push("DynamicKeyMask");
+        }
         if table.is_const_table {
             made.attributes.push("ConstTable");
         }
@@ -98,6 +104,21 @@ impl Source<'_> {
             }
         }
         self.add_direct_registers(table, made);
+        self.add_direct_filters(table, made);
+    }
+
+    fn add_direct_filters(&self, table: &InfoTable, made: &mut Table) {
+        let name = table.preamble.as_ref().map_or("", |pre| &pre.name);
+        for (index, filter) in self.flat.objects.iter().enumerate() {
+            let fields = match filter.extern_name.as_str() {
+                "DirectLpf" => lpf_fields(),
+                "DirectWred" => wred_fields(),
+                _ => continue,
+            };
+            if self.flat.users(index).any(|user| user.name == name) {
+                made.data.extend(fields);
+            }
+        }
     }
 
     /// Numbers of their fields are those behind the parameters of the actions.

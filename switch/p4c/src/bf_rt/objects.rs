@@ -394,7 +394,8 @@ pub(super) fn meter_fields(spec: Option<&MeterSpec>) -> Vec<Value> {
         .into()
 }
 
-fn lpf_fields() -> Vec<Value> {
+/// How a low-pass filter is configured.
+pub(super) fn lpf_fields() -> Vec<Value> {
     let [gain, decay] = field::LPF_TIMES;
     vec![
         mandatory(field::LPF_TYPE, field::choice(&["RATE", "SAMPLE"])),
@@ -404,7 +405,8 @@ fn lpf_fields() -> Vec<Value> {
     ]
 }
 
-fn wred_fields() -> Vec<Value> {
+/// How random early detection is configured.
+pub(super) fn wred_fields() -> Vec<Value> {
     let [least, largest] = field::WRED_THRESHOLDS;
     vec![
         mandatory(field::WRED_TIME, ty("float")),

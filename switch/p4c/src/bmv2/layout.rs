@@ -67,6 +67,16 @@ pub(super) enum Place {
     UnionStackNext(String, String),
 }
 
+/// Whether a field is what a deparser of Tofino chooses a mirror, resubmission or digest by.
+fn is_selector(s: &StructType, field: &str) -> bool {
+    matches!(field, "mirror_type" | "resubmit_type" | "digest_type")
+        && matches!(
+            s.name.as_str(),
+            "ingress_intrinsic_metadata_for_deparser_t"
+                | "egress_intrinsic_metadata_for_deparser_t"
+        )
+}
+
 impl<'a> Layout<'a> {
     /// Places for the variables. `fills_headers`: headers are filled up to whole bytes, as the compiler for Tofino lays
     /// out those with flexible fields; otherwise such headers are errors.
@@ -168,7 +178,11 @@ impl<'a> Layout<'a> {
             Type::Struct(s) if s.kind == StructKind::Struct => {
                 for field in &s.fields {
                     let name = s.own_field_name(&field.name);
-                    self.declare(&field.ty, &join(path, &name), span);
+                    let path = join(path, &name);
+                    match &field.ty {
+                        ty if is_selector(s, &field.name) => self.declare_selector(ty, &path),
+                        ty => self.declare(ty, &path, span),
+                    }
                 }
             }
             Type::Struct(s) if s.kind == StructKind::Header => {
@@ -187,15 +201,26 @@ impl<'a> Layout<'a> {
             Type::String | Type::Int | Type::Void | Type::Poison => {}
             _ => {
                 let (width, signed) = scalar_shape(ty);
-                if !self.scalar_names.insert(path.to_owned()) {
-                    self.duplicate_name("fields of metadata", path);
-                }
-                self.take(path);
-                self.names.take(path);
-                self.scalars
-                    .push(json::FieldDecl::bits(path, width, signed));
+                self.declare_scalar(path, width, signed);
             }
         }
+    }
+
+    fn declare_scalar(&mut self, path: &str, width: u32, signed: bool) {
+        if !self.scalar_names.insert(path.to_owned()) {
+            self.duplicate_name("fields of metadata", path);
+        }
+        self.take(path);
+        self.names.take(path);
+        self.scalars
+            .push(json::FieldDecl::bits(path, width, signed));
+    }
+
+    /// A field by which a deparser of Tofino chooses is not valid until it is written. It has a bit more than its type,
+    /// so that the switch can give it a number which is none of the type until then.
+    fn declare_selector(&mut self, ty: &Type, path: &str) {
+        let (width, signed) = scalar_shape(ty);
+        self.declare_scalar(path, width + 1, signed);
     }
 
     fn declare_header(&mut self, s: &StructType, path: &str, span: Span) -> u32 {

@@ -296,6 +296,29 @@ fn meter_fields(table: &Table, config: Option<&p4::MeterConfig>) -> Vec<DataFiel
     found
 }
 
+/// Shows the rates and bursts of unlimited byte meters as the chip does: as the largest that it has. The cells of its
+/// buffer tell its generation.
+pub fn limit_rates(data: &mut TableData, cell_bytes: u64) {
+    // The largest mantissa and exponent at clocks of 1.27 and 1 GHz, in kbit/s and kbit.
+    const BURST: u64 = 4_380_866_642;
+    let rate = match cell_bytes {
+        80 => 5_195_848_221,
+        _ => 4_087_999_890_u64,
+    };
+    let limits = fixed::METER_BYTES
+        .into_iter()
+        .zip([rate, rate, BURST, BURST]);
+    for (id, most) in limits {
+        let fields = data.fields.iter_mut().filter(|field| field.field_id == id);
+        for field in fields {
+            if matches!(&field.value, Some(Value::Stream(value)) if *value == u64::MAX.to_be_bytes())
+            {
+                *field = long(id, most);
+            }
+        }
+    }
+}
+
 fn register_fields(table: &Table, data: p4::P4Data) -> Vec<DataField> {
     use p4::p4_data::Data;
     let members = match data.data {

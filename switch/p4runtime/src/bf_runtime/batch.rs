@@ -1,21 +1,28 @@
 //! Updates and reads of BF Runtime on a pipeline.
 
+use ebb_units::{Duration, Instant};
 use tonic::Code;
 
 use super::answer;
 use super::chip;
 use super::entries::{change, everything, no_entry, only, read_part, with_resources};
+use super::filters;
+use super::groups;
 use super::request::{self, has_counter, is_fixed};
 use super::schema::{Kind, Schema, Table, fixed};
-use super::state::{ALL_PIPES, Counts, DEFAULT_ENTRY, State};
+use super::state::{ALL_PIPES, Counts, DEFAULT_ENTRY, State, canonical_key, check_supported};
 use super::tables;
 use crate::entities::{self, Context, Position};
 use crate::error::{EntityError, Result};
 use crate::proto::bf_runtime as bf;
 use crate::proto::bf_runtime::entity::Entity as Element;
+use crate::proto::bf_runtime::table_attribute::Attribute;
 use crate::proto::bf_runtime::update::Type;
 use crate::proto::p4;
 use crate::proto::p4::entity::Entity;
+
+/// The operation that looks whether entries were hit; others are about counters and registers.
+const UPDATE_HIT_STATE: &str = "UpdateHitState";
 
 /// Program, state and target of a request.
 #[derive(Clone, Copy)]
@@ -45,11 +52,23 @@ pub fn write(
     let entry = match entity {
         Some(Element::TableEntry(entry)) => entry,
         Some(Element::TableOperation(operation)) => {
-            return synchronise(ctx, schema.table(operation.table_id)?, state);
+            let table = schema.table(operation.table_id)?;
+            return match operation.table_operations_type == UPDATE_HIT_STATE {
+                true => update_hits(ctx, table, state),
+                false => synchronise(ctx, table, state),
+            };
         }
         Some(Element::TableAttribute(attribute)) => {
             let table = schema.table(attribute.table_id)?;
-            return state.set_attribute(table, attribute, scope.pipe());
+            if let Some(Attribute::DynKeyMask(mask)) = &attribute.attribute {
+                check_supported(table, &Attribute::DynKeyMask(mask.clone()))?;
+                return tables::set_key_mask(ctx, table, mask);
+            }
+            state.set_attribute(table, attribute, scope.pipe())?;
+            return match &attribute.attribute {
+                Some(Attribute::IdleTable(_)) => state.set_clock(ctx, table),
+                _ => Ok(()),
+            };
         }
         Some(Element::TableUsage(_) | Element::Handle(_)) => {
             return Err(EntityError::invalid("usage and handles are only read"));
@@ -73,14 +92,35 @@ pub fn write(
         None => (update.r#type(), entry),
     };
     let is_kept = table.kind == Kind::Match && !matches!(kind, Type::Delete | Type::Reset);
+    if is_kept {
+        groups::check_entry(ctx, schema, table, entry)?;
+    }
+    if table.kind == Kind::Group && kind == Type::Modify {
+        groups::check_group(ctx, schema, table, entry)?;
+    }
     let cells = match is_kept {
         true => tables::direct_register_values(table, entry)?,
         false => Vec::new(),
     };
+    let filter = match is_kept {
+        true => filters::change_of(ctx, table, kind, entry)?,
+        false => None,
+    };
     written(ctx, table, kind, entry)?;
     tables::write_direct_registers(ctx, table, entry, &cells)?;
+    filters::carry_out(ctx, table, entry, filter)?;
     if table.kind == Kind::Group {
         return state.group_written(table, entry, kind == Type::Delete);
+    }
+    if table.has(fixed::HIT_STATE) && !entry.is_default_entry {
+        match kind {
+            Type::Delete => state.hits.deleted(&canonical(table, entry)?),
+            _ => {
+                let is_new = kind == Type::Insert;
+                let entry = canonical(table, entry)?;
+                state.hits.written(ctx.now, table, &entry, is_new);
+            }
+        }
     }
     match kind {
         Type::ModifyInc => Ok(()),
@@ -120,6 +160,46 @@ fn whole_group(
     Ok((Type::Modify, present))
 }
 
+/// The entry with its key as reads give it.
+fn canonical(table: &Table, entry: &bf::TableEntry) -> Result<bf::TableEntry> {
+    let key = match entry.key {
+        Some(_) => canonical_key(table, entry)?,
+        None => None,
+    };
+    Ok(bf::TableEntry {
+        key,
+        ..entry.clone()
+    })
+}
+
+/// Notes which entries of a table were hit since this was last done.
+fn update_hits(ctx: &mut Context, table: &Table, state: &mut State) -> Result<()> {
+    let all = bf::TableEntry {
+        table_id: table.id,
+        ..bf::TableEntry::default()
+    };
+    let filter = with_resources(table, request::entity(table, &all)?);
+    for entity in everything(ctx, &filter)? {
+        let last_hit = last_hit(ctx, &entity);
+        if let (Some(last_hit), Some(entry)) = (last_hit, answer::entry(table, entity)) {
+            state.hits.update(ctx.now, &entry, last_hit);
+        }
+    }
+    Ok(())
+}
+
+/// When an entry that was read was last hit; none: its table has no idle timeouts.
+fn last_hit(ctx: &Context, entity: &Entity) -> Option<Instant> {
+    let Entity::TableEntry(entry) = entity else {
+        return None;
+    };
+    let elapsed = u64::try_from(entry.time_since_last_hit?.elapsed_ns).ok()?;
+    let elapsed = Duration::from_nanos(elapsed);
+    Some(Instant::from_picos(
+        ctx.now.as_picos().saturating_sub(elapsed.as_picos()),
+    ))
+}
+
 /// Keeps the counts of all entries of a table. Registers are always those of the data plane.
 fn synchronise(ctx: &mut Context, table: &Table, state: &mut State) -> Result<()> {
     if !table.has_counts() {
@@ -143,6 +223,7 @@ fn written(ctx: &mut Context, table: &Table, kind: Type, entry: &bf::TableEntry)
         Kind::ValueSet => return tables::write_value_set(ctx, table, kind, entry),
         Kind::PortMetadata => return tables::write_port_metadata(ctx, table, kind, entry),
         Kind::RegisterParam => return tables::write_register_param(ctx, table, kind, entry),
+        Kind::Filter => return filters::write(ctx, table, kind, entry),
         _ => {}
     }
     let lasting = is_fixed(table) || entry.is_default_entry;
@@ -213,7 +294,7 @@ fn modify(ctx: &mut Context, table: &Table, entry: &bf::TableEntry) -> Result<()
                 .action(old.action_id)
                 .map_or(&[][..], |action| &action.data);
             params.iter().any(|param| param.id == field.field_id)
-                || matches!(field.field_id, fixed::MEMBER | fixed::GROUP | fixed::TTL)
+                || matches!(field.field_id, fixed::MEMBER | fixed::GROUP)
         };
         if is_same {
             data.action_id = old.action_id;
@@ -238,15 +319,35 @@ fn modify(ctx: &mut Context, table: &Table, entry: &bf::TableEntry) -> Result<()
             .filter(|field| fixed::is_meter(field.field_id));
         data.fields.extend(rates);
     }
+    let has_timeout = request::field(&data, fixed::TTL).is_some();
     let entry = bf::TableEntry {
         data: Some(data),
         ..entry.clone()
     };
-    change(
-        ctx,
-        p4::update::Type::Modify,
-        request::entity(table, &entry)?,
-    )
+    let mut entity = request::entity(table, &entry)?;
+    // The rest of a timeout is not the timeout.
+    if let Entity::TableEntry(new) = &mut entity
+        && table.has(fixed::TTL)
+        && !has_timeout
+    {
+        new.idle_timeout_ns = idle_timeout_ns(ctx, table, &entry)?;
+    }
+    change(ctx, p4::update::Type::Modify, entity)
+}
+
+/// The idle timeout of an entry that is there; 0: it has none.
+fn idle_timeout_ns(ctx: &mut Context, table: &Table, entry: &bf::TableEntry) -> Result<i64> {
+    let without_data = bf::TableEntry {
+        data: None,
+        ..entry.clone()
+    };
+    let filter = request::entity(table, &without_data)?;
+    let found = everything(ctx, &filter)?.into_iter();
+    let timeouts = found.filter_map(|entity| match entity {
+        Entity::TableEntry(entry) => Some(entry.idle_timeout_ns),
+        _ => None,
+    });
+    Ok(timeouts.max().unwrap_or(0))
 }
 
 /// The default action of the program, or the first value of a cell of an object, of all cells without a key.
@@ -302,6 +403,8 @@ pub struct Reading {
     is_by_handle: bool,
     counts: Counts,
     position: Position,
+    /// How many cells of filters have been read.
+    cells: u64,
     is_found: bool,
 }
 
@@ -351,6 +454,7 @@ impl Reading {
             entry,
             kind,
             position: Position::default(),
+            cells: 0,
             is_found: false,
         })
     }
@@ -378,6 +482,15 @@ impl Reading {
         }
         let table = scope.schema.table(self.entry.table_id)?;
         if let Asked::Attribute(asked) = &self.kind {
+            if let Some(mask @ Attribute::DynKeyMask(_)) = &asked.attribute {
+                check_supported(table, mask)?;
+                let mask = tables::key_mask(ctx, table)?;
+                found.push(entity(Element::TableAttribute(bf::TableAttribute {
+                    table_id: table.id,
+                    attribute: Some(Attribute::DynKeyMask(mask)),
+                })));
+                return Ok(true);
+            }
             found.push(entity(Element::TableAttribute(state.attribute(
                 table,
                 asked,
@@ -396,13 +509,25 @@ impl Reading {
             Kind::ValueSet => (tables::value_set(ctx, table, &self.entry)?, true),
             Kind::PortMetadata => (tables::port_metadata(ctx, table, &self.entry)?, true),
             Kind::RegisterParam => (vec![tables::register_param(ctx, table)?], true),
-            _ => self.entries(ctx, table, limit)?,
+            Kind::Filter => {
+                let part = (self.cells, limit);
+                let (cells, ended) = filters::read(ctx, table, &self.entry, part)?;
+                self.cells += cells.len() as u64;
+                (cells, ended)
+            }
+            _ => self.entries(ctx, table, state, limit)?,
         };
         for mut entry in entries
             .into_iter()
             .filter(|e| e.is_default_entry == self.entry.is_default_entry)
         {
             self.is_found = true;
+            if !self.has_action(&entry) {
+                match self.entry.key {
+                    Some(_) => return Err(other_action(table)),
+                    None => continue,
+                }
+            }
             match &mut self.kind {
                 Asked::Usage(count) => *count += 1,
                 Asked::Handle => {
@@ -442,6 +567,13 @@ impl Reading {
         }
     }
 
+    /// Whether an entry has the action that is asked for; none is asked for: any.
+    fn has_action(&self, entry: &bf::TableEntry) -> bool {
+        let action = |entry: &bf::TableEntry| entry.data.as_ref().map_or(0, |data| data.action_id);
+        let asked = action(&self.entry);
+        asked == 0 || asked == action(entry)
+    }
+
     /// As on the chip: what is kept of the entries of all pipes is that of all, and an entry of a single pipe is found
     /// from all of them by its handle only.
     fn check_target(&self, table: &Table, scope: Scope, state: &State) -> Result<()> {
@@ -464,6 +596,7 @@ impl Reading {
         &mut self,
         ctx: &mut Context,
         table: &Table,
+        state: &State,
         limit: usize,
     ) -> Result<(Vec<bf::TableEntry>, bool)> {
         let without_data = bf::TableEntry {
@@ -474,17 +607,52 @@ impl Reading {
         let mut entities = Vec::new();
         let part = (&mut self.position, limit);
         let ended = read_part(ctx, &filter, part, &mut entities)?;
-        let entries = entities
-            .into_iter()
-            .filter_map(|e| answer::entry(table, e.entity?));
+        let is_kept = self.counts == Counts::Kept;
+        let entries = entities.into_iter().filter_map(|e| {
+            let entity = e.entity?;
+            let idle = idle_times(&entity);
+            let last_hit = last_hit(ctx, &entity);
+            let mut entry = answer::entry(table, entity)?;
+            if let Some(idle) = idle {
+                state.clock(table.id).show(ctx.now, &mut entry, idle);
+            }
+            if let Some(last_hit) = last_hit.filter(|_| state.is_polled(table.id)) {
+                state.hits.show(&mut entry, last_hit, is_kept);
+            }
+            Some(entry)
+        });
         let mut entries: Vec<_> = entries.collect();
         if table.kind == Kind::Match {
             for entry in &mut entries {
                 tables::show_direct_registers(ctx, table, entry)?;
+                filters::show(ctx, table, entry)?;
             }
+        }
+        if let Some(cell_bytes) = ctx.pipeline.cell_bytes() {
+            let entries = entries.iter_mut().filter_map(|entry| entry.data.as_mut());
+            entries.for_each(|data| answer::limit_rates(data, cell_bytes));
         }
         Ok((entries, ended))
     }
+}
+
+/// Idle timeout of an entry that was read, and the time since its last hit; none: it has no timeout.
+fn idle_times(entity: &Entity) -> Option<(Duration, Duration)> {
+    let Entity::TableEntry(entry) = entity else {
+        return None;
+    };
+    let timeout = u64::try_from(entry.idle_timeout_ns)
+        .ok()
+        .filter(|ns| *ns > 0)?;
+    let elapsed = u64::try_from(entry.time_since_last_hit?.elapsed_ns).ok()?;
+    Some((Duration::from_nanos(timeout), Duration::from_nanos(elapsed)))
+}
+
+fn other_action(table: &Table) -> EntityError {
+    EntityError::invalid(format!(
+        "the entry of {} has another action than the one that is asked for",
+        table.name
+    ))
 }
 
 fn of_entry(entry: bf::TableEntry) -> bf::Entity {

@@ -200,13 +200,13 @@ pub struct Port {
 }
 
 /// The tables with their rows.
-#[derive(Debug, Default)]
+#[derive(Clone, Debug, Default)]
 pub struct Chip {
     /// By table, then by key.
     rows: BTreeMap<u32, BTreeMap<u64, Row>>,
     ports: Vec<Port>,
     /// Whether the program is for Tofino 2.
-    is_second: bool,
+    pub is_second: bool,
 }
 
 fn spec(table: u32) -> Option<&'static Spec> {
@@ -238,11 +238,6 @@ impl Chip {
         });
         chip.rows.insert(PORT, rows.collect());
         chip
-    }
-
-    /// The program is for Tofino 2 from now on, or for the first.
-    pub fn set_second(&mut self, is_second: bool) {
-        self.is_second = is_second;
     }
 
     /// Their schema, as clients get it beside that of the program.

@@ -8,6 +8,9 @@ mod answer;
 mod batch;
 mod chip;
 mod entries;
+mod filters;
+mod groups;
+mod idle;
 mod notices;
 mod request;
 mod schema;
@@ -16,6 +19,7 @@ mod state;
 mod tables;
 #[cfg(test)]
 mod tests;
+mod transaction;
 
 pub use schema::{Schema, SchemaError};
 pub use service::Service;

@@ -1,9 +1,15 @@
 //! The stream of a client: subscriptions, and what the data plane tells it.
 
+use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex};
+use std::time::Duration;
 
+use ebb_units::Instant;
+use prost::Message;
+use tokio::sync::broadcast::Receiver;
 use tokio::sync::broadcast::error::RecvError;
 use tokio::sync::mpsc::Sender;
+use tokio::time::MissedTickBehavior;
 use tokio_stream::StreamExt;
 use tonic::{Status, Streaming};
 
@@ -11,8 +17,10 @@ use super::answer::match_key;
 use super::schema::{Digest, Schema};
 use super::state::State;
 use crate::bytes;
+use crate::entities;
 use crate::lock::lock;
 use crate::proto::bf_runtime as bf;
+use crate::proto::bf_runtime::SetForwardingPipelineConfigResponseType as Step;
 use crate::proto::bf_runtime::data_field::Value;
 use crate::proto::bf_runtime::idle_timeout_notification::NotificationType;
 use crate::proto::bf_runtime::stream_message_request::Update as Asked;
@@ -28,18 +36,31 @@ pub const WAITING: usize = 256;
 /// Digests are told of after this time at the latest, as P4 Studio's timeout of learning is by default.
 const DIGEST_TIMEOUT_NS: i64 = 500_000;
 
+/// How often a client that wants to know of it is told of idle entries that were hit.
+const LOOK_INTERVAL: Duration = Duration::from_millis(100);
+/// How many idle entries of a client are remembered; with more all are forgotten, and told of once more.
+const MOST_ASLEEP: usize = 1 << 16;
+
+/// Entries that a client knows to be idle, by table and key, with the time of their last hit.
+type Asleep = BTreeMap<(u32, Vec<u8>), (p4::TableEntry, Instant)>;
+
 /// A client and what it talks to.
 pub struct Client {
     pub host: Arc<ServedDevice>,
     pub schema: Arc<Schema>,
     pub state: Arc<Mutex<State>>,
+    /// Steps of warm starts.
+    pub starts: Receiver<Step>,
     pub told: Sender<Result<bf::StreamMessageResponse, Status>>,
 }
 
 /// Serves a client until its stream ends.
-pub async fn serve(client: Client, mut messages: Streaming<bf::StreamMessageRequest>) {
+pub async fn serve(mut client: Client, mut messages: Streaming<bf::StreamMessageRequest>) {
     let mut notices = client.host.notices();
     let mut wanted = Notifications::default();
+    let mut asleep = Asleep::new();
+    let mut looks = tokio::time::interval(LOOK_INTERVAL);
+    looks.set_missed_tick_behavior(MissedTickBehavior::Delay);
     loop {
         tokio::select! {
             message = messages.next() => match message {
@@ -59,11 +80,29 @@ pub async fn serve(client: Client, mut messages: Streaming<bf::StreamMessageRequ
                 // The client has gone.
                 _ => return,
             },
+            _ = looks.tick(), if wanted.enable_entry_active_notifications && !asleep.is_empty() => {
+                for update in client.woken(&mut asleep).await {
+                    if client.tell(update).await.is_none() {
+                        return;
+                    }
+                }
+            },
+            step = client.starts.recv() => {
+                if let Ok(step) = step {
+                    let response = bf::SetForwardingPipelineConfigResponse {
+                        set_forwarding_pipeline_config_response_type: step as i32,
+                    };
+                    let told = Told::SetForwardingPipelineConfigResponse(response);
+                    if client.tell(told).await.is_none() {
+                        return;
+                    }
+                }
+            },
             notice = notices.recv() => {
                 let told = match notice {
                     Ok(Update::Digest(list)) if wanted.enable_learn_notifications => client.digest(list),
                     Ok(Update::IdleTimeoutNotification(idle)) if wanted.enable_idletimeout_notifications => {
-                        client.idle(idle)
+                        client.newly_idle(idle, &mut asleep).await
                     }
                     Ok(_) => Vec::new(),
                     Err(RecvError::Lagged(missed)) => {
@@ -145,24 +184,81 @@ impl Client {
         })]
     }
 
-    fn idle(&self, idle: p4::IdleTimeoutNotification) -> Vec<Told> {
-        let state = lock(&self.state);
-        let entries = idle.table_entry.iter().filter_map(|entry| {
-            let table = self.schema.match_table(entry.table_id)?;
-            state.tells_idle(table.id).then(|| bf::TableEntry {
+    /// Tells of entries that have become idle. P4Runtime tells of them again and again.
+    async fn newly_idle(
+        &self,
+        mut idle: p4::IdleTimeoutNotification,
+        asleep: &mut Asleep,
+    ) -> Vec<Told> {
+        let hits = self.last_hits(idle.table_entry.clone()).await;
+        if asleep.len() > MOST_ASLEEP {
+            asleep.clear();
+        }
+        let mut hits = hits.into_iter();
+        idle.table_entry.retain(|entry| {
+            let hit = hits.next().flatten();
+            let key = (entry.table_id, entry.encode_to_vec());
+            hit.is_some_and(|hit| {
+                asleep
+                    .insert(key, (entry.clone(), hit))
+                    .is_none_or(|(_, of)| of != hit)
+            })
+        });
+        self.idle(&idle)
+    }
+
+    /// Tells of idle entries that were hit since, and forgets those and the ones that are gone.
+    async fn woken(&self, asleep: &mut Asleep) -> Vec<Told> {
+        let entries: Vec<_> = asleep.values().map(|(entry, _)| entry.clone()).collect();
+        let mut hits = self.last_hits(entries).await.into_iter();
+        let mut woken = Vec::new();
+        asleep.retain(|_, (entry, at)| match hits.next().flatten() {
+            Some(hit) if hit == *at => true,
+            Some(_) => {
+                woken.extend(self.of_state(entry, NotificationType::EntryActive));
+                false
+            }
+            None => false,
+        });
+        woken
+    }
+
+    /// When entries were last hit; none: they are not there.
+    async fn last_hits(&self, entries: Vec<p4::TableEntry>) -> Vec<Option<Instant>> {
+        let Ok(forwarding) = self.host.active() else {
+            return Vec::new();
+        };
+        let hits = self.host.on(&forwarding, move |ctx| {
+            let hits = entries
+                .iter()
+                .map(|entry| entities::last_hit(ctx, entry).ok()?);
+            hits.collect()
+        });
+        hits.await.unwrap_or_default()
+    }
+
+    fn idle(&self, idle: &p4::IdleTimeoutNotification) -> Vec<Told> {
+        let entries = idle.table_entry.iter();
+        entries
+            .filter_map(|entry| self.of_state(entry, NotificationType::EntryIdle))
+            .collect()
+    }
+
+    /// The message that an entry is idle or not; none: its table tells of no entries.
+    fn of_state(&self, entry: &p4::TableEntry, state: NotificationType) -> Option<Told> {
+        let table = self.schema.match_table(entry.table_id)?;
+        let notification = bf::IdleTimeoutNotification {
+            target: Some(bf::TargetDevice::default()),
+            table_entry: Some(bf::TableEntry {
                 table_id: table.id,
                 key: Some(match_key(table, entry)),
                 ..bf::TableEntry::default()
-            })
-        });
-        let told = entries.map(|entry| {
-            Told::IdleTimeoutNotification(bf::IdleTimeoutNotification {
-                target: Some(bf::TargetDevice::default()),
-                table_entry: Some(entry),
-                r#type: NotificationType::EntryIdle as i32,
-            })
-        });
-        told.collect()
+            }),
+            r#type: state as i32,
+        };
+        lock(&self.state)
+            .tells_idle(table.id)
+            .then_some(Told::IdleTimeoutNotification(notification))
     }
 }
 
@@ -195,5 +291,95 @@ fn learned(digest: &Digest, data: p4::P4Data) -> bf::TableData {
     bf::TableData {
         action_id: 0,
         fields: fields.collect(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::path::Path;
+
+    use super::*;
+    use crate::arbitration::Arbitration;
+    use crate::bf_runtime::chip::Chip;
+    use crate::plain::Plain;
+    use crate::programs::Programs;
+    use crate::proto::bf_runtime::idle_table::IdleTableMode;
+    use crate::proto::bf_runtime::table_attribute::Attribute;
+
+    /// The only table of `entities.p4` with idle timeouts is `bridge`.
+    fn client() -> (Client, u32) {
+        let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/fixture");
+        let schema = Schema::read("entities", &folder.join("entities.bf-rt.json")).unwrap();
+        let text: serde_json::Value = serde_json::from_slice(&schema.text).unwrap();
+        let mut tables = text["tables"].as_array().unwrap().iter();
+        let timed = tables.find(|table| {
+            let mut attributes = table["attributes"].as_array().unwrap().iter();
+            attributes.any(|of| of == "IdleTimeout")
+        });
+        let id = timed.unwrap()["id"].as_u64().unwrap();
+        let programs = Arc::new(Programs::new(true));
+        let (told, _) = tokio::sync::mpsc::channel(1);
+        let client = Client {
+            host: ServedDevice::new(Arc::new(Plain::new(0)), programs, Arbitration::Required),
+            schema: Arc::new(schema),
+            state: Arc::new(Mutex::new(State::new(Chip::new(Vec::new())))),
+            starts: tokio::sync::broadcast::channel(1).1,
+            told,
+        };
+        (client, u32::try_from(id).unwrap())
+    }
+
+    #[test]
+    fn an_idle_entry_is_told_of_with_its_key_unless_that_is_turned_off() {
+        let (client, table_id) = client();
+        let exact = |value: &[u8]| p4::FieldMatch {
+            field_id: 1,
+            field_match_type: Some(p4::field_match::FieldMatchType::Exact(
+                p4::field_match::Exact {
+                    value: value.to_vec(),
+                },
+            )),
+        };
+        let idle = p4::IdleTimeoutNotification {
+            table_entry: vec![
+                p4::TableEntry {
+                    table_id,
+                    r#match: vec![exact(&[5])],
+                    ..p4::TableEntry::default()
+                },
+                // The schema has no such table.
+                p4::TableEntry::default(),
+            ],
+            ..p4::IdleTimeoutNotification::default()
+        };
+        let told = client.idle(&idle);
+        let [Told::IdleTimeoutNotification(told)] = &told[..] else {
+            panic!("{told:?}");
+        };
+        assert_eq!(told.r#type(), NotificationType::EntryIdle);
+        let entry = told.table_entry.as_ref().unwrap();
+        assert_eq!(entry.table_id, table_id);
+        assert_eq!(entry.key.as_ref().unwrap().fields[0].field_id, 1);
+        let table = client.schema.table(table_id).unwrap();
+        let set = |enable, mode: IdleTableMode| {
+            let idle = bf::IdleTable {
+                enable,
+                idle_table_mode: mode as i32,
+                ..bf::IdleTable::default()
+            };
+            let attribute = bf::TableAttribute {
+                table_id,
+                attribute: Some(Attribute::IdleTable(idle)),
+            };
+            let mut state = lock(&client.state);
+            state.set_attribute(table, &attribute, 0xffff).unwrap();
+        };
+        set(false, IdleTableMode::IdleTableNotifyMode);
+        assert!(client.idle(&idle).is_empty());
+        // The client asks for idle entries itself.
+        set(true, IdleTableMode::IdleTablePollMode);
+        assert!(client.idle(&idle).is_empty());
+        set(true, IdleTableMode::IdleTableNotifyMode);
+        assert_eq!(client.idle(&idle).len(), 1);
     }
 }

@@ -42,7 +42,7 @@ pub fn entity(table: &Table, entry: &TableEntry) -> Result<Entity> {
             index: cell(table, key)?,
             data: data.map(|data| register_data(table, data)).transpose()?,
         }),
-        Kind::ValueSet | Kind::PortMetadata | Kind::RegisterParam | Kind::Other => {
+        Kind::ValueSet | Kind::PortMetadata | Kind::RegisterParam | Kind::Filter | Kind::Other => {
             return Err(of_the_chip(table));
         }
     })

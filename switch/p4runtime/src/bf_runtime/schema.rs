@@ -106,6 +106,11 @@ impl Schema {
             .filter(|table| table.kind == Kind::Match)
     }
 
+    /// All tables.
+    pub fn tables(&self) -> impl Iterator<Item = &Table> {
+        self.tables.values()
+    }
+
     /// The table with this id.
     pub fn table(&self, id: u32) -> Result<&Table> {
         let unknown = || EntityError::not_found(format!("the program has no table {id}"));
@@ -128,7 +133,7 @@ pub struct Table {
     #[serde(rename = "table_type")]
     pub kind: Kind,
     #[serde(default)]
-    depends_on: Vec<u32>,
+    pub depends_on: Vec<u32>,
     pub key: Vec<Key>,
     #[serde(default)]
     data: Vec<Data>,
@@ -159,6 +164,8 @@ pub enum Kind {
     ValueSet,
     PortMetadata,
     RegisterParam,
+    #[serde(rename = "Lpf", alias = "Wred")]
+    Filter,
     /// None: it describes the chip.
     #[serde(other)]
     Other,
@@ -177,6 +184,7 @@ pub struct Key {
 /// How a field is compared.
 #[derive(Clone, Copy, Debug, Deserialize, PartialEq, Eq)]
 pub enum Match {
+    #[serde(alias = "ATCAM", alias = "DLEFT_HASH")]
     Exact,
     #[serde(rename = "LPM")]
     Lpm,
@@ -264,7 +272,9 @@ impl Table {
     pub fn p4_id(&self) -> u32 {
         let with = |prefix: u32, id: u32| prefix << 24 | id & 0x00ff_ffff;
         match self.kind {
-            Kind::Match | Kind::PortMetadata | Kind::RegisterParam | Kind::Other => self.id,
+            Kind::Match | Kind::PortMetadata | Kind::RegisterParam | Kind::Filter | Kind::Other => {
+                self.id
+            }
             Kind::Member => with(0x11, self.id),
             // A group is one of the profile that the selector is made of.
             Kind::Group => with(0x11, self.depends_on.first().copied().unwrap_or(self.id)),
@@ -327,4 +337,16 @@ pub mod fixed {
     }
     pub const MEMBER_STATUS: u32 = 65564;
     pub const MAX_GROUP_SIZE: u32 = 65565;
+}
+
+/// Names of fixed fields whose numbers differ between releases.
+pub mod name {
+    pub const LPF_TYPE: &str = "$LPF_SPEC_TYPE";
+    pub const LPF_GAIN: &str = "$LPF_SPEC_GAIN_TIME_CONSTANT_NS";
+    pub const LPF_DECAY: &str = "$LPF_SPEC_DECAY_TIME_CONSTANT_NS";
+    pub const LPF_SCALE: &str = "$LPF_SPEC_OUT_SCALE_DOWN_FACTOR";
+    pub const WRED_TIME: &str = "$WRED_SPEC_TIME_CONSTANT_NS";
+    pub const WRED_LEAST: &str = "$WRED_SPEC_MIN_THRESH_CELLS";
+    pub const WRED_LARGEST: &str = "$WRED_SPEC_MAX_THRESH_CELLS";
+    pub const WRED_PROBABILITY: &str = "$WRED_SPEC_MAX_PROBABILITY";
 }

@@ -5,6 +5,7 @@ use std::pin::Pin;
 use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 
+use tokio::sync::broadcast;
 use tokio_stream::Stream;
 use tokio_stream::wrappers::ReceiverStream;
 use tonic::metadata::MetadataMap;
@@ -15,10 +16,13 @@ use super::chip::{Chip, Port};
 use super::notices;
 use super::schema::Schema;
 use super::state::State;
+use super::transaction;
 use crate::answer::Answer;
 use crate::error::{EntityError, Result as Outcome, bf_runtime_errors, bf_runtime_status};
+use crate::forwarding::Forwarding;
 use crate::lock::lock;
 use crate::proto::bf_runtime as bf;
+use crate::proto::bf_runtime::SetForwardingPipelineConfigResponseType as Step;
 use crate::proto::bf_runtime::bf_runtime_server::BfRuntime;
 use crate::proto::bf_runtime::set_forwarding_pipeline_config_request::Action;
 use crate::proto::bf_runtime::write_request::Atomicity;
@@ -38,6 +42,8 @@ pub struct Service {
     host: Arc<ServedDevice>,
     schema: Arc<Schema>,
     state: Arc<Mutex<State>>,
+    /// Steps of warm starts, for all clients.
+    starts: broadcast::Sender<Step>,
 }
 
 /// Wishes of a client besides the request, which it sends as metadata of the call.
@@ -91,14 +97,65 @@ impl Wishes {
 impl Service {
     /// The service of a device that runs the schema's program.
     pub fn new(host: Arc<ServedDevice>, schema: Arc<Schema>) -> Self {
-        let ports = host.device.port_names().into_iter();
-        let ports = ports.map(|(number, name)| Port { number, name });
-        let chip = Chip::new(ports.collect());
+        let state = Arc::new(Mutex::new(State::new(chip_of(&host))));
+        let (starts, _) = broadcast::channel(notices::WAITING);
         Self {
             host,
             schema,
-            state: Arc::new(Mutex::new(State::new(chip))),
+            state,
+            starts,
         }
+    }
+
+    /// Refuses configs other than the one of the program that the switch runs.
+    fn check_config(&self, configs: &[bf::ForwardingPipelineConfig]) -> Result<(), Status> {
+        let [config] = configs else {
+            return Err(Status::invalid_argument(format!(
+                "the request has {} configs; a switch has one program",
+                configs.len()
+            )));
+        };
+        self.check_name(&config.p4_name)?;
+        match config.bfruntime_info == self.schema.text {
+            true => Ok(()),
+            false => Err(Status::unimplemented(
+                "the config has another schema than the program that the switch runs; start ebb-switch with another \
+                 program, or push it by P4Runtime",
+            )),
+        }
+    }
+
+    /// A warm start: what is written from now on makes a new state of the same program, and packets see the old one
+    /// until the end.
+    fn begin(&self) -> Result<(), Status> {
+        let active = self.host.active()?;
+        let fresh = Forwarding::new(active.loaded.clone(), active.cookie);
+        lock(&self.host.configs).saved = Some(Arc::new(fresh));
+        let mut state = lock(&self.state);
+        let mut chip = chip_of(&self.host);
+        chip.is_second = state.chip.is_second;
+        *state = State::new(chip);
+        drop(state);
+        self.tell(Step::WarmInitStarted);
+        Ok(())
+    }
+
+    /// The end of a warm start.
+    async fn end(&self) -> Result<(), Status> {
+        let saved = lock(&self.host.configs).saved.clone();
+        let saved = saved.ok_or_else(|| {
+            Status::invalid_argument(
+                "no warm start has begun; use VERIFY_AND_WARM_INIT_BEGIN first",
+            )
+        })?;
+        self.host.commit(saved, None).await?;
+        self.tell(Step::WarmInitFinished);
+        Ok(())
+    }
+
+    /// Tells all clients of a step of a warm start, if there are any.
+    fn tell(&self, step: Step) {
+        let _ = self.starts.send(step);
     }
 
     fn check(&self, target: Option<&bf::TargetDevice>) -> Result<(), Status> {
@@ -131,11 +188,7 @@ impl BfRuntime for Service {
         let request = request.into_inner();
         self.check(request.target.as_ref())?;
         self.check_name(&request.p4_name)?;
-        if request.atomicity() != Atomicity::ContinueOnError {
-            return Err(Status::unimplemented(
-                "batches are done with CONTINUE_ON_ERROR; there are no transactions",
-            ));
-        }
+        let is_whole = request.atomicity() != Atomicity::ContinueOnError;
         let target = request.target;
         let _gate = self.host.gate.lock().await;
         let forwarding = self.host.active()?;
@@ -151,9 +204,11 @@ impl BfRuntime for Service {
                     updates.len()
                 )));
             }
-            let some: Vec<_> = updates
-                .drain(..updates.len().min(UPDATES_BETWEEN_PACKETS))
-                .collect();
+            let count = match is_whole {
+                true => updates.len(),
+                false => updates.len().min(UPDATES_BETWEEN_PACKETS),
+            };
+            let some: Vec<_> = updates.drain(..count).collect();
             let (schema, state) = (self.schema.clone(), self.state.clone());
             let write = move |ctx: &mut crate::entities::Context| -> Vec<_> {
                 let scope = Scope {
@@ -161,6 +216,9 @@ impl BfRuntime for Service {
                     target: target.as_ref(),
                 };
                 let mut state = lock(&state);
+                if is_whole {
+                    return transaction::write_all_or_nothing(ctx, scope, &mut state, &some);
+                }
                 some.iter()
                     .map(|update| batch::write(ctx, scope, &mut state, update))
                     .collect()
@@ -208,14 +266,34 @@ impl BfRuntime for Service {
     ) -> Result<Response<bf::SetForwardingPipelineConfigResponse>, Status> {
         let request = request.into_inner();
         self.host.check_device(request.device_id.into())?;
-        if request.action() != Action::Bind {
-            return Err(Status::unimplemented(
-                "clients BIND to the program that the switch runs; start ebb-switch with another one, or push it \
-                 by P4Runtime",
-            ));
-        }
-        for config in &request.config {
-            self.check_name(&config.p4_name)?;
+        let _gate = self.host.gate.lock().await;
+        match request.action() {
+            Action::Bind => {
+                for config in &request.config {
+                    self.check_name(&config.p4_name)?;
+                }
+            }
+            Action::Verify => self.check_config(&request.config)?,
+            Action::VerifyAndWarmInitBegin => {
+                self.check_config(&request.config)?;
+                self.begin()?;
+            }
+            Action::VerifyAndWarmInitBeginAndEnd => {
+                self.check_config(&request.config)?;
+                self.begin()?;
+                self.end().await?;
+            }
+            Action::WarmInitEnd if request.config.is_empty() => self.end().await?,
+            Action::WarmInitEnd => {
+                return Err(Status::invalid_argument(
+                    "WARM_INIT_END takes the config that the start began with; the request must not have one",
+                ));
+            }
+            Action::ReconcileAndWarmInitEnd => {
+                return Err(Status::unimplemented(
+                    "RECONCILE_AND_WARM_INIT_END is not there; P4Runtime has RECONCILE_AND_COMMIT",
+                ));
+            }
         }
         Ok(Response::new(
             bf::SetForwardingPipelineConfigResponse::default(),
@@ -231,7 +309,7 @@ impl BfRuntime for Service {
         if let Ok(forwarding) = self.host.active() {
             let cells = self.host.on(&forwarding, |ctx| ctx.pipeline.cell_bytes());
             let is_second = cells.await? == Some(CELL_BYTES_OF_TOFINO_2);
-            lock(&self.state).chip.set_second(is_second);
+            lock(&self.state).chip.is_second = is_second;
         }
         Ok(Response::new(bf::GetForwardingPipelineConfigResponse {
             config: vec![bf::ForwardingPipelineConfig {
@@ -254,12 +332,20 @@ impl BfRuntime for Service {
                 host: self.host.clone(),
                 schema: self.schema.clone(),
                 state: self.state.clone(),
+                starts: self.starts.subscribe(),
                 told,
             },
             request.into_inner(),
         ));
         Ok(Response::new(Box::pin(ReceiverStream::new(messages))))
     }
+}
+
+/// Tables of the chip of a device, with its ports.
+fn chip_of(host: &ServedDevice) -> Chip {
+    let ports = host.device.port_names().into_iter();
+    let ports = ports.map(|(number, name)| Port { number, name });
+    Chip::new(ports.collect())
 }
 
 /// The tables and the state that the elements of a read refer to.
@@ -332,5 +418,172 @@ async fn read_element(
             Ok(true) => return Ok(Ok(())),
             Err(error) => return Ok(Err(error)),
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::path::Path;
+
+    use super::*;
+    use crate::arbitration::Arbitration;
+    use crate::plain::Plain;
+    use crate::preload::read_config;
+    use crate::programs::Programs;
+    use crate::proto::bf_runtime::data_field::Value;
+    use crate::proto::bf_runtime::entity::Entity as Element;
+    use crate::proto::bf_runtime::key_field::{Exact, MatchType};
+    use crate::proto::bf_runtime::update::Type;
+
+    /// Numbers of the schema of `direct_register.p4`.
+    const TABLE: u32 = 48_480_649;
+    const COUNTED: u32 = 31_942_583;
+
+    async fn service() -> Service {
+        let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/fixture");
+        let [json, info, schema] = ["json", "p4info.txtpb", "bf-rt.json"]
+            .map(|end| folder.join(format!("direct_register.{end}")));
+        let config = read_config(&json, &info).unwrap();
+        let programs = Arc::new(Programs::new(true));
+        let device = Arc::new(Plain::new(0));
+        let host = ServedDevice::new(device, programs.clone(), Arbitration::Required);
+        let forwarding = Forwarding::verify(&programs, config).unwrap();
+        host.commit(Arc::new(forwarding), None).await.unwrap();
+        let schema = Schema::read("direct_register", &schema).unwrap();
+        Service::new(host, Arc::new(schema))
+    }
+
+    fn insert(ids: &[u8]) -> bf::WriteRequest {
+        let updates = ids.iter().map(|id| bf::Update {
+            r#type: Type::Insert as i32,
+            entity: Some(bf::Entity {
+                entity: Some(Element::TableEntry(bf::TableEntry {
+                    table_id: TABLE,
+                    key: Some(bf::TableKey {
+                        fields: vec![bf::KeyField {
+                            field_id: 1,
+                            match_type: Some(MatchType::Exact(Exact { value: vec![*id] })),
+                        }],
+                    }),
+                    data: Some(bf::TableData {
+                        action_id: COUNTED,
+                        fields: vec![bf::DataField {
+                            field_id: 1,
+                            value: Some(Value::Stream(vec![2])),
+                        }],
+                    }),
+                    ..bf::TableEntry::default()
+                })),
+            }),
+        });
+        bf::WriteRequest {
+            updates: updates.collect(),
+            ..bf::WriteRequest::default()
+        }
+    }
+
+    async fn entries(service: &Service) -> usize {
+        let forwarding = service.host.active().unwrap();
+        let count = service.host.on(&forwarding, |ctx| {
+            let table = ctx.pipeline.table("I.t").unwrap();
+            ctx.pipeline.entries(table).count()
+        });
+        count.await.unwrap()
+    }
+
+    #[tokio::test]
+    async fn what_is_left_at_the_deadline_is_not_done() {
+        let service = service().await;
+        let with_deadline = |seconds: &'static str| {
+            let mut request = Request::new(insert(&[1, 2]));
+            let metadata = request.metadata_mut();
+            metadata.insert("deadline_sec", seconds.parse().unwrap());
+            metadata.insert("deadline_nsec", "0".parse().unwrap());
+            request
+        };
+        let late = service.write(with_deadline("0")).await.unwrap_err();
+        assert_eq!(late.code(), Code::DeadlineExceeded);
+        assert_eq!(
+            late.message(),
+            "2 updates were left when the client's time was over"
+        );
+        assert_eq!(entries(&service).await, 0);
+        service.write(with_deadline("3600")).await.unwrap();
+        assert_eq!(entries(&service).await, 2);
+    }
+
+    #[tokio::test]
+    async fn a_batch_continues_or_is_undone_as_it_asks() {
+        let service = service().await;
+        let batch = |atomicity: Atomicity, ids: &[u8]| {
+            let mut request = insert(ids);
+            request.set_atomicity(atomicity);
+            service.write(Request::new(request))
+        };
+        let failed = batch(Atomicity::ContinueOnError, &[1, 1, 2]).await;
+        assert_eq!(failed.unwrap_err().code(), Code::Unknown);
+        assert_eq!(entries(&service).await, 2);
+        for whole in [Atomicity::RollbackOnError, Atomicity::DataplaneAtomic] {
+            // Cells of direct registers could not be brought back.
+            let refused = batch(whole, &[3, 4]).await.unwrap_err();
+            assert!(refused.message().contains("direct registers"), "{refused}");
+            assert_eq!(entries(&service).await, 2);
+        }
+    }
+
+    #[tokio::test]
+    async fn a_warm_start_makes_a_new_state_that_is_in_force_at_its_end() {
+        let service = service().await;
+        service.write(Request::new(insert(&[1, 2]))).await.unwrap();
+        let old = service.host.active().unwrap();
+        let set = |action: Action, with_config: bool| {
+            let config = bf::ForwardingPipelineConfig {
+                p4_name: "direct_register".into(),
+                bfruntime_info: service.schema.text.clone(),
+            };
+            let mut request = bf::SetForwardingPipelineConfigRequest {
+                config: with_config.then_some(config).into_iter().collect(),
+                ..bf::SetForwardingPipelineConfigRequest::default()
+            };
+            request.set_action(action);
+            service.set_forwarding_pipeline_config(Request::new(request))
+        };
+        let mut steps = service.starts.subscribe();
+        let early = set(Action::WarmInitEnd, false).await.unwrap_err();
+        assert_eq!(early.code(), Code::InvalidArgument, "{early}");
+        let without = set(Action::VerifyAndWarmInitBegin, false)
+            .await
+            .unwrap_err();
+        assert_eq!(without.code(), Code::InvalidArgument, "{without}");
+        set(Action::VerifyAndWarmInitBegin, true).await.unwrap();
+        assert_eq!(entries(&service).await, 0);
+        service.write(Request::new(insert(&[3]))).await.unwrap();
+        // Packets still see the old state.
+        let on_switch = service.host.on(&old, |ctx| {
+            let table = ctx.pipeline.table("I.t").unwrap();
+            ctx.pipeline.entries(table).count()
+        });
+        assert_eq!(on_switch.await.unwrap(), 2);
+        set(Action::WarmInitEnd, false).await.unwrap();
+        assert_eq!(entries(&service).await, 1);
+        let told = [steps.try_recv().unwrap(), steps.try_recv().unwrap()];
+        assert_eq!(told, [Step::WarmInitStarted, Step::WarmInitFinished]);
+    }
+
+    #[tokio::test]
+    async fn requests_for_another_device_or_program_are_refused() {
+        let service = service().await;
+        let mut request = insert(&[1]);
+        request.target = Some(bf::TargetDevice {
+            device_id: 7,
+            ..bf::TargetDevice::default()
+        });
+        let refused = service.write(Request::new(request)).await.unwrap_err();
+        assert_eq!(refused.code(), Code::NotFound, "{refused}");
+        let mut request = insert(&[1]);
+        request.p4_name = "another".into();
+        let refused = service.write(Request::new(request)).await.unwrap_err();
+        assert_eq!(refused.code(), Code::NotFound, "{refused}");
+        assert_eq!(entries(&service).await, 0);
     }
 }

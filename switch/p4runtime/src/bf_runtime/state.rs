@@ -2,15 +2,19 @@
 
 use std::collections::{BTreeMap, HashMap};
 
+use ebb_units::Duration;
 use prost::Message;
 
 use super::answer;
 use super::chip::Chip;
+use super::idle::{Clock, Hits};
 use super::request;
 use super::schema::{Kind, Table, fixed};
 use crate::bytes;
+use crate::entities::Context;
 use crate::error::{EntityError, Result};
 use crate::proto::bf_runtime as bf;
+use crate::proto::bf_runtime::idle_table::IdleTableMode;
 use crate::proto::bf_runtime::mode::{PredefinedMode, Scope};
 use crate::proto::bf_runtime::table_attribute::Attribute;
 
@@ -25,7 +29,7 @@ const QUERY_INTERVAL: u32 = 5000;
 const MAX_HANDLES: usize = 1 << 20;
 
 /// The state of a device.
-#[derive(Debug, Default)]
+#[derive(Clone, Debug, Default)]
 pub struct State {
     /// Tables that belong to no program.
     pub chip: Chip,
@@ -33,6 +37,8 @@ pub struct State {
     counts: HashMap<u32, BTreeMap<Vec<u8>, Vec<bf::DataField>>>,
     /// Members of groups with their states, as they were written: P4Runtime's groups have the active ones only.
     groups: HashMap<(u32, Vec<u8>), Vec<bf::DataField>>,
+    /// Whether entries were hit.
+    pub hits: Hits,
     handles: Vec<(u32, bf::TableKey)>,
     by_key: HashMap<(u32, Vec<u8>), u32>,
 }
@@ -41,6 +47,7 @@ pub struct State {
 struct Attributes {
     scope: Option<bf::EntryScope>,
     idle: Option<bf::IdleTable>,
+    clock: Clock,
     /// Bytes added to a packet at the meters of the table, by pipe.
     adjust: BTreeMap<u32, i32>,
 }
@@ -84,7 +91,9 @@ impl State {
             }
             Attribute::IdleTable(idle) => {
                 let mut idle = *idle;
-                if idle.ttl_query_interval == 0 || !idle.enable {
+                if idle.idle_table_mode() == IdleTableMode::IdleTablePollMode {
+                    idle.ttl_query_interval = 0;
+                } else if idle.ttl_query_interval == 0 || !idle.enable {
                     idle.ttl_query_interval = QUERY_INTERVAL;
                 }
                 found.idle = Some(idle);
@@ -131,9 +140,33 @@ impl State {
         })
     }
 
+    /// The time of the entries of a table.
+    pub fn clock(&self, table: u32) -> Clock {
+        self.attributes
+            .get(&table)
+            .map_or_else(Clock::default, |found| found.clock)
+    }
+
+    /// Starts or stops the time of a table as its attribute says now, and every how often it looks at its entries.
+    pub fn set_clock(&mut self, ctx: &mut Context, table: &Table) -> Result<()> {
+        let found = self.attributes.entry(table.id).or_default();
+        if let Some(idle) = found.idle {
+            let every = Duration::from_millis(u64::from(idle.ttl_query_interval));
+            let every = Some(every).filter(|every| idle.enable && !every.is_zero());
+            let id = ctx.table(table.p4_id())?.1.id;
+            found.clock.set(ctx, id, every);
+        }
+        Ok(())
+    }
+
+    /// Whether clients ask for the hits of a table's entries themselves.
+    pub fn is_polled(&self, table: u32) -> bool {
+        let idle = self.attributes.get(&table).and_then(|found| found.idle);
+        idle.is_some_and(|idle| idle.idle_table_mode() == IdleTableMode::IdleTablePollMode)
+    }
+
     /// Whether idle entries of a table are told of: unless a client has turned that off, or asks for them itself.
     pub fn tells_idle(&self, table: u32) -> bool {
-        use bf::idle_table::IdleTableMode;
         let idle = self.attributes.get(&table).and_then(|found| found.idle);
         idle.is_none_or(|idle| {
             idle.enable && idle.idle_table_mode() == IdleTableMode::IdleTableNotifyMode
@@ -378,7 +411,8 @@ fn whole_scope(scope: Option<bf::EntryScope>) -> bf::EntryScope {
     }
 }
 
-fn check_supported(table: &Table, attribute: &Attribute) -> Result<()> {
+/// Refuses an attribute that a table does not have.
+pub fn check_supported(table: &Table, attribute: &Attribute) -> Result<()> {
     let name = match attribute {
         Attribute::IdleTable(_) => "IdleTimeout",
         // All tables have entries, whether the schema says so or not.

@@ -200,6 +200,48 @@ pub fn plain_name(table: &Table) -> &str {
     table.name.split_once('.').map_or("", |(_, name)| name)
 }
 
+/// Sets the bits that a table compares of each field of its key. A field that is left out is compared whole.
+pub fn set_key_mask(ctx: &mut Context, table: &Table, given: &bf::DynKeyMask) -> Result<()> {
+    let known = |id: u32| table.key.iter().any(|field| field.id == id);
+    if let Some(field) = given.fields.iter().find(|field| !known(field.field_id)) {
+        return Err(EntityError::invalid(format!(
+            "{} has no key field {}",
+            table.name, field.field_id
+        )));
+    }
+    let masks = table.key.iter().map(|field| {
+        let mask = given.fields.iter().find(|of| of.field_id == field.id);
+        let Some(mask) = mask else {
+            return Ok(bytes::ones(field.width()));
+        };
+        let fits = match mask.mask.is_empty() {
+            true => Ok(vec![0]),
+            false => bytes::canonical(&mask.mask, field.width()),
+        };
+        fits.map_err(|e| e.at(format_args!("key field {}", field.name)))
+    });
+    let masks = masks.collect::<Result<Vec<_>>>()?;
+    let id = ctx.table(table.p4_id())?.1.id;
+    Ok(ctx.pipeline.set_key_masks(id, &masks)?)
+}
+
+/// The bits that a table compares of each field of its key.
+pub fn key_mask(ctx: &Context, table: &Table) -> Result<bf::DynKeyMask> {
+    let id = ctx.table(table.p4_id())?.1.id;
+    let masks = ctx.pipeline.key_masks(id);
+    let fields = table
+        .key
+        .iter()
+        .zip(masks)
+        .map(|(field, mask)| bf::KeyFieldMask {
+            field_id: field.id,
+            mask: bytes::padded(&mask, field.width()),
+        });
+    Ok(bf::DynKeyMask {
+        fields: fields.collect(),
+    })
+}
+
 /// Sets a parameter of register actions.
 pub fn write_register_param(
     ctx: &mut Context,
@@ -372,8 +414,8 @@ fn to_wide(value: &[u8]) -> u128 {
         .fold(0, |sum, byte| sum << 8 | u128::from(*byte))
 }
 
-/// The cell of an entry in the direct registers of its table.
-fn cell_of(ctx: &mut Context, table: &Table, entry: &bf::TableEntry) -> Result<Option<u64>> {
+/// The cell of an entry in the direct registers and filters of its table; none: it is the default entry.
+pub fn cell_of(ctx: &mut Context, table: &Table, entry: &bf::TableEntry) -> Result<Option<u64>> {
     let without_data = bf::TableEntry {
         data: None,
         ..entry.clone()

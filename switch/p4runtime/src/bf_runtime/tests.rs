@@ -6,6 +6,7 @@ mod own_rules;
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex};
 
+use ebb_pipeline::{IngressInput, IngressVerdict};
 use ebb_units::Instant;
 use tonic::Code;
 
@@ -13,6 +14,7 @@ use super::batch::{self, Reading, Scope};
 use super::chip::{Chip, Port};
 use super::schema::{Schema, fixed};
 use super::state::State;
+use super::transaction;
 use crate::error::Result;
 use crate::forwarding::Forwarding;
 use crate::preload::read_config;
@@ -702,4 +704,450 @@ fn a_schema_that_is_none_is_told_with_its_path() {
         error.contains("entities.p4") && error.contains("--bf-rt-schema"),
         "{error}"
     );
+}
+
+/// Numbers of the schema of `filters.p4`.
+mod filters {
+    pub const QUEUES: u32 = 44_000_424;
+    pub const JUDGE: u32 = 26_350_125;
+    pub const FORWARD: u32 = 40_085_667;
+    pub const SEND: u32 = 29_795_013;
+    pub const LIMIT: u32 = 2_234_714_448;
+    pub const MEAN: u32 = 2_309_963_631;
+    pub const LPF_INDEX: u32 = 65560;
+    /// Type, gain, decay, bits of the scale.
+    pub const LPF: [u32; 4] = [65567, 65568, 65569, 65570];
+    /// Time constant, thresholds, probability.
+    pub const WRED: [u32; 4] = [65571, 65572, 65573, 65574];
+}
+
+fn word(value: u32) -> Value {
+    bytes(&value.to_be_bytes())
+}
+
+fn of_table(
+    table_id: u32,
+    key: Option<bf::TableKey>,
+    data: Option<bf::TableData>,
+) -> bf::TableEntry {
+    bf::TableEntry {
+        table_id,
+        key,
+        data,
+        ..bf::TableEntry::default()
+    }
+}
+
+#[test]
+fn a_filter_is_configured_read_and_reset() {
+    use filters::{LPF, LPF_INDEX, MEAN};
+    let program = Program::of("filters");
+    let lpf = |kind: &str, gain: f32, decay: f32, scale| {
+        let values = [
+            Value::StrVal(kind.into()),
+            Value::FloatVal(gain),
+            Value::FloatVal(decay),
+            word(scale),
+        ];
+        LPF.into_iter().zip(values).collect::<Vec<_>>()
+    };
+    let cell = |index: u32, fields: &[(u32, Value)]| {
+        let key = key(vec![exact(LPF_INDEX, &index.to_be_bytes())]);
+        of_table(MEAN, key, data(0, fields))
+    };
+    let all = || program.read(of_table(MEAN, None, None)).unwrap();
+    let fresh = lpf("SAMPLE", 0.0, 0.0, 0);
+    let expected: Vec<_> = (0..4).map(|index| cell(index, &fresh)).collect();
+    assert_eq!(all(), expected);
+    let rate = lpf("RATE", 10.0, 20.5, 3);
+    program.write(Type::Insert, &cell(2, &rate)).unwrap();
+    assert_eq!(program.read(cell(2, &[])).unwrap(), [cell(2, &rate)]);
+    // Fields that are left out stay.
+    program
+        .write(Type::Modify, &cell(2, &[(LPF[3], word(4))]))
+        .unwrap();
+    let changed = [cell(2, &lpf("RATE", 10.0, 20.5, 4))];
+    assert_eq!(program.read(cell(2, &[])).unwrap(), changed);
+    let code = |entry| program.write(Type::Modify, &entry).unwrap_err().code;
+    assert_eq!(code(cell(4, &rate)), Code::OutOfRange);
+    assert_eq!(
+        code(cell(2, &lpf("MEAN", 1.0, 1.0, 0))),
+        Code::InvalidArgument
+    );
+    assert_eq!(
+        code(cell(2, &lpf("RATE", -1.0, 1.0, 0))),
+        Code::InvalidArgument
+    );
+    assert_eq!(
+        code(cell(2, &lpf("RATE", 1.0, 1.0, 32))),
+        Code::InvalidArgument
+    );
+    assert_eq!(code(cell(2, &[(LPF[1], word(1))])), Code::InvalidArgument);
+    assert_eq!(program.read(cell(2, &[])).unwrap(), changed);
+    program
+        .write(Type::Delete, &of_table(MEAN, None, None))
+        .unwrap();
+    assert_eq!(all(), expected);
+}
+
+#[test]
+fn an_entry_has_a_filter() {
+    use filters::{JUDGE, QUEUES, WRED};
+    let program = Program::of("filters");
+    let wred = |time: f32, least, largest, probability: f32| {
+        let values = [
+            Value::FloatVal(time),
+            word(least),
+            word(largest),
+            Value::FloatVal(probability),
+        ];
+        WRED.into_iter().zip(values).collect::<Vec<_>>()
+    };
+    let entry = |action, fields: &[(u32, Value)]| {
+        of_table(QUEUES, key(vec![exact(1, &[0, 7])]), data(action, fields))
+    };
+    let read = || program.read(of_table(QUEUES, None, None)).unwrap();
+    program.write(Type::Insert, &entry(JUDGE, &[])).unwrap();
+    // The thresholds of the chip that no queue reaches.
+    let never = 0xff00_0000;
+    assert_eq!(read(), [entry(JUDGE, &wred(0.0, never, never, 0.0))]);
+    program
+        .write(Type::Modify, &entry(0, &wred(8.0, 10, 20, 0.5)))
+        .unwrap();
+    assert_eq!(read(), [entry(JUDGE, &wred(8.0, 10, 20, 0.5))]);
+    program
+        .write(Type::Modify, &entry(0, &[(WRED[2], word(30))]))
+        .unwrap();
+    let configured = [entry(JUDGE, &wred(8.0, 10, 30, 0.5))];
+    assert_eq!(read(), configured);
+    // A refused configuration changes nothing, and a refused entry is not there.
+    let refused = program.write(Type::Modify, &entry(0, &[(WRED[1], word(31))]));
+    assert_eq!(refused.unwrap_err().code, Code::InvalidArgument);
+    let other = bf::TableEntry {
+        key: key(vec![exact(1, &[0, 8])]),
+        ..entry(JUDGE, &wred(8.0, 10, 20, 1.5))
+    };
+    let refused = program.write(Type::Insert, &other);
+    assert_eq!(refused.unwrap_err().code, Code::InvalidArgument);
+    assert_eq!(read(), configured);
+}
+
+#[test]
+fn a_key_is_compared_under_the_mask_of_its_table() {
+    use bf::table_attribute::Attribute;
+    use filters::{FORWARD, QUEUES, SEND};
+    let program = Program::of("filters");
+    let attribute = |table_id, masks: &[(u32, &[u8])]| {
+        let fields = masks.iter().map(|(field_id, mask)| bf::KeyFieldMask {
+            field_id: *field_id,
+            mask: mask.to_vec(),
+        });
+        Entity::TableAttribute(bf::TableAttribute {
+            table_id,
+            attribute: Some(Attribute::DynKeyMask(bf::DynKeyMask {
+                fields: fields.collect(),
+            })),
+        })
+    };
+    let masks = || program.get(attribute(FORWARD, &[])).unwrap();
+    let are = |id: [u8; 2], value: [u8; 2]| {
+        let entity = attribute(FORWARD, &[(1, &id), (2, &value)]);
+        [bf::Entity {
+            entity: Some(entity),
+        }]
+    };
+    assert_eq!(masks(), are([255; 2], [255; 2]));
+    let set = |masks: &[(u32, &[u8])]| program.update(Type::Insert, attribute(FORWARD, masks));
+    set(&[(1, &[0x0f, 0xff])]).unwrap();
+    assert_eq!(masks(), are([0x0f, 0xff], [255; 2]));
+    let entry = |id: [u8; 2]| {
+        let key = key(vec![exact(1, &id), exact(2, &[0, 1])]);
+        of_table(FORWARD, key, data(SEND, &[(1, bytes(&[0, 3]))]))
+    };
+    program.write(Type::Insert, &entry([0, 5])).unwrap();
+    let port_of = |id: [u8; 2]| {
+        let frame = vec![id[0], id[1], 0, 1, 0, 0];
+        let input = IngressInput {
+            ingress_port: 1,
+            packet_id: 1,
+            instance_type: 0,
+            preserved: None,
+            deflect: None,
+        };
+        let out = program.forwarding.with_detached(Instant::ZERO, |ctx| {
+            ctx.pipeline.ingress(Instant::ZERO, frame, &input)
+        });
+        match out.unwrap().verdict {
+            IngressVerdict::Unicast { egress_spec, .. } => Some(egress_spec),
+            _ => None,
+        }
+    };
+    assert_eq!(
+        [[0, 5], [0xf0, 5], [1, 5]].map(port_of),
+        [Some(3), Some(3), None]
+    );
+    // The two differ in bits only that are not compared.
+    let same = program.write(Type::Insert, &entry([0xf0, 5])).unwrap_err();
+    assert_eq!(same.code, Code::AlreadyExists, "{same}");
+    // With entries the mask stays.
+    let refused = set(&[(2, &[0])]).unwrap_err();
+    assert_eq!(refused.code, Code::InvalidArgument, "{refused}");
+    assert_eq!(masks(), are([0x0f, 0xff], [255; 2]));
+    let code = |entity| program.update(Type::Insert, entity).unwrap_err().code;
+    assert_eq!(
+        code(attribute(FORWARD, &[(9, &[1])])),
+        Code::InvalidArgument
+    );
+    assert_eq!(
+        code(attribute(FORWARD, &[(1, &[1, 0, 0])])),
+        Code::OutOfRange
+    );
+    assert_eq!(code(attribute(QUEUES, &[(1, &[1])])), Code::InvalidArgument);
+}
+
+#[test]
+fn an_unlimited_meter_shows_the_largest_rates_of_the_chip() {
+    let program = Program::of("filters");
+    let of = |fields: &[u64; 4]| {
+        let ids = fixed::METER_BYTES.into_iter();
+        let fields = ids
+            .zip(fields)
+            .map(|(id, value)| (id, bytes(&value.to_be_bytes())));
+        let key = key(vec![exact(65555, &[0, 0, 0, 1])]);
+        of_table(filters::LIMIT, key, data(0, &fields.collect::<Vec<_>>()))
+    };
+    let without_data = bf::TableEntry {
+        data: None,
+        ..of(&[0; 4])
+    };
+    let most = [5_195_848_221, 5_195_848_221, 4_380_866_642, 4_380_866_642];
+    assert_eq!(program.read(without_data.clone()).unwrap(), [of(&most)]);
+    program.write(Type::Insert, &of(&[1, 2, 3, 4])).unwrap();
+    assert_eq!(
+        program.read(without_data.clone()).unwrap(),
+        [of(&[1, 2, 3, 4])]
+    );
+    program.write(Type::Delete, &without_data).unwrap();
+    assert_eq!(program.read(without_data).unwrap(), [of(&most)]);
+}
+
+#[test]
+fn a_batch_is_done_as_a_whole_or_not_at_all() {
+    let program = Program::new();
+    let forward = program.action("bridge", "forward");
+    let entry = |host: u8, port: u8| bf::TableEntry {
+        key: key(vec![exact(1, &[0, 0, 0, 0, 0, host])]),
+        data: data(forward, &[(1, bytes(&[0, port]))]),
+        ..program.entry("bridge")
+    };
+    let update = |kind: Type, entry: bf::TableEntry| bf::Update {
+        r#type: kind as i32,
+        entity: Some(bf::Entity {
+            entity: Some(Entity::TableEntry(entry)),
+        }),
+    };
+    let batch = |updates: &[bf::Update]| {
+        let done = program.forwarding.with_detached(Instant::ZERO, |ctx| {
+            let state = &mut program.state.lock().unwrap();
+            transaction::write_all_or_nothing(ctx, program.scope(), state, updates)
+        });
+        done.unwrap()
+    };
+    let all = || {
+        let mut found = program.read(program.entry("bridge")).unwrap();
+        found.sort_by_key(|entry| format!("{:?}", entry.key));
+        found
+    };
+    for host in [1, 2, 3] {
+        program.write(Type::Insert, &entry(host, host)).unwrap();
+    }
+    let before = all();
+    let default = bf::TableEntry {
+        is_default_entry: true,
+        ..entry(0, 9)
+    };
+    let default = bf::TableEntry {
+        key: None,
+        ..default
+    };
+    let default_before = program
+        .read(bf::TableEntry {
+            data: None,
+            ..default.clone()
+        })
+        .unwrap();
+    let results = batch(&[
+        update(Type::Insert, entry(4, 4)),
+        update(Type::Modify, entry(1, 7)),
+        update(Type::InsertOrModify, entry(2, 8)),
+        update(Type::InsertOrModify, entry(5, 8)),
+        update(Type::Modify, default.clone()),
+        update(Type::Delete, entry(3, 3)),
+        update(Type::Delete, program.entry("bridge")),
+        update(Type::Insert, entry(6, 6)),
+        update(Type::Insert, entry(6, 6)),
+        update(Type::Insert, entry(7, 7)),
+    ]);
+    // The one that failed alone has an error.
+    let failed: Vec<_> = results
+        .iter()
+        .enumerate()
+        .filter(|(_, r)| r.is_err())
+        .collect();
+    assert_eq!(failed.len(), 1);
+    assert_eq!(failed[0].0, 8);
+    let error = failed[0].1.as_ref().unwrap_err();
+    assert_eq!(error.code, Code::AlreadyExists, "{error}");
+    assert_eq!(all(), before);
+    let default_now = program
+        .read(bf::TableEntry {
+            data: None,
+            ..default
+        })
+        .unwrap();
+    assert_eq!(default_now, default_before);
+    let results = batch(&[
+        update(Type::Delete, program.entry("bridge")),
+        update(Type::Insert, entry(9, 9)),
+    ]);
+    assert!(results.iter().all(Result::is_ok));
+    assert_eq!(all(), [entry(9, 9)]);
+    // An update that cannot be undone is refused by name before it is done.
+    let results = batch(&[
+        update(Type::Delete, entry(9, 9)),
+        update(
+            Type::Insert,
+            of_table(0xff01_0001, key(vec![exact(1, &[0, 0, 0, 1])]), None),
+        ),
+    ]);
+    let error = results[1].as_ref().unwrap_err();
+    assert_eq!(error.code, Code::Unimplemented, "{error}");
+    assert_eq!(all(), [entry(9, 9)]);
+}
+
+#[test]
+fn wrong_numbers_and_widths_have_codes_and_change_nothing() {
+    let program = Program::new();
+    let forward = program.action("bridge", "forward");
+    let bridge = program.entry("bridge");
+    let entry = |fields: Vec<bf::KeyField>, action: u32, given: &[(u32, Value)]| bf::TableEntry {
+        key: key(fields),
+        data: data(action, given),
+        ..bridge.clone()
+    };
+    let host = || vec![exact(1, &[1])];
+    let port = [(1, bytes(&[0, 1]))];
+    let cases = [
+        (
+            "table",
+            of_table(1, key(host()), data(forward, &port)),
+            Code::NotFound,
+        ),
+        ("action", entry(host(), 77, &port), Code::InvalidArgument),
+        (
+            "key field",
+            entry(vec![exact(9, &[1])], forward, &port),
+            Code::InvalidArgument,
+        ),
+        (
+            "key too wide",
+            entry(vec![exact(1, &[1, 0, 0, 0, 0, 0, 0])], forward, &port),
+            Code::OutOfRange,
+        ),
+        (
+            "parameter too wide",
+            entry(host(), forward, &[(1, bytes(&[2, 0]))]),
+            Code::OutOfRange,
+        ),
+        (
+            "parameter of another type",
+            entry(host(), forward, &[(1, Value::StrVal("1".into()))]),
+            Code::InvalidArgument,
+        ),
+    ];
+    for (what, entry, code) in cases {
+        let refused = program.write(Type::Insert, &entry).unwrap_err();
+        assert_eq!(refused.code, code, "{what}: {refused}");
+        assert_eq!(program.read(bridge.clone()).unwrap(), [], "{what}");
+    }
+    let read = program.read(of_table(1, None, None)).unwrap_err();
+    assert_eq!(read.code, Code::NotFound, "{read}");
+    let handle = bf::TableEntry {
+        handle_id: 12345,
+        ..bridge.clone()
+    };
+    let read = program.read(handle).unwrap_err();
+    assert_eq!(read.code, Code::InvalidArgument, "{read}");
+}
+
+#[test]
+fn a_read_asks_for_entries_with_an_action() {
+    let program = Program::new();
+    let [forward, drop] = ["forward", "drop"].map(|name| program.action("bridge", name));
+    let host = |host: u8, data| bf::TableEntry {
+        key: key(vec![exact(1, &[host])]),
+        data,
+        ..program.entry("bridge")
+    };
+    let forwarded = data(forward, &[(1, bytes(&[0, 1]))]);
+    program.write(Type::Insert, &host(1, forwarded)).unwrap();
+    program
+        .write(Type::Insert, &host(2, data(drop, &[])))
+        .unwrap();
+    let count = |action| {
+        let all = bf::TableEntry {
+            data: data(action, &[]),
+            ..program.entry("bridge")
+        };
+        program.read(all).unwrap().len()
+    };
+    assert_eq!([count(0), count(forward), count(drop)], [2, 1, 1]);
+    assert_eq!(program.read(host(2, data(drop, &[]))).unwrap().len(), 1);
+    let other = program.read(host(2, data(forward, &[]))).unwrap_err();
+    assert_eq!(other.code, Code::InvalidArgument, "{other}");
+}
+
+#[test]
+fn an_entry_for_tofino_needs_a_group_with_an_active_member() {
+    // Numbers of the schema of `groups.p4`.
+    const TABLE: u32 = 48_480_649;
+    const MEMBERS: u32 = 2_172_506_497;
+    const GROUPS: u32 = 2_186_198_245;
+    const SEND: u32 = 29_795_013;
+    let program = Program::of("groups");
+    let number = |id: u32, value: u8| vec![exact(id, &[0, 0, 0, value])];
+    let member = of_table(
+        MEMBERS,
+        key(number(fixed::MEMBER, 1)),
+        data(SEND, &[(1, bytes(&[0, 3]))]),
+    );
+    program.write(Type::Insert, &member).unwrap();
+    let group = |members: &[u32], states: &[bool]| {
+        let fields = [
+            (fixed::MEMBER, numbers(members)),
+            (fixed::MEMBER_STATUS, flags(states)),
+            (fixed::MAX_GROUP_SIZE, word(4)),
+        ];
+        of_table(GROUPS, key(number(fixed::GROUP, 1)), data(0, &fields))
+    };
+    let entry = of_table(
+        TABLE,
+        key(vec![exact(1, &[0, 5])]),
+        data(0, &[(fixed::GROUP, word(1))]),
+    );
+    let code = |kind, entry: &bf::TableEntry| program.write(kind, entry).unwrap_err().code;
+    program.write(Type::Insert, &group(&[], &[])).unwrap();
+    assert_eq!(code(Type::Insert, &entry), Code::InvalidArgument);
+    program.write(Type::Modify, &group(&[1], &[false])).unwrap();
+    assert_eq!(code(Type::Insert, &entry), Code::InvalidArgument);
+    program.write(Type::Modify, &group(&[1], &[true])).unwrap();
+    program.write(Type::Insert, &entry).unwrap();
+    // In use it keeps one.
+    assert_eq!(code(Type::Modify, &group(&[], &[])), Code::InvalidArgument);
+    assert_eq!(
+        code(Type::Modify, &group(&[1], &[false])),
+        Code::InvalidArgument
+    );
+    program.write(Type::Delete, &entry).unwrap();
+    program.write(Type::Modify, &group(&[], &[])).unwrap();
 }

@@ -2,6 +2,7 @@
 
 use ebb_pipeline::EntryId;
 use ebb_pipeline::control::{CounterValue, MeterConfig, MeterCounts};
+use ebb_units::Instant;
 
 use crate::entities::entry_key::{entry_error, entry_key, key_entry};
 use crate::entities::plan::TablePlan;
@@ -240,6 +241,16 @@ pub fn meter_config(config: MeterConfig) -> p4::MeterConfig {
 /// The entry that has this key; `None` is the default entry.
 pub fn entry_id(ctx: &mut Context, entry: &p4::TableEntry) -> Result<Option<EntryId>> {
     locate(ctx, Some(entry)).map(|(_, _, id)| id)
+}
+
+/// When an entry was last hit; `None` for the default entry.
+pub fn last_hit(ctx: &mut Context, entry: &p4::TableEntry) -> Result<Option<Instant>> {
+    let (_, plan, id) = locate(ctx, Some(entry))?;
+    let view = id.map(|id| ctx.pipeline.entry_by_id(plan.id, id));
+    Ok(view
+        .transpose()
+        .map_err(entry_error)?
+        .map(|view| view.last_hit))
 }
 
 /// The entry that a direct resource belongs to; `None` is the default entry.

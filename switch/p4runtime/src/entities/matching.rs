@@ -68,6 +68,9 @@ impl FieldKey {
     }
 }
 
+/// Match kinds of Tofino that say how entries are stored.
+const STORED_BY: [&str; 2] = ["atcam_partition_index", "dleft_hash"];
+
 pub fn match_type(field: &MatchField) -> Result<MatchType> {
     match &field.r#match {
         Some(Match::MatchType(kind)) => match MatchType::try_from(*kind) {
@@ -77,6 +80,10 @@ pub fn match_type(field: &MatchField) -> Result<MatchType> {
             ))),
             Ok(kind) => Ok(kind),
         },
+        // Tofino's tables are stored in parts that such a field chooses, whole.
+        Some(Match::OtherMatchType(kind)) if STORED_BY.contains(&kind.as_str()) => {
+            Ok(MatchType::Exact)
+        }
         Some(Match::OtherMatchType(kind)) => Err(EntityError::unimplemented(format!(
             "field '{}' has match type '{kind}'; there are exact, lpm, ternary, range, optional",
             field.name

@@ -23,12 +23,12 @@ use ebb_units::Instant;
 
 pub use action_profile::write_resizable_group;
 pub use cells::CellType;
-pub use direct::entry_id;
+pub use direct::{entry_id, last_hit};
 pub use matching::match_kind;
 pub use plan::{Plans, TablePlan, action_of, plans};
 pub use restore::{restore, restore_updates};
 pub use table_read::idle_entry;
-pub use undo::write_all_or_nothing;
+pub use undo::{inverse, write_all_or_nothing};
 
 use crate::error::{EntityError, Result};
 use crate::p4info::Index;

@@ -172,7 +172,7 @@ fn table_entry(
         TableAction::Set(_) => None,
     };
     out.action = match kind {
-        Some(kind) => Some(p4::TableAction { r#type: Some(kind) }),
+        Some(kind) => Some(of_kind(kind)),
         None => extra.and_then(|e| e.set.clone()),
     };
     out.is_const = view.is_const;
@@ -217,6 +217,10 @@ fn resources(
     }
 }
 
+fn of_kind(kind: Type) -> p4::TableAction {
+    p4::TableAction { r#type: Some(kind) }
+}
+
 fn default_entry(
     ctx: &Context,
     table: &config::Table,
@@ -230,7 +234,9 @@ fn default_entry(
             encode_action(ctx.info, ctx.names, &table.action_refs, ctx.pipeline, call)
                 .map(direct_action)
         }
-        _ => None,
+        Some(TableAction::Member(id)) => Some(of_kind(Type::ActionProfileMemberId(*id))),
+        Some(TableAction::Group(id)) => Some(of_kind(Type::ActionProfileGroupId(*id))),
+        Some(TableAction::Set(_)) | None => None,
     };
     let mut out = p4::TableEntry {
         table_id: table.id(),

@@ -57,7 +57,7 @@ pub fn write_all_or_nothing(ctx: &mut Context, updates: &[p4::Update]) -> Vec<Re
 }
 
 /// The updates that undo an update, if it is possible at all.
-fn inverse(ctx: &mut Context, change: &p4::Update) -> Vec<p4::Update> {
+pub fn inverse(ctx: &mut Context, change: &p4::Update) -> Vec<p4::Update> {
     let Some(whole) = change.entity.as_ref() else {
         return Vec::new();
     };

@@ -9,8 +9,8 @@ use crate::program::Place;
 
 use super::{ActionInfo, ControlError, KeyFieldInfo, Result, TableInfo};
 use crate::{
-    ActionId, CounterId, DigestId, MeterId, PacketField, Pipeline, ProfileId, RegisterId, TableId,
-    ValueSetId,
+    ActionId, CounterId, DigestId, FilterId, MeterId, PacketField, Pipeline, ProfileId, RegisterId,
+    TableId, ValueSetId,
 };
 
 /// How both compilers call the user's metadata.
@@ -140,6 +140,11 @@ impl Pipeline {
     /// The register array with this name.
     pub fn register(&self, name: &str) -> Result<RegisterId> {
         find(&self.program.names.registers, "register", name).map(|r| RegisterId(r.number))
+    }
+
+    /// The filter array with this name.
+    pub fn filter(&self, name: &str) -> Result<FilterId> {
+        find(&self.program.names.filters, "filter array", name).map(FilterId)
     }
 
     /// The parser value set with this name.

@@ -1,11 +1,11 @@
-//! Cells of counters, meters and registers.
+//! Cells of counters, meters, filters and registers.
 
 use ebb_units::Instant;
 
-use super::{ControlError, CounterValue, MeterConfig, MeterCounts, Result};
+use super::{ControlError, CounterValue, FilterConfig, MeterConfig, MeterCounts, Result};
 use crate::bits::{from_bytes, low_mask, to_bytes};
 use crate::stateful::{RegisterArray, RegisterRef};
-use crate::{CounterId, EntryId, MeterId, Pipeline, RegisterId};
+use crate::{CounterId, EntryId, FilterId, MeterId, Pipeline, RegisterId, TableId};
 
 fn out_of_range(kind: &'static str, name: &str, size: u64, index: u64) -> ControlError {
     ControlError::OutOfRange {
@@ -113,6 +113,59 @@ impl Pipeline {
     ) -> Result<()> {
         let m = &mut self.state.meters[meter.index()];
         cell_mut("meter", &m.name, &mut m.cells, index)?.set_counts(counts);
+        Ok(())
+    }
+
+    /// How many cells a filter array has.
+    pub fn filter_size(&self, filter: FilterId) -> u64 {
+        self.state.filters[filter.index()].cells.len() as u64
+    }
+
+    /// How a filter is configured.
+    pub fn filter_config(&self, filter: FilterId, index: u64) -> Result<FilterConfig> {
+        let f = &self.state.filters[filter.index()];
+        Ok(cell("filter array", &f.name, &f.cells, index)?.config())
+    }
+
+    /// How a filter of an array is configured in the beginning.
+    pub fn initial_filter_config(&self, filter: FilterId) -> FilterConfig {
+        self.state.filters[filter.index()].initial()
+    }
+
+    /// The filter array with a cell for each entry of a table; none: it has none.
+    pub fn direct_filter(&self, table: TableId) -> Option<FilterId> {
+        let direct = self.program.blueprint.direct_filters.iter();
+        let found = direct.copied().find(|(of, _)| *of == table);
+        found.map(|(_, number)| FilterId(number as u32))
+    }
+
+    /// Refuses a configuration that a filter of an array cannot have.
+    pub fn check_filter_config(&self, filter: FilterId, config: &FilterConfig) -> Result<()> {
+        self.state.filters[filter.index()].check(config)
+    }
+
+    /// Configures a filter, which forgets what it has seen.
+    pub fn configure_filter(
+        &mut self,
+        filter: FilterId,
+        index: u64,
+        config: FilterConfig,
+    ) -> Result<()> {
+        let f = &mut self.state.filters[filter.index()];
+        f.check(&config)?;
+        cell_mut("filter array", &f.name, &mut f.cells, index)?.configure(config);
+        Ok(())
+    }
+
+    /// Gives a filter of an array, or all of them, the configuration that it has in the beginning.
+    pub fn reset_filter(&mut self, filter: FilterId, index: Option<u64>) -> Result<()> {
+        let f = &mut self.state.filters[filter.index()];
+        let Some(index) = index else {
+            (0..f.cells.len()).for_each(|index| f.reset(index));
+            return Ok(());
+        };
+        cell("filter array", &f.name, &f.cells, index)?;
+        f.reset(index as usize);
         Ok(())
     }
 

@@ -40,7 +40,27 @@ impl Pipeline {
             let spec = &blueprint.registers[number];
             self.state.registers.arrays[number].reset(spec, id.index() as u32);
         }
+        for &(_, number) in blueprint.direct_filters.iter().filter(|(t, _)| *t == table) {
+            self.state.filters[number].reset(id.index());
+        }
         Ok(id)
+    }
+
+    /// Sets the bits of each key field that an exact table without entries compares, as big-endian bytes. Of the keys
+    /// of its entries the other bits count as 0.
+    pub fn set_key_masks(&mut self, table: TableId, masks: &[Vec<u8>]) -> Result<()> {
+        if self.program.tofino.is_none() {
+            return Err(ControlError::invalid(
+                format!("table {}", self.state.tables[table.index()].spec.name),
+                "keys of programs for Tofino have masks, not those of v1model",
+            ));
+        }
+        self.state.tables[table.index()].set_masks(masks)
+    }
+
+    /// The bits of each key field that a table compares, as big-endian bytes.
+    pub fn key_masks(&self, table: TableId) -> Vec<Vec<u8>> {
+        self.state.tables[table.index()].masks()
     }
 
     /// Replaces action, idle timeout and metadata of the entry with the same key and priority.
@@ -267,6 +287,27 @@ impl Pipeline {
             }
         }
         idle
+    }
+
+    /// Makes the time from one moment to another count for no idle timeout of a table; entries that were hit in between
+    /// begin anew at its end. Those that were idle by a third moment stay idle.
+    pub fn skip_idle_time(
+        &mut self,
+        table: TableId,
+        (from, to): (Instant, Instant),
+        idle_by: Instant,
+    ) {
+        let entries = self.state.tables[table.index()].entries.iter_mut();
+        for entry in entries.flatten() {
+            let is_idle = |timeout| idle_by.since(entry.last_hit) >= timeout;
+            if entry.idle_timeout().is_none_or(is_idle) {
+                continue;
+            }
+            entry.last_hit = match entry.last_hit < from {
+                true => entry.last_hit + to.since(from),
+                false => to,
+            };
+        }
     }
 
     /// Checks that the program lets the entries of a table change.

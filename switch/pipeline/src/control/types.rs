@@ -209,6 +209,55 @@ pub struct CloneSession {
     pub class_of_service: u32,
 }
 
+/// Configuration of a filter of Tofino.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub enum FilterConfig {
+    /// That of `Lpf`.
+    LowPass(LowPassConfig),
+    /// That of `Wred`.
+    EarlyDetection(EarlyDetectionConfig),
+}
+
+/// Configuration of a low-pass filter. By default its output is its input.
+#[derive(Clone, Copy, Debug, Default, PartialEq)]
+pub struct LowPassConfig {
+    /// Whether inputs are amounts, which are summed up, or samples, of which a mean is made.
+    pub is_rate: bool,
+    /// Time constant of a mean that rises.
+    pub gain_ns: f32,
+    /// Time constant of a mean that falls, and of a sum.
+    pub decay_ns: f32,
+    /// Bits by which the output is shifted to the right, up to 31.
+    pub scale_down: u32,
+}
+
+/// Configuration of random early detection. By default nothing is dropped.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct EarlyDetectionConfig {
+    /// Time constant of the mean of the inputs.
+    pub time_constant_ns: f32,
+    /// From this mean on packets are dropped, the more the longer the queue is.
+    pub min_cells: u32,
+    /// From this mean on all packets are dropped.
+    pub max_cells: u32,
+    /// Share of the packets that are dropped just below `max_cells`, 0 to 1.
+    pub max_probability: f32,
+}
+
+/// The largest threshold of the chip, which no queue reaches: a mantissa of 8 bits, shifted by 24.
+const MAX_THRESHOLD_CELLS: u32 = 0xff << 24;
+
+impl Default for EarlyDetectionConfig {
+    fn default() -> Self {
+        EarlyDetectionConfig {
+            time_constant_ns: 0.0,
+            min_cells: MAX_THRESHOLD_CELLS,
+            max_cells: MAX_THRESHOLD_CELLS,
+            max_probability: 0.0,
+        }
+    }
+}
+
 /// Properties of a key field in the program.
 #[derive(Clone, Debug)]
 pub struct KeyFieldInfo<'a> {

@@ -13,6 +13,7 @@ use crate::calculation::Calculation;
 use crate::control::MeterUnit;
 use crate::error::LoadError;
 use crate::expr::Compiler;
+use crate::filter::{Filter, FilterSpec};
 use crate::hash::Algorithm;
 use crate::ids::TableId;
 use crate::layout::{Layout, MAX_FIELD_BITS};
@@ -120,7 +121,12 @@ pub(crate) fn load(source: &json::Program, shortcuts: bool) -> Result<Program> {
         ..
     } = built;
     let digests = digests(source, &layout)?;
-    let direct_registers = direct_registers(source, &table_names)?;
+    let registers = source.register_arrays.iter();
+    let registers = registers.map(|of| (&of.name, of.binding.as_ref()));
+    let direct_registers = direct("register array", registers, &table_names)?;
+    let filters = source.filter_arrays.iter();
+    let filters = filters.map(|of| (&of.name, of.binding.as_ref()));
+    let direct_filters = direct("filter array", filters, &table_names)?;
     let blueprint = Blueprint {
         tables: tables.into_iter().map(Arc::new).collect(),
         profiles: profiles.into_iter().map(Arc::new).collect(),
@@ -128,6 +134,8 @@ pub(crate) fn load(source: &json::Program, shortcuts: bool) -> Result<Program> {
         meters: arrays.meters,
         registers: arrays.registers,
         direct_registers,
+        filters: arrays.filters,
+        direct_filters,
         value_sets: source
             .parse_vsets
             .iter()
@@ -261,6 +269,7 @@ struct Arrays {
     counters: Vec<ArraySpec>,
     meters: Vec<MeterSpec>,
     registers: Vec<RegisterSpec>,
+    filters: Vec<FilterSpec>,
 }
 
 impl Arrays {
@@ -318,27 +327,38 @@ impl Arrays {
                     .into(),
             });
         }
+        let mut filters = Vec::new();
+        for f in &source.filter_arrays {
+            memory.take("filter array", &f.name, (f.size, size_of::<Filter>()))?;
+            names.filters.insert(f.name.clone(), filters.len() as u32);
+            filters.push(FilterSpec {
+                array: array(&f.name, f.size),
+                kind: f.kind,
+            });
+        }
         Ok(Arrays {
             names,
             counters,
             meters,
             registers,
+            filters,
         })
     }
 }
 
-/// The register arrays that have a cell for each entry of a table: the table, and the index of the
-/// array.
-fn direct_registers(
-    source: &json::Program,
+/// The arrays that have a cell for each entry of a table: the table, and the index of the array. Each is given with
+/// its name and, if it is one, its table.
+fn direct<'a>(
+    kind: &str,
+    arrays: impl Iterator<Item = (&'a String, Option<&'a String>)>,
     tables: &HashMap<String, u32>,
 ) -> Result<Vec<(TableId, usize)>> {
     let mut direct = Vec::new();
-    for (index, register) in source.register_arrays.iter().enumerate() {
-        if let Some(name) = &register.binding {
+    for (index, (array, binding)) in arrays.enumerate() {
+        if let Some(name) = binding {
             let table = tables.get(name).ok_or_else(|| {
                 LoadError::new(
-                    format!("register array {}", register.name),
+                    format!("{kind} {array}"),
                     format!("it is that of table {name}, which is not there"),
                 )
             })?;

@@ -4,7 +4,7 @@ use crate::bits::{from_bytes, ones, prefix_mask, to_bytes, words_for};
 use crate::control::{ControlError, MatchKey, MatchKind};
 
 /// One field of a table's key.
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 pub(crate) struct KeyField {
     /// Its name in P4.
     pub name: String,

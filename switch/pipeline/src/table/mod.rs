@@ -19,6 +19,7 @@ use std::sync::Arc;
 
 use ebb_units::{Duration, Instant};
 
+use crate::bits::{from_bytes, ones, to_bytes};
 use crate::control::{
     ControlError, CounterValue, MatchKey, MatchKind, TableAction, TableEntry, WeightedAction,
 };
@@ -35,7 +36,7 @@ use tuples::Tuples;
 pub(crate) use word_map::WordMap;
 
 /// Properties of a table in the program.
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 pub(crate) struct TableSpec {
     /// Its name in P4.
     pub name: String,
@@ -96,6 +97,8 @@ pub(crate) struct Table {
     with_counter: bool,
     /// Whether entries have idle timeouts, as in `spec`.
     support_timeout: bool,
+    /// Whether the control plane has set masks of the key, which apply to the keys of entries too.
+    is_masked: bool,
     /// How many entries there are.
     count: u32,
     /// Finds the entry of a key.
@@ -238,6 +241,7 @@ impl Table {
             with_counter: spec.with_counter,
             support_timeout: spec.support_timeout,
             spec: Arc::new(spec),
+            is_masked: false,
             count: 0,
             lookup,
             recent: Recent::new(key_words),
@@ -255,7 +259,60 @@ impl Table {
 
     /// Checks the key of an entry and turns it into words.
     pub fn compile(&self, key: &[MatchKey]) -> Result<CompiledKey, ControlError> {
-        CompiledKey::compile(&self.spec.key, key, &self.spec.name)
+        let mut made = CompiledKey::compile(&self.spec.key, key, &self.spec.name)?;
+        if self.is_masked {
+            let masks = self
+                .spec
+                .key
+                .iter()
+                .filter_map(|f| Some((f.first, f.mask.as_ref()?)));
+            for (first, mask) in masks {
+                let words = made.value[first..].iter_mut().zip(mask);
+                words.for_each(|(word, mask)| *word &= mask);
+            }
+        }
+        Ok(made)
+    }
+
+    /// Sets the bits of each key field that are compared.
+    pub fn set_masks(&mut self, masks: &[Vec<u8>]) -> Result<(), ControlError> {
+        let refused = |why: String| ControlError::invalid(format!("table {}", self.spec.name), why);
+        if self.count > 0 {
+            return Err(refused(format!(
+                "it has {} entries; its mask can be changed while it is empty",
+                self.count
+            )));
+        }
+        let fields = &self.spec.key;
+        if masks.len() != fields.len() || fields.iter().any(|f| f.kind != MatchKind::Exact) {
+            return Err(refused(
+                "a mask has one value for each field of an exact key".to_owned(),
+            ));
+        }
+        let words = fields.iter().zip(masks).map(|(field, mask)| {
+            from_bytes(mask, field.slot.bits)
+                .ok_or_else(|| refused(format!("mask {mask:02x?} of field {}", field.name)))
+        });
+        let words = words.collect::<Result<Vec<_>, _>>()?;
+        let mut spec = TableSpec::clone(&self.spec);
+        for (field, mask) in spec.key.iter_mut().zip(words) {
+            field.mask = Some(mask.into());
+        }
+        self.spec = Arc::new(spec);
+        // Packets look the key up as fields under masks from now on.
+        self.key_at = None;
+        self.is_masked = true;
+        self.recent.forget();
+        Ok(())
+    }
+
+    /// The bits of each key field that are compared.
+    pub fn masks(&self) -> Vec<Vec<u8>> {
+        let of = |field: &KeyField| match &field.mask {
+            Some(mask) => to_bytes(mask, field.slot.bits),
+            None => to_bytes(&ones(field.slot.bits), field.slot.bits),
+        };
+        self.spec.key.iter().map(of).collect()
     }
 
     /// The index of the entry with this key and priority.
@@ -415,6 +472,17 @@ impl Table {
             e.last_hit = now;
         }
         Some(entry)
+    }
+
+    /// Adds bytes, modulo 2^64, to what an entry has counted, or the default entry (`None`).
+    pub fn add_bytes(&mut self, entry: Option<u32>, more: u64) {
+        let counter = match entry {
+            Some(entry) => self.hot.get_mut(entry as usize).map(|hot| &mut hot.counter),
+            None => Some(&mut self.default_counter),
+        };
+        if let Some(counter) = counter {
+            counter.bytes = counter.bytes.wrapping_add(more);
+        }
     }
 
     /// The action of an entry, or of a miss (`None`).

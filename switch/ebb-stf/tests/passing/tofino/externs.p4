@@ -139,6 +139,15 @@ control I(inout headers hdr, inout metadata md, in ingress_intrinsic_metadata_t 
         implementation = group;
         size = 4;
     }
+    Lpf<bit<16>, bit<8>>(4) mean;
+    Wred<bit<16>, bit<8>>(4, 1, 2) early;
+    DirectLpf<bit<16>>() mean_of_entry;
+    action smoothed() { hdr.request.result = (bit<32>)mean_of_entry.execute(hdr.request.value); }
+    table means {
+        key = { hdr.request.index : exact; }
+        actions = { smoothed; NoAction; }
+        filters = mean_of_entry;
+    }
     apply {
         tm.ucast_egress_port = 1;
         if (hdr.request.what == 1) {
@@ -187,6 +196,11 @@ control I(inout headers hdr, inout metadata md, in ingress_intrinsic_metadata_t 
             hdr.request.result = (bit<32>)which.execute(hdr.request.index);
         } else if (hdr.request.what == 23 || hdr.request.what == 24) {
             hdr.request.result = (bit<32>)either_way.get({ hdr.request.what, hdr.request.value, hdr.request.index });
+        } else if (hdr.request.what == 25) {
+            hdr.request.result[31:16] = mean.execute(hdr.request.value, hdr.request.index);
+            hdr.request.result[15:8] = early.execute(hdr.request.value, hdr.request.index);
+        } else if (hdr.request.what == 26) {
+            means.apply();
         } else if (hdr.request.what == 20) {
             hdr.request.index = hdr.options[0].next;
         }

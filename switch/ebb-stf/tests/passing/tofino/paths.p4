@@ -13,7 +13,7 @@ header front_t {
     bit<8>  from;
 }
 struct headers { front_t front; request_t request; }
-struct metadata { bit<8> resubmitted; MirrorId_t session; }
+struct metadata { bit<8> resubmitted; MirrorId_t session; front_t unset; }
 
 parser IP(packet_in p, out headers hdr, out metadata md, out ingress_intrinsic_metadata_t ig) {
     state start {
@@ -94,6 +94,19 @@ control I(inout headers hdr, inout metadata md, in ingress_intrinsic_metadata_t 
         } else if (hdr.request.what == 10) {
             send(hdr.request.port);
             exit;
+        } else if (hdr.request.what == 11) {
+            hdr.front.setInvalid();
+            hdr.front.from = 0x77;
+            hdr.front.setValid();
+            send(hdr.request.port);
+        } else if (hdr.request.what == 12) {
+            if (md.resubmitted == 0) {
+                md.unset.kind = 4;
+                md.unset.from = hdr.request.port;
+                dprsr.resubmit_type = 7;
+            } else {
+                send(md.resubmitted);
+            }
         } else {
             send(hdr.request.port);
         }
@@ -108,6 +121,8 @@ control ID(packet_out p, inout headers hdr, in metadata md, in ingress_intrinsic
         // Packets that have not written it are of no type.
         if (dprsr.resubmit_type == 0) {
             resubmit.emit<front_t>({ 3, hdr.request.port });
+        } else if (dprsr.resubmit_type == 7) {
+            resubmit.emit(md.unset);
         }
         p.emit(hdr);
     }

@@ -116,12 +116,24 @@ impl Backend<'_> {
                     self.emit("emit", vec![Json::Header(header)], span);
                 }
             }
+            ("Counter", "count", [cell, adjust])
+                if self.counts_departing(index) && matches!(adjust.kind, ExprKind::DontCare) =>
+            {
+                let parameters = vec![Json::CounterArray(array), self.argument(cell)];
+                self.emit("count_departing", parameters, span);
+            }
+            ("Counter", "count", [_, _]) if self.counts_departing(index) => {
+                self.missing("adjust_byte_count of the bytes that leave", span);
+            }
             ("Counter", "count", [cell, adjust]) => {
                 let mut parameters = vec![Json::CounterArray(array), self.argument(cell)];
                 if !matches!(adjust.kind, ExprKind::DontCare) {
                     parameters.push(self.argument(adjust));
                 }
                 self.emit("count", parameters, span);
+            }
+            ("DirectCounter", "count", _) if self.counts_departing(index) => {
+                self.emit("count_departing", Vec::new(), span);
             }
             // The table counts its hits by itself.
             ("DirectCounter", "count", _) => {}
@@ -159,6 +171,13 @@ impl Backend<'_> {
             // A register with one cell, which the control plane writes.
             ("RegisterParam", "read", []) => {
                 self.read_register(array, index, &number(0, 32, span), result, span);
+            }
+            ("Lpf" | "Wred", "execute", [x, cell]) => {
+                self.filter(array, x, cell.clone(), result, span);
+            }
+            ("DirectLpf" | "DirectWred", "execute", [x]) => {
+                let cell = self.entry_index(span);
+                self.filter(array, x, cell, result, span);
             }
             ("MathUnit", "execute", [x]) => self.math_unit(index, x, result, span),
             (_, "predicate", conditions) if extern_name.contains("RegisterAction") => {
@@ -206,6 +225,29 @@ impl Backend<'_> {
             }
             _ => self.missing(&format!("{extern_name}.{name}"), span),
         }
+    }
+
+    /// Whether a counter counts the bytes that leave the deparser of egress, not those that come to it.
+    fn counts_departing(&self, counter: usize) -> bool {
+        let args = &self.flat.objects[counter].args;
+        let wanted = args
+            .iter()
+            .find(|(name, _)| name == "true_egress_accounting");
+        let wanted = wanted.is_some_and(|(_, e)| e.as_value() == Some(&eval::Value::Bool(true)));
+        wanted && self.stage != Stage::Ingress
+    }
+
+    /// The output of a cell of a filter array for `x`.
+    fn filter(&mut self, array: String, x: &Expr, cell: Expr, result: Option<&Expr>, span: Span) {
+        let parameters = |to: Json, b: &Self| {
+            let (cell, x) = (b.argument(&cell), b.argument(x));
+            vec![to, Json::FilterArray(array), cell, x]
+        };
+        // A filter sees its input, whether its output is wanted or not.
+        let made = self.temp(&Type::bit(32), span);
+        let parameters = parameters(self.argument(&made), self);
+        self.emit("filter", parameters, span);
+        self.give(result, made, span);
     }
 
     /// `factor * op(x)`, of which the constructor has the factor as a number or as a quotient.

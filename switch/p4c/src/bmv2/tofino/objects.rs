@@ -33,6 +33,12 @@ impl Backend<'_> {
                 }
                 "Register" => self.register_array(object, self.size(object), None),
                 "DirectRegister" => self.direct_register(index, object),
+                "Lpf" | "Wred" => self.filter_array(object, self.size(object), None),
+                "DirectLpf" | "DirectWred" => {
+                    if let Some((size, table)) = self.only_user(index, object, "filter") {
+                        self.filter_array(object, size, Some(table));
+                    }
+                }
                 "RegisterParam" => self.register_array(object, 1, None),
                 _ => {}
             }
@@ -41,24 +47,60 @@ impl Backend<'_> {
 
     /// A register with a cell for each entry of the table whose actions use it.
     fn direct_register(&mut self, index: usize, object: &Object) {
-        let flat = self.flat;
-        let mut users = flat.users(index);
+        if let Some((size, table)) = self.only_user(index, object, "register") {
+            self.register_array(object, size, Some(table));
+        }
+    }
+
+    /// Size and name of the one table whose actions use a direct object; an error if there is none, or another.
+    fn only_user(&self, index: usize, object: &Object, kind: &str) -> Option<(u32, String)> {
+        let code = if kind == "register" {
+            "unsupported-register"
+        } else {
+            "unsupported-extern"
+        };
+        let mut users = self.flat.users(index);
         let Some(table) = users.next() else {
             let message = format!(
-                "no action of a table uses the direct register `{}`",
+                "no action of a table uses the direct {kind} `{}`",
                 object.name
             );
-            return self.error("unsupported-register", object.span, message);
+            self.error(code, object.span, message);
+            return None;
         };
         if let Some(other) = users.next() {
             let message = format!(
-                "the direct register `{}` is used by the tables `{}` and `{}`; it belongs to one",
+                "the direct {kind} `{}` is used by the tables `{}` and `{}`; it belongs to one",
                 object.name, table.name, other.name
             );
-            return self.error("unsupported-register", object.span, message);
+            self.error(code, object.span, message);
+            return None;
         }
-        let size = self.max_size(table);
-        self.register_array(object, size, Some(table.name.clone()));
+        Some((self.max_size(table), table.name.clone()))
+    }
+
+    /// Low-pass filters or random early detection.
+    fn filter_array(&mut self, object: &Object, size: u32, binding: Option<String>) {
+        let value_of = |name: &str| {
+            let arg = object.args.iter().find(|(n, _)| n == name);
+            arg.and_then(|(_, e)| e.as_number::<u32>()).unwrap_or(0)
+        };
+        let kind = match object.extern_name.as_str() {
+            "Lpf" | "DirectLpf" => json::FilterKind::Lpf,
+            _ => json::FilterKind::Wred {
+                drop_value: value_of("drop_value"),
+                no_drop_value: value_of("no_drop_value"),
+            },
+        };
+        let array = json::FilterArray {
+            name: object.name.clone(),
+            id: self.json.filter_arrays.len() as u32,
+            source_info: self.source_info(object.span),
+            size,
+            kind,
+            binding,
+        };
+        self.json.filter_arrays.push(array);
     }
 
     fn register_array(&mut self, object: &Object, size: u32, binding: Option<String>) {

@@ -73,10 +73,4 @@ async fn errors_have_a_detail_for_each_element() {
     let status = parts.last().unwrap().as_ref().unwrap_err();
     assert_eq!(status.code(), Code::Unknown);
     assert!(String::from_utf8_lossy(status.details()).contains("bfrt_proto.Error"));
-    let transaction = bf::WriteRequest {
-        atomicity: 1,
-        ..Default::default()
-    };
-    let refused = service.write(Request::new(transaction)).await.unwrap_err();
-    assert_eq!(refused.code(), Code::Unimplemented);
 }

@@ -1,0 +1,100 @@
+//! A rule of Tofino's selectors beyond P4Runtime: a group that entries use has an active member.
+
+use super::entries::{everything, only};
+use super::request;
+use super::schema::{Kind, Schema, Table, fixed};
+use crate::entities::Context;
+use crate::error::{EntityError, Result};
+use crate::proto::bf_runtime as bf;
+use crate::proto::bf_runtime::data_field::Value;
+use crate::proto::p4::entity::Entity;
+use crate::proto::p4::table_action::Type;
+
+/// Refuses an entry of a match table whose group has no active member.
+pub fn check_entry(
+    ctx: &mut Context,
+    schema: &Schema,
+    table: &Table,
+    entry: &bf::TableEntry,
+) -> Result<()> {
+    let data = entry.data.as_ref();
+    let group = data.and_then(|data| request::field(data, fixed::GROUP));
+    let Some(Value::Stream(id)) = group.and_then(|field| field.value.clone()) else {
+        return Ok(());
+    };
+    let Some(groups) = groups_of(schema, table).filter(|_| ctx.pipeline.cell_bytes().is_some())
+    else {
+        return Ok(());
+    };
+    let key = groups
+        .key
+        .first()
+        .map(|field| super::answer::exact(field, &id));
+    let group = bf::TableEntry {
+        table_id: groups.id,
+        key: Some(bf::TableKey {
+            fields: key.into_iter().collect(),
+        }),
+        ..bf::TableEntry::default()
+    };
+    // One that is not there is refused by name elsewhere.
+    let Ok(group) = only(ctx, groups, &group) else {
+        return Ok(());
+    };
+    match is_empty(&group) {
+        true => Err(EntityError::invalid(format!(
+            "the group of {} that {} is to use has no active member",
+            groups.name, table.name
+        ))),
+        false => Ok(()),
+    }
+}
+
+/// Refuses to leave a group that entries use without an active member.
+pub fn check_group(
+    ctx: &mut Context,
+    schema: &Schema,
+    groups: &Table,
+    entry: &bf::TableEntry,
+) -> Result<()> {
+    if ctx.pipeline.cell_bytes().is_none() || entry.key.is_none() || !is_empty(entry) {
+        return Ok(());
+    }
+    let Entity::ActionProfileGroup(group) = request::entity(groups, entry)? else {
+        return Ok(());
+    };
+    for table in schema.tables().filter(|table| table.kind == Kind::Match) {
+        if groups_of(schema, table).is_none_or(|of| of.id != groups.id) {
+            continue;
+        }
+        let all = bf::TableEntry {
+            table_id: table.id,
+            ..bf::TableEntry::default()
+        };
+        let entries = everything(ctx, &request::entity(table, &all)?)?;
+        let uses = |entity: &Entity| match entity {
+            Entity::TableEntry(entry) => entry.action.as_ref().is_some_and(|action| {
+                action.r#type == Some(Type::ActionProfileGroupId(group.group_id))
+            }),
+            _ => false,
+        };
+        if entries.iter().any(uses) {
+            return Err(EntityError::invalid(format!(
+                "entries of {} use this group of {}, which needs an active member",
+                table.name, groups.name
+            )));
+        }
+    }
+    Ok(())
+}
+
+/// The groups that entries of a match table may use.
+fn groups_of<'a>(schema: &'a Schema, table: &Table) -> Option<&'a Table> {
+    let selector = schema.table(*table.depends_on.first()?).ok()?;
+    (selector.kind == Kind::Group).then_some(selector)
+}
+
+fn is_empty(group: &bf::TableEntry) -> bool {
+    let data = group.data.clone().unwrap_or_default();
+    request::active_members(&data).is_empty()
+}
