@@ -72,6 +72,12 @@ def scheme_file(name: str, folder: Path | None = None) -> Path:
     return SCHEMES / f"{name}.toml"
 
 
+def known_colour(name: str) -> str | None:
+    """The colour of a scheme that has a name; none: there is no such one, or it has none. For
+    docs/notebook."""
+    return load_scheme(name).colour if name in known_schemes() else None
+
+
 def load_scheme(name: str) -> Scheme:
     """A scheme by its name or file. Raises `InputError` for what is wrong in it."""
     path = scheme_file(name)

@@ -74,7 +74,8 @@ impl Filters {
                 .or((c.scale_down > 31).then_some("an output is scaled down by 31 bits at most")),
             (FilterKind::Wred { .. }, FilterConfig::EarlyDetection(c)) => {
                 let is_share = (0.0..=1.0).contains(&c.max_probability);
-                (!(c.time_constant_ns >= 0.0))
+                let is_time = c.time_constant_ns >= 0.0;
+                (!is_time)
                     .then_some("time constants are at least 0")
                     .or((c.min_cells > c.max_cells).then_some("the thresholds are not in order"))
                     .or((!is_share).then_some("a probability is 0 to 1"))

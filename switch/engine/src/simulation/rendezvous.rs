@@ -192,6 +192,10 @@ impl Drop for Guard<'_> {
 }
 
 #[cfg(test)]
+#[expect(
+    clippy::disallowed_methods,
+    reason = "threads sleep when others are late by the clock"
+)]
 mod tests {
     use std::time::Duration;
 
