@@ -42,6 +42,7 @@ struct Options {
 }
 
 fn main() -> ExitCode {
+    take_fresh_memory();
     start_log();
     let options = Options::parse();
     match session::run(&options.network, options.threads) {
@@ -51,6 +52,17 @@ fn main() -> ExitCode {
             eprintln!("ebb-simulator: {}", printable_lines(&problem));
             ExitCode::FAILURE
         }
+    }
+}
+
+/// Has large arrays of zeros taken from the kernel, whose pages are zero and cost nothing until they are written to: most
+/// counters and registers of a program are never used. glibc raises its threshold each time it frees such an array, and
+/// then clears memory of its own.
+fn take_fresh_memory() {
+    #[cfg(target_env = "gnu")]
+    // SAFETY: it changes a setting of the allocator, before there is a second thread.
+    unsafe {
+        libc::mallopt(libc::M_MMAP_THRESHOLD, 128 << 10);
     }
 }
 
