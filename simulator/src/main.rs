@@ -55,9 +55,9 @@ fn main() -> ExitCode {
     }
 }
 
-/// Has large arrays of zeros taken from the kernel, whose pages are zero and cost nothing until they are written to: most
-/// counters and registers of a program are never used. glibc raises its threshold each time it frees such an array, and
-/// then clears memory of its own.
+/// Has large arrays of zeros taken from the kernel, whose pages are zero and cost nothing until they are written to:
+/// most counters and registers of a program are never used. glibc raises its threshold each time it frees such an
+/// array, and then clears memory of its own.
 fn take_fresh_memory() {
     #[cfg(target_env = "gnu")]
     // SAFETY: it changes a setting of the allocator, before there is a second thread.
