@@ -160,3 +160,75 @@ fn members_of_a_value_set_come_and_go() {
     program.write(Type::Delete, &all).unwrap();
     assert_eq!(program.read(of(6)).unwrap_err().code, Code::NotFound);
 }
+
+#[test]
+fn a_read_asks_for_entries_with_an_action() {
+    let program = Program::new();
+    let [forward, drop] = ["forward", "drop"].map(|name| program.action("bridge", name));
+    let host = |host: u8, data| bf::TableEntry {
+        key: key(vec![exact(1, &[host])]),
+        data,
+        ..program.entry("bridge")
+    };
+    let forwarded = data(forward, &[(1, bytes(&[0, 1]))]);
+    program.write(Type::Insert, &host(1, forwarded)).unwrap();
+    program
+        .write(Type::Insert, &host(2, data(drop, &[])))
+        .unwrap();
+    let count = |action| {
+        let all = bf::TableEntry {
+            data: data(action, &[]),
+            ..program.entry("bridge")
+        };
+        program.read(all).unwrap().len()
+    };
+    assert_eq!([count(0), count(forward), count(drop)], [2, 1, 1]);
+    assert_eq!(program.read(host(2, data(drop, &[]))).unwrap().len(), 1);
+    let other = program.read(host(2, data(forward, &[]))).unwrap_err();
+    assert_eq!(other.code, Code::InvalidArgument, "{other}");
+}
+
+#[test]
+fn an_entry_for_tofino_needs_a_group_with_an_active_member() {
+    // Numbers of the schema of `groups.p4`.
+    const TABLE: u32 = 48_480_649;
+    const MEMBERS: u32 = 2_172_506_497;
+    const GROUPS: u32 = 2_186_198_245;
+    const SEND: u32 = 29_795_013;
+    let program = Program::of("groups");
+    let number = |id: u32, value: u8| vec![exact(id, &[0, 0, 0, value])];
+    let member = of_table(
+        MEMBERS,
+        key(number(fixed::MEMBER, 1)),
+        data(SEND, &[(1, bytes(&[0, 3]))]),
+    );
+    program.write(Type::Insert, &member).unwrap();
+    let group = |members: &[u32], states: &[bool]| {
+        let fields = [
+            (fixed::MEMBER, numbers(members)),
+            (fixed::MEMBER_STATUS, flags(states)),
+            (fixed::MAX_GROUP_SIZE, word(4)),
+        ];
+        of_table(GROUPS, key(number(fixed::GROUP, 1)), data(0, &fields))
+    };
+    let entry = of_table(
+        TABLE,
+        key(vec![exact(1, &[0, 5])]),
+        data(0, &[(fixed::GROUP, word(1))]),
+    );
+    let code = |kind, entry: &bf::TableEntry| program.write(kind, entry).unwrap_err().code;
+    program.write(Type::Insert, &group(&[], &[])).unwrap();
+    assert_eq!(code(Type::Insert, &entry), Code::InvalidArgument);
+    program.write(Type::Modify, &group(&[1], &[false])).unwrap();
+    assert_eq!(code(Type::Insert, &entry), Code::InvalidArgument);
+    program.write(Type::Modify, &group(&[1], &[true])).unwrap();
+    program.write(Type::Insert, &entry).unwrap();
+    // In use it keeps one.
+    assert_eq!(code(Type::Modify, &group(&[], &[])), Code::InvalidArgument);
+    assert_eq!(
+        code(Type::Modify, &group(&[1], &[false])),
+        Code::InvalidArgument
+    );
+    program.write(Type::Delete, &entry).unwrap();
+    program.write(Type::Modify, &group(&[], &[])).unwrap();
+}
