@@ -21,7 +21,9 @@ from finsy.p4entity import decode_entity
 from finsy.p4schema import P4Schema
 from finsy.proto import p4r
 
+from ebb_controller.canonical import in_order, replicated
 from ebb_controller.mechanism import Entity
+from ebb_controller.templates import Templates
 
 T = TypeVar("T")
 
@@ -32,18 +34,21 @@ class Encoded:
 
     entity: Entity
     """The entity as finsy has it."""
-    message: p4r.Entity
-    """The entity as P4Runtime has it, byte strings shortest, repeated fields sorted."""
     key: bytes
     """Identity of the entity: its message without the value."""
     value: bytes
-    """The whole message."""
+    """The message as P4Runtime has it, byte strings shortest, repeated fields sorted."""
 
     @property
     def is_default(self) -> bool:
         """Whether it is a default entry, which always exists and is only ever modified (P4Runtime
         section 9.1)."""
-        return self.message.table_entry.is_default_action
+        return type(self.entity) is P4TableEntry and self.entity.is_default_action
+
+    @property
+    def has_meter(self) -> bool:
+        """Whether it is a table entry with the rates of a meter."""
+        return type(self.entity) is P4TableEntry and self.entity.meter_config is not None
 
     @property
     def is_entry(self) -> bool:
@@ -61,6 +66,7 @@ class Encoder:
         self._known: dict[bytes, Encoded] = {}
         """Encoded entities by the bytes of a message that a switch sent."""
         self._once: dict[Any, Any] = {}
+        self._templates = Templates()
 
     def once(self, key: Hashable, make: Callable[[], T]) -> T:
         """Something else that many switches share: made when it is first wanted by this key."""
@@ -74,7 +80,7 @@ class Encoder:
         seen = self._planned.get(id(entity))
         if seen is not None:
             return seen[1]
-        encoded = self._remember(_encode(entity, schema))
+        encoded = self._remember(self._encode(entity, schema))
         self._planned[id(entity)] = entity, encoded
         return encoded
 
@@ -86,9 +92,17 @@ class Encoder:
         if found is None:
             # Decoded and encoded again, byte strings are the shortest (P4Runtime section 8.3)
             # whatever the switch sent.
-            found = self._remember(_encode(decode_entity(message, schema), schema))
+            found = self._remember(self._encode(decode_entity(message, schema), schema))
             self._known[raw] = found
         return found
+
+    def _encode(self, entity: Entity, schema: P4Schema) -> Encoded:
+        if type(entity) is P4TableEntry:
+            filled = self._templates.encode(entity, schema)
+            if filled is not None:
+                value, key = filled
+                return Encoded(entity, key, value)
+        return _encode(entity, schema)
 
     def _remember(self, new: Encoded) -> Encoded:
         return self._known.setdefault(new.value, new)
@@ -115,13 +129,12 @@ def describe(entity: Entity, schema: P4Schema) -> str:
 
 
 def _encode(entity: Entity, schema: P4Schema) -> Encoded:
-    message = entity.encode(schema)
-    _put_in_order(message)
+    message = in_order(entity.encode(schema))
     value = message.SerializeToString(deterministic=True)
     key = p4r.Entity()
     key.CopyFrom(message)
     _clear_value(key)
-    return Encoded(entity, message, bytes(key.SerializeToString(deterministic=True)), bytes(value))
+    return Encoded(entity, bytes(key.SerializeToString(deterministic=True)), bytes(value))
 
 
 def _clear_value(message: p4r.Entity) -> None:
@@ -134,48 +147,7 @@ def _clear_value(message: p4r.Entity) -> None:
         case "action_profile_group":
             message.action_profile_group.ClearField("members")
         case "packet_replication_engine_entry":
-            entry = _replicated(message)
+            entry = replicated(message)
             for field, _value in entry.ListFields():
                 if field.name not in ("multicast_group_id", "session_id"):
                     entry.ClearField(field.name)
-
-
-def _replicated(message: p4r.Entity) -> Any:
-    """The multicast group or the clone session of an entry."""
-    entry = message.packet_replication_engine_entry
-    if entry.WhichOneof("type") == "clone_session_entry":
-        return entry.clone_session_entry
-    return entry.multicast_group_entry
-
-
-def _put_in_order(message: p4r.Entity) -> None:
-    """Takes away what a switch adds (counters, timers) and sorts what has no order."""
-    match message.WhichOneof("entity"):
-        case "table_entry":
-            entry = message.table_entry
-            for name in ("counter_data", "meter_counter_data", "time_since_last_hit"):
-                entry.ClearField(name)
-            _sort(entry.match, lambda field: field.field_id)
-            if entry.action.WhichOneof("type") == "action":  # to touch it would make it one
-                _sort(entry.action.action.params, lambda parameter: parameter.param_id)
-            if entry.is_default_action:
-                entry.ClearField("priority")
-        case "action_profile_member":
-            member = message.action_profile_member
-            _sort(member.action.params, lambda parameter: parameter.param_id)
-        case "action_profile_group":
-            # A MODIFY cannot change it (P4Runtime section 9.2.3), so it is no part of the value.
-            message.action_profile_group.ClearField("max_size")
-            _sort(message.action_profile_group.members, lambda member: member.member_id)
-        case "packet_replication_engine_entry":
-            replicas = _replicated(message).replicas
-            _sort(replicas, lambda r: (r.egress_port, r.port, r.instance))
-
-
-def _sort(field: Any, key: Callable[[Any], Any]) -> None:
-    """Sorts a repeated field of messages in place."""
-    if len(field) < 2:
-        return
-    ordered = sorted(field, key=key)
-    del field[:]
-    field.extend(ordered)

@@ -202,7 +202,7 @@ def _question(encoded: Encoded) -> p4r.Entity:
     """The read of one entity; a switch returns the meter of an entry if it is asked for it."""
     asked = p4r.Entity()
     asked.ParseFromString(encoded.key)
-    if encoded.message.table_entry.HasField("meter_config"):
+    if encoded.has_meter:
         asked.table_entry.meter_config.SetInParent()
     return asked
 
@@ -269,8 +269,8 @@ async def _write(switch: Switch, operation: str, entities: Sequence[Encoded]) ->
         batch = entities[start : start + BATCH]
         message = p4r.WriteRequest(device_id=switch.device_id)
         for encoded in batch:
-            kind = TYPES[_done(operation, encoded)]
-            message.updates.add(type=kind, entity=encoded.message)
+            update = message.updates.add(type=TYPES[_done(operation, encoded)])
+            update.entity.ParseFromString(encoded.value)
         try:
             await patiently(partial(_client(switch, "writing to").request, message))
         except P4ClientError as error:

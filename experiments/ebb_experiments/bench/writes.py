@@ -9,12 +9,15 @@ import time
 from collections.abc import Callable, Coroutine, Iterator
 from contextlib import contextmanager, suppress
 from dataclasses import asdict, dataclass
+from functools import partial
 from pathlib import Path
 from queue import SimpleQueue
 from typing import Any
 
 import finsy
 import grpc
+from ebb_controller.encoding import Encoder
+from ebb_controller.reconcile import reconcile
 from ebb_topologies.files import InputError
 from ebb_topologies.processes import Process, ProcessTable
 from finsy.p4schema import P4Schema
@@ -145,7 +148,7 @@ def run(context: Context) -> Section:
                     program = (json, p4info)
                     runs.append(asyncio.run(_bare(server, program, "grpcio", table, load, reads)))
     return Section(
-        title=f"Table writes over P4Runtime from one Python client, {BATCH} in a batch",
+        title=f"Table writes over P4Runtime from one Python client, {BATCH} in a batch of finsy's",
         parameters={"batch": BATCH, "device": "no ports, no packets"},
         columns=(
             "switch",
@@ -222,7 +225,23 @@ def _serve(context: Context, name: str, command: list[str]) -> Iterator[Server]:
 Program = tuple[bytes, Path]
 
 
-async def _finsy(server: Server, program: Program, client: str, table: str, count: int) -> Run:
+Write = Callable[[finsy.Switch, list[finsy.P4TableEntry]], Coroutine[Any, Any, None]]
+
+
+async def _insert(switch: finsy.Switch, entries: list[finsy.P4TableEntry]) -> None:
+    """As any controller with finsy does it."""
+    for first in range(0, len(entries), BATCH):
+        await switch.insert(entries[first : first + BATCH])
+
+
+async def _install(switch: finsy.Switch, entries: list[finsy.P4TableEntry]) -> None:
+    """As ebb-controller does it: all of them are read back, too."""
+    await reconcile(switch, entries, Encoder(), {})
+
+
+async def _finsy(
+    write: Write, server: Server, program: Program, client: str, table: str, count: int
+) -> Run:
     """Writes as a controller does: entries are Python objects, encoded as they are sent."""
     json, p4info = program
     ready = asyncio.Event()
@@ -237,13 +256,9 @@ async def _finsy(server: Server, program: Program, client: str, table: str, coun
     running = asyncio.create_task(switch.run())
     try:
         await asyncio.wait_for(ready.wait(), START_SECONDS)
-        batches = [
-            [_entity(table, n) for n in range(first, first + BATCH)]
-            for first in range(0, count, BATCH)
-        ]
+        entries = [_entity(table, n) for n in range(count)]
         before, began, own = server.usage(), time.perf_counter(), time.process_time()
-        for batch in batches:
-            await switch.insert(batch)
+        await write(switch, entries)
         seconds, after = time.perf_counter() - began, server.usage()
         own = time.process_time() - own
     finally:
@@ -321,7 +336,8 @@ def _read_back(server: Server, stub: Any, table: str, table_id: int) -> ReadBack
 
 
 CLIENTS: dict[str, Callable[[Server, Program, str, str, int], Coroutine[Any, Any, Run]]] = {
-    "finsy": _finsy,
+    "finsy": partial(_finsy, _insert),
+    "ebb-controller": partial(_finsy, _install),
     "grpcio": _bare,
 }
 
