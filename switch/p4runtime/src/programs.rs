@@ -5,6 +5,7 @@ use std::collections::{HashMap, HashSet};
 use std::sync::{Arc, Mutex, Weak};
 
 use ebb_bmv2_json as json;
+use ebb_bmv2_json::{FieldWidth, HeaderType};
 use ebb_pipeline::control::MatchKind;
 use ebb_pipeline::{ActionId, DigestId, Pipeline, Program};
 use prost::Message;
@@ -13,7 +14,7 @@ use crate::entities::{CellType, Plans, action_of, match_kind, plans};
 use crate::error::{EntityError, Result};
 use crate::lock::lock;
 use crate::p4info::{Index, Object};
-use crate::proto::config::{self, P4Info, P4NamedType};
+use crate::proto::config::{self, ControllerPacketMetadata, P4Info, P4NamedType};
 use crate::proto::p4::ForwardingPipelineConfig;
 
 /// A P4Info and a device configuration that belong together. Nothing in it changes.
@@ -62,7 +63,7 @@ impl Loaded {
     fn new(config: ForwardingPipelineConfig, interpreted: bool) -> Result<Self> {
         let empty = P4Info::default();
         let mut info = Index::new(config.p4info.as_ref().unwrap_or(&empty))?;
-        let program = compile(&config.p4_device_config, &info, interpreted)?;
+        let program = compile(&config.p4_device_config, &mut info, interpreted)?;
         let pipeline = Pipeline::new(program.clone());
         complete_widths(&mut info, &pipeline);
         // The compiler leaves a profile that no table has out of the JSON.
@@ -91,7 +92,7 @@ struct P4DeviceConfig {
     device_data: Vec<u8>,
 }
 
-fn compile(device_config: &[u8], info: &Index, interpreted: bool) -> Result<Arc<Program>> {
+fn compile(device_config: &[u8], info: &mut Index, interpreted: bool) -> Result<Arc<Program>> {
     let starts_as_json = |bytes: &[u8]| bytes.trim_ascii_start().first() == Some(&b'{');
     let wrapped = P4DeviceConfig::decode(device_config).ok();
     let json = match wrapped {
@@ -108,6 +109,9 @@ fn compile(device_config: &[u8], info: &Index, interpreted: bool) -> Result<Arc<
     let mut program: json::Program = serde_json::from_slice(json)
         .map_err(|e| EntityError::invalid(format!("p4_device_config is not BMv2 JSON: {e}")))?;
     mark_preinitialized(&mut program, info);
+    for header in [&mut info.packet_in, &mut info.packet_out] {
+        take_widths(header, &program.header_types);
+    }
     let load = if interpreted {
         Program::load_interpreted
     } else {
@@ -136,6 +140,25 @@ fn mark_preinitialized(program: &mut json::Program, info: &Index) {
                     entry.is_const.get_or_insert(false);
                 }
             }
+        }
+    }
+}
+
+/// Gives the fields of a controller header their widths in packets. For a translated type the P4Info has the
+/// controller's width. The header is found by its fields, as the JSON does not say which is the controller's.
+fn take_widths(header: &mut Option<ControllerPacketMetadata>, types: &[HeaderType]) {
+    let fields = header.iter_mut().flat_map(|header| &mut header.metadata);
+    let mut fields: Vec<_> = fields.collect();
+    let same = |kind: &&HeaderType| {
+        let names = kind.fields.iter().map(|f| &f.name);
+        kind.fields.len() == fields.len() && names.eq(fields.iter().map(|f| &f.name))
+    };
+    let Some(found) = types.iter().find(same) else {
+        return;
+    };
+    for (field, declared) in fields.iter_mut().zip(&found.fields) {
+        if let FieldWidth::Bits(bits) = declared.width {
+            field.bitwidth = bits as i32;
         }
     }
 }
@@ -294,7 +317,10 @@ fn check_action(pipeline: &Pipeline, action: &config::Action, id: ActionId) -> R
 
 #[cfg(test)]
 mod tests {
+    use ebb_bmv2_json::FieldDecl;
+
     use super::*;
+    use crate::proto::config::controller_packet_metadata::Metadata;
     use crate::proto::p4::forwarding_pipeline_config::Cookie;
 
     fn config(cookie: u64) -> ForwardingPipelineConfig {
@@ -354,5 +380,49 @@ mod tests {
         let loaded = Programs::default().load(config).unwrap();
         assert_eq!(loaded.digests.len(), 2);
         assert!(loaded.digests.values().all(|id| *id == 0x1700_0001));
+    }
+
+    fn header(fields: &[(&str, i32)]) -> Option<ControllerPacketMetadata> {
+        let field = |(name, bitwidth): &(&str, i32)| Metadata {
+            name: (*name).to_owned(),
+            bitwidth: *bitwidth,
+            ..Default::default()
+        };
+        Some(ControllerPacketMetadata {
+            metadata: fields.iter().map(field).collect(),
+            ..Default::default()
+        })
+    }
+
+    fn kind(fields: &[(&str, u32)]) -> HeaderType {
+        let fields = fields.iter();
+        HeaderType {
+            fields: fields
+                .map(|(name, bits)| FieldDecl::bits(*name, *bits, false))
+                .collect(),
+            ..Default::default()
+        }
+    }
+
+    #[test]
+    fn a_translated_port_is_as_wide_as_in_packets() {
+        let types = [
+            kind(&[("port", 16)]),
+            kind(&[("port", 9), ("pad", 7)]),
+            kind(&[("pad", 7), ("port", 9)]),
+        ];
+        let mut found = header(&[("port", 32), ("pad", 7)]);
+        take_widths(&mut found, &types);
+        assert_eq!(found, header(&[("port", 9), ("pad", 7)]));
+    }
+
+    #[test]
+    fn a_header_that_the_program_does_not_have_keeps_its_widths() {
+        let mut none = None;
+        take_widths(&mut none, &[kind(&[])]);
+        assert_eq!(none, None);
+        let mut other = header(&[("port", 32)]);
+        take_widths(&mut other, &[kind(&[("port", 9), ("pad", 7)])]);
+        assert_eq!(other, header(&[("port", 32)]));
     }
 }
