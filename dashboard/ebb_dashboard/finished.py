@@ -25,7 +25,7 @@ from ebb_dashboard.volume import VolumesToTell
 DEPTH = 4
 """Folders below the one that is given in which results are looked for."""
 MAX_SCHEMES = 40
-READ = ("flows", "ports", "queues", "drops", "counters")
+READ = ("flows", "ports", "queues", "drops", "counters", "tenants")
 """Tables that are kept. Those that may be long are read as they come."""
 
 

@@ -84,6 +84,22 @@ def test_the_volume_of_a_link(tmp_path: Path) -> None:
         asyncio.run(finished.do(parsed({"do": "volume", "link": 99})))
 
 
+def test_tenants_and_their_bounds(tmp_path: Path) -> None:
+    store(tmp_path, "silo")
+    head = {"scheme": "silo", "seed": 1, "phase": "one", "round": 0, "source": "a-1"}
+    about = {"tenant": "a", "packets": 3, "mean_ns": 5.0, "capacity_ns": 60.0, "conforms": 1}
+    rows = [
+        head | about | {"destination": name, "longest_ns": longest, "bound_ns": bound}
+        for name, longest, bound in (("a-2", 30.0, 50.0), ("a-3", 20.0, 25.0))
+    ]
+    Rows("tenants", rows).write(tmp_path / "silo")
+    feed: Any = Feed()
+    Finished(tmp_path).tell(feed)
+    told = {each["phase"]: each["tenants"] for each in feed.of("result")}
+    slowest = {"tenant": "a", "source": "a-1", "destination": "a-3", "conforms": True}
+    assert told == {"one": [slowest | {"longest_ns": 20.0, "bound_ns": 25.0}], "two": []}
+
+
 def test_all_that_a_run_left(tmp_path: Path) -> None:
     for scheme in ("ndp", "hull"):
         store(tmp_path / "results", scheme)

@@ -30,13 +30,12 @@ from ebb_topologies.model import Topology, from_table
 from ebb_topologies.own_folder import keep_from_others
 from ebb_topologies.processes import ENDING_SIGNALS, ProcessDied
 from ebb_topologies.targets import FabricTarget, target
-from ebb_topologies.text import printable
 from rich.console import Console
 from rich.status import Status
 
 from ebb_experiments.results.load import Load
 from ebb_experiments.results.results import Results
-from ebb_experiments.results.terminal import print_whole
+from ebb_experiments.results.terminal import print_error, print_whole
 from ebb_experiments.run.agents import AgentError
 from ebb_experiments.run.checking import check_inputs
 from ebb_experiments.run.fault_runner import check_separate
@@ -133,7 +132,7 @@ def main(argv: Sequence[str] | None = None, spectator: Spectator | None = None) 
     try:
         return run(arguments(argv), console, spectator or Spectator())
     except EXPECTED as error:
-        console.print(f"ebb: {printable(error)}", style="bold red", markup=False, soft_wrap=True)
+        print_error("ebb", error)
         return 1
     except OSError as error:
         if error.errno in (errno.EPIPE, errno.EIO):
@@ -141,12 +140,12 @@ def main(argv: Sequence[str] | None = None, spectator: Spectator | None = None) 
             os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         else:
             where = f"{error.filename}: " if error.filename else ""
-            console.print(f"ebb: {where}{error.strerror}", style="bold red", markup=False)
+            print_error("ebb", f"{where}{error.strerror}")
         return 1
     except Ended as ended:
         # The terminal may be what has gone.
         with suppress(OSError):
-            console.print("ebb: interrupted; everything was taken down")
+            print_error("ebb", "interrupted; everything was taken down")
         return 128 + ended.signal
 
 
@@ -310,7 +309,7 @@ def _tour(wall: Wall, console: Console, started: float, stay: bool) -> int:
     )
     failed = bool(pings.lost)
     if failed:
-        console.print(f"ebb: no answer: {', '.join(pings.lost[:10])}", style="bold red")
+        print_error("ebb", f"no answer: {', '.join(pings.lost[:10])}")
     results = {}
     for name in loaded.schemes:
         with console.status(name) as status:
@@ -347,7 +346,7 @@ def _tour(wall: Wall, console: Console, started: float, stay: bool) -> int:
 def prompt(wall: Wall, console: Console) -> int:
     """Mininet's prompt, with the scheme that is loaded."""
     if sys.stdin is None:
-        console.print("ebb: no prompt: the standard input is closed")
+        print_error("ebb", "no prompt: the standard input is closed")
         return 1
     at_prompt(wall, RUN_DIR / "params")
     _prompt(wall.net)

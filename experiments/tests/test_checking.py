@@ -103,7 +103,9 @@ def test_a_simulation_says_it_of_the_file(
     file = tmp_path / "mine.toml"
     file.write_text(tomli_w.dumps(with_traffic(sized=1)))
     assert sim.main([str(file), "--out", str(tmp_path / "out")]) == 1
-    said = capsys.readouterr().out.strip()
+    streams = capsys.readouterr()
+    said = streams.err.strip()
+    assert not streams.out
     assert said.startswith(f"ebb-sim: {file}: workload: traffic[0].sized: unknown field `sized`")
     assert not (tmp_path / "out").exists()
 
@@ -126,6 +128,6 @@ def test_a_wrong_path_of_an_axis_is_one_line_before_any_trial(
     file.write_text(tomli_w.dumps(changed))
     places = ["--results", str(tmp_path / "results"), "--out", str(tmp_path / "report")]
     assert cli.main(["run", str(file), *places]) == 1
-    said = capsys.readouterr().out
+    said = capsys.readouterr().err
     assert said.count(told) == 1, said
     assert not (tmp_path / "report").exists()

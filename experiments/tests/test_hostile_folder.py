@@ -49,8 +49,8 @@ def test_a_run_ends_before_it_touches_anything(tmp_path: Path) -> None:
         lives = victim.poll() is None
         victim.kill()
     assert done.returncode == 1
-    assert "root writes nothing into results/run" in done.stdout
-    assert "results belongs to nobody" in done.stdout
+    assert "root writes nothing into results/run" in done.stderr
+    assert "results belongs to nobody" in done.stderr
     assert lives
     assert secret.read_text() == "of root"
     assert sorted(path.name for path in run.iterdir()) == ["fabric.json", "lock", "pids"]

@@ -79,6 +79,8 @@ def test_a_comparison_tells_what_differs(
     assert "B: the machine was too busy for ndp\n" in said
     assert "-20%" in said and "new" in said and "scdp" not in said
     assert compare.main(["--runs", str(tmp_path), "--a", "c"]) == 1
+    streams = capsys.readouterr()
+    assert streams.err.startswith("ebb: ") and not streams.out
 
 
 def test_changes_are_in_percent_where_there_are_any() -> None:

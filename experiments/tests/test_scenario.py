@@ -77,7 +77,7 @@ def test_wrong_options_get_one_clear_line(
     arguments: list[str], message: str, capsys: pytest.CaptureFixture[str]
 ) -> None:
     assert main(arguments) == 1
-    printed = capsys.readouterr().out
+    printed = capsys.readouterr().err
     assert message in printed
     assert len(printed.splitlines()) == 1
 

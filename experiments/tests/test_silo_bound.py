@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import os
 import random
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -27,6 +28,10 @@ FABRICS: list[dict[str, Any]] = [
     {"fat_tree": {"k": 4}},
 ]
 PLACEMENT = {"queue_bytes": 62_500, "vms_per_host": 4, "hose_ns": 2_000_000}
+JUMBO_SEEDS = range(100, 160) if os.environ.get("EBB_LONG") else (100, 101, 103)
+JUMBO_BURST = 15_000
+"""A burst of one jumbo packet, but not two, bytes."""
+JUMBO_PLACEMENT = PLACEMENT | {"queue_bytes": 150_000, "batch_ns": 140_000}
 
 
 def once(pattern: str, size: int, **more: Any) -> dict[str, Any]:
@@ -38,8 +43,9 @@ def once(pattern: str, size: int, **more: Any) -> dict[str, Any]:
     }
 
 
-def drawn(rng: random.Random, name: str) -> dict[str, Any]:
-    """A tenant; whether the network has room for it is another matter."""
+def drawn(rng: random.Random, name: str, longest: int = 30_000) -> dict[str, Any]:
+    """A tenant with messages of up to `longest` bytes; whether the network has room for it is
+    another matter."""
     rate = rng.randrange(20, 120) * 1_000_000
     vms = rng.randint(2, 6)
     pattern = rng.choice(("all-to-one", "all-to-all", "aggregator"))
@@ -50,20 +56,52 @@ def drawn(rng: random.Random, name: str) -> dict[str, Any]:
         "burst_bytes": rng.randint(1_538, 9_000),
         "peak_bps": rng.choice((rate, 4 * rate, LINK)),
         "hosts": rng.randint(2, min(vms, 4)),
-        "messages": [once(pattern, rng.randint(200, 30_000), start_ns=rng.randrange(2_000_000))],
+        "messages": [once(pattern, rng.randint(200, longest), start_ns=rng.randrange(2_000_000))],
     }
 
 
 def admitted(seed: int) -> Loaded:
     """A random set of tenants that is admitted, and one without guarantees that fills the links."""
     rng = random.Random(seed)
-    fabric = FABRICS[seed % len(FABRICS)]
-    bulk = {"name": "bulk", "vms": 6, "hosts": 6, "messages": [once("all-to-all", 60_000)]}
-    while True:
+
+    def tables() -> dict[str, Any]:
         tenants = [drawn(rng, f"t{number}") for number in range(rng.randint(1, 4))]
-        table = {"schemes": ["silo"], "placement": PLACEMENT, "tenant": [*tenants, bulk]}
+        return {"placement": PLACEMENT, "tenant": [*tenants, bulk(60_000)]}
+
+    return first_admitted(seed, tables)
+
+
+def admitted_jumbo(seed: int) -> Loaded:
+    """The same with packets of 8.4 to 8.6 KB."""
+    rng = random.Random(seed)
+    mtu = rng.randint(8_400, 8_600)
+
+    def tables() -> dict[str, Any]:
+        tenants = [drawn(rng, f"t{number}", 100_000) for number in range(rng.randint(1, 4))]
+        tenants = [tenant | {"burst_bytes": JUMBO_BURST} for tenant in tenants]
+        keys = {"placement": JUMBO_PLACEMENT, "tenant": [*tenants, bulk(100_000)]}
+        return keys | packets_of(mtu)
+
+    return first_admitted(seed, tables)
+
+
+def packets_of(mtu: int) -> dict[str, Any]:
+    """Keys of a scenario whose hosts have packets of up to that many bytes."""
+    segments = {"mss_bytes": mtu - 40}
+    return {"mtu_bytes": mtu, "override": {"silo": {"agent": {"tcp": segments}}}}
+
+
+def bulk(message_bytes: int) -> dict[str, Any]:
+    messages = [once("all-to-all", message_bytes)]
+    return {"name": "bulk", "vms": 6, "hosts": 6, "messages": messages}
+
+
+def first_admitted(seed: int, tables: Callable[[], dict[str, Any]]) -> Loaded:
+    fabric = FABRICS[seed % len(FABRICS)]
+    keys = {"schemes": ["silo"], "limit_ns": 2_000_000_000}
+    while True:
         try:
-            return scenario(table | fabric | {"limit_ns": 2_000_000_000}, f"seed-{seed}")
+            return scenario(tables() | fabric | keys, f"seed-{seed}")
         except InputError as error:
             assert "refused" in str(error), f"seed {seed}: {error}"
 
@@ -76,7 +114,16 @@ def run(loaded: Loaded, folder: Path) -> Results:
 @needs_simulator
 @pytest.mark.parametrize("seed", SEEDS)
 def test_no_conforming_packet_is_later_than_its_bound(seed: int, tmp_path: Path) -> None:
-    loaded = admitted(seed)
+    check(admitted(seed), seed, tmp_path)
+
+
+@needs_simulator
+@pytest.mark.parametrize("seed", JUMBO_SEEDS)
+def test_no_jumbo_packet_is_later_than_its_bound(seed: int, tmp_path: Path) -> None:
+    check(admitted_jumbo(seed), seed, tmp_path)
+
+
+def check(loaded: Loaded, seed: int, tmp_path: Path) -> None:
     results = run(loaded, tmp_path)
     assert results.unfinished == 0, (seed, results.reasons)
     rows = [row for row in results.rows("tenants") if row["bound_ns"] is not None]
@@ -84,24 +131,32 @@ def test_no_conforming_packet_is_later_than_its_bound(seed: int, tmp_path: Path)
     late = [row for row in rows if row["longest_ns"] > row["bound_ns"]]
     assert not late, f"seed {seed}: {late[0]}"
     assert results.total("policed_yellow") == results.total("policed_red") == 0
-    sent = sum(each["void_frames"] for each in results.run["hypervisors"])
-    assert results.total("void_in") == sent
+    hypervisors = results.run["hypervisors"]
+    sent = sum(each["void_frames"] for each in hypervisors)
+    # Some are on the wire when the run ends: of each host one that leaves, and one that has left.
+    assert 0 <= sent - results.total("void_in") <= 2 * len(hypervisors)
 
 
 @needs_simulator
-def test_without_the_packet_in_service_the_bound_is_broken(tmp_path: Path) -> None:
+@pytest.mark.parametrize(
+    ("mtu", "message_bytes", "rate_bps", "placement"),
+    [(1_500, 1_300, 2_000_000, PLACEMENT), (8_500, 8_300, 12_000_000, JUMBO_PLACEMENT)],
+)
+def test_without_the_packet_in_service_the_bound_is_broken(
+    mtu: int, message_bytes: int, rate_bps: int, placement: dict[str, Any], tmp_path: Path
+) -> None:
     """Three VMs send a full packet each to one whose port is busy with lower priority."""
     sharp = {
         "name": "sharp",
         "vms": 4,
-        "rate_bps": 2_000_000,
-        "burst_bytes": 1_538,
+        "rate_bps": rate_bps,
+        "burst_bytes": mtu + 38,
         "peak_bps": LINK,
         "at": ["h1", "h2", "h3", "h4"],
         "messages": [
             {
                 "pattern": "all-to-one",
-                "size": {"type": "fixed", "bytes": 1_300},
+                "size": {"type": "fixed", "bytes": message_bytes},
                 "arrivals": {"type": "periodic", "period_ns": 20_000_000},
                 "start_ns": 5_000_000,
                 "stop_ns": 300_000_000,
@@ -117,11 +172,11 @@ def test_without_the_packet_in_service_the_bound_is_broken(tmp_path: Path) -> No
     table = {
         "schemes": ["silo"],
         "single_rack": {"hosts": 6},
-        "placement": PLACEMENT | {"hose_ns": 10_000_000},
+        "placement": placement | {"hose_ns": 10_000_000},
         "tenant": [sharp, bulk],
         "limit_ns": 1_000_000_000,
     }
-    loaded = scenario(table, "sharp")
+    loaded = scenario(table | packets_of(mtu), "sharp")
     assert loaded.tenancy is not None
     rows = run(loaded, tmp_path).rows("tenants")
     to_first = [row for row in rows if row["destination"] == "sharp-1"]

@@ -237,6 +237,7 @@ def test_an_interrupted_run_leaves_no_process_and_touches_no_other_results(tmp_p
     process = subprocess.Popen(
         [*command, "--out", str(tmp_path)],
         stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
         text=True,
         env=os.environ | {"PYTHONPATH": os.pathsep.join(sys.path)},
     )
@@ -250,7 +251,7 @@ def test_an_interrupted_run_leaves_no_process_and_touches_no_other_results(tmp_p
             time.sleep(0.05)
         time.sleep(1.0)
         process.send_signal(signal.SIGTERM)
-        said, _ = process.communicate(timeout=20)
+        _, said = process.communicate(timeout=20)
     finally:
         process.kill()
     assert "ebb-sim: interrupted" in said
@@ -261,7 +262,7 @@ def test_an_interrupted_run_leaves_no_process_and_touches_no_other_results(tmp_p
 
 
 def simulated_file(tmp_path: Path, schemes: list[str], senders: int) -> tuple[int, str]:
-    """Runs `ebb-sim` of one file, whose content changes: (exit code, what it said)."""
+    """Runs `ebb-sim` of one file, whose content changes: (exit code, errors)."""
     file = tmp_path / "same.json"
     keys = {"single_rack": {"hosts": 6}, "schemes": schemes, "workload": incast(senders, 20_000)}
     file.write_text(json.dumps(keys))
@@ -272,7 +273,7 @@ def simulated_file(tmp_path: Path, schemes: list[str], senders: int) -> tuple[in
         timeout=120,
         env=os.environ | {"PYTHONPATH": os.pathsep.join(sys.path)},
     )
-    return done.returncode, done.stdout
+    return done.returncode, done.stderr
 
 
 @needs_simulator

@@ -170,7 +170,7 @@ def test_names_in_a_file_must_exist(keys: dict[str, Any], words: str) -> None:
 
 def test_an_unknown_experiment_is_told_in_a_line(capsys: pytest.CaptureFixture[str]) -> None:
     assert cli.main(["report", "nothing"]) == 1
-    assert "unknown experiment 'nothing'; known: " in capsys.readouterr().out
+    assert "unknown experiment 'nothing'; known: " in capsys.readouterr().err
 
 
 @needs_simulator
@@ -279,7 +279,7 @@ def test_settings_of_the_command_win_over_the_file_and_are_named(
     assert "| single_rack.delay_ns | agent.ndp.rto_ns | trials |" in page
     assert len(list((tmp_path / "res").rglob("ndp-*/meta.json"))) == 2
     assert cli.main([*command, "--set", "agent.ndp.nothing=1"]) == 1
-    assert "nothing" in capsys.readouterr().out
+    assert "nothing" in capsys.readouterr().err
 
 
 @pytest.mark.parametrize(

@@ -25,9 +25,6 @@ use std::process::ExitCode;
 
 use clap::Parser;
 use ebb_printable::printable_lines;
-use tracing_subscriber::filter::{LevelFilter, Targets};
-use tracing_subscriber::layer::SubscriberExt;
-use tracing_subscriber::util::SubscriberInitExt;
 
 /// Runs a network in virtual time, by orders on stdin; answers are on stdout, both JSON lines. `ebb-sim` is the command
 /// for people.
@@ -43,7 +40,7 @@ struct Options {
 
 fn main() -> ExitCode {
     take_fresh_memory();
-    start_log();
+    ebb_log::start();
     let options = Options::parse();
     match session::run(&options.network, options.threads) {
         Ok(()) => ExitCode::SUCCESS,
@@ -64,16 +61,4 @@ fn take_fresh_memory() {
     unsafe {
         libc::mallopt(libc::M_MMAP_THRESHOLD, 128 << 10);
     }
-}
-
-/// The log goes to stderr: warnings, or what `RUST_LOG` asks for (`debug`, `warn,ebb=trace`).
-fn start_log() {
-    let wanted = std::env::var("RUST_LOG").ok();
-    let wanted = wanted.and_then(|text| text.parse().ok());
-    tracing_subscriber::fmt()
-        .with_max_level(LevelFilter::TRACE)
-        .with_writer(std::io::stderr)
-        .finish()
-        .with(wanted.unwrap_or_else(|| Targets::new().with_default(LevelFilter::WARN)))
-        .init();
 }

@@ -20,8 +20,8 @@ def print_whole(console: Console, table: Table) -> None:
     console.print(table)
 
 
-def print_error(command: str, error: Exception, console: Console | None = None) -> None:
-    """Says why a command failed, in one line."""
-    console = console or Console(highlight=False)
+def print_error(command: str, error: Exception | str) -> None:
+    """Says on standard error why a command failed, in one line."""
     text = f"{command}: {printable(error)}"
+    console = Console(stderr=True, highlight=False)
     console.print(text, style="bold red", markup=False, soft_wrap=True)

@@ -20,7 +20,9 @@ from ebb_topologies.nearest import hint
 from pydantic import BaseModel, ConfigDict, Field, model_validator
 
 if TYPE_CHECKING:  # numpy comes with the first scenario that has tenants
+    from ebb_controller.placement.explain import Violation
     from ebb_controller.placement.network import Network, Request
+    from ebb_controller.placement.search import Algorithm
 
 MAX_VMS = 4_096
 MAX_TENANTS = 1_000
@@ -252,7 +254,6 @@ def _settle(
     placement: Placement | None, asked: _Asked, topology: Topology, mtu_bytes: int
 ) -> Tenancy:
     from ebb_controller.placement import tenants as file
-    from ebb_controller.placement.explain import decide, violations
 
     if placement is None:
         raise InputError(
@@ -273,46 +274,51 @@ def _settle(
     parsed = validate(file.TenantsFile, table, "tenants")
     network, requests = file.prepare(parsed, topology, "tenants")
     _check_times(placement, tenants, topology, packet_bytes)
-    numbers = network.tree.host_number
+    _check_hosts(tenants, topology)
     vms: dict[str, Vm] = {}
     for tenant, request in zip(tenants, requests, strict=True):
-        if tenant.at is None:
-            decision = decide(network, request, placement.algorithm)
-            refused = decision.refused
-            hosts = (
-                []
-                if decision.hosts is None
-                else [
-                    network.tree.hosts[host]
-                    for host, vms_ in decision.hosts.items()
-                    for _ in range(vms_)
-                ]
-            )
-        else:
-            unknown = [host for host in tenant.at if host not in numbers]
-            if unknown:
-                raise InputError(
-                    f"tenant {tenant.name}: at: topology {topology.name} has no host "
-                    f"'{unknown[0]}'; {hint(unknown[0], numbers)}"
-                )
-            hosts = list(tenant.at)
-            counts = Counter(numbers[host] for host in hosts)
-            for host, wanted in counts.items():
-                if wanted > network.free[host]:
-                    raise InputError(
-                        f"tenant {tenant.name}: at: {wanted} VMs on {network.tree.hosts[host]}, "
-                        f"which has {network.free[host]} free slots"
-                    )
-            broken = violations(network, request, counts, placement.algorithm)
-            refused = tuple(broken) if request.guarantee else ()
-            if not refused:
-                network.admit(request, counts)
-        if refused:
-            reasons = [f"{each.where}: {each.text.split('; ')[0]}" for each in refused]
-            raise InputError(f"tenant {tenant.name} is refused: {_few(reasons)}")
+        place = _search if tenant.at is None else _place_by_hand
+        hosts = place(network, tenant, request, placement.algorithm)
         vms |= {name: Vm(tenant, host) for name, host in zip(tenant.names, hosts, strict=True)}
     by_name = {request.name: request for request in requests}
     return Tenancy(placement, tenants, network, by_name, vms)
+
+
+def _search(network: Network, tenant: Tenant, request: Request, algorithm: Algorithm) -> list[str]:
+    """Admits a tenant where the controller places it: the host of each VM."""
+    from ebb_controller.placement.explain import decide
+
+    decision = decide(network, request, algorithm)
+    if decision.hosts is None:
+        raise _refusal(tenant, decision.refused)
+    names = network.tree.hosts
+    return [names[host] for host, count in decision.hosts.items() for _ in range(count)]
+
+
+def _place_by_hand(
+    network: Network, tenant: Tenant, request: Request, algorithm: Algorithm
+) -> list[str]:
+    """Admits a tenant whose file names the host of each VM, all of which exist."""
+    from ebb_controller.placement.explain import violations
+
+    hosts = list(tenant.at or ())
+    counts = Counter(network.tree.host_number[host] for host in hosts)
+    for host, wanted in counts.items():
+        if wanted > network.free[host]:
+            raise InputError(
+                f"tenant {tenant.name}: at: {wanted} VMs on {network.tree.hosts[host]}, "
+                f"which has {network.free[host]} free slots"
+            )
+    broken = violations(network, request, counts, algorithm) if request.guarantee else ()
+    if refused := list(broken):
+        raise _refusal(tenant, refused)
+    network.admit(request, counts)
+    return hosts
+
+
+def _refusal(tenant: Tenant, refused: Sequence[Violation]) -> InputError:
+    reasons = [f"{each.where}: {each.text.split('; ')[0]}" for each in refused]
+    return InputError(f"tenant {tenant.name} is refused: {_few(reasons)}")
 
 
 def _few(reasons: Sequence[str]) -> str:
@@ -341,6 +347,18 @@ def _check_times(
                 f"{placement.hose_ns} ns take {messages:,} bit/s, more than half of rate_bps = "
                 f"{tenant.rate_bps:,}; raise placement.hose_ns"
             )
+
+
+def _check_hosts(tenants: Sequence[Tenant], topology: Topology) -> None:
+    """Raises `InputError` for a host that there is not."""
+    known = [host.name for host in topology.hosts]
+    for tenant in tenants:
+        for host in tenant.at or ():
+            if host not in known:
+                raise InputError(
+                    f"tenant {tenant.name}: at: topology {topology.name} has no host '{host}'; "
+                    f"{hint(host, known)}"
+                )
 
 
 def workload(tenants: Sequence[Tenant]) -> dict[str, list[dict[str, Any]]]:

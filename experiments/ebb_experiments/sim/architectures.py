@@ -18,7 +18,6 @@ from ebb_controller.mechanisms.drop_notification import NOTIFIED
 from ebb_controller.mechanisms.trimming import TRIMMED
 from ebb_topologies import installation
 from ebb_topologies.arguments import Parser
-from rich.console import Console
 
 from ebb_experiments.results.numbers import percentile
 from ebb_experiments.results.results import Results
@@ -98,7 +97,7 @@ def main(argv: Sequence[str] | None = None) -> int:
             table.append(line(cells))
             print(table[-1], flush=True)
     except EXPECTED as error:
-        print_error("architectures", error, Console())
+        print_error("architectures", error)
         return 1
     if options.write:
         page = Path(PAGE)

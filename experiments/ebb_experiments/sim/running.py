@@ -62,10 +62,10 @@ def main(options: argparse.Namespace) -> int:
     try:
         return run(options, console)
     except EXPECTED as error:
-        print_error("ebb-sim", error, console)
+        print_error("ebb-sim", error)
         return 1
     except KeyboardInterrupt:
-        console.print("ebb-sim: interrupted; the results of what had ended are there")
+        print_error("ebb-sim", "interrupted; the results of what had ended are there")
         return 130
 
 

@@ -58,11 +58,11 @@ def main(options: argparse.Namespace) -> int:
             return _list(console)
         return {"run": _run, "report": _report, "check": _check}[options.command](options, console)
     except (InputError, OSError) as error:
-        print_error("ebb-experiment", error, console)
+        print_error("ebb-experiment", error)
         return 1
     except KeyboardInterrupt:
-        console.print(
-            "ebb-experiment: interrupted; what has ended is stored, run it again to go on"
+        print_error(
+            "ebb-experiment", "interrupted; what has ended is stored, run it again to go on"
         )
         return 130
 

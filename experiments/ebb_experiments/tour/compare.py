@@ -14,12 +14,11 @@ from pathlib import Path
 
 from ebb_topologies.files import InputError
 from ebb_topologies.installation import results
-from ebb_topologies.text import printable
 from rich.box import SIMPLE_HEAD
 from rich.console import Console
 from rich.table import Table
 
-from ebb_experiments.results.terminal import print_whole
+from ebb_experiments.results.terminal import print_error, print_whole
 from ebb_experiments.tour.runs import Summary, chosen, settings, summary_of
 
 WIDTH = 132
@@ -41,7 +40,7 @@ def main(argv: Sequence[str] | None = None) -> int:
         paths = chosen(options.runs, (options.a or None, options.b or None))
         summaries = [summary_of(path) for path in paths]
     except InputError as error:
-        console.print(f"ebb: {printable(error)}", style="bold red", markup=False)
+        print_error("ebb", error)
         return 1
     for letter, path in zip("AB", paths, strict=True):
         console.print(f"{letter}: {path.name}", markup=False)

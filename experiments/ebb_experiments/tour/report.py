@@ -32,8 +32,8 @@ AFTER_GOODPUT = (
     "\ndecodes",
 )
 CAPTION = (
-    "{phases}: goodput as % of the line rate; FCT of {closely}'s flows; queue at the "
-    "receiver's port during {closely}; retx, RTOs, decodes: of all their flows. Nominal units."
+    "{phases}: goodput as % of the line rate. FCT, queue at the receiver's port: of phase "
+    "{closely}. retx, RTOs, decodes: of all flows of {phases}. Nominal units."
 )
 STORAGE_CAPTION = (
     "write, read: goodput of the object, counted once, as % of the line rate, until the last host "
@@ -180,7 +180,7 @@ def table(results: Results, rate_bps: int) -> Table:
     """The table of a run, a row per scheme."""
     rows = [row(name, results, rate_bps) for name in results]
     common, looked_at = phases(results), closely(results)
-    caption = CAPTION.format(phases=", ".join(common), closely=f"the {looked_at}")
+    caption = CAPTION.format(phases=", ".join(common), closely=looked_at)
     columns = ("\nscheme", *(f"{phase}\n%" for phase in common), *AFTER_GOODPUT)
     return drawn(columns, rows, caption=caption)
 

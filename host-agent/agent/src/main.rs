@@ -14,12 +14,9 @@ use std::io::Write;
 use std::process::ExitCode;
 
 use clap::Parser;
-use tracing_subscriber::filter::{LevelFilter, Targets};
-use tracing_subscriber::layer::SubscriberExt;
-use tracing_subscriber::util::SubscriberInitExt;
 
 fn main() -> ExitCode {
-    start_log();
+    ebb_log::start();
     warn_of_old_spellings();
     let result = commands::Cli::parse().command.run();
     commands::record::finish();
@@ -42,16 +39,4 @@ fn warn_of_old_spellings() {
     if std::env::args_os().any(|argument| argument.as_encoded_bytes().starts_with(b"--scheme")) {
         tracing::warn!("--scheme and --scheme-of are now --transport and --transport-of");
     }
-}
-
-/// The log goes to stderr: warnings, or what `RUST_LOG` asks for (`debug`, `warn,ebb=trace`).
-fn start_log() {
-    let wanted = std::env::var("RUST_LOG").ok();
-    let wanted = wanted.and_then(|text| text.parse().ok());
-    tracing_subscriber::fmt()
-        .with_max_level(LevelFilter::TRACE)
-        .with_writer(std::io::stderr)
-        .finish()
-        .with(wanted.unwrap_or_else(|| Targets::new().with_default(LevelFilter::WARN)))
-        .init();
 }

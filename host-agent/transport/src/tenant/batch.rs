@@ -30,16 +30,20 @@ pub struct Batcher {
     link: BitRate,
     /// Time of a batch on the wire, to within the shortest void frame.
     window: Duration,
+    /// The longest frame, on the wire.
+    frame_bytes: u64,
     /// The wire is busy until then.
     free_at: Instant,
 }
 
 impl Batcher {
-    /// A batcher for a link; `window`: time of a batch on it.
-    pub fn new(link: BitRate, window: Duration) -> Self {
+    /// A batcher for a link; `window`: time of a batch on it; `frame_bytes`: the longest packet, on
+    /// the wire.
+    pub fn new(link: BitRate, window: Duration, frame_bytes: u64) -> Self {
         Batcher {
             link,
             window,
+            frame_bytes: frame_bytes.max(MAX_VOID_BYTES),
             free_at: Instant::ZERO,
         }
     }
@@ -62,7 +66,7 @@ impl Batcher {
         let end = start + self.window;
         self.free_at = start;
         while let Some((at, vm)) = first(pacers) {
-            let latest_end = at.max(self.free_at) + self.link.time_for(MAX_VOID_BYTES);
+            let latest_end = at.max(self.free_at) + self.link.time_for(self.frame_bytes);
             if latest_end > end {
                 let frames = self.link.bytes_in(end.since(self.free_at)) / MAX_VOID_BYTES;
                 self.idle(frames * MAX_VOID_BYTES, slots);

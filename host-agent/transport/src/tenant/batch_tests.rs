@@ -32,7 +32,7 @@ fn batch(batcher: &mut Batcher, now: Instant, pacers: &mut [VmPacer<u32, u32>]) 
 /// one of 1 Gbit/s every tenth.
 #[test]
 fn a_batch_of_40_is_12_packets_and_28_void_frames() {
-    let mut batcher = Batcher::new(LINK, WINDOW);
+    let mut batcher = Batcher::new(LINK, WINDOW, FRAME);
     let mut pacers = [vm(2_000, 100), vm(1_000, 100)];
     let slots = batch(&mut batcher, Instant::ZERO, &mut pacers);
     let of = |vm| {
@@ -52,7 +52,7 @@ fn a_batch_of_40_is_12_packets_and_28_void_frames() {
 
 #[test]
 fn a_gap_shorter_than_the_shortest_frame_delays_by_less_than_one() {
-    let mut batcher = Batcher::new(LINK, WINDOW);
+    let mut batcher = Batcher::new(LINK, WINDOW, FRAME);
     // 1538 bytes at 9.7 Gbit/s are 1585.6 at 10.
     let mut pacers = [vm(9_700, 1_000)];
     let rate = BitRate::from_mbps(9_700);
@@ -75,9 +75,40 @@ fn a_gap_shorter_than_the_shortest_frame_delays_by_less_than_one() {
     assert!(sent * 100 >= ideal * 98, "{sent} of {ideal} bytes");
 }
 
+/// Two packets of 8.4 to 8.6 KB are more than a burst of 15,000 bytes, so the second one waits for
+/// tokens; one that would not end within the batch is in the next one.
+#[test]
+fn no_packet_reaches_beyond_its_batch() {
+    let gigabit = BitRate::from_mbps(1_000);
+    for frame_bytes in [8_400, 8_538, 8_600] {
+        let window = gigabit.time_for(2 * frame_bytes);
+        let guarantee = Guarantee {
+            rate: BitRate::from_mbps(150),
+            burst_bytes: 15_000,
+            peak: gigabit,
+        };
+        let mut pacers = [VmPacer::new(guarantee, frame_bytes, 1 << 20)];
+        for n in 0..8 {
+            let kept = pacers[0].enqueue(Instant::ZERO, 0, frame_bytes, n, guarantee.rate);
+            assert_eq!(kept, Ok(()));
+        }
+        let mut batcher = Batcher::new(gigabit, window, frame_bytes);
+        let mut packets = Vec::new();
+        while pacers[0].backlog_bytes() > 0 {
+            let starts = batcher.free_at();
+            let slots = batch(&mut batcher, starts, &mut pacers);
+            assert!(batcher.free_at() <= starts + window, "{frame_bytes} bytes");
+            packets.extend(slots.iter().filter_map(|slot| slot.content));
+        }
+        let (_, second) = packets[1];
+        let lacking = 2 * frame_bytes - guarantee.burst_bytes;
+        assert_eq!(second.at, Instant::ZERO + guarantee.rate.time_for(lacking));
+    }
+}
+
 #[test]
 fn without_a_packet_that_waits_the_link_is_idle() {
-    let mut batcher = Batcher::new(LINK, WINDOW);
+    let mut batcher = Batcher::new(LINK, WINDOW, FRAME);
     let mut pacers = [vm(1_000, 1)];
     let now = Instant::from_micros(7);
     let slots = batch(&mut batcher, now, &mut pacers);
@@ -93,7 +124,7 @@ fn a_packet_without_a_rate_makes_no_void_frames() {
     for n in 0..2 {
         assert_eq!(pacer.enqueue(Instant::ZERO, 1, FRAME, n, none), Ok(()));
     }
-    let mut batcher = Batcher::new(LINK, WINDOW);
+    let mut batcher = Batcher::new(LINK, WINDOW, FRAME);
     let slots = batch(&mut batcher, Instant::ZERO, &mut [pacer]);
     assert_eq!(slots.len(), 1);
 }
@@ -103,7 +134,7 @@ proptest! {
     /// rate is at least 98 % of what the VM may send.
     #[test]
     fn batches_keep_times_and_rates(mbps in 100_u64..9_000, batches in 20_usize..60) {
-        let mut batcher = Batcher::new(LINK, WINDOW);
+        let mut batcher = Batcher::new(LINK, WINDOW, FRAME);
         let mut pacers = [vm(mbps, 4_000)];
         let rate = BitRate::from_mbps(mbps);
         let (mut end, mut sent) = (Instant::ZERO, 0_u64);

@@ -332,7 +332,7 @@ mod tests {
     #[test]
     fn void_frames_take_the_time_between_frames_on_the_link() {
         // 8 Mbit/s on a link of 80: a frame in ten places.
-        let batcher = Batcher::new(BitRate::from_mbps(80), Duration::from_micros(1_000));
+        let batcher = Batcher::new(BitRate::from_mbps(80), Duration::from_micros(1_000), 1_538);
         let mut pacer = pacer().in_batches(batcher);
         for n in 1..=4 {
             pacer.handle_outgoing(Instant::ZERO, &frame(n, 1_514));

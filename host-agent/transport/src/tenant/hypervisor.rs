@@ -174,7 +174,11 @@ impl Hypervisor {
                 .pfc
                 .then(|| (nic.classes, Pauses::new(nic.pfc_response()))),
             stopped: None,
-            batcher: Batcher::new(nic.rate(), params.batch),
+            batcher: Batcher::new(
+                nic.rate(),
+                params.batch,
+                nic.frame_bytes(usize::from(nic.mtu_bytes)),
+            ),
             batch: VecDeque::new(),
             queue: VecDeque::new(),
             queued: vec![0; guests.len()],

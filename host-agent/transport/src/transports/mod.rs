@@ -1,9 +1,10 @@
-//! All transports: the list of them, what there is to know before one is made, and their parameters.
+//! All transports: the list of them, and their parameters.
 //!
 //! A transport is a folder here with an [`Entry`], or a congestion control of TCP with one, and a line in
 //! the list. Whoever offers a choice of transports (command lines, the simulator, fuzzing, `ebb-agent
 //! transports` and with it Python) walks the list.
 
+mod entry;
 pub mod ndp;
 pub mod scdp;
 pub mod tcp;
@@ -13,13 +14,14 @@ use std::fmt;
 use std::net::Ipv4Addr;
 use std::str::FromStr;
 
-use ebb_wire::{PacketType, Protocol};
+use ebb_wire::Protocol;
 use serde::{Deserialize, Serialize};
 
 use crate::nic::NicParams;
 use crate::pacer::PacerParams;
 use crate::{DscpParams, HostConfig, Transport};
 
+pub use entry::{Entry, Make};
 use ndp::NdpParams;
 use scdp::ScdpParams;
 use tcp::TcpParams;
@@ -27,38 +29,6 @@ use tcp::congestion::detail::DetailParams;
 use tcp::congestion::pfabric::PfabricParams;
 use tcp::fastlane::FastlaneParams;
 use trevi::TreviParams;
-
-/// Makes all flows of a transport on one host. The error says in words which parameter is wrong.
-pub type Make = fn(HostConfig, &Suite) -> Result<Box<dyn Transport + Send>, String>;
-
-/// Properties of a transport that are known before one is made.
-#[derive(Clone, Copy, Debug, Serialize)]
-pub struct Entry {
-    /// As in files, on the command line and in records.
-    pub name: &'static str,
-    /// Port on which a host listens by default (`docs/wire-format.md`). Each has its own.
-    pub service_port: u16,
-    /// The protocol number in the IPv4 header of its packets.
-    #[serde(skip)]
-    pub protocol: Protocol,
-    /// Type of the packets that carry payload, where they have Ebb's header. None: they have TCP's.
-    #[serde(skip)]
-    pub payload: Option<PacketType>,
-    /// Whether one flow can have several receivers behind a multicast address.
-    pub groups: bool,
-    /// Whether one flow can have several senders.
-    pub many_to_one: bool,
-    /// Makes the transport of a host.
-    #[serde(skip)]
-    pub make: Make,
-}
-
-impl Entry {
-    /// Added to the seed of a host with several transports, so that no two draw the same numbers.
-    pub fn seed(&self) -> u64 {
-        u64::from(self.service_port).wrapping_sub(7000)
-    }
-}
 
 /// Makes the list: [`TransportKind`] with a variant for each transport, and the entry of each.
 macro_rules! list {

@@ -108,7 +108,7 @@ impl VoidFrames {
                 least.as_nanos()
             ));
         }
-        Ok(Batcher::new(self.link_bps, batch))
+        Ok(Batcher::new(self.link_bps, batch, frame_bytes))
     }
 }
 

@@ -52,6 +52,7 @@ mod receiver;
 #[cfg(test)]
 mod recovery_tests;
 mod refusal;
+mod registry;
 mod scoreboard;
 mod segment;
 mod sender;
@@ -67,8 +68,6 @@ mod testing;
 mod transfer_tests;
 mod turns;
 
-use ebb_wire::Protocol;
-
 pub use algorithm::Algorithm;
 pub use congestion::{DCTCP, DETAIL, EcnMode, RENO, RENO_ECN};
 pub use connection::Connection;
@@ -76,37 +75,7 @@ pub use endpoint::{ConfigError, EndpointCounters, TcpEndpoint};
 pub use feedback::{FeedbackSet, Message};
 pub use params::{Connections, InvalidTcpParams, TcpParams};
 pub use receiver::ReceiverCounters;
+pub(crate) use registry::{entry, make};
 pub use segment::{Flags, Segment};
 pub use sender::SenderCounters;
 pub use state::{Failure, State, Statistics};
-
-use crate::pacer::PacerParams;
-use crate::transports::{Entry, Make};
-use crate::{HostConfig, Transport};
-
-/// An entry of the registry for a TCP that `make` makes. TCP has flows between two hosts only.
-pub(crate) const fn entry(name: &'static str, service_port: u16, make: Make) -> Entry {
-    Entry {
-        name,
-        service_port,
-        protocol: Protocol::TCP,
-        payload: None,
-        groups: false,
-        many_to_one: false,
-        make,
-    }
-}
-
-/// All TCP flows of one host, under the name `name` in records. Data packets pass the `pacer`, if
-/// there is one.
-pub(crate) fn make(
-    host: HostConfig,
-    name: &'static str,
-    algorithm: Algorithm,
-    params: &TcpParams,
-    pacer: Option<&PacerParams>,
-) -> Result<Box<dyn Transport + Send>, String> {
-    TcpEndpoint::new(host, name, algorithm, params.clone(), pacer)
-        .map(|endpoint| Box::new(endpoint) as Box<dyn Transport + Send>)
-        .map_err(|error| error.to_string())
-}

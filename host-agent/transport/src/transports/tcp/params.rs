@@ -147,6 +147,23 @@ pub struct InvalidTcpParams {
     expected: &'static str,
 }
 
+/// Refuses a parameter unless it is `ok`.
+fn check(
+    ok: bool,
+    name: &'static str,
+    value: impl ToString,
+    expected: &'static str,
+) -> Result<(), InvalidTcpParams> {
+    if ok {
+        return Ok(());
+    }
+    Err(InvalidTcpParams {
+        name,
+        value: value.to_string(),
+        expected,
+    })
+}
+
 impl TcpParams {
     /// Lowers the segment size so that packets, options included, fit `mtu_bytes`.
     pub fn fit_mtu(&mut self, mtu_bytes: u16) {
@@ -157,23 +174,13 @@ impl TcpParams {
 
     /// Refuses values with which a connection could hang, divide by zero or not fit its header.
     pub fn validate(&self) -> Result<(), InvalidTcpParams> {
-        fn check(
-            ok: bool,
-            name: &'static str,
-            value: impl ToString,
-            expected: &'static str,
-        ) -> Result<(), InvalidTcpParams> {
-            let value = value.to_string();
-            if ok {
-                Ok(())
-            } else {
-                Err(InvalidTcpParams {
-                    name,
-                    value,
-                    expected,
-                })
-            }
-        }
+        self.validate_windows()?;
+        self.validate_timers()?;
+        self.validate_connections()?;
+        self.validate_marks()
+    }
+
+    fn validate_windows(&self) -> Result<(), InvalidTcpParams> {
         let p = self;
         check(p.mss_bytes >= 88, "mss_bytes", p.mss_bytes, "at least 88")?;
         check(
@@ -218,7 +225,11 @@ impl TcpParams {
             "offload_bytes",
             p.offload_bytes,
             "0 (off), or mss_bytes to 65536",
-        )?;
+        )
+    }
+
+    fn validate_timers(&self) -> Result<(), InvalidTcpParams> {
+        let p = self;
         check(p.min_rto_ns > 0, "min_rto_ns", p.min_rto_ns, "more than 0")?;
         check(
             p.initial_rto_ns > 0,
@@ -233,6 +244,16 @@ impl TcpParams {
             "at least min_rto_ns and initial_rto_ns",
         )?;
         check(
+            p.idle_timeout_ns > p.max_rto_ns,
+            "idle_timeout_ns",
+            p.idle_timeout_ns,
+            "more than max_rto_ns, or a peer that is backing off is taken for dead",
+        )
+    }
+
+    fn validate_connections(&self) -> Result<(), InvalidTcpParams> {
+        let p = self;
+        check(
             p.ack_every_packets > 0,
             "ack_every_packets",
             p.ack_every_packets,
@@ -243,12 +264,6 @@ impl TcpParams {
             "duplicate_ack_threshold",
             p.duplicate_ack_threshold,
             "at least 1",
-        )?;
-        check(
-            p.idle_timeout_ns > p.max_rto_ns,
-            "idle_timeout_ns",
-            p.idle_timeout_ns,
-            "more than max_rto_ns, or a peer that is backing off is taken for dead",
         )?;
         check(
             (1..=1 << 16).contains(&p.max_connections_per_peer),
@@ -262,7 +277,11 @@ impl TcpParams {
             p.max_half_open,
             "at least 1",
         )?;
-        check(p.dscp < 64, "dscp", p.dscp, "0 to 63")?;
+        check(p.dscp < 64, "dscp", p.dscp, "0 to 63")
+    }
+
+    fn validate_marks(&self) -> Result<(), InvalidTcpParams> {
+        let p = self;
         check(
             p.dctcp_gain > 0.0 && p.dctcp_gain <= 1.0,
             "dctcp_gain",
