@@ -47,7 +47,7 @@ class Program:
     """Owner and name."""
     path: str
     generation: int
-    """Of the chip."""
+    """The generation of the chip."""
 
     @property
     def name(self) -> str:
@@ -59,7 +59,7 @@ class Outcome:
     program: Program
     verdict: str
     code: str = ""
-    """Of the first error."""
+    """The code of the first error."""
     reason: str = ""
     frames: int = 0
     """Frames that left the switch."""
@@ -104,7 +104,7 @@ def frame(rng: random.Random) -> bytes:
 
 
 def examine(program: Program, folder: Path, stf: Path, scratch: Path) -> Outcome:
-    """What becomes of a program."""
+    """The fate of a program."""
     root = checkout(folder, program)
     if root is None:
         return Outcome(program, ABSENT)
@@ -113,9 +113,9 @@ def examine(program: Program, folder: Path, stf: Path, scratch: Path) -> Outcome
     made = scratch / "program.json"
     made.unlink(missing_ok=True)
     command = [
-        COMPILER, "--error-format=short", "--Wdisable",
+        str(COMPILER), "--error-format=short", "--Wdisable",
         f"-D__TARGET_TOFINO__={program.generation}", *(f"-I{each}" for each in above),
-        "-o", made, source,
+        "-o", str(made), str(source),
     ]  # fmt: skip
     try:
         compiled = subprocess.run(
@@ -136,7 +136,7 @@ def examine(program: Program, folder: Path, stf: Path, scratch: Path) -> Outcome
 
 
 def refusal(program: Program, text: str) -> Outcome:
-    """What the compiler says of a program that it does not take, by its first error."""
+    """The verdict on a program that the compiler does not take, by its first error."""
     found = re.search(r"error(?:\[(?P<code>[a-z0-9-]+)\])?: (?P<what>.*)", text)
     if found is None:
         last = (text.strip() or "no message").splitlines()[-1]
@@ -165,13 +165,17 @@ def main(arguments: list[str] | None = None) -> int:
     """Returns the exit code: 1 if a program that compiles is not loaded or does not survive."""
     parser = argparse.ArgumentParser(description=(__doc__ or "").partition("\n")[0])
     parser.add_argument("--checkouts", type=Path, help=f"folder of the repositories ({VARIABLE})")
-    parser.add_argument("--packets", type=int, default=PACKETS, help="of each (default: %(default)s)")
+    parser.add_argument(
+        "--packets", type=int, default=PACKETS, help="of each (default: %(default)s)"
+    )
     parser.add_argument("--seed", type=int, default=1, help="of the packets (default: %(default)s)")
     parser.add_argument("name", nargs="*", help="parts of names (default: all)")
     options = parser.parse_args(arguments)
     folder = options.checkouts or Path(os.environ.get(VARIABLE, ""))
     if folder == Path() or not folder.is_dir():
-        print(f"skip: no checkouts of public programs: --checkouts or {VARIABLE} names their folder")
+        print(
+            f"skip: no checkouts of public programs: --checkouts or {VARIABLE} names their folder"
+        )
         return 0
     wanted = [p for p in programs() if not options.name or any(n in p.name for n in options.name)]
     outcomes = []
