@@ -96,6 +96,8 @@ pub fn write(
         groups::check_entry(ctx, schema, table, entry)?;
     }
     if table.kind == Kind::Group && kind == Type::Modify {
+        let target = entry.entry_tgt.as_ref().or(scope.target);
+        groups::check_pipe(ctx, schema, state, table, target)?;
         groups::check_group(ctx, schema, table, entry)?;
     }
     let cells = match is_kept {
@@ -468,7 +470,7 @@ impl Reading {
         (limit, found): (usize, &mut Vec<bf::Entity>),
     ) -> Result<bool> {
         if chip::has(self.entry.table_id) {
-            let entries = state.chip.read(&self.entry)?;
+            let entries = state.chip.read(ctx, &self.entry)?;
             match self.kind {
                 Asked::Entries => found.extend(entries.into_iter().map(of_entry)),
                 Asked::Usage(_) => found.push(usage(self.entry.table_id, entries.len())),
