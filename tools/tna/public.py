@@ -1,7 +1,8 @@
 """`tools/tna_programs [--checkouts DIR] [NAME ...]`: public programs for Tofino on our switch.
 
 `programs.tsv` lists them. Each is compiled with all folders from its own up to the root of its
-repository, loaded, and run on random packets by ebb-stf; the table counts what became of them.
+repository, and the one that its build names besides, loaded, and run on random packets by ebb-stf;
+the table counts what became of them.
 DIR (or EBB_TNA_PROGRAMS) has a folder OWNER/NAME or OWNER+NAME of each repository; without it the
 run is skipped, and says so. docs/tofino-lab.md.
 """
@@ -48,6 +49,8 @@ class Program:
     path: str
     generation: int
     """The generation of the chip."""
+    folder: str = ""
+    """A folder of its repository with included files that is not above it; empty: none."""
 
     @property
     def name(self) -> str:
@@ -67,8 +70,10 @@ class Outcome:
 
 def programs() -> list[Program]:
     with LIST.open(newline="") as file:
-        rows = csv.DictReader(file, delimiter="\t")
-        return [Program(r["repository"], r["program"], int(r["generation"])) for r in rows]
+        return [
+            Program(r["repository"], r["program"], int(r["generation"]), r["folder"])
+            for r in csv.DictReader(file, delimiter="\t")
+        ]
 
 
 def checkout(folder: Path, program: Program) -> Path | None:
@@ -109,12 +114,13 @@ def examine(program: Program, folder: Path, stf: Path, scratch: Path) -> Outcome
     if root is None:
         return Outcome(program, ABSENT)
     source = root / program.path
-    above = [parent for parent in source.parents if parent.is_relative_to(root)]
+    folders = [parent for parent in source.parents if parent.is_relative_to(root)]
+    folders += [root / program.folder] * bool(program.folder)
     made = scratch / "program.json"
     made.unlink(missing_ok=True)
     command = [
         str(COMPILER), "--error-format=short", "--Wdisable",
-        f"-D__TARGET_TOFINO__={program.generation}", *(f"-I{each}" for each in above),
+        f"-D__TARGET_TOFINO__={program.generation}", *(f"-I{each}" for each in folders),
         "-o", str(made), str(source),
     ]  # fmt: skip
     try:
