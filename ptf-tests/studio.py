@@ -255,7 +255,7 @@ def outcome(name: str, text: str) -> Outcome:
     """The counts in the output of PTF; where it did not come to its end, one more test failed."""
     ran = re.search(r"^Ran (\d+) test", text, re.MULTILINE)
     if ran is None:  # it came to no end, or not even to a beginning
-        ended_well = len(re.findall(r"\.\.\. ok$", text, re.MULTILINE))
+        ended_well = len(re.findall(r"(?:^|\.\.\. )ok$", text, re.MULTILINE))
         return Outcome(name, ended_well + 1, ended_well, _reason(text))
     count = int(ran[1])
     if count and re.search(r"^OK$", text, re.MULTILINE):

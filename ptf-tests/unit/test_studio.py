@@ -28,6 +28,8 @@ def test_counts_are_those_of_ptf() -> None:
         "Ran 4 tests in 1.0s\n\nFAILED (failures=1, errors=2)\n"
     )
     assert studio.outcome("p", failed) == studio.Outcome("p", 4, 2, "AssertionError: a / b")
+    cut = "p.First ... Sending a packet\nok\np.Second ... ok\np.Third ... Sending\n"
+    assert studio.outcome("p", cut) == studio.Outcome("p", 3, 2, "p.Third ... Sending")
     nothing = "ImportError: no module\n"
     assert studio.outcome("p", nothing) == studio.Outcome("p", 1, 0, "ImportError: no module")
 

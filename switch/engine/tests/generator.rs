@@ -130,8 +130,8 @@ fn a_packet_that_comes_round_sets_off_by_its_first_bytes() {
     inject(&mut fabric, Instant::from_micros(2), at(id, 1), sent(0xfe));
     let expected = vec![
         (1000, 2, sent(0xfd)),
-        (2000, 3, sent(0xfe)),
         (2000, 2, generated([1, 1, 2, 3, 0, 0])),
+        (2000, 3, sent(0xfe)),
         (2100, 2, generated([1, 1, 2, 3, 0, 1])),
     ];
     assert_eq!(left(&mut fabric), expected);
