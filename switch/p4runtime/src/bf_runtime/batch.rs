@@ -83,7 +83,8 @@ pub fn write(
         return state.chip.write(ctx, update.r#type(), entry);
     }
     let table = schema.table(entry.table_id)?;
-    state.check_target(table, entry.entry_tgt.as_ref().or(scope.target))?;
+    let target = entry.entry_tgt.as_ref().or(scope.target);
+    state.check_target(table, target)?;
     let of_group =
         (table.kind == Kind::Group).then(|| whole_group(ctx, table, state, update.r#type(), entry));
     let of_group = of_group.transpose()?;
@@ -96,7 +97,6 @@ pub fn write(
         groups::check_entry(ctx, schema, table, entry)?;
     }
     if table.kind == Kind::Group && kind == Type::Modify {
-        let target = entry.entry_tgt.as_ref().or(scope.target);
         groups::check_pipe(ctx, schema, state, table, target)?;
         groups::check_group(ctx, schema, table, entry)?;
     }

@@ -451,10 +451,7 @@ impl Chip {
             return generator::read(ctx, spec, entry).map_err(|e| e.at(spec.name));
         }
         let action = spec.actions.first().map_or(0, |(id, ..)| *id);
-        let made = |key: Option<u64>, row: &Row| {
-            let key = key.as_ref().map_or(&[][..], std::slice::from_ref);
-            answered(spec, key, action, row)
-        };
+        let made = |key: Option<u64>, row: &Row| answered(spec, key.as_slice(), action, row);
         if spec.key.is_empty() {
             return Ok(vec![made(None, &self.device())]);
         }

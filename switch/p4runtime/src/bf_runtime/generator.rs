@@ -375,15 +375,13 @@ fn application_row(spec: &Spec, of: &Application) -> Row {
     }
     let is_second = spec.size > 8;
     match of.trigger {
-        None => {}
         Some(Trigger::Once(after) | Trigger::Every(after)) => {
             row.extend(rows::row([(app::TIMER_NS, time(after))]));
         }
-        Some(Trigger::PortDown { mask }) => {
-            if is_second {
-                row.extend(rows::row([(app::MASK_NUMBER, number(mask.into(), 32))]));
-            }
+        Some(Trigger::PortDown { mask }) if is_second => {
+            row.extend(rows::row([(app::MASK_NUMBER, number(mask.into(), 32))]));
         }
+        Some(Trigger::PortDown { .. }) | None => {}
         Some(Trigger::Pattern { value, mask }) => {
             let bits = if is_second { 128 } else { 32 };
             let wide = |number: u128| Value::Stream(bytes::padded(&number.to_be_bytes(), bits));
