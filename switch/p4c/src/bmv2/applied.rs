@@ -20,6 +20,9 @@ const NUMBER: Type = Type::Bits {
     signed: false,
 };
 
+/// The successor for the place at hand, and that for the others.
+type Way = (Option<String>, Option<String>);
+
 impl Pipeline<'_, '_> {
     /// The node to enter at another place of a table.
     pub(super) fn apply_again(
@@ -73,7 +76,7 @@ impl Pipeline<'_, '_> {
         let Some(at) = self.tables.iter().position(|table| table.name == node) else {
             return;
         };
-        let mut made: Vec<((Option<String>, Option<String>), Option<String>)> = Vec::new();
+        let mut made: Vec<(Way, Option<String>)> = Vec::new();
         let mut next = std::mem::take(&mut self.tables[at].next_tables);
         let mut base = self.tables[at].base_default_next.take();
         let ways = next
