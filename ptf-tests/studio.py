@@ -1,12 +1,13 @@
 # SPDX-License-Identifier: Apache-2.0
 """Runs the tests of P4 Studio's example programs, unchanged, against ebb-switch over BF Runtime.
 
-    python ptf-tests/studio.py [--checkout DIR] [PROGRAM ...]
+    python ptf-tests/studio.py [--checkout DIR] [PROGRAM[:TEST,..] ...]
 
 DIR (or EBB_OPEN_P4STUDIO) has p4lang/open-p4studio; without it the run is skipped, and says so.
 Each PROGRAM of pkgsrc/p4-examples/p4_16_programs (default: all with a test.py) is compiled, its
-switch started, and its test.py run by PTF with the client of the checkout. Prints a row for each
-and the totals (docs/tofino-lab.md). Exit code 0 unless a run was impossible.
+switch started, and its test.py run by PTF with the client of the checkout: all of its tests, or
+those that are named. Prints a row for each and the totals (docs/tofino-lab.md). Exit code 0 unless
+a run was impossible.
 """
 
 from __future__ import annotations
@@ -30,7 +31,7 @@ ROOT = HERE.parent
 sys.path.insert(0, str(HERE))
 
 from run import RunError, find_binary, ptf_script  # noqa: E402
-from testbed import TestbedError, namespace, switch_interface, tester_interface  # noqa: E402
+from testbed import TestbedError, namespace  # noqa: E402
 
 VARIABLE = "EBB_OPEN_P4STUDIO"
 """Environment variable with the checkout."""
@@ -60,7 +61,8 @@ ADDRESS = "127.0.0.1:50052"
 PIPES = {"tna_port_metadata": 2, "tna_port_metadata_extern": 2}
 """How many pipes a test is told of: these choose 100 ports, more than one pipe has. Others: 1."""
 PROGRAM_SECONDS = 1500
-"""How long the tests of a program may take: selectors get members and packets by the thousand."""
+"""How long the tests of a program may take unless the command line says otherwise: selectors get
+members and packets by the thousand."""
 START_SECONDS = 20
 
 
@@ -117,7 +119,17 @@ def _generate(into: Path, includes: list[Path], protos: list[str]) -> None:
         raise RunError(f"{', '.join(protos)} cannot be compiled: {made.stderr.strip()}")
 
 
-def examine(program: Path, modules: Path, folder: Path) -> Outcome:
+@dataclass(frozen=True, slots=True)
+class Choice:
+    """The tests of a program to run."""
+
+    tests: tuple[str, ...] = ()
+    """Names of their classes; none: all."""
+    seconds: int = PROGRAM_SECONDS
+    """How long they may take."""
+
+
+def examine(program: Path, modules: Path, folder: Path, choice: Choice) -> Outcome:
     """Compiles a program, starts its switch, and runs its tests."""
     name = program.name
     source = program / f"{name}.p4"
@@ -132,8 +144,8 @@ def examine(program: Path, modules: Path, folder: Path) -> Outcome:
     )  # fmt: skip
     if made.returncode:
         return Outcome(name, 0, 0, f"not compiled: {_first_error(made.stderr)}")
-    with namespace(PORTS) as inside:
-        interfaces = [f"--interface={port}@{switch_interface(port)}" for port in PORTS]
+    with namespace(PORTS, veths) as inside:
+        interfaces = [f"--interface={port}@{veths(port)[1]}" for port in PORTS]
         log = folder / "switch.log"
         with log.open("wb") as sink:
             switch = subprocess.Popen(
@@ -144,7 +156,7 @@ def examine(program: Path, modules: Path, folder: Path) -> Outcome:
             )  # fmt: skip
         try:
             _wait_until_up(inside, switch, log)
-            return _run(name, program, inside, modules, folder)
+            return _run(program, inside, modules, folder, choice)
         except RunError as error:
             return Outcome(name, 0, 0, str(error))
         finally:
@@ -169,7 +181,8 @@ def _wait_until_up(inside: str, switch: subprocess.Popen[bytes], log: Path) -> N
     raise RunError(f"the switch does not answer within {START_SECONDS} s")
 
 
-def _run(name: str, program: Path, inside: str, modules: Path, folder: Path) -> Outcome:
+def _run(program: Path, inside: str, modules: Path, folder: Path, choice: Choice) -> Outcome:
+    name = program.name
     tests = folder / "tests"
     tests.mkdir()
     shutil.copy(program / "test.py", tests / f"{name}_test.py")
@@ -183,21 +196,42 @@ def _run(name: str, program: Path, inside: str, modules: Path, folder: Path) -> 
     )
     command = ["ip", "netns", "exec", inside, sys.executable, str(ptf_script()),
                f"--test-dir={tests}", f"--pypath={modules}",
-               *(f"--interface={port}@{tester_interface(port)};{front_panel(port)}"
+               *(f"--interface={port}@{veths(port)[0]};{front_panel(port)}"
                  for port in PORTS),
-               f"--log-dir={folder / 'logs'}", f"--test-params={parameters}"]  # fmt: skip
-    environment = os.environ | {"PYTHONPATH": str(modules)}
+               f"--log-dir={folder / 'logs'}", f"--test-params={parameters}",
+               *(f"{name}_test.{test}" for test in choice.tests)]  # fmt: skip
+    environment = os.environ | {
+        "PYTHONPATH": str(modules),
+        "PATH": f"{commands(folder)}{os.pathsep}{os.environ['PATH']}",
+    }
     with subprocess.Popen(
         command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True,
         errors="replace", cwd=folder, env=environment, start_new_session=True,
     ) as run:  # fmt: skip
         try:
-            text, _ = run.communicate(timeout=PROGRAM_SECONDS)
+            text, _ = run.communicate(timeout=choice.seconds)
         except subprocess.TimeoutExpired:
             os.killpg(run.pid, signal.SIGKILL)
-            text = (run.communicate()[0] or "") + f"\nTimeoutError: {PROGRAM_SECONDS} s are over\n"
+            text = (run.communicate()[0] or "") + f"\nTimeoutError: {choice.seconds} s are over\n"
     (folder / "ptf.log").write_text(text)
     return outcome(name, text)
+
+
+def veths(port: int) -> tuple[str, str]:
+    """The ends of a veth pair as P4 Studio calls them: tests find that of the switch by the name of
+    theirs, which has the next number."""
+    return f"veth{2 * port + 1}", f"veth{2 * port}"
+
+
+def commands(into: Path) -> Path:
+    """A folder with the commands by which tests set the interface of the switch up and down."""
+    folder = into / "commands"
+    folder.mkdir()
+    for state in ("up", "down"):
+        command = folder / f"port_if{state}"
+        command.write_text(f'#!/bin/sh\nexec ip link set dev "$1" {state}\n')
+        command.chmod(0o755)
+    return folder
 
 
 def front_panel(port: int) -> str:
@@ -221,7 +255,7 @@ def outcome(name: str, text: str) -> Outcome:
     """The counts in the output of PTF; where it did not come to its end, one more test failed."""
     ran = re.search(r"^Ran (\d+) test", text, re.MULTILINE)
     if ran is None:  # it came to no end, or not even to a beginning
-        ended_well = len(re.findall(r"\.\.\. ok$", text, re.MULTILINE))
+        ended_well = len(re.findall(r"(?:^|\.\.\. )ok$", text, re.MULTILINE))
         return Outcome(name, ended_well + 1, ended_well, _reason(text))
     count = int(ran[1])
     if count and re.search(r"^OK$", text, re.MULTILINE):
@@ -260,7 +294,12 @@ def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
     parser.add_argument("--checkout", type=Path, help=f"of p4lang/open-p4studio ({VARIABLE})")
     parser.add_argument("--keep", type=Path, help="folder for logs; none: they are removed")
-    parser.add_argument("program", nargs="*", help="names of example programs (default: all)")
+    parser.add_argument(
+        "--seconds", type=int, default=PROGRAM_SECONDS, help="of a program (default: %(default)s)"
+    )
+    parser.add_argument(
+        "program", nargs="*", help="example programs, or PROGRAM:TEST,.. (default: all)"
+    )
     options = parser.parse_args()
     given = options.checkout or os.environ.get(VARIABLE)
     if given is None or not (Path(given) / EXAMPLES).is_dir():
@@ -269,7 +308,8 @@ def main() -> int:
     checkout = Path(given).resolve()
     signal.signal(signal.SIGTERM, signal.default_int_handler)
     all_of_them = sorted(path.parent for path in (checkout / EXAMPLES).glob("*/test.py"))
-    chosen = [path for path in all_of_them if not options.program or path.name in options.program]
+    named = dict(word.partition(":")[::2] for word in options.program)
+    chosen = [path for path in all_of_them if not named or path.name in named]
     print("| program | tests passed | first failure |\n|---|--:|---|", flush=True)
     outcomes = []
     try:
@@ -282,7 +322,9 @@ def main() -> int:
                 if folder.exists():
                     raise RunError(f"--keep {folder} is there already: remove it, or name another")
                 folder.mkdir(parents=True)
-                outcomes.append(examine(program, modules, folder))
+                only = tuple(filter(None, named.get(program.name, "").split(",")))
+                choice = Choice(only, options.seconds)
+                outcomes.append(examine(program, modules, folder, choice))
                 print(outcomes[-1].row, flush=True)
     except (RunError, TestbedError) as error:
         print(f"studio: {error}", file=sys.stderr)

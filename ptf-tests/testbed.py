@@ -6,7 +6,7 @@ from __future__ import annotations
 import os
 import signal
 import subprocess
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
 
@@ -33,14 +33,23 @@ def tester_interface(port: int) -> str:
     return f"ptf{port}"
 
 
+Names = Callable[[int], tuple[str, str]]
+"""The ends of the veth pair of a port: that of the tests, and that of the switch."""
+
+
+def interfaces(port: int) -> tuple[str, str]:
+    """The ends of the veth pair of a port."""
+    return tester_interface(port), switch_interface(port)
+
+
 @contextmanager
-def namespace(ports: Iterable[int] = PORTS) -> Iterator[str]:
+def namespace(ports: Iterable[int] = PORTS, names: Names = interfaces) -> Iterator[str]:
     """Makes the namespace and removes it, with all in it, whatever happens."""
     _remove_stale()
     name = f"{PREFIX}{os.getpid()}"
     _ip("netns", "add", name)
     try:
-        _fill(name, ports)
+        _fill(name, ports, names)
         yield name
     finally:
         _remove(name)
@@ -54,14 +63,14 @@ def _remove(name: str) -> None:
     _ip("netns", "delete", name)
 
 
-def _fill(name: str, ports: Iterable[int]) -> None:
+def _fill(name: str, ports: Iterable[int], names: Names) -> None:
     # Without IPv6 the kernel sends nothing by itself.
     inside = ("netns", "exec", name)
     _ip(*inside, "sysctl", "-qw", "net.ipv6.conf.all.disable_ipv6=1")
     _ip(*inside, "sysctl", "-qw", "net.ipv6.conf.default.disable_ipv6=1")
     _ip("-n", name, "link", "set", "lo", "up")
     for port in ports:
-        ours, theirs = tester_interface(port), switch_interface(port)
+        ours, theirs = names(port)
         _ip("-n", name, "link", "add", ours, "mtu", str(MTU), "type", "veth",
             "peer", "name", theirs, "mtu", str(MTU))  # fmt: skip
         for interface in (ours, theirs):

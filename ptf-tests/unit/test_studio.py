@@ -28,6 +28,8 @@ def test_counts_are_those_of_ptf() -> None:
         "Ran 4 tests in 1.0s\n\nFAILED (failures=1, errors=2)\n"
     )
     assert studio.outcome("p", failed) == studio.Outcome("p", 4, 2, "AssertionError: a / b")
+    cut = "p.First ... Sending a packet\nok\np.Second ... ok\np.Third ... Sending\n"
+    assert studio.outcome("p", cut) == studio.Outcome("p", 3, 2, "p.Third ... Sending")
     nothing = "ImportError: no module\n"
     assert studio.outcome("p", nothing) == studio.Outcome("p", 1, 0, "ImportError: no module")
 
@@ -40,3 +42,10 @@ def test_the_reason_of_an_error_of_grpc_is_what_the_switch_says() -> None:
         "ERROR: p.Only\nRan 1 test in 0.1s\n\nFAILED (errors=1)\n"
     )
     assert studio.outcome("p", text) == studio.Outcome("p", 1, 0, "no such table")
+
+
+def test_tests_find_the_interface_of_the_switch_by_the_name_of_theirs(tmp_path: Path) -> None:
+    assert studio.veths(0) == ("veth1", "veth0")
+    assert studio.veths(8) == ("veth17", "veth16")
+    commands = studio.commands(tmp_path)
+    assert (commands / "port_ifdown").read_text().endswith('dev "$1" down\n')

@@ -21,6 +21,9 @@ use crate::wake::Waker;
 
 /// The longest sleep. Interfaces are looked after at least this often.
 const MAX_SLEEP: Duration = Duration::from_secs(1);
+/// How far the partition runs before the thread looks for commands again: it may lag behind for long if a packet
+/// generator sends more than can be done.
+const STRETCH: Duration = Duration::from_millis(1);
 /// Turns of the partition after which the other threads learn how far it is.
 const TURNS_PER_ROUND: usize = 64;
 /// Most descriptors that are handled after one sleep.
@@ -283,7 +286,8 @@ impl<'a> Worker<'a> {
     /// that the other threads set.
     fn advance(&mut self) {
         let Some(exchange) = &mut self.exchange else {
-            return self.partition.run(self.read_until);
+            let next = self.partition.next_event().unwrap_or(self.read_until);
+            return self.partition.run(self.read_until.min(next + STRETCH));
         };
         exchange.take(self.partition);
         let limit = exchange.limit(self.partition, self.read_until, self.clock);

@@ -199,6 +199,7 @@ impl Switch {
         self.manager.clear(self.now);
         self.tracer.flush();
         pipeline.set_drop_port(self.options.drop_port);
+        pipeline.set_cpu_port(self.options.cpu_port);
         for port in self.links.down() {
             pipeline.set_port_up(port.into(), false);
         }
@@ -378,7 +379,11 @@ impl Switch {
     /// When the switch has something to do by itself, other than to send what waits; `None` if it
     /// has not.
     pub(crate) fn next_task(&self) -> Option<Instant> {
-        self.agenda.next()
+        let generated = self.pipeline.as_ref().and_then(Pipeline::next_generated);
+        match generated {
+            None => self.agenda.next(),
+            generated => Instant::earliest([self.agenda.next(), generated]),
+        }
     }
 
     /// Does everything that the switch has set itself to do until now.
@@ -391,6 +396,10 @@ impl Switch {
                 Task::Export { export } => self.export_stale(export),
                 Task::Enter { port, frame } => self.enter(port, frame),
             }
+        }
+        let now = self.now;
+        while let Some((port, frame)) = self.pipeline.as_mut().and_then(|p| p.take_generated(now)) {
+            self.enter(port, frame);
         }
         self.run();
     }
@@ -612,10 +621,11 @@ impl Switch {
     /// Takes a frame to ingress that egress has sent to a port without a link, if the port leads back there.
     #[cold]
     fn leave_unconnected(&mut self, port: PortId, frame: Vec<u8>, journey: Journey) {
-        let pipeline = self.pipeline.as_ref();
-        if !pipeline.is_some_and(|pipeline| pipeline.recirculates(port)) {
+        let pipeline = self.pipeline.as_mut();
+        let Some(pipeline) = pipeline.filter(|pipeline| pipeline.recirculates(port)) else {
             return self.drop_one(port, DropReason::NoSuchPort.as_str(), frame.len() as u64);
-        }
+        };
+        pipeline.generate_for_packet(self.now, port, &frame);
         self.tracer.note(|| Event::Recirculated);
         self.entering.push_back(Entering {
             frame,

@@ -11,6 +11,7 @@ mod fabric;
 mod faults;
 mod flow_control;
 mod garbage;
+mod generator;
 mod lossless;
 mod policing;
 mod queueing;

@@ -52,6 +52,13 @@ pub struct Output {
     pub frame: Vec<u8>,
 }
 
+impl Outside {
+    /// The frames that have come out and were not taken.
+    pub fn frames(&self) -> &[Output] {
+        &self.outputs
+    }
+}
+
 impl Host for Outside {
     fn name(&self) -> &str {
         "outside"

@@ -138,10 +138,9 @@ fn work(
     }
 }
 
-/// Reports a program for Tofino where one for BMv2 is wanted, and the other way round.
+/// Reports a program for another architecture than the one that is wanted.
 fn check_architecture(wanted: Architecture, found: Architecture) -> Result<(), Box<Diagnostic>> {
-    let is_v1model = |a: Architecture| a == Architecture::V1model;
-    if is_v1model(wanted) == is_v1model(found) {
+    if wanted == found {
         return Ok(());
     }
     let (wanted, found) = (wanted.name(), found.name());

@@ -224,6 +224,7 @@ fn a_program_for_tofino_has_p4info_and_json() {
             "the program is for tna, --arch is v1model",
         ),
         ("tna", v1model, "the program is for v1model, --arch is tna"),
+        ("t2na", fabric, "the program is for tna, --arch is t2na"),
     ] {
         let output = folder.run(&format!(
             "p4c-bm2-ss --error-format=short --arch {arch} -o no.json {program}"

@@ -26,6 +26,7 @@ mod fixture;
 mod flow;
 mod frames;
 mod free_list;
+pub mod generator;
 mod hash;
 mod ids;
 mod layout;

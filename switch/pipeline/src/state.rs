@@ -9,6 +9,7 @@ use rand::rngs::SmallRng;
 
 use crate::control::{CloneSession, MatchKey, ProtectedReplica, Replica};
 use crate::filter::{FilterSpec, Filters};
+use crate::generator::Generator;
 use crate::ids::{ProfileId, TableId};
 use crate::native::Tables;
 use crate::packet::Pool;
@@ -67,6 +68,8 @@ pub(crate) struct State {
     pub action_data: Vec<u64>,
     /// Requests of the deparser of Tofino that ran last.
     pub tofino: crate::tofino::Requests,
+    /// The packet generators of Tofino; `None`: they have never been used.
+    pub generator: Option<Box<Generator>>,
     /// Steps of the packet so far; `None` if it is not traced.
     pub trace: Option<Vec<crate::trace::TraceEvent>>,
     /// Whether packets begin with all their words initialised: others than the program may read
@@ -143,6 +146,7 @@ impl State {
             masked_key: Vec::new(),
             action_data: Vec::new(),
             tofino: Default::default(),
+            generator: None,
             trace: None,
             sets_all: AtomicBool::new(false),
         }

@@ -16,6 +16,7 @@ use crate::Pipeline;
 use crate::action::{Primitive, TofinoPrimitive};
 use crate::control::Replica;
 use crate::error::LoadError;
+use crate::generator::Generator;
 use crate::layout::Layout;
 use crate::machine::Machine;
 use crate::outcome::*;
@@ -46,6 +47,7 @@ struct Fields {
     group_a: Option<Place>,
     group_b: Option<Place>,
     exclusion: Option<Place>,
+    copy_to_cpu: Option<Place>,
     rid: Option<Place>,
     ingress_drop: Option<Place>,
     egress_drop: Option<Place>,
@@ -75,6 +77,8 @@ pub(crate) struct Requests {
     pub table: usize,
     /// Counters of the bytes that leave, which have counted the packet before these are known.
     pub departing: Vec<Departing>,
+    /// The port to which `copy_to_cpu` sends; `None`: nowhere.
+    pub cpu_port: Option<u16>,
     /// Bytes behind the metadata of packets of a port, by port; zeros for the others.
     pub port_metadata: BTreeMap<u16, Vec<u8>>,
 }
@@ -94,8 +98,9 @@ const NO_PORT: u16 = 0x1ff;
 const FCS_BYTES: u32 = 4;
 /// The list that [`Preserved`] has for the bytes of a resubmission.
 const RESUBMITTED_BYTES: u32 = u32::MAX;
-/// Bits of `drop_ctl`: unicast, multicast and resubmission; mirroring.
+/// Bits of `drop_ctl`: unicast, multicast and resubmission; the copy to the CPU; mirroring.
 const DROP_PACKET: u64 = 1;
+const DROP_CPU_COPY: u64 = 2;
 const DROP_MIRROR: u64 = 4;
 
 /// Most headers that a deparser emits: one that jumps back without end is cut off.
@@ -162,6 +167,7 @@ impl Tofino {
                 group_a: queueing("mcast_grp_a")?,
                 group_b: queueing("mcast_grp_b")?,
                 exclusion: queueing("level2_exclusion_id")?,
+                copy_to_cpu: queueing("copy_to_cpu")?,
                 rid: queueing("rid")?,
                 ingress_drop: known("ingress_intrinsic_metadata_for_deparser_t", "drop_ctl")?,
                 egress_drop: known("egress_intrinsic_metadata_for_deparser_t", "drop_ctl")?,
@@ -246,6 +252,20 @@ fn low(bits: u32) -> u64 {
 }
 
 impl Fields {
+    /// Takes the port and the groups of a packet away.
+    fn leave_no_way(&self, words: &mut [u64]) {
+        let none = [
+            (self.egress_port, u64::from(NO_PORT)),
+            (self.group_a, 0),
+            (self.group_b, 0),
+        ];
+        for (place, value) in none {
+            if let Some(place) = place {
+                place.set(words, value);
+            }
+        }
+    }
+
     fn get(words: &[u64], place: Option<Place>) -> u64 {
         place.map_or(0, |place| place.get(words))
     }
@@ -283,6 +303,16 @@ impl Pipeline {
         self.state.pool.recycle(packet);
     }
 
+    /// Sets the port to which `copy_to_cpu` of programs for Tofino sends; `None`: nowhere.
+    pub fn set_cpu_port(&mut self, port: Option<u16>) {
+        self.state.tofino.cpu_port = port;
+    }
+
+    /// The port to which `copy_to_cpu` sends.
+    pub fn cpu_port(&self) -> Option<u16> {
+        self.state.tofino.cpu_port
+    }
+
     /// Sets the bytes behind the metadata of packets of a port, as many as the chip has at most; none are zeros.
     pub fn set_port_metadata(&mut self, port: u16, bytes: Option<Vec<u8>>) {
         let all = &mut self.state.tofino.port_metadata;
@@ -296,6 +326,38 @@ impl Pipeline {
     pub fn port_metadata(&self) -> impl Iterator<Item = (u16, &[u8])> {
         let all = self.state.tofino.port_metadata.iter();
         all.map(|(port, bytes)| (*port, bytes.as_slice()))
+    }
+
+    /// The packet generators; `None` if the program is not for Tofino.
+    pub fn generator(&mut self) -> Option<&mut Generator> {
+        let generation = self.program.tofino.as_ref()?.generation;
+        let new = || Box::new(Generator::new(generation));
+        Some(self.state.generator.get_or_insert_with(new))
+    }
+
+    /// When a packet generator has something to do next; `None` if none has.
+    #[inline]
+    pub fn next_generated(&self) -> Option<Instant> {
+        self.state.generator.as_ref()?.next()
+    }
+
+    /// The next packet of a generator that is due, and the port at which ingress sees it.
+    pub fn take_generated(&mut self, now: Instant) -> Option<(u16, Vec<u8>)> {
+        self.state.generator.as_mut()?.take(now)
+    }
+
+    /// Tells the packet generators of a port that has gone down.
+    pub fn generate_for_port(&mut self, now: Instant, port: u16) {
+        if let Some(generator) = &mut self.state.generator {
+            generator.port_down(now, port);
+        }
+    }
+
+    /// Tells the packet generators of a packet that comes back to ingress by this port.
+    pub fn generate_for_packet(&mut self, now: Instant, port: u16, frame: &[u8]) {
+        if let Some(generator) = &mut self.state.generator {
+            generator.comes_back(now, port, frame);
+        }
     }
 
     /// Whether a port leads back to ingress on the chip, if it is not connected: port 68 of each pipe on Tofino,
@@ -366,9 +428,13 @@ impl Pipeline {
             let original = packet.frame[front_bytes..].to_vec();
             self.mirror(session, header, &packet, &original)
         });
-        let verdict = if drops & DROP_PACKET != 0 {
+        let is_dropped = drops & DROP_PACKET != 0;
+        let wants_copy = Fields::get(&packet.words, fields.copy_to_cpu) != 0;
+        let cpu = self.state.tofino.cpu_port;
+        let cpu = cpu.filter(|_| wants_copy && drops & DROP_CPU_COPY == 0);
+        let verdict = if is_dropped && cpu.is_none() {
             IngressVerdict::Dropped(self.drop_tofino(packet, DropReason::IngressMarkToDrop))
-        } else if let Some(header) = self.state.tofino.resubmit {
+        } else if let Some(header) = self.state.tofino.resubmit.filter(|_| !is_dropped) {
             self.state.stats.resubmits += 1;
             let bytes = self.header_bytes(&packet, header);
             IngressVerdict::Resubmit {
@@ -380,7 +446,10 @@ impl Pipeline {
             }
         } else {
             self.write_headers(now, &mut packet);
-            self.destination(packet, fields)
+            if is_dropped {
+                fields.leave_no_way(&mut packet.words);
+            }
+            self.destination(packet, fields, cpu)
         };
         IngressOutcome {
             clone,
@@ -389,12 +458,17 @@ impl Pipeline {
         }
     }
 
-    /// Where a packet goes that ingress has not dropped: to a port, to copies, or nowhere.
-    fn destination(&mut self, packet: Box<Packet>, fields: &Fields) -> IngressVerdict {
+    /// Where a packet goes that ingress has not dropped: to a port, to copies, or nowhere. `cpu` gets a copy, too.
+    fn destination(
+        &mut self,
+        packet: Box<Packet>,
+        fields: &Fields,
+        cpu: Option<u16>,
+    ) -> IngressVerdict {
         let words = &packet.words;
         let port = fields.egress_port.map_or(NO_PORT, |p| p.get(words) as u16);
         let groups = [fields.group_a, fields.group_b].map(|g| Fields::get(words, g) as u16);
-        if groups == [0, 0] {
+        if groups == [0, 0] && cpu.is_none() {
             return match port {
                 NO_PORT => {
                     let reason = DropReason::IngressMarkToDrop;
@@ -414,7 +488,8 @@ impl Pipeline {
         let members = groups.iter().filter(|g| **g != 0);
         let members = members.flat_map(|g| self.multicast_replicas(*g));
         let members = members.filter(|r| !is_pruned(r)).copied();
-        let replicas = unicast.into_iter().chain(members).collect();
+        let cpu = cpu.map(|port| Replica { port, instance: 0 });
+        let replicas = unicast.into_iter().chain(members).chain(cpu).collect();
         IngressVerdict::Copies { replicas, packet }
     }
 

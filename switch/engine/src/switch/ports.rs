@@ -57,9 +57,13 @@ impl Switch {
     /// Notes that the link behind a port has gone down or come up. While it is down, members of
     /// action selectors that watch it are not chosen.
     pub fn set_port_up(&mut self, port: PortId, up: bool) {
+        let was_up = self.links.is_up(port);
         self.links.set_up(port, up);
         if let Some(pipeline) = &mut self.pipeline {
             pipeline.set_port_up(port.into(), up);
+            if was_up && !up {
+                pipeline.generate_for_port(self.now, port);
+            }
         }
     }
 

@@ -9,8 +9,9 @@ use ebb_bmv2_json as json;
 use indexmap::IndexMap;
 
 use super::Backend;
-use crate::diagnostics::Diagnostic;
+use super::successors::{Applied, Successors};
 use crate::elaborate::flat::{Branches, FlatControl, FlatKind, FlatStmt, Label};
+use crate::ir::Expr;
 use crate::source::Span;
 
 /// How many entries a table has room for if the program does not say, as with p4c.
@@ -20,21 +21,12 @@ pub(super) const DEFAULT_SIZE: u32 = 1024;
 pub(super) struct Pipeline<'b, 'a> {
     pub backend: &'b mut Backend<'a>,
     pub tables: Vec<json::Table>,
-    conditionals: Vec<json::Conditional>,
+    pub conditionals: Vec<json::Conditional>,
     pub profiles: Vec<json::ActionProfile>,
     /// The node behind each labeled block; none: the end of the pipeline.
     labels: HashMap<Label, Option<String>>,
-    /// Tables of the program that are already nodes, and their successors.
-    applied: HashMap<usize, Successors>,
-}
-
-/// Where a table leads; none: to the end of the pipeline.
-#[derive(Clone, Debug, PartialEq)]
-pub(super) struct Successors {
-    /// If the table is empty (`base_default_next` of the JSON).
-    pub base_default: Option<String>,
-    /// By name of the action, or `__HIT__` and `__MISS__`.
-    pub by_action: IndexMap<String, Option<String>>,
+    /// Tables of the program that are already nodes.
+    pub applied: HashMap<usize, Applied>,
 }
 
 impl Backend<'_> {
@@ -106,17 +98,7 @@ impl Pipeline<'_, '_> {
                 if then == otherwise {
                     return then;
                 }
-                let name = self.backend.node_names.unique("node");
-                let conditional = json::Conditional {
-                    name: name.clone(),
-                    id: 0,
-                    source_info: self.backend.source_info(condition.span),
-                    expression: self.backend.condition(condition),
-                    true_next: then,
-                    false_next: otherwise,
-                };
-                self.conditionals.push(conditional);
-                Some(name)
+                Some(self.conditional(condition, then, otherwise))
             }
             FlatKind::Atomic { name, body } => self.generated_table(body, Some(name), next),
             FlatKind::ApplyTable(table, branches) => {
@@ -130,6 +112,26 @@ impl Pipeline<'_, '_> {
             FlatKind::Exit => None,
             _ => next,
         }
+    }
+
+    /// A node that decides between two others.
+    pub(super) fn conditional(
+        &mut self,
+        condition: &Expr,
+        then: Option<String>,
+        otherwise: Option<String>,
+    ) -> String {
+        let name = self.backend.node_names.unique("node");
+        let conditional = json::Conditional {
+            name: name.clone(),
+            id: 0,
+            source_info: self.backend.source_info(condition.span),
+            expression: self.backend.condition(condition),
+            true_next: then,
+            false_next: otherwise,
+        };
+        self.conditionals.push(conditional);
+        name
     }
 
     /// A table without key whose only action runs the statements.
@@ -196,29 +198,13 @@ impl Pipeline<'_, '_> {
         span: Span,
     ) -> Option<String> {
         let successors = self.successors(table, branches, next);
-        match self.applied.get(&table) {
-            None => {
-                let first = self.table(table, &successors);
-                self.applied.insert(table, successors);
-                Some(first)
-            }
-            Some(before) if *before == successors => {
-                Some(self.backend.flat.tables[table].name.clone())
-            }
-            Some(_) => {
-                let name = &self.backend.flat.tables[table].name;
-                let declared =
-                    self.backend.program.tables[self.backend.flat.tables[table].table].span;
-                let message =
-                    format!("table `{name}` is applied at two places that go on differently");
-                self.backend.diagnostics.report(
-                    Diagnostic::error("table-applied-twice", span, message)
-                        .note(declared, "the table")
-                        .help("a BMv2 table has one successor; declare a second table"),
-                );
-                None
-            }
+        if self.applied.contains_key(&table) {
+            return self.apply_again(table, successors, span);
         }
+        let entry = self.table(table, &successors);
+        self.applied
+            .insert(table, Applied::new(entry.clone(), successors));
+        Some(entry)
     }
 
     fn successors(

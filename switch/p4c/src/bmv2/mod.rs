@@ -1,6 +1,7 @@
 //! The BMv2 backend: elaborated program in, BMv2 JSON out.
 
 mod actions;
+mod applied;
 mod assignments;
 mod checksums;
 mod controls;
@@ -10,6 +11,7 @@ mod expressions;
 mod externs;
 mod layout;
 mod parsers;
+mod successors;
 mod tables;
 mod tofino;
 

@@ -4,7 +4,8 @@ use ebb_bmv2_json as json;
 use num_bigint::BigInt;
 use num_traits::{One, Zero};
 
-use super::controls::{DEFAULT_SIZE, Pipeline, Successors};
+use super::controls::{DEFAULT_SIZE, Pipeline};
+use super::successors::Successors;
 use super::{Backend, hex};
 use crate::diagnostics::Diagnostic;
 use crate::elaborate::flat::{FlatEntry, FlatTable};

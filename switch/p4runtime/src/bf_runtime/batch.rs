@@ -83,7 +83,8 @@ pub fn write(
         return state.chip.write(ctx, update.r#type(), entry);
     }
     let table = schema.table(entry.table_id)?;
-    state.check_target(table, entry.entry_tgt.as_ref().or(scope.target))?;
+    let target = entry.entry_tgt.as_ref().or(scope.target);
+    state.check_target(table, target)?;
     let of_group =
         (table.kind == Kind::Group).then(|| whole_group(ctx, table, state, update.r#type(), entry));
     let of_group = of_group.transpose()?;
@@ -96,6 +97,7 @@ pub fn write(
         groups::check_entry(ctx, schema, table, entry)?;
     }
     if table.kind == Kind::Group && kind == Type::Modify {
+        groups::check_pipe(ctx, schema, state, table, target)?;
         groups::check_group(ctx, schema, table, entry)?;
     }
     let cells = match is_kept {
@@ -468,7 +470,7 @@ impl Reading {
         (limit, found): (usize, &mut Vec<bf::Entity>),
     ) -> Result<bool> {
         if chip::has(self.entry.table_id) {
-            let entries = state.chip.read(&self.entry)?;
+            let entries = state.chip.read(ctx, &self.entry)?;
             match self.kind {
                 Asked::Entries => found.extend(entries.into_iter().map(of_entry)),
                 Asked::Usage(_) => found.push(usage(self.entry.table_id, entries.len())),

@@ -1,57 +1,44 @@
 //! Tables that belong to no program: the device, its ports, multicast and mirror sessions.
 //!
 //! Names and numbers are those that P4 Studio publishes, as clients look for them. Rows are kept as they were written.
-//! Those of multicast and mirroring take effect as P4Runtime's groups and clone sessions; the others describe ports and
-//! device, and change neither links nor traffic.
+//! Those of multicast and mirroring take effect as P4Runtime's groups and clone sessions, those of the packet generator
+//! (`generator.rs`) are the generator's; the others describe ports and device, and change neither links nor traffic.
 
 use std::collections::BTreeMap;
 
 use serde_json::{Value as Json, json};
 
 use super::entries::change;
-use super::request::{bytes_of, to_number};
-use crate::bytes;
+use super::generator;
+use super::request::bytes_of;
+use super::rows::{
+    Row, Spec, answered, checked, data_column, key, key_column, number, numbers, row,
+};
 use crate::entities::Context;
 use crate::error::{EntityError, Result};
 use crate::proto::bf_runtime as bf;
 use crate::proto::bf_runtime::data_field::{BoolArray, IntArray, Value};
-use crate::proto::bf_runtime::key_field::{self, MatchType};
 use crate::proto::bf_runtime::table_mod_inc_flag::Type as Incremental;
 use crate::proto::bf_runtime::update::Type;
 use crate::proto::p4;
 use crate::proto::p4::entity::Entity;
 use crate::proto::p4::packet_replication_engine_entry::Type as Replication;
 
-/// A column: its number, its name, its type, whether it has several values.
-type Column = (u32, &'static str, &'static str, bool);
-
-struct Spec {
-    name: &'static str,
-    id: u32,
-    kind: &'static str,
-    size: u32,
-    /// None: there is one row, the default entry.
-    key: Option<Column>,
-    data: &'static [Column],
-    /// The action that all rows have, where there is one: its number and its name.
-    action: Option<(u32, &'static str)>,
-    attributes: &'static [&'static str],
-}
-
 const DEVICE: u32 = 0xff06_0001;
 const PORT: u32 = 0xff01_0001;
 const MGID: u32 = 0xff02_0001;
 const NODE: u32 = 0xff02_0002;
+const PRE_PORT: u32 = 0xff02_0006;
 const MIRROR: u32 = 0xff04_0001;
 
-const TABLES: [Spec; 5] = [
+const TABLES: [Spec; 6] = [
     Spec {
         // The generation of the chip comes before it.
         name: "dev.device_configuration",
         id: DEVICE,
         kind: "DevConfigure",
         size: 1,
-        key: None,
+        key: &[],
         data: &[
             (1, "sku", "string", false),
             (2, "num_pipes", "uint32", false),
@@ -70,7 +57,7 @@ const TABLES: [Spec; 5] = [
             (15, "inactive_node_delete", "bool", false),
             (16, "selector_member_order", "bool", false),
         ],
-        action: None,
+        actions: &[],
         attributes: &[],
     },
     Spec {
@@ -78,7 +65,7 @@ const TABLES: [Spec; 5] = [
         id: PORT,
         kind: "PortConfigure",
         size: 512,
-        key: Some((1, "$DEV_PORT", "uint32", false)),
+        key: &[(1, "$DEV_PORT", "uint32", false)],
         data: &[
             (1, "$SPEED", "string", false),
             (2, "$FEC", "string", false),
@@ -94,7 +81,7 @@ const TABLES: [Spec; 5] = [
             (25, "$PORT_UP", "bool", false),
             (26, "$PORT_NAME", "string", false),
         ],
-        action: None,
+        actions: &[],
         attributes: &[],
     },
     Spec {
@@ -102,7 +89,7 @@ const TABLES: [Spec; 5] = [
         id: MGID,
         kind: "PreMgid",
         size: 65536,
-        key: Some((1, "$MGID", "uint16", false)),
+        key: &[(1, "$MGID", "uint16", false)],
         data: &[
             (1, "$MULTICAST_NODE_ID", "uint32", true),
             (2, "$MULTICAST_NODE_L1_XID_VALID", "bool", true),
@@ -111,7 +98,7 @@ const TABLES: [Spec; 5] = [
             (5, "$MULTICAST_ECMP_L1_XID_VALID", "bool", true),
             (6, "$MULTICAST_ECMP_L1_XID", "uint16", true),
         ],
-        action: None,
+        actions: &[],
         attributes: &[],
     },
     Spec {
@@ -119,13 +106,28 @@ const TABLES: [Spec; 5] = [
         id: NODE,
         kind: "PreNode",
         size: 16_777_216,
-        key: Some((1, "$MULTICAST_NODE_ID", "uint32", false)),
+        key: &[(1, "$MULTICAST_NODE_ID", "uint32", false)],
         data: &[
             (1, "$MULTICAST_RID", "uint16", false),
             (2, "$MULTICAST_LAG_ID", "uint8", true),
             (3, "$DEV_PORT", "uint32", true),
         ],
-        action: None,
+        actions: &[],
+        attributes: &[],
+    },
+    Spec {
+        name: "$pre.port",
+        id: PRE_PORT,
+        kind: "PrePort",
+        size: 288,
+        key: &[(1, "$DEV_PORT", "uint32", false)],
+        data: &[
+            (1, "$MULTICAST_BACKUP_PORT", "uint32", false),
+            (2, "$MULTICAST_FORWARD_STATE", "bool", false),
+            (3, "$MULTICAST_CLEAR_FAST_FAILOVER", "bool", false),
+            (4, "$COPY_TO_CPU_PORT_ENABLE", "bool", false),
+        ],
+        actions: &[],
         attributes: &[],
     },
     Spec {
@@ -133,7 +135,7 @@ const TABLES: [Spec; 5] = [
         id: MIRROR,
         kind: "MirrorCfg",
         size: 1024,
-        key: Some((1, "$sid", "uint16", false)),
+        key: &[(1, "$sid", "uint16", false)],
         data: &[
             (5, "$session_enable", "bool", false),
             (6, "$direction", "string", false),
@@ -155,7 +157,7 @@ const TABLES: [Spec; 5] = [
             (22, "$copy_to_cpu", "bool", false),
             (23, "$max_pkt_len", "uint16", false),
         ],
-        action: Some((2, "$normal")),
+        actions: &[(2, "$normal", &[])],
         attributes: &[],
     },
 ];
@@ -168,6 +170,8 @@ mod column {
     pub const NODE_RID: u32 = 1;
     pub const NODE_LAGS: u32 = 2;
     pub const NODE_PORTS: u32 = 3;
+    pub const BACKUP_PORT: u32 = 1;
+    pub const CPU_COPIES: u32 = 4;
     pub const ENABLED: u32 = 5;
     pub const PORT: u32 = 7;
     pub const PORT_VALID: u32 = 8;
@@ -185,10 +189,11 @@ const STAGES: [u32; 2] = [12, 20];
 /// Ports of a pipe that lead back to ingress, of Tofino and of Tofino 2.
 const RECIRCULATION: [u32; 2] = [68, 6];
 
+/// The port that is none.
+const NO_PORT: u16 = 511;
+
 /// The first column of the device that may be set.
 const FIRST_SETTING: u32 = 12;
-
-type Row = BTreeMap<u32, bf::DataField>;
 
 /// A port that has an interface or a link.
 #[derive(Clone, Debug)]
@@ -209,13 +214,18 @@ pub struct Chip {
     pub is_second: bool,
 }
 
-fn spec(table: u32) -> Option<&'static Spec> {
-    TABLES.iter().find(|spec| spec.id == table)
+/// All tables of a generation of the chip.
+fn tables(is_second: bool) -> impl Iterator<Item = &'static Spec> {
+    TABLES.iter().chain(generator::tables(is_second))
+}
+
+fn spec(table: u32, is_second: bool) -> Option<&'static Spec> {
+    tables(is_second).find(|spec| spec.id == table)
 }
 
 /// Whether a table is one of these.
 pub fn has(table: u32) -> bool {
-    spec(table).is_some()
+    spec(table, true).is_some()
 }
 
 impl Chip {
@@ -242,11 +252,12 @@ impl Chip {
 
     /// Their schema, as clients get it beside that of the program.
     pub fn schema(&self) -> Vec<u8> {
-        let tables = TABLES.iter().map(|spec| {
+        let tables = tables(self.is_second).map(|spec| {
             let data: Vec<Json> = spec.data.iter().map(|of| data_column(*of)).collect();
-            let name = match spec.id {
-                DEVICE => format!("tf{}.{}", 1 + u8::from(self.is_second), spec.name),
-                _ => spec.name.to_owned(),
+            let has_prefix = spec.id == DEVICE || generator::has(spec.id);
+            let name = match has_prefix {
+                true => format!("tf{}.{}", 1 + u8::from(self.is_second), spec.name),
+                false => spec.name.to_owned(),
             };
             let mut table = json!({
                 "name": name,
@@ -255,19 +266,22 @@ impl Chip {
                 "size": spec.size,
                 "annotations": [],
                 "depends_on": [],
-                "key": spec.key.into_iter().map(key_column).collect::<Vec<_>>(),
+                "key": spec.key.iter().map(|of| key_column(*of)).collect::<Vec<_>>(),
                 "data": data,
                 "supported_operations": [],
                 "attributes": spec.attributes,
             });
-            if let Some((id, name)) = spec.action {
-                table["action_specs"] = json!([{
+            let actions = spec.actions.iter().map(|(id, name, data)| {
+                json!({
                     "id": id,
                     "name": name,
                     "action_scope": "TableAndDefault",
                     "annotations": [],
-                    "data": [],
-                }]);
+                    "data": data.iter().map(|of| data_column(*of)).collect::<Vec<_>>(),
+                })
+            });
+            if !spec.actions.is_empty() {
+                table["action_specs"] = actions.collect::<Vec<_>>().into();
             }
             table
         });
@@ -279,13 +293,19 @@ impl Chip {
         schema.to_string().into_bytes()
     }
 
+    fn spec(&self, table: u32) -> Result<&'static Spec> {
+        let missing = || EntityError::not_found(format!("the chip has no table {table}"));
+        spec(table, self.is_second).ok_or_else(missing)
+    }
+
     /// Carries out an update.
     pub fn write(&mut self, ctx: &mut Context, kind: Type, entry: &bf::TableEntry) -> Result<()> {
-        let Some(spec) = spec(entry.table_id) else {
-            return Err(EntityError::internal("a table of the program"));
-        };
+        let spec = self.spec(entry.table_id)?;
         let place = |e: EntityError| e.at(spec.name);
-        if spec.key.is_none() {
+        if generator::has(spec.id) {
+            return generator::write(ctx, spec, kind, entry).map_err(place);
+        }
+        if spec.key.is_empty() {
             return self.set_device(spec, kind, entry).map_err(place);
         }
         let rows = self.rows.get(&spec.id);
@@ -355,6 +375,7 @@ impl Chip {
             MGID => self.set_group(ctx, key, new.as_ref())?,
             NODE => self.set_node(ctx, key, new.as_ref())?,
             MIRROR => set_session(ctx, key, new.as_ref())?,
+            PRE_PORT => set_copy_port(ctx, key, new.as_ref())?,
             _ => {}
         }
         let rows = self.rows.entry(spec.id).or_default();
@@ -424,21 +445,14 @@ impl Chip {
     }
 
     /// The entries that an entry of a request selects.
-    pub fn read(&self, entry: &bf::TableEntry) -> Result<Vec<bf::TableEntry>> {
-        let Some(spec) = spec(entry.table_id) else {
-            return Err(EntityError::internal("a table of the program"));
-        };
-        let made = |key: Option<u64>, row: &Row| bf::TableEntry {
-            table_id: spec.id,
-            key: key.zip(spec.key).map(|(key, column)| answered(column, key)),
-            data: Some(bf::TableData {
-                action_id: spec.action.map_or(0, |(id, _)| id),
-                fields: row.values().cloned().collect(),
-            }),
-            is_default_entry: key.is_none(),
-            ..bf::TableEntry::default()
-        };
-        if spec.key.is_none() {
+    pub fn read(&self, ctx: &mut Context, entry: &bf::TableEntry) -> Result<Vec<bf::TableEntry>> {
+        let spec = self.spec(entry.table_id)?;
+        if generator::has(spec.id) {
+            return generator::read(ctx, spec, entry).map_err(|e| e.at(spec.name));
+        }
+        let action = spec.actions.first().map_or(0, |(id, ..)| *id);
+        let made = |key: Option<u64>, row: &Row| answered(spec, key.as_slice(), action, row);
+        if spec.key.is_empty() {
             return Ok(vec![made(None, &self.device())]);
         }
         let rows = self.rows.get(&spec.id).into_iter().flatten();
@@ -496,112 +510,6 @@ impl Chip {
     }
 }
 
-fn row<const N: usize>(fields: [(u32, Value); N]) -> Row {
-    let fields = fields.map(|(field_id, value)| {
-        let value = Some(value);
-        (field_id, bf::DataField { field_id, value })
-    });
-    fields.into()
-}
-
-fn width(ty: &str) -> usize {
-    match ty {
-        "uint8" => 8,
-        "uint16" => 16,
-        "uint64" => 64,
-        _ => 32,
-    }
-}
-
-fn plain((id, name, ty, repeated): Column) -> Json {
-    json!({ "id": id, "name": name, "repeated": repeated, "annotations": [], "type": { "type": ty } })
-}
-
-fn data_column(column: Column) -> Json {
-    json!({ "mandatory": false, "read_only": false, "singleton": plain(column) })
-}
-
-fn key_column(column: Column) -> Json {
-    let mut made = plain(column);
-    made["mandatory"] = true.into();
-    made["match_type"] = "Exact".into();
-    made
-}
-
-fn answered((field_id, _, ty, _): Column, key: u64) -> bf::TableKey {
-    let value = bytes::padded(&key.to_be_bytes(), width(ty));
-    bf::TableKey {
-        fields: vec![bf::KeyField {
-            field_id,
-            match_type: Some(MatchType::Exact(key_field::Exact { value })),
-        }],
-    }
-}
-
-/// None: the entry has no key, which means all of them.
-fn key(spec: &Spec, entry: &bf::TableEntry) -> Result<Option<u64>> {
-    let fields = entry.key.iter().flat_map(|key| &key.fields);
-    let (mut fields, Some((id, name, ty, _))) = (fields, spec.key) else {
-        return Ok(None);
-    };
-    let Some(field) = fields.next() else {
-        return Ok(None);
-    };
-    match &field.match_type {
-        Some(MatchType::Exact(exact)) if field.field_id == id => {
-            let value = to_number(&exact.value)?;
-            let most = u64::MAX >> (64 - width(ty));
-            (value <= most).then_some(Some(value)).ok_or_else(|| {
-                EntityError::out_of_range(format!("{name} {value}; allowed: 0 to {most}"))
-            })
-        }
-        _ => Err(EntityError::invalid(format!(
-            "its key is {name}, compared exactly"
-        ))),
-    }
-}
-
-/// The fields of an entry on top of those that are there.
-fn checked(spec: &Spec, entry: &bf::TableEntry, mut row: Row) -> Result<Row> {
-    let data = entry.data.as_ref();
-    let action = data.map_or(0, |data| data.action_id);
-    if action != 0 && spec.action.is_none_or(|(id, _)| id != action) {
-        return Err(EntityError::unimplemented(match spec.action {
-            Some((_, name)) => format!("entries have the action {name}, no other"),
-            None => "entries have no action".to_owned(),
-        }));
-    }
-    for field in data.into_iter().flat_map(|data| &data.fields) {
-        let column = spec.data.iter().find(|(id, ..)| *id == field.field_id);
-        let Some((_, name, ty, repeated)) = column else {
-            return Err(EntityError::invalid(format!(
-                "there is no data field {}",
-                field.field_id
-            )));
-        };
-        let fits = match (&field.value, *repeated, *ty) {
-            (Some(Value::StrVal(_)), false, "string")
-            | (Some(Value::BoolVal(_)), false, "bool")
-            | (Some(Value::BoolArrVal(_)), true, "bool")
-            | (Some(Value::Stream(_)), false, "uint8" | "uint16" | "uint32" | "uint64") => true,
-            (Some(Value::IntArrVal(list)), true, "uint8" | "uint16" | "uint32") => {
-                let most = u32::MAX >> (32 - width(ty));
-                list.val.iter().all(|number| *number <= most)
-            }
-            // A list without members.
-            (None, true, _) => true,
-            _ => false,
-        };
-        if !fits {
-            return Err(EntityError::invalid(format!(
-                "{name} does not fit its type, {ty}"
-            )));
-        }
-        row.insert(field.field_id, field.clone());
-    }
-    Ok(row)
-}
-
 /// Members of lists added, or taken away.
 fn added(spec: &Spec, entry: &bf::TableEntry, row: Row) -> Result<Row> {
     let takes = entry
@@ -646,21 +554,6 @@ fn added(spec: &Spec, entry: &bf::TableEntry, row: Row) -> Result<Row> {
     Ok(made)
 }
 
-/// The numbers of a field; none, if the row does not have it. A false one is 0, a true one 1.
-fn numbers(row: &Row, column: u32) -> Vec<u64> {
-    match row.get(&column).and_then(|field| field.value.as_ref()) {
-        Some(Value::IntArrVal(list)) => list.val.iter().map(|n| u64::from(*n)).collect(),
-        Some(Value::BoolArrVal(list)) => list.val.iter().map(|b| u64::from(*b)).collect(),
-        Some(Value::BoolVal(value)) => vec![u64::from(*value)],
-        Some(Value::Stream(value)) => vec![to_number(value).unwrap_or(u64::MAX)],
-        _ => Vec::new(),
-    }
-}
-
-fn number(row: &Row, column: u32) -> u64 {
-    numbers(row, column).first().copied().unwrap_or(0)
-}
-
 /// The copies that a node makes.
 fn copies(node: &Row) -> impl Iterator<Item = p4::Replica> {
     let instance = u32::try_from(number(node, column::NODE_RID)).unwrap_or(u32::MAX);
@@ -674,6 +567,26 @@ fn replica(port: u64, instance: u32) -> p4::Replica {
         port_kind: Some(p4::replica::PortKind::Port(bytes_of(port))),
         ..p4::Replica::default()
     }
+}
+
+/// Makes a port that of `copy_to_cpu`, or takes that away again.
+fn set_copy_port(ctx: &mut Context, port: u64, row: Option<&Row>) -> Result<()> {
+    let port = u16::try_from(port).ok().filter(|port| *port < NO_PORT);
+    let port = port.ok_or_else(|| {
+        EntityError::out_of_range(format!("the port; allowed: 0 to {}", NO_PORT - 1))
+    })?;
+    if row.is_some_and(|row| row.contains_key(&column::BACKUP_PORT)) {
+        return Err(EntityError::unimplemented(
+            "there are no backup ports here; P4Runtime has them for members of groups",
+        ));
+    }
+    let wanted = row.is_some_and(|row| number(row, column::CPU_COPIES) != 0);
+    match ctx.pipeline.cpu_port() {
+        _ if wanted => ctx.pipeline.set_cpu_port(Some(port)),
+        Some(present) if present == port => ctx.pipeline.set_cpu_port(None),
+        _ => {}
+    }
+    Ok(())
 }
 
 /// Sets a group of P4Runtime; `None` deletes it.

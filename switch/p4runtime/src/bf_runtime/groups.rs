@@ -3,6 +3,7 @@
 use super::entries::{everything, only};
 use super::request;
 use super::schema::{Kind, Schema, Table, fixed};
+use super::state::{ALL_PIPES, State};
 use crate::entities::Context;
 use crate::error::{EntityError, Result};
 use crate::proto::bf_runtime as bf;
@@ -86,6 +87,30 @@ pub fn check_group(
         }
     }
     Ok(())
+}
+
+/// Refuses to change a group in one pipe, unless the tables that use it have entries of their own in each.
+pub fn check_pipe(
+    ctx: &Context,
+    schema: &Schema,
+    state: &State,
+    groups: &Table,
+    target: Option<&bf::TargetDevice>,
+) -> Result<()> {
+    let is_one = target.is_some_and(|target| target.pipe_id != ALL_PIPES);
+    if !is_one || ctx.pipeline.cell_bytes().is_none() || state.is_by_pipe(groups) {
+        return Ok(());
+    }
+    let mut tables = schema.tables().filter(|table| {
+        table.kind == Kind::Match && groups_of(schema, table).is_some_and(|of| of.id == groups.id)
+    });
+    match tables.any(|table| state.is_by_pipe(table)) {
+        true => Ok(()),
+        false => Err(EntityError::invalid(format!(
+            "groups of {} are those of all pipes: the target must be all of them",
+            groups.name
+        ))),
+    }
 }
 
 /// The groups that entries of a match table may use.

@@ -54,7 +54,10 @@ pub fn write_value_set(
         value_set_id: id,
         members,
     };
-    change(ctx, p4::update::Type::Modify, Entity::ValueSetEntry(entry))
+    match ctx.pipeline.cell_bytes() {
+        Some(_) => entities::write_masked_value_set(ctx, &entry),
+        None => change(ctx, p4::update::Type::Modify, Entity::ValueSetEntry(entry)),
+    }
 }
 
 /// The member with the key of an entry; none: the entry has no key.
@@ -71,7 +74,7 @@ fn member(
     for field in &table.key {
         let made = field_match(field, key)?;
         matches.extend(match is_exact(ctx, table, field.id) {
-            true => Some(exactly(field, made)?),
+            true => exactly(ctx, field, made)?,
             false => made,
         });
     }
@@ -87,13 +90,20 @@ fn is_exact(ctx: &Context, table: &Table, field: u32) -> bool {
     matches!(kind, Some(Match::MatchType(kind)) if *kind == MatchType::Exact as i32)
 }
 
-/// A value with a mask that leaves no bit out.
-fn exactly(field: &Key, given: Option<p4::FieldMatch>) -> Result<p4::FieldMatch> {
+/// A value whose mask leaves no bit out; on Tofino it may leave some out.
+fn exactly(
+    ctx: &Context,
+    field: &Key,
+    given: Option<p4::FieldMatch>,
+) -> Result<Option<p4::FieldMatch>> {
     use p4::field_match::{Exact, FieldMatchType};
-    let kind = given.and_then(|given| given.field_match_type);
+    let kind = given
+        .as_ref()
+        .and_then(|given| given.field_match_type.clone());
     let value = match kind {
         Some(FieldMatchType::Exact(exact)) => exact.value,
         Some(FieldMatchType::Ternary(of)) if of.mask == bytes::ones(field.width()) => of.value,
+        _ if ctx.pipeline.cell_bytes().is_some() => return Ok(given),
         _ => {
             return Err(EntityError::invalid(format!(
                 "field {} is compared exactly: its mask has all bits",
@@ -101,10 +111,10 @@ fn exactly(field: &Key, given: Option<p4::FieldMatch>) -> Result<p4::FieldMatch>
             )));
         }
     };
-    Ok(p4::FieldMatch {
+    Ok(Some(p4::FieldMatch {
         field_id: field.id,
         field_match_type: Some(FieldMatchType::Exact(Exact { value })),
-    })
+    }))
 }
 
 /// The members of a value set that an entry selects.

@@ -4,6 +4,7 @@ mod batches;
 mod calls;
 mod low_pass;
 mod own_rules;
+mod packet_generator;
 
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex};
@@ -657,6 +658,38 @@ fn multicast_and_mirroring_take_effect_as_groups_and_sessions() {
     assert_eq!(length(), Some((0, 4)));
     program.write(Type::Delete, &session(&[0])).unwrap();
     assert_eq!(length(), None);
+}
+
+#[test]
+fn a_port_becomes_that_of_copies_to_the_cpu() {
+    let program = Program::of("filters");
+    let row = |port: u32, fields: &[(u32, Value)]| {
+        let key = key(vec![exact(1, &port.to_be_bytes())]);
+        of_table(0xff02_0006, key, data(0, fields))
+    };
+    let copies = |wanted| [(4, Value::BoolVal(wanted))];
+    let present = || {
+        let of = program
+            .forwarding
+            .with_detached(Instant::ZERO, |ctx| ctx.pipeline.cpu_port());
+        of.unwrap()
+    };
+    program
+        .write(Type::Insert, &row(64, &copies(true)))
+        .unwrap();
+    assert_eq!(present(), Some(64));
+    program
+        .write(Type::Insert, &row(5, &copies(false)))
+        .unwrap();
+    assert_eq!(present(), Some(64));
+    program
+        .write(Type::Modify, &row(64, &copies(false)))
+        .unwrap();
+    assert_eq!(present(), None);
+    let far = program.write(Type::Insert, &row(511, &copies(true)));
+    assert_eq!(far.unwrap_err().code, Code::OutOfRange);
+    let backup = program.write(Type::Insert, &row(7, &[(1, word(2))]));
+    assert_eq!(backup.unwrap_err().code, Code::Unimplemented);
 }
 
 #[test]

@@ -29,6 +29,7 @@ pub use plan::{Plans, TablePlan, action_of, plans};
 pub use restore::{restore, restore_updates};
 pub use table_read::idle_entry;
 pub use undo::{inverse, write_all_or_nothing};
+pub use value_set::write_masked_value_set;
 
 use crate::error::{EntityError, Result};
 use crate::p4info::Index;

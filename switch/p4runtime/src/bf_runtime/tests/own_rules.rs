@@ -1,5 +1,7 @@
 //! Rules of BF Runtime that P4Runtime does not have.
 
+use ebb_pipeline::{DropReason, IngressInput, IngressVerdict};
+
 use super::*;
 
 /// P4Runtime has no member 0; its parameters that are left out are 0.
@@ -231,4 +233,49 @@ fn an_entry_for_tofino_needs_a_group_with_an_active_member() {
     );
     program.write(Type::Delete, &entry).unwrap();
     program.write(Type::Modify, &group(&[], &[])).unwrap();
+    // A group of all pipes is not changed for one.
+    let of_one = bf::TableEntry {
+        entry_tgt: Some(bf::TargetDevice::default()),
+        ..group(&[1], &[true])
+    };
+    assert_eq!(code(Type::Modify, &of_one), Code::InvalidArgument);
+}
+
+#[test]
+fn a_value_set_of_tofino_compares_under_masks() {
+    // The number in the schema of `groups.p4`.
+    const KNOWN: u32 = 4_263_898_742;
+    let program = Program::of("groups");
+    let of = |value: u8, mask: u8| {
+        let field = bf::KeyField {
+            field_id: 1,
+            match_type: Some(MatchType::Ternary(key_field::Ternary {
+                value: vec![0, value],
+                mask: vec![0, mask],
+            })),
+        };
+        of_table(KNOWN, key(vec![field]), data(0, &[]))
+    };
+    program.write(Type::Insert, &of(0x10, 0xf0)).unwrap();
+    assert_eq!(program.read(of(0x10, 0xf0)).unwrap(), [of(0x10, 0xf0)]);
+    let again = program.write(Type::Insert, &of(0x10, 0xf0));
+    assert_eq!(again.unwrap_err().code, Code::AlreadyExists);
+    let is_known = |id: u8| {
+        let of = program.forwarding.with_detached(Instant::ZERO, |ctx| {
+            let input = IngressInput {
+                ingress_port: 5,
+                packet_id: 1,
+                instance_type: 0,
+                preserved: None,
+                deflect: None,
+            };
+            let frame = vec![0, id, 0, 0];
+            ctx.pipeline.ingress(Instant::ZERO, frame, &input).verdict
+        });
+        !matches!(
+            of.unwrap(),
+            IngressVerdict::Dropped(DropReason::ParserError)
+        )
+    };
+    assert_eq!([0x1f, 0x20].map(is_known), [true, false]);
 }

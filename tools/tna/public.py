@@ -1,0 +1,197 @@
+"""`tools/tna_programs [--checkouts DIR] [NAME ...]`: public programs for Tofino on our switch.
+
+`programs.tsv` lists them. Each is compiled with all folders from its own up to the root of its
+repository, and the one that its build names besides, loaded, and run on random packets by ebb-stf;
+the table counts what became of them.
+DIR (or EBB_TNA_PROGRAMS) has a folder OWNER/NAME or OWNER+NAME of each repository; without it the
+run is skipped, and says so. docs/tofino-lab.md.
+"""
+
+from __future__ import annotations
+
+import argparse
+import csv
+import os
+import random
+import re
+import subprocess
+import tempfile
+from collections import Counter
+from dataclasses import dataclass
+from pathlib import Path
+
+ROOT = Path(__file__).resolve().parents[2]
+LIST = Path(__file__).parent / "programs.tsv"
+COMPILER, RUNNER = ROOT / "build" / "ebb-p4c", ROOT / "build" / "ebb-stf"
+VARIABLE = "EBB_TNA_PROGRAMS"
+"""Environment variable with the folder of the checkouts."""
+PORTS = range(8)
+PACKETS = 10_000
+SECONDS = 600
+"""How long a program may be compiled, and how long its packets may take."""
+SURVIVED = "compiled, loaded, all packets survived"
+MISSING = "includes a file that its repository does not have"
+REFUSED = "refused: what is missing here"
+FAULT = "not accepted: an error of the program, as the compiler sees it"
+FAILED = "compiled, but not loaded, or ended by a fault of ours"
+ABSENT = "no checkout of its repository"
+VERDICTS = (SURVIVED, REFUSED, MISSING, FAULT, FAILED, ABSENT)
+UNSUPPORTED = ("unsupported", "table-applied-twice", "other-architecture")
+"""How the codes of errors begin that say what the compiler or the switch does not have."""
+
+
+@dataclass(frozen=True, slots=True)
+class Program:
+    """A program of the list."""
+
+    repository: str
+    """Owner and name."""
+    path: str
+    generation: int
+    """The generation of the chip."""
+    folder: str = ""
+    """A folder of its repository with included files that is not above it; empty: none."""
+
+    @property
+    def name(self) -> str:
+        return f"{self.repository}: {self.path}"
+
+
+@dataclass(frozen=True, slots=True)
+class Outcome:
+    program: Program
+    verdict: str
+    code: str = ""
+    """The code of the first error."""
+    reason: str = ""
+    frames: int = 0
+    """Frames that left the switch."""
+
+
+def programs() -> list[Program]:
+    with LIST.open(newline="") as file:
+        return [
+            Program(r["repository"], r["program"], int(r["generation"]), r["folder"])
+            for r in csv.DictReader(file, delimiter="\t")
+        ]
+
+
+def checkout(folder: Path, program: Program) -> Path | None:
+    """The root of the repository of a program; none: there is none with it."""
+    for name in (program.repository, program.repository.replace("/", "+")):
+        if (folder / name / program.path).is_file():
+            return folder / name
+    return None
+
+
+def script(packets: int, seed: int) -> str:
+    """An STF script that sends random frames: three tenths random bytes, the others Ethernet with
+    random fields, mostly IPv4 with TCP or UDP."""
+    rng = random.Random(seed)
+    lines = (f"packet {rng.choice(PORTS)} {frame(rng).hex()}" for _ in range(packets))
+    return "\n".join(lines) + "\n"
+
+
+def frame(rng: random.Random) -> bytes:
+    if rng.random() < 0.3:
+        return rng.randbytes(rng.randrange(14, 200))
+    ethernet = rng.randbytes(12)
+    if rng.random() < 0.2:
+        kind = rng.choice((0x0806, 0x8100, 0x86DD, 0x88CC, rng.getrandbits(16)))
+        return ethernet + kind.to_bytes(2, "big") + rng.randbytes(rng.randrange(46, 200))
+    protocol = rng.choice((6, 6, 17, 17, 1, rng.getrandbits(8)))
+    payload = rng.randbytes(rng.randrange(20, 160))
+    length = (20 + len(payload)).to_bytes(2, "big")
+    time_to_live = rng.choice((64, 1, rng.getrandbits(8)))
+    head = bytes([0x45, rng.getrandbits(8)]) + length + rng.randbytes(4)
+    addresses = rng.randbytes(2) + rng.randbytes(8)
+    return ethernet + b"\x08\x00" + head + bytes([time_to_live, protocol]) + addresses + payload
+
+
+def examine(program: Program, folder: Path, stf: Path, scratch: Path) -> Outcome:
+    """The fate of a program."""
+    root = checkout(folder, program)
+    if root is None:
+        return Outcome(program, ABSENT)
+    source = root / program.path
+    folders = [parent for parent in source.parents if parent.is_relative_to(root)]
+    folders += [root / program.folder] * bool(program.folder)
+    made = scratch / "program.json"
+    made.unlink(missing_ok=True)
+    command = [
+        str(COMPILER), "--error-format=short", "--Wdisable",
+        f"-D__TARGET_TOFINO__={program.generation}", *(f"-I{each}" for each in folders),
+        "-o", str(made), str(source),
+    ]  # fmt: skip
+    try:
+        compiled = subprocess.run(
+            command, capture_output=True, text=True, errors="replace", timeout=SECONDS, check=False
+        )
+        if compiled.returncode:
+            return refusal(program, compiled.stderr)
+        ran = subprocess.run(
+            [RUNNER, "--interpreted", "--print-frames", f"--timeout={SECONDS}", made, stf],
+            capture_output=True, text=True, errors="replace", timeout=SECONDS, check=False,
+        )  # fmt: skip
+    except subprocess.TimeoutExpired:
+        return Outcome(program, FAILED, "time", f"not ended within {SECONDS} s")
+    if ran.returncode:
+        last = (ran.stderr.strip() or ran.stdout.strip() or "no message").splitlines()[-1]
+        return Outcome(program, FAILED, "run", last[:160])
+    return Outcome(program, SURVIVED, frames=len(ran.stdout.splitlines()))
+
+
+def refusal(program: Program, text: str) -> Outcome:
+    """The verdict on a program that the compiler does not take, by its first error."""
+    found = re.search(r"error(?:\[(?P<code>[a-z0-9-]+)\])?: (?P<what>.*)", text)
+    if found is None:
+        last = (text.strip() or "no message").splitlines()[-1]
+        return Outcome(program, FAILED, "compiler", last[:160])
+    what, code = found["what"], found["code"] or ""
+    if not code and (behind := re.search(r" \[(?P<code>[a-z0-9-]+)\]$", what)):
+        what, code = what[: behind.start()], behind["code"]
+    if code == "include-not-found":
+        return Outcome(program, MISSING, code, what)
+    verdict = REFUSED if code.startswith(UNSUPPORTED) else FAULT
+    return Outcome(program, verdict, code, what)
+
+
+def table(outcomes: list[Outcome]) -> str:
+    """Counts by verdict, and those that did not survive by the code of their first error."""
+    verdicts = Counter(each.verdict for each in outcomes)
+    lines = ["| result | programs |", "|---|--:|"]
+    lines += [f"| {verdict} | {verdicts[verdict]} |" for verdict in VERDICTS if verdicts[verdict]]
+    lines += ["", "| result | first error | programs |", "|---|---|--:|"]
+    others = Counter((each.verdict, each.code) for each in outcomes if each.code)
+    lines += [f"| {verdict} | `{code}` | {n} |" for (verdict, code), n in sorted(others.items())]
+    return "\n".join(lines)
+
+
+def main(arguments: list[str] | None = None) -> int:
+    """Returns the exit code: 1 if a program that compiles is not loaded or does not survive."""
+    parser = argparse.ArgumentParser(description=(__doc__ or "").partition("\n")[0])
+    parser.add_argument("--checkouts", type=Path, help=f"folder of the repositories ({VARIABLE})")
+    parser.add_argument(
+        "--packets", type=int, default=PACKETS, help="of each (default: %(default)s)"
+    )
+    parser.add_argument("--seed", type=int, default=1, help="of the packets (default: %(default)s)")
+    parser.add_argument("name", nargs="*", help="parts of names (default: all)")
+    options = parser.parse_args(arguments)
+    folder = options.checkouts or Path(os.environ.get(VARIABLE, ""))
+    if folder == Path() or not folder.is_dir():
+        print(
+            f"skip: no checkouts of public programs: --checkouts or {VARIABLE} names their folder"
+        )
+        return 0
+    wanted = [p for p in programs() if not options.name or any(n in p.name for n in options.name)]
+    outcomes = []
+    with tempfile.TemporaryDirectory(prefix="ebb-tna-programs-") as scratch:
+        stf = Path(scratch) / "packets.stf"
+        stf.write_text(script(options.packets, options.seed))
+        for program in wanted:
+            outcome = examine(program, folder.resolve(), stf, Path(scratch))
+            outcomes.append(outcome)
+            told = outcome.reason or f"{outcome.frames} frames left" * bool(outcome.frames)
+            print(f"{program.name}: {outcome.verdict}{': ' * bool(told)}{told}", flush=True)
+    print(f"\n{table(outcomes)}")
+    return 1 if any(each.verdict == FAILED for each in outcomes) else 0
