@@ -17,12 +17,6 @@ pub(crate) fn prefetch<T>(slice: &[T], lines: usize) {
     prefetch_at(Some((slice.as_ptr().cast(), bytes)));
 }
 
-/// Starts to fetch the first cache line of a value.
-#[inline]
-pub(crate) fn prefetch_one<T>(value: &T) {
-    prefetch_line(std::ptr::from_ref(value).cast());
-}
-
 /// Starts to fetch memory given as address and length in bytes, if any.
 #[inline]
 pub(crate) fn prefetch_at(memory: Option<(*const u8, usize)>) {

@@ -12,7 +12,6 @@ mod effects;
 mod export;
 mod flow_control;
 mod journey;
-mod lineage;
 mod links;
 mod pauses;
 mod ports;
@@ -23,9 +22,10 @@ mod visits;
 
 use std::collections::VecDeque;
 
+pub use ebb_pipeline::MAX_COPIES;
 use ebb_pipeline::{
-    Digest, EgressInput, EgressVerdict, EntryId, IngressInput, IngressVerdict, Packet, Pipeline,
-    Pool, TableId, control::Replica, instance_type,
+    Digest, EgressInput, EgressVerdict, EntryId, IngressVerdict, Journey, Lineage, Packet,
+    Pipeline, Pool, Preserved, TableId, control::Replica, instance_type,
 };
 use ebb_traffic_manager::{
     ConfigError, Count, Departure, Depth, PortStatistics, TrafficManager, TrafficManagerConfig,
@@ -39,14 +39,12 @@ use crate::trace::{Event, Tracer};
 
 use agenda::{Agenda, Task};
 pub use ebb_traffic_manager::PortId;
-pub(crate) use effects::Effect;
 use effects::Effects;
+pub(crate) use effects::Sent;
 use export::Exports;
 use flow_control::{FlowControl, is_mac_control};
+use journey::Entering;
 pub use journey::MAX_PASSES;
-use journey::{Entering, Journey, Queued};
-use lineage::Lineage;
-pub use lineage::MAX_COPIES;
 use links::PortLinks;
 use ranks::Ranks;
 use tally::Tally;
@@ -96,7 +94,7 @@ pub struct Switch {
     /// The program; `None` until a controller installs one.
     pipeline: Option<Pipeline>,
     /// The queues.
-    manager: TrafficManager<Queued>,
+    manager: TrafficManager<Box<Packet>>,
     /// The configuration at the start, to which a restart returns.
     start_config: TrafficManagerConfig,
     /// Whether the delays of links may have changed since this was last asked.
@@ -352,14 +350,21 @@ impl Switch {
         self.now = self.now.max(now);
     }
 
-    /// The next of the things that the switch wants to happen, in the order in which it came to want them.
+    /// The next frame that it has sent, in this order.
     #[inline]
-    pub(crate) fn next_effect(&mut self) -> Option<(Instant, Effect)> {
-        self.effects.next()
+    pub(crate) fn next_sent(&mut self) -> Option<Sent> {
+        self.effects.next_sent()
+    }
+
+    /// A port that wants to be [served](Self::serve), and when. They have no order.
+    #[inline]
+    pub(crate) fn next_service(&mut self) -> Option<(Instant, PortId)> {
+        self.effects.next_service()
     }
 
     /// Takes a frame whose last bit has arrived at a port. True if it is a packet, which enters
     /// ingress after the delay of the pipeline.
+    #[inline]
     pub(crate) fn receive(&mut self, port: PortId, frame: Vec<u8>) -> bool {
         if is_mac_control(&frame) {
             self.receive_control(port, &frame);
@@ -405,6 +410,7 @@ impl Switch {
     }
 
     /// Passes a frame to ingress, as a new packet.
+    #[inline]
     fn enter(&mut self, port: PortId, frame: Vec<u8>) {
         self.packets_seen += 1;
         self.tally.ledger.came(1);
@@ -413,11 +419,12 @@ impl Switch {
             packet_id: self.packets_seen,
             passes: 0,
             deflections: 0,
+            egress_rid: 0,
             watches: self.tracer.admit(port),
             lineage: Lineage::default(),
         };
         // No other packet waits for ingress, because `run` leaves none.
-        self.ingress(Entering::new(frame, journey));
+        self.ingress(Entering::new(frame, journey, instance_type::NORMAL));
         self.run();
     }
 
@@ -461,7 +468,10 @@ impl Switch {
     fn run(&mut self) {
         loop {
             self.settle();
-            if let Some(entering) = self.entering.pop_front() {
+            // Nearly always none comes back. To see that takes less than to ask for one.
+            if !self.entering.is_empty()
+                && let Some(entering) = self.entering.pop_front()
+            {
                 self.ingress(entering);
             } else if let Some(port) = self.effects.pop_due() {
                 self.start(port);
@@ -483,9 +493,12 @@ impl Switch {
     }
 
     /// Passes a packet through ingress and on to the queues.
+    #[inline]
     fn pass_ingress(&mut self, entering: Entering) {
         let Entering {
-            frame, mut journey, ..
+            frame,
+            input,
+            mut journey,
         } = entering;
         let (port, len) = (journey.ingress_port, frame.len() as u64);
         if journey.passes >= MAX_PASSES {
@@ -493,13 +506,6 @@ impl Switch {
         }
         let Some(pipeline) = &mut self.pipeline else {
             return self.drop_one(port, DropReason::NoProgram.as_str(), len);
-        };
-        let input = IngressInput {
-            ingress_port: port,
-            packet_id: journey.packet_id,
-            instance_type: entering.instance_type,
-            preserved: entering.preserved,
-            deflect: entering.deflect,
         };
         let outcome = pipeline.ingress(self.now, frame, &input);
         self.collect_trace();
@@ -516,27 +522,20 @@ impl Switch {
         match outcome.verdict {
             IngressVerdict::Resubmit { frame, preserved } => {
                 self.tracer.note(|| Event::Resubmitted);
-                self.entering.push_back(Entering {
-                    frame,
-                    instance_type: instance_type::RESUBMITTED,
-                    preserved: Some(preserved),
-                    deflect: None,
-                    journey: journey.next_pass(),
-                });
+                let journey = journey.next_pass();
+                let mut entering = Entering::new(frame, journey, instance_type::RESUBMITTED);
+                entering.input.preserved = Some(preserved);
+                self.entering.push_back(entering);
             }
             IngressVerdict::Multicast { group, packet } => self.multicast(group, packet, journey),
             IngressVerdict::Copies { replicas, packet } => self.copies(&replicas, packet, journey),
             IngressVerdict::Unicast {
                 egress_spec,
                 priority,
-                packet,
+                mut packet,
             } => {
-                let queued = Queued {
-                    packet,
-                    egress_rid: 0,
-                    journey,
-                };
-                self.offer(egress_spec, priority, queued);
+                packet.journey = journey;
+                self.offer(egress_spec, priority, packet);
             }
             IngressVerdict::Dropped(reason) => self.drop_one(port, reason.name(), len),
         }
@@ -557,9 +556,10 @@ impl Switch {
     }
 
     /// Passes a packet through egress and onto the link.
-    fn pass_egress(&mut self, port: PortId, departure: Departure<Queued>) {
+    #[inline]
+    fn pass_egress(&mut self, port: PortId, departure: Departure<Box<Packet>>) {
         let Departure {
-            packet: queued,
+            mut packet,
             queue,
             enqueued_at,
             start,
@@ -569,6 +569,7 @@ impl Switch {
         let Some(pipeline) = &mut self.pipeline else {
             return;
         };
+        let mut journey = std::mem::take(&mut packet.journey);
         let unit = self.manager.depth_unit();
         let cells = pipeline.cell_bytes();
         let shown = |depth: Depth| match cells {
@@ -577,7 +578,7 @@ impl Switch {
         };
         let input = EgressInput {
             egress_port: port,
-            egress_rid: queued.egress_rid,
+            egress_rid: journey.egress_rid,
             instance_type: None,
             queue_id: queue,
             enq_timestamp: enqueued_at,
@@ -585,8 +586,7 @@ impl Switch {
             deq_timedelta: start.since(enqueued_at),
             deq_qdepth: shown(departure.depth_at_dequeue).min(MAX_DEPTH) as u32,
         };
-        let mut journey = queued.journey;
-        let outcome = pipeline.egress(start, queued.packet, &input);
+        let outcome = pipeline.egress(start, packet, &input);
         self.collect_trace();
         if let Some(clone) = outcome.clone {
             self.clone_packet(clone, &mut journey);
@@ -597,17 +597,7 @@ impl Switch {
             }
             EgressVerdict::Transmit(frame) => self.leave_unconnected(port, frame, journey),
             EgressVerdict::Recirculate { frame, preserved } => {
-                self.tracer.note(|| Event::Recirculated);
-                self.entering.push_back(Entering {
-                    frame,
-                    instance_type: instance_type::RECIRCULATED,
-                    preserved: Some(preserved),
-                    deflect: None,
-                    journey: Journey {
-                        deflections: 0,
-                        ..journey.next_pass()
-                    },
-                });
+                self.recirculate(frame, journey, Some(preserved));
             }
             EgressVerdict::Dropped(reason) => {
                 self.tracer.note(|| Event::Dropped {
@@ -626,18 +616,23 @@ impl Switch {
             return self.drop_one(port, DropReason::NoSuchPort.as_str(), frame.len() as u64);
         };
         pipeline.generate_for_packet(self.now, port, &frame);
+        let journey = Journey {
+            ingress_port: port,
+            ..journey
+        };
+        self.recirculate(frame, journey, None);
+    }
+
+    /// Takes a frame that has left egress to ingress, with what is preserved.
+    fn recirculate(&mut self, frame: Vec<u8>, journey: Journey, preserved: Option<Preserved>) {
         self.tracer.note(|| Event::Recirculated);
-        self.entering.push_back(Entering {
-            frame,
-            instance_type: instance_type::RECIRCULATED,
-            preserved: None,
-            deflect: None,
-            journey: Journey {
-                ingress_port: port,
-                deflections: 0,
-                ..journey.next_pass()
-            },
-        });
+        let journey = Journey {
+            deflections: 0,
+            ..journey.next_pass()
+        };
+        let mut entering = Entering::new(frame, journey, instance_type::RECIRCULATED);
+        entering.input.preserved = preserved;
+        self.entering.push_back(entering);
     }
 
     /// Sends a frame that egress has left.

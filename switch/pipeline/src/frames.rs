@@ -55,8 +55,11 @@ impl Frames {
         };
         if (1..TOO_LONG_BYTES).contains(&bytes) && kind.bytes + bytes <= KEPT_BYTES {
             kind.bytes += bytes;
-            for freed in kind.frames.give(frame) {
-                kind.bytes -= freed.capacity();
+            kind.frames.give(frame);
+            if kind.frames.has_surplus() {
+                for freed in kind.frames.surplus() {
+                    kind.bytes -= freed.capacity();
+                }
             }
         }
     }

@@ -32,16 +32,25 @@ impl<T> FreeList<T> {
         item
     }
 
-    /// Keeps an object. Now and then it returns objects that are too many: half of those that were
-    /// not needed while a quarter of all was given.
-    pub fn give(&mut self, item: T) -> impl Iterator<Item = T> + '_ {
+    /// Keeps an object.
+    #[inline]
+    pub fn give(&mut self, item: T) {
         self.items.push(item);
         self.given += 1;
-        let mut surplus = 0;
-        if self.given >= (self.items.len() / 4).max(FEW) {
-            surplus = self.fewest / 2;
-            (self.fewest, self.given) = (self.items.len() - surplus, 0);
-        }
+    }
+
+    /// Whether it is time to take the [`surplus`](Self::surplus): when a quarter of all was given
+    /// since the last time.
+    #[inline]
+    pub fn has_surplus(&self) -> bool {
+        self.given >= (self.items.len() / 4).max(FEW)
+    }
+
+    /// Returns objects that are too many: half of those that were not needed since the last time.
+    #[cold]
+    pub fn surplus(&mut self) -> impl Iterator<Item = T> + '_ {
+        let surplus = self.fewest / 2;
+        (self.fewest, self.given) = (self.items.len() - surplus, 0);
         self.items.drain(..surplus)
     }
 
@@ -60,12 +69,21 @@ impl<T> FreeList<T> {
 mod tests {
     use super::*;
 
+    /// Gives an object, and says how many are freed for it.
+    fn give(list: &mut FreeList<u32>, item: u32) -> usize {
+        list.give(item);
+        match list.has_surplus() {
+            true => list.surplus().count(),
+            false => 0,
+        }
+    }
+
     #[test]
     fn what_is_only_given_is_freed_but_for_a_few() {
         let mut list = FreeList::default();
         let mut freed = 0;
         for number in 0..100_000 {
-            freed += list.give(number).count();
+            freed += give(&mut list, number);
             assert!(list.len() <= 4 * FEW, "{} after {number}", list.len());
         }
         assert_eq!(list.len() + freed, 100_000);
@@ -75,13 +93,13 @@ mod tests {
     fn what_is_needed_stays() {
         let mut list: FreeList<u32> = FreeList::default();
         for number in 0..10_000 {
-            list.give(number).for_each(drop);
+            give(&mut list, number);
         }
         for _ in 0..1000 {
             let used: Vec<u32> = (0..500).filter_map(|_| list.take()).collect();
             assert_eq!(used.len(), 500);
             for number in used {
-                list.give(number).for_each(drop);
+                give(&mut list, number);
             }
         }
     }
@@ -91,11 +109,11 @@ mod tests {
         let mut list: FreeList<u32> = FreeList::default();
         let peak: Vec<u32> = (0..100_000).collect();
         for number in peak {
-            list.give(number).for_each(drop);
+            give(&mut list, number);
         }
         for _ in 0..200_000 {
             let item = list.take().unwrap_or_default();
-            list.give(item).for_each(drop);
+            give(&mut list, item);
         }
         assert!(list.len() <= 4 * FEW, "{}", list.len());
     }

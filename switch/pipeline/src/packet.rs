@@ -2,6 +2,7 @@
 
 use crate::frames::Frames;
 use crate::free_list::FreeList;
+use crate::journey::Journey;
 use crate::outcome::DropReason;
 use crate::program::Place;
 
@@ -33,6 +34,8 @@ pub struct Packet {
     pub(crate) truncated_to: usize,
     /// Bytes of the valid headers that the deparser emits, as of the last `measure`.
     pub(crate) header_bytes: usize,
+    /// Its way through the switch, while it waits there.
+    pub journey: Journey,
 }
 
 /// Requests of primitives, which are carried out when the pipeline ends. The last request of a kind
@@ -51,6 +54,17 @@ pub(crate) struct Requests {
     pub exit: bool,
     /// Why the packet is dropped; `None` if it is not.
     pub failed: Option<DropReason>,
+}
+
+impl Requests {
+    /// Whether there is any, apart from the end of the pipeline.
+    pub fn any(&self) -> bool {
+        self.clone.is_some()
+            | self.digest.is_some()
+            | self.resubmit.is_some()
+            | self.recirculate.is_some()
+            | self.failed.is_some()
+    }
 }
 
 /// A clone that was asked for.
@@ -173,6 +187,7 @@ impl Pool {
             packet_length,
             truncated_to,
             header_bytes,
+            journey: _,
         } = &mut *packet;
         if words.len() != length {
             words.clear();
@@ -221,7 +236,10 @@ impl Pool {
         }
         let frame = std::mem::take(&mut packet.frame);
         if self.packets.len() < PACKETS {
-            self.packets.give(packet).for_each(drop);
+            self.packets.give(packet);
+            if self.packets.has_surplus() {
+                self.packets.surplus().for_each(drop);
+            }
         }
         frame
     }

@@ -75,10 +75,15 @@ impl Pipeline {
             return self.tofino_ingress(now, frame, input);
         }
         let mut packet = self.arrive(now, frame, input);
-        let mut machine = self.machine(&mut packet, now);
-        machine.begin();
-        machine.ingress();
-        self.after_ingress(now, packet)
+        self.machine(&mut packet, now).arrive();
+        match packet.requests.any() {
+            true => self.after_ingress(now, packet),
+            false => IngressOutcome {
+                clone: None,
+                digest: None,
+                verdict: self.forward(packet),
+            },
+        }
     }
 
     /// The packet as it is before the parser runs.
@@ -91,7 +96,7 @@ impl Pipeline {
             restore(&self.program, &mut packet, preserved);
         }
         let standard = &self.program.standard;
-        let words = &mut packet.words;
+        let words = packet.words.as_mut_slice();
         set(words, standard.ingress_port, u64::from(input.ingress_port));
         set(words, standard.packet_length, length);
         set(
@@ -124,7 +129,8 @@ impl Pipeline {
         }
     }
 
-    /// Fate of a packet after ingress, in the order of BMv2.
+    /// Fate of a packet after ingress that has requests, in the order of BMv2.
+    #[cold]
     fn after_ingress(&mut self, now: Instant, mut packet: Box<Packet>) -> IngressOutcome {
         let requests = std::mem::take(&mut packet.requests);
         if let Some(reason) = requests.failed {
@@ -138,11 +144,6 @@ impl Pipeline {
             .clone
             .and_then(|call| self.clone_ingress(now, &packet, call));
         let digest = requests.digest.and_then(|id| self.digest_of(&packet, id));
-        let standard = &self.program.standard;
-        let egress_spec = get(&packet.words, standard.egress_spec) as u16;
-        let group = standard
-            .mcast_grp
-            .map_or(0, |slot| get(&packet.words, slot) as u16);
         let verdict = if let Some(list) = requests.resubmit {
             self.state.stats.resubmits += 1;
             let preserved = preserve(&self.program, &packet, list);
@@ -150,31 +151,42 @@ impl Pipeline {
                 frame: self.state.pool.take_frame(packet),
                 preserved,
             }
-        } else if group != 0 {
-            set(
-                &mut packet.words,
-                standard.instance_type,
-                u64::from(instance_type::REPLICATION),
-            );
-            IngressVerdict::Multicast { group, packet }
-        } else if egress_spec == self.state.drop_port {
-            IngressVerdict::Dropped(self.drop_packet(packet, DropReason::IngressMarkToDrop))
         } else {
-            set(
-                &mut packet.words,
-                standard.instance_type,
-                u64::from(instance_type::NORMAL),
-            );
-            IngressVerdict::Unicast {
-                egress_spec,
-                priority: self.priority(&packet),
-                packet,
-            }
+            self.forward(packet)
         };
         IngressOutcome {
             clone,
             digest,
             verdict,
+        }
+    }
+
+    /// Where a packet goes by its metadata after ingress: to a group, nowhere, or to a port.
+    #[inline]
+    fn forward(&mut self, mut packet: Box<Packet>) -> IngressVerdict {
+        packet.requests.exit = false;
+        let standard = &self.program.standard;
+        let words = packet.words.as_mut_slice();
+        let egress_spec = get(words, standard.egress_spec) as u16;
+        let group = standard.mcast_grp.map_or(0, |slot| get(words, slot) as u16);
+        if group != 0 {
+            let replication = u64::from(instance_type::REPLICATION);
+            set(words, standard.instance_type, replication);
+            return IngressVerdict::Multicast { group, packet };
+        }
+        if egress_spec == self.state.drop_port {
+            let reason = self.drop_packet(packet, DropReason::IngressMarkToDrop);
+            return IngressVerdict::Dropped(reason);
+        }
+        set(
+            words,
+            standard.instance_type,
+            u64::from(instance_type::NORMAL),
+        );
+        IngressVerdict::Unicast {
+            egress_spec,
+            priority: standard.priority.map_or(0, |slot| get(words, slot) as u8),
+            packet,
         }
     }
 
@@ -282,8 +294,20 @@ impl Pipeline {
             return self.tofino_egress(now, packet, input);
         }
         self.depart(now, &mut packet, input);
-        let mut machine = self.machine(&mut packet, now);
-        machine.egress();
+        self.machine(&mut packet, now).egress();
+        if packet.requests.any() {
+            return self.after_egress(now, packet);
+        }
+        packet.requests.exit = false;
+        EgressOutcome {
+            clone: None,
+            verdict: self.leave(now, packet, None),
+        }
+    }
+
+    /// Fate of a packet after egress that has requests.
+    #[cold]
+    fn after_egress(&mut self, now: Instant, mut packet: Box<Packet>) -> EgressOutcome {
         let requests = std::mem::take(&mut packet.requests);
         if let Some(reason) = requests.failed {
             return EgressOutcome {
@@ -294,25 +318,30 @@ impl Pipeline {
         let clone = requests
             .clone
             .and_then(|call| self.clone_egress(&packet, call));
+        let verdict = self.leave(now, packet, requests.recirculate);
+        EgressOutcome { clone, verdict }
+    }
+
+    /// Turns a packet into a frame again, unless it is dropped. `recirculate` is the field list with
+    /// which egress wants it to go to ingress.
+    #[inline]
+    fn leave(
+        &mut self,
+        now: Instant,
+        mut packet: Box<Packet>,
+        recirculate: Option<u32>,
+    ) -> EgressVerdict {
         let egress_spec = get(&packet.words, self.program.standard.egress_spec) as u16;
         if egress_spec == self.state.drop_port {
             let reason = self.drop_packet(packet, DropReason::EgressMarkToDrop);
-            return EgressOutcome {
-                clone,
-                verdict: EgressVerdict::Dropped(reason),
-            };
+            return EgressVerdict::Dropped(reason);
         }
         self.machine(&mut packet, now).deparse();
         if let Some(reason) = packet.requests.failed {
-            let reason = self.drop_packet(packet, reason);
-            return EgressOutcome {
-                clone,
-                verdict: EgressVerdict::Dropped(reason),
-            };
+            return EgressVerdict::Dropped(self.drop_packet(packet, reason));
         }
         // The deparser may ask for it, too.
-        let recirculate = packet.requests.recirculate.or(requests.recirculate);
-        let verdict = match recirculate {
+        match packet.requests.recirculate.or(recirculate) {
             Some(list) => {
                 self.state.stats.recirculates += 1;
                 EgressVerdict::Recirculate {
@@ -321,15 +350,14 @@ impl Pipeline {
                 }
             }
             None => EgressVerdict::Transmit(self.state.pool.take_frame(packet)),
-        };
-        EgressOutcome { clone, verdict }
+        }
     }
 
     /// Sets the metadata that a packet has when it leaves its queue.
     fn depart(&self, now: Instant, packet: &mut Packet, input: &EgressInput) {
         let standard = &self.program.standard;
         let length = u64::from(packet.packet_length);
-        let words = &mut packet.words;
+        let words = packet.words.as_mut_slice();
         set(words, standard.egress_port, u64::from(input.egress_port));
         set_if(words, standard.egress_rid, u64::from(input.egress_rid));
         if let Some(instance_type) = input.instance_type {
@@ -443,12 +471,28 @@ impl<'a> Machine<'a> {
         self.program.native.as_ref().filter(|_| !self.is_traced())
     }
 
+    /// Parses the packet, verifies its checksums and runs the ingress pipeline.
+    fn arrive(&mut self) {
+        match self.native() {
+            Some(native) => self.arrive_native(native),
+            None => {
+                self.begin_interpreted();
+                self.ingress_interpreted();
+            }
+        }
+    }
+
     /// Parses the packet and verifies its checksums.
     fn begin(&mut self) {
-        let (error, right) = match self.native() {
+        match self.native() {
             Some(native) => self.begin_native(native),
             None => self.begin_interpreted(),
-        };
+        }
+    }
+
+    /// Counts what the parser found: the P4 error, and whether the checksums were right.
+    #[inline]
+    pub fn note_beginning(&mut self, error: u32, right: bool) {
         if error != self.program.errors.no_error {
             self.state.stats.parser_error(error);
         }
@@ -457,7 +501,7 @@ impl<'a> Machine<'a> {
         }
     }
 
-    fn begin_interpreted(&mut self) -> (u32, bool) {
+    fn begin_interpreted(&mut self) {
         let (mut error, mut right) = (self.program.errors.no_error, true);
         self.interpret(|machine| {
             error = machine.parse();
@@ -467,27 +511,24 @@ impl<'a> Machine<'a> {
         let words = &mut self.packet.words;
         set_if(words, standard.parser_error, u64::from(error));
         set_if(words, standard.checksum_error, u64::from(!right));
-        (error, right)
+        self.note_beginning(error, right);
     }
 
-    fn ingress(&mut self) {
-        if !self
-            .native()
-            .is_some_and(|native| self.ingress_native(native))
-        {
-            self.interpret(|machine| machine.pipeline(machine.program.ingress));
-            self.measure();
-        }
+    pub fn ingress_interpreted(&mut self) {
+        self.interpret(|machine| machine.pipeline(machine.program.ingress));
+        self.measure();
     }
 
     fn egress(&mut self) {
-        if !self
-            .native()
-            .is_some_and(|native| self.egress_native(native))
-        {
-            self.interpret(|machine| machine.pipeline(machine.program.egress));
-            self.measure();
+        match self.native() {
+            Some(native) => self.egress_native(native),
+            None => self.egress_interpreted(),
         }
+    }
+
+    pub fn egress_interpreted(&mut self) {
+        self.interpret(|machine| machine.pipeline(machine.program.egress));
+        self.measure();
     }
 }
 

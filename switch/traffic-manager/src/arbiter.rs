@@ -73,11 +73,13 @@ impl Arbiter {
     }
 
     /// The earliest time at which a head may leave; `None` if there is none.
+    #[inline]
     pub(crate) fn earliest(&self) -> Option<Instant> {
         self.eligible.earliest()
     }
 
     /// The highest queue with a head, probably the next one: a guess without side effects.
+    #[inline]
     pub(crate) fn likely(&self) -> Option<usize> {
         self.eligible.highest()
     }

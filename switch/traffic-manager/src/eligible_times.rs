@@ -17,6 +17,7 @@ pub(crate) struct EligibleTimes {
 
 impl EligibleTimes {
     /// Sets the earliest departure of a queue's new head; `None` if nothing may leave.
+    #[inline]
     pub(crate) fn set(&mut self, queue: usize, since: Option<Instant>) {
         match since {
             Some(since) => {
@@ -28,21 +29,25 @@ impl EligibleTimes {
     }
 
     /// Earliest departure of a queue's head; `None` if nothing may leave.
+    #[inline]
     pub(crate) fn get(&self, queue: usize) -> Option<Instant> {
         (self.present & 1 << queue != 0).then(|| self.since[queue])
     }
 
     /// The earliest time at which any head may leave; `None` if there is no head.
+    #[inline]
     pub(crate) fn earliest(&self) -> Option<Instant> {
         self.queues().map(|queue| self.since[queue]).min()
     }
 
     /// The queue with the highest id among those with a head.
+    #[inline]
     pub(crate) fn highest(&self) -> Option<usize> {
         highest(self.present)
     }
 
     /// The queues whose heads may leave at this time.
+    #[inline]
     pub(crate) fn ready(&self, at: Instant) -> QueueSet {
         let ready = self.queues().filter(|queue| self.since[*queue] <= at);
         ready.fold(0, |set, queue| set | 1 << queue)

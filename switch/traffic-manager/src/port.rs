@@ -24,6 +24,8 @@ pub(crate) struct Port<P> {
     line: Serialiser,
     /// Packets sent since the statistics began.
     transmitted: Count,
+    /// Time from the last bit of a frame to ingress.
+    pipeline_delay: Duration,
     /// Chooses the queue that sends next.
     arbiter: Arbiter,
     /// Queues that the profile lists.
@@ -32,8 +34,6 @@ pub(crate) struct Port<P> {
     buffer: Buffer<P>,
     /// Delay added to frames that arrive from outside.
     rx_delay: Duration,
-    /// Time from the last bit of a frame to ingress.
-    pipeline_delay: Duration,
     /// Size of the ingress buffer; `None` if packets go to the queues of their ports at once.
     ingress_bytes: Option<u64>,
     /// MAC control frames that were sent since the statistics began.

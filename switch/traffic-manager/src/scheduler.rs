@@ -99,7 +99,10 @@ impl Scheduler {
                 };
             }
             group.credit = group.weight;
-            self.current = (self.current + 1) % self.len;
+            self.current += 1;
+            if self.current == self.len {
+                self.current = 0;
+            }
         }
         None
     }

@@ -58,6 +58,7 @@ impl Serialiser {
     }
 
     /// The lower of the rates of profile and link; zero means no limit.
+    #[inline]
     pub(crate) fn rate(&self) -> BitRate {
         match self.rate_limit {
             Some(limit) if self.rate.is_zero() || limit < self.rate => limit,
@@ -66,6 +67,7 @@ impl Serialiser {
     }
 
     /// Bytes that a frame of `len` bytes takes on the wire.
+    #[inline]
     pub(crate) fn wire_bytes(&self, len: u64) -> u64 {
         len + self.overhead
     }
@@ -86,11 +88,13 @@ impl Serialiser {
     }
 
     /// Whether the link accepts a frame.
+    #[inline]
     pub(crate) fn has_credit(&self) -> bool {
         self.credit != Some(0)
     }
 
     /// The earliest start of a frame that is there from `ready` on, if the link accepts it.
+    #[inline]
     pub(crate) fn start_of(&self, ready: Instant) -> Instant {
         ready.max(self.free_at)
     }

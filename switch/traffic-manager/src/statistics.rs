@@ -281,6 +281,7 @@ impl Recorder {
     }
 
     /// A packet was offered and found this depth.
+    #[inline]
     pub(crate) fn offered(&mut self, depth: Depth) {
         self.offered += 1;
         self.arrival_depth_packets += depth.packets;
@@ -288,6 +289,7 @@ impl Recorder {
     }
 
     /// A packet was queued; `before` is the depth it found.
+    #[inline]
     pub(crate) fn enqueued(&mut self, now: Instant, before: Depth, len: u64) {
         self.average.advance(now, before);
         self.enqueued.add(len);
@@ -296,6 +298,7 @@ impl Recorder {
     }
 
     /// A packet left after `delay`; `before` is the depth with it.
+    #[inline]
     pub(crate) fn dequeued(&mut self, now: Instant, before: Depth, len: u64, delay: Duration) {
         self.average.advance(now, before);
         self.average.mark();
@@ -422,6 +425,7 @@ struct TimeAverage {
 
 impl TimeAverage {
     /// The depth was `depth` from the last change until `now`.
+    #[inline]
     fn advance(&mut self, now: Instant, depth: Depth) {
         if self.first.is_none() {
             self.first = Some(now);
@@ -434,6 +438,7 @@ impl TimeAverage {
     }
 
     /// The mean counts until the last change.
+    #[inline]
     fn mark(&mut self) {
         let span = self
             .first

@@ -2,48 +2,43 @@
 //! arrivals come first, by port and then in the order of the link, then departures by port. A switch's own
 //! timers come between them ([`goes_before`](EventQueue::goes_before)).
 //!
-//! Frames arrive on a link in the order in which they were sent, and a port has at most one
-//! departure to come. So each port has a queue of arrivals, and only the first event of each port
-//! competes, in two trees of winners: one of arrivals, one of departures. Ports have their leaves in
-//! order, so the first leaf with the winning time is the one whose turn it is, and times are all
-//! that is compared. That costs a handful of comparisons per event, whatever the number of frames
-//! under way.
+//! All that arrives in a turn of the node was sent before it. So arrivals are gathered as they come,
+//! and put into order together when the node looks for its next event. A port has at most one departure
+//! to come; these compete in a tree of winners, whose leaves are the ports in order, so that the
+//! first leaf with the winning time is the one whose turn it is.
 
 use std::collections::VecDeque;
 
-use ebb_units::Instant;
+use ebb_units::{Duration, Instant};
 
 use super::event::Event;
-use crate::prefetch::{HEADER_LINES, prefetch, prefetch_one};
+use crate::prefetch::{HEADER_LINES, prefetch, prefetch_at};
 use crate::switch::PortId;
 
 /// The pending events of one node.
 #[derive(Debug)]
 pub(crate) struct EventQueue {
-    /// The slot of each port, by port number; `None` for ports that never had an event.
+    /// Arrivals to come that are in order, the next one first.
+    arrivals: VecDeque<(Instant, Event)>,
+    /// Arrivals to come that are not in order yet, as they were added.
+    fresh: Vec<(Instant, Event)>,
+    /// Time of the first of these; [`NEVER`] without any.
+    fresh_from: Instant,
+    /// The slot of each port, by port number; `None` for ports that never had a departure.
     slots: Vec<Option<u16>>,
     /// The port of each slot, in ascending order.
     ports: Vec<PortId>,
-    /// Arrivals that are to come, by slot.
-    arrivals: Vec<VecDeque<(Instant, Event)>>,
-    /// Both trees in an array: node n holds the earlier of the times at 2n and 2n + 1. The second
-    /// half are the leaves: the next arrival of each slot, then the next departure of each slot;
-    /// [`NEVER`] where there is none.
+    /// The tree of departures in an array: node n holds the earlier of the times at 2n and 2n + 1. The
+    /// second half are the leaves, one for each slot; [`NEVER`] where there is none.
     winners: Vec<Instant>,
 }
 
-/// Cache lines of a queue of arrivals that are fetched before a turn. They hold as many frames as a
-/// link of 100 Gbit/s carries in a microsecond, half of them control packets.
-const QUEUE_LINES: usize = 10;
+/// How many arrivals ahead of the next one the headers of a frame are fetched. Meanwhile the node
+/// works off as many events, which takes longer than to fetch them.
+const AHEAD: usize = 4;
 
-/// Most frames per link whose headers are fetched before a turn; the headers of one link must not
-/// push each other out of the cache.
-const PREFETCHED: usize = 32;
-
-/// Root of the tree of arrivals.
-const ARRIVALS: usize = 2;
 /// Root of the tree of departures.
-const DEPARTURES: usize = 3;
+const ROOT: usize = 1;
 
 /// Time in place of an event, where there is none.
 const NEVER: Instant = Instant::FAR_FUTURE;
@@ -52,167 +47,154 @@ impl EventQueue {
     /// A queue without events or ports.
     pub(crate) fn new() -> Self {
         Self {
+            arrivals: VecDeque::new(),
+            fresh: Vec::new(),
+            fresh_from: NEVER,
             slots: Vec::new(),
             ports: Vec::new(),
-            arrivals: Vec::new(),
-            winners: vec![NEVER; 4],
+            winners: vec![NEVER; 2],
         }
     }
 
-    /// Adds an event. If a port has several departures, only the earliest counts.
-    pub(crate) fn push(&mut self, at: Instant, event: Event) {
-        let slot = self.slot(event.port());
-        if let Event::Serve(_) = event {
-            let leaf = self.leaf(DEPARTURES, slot);
-            if at < self.winners[leaf] {
-                self.set(leaf, at);
-            }
-            return;
-        }
-        let queue = &mut self.arrivals[slot];
-        match queue.back() {
-            None => {
-                queue.push_back((at, event));
-                self.set(self.leaf(ARRIVALS, slot), at);
-            }
-            Some((last, _)) if *last <= at => queue.push_back((at, event)),
-            Some(_) => self.overtake(slot, at, event),
-        }
+    /// Adds something that arrives.
+    #[inline]
+    pub(crate) fn push_arrival(&mut self, at: Instant, event: Event) {
+        self.fresh_from = self.fresh_from.min(at);
+        self.fresh.push((at, event));
     }
 
-    /// Adds an arrival that overtakes others: the link has become faster than it was when it sent
-    /// these.
-    #[cold]
-    fn overtake(&mut self, slot: usize, at: Instant, event: Event) {
-        let queue = &mut self.arrivals[slot];
-        let overtaken = queue.iter().rev().take_while(|(other, _)| *other > at);
-        let index = queue.len() - overtaken.count();
-        queue.insert(index, (at, event));
-        if index == 0 {
-            self.set(self.leaf(ARRIVALS, slot), at);
+    /// Adds a departure. If a port has several, only the earliest counts.
+    #[inline]
+    pub(crate) fn push_departure(&mut self, at: Instant, port: PortId) {
+        let slot = self.slot(port);
+        let leaf = self.capacity() + slot;
+        if at < self.winners[leaf] {
+            self.set(leaf, at);
         }
     }
 
     /// Time of the next event; `None` if there is none.
     #[inline]
     pub(crate) fn next_time(&self) -> Option<Instant> {
-        let first = self.winners[ARRIVALS].min(self.winners[DEPARTURES]);
+        let first = self.next_arrival().min(self.winners[ROOT]);
         (first != NEVER).then_some(first)
+    }
+
+    /// Time of the next arrival; [`NEVER`] if there is none.
+    #[inline]
+    fn next_arrival(&self) -> Instant {
+        let first = self.arrivals.front().map_or(NEVER, |(at, _)| *at);
+        first.min(self.fresh_from)
     }
 
     /// Whether an arrival is due until then, or a departure before.
     pub(crate) fn goes_before(&self, then: Instant) -> bool {
-        self.winners[ARRIVALS] <= then || self.winners[DEPARTURES] < then
+        self.next_arrival() <= then || self.winners[ROOT] < then
     }
 
     /// The next event, if its time is not after `now`.
     pub(crate) fn pop_due(&mut self, now: Instant) -> Option<(Instant, Event)> {
-        self.next_time().filter(|at| *at <= now)?;
-        self.pop()
+        self.pop_before(now + Duration::from_picos(1))
     }
 
     /// The next event, if its time is before `horizon`.
     #[inline]
     pub(crate) fn pop_before(&mut self, horizon: Instant) -> Option<(Instant, Event)> {
-        self.next_time().filter(|at| *at < horizon)?;
-        self.pop()
-    }
-
-    /// The next event. There must be one.
-    fn pop(&mut self) -> Option<(Instant, Event)> {
-        let (arrival, departure) = (self.winners[ARRIVALS], self.winners[DEPARTURES]);
+        if !self.fresh.is_empty() {
+            self.settle();
+        }
+        let arrival = self.arrivals.front().map_or(NEVER, |(at, _)| *at);
+        let departure = self.winners[ROOT];
+        if arrival.min(departure) >= horizon {
+            return None;
+        }
         if departure < arrival {
-            let leaf = self.first(DEPARTURES);
+            let leaf = self.first();
             self.set(leaf, NEVER);
-            let port = self.ports[leaf - 3 * self.capacity()];
+            let port = self.ports[leaf - self.capacity()];
             return Some((departure, Event::Serve(port)));
         }
-        let leaf = self.first(ARRIVALS);
-        let queue = &mut self.arrivals[leaf - self.winners.len() / 2];
-        let event = queue.pop_front();
-        let next = match queue.front() {
-            Some((at, _)) => *at,
-            None => {
-                // This moves an empty deque back to the start of its memory, which is in the
-                // caches.
-                queue.clear();
-                NEVER
-            }
-        };
-        self.set(leaf, next);
+        if let Some((_, ahead)) = self.arrivals.get(AHEAD) {
+            prefetch_headers(ahead);
+        }
+        let event = self.arrivals.pop_front();
+        if self.arrivals.is_empty() {
+            // This moves an empty deque back to the start of its memory, which is in the caches.
+            self.arrivals.clear();
+        }
         event
     }
 
-    /// Fetches the headers of the frames that arrive before `horizon` into the caches, and returns
-    /// how many frames these are.
-    pub(crate) fn prefetch_arrivals(&self, horizon: Instant) -> usize {
-        // First the addresses of the frames, for all links.
-        for queue in &self.arrivals {
-            let (first, wrapped) = queue.as_slices();
-            prefetch(first, QUEUE_LINES);
-            prefetch(wrapped, QUEUE_LINES / 2);
+    /// Puts all arrivals into order. At the same time and port those stay first that were added
+    /// first, which is the order of the link.
+    #[inline(never)]
+    fn settle(&mut self) {
+        let key = |(at, event): &(Instant, Event)| (*at, event.port());
+        // Those that were in order stay where they are, as far as nothing is to go before them.
+        let from = self.fresh_from;
+        let kept = match self.arrivals.back() {
+            Some((last, _)) if *last >= from => self.arrivals.partition_point(|(at, _)| *at < from),
+            _ => self.arrivals.len(),
+        };
+        if kept < self.arrivals.len() {
+            let added = self.fresh.len();
+            self.fresh.extend(self.arrivals.drain(kept..));
+            self.fresh.rotate_left(added);
         }
-        let mut frames = 0;
-        for queue in &self.arrivals {
-            let near = queue.iter().take(PREFETCHED);
-            for (_, event) in near.take_while(|(at, _)| *at < horizon) {
-                if let Event::Receive { frame, .. } = event {
-                    prefetch(frame, HEADER_LINES);
-                    frames += 1;
-                }
-            }
-        }
-        frames
+        self.fresh.sort_by_key(key);
+        self.arrivals.extend(self.fresh.drain(..));
+        self.fresh_from = NEVER;
     }
 
-    /// The ports that have had events.
+    /// Puts all arrivals into order and fetches the headers of the first ones into the caches.
+    pub(crate) fn prepare(&mut self) {
+        if !self.fresh.is_empty() {
+            self.settle();
+        }
+        for (_, event) in self.arrivals.iter().take(AHEAD) {
+            prefetch_headers(event);
+        }
+    }
+
+    /// Whether at least this many arrivals come before `horizon`, as far as they are
+    /// [in order](Self::prepare).
+    pub(crate) fn has_arrivals(&self, count: usize, horizon: Instant) -> bool {
+        let last = self.arrivals.get(count.saturating_sub(1));
+        last.is_some_and(|(at, _)| *at < horizon)
+    }
+
+    /// The ports that have had departures.
     pub(crate) fn ports(&self) -> &[PortId] {
         &self.ports
     }
 
     /// The ports with a known departure before `horizon`.
     pub(crate) fn departures(&self, horizon: Instant) -> impl Iterator<Item = PortId> {
-        let leaves = &self.winners[3 * self.capacity()..];
+        let leaves = &self.winners[self.capacity()..];
         let ports = self.ports.iter().zip(leaves);
         ports
             .filter(move |(_, at)| **at < horizon)
             .map(|(port, _)| *port)
     }
 
-    /// Fetches what leads to a port's queue of arrivals into the caches.
-    pub(crate) fn prefetch_slot(&self, port: PortId) {
-        if let Some(Some(slot)) = self.slots.get(usize::from(port)) {
-            let slot = usize::from(*slot);
-            prefetch_one(&self.arrivals[slot]);
-            prefetch_one(&self.winners[self.leaf(ARRIVALS, slot)]);
-        }
+    /// Fetches the place of the next arrival that is added into the caches.
+    pub(crate) fn prefetch_end(&self) {
+        let end = self.fresh.as_ptr_range().end;
+        prefetch_at(Some((end.cast(), size_of::<(Instant, Event)>())));
     }
 
-    /// Fetches the end of a port's queue of arrivals into the caches.
-    pub(crate) fn prefetch_end(&self, port: PortId) {
-        if let Some(Some(slot)) = self.slots.get(usize::from(port))
-            && let Some(last) = self.arrivals[usize::from(*slot)].back()
-        {
-            prefetch_one(last);
-        }
-    }
-
-    /// How many slots the trees have leaves for.
+    /// How many slots the tree has leaves for, which is the index of the first leaf.
     fn capacity(&self) -> usize {
-        self.winners.len() / 4
+        self.winners.len() / 2
     }
 
-    /// Index in `winners` of the leaf of a slot in a tree.
-    fn leaf(&self, tree: usize, slot: usize) -> usize {
-        tree * self.capacity() + slot
-    }
-
-    /// The first leaf of a tree with the time of its root.
-    fn first(&self, root: usize) -> usize {
-        let time = self.winners[root];
-        let mut node = root;
-        while node < self.winners.len() / 2 {
-            node = 2 * node + usize::from(self.winners[2 * node] != time);
+    /// The first leaf with the time of the root.
+    fn first(&self) -> usize {
+        let winners = self.winners.as_slice();
+        let time = winners[ROOT];
+        let mut node = ROOT;
+        while node < winners.len() / 2 {
+            node = 2 * node + usize::from(winners[2 * node] != time);
         }
         node
     }
@@ -223,7 +205,7 @@ impl EventQueue {
         let winners = self.winners.as_mut_slice();
         winners[leaf] = at;
         let (mut node, mut winner) = (leaf, at);
-        while node > DEPARTURES {
+        while node > ROOT {
             winner = winner.min(winners[node ^ 1]);
             node /= 2;
             if winners[node] == winner {
@@ -242,27 +224,32 @@ impl EventQueue {
         }
     }
 
-    /// Gives a port a slot, and makes the trees anew.
+    /// Gives a port a slot, and makes the tree anew.
     #[cold]
     fn add(&mut self, port: PortId) -> usize {
-        let leaves = self.winners[3 * self.capacity()..].iter();
+        let leaves = self.winners[self.capacity()..].iter();
         let mut departures: Vec<Instant> = leaves.copied().take(self.ports.len()).collect();
         let place = self.ports.partition_point(|other| *other < port);
         self.ports.insert(place, port);
-        self.arrivals.insert(place, VecDeque::new());
         departures.insert(place, NEVER);
         self.slots = Vec::new();
         for (slot, port) in (0..).zip(&self.ports) {
             self.slots.resize(usize::from(*port), None);
             self.slots.push(Some(slot));
         }
-        self.winners = vec![NEVER; 4 * self.ports.len().next_power_of_two()];
+        self.winners = vec![NEVER; 2 * self.ports.len().next_power_of_two()];
         for (slot, departure) in departures.into_iter().enumerate() {
-            let arrival = self.arrivals[slot].front().map_or(NEVER, |(at, _)| *at);
-            self.set(self.leaf(ARRIVALS, slot), arrival);
-            self.set(self.leaf(DEPARTURES, slot), departure);
+            self.set(self.capacity() + slot, departure);
         }
         place
+    }
+}
+
+/// Starts to fetch the headers of a frame that arrives.
+#[inline]
+fn prefetch_headers(event: &Event) {
+    if let Event::Receive { frame, .. } = event {
+        prefetch(frame, HEADER_LINES);
     }
 }
 
@@ -348,11 +335,11 @@ mod tests {
                     Step::Arrive { port, after } => {
                         let event = arrival(port, number);
                         list.push(told((at(after), arrival(port, number))));
-                        queue.push(at(after), event);
+                        queue.push_arrival(at(after), event);
                     }
                     Step::Depart { port, after } => {
                         list.push((at(after), true, port, 0));
-                        queue.push(at(after), Event::Serve(port));
+                        queue.push_departure(at(after), port);
                     }
                     Step::Pop { until } => {
                         prop_assert_eq!(queue.next_time(), list.0.iter().map(|e| e.0).min());
@@ -369,7 +356,7 @@ mod tests {
     fn the_horizon_itself_is_not_before_it() {
         let mut queue = EventQueue::new();
         let at = Instant::from_micros(1);
-        queue.push(at, Event::Serve(3));
+        queue.push_departure(at, 3);
         assert!(queue.pop_before(at).is_none());
         assert!(
             queue

@@ -147,30 +147,51 @@ impl Link {
     /// Carries a frame that leaves the sender at this time, or arrives then if the sender has added
     /// the delay. What happens at the other end is added to `out`. Returns what the link did to the
     /// frame, if the sender has to count it.
+    #[inline]
     pub fn send(
+        &mut self,
+        at: Instant,
+        frame: Vec<u8>,
+        sender: Sender,
+        out: &mut Vec<Crossing>,
+    ) -> Option<DropReason> {
+        self.sent += 1;
+        if self.faults.is_some() {
+            return self.send_faulty(at, frame, sender, out);
+        }
+        let port = self.peer.port;
+        self.carry(at, Event::Receive { port, frame }, out);
+        None
+    }
+
+    /// Has something happen at the other end for what leaves the sender at this time.
+    #[inline]
+    fn carry(&self, at: Instant, event: Event, out: &mut Vec<Crossing>) {
+        out.push(Crossing {
+            to: self.to,
+            at: at + self.delay,
+            event,
+        });
+    }
+
+    /// Carries the frame that was counted last over a link that is not in the default state.
+    #[inline(never)]
+    fn send_faulty(
         &mut self,
         mut at: Instant,
         mut frame: Vec<u8>,
         sender: Sender,
         out: &mut Vec<Crossing>,
     ) -> Option<DropReason> {
-        let sequence = self.sent;
-        self.sent += 1;
         let mut fault = None;
         if let Some(faults) = &mut self.faults {
             if !faults.paced {
                 at = faults.serialise(at, frame.len() as u64);
             }
-            fault = faults.strike(sequence, &mut frame);
+            fault = faults.strike(self.sent - 1, &mut frame);
         }
         let (port, bytes) = (self.peer.port, frame.len() as u64);
-        let mut carry = |event| {
-            out.push(Crossing {
-                to: self.to,
-                at: at + self.delay,
-                event,
-            });
-        };
+        let mut carry = |event| self.carry(at, event, out);
         if fault.is_none_or(|reason| reason == DropReason::LinkCorrupt) {
             carry(Event::Receive { port, frame });
         }

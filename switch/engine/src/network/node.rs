@@ -13,7 +13,7 @@ use super::samples::Sampler;
 use super::trace::{Trace, mix};
 use super::{Address, NetworkError, NodeId, NodePort};
 use crate::capture::{Direction, FrameSink, OpenSink};
-use crate::switch::{Effect, PortId, Switch};
+use crate::switch::{PortId, Sent, Switch};
 
 /// Kind of a node.
 #[derive(Default)]
@@ -328,9 +328,10 @@ impl<H: Host> Node<H> {
         &self.pending
     }
 
-    /// Adds an event.
-    pub fn push(&mut self, at: Instant, event: Event) {
-        self.pending.push(at, event);
+    /// Adds something that arrives.
+    #[inline]
+    pub fn push_arrival(&mut self, at: Instant, event: Event) {
+        self.pending.push_arrival(at, event);
     }
 
     /// When something happens at it next; `None` if nothing is known to.
@@ -424,15 +425,15 @@ impl<H: Host> Node<H> {
 
     /// Fetches what the events before `horizon` will touch into the caches, as far as that is
     /// known, all at once: else the processor would wait for each in turn.
-    fn prefetch(&self, horizon: Instant) {
-        let frames = self.pending.prefetch_arrivals(horizon);
+    fn prefetch(&mut self, horizon: Instant) {
+        self.pending.prepare();
         if let Kind::Switch(switch) = &self.kind {
             // It is unknown which way frames go. If they are few, fetching all ports would be in
             // vain.
             let ports = self.pending.ports();
-            match frames < ports.len() {
-                true => switch.prefetch_ports(|| self.pending.departures(horizon), horizon),
-                false => switch.prefetch_ports(|| ports.iter().copied(), horizon),
+            match self.pending.has_arrivals(ports.len(), horizon) {
+                true => switch.prefetch_ports(|| ports.iter().copied(), horizon),
+                false => switch.prefetch_ports(|| self.pending.departures(horizon), horizon),
             }
         }
     }
@@ -444,18 +445,17 @@ impl<H: Host> Node<H> {
         }
     }
 
-    /// Schedules what the switch wants to happen.
+    /// Schedules what the switch wants to happen, and passes on what it has sent.
     pub fn collect(&mut self, out: &mut Vec<Crossing>) {
-        while let Kind::Switch(switch) = &mut self.kind
-            && let Some((at, effect)) = switch.next_effect()
-        {
-            match effect {
-                Effect::Serve(port) => {
-                    let event = Event::Serve(port);
-                    self.pending.push(at, event);
-                }
-                Effect::Send { port, frame } => self.send(at, port, frame, out),
+        if let Kind::Switch(switch) = &mut self.kind {
+            while let Some((at, port)) = switch.next_service() {
+                self.pending.push_departure(at, port);
             }
+        }
+        while let Kind::Switch(switch) = &mut self.kind
+            && let Some(Sent { at, port, frame }) = switch.next_sent()
+        {
+            self.send(at, port, frame, out);
         }
     }
 

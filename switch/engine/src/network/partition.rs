@@ -7,6 +7,7 @@ use ebb_pipeline::{Frames, Pool};
 use ebb_units::{Duration, Instant};
 
 use super::access::{Access, Settings};
+use super::event_queue::EventQueue;
 use super::host::Host;
 use super::link::Crossing;
 use super::node::Node;
@@ -217,24 +218,19 @@ impl<H: Host> Partition<H> {
     fn prefetch_places(&self, sent: &[Crossing]) {
         let here = || {
             let here = sent.iter().filter(|c| c.to.partition == self.number);
-            here.map(|c| (self.nodes[c.to.index as usize].pending(), c.event.port()))
+            here.map(|c| self.nodes[c.to.index as usize].pending())
         };
-        for (queue, _) in here() {
+        for queue in here() {
             prefetch(std::slice::from_ref(queue), 2);
         }
-        for (queue, port) in here() {
-            queue.prefetch_slot(port);
-        }
-        for (queue, port) in here() {
-            queue.prefetch_end(port);
-        }
+        here().for_each(EventQueue::prefetch_end);
     }
 
     /// Adds a frame to the events of a node of this partition.
     fn place(&mut self, crossing: Crossing) {
         let Crossing { to, at, event } = crossing;
         let node = &mut self.nodes[to.index as usize];
-        node.push(at, event);
+        node.push_arrival(at, event);
         if at < node.listed {
             node.listed = at;
             self.list.push(Reverse((at, to.index)));

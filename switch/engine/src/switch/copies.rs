@@ -2,7 +2,7 @@
 
 use ebb_pipeline::{CloneRequest, Packet, control::Replica};
 
-use super::{Journey, MAX_PASSES, Queued, Switch};
+use super::{Journey, MAX_PASSES, Switch};
 use crate::drops::DropReason;
 use crate::trace::Event;
 
@@ -66,7 +66,7 @@ impl Switch {
         &mut self,
         replicas: &[Replica],
         queue: Option<u8>,
-        packet: Box<Packet>,
+        mut packet: Box<Packet>,
         mut journey: Journey,
     ) {
         let Some(pipeline) = &mut self.pipeline else {
@@ -88,18 +88,15 @@ impl Switch {
             let Some(pipeline) = &mut self.pipeline else {
                 return;
             };
-            let queued = Queued {
-                packet: pipeline.clone_packet(&packet),
+            let mut copy = pipeline.clone_packet(&packet);
+            copy.journey = Journey {
                 egress_rid: replica.instance,
-                journey: journey.clone(),
+                ..journey.clone()
             };
-            self.offer(replica.port, queue, queued);
+            self.offer(replica.port, queue, copy);
         }
-        let queued = Queued {
-            packet,
-            egress_rid: last.instance,
-            journey,
-        };
-        self.offer(last.port, queue, queued);
+        journey.egress_rid = last.instance;
+        packet.journey = journey;
+        self.offer(last.port, queue, packet);
     }
 }

@@ -5,68 +5,87 @@ use std::collections::VecDeque;
 use ebb_traffic_manager::PortId;
 use ebb_units::Instant;
 
-/// Something that a switch wants to happen at some time.
+/// A frame that a switch has sent.
 #[derive(Debug)]
-pub(crate) enum Effect {
-    /// A transmission may start at this port.
-    Serve(PortId),
-    /// The last bit of a frame is at the far end of the port's link, or at the controller.
-    Send { port: PortId, frame: Vec<u8> },
+pub(crate) struct Sent {
+    /// When its last bit is at the far end of the port's link, or at the controller.
+    pub(crate) at: Instant,
+    /// The port.
+    pub(crate) port: PortId,
+    /// The frame.
+    pub(crate) frame: Vec<u8>,
 }
 
-/// Effects that nobody has taken, and when each port will be served.
+/// Time in place of a service, where there is none.
+const NEVER: Instant = Instant::FAR_FUTURE;
+
+/// Frames and wishes that nobody has taken, and when each port will be served.
 #[derive(Debug, Default)]
 pub(super) struct Effects {
-    /// Effects with their times, in the order in which they were asked for.
-    waiting: VecDeque<(Instant, Effect)>,
-    /// Time at which each port will be served, by an [`Effect::Serve`] or because it is in `due`;
-    /// `None` if it has nothing to send.
-    serve_at: Vec<Option<Instant>>,
+    /// Frames that were sent, in this order.
+    sent: VecDeque<Sent>,
+    /// Ports that want to be served at a time, as a transmission may start then.
+    services: Vec<(Instant, PortId)>,
+    /// Time at which each port will be served, because it was in `services` or is in `due`;
+    /// [`NEVER`] if it has nothing to send.
+    serve_at: Vec<Instant>,
     /// Ports with a transmission that starts now.
     due: VecDeque<PortId>,
 }
 
 impl Effects {
-    /// The next effect.
+    /// The next frame that was sent.
     #[inline]
-    pub(super) fn next(&mut self) -> Option<(Instant, Effect)> {
-        // Most events have one effect. To see that there is no other takes less than to ask for it.
-        if self.waiting.is_empty() {
+    pub(super) fn next_sent(&mut self) -> Option<Sent> {
+        // Most events send one frame at most. To see that there is no other takes less than to ask for it.
+        if self.sent.is_empty() {
             return None;
         }
-        self.waiting.pop_front()
+        self.sent.pop_front()
+    }
+
+    /// A port that wants to be served, and when. Those of one call have no order.
+    #[inline]
+    pub(super) fn next_service(&mut self) -> Option<(Instant, PortId)> {
+        self.services.pop()
     }
 
     /// Asks for a frame to be at the far end of a port's link.
-    pub(super) fn send(&mut self, arrival: Instant, port: PortId, frame: Vec<u8>) {
-        let effect = Effect::Send { port, frame };
-        self.waiting.push_back((arrival, effect));
+    #[inline]
+    pub(super) fn send(&mut self, at: Instant, port: PortId, frame: Vec<u8>) {
+        self.sent.push_back(Sent { at, port, frame });
     }
 
     /// Makes sure that a port is served at its deadline, or now if that is past.
+    #[inline]
     pub(super) fn serve(&mut self, now: Instant, port: PortId, deadline: Instant) {
         let index = usize::from(port);
         if self.serve_at.len() <= index {
-            self.serve_at.resize(index + 1, None);
+            self.serve_at.resize(index + 1, NEVER);
         }
-        if self.serve_at[index].is_some_and(|at| at <= deadline) {
+        if self.serve_at[index] <= deadline {
             return;
         }
-        self.serve_at[index] = Some(deadline);
+        self.serve_at[index] = deadline;
         if deadline <= now {
             self.due.push_back(port);
         } else {
-            self.waiting.push_back((deadline, Effect::Serve(port)));
+            self.services.push((deadline, port));
         }
     }
 
     /// Notes that a port is served.
+    #[inline]
     pub(super) fn served(&mut self, port: PortId) {
-        self.serve_at[usize::from(port)] = None;
+        self.serve_at[usize::from(port)] = NEVER;
     }
 
     /// A port with a transmission that starts now.
+    #[inline]
     pub(super) fn pop_due(&mut self) -> Option<PortId> {
+        if self.due.is_empty() {
+            return None;
+        }
         self.due.pop_front()
     }
 
@@ -77,6 +96,6 @@ impl Effects {
 
     /// Forgets when ports will be served. Frames that have left stay on their way.
     pub(super) fn forget_services(&mut self) {
-        self.serve_at.fill(None);
+        self.serve_at.fill(NEVER);
     }
 }

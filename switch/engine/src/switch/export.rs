@@ -6,7 +6,7 @@
 //! The cell of a queue is `port * 8 + queue`. An export without a period is always exact. One with
 //! a period shows the counters as they were at the last multiple of it, after what arrived and departed at that time.
 
-use ebb_pipeline::{Pipeline, RegisterId};
+use ebb_pipeline::{Packet, Pipeline, RegisterId};
 use ebb_traffic_manager::{
     ConfigError, Depth, MAX_QUEUES, Profile, QueueConfig, QueueState, TrafficManager,
     TrafficManagerConfig,
@@ -14,7 +14,7 @@ use ebb_traffic_manager::{
 use ebb_units::{Duration, Instant};
 
 use super::agenda::{Agenda, Task};
-use super::{PortId, Queued, Switch};
+use super::{PortId, Switch};
 
 /// The exports of a switch, as its program has their registers.
 #[derive(Debug, Default)]
@@ -96,7 +96,7 @@ impl Exports {
         &mut self,
         now: Instant,
         port: PortId,
-        manager: &TrafficManager<Queued>,
+        manager: &TrafficManager<Box<Packet>>,
         pipeline: &mut Pipeline,
         agenda: &mut Agenda,
     ) {
@@ -121,7 +121,7 @@ impl Exports {
 
 impl Export {
     /// Shows the counters of a port to the program.
-    fn show(&self, port: PortId, manager: &TrafficManager<Queued>, pipeline: &mut Pipeline) {
+    fn show(&self, port: PortId, manager: &TrafficManager<Box<Packet>>, pipeline: &mut Pipeline) {
         let depths = || -> [Depth; MAX_QUEUES] {
             std::array::from_fn(|queue| manager.depth(port, queue as u8))
         };
@@ -143,7 +143,7 @@ fn tell_ghost(
     bytes: u64,
     now: Instant,
     port: PortId,
-    manager: &TrafficManager<Queued>,
+    manager: &TrafficManager<Box<Packet>>,
     pipeline: &mut Pipeline,
 ) {
     let first = usize::from(port) * MAX_QUEUES;

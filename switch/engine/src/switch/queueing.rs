@@ -1,11 +1,11 @@
 //! The way of packets into the traffic manager, and what is fetched into the caches before they
 //! leave it.
 
-use ebb_pipeline::{Deflect, instance_type};
+use ebb_pipeline::{Deflect, Packet, instance_type};
 use ebb_traffic_manager::{Admission, Arrival, Depth, DropReason};
 use ebb_units::Instant;
 
-use super::{Entering, Journey, MAX_DEPTH, PortId, Queued, Switch};
+use super::{Entering, Journey, MAX_DEPTH, PortId, Switch};
 use crate::prefetch::{HEADER_LINES, prefetch, prefetch_at};
 use crate::trace::Event;
 
@@ -23,20 +23,20 @@ const FIELD_LINES: usize = 14;
 
 impl Switch {
     /// Offers a packet to the traffic manager, and sends it back to ingress if it is deflected.
-    pub(super) fn offer(&mut self, port: PortId, priority: u8, queued: Queued) {
+    pub(super) fn offer(&mut self, port: PortId, priority: u8, packet: Box<Packet>) {
         let (rank, flow) = match (self.ranks, &self.pipeline) {
-            (Some(ranks), Some(pipeline)) => ranks.of(pipeline, &queued.packet),
+            (Some(ranks), Some(pipeline)) => ranks.of(pipeline, &packet),
             _ => (0, 0),
         };
         let arrival = Arrival {
-            ingress_port: queued.journey.ingress_port,
+            ingress_port: packet.journey.ingress_port,
             queue: priority,
-            len: queued.packet.wire_len() as u64,
-            deflections: queued.journey.deflections,
+            len: packet.wire_len() as u64,
+            deflections: packet.journey.deflections,
             rank,
             flow,
         };
-        match self.manager.enqueue(self.now, port, arrival, queued) {
+        match self.manager.enqueue(self.now, port, arrival, packet) {
             Admission::Enqueued { depth } => {
                 self.tracer.note(|| Event::Enqueued {
                     port,
@@ -48,64 +48,62 @@ impl Switch {
                 self.schedule(port);
             }
             // The traffic manager has counted the drop.
-            Admission::Dropped {
-                packet: queued,
-                reason,
-            } => {
+            Admission::Dropped { packet, reason } => {
                 self.tracer.note(|| Event::Refused {
                     port,
                     queue: priority,
                     reason: reason.as_str(),
                     depth: self.manager.depth(port, priority),
                 });
-                self.recycle(queued.packet);
+                self.recycle(packet);
             }
-            Admission::Deflected {
-                packet: queued,
-                depth,
-            } => {
-                self.deflect(port, priority, depth, queued);
+            Admission::Deflected { packet, depth } => {
+                self.deflect(port, priority, depth, packet);
             }
         }
     }
 
     /// Sends a packet that a queue of this depth does not keep back to ingress.
-    pub(super) fn deflect(&mut self, port: PortId, queue: u8, depth: Depth, queued: Queued) {
+    pub(super) fn deflect(
+        &mut self,
+        port: PortId,
+        queue: u8,
+        depth: Depth,
+        mut packet: Box<Packet>,
+    ) {
         let Some(pipeline) = &mut self.pipeline else {
             return;
         };
         if pipeline.cell_bytes().is_some() {
-            return self.deflect_to_port(port, queue, depth, queued);
+            return self.deflect_to_port(port, queue, depth, packet);
         }
         self.tracer.note(|| Event::Deflected { port, queue, depth });
-        let len = queued.packet.wire_len() as u64;
-        let frame = match pipeline.deparse(queued.packet) {
+        let len = packet.wire_len() as u64;
+        let journey = std::mem::take(&mut packet.journey);
+        let frame = match pipeline.deparse(packet) {
             Ok(frame) => frame,
-            Err(reason) => return self.drop_one(queued.journey.ingress_port, reason.name(), len),
+            Err(reason) => return self.drop_one(journey.ingress_port, reason.name(), len),
         };
         let depth = depth.in_unit(self.manager.depth_unit());
-        self.entering.push_back(Entering {
-            frame,
-            instance_type: instance_type::DEFLECTED,
-            preserved: None,
-            deflect: Some(Deflect {
-                egress_port: port,
-                enq_qdepth: depth.min(MAX_DEPTH) as u32,
-            }),
-            journey: Journey {
-                deflections: queued.journey.deflections + 1,
-                ..queued.journey.next_pass()
-            },
+        let journey = Journey {
+            deflections: journey.deflections + 1,
+            ..journey.next_pass()
+        };
+        let mut entering = Entering::new(frame, journey, instance_type::DEFLECTED);
+        entering.input.deflect = Some(Deflect {
+            egress_port: port,
+            enq_qdepth: depth.min(MAX_DEPTH) as u32,
         });
+        self.entering.push_back(entering);
     }
 
     /// Offers a packet of Tofino that a queue does not keep to the deflection port, or drops it if it has not asked for
     /// that.
-    fn deflect_to_port(&mut self, port: PortId, queue: u8, depth: Depth, mut queued: Queued) {
+    fn deflect_to_port(&mut self, port: PortId, queue: u8, depth: Depth, mut packet: Box<Packet>) {
         let Some(pipeline) = &mut self.pipeline else {
             return;
         };
-        let Some(to) = pipeline.deflects_to(&queued.packet, port) else {
+        let Some(to) = pipeline.deflects_to(&packet, port) else {
             let reason = DropReason::QueueFull.as_str();
             self.tracer.note(|| Event::Refused {
                 port,
@@ -113,14 +111,14 @@ impl Switch {
                 reason,
                 depth,
             });
-            let bytes = queued.packet.wire_len() as u64;
+            let bytes = packet.wire_len() as u64;
             self.tally.drop_one(port, reason, bytes);
-            return self.recycle(queued.packet);
+            return self.recycle(packet);
         };
-        pipeline.mark_deflected(&mut queued.packet);
-        queued.journey.deflections += 1;
+        pipeline.mark_deflected(&mut packet);
+        packet.journey.deflections += 1;
         self.tracer.note(|| Event::Deflected { port, queue, depth });
-        self.offer(to, DEFLECTION_QUEUE, queued);
+        self.offer(to, DEFLECTION_QUEUE, packet);
     }
 
     /// Does what follows from packets that came, left or were moved since the last call. MAC control
@@ -160,8 +158,8 @@ impl Switch {
         let Some(leaving) = self.manager.leaving(port, before) else {
             return;
         };
-        for queued in leaving.take(PREFETCHED) {
-            prefetch(std::slice::from_ref(&*queued.packet), PACKET_LINES);
+        for packet in leaving.take(PREFETCHED) {
+            prefetch(std::slice::from_ref(&**packet), PACKET_LINES);
         }
     }
 
@@ -170,8 +168,8 @@ impl Switch {
         let Some(leaving) = self.manager.leaving(port, before) else {
             return;
         };
-        for queued in leaving.take(PREFETCHED) {
-            let (fields, frame) = queued.packet.memory();
+        for packet in leaving.take(PREFETCHED) {
+            let (fields, frame) = packet.memory();
             prefetch(fields, FIELD_LINES);
             prefetch(frame, HEADER_LINES);
         }

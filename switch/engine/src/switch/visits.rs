@@ -1,9 +1,9 @@
 //! Tracing of watched packets, wrapped around their passes through ingress and egress.
 
-use ebb_pipeline::instance_type;
+use ebb_pipeline::{Packet, instance_type};
 use ebb_traffic_manager::{Departure, DropReason, PushedOut};
 
-use super::{Entering, Journey, PortId, Queued, Switch};
+use super::{Entering, Journey, PortId, Switch};
 use crate::trace::{Cause, Event, Visit, Watch};
 
 impl Switch {
@@ -44,13 +44,22 @@ impl Switch {
 
     /// Passes a packet through ingress, traced if it is watched.
     pub(super) fn ingress(&mut self, entering: Entering) {
-        if entering.journey.watches == 0 {
-            return self.pass_ingress(entering);
+        let watched = entering.journey.watches != 0;
+        if watched {
+            self.visit_ingress(&entering);
         }
+        self.pass_ingress(entering);
+        if watched {
+            self.end_visit();
+        }
+    }
+
+    #[cold]
+    fn visit_ingress(&mut self, entering: &Entering) {
         self.begin_visit(&entering.journey);
         self.tracer.note(|| Event::Enters {
             port: entering.journey.ingress_port,
-            cause: match entering.instance_type {
+            cause: match entering.input.instance_type {
                 instance_type::RESUBMITTED => Cause::Resubmitted,
                 instance_type::RECIRCULATED => Cause::Recirculated,
                 instance_type::DEFLECTED => Cause::Deflected,
@@ -58,34 +67,36 @@ impl Switch {
             },
             frame: entering.frame.clone(),
         });
-        self.pass_ingress(entering);
+    }
+
+    #[cold]
+    fn end_visit(&mut self) {
         self.collect_trace();
         self.tracer.end();
     }
 
     /// Sends a packet back to ingress that gave way to another one in its queue, or gives its memory
     /// back. It is traced if it is watched. The traffic manager has counted it.
-    pub(super) fn push_out(&mut self, pushed_out: PushedOut<Queued>) {
+    pub(super) fn push_out(&mut self, pushed_out: PushedOut<Box<Packet>>) {
         self.export(pushed_out.port);
         if pushed_out.packet.journey.watches == 0 {
             return self.take_pushed_out(pushed_out);
         }
         self.begin_visit(&pushed_out.packet.journey);
         self.take_pushed_out(pushed_out);
-        self.collect_trace();
-        self.tracer.end();
+        self.end_visit();
     }
 
-    fn take_pushed_out(&mut self, pushed_out: PushedOut<Queued>) {
+    fn take_pushed_out(&mut self, pushed_out: PushedOut<Box<Packet>>) {
         let PushedOut {
-            packet: queued,
+            packet,
             port,
             queue,
             ..
         } = pushed_out;
         let depth = self.manager.depth(port, queue);
         if pushed_out.deflected {
-            return self.deflect(port, queue, depth, queued);
+            return self.deflect(port, queue, depth, packet);
         }
         self.tracer.note(|| Event::Refused {
             port,
@@ -93,25 +104,32 @@ impl Switch {
             reason: DropReason::PushedOut.as_str(),
             depth,
         });
-        self.recycle(queued.packet);
+        self.recycle(packet);
     }
 
     /// Passes a packet through egress, traced if it is watched.
-    pub(super) fn egress(&mut self, port: PortId, departure: Departure<Queued>) {
-        let journey = &departure.packet.journey;
-        if journey.watches == 0 {
-            return self.pass_egress(port, departure);
+    #[inline]
+    pub(super) fn egress(&mut self, port: PortId, departure: Departure<Box<Packet>>) {
+        let watched = departure.packet.journey.watches != 0;
+        if watched {
+            self.visit_egress(port, &departure);
         }
+        self.pass_egress(port, departure);
+        if watched {
+            self.end_visit();
+        }
+    }
+
+    #[cold]
+    fn visit_egress(&mut self, port: PortId, departure: &Departure<Box<Packet>>) {
+        let journey = &departure.packet.journey;
         self.begin_visit(journey);
         self.tracer.note(|| Event::Dequeued {
             port,
             queue: departure.queue,
-            instance: departure.packet.egress_rid,
+            instance: journey.egress_rid,
             waited: departure.start.since(departure.enqueued_at),
             depth: departure.depth_at_dequeue,
         });
-        self.pass_egress(port, departure);
-        self.collect_trace();
-        self.tracer.end();
     }
 }

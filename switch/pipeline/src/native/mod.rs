@@ -248,14 +248,15 @@ impl<'a> Compiler<'a> {
 }
 
 impl Machine<'_> {
-    /// Runs generated code on the packet.
-    fn run_native(&mut self, function: Generated) -> (u64, u64) {
+    /// The argument of generated code that runs on the packet.
+    #[inline]
+    fn context(&mut self) -> Context {
         assert_eq!(
             self.packet.words.len(),
             self.program.layout.initial.len(),
             "a packet of another program"
         );
-        let mut context = Context {
+        Context {
             words: self.packet.words.as_mut_ptr(),
             frame: self.packet.frame.as_ptr(),
             frame_length: self.packet.frame.len() as u64,
@@ -264,46 +265,67 @@ impl Machine<'_> {
             views: self.state.tables.views(),
             counters: self.state.counters.as_mut_ptr(),
             registers: self.state.registers.arrays.as_mut_ptr(),
-            machine: std::ptr::from_mut(self).cast(),
+            machine: std::ptr::null_mut(),
             payload_at: 0,
-        };
+        }
+    }
+
+    /// Runs generated code on the packet, whose frame and words are where they were when the context
+    /// was made.
+    #[inline]
+    fn run_native(&mut self, function: Generated, context: &mut Context) -> u64 {
+        context.machine = std::ptr::from_mut(self).cast();
         // SAFETY: the code belongs to this machine's program; see the module's documentation.
-        let result = unsafe { function(&mut context) };
-        (result, context.payload_at)
+        unsafe { function(context) }
     }
 
-    /// Parser and checksum verification: the P4 error, and whether the checksums are right.
-    pub fn begin_native(&mut self, native: &Native) -> (u32, bool) {
-        let (result, payload_at) = self.run_native(native.begin);
-        self.packet.payload_at = payload_at as usize;
-        (result as u32, result >> 32 != 0)
+    /// Parser and checksum verification.
+    pub fn begin_native(&mut self, native: &Native) {
+        let mut context = self.context();
+        self.begin_in(native, &mut context);
     }
 
-    /// `true` if there is code for it.
-    pub fn ingress_native(&mut self, native: &Native) -> bool {
-        self.pipeline_native(native.ingress)
+    #[inline]
+    fn begin_in(&mut self, native: &Native, context: &mut Context) {
+        let result = self.run_native(native.begin, context);
+        self.packet.payload_at = context.payload_at as usize;
+        self.note_beginning(result as u32, result >> 32 != 0);
     }
 
-    /// `true` if there is code for it.
-    pub fn egress_native(&mut self, native: &Native) -> bool {
-        self.pipeline_native(native.egress)
+    /// Parser, checksum verification and ingress.
+    pub fn arrive_native(&mut self, native: &Native) {
+        let mut context = self.context();
+        self.begin_in(native, &mut context);
+        match native.ingress {
+            Some(function) => self.pipeline_in(function, &mut context),
+            None => self.ingress_interpreted(),
+        }
     }
 
-    fn pipeline_native(&mut self, function: Option<Generated>) -> bool {
-        let Some(function) = function else {
-            return false;
-        };
+    /// Egress.
+    pub fn egress_native(&mut self, native: &Native) {
+        match native.egress {
+            Some(function) => {
+                let mut context = self.context();
+                self.pipeline_in(function, &mut context);
+            }
+            None => self.egress_interpreted(),
+        }
+    }
+
+    #[inline]
+    fn pipeline_in(&mut self, function: Generated, context: &mut Context) {
         // An action of the parser may have ended it all.
         if self.packet.requests.exit {
             self.measure();
         } else {
-            self.packet.header_bytes = self.run_native(function).0 as usize;
+            self.packet.header_bytes = self.run_native(function, context) as usize;
         }
-        true
     }
 
     /// Updates checksums and writes the headers into the frame.
     pub fn deparse_native(&mut self, native: &Native) {
-        self.run_native(native.deparse);
+        let mut context = self.context();
+        self.run_native(native.deparse, &mut context);
     }
 }
