@@ -68,7 +68,7 @@ sys.modules |= {
     "gnmi": gnmi1, "gnmi.gnmi_pb2": gnmi_pb2, "gnmi.gnmi_pb2_grpc": gnmi_pb2_grpc,
 }
 '''
-UNUSED = '''"""In the place of a module that records test vectors, which these runs do not ask for."""
+UNUSED = '''"""In the place of a module that records test vectors, for which nobody asks."""
 '''
 
 
@@ -115,7 +115,8 @@ def examine(profile: str, checkout: Path, modules: Path, folder: Path) -> Outcom
         with log.open("wb") as sink:
             switch = subprocess.Popen(
                 ["ip", "netns", "exec", inside, find_binary("ebb-switch", None), files[0],
-                 "--p4info", files[1], "--device-id=1", f"--cpu-port={CPU_PORT}", f"--priority-queues={QUEUES}",
+                 "--p4info", files[1], "--device-id=1", f"--cpu-port={CPU_PORT}",
+                 f"--priority-queues={QUEUES}",
                  f"--grpc-server-addr={ADDRESS}",
                  *(f"--interface={port}@{switch_interface(port)}" for port in PORTS)],
                 stdout=sink, stderr=sink,

@@ -26,8 +26,9 @@ DATA_FOLDER = "data"
 """Folder of the installed package with what setup.py copies there."""
 COMMIT_FILE = "COMMIT"
 """The commit of an installed package, in its data."""
-DESCRIBE = ("describe", "--always", "--abbrev=40", "--exclude=*", "--dirty=+")
-"""Has git tell the commit."""
+DIFFERING = ("status", "--porcelain", "--untracked-files=no", "--", ".", ":!docs/results")
+"""Has git list the files that differ from the commit, those of docs/results apart, which are made
+by what the others say."""
 DISTRIBUTION = "ebb"
 
 
@@ -99,10 +100,17 @@ def commit() -> str | None:
     if root is None:
         recorded = data() / COMMIT_FILE
         return recorded.read_text().strip() if recorded.exists() else None
-    command = ["git", "-C", str(root), *DESCRIBE]
+    head = _git(root, "rev-parse", "HEAD")
+    return head and head + ("+" if _git(root, *DIFFERING) else "")
+
+
+def _git(root: Path, *command: str) -> str | None:
+    """Output of a command of git in the repository; none: it failed, or there is no git."""
     try:
-        done = subprocess.run(command, capture_output=True, text=True, check=False)
-    except FileNotFoundError:  # there is no git
+        done = subprocess.run(
+            ["git", "-C", str(root), *command], capture_output=True, text=True, check=False
+        )
+    except FileNotFoundError:
         return None
     return done.stdout.strip() if done.returncode == 0 else None
 

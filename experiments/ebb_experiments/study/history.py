@@ -11,7 +11,7 @@ from functools import cache
 from pathlib import Path
 from typing import Any
 
-from ebb_topologies.installation import work_tree
+from ebb_topologies.installation import DIFFERING, work_tree
 
 from ebb_experiments.study.check import Check
 
@@ -73,7 +73,7 @@ class Git:
     @property
     def dirty(self) -> list[str]:
         """Files that differ from the commit, those of docs/results apart, which are made."""
-        told = self("status", "--porcelain", "--untracked-files=no", "--", ".", ":!docs/results")
+        told = self(*DIFFERING)
         return [line[3:] for line in told.splitlines()]
 
     def keeps(self, path: Path) -> bool:
