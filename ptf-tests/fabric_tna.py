@@ -26,7 +26,7 @@ HERE = Path(__file__).resolve().parent
 sys.path.insert(0, str(HERE))
 
 from run import RunError, find_binary, ptf_script  # noqa: E402
-from studio import _first_error, _wait_until_up  # noqa: E402
+from studio import first_error, wait_until_up  # noqa: E402
 from testbed import TestbedError, namespace, switch_interface, tester_interface  # noqa: E402
 
 VARIABLE = "EBB_FABRIC_TNA"
@@ -109,7 +109,7 @@ def examine(profile: str, checkout: Path, modules: Path, folder: Path) -> Outcom
         capture_output=True, text=True, check=False,
     )  # fmt: skip
     if made.returncode:
-        raise RunError(f"{profile} is not compiled: {_first_error(made.stderr)}")
+        raise RunError(f"{profile} is not compiled: {first_error(made.stderr)}")
     with namespace(PORTS) as inside:
         log = folder / "switch.log"
         with log.open("wb") as sink:
@@ -122,7 +122,7 @@ def examine(profile: str, checkout: Path, modules: Path, folder: Path) -> Outcom
                 stdout=sink, stderr=sink,
             )  # fmt: skip
         try:
-            _wait_until_up(inside, switch, log)
+            wait_until_up(inside, switch, log)
             return outcome(profile, _run(profile, files[1], inside, checkout, modules, folder))
         finally:
             switch.terminate()

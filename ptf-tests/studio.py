@@ -143,7 +143,7 @@ def examine(program: Path, modules: Path, folder: Path, choice: Choice) -> Outco
         capture_output=True, text=True, check=False,
     )  # fmt: skip
     if made.returncode:
-        return Outcome(name, 0, 0, f"not compiled: {_first_error(made.stderr)}")
+        return Outcome(name, 0, 0, f"not compiled: {first_error(made.stderr)}")
     with namespace(PORTS, veths) as inside:
         interfaces = [f"--interface={port}@{veths(port)[1]}" for port in PORTS]
         log = folder / "switch.log"
@@ -155,7 +155,7 @@ def examine(program: Path, modules: Path, folder: Path, choice: Choice) -> Outco
                 stdout=sink, stderr=sink,
             )  # fmt: skip
         try:
-            _wait_until_up(inside, switch, log)
+            wait_until_up(inside, switch, log)
             return _run(program, inside, modules, folder, choice)
         except RunError as error:
             return Outcome(name, 0, 0, str(error))
@@ -164,7 +164,8 @@ def examine(program: Path, modules: Path, folder: Path, choice: Choice) -> Outco
             switch.wait()
 
 
-def _wait_until_up(inside: str, switch: subprocess.Popen[bytes], log: Path) -> None:
+def wait_until_up(inside: str, switch: subprocess.Popen[bytes], log: Path) -> None:
+    """Returns when the switch listens. Raises `RunError` with its last words if it ends."""
     deadline = time.monotonic() + START_SECONDS
     port = ADDRESS.rpartition(":")[2]
     while time.monotonic() < deadline:
@@ -278,7 +279,8 @@ def _reason(text: str) -> str:
     return line.replace("|", "/")[:160]
 
 
-def _first_error(text: str) -> str:
+def first_error(text: str) -> str:
+    """The first error among the lines of the compiler."""
     lines = re.sub(r"\x1b\[[0-9;]*m", "", text).splitlines()
     errors = [
         line.strip()
