@@ -130,19 +130,25 @@ impl EventQueue {
     #[inline(never)]
     fn settle(&mut self) {
         let key = |(at, event): &(Instant, Event)| (*at, event.port());
-        // Those that were in order stay where they are, as far as nothing is to go before them.
-        let from = self.fresh_from;
-        let kept = match self.arrivals.back() {
-            Some((last, _)) if *last >= from => self.arrivals.partition_point(|(at, _)| *at < from),
-            _ => self.arrivals.len(),
-        };
-        if kept < self.arrivals.len() {
-            let added = self.fresh.len();
-            self.fresh.extend(self.arrivals.drain(kept..));
-            self.fresh.rotate_left(added);
-        }
         self.fresh.sort_by_key(key);
-        self.arrivals.extend(self.fresh.drain(..));
+        // Those that are not to go before any that is in order, as on long links, are added behind them.
+        let behind = self.arrivals.back().map_or(0, |last| {
+            self.fresh.partition_point(|each| key(each) < key(last))
+        });
+        let tail = self.fresh.drain(behind..);
+        self.arrivals.extend(tail);
+        if let Some(last) = self.fresh.last() {
+            // Of those in order only the ones before the last of the others move.
+            let moved = self.arrivals.partition_point(|each| key(each) <= key(last));
+            let added = self.fresh.len();
+            self.fresh.extend(self.arrivals.drain(..moved));
+            self.fresh.rotate_left(added);
+            self.fresh.sort_by_key(key);
+            self.fresh
+                .drain(..)
+                .rev()
+                .for_each(|each| self.arrivals.push_front(each));
+        }
         self.fresh_from = NEVER;
     }
 
