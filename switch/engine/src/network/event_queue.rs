@@ -131,14 +131,14 @@ impl EventQueue {
     fn settle(&mut self) {
         let key = |(at, event): &(Instant, Event)| (*at, event.port());
         self.fresh.sort_by_key(key);
-        // Those that are not to go before any that is in order, as on long links, are added behind them.
+        // Arrivals that go before none of those in order, as on long links, are added behind them.
         let behind = self.arrivals.back().map_or(0, |last| {
             self.fresh.partition_point(|each| key(each) < key(last))
         });
         let tail = self.fresh.drain(behind..);
         self.arrivals.extend(tail);
         if let Some(last) = self.fresh.last() {
-            // Of those in order only the ones before the last of the others move.
+            // The ones already in order move only as far as they are before the last of the others.
             let moved = self.arrivals.partition_point(|each| key(each) <= key(last));
             let added = self.fresh.len();
             self.fresh.extend(self.arrivals.drain(..moved));
