@@ -24,6 +24,7 @@ SUBJECTS = (
     "allocations",
     "pipeline",
     "simulation",
+    "htsim",
     "tables",
     "writes",
 )
