@@ -143,7 +143,8 @@ def _scenario(setting: Setting, k: int, size: int) -> str:
 
 
 def _ours(context: Context, scenario: Path, threads: int, out: Path) -> float:
-    command = [Path(sys.executable).parent / "ebb-sim", scenario, "--threads", str(threads)]
+    program = Path(sys.executable).parent / "ebb-sim"
+    command: list[str | Path] = [program, scenario, "--threads", str(threads)]
     return _seconds([*command, "--out", out, "--build", context.agent.parent], out.parent)[0]
 
 
@@ -186,12 +187,12 @@ def _seconds(command: Sequence[str | Path], folder: Path) -> tuple[float, str]:
 
 
 def _row(times: Times) -> tuple[str | float | int | None, ...]:
-    medians = [statistics.median(times.ours[threads]) for threads in times.ours]
-    row = [times.setting.name, times.k**3 // 4, times.size, *medians]
+    ours = [statistics.median(seconds) for seconds in times.ours.values()]
+    names = (times.setting.name, times.k**3 // 4, times.size)
     if not times.htsim:
-        return (*row, None, None, None)
+        return (*names, *ours, None, None, None)
     ratios = [statistics.median(times.ratios(threads)) for threads in times.ours]
-    return (*row, statistics.median(times.htsim), *ratios)
+    return (*names, *ours, statistics.median(times.htsim), *ratios)
 
 
 def _verdicts(found: Sequence[Times]) -> list[str]:
