@@ -174,6 +174,17 @@ pub(crate) enum TofinoPrimitive {
     },
 }
 
+impl Primitive {
+    /// Whether it needs to know which entry the table has hit.
+    pub fn needs_entry(&self) -> bool {
+        use TofinoPrimitive::{CountDeparting, EntryIndex};
+        matches!(
+            self,
+            Primitive::Tofino(EntryIndex(_) | CountDeparting(None))
+        )
+    }
+}
+
 /// The fields that `mark_to_drop` sets. They are those of the metadata passed to it, which may be a
 /// copy of the packet's own.
 #[derive(Clone, Copy, Debug)]

@@ -84,14 +84,20 @@ impl Machine<'_> {
         });
         // A group without members is like a miss, without an action.
         let hit = entry.is_some() && action.is_some();
-        self.state.tofino.entry = entry;
-        self.state.tofino.table = table;
+        self.note_entry(table, entry);
         if let Some(action) = action {
             let program = self.program;
             self.run(&program.actions[action as usize].body, &data);
         }
         self.state.action_data = data;
         Applied { hit, action }
+    }
+
+    /// Notes the entry that a table has hit, for actions of Tofino that use it.
+    #[inline]
+    pub fn note_entry(&mut self, table: usize, entry: Option<u32>) {
+        self.state.tofino.entry = entry;
+        self.state.tofino.table = table;
     }
 
     /// Finds the entry that the packet hits and counts the packet there.

@@ -3,6 +3,8 @@
 #[path = "../tests/common/fabric.rs"]
 mod fabric;
 
+use ebb_p4c::diagnostics::Diagnostics;
+use ebb_p4c::source::SourceMap;
 use ebb_units::Instant;
 use proptest::prelude::*;
 
@@ -106,8 +108,83 @@ fn what_nothing_reads_is_left_alone() {
     assert!(!usage.stored[words].contains(&true));
 }
 
+/// `p4src/tna/fabric_marking.p4`, whose tables and actions have the names of `fabric.p4`.
+fn tofino_program() -> ebb_bmv2_json::Program {
+    let path = fabric::in_repository("p4src/tna/fabric_marking.p4");
+    let text = std::fs::read_to_string(&path).unwrap();
+    let options = ebb_p4c::preprocess::Options::default();
+    let (mut sources, diagnostics) = (SourceMap::default(), Diagnostics::default());
+    let name = path.to_str().unwrap();
+    let compiled = ebb_p4c::compile(name, &text, &options, &mut sources, &diagnostics);
+    compiled.expect("fabric_marking compiles").json
+}
+
+/// All that a frame leads to.
+fn pass_tofino(pipeline: &mut Pipeline, now: Instant, frame: &[u8], depth: u32) -> String {
+    let input = IngressInput {
+        ingress_port: 2,
+        ..IngressInput::default()
+    };
+    let outcome = pipeline.ingress(now, frame.to_vec(), &input);
+    let (egress_port, packet) = match outcome.verdict {
+        IngressVerdict::Unicast {
+            egress_spec,
+            packet,
+            ..
+        } => (egress_spec, packet),
+        other => return format!("{other:?}"),
+    };
+    let input = EgressInput {
+        egress_port,
+        enq_qdepth: depth,
+        deq_qdepth: depth,
+        enq_timestamp: now,
+        ..EgressInput::default()
+    };
+    let verdict = pipeline.egress(now, packet, &input).verdict;
+    format!("{egress_port} {verdict:02x?}")
+}
+
+#[test]
+fn the_program_for_tofino_forwards() {
+    let mut pipeline = Pipeline::load(&tofino_program()).unwrap();
+    assert!(pipeline.program.native.is_some());
+    fabric::install(&mut pipeline).unwrap();
+    let vectors = fabric::vectors().unwrap();
+    let passed = vectors.iter().filter(|(_, frame)| {
+        pass_tofino(&mut pipeline, Instant::ZERO, frame, 0).contains("Transmit")
+    });
+    let passed = passed.count();
+    assert!(2 * passed > vectors.len(), "{passed} of {}", vectors.len());
+}
+
 proptest! {
     #![proptest_config(ProptestConfig::with_cases(ebb_testkit::cases(32)))]
+
+    #[test]
+    fn native_code_of_tofino_changes_nothing(
+        packets in proptest::collection::vec((frame(), 0u32..600, 0u64..50), 1..12),
+    ) {
+        let program = tofino_program();
+        let mut native = Pipeline::load(&program).unwrap();
+        let mut interpreted = Pipeline::load_interpreted(&program).unwrap();
+        let mut plain = Pipeline::load_plain(&program).unwrap();
+        for pipeline in [&mut native, &mut interpreted, &mut plain] {
+            fabric::install(pipeline).unwrap();
+        }
+        let mut time = 0;
+        for (frame, depth, later) in packets {
+            time += later;
+            let now = Instant::from_micros(time);
+            let [native, interpreted, plain] = [&mut native, &mut interpreted, &mut plain]
+                .map(|pipeline| pass_tofino(pipeline, now, &frame, depth));
+            prop_assert_eq!(&native, &interpreted);
+            prop_assert_eq!(&interpreted, &plain);
+        }
+        prop_assert_eq!(native.stats(), plain.stats());
+        let [native, interpreted] = [native, interpreted].map(|p| format!("{:?}", p.state.registers));
+        prop_assert_eq!(native, interpreted);
+    }
 
     #[test]
     fn shortcuts_change_nothing(

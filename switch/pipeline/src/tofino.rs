@@ -21,7 +21,7 @@ use crate::layout::Layout;
 use crate::machine::Machine;
 use crate::outcome::*;
 use crate::packet::{Packet, Preserved};
-use crate::program::{Emit, Next, Place};
+use crate::program::{Emit, Next, Place, Program};
 
 /// Parts of a program for Tofino that v1model does not have.
 #[derive(Debug)]
@@ -32,6 +32,9 @@ pub(crate) struct Tofino {
     pub egress_start: Option<u32>,
     /// The primitives of the deparsers of ingress and egress.
     pub deparsers: [Vec<Primitive>; 2],
+    /// By gress, how many primitives are in front of the headers that its deparser always emits at its end, and
+    /// these; `None` if it does not always emit the same ones.
+    tails: [Option<(usize, Vec<Emit>)>; 2],
     /// Where the control of the ghost thread begins; `None` if there is none.
     ghost: Next,
     /// The fields of intrinsic metadata.
@@ -108,9 +111,19 @@ const MAX_EMITTED: usize = 1024;
 
 /// Which half of the pipeline.
 #[derive(Clone, Copy)]
-enum Gress {
+pub(crate) enum Gress {
     Ingress,
     Egress,
+}
+
+impl Gress {
+    /// Where its control begins.
+    pub fn control(self, program: &Program) -> Next {
+        match self {
+            Gress::Ingress => program.ingress,
+            Gress::Egress => program.egress,
+        }
+    }
 }
 
 impl Tofino {
@@ -155,10 +168,12 @@ impl Tofino {
                 known(&ty, "digest_type")?,
             ])
         };
+        let tails = [&deparsers[0], &deparsers[1]].map(|body| tail(body, layout));
         Ok(Tofino {
             generation,
             egress_start,
             deparsers,
+            tails,
             ghost,
             fields: Fields {
                 egress_port: queueing("ucast_egress_port")?,
@@ -182,6 +197,22 @@ impl Tofino {
         })
     }
 
+    /// The headers that a deparser always emits at its end, valid or not; `None` if it does not always emit the
+    /// same ones.
+    pub fn emits(&self, gress: Gress) -> Option<&[Emit]> {
+        let (_, emits) = self.tails[gress as usize].as_ref()?;
+        Some(emits)
+    }
+
+    /// Primitives of a deparser in front of [`emits`](Self::emits); all without.
+    pub fn before_emits(&self, gress: Gress) -> &[Primitive] {
+        let body = &self.deparsers[gress as usize];
+        match &self.tails[gress as usize] {
+            Some((start, _)) => &body[..*start],
+            None => body,
+        }
+    }
+
     /// Bytes of port metadata behind those of ingress.
     fn port_metadata_bytes(&self) -> usize {
         if self.generation == 1 { 8 } else { 24 }
@@ -193,54 +224,94 @@ impl Tofino {
     }
 
     /// Bytes in front of a packet at the parser of ingress.
-    fn ingress_front(&self, now: Instant, input: &IngressInput, of_port: &[u8]) -> Vec<u8> {
+    fn ingress_front(&self, now: Instant, input: &IngressInput, of_port: &[u8]) -> Front {
         let resubmitted = input.preserved.as_ref();
         let resubmitted = resubmitted.filter(|p| p.field_list == RESUBMITTED_BYTES);
         let flag = u64::from(resubmitted.is_some()) << 63;
         let port = u64::from(input.ingress_port & 0x1ff) << 48;
-        let head = flag | port | nanoseconds(now) & low(48);
-        let mut front = head.to_be_bytes().to_vec();
+        let mut front = Front::default();
+        front.put(flag | port | nanoseconds(now) & low(48), 8);
         let most = self.port_metadata_bytes();
+        let behind = &mut front.bytes[8..8 + most];
         match resubmitted {
-            Some(p) => front.extend(p.words.iter().map(|w| *w as u8).take(most)),
-            None => front.extend_from_slice(&of_port[..most.min(of_port.len())]),
+            Some(p) => behind
+                .iter_mut()
+                .zip(&p.words)
+                .for_each(|(to, word)| *to = *word as u8),
+            None => behind.iter_mut().zip(of_port).for_each(|(to, b)| *to = *b),
         }
-        front.resize(8 + most, 0);
+        front.length += most;
         front
     }
 
     /// Bytes in front of a packet of this length at the parser of egress.
-    fn egress_front(&self, input: &EgressInput, deflected: bool, bytes: usize) -> Vec<u8> {
-        let mut front = Vec::with_capacity(28);
-        let (depth, time) = (
-            low(19),
-            if self.generation == 1 {
-                low(18)
-            } else {
-                low(32)
-            },
-        );
-        let mut put = |value: u64, bytes: usize| {
-            front.extend_from_slice(&value.to_be_bytes()[8 - bytes..]);
+    fn egress_front(&self, input: &EgressInput, deflected: bool, bytes: usize) -> Front {
+        let (depth, time) = match self.generation {
+            1 => (low(19), low(18)),
+            _ => (low(19), low(32)),
         };
-        put(u64::from(input.egress_port & 0x1ff), 2);
-        put(u64::from(input.enq_qdepth) & depth, 3);
-        put(0, 1);
-        put(nanoseconds(input.enq_timestamp) & time, 4);
-        put(u64::from(input.deq_qdepth) & depth, 3);
-        put(0, 2);
-        put(input.deq_timedelta.as_nanos() & time, 4);
-        put(u64::from(input.egress_rid), 2);
-        put(0, 1);
-        put(u64::from(input.queue_id), 1);
-        put(0, 1);
-        put(u64::from(deflected), 1);
-        put((bytes as u64 + u64::from(FCS_BYTES)) & low(16), 2);
+        let mut front = Front::default();
+        front.put(u64::from(input.egress_port & 0x1ff), 2);
+        front.put(u64::from(input.enq_qdepth) & depth, 3);
+        front.put(0, 1);
+        front.put(nanoseconds(input.enq_timestamp) & time, 4);
+        front.put(u64::from(input.deq_qdepth) & depth, 3);
+        front.put(0, 2);
+        front.put(input.deq_timedelta.as_nanos() & time, 4);
+        front.put(u64::from(input.egress_rid), 2);
+        front.put(0, 1);
+        front.put(u64::from(input.queue_id), 1);
+        front.put(0, 1);
+        front.put(u64::from(deflected), 1);
+        front.put((bytes as u64 + u64::from(FCS_BYTES)) & low(16), 2);
         if self.generation == 2 {
-            put(0, 1);
+            front.put(0, 1);
         }
         front
     }
+}
+
+/// Most bytes of metadata in front of a packet.
+const MAX_FRONT_BYTES: usize = 32;
+
+/// Metadata in front of a packet.
+#[derive(Default)]
+struct Front {
+    bytes: [u8; MAX_FRONT_BYTES],
+    length: usize,
+}
+
+impl Front {
+    /// Adds the low bytes of a number.
+    fn put(&mut self, value: u64, bytes: usize) {
+        let end = self.length + bytes;
+        self.bytes[self.length..end].copy_from_slice(&value.to_be_bytes()[8 - bytes..]);
+        self.length = end;
+    }
+}
+
+/// Where the last primitives of a deparser begin, if these are all of its `emit`, and every packet comes to them; and
+/// their headers.
+fn tail(body: &[Primitive], layout: &Layout) -> Option<(usize, Vec<Emit>)> {
+    let emitted = |primitive: &Primitive| match primitive {
+        Primitive::Tofino(TofinoPrimitive::Emit(header)) => Some(*header),
+        _ => None,
+    };
+    let start = body.iter().rposition(|p| emitted(p).is_none());
+    let start = start.map_or(0, |last| last + 1);
+    let (front, emits) = body.split_at(start);
+    let leads_past = |primitive: &Primitive| match primitive {
+        Primitive::Jump(to) | Primitive::JumpUnless(_, to) => {
+            to.constant().is_none_or(|to| to > start as u64)
+        }
+        Primitive::Exit => true,
+        other => emitted(other).is_some(),
+    };
+    if emits.len() > MAX_EMITTED || front.iter().any(leads_past) {
+        return None;
+    }
+    let emits = emits.iter().filter_map(emitted);
+    Some((start, emits.map(|h| Emit::new(layout, h)).collect()))
 }
 
 fn nanoseconds(time: Instant) -> u64 {
@@ -400,8 +471,8 @@ impl Pipeline {
         let of_port = self.state.tofino.port_metadata.get(&input.ingress_port);
         let of_port = of_port.map_or(&[][..], Vec::as_slice);
         let front = tofino.ingress_front(now, input, of_port);
-        let front_bytes = front.len();
-        let mut packet = self.with_front(front, frame);
+        let front_bytes = front.length;
+        let mut packet = self.with_front(&front, frame);
         packet.ingress_port = input.ingress_port;
         packet.packet_id = input.packet_id;
         packet.ingress_length = length + FCS_BYTES;
@@ -445,7 +516,7 @@ impl Pipeline {
                 frame: self.state.pool.take_frame(packet).split_off(front_bytes),
             }
         } else {
-            self.write_headers(now, &mut packet);
+            self.write_headers(now, &mut packet, Gress::Ingress);
             if is_dropped {
                 fields.leave_no_way(&mut packet.words);
             }
@@ -520,7 +591,7 @@ impl Pipeline {
         let front = tofino.egress_front(input, deflected, length);
         let (port, id) = (packet.ingress_port, packet.packet_id);
         let frame = self.state.pool.take_frame(packet);
-        let mut packet = self.with_front(front, frame);
+        let mut packet = self.with_front(&front, frame);
         (packet.ingress_port, packet.packet_id) = (port, id);
         packet.ingress_length = length as u32 + FCS_BYTES;
         self.pass(now, &mut packet, Gress::Egress, tofino);
@@ -532,7 +603,7 @@ impl Pipeline {
             };
         }
         let drops = Fields::get(&packet.words, fields.egress_drop);
-        self.write_headers(now, &mut packet);
+        self.write_headers(now, &mut packet, Gress::Egress);
         if drops & DROP_PACKET == 0 {
             self.count_departing(&packet);
         }
@@ -555,20 +626,16 @@ impl Pipeline {
     }
 
     /// A packet that has not been parsed, with bytes in front of its frame.
-    fn with_front(&mut self, front: Vec<u8>, frame: Vec<u8>) -> Box<Packet> {
-        let mut whole = self.state.pool.frames().take(front.len() + frame.len());
-        whole.extend_from_slice(&front);
-        whole.extend_from_slice(&frame);
-        self.state.pool.frames().give(frame);
-        self.state.pool.packet(&self.program.layout.initial, whole)
+    fn with_front(&mut self, front: &Front, mut frame: Vec<u8>) -> Box<Packet> {
+        let length = frame.len();
+        frame.resize(front.length + length, 0);
+        frame.copy_within(..length, front.length);
+        frame[..front.length].copy_from_slice(&front.bytes[..front.length]);
+        self.state.pool.packet(&self.program.layout.initial, frame)
     }
 
     /// Parses a packet, and runs the control and the deparser of a gress. Returns the error of the parser.
     fn pass(&mut self, now: Instant, packet: &mut Packet, gress: Gress, tofino: &Tofino) -> u32 {
-        let (start, control) = match gress {
-            Gress::Ingress => (self.program.parser.start, self.program.ingress),
-            Gress::Egress => (tofino.egress_start, self.program.egress),
-        };
         if let Some(place) = tofino.fields.times[gress as usize] {
             place.set(&mut packet.words, nanoseconds(now));
         }
@@ -579,21 +646,20 @@ impl Pipeline {
         self.state.tofino.departing.clear();
         (self.state.tofino.mirror, self.state.tofino.resubmit) = (None, None);
         let no_error = self.program.errors.no_error;
-        let mut error = no_error;
-        let mut machine = self.machine(packet, now);
-        machine.interpret(|m| {
-            error = m.parse_from(start);
-            if let Some(place) = tofino.fields.errors[gress as usize] {
+        // Without a field for errors ingress drops a packet that has one.
+        let goes_on = |m: &mut Machine, error| match tofino.fields.errors[gress as usize] {
+            Some(place) => {
                 let bits = m.error_bits(error);
                 place.set(&mut m.packet.words, bits);
-            } else if error != no_error && matches!(gress, Gress::Ingress) {
-                return;
+                true
             }
-            m.pipeline(control);
-            // `exit` ends the control only.
-            m.packet.requests.exit = m.packet.requests.failed.is_some();
-            m.run(&tofino.deparsers[gress as usize], &[]);
-        });
+            None => error == no_error || matches!(gress, Gress::Egress),
+        };
+        let mut machine = self.machine(packet, now);
+        let error = match machine.native() {
+            Some(native) => machine.gress_native(native, gress, goes_on),
+            None => machine.gress_interpreted(tofino, gress, goes_on),
+        };
         if error != no_error {
             self.state.stats.parser_error(error);
         }
@@ -601,10 +667,13 @@ impl Pipeline {
     }
 
     /// Puts the headers that the deparser emits in front of what the parser left.
-    fn write_headers(&mut self, now: Instant, packet: &mut Packet) {
+    fn write_headers(&mut self, now: Instant, packet: &mut Packet, gress: Gress) {
         let emitted = std::mem::take(&mut self.state.tofino.emitted);
         let mut machine = self.machine(packet, now);
-        machine.interpret(|m| m.write_emitted(&emitted));
+        let native = machine.native();
+        if !native.is_some_and(|native| machine.write_native(native, gress)) {
+            machine.interpret(|m| m.write_emitted(&emitted));
+        }
         self.state.tofino.emitted = emitted;
         packet.header_bytes = 0;
         packet.payload_at = 0;
@@ -678,6 +747,35 @@ impl IngressOutcome {
 }
 
 impl Machine<'_> {
+    /// Parser, control and deparser of a gress. `goes_on` sees the error of the parser, and says whether the packet is
+    /// to be processed. Returns the error.
+    fn gress_interpreted(
+        &mut self,
+        tofino: &Tofino,
+        gress: Gress,
+        goes_on: impl FnOnce(&mut Self, u32) -> bool,
+    ) -> u32 {
+        let start = match gress {
+            Gress::Ingress => self.program.parser.start,
+            Gress::Egress => tofino.egress_start,
+        };
+        let mut error = self.program.errors.no_error;
+        self.interpret(|m| {
+            error = m.parse_from(start);
+            if goes_on(m, error) {
+                m.pipeline(gress.control(m.program));
+                m.end_control();
+                m.run(&tofino.deparsers[gress as usize], &[]);
+            }
+        });
+        error
+    }
+
+    /// Ends a control: `exit` does not end the deparser as well.
+    pub fn end_control(&mut self) {
+        self.packet.requests.exit = self.packet.requests.failed.is_some();
+    }
+
     /// The bits of `parser_err` for an error of P4.
     fn error_bits(&self, error: u32) -> u64 {
         let errors = &self.program.errors;

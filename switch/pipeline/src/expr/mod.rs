@@ -35,6 +35,14 @@ pub(crate) struct Number {
 }
 
 impl Number {
+    /// The value of a constant; `None` if it is none, or does not fit into a word.
+    pub fn constant(&self) -> Option<u64> {
+        match self.word {
+            Some(Word::Const(n)) => Some(n),
+            _ => None,
+        }
+    }
+
     /// A number whose value matters as a whole.
     pub fn exact(tree: Num, layout: &Layout) -> Number {
         Number {

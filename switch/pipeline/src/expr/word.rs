@@ -80,6 +80,7 @@ impl Word {
             Num::Cast(Cast::Wrap, a, width) if *width > 0 => {
                 Word::SignExtend(Box::new(low(a, *width)?), 64 - width)
             }
+            Num::Cast(Cast::SaturateUnsigned, a, width) => saturated(a, *width, layout)?,
             Num::Binary(op, a, b) => match op {
                 BinaryOp::And => match mask(a).map(|m| (b, m)).or(mask(b).map(|m| (a, m))) {
                     Some((of, m)) => masked(of, m, bits, layout)?,
@@ -138,6 +139,44 @@ impl Word {
             leaf => leaf.eval(scope),
         }
     }
+}
+
+/// A number as `bit<width>`, which is 0 below that and the largest number above it.
+fn saturated(of: &Num, width: u32, layout: &Layout) -> Option<Word> {
+    if width > 64 {
+        return None;
+    }
+    let (word, most_bits) = match of {
+        Num::Binary(BinaryOp::Sub, from, less) => {
+            let most_bits = bound(from).bits;
+            let (from, less) = (Word::exact(from, layout)?, Word::exact(less, layout)?);
+            let difference = binary(BinaryOp::Sub, from.clone(), less.clone());
+            let is_negative = Box::new(Test::compare(Compare::Lt, from, less));
+            let zero = Box::new(Word::Const(0));
+            (Word::If(is_negative, zero, Box::new(difference)), most_bits)
+        }
+        of => (Word::exact(of, layout)?, bound(of).bits),
+    };
+    if most_bits <= width {
+        return Some(word);
+    }
+    let most = Word::Const(low_mask(width));
+    let is_above = Test::compare(Compare::Gt, word.clone(), most.clone());
+    Some(Word::If(Box::new(is_above), Box::new(most), Box::new(word)))
+}
+
+/// Words that compare as two numbers do, though these may be negative.
+fn comparable(a: &Num, b: &Num, layout: &Layout) -> Option<(Word, Word)> {
+    if let (Some(a), Some(b)) = (Word::exact(a, layout), Word::exact(b, layout)) {
+        return Some((a, b));
+    }
+    let word = |n: &Num| {
+        let is_signed_word = bound(n).bits < u64::BITS;
+        let word = is_signed_word.then(|| Word::low(n, 64, layout)).flatten()?;
+        // This puts negative numbers in front of the others.
+        Some(binary(BinaryOp::Xor, word, Word::Const(1 << 63)))
+    };
+    Some((word(a)?, word(b)?))
 }
 
 /// The index of the lowest word of a field.
@@ -226,11 +265,8 @@ impl Test {
         }
         let test = |b: &Bool| Box::new(Test::new(b, layout));
         let comparison = |op, a: &Num, b: &Num| {
-            Some(Test::compare(
-                op,
-                Word::exact(a, layout)?,
-                Word::exact(b, layout)?,
-            ))
+            let (a, b) = comparable(a, b, layout)?;
+            Some(Test::compare(op, a, b))
         };
         let narrow = match condition {
             Bool::Const(b) => Some(Test::Const(*b)),

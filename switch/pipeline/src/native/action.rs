@@ -237,10 +237,7 @@ impl Code<'_, '_> {
 
 /// The value of a constant; `None` if the number is not constant.
 fn constant(number: &Number) -> Option<usize> {
-    match number.word {
-        Some(Word::Const(n)) => usize::try_from(n).ok(),
-        _ => None,
-    }
+    usize::try_from(number.constant()?).ok()
 }
 
 /// Which primitives are targets of jumps. `None` if the code cannot be laid out in this order: a

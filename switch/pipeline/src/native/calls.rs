@@ -161,12 +161,14 @@ calls! {
     /// Applies a table: the action, with 2^32 added for a hit, and its data.
     fn apply(machine, table: usize) -> Pair {
         let entry = machine.find(table);
+        machine.note_entry(table, entry);
         machine.state.refresh(table, &machine.packet.words, entry);
         outcome(entry, machine.action_of(table, entry))
     } or Pair(u64::from(NO_ACTION), 0);
     /// Like `apply`, with the hash of the table's selector.
     fn select_member(machine, table: usize, hash: u64) -> Pair {
         let entry = machine.find(table);
+        machine.note_entry(table, entry);
         machine.state.refresh(table, &machine.packet.words, entry);
         outcome(entry, machine.member_of(table, entry, hash))
     } or Pair(u64::from(NO_ACTION), 0);

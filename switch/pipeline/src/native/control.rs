@@ -11,7 +11,7 @@ use super::calls;
 use super::calls::offset;
 use super::code::{Code, Data};
 use super::rows::{self, Access, Choices, MEMO_FACTOR, Memo, Row, View, WordKey};
-use crate::program::{Next, Node, TableNode};
+use crate::program::{Emit, Next, Node, TableNode};
 use crate::table::TableSpec;
 
 impl Code<'_, '_> {
@@ -19,7 +19,8 @@ impl Code<'_, '_> {
     /// [`measure`](Self::measure) finds.
     pub fn pipeline(&mut self, start: Next) -> Value {
         let program = self.program;
-        let blocks: Vec<Option<Block>> = reachable(&program.nodes, start)
+        let next = |node: u32| successors(&program.nodes[node as usize]);
+        let blocks: Vec<Option<Block>> = reachable(program.nodes.len(), start, next)
             .into_iter()
             .map(|used| used.then(|| self.block()))
             .collect();
@@ -49,7 +50,7 @@ impl Code<'_, '_> {
             }
         }
         self.go_on_in(end);
-        self.measure()
+        self.measure(&program.emit)
     }
 
     fn table(&mut self, node: &TableNode, to: &dyn Fn(Next) -> Block, end: Block) {
@@ -100,6 +101,8 @@ impl Code<'_, '_> {
         let outcome = self.b.append_block_param(done, I64);
         let data = self.b.append_block_param(done, I64);
         let row = match rows::access(spec) {
+            // The interpreter notes the entry.
+            _ if self.program.notes_entry(spec) => None,
             Access::Rows(key) => Some(self.row_of_key(table, &key, ask)),
             Access::Memos(key) if hash.is_some() || spec.profile.is_none() => {
                 Some(self.row_of_memo(table, &key, hash, ask))
@@ -156,15 +159,31 @@ impl Code<'_, '_> {
         if key.bits == 0 {
             return rows;
         }
-        let field = self.word(key.at);
-        let field = self.b.ins().band_imm(field, key.mask as i64);
+        let field = self.key(key);
         self.element::<Row>(rows, field)
+    }
+
+    /// The key of the packet in one word.
+    fn key(&mut self, key: &WordKey) -> Value {
+        let mut all = None;
+        for part in &key.parts {
+            let field = self.word(part.at);
+            let field = self.b.ins().band_imm(field, part.mask as i64);
+            let field = match part.shift {
+                0 => field,
+                shift => self.b.ins().ishl_imm(field, i64::from(shift)),
+            };
+            all = Some(match all {
+                None => field,
+                Some(all) => self.b.ins().bor(all, field),
+            });
+        }
+        all.unwrap_or_else(|| self.constant(0))
     }
 
     fn row_of_memo(&mut self, table: u32, key: &WordKey, hash: Option<Value>, ask: Block) -> Value {
         let memos = self.view(table, offset_of!(View, memos), ask);
-        let field = self.word(key.at);
-        let field = self.b.ins().band_imm(field, key.mask as i64);
+        let field = self.key(key);
         let factor = self.constant(MEMO_FACTOR);
         let product = self.b.ins().imul(field, factor);
         let shift = self.view_field(table, offset_of!(View, memo_shift));
@@ -211,11 +230,10 @@ impl Code<'_, '_> {
         self.is_generated(selector).then_some(selector)
     }
 
-    /// Length in bytes of the headers that the deparser would emit.
-    pub fn measure(&mut self) -> Value {
-        let program = self.program;
+    /// Length in bytes of those of these headers that are valid.
+    pub fn measure(&mut self, emits: &[Emit]) -> Value {
         let mut sum = self.constant(0);
-        for emit in &program.emit {
+        for emit in emits {
             let valid = self.word(emit.valid_at);
             let bytes = match emit.length_at {
                 None => self.constant(u64::from(emit.fixed_bits / 8)),
@@ -233,13 +251,17 @@ impl Code<'_, '_> {
     }
 }
 
-/// Which nodes a packet can reach.
-fn reachable(nodes: &[Node], start: Next) -> Vec<bool> {
-    let mut reached = vec![false; nodes.len()];
+/// Which nodes of a graph can be reached from `start`.
+pub(super) fn reachable(
+    nodes: usize,
+    start: Next,
+    successors: impl Fn(u32) -> Vec<u32>,
+) -> Vec<bool> {
+    let mut reached = vec![false; nodes];
     let mut open: Vec<u32> = start.into_iter().collect();
     while let Some(node) = open.pop() {
         if !std::mem::replace(&mut reached[node as usize], true) {
-            open.extend(successors(&nodes[node as usize]));
+            open.extend(successors(node));
         }
     }
     reached

@@ -7,13 +7,15 @@ use cranelift_codegen::ir::types::I64;
 use super::action::Exit;
 use super::calls;
 use super::code::Code;
+use crate::action::Primitive;
+use crate::program::Emit;
 use crate::wire::Piece;
 
 impl Code<'_, '_> {
     /// Parses the packet and verifies checksums. The result is the P4 error, with 2^32 if the
     /// checksums are right.
     pub fn begin(&mut self) -> cranelift_codegen::ir::Value {
-        let error = self.parse();
+        let error = self.parse(self.program.parser.start);
         let right = self.verify_checksums();
         let standard = &self.program.standard;
         let (parser_error, checksum_error) = (standard.parser_error, standard.checksum_error);
@@ -41,6 +43,16 @@ impl Code<'_, '_> {
             .filter(|_| header.pieces.chunks().any(is_kept))
     }
 
+    /// What a deparser of Tofino does: it asks for headers and copies, which are made behind it. The result is 0.
+    pub fn deparser_of(&mut self, body: &[Primitive]) -> cranelift_codegen::ir::Value {
+        let data = self.no_data();
+        let end = self.block();
+        self.body(body, data, &Exit { block: end });
+        self.jump(end);
+        self.go_on_in(end);
+        self.constant(0)
+    }
+
     /// Updates checksums and writes the headers into the frame. The result is their length in
     /// bytes.
     pub fn deparse(&mut self) -> cranelift_codegen::ir::Value {
@@ -51,11 +63,17 @@ impl Code<'_, '_> {
         self.body(&program.deparser_calls, data, &Exit { block: emit });
         self.jump(emit);
         self.go_on_in(emit);
-        let header_bytes = self.measure();
+        self.write_headers(&program.emit)
+    }
+
+    /// Writes those of these headers that are valid into the frame. The result is their length in bytes.
+    pub fn write_headers(&mut self, emits: &[Emit]) -> cranelift_codegen::ir::Value {
+        let program = self.program;
+        let header_bytes = self.measure(emits);
         // This makes room for as many bytes, and nothing below changes which headers are valid.
         let out = self.call(calls::address::make_room(), &[header_bytes]);
         let mut position = self.constant(0);
-        for emit in &program.emit {
+        for emit in emits {
             let header = program.layout.header_at(emit.header);
             let (present, done) = (self.block(), self.block());
             let end = self.b.append_block_param(done, I64);

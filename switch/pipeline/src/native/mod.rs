@@ -1,10 +1,11 @@
 //! Native code for a program: the same as the interpreter does, without looking at the program again.
 //!
 //! ```text
-//!  Program ──compile──► begin    parser, checksum verification            ┐
-//!                       ingress  tables, conditions, actions; measure     ├─ functions of a `Context`
-//!                       egress   the same                                 │
-//!                       deparse  checksum update, headers into bytes      ┘
+//!  Program ──compile──► begin    parser; of v1model also checksum verification ┐
+//!                       ingress  tables, conditions, actions; measure          ├─ functions of a `Context`
+//!                       egress   the same                                      │
+//!                       deparse  checksum update, headers into bytes           ┘
+//!                                of Tofino: what the deparser asks for
 //!                          └──► calls.rs: tables, and everything rare, stays with the interpreter
 //! ```
 //!
@@ -46,6 +47,7 @@ use cranelift_module::{FuncId, Module, default_libcall_names};
 
 use crate::machine::Machine;
 use crate::program::{Next, Program};
+use crate::tofino::Gress;
 use calls::Context;
 pub(crate) use cells::Cells;
 use code::Code;
@@ -63,6 +65,12 @@ pub(crate) struct Native {
     ingress: Option<Generated>,
     egress: Option<Generated>,
     deparse: Generated,
+    /// Parser and deparser of egress, if the program is for Tofino; then `begin` and `deparse` are those of
+    /// ingress. `None` for v1model.
+    around_egress: Option<(Generated, Generated)>,
+    /// By gress of Tofino what writes headers into the frame; `None` where the deparser does not always emit the
+    /// same ones.
+    write: [Option<Generated>; 2],
     /// Owns the memory; `None` once it is dropped.
     module: Option<JITModule>,
 }
@@ -165,17 +173,47 @@ impl<'a> Compiler<'a> {
 
     fn all(mut self) -> Result<Native> {
         let program = self.program;
+        let tofino = program.tofino.as_deref();
         let initialise = self.initialising()?;
         let begin = self.function(|mut code| {
-            let result = code.begin();
+            let result = match tofino {
+                None => code.begin(),
+                Some(_) => code.parse(program.parser.start),
+            };
             code.finish(result);
         })?;
         let ingress = self.pipeline(program.ingress)?;
         let egress = self.pipeline(program.egress)?;
         let deparse = self.function(|mut code| {
-            let length = code.deparse();
+            let length = match tofino {
+                None => code.deparse(),
+                Some(tofino) => code.deparser_of(tofino.before_emits(Gress::Ingress)),
+            };
             code.finish(length);
         })?;
+        let around_egress = match tofino {
+            None => None,
+            Some(tofino) => {
+                let parser = self.function(|mut code| {
+                    let error = code.parse(tofino.egress_start);
+                    code.finish(error);
+                })?;
+                let deparser = self.function(|mut code| {
+                    let nothing = code.deparser_of(tofino.before_emits(Gress::Egress));
+                    code.finish(nothing);
+                })?;
+                Some((parser, deparser))
+            }
+        };
+        let mut write = [None; 2];
+        for (write, gress) in write.iter_mut().zip([Gress::Ingress, Gress::Egress]) {
+            if let Some(emits) = tofino.and_then(|tofino| tofino.emits(gress)) {
+                *write = Some(self.function(|mut code| {
+                    let length = code.write_headers(emits);
+                    code.finish(length);
+                })?);
+            }
+        }
         self.module
             .finalize_definitions()
             .map_err(|e| e.to_string())?;
@@ -192,6 +230,8 @@ impl<'a> Compiler<'a> {
             ingress: ingress.map(entry),
             egress: egress.map(entry),
             deparse: entry(deparse),
+            write: write.map(|write| write.map(entry)),
+            around_egress: around_egress.map(|(parser, deparser)| (entry(parser), entry(deparser))),
             module: Some(self.module),
         })
     }
@@ -321,6 +361,46 @@ impl Machine<'_> {
         } else {
             self.packet.header_bytes = self.run_native(function, context) as usize;
         }
+    }
+
+    /// Parser, control and deparser of a gress of Tofino. `goes_on` sees the error of the parser, and says whether
+    /// the packet is to be processed. Returns the error.
+    pub fn gress_native(
+        &mut self,
+        native: &Native,
+        gress: Gress,
+        goes_on: impl FnOnce(&mut Self, u32) -> bool,
+    ) -> u32 {
+        let ingress = (native.begin, native.ingress, native.deparse);
+        let (parser, control, deparser) = match (gress, native.around_egress) {
+            (Gress::Egress, Some((parser, deparser))) => (parser, native.egress, deparser),
+            _ => ingress,
+        };
+        let mut context = self.context();
+        let error = self.run_native(parser, &mut context) as u32;
+        self.packet.payload_at = context.payload_at as usize;
+        if !goes_on(self, error) {
+            return error;
+        }
+        match control {
+            Some(function) if !self.packet.requests.exit => {
+                self.run_native(function, &mut context);
+            }
+            _ => self.interpret(|m| m.pipeline(gress.control(m.program))),
+        }
+        self.end_control();
+        self.run_native(deparser, &mut context);
+        error
+    }
+
+    /// Writes the headers that a deparser of Tofino always emits. False if it does not always emit the same ones.
+    pub fn write_native(&mut self, native: &Native, gress: Gress) -> bool {
+        let Some(write) = native.write[gress as usize] else {
+            return false;
+        };
+        let mut context = self.context();
+        self.run_native(write, &mut context);
+        true
     }
 
     /// Updates checksums and writes the headers into the frame.

@@ -8,7 +8,7 @@ use cranelift_frontend::{Switch, Variable};
 use super::action::Exit;
 use super::calls::{self, FAILED, offset};
 use super::code::Code;
-use super::control::has_circle;
+use super::control::{has_circle, reachable};
 use crate::action::Target;
 use crate::expr::Number;
 use crate::parser::{ExtractTo, MAX_STATES, Op, State};
@@ -38,8 +38,8 @@ impl Walk {
 }
 
 impl Code<'_, '_> {
-    /// Parses the frame and notes where the payload starts. The result is the P4 error code.
-    pub fn parse(&mut self) -> Value {
+    /// Parses the frame from a state and notes where the payload starts. The result is the P4 error code.
+    pub fn parse(&mut self, start: Option<u32>) -> Value {
         let program = self.program;
         let states = &program.parser.states;
         let at = self.b.declare_var(I64);
@@ -50,7 +50,8 @@ impl Code<'_, '_> {
             let all = state.cases.iter().map(|c| c.next).chain([state.default]);
             all.flatten().collect()
         };
-        let entered = has_circle(states.len(), program.parser.start, next).then(|| {
+        let reached = reachable(states.len(), start, next);
+        let entered = has_circle(states.len(), start, next).then(|| {
             let entered = self.b.declare_var(I64);
             self.b.def_var(entered, zero);
             entered
@@ -64,10 +65,13 @@ impl Code<'_, '_> {
             entered,
             frame,
             length,
-            states: states.iter().map(|_| Some(self.block())).collect(),
+            states: reached
+                .into_iter()
+                .map(|reached| reached.then(|| self.block()))
+                .collect(),
             end,
         };
-        self.go_to_state(&walk, program.parser.start);
+        self.go_to_state(&walk, start);
         for (state, block) in states.iter().zip(&walk.states) {
             let Some(block) = *block else { continue };
             self.go_on_in(block);

@@ -120,6 +120,8 @@ pub(super) struct View {
     pub memos: *const Memo,
     /// How far the product is shifted right to leave the hash.
     pub memo_shift: u64,
+    /// How the table is read.
+    access: Access,
     /// How many packets found no memo.
     asked: usize,
     /// The memory of the rows.
@@ -164,15 +166,53 @@ impl Held {
     }
 }
 
-/// A key of at most one word.
+/// A key that fits into one word, less a bit: its fields one behind the other, the first one lowest.
+#[derive(Debug)]
 pub(super) struct WordKey {
-    pub at: u32,
-    pub mask: u64,
+    pub parts: Vec<KeyPart>,
     /// Width in bits; 0 if the table has no key.
     pub bits: u32,
 }
 
+/// A field of such a key.
+#[derive(Debug)]
+pub(super) struct KeyPart {
+    /// Word of the packet.
+    pub at: u32,
+    /// Bits of it that count.
+    pub mask: u64,
+    /// Its lowest bit in the key.
+    pub shift: u32,
+}
+
+impl WordKey {
+    /// `None` if the key is too wide.
+    fn of(spec: &TableSpec) -> Option<WordKey> {
+        let (mut parts, mut bits) = (Vec::new(), 0);
+        for field in &spec.key {
+            let mask = field.mask.as_ref().and_then(|m| m.last().copied());
+            parts.push(KeyPart {
+                at: field.slot.at,
+                mask: mask.unwrap_or(u64::MAX) & crate::bits::low_mask(field.slot.bits),
+                shift: bits,
+            });
+            bits += field.slot.bits;
+            if bits >= u64::BITS {
+                return None;
+            }
+        }
+        Some(WordKey { parts, bits })
+    }
+
+    /// The key of a packet.
+    fn of_packet(&self, words: &[u64]) -> u64 {
+        let part = |p: &KeyPart| (words[p.at as usize] & p.mask) << p.shift;
+        self.parts.iter().map(part).fold(0, |key, part| key | part)
+    }
+}
+
 /// How generated code reads a table.
+#[derive(Debug)]
 pub(super) enum Access {
     /// By key, in [`View::rows`].
     Rows(WordKey),
@@ -190,25 +230,10 @@ pub(super) fn access(spec: &TableSpec) -> Access {
     if spec.notes_hits() {
         return Access::Ask;
     }
-    let key = match spec.key.as_slice() {
-        [] => WordKey {
-            at: 0,
-            mask: 0,
-            bits: 0,
-        },
-        [field] if field.slot.bits < 64 => WordKey {
-            at: field.slot.at,
-            mask: field
-                .mask
-                .as_ref()
-                .and_then(|m| m.last().copied())
-                .unwrap_or(u64::MAX)
-                & crate::bits::low_mask(field.slot.bits),
-            bits: field.slot.bits,
-        },
-        _ => return Access::Ask,
+    let Some(key) = WordKey::of(spec) else {
+        return Access::Ask;
     };
-    if key.bits <= MAX_ROW_BITS && spec.profile.is_none() {
+    if key.parts.len() <= 1 && key.bits <= MAX_ROW_BITS && spec.profile.is_none() {
         Access::Rows(key)
     } else {
         Access::Memos(key)
@@ -217,10 +242,11 @@ pub(super) fn access(spec: &TableSpec) -> Access {
 
 impl Tables {
     pub fn new(tables: &[Arc<Table>]) -> Tables {
-        let view = |_: &Arc<Table>| View {
+        let view = |table: &Arc<Table>| View {
             rows: std::ptr::null(),
             memos: std::ptr::null(),
             memo_shift: 0,
+            access: access(&table.spec),
             asked: 0,
             row_memory: Vec::new(),
             memo_memory: Vec::new(),
@@ -307,10 +333,13 @@ impl Tables {
         profile: Option<&Profile>,
     ) {
         let (table, view) = (self.tables[table].get(), &mut self.views[table]);
-        match access(&table.spec) {
-            Access::Rows(key) => view.lay_out(table, &key),
+        match &view.access {
+            Access::Rows(key) => {
+                let bits = key.bits;
+                view.lay_out(table, bits);
+            }
             Access::Memos(key) => {
-                let key = words[key.at as usize] & key.mask;
+                let key = key.of_packet(words);
                 view.remember((table, profile), key, entry);
             }
             Access::Ask => {}
@@ -334,10 +363,10 @@ impl View {
         self.memos = std::ptr::null();
     }
 
-    fn lay_out(&mut self, table: &Table, key: &WordKey) {
+    fn lay_out(&mut self, table: &Table, bits: u32) {
         let default = row(table.default.as_ref().map(|d| &d.resolved), 0);
         self.row_memory.clear();
-        for key in 0..1u64 << key.bits {
+        for key in 0..1u64 << bits {
             let entry = table.find_word(key);
             self.row_memory.push(match entry {
                 Some(_) => row(table.action(entry), HIT),

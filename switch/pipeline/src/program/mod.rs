@@ -20,6 +20,7 @@ use crate::native::Native;
 use crate::parser::{ErrorCodes, Parser};
 use crate::slot::Slot;
 use crate::state::Blueprint;
+use crate::table::TableSpec;
 use crate::tofino::Tofino;
 use crate::trace::Source;
 use load::load;
@@ -85,12 +86,26 @@ impl Program {
     /// machine.
     pub fn load(program: &json::Program) -> Result<Arc<Program>, LoadError> {
         let mut program = load(program, true)?;
-        // The second parser, and deparsers that branch, are interpreted.
-        if program.tofino.is_none() {
-            program.usage = Usage::of(&program);
-            program.native = Native::compile(&program);
-        }
+        program.usage = match program.tofino {
+            None => Usage::of(&program),
+            // What two parsers and two deparsers leave uninitialised is not followed.
+            Some(_) => Usage::all(&program),
+        };
+        program.native = Native::compile(&program);
         Ok(Arc::new(program))
+    }
+
+    /// Whether an action of a table needs to know which entry was hit.
+    pub(crate) fn notes_entry(&self, table: &TableSpec) -> bool {
+        let needs = |action: &Action| action.body.iter().any(Primitive::needs_entry);
+        match table.profile {
+            // Members of a shared profile may have actions that the table does not list.
+            Some(_) => self.actions.iter().any(needs),
+            None => table
+                .actions
+                .iter()
+                .any(|action| needs(&self.actions[action.index()])),
+        }
     }
 
     /// Compiles a program without native code: it is slower, with the same results.

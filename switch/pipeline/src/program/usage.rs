@@ -28,6 +28,15 @@ pub(crate) struct Usage {
 }
 
 impl Usage {
+    /// As if the program read and wrote all words.
+    pub(super) fn all(program: &Program) -> Usage {
+        let words = program.layout.initial.len();
+        Usage {
+            unset: vec![true; words],
+            stored: vec![true; words],
+        }
+    }
+
     /// Words that this program reads and writes.
     pub(super) fn of(program: &Program) -> Usage {
         let words = program.layout.initial.len();

@@ -11,7 +11,7 @@ use ebb_units::Instant;
 
 const PORTS: u16 = 4;
 
-fn in_repository(path: &str) -> PathBuf {
+pub fn in_repository(path: &str) -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR"))
         .join("../..")
         .join(path)
