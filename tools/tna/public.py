@@ -1,8 +1,9 @@
 """`tools/tna_programs [--checkouts DIR] [NAME ...]`: public programs for Tofino on our switch.
 
 `programs.tsv` lists them. Each is compiled with all folders from its own up to the root of its
-repository, and the one that its build names besides, loaded, and run on random packets by ebb-stf;
-the table counts what became of them.
+repository, and the one that its build names besides, loaded, and run on random packets by ebb-stf,
+interpreted and as native code, which must send the same frames; the table counts what became of
+them.
 DIR (or EBB_TNA_PROGRAMS) has a folder OWNER/NAME or OWNER+NAME of each repository; without it the
 run is skipped, and says so. docs/tofino-lab.md.
 """
@@ -18,6 +19,7 @@ import subprocess
 import tempfile
 from collections import Counter
 from dataclasses import dataclass
+from itertools import zip_longest
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -33,9 +35,10 @@ SURVIVED = "compiled, loaded, all packets survived"
 MISSING = "includes a file that its repository does not have"
 REFUSED = "refused: what is missing here"
 FAULT = "not accepted: an error of the program, as the compiler sees it"
+DIFFERS = "native code and interpreter send other frames"
 FAILED = "compiled, but not loaded, or ended by a fault of ours"
 ABSENT = "no checkout of its repository"
-VERDICTS = (SURVIVED, REFUSED, MISSING, FAULT, FAILED, ABSENT)
+VERDICTS = (SURVIVED, REFUSED, MISSING, FAULT, DIFFERS, FAILED, ABSENT)
 UNSUPPORTED = ("unsupported", "table-applied-twice", "other-architecture")
 """How the codes of errors begin that say what the compiler or the switch does not have."""
 
@@ -129,16 +132,33 @@ def examine(program: Program, folder: Path, stf: Path, scratch: Path) -> Outcome
         )
         if compiled.returncode:
             return refusal(program, compiled.stderr)
-        ran = subprocess.run(
-            [RUNNER, "--interpreted", "--print-frames", f"--timeout={SECONDS}", made, stf],
-            capture_output=True, text=True, errors="replace", timeout=SECONDS, check=False,
-        )  # fmt: skip
+        interpreted, native = run(made, stf, "--interpreted"), run(made, stf)
     except subprocess.TimeoutExpired:
         return Outcome(program, FAILED, "time", f"not ended within {SECONDS} s")
-    if ran.returncode:
-        last = (ran.stderr.strip() or ran.stdout.strip() or "no message").splitlines()[-1]
-        return Outcome(program, FAILED, "run", last[:160])
-    return Outcome(program, SURVIVED, frames=len(ran.stdout.splitlines()))
+    for ran in (interpreted, native):
+        if ran.returncode:
+            last = (ran.stderr.strip() or ran.stdout.strip() or "no message").splitlines()[-1]
+            return Outcome(program, FAILED, "run", last[:160])
+    frames = [ran.stdout.splitlines() for ran in (interpreted, native)]
+    if frames[0] != frames[1]:
+        return Outcome(program, DIFFERS, "frames", first_difference(*frames)[:160])
+    return Outcome(program, SURVIVED, frames=len(frames[0]))
+
+
+def run(made: Path, stf: Path, *options: str) -> subprocess.CompletedProcess[str]:
+    """Runs a program on the packets of a script, and prints the frames that leave."""
+    return subprocess.run(
+        [RUNNER, *options, "--print-frames", f"--timeout={SECONDS}", made, stf],
+        capture_output=True, text=True, errors="replace", timeout=SECONDS, check=False,
+    )  # fmt: skip
+
+
+def first_difference(interpreted: list[str], native: list[str]) -> str:
+    """The first line in which two outputs differ."""
+    for number, (ours, theirs) in enumerate(zip_longest(interpreted, native), 1):
+        if ours != theirs:
+            return f"line {number}: {ours} interpreted, {theirs} native"
+    return "none"
 
 
 def refusal(program: Program, text: str) -> Outcome:
@@ -168,7 +188,8 @@ def table(outcomes: list[Outcome]) -> str:
 
 
 def main(arguments: list[str] | None = None) -> int:
-    """Returns the exit code: 1 if a program that compiles is not loaded or does not survive."""
+    """Returns the exit code: 1 if a program that compiles is not loaded, does not survive, or does
+    something else as native code."""
     parser = argparse.ArgumentParser(description=(__doc__ or "").partition("\n")[0])
     parser.add_argument("--checkouts", type=Path, help=f"folder of the repositories ({VARIABLE})")
     parser.add_argument(
@@ -194,4 +215,4 @@ def main(arguments: list[str] | None = None) -> int:
             told = outcome.reason or f"{outcome.frames} frames left" * bool(outcome.frames)
             print(f"{program.name}: {outcome.verdict}{': ' * bool(told)}{told}", flush=True)
     print(f"\n{table(outcomes)}")
-    return 1 if any(each.verdict == FAILED for each in outcomes) else 0
+    return 1 if any(each.verdict in (DIFFERS, FAILED) for each in outcomes) else 0

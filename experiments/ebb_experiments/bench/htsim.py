@@ -53,7 +53,7 @@ size = {{ type = "fixed", bytes = {size} }}
 
 @dataclass(frozen=True, slots=True)
 class Setting:
-    """What both simulators are told."""
+    """Parameters of a run of either simulator."""
 
     name: str
     queue_packets: int

@@ -43,7 +43,7 @@ impl Code<'_, '_> {
             .filter(|_| header.pieces.chunks().any(is_kept))
     }
 
-    /// What a deparser of Tofino does: it asks for headers and copies, which are made behind it. The result is 0.
+    /// The deparser of a program for Tofino: it asks for headers and copies, which are made behind it. The result is 0.
     pub fn deparser_of(&mut self, body: &[Primitive]) -> cranelift_codegen::ir::Value {
         let data = self.no_data();
         let end = self.block();

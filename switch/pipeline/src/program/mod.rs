@@ -88,7 +88,7 @@ impl Program {
         let mut program = load(program, true)?;
         program.usage = match program.tofino {
             None => Usage::of(&program),
-            // What two parsers and two deparsers leave uninitialised is not followed.
+            // Two parsers and two deparsers are not followed.
             Some(_) => Usage::all(&program),
         };
         program.native = Native::compile(&program);
