@@ -28,14 +28,26 @@ use crate::program::{Emit, Next, Place};
 pub(crate) struct Tofino {
     /// Generation of the chip, 1 or 2.
     pub generation: u8,
-    /// Where the parser of egress begins.
-    pub egress_start: Option<u32>,
-    /// The primitives of the deparsers of ingress and egress.
-    pub deparsers: [Vec<Primitive>; 2],
-    /// Where the control of the ghost thread begins; `None` if there is none.
-    ghost: Next,
+    /// Its pipelines; one at least.
+    pub pipes: Vec<Blocks>,
     /// The fields of intrinsic metadata.
     fields: Fields,
+}
+
+/// The blocks of a pipeline. Those of two gresses are in the order ingress, egress.
+#[derive(Debug)]
+pub(crate) struct Blocks {
+    /// Where the parsers begin.
+    pub parsers: [Option<u32>; 2],
+    /// Where the controls begin.
+    pub controls: [Next; 2],
+    /// The primitives of the deparsers.
+    pub deparsers: [Vec<Primitive>; 2],
+    /// Where the control of the ghost thread begins; `None` if there is none.
+    pub ghost: Next,
+    /// The errors of the parser of ingress. Programs that do not look at them have no field for them, and their
+    /// packets are dropped.
+    pub ingress_errors: Option<Place>,
 }
 
 /// Fields of intrinsic metadata; `None` if no block of the program has them.
@@ -51,10 +63,10 @@ struct Fields {
     rid: Option<Place>,
     ingress_drop: Option<Place>,
     egress_drop: Option<Place>,
-    /// By gress: the time of arrival, and the errors of the parser. Programs that do not look at those of ingress
-    /// have no field for them, and their packets are dropped.
+    /// The time of arrival, by gress.
     times: [Option<Place>; 2],
-    errors: [Option<Place>; 2],
+    /// The errors of the parser of egress.
+    egress_errors: Option<Place>,
     /// Fields of a report to the ghost thread: the queue and its length.
     reported: [Option<Place>; 2],
     /// By gress: what deparsers choose by, `mirror_type`, `resubmit_type` and `digest_type`. One that nothing has
@@ -94,6 +106,8 @@ pub(crate) enum Departing {
 
 /// The port that is none, in `ucast_egress_port`.
 const NO_PORT: u16 = 0x1ff;
+/// Pipes of a chip, each of which has 128 numbers of ports.
+pub(crate) const MAX_PIPES: usize = 4;
 /// Bytes of the frame check sequence, which the chip counts.
 const FCS_BYTES: u32 = 4;
 /// The list that [`Preserved`] has for the bytes of a resubmission.
@@ -128,18 +142,8 @@ impl Tofino {
     }
 
     /// Finds the fields of a program.
-    pub fn load(
-        layout: &Layout,
-        generation: u8,
-        egress_start: Option<u32>,
-        deparsers: [Vec<Primitive>; 2],
-        ghost: Next,
-    ) -> Result<Tofino, LoadError> {
-        let known = |ty: &str, field: &str| {
-            let name = format!("{ty}.{field}");
-            let slot = layout.known(&name);
-            slot.map(|slot| Place::of(&name, slot)).transpose()
-        };
+    pub fn load(layout: &Layout, generation: u8, pipes: Vec<Blocks>) -> Result<Tofino, LoadError> {
+        let known = |ty: &str, field: &str| place(layout, &format!("{ty}.{field}"));
         let queueing = |field| known("ingress_intrinsic_metadata_for_tm_t", field);
         let parsed = |field: &str| -> Result<[Option<Place>; 2], LoadError> {
             Ok([
@@ -157,9 +161,7 @@ impl Tofino {
         };
         Ok(Tofino {
             generation,
-            egress_start,
-            deparsers,
-            ghost,
+            pipes,
             fields: Fields {
                 egress_port: queueing("ucast_egress_port")?,
                 bypass_egress: queueing("bypass_egress")?,
@@ -172,7 +174,7 @@ impl Tofino {
                 ingress_drop: known("ingress_intrinsic_metadata_for_deparser_t", "drop_ctl")?,
                 egress_drop: known("egress_intrinsic_metadata_for_deparser_t", "drop_ctl")?,
                 times: parsed("global_tstamp")?,
-                errors: parsed("parser_err")?,
+                egress_errors: known("egress_intrinsic_metadata_from_parser_t", "parser_err")?,
                 reported: [
                     known("ghost_intrinsic_metadata_t", "qid")?,
                     known("ghost_intrinsic_metadata_t", "qlength")?,
@@ -180,6 +182,21 @@ impl Tofino {
                 selectors: [selectors("ingress")?, selectors("egress")?],
             },
         })
+    }
+
+    /// The number of the pipeline that a port belongs to. Of Tofino, neighbouring pipes run different ones, and of
+    /// Tofino 2 both halves of the chip, as in switches with 32 ports, whose outer pipes run the first.
+    pub fn pipe_of(&self, port: u16) -> usize {
+        let (pipe, count) = (usize::from(port >> 7), self.pipes.len());
+        match self.generation {
+            1 => pipe % count,
+            _ => pipe * count / MAX_PIPES % count,
+        }
+    }
+
+    /// The blocks of the pipeline that a port belongs to.
+    fn blocks(&self, port: u16) -> &Blocks {
+        &self.pipes[self.pipe_of(port)]
     }
 
     /// Bytes of port metadata behind those of ingress.
@@ -243,6 +260,12 @@ impl Tofino {
     }
 }
 
+/// The place of a field by its alias; `None` if the program has none.
+pub(crate) fn place(layout: &Layout, name: &str) -> Result<Option<Place>, LoadError> {
+    let slot = layout.known(name);
+    slot.map(|slot| Place::of(name, slot)).transpose()
+}
+
 fn nanoseconds(time: Instant) -> u64 {
     time.as_picos() / 1000
 }
@@ -282,7 +305,7 @@ impl Pipeline {
         self.program
             .tofino
             .as_ref()
-            .is_some_and(|t| t.ghost.is_some())
+            .is_some_and(|t| t.pipes.iter().any(|pipe| pipe.ghost.is_some()))
     }
 
     /// Reports the length of a queue in cells to the ghost thread. The number of the queue is `port * 8 + queue`.
@@ -299,7 +322,7 @@ impl Pipeline {
             }
         }
         let mut machine = self.machine(&mut packet, now);
-        machine.interpret(|m| m.pipeline(tofino.ghost));
+        machine.interpret(|m| m.pipeline(tofino.blocks(port).ghost));
         self.state.pool.recycle(packet);
     }
 
@@ -361,13 +384,24 @@ impl Pipeline {
     }
 
     /// Whether a port leads back to ingress on the chip, if it is not connected: port 68 of each pipe on Tofino,
-    /// port 6 on Tofino 2.
+    /// port 6 on Tofino 2, and the ports of a pipeline that is not the first.
     pub fn recirculates(&self, port: u16) -> bool {
-        let local = self.program.tofino.as_ref().map(|t| match t.generation {
-            1 => 68,
-            _ => 6,
-        });
-        local == Some(port & 0x7f)
+        let Some(tofino) = self.program.tofino.as_ref() else {
+            return false;
+        };
+        let local = if tofino.generation == 1 { 68 } else { 6 };
+        port & 0x7f == local || port < NO_PORT && tofino.pipe_of(port) > 0
+    }
+
+    /// The number of the pipeline of the program that a port belongs to; 0 for v1model.
+    pub fn pipe_of(&self, port: u16) -> usize {
+        let tofino = self.program.tofino.as_ref();
+        tofino.map_or(0, |tofino| tofino.pipe_of(port))
+    }
+
+    /// Names of the pipelines of a program for Tofino that has several, by number.
+    pub fn pipe_names(&self) -> &[String] {
+        &self.program.pipe_names
     }
 
     /// The port to which a packet goes that its queue refuses; `None` if it has not asked for that.
@@ -409,11 +443,12 @@ impl Pipeline {
         if let Some(port) = fields.egress_port {
             port.set(&mut packet.words, u64::from(NO_PORT));
         }
-        let error = self.pass(now, &mut packet, Gress::Ingress, tofino);
+        let blocks = tofino.blocks(input.ingress_port);
+        let error = self.pass(now, &mut packet, Gress::Ingress, (tofino, blocks));
         if let Some(reason) = packet.requests.failed {
             return IngressOutcome::dropped(self.drop_tofino(packet, reason));
         }
-        if error != program.errors.no_error && fields.errors[0].is_none() {
+        if error != program.errors.no_error && blocks.ingress_errors.is_none() {
             return IngressOutcome::dropped(self.drop_tofino(packet, DropReason::ParserError));
         }
         let digest = packet.requests.digest.take();
@@ -523,7 +558,8 @@ impl Pipeline {
         let mut packet = self.with_front(front, frame);
         (packet.ingress_port, packet.packet_id) = (port, id);
         packet.ingress_length = length as u32 + FCS_BYTES;
-        self.pass(now, &mut packet, Gress::Egress, tofino);
+        let blocks = tofino.blocks(input.egress_port);
+        self.pass(now, &mut packet, Gress::Egress, (tofino, blocks));
         if let Some(reason) = packet.requests.failed {
             let verdict = EgressVerdict::Dropped(self.drop_tofino(packet, reason));
             return EgressOutcome {
@@ -564,10 +600,16 @@ impl Pipeline {
     }
 
     /// Parses a packet, and runs the control and the deparser of a gress. Returns the error of the parser.
-    fn pass(&mut self, now: Instant, packet: &mut Packet, gress: Gress, tofino: &Tofino) -> u32 {
-        let (start, control) = match gress {
-            Gress::Ingress => (self.program.parser.start, self.program.ingress),
-            Gress::Egress => (tofino.egress_start, self.program.egress),
+    fn pass(
+        &mut self,
+        now: Instant,
+        packet: &mut Packet,
+        gress: Gress,
+        (tofino, blocks): (&Tofino, &Blocks),
+    ) -> u32 {
+        let errors = match gress {
+            Gress::Ingress => blocks.ingress_errors,
+            Gress::Egress => tofino.fields.egress_errors,
         };
         if let Some(place) = tofino.fields.times[gress as usize] {
             place.set(&mut packet.words, nanoseconds(now));
@@ -582,17 +624,17 @@ impl Pipeline {
         let mut error = no_error;
         let mut machine = self.machine(packet, now);
         machine.interpret(|m| {
-            error = m.parse_from(start);
-            if let Some(place) = tofino.fields.errors[gress as usize] {
+            error = m.parse_from(blocks.parsers[gress as usize]);
+            if let Some(place) = errors {
                 let bits = m.error_bits(error);
                 place.set(&mut m.packet.words, bits);
             } else if error != no_error && matches!(gress, Gress::Ingress) {
                 return;
             }
-            m.pipeline(control);
+            m.pipeline(blocks.controls[gress as usize]);
             // `exit` ends the control only.
             m.packet.requests.exit = m.packet.requests.failed.is_some();
-            m.run(&tofino.deparsers[gress as usize], &[]);
+            m.run(&blocks.deparsers[gress as usize], &[]);
         });
         if error != no_error {
             self.state.stats.parser_error(error);
