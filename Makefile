@@ -313,7 +313,7 @@ check-tna: .venv/.dev-installed ## p4src/tna through p4c's back end for Tofino, 
 	@tools/check_tna --write
 
 # Without what an earlier one left: setuptools packs all that lies in its folder.
-wheels: build ## dist/*.whl: the Python packages, for pip
+wheels: build $(TNA_PROGRAMS) ## dist/*.whl: the Python packages, for pip
 	@rm -rf $(BUILD)/python dist/*.whl
 	@$(PYTHON) -m pip wheel -q --disable-pip-version-check --no-deps --no-build-isolation --wheel-dir dist .
 	@ls dist/*.whl

@@ -14,12 +14,17 @@ from setuptools.command.build_py import build_py
 ROOT = Path(__file__).parent
 DATA = ("experiments/scenarios", "experiments/papers", "topologies")
 """Folders whose TOML files are copied, those in folders below them too."""
+TNA = sorted(path.stem for path in (ROOT / "p4src/tna").glob("*.p4"))
+"""Programs for Tofino."""
 COMPILED = [
     f"build/{program}.{kind}"
-    for program in ("fabric", "fabric_codel", "fabric_tenants", "fabric_full")
+    for program in (
+        *("fabric", "fabric_codel", "fabric_tenants", "fabric_full"),
+        *(f"tna/{name}" for name in TNA),
+    )
     for kind in ("json", "p4info.txtpb")
 ]
-"""Compiled programs of p4src."""
+"""Compiled programs of p4src and p4src/tna."""
 GENERATED = ("ebb_tm", "ebb_fabric", "ebb_trace")
 """Modules of the controller that `make build` generates."""
 
@@ -35,7 +40,7 @@ class BuildWithData(build_py):  # type: ignore[misc]
         needed = [*COMPILED, *(f"controller/ebb_controller/{name}_pb2.py" for name in GENERATED)]
         missing = [name for name in needed if not (ROOT / name).exists()]
         if missing:
-            raise SystemExit(f"a wheel needs {', '.join(missing)}: run `make build` first")
+            raise SystemExit(f"a wheel needs {', '.join(missing)}: run `make wheels`")
         folder = Path(self.build_lib) / "ebb_topologies" / "data"
         for name in (*self._tables(), *COMPILED):
             (folder / name).parent.mkdir(parents=True, exist_ok=True)

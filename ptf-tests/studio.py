@@ -58,8 +58,9 @@ PORTS = range(9)
 """Ports of the first pipe that tests choose from."""
 ADDRESS = "127.0.0.1:50052"
 """Where the client of P4 Studio looks for the switch."""
-PIPES = {"tna_port_metadata": 2, "tna_port_metadata_extern": 2}
-"""How many pipes a test is told of: these choose 100 ports, more than one pipe has. Others: 1."""
+PIPES = {"tna_port_metadata": 2, "tna_port_metadata_extern": 2, "tna_32q_2pipe": 4}
+"""How many pipes a test is told of: two choose 100 ports, more than one pipe has, one is about two
+outer and two inner pipes. Others: 1."""
 PROGRAM_SECONDS = 1500
 """How long the tests of a program may take unless the command line says otherwise: selectors get
 members and packets by the thousand."""

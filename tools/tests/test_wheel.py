@@ -11,12 +11,14 @@ import pytest
 
 ROOT = Path(__file__).resolve().parents[2]
 needs_build = pytest.mark.skipif(
-    not (ROOT / "build" / "fabric.json").exists(), reason="needs build/: run `make build`"
+    not (ROOT / "build" / "tna" / "fabric_marking.json").exists(),
+    reason="needs build/ with the programs for Tofino: run `make wheels`",
 )
 LOADS = """
 import sys
 from pathlib import Path
 sys.path.insert(0, sys.argv[1])  # before the work tree, which is installed as editable
+from ebb_controller import tna
 from ebb_controller.program import Program
 from ebb_controller.scheme import known_schemes, load_scheme
 from ebb_experiments.scenario.loaded import load_scenario
@@ -27,6 +29,10 @@ assert installation.__file__.startswith(sys.argv[1])
 assert installation.work_tree() is None
 program = installation.compiled()
 Program(program / "fabric.p4info.txtpb", program / "fabric.json").check()
+for of in tna.COMPOSITIONS:
+    path = program / "tna" / of.name
+    info, json = (path.with_name(path.name + end) for end in (".p4info.txtpb", ".json"))
+    Program(info, json, of.chip).check()
 scenarios = sorted((installation.data() / "experiments" / "scenarios").rglob("*.toml"))
 loaded = [load_scenario(path) for path in scenarios if path.stem != "permutation-workload"]
 assert load_scenario(installation.scenario(Path("sim/permutation"))).name == "permutation"

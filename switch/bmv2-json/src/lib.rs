@@ -81,12 +81,23 @@ pub struct Program {
     /// `ingress` and `egress`, and deparsers consist of primitives. None: v1model.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub architecture: Option<String>,
+    /// Pipelines of a program for Tofino that has several, in their order; [`in_pipe`] says how their parts are called.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub pipes: Vec<String>,
     /// Path of the P4 program. None: not known.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub program: Option<String>,
     /// Version of the format. None: an older one.
     #[serde(rename = "__meta__", skip_serializing_if = "Option::is_none")]
     pub meta: Option<Meta>,
+}
+
+/// The name of a part of the pipeline with this name and number: the first one's have no prefix.
+pub fn in_pipe(pipe: &str, number: u32, part: &str) -> String {
+    match number {
+        0 => part.to_owned(),
+        _ => format!("{pipe}.{part}"),
+    }
 }
 
 /// Version of the format, and the compiler.

@@ -109,7 +109,9 @@ pub fn extern_calls(flat: &Flat) -> Vec<ExternCall<'_>> {
         &flat.egress,
         &flat.compute_checksum,
     ];
-    let bodies = controls.into_iter().map(|c| &c.body);
+    let pipes = flat.tofino.iter().flat_map(|tofino| &tofino.pipes);
+    let of_pipes = pipes.flat_map(|pipe| [&pipe.ingress, &pipe.egress]);
+    let bodies = controls.into_iter().chain(of_pipes).map(|c| &c.body);
     let mut found = Vec::new();
     for body in bodies.chain(flat.actions.iter().map(|a| &a.body)) {
         find(body, &mut found);

@@ -125,7 +125,7 @@ pub fn generate(
     let json = bmv2::generate(program, &flat, sources, diagnostics, name);
     let control_plane = p4info::generate(program, &flat, diagnostics);
     (!diagnostics.has_errors()).then_some(Compiled {
-        bf_rt: bf_rt::schema(program, &flat, &control_plane.p4info),
+        bf_rt: bf_rt::schema(&flat, &control_plane.p4info),
         json,
         p4info: control_plane.p4info,
         p4info_problem: control_plane.problem,
@@ -151,7 +151,7 @@ pub fn control_plane(
     let flat = flat(program, diagnostics, dump)?;
     let p4info = p4info::generate(program, &flat, diagnostics);
     (!diagnostics.has_errors()).then_some(ControlPlane {
-        bf_rt: bf_rt::schema(program, &flat, &p4info.p4info),
+        bf_rt: bf_rt::schema(&flat, &p4info.p4info),
         p4info,
     })
 }

@@ -35,6 +35,52 @@ fn data(table: &Value) -> Vec<&str> {
         .collect()
 }
 
+/// Tables and objects of several pipelines begin with the name of theirs, in P4Info too, but actions do not. An object
+/// at the top level is one of each pipeline that uses it.
+#[test]
+fn names_of_several_pipelines_begin_with_them() {
+    let text = pipeline(
+        "Register<bit<16>, bit<9>>(512, 7) seen;",
+        "RegisterAction<bit<16>, bit<9>, bit<16>>(seen) next = {
+             void apply(inout bit<16> value, out bit<16> result) { result = value; value = value + 1; }
+         };
+         action to(PortId_t port) { tm.ucast_egress_port = port; }
+         table t { key = { hdr.h.a : exact; } actions = { to; } size = 64; }",
+        "t.apply(); hdr.h.b = next.execute(0);",
+    );
+    let second = "Pipeline(IP(), I(), ID(), EP(), E(), ED()) second;\nSwitch(pipe, second) main;";
+    let text = text.replace("Switch(pipe) main;", second);
+    let program = check("t.p4", &text, Vec::new()).unwrap_or_else(|errors| panic!("{errors}"));
+    let diagnostics = Diagnostics::default();
+    let made = ebb_p4c::control_plane(&program, &diagnostics, &mut |_, _| {}).expect("a schema");
+    let names: Vec<String> = tables(&made.bf_rt).into_keys().collect();
+    let expected = ["pipe", "second"]
+        .map(|pipe| ["I.t", "IP.$PORT_METADATA", "seen"].map(|name| format!("{pipe}.{name}")));
+    assert_eq!(names, expected.concat());
+    let info = &made.p4info.p4info;
+    let table = |name: &str| {
+        let named = |pre: &&ebb_p4_proto::config::Preamble| pre.name == name;
+        let all = info.tables.iter().filter_map(|t| t.preamble.as_ref());
+        all.clone().find(named).map(|pre| pre.id)
+    };
+    // As p4c numbers them: by the name with that of the pipeline, of one pipeline too.
+    let id = table("pipe.I.t").expect("the table");
+    assert_eq!(id, schema_of_one(&text, second)["pipe.I.t"]["id"]);
+    assert!(table("second.I.t").is_some_and(|other| other != id));
+    let actions = info.actions.iter().filter_map(|a| a.preamble.as_ref());
+    assert!(actions.clone().any(|pre| pre.name == "I.to"));
+    assert!(actions.clone().all(|pre| !pre.name.contains("pipe.")));
+}
+
+/// The tables of the program with its first pipeline alone.
+fn schema_of_one(text: &str, mains: &str) -> BTreeMap<String, Value> {
+    tables(&of(
+        "t.p4",
+        &text.replace(mains, "Switch(pipe) main;"),
+        Vec::new(),
+    ))
+}
+
 #[test]
 fn a_match_table_has_key_actions_and_resources() {
     let schema = schema(

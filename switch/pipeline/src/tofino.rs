@@ -21,24 +21,54 @@ use crate::layout::Layout;
 use crate::machine::Machine;
 use crate::outcome::*;
 use crate::packet::{Packet, Preserved};
-use crate::program::{Emit, Next, Place, Program};
+use crate::program::{Emit, Next, Place};
 
 /// Parts of a program for Tofino that v1model does not have.
 #[derive(Debug)]
 pub(crate) struct Tofino {
     /// Generation of the chip, 1 or 2.
     pub generation: u8,
-    /// Where the parser of egress begins.
-    pub egress_start: Option<u32>,
-    /// The primitives of the deparsers of ingress and egress.
-    pub deparsers: [Vec<Primitive>; 2],
-    /// By gress, how many primitives are in front of the headers that its deparser always emits at its end, and
-    /// these; `None` if it does not always emit the same ones.
-    tails: [Option<(usize, Vec<Emit>)>; 2],
-    /// Where the control of the ghost thread begins; `None` if there is none.
-    ghost: Next,
+    /// Its pipelines; one at least.
+    pub pipes: Vec<Blocks>,
     /// The fields of intrinsic metadata.
     fields: Fields,
+}
+
+/// The blocks of a pipeline. Those of two gresses are in the order ingress, egress.
+#[derive(Debug)]
+pub(crate) struct Blocks {
+    /// Where the parsers begin.
+    pub parsers: [Option<u32>; 2],
+    /// Where the controls begin.
+    pub controls: [Next; 2],
+    /// The primitives of the deparsers.
+    pub deparsers: [Vec<Primitive>; 2],
+    /// How many primitives are in front of the headers that a deparser always emits at its end, and these; `None` if
+    /// it does not always emit the same ones.
+    pub tails: [Option<(usize, Vec<Emit>)>; 2],
+    /// Where the control of the ghost thread begins; `None` if there is none.
+    pub ghost: Next,
+    /// The errors of the parser of ingress. Programs that do not look at them have no field for them, and their
+    /// packets are dropped.
+    pub ingress_errors: Option<Place>,
+}
+
+impl Blocks {
+    /// The headers that a deparser always emits at its end, valid or not; `None` if it does not always emit the
+    /// same ones.
+    pub fn emits(&self, gress: Gress) -> Option<&[Emit]> {
+        let (_, emits) = self.tails[gress as usize].as_ref()?;
+        Some(emits)
+    }
+
+    /// Primitives of a deparser in front of [`emits`](Self::emits); all without.
+    pub fn before_emits(&self, gress: Gress) -> &[Primitive] {
+        let body = &self.deparsers[gress as usize];
+        match &self.tails[gress as usize] {
+            Some((start, _)) => &body[..*start],
+            None => body,
+        }
+    }
 }
 
 /// Fields of intrinsic metadata; `None` if no block of the program has them.
@@ -54,10 +84,10 @@ struct Fields {
     rid: Option<Place>,
     ingress_drop: Option<Place>,
     egress_drop: Option<Place>,
-    /// By gress: the time of arrival, and the errors of the parser. Programs that do not look at those of ingress
-    /// have no field for them, and their packets are dropped.
+    /// The time of arrival, by gress.
     times: [Option<Place>; 2],
-    errors: [Option<Place>; 2],
+    /// The errors of the parser of egress.
+    egress_errors: Option<Place>,
     /// Fields of a report to the ghost thread: the queue and its length.
     reported: [Option<Place>; 2],
     /// By gress: what deparsers choose by, `mirror_type`, `resubmit_type` and `digest_type`. One that nothing has
@@ -97,6 +127,8 @@ pub(crate) enum Departing {
 
 /// The port that is none, in `ucast_egress_port`.
 const NO_PORT: u16 = 0x1ff;
+/// Pipes of a chip, each of which has 128 numbers of ports.
+pub(crate) const MAX_PIPES: usize = 4;
 /// Bytes of the frame check sequence, which the chip counts.
 const FCS_BYTES: u32 = 4;
 /// The list that [`Preserved`] has for the bytes of a resubmission.
@@ -116,14 +148,11 @@ pub(crate) enum Gress {
     Egress,
 }
 
-impl Gress {
-    /// Where its control begins.
-    pub fn control(self, program: &Program) -> Next {
-        match self {
-            Gress::Ingress => program.ingress,
-            Gress::Egress => program.egress,
-        }
-    }
+/// A half of a pipeline with this number.
+#[derive(Clone, Copy)]
+pub(crate) struct Half {
+    pub pipe: usize,
+    pub gress: Gress,
 }
 
 impl Tofino {
@@ -141,18 +170,8 @@ impl Tofino {
     }
 
     /// Finds the fields of a program.
-    pub fn load(
-        layout: &Layout,
-        generation: u8,
-        egress_start: Option<u32>,
-        deparsers: [Vec<Primitive>; 2],
-        ghost: Next,
-    ) -> Result<Tofino, LoadError> {
-        let known = |ty: &str, field: &str| {
-            let name = format!("{ty}.{field}");
-            let slot = layout.known(&name);
-            slot.map(|slot| Place::of(&name, slot)).transpose()
-        };
+    pub fn load(layout: &Layout, generation: u8, pipes: Vec<Blocks>) -> Result<Tofino, LoadError> {
+        let known = |ty: &str, field: &str| place(layout, &format!("{ty}.{field}"));
         let queueing = |field| known("ingress_intrinsic_metadata_for_tm_t", field);
         let parsed = |field: &str| -> Result<[Option<Place>; 2], LoadError> {
             Ok([
@@ -168,13 +187,9 @@ impl Tofino {
                 known(&ty, "digest_type")?,
             ])
         };
-        let tails = [&deparsers[0], &deparsers[1]].map(|body| tail(body, layout));
         Ok(Tofino {
             generation,
-            egress_start,
-            deparsers,
-            tails,
-            ghost,
+            pipes,
             fields: Fields {
                 egress_port: queueing("ucast_egress_port")?,
                 bypass_egress: queueing("bypass_egress")?,
@@ -187,7 +202,7 @@ impl Tofino {
                 ingress_drop: known("ingress_intrinsic_metadata_for_deparser_t", "drop_ctl")?,
                 egress_drop: known("egress_intrinsic_metadata_for_deparser_t", "drop_ctl")?,
                 times: parsed("global_tstamp")?,
-                errors: parsed("parser_err")?,
+                egress_errors: known("egress_intrinsic_metadata_from_parser_t", "parser_err")?,
                 reported: [
                     known("ghost_intrinsic_metadata_t", "qid")?,
                     known("ghost_intrinsic_metadata_t", "qlength")?,
@@ -197,19 +212,13 @@ impl Tofino {
         })
     }
 
-    /// The headers that a deparser always emits at its end, valid or not; `None` if it does not always emit the
-    /// same ones.
-    pub fn emits(&self, gress: Gress) -> Option<&[Emit]> {
-        let (_, emits) = self.tails[gress as usize].as_ref()?;
-        Some(emits)
-    }
-
-    /// Primitives of a deparser in front of [`emits`](Self::emits); all without.
-    pub fn before_emits(&self, gress: Gress) -> &[Primitive] {
-        let body = &self.deparsers[gress as usize];
-        match &self.tails[gress as usize] {
-            Some((start, _)) => &body[..*start],
-            None => body,
+    /// The number of the pipeline that a port belongs to. Of Tofino, neighbouring pipes run different ones, and of
+    /// Tofino 2 both halves of the chip, as in switches with 32 ports, whose outer pipes run the first.
+    pub fn pipe_of(&self, port: u16) -> usize {
+        let (pipe, count) = (usize::from(port >> 7), self.pipes.len());
+        match self.generation {
+            1 => pipe % count,
+            _ => pipe * count / MAX_PIPES % count,
         }
     }
 
@@ -292,7 +301,7 @@ impl Front {
 
 /// Where the last primitives of a deparser begin, if these are all of its `emit`, and every packet comes to them; and
 /// their headers.
-fn tail(body: &[Primitive], layout: &Layout) -> Option<(usize, Vec<Emit>)> {
+pub(crate) fn tail(body: &[Primitive], layout: &Layout) -> Option<(usize, Vec<Emit>)> {
     let emitted = |primitive: &Primitive| match primitive {
         Primitive::Tofino(TofinoPrimitive::Emit(header)) => Some(*header),
         _ => None,
@@ -312,6 +321,12 @@ fn tail(body: &[Primitive], layout: &Layout) -> Option<(usize, Vec<Emit>)> {
     }
     let emits = emits.iter().filter_map(emitted);
     Some((start, emits.map(|h| Emit::new(layout, h)).collect()))
+}
+
+/// The place of a field by its alias; `None` if the program has none.
+pub(crate) fn place(layout: &Layout, name: &str) -> Result<Option<Place>, LoadError> {
+    let slot = layout.known(name);
+    slot.map(|slot| Place::of(name, slot)).transpose()
 }
 
 fn nanoseconds(time: Instant) -> u64 {
@@ -353,7 +368,7 @@ impl Pipeline {
         self.program
             .tofino
             .as_ref()
-            .is_some_and(|t| t.ghost.is_some())
+            .is_some_and(|t| t.pipes.iter().any(|pipe| pipe.ghost.is_some()))
     }
 
     /// Reports the length of a queue in cells to the ghost thread. The number of the queue is `port * 8 + queue`.
@@ -370,7 +385,8 @@ impl Pipeline {
             }
         }
         let mut machine = self.machine(&mut packet, now);
-        machine.interpret(|m| m.pipeline(tofino.ghost));
+        let pipe = &tofino.pipes[tofino.pipe_of(port)];
+        machine.interpret(|m| m.pipeline(pipe.ghost));
         self.state.pool.recycle(packet);
     }
 
@@ -432,13 +448,24 @@ impl Pipeline {
     }
 
     /// Whether a port leads back to ingress on the chip, if it is not connected: port 68 of each pipe on Tofino,
-    /// port 6 on Tofino 2.
+    /// port 6 on Tofino 2, and the ports of a pipeline that is not the first.
     pub fn recirculates(&self, port: u16) -> bool {
-        let local = self.program.tofino.as_ref().map(|t| match t.generation {
-            1 => 68,
-            _ => 6,
-        });
-        local == Some(port & 0x7f)
+        let Some(tofino) = self.program.tofino.as_ref() else {
+            return false;
+        };
+        let local = if tofino.generation == 1 { 68 } else { 6 };
+        port & 0x7f == local || port < NO_PORT && tofino.pipe_of(port) > 0
+    }
+
+    /// The number of the pipeline of the program that a port belongs to; 0 for v1model.
+    pub fn pipe_of(&self, port: u16) -> usize {
+        let tofino = self.program.tofino.as_ref();
+        tofino.map_or(0, |tofino| tofino.pipe_of(port))
+    }
+
+    /// Names of the pipelines of a program for Tofino that has several, by number.
+    pub fn pipe_names(&self) -> &[String] {
+        &self.program.pipe_names
     }
 
     /// The port to which a packet goes that its queue refuses; `None` if it has not asked for that.
@@ -480,11 +507,15 @@ impl Pipeline {
         if let Some(port) = fields.egress_port {
             port.set(&mut packet.words, u64::from(NO_PORT));
         }
-        let error = self.pass(now, &mut packet, Gress::Ingress, tofino);
+        let half = Half {
+            pipe: tofino.pipe_of(input.ingress_port),
+            gress: Gress::Ingress,
+        };
+        let error = self.pass(now, &mut packet, half, tofino);
         if let Some(reason) = packet.requests.failed {
             return IngressOutcome::dropped(self.drop_tofino(packet, reason));
         }
-        if error != program.errors.no_error && fields.errors[0].is_none() {
+        if error != program.errors.no_error && tofino.pipes[half.pipe].ingress_errors.is_none() {
             return IngressOutcome::dropped(self.drop_tofino(packet, DropReason::ParserError));
         }
         let digest = packet.requests.digest.take();
@@ -516,7 +547,7 @@ impl Pipeline {
                 frame: self.state.pool.take_frame(packet).split_off(front_bytes),
             }
         } else {
-            self.write_headers(now, &mut packet, Gress::Ingress);
+            self.write_headers(now, &mut packet, half);
             if is_dropped {
                 fields.leave_no_way(&mut packet.words);
             }
@@ -594,7 +625,11 @@ impl Pipeline {
         let mut packet = self.with_front(&front, frame);
         (packet.ingress_port, packet.packet_id) = (port, id);
         packet.ingress_length = length as u32 + FCS_BYTES;
-        self.pass(now, &mut packet, Gress::Egress, tofino);
+        let half = Half {
+            pipe: tofino.pipe_of(input.egress_port),
+            gress: Gress::Egress,
+        };
+        self.pass(now, &mut packet, half, tofino);
         if let Some(reason) = packet.requests.failed {
             let verdict = EgressVerdict::Dropped(self.drop_tofino(packet, reason));
             return EgressOutcome {
@@ -603,7 +638,7 @@ impl Pipeline {
             };
         }
         let drops = Fields::get(&packet.words, fields.egress_drop);
-        self.write_headers(now, &mut packet, Gress::Egress);
+        self.write_headers(now, &mut packet, half);
         if drops & DROP_PACKET == 0 {
             self.count_departing(&packet);
         }
@@ -635,7 +670,13 @@ impl Pipeline {
     }
 
     /// Parses a packet, and runs the control and the deparser of a gress. Returns the error of the parser.
-    fn pass(&mut self, now: Instant, packet: &mut Packet, gress: Gress, tofino: &Tofino) -> u32 {
+    fn pass(&mut self, now: Instant, packet: &mut Packet, half: Half, tofino: &Tofino) -> u32 {
+        let Half { pipe, gress } = half;
+        let blocks = &tofino.pipes[pipe];
+        let errors = match gress {
+            Gress::Ingress => blocks.ingress_errors,
+            Gress::Egress => tofino.fields.egress_errors,
+        };
         if let Some(place) = tofino.fields.times[gress as usize] {
             place.set(&mut packet.words, nanoseconds(now));
         }
@@ -647,7 +688,7 @@ impl Pipeline {
         (self.state.tofino.mirror, self.state.tofino.resubmit) = (None, None);
         let no_error = self.program.errors.no_error;
         // Without a field for errors ingress drops a packet that has one.
-        let goes_on = |m: &mut Machine, error| match tofino.fields.errors[gress as usize] {
+        let goes_on = |m: &mut Machine, error| match errors {
             Some(place) => {
                 let bits = m.error_bits(error);
                 place.set(&mut m.packet.words, bits);
@@ -657,8 +698,8 @@ impl Pipeline {
         };
         let mut machine = self.machine(packet, now);
         let error = match machine.native() {
-            Some(native) => machine.gress_native(native, gress, goes_on),
-            None => machine.gress_interpreted(tofino, gress, goes_on),
+            Some(native) => machine.half_native(native, half, goes_on),
+            None => machine.half_interpreted(blocks, gress, goes_on),
         };
         if error != no_error {
             self.state.stats.parser_error(error);
@@ -667,11 +708,11 @@ impl Pipeline {
     }
 
     /// Puts the headers that the deparser emits in front of what the parser left.
-    fn write_headers(&mut self, now: Instant, packet: &mut Packet, gress: Gress) {
+    fn write_headers(&mut self, now: Instant, packet: &mut Packet, half: Half) {
         let emitted = std::mem::take(&mut self.state.tofino.emitted);
         let mut machine = self.machine(packet, now);
         let native = machine.native();
-        if !native.is_some_and(|native| machine.write_native(native, gress)) {
+        if !native.is_some_and(|native| machine.write_native(native, half)) {
             machine.interpret(|m| m.write_emitted(&emitted));
         }
         self.state.tofino.emitted = emitted;
@@ -747,28 +788,32 @@ impl IngressOutcome {
 }
 
 impl Machine<'_> {
-    /// Parser, control and deparser of a gress. `goes_on` sees the error of the parser, and says whether the packet is
-    /// to be processed. Returns the error.
-    fn gress_interpreted(
+    /// Parser, control and deparser of half a pipeline. `goes_on` sees the error of the parser, and says whether the
+    /// packet is to be processed. Returns the error.
+    fn half_interpreted(
         &mut self,
-        tofino: &Tofino,
+        blocks: &Blocks,
         gress: Gress,
         goes_on: impl FnOnce(&mut Self, u32) -> bool,
     ) -> u32 {
-        let start = match gress {
-            Gress::Ingress => self.program.parser.start,
-            Gress::Egress => tofino.egress_start,
-        };
         let mut error = self.program.errors.no_error;
         self.interpret(|m| {
-            error = m.parse_from(start);
+            error = m.parse_from(blocks.parsers[gress as usize]);
             if goes_on(m, error) {
-                m.pipeline(gress.control(m.program));
+                m.pipeline(blocks.controls[gress as usize]);
                 m.end_control();
-                m.run(&tofino.deparsers[gress as usize], &[]);
+                m.run(&blocks.deparsers[gress as usize], &[]);
             }
         });
         error
+    }
+
+    /// Runs the control of half a pipeline.
+    pub fn control(&mut self, half: Half) {
+        let program = self.program;
+        if let Some(tofino) = &program.tofino {
+            self.pipeline(tofino.pipes[half.pipe].controls[half.gress as usize]);
+        }
     }
 
     /// Ends a control: `exit` does not end the deparser as well.

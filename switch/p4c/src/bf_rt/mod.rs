@@ -13,7 +13,6 @@ use ebb_p4_proto::config::P4Info;
 use serde_json::{Value, json};
 
 use crate::elaborate::flat::Flat;
-use crate::ir::Program;
 
 /// First byte of an id, by kind of object.
 #[derive(Clone, Copy)]
@@ -48,20 +47,23 @@ impl Prefix {
 struct Source<'a> {
     info: &'a P4Info,
     flat: &'a Flat,
-    /// Name of the pipeline.
-    pipe: &'a str,
+    /// Name of the pipeline; none: the names of P4Info begin with theirs.
+    pipe: Option<&'a str>,
 }
 
 /// The pipeline of programs for v1model, which have no name for it.
 const ONLY_PIPE: &str = "pipe";
 
 /// The schema of a program.
-pub fn schema(program: &Program, flat: &Flat, info: &P4Info) -> Value {
-    let pipe = flat.pipe.as_deref().unwrap_or(ONLY_PIPE);
+pub fn schema(flat: &Flat, info: &P4Info) -> Value {
+    let pipe = match &flat.tofino {
+        Some(tofino) => tofino.only_pipe(),
+        None => Some(ONLY_PIPE),
+    };
     let source = Source { info, flat, pipe };
     let mut tables = source.match_tables();
     tables.extend(source.objects());
-    tables.extend(source.port_metadata(program));
+    tables.extend(source.port_metadata());
     json!({
         "schema_version": "1.0.0",
         "tables": tables,
@@ -72,7 +74,10 @@ pub fn schema(program: &Program, flat: &Flat, info: &P4Info) -> Value {
 impl Source<'_> {
     /// A name as BF Runtime has it.
     fn name(&self, name: &str) -> String {
-        format!("{}.{name}", self.pipe)
+        match self.pipe {
+            Some(pipe) => format!("{pipe}.{name}"),
+            None => name.to_owned(),
+        }
     }
 }
 

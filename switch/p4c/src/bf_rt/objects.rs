@@ -9,8 +9,7 @@ use serde_json::{Value, json};
 
 use super::field::{self, Fixed, data, defaulted, mandatory, ty};
 use super::{Prefix, Source, Table, annotations};
-use crate::elaborate::flat::{FlatKind, Object};
-use crate::ir::{Constructed, ExprKind, Program};
+use crate::elaborate::flat::{FlatKind, FlatParser, Object, Pipe};
 use crate::types::Type;
 
 /// Ports of Tofino, all pipes together.
@@ -263,12 +262,16 @@ impl Source<'_> {
         filters
     }
 
-    /// The table of port metadata, which each ingress parser has: the fields that the program unpacks, or one of all
+    /// The tables of port metadata, which each ingress parser has: the fields that the program unpacks, or one of all
     /// bits.
-    pub(super) fn port_metadata(&self, program: &Program) -> Option<Value> {
-        self.flat.pipe.as_ref()?;
-        let parser = ingress_parser(program)?;
-        let name = self.name(&format!("{parser}.$PORT_METADATA"));
+    pub(super) fn port_metadata(&self) -> impl Iterator<Item = Value> {
+        let pipes = self.flat.tofino.iter().flat_map(|tofino| &tofino.pipes);
+        pipes.map(|pipe| self.port_metadata_of(pipe))
+    }
+
+    fn port_metadata_of(&self, pipe: &Pipe) -> Value {
+        let parser = &pipe.ingress_parser;
+        let name = format!("{}.{}.$PORT_METADATA", pipe.name, parser.name);
         let id = Prefix::PortMetadata.hash(&name);
         let mut made = Table::new(name, id, "PortMetadata", PORTS);
         made.key = vec![field::key(
@@ -277,61 +280,42 @@ impl Source<'_> {
             "Exact",
             field::bytes(9),
         )];
-        made.data = match self.unpacked_port_metadata() {
+        made.data = match unpacked_port_metadata(parser) {
             Some(fields) => fields,
             None => vec![data(
                 field::PORT_METADATA_DEFAULT,
                 field::bytes(PORT_METADATA_BITS),
             )],
         };
-        Some(made.into_json())
-    }
-
-    /// The fields of the type that `port_metadata_unpack` returns; none if the program does not call it.
-    fn unpacked_port_metadata(&self) -> Option<Vec<Value>> {
-        let states = self.flat.parser.states.iter();
-        let ty = states
-            .flat_map(|state| &state.body)
-            .find_map(|s| match &s.kind {
-                FlatKind::Extern { name, result, .. } if name == "port_metadata_unpack" => {
-                    result.as_ref().map(|result| &result.ty)
-                }
-                _ => None,
-            })?;
-        let Type::Struct(of) = ty else {
-            return None;
-        };
-        let fields = (1..).zip(&of.fields).map(|(id, of)| {
-            let width = i32::try_from(of.ty.width()?).ok()?;
-            Some(field::named(
-                id,
-                &of.name,
-                Vec::new(),
-                false,
-                field::bytes(width),
-            ))
-        });
-        fields.collect()
+        made.into_json()
     }
 }
 
-/// The ingress parser of the first pipeline.
-fn ingress_parser(program: &Program) -> Option<&str> {
-    let main = &program.instances[program.main?].construct;
-    let first = main.args.first()?;
-    let pipe = match &first.kind {
-        ExprKind::Construct(pipe) => pipe,
-        ExprKind::Instance(id) => &program.instances[*id].construct,
-        _ => return None,
-    };
-    match &pipe.args.first()?.kind {
-        ExprKind::Construct(parser) => match parser.what {
-            Constructed::Parser(id) => Some(&program.parsers[id].block.name),
+/// The fields of the type that `port_metadata_unpack` returns; none if the program does not call it.
+fn unpacked_port_metadata(parser: &FlatParser) -> Option<Vec<Value>> {
+    let states = parser.states.iter();
+    let ty = states
+        .flat_map(|state| &state.body)
+        .find_map(|s| match &s.kind {
+            FlatKind::Extern { name, result, .. } if name == "port_metadata_unpack" => {
+                result.as_ref().map(|result| &result.ty)
+            }
             _ => None,
-        },
-        ExprKind::Instance(id) => Some(&program.instances[*id].name),
-        _ => None,
-    }
+        })?;
+    let Type::Struct(of) = ty else {
+        return None;
+    };
+    let fields = (1..).zip(&of.fields).map(|(id, of)| {
+        let width = i32::try_from(of.ty.width()?).ok()?;
+        Some(field::named(
+            id,
+            &of.name,
+            Vec::new(),
+            false,
+            field::bytes(width),
+        ))
+    });
+    fields.collect()
 }
 
 /// A number that an index is.

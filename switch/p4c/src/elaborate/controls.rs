@@ -168,7 +168,7 @@ impl Elaborator<'_> {
         let counters = object(&table.counters);
         let meters = object(&table.meters);
         FlatTable {
-            name: full_name(Some(&unit.path), &table.name, &table.annotations),
+            name: self.in_pipe(full_name(Some(&unit.path), &table.name, &table.annotations)),
             table: id,
             unit: unit.id,
             key,

@@ -14,8 +14,6 @@ use crate::types::Type;
 /// A program without scopes, calls of blocks, functions or methods: input of the back ends.
 #[derive(Debug, Default)]
 pub struct Flat {
-    /// The name of the pipeline on Tofino; none for v1model.
-    pub pipe: Option<String>,
     /// Variables of all instances, parameters of the blocks and of actions included.
     pub vars: Vec<FlatVar>,
     /// Extern objects of all instances.
@@ -31,7 +29,8 @@ pub struct Flat {
     /// Actions that controls call directly: the number of the calling instance, whether that control declares the
     /// action, and the action.
     pub called_actions: Vec<(usize, bool, ActionId)>,
-    /// Parser of the package, with its sub-parsers inlined.
+    /// Parser of the package, with its sub-parsers inlined. This and the controls below are v1model's; those of Tofino
+    /// are in [`Flat::tofino`].
     pub parser: FlatParser,
     /// First control of the package, after the parser.
     pub verify_checksum: FlatControl,
@@ -41,23 +40,51 @@ pub struct Flat {
     pub egress: FlatControl,
     /// Control between egress and deparser.
     pub compute_checksum: FlatControl,
-    /// Deparser, whose statements are `emit` calls; that of egress on Tofino.
+    /// Deparser, whose statements are `emit` calls.
     pub deparser: FlatControl,
-    /// Parts that only a pipeline of Tofino has; none for v1model.
+    /// The pipelines of a program for Tofino; none for v1model.
     pub tofino: Option<Tofino>,
 }
 
-/// Blocks of a pipeline of Tofino that v1model does not have. [`Flat::parser`] is that of ingress.
+/// A program for Tofino.
 #[derive(Debug, Default)]
 pub struct Tofino {
+    /// Its pipelines, in the order of `Switch`, which has each once.
+    pub pipes: Vec<Pipe>,
+    /// Variables of intrinsic metadata, as numbers of [`Flat::vars`], by the name of their type. No packet is in two
+    /// pipelines at a time, so that these share them.
+    pub intrinsic: BTreeMap<String, usize>,
+}
+
+impl Tofino {
+    /// The name of the pipeline if there is only one, in whose names it does not stand.
+    pub fn only_pipe(&self) -> Option<&str> {
+        match &self.pipes[..] {
+            [pipe] => Some(&pipe.name),
+            _ => None,
+        }
+    }
+}
+
+/// A pipeline of Tofino.
+#[derive(Debug, Default)]
+pub struct Pipe {
+    /// Its name.
+    pub name: String,
+    /// Parser of ingress.
+    pub ingress_parser: FlatParser,
+    /// Control of ingress.
+    pub ingress: FlatControl,
     /// Deparser of ingress.
     pub ingress_deparser: FlatControl,
     /// Parser of egress.
     pub egress_parser: FlatParser,
+    /// Control of egress.
+    pub egress: FlatControl,
+    /// Deparser of egress.
+    pub egress_deparser: FlatControl,
     /// Control of the ghost thread (Tofino 2). None: the program has no ghost thread.
     pub ghost: Option<FlatControl>,
-    /// Variables of intrinsic metadata, as numbers of [`Flat::vars`], by the name of their type.
-    pub intrinsic: BTreeMap<String, usize>,
 }
 
 /// A variable of one instance.

@@ -128,6 +128,8 @@ struct Elaborator<'a> {
     /// Instances of parsers and controls by the number that `ExprKind::Instance` has for them, from [`UNIT_BASE`] on.
     units: HashMap<usize, Rc<Unit>>,
     globals: HashMap<InstanceId, Instantiated>,
+    /// First part of the names of tables and objects: the pipeline of Tofino, if there are several.
+    pipe: Option<String>,
     /// Declarations of extern objects, by the index in [`Flat::objects`].
     declared: HashMap<usize, InstanceId>,
     /// Actions of tables that are made already, by the instance that declares them and the action: indices in
@@ -183,6 +185,7 @@ pub fn elaborate(program: &Program, diagnostics: &Diagnostics) -> Option<Flat> {
         next_unit: 0,
         units: HashMap::new(),
         globals: HashMap::new(),
+        pipe: None,
         declared: HashMap::new(),
         actions: HashMap::new(),
         tables: HashMap::new(),
@@ -192,7 +195,7 @@ pub fn elaborate(program: &Program, diagnostics: &Diagnostics) -> Option<Flat> {
     let args = &main.construct.args;
     let made = match program.architecture {
         Architecture::V1model => elaborator.main(args),
-        Architecture::Tna | Architecture::T2na => elaborator.pipeline(args, main.span),
+        Architecture::Tna | Architecture::T2na => elaborator.pipelines(args, main.span),
     };
     if made.is_none() && !diagnostics.has_errors() {
         let message =
@@ -374,6 +377,7 @@ impl Elaborator<'_> {
         let name = full_name(path, &instance.name, &instance.annotations);
         match instance.construct.what {
             Constructed::Extern(extern_type) => {
+                let name = self.in_pipe(name);
                 let construct = &instance.construct;
                 let args = construct
                     .args
@@ -402,6 +406,14 @@ impl Elaborator<'_> {
                 .unit(&instance.construct, name, env, instance.span)
                 .map(Instantiated::Unit),
             Constructed::Package(_) => None,
+        }
+    }
+
+    /// The control-plane name of a table or object with this name in its pipeline.
+    fn in_pipe(&self, name: String) -> String {
+        match &self.pipe {
+            Some(pipe) => format!("{pipe}.{name}"),
+            None => name,
         }
     }
 

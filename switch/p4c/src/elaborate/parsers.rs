@@ -157,7 +157,11 @@ impl Elaborator<'_> {
             return;
         };
         self.flat.value_sets.push(FlatValueSet {
-            name: full_name(Some(&unit.path), &declared.name, &declared.annotations),
+            name: self.in_pipe(full_name(
+                Some(&unit.path),
+                &declared.name,
+                &declared.annotations,
+            )),
             annotations: declared.annotations.clone(),
             ty: declared.ty.clone(),
             size,

@@ -50,7 +50,7 @@ impl Symbols {
 
     /// Gives every name without `@id` its number. Names are visited in order, so that the outcome of
     /// hash collisions does not depend on the order of declaration. For Tofino, p4c hashes names of all but actions
-    /// behind that of the pipeline.
+    /// behind that of the pipeline: `pipe` is given where they do not begin with it.
     pub fn assign(&mut self, pipe: Option<&str>) {
         for ((kind, name), id) in &mut self.ids {
             if id.is_some() {

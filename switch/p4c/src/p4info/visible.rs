@@ -11,7 +11,7 @@ use super::objects;
 use crate::annotations::{self, own_name};
 use crate::diagnostics::Diagnostic;
 use crate::digests::{self, Digest};
-use crate::elaborate::flat::{ActionParam, Flat, FlatAction, FlatTable, FlatUnit};
+use crate::elaborate::flat::{ActionParam, Flat, FlatAction, FlatTable, FlatUnit, Tofino};
 use crate::ir::{self, ActionId, Annotation, TableId};
 use crate::source::Span;
 use crate::types::StructType;
@@ -148,7 +148,8 @@ impl<'a> Builder<'a> {
         for digest in &visible.digests {
             self.symbol(Kind::Digest, &digest.name, &[], Span::default());
         }
-        self.symbols.assign(flat.pipe.as_deref());
+        let tofino = flat.tofino.as_ref();
+        self.symbols.assign(tofino.and_then(Tofino::only_pipe));
         visible
     }
 

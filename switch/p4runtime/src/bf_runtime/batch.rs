@@ -364,7 +364,7 @@ fn reset(ctx: &mut Context, table: &Table, entry: &bf::TableEntry) -> Result<()>
             ..cell
         }),
         Entity::RegisterEntry(cell) => {
-            let register = ctx.pipeline.register(tables::plain_name(table))?;
+            let register = ctx.pipeline.register(tables::plain_name(ctx, table))?;
             let index = cell.index.map(|index| index.index.unsigned_abs());
             return Ok(ctx.pipeline.reset_register(register, index)?);
         }

@@ -16,7 +16,7 @@ use crate::proto::bf_runtime::update::Type;
 
 /// Configures a cell of a filter table, or resets it; without a key all of them.
 pub fn write(ctx: &mut Context, table: &Table, kind: Type, entry: &bf::TableEntry) -> Result<()> {
-    let filter = ctx.pipeline.filter(plain_name(table))?;
+    let filter = ctx.pipeline.filter(plain_name(ctx, table))?;
     let index = index(table, entry)?;
     match (kind, index) {
         (Type::Delete | Type::Reset, index) => Ok(ctx.pipeline.reset_filter(filter, index)?),
@@ -39,7 +39,7 @@ pub fn read(
     entry: &bf::TableEntry,
     (first, limit): (u64, usize),
 ) -> Result<(Vec<bf::TableEntry>, bool)> {
-    let filter = ctx.pipeline.filter(plain_name(table))?;
+    let filter = ctx.pipeline.filter(plain_name(ctx, table))?;
     let size = ctx.pipeline.filter_size(filter);
     let cells = match index(table, entry)? {
         Some(index) => index..index.saturating_add(1),

@@ -156,6 +156,12 @@ pub fn write_port_metadata(
     entry: &bf::TableEntry,
 ) -> Result<()> {
     let port = port(table, entry)?;
+    if let Some(port) = port.filter(|port| !has_port(ctx, table, *port)) {
+        return Err(EntityError::invalid(format!(
+            "port {port} belongs to another pipeline than {}",
+            table.name
+        )));
+    }
     match (kind, port) {
         (Type::Insert | Type::Modify | Type::InsertOrModify, Some(port)) => {
             let data = entry.data.clone().unwrap_or_default();
@@ -164,7 +170,8 @@ pub fn write_port_metadata(
         }
         (Type::Delete | Type::Reset, Some(port)) => ctx.pipeline.set_port_metadata(port, None),
         (Type::Delete | Type::Reset, None) => {
-            let ports: Vec<u16> = ctx.pipeline.port_metadata().map(|(port, _)| port).collect();
+            let ports = ctx.pipeline.port_metadata().map(|(port, _)| port);
+            let ports: Vec<u16> = ports.filter(|port| has_port(ctx, table, *port)).collect();
             for port in ports {
                 ctx.pipeline.set_port_metadata(port, None);
             }
@@ -188,6 +195,7 @@ pub fn port_metadata(
     let wanted = port(table, entry)?;
     let ports = ctx.pipeline.port_metadata();
     let ports = ports.filter(|(port, _)| wanted.is_none_or(|wanted| wanted == *port));
+    let ports = ports.filter(|(port, _)| has_port(ctx, table, *port));
     let made = ports.map(|(port, bits)| {
         let key = table
             .key
@@ -205,9 +213,19 @@ pub fn port_metadata(
     Ok(made.collect())
 }
 
-/// The name of an object in the data plane, which is without that of the pipeline.
-pub fn plain_name(table: &Table) -> &str {
-    table.name.split_once('.').map_or("", |(_, name)| name)
+/// Whether a port is one of the pipeline that a table of port metadata belongs to.
+fn has_port(ctx: &Context, table: &Table, port: u16) -> bool {
+    let pipe = ctx.pipeline.pipe_names().get(ctx.pipeline.pipe_of(port));
+    let own = table.name.split_once('.').map_or("", |(pipe, _)| pipe);
+    pipe.is_none_or(|pipe| pipe == own)
+}
+
+/// The name of an object in the data plane, which is without that of the pipeline if there is only one.
+pub fn plain_name<'t>(ctx: &Context, table: &'t Table) -> &'t str {
+    match ctx.pipeline.pipe_names() {
+        [] => table.name.split_once('.').map_or("", |(_, name)| name),
+        _ => &table.name,
+    }
 }
 
 /// Sets the bits that a table compares of each field of its key. A field that is left out is compared whole.
@@ -259,7 +277,7 @@ pub fn write_register_param(
     kind: Type,
     entry: &bf::TableEntry,
 ) -> Result<()> {
-    let register = ctx.pipeline.register(plain_name(table))?;
+    let register = ctx.pipeline.register(plain_name(ctx, table))?;
     if matches!(kind, Type::Reset | Type::Delete) {
         return Ok(ctx.pipeline.reset_register(register, None)?);
     }
@@ -283,7 +301,7 @@ pub fn write_register_param(
 
 /// The value of a parameter of register actions.
 pub fn register_param(ctx: &Context, table: &Table) -> Result<bf::TableEntry> {
-    let register = ctx.pipeline.register(plain_name(table))?;
+    let register = ctx.pipeline.register(plain_name(ctx, table))?;
     let value = ctx.pipeline.register_value(register, 0)?;
     let fields = table.fields().map(|field| bf::DataField {
         field_id: field.id,

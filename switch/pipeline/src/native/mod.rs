@@ -38,7 +38,7 @@ mod rows;
 mod tests;
 mod wire;
 
-use cranelift_codegen::ir::{Function, UserFuncName};
+use cranelift_codegen::ir::{Function, UserFuncName, Value};
 use cranelift_codegen::isa::CallConv;
 use cranelift_codegen::settings::{self, Configurable};
 use cranelift_frontend::{FunctionBuilder, FunctionBuilderContext};
@@ -47,7 +47,7 @@ use cranelift_module::{FuncId, Module, default_libcall_names};
 
 use crate::machine::Machine;
 use crate::program::{Next, Program};
-use crate::tofino::Gress;
+use crate::tofino::{Blocks, Gress, Half};
 use calls::Context;
 pub(crate) use cells::Cells;
 use code::Code;
@@ -65,14 +65,33 @@ pub(crate) struct Native {
     ingress: Option<Generated>,
     egress: Option<Generated>,
     deparse: Generated,
-    /// Parser and deparser of egress, if the program is for Tofino; then `begin` and `deparse` are those of
-    /// ingress. `None` for v1model.
-    around_egress: Option<(Generated, Generated)>,
-    /// By gress of Tofino what writes headers into the frame; `None` where the deparser does not always emit the
-    /// same ones.
-    write: [Option<Generated>; 2],
+    /// Of Tofino, ingress and egress of each pipeline; those above are of the first one then. Empty for v1model.
+    halves: Vec<[HalfCode; 2]>,
     /// Owns the memory; `None` once it is dropped.
     module: Option<JITModule>,
+}
+
+/// The code of half a pipeline of Tofino.
+#[derive(Clone, Copy)]
+struct HalfCode<F = Generated> {
+    parser: F,
+    /// `None` if the control graph has a cycle.
+    control: Option<F>,
+    /// What the deparser asks for.
+    deparser: F,
+    /// Writes headers into the frame; `None` where the deparser does not always emit the same ones.
+    write: Option<F>,
+}
+
+impl<F> HalfCode<F> {
+    fn map<G>(self, f: impl Fn(F) -> G) -> HalfCode<G> {
+        HalfCode {
+            parser: f(self.parser),
+            control: self.control.map(&f),
+            deparser: f(self.deparser),
+            write: self.write.map(&f),
+        }
+    }
 }
 
 // SAFETY: the code is not changed any more, and the module is touched only to free it.
@@ -173,47 +192,18 @@ impl<'a> Compiler<'a> {
 
     fn all(mut self) -> Result<Native> {
         let program = self.program;
-        let tofino = program.tofino.as_deref();
         let initialise = self.initialising()?;
-        let begin = self.function(|mut code| {
-            let result = match tofino {
-                None => code.begin(),
-                Some(_) => code.parse(program.parser.start),
-            };
-            code.finish(result);
-        })?;
-        let ingress = self.pipeline(program.ingress)?;
-        let egress = self.pipeline(program.egress)?;
-        let deparse = self.function(|mut code| {
-            let length = match tofino {
-                None => code.deparse(),
-                Some(tofino) => code.deparser_of(tofino.before_emits(Gress::Ingress)),
-            };
-            code.finish(length);
-        })?;
-        let around_egress = match tofino {
-            None => None,
-            Some(tofino) => {
-                let parser = self.function(|mut code| {
-                    let error = code.parse(tofino.egress_start);
-                    code.finish(error);
-                })?;
-                let deparser = self.function(|mut code| {
-                    let nothing = code.deparser_of(tofino.before_emits(Gress::Egress));
-                    code.finish(nothing);
-                })?;
-                Some((parser, deparser))
-            }
-        };
-        let mut write = [None; 2];
-        for (write, gress) in write.iter_mut().zip([Gress::Ingress, Gress::Egress]) {
-            if let Some(emits) = tofino.and_then(|tofino| tofino.emits(gress)) {
-                *write = Some(self.function(|mut code| {
-                    let length = code.write_headers(emits);
-                    code.finish(length);
-                })?);
-            }
+        let mut halves = Vec::new();
+        for blocks in program.tofino.iter().flat_map(|tofino| &tofino.pipes) {
+            halves.push([
+                self.half(blocks, Gress::Ingress)?,
+                self.half(blocks, Gress::Egress)?,
+            ]);
         }
+        let (begin, ingress, egress, deparse) = match halves.first() {
+            None => self.v1model()?,
+            Some([i, e]) => (i.parser, i.control, e.control, i.deparser),
+        };
         self.module
             .finalize_definitions()
             .map_err(|e| e.to_string())?;
@@ -230,9 +220,35 @@ impl<'a> Compiler<'a> {
             ingress: ingress.map(entry),
             egress: egress.map(entry),
             deparse: entry(deparse),
-            write: write.map(|write| write.map(entry)),
-            around_egress: around_egress.map(|(parser, deparser)| (entry(parser), entry(deparser))),
+            halves: halves
+                .into_iter()
+                .map(|pipe| pipe.map(|half| half.map(entry)))
+                .collect(),
             module: Some(self.module),
+        })
+    }
+
+    /// Parser, ingress, egress and deparser of v1model.
+    fn v1model(&mut self) -> Result<(FuncId, Option<FuncId>, Option<FuncId>, FuncId)> {
+        let program = self.program;
+        let begin = self.function(|code| code.begin())?;
+        let ingress = self.pipeline(program.ingress)?;
+        let egress = self.pipeline(program.egress)?;
+        let deparse = self.function(|code| code.deparse())?;
+        Ok((begin, ingress, egress, deparse))
+    }
+
+    /// Half a pipeline of Tofino.
+    fn half(&mut self, blocks: &Blocks, gress: Gress) -> Result<HalfCode<FuncId>> {
+        let write = match blocks.emits(gress) {
+            Some(emits) => Some(self.function(|code| code.write_headers(emits))?),
+            None => None,
+        };
+        Ok(HalfCode {
+            parser: self.function(|code| code.parse(blocks.parsers[gress as usize]))?,
+            control: self.pipeline(blocks.controls[gress as usize])?,
+            deparser: self.function(|code| code.deparser_of(blocks.before_emits(gress)))?,
+            write,
         })
     }
 
@@ -240,11 +256,7 @@ impl<'a> Compiler<'a> {
         if control::is_cyclic(&self.program.nodes, start) {
             return Ok(None);
         }
-        self.function(|mut code| {
-            let header_bytes = code.pipeline(start);
-            code.finish(header_bytes);
-        })
-        .map(Some)
+        self.function(|code| code.pipeline(start)).map(Some)
     }
 
     /// The function that initialises the words that must be.
@@ -257,10 +269,13 @@ impl<'a> Compiler<'a> {
         })
     }
 
-    fn function(&mut self, generate: impl FnOnce(Code)) -> Result<FuncId> {
+    /// A function of a [`Context`], whose result is what `generate` gives.
+    fn function(&mut self, generate: impl FnOnce(&mut Code) -> Value) -> Result<FuncId> {
         let program = self.program;
         self.function_of(1, |b, convention| {
-            generate(Code::start(program, b, convention));
+            let mut code = Code::start(program, b, convention);
+            let result = generate(&mut code);
+            code.finish(result);
         })
     }
 
@@ -363,39 +378,36 @@ impl Machine<'_> {
         }
     }
 
-    /// Parser, control and deparser of a gress of Tofino. `goes_on` sees the error of the parser, and says whether
-    /// the packet is to be processed. Returns the error.
-    pub fn gress_native(
+    /// Parser, control and deparser of half a pipeline of Tofino. `goes_on` sees the error of the parser, and says
+    /// whether the packet is to be processed. Returns the error.
+    pub fn half_native(
         &mut self,
         native: &Native,
-        gress: Gress,
+        half: Half,
         goes_on: impl FnOnce(&mut Self, u32) -> bool,
     ) -> u32 {
-        let ingress = (native.begin, native.ingress, native.deparse);
-        let (parser, control, deparser) = match (gress, native.around_egress) {
-            (Gress::Egress, Some((parser, deparser))) => (parser, native.egress, deparser),
-            _ => ingress,
-        };
+        let code = native.halves[half.pipe][half.gress as usize];
         let mut context = self.context();
-        let error = self.run_native(parser, &mut context) as u32;
+        let error = self.run_native(code.parser, &mut context) as u32;
         self.packet.payload_at = context.payload_at as usize;
         if !goes_on(self, error) {
             return error;
         }
-        match control {
+        match code.control {
             Some(function) if !self.packet.requests.exit => {
                 self.run_native(function, &mut context);
             }
-            _ => self.interpret(|m| m.pipeline(gress.control(m.program))),
+            Some(_) => {}
+            None => self.interpret(|m| m.control(half)),
         }
         self.end_control();
-        self.run_native(deparser, &mut context);
+        self.run_native(code.deparser, &mut context);
         error
     }
 
     /// Writes the headers that a deparser of Tofino always emits. False if it does not always emit the same ones.
-    pub fn write_native(&mut self, native: &Native, gress: Gress) -> bool {
-        let Some(write) = native.write[gress as usize] else {
+    pub fn write_native(&mut self, native: &Native, half: Half) -> bool {
+        let Some(write) = native.halves[half.pipe][half.gress as usize].write else {
             return false;
         };
         let mut context = self.context();

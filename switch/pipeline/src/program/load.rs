@@ -20,7 +20,7 @@ use crate::layout::{Layout, MAX_FIELD_BITS};
 use crate::parser::{ErrorCodes, Parser, ParserLoader, with_core_errors};
 use crate::state::{Blueprint, ValueSet};
 use crate::stateful::{ArraySpec, Meter, MeterSpec, RegisterRef, RegisterSpec};
-use crate::tofino::Tofino;
+use crate::tofino::{self, Blocks, MAX_PIPES, Tofino};
 
 type Result<T> = std::result::Result<T, LoadError>;
 
@@ -64,12 +64,12 @@ pub(crate) fn load(source: &json::Program, shortcuts: bool) -> Result<Program> {
         value_sets: &value_set_names,
         value_set_fields: &mut value_set_fields,
     };
-    let (parser, egress_start) = match generation {
+    let (parser, starts) = match generation {
         None => match named(&source.parsers, "parser", |p| &p.name) {
-            Some(p) => (loader.load(p, 0)?, None),
-            None => (Parser::default(), None),
+            Some(p) => (loader.load(p, 0)?, Vec::new()),
+            None => (Parser::default(), Vec::new()),
         },
-        Some(_) => both_parsers(source, &mut loader)?,
+        Some(_) => parsers_of_pipes(source, &mut loader)?,
     };
     let v1model_deparser = match generation {
         None => named(&source.deparsers, "deparser", |d| &d.name),
@@ -86,10 +86,11 @@ pub(crate) fn load(source: &json::Program, shortcuts: bool) -> Result<Program> {
         ),
         None => (Vec::new(), Vec::new()),
     };
-    let deparsers = match generation {
-        None => None,
-        Some(generation) => Some((generation, both_deparsers(source, &compiler)?)),
-    };
+    let mut deparsers = Vec::new();
+    for (pipe, number) in starts.iter().zip(0..) {
+        let bodies = both_deparsers(source, number, &compiler)?;
+        deparsers.push((*pipe, bodies));
+    }
     let (verify, update) = checksums(source, &layout, &names)?;
     let mut built = tables::Builder {
         layout: &layout,
@@ -105,13 +106,29 @@ pub(crate) fn load(source: &json::Program, shortcuts: bool) -> Result<Program> {
     };
     let ingress = built.pipeline("ingress")?;
     let egress = built.pipeline("egress")?;
-    let ghost = built.pipeline("ghost")?;
-    let tofino = match deparsers {
+    let mut pipes = Vec::new();
+    for ((parsers, deparsers), number) in deparsers.into_iter().zip(0..) {
+        let name = |part| part_name(source, number, part);
+        let controls = match number {
+            0 => [ingress, egress],
+            _ => [
+                built.pipeline(&name("ingress"))?,
+                built.pipeline(&name("egress"))?,
+            ],
+        };
+        let errors = name("ingress_intrinsic_metadata_from_parser_t.parser_err");
+        pipes.push(Blocks {
+            parsers,
+            controls,
+            tails: deparsers.each_ref().map(|body| tofino::tail(body, &layout)),
+            deparsers,
+            ghost: built.pipeline(&name("ghost"))?,
+            ingress_errors: tofino::place(&layout, &errors)?,
+        });
+    }
+    let tofino = match generation {
         None => None,
-        Some((generation, bodies)) => {
-            let made = Tofino::load(&layout, generation, egress_start, bodies, ghost)?;
-            Some(Box::new(made))
-        }
+        Some(generation) => Some(Box::new(Tofino::load(&layout, generation, pipes)?)),
     };
     let tables::Builder {
         tables,
@@ -177,37 +194,61 @@ pub(crate) fn load(source: &json::Program, shortcuts: bool) -> Result<Program> {
         layout,
         blueprint,
         tofino,
+        pipe_names: source.pipes.clone(),
         usage: super::Usage::default(),
         native: None,
     })
 }
 
-/// The states of the parsers of both gresses, and the first one of egress.
-fn both_parsers(
-    source: &json::Program,
-    loader: &mut ParserLoader,
-) -> Result<(Parser, Option<u32>)> {
-    let mut of = |name: &str, first: usize| match source.parsers.iter().find(|p| p.name == name) {
-        Some(parser) => loader.load(parser, first as u32),
-        None => Err(LoadError::missing("parser", name)),
-    };
-    let mut parser = of("ingress", 0)?;
-    let egress = of("egress", parser.states.len())?;
-    parser.states.extend(egress.states);
-    Ok((parser, egress.start))
+/// How many pipelines a program for Tofino has.
+fn pipes(source: &json::Program) -> u32 {
+    source.pipes.len().clamp(1, MAX_PIPES) as u32
 }
 
-/// The primitives of the deparsers of both gresses, which are run as actions are.
+/// The name of a part of the pipeline with this number.
+fn part_name(source: &json::Program, number: u32, part: &str) -> String {
+    let name = source.pipes.get(number as usize).map_or("", String::as_str);
+    json::in_pipe(name, number, part)
+}
+
+/// The states of the parsers of all pipelines, and the first ones of ingress and egress of each.
+fn parsers_of_pipes(
+    source: &json::Program,
+    loader: &mut ParserLoader,
+) -> Result<(Parser, Vec<[Option<u32>; 2]>)> {
+    let mut all = Parser::default();
+    let mut starts = Vec::new();
+    for number in 0..pipes(source) {
+        let mut of_pipe = [None; 2];
+        for (start, gress) in of_pipe.iter_mut().zip(["ingress", "egress"]) {
+            let name = part_name(source, number, gress);
+            let parser = source.parsers.iter().find(|p| p.name == name);
+            let parser = parser.ok_or_else(|| LoadError::missing("parser", &name))?;
+            let loaded = loader.load(parser, all.states.len() as u32)?;
+            all.states.extend(loaded.states);
+            *start = loaded.start;
+        }
+        starts.push(of_pipe);
+    }
+    all.start = starts[0][0];
+    Ok((all, starts))
+}
+
+/// The primitives of the deparsers of both gresses of a pipeline, which are run as actions are.
 fn both_deparsers(
     source: &json::Program,
+    number: u32,
     compiler: &ActionCompiler,
 ) -> Result<[Vec<Primitive>; 2]> {
-    let of = |name: &str| match source.deparsers.iter().find(|d| d.name == name) {
-        Some(deparser) => {
-            let body = compiler.body(&deparser.primitives, &[]);
-            body.map_err(|e| e.within(format_args!("deparser {name}")))
+    let of = |gress: &str| {
+        let name = part_name(source, number, gress);
+        match source.deparsers.iter().find(|d| d.name == name) {
+            Some(deparser) => {
+                let body = compiler.body(&deparser.primitives, &[]);
+                body.map_err(|e| e.within(format_args!("deparser {name}")))
+            }
+            None => Err(LoadError::missing("deparser", &name)),
         }
-        None => Err(LoadError::missing("deparser", name)),
     };
     Ok([of("ingress")?, of("egress")?])
 }

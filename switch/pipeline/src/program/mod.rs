@@ -74,6 +74,8 @@ pub struct Program {
     pub(crate) blueprint: Blueprint,
     /// Its second parser and its deparsers, if it is for Tofino; `None` for v1model.
     pub(crate) tofino: Option<Box<Tofino>>,
+    /// Names of its pipelines, if it is for Tofino and has several.
+    pub(crate) pipe_names: Vec<String>,
     /// Words that it reads and writes; empty without native code, which alone makes use of it.
     pub(crate) usage: Usage,
     /// The program as native code; `None` if there is no code generator for the machine, or if it

@@ -12,35 +12,54 @@ use ebb_bmv2_json as json;
 
 use super::{Backend, Stage};
 use crate::architecture::Architecture;
-use crate::elaborate::flat::{FlatControl, FlatKind, FlatStmt, Tofino};
+use crate::elaborate::flat::{FlatControl, FlatKind, FlatStmt, Pipe, Tofino};
 use crate::ir::{Expr, ExprKind};
 use crate::source::Span;
 use crate::types::Type;
 
 impl Backend<'_> {
-    /// Converts a pipeline of Tofino.
+    /// Converts a program for Tofino.
     pub(super) fn tofino(&mut self, tofino: &Tofino) {
-        let flat = self.flat;
         self.json.architecture = Some(self.program.architecture.name().to_owned());
+        if tofino.pipes.len() > 1 {
+            self.json.pipes = tofino.pipes.iter().map(|pipe| pipe.name.clone()).collect();
+        }
         self.layout.declare_own_standard();
-        let parsers = [
-            self.parser(&flat.parser, "ingress", 0),
-            self.parser(&tofino.egress_parser, "egress", 1),
-        ];
-        self.json.parsers = parsers.into();
+        for (pipe, number) in tofino.pipes.iter().zip(0..) {
+            self.parsers_of(pipe, number);
+        }
         self.value_sets();
-        self.controls();
-        if let Some(ghost) = &tofino.ghost {
-            let pipeline = self.pipeline("ghost", 2, ghost);
+        for (pipe, number) in tofino.pipes.iter().zip(0..) {
+            self.controls_of(pipe, number);
+        }
+        self.tofino_instances();
+        self.alias_intrinsic(tofino);
+    }
+
+    fn parsers_of(&mut self, pipe: &Pipe, number: u32) {
+        let ingress = json::in_pipe(&pipe.name, number, "ingress");
+        let egress = json::in_pipe(&pipe.name, number, "egress");
+        let ingress = self.parser(&pipe.ingress_parser, &ingress, 2 * number);
+        let egress = self.parser(&pipe.egress_parser, &egress, 2 * number + 1);
+        self.json.parsers.extend([ingress, egress]);
+    }
+
+    fn controls_of(&mut self, pipe: &Pipe, number: u32) {
+        let name = |block| json::in_pipe(&pipe.name, number, block);
+        self.stage = Stage::Ingress;
+        let ingress = self.pipeline(&name("ingress"), 3 * number, &pipe.ingress);
+        self.stage = Stage::Egress;
+        let egress = self.pipeline(&name("egress"), 3 * number + 1, &pipe.egress);
+        self.json.pipelines.extend([ingress, egress]);
+        if let Some(ghost) = &pipe.ghost {
+            let pipeline = self.pipeline(&name("ghost"), 3 * number + 2, ghost);
             self.json.pipelines.push(pipeline);
         }
         self.stage = Stage::Ingress;
-        let ingress = self.deparser_of("ingress", 0, &tofino.ingress_deparser);
+        let ingress = self.deparser_of(&name("ingress"), 2 * number, &pipe.ingress_deparser);
         self.stage = Stage::Egress;
-        let egress = self.deparser_of("egress", 1, &flat.deparser);
-        self.json.deparsers = vec![ingress, egress];
-        self.tofino_instances();
-        self.alias_intrinsic(tofino);
+        let egress = self.deparser_of(&name("egress"), 2 * number + 1, &pipe.egress_deparser);
+        self.json.deparsers.extend([ingress, egress]);
     }
 
     /// A deparser, whose statements run as one action. The headers that it emits are written when all of them have run.
@@ -76,11 +95,9 @@ impl Backend<'_> {
                 let Some(place) = self.field_of(&member) else {
                     continue;
                 };
-                // Without the alias the switch drops packets whose parser has failed.
-                if name == "ingress_intrinsic_metadata_from_parser_t"
-                    && field.name == "parser_err"
-                    && !self.reads(*var, &field.name)
+                if name == "ingress_intrinsic_metadata_from_parser_t" && field.name == "parser_err"
                 {
+                    self.alias_errors(tofino, *var, &place);
                     continue;
                 }
                 if name == "ingress_intrinsic_metadata_for_tm_t" && field.name == "qid" {
@@ -92,16 +109,33 @@ impl Backend<'_> {
         }
     }
 
-    /// Whether the program reads a field of a variable: in a statement, an action or a key.
-    fn reads(&self, var: usize, field: &str) -> bool {
+    /// Aliases of `parser_err` for the pipelines that read it: without, the switch drops packets whose parser of
+    /// ingress has failed.
+    fn alias_errors(&mut self, tofino: &Tofino, var: usize, place: &json::FieldRef) {
+        const ALIAS: &str = "ingress_intrinsic_metadata_from_parser_t.parser_err";
+        for (pipe, number) in tofino.pipes.iter().zip(0..) {
+            let several = tofino.pipes.len() > 1;
+            if self.reads(pipe, several, var, "parser_err") {
+                let alias = json::in_pipe(&pipe.name, number, ALIAS);
+                self.layout.alias(alias, place.clone());
+            }
+        }
+    }
+
+    /// Whether a pipeline reads a field of a variable: in a statement, an action or a key.
+    fn reads(&self, pipe: &Pipe, several: bool, var: usize, field: &str) -> bool {
         let flat = self.flat;
         let is_read = |e: &Expr| reads_field(e, var, field);
-        let deparser = flat.tofino.as_ref().map(|t| &t.ingress_deparser.body[..]);
-        let bodies = [&flat.ingress.body[..], deparser.unwrap_or_default()];
-        let actions = flat.actions.iter().map(|a| &a.body[..]);
+        let prefix = format!("{}.", pipe.name);
+        let tables = || {
+            let all = flat.tables.iter();
+            all.filter(|table| !several || table.name.starts_with(&prefix))
+        };
+        let bodies = [&pipe.ingress.body[..], &pipe.ingress_deparser.body[..]];
+        let actions = tables().flat_map(|table| &table.actions);
+        let actions = actions.map(|action| &flat.actions[*action].body[..]);
         let mut bodies = bodies.into_iter().chain(actions);
-        bodies.any(|body| any_expr(body, &is_read))
-            || flat.tables.iter().any(|t| t.key.iter().any(is_read))
+        bodies.any(|body| any_expr(body, &is_read)) || tables().any(|t| t.key.iter().any(is_read))
     }
 
     /// Bits in front of the packet behind the intrinsic metadata of ingress.
