@@ -177,8 +177,8 @@ def paths(ways: Iterable[Way]) -> list[Way]:
     return [way for way in ways if not isinstance(way, Port)]
 
 
-def rack(hosts: int = HOSTS) -> Tree:
-    return regular(pods=1, racks_per_pod=1, hosts_per_rack=hosts, rate_bps=LINK, queue_ns=2_000_000)
+def rack(queue_ns: int = 2_000_000) -> Tree:
+    return regular(pods=1, racks_per_pod=1, hosts_per_rack=HOSTS, rate_bps=LINK, queue_ns=queue_ns)
 
 
 def three_racks() -> Tree:
@@ -294,3 +294,26 @@ def test_with_the_usual_packet_the_bound_of_longer_ones_is_broken(longest: int) 
     assert right is not None and wrong is not None
     assert not late(right, delays)
     assert paths(late(wrong, delays))
+
+
+def test_without_the_growth_of_bursts_in_queues_the_bound_is_broken() -> None:
+    """Bursts of others hold back three senders that have used up their own and send at their rates:
+    what they send meanwhile comes to their receiver's port at once, S + B D and not S."""
+    hosts = 1, 2, 3
+    senders = Tenant(Guarantee(300_000_000, PACKET, 300_000_000), (0, *hosts), (0,) * 3, (PACKET,))
+    bursts = [
+        Tenant(
+            Guarantee(1_000_000, 18 * PACKET, LINK), (to, *(host,) * 5), (100_000,) * 5, (PACKET,)
+        )
+        for host, to in zip(hosts, (2, 3, 1), strict=True)
+    ]
+    tenants, tree = [senders, *bursts], rack()
+    delays = longest_delays(tree, tenants, PACKET, 18, in_service=0)
+    network = admitted(tree, tenants, PACKET, blocking=False)
+    assert network is not None
+    assert not late(network, delays)
+    # Queues that hold nothing make no burst grow. Nobody asks whether they can hold these.
+    without = Network(rack(queue_ns=1), len(tenants) * HOSTS, blocking=False)
+    for number, tenant in enumerate(tenants):
+        without.admit(tenant.request(f"t{number}"), tenant.vms)
+    assert Port(0, 0, "down") in late(without, delays)

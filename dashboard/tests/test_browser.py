@@ -163,6 +163,30 @@ def test_it_fits_a_phone(browser: Any, serving: tuple[Serving, Simulated]) -> No
         assert opened.evaluate("document.documentElement.scrollWidth") <= 390
 
 
+def test_tenants_fit_a_narrow_phone(browser: Any, serving: tuple[Serving, Simulated]) -> None:
+    """Names as long as scenarios may have them; and the numbers say what they are, as no finger
+    hovers over them."""
+    names = ["search", "a-tenant-whose-name-is-31-bytes"]
+    tenants = [
+        {"tenant": name, "source": f"{name}-4096", "destination": f"{name}-4095", "conforms": True}
+        | {"longest_ns": 7_010_000, "bound_ns": 596_000}
+        for name in names
+    ]
+    result = {"scheme": "ndp", "flows": 1, "fct_ns": [5], "percentiles_ns": [5, 5, 5]}
+    counts = {"drop": 0, "trim": 0, "mark": 0, "utilisation": [], "queue": [], "dropped": []}
+    with browser.new_context(viewport={"width": 360, "height": 740}) as context:
+        page = context.new_page()
+        page.goto(serving[0].address)
+        page.wait_for_selector("[data-switch]")
+        serving[0].feed.tell("result", result | counts | {"phase": "all", "tenants": tenants})
+        page.wait_for_selector(".numbers .late")
+        assert page.locator(".numbers .late").all_inner_texts() == [
+            f"slowest packet of {name}\n7.01 ms, bound 596 us" for name in names
+        ]
+        assert page.evaluate("document.documentElement.scrollWidth") <= 360
+        assert not page.locator(".card").evaluate("card => card.scrollWidth > card.clientWidth")
+
+
 def test_text_of_a_switch_is_shown_and_not_obeyed(page: Any, serving: tuple[Serving, Any]) -> None:
     hostile = "<img src=x onerror=alert(1)><script>alert(2)</script>"
     serving[0].feed.tell("line", {"text": hostile})

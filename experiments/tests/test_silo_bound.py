@@ -80,15 +80,9 @@ def admitted_jumbo(seed: int) -> Loaded:
         tenants = [drawn(rng, f"t{number}", 100_000) for number in range(rng.randint(1, 4))]
         tenants = [tenant | {"burst_bytes": JUMBO_BURST} for tenant in tenants]
         keys = {"placement": JUMBO_PLACEMENT, "tenant": [*tenants, bulk(100_000)]}
-        return keys | packets_of(mtu)
+        return keys | {"mtu_bytes": mtu}
 
     return first_admitted(seed, tables)
-
-
-def packets_of(mtu: int) -> dict[str, Any]:
-    """Keys of a scenario whose hosts have packets of up to that many bytes."""
-    segments = {"mss_bytes": mtu - 40}
-    return {"mtu_bytes": mtu, "override": {"silo": {"agent": {"tcp": segments}}}}
 
 
 def bulk(message_bytes: int) -> dict[str, Any]:
@@ -176,7 +170,7 @@ def test_without_the_packet_in_service_the_bound_is_broken(
         "tenant": [sharp, bulk],
         "limit_ns": 1_000_000_000,
     }
-    loaded = scenario(table | packets_of(mtu), "sharp")
+    loaded = scenario(table | {"mtu_bytes": mtu}, "sharp")
     assert loaded.tenancy is not None
     rows = run(loaded, tmp_path).rows("tenants")
     to_first = [row for row in rows if row["destination"] == "sharp-1"]

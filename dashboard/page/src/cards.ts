@@ -124,14 +124,14 @@ function numbers(
   return [...shown, ...(result?.tenants ?? []).map(tenant)];
 }
 
-/** How long the slowest packet of a tenant took, of the bound of one that conforms. */
+/** How long the slowest packet of a tenant took, and the bound of one that conforms. */
 function tenant(told: Result["tenants"][number]): HTMLElement {
   const late = told.conforms && told.longest_ns > told.bound_ns ? "late" : "";
-  const of = told.conforms ? `of ${duration(told.bound_ns)}` : "(does not conform)";
+  const bound = told.conforms ? `bound ${duration(told.bound_ns)}` : "does not conform";
   return html(
     "div",
-    { class: late, title: `slowest packet, ${told.source} to ${told.destination}` },
-    html("dt", {}, `tenant ${told.tenant}`),
-    html("dd", {}, `${duration(told.longest_ns)} ${of}`),
+    { class: late, title: `${told.source} to ${told.destination}` },
+    html("dt", {}, `slowest packet of ${told.tenant}`),
+    html("dd", {}, `${duration(told.longest_ns)}, ${bound}`),
   );
 }

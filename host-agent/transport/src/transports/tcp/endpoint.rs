@@ -121,7 +121,7 @@ pub struct TcpEndpoint {
 impl TcpEndpoint {
     /// `transport` is the name in the records. `pacer` is what makes `hull` of `dctcp`. The host's
     /// seed decides initial sequence numbers, ports and which flows the pacer associates; its MTU
-    /// lowers the segment size where it has to.
+    /// settles the segment size.
     pub fn new(
         host: HostConfig,
         transport: &'static str,
@@ -318,7 +318,7 @@ impl TcpEndpoint {
             let Some(flow) = self.flows.get_mut(id) else {
                 continue;
             };
-            let bytes = usize::from(self.params.mss_bytes) + HEADER_BYTES;
+            let bytes = usize::from(self.params.segment_bytes()) + HEADER_BYTES;
             if !wanted.contains(flow.dscp) || !self.paced.has_room(now, id, bytes) {
                 self.turns.push(kind, id);
                 continue;

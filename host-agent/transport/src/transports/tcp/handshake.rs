@@ -58,7 +58,7 @@ impl Agreement {
         let mss = options
             .mss
             .unwrap_or(DEFAULT_MSS)
-            .min(params.mss_bytes)
+            .min(params.segment_bytes())
             .max(88);
         let timestamp = options
             .timestamps
@@ -195,7 +195,7 @@ impl Handshake {
             },
             window: params.first_receive_window().min(u32::from(u16::MAX)) as u16,
             options: TcpOptions {
-                mss: Some(params.mss_bytes),
+                mss: Some(params.segment_bytes()),
                 window_scale: agreed
                     .is_none_or(|a| a.window_shifts.is_some())
                     .then(|| window_shift(params)),
@@ -228,7 +228,7 @@ impl Handshake {
         buffer: &'b mut Vec<u8>,
     ) -> io::Result<Segment<'b>> {
         let options = syn.options.emitted_bytes();
-        let most = usize::from(params.mss_bytes).saturating_sub(options);
+        let most = usize::from(params.segment_bytes()).saturating_sub(options);
         let bytes = stream.bytes().min(most as u64);
         buffer.clear();
         buffer.resize(bytes as usize, 0);

@@ -8,8 +8,8 @@ use serde::{Deserialize, Serialize};
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields, default)]
 pub struct TcpParams {
-    /// Largest segment payload we announce and send. With timestamps 12 bytes of it go to the
-    /// option (RFC 6691). 1460 fills a 1500-byte IP packet.
+    /// Largest segment payload we announce and send, as far as packets fit the MTU. With timestamps
+    /// 12 bytes of it go to the option (RFC 6691). 0: what the MTU has room for.
     pub mss_bytes: u16,
     /// Initial congestion window (RFC 6928).
     pub initial_window_packets: u32,
@@ -98,7 +98,7 @@ pub enum Connections {
 impl Default for TcpParams {
     fn default() -> Self {
         TcpParams {
-            mss_bytes: 1460,
+            mss_bytes: 0,
             initial_window_packets: 10,
             min_window_packets: 2,
             max_window_packets: 1256,
@@ -135,6 +135,8 @@ impl Default for TcpParams {
     }
 }
 
+/// Headers of IPv4 and TCP without options, in bytes.
+const HEADERS_BYTES: u16 = 40;
 /// Largest payload that Linux hands to a network card at once (GSO_MAX_SIZE), in bytes.
 const MAX_OFFLOAD_BYTES: u32 = 65_536;
 
@@ -165,11 +167,24 @@ fn check(
 }
 
 impl TcpParams {
-    /// Lowers the segment size so that packets, options included, fit `mtu_bytes`.
+    /// Settles the segment size so that packets, options included, fit `mtu_bytes`.
     pub fn fit_mtu(&mut self, mtu_bytes: u16) {
         // RFC 9293 3.7.1: the MTU less the fixed headers; options come out of the payload. A SACK
         // option may be longer than that of timestamps, but only on segments without payload.
-        self.mss_bytes = self.mss_bytes.min(mtu_bytes.saturating_sub(40));
+        let most = mtu_bytes.saturating_sub(HEADERS_BYTES).max(1);
+        self.mss_bytes = match self.mss_bytes {
+            0 => most,
+            asked => asked.min(most),
+        };
+    }
+
+    /// The segment size: that of [`TcpParams::fit_mtu`], or what the usual MTU of 1500 bytes has
+    /// room for.
+    pub fn segment_bytes(&self) -> u16 {
+        match self.mss_bytes {
+            0 => 1500 - HEADERS_BYTES,
+            fitted => fitted,
+        }
     }
 
     /// Refuses values with which a connection could hang, divide by zero or not fit its header.
@@ -182,7 +197,8 @@ impl TcpParams {
 
     fn validate_windows(&self) -> Result<(), InvalidTcpParams> {
         let p = self;
-        check(p.mss_bytes >= 88, "mss_bytes", p.mss_bytes, "at least 88")?;
+        let mss_bytes = u32::from(p.segment_bytes());
+        check(mss_bytes >= 88, "mss_bytes", mss_bytes, "at least 88")?;
         check(
             p.initial_window_packets > 0,
             "initial_window_packets",
@@ -208,20 +224,19 @@ impl TcpParams {
             "at least min_window_packets",
         )?;
         check(
-            p.receive_buffer_bytes >= u32::from(p.mss_bytes) && p.receive_buffer_bytes <= 1 << 30,
+            p.receive_buffer_bytes >= mss_bytes && p.receive_buffer_bytes <= 1 << 30,
             "receive_buffer_bytes",
             p.receive_buffer_bytes,
             "between mss_bytes and 2^30 (RFC 7323 2.3)",
         )?;
         check(
-            (u32::from(p.mss_bytes)..=p.receive_buffer_bytes).contains(&p.first_receive_window()),
+            (mss_bytes..=p.receive_buffer_bytes).contains(&p.first_receive_window()),
             "initial_receive_window_bytes",
             p.initial_receive_window_bytes,
             "0 (all of the buffer), or mss_bytes to receive_buffer_bytes",
         )?;
         check(
-            p.offload_bytes == 0
-                || (u32::from(p.mss_bytes)..=MAX_OFFLOAD_BYTES).contains(&p.offload_bytes),
+            p.offload_bytes == 0 || (mss_bytes..=MAX_OFFLOAD_BYTES).contains(&p.offload_bytes),
             "offload_bytes",
             p.offload_bytes,
             "0 (off), or mss_bytes to 65536",
@@ -364,12 +379,23 @@ mod tests {
 
     #[test]
     fn segments_fit_the_mtu() {
-        let fitted = |mtu| {
-            let mut params = TcpParams::default();
+        let fitted = |mss_bytes, mtu| {
+            let mut params = TcpParams {
+                mss_bytes,
+                ..TcpParams::default()
+            };
             params.fit_mtu(mtu);
-            params.mss_bytes
+            params.segment_bytes()
         };
-        assert_eq!((fitted(1500), fitted(9000), fitted(950)), (1460, 1460, 910));
+        assert_eq!(
+            [950, 1500, 9000].map(|mtu| fitted(0, mtu)),
+            [910, 1460, 8960]
+        );
+        assert_eq!(
+            [950, 1500, 9000].map(|mtu| fitted(1000, mtu)),
+            [910, 1000, 1000]
+        );
+        assert_eq!(TcpParams::default().segment_bytes(), 1460);
     }
 
     #[test]

@@ -95,7 +95,7 @@ impl Receiver {
             // Twice what full segments fill the window with.
             reassembly: Reassembly::new(
                 next,
-                2 * (most / u64::from(params.mss_bytes)) as usize + 64,
+                2 * (most / u64::from(params.segment_bytes())) as usize + 64,
             ),
             buffer,
             fin: None,
@@ -108,7 +108,7 @@ impl Receiver {
             counters: ReceiverCounters::default(),
             delayed_ack_timeout: params.delayed_ack_timeout(),
             ack_every_packets: params.ack_every_packets,
-            mss: u64::from(params.mss_bytes),
+            mss: u64::from(params.segment_bytes()),
         }
     }
 
