@@ -6,9 +6,9 @@ So each entity is encoded once, and what switches tell is looked up by its bytes
 
 from __future__ import annotations
 
-from collections.abc import Callable, Hashable
+from collections.abc import Callable, Hashable, Sequence
 from dataclasses import dataclass
-from typing import Any, TypeVar
+from typing import Any, TypeVar, cast
 
 from finsy import (
     P4ActionProfileGroup,
@@ -28,9 +28,9 @@ from ebb_controller.templates import Templates
 T = TypeVar("T")
 
 
-@dataclass(frozen=True, slots=True, eq=False)
+@dataclass(slots=True, eq=False)  # frozen ones take three times as long to make
 class Encoded:
-    """An entity in one fixed form, whoever said it."""
+    """An entity in one fixed form, whoever said it. It does not change."""
 
     entity: Entity
     """The entity as finsy has it."""
@@ -61,8 +61,10 @@ class Encoder:
     """Encodes the entities of one P4 program, and remembers those that it has seen."""
 
     def __init__(self) -> None:
-        self._planned: dict[int, tuple[Entity, Encoded]] = {}
-        """Encoded entities by the identity of the entity, which is kept alive with them."""
+        self._planned: dict[int, Encoded] = {}
+        """Encoded entities by the identity of the entity."""
+        self._alive: list[Entity] = []
+        """These entities, whose identities nothing else may have."""
         self._known: dict[bytes, Encoded] = {}
         """Encoded entities by the bytes of a message that a switch sent."""
         self._once: dict[Any, Any] = {}
@@ -75,34 +77,42 @@ class Encoder:
         made: T = self._once[key]
         return made
 
-    def planned(self, entity: Entity, schema: P4Schema) -> Encoded:
-        """An entity of a plan. Raises `ValueError` for what the program cannot express."""
-        seen = self._planned.get(id(entity))
-        if seen is not None:
-            return seen[1]
-        encoded = self._remember(self._encode(entity, schema))
-        self._planned[id(entity)] = entity, encoded
-        return encoded
+    def planned(self, entities: Sequence[Entity], schema: P4Schema) -> list[Encoded]:
+        """Entities of a plan. Raises `ValueError` for what the program cannot express."""
+        identities = list(map(id, entities))
+        found = list(map(self._planned.get, identities))
+        if None in found:
+            new = [e for e, known in zip(entities, found, strict=True) if known is None]
+            encoded = self._encode(new, schema)
+            self._planned.update(zip(map(id, new), encoded, strict=True))
+            self._alive += new
+            found = list(map(self._planned.get, identities))
+        return cast("list[Encoded]", found)
 
-    def received(self, message: p4r.Entity, schema: P4Schema) -> Encoded:
-        """An entity that a switch says it holds. Raises `ValueError` if its program has no such
-        entity."""
-        raw = message.SerializeToString(deterministic=True)
-        found = self._known.get(raw)
-        if found is None:
+    def received(self, messages: Sequence[bytes], schema: P4Schema) -> list[Encoded]:
+        """Entities that a switch says it holds, from their messages. Raises `ValueError` if its
+        program has no such entity."""
+        found = list(map(self._known.get, messages))
+        if None in found:
+            new = [m for m, known in zip(messages, found, strict=True) if known is None]
             # Decoded and encoded again, byte strings are the shortest (P4Runtime section 8.3)
             # whatever the switch sent.
-            found = self._remember(self._encode(decode_entity(message, schema), schema))
-            self._known[raw] = found
-        return found
+            entities = [decode_entity(p4r.Entity.FromString(m), schema) for m in new]
+            self._known.update(zip(new, self._encode(entities, schema), strict=True))
+            found = list(map(self._known.get, messages))
+        return cast("list[Encoded]", found)
 
-    def _encode(self, entity: Entity, schema: P4Schema) -> Encoded:
-        if type(entity) is P4TableEntry:
-            filled = self._templates.encode(entity, schema)
-            if filled is not None:
-                value, key = filled
-                return Encoded(entity, key, value)
-        return _encode(entity, schema)
+    def _encode(self, entities: Sequence[Entity], schema: P4Schema) -> list[Encoded]:
+        """Entities encoded; those that are equal are the same object."""
+        filled = self._templates.encode(entities, schema)
+        return [
+            self._remember(
+                _encode(entity, schema)
+                if messages is None
+                else Encoded(entity, messages[1], messages[0])
+            )
+            for entity, messages in zip(entities, filled, strict=True)
+        ]
 
     def _remember(self, new: Encoded) -> Encoded:
         return self._known.setdefault(new.value, new)
