@@ -38,23 +38,18 @@ class Encoded:
     """Identity of the entity: its message without the value."""
     value: bytes
     """The message as P4Runtime has it, byte strings shortest, repeated fields sorted."""
-
-    @property
-    def is_default(self) -> bool:
-        """Whether it is a default entry, which always exists and is only ever modified (P4Runtime
-        section 9.1)."""
-        return type(self.entity) is P4TableEntry and self.entity.is_default_action
+    is_entry: bool
+    """Whether it is a table entry, which other entities do not name."""
+    is_default: bool
+    """Whether it is a default entry, which always exists and is only ever modified (P4Runtime
+    section 9.1)."""
+    is_const: bool
+    """Whether it is a constant entry of the program, which nobody can change."""
 
     @property
     def has_meter(self) -> bool:
         """Whether it is a table entry with the rates of a meter."""
         return type(self.entity) is P4TableEntry and self.entity.meter_config is not None
-
-    @property
-    def is_entry(self) -> bool:
-        """Whether it is a table entry, which other entities do not name."""
-        # By type: `isinstance` takes longer where the answer is no, as the classes are abstract.
-        return type(self.entity) is P4TableEntry
 
 
 class Encoder:
@@ -104,18 +99,19 @@ class Encoder:
 
     def _encode(self, entities: Sequence[Entity], schema: P4Schema) -> list[Encoded]:
         """Entities encoded; those that are equal are the same object."""
+        constant = self.once("constant tables", lambda: _constant_tables(schema))
+        encoded = []
         filled = self._templates.encode(entities, schema)
-        return [
-            self._remember(
-                _encode(entity, schema)
-                if messages is None
-                else Encoded(entity, messages[1], messages[0])
-            )
-            for entity, messages in zip(entities, filled, strict=True)
-        ]
-
-    def _remember(self, new: Encoded) -> Encoded:
-        return self._known.setdefault(new.value, new)
+        for entity, messages in zip(entities, filled, strict=True):
+            value, key = messages or _encode(entity, schema)
+            if type(entity) is P4TableEntry:
+                is_default = entity.is_default_action
+                is_const = entity.table_id in constant or (entity.is_const and not is_default)
+                new = Encoded(entity, key, value, True, is_default, is_const)
+            else:
+                new = Encoded(entity, key, value, False, False, False)
+            encoded.append(self._known.setdefault(value, new))
+        return encoded
 
 
 def describe(entity: Entity, schema: P4Schema) -> str:
@@ -138,13 +134,19 @@ def describe(entity: Entity, schema: P4Schema) -> str:
             return f"clone session {entity.session_id} -> {entity.replicas_str()}"
 
 
-def _encode(entity: Entity, schema: P4Schema) -> Encoded:
+def _constant_tables(schema: P4Schema) -> frozenset[str]:
+    """Names of the tables whose entries are all constant."""
+    return frozenset(table.alias for table in schema.tables if table.is_const)
+
+
+def _encode(entity: Entity, schema: P4Schema) -> tuple[bytes, bytes]:
+    """Messages of an entity: whole, and without the value."""
     message = in_order(entity.encode(schema))
     value = message.SerializeToString(deterministic=True)
     key = p4r.Entity()
     key.CopyFrom(message)
     _clear_value(key)
-    return Encoded(entity, bytes(key.SerializeToString(deterministic=True)), bytes(value))
+    return bytes(value), bytes(key.SerializeToString(deterministic=True))
 
 
 def _clear_value(message: p4r.Entity) -> None:

@@ -9,7 +9,7 @@ is read again.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator, Iterable, Mapping, Sequence
+from collections.abc import AsyncIterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cache, partial
 from operator import attrgetter
@@ -105,9 +105,10 @@ async def reconcile(
         return change, present  # what was just read is the read-back
     # Entries let go of groups, groups of members: deleted in the reverse of the insert order.
     # Entries change before groups disappear, so modifications come between.
-    await _write(switch, "insert", [e for e in new if not (in_order or e.is_entry)])
+    others = [] if in_order else [e for e in new if not e.is_entry]
+    await _write(switch, "insert", others)
     await _write(switch, "modify", changed)
-    await _write(switch, "insert", [e for e in new if in_order or e.is_entry])
+    await _write(switch, "insert", [e for e in new if e.is_entry] if others else new)
     for kind in reversed(INSERT_ORDER):
         await _write(switch, "delete", [e for e in stale if isinstance(e.entity, kind)])
     if held is None or change.total > len(target) // 4:
@@ -237,11 +238,6 @@ async def _read(switch: Switch, request: p4r.ReadRequest, encoder: Encoder) -> d
     """Entities of a switch that match those of the request, by key."""
     schema = switch.p4info
 
-    def const() -> frozenset[str]:
-        return frozenset(table.alias for table in schema.tables if table.is_const)
-
-    const_tables = encoder.once("constant tables", const)
-
     async def read() -> list[Encoded]:
         return [
             encoded
@@ -259,7 +255,7 @@ async def _read(switch: Switch, request: p4r.ReadRequest, encoder: Encoder) -> d
         raise ControllerError(
             f"switch {switch.name}: it holds an entry that does not fit the P4 program: {error}"
         ) from error
-    return _by_key([e for e in found if not _is_const(e, const_tables)])
+    return _by_key([e for e in found if not e.is_const])
 
 
 async def messages(
@@ -326,7 +322,8 @@ async def _request(switch: Switch, operation: str, entities: Sequence[Encoded]) 
     parts = [head.SerializeToString()]
     for encoded in entities:
         value = encoded.value
-        parts += _update(_done(operation, encoded), len(value)), value
+        done = "modify" if operation == "insert" and encoded.is_default else operation
+        parts += _update(done, len(value)), value
     try:
         await call(b"".join(parts), timeout=CALL_SECONDS)
     except grpc.RpcError as error:
@@ -364,11 +361,3 @@ def _explain(
         f"switch {switch.name}: cannot {operation} {len(entities)} entities, first "
         f"{describe(entities[0].entity, schema)}: {error.code.name} {error.message}".rstrip()
     )
-
-
-def _is_const(encoded: Encoded, const_tables: Iterable[str]) -> bool:
-    """Whether an entry is a constant one of the program, which nobody can change."""
-    entry = encoded.entity
-    if not isinstance(entry, P4TableEntry):
-        return False
-    return entry.table_id in const_tables or (entry.is_const and not entry.is_default_action)
