@@ -6,7 +6,9 @@ So each entity is encoded once, and what switches tell is looked up by its bytes
 
 from __future__ import annotations
 
-from collections.abc import Callable, Hashable, Sequence
+import gc
+from collections.abc import Callable, Hashable, Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any, TypeVar, cast
 
@@ -78,7 +80,8 @@ class Encoder:
         found = list(map(self._planned.get, identities))
         if None in found:
             new = [e for e, known in zip(entities, found, strict=True) if known is None]
-            encoded = self._encode(new, schema)
+            with _without_collection():
+                encoded = self._encode(new, schema)
             self._planned.update(zip(map(id, new), encoded, strict=True))
             self._alive += new
             found = list(map(self._planned.get, identities))
@@ -112,6 +115,19 @@ class Encoder:
                 new = Encoded(entity, key, value, False, False, False)
             encoded.append(self._known.setdefault(value, new))
         return encoded
+
+
+@contextmanager
+def _without_collection() -> Iterator[None]:
+    """Keeps Python from looking for garbage while many objects are made of which none is: it looks
+    at all of them again and again, which takes as long as making them."""
+    enabled = gc.isenabled()
+    gc.disable()
+    try:
+        yield
+    finally:
+        if enabled:
+            gc.enable()
 
 
 def describe(entity: Entity, schema: P4Schema) -> str:

@@ -90,47 +90,58 @@ _PLAIN = _others(P4TableEntry())
 
 @dataclass(frozen=True, slots=True)
 class Kind:
-    """How the value of a match field or a parameter is in its message."""
+    """How values of a match field or a parameter are in its message."""
 
     parts: tuple[str, ...]
     """Names of its numbers, in the order of the message."""
-    encode: Callable[[Any, int], tuple[bytes, ...]]
-    """Its numbers, from a value, as finsy takes it, and a width. One that is empty is no part of
-    the message: the value matches everything, or is an empty string. Raises `ValueError` for a
-    value that does not fit."""
+    encode: Callable[[Sequence[Any], int], Sequence[Sequence[bytes]]]
+    """For each of these the numbers of all values, which are as finsy takes them, and of a width;
+    0: strings. An empty number is no part of its message: the value matches everything, or is an
+    empty string. Raises `ValueError` for a value that does not fit."""
 
 
-def _exact(value: Any, bits: int) -> tuple[bytes, ...]:
-    return (p4values.encode_exact(value, bits),)
+def _exact(values: Sequence[Any], bits: int) -> Sequence[Sequence[bytes]]:
+    if bits and _are_below(1 << bits, values):
+        return [_shortest(values, bits)]
+    return [[p4values.encode_exact(value, bits) for value in values]]
 
 
-def _optional(value: Any, bits: int) -> tuple[bytes, ...]:
-    return (b"",) if value is None else _exact(value, bits)
+def _optional(values: Sequence[Any], bits: int) -> Sequence[Sequence[bytes]]:
+    if None not in values:
+        return _exact(values, bits)
+    return [[b"" if v is None else p4values.encode_exact(v, bits) for v in values]]
 
 
-def _lpm(value: Any, bits: int) -> tuple[bytes, ...]:
-    if type(value) is tuple and len(value) == 2:
-        number, length = value
-        are_numbers = type(number) is int and type(length) is int
-        if are_numbers and 0 <= number < 1 << bits and 0 < length <= bits:
-            rest = bits - length
-            return _shortest(number >> rest << rest, bits), varint(length)
-    encoded, length = p4values.encode_lpm(value, bits)
-    return encoded, varint(length) if length else b""
+def _lpm(values: Sequence[Any], bits: int) -> Sequence[Sequence[bytes]]:
+    if set(map(type, values)) == {tuple} and set(map(len, values)) == {2}:
+        numbers, lengths = zip(*values, strict=True)
+        if _are_below(1 << bits, numbers) and _are_below(bits + 1, lengths):
+            masked = [number >> (bits - length) << (bits - length) for number, length in values]
+            return _shortest(masked, bits), [
+                varint(length) if length else b"" for length in lengths
+            ]
+    encoded = [p4values.encode_lpm(value, bits) for value in values]
+    return [n for n, _ in encoded], [varint(length) if length else b"" for _, length in encoded]
 
 
-def _ternary(value: Any, bits: int) -> tuple[bytes, ...]:
-    encoded, mask = p4values.encode_ternary(value, bits)
-    return encoded, b"" if mask == b"\0" else mask
+def _ternary(values: Sequence[Any], bits: int) -> Sequence[Sequence[bytes]]:
+    encoded = [p4values.encode_ternary(value, bits) for value in values]
+    return [n for n, _ in encoded], [b"" if mask == b"\0" else mask for _, mask in encoded]
 
 
-def _range(value: Any, bits: int) -> tuple[bytes, ...]:
-    return p4values.encode_range(value, bits)
+def _range(values: Sequence[Any], bits: int) -> Sequence[Sequence[bytes]]:
+    return list(zip(*(p4values.encode_range(value, bits) for value in values), strict=True))
 
 
-def _shortest(number: int, bits: int) -> bytes:
-    """A number in the shortest form, of at least a byte (P4Runtime section 8.3)."""
-    return number.to_bytes((bits + 7) // 8, "big").lstrip(b"\0") or b"\0"
+def _are_below(limit: int, values: Sequence[Any]) -> bool:
+    """Whether all values are whole numbers of at least 0 and below a limit."""
+    return set(map(type, values)) == {int} and min(values) >= 0 and max(values) < limit
+
+
+def _shortest(numbers: Sequence[int], bits: int) -> list[bytes]:
+    """Numbers in the shortest form, of at least a byte (P4Runtime section 8.3)."""
+    size = (bits + 7) // 8
+    return [number.to_bytes(size, "big").lstrip(b"\0") or b"\0" for number in numbers]
 
 
 _KINDS: Mapping[P4MatchType | str, tuple[str, Kind]] = {
@@ -155,13 +166,9 @@ class Place:
     """Width; 0: it is a string."""
     kind: Kind
 
-    def encode(self, values: Sequence[Any]) -> list[Sequence[bytes]]:
-        """The values as they are in the message, for each number of it those of all values."""
-        bits = self.bits
-        are_numbers = self.kind.parts == ("value",) and bits and set(map(type, values)) == {int}
-        if are_numbers and min(values) >= 0 and max(values) < 1 << bits:
-            return [[_shortest(value, bits) for value in values]]
-        return list(zip(*(self.kind.encode(value, bits) for value in values), strict=True))
+    def encode(self, values: Sequence[Any]) -> Sequence[Sequence[bytes]]:
+        """Numbers of values, see `Kind.encode`."""
+        return self.kind.encode(values, self.bits)
 
     def fill(self, lengths: Iterator[int], byte: int) -> None:
         """Puts numbers of these lengths into the message, which have this in each byte."""
