@@ -296,7 +296,7 @@ def _repeated(byte: int, length: int) -> int:
 
 
 def _common(first: bytes, second: bytes) -> bytes:
-    """What two messages of the same length have in common, with `%b` where they differ."""
+    """Bytes that two messages of the same length share, with `%b` where they differ."""
     runs = groupby(zip(first, second, strict=True), key=lambda pair: pair[0] != pair[1])
     return b"".join(
         b"%b" if differ else bytes(one for one, _ in run).replace(b"%", b"%%")
