@@ -6,9 +6,11 @@ So each entity is encoded once, and what switches tell is looked up by its bytes
 
 from __future__ import annotations
 
-from collections.abc import Callable, Hashable
+import gc
+from collections.abc import Callable, Hashable, Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
-from typing import Any, TypeVar
+from typing import Any, TypeVar, cast
 
 from finsy import (
     P4ActionProfileGroup,
@@ -28,9 +30,9 @@ from ebb_controller.templates import Templates
 T = TypeVar("T")
 
 
-@dataclass(frozen=True, slots=True, eq=False)
+@dataclass(slots=True, eq=False)  # frozen ones take three times as long to make
 class Encoded:
-    """An entity in one fixed form, whoever said it."""
+    """An entity in one fixed form, whoever said it. It does not change."""
 
     entity: Entity
     """The entity as finsy has it."""
@@ -38,31 +40,28 @@ class Encoded:
     """Identity of the entity: its message without the value."""
     value: bytes
     """The message as P4Runtime has it, byte strings shortest, repeated fields sorted."""
-
-    @property
-    def is_default(self) -> bool:
-        """Whether it is a default entry, which always exists and is only ever modified (P4Runtime
-        section 9.1)."""
-        return type(self.entity) is P4TableEntry and self.entity.is_default_action
+    is_entry: bool
+    """Whether it is a table entry, which other entities do not name."""
+    is_default: bool
+    """Whether it is a default entry, which always exists and is only ever modified (P4Runtime
+    section 9.1)."""
+    is_const: bool
+    """Whether it is a constant entry of the program, which nobody can change."""
 
     @property
     def has_meter(self) -> bool:
         """Whether it is a table entry with the rates of a meter."""
         return type(self.entity) is P4TableEntry and self.entity.meter_config is not None
 
-    @property
-    def is_entry(self) -> bool:
-        """Whether it is a table entry, which other entities do not name."""
-        # By type: `isinstance` takes longer where the answer is no, as the classes are abstract.
-        return type(self.entity) is P4TableEntry
-
 
 class Encoder:
     """Encodes the entities of one P4 program, and remembers those that it has seen."""
 
     def __init__(self) -> None:
-        self._planned: dict[int, tuple[Entity, Encoded]] = {}
-        """Encoded entities by the identity of the entity, which is kept alive with them."""
+        self._planned: dict[int, Encoded] = {}
+        """Encoded entities by the identity of the entity."""
+        self._alive: list[Entity] = []
+        """These entities, whose identities nothing else may have."""
         self._known: dict[bytes, Encoded] = {}
         """Encoded entities by the bytes of a message that a switch sent."""
         self._once: dict[Any, Any] = {}
@@ -75,37 +74,60 @@ class Encoder:
         made: T = self._once[key]
         return made
 
-    def planned(self, entity: Entity, schema: P4Schema) -> Encoded:
-        """An entity of a plan. Raises `ValueError` for what the program cannot express."""
-        seen = self._planned.get(id(entity))
-        if seen is not None:
-            return seen[1]
-        encoded = self._remember(self._encode(entity, schema))
-        self._planned[id(entity)] = entity, encoded
-        return encoded
+    def planned(self, entities: Sequence[Entity], schema: P4Schema) -> list[Encoded]:
+        """Entities of a plan. Raises `ValueError` for what the program cannot express."""
+        identities = list(map(id, entities))
+        found = list(map(self._planned.get, identities))
+        if None in found:
+            new = [e for e, known in zip(entities, found, strict=True) if known is None]
+            with _without_collection():
+                encoded = self._encode(new, schema)
+            self._planned.update(zip(map(id, new), encoded, strict=True))
+            self._alive += new
+            found = list(map(self._planned.get, identities))
+        return cast("list[Encoded]", found)
 
-    def received(self, message: p4r.Entity, schema: P4Schema) -> Encoded:
-        """An entity that a switch says it holds. Raises `ValueError` if its program has no such
-        entity."""
-        raw = message.SerializeToString(deterministic=True)
-        found = self._known.get(raw)
-        if found is None:
+    def received(self, messages: Sequence[bytes], schema: P4Schema) -> list[Encoded]:
+        """Entities that a switch says it holds, from their messages. Raises `ValueError` if its
+        program has no such entity."""
+        found = list(map(self._known.get, messages))
+        if None in found:
+            new = [m for m, known in zip(messages, found, strict=True) if known is None]
             # Decoded and encoded again, byte strings are the shortest (P4Runtime section 8.3)
             # whatever the switch sent.
-            found = self._remember(self._encode(decode_entity(message, schema), schema))
-            self._known[raw] = found
-        return found
+            entities = [decode_entity(p4r.Entity.FromString(m), schema) for m in new]
+            self._known.update(zip(new, self._encode(entities, schema), strict=True))
+            found = list(map(self._known.get, messages))
+        return cast("list[Encoded]", found)
 
-    def _encode(self, entity: Entity, schema: P4Schema) -> Encoded:
-        if type(entity) is P4TableEntry:
-            filled = self._templates.encode(entity, schema)
-            if filled is not None:
-                value, key = filled
-                return Encoded(entity, key, value)
-        return _encode(entity, schema)
+    def _encode(self, entities: Sequence[Entity], schema: P4Schema) -> list[Encoded]:
+        """Entities encoded; those that are equal are the same object."""
+        constant = self.once("constant tables", lambda: _constant_tables(schema))
+        encoded = []
+        filled = self._templates.encode(entities, schema)
+        for entity, messages in zip(entities, filled, strict=True):
+            value, key = messages or _encode(entity, schema)
+            if type(entity) is P4TableEntry:
+                is_default = entity.is_default_action
+                is_const = entity.table_id in constant or (entity.is_const and not is_default)
+                new = Encoded(entity, key, value, True, is_default, is_const)
+            else:
+                new = Encoded(entity, key, value, False, False, False)
+            encoded.append(self._known.setdefault(value, new))
+        return encoded
 
-    def _remember(self, new: Encoded) -> Encoded:
-        return self._known.setdefault(new.value, new)
+
+@contextmanager
+def _without_collection() -> Iterator[None]:
+    """Keeps Python from looking for garbage while many objects are made of which none is: it looks
+    at all of them again and again, which takes as long as making them."""
+    enabled = gc.isenabled()
+    gc.disable()
+    try:
+        yield
+    finally:
+        if enabled:
+            gc.enable()
 
 
 def describe(entity: Entity, schema: P4Schema) -> str:
@@ -128,13 +150,19 @@ def describe(entity: Entity, schema: P4Schema) -> str:
             return f"clone session {entity.session_id} -> {entity.replicas_str()}"
 
 
-def _encode(entity: Entity, schema: P4Schema) -> Encoded:
+def _constant_tables(schema: P4Schema) -> frozenset[str]:
+    """Names of the tables whose entries are all constant."""
+    return frozenset(table.alias for table in schema.tables if table.is_const)
+
+
+def _encode(entity: Entity, schema: P4Schema) -> tuple[bytes, bytes]:
+    """Messages of an entity: whole, and without the value."""
     message = in_order(entity.encode(schema))
     value = message.SerializeToString(deterministic=True)
     key = p4r.Entity()
     key.CopyFrom(message)
     _clear_value(key)
-    return Encoded(entity, bytes(key.SerializeToString(deterministic=True)), bytes(value))
+    return bytes(value), bytes(key.SerializeToString(deterministic=True))
 
 
 def _clear_value(message: p4r.Entity) -> None:

@@ -8,14 +8,16 @@ is read again.
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Iterable, Mapping, Sequence
+import asyncio
+from collections.abc import AsyncIterator, Mapping, Sequence
 from dataclasses import dataclass
-from functools import partial
+from functools import cache, partial
+from operator import attrgetter
 
+import grpc
 from finsy import (
     P4ActionProfileGroup,
     P4ActionProfileMember,
-    P4Client,
     P4ClientError,
     P4CloneSessionEntry,
     P4MeterConfig,
@@ -24,16 +26,25 @@ from finsy import (
     Switch,
 )
 from finsy.p4entity import P4Entity, encode_entities
-from finsy.proto import p4r
+from finsy.proto import U128, p4r
 
 from ebb_controller.encoding import Encoded, Encoder, describe
 from ebb_controller.errors import ControllerError
 from ebb_controller.mechanism import Entity
 from ebb_controller.patience import patiently
 from ebb_controller.plan import INSERT_ORDER
+from ebb_controller.together import together
+from ebb_controller.wire import header, splitter
 
 BATCH = 5_000
 """Updates of one request, at most: 1 MB of the longest entries."""
+UNDER_WAY = 3
+"""Requests that a switch is sent before it has answered the first: the next ones are made and
+arrive meanwhile."""
+CALL_SECONDS = 10.0
+"""How long a switch may take to answer a call."""
+_READ = "/p4.v1.P4Runtime/Read"
+_WRITE = "/p4.v1.P4Runtime/Write"
 
 TYPES = {
     "insert": p4r.Update.INSERT,
@@ -94,9 +105,10 @@ async def reconcile(
         return change, present  # what was just read is the read-back
     # Entries let go of groups, groups of members: deleted in the reverse of the insert order.
     # Entries change before groups disappear, so modifications come between.
-    await _write(switch, "insert", [e for e in new if not (in_order or e.is_entry)])
+    others = [] if in_order else [e for e in new if not e.is_entry]
+    await _write(switch, "insert", others)
     await _write(switch, "modify", changed)
-    await _write(switch, "insert", [e for e in new if in_order or e.is_entry])
+    await _write(switch, "insert", [e for e in new if e.is_entry] if others else new)
     for kind in reversed(INSERT_ORDER):
         await _write(switch, "delete", [e for e in stale if isinstance(e.entity, kind)])
     if held is None or change.total > len(target) // 4:
@@ -114,25 +126,40 @@ async def reconcile(
 def _target(switch: Switch, wanted: Sequence[Entity], encoder: Encoder) -> dict[bytes, Encoded]:
     """The plan by key; what the program cannot express is an error that names it."""
     schema = switch.p4info
-    target: dict[bytes, Encoded] = {}
-    for entity in wanted:
-        try:
-            encoded = encoder.planned(entity, schema)
-        except ValueError as error:
-            raise ControllerError(
-                f"switch {switch.name}: {entity} does not fit the P4 program: {error}"
-            ) from error
-        if encoded.key in target:
-            other = target[encoded.key].entity
-            raise ControllerError(
-                f"switch {switch.name}: planned twice: {describe(other, schema)} and "
-                f"{describe(entity, schema)}"
-            )
-        target[encoded.key] = encoded
+    try:
+        encoded = encoder.planned(wanted, schema)
+    except ValueError:
+        for entity in wanted:
+            try:
+                encoder.planned([entity], schema)
+            except ValueError as error:
+                raise ControllerError(
+                    f"switch {switch.name}: {entity} does not fit the P4 program: {error}"
+                ) from error
+        raise
+    target = _by_key(encoded)
+    if len(target) < len(encoded):
+        first: dict[bytes, Entity] = {}
+        for entity, each in zip(wanted, encoded, strict=True):
+            if each.key in first:
+                raise ControllerError(
+                    f"switch {switch.name}: planned twice: {describe(first[each.key], schema)} and "
+                    f"{describe(entity, schema)}"
+                )
+            first[each.key] = entity
     return target
 
 
+_key = attrgetter("key")
+
+
+def _by_key(entities: Sequence[Encoded]) -> dict[bytes, Encoded]:
+    return dict(zip(map(_key, entities), entities, strict=True))
+
+
 def _verify(switch: Switch, target: Held, present: Held) -> None:
+    if present == target:
+        return  # the very same objects, as the encoder knows those that it has seen
     schema = switch.p4info
     for key, encoded in target.items():
         held = present.get(key)
@@ -211,16 +238,11 @@ async def _read(switch: Switch, request: p4r.ReadRequest, encoder: Encoder) -> d
     """Entities of a switch that match those of the request, by key."""
     schema = switch.p4info
 
-    def const() -> frozenset[str]:
-        return frozenset(table.alias for table in schema.tables if table.is_const)
-
-    const_tables = encoder.once("constant tables", const)
-
     async def read() -> list[Encoded]:
         return [
-            encoder.received(entity, schema)
-            async for reply in replies(switch, request)
-            for entity in reply.entities
+            encoded
+            async for reply in _encoded_replies(switch, request)
+            for encoded in encoder.received(_entities(reply), schema)
         ]
 
     try:
@@ -233,7 +255,7 @@ async def _read(switch: Switch, request: p4r.ReadRequest, encoder: Encoder) -> d
         raise ControllerError(
             f"switch {switch.name}: it holds an entry that does not fit the P4 program: {error}"
         ) from error
-    return {e.key: e for e in found if not _is_const(e, const_tables)}
+    return _by_key([e for e in found if not e.is_const])
 
 
 async def messages(
@@ -249,32 +271,71 @@ async def messages(
 async def replies(switch: Switch, request: p4r.ReadRequest) -> AsyncIterator[p4r.ReadResponse]:
     """The answers of a switch to a request that names none, as they come; finsy's `switch.read`
     would decode every entity."""
-    client = _client(switch, "reading from")
-    message = p4r.ReadRequest()
-    message.CopyFrom(request)
-    message.device_id = switch.device_id
-    async for reply in client.request_iter(message):
-        yield reply
+    async for reply in _encoded_replies(switch, request):
+        yield p4r.ReadResponse.FromString(reply)
 
 
-def _client(switch: Switch, what: str) -> P4Client:
-    if switch._p4client is None:
+_entities = splitter(p4r.ReadResponse.ENTITIES_FIELD_NUMBER)
+
+
+async def _encoded_replies(switch: Switch, request: p4r.ReadRequest) -> AsyncIterator[bytes]:
+    call = _channel(switch, "reading from").unary_stream(_READ)
+    head = p4r.ReadRequest(device_id=switch.device_id, role=switch.role_name)
+    message = head.SerializeToString() + request.SerializeToString()
+    try:
+        async for reply in call(message, timeout=CALL_SECONDS):
+            yield reply
+    except grpc.RpcError as error:
+        raise P4ClientError(error, "ReadRequest") from None
+
+
+def _channel(switch: Switch, what: str) -> grpc.aio.Channel:
+    client = switch._p4client
+    if client is None or client.channel is None:
         raise ControllerError(f"switch {switch.name}: connection lost while {what} it")
-    return switch._p4client
+    return client.channel
 
 
 async def _write(switch: Switch, operation: str, entities: Sequence[Encoded]) -> None:
-    """Writes as finsy's `switch.write` does, which would copy each update twice."""
-    for start in range(0, len(entities), BATCH):
-        batch = entities[start : start + BATCH]
-        message = p4r.WriteRequest(device_id=switch.device_id)
-        for encoded in batch:
-            update = message.updates.add(type=TYPES[_done(operation, encoded)])
-            update.entity.ParseFromString(encoded.value)
-        try:
-            await patiently(partial(_client(switch, "writing to").request, message))
-        except P4ClientError as error:
-            raise ControllerError(_explain(switch, operation, batch, error)) from error
+    """Writes as finsy's `switch.write` does, which would make an object of each update."""
+    # An entity may name one of an earlier request, but no entry names another.
+    room = asyncio.Semaphore(UNDER_WAY if all(e.is_entry for e in entities) else 1)
+
+    async def write(batch: Sequence[Encoded]) -> None:
+        async with room:
+            try:
+                await patiently(partial(_request, switch, operation, batch))
+            except P4ClientError as error:
+                raise ControllerError(_explain(switch, operation, batch, error)) from error
+
+    starts = range(0, len(entities), BATCH)
+    await together(write(entities[start : start + BATCH]) for start in starts)
+
+
+async def _request(switch: Switch, operation: str, entities: Sequence[Encoded]) -> None:
+    call = _channel(switch, "writing to").unary_unary(_WRITE)
+    head = p4r.WriteRequest(
+        device_id=switch.device_id,
+        role=switch.role_name,
+        election_id=U128.encode(switch.election_id),
+    )
+    parts = [head.SerializeToString()]
+    for encoded in entities:
+        value = encoded.value
+        done = "modify" if operation == "insert" and encoded.is_default else operation
+        parts += _update(done, len(value)), value
+    try:
+        await call(b"".join(parts), timeout=CALL_SECONDS)
+    except grpc.RpcError as error:
+        raise P4ClientError(error, "WriteRequest") from None
+
+
+@cache
+def _update(operation: str, length: int) -> bytes:
+    """The bytes before an entity of this length as an update of a request."""
+    update = bytes(p4r.Update(type=TYPES[operation]).SerializeToString())
+    update += header(p4r.Update.ENTITY_FIELD_NUMBER, length)
+    return header(p4r.WriteRequest.UPDATES_FIELD_NUMBER, len(update) + length) + update
 
 
 def _done(operation: str, encoded: Encoded) -> str:
@@ -300,11 +361,3 @@ def _explain(
         f"switch {switch.name}: cannot {operation} {len(entities)} entities, first "
         f"{describe(entities[0].entity, schema)}: {error.code.name} {error.message}".rstrip()
     )
-
-
-def _is_const(encoded: Encoded, const_tables: Iterable[str]) -> bool:
-    """Whether an entry is a constant one of the program, which nobody can change."""
-    entry = encoded.entity
-    if not isinstance(entry, P4TableEntry):
-        return False
-    return entry.table_id in const_tables or (entry.is_const and not entry.is_default_action)

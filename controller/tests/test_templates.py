@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 from ebb_controller.canonical import in_order
 from ebb_controller.encoding import Encoder
-from ebb_controller.templates import Templates
+from ebb_controller.templates import MAX_PRIORITY, Templates
 from finsy import P4MeterConfig, P4TableAction, P4TableEntry, P4TableMatch
 from finsy.p4schema import P4Schema
 from finsy.proto import p4i, p4r
@@ -71,21 +71,19 @@ def entries(draw: st.DrawFn) -> P4TableEntry:
         "t",
         match=P4TableMatch({name: draw(VALUES[name]) for name in names}),
         action=P4TableAction("a", **arguments),
-        priority=draw(st.integers(0, 100)),
+        priority=draw(st.integers(0, 3) | st.integers(0, MAX_PRIORITY)),
     )
 
 
 @given(st.lists(entries(), min_size=1, max_size=20))
 def test_messages_are_those_that_finsy_makes(several: list[P4TableEntry]) -> None:
-    templates = Templates()
-    for entry in several:
-        filled = templates.encode(entry, SCHEMA)
-        if filled is None:
+    for entry, messages in zip(several, Templates().encode(several, SCHEMA), strict=True):
+        if messages is None:
             continue  # one that matches everything in a field
         expected = in_order(entry.encode(SCHEMA))
-        assert filled[0] == expected.SerializeToString(deterministic=True)
+        assert messages[0] == expected.SerializeToString(deterministic=True)
         expected.table_entry.ClearField("action")
-        assert filled[1] == expected.SerializeToString(deterministic=True)
+        assert messages[1] == expected.SerializeToString(deterministic=True)
 
 
 def plain(**fields: Any) -> P4TableEntry:
@@ -96,8 +94,14 @@ def plain(**fields: Any) -> P4TableEntry:
     return P4TableEntry("t", **given)
 
 
+def filled(templates: Templates, entry: P4TableEntry) -> tuple[bytes, bytes] | None:
+    """The messages of one entry."""
+    (found,) = templates.encode([entry], SCHEMA)
+    return found
+
+
 def test_a_plain_entry_has_a_template() -> None:
-    assert Templates().encode(plain(), SCHEMA) is not None
+    assert filled(Templates(), plain()) is not None
 
 
 @pytest.mark.parametrize(
@@ -117,16 +121,16 @@ def test_a_plain_entry_has_a_template() -> None:
 )
 def test_other_entries_have_none(fields: dict[str, Any]) -> None:
     templates = Templates()
-    templates.encode(plain(), SCHEMA)
-    assert templates.encode(plain(**fields), SCHEMA) is None
+    filled(templates, plain())
+    assert filled(templates, plain(**fields)) is None
 
 
 def test_a_form_that_has_a_template_keeps_to_entries_that_match_something() -> None:
     templates = Templates()
     some = plain(match=P4TableMatch(lpm=(1 << 24, 8)))
-    assert templates.encode(some, SCHEMA) is not None
-    assert templates.encode(plain(match=P4TableMatch(lpm=(0, 0))), SCHEMA) is None
-    assert templates.encode(some, SCHEMA) is not None
+    assert filled(templates, some) is not None
+    assert filled(templates, plain(match=P4TableMatch(lpm=(0, 0)))) is None
+    assert filled(templates, some) is not None
 
 
 @pytest.mark.parametrize(
@@ -151,10 +155,10 @@ def test_what_does_not_fit_is_named_as_finsy_names_it(
     entry = plain(**fields)
     encoder = Encoder()
     if seen_before:
-        encoder.planned(plain(), SCHEMA)
-        encoder.planned(plain(match=P4TableMatch(lpm=(1, 32))), SCHEMA)
+        encoder.planned([plain()], SCHEMA)
+        encoder.planned([plain(match=P4TableMatch(lpm=(1, 32)))], SCHEMA)
     with pytest.raises(ValueError, match=r".") as ours:
-        encoder.planned(entry, SCHEMA)
+        encoder.planned([entry], SCHEMA)
     with pytest.raises(ValueError, match=r".") as finsys:
         entry.encode(SCHEMA)
     assert str(ours.value) == str(finsys.value)
@@ -162,7 +166,7 @@ def test_what_does_not_fit_is_named_as_finsy_names_it(
 
 def test_what_a_switch_returns_is_what_was_planned() -> None:
     encoder = Encoder()
-    planned = encoder.planned(plain(), SCHEMA)
+    (planned,) = encoder.planned([plain()], SCHEMA)
     longer = p4r.Entity.FromString(planned.value)
     longer.table_entry.match[0].exact.value = b"\0\0\5"
-    assert encoder.received(longer, SCHEMA) is planned
+    assert encoder.received([longer.SerializeToString()], SCHEMA) == [planned]

@@ -112,7 +112,8 @@ def entry_bytes() -> int:
         schema = Program.of(BINARIES.directory, parameters).schema
         site = Site(topology, topology.switch("c255"), parameters)
         for entity in plan(site):
-            message = p4r.Entity.FromString(Encoder().planned(entity, schema).value)
+            (encoded,) = Encoder().planned([entity], schema)
+            message = p4r.Entity.FromString(encoded.value)
             longest = max(longest, p4r.Update(entity=message, type=1).ByteSize())
     return longest
 

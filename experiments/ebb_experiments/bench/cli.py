@@ -31,6 +31,8 @@ SUBJECTS = (
 """Subjects in the order in which they run: a module of each has `run`."""
 OLD_NAMES = {"hiding": "codec_overlap"}
 """Former names of subjects, which are taken until the release after this one."""
+MTU_BYTES = 1500
+LEAST_MTU_BYTES, MOST_MTU_BYTES = 576, 9216
 PAIRS, QUICK_PAIRS = 5, 3
 """How many pairs of runs `--base` makes of a subject."""
 
@@ -50,6 +52,8 @@ def main(argv: Sequence[str] | None = None) -> int:
         parser.error(f"--pairs {args.pairs}: at least 1")
     if args.pairs is not None and not args.base:
         parser.error("--pairs needs --base: pairs are of runs of two commits")
+    if not LEAST_MTU_BYTES <= args.mtu <= MOST_MTU_BYTES:
+        parser.error(f"--mtu {args.mtu}: {LEAST_MTU_BYTES} to {MOST_MTU_BYTES}")
     if args.base and args.agent != programs() / "ebb-agent":
         parser.error("--agent: not with --base, where each commit runs its own")
     args.subjects = args.subjects or list(SUBJECTS)
@@ -87,6 +91,13 @@ def _parser() -> argparse.ArgumentParser:
         "--realtime",
         action="store_true",
         help="agents run before all other processes: for a machine that others use too",
+    )
+    parser.add_argument(
+        "--mtu",
+        type=int,
+        metavar="BYTES",
+        default=MTU_BYTES,
+        help=f"of the veths of goodput, and of its agents' packets ({MTU_BYTES})",
     )
     parser.add_argument(
         "--base",

@@ -51,7 +51,7 @@ class TwoHosts(Testbed):
     """The two hosts with their agents; use it as a context manager."""
 
     def __init__(self, context: Context) -> None:
-        super().__init__()
+        super().__init__(mtu_bytes=context.mtu_bytes)
         self.context = context
 
     def transfer(self, transport: str, object_bytes: int, parameters: dict[str, Any]) -> Transfer:

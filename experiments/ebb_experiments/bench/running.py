@@ -40,8 +40,9 @@ def run(args: argparse.Namespace, root: Path) -> int:
         directory=directory.resolve(),
         quick=args.quick,
         realtime=args.realtime,
+        mtu_bytes=args.mtu,
     )
-    about = machine.describe() | {"realtime": args.realtime}
+    about = machine.describe() | {"realtime": args.realtime, "mtu_bytes": args.mtu}
     console.print(", ".join(f"{name} {value}" for name, value in about.items()), highlight=False)
     sections: dict[str, Section] = {}
     others: dict[str, float] = {}

@@ -65,6 +65,8 @@ class Context:
     """Whether runs are shorter, for a first look."""
     realtime: bool
     """Whether agents run before all other processes of the machine."""
+    mtu_bytes: int
+    """MTU of the veths between hosts, for subjects that do without a fabric."""
 
 
 def _text(cell: Cell) -> str:

@@ -42,9 +42,12 @@ class Middle(enum.Enum):
 class Testbed:
     """The namespaces and veths; use it as a context manager."""
 
-    def __init__(self, middle: Middle = Middle.NONE, *, addressed: bool = True) -> None:
+    def __init__(
+        self, middle: Middle = Middle.NONE, *, addressed: bool = True, mtu_bytes: int = 1500
+    ) -> None:
         self.middle = middle
         self.addressed = addressed
+        self.mtu_bytes = mtu_bytes
         self.name = f"ebb{os.getpid()}"
 
     @property
@@ -95,8 +98,9 @@ class Testbed:
             self._ip(host, "address", "add", f"{address}/24", "dev", INTERFACE)
 
     def _join(self, part: str, port: str, host: str) -> None:
-        peer = ("peer", "name", INTERFACE, "netns", self.namespace(host))
-        self._ip(part, "link", "add", port, "type", "veth", *peer)
+        mtu = ("mtu", str(self.mtu_bytes))
+        peer = ("peer", "name", INTERFACE, *mtu, "netns", self.namespace(host))
+        self._ip(part, "link", "add", port, *mtu, "type", "veth", *peer)
         if not part:
             output_of("sysctl", "-qw", f"net.ipv6.conf.{port}.disable_ipv6=1")
         self._ip(part, "link", "set", port, "up")

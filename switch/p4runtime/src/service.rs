@@ -108,7 +108,7 @@ impl P4Runtime for Service {
                 ));
             }
         };
-        let mut updates = request.updates;
+        let updates = request.updates;
         let configures_digests = updates.iter().any(is_of_digest);
         let mut results = Vec::with_capacity(updates.len());
         if !rights.is_full() {
@@ -127,16 +127,16 @@ impl P4Runtime for Service {
             // Packets need not wait for all of a large batch.
             let rights = Arc::new(rights);
             let mut waiting = VecDeque::new();
-            while !updates.is_empty() {
-                let rest = updates.split_off(updates.len().min(UPDATES_BETWEEN_PACKETS));
-                let some = std::mem::replace(&mut updates, rest);
-                let rights = rights.clone();
+            let updates = Arc::new(updates);
+            for first in (0..updates.len()).step_by(UPDATES_BETWEEN_PACKETS) {
+                let (updates, rights) = (updates.clone(), rights.clone());
                 let write = move |ctx: &mut entities::Context| -> Vec<_> {
                     let write = |u: &p4::Update| match rights.may_write(u.entity.as_ref()) {
                         true => entities::write(ctx, u),
                         false => Err(not_of_role()),
                     };
-                    some.iter().map(write).collect()
+                    let some = updates.iter().skip(first).take(UPDATES_BETWEEN_PACKETS);
+                    some.map(write).collect()
                 };
                 waiting.push_back(self.host.on(&forwarding, write));
                 if waiting.len() > PARTS_AHEAD

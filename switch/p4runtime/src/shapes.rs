@@ -4,11 +4,13 @@
 //! bytes is no bound. The layout of the messages is worked out once from their descriptors: a message in a
 //! message is a part of its struct, elements of lists and maps and the bytes of strings are not.
 
-use std::collections::HashMap;
+use std::collections::{BTreeMap, HashMap};
 use std::sync::LazyLock;
 
 use ebb_p4_proto::DESCRIPTORS;
-use prost_reflect::{DescriptorPool, FieldDescriptor, Kind, MessageDescriptor};
+use prost::Message;
+use prost_types::field_descriptor_proto::{Label, Type};
+use prost_types::{DescriptorProto, FieldDescriptorProto, FileDescriptorSet};
 
 /// How many bytes in memory any message may take.
 const FLOOR_BYTES: usize = 4 << 20;
@@ -80,61 +82,100 @@ struct Shapes {
 }
 
 static SHAPES: LazyLock<Shapes> = LazyLock::new(|| {
-    let pool = DescriptorPool::decode(DESCRIPTORS);
     // They are part of the program, and a test reads them.
-    let pool = pool.expect("the descriptors of this crate");
+    let files = FileDescriptorSet::decode(DESCRIPTORS).expect("the descriptors of this crate");
+    let mut messages = Messages::new();
+    for file in &files.file {
+        for message in &file.message_type {
+            collect(&mut messages, file.package(), message);
+        }
+    }
     let mut shapes = Shapes::default();
-    for message in pool.all_messages() {
-        shapes.add(&message);
+    for name in messages.keys() {
+        shapes.add(&messages, name);
     }
     shapes
 });
 
+/// Descriptors of messages by full name.
+type Messages<'a> = BTreeMap<String, &'a DescriptorProto>;
+
+/// Adds a message and those that are defined in it.
+fn collect<'a>(messages: &mut Messages<'a>, scope: &str, message: &'a DescriptorProto) {
+    let name = format!("{scope}.{}", message.name());
+    for inner in &message.nested_type {
+        collect(messages, &name, inner);
+    }
+    messages.insert(name, message);
+}
+
+/// The full name of the message that a field is of.
+fn message_of(field: &FieldDescriptorProto) -> &str {
+    field.type_name().trim_start_matches('.')
+}
+
+fn is_list(field: &FieldDescriptorProto) -> bool {
+    field.label() == Label::Repeated
+}
+
 impl Shapes {
-    fn add(&mut self, message: &MessageDescriptor) -> usize {
-        if let Some(index) = self.by_name.get(message.full_name()) {
+    fn add(&mut self, messages: &Messages, name: &str) -> usize {
+        if let Some(index) = self.by_name.get(name) {
             return *index; // Perhaps not complete: the message contains itself.
         }
         let index = self.all.len();
         self.all.push(Shape::default());
-        self.by_name.insert(message.full_name().to_owned(), index);
-        let mut fields: Vec<_> = message
-            .fields()
-            .filter_map(|field| Some((field.number(), self.field(&field)?)))
-            .collect();
+        self.by_name.insert(name.to_owned(), index);
+        let message = messages[name];
+        let mut fields = Vec::new();
+        let mut alone = 0;
+        // One of the fields of each, and which.
+        let mut choices = vec![0; message.oneof_decl.len()];
+        for field in &message.field {
+            if let Some(kind) = self.field(messages, field) {
+                fields.push((u32::try_from(field.number()).unwrap_or_default(), kind));
+            }
+            let bytes = self.bytes_in_struct(field);
+            match field.oneof_index.and_then(|n| usize::try_from(n).ok()) {
+                Some(oneof) => choices[oneof] = bytes.max(choices[oneof]),
+                None => alone += bytes,
+            }
+        }
+        let choices: usize = choices.iter().map(|bytes| bytes + 8).sum();
         fields.sort_by_key(|(number, _)| *number);
-        let alone = message.fields().filter(|f| f.containing_oneof().is_none());
-        let alone: usize = alone.map(|f| self.bytes_in_struct(&f)).sum();
-        // One of its fields, and which.
-        let choices = message.oneofs().map(|oneof| {
-            let sizes = oneof.fields().map(|f| self.bytes_in_struct(&f));
-            sizes.max().unwrap_or_default() + 8
-        });
-        let bytes = (alone + choices.sum::<usize>()).next_multiple_of(8);
+        let bytes = (alone + choices).next_multiple_of(8);
         self.all[index] = Shape { bytes, fields };
         index
     }
 
-    fn field(&mut self, field: &FieldDescriptor) -> Option<Field> {
-        Some(match field.kind() {
-            Kind::Message(entry) if field.is_map() => Field::Map(self.add(&entry)),
-            Kind::Message(element) if field.is_list() => Field::Messages(self.add(&element)),
-            Kind::Message(inner) => Field::Message(self.add(&inner)),
-            Kind::String | Kind::Bytes if field.is_list() => Field::Strings,
-            Kind::String | Kind::Bytes => Field::String,
-            _ if field.is_list() => Field::Numbers,
+    fn field(&mut self, messages: &Messages, field: &FieldDescriptorProto) -> Option<Field> {
+        Some(match field.r#type() {
+            Type::Message => {
+                let name = message_of(field);
+                let shape = self.add(messages, name);
+                let options = messages[name].options.as_ref();
+                match is_list(field) {
+                    true if options.is_some_and(|o| o.map_entry()) => Field::Map(shape),
+                    true => Field::Messages(shape),
+                    false => Field::Message(shape),
+                }
+            }
+            Type::String | Type::Bytes if is_list(field) => Field::Strings,
+            Type::String | Type::Bytes => Field::String,
+            _ if is_list(field) => Field::Numbers,
             _ => return None,
         })
     }
 
-    fn bytes_in_struct(&self, field: &FieldDescriptor) -> usize {
-        match field.kind() {
-            _ if field.is_map() || field.is_list() => HEADER_BYTES,
+    /// Bytes of a field in its struct, once its own message was added.
+    fn bytes_in_struct(&self, field: &FieldDescriptorProto) -> usize {
+        match field.r#type() {
+            _ if is_list(field) => HEADER_BYTES,
             // A message that contains itself is behind a pointer, and its size not known yet.
-            Kind::Message(inner) => 8 + self.all[self.by_name[inner.full_name()]].bytes,
-            Kind::String | Kind::Bytes => HEADER_BYTES,
-            Kind::Int64 | Kind::Uint64 | Kind::Double => 8,
-            Kind::Sint64 | Kind::Fixed64 | Kind::Sfixed64 => 8,
+            Type::Message => 8 + self.all[self.by_name[message_of(field)]].bytes,
+            Type::String | Type::Bytes => HEADER_BYTES,
+            Type::Int64 | Type::Uint64 | Type::Double => 8,
+            Type::Sint64 | Type::Fixed64 | Type::Sfixed64 => 8,
             _ => 4,
         }
     }
@@ -214,6 +255,12 @@ impl Walk {
 }
 
 fn varint(bytes: &mut &[u8]) -> Result<u64, Stop> {
+    if let [byte, rest @ ..] = *bytes
+        && *byte < 0x80
+    {
+        *bytes = rest;
+        return Ok(u64::from(*byte));
+    }
     let mut value = 0;
     for (index, byte) in bytes.iter().take(10).enumerate() {
         value |= u64::from(byte & 0x7f) << (7 * index);
@@ -233,7 +280,7 @@ fn split<'a>(bytes: &mut &'a [u8], length: usize) -> Result<&'a [u8], Stop> {
 
 #[cfg(test)]
 mod tests {
-    use prost::{Message, Name};
+    use prost::Name;
 
     use super::*;
     use crate::proto::{config, p4};
