@@ -9,7 +9,6 @@
 
 use std::collections::BTreeMap;
 
-use ebb_bmv2_json as json;
 use ebb_units::Instant;
 
 use crate::Pipeline;
@@ -128,19 +127,6 @@ enum Gress {
 }
 
 impl Tofino {
-    /// The generation that a program is for; `None` for v1model.
-    pub fn generation(source: &json::Program) -> Result<Option<u8>, LoadError> {
-        match source.architecture.as_deref() {
-            None => Ok(None),
-            Some("tna") => Ok(Some(1)),
-            Some("t2na") => Ok(Some(2)),
-            Some(other) => Err(LoadError::new(
-                format!("architecture {other:?}"),
-                "it is not known; the architectures are tna and t2na, and v1model, which has no key",
-            )),
-        }
-    }
-
     /// Finds the fields of a program.
     pub fn load(layout: &Layout, generation: u8, pipes: Vec<Blocks>) -> Result<Tofino, LoadError> {
         let known = |ty: &str, field: &str| place(layout, &format!("{ty}.{field}"));
@@ -192,6 +178,11 @@ impl Tofino {
             1 => pipe % count,
             _ => pipe * count / MAX_PIPES % count,
         }
+    }
+
+    /// The port that leads back to ingress in the first pipe, and in the others behind the number of the pipe.
+    fn recirculation_port(&self) -> u16 {
+        if self.generation == 1 { 68 } else { 6 }
     }
 
     /// The blocks of the pipeline that a port belongs to.
@@ -297,21 +288,20 @@ impl Fields {
 impl Pipeline {
     /// Bytes of a cell of the buffer, in which Tofino counts the depth of queues; `None` for v1model.
     pub fn cell_bytes(&self) -> Option<u64> {
-        self.program.tofino.as_ref().map(|t| t.cell_bytes())
+        self.program.tofino().map(|t| t.cell_bytes())
     }
 
     /// Whether the program has a ghost thread, which the length of queues is to be reported to.
     pub fn has_ghost(&self) -> bool {
         self.program
-            .tofino
-            .as_ref()
+            .tofino()
             .is_some_and(|t| t.pipes.iter().any(|pipe| pipe.ghost.is_some()))
     }
 
     /// Reports the length of a queue in cells to the ghost thread. The number of the queue is `port * 8 + queue`.
     pub fn report_length(&mut self, now: Instant, port: u16, queue: u8, cells: u64) {
         let program = self.program.clone();
-        let Some(tofino) = program.tofino.as_deref() else {
+        let Some(tofino) = program.tofino() else {
             return;
         };
         let mut packet = self.state.pool.packet(&program.layout.initial, Vec::new());
@@ -353,7 +343,7 @@ impl Pipeline {
 
     /// The packet generators; `None` if the program is not for Tofino.
     pub fn generator(&mut self) -> Option<&mut Generator> {
-        let generation = self.program.tofino.as_ref()?.generation;
+        let generation = self.program.tofino()?.generation;
         let new = || Box::new(Generator::new(generation));
         Some(self.state.generator.get_or_insert_with(new))
     }
@@ -386,16 +376,21 @@ impl Pipeline {
     /// Whether a port leads back to ingress on the chip, if it is not connected: port 68 of each pipe on Tofino,
     /// port 6 on Tofino 2, and the ports of a pipeline that is not the first.
     pub fn recirculates(&self, port: u16) -> bool {
-        let Some(tofino) = self.program.tofino.as_ref() else {
+        let Some(tofino) = self.program.tofino() else {
             return false;
         };
-        let local = if tofino.generation == 1 { 68 } else { 6 };
-        port & 0x7f == local || port < NO_PORT && tofino.pipe_of(port) > 0
+        port & 0x7f == tofino.recirculation_port() || port < NO_PORT && tofino.pipe_of(port) > 0
+    }
+
+    /// The port that leads back to ingress in the first pipe; `None` for other architectures.
+    pub fn recirculation_port(&self) -> Option<u16> {
+        let tofino = self.program.tofino();
+        tofino.map(Tofino::recirculation_port)
     }
 
     /// The number of the pipeline of the program that a port belongs to; 0 for v1model.
     pub fn pipe_of(&self, port: u16) -> usize {
-        let tofino = self.program.tofino.as_ref();
+        let tofino = self.program.tofino();
         tofino.map_or(0, |tofino| tofino.pipe_of(port))
     }
 
@@ -406,10 +401,10 @@ impl Pipeline {
 
     /// The port to which a packet goes that its queue refuses; `None` if it has not asked for that.
     pub fn deflects_to(&self, packet: &Packet, port: u16) -> Option<u16> {
-        let tofino = self.program.tofino.as_ref()?;
+        let tofino = self.program.tofino()?;
         let wanted = Fields::get(&packet.words, tofino.fields.deflect_on_drop);
         let already = self.program.standard.instance_type.get(&packet.words);
-        let to = (port & 0x180) | if tofino.generation == 1 { 68 } else { 6 };
+        let to = (port & 0x180) | tofino.recirculation_port();
         (wanted != 0 && already != u64::from(instance_type::DEFLECTED)).then_some(to)
     }
 
@@ -427,7 +422,7 @@ impl Pipeline {
         input: &IngressInput,
     ) -> IngressOutcome {
         let program = self.program.clone();
-        let Some(tofino) = program.tofino.as_deref() else {
+        let Some(tofino) = program.tofino() else {
             unreachable!("the program is for Tofino")
         };
         let length = frame.len() as u32;
@@ -536,7 +531,7 @@ impl Pipeline {
         input: &EgressInput,
     ) -> EgressOutcome {
         let program = self.program.clone();
-        let Some(tofino) = program.tofino.as_deref() else {
+        let Some(tofino) = program.tofino() else {
             unreachable!("the program is for Tofino")
         };
         let fields = &tofino.fields;
@@ -643,7 +638,7 @@ impl Pipeline {
     }
 
     /// Puts the headers that the deparser emits in front of what the parser left.
-    fn write_headers(&mut self, now: Instant, packet: &mut Packet) {
+    pub(crate) fn write_headers(&mut self, now: Instant, packet: &mut Packet) {
         let emitted = std::mem::take(&mut self.state.tofino.emitted);
         let mut machine = self.machine(packet, now);
         machine.interpret(|m| m.write_emitted(&emitted));
@@ -710,7 +705,7 @@ impl Pipeline {
 }
 
 impl IngressOutcome {
-    fn dropped(reason: DropReason) -> IngressOutcome {
+    pub(crate) fn dropped(reason: DropReason) -> IngressOutcome {
         IngressOutcome {
             clone: None,
             digest: None,
@@ -777,6 +772,10 @@ impl Machine<'_> {
             TofinoPrimitive::Math { to, of, unit } => {
                 let x = of.index(&self.scope(data));
                 self.store(to, i128::from(unit.of(x)), data);
+            }
+            TofinoPrimitive::WholeHash(to, calculation) => {
+                let hash = self.calculate(*calculation);
+                self.store(to, i128::from(hash), data);
             }
             TofinoPrimitive::CountLess(counter, cell, less) => {
                 let scope = self.scope(data);

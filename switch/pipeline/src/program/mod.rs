@@ -18,6 +18,7 @@ use crate::hash::Algorithm;
 use crate::layout::Layout;
 use crate::native::Native;
 use crate::parser::{ErrorCodes, Parser};
+use crate::psa::Psa;
 use crate::slot::Slot;
 use crate::state::Blueprint;
 use crate::tofino::Tofino;
@@ -71,8 +72,8 @@ pub struct Program {
     pub(crate) names: crate::action::Names,
     /// State that every switch with this program starts with.
     pub(crate) blueprint: Blueprint,
-    /// Its second parser and its deparsers, if it is for Tofino; `None` for v1model.
-    pub(crate) tofino: Option<Box<Tofino>>,
+    /// Its second parser and its deparsers, if it is for another architecture; `None` for v1model.
+    pub(crate) other: Option<Other>,
     /// Names of its pipelines, if it is for Tofino and has several.
     pub(crate) pipe_names: Vec<String>,
     /// Words that it reads and writes; empty without native code, which alone makes use of it.
@@ -88,7 +89,7 @@ impl Program {
     pub fn load(program: &json::Program) -> Result<Arc<Program>, LoadError> {
         let mut program = load(program, true)?;
         // The second parser, and deparsers that branch, are interpreted.
-        if program.tofino.is_none() {
+        if program.other.is_none() {
             program.usage = Usage::of(&program);
             program.native = Native::compile(&program);
         }
@@ -104,6 +105,23 @@ impl Program {
     /// in every table.
     pub fn load_plain(program: &json::Program) -> Result<Arc<Program>, LoadError> {
         Ok(Arc::new(load(program, false)?))
+    }
+}
+
+/// Parts of a program for another architecture than v1model.
+#[derive(Debug)]
+pub(crate) enum Other {
+    Tofino(Box<Tofino>),
+    Psa(Box<Psa>),
+}
+
+impl Program {
+    /// Its parts for Tofino; `None` for other architectures.
+    pub(crate) fn tofino(&self) -> Option<&Tofino> {
+        match &self.other {
+            Some(Other::Tofino(tofino)) => Some(tofino),
+            _ => None,
+        }
     }
 }
 
