@@ -217,8 +217,8 @@ impl Tofino {
         front
     }
 
-    /// Bytes in front of a packet of this length at the parser of egress.
-    fn egress_front(&self, input: &EgressInput, deflected: bool, bytes: usize) -> Vec<u8> {
+    /// Bytes in front of a packet at the parser of egress. `arrived` is its length at ingress in bytes, with FCS.
+    fn egress_front(&self, input: &EgressInput, deflected: bool, arrived: u32) -> Vec<u8> {
         let mut front = Vec::with_capacity(28);
         let (depth, time) = (
             low(19),
@@ -233,17 +233,18 @@ impl Tofino {
         };
         put(u64::from(input.egress_port & 0x1ff), 2);
         put(u64::from(input.enq_qdepth) & depth, 3);
-        put(0, 1);
+        put(u64::from(input.congestion[0] & 3), 1);
         put(nanoseconds(input.enq_timestamp) & time, 4);
         put(u64::from(input.deq_qdepth) & depth, 3);
-        put(0, 2);
+        put(u64::from(input.congestion[1] & 3), 1);
+        put(0, 1);
         put(input.deq_timedelta.as_nanos() & time, 4);
         put(u64::from(input.egress_rid), 2);
         put(0, 1);
         put(u64::from(input.queue_id), 1);
         put(0, 1);
         put(u64::from(deflected), 1);
-        put((bytes as u64 + u64::from(FCS_BYTES)) & low(16), 2);
+        put(u64::from(arrived) & low(16), 2);
         if self.generation == 2 {
             put(0, 1);
         }
@@ -547,7 +548,7 @@ impl Pipeline {
         let whole = packet.truncated_to;
         packet.frame.truncate(whole);
         let length = packet.frame.len();
-        let front = tofino.egress_front(input, deflected, length);
+        let front = tofino.egress_front(input, deflected, packet.ingress_length);
         let (port, id) = (packet.ingress_port, packet.packet_id);
         let frame = self.state.pool.take_frame(packet);
         let mut packet = self.with_front(front, frame);
@@ -681,6 +682,7 @@ impl Pipeline {
             frame.truncate(most);
         }
         let mut copy = self.state.pool.packet(&self.program.layout.initial, frame);
+        copy.ingress_length += FCS_BYTES;
         copy.ingress_port = packet.ingress_port;
         copy.packet_id = packet.packet_id;
         Some(CloneRequest {
