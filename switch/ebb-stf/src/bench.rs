@@ -15,8 +15,8 @@ use crate::port::{Port, Received};
 /// The drop port of simple_switch without options.
 const DROP_PORT: u16 = 511;
 const PRIORITY_QUEUES: u8 = 1;
-/// Queues of Tofino's ports.
-const TOFINO_QUEUES: u8 = 8;
+/// Queues of ports where programs choose them by a number of their own: on Tofino, and in PSA by class of service.
+const CHOSEN_QUEUES: u8 = 8;
 /// The time between two packets: long enough for everything that a packet starts, since links have no delay.
 const BETWEEN_PACKETS: Duration = Duration::from_millis(1);
 
@@ -41,12 +41,11 @@ impl Bench {
             cpu_port: None,
             drop_port: DROP_PORT,
         };
-        let is_tofino = pipeline.cell_bytes().is_some();
         let recirculating: Vec<bool> = (0..=DROP_PORT).map(|p| pipeline.recirculates(p)).collect();
-        let queues = if is_tofino {
-            TOFINO_QUEUES
-        } else {
+        let queues = if pipeline.is_v1model() {
             PRIORITY_QUEUES
+        } else {
+            CHOSEN_QUEUES
         };
         let config = TrafficManagerConfig::like_bmv2(queues);
         let mut switch = in_words(Switch::new(options, config))?;

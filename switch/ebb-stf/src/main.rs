@@ -76,7 +76,7 @@ fn run_all(arguments: &Arguments) -> Result<bool> {
     print(&summary(&counts));
     let others = counts.get(&Outcome::OtherArchitecture).unwrap_or(&0);
     if *others == pairs.len() {
-        bail!("nothing was run: no program includes v1model.p4, tna.p4 or t2na.p4");
+        bail!("nothing was run: no program includes v1model.p4, tna.p4, t2na.p4 or psa.p4");
     }
     let passed = counts.get(&Outcome::Pass).unwrap_or(&0);
     Ok(passed + others == pairs.len())
@@ -117,7 +117,7 @@ fn summary(counts: &BTreeMap<Outcome, usize>) -> String {
         text += &format!(", failed: {}", failed.join(", "));
     }
     if others > 0 {
-        text += &format!("; {others} more are not for v1model");
+        text += &format!("; {others} more are for other architectures");
     }
     text
 }

@@ -11,7 +11,7 @@ use ebb_p4c::source::SourceMap;
 use crate::verdict::{Outcome, Verdict};
 
 /// Files that a program includes if it is for an architecture that the switch runs.
-const ARCHITECTURES: [&str; 3] = ["v1model.p4", "tna.p4", "t2na.p4"];
+const ARCHITECTURES: [&str; 4] = ["v1model.p4", "tna.p4", "t2na.p4", "psa.p4"];
 
 #[derive(Clone, Debug, Default)]
 pub struct Compiler {

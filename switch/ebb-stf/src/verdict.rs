@@ -8,7 +8,7 @@ pub enum Outcome {
     Pass,
     /// Other packets or counts than expected.
     Mismatch,
-    /// The program is not for v1model.
+    /// The program is for an architecture that the switch does not run.
     OtherArchitecture,
     /// The compiler refused the program.
     CompileError,
@@ -36,7 +36,7 @@ impl Outcome {
         match self {
             Outcome::Pass => "pass",
             Outcome::Mismatch => "mismatch",
-            Outcome::OtherArchitecture => "not for v1model",
+            Outcome::OtherArchitecture => "other architecture",
             Outcome::CompileError => "compile error",
             Outcome::LoadError => "load error",
             Outcome::BadTest => "bad test",

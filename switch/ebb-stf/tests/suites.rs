@@ -39,7 +39,9 @@ fn programs_for_other_architectures_only_are_no_success() {
     let output = stf(&[], &[path("failing/other-architecture.p4")]);
     assert_eq!(output.status.code(), Some(2));
     let text = String::from_utf8_lossy(&output.stderr);
-    assert!(text.contains("nothing was run: no program includes v1model.p4, tna.p4 or t2na.p4"));
+    assert!(
+        text.contains("nothing was run: no program includes v1model.p4, tna.p4, t2na.p4 or psa.p4")
+    );
 }
 
 fn kinds_of_failures_are_told_apart() {
@@ -81,7 +83,7 @@ fn kinds_of_failures_are_told_apart() {
     assert!(
         text.ends_with(
             "6 tests: 0 passed, failed: 2 mismatch, 1 compile error, 1 load error, 2 bad test; \
-             1 more are not for v1model\n"
+             1 more are for other architectures\n"
         ),
         "{text}"
     );

@@ -576,6 +576,10 @@ impl Switch {
             None => depth.in_unit(unit),
             Some(bytes) => depth.bytes.div_ceil(bytes),
         };
+        let congestion = cells.map_or([0; 2], |_| {
+            let depths = [departure.depth_at_enqueue, departure.depth_at_dequeue];
+            depths.map(|depth| self.manager.quarters(port, queue, depth))
+        });
         let input = EgressInput {
             egress_port: port,
             egress_rid: journey.egress_rid,
@@ -585,6 +589,7 @@ impl Switch {
             enq_qdepth: shown(departure.depth_at_enqueue).min(MAX_DEPTH) as u32,
             deq_timedelta: start.since(enqueued_at),
             deq_qdepth: shown(departure.depth_at_dequeue).min(MAX_DEPTH) as u32,
+            congestion,
         };
         let outcome = pipeline.egress(start, packet, &input);
         self.collect_trace();

@@ -12,6 +12,8 @@ pub enum Architecture {
     Tna,
     /// Tofino 2's.
     T2na,
+    /// The portable one of p4.org.
+    Psa,
 }
 
 /// A property of a table that names an object, and the extern types that the object may have.
@@ -37,6 +39,12 @@ const TNA: &[ObjectProperty] = &[
     ("proxy_hash", &["Hash"]),
 ];
 
+const PSA: &[ObjectProperty] = &[
+    ("psa_implementation", &["ActionProfile", "ActionSelector"]),
+    ("psa_direct_counter", &["DirectCounter"]),
+    ("psa_direct_meter", &["DirectMeter"]),
+];
+
 impl Architecture {
     /// The architecture whose file a program includes, known by the package that it instantiates as `main`.
     pub fn of(program: &Program) -> Architecture {
@@ -51,6 +59,7 @@ impl Architecture {
                 Architecture::T2na
             }
             (Some(_), Some(_)) => Architecture::Tna,
+            _ if package("PSA_Switch").is_some() => Architecture::Psa,
             _ => Architecture::V1model,
         }
     }
@@ -61,6 +70,7 @@ impl Architecture {
             Architecture::V1model => "v1model",
             Architecture::Tna => "tna",
             Architecture::T2na => "t2na",
+            Architecture::Psa => "psa",
         }
     }
 
@@ -69,6 +79,7 @@ impl Architecture {
         match self {
             Architecture::V1model => V1MODEL,
             Architecture::Tna | Architecture::T2na => TNA,
+            Architecture::Psa => PSA,
         }
     }
 
@@ -77,6 +88,7 @@ impl Architecture {
         match self {
             Architecture::V1model => "support_timeout",
             Architecture::Tna | Architecture::T2na => "idle_timeout",
+            Architecture::Psa => "psa_idle_timeout",
         }
     }
 
@@ -85,6 +97,9 @@ impl Architecture {
         match self {
             Architecture::V1model => "V1Switch(...) main;",
             Architecture::Tna | Architecture::T2na => "Switch(pipe) main;",
+            Architecture::Psa => {
+                "PSA_Switch(ingress, PacketReplicationEngine(), egress, BufferingQueueingEngine()) main;"
+            }
         }
     }
 }

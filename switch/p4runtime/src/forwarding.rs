@@ -15,7 +15,7 @@ use crate::programs::{Loaded, Programs};
 use crate::proto::p4::ForwardingPipelineConfig;
 use crate::proto::p4::forwarding_pipeline_config::Cookie;
 use crate::store::Store;
-use crate::translation::Names;
+use crate::translation::{Names, SpecialPorts};
 
 /// A config that was verified. Until it is committed it has its pipeline with it, and takes writes
 /// there: committing only puts that pipeline into the switch.
@@ -103,6 +103,7 @@ impl Forwarding {
         names: &'a mut Names,
         store: &'a mut Store,
     ) -> Context<'a> {
+        names.set_special(SpecialPorts::of(pipeline));
         Context {
             info: &self.loaded.info,
             plans: &self.loaded.plans,

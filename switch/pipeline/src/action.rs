@@ -154,6 +154,8 @@ pub(crate) enum TofinoPrimitive {
     Resubmit(Option<u32>),
     /// Counts the packet in a cell of a counter array, with fewer bytes than it has.
     CountLess(u32, Number, Number),
+    /// Stores the whole result of a calculation.
+    WholeHash(Target, u32),
     /// Counts the packet with the bytes that leave: in a cell of a counter array, or in the entry that the table has
     /// hit, which has counted it already.
     CountDeparting(Option<(u32, Number)>),
@@ -386,6 +388,10 @@ impl ActionCompiler<'_> {
                 array(0, "counter array", &self.names.counters)?,
                 number(1)?,
             )))),
+            "whole_hash" => Primitive::Tofino(TofinoPrimitive::WholeHash(
+                target(0)?,
+                array(1, "calculation", &self.names.calculations)?,
+            )),
             "entry_index" => Primitive::Tofino(TofinoPrimitive::EntryIndex(target(0)?)),
             "filter" => Primitive::Tofino(TofinoPrimitive::Filter {
                 to: target(0)?,

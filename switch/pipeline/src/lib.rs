@@ -44,6 +44,7 @@ mod parser;
 mod pipeline;
 mod profile;
 mod program;
+mod psa;
 mod slot;
 mod state;
 mod stateful;

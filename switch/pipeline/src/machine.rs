@@ -434,7 +434,7 @@ impl Machine<'_> {
         if h.is_valid(&self.packet.words) {
             return;
         }
-        if self.program.tofino.is_none() {
+        if self.program.tofino().is_none() {
             self.packet.words[h.first as usize..(h.first + h.words) as usize].fill(0);
         }
         self.packet.packet_length += h.fixed_bits / 8;

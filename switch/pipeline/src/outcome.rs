@@ -142,6 +142,8 @@ pub struct EgressInput {
     pub deq_timedelta: Duration,
     /// Depth of the queue that it leaves behind.
     pub deq_qdepth: u32,
+    /// How full the queue was at these two times, from 0 to 3. Only programs for Tofino see it.
+    pub congestion: [u8; 2],
 }
 
 /// Everything that follows from egress. The clone comes first, then the verdict.

@@ -124,6 +124,11 @@ impl Packet {
         (self.frame.len() - self.payload_at).min(room)
     }
 
+    /// Notes that headers are written, so that all of the frame is payload for who looks at it next.
+    pub(crate) fn note_whole(&mut self) {
+        (self.header_bytes, self.payload_at) = (0, 0);
+    }
+
     /// Moves the payload, as far as truncation leaves it, behind room for this many bytes of
     /// headers.
     pub(crate) fn make_room(&mut self, header_bytes: usize) {

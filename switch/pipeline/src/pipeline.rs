@@ -12,7 +12,7 @@ use crate::machine::Machine;
 use crate::native::Native;
 use crate::outcome::*;
 use crate::packet::{CloneCall, Packet, Pool, Preserved};
-use crate::program::{Place, Program};
+use crate::program::{Other, Place, Program};
 use crate::state::State;
 use crate::stats::PipelineStats;
 use crate::trace::TraceEvent;
@@ -63,6 +63,16 @@ impl Pipeline {
         self.state.drop_port = port;
     }
 
+    /// Whether the program is for v1model, where one parser and one deparser serve both pipelines.
+    pub fn is_v1model(&self) -> bool {
+        self.program.other.is_none()
+    }
+
+    /// Whether the program is for PSA.
+    pub fn is_psa(&self) -> bool {
+        matches!(self.program.other, Some(Other::Psa(_)))
+    }
+
     /// Parses a frame and runs the ingress pipeline.
     pub fn ingress(
         &mut self,
@@ -71,8 +81,11 @@ impl Pipeline {
         input: &IngressInput,
     ) -> IngressOutcome {
         self.state.stats.ingress_packets += 1;
-        if self.program.tofino.is_some() {
-            return self.tofino_ingress(now, frame, input);
+        if let Some(other) = &self.program.other {
+            return match other {
+                Other::Tofino(_) => self.tofino_ingress(now, frame, input),
+                Other::Psa(_) => self.psa_ingress(now, frame, input),
+            };
         }
         let mut packet = self.arrive(now, frame, input);
         self.machine(&mut packet, now).arrive();
@@ -290,8 +303,11 @@ impl Pipeline {
         input: &EgressInput,
     ) -> EgressOutcome {
         self.state.stats.egress_packets += 1;
-        if self.program.tofino.is_some() {
-            return self.tofino_egress(now, packet, input);
+        if let Some(other) = &self.program.other {
+            return match other {
+                Other::Tofino(_) => self.tofino_egress(now, packet, input),
+                Other::Psa(_) => self.psa_egress(now, packet, input),
+            };
         }
         self.depart(now, &mut packet, input);
         self.machine(&mut packet, now).egress();
@@ -549,7 +565,7 @@ fn get(words: &[u64], place: Place) -> u64 {
 }
 
 /// The values of a field list.
-fn preserve(program: &Program, packet: &Packet, field_list: u32) -> Preserved {
+pub(crate) fn preserve(program: &Program, packet: &Packet, field_list: u32) -> Preserved {
     let words = match program.field_lists.get(&field_list) {
         None => Vec::new(),
         Some(list) => list
@@ -563,7 +579,7 @@ fn preserve(program: &Program, packet: &Packet, field_list: u32) -> Preserved {
 }
 
 /// Sets the fields of a field list to preserved values.
-fn restore(program: &Program, packet: &mut Packet, preserved: &Preserved) {
+pub(crate) fn restore(program: &Program, packet: &mut Packet, preserved: &Preserved) {
     let Some(list) = program.field_lists.get(&preserved.field_list) else {
         return;
     };

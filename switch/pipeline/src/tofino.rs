@@ -9,7 +9,6 @@
 
 use std::collections::BTreeMap;
 
-use ebb_bmv2_json as json;
 use ebb_units::Instant;
 
 use crate::Pipeline;
@@ -156,19 +155,6 @@ pub(crate) struct Half {
 }
 
 impl Tofino {
-    /// The generation that a program is for; `None` for v1model.
-    pub fn generation(source: &json::Program) -> Result<Option<u8>, LoadError> {
-        match source.architecture.as_deref() {
-            None => Ok(None),
-            Some("tna") => Ok(Some(1)),
-            Some("t2na") => Ok(Some(2)),
-            Some(other) => Err(LoadError::new(
-                format!("architecture {other:?}"),
-                "it is not known; the architectures are tna and t2na, and v1model, which has no key",
-            )),
-        }
-    }
-
     /// Finds the fields of a program.
     pub fn load(layout: &Layout, generation: u8, pipes: Vec<Blocks>) -> Result<Tofino, LoadError> {
         let known = |ty: &str, field: &str| place(layout, &format!("{ty}.{field}"));
@@ -222,6 +208,11 @@ impl Tofino {
         }
     }
 
+    /// The port that leads back to ingress in the first pipe, and in the others behind the number of the pipe.
+    fn recirculation_port(&self) -> u16 {
+        if self.generation == 1 { 68 } else { 6 }
+    }
+
     /// Bytes of port metadata behind those of ingress.
     fn port_metadata_bytes(&self) -> usize {
         if self.generation == 1 { 8 } else { 24 }
@@ -253,8 +244,8 @@ impl Tofino {
         front
     }
 
-    /// Bytes in front of a packet of this length at the parser of egress.
-    fn egress_front(&self, input: &EgressInput, deflected: bool, bytes: usize) -> Front {
+    /// Bytes in front of a packet at the parser of egress. `arrived` is its length at ingress in bytes, with FCS.
+    fn egress_front(&self, input: &EgressInput, deflected: bool, arrived: u32) -> Front {
         let (depth, time) = match self.generation {
             1 => (low(19), low(18)),
             _ => (low(19), low(32)),
@@ -262,17 +253,18 @@ impl Tofino {
         let mut front = Front::default();
         front.put(u64::from(input.egress_port & 0x1ff), 2);
         front.put(u64::from(input.enq_qdepth) & depth, 3);
-        front.put(0, 1);
+        front.put(u64::from(input.congestion[0] & 3), 1);
         front.put(nanoseconds(input.enq_timestamp) & time, 4);
         front.put(u64::from(input.deq_qdepth) & depth, 3);
-        front.put(0, 2);
+        front.put(u64::from(input.congestion[1] & 3), 1);
+        front.put(0, 1);
         front.put(input.deq_timedelta.as_nanos() & time, 4);
         front.put(u64::from(input.egress_rid), 2);
         front.put(0, 1);
         front.put(u64::from(input.queue_id), 1);
         front.put(0, 1);
         front.put(u64::from(deflected), 1);
-        front.put((bytes as u64 + u64::from(FCS_BYTES)) & low(16), 2);
+        front.put(u64::from(arrived) & low(16), 2);
         if self.generation == 2 {
             front.put(0, 1);
         }
@@ -360,21 +352,20 @@ impl Fields {
 impl Pipeline {
     /// Bytes of a cell of the buffer, in which Tofino counts the depth of queues; `None` for v1model.
     pub fn cell_bytes(&self) -> Option<u64> {
-        self.program.tofino.as_ref().map(|t| t.cell_bytes())
+        self.program.tofino().map(|t| t.cell_bytes())
     }
 
     /// Whether the program has a ghost thread, which the length of queues is to be reported to.
     pub fn has_ghost(&self) -> bool {
         self.program
-            .tofino
-            .as_ref()
+            .tofino()
             .is_some_and(|t| t.pipes.iter().any(|pipe| pipe.ghost.is_some()))
     }
 
     /// Reports the length of a queue in cells to the ghost thread. The number of the queue is `port * 8 + queue`.
     pub fn report_length(&mut self, now: Instant, port: u16, queue: u8, cells: u64) {
         let program = self.program.clone();
-        let Some(tofino) = program.tofino.as_deref() else {
+        let Some(tofino) = program.tofino() else {
             return;
         };
         let mut packet = self.state.pool.packet(&program.layout.initial, Vec::new());
@@ -417,7 +408,7 @@ impl Pipeline {
 
     /// The packet generators; `None` if the program is not for Tofino.
     pub fn generator(&mut self) -> Option<&mut Generator> {
-        let generation = self.program.tofino.as_ref()?.generation;
+        let generation = self.program.tofino()?.generation;
         let new = || Box::new(Generator::new(generation));
         Some(self.state.generator.get_or_insert_with(new))
     }
@@ -450,16 +441,21 @@ impl Pipeline {
     /// Whether a port leads back to ingress on the chip, if it is not connected: port 68 of each pipe on Tofino,
     /// port 6 on Tofino 2, and the ports of a pipeline that is not the first.
     pub fn recirculates(&self, port: u16) -> bool {
-        let Some(tofino) = self.program.tofino.as_ref() else {
+        let Some(tofino) = self.program.tofino() else {
             return false;
         };
-        let local = if tofino.generation == 1 { 68 } else { 6 };
-        port & 0x7f == local || port < NO_PORT && tofino.pipe_of(port) > 0
+        port & 0x7f == tofino.recirculation_port() || port < NO_PORT && tofino.pipe_of(port) > 0
+    }
+
+    /// The port that leads back to ingress in the first pipe; `None` for other architectures.
+    pub fn recirculation_port(&self) -> Option<u16> {
+        let tofino = self.program.tofino();
+        tofino.map(Tofino::recirculation_port)
     }
 
     /// The number of the pipeline of the program that a port belongs to; 0 for v1model.
     pub fn pipe_of(&self, port: u16) -> usize {
-        let tofino = self.program.tofino.as_ref();
+        let tofino = self.program.tofino();
         tofino.map_or(0, |tofino| tofino.pipe_of(port))
     }
 
@@ -470,10 +466,10 @@ impl Pipeline {
 
     /// The port to which a packet goes that its queue refuses; `None` if it has not asked for that.
     pub fn deflects_to(&self, packet: &Packet, port: u16) -> Option<u16> {
-        let tofino = self.program.tofino.as_ref()?;
+        let tofino = self.program.tofino()?;
         let wanted = Fields::get(&packet.words, tofino.fields.deflect_on_drop);
         let already = self.program.standard.instance_type.get(&packet.words);
-        let to = (port & 0x180) | if tofino.generation == 1 { 68 } else { 6 };
+        let to = (port & 0x180) | tofino.recirculation_port();
         (wanted != 0 && already != u64::from(instance_type::DEFLECTED)).then_some(to)
     }
 
@@ -491,7 +487,7 @@ impl Pipeline {
         input: &IngressInput,
     ) -> IngressOutcome {
         let program = self.program.clone();
-        let Some(tofino) = program.tofino.as_deref() else {
+        let Some(tofino) = program.tofino() else {
             unreachable!("the program is for Tofino")
         };
         let length = frame.len() as u32;
@@ -603,7 +599,7 @@ impl Pipeline {
         input: &EgressInput,
     ) -> EgressOutcome {
         let program = self.program.clone();
-        let Some(tofino) = program.tofino.as_deref() else {
+        let Some(tofino) = program.tofino() else {
             unreachable!("the program is for Tofino")
         };
         let fields = &tofino.fields;
@@ -619,7 +615,7 @@ impl Pipeline {
         let whole = packet.truncated_to;
         packet.frame.truncate(whole);
         let length = packet.frame.len();
-        let front = tofino.egress_front(input, deflected, length);
+        let front = tofino.egress_front(input, deflected, packet.ingress_length);
         let (port, id) = (packet.ingress_port, packet.packet_id);
         let frame = self.state.pool.take_frame(packet);
         let mut packet = self.with_front(&front, frame);
@@ -709,15 +705,21 @@ impl Pipeline {
 
     /// Puts the headers that the deparser emits in front of what the parser left.
     fn write_headers(&mut self, now: Instant, packet: &mut Packet, half: Half) {
-        let emitted = std::mem::take(&mut self.state.tofino.emitted);
         let mut machine = self.machine(packet, now);
         let native = machine.native();
-        if !native.is_some_and(|native| machine.write_native(native, half)) {
-            machine.interpret(|m| m.write_emitted(&emitted));
+        match native.is_some_and(|native| machine.write_native(native, half)) {
+            true => packet.note_whole(),
+            false => self.write_emitted(now, packet),
         }
+    }
+
+    /// The same, by the interpreter.
+    pub(crate) fn write_emitted(&mut self, now: Instant, packet: &mut Packet) {
+        let emitted = std::mem::take(&mut self.state.tofino.emitted);
+        let mut machine = self.machine(packet, now);
+        machine.interpret(|m| m.write_headers_of(&emitted));
         self.state.tofino.emitted = emitted;
-        packet.header_bytes = 0;
-        packet.payload_at = 0;
+        packet.note_whole();
     }
 
     /// Gives counters of the bytes that leave those that the packet has now, in the place of those it came with.
@@ -754,6 +756,7 @@ impl Pipeline {
             frame.truncate(most);
         }
         let mut copy = self.state.pool.packet(&self.program.layout.initial, frame);
+        copy.ingress_length += FCS_BYTES;
         copy.ingress_port = packet.ingress_port;
         copy.packet_id = packet.packet_id;
         Some(CloneRequest {
@@ -778,7 +781,7 @@ impl Pipeline {
 }
 
 impl IngressOutcome {
-    fn dropped(reason: DropReason) -> IngressOutcome {
+    pub(crate) fn dropped(reason: DropReason) -> IngressOutcome {
         IngressOutcome {
             clone: None,
             digest: None,
@@ -811,7 +814,7 @@ impl Machine<'_> {
     /// Runs the control of half a pipeline.
     pub fn control(&mut self, half: Half) {
         let program = self.program;
-        if let Some(tofino) = &program.tofino {
+        if let Some(tofino) = program.tofino() {
             self.pipeline(tofino.pipes[half.pipe].controls[half.gress as usize]);
         }
     }
@@ -879,6 +882,10 @@ impl Machine<'_> {
                 let x = of.index(&self.scope(data));
                 self.store(to, i128::from(unit.of(x)), data);
             }
+            TofinoPrimitive::WholeHash(to, calculation) => {
+                let hash = self.calculate(*calculation);
+                self.store(to, i128::from(hash), data);
+            }
             TofinoPrimitive::CountLess(counter, cell, less) => {
                 let scope = self.scope(data);
                 let (cell, less) = (cell.index(&scope), less.index(&scope));
@@ -889,7 +896,7 @@ impl Machine<'_> {
     }
 
     /// Writes headers into the frame, in front of the payload.
-    fn write_emitted(&mut self, emitted: &[u32]) {
+    fn write_headers_of(&mut self, emitted: &[u32]) {
         let program = self.program;
         let emits = emitted.iter().map(|h| Emit::new(&program.layout, *h));
         let words = &self.packet.words;

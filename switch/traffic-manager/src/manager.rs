@@ -265,6 +265,12 @@ impl<P> TrafficManager<P> {
         port.map_or(Depth::default(), |port| port.depth(queue))
     }
 
+    /// How many quarters of its own capacity a queue with this depth fills, 0 to 3; 0 if it has no capacity of its own.
+    pub fn quarters(&self, port: PortId, queue: u8, depth: Depth) -> u8 {
+        let port = self.ports.get(port);
+        port.map_or(0, |port| port.quarters(queue, depth))
+    }
+
     /// Bytes that wait for a port in each queue and in those above it; with an ingress stage, only
     /// those in the queues of the port itself.
     pub fn drain_bytes(&self, port: PortId) -> [u64; MAX_QUEUES] {

@@ -116,6 +116,12 @@ impl<P> Port<P> {
         self.buffer.queue(usize::from(queue) % MAX_QUEUES).depth
     }
 
+    /// How many quarters of its own capacity a queue with this depth fills, 0 to 3.
+    pub(crate) fn quarters(&self, queue: u8, depth: Depth) -> u8 {
+        let queue = self.buffer.queue(usize::from(queue) % MAX_QUEUES);
+        queue.limit.quarters(depth)
+    }
+
     /// Delay added to frames that arrive from outside.
     pub(crate) fn rx_delay(&self) -> Duration {
         self.rx_delay

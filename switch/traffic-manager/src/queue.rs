@@ -23,6 +23,14 @@ pub(crate) struct Limit {
 }
 
 impl Limit {
+    /// How many quarters of the limit are full, 0 to 3; without a limit none.
+    pub(crate) fn quarters(&self, depth: Depth) -> u8 {
+        let of = |filled: u64, limit: Option<u64>| {
+            limit.map_or(0, |limit| (filled.saturating_mul(4) / limit.max(1)).min(3))
+        };
+        of(depth.packets, self.packets).max(of(depth.bytes, self.bytes)) as u8
+    }
+
     /// Whether a packet of `len` bytes fits in addition to those that wait.
     pub(crate) fn admits(&self, depth: Depth, len: u64) -> bool {
         self.packets.is_none_or(|limit| depth.packets < limit)
@@ -338,5 +346,22 @@ impl<P> Queue<P> {
             "in = out + dropped + deflected + queued does not hold: {:?}",
             (&self.recorder, self.depth)
         );
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn quarters_are_those_of_the_limit_that_is_nearest() {
+        let depth = |packets, bytes| Depth { packets, bytes };
+        let limit = |packets, bytes| Limit { packets, bytes };
+        let of = |limit: Limit, depth| limit.quarters(depth);
+        assert_eq!(of(limit(None, None), depth(1000, 1_000_000)), 0);
+        let shown = [0, 1, 2, 3, 4, 5, 7, 8].map(|n| of(limit(Some(8), None), depth(n, 0)));
+        assert_eq!(shown, [0, 0, 1, 1, 2, 2, 3, 3]);
+        assert_eq!(of(limit(Some(8), Some(1000)), depth(1, 999)), 3);
+        assert_eq!(of(limit(Some(8), Some(1000)), depth(4, 100)), 2);
     }
 }

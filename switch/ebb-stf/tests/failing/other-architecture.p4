@@ -1,2 +1,2 @@
 #include <core.p4>
-#include <bmv2/psa.p4>
+#include <pna.p4>

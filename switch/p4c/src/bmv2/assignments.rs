@@ -32,9 +32,12 @@ impl Backend<'_> {
                 type_args,
                 args,
                 result,
-            } => match self.flat.tofino {
-                None => self.extern_call(*object, name, type_args, args, span),
-                Some(_) => self.tofino_call(*object, name, args, result.as_ref(), span),
+            } => match (&self.flat.tofino, &self.flat.psa) {
+                (Some(_), _) => self.tofino_call(*object, name, args, result.as_ref(), span),
+                (None, Some(_)) => {
+                    self.psa_call(*object, (name, type_args), args, result.as_ref(), span);
+                }
+                (None, None) => self.extern_call(*object, name, type_args, args, span),
             },
             _ => self.error(
                 "unsupported-statement",

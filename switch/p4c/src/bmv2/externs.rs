@@ -503,7 +503,9 @@ impl Backend<'_> {
 
     /// Cells of an array, as p4c also none.
     pub(super) fn size(&self, object: &Object) -> u32 {
-        let given = object.args.iter().find(|(name, _)| name == "size");
+        // The last two are PSA's.
+        let is_size = |name: &str| matches!(name, "size" | "n_counters" | "n_meters");
+        let given = object.args.iter().find(|(name, _)| is_size(name));
         let size = given.and_then(|(_, e)| e.as_number()).unwrap_or(0);
         if size == 0 {
             let message = format!("`{}` has no cells: it keeps nothing", object.name);

@@ -11,6 +11,7 @@ mod expressions;
 mod externs;
 mod layout;
 mod parsers;
+mod psa;
 mod successors;
 mod tables;
 mod tofino;
@@ -116,9 +117,10 @@ impl Backend<'_> {
             .collect();
         self.enums();
         let flat = self.flat;
-        match &flat.tofino {
-            None => self.v1model(),
-            Some(tofino) => self.tofino(tofino),
+        match (&flat.tofino, &flat.psa) {
+            (Some(tofino), _) => self.tofino(tofino),
+            (None, Some(psa)) => self.psa(psa),
+            (None, None) => self.v1model(),
         }
         self.json.program = Some(source_name.to_owned());
         self.json.meta = Some(json::Meta {

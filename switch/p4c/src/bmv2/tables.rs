@@ -5,6 +5,7 @@ use num_bigint::BigInt;
 use num_traits::{One, Zero};
 
 use super::controls::{DEFAULT_SIZE, Pipeline};
+use super::psa;
 use super::successors::Successors;
 use super::{Backend, hex};
 use crate::diagnostics::Diagnostic;
@@ -111,6 +112,14 @@ impl Pipeline<'_, '_> {
         let max_size = size.and_then(|(_, size)| size.as_number());
         let algorithm = match arg("hash").map(|hash| &hash.kind) {
             Some(ExprKind::Instance(hash)) => self.backend.hash_algorithm(*hash),
+            _ if self.backend.flat.psa.is_some() && is_selector => {
+                let named = arg("algo").and_then(psa::algorithm_named);
+                if named.is_none() {
+                    self.backend
+                        .missing("ActionSelector of a custom CRC", object.span);
+                }
+                named.map(str::to_owned)
+            }
             _ => arg("algorithm").and_then(Expr::as_value).map(|v| match v {
                 Value::Member(name) => name.clone(),
                 _ => String::new(),

@@ -9,6 +9,7 @@ use super::rules::{action_scopes, bound_arguments, distinct_names, table_entries
 use super::statements::is_known;
 use super::{Checker, Entity};
 use crate::annotations;
+use crate::architecture::Architecture;
 use crate::ast::{self, Direction, ExprKind as Ast, TablePropertyValue as Property};
 use crate::diagnostics::Diagnostic;
 use crate::eval::Value;
@@ -121,8 +122,7 @@ impl Checker<'_> {
                 }
             }
             (Property::Expression(value), name) if name == architecture.timeout_property() => {
-                let value = self.expr_of(value, &Type::Bool);
-                table.support_timeout = value.as_value() == Some(&Value::Bool(true));
+                table.support_timeout = self.wants_timeouts(value);
             }
             (Property::Expression(value), name) => {
                 let objects = architecture.object_properties();
@@ -130,18 +130,28 @@ impl Checker<'_> {
                     return self.unknown_property(property);
                 };
                 let object = self.extern_property(property, annotations, value, allowed);
-                match name {
+                match name.trim_start_matches("psa_") {
                     // How the chip stores the entries changes nothing of what they mean.
                     "implementation" if object.as_ref().is_some_and(|e| self.is_storage(&e.ty)) => {
                     }
                     "implementation" => table.implementation = object,
-                    "counters" => table.counters = object,
-                    "meters" => table.meters = object,
+                    "counters" | "direct_counter" => table.counters = object,
+                    "meters" | "direct_meter" => table.meters = object,
                     // Objects of other architectures, which no backend reads.
                     _ => {}
                 }
             }
         }
+    }
+
+    /// Whether the property that asks for idle timeouts does so: a truth, or PSA's value for it.
+    fn wants_timeouts(&mut self, value: &ast::Expr) -> bool {
+        if self.program.architecture == Architecture::Psa {
+            let value = self.expr(value);
+            return matches!(value.as_value(), Some(Value::Member(m)) if m == "NOTIFY_CONTROL");
+        }
+        let value = self.expr_of(value, &Type::Bool);
+        value.as_value() == Some(&Value::Bool(true))
     }
 
     /// Whether an object says how a table is laid out in the memories of Tofino.

@@ -42,8 +42,21 @@ pub struct Flat {
     pub compute_checksum: FlatControl,
     /// Deparser, whose statements are `emit` calls.
     pub deparser: FlatControl,
-    /// The pipelines of a program for Tofino; none for v1model.
+    /// The pipelines of a program for Tofino; none for others.
     pub tofino: Option<Tofino>,
+    /// The blocks of a program for PSA; none for others.
+    pub psa: Option<Psa>,
+}
+
+/// A program for PSA.
+#[derive(Debug, Default)]
+pub struct Psa {
+    /// Its blocks.
+    pub pipe: Pipe,
+    /// Variables of the architecture's metadata, as numbers of [`Flat::vars`], by the name of their type.
+    pub standard: BTreeMap<String, usize>,
+    /// Variables that a deparser fills and the parser of another pass reads, by name and number.
+    pub carried: Vec<(&'static str, usize)>,
 }
 
 /// A program for Tofino.
@@ -66,7 +79,7 @@ impl Tofino {
     }
 }
 
-/// A pipeline of Tofino.
+/// Blocks of a pipeline of Tofino, or of PSA.
 #[derive(Debug, Default)]
 pub struct Pipe {
     /// Its name.

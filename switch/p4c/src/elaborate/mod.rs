@@ -16,6 +16,7 @@ mod expressions;
 pub mod flat;
 mod loops;
 mod parsers;
+mod psa;
 mod register_actions;
 mod run_time_indices;
 mod statements;
@@ -167,6 +168,7 @@ pub fn elaborate(program: &Program, diagnostics: &Diagnostics) -> Option<Flat> {
     let (package, help) = match program.architecture {
         Architecture::V1model => ("V1Switch", "include <v1model.p4> and instantiate V1Switch"),
         Architecture::Tna | Architecture::T2na => ("Switch", "instantiate Switch with a pipeline"),
+        Architecture::Psa => ("PSA_Switch", "instantiate PSA_Switch with both pipelines"),
     };
     if architecture != package {
         let message = format!("`main` is a `{architecture}`, this compiler is for `{package}`");
@@ -196,11 +198,14 @@ pub fn elaborate(program: &Program, diagnostics: &Diagnostics) -> Option<Flat> {
     let made = match program.architecture {
         Architecture::V1model => elaborator.main(args),
         Architecture::Tna | Architecture::T2na => elaborator.pipelines(args, main.span),
+        Architecture::Psa => elaborator.psa(args, main.span),
     };
     if made.is_none() && !diagnostics.has_errors() {
-        let message =
-            "this `V1Switch` has not the blocks of v1model.p4, or these not its parameters";
-        let help = "include <v1model.p4> instead of declaring a package of the same name";
+        let file = program.architecture.name();
+        let message = format!(
+            "this `{package}` has not the blocks of {file}.p4, or these not its parameters"
+        );
+        let help = format!("include <{file}.p4> instead of declaring a package of the same name");
         diagnostics.error_with_help("unsupported-architecture", main.span, message, help);
         return None;
     }

@@ -233,14 +233,15 @@ fn architecture(arguments: &mut Arguments, value: &str) -> Result<(), String> {
         "v1model" => Architecture::V1model,
         "tna" => Architecture::Tna,
         "t2na" => Architecture::T2na,
+        "psa" => Architecture::Psa,
         _ => {
             return Err(format!(
-                "`{value}` is not known, the architectures are v1model, tna and t2na"
+                "`{value}` is not known, the architectures are v1model, tna, t2na and psa"
             ));
         }
     };
     match known {
-        Architecture::V1model => {}
+        Architecture::V1model | Architecture::Psa => {}
         Architecture::Tna => generation(arguments, "1"),
         Architecture::T2na => generation(arguments, "2"),
     }

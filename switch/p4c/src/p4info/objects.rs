@@ -18,12 +18,13 @@ use crate::annotations::{self, own_name};
 use crate::diagnostics::Diagnostic;
 use crate::elaborate::flat::{FlatTable, FlatValueSet, Object};
 use crate::eval::Value;
-use crate::ir::Annotation;
+use crate::ir::{Annotation, Expr};
 use crate::types::{FieldType, StructType, Type};
 
-/// The P4Info kind of an extern type.
-pub(super) fn kind(extern_name: &str) -> Option<Kind> {
-    Some(match extern_name {
+/// The P4Info kind of an object.
+pub(super) fn kind(object: &Object) -> Option<Kind> {
+    Some(match object.extern_name.as_str() {
+        "ActionSelector" if is_psa_selector(object) => Kind::ActionProfile,
         "action_profile" | "action_selector" | "ActionProfile" => Kind::ActionProfile,
         "counter" | "Counter" => Kind::Counter,
         "direct_counter" | "DirectCounter" => Kind::DirectCounter,
@@ -39,12 +40,19 @@ impl Builder<'_> {
     pub(super) fn add_objects(&mut self, info: &mut P4Info) {
         let flat = self.flat;
         for (index, object) in flat.objects.iter().enumerate() {
-            let Some(kind) = kind(&object.extern_name) else {
+            let Some(kind) = kind(object) else {
                 continue;
             };
             let preamble = self.preamble(kind, &object.name, &object.annotations, TOLD);
             let id_of = |table: &FlatTable| self.symbols.id(Kind::Table, &table.name);
             let has_it = |t: &&FlatTable| t.counters == Some(index) || t.meters == Some(index);
+            if flat.psa.is_some() && matches!(kind, Kind::Counter | Kind::Meter | Kind::Register) {
+                // p4c enters the types of indices into the type info of PSA's programs.
+                let index = object.type_args.last();
+                index.into_iter().for_each(|ty| {
+                    self.types.scalar(ty);
+                });
+            }
             let direct_table_id = flat.tables.iter().find(has_it).map(id_of);
             match kind {
                 Kind::ActionProfile => {
@@ -124,7 +132,7 @@ impl Builder<'_> {
             size: size(object),
             ..ActionProfile::default()
         };
-        if object.extern_name == "action_selector" {
+        if object.extern_name == "action_selector" || is_psa_selector(object) {
             let list = &object.annotations;
             profile.with_selector = true;
             profile.max_group_size =
@@ -173,7 +181,7 @@ impl Builder<'_> {
 
     /// Warns of sizes of groups where there are no groups, or where they mean nothing for the groups.
     fn check_selector(&self, object: &Object) {
-        let is_selector = object.extern_name == "action_selector";
+        let is_selector = object.extern_name == "action_selector" || is_psa_selector(object);
         let of_members = size_semantics(object).as_deref() == Some("sum_of_members");
         for annotation in &object.annotations {
             let name = annotation.name.text.as_str();
@@ -284,6 +292,12 @@ impl Builder<'_> {
     }
 }
 
+/// Whether an object is PSA's selector, which has members and groups; TNA's is made of a profile.
+fn is_psa_selector(object: &Object) -> bool {
+    let width = |(name, _): &(String, Expr)| name == "outputWidth";
+    object.extern_name == "ActionSelector" && object.args.iter().any(width)
+}
+
 /// Annotations of an action selector that say how large its groups may be.
 const SELECTOR_SIZES: &[&str] = &[
     "max_group_size",
@@ -350,7 +364,14 @@ fn unit(object: &Object) -> counter_spec::Unit {
 }
 
 fn size(object: &Object) -> i64 {
-    saturated(number(object, "size"))
+    let names = ["size", "n_counters", "n_meters"];
+    saturated(
+        names
+            .map(|name| number(object, name))
+            .into_iter()
+            .max()
+            .unwrap_or(0),
+    )
 }
 
 /// The number that an argument of the constructor is; 0 if there is none.

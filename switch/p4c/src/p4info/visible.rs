@@ -118,7 +118,7 @@ impl<'a> Builder<'a> {
         visible.actions = actions.list;
         let objects = flat.objects.iter().filter(|object| object.declared);
         let objects = objects.filter_map(|o| {
-            let kind = objects::kind(&o.extern_name)?;
+            let kind = objects::kind(o)?;
             Some((kind, &o.extern_name[..], &o.name, &o.annotations, o.span))
         });
         let value_sets = flat.value_sets.iter();

@@ -12,6 +12,9 @@ const MAX_BYTES: u64 = 1 << 26;
 const EMBEDDED: &[(&str, &str)] = &[
     ("core.p4", include_str!("../../p4include/core.p4")),
     ("v1model.p4", include_str!("../../p4include/v1model.p4")),
+    ("psa.p4", include_str!("../../p4include/psa.p4")),
+    // Where p4c has it.
+    ("bmv2/psa.p4", include_str!("../../p4include/psa.p4")),
     ("tna.p4", include_str!("../../p4include/tna.p4")),
     ("t2na.p4", include_str!("../../p4include/t2na.p4")),
     (
@@ -34,7 +37,6 @@ pub fn library_with(name: &str) -> Option<&'static str> {
 
 /// Files by which programs for other architectures are known.
 const OTHER_ARCHITECTURES: &[&str] = &[
-    "psa.p4",
     "pna.p4",
     "ebpf_model.p4",
     "ubpf_model.p4",
@@ -108,7 +110,9 @@ pub fn find(
         true => Missing {
             code: "other-architecture",
             problem: format!("`{path}` is of an architecture that this compiler does not know"),
-            help: format!("it knows v1model.p4, tna.p4 and t2na.p4; searched in: {searched}"),
+            help: format!(
+                "it knows v1model.p4, tna.p4, t2na.p4 and psa.p4; searched in: {searched}"
+            ),
         },
         false => Missing {
             code: "include-not-found",
@@ -198,7 +202,8 @@ mod tests {
     fn folders_come_before_the_files_of_the_compiler() {
         let found = |path| find(path, None, &[]).map(|f| f.name).map_err(|m| m.code);
         assert_eq!(found("core.p4"), Ok("<core.p4>".into()));
-        assert_eq!(found("bmv2/psa.p4"), Err("other-architecture"));
+        assert_eq!(found("bmv2/pna.p4"), Err("other-architecture"));
+        assert_eq!(found("bmv2/psa.p4"), Ok("<bmv2/psa.p4>".into()));
         assert_eq!(found("mine.p4"), Err("include-not-found"));
     }
 }

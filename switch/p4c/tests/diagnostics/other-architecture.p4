@@ -1,2 +1,2 @@
 #include <core.p4>
-#include <psa.p4>
+#include <pna.p4>

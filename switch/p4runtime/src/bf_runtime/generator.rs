@@ -93,101 +93,103 @@ const BUFFER_TABLE: Spec = Spec {
     attributes: &[],
 };
 
-/// The tables of Tofino.
-const FIRST: &[Spec] = &[
-    PORT_TABLE,
+/// Columns of applications that both generations have; `short` is the type of numbers of 16 bits.
+const fn columns(short: &'static str) -> [Column; 14] {
+    [
+        (app::ENABLED, "app_enable", "bool", false),
+        (app::LENGTH, "pkt_len", short, false),
+        (app::OFFSET, "pkt_buffer_offset", short, false),
+        (app::SOURCE_PORT, "pipe_local_source_port", "uint32", false),
+        (16, "increment_source_port", "bool", false),
+        (app::MORE_BATCHES, "batch_count_cfg", short, false),
+        (app::MORE_PACKETS, "packets_per_batch_cfg", short, false),
+        (app::BATCH_GAP_NS, "ibg", "uint32", false),
+        (20, "ibg_jitter", "uint32", false),
+        (app::PACKET_GAP_NS, "ipg", "uint32", false),
+        (22, "ipg_jitter", "uint32", false),
+        (app::COUNTS[1], "batch_counter", "uint64", false),
+        (app::COUNTS[2], "pkt_counter", "uint64", false),
+        (app::COUNTS[0], "trigger_counter", "uint64", false),
+    ]
+}
+
+/// Columns of the applications of Tofino 2: three more.
+const fn columns_of_second() -> [Column; 17] {
+    let mut all = [(app::CHANNEL, "assigned_chnl_id", "bytes/8", false); 17];
+    let shared = columns("bytes/16");
+    let mut i = 0;
+    while i < shared.len() {
+        all[i] = shared[i];
+        i += 1;
+    }
+    all[i] = (26, "offset_len_from_recir_pkt_enable", "bool", false);
+    all[i + 1] = (27, "source_port_wrap_max", "bytes/8", false);
+    all
+}
+
+/// The table of applications, with what differs between generations.
+const fn application_table(
+    size: u32,
+    data: &'static [Column],
+    actions: &'static [rows::Action],
+) -> Spec {
     Spec {
         name: "pktgen.app_cfg",
         id: APPLICATIONS,
         kind: "PktgenAppCfg",
-        size: 8,
+        size,
         key: &[(1, "app_id", "uint32", false)],
-        data: &[
-            (app::ENABLED, "app_enable", "bool", false),
-            (app::LENGTH, "pkt_len", "uint16", false),
-            (app::OFFSET, "pkt_buffer_offset", "uint16", false),
-            (app::SOURCE_PORT, "pipe_local_source_port", "uint32", false),
-            (16, "increment_source_port", "bool", false),
-            (app::MORE_BATCHES, "batch_count_cfg", "uint16", false),
-            (app::MORE_PACKETS, "packets_per_batch_cfg", "uint16", false),
-            (app::BATCH_GAP_NS, "ibg", "uint32", false),
-            (20, "ibg_jitter", "uint32", false),
-            (app::PACKET_GAP_NS, "ipg", "uint32", false),
-            (22, "ipg_jitter", "uint32", false),
-            (app::COUNTS[1], "batch_counter", "uint64", false),
-            (app::COUNTS[2], "pkt_counter", "uint64", false),
-            (app::COUNTS[0], "trigger_counter", "uint64", false),
-        ],
-        actions: &[
-            (app::ONCE, "trigger_timer_one_shot", TIMER),
-            (app::EVERY, "trigger_timer_periodic", TIMER),
-            (app::PORT_DOWN, "trigger_port_down", &[]),
-            (
-                app::PATTERN,
-                "trigger_recirc_pattern",
+        data,
+        actions,
+        attributes: &[],
+    }
+}
+
+/// Triggers of applications, with the columns of two of them.
+const fn triggers(port_down: &'static [Column], pattern: &'static [Column]) -> [rows::Action; 4] {
+    [
+        (app::ONCE, "trigger_timer_one_shot", TIMER),
+        (app::EVERY, "trigger_timer_periodic", TIMER),
+        (app::PORT_DOWN, "trigger_port_down", port_down),
+        (app::PATTERN, "trigger_recirc_pattern", pattern),
+    ]
+}
+
+/// The tables of Tofino.
+const FIRST: &[Spec] = &[
+    PORT_TABLE,
+    application_table(
+        8,
+        &const { columns("uint16") },
+        &const {
+            triggers(
+                &[],
                 &[
                     (app::VALUE, "pattern_value", "uint32", false),
                     (app::MASK, "pattern_mask", "uint32", false),
                 ],
-            ),
-        ],
-        attributes: &[],
-    },
+            )
+        },
+    ),
     BUFFER_TABLE,
 ];
 
 /// The tables of Tofino 2.
 const SECOND: &[Spec] = &[
     PORT_TABLE,
-    Spec {
-        name: "pktgen.app_cfg",
-        id: APPLICATIONS,
-        kind: "PktgenAppCfg",
-        size: 16,
-        key: &[(1, "app_id", "uint32", false)],
-        data: &[
-            (app::ENABLED, "app_enable", "bool", false),
-            (app::LENGTH, "pkt_len", "bytes/16", false),
-            (app::OFFSET, "pkt_buffer_offset", "bytes/16", false),
-            (app::SOURCE_PORT, "pipe_local_source_port", "uint32", false),
-            (16, "increment_source_port", "bool", false),
-            (app::MORE_BATCHES, "batch_count_cfg", "bytes/16", false),
-            (
-                app::MORE_PACKETS,
-                "packets_per_batch_cfg",
-                "bytes/16",
-                false,
-            ),
-            (app::BATCH_GAP_NS, "ibg", "uint32", false),
-            (20, "ibg_jitter", "uint32", false),
-            (app::PACKET_GAP_NS, "ipg", "uint32", false),
-            (22, "ipg_jitter", "uint32", false),
-            (app::COUNTS[1], "batch_counter", "uint64", false),
-            (app::COUNTS[2], "pkt_counter", "uint64", false),
-            (app::COUNTS[0], "trigger_counter", "uint64", false),
-            (26, "offset_len_from_recir_pkt_enable", "bool", false),
-            (27, "source_port_wrap_max", "bytes/8", false),
-            (app::CHANNEL, "assigned_chnl_id", "bytes/8", false),
-        ],
-        actions: &[
-            (app::ONCE, "trigger_timer_one_shot", TIMER),
-            (app::EVERY, "trigger_timer_periodic", TIMER),
-            (
-                app::PORT_DOWN,
-                "trigger_port_down",
+    application_table(
+        16,
+        &const { columns_of_second() },
+        &const {
+            triggers(
                 &[(app::MASK_NUMBER, "port_mask_sel", "uint32", false)],
-            ),
-            (
-                app::PATTERN,
-                "trigger_recirc_pattern",
                 &[
                     (app::VALUE, "pattern_value", "bytes/128", false),
                     (app::MASK, "pattern_mask", "bytes/128", false),
                 ],
-            ),
-        ],
-        attributes: &[],
-    },
+            )
+        },
+    ),
     BUFFER_TABLE,
     Spec {
         name: "pktgen.port_mask",
@@ -373,17 +375,26 @@ fn application_row(spec: &Spec, of: &Application) -> Row {
     if let Some(port) = of.channel {
         row.extend(rows::row([(app::CHANNEL, number(port.into(), 8))]));
     }
-    let is_second = spec.size > 8;
+    let columns = spec.actions.iter().flat_map(|(_, _, columns)| *columns);
+    let type_of = |id| {
+        columns
+            .clone()
+            .find(|(of, ..)| *of == id)
+            .map(|(_, _, ty, _)| *ty)
+    };
     match of.trigger {
         Some(Trigger::Once(after) | Trigger::Every(after)) => {
             row.extend(rows::row([(app::TIMER_NS, time(after))]));
         }
-        Some(Trigger::PortDown { mask }) if is_second => {
+        Some(Trigger::PortDown { mask }) if type_of(app::MASK_NUMBER).is_some() => {
             row.extend(rows::row([(app::MASK_NUMBER, number(mask.into(), 32))]));
         }
         Some(Trigger::PortDown { .. }) | None => {}
         Some(Trigger::Pattern { value, mask }) => {
-            let bits = if is_second { 128 } else { 32 };
+            let bits = match type_of(app::VALUE) {
+                Some("bytes/128") => 128,
+                _ => 32,
+            };
             let wide = |number: u128| Value::Stream(bytes::padded(&number.to_be_bytes(), bits));
             row.extend(rows::row([
                 (app::VALUE, wide(value)),

@@ -10,6 +10,7 @@ use crate::error::{EntityError, Result};
 use crate::proto::p4;
 use crate::proto::p4::packet_replication_engine_entry::Type;
 use crate::proto::p4::replica::PortKind;
+use crate::translation::Names;
 
 /// v1model: `bit<16> mcast_grp`; group 0 means no multicast.
 const MAX_GROUP: u32 = 0xffff;
@@ -69,7 +70,7 @@ fn write_group(ctx: &mut Context, change: Change, entry: &p4::MulticastGroupEntr
         return Ok(());
     }
     let mut entry = entry.clone();
-    let protected = checked_replicas(&mut entry.replicas)?;
+    let protected = checked_replicas(&mut entry.replicas, ctx.names)?;
     let replicas = protected.iter().map(|r| r.primary).collect();
     match change {
         Change::Modify => ctx.pipeline.modify_multicast_group(id, replicas)?,
@@ -92,7 +93,7 @@ fn write_session(ctx: &mut Context, change: Change, entry: &p4::CloneSessionEntr
         return Ok(());
     }
     let mut entry = entry.clone();
-    let replicas = checked_replicas(&mut entry.replicas)?;
+    let replicas = checked_replicas(&mut entry.replicas, ctx.names)?;
     if replicas.iter().any(|r| !r.backups.is_empty()) {
         return Err(EntityError::unimplemented(
             "backup replicas are for multicast groups",
@@ -131,7 +132,7 @@ fn checked_id(id: u32, max: u32) -> Result<u16> {
 }
 
 /// Checks replicas, and makes their ports canonical in the kind of field that the client used.
-fn checked_replicas(replicas: &mut [p4::Replica]) -> Result<Vec<ProtectedReplica>> {
+fn checked_replicas(replicas: &mut [p4::Replica], names: &Names) -> Result<Vec<ProtectedReplica>> {
     let mut seen = HashSet::new();
     let mut check = |port: u16, instance: u32| {
         let instance = u16::try_from(instance).map_err(|_| {
@@ -144,9 +145,12 @@ fn checked_replicas(replicas: &mut [p4::Replica]) -> Result<Vec<ProtectedReplica
         }
     };
     let mut protect = |replica: &mut p4::Replica| {
-        let primary = check(checked_port(replica.port_kind.as_mut())?, replica.instance)?;
+        let primary = check(
+            checked_port(replica.port_kind.as_mut(), names)?,
+            replica.instance,
+        )?;
         let mut backup = |backup: &mut p4::BackupReplica| {
-            let port = checked_number(&mut backup.port)?;
+            let port = checked_number(&mut backup.port, names)?;
             if port == primary.port {
                 return Err(EntityError::invalid("has the port of the replica itself"));
             }
@@ -167,26 +171,26 @@ fn checked_replicas(replicas: &mut [p4::Replica]) -> Result<Vec<ProtectedReplica
         .collect()
 }
 
-fn checked_port(port: Option<&mut PortKind>) -> Result<u16> {
+fn checked_port(port: Option<&mut PortKind>, names: &Names) -> Result<u16> {
     #[allow(deprecated)]
     match port {
         None => Err(EntityError::invalid("has no port")),
-        Some(PortKind::EgressPort(port)) => in_range(u64::from(*port)),
-        Some(PortKind::Port(port)) => checked_number(port),
+        Some(PortKind::EgressPort(port)) => in_range(u64::from(*port), names),
+        Some(PortKind::Port(port)) => checked_number(port, names),
     }
 }
 
 /// Checks a port and makes it canonical.
-fn checked_number(port: &mut Vec<u8>) -> Result<u16> {
+fn checked_number(port: &mut Vec<u8>, names: &Names) -> Result<u16> {
     *port = bytes::canonical(port, 32)?;
-    in_range(bytes::to_u64(port).unwrap_or(u64::MAX))
+    in_range(bytes::to_u64(port).unwrap_or(u64::MAX), names)
 }
 
-fn in_range(port: u64) -> Result<u16> {
-    match port {
-        0..=MAX_PORT => Ok(port as u16),
+fn in_range(given: u64, names: &Names) -> Result<u16> {
+    match names.replica_port(given) {
+        port @ 0..=MAX_PORT => Ok(port as u16),
         _ => Err(EntityError::invalid(format!(
-            "port {port}; allowed: 0 to {MAX_PORT}"
+            "port {given}; allowed: 0 to {MAX_PORT}"
         ))),
     }
 }

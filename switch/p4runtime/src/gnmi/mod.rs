@@ -23,7 +23,7 @@ use crate::samples::{Pace, Samples};
 use crate::served_device::ServedDevice;
 use encoding::{ENCODINGS, Form, Teller};
 use model::{INTERFACES, Interfaces, Leaf, P4RT, Sample};
-use path::{Prefix, Steps};
+use path::{Found, Prefix, Steps};
 
 /// The version of gNMI whose messages these are.
 const VERSION: &str = "0.10.0";
@@ -205,8 +205,15 @@ impl GNmi for Service {
                 interfaces,
                 sample: &sample,
             };
-            let update = teller.nodes(&found, origin);
-            notifications.push(notification(sample.at_ns, &prefix, update));
+            // Leaf by leaf, a path with wildcards stands for several: each interface has a notification.
+            let of_one = |a: &Found, b: &Found| {
+                form != Form::Typed || a.place.interface == b.place.interface
+            };
+            let groups = found.chunk_by(of_one);
+            notifications.extend(
+                groups
+                    .map(|group| notification(sample.at_ns, &prefix, teller.nodes(group, origin))),
+            );
             // Others wait no longer than one path takes.
             tokio::task::yield_now().await;
         }

@@ -49,7 +49,7 @@ impl Pipeline {
     /// Sets the bits of each key field that an exact table without entries compares, as big-endian bytes. Of the keys
     /// of its entries the other bits count as 0.
     pub fn set_key_masks(&mut self, table: TableId, masks: &[Vec<u8>]) -> Result<()> {
-        if self.program.tofino.is_none() {
+        if self.program.tofino().is_none() {
             return Err(ControlError::invalid(
                 format!("table {}", self.state.tables[table.index()].spec.name),
                 "keys of programs for Tofino have masks, not those of v1model",

@@ -194,7 +194,7 @@ impl<'a> Compiler<'a> {
         let program = self.program;
         let initialise = self.initialising()?;
         let mut halves = Vec::new();
-        for blocks in program.tofino.iter().flat_map(|tofino| &tofino.pipes) {
+        for blocks in program.tofino().iter().flat_map(|tofino| &tofino.pipes) {
             halves.push([
                 self.half(blocks, Gress::Ingress)?,
                 self.half(blocks, Gress::Egress)?,

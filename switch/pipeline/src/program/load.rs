@@ -6,7 +6,7 @@ use std::sync::Arc;
 use ebb_bmv2_json as json;
 use ebb_bmv2_json::Value;
 
-use super::{Checksum, DigestSpec, Emit, FieldList, Program, StandardMetadata, tables};
+use super::{Checksum, DigestSpec, Emit, FieldList, Other, Program, StandardMetadata, tables};
 use crate::action::{ActionCompiler, Names, Primitive};
 use crate::bits::words_for;
 use crate::calculation::Calculation;
@@ -18,6 +18,7 @@ use crate::hash::Algorithm;
 use crate::ids::TableId;
 use crate::layout::{Layout, MAX_FIELD_BITS};
 use crate::parser::{ErrorCodes, Parser, ParserLoader, with_core_errors};
+use crate::psa::Psa;
 use crate::state::{Blueprint, ValueSet};
 use crate::stateful::{ArraySpec, Meter, MeterSpec, RegisterRef, RegisterSpec};
 use crate::tofino::{self, Blocks, MAX_PIPES, Tofino};
@@ -57,23 +58,23 @@ pub(crate) fn load(source: &json::Program, shortcuts: bool) -> Result<Program> {
         .map(|(i, v)| (v.name.clone(), i as u32))
         .collect();
     let mut value_set_fields = vec![Vec::new(); source.parse_vsets.len()];
-    let generation = Tofino::generation(source)?;
+    let architecture = Architecture::of(source)?;
     let mut loader = ParserLoader {
         layout: &layout,
         actions: &compiler,
         value_sets: &value_set_names,
         value_set_fields: &mut value_set_fields,
     };
-    let (parser, starts) = match generation {
-        None => match named(&source.parsers, "parser", |p| &p.name) {
+    let (parser, starts) = match architecture {
+        Architecture::V1model => match named(&source.parsers, "parser", |p| &p.name) {
             Some(p) => (loader.load(p, 0)?, Vec::new()),
             None => (Parser::default(), Vec::new()),
         },
-        Some(_) => parsers_of_pipes(source, &mut loader)?,
+        _ => parsers_of_pipes(source, &mut loader)?,
     };
-    let v1model_deparser = match generation {
-        None => named(&source.deparsers, "deparser", |d| &d.name),
-        Some(_) => None,
+    let v1model_deparser = match architecture {
+        Architecture::V1model => named(&source.deparsers, "deparser", |d| &d.name),
+        _ => None,
     };
     let (emit, deparser_calls) = match v1model_deparser {
         Some(d) => (
@@ -126,9 +127,16 @@ pub(crate) fn load(source: &json::Program, shortcuts: bool) -> Result<Program> {
             ingress_errors: tofino::place(&layout, &errors)?,
         });
     }
-    let tofino = match generation {
-        None => None,
-        Some(generation) => Some(Box::new(Tofino::load(&layout, generation, pipes)?)),
+    let other = match architecture {
+        Architecture::V1model => None,
+        Architecture::Tofino(generation) => {
+            let made = Tofino::load(&layout, generation, pipes)?;
+            Some(Other::Tofino(Box::new(made)))
+        }
+        Architecture::Psa => {
+            let blocks = pipes.swap_remove(0);
+            Some(Other::Psa(Box::new(Psa::load(source, &layout, blocks)?)))
+        }
     };
     let tables::Builder {
         tables,
@@ -193,11 +201,35 @@ pub(crate) fn load(source: &json::Program, shortcuts: bool) -> Result<Program> {
         names,
         layout,
         blueprint,
-        tofino,
+        other,
         pipe_names: source.pipes.clone(),
         usage: super::Usage::default(),
         native: None,
     })
+}
+
+/// The architecture that a program is for.
+#[derive(Clone, Copy)]
+enum Architecture {
+    V1model,
+    /// With the generation of the chip.
+    Tofino(u8),
+    Psa,
+}
+
+impl Architecture {
+    fn of(source: &json::Program) -> Result<Architecture> {
+        match source.architecture.as_deref() {
+            None => Ok(Architecture::V1model),
+            Some("tna") => Ok(Architecture::Tofino(1)),
+            Some("t2na") => Ok(Architecture::Tofino(2)),
+            Some("psa") => Ok(Architecture::Psa),
+            Some(other) => Err(LoadError::new(
+                format!("architecture {other:?}"),
+                "it is not known; the architectures are tna, t2na and psa, and v1model, which has no key",
+            )),
+        }
+    }
 }
 
 /// How many pipelines a program for Tofino has.

@@ -18,6 +18,7 @@ use crate::hash::Algorithm;
 use crate::layout::Layout;
 use crate::native::Native;
 use crate::parser::{ErrorCodes, Parser};
+use crate::psa::Psa;
 use crate::slot::Slot;
 use crate::state::Blueprint;
 use crate::table::TableSpec;
@@ -72,8 +73,8 @@ pub struct Program {
     pub(crate) names: crate::action::Names,
     /// State that every switch with this program starts with.
     pub(crate) blueprint: Blueprint,
-    /// Its second parser and its deparsers, if it is for Tofino; `None` for v1model.
-    pub(crate) tofino: Option<Box<Tofino>>,
+    /// Its second parser and its deparsers, if it is for another architecture; `None` for v1model.
+    pub(crate) other: Option<Other>,
     /// Names of its pipelines, if it is for Tofino and has several.
     pub(crate) pipe_names: Vec<String>,
     /// Words that it reads and writes; empty without native code, which alone makes use of it.
@@ -88,12 +89,15 @@ impl Program {
     /// machine.
     pub fn load(program: &json::Program) -> Result<Arc<Program>, LoadError> {
         let mut program = load(program, true)?;
-        program.usage = match program.tofino {
+        program.usage = match program.other {
             None => Usage::of(&program),
             // Two parsers and two deparsers are not followed.
             Some(_) => Usage::all(&program),
         };
-        program.native = Native::compile(&program);
+        // Programs for PSA are interpreted.
+        if !matches!(program.other, Some(Other::Psa(_))) {
+            program.native = Native::compile(&program);
+        }
         Ok(Arc::new(program))
     }
 
@@ -119,6 +123,23 @@ impl Program {
     /// in every table.
     pub fn load_plain(program: &json::Program) -> Result<Arc<Program>, LoadError> {
         Ok(Arc::new(load(program, false)?))
+    }
+}
+
+/// Parts of a program for another architecture than v1model.
+#[derive(Debug)]
+pub(crate) enum Other {
+    Tofino(Box<Tofino>),
+    Psa(Box<Psa>),
+}
+
+impl Program {
+    /// Its parts for Tofino; `None` for other architectures.
+    pub(crate) fn tofino(&self) -> Option<&Tofino> {
+        match &self.other {
+            Some(Other::Tofino(tofino)) => Some(tofino),
+            _ => None,
+        }
     }
 }
 

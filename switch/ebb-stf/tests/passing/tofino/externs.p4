@@ -76,6 +76,7 @@ control I(inout headers hdr, inout metadata md, in ingress_intrinsic_metadata_t 
     CRCPolynomial<bit<16>>(0x1021, false, false, false, 0xffff, 0) ccitt;
     Hash<bit<16>>(HashAlgorithm_t.CUSTOM, ccitt) own;
     Hash<bit<32>>(HashAlgorithm_t.CRC32) crc;
+    Hash<bit<64>>(HashAlgorithm_t.CRC64) long;
     Hash<bit<8>>(HashAlgorithm_t.XOR8) xor;
     Hash<bit<12>>(HashAlgorithm_t.IDENTITY) same;
     Random<bit<4>>() dice;
@@ -201,6 +202,9 @@ control I(inout headers hdr, inout metadata md, in ingress_intrinsic_metadata_t 
             hdr.request.result[15:8] = early.execute(hdr.request.value, hdr.request.index);
         } else if (hdr.request.what == 26) {
             means.apply();
+        } else if (hdr.request.what == 27) {
+            bit<64> all_of_it = long.get({ hdr.request.what, hdr.request.index });
+            hdr.request.result = all_of_it[63:32];
         } else if (hdr.request.what == 20) {
             hdr.request.index = hdr.options[0].next;
         }

@@ -32,7 +32,7 @@ impl Backend<'_> {
     }
 
     /// Stores the value of a call, if it is wanted.
-    fn give(&mut self, result: Option<&Expr>, value: Expr, span: Span) {
+    pub(in super::super) fn give(&mut self, result: Option<&Expr>, value: Expr, span: Span) {
         if let Some(result) = result {
             let value = match value.ty.stored() == result.ty.stored() {
                 true => value,
@@ -110,12 +110,7 @@ impl Backend<'_> {
         };
         let (extern_name, array) = (object.extern_name.as_str(), object.name.clone());
         match (extern_name, name, args) {
-            ("packet_out", "emit", [headers]) => {
-                self.check_emitted(headers);
-                for header in self.layout.header_instances(headers) {
-                    self.emit("emit", vec![Json::Header(header)], span);
-                }
-            }
+            ("packet_out", "emit", [headers]) => self.emit_headers(headers, span),
             ("Counter", "count", [cell, adjust])
                 if self.counts_departing(index) && matches!(adjust.kind, ExprKind::DontCare) =>
             {
@@ -227,6 +222,14 @@ impl Backend<'_> {
         }
     }
 
+    /// Emits the headers of a value.
+    pub(in super::super) fn emit_headers(&mut self, headers: &Expr, span: Span) {
+        self.check_emitted(headers);
+        for header in self.layout.header_instances(headers) {
+            self.emit("emit", vec![Json::Header(header)], span);
+        }
+    }
+
     /// Whether a counter counts the bytes that leave the deparser of egress, not those that come to it.
     fn counts_departing(&self, counter: usize) -> bool {
         let args = &self.flat.objects[counter].args;
@@ -281,7 +284,7 @@ impl Backend<'_> {
         self.emit("math_unit", parameters, span);
     }
 
-    fn read_register(
+    pub(in super::super) fn read_register(
         &mut self,
         array: String,
         register: usize,
@@ -304,7 +307,13 @@ impl Backend<'_> {
         self.unpack(&whole, result, span);
     }
 
-    fn write_register(&mut self, array: String, cell: &Expr, value: &Expr, span: Span) {
+    pub(in super::super) fn write_register(
+        &mut self,
+        array: String,
+        cell: &Expr,
+        value: &Expr,
+        span: Span,
+    ) {
         let Some(whole) = concatenated(value) else {
             return;
         };
@@ -392,17 +401,37 @@ impl Backend<'_> {
             }
             return;
         }
-        if width > 63 {
-            return self.missing("Hash of more than 63 bits", span);
+        if width > 64 {
+            return self.missing("Hash of more than 64 bits", span);
         }
         let leaves = self.symmetric(index, data.leaves(), span);
         let input = self.fields_of_leaves(leaves, span);
-        let calculation = self.calculation_named(&algorithm, input, span);
+        self.emit_hash(result, None, (&algorithm, input), None, span);
+    }
+
+    /// Puts `base + hash modulo max` into a variable of up to 64 bits; without `max` as much of the hash as it holds.
+    pub(in super::super) fn emit_hash(
+        &mut self,
+        result: &Expr,
+        base: Option<&Expr>,
+        (algorithm, input): (&str, Vec<json::CalculationInput>),
+        max: Option<&Expr>,
+        span: Span,
+    ) {
+        let calculation = Json::Calculation(self.calculation_named(algorithm, input, span));
+        let width = result.ty.width().unwrap_or(0);
+        if width > 63 && max.is_none() {
+            let parameters = vec![self.argument(result), calculation];
+            return self.emit("whole_hash", parameters, span);
+        }
         let parameters = vec![
             self.argument(result),
-            hex_value(0, 8),
-            Json::Calculation(calculation),
-            hex_value(1u64 << width, width + 1),
+            base.map_or(hex_value(0, 8), |base| self.argument(base)),
+            calculation,
+            max.map_or_else(
+                || hex_value(1u64 << width, width + 1),
+                |max| self.argument(max),
+            ),
         ];
         self.emit("modify_field_with_hash_based_offset", parameters, span);
     }
@@ -439,7 +468,7 @@ impl Backend<'_> {
     }
 
     /// The complement of the one's complement sum of the data, in a new variable.
-    fn internet_checksum(&mut self, data: &Expr, span: Span) -> Expr {
+    pub(in super::super) fn internet_checksum(&mut self, data: &Expr, span: Span) -> Expr {
         let input = self.fields_of(data, span);
         let calculation = self.calculation_named("csum16", input, span);
         let sum = self.temp(&Type::bit(16), span);
@@ -600,7 +629,7 @@ impl Backend<'_> {
     }
 
     /// The list of fields of a digest, which has the name of its object.
-    fn digest_list(&mut self, name: &str, data: &Expr, span: Span) -> u32 {
+    pub(in super::super) fn digest_list(&mut self, name: &str, data: &Expr, span: Span) -> u32 {
         let mut elements = Vec::new();
         for leaf in data.leaves() {
             elements.extend(self.field_with(&leaf, span).map(Json::Field));

@@ -6,7 +6,7 @@
 
 mod calls;
 mod objects;
-mod values;
+pub(super) mod values;
 
 use ebb_bmv2_json as json;
 
@@ -36,7 +36,7 @@ impl Backend<'_> {
         self.alias_intrinsic(tofino);
     }
 
-    fn parsers_of(&mut self, pipe: &Pipe, number: u32) {
+    pub(super) fn parsers_of(&mut self, pipe: &Pipe, number: u32) {
         let ingress = json::in_pipe(&pipe.name, number, "ingress");
         let egress = json::in_pipe(&pipe.name, number, "egress");
         let ingress = self.parser(&pipe.ingress_parser, &ingress, 2 * number);
@@ -44,7 +44,7 @@ impl Backend<'_> {
         self.json.parsers.extend([ingress, egress]);
     }
 
-    fn controls_of(&mut self, pipe: &Pipe, number: u32) {
+    pub(super) fn controls_of(&mut self, pipe: &Pipe, number: u32) {
         let name = |block| json::in_pipe(&pipe.name, number, block);
         self.stage = Stage::Ingress;
         let ingress = self.pipeline(&name("ingress"), 3 * number, &pipe.ingress);
@@ -147,7 +147,7 @@ impl Backend<'_> {
     }
 
     /// The variable that an object keeps while a packet passes, zero in the beginning.
-    fn kept(&mut self, object: usize, ty: &Type, span: Span) -> Expr {
+    pub(super) fn kept(&mut self, object: usize, ty: &Type, span: Span) -> Expr {
         if let Some(kept) = self.kept.get(&object) {
             return kept.clone();
         }
@@ -157,9 +157,9 @@ impl Backend<'_> {
     }
 
     /// Refuses what is not there, by name and place.
-    fn missing(&self, what: &str, span: Span) {
+    pub(super) fn missing(&self, what: &str, span: Span) {
         let message = format!("the switch has no `{what}` yet");
-        let help = "the page porting-tofino lists the externs that run";
+        let help = "the pages tofino-lab and psa list what runs";
         self.error_with_help("unsupported-extern", span, message, help);
     }
 }

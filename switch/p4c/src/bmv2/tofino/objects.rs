@@ -21,16 +21,7 @@ impl Backend<'_> {
                     let adjust = self.meter_adjusts.get(&index).copied().unwrap_or(0);
                     self.meter((object, adjust), self.size(object), None, None);
                 }
-                "DirectMeter" => {
-                    // It has a colour even if no action uses it.
-                    if !self.meter_targets.contains_key(&index) {
-                        let colour = self.kept(index, &Type::bit(8), object.span);
-                        if let Some(field) = self.field_of(&colour) {
-                            self.meter_targets.insert(index, field);
-                        }
-                    }
-                    self.direct_meter(index, object);
-                }
+                "DirectMeter" => self.metered(index, object),
                 "Register" => self.register_array(object, self.size(object), None),
                 "DirectRegister" => self.direct_register(index, object),
                 "Lpf" | "Wred" => self.filter_array(object, self.size(object), None),
@@ -43,6 +34,17 @@ impl Backend<'_> {
                 _ => {}
             }
         }
+    }
+
+    /// A direct meter, which has a colour even if no action uses it.
+    pub(in super::super) fn metered(&mut self, index: usize, object: &Object) {
+        if !self.meter_targets.contains_key(&index) {
+            let colour = self.kept(index, &Type::bit(8), object.span);
+            if let Some(field) = self.field_of(&colour) {
+                self.meter_targets.insert(index, field);
+            }
+        }
+        self.direct_meter(index, object);
     }
 
     /// A register with a cell for each entry of the table whose actions use it.
@@ -103,7 +105,12 @@ impl Backend<'_> {
         self.json.filter_arrays.push(array);
     }
 
-    fn register_array(&mut self, object: &Object, size: u32, binding: Option<String>) {
+    pub(in super::super) fn register_array(
+        &mut self,
+        object: &Object,
+        size: u32,
+        binding: Option<String>,
+    ) {
         let ty = object.type_args.first();
         let Some(width) = ty.and_then(Type::width).filter(|width| *width > 0) else {
             let shown = ty.map_or_else(String::new, |t| self.program.type_name(t));

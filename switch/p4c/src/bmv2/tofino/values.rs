@@ -7,7 +7,7 @@ use crate::types::Type;
 use super::Backend;
 
 /// A number of a width.
-pub(super) fn number(value: u64, bits: u32, span: Span) -> Expr {
+pub(in super::super) fn number(value: u64, bits: u32, span: Span) -> Expr {
     Expr::int(value, Type::bit(bits), span)
 }
 
@@ -23,7 +23,7 @@ pub(super) fn slice(base: Expr, high: u32, low: u32) -> Expr {
 }
 
 /// `if condition then, else otherwise`, as a value.
-pub(super) fn choose(condition: Expr, then: Expr, otherwise: Expr) -> Expr {
+pub(in super::super) fn choose(condition: Expr, then: Expr, otherwise: Expr) -> Expr {
     let (ty, span) = (then.ty.clone(), then.span);
     let parts = [condition, then, otherwise].map(Box::new);
     let [condition, then, otherwise] = parts;
@@ -31,13 +31,13 @@ pub(super) fn choose(condition: Expr, then: Expr, otherwise: Expr) -> Expr {
 }
 
 /// A comparison.
-pub(super) fn compare(op: BinaryOp, left: Expr, right: Expr) -> Expr {
+pub(in super::super) fn compare(op: BinaryOp, left: Expr, right: Expr) -> Expr {
     let span = left.span;
     Expr::binary(op, left, right, Type::Bool, span)
 }
 
 /// The scalar parts of a value one after the other, as unsigned bits; none if there are none.
-pub(super) fn concatenated(value: &Expr) -> Option<Expr> {
+pub(in super::super) fn concatenated(value: &Expr) -> Option<Expr> {
     let bits = |leaf: Expr| match leaf.ty.stored() {
         Type::Bits { signed: false, .. } => leaf,
         ty => {
@@ -55,7 +55,7 @@ pub(super) fn concatenated(value: &Expr) -> Option<Expr> {
 
 impl Backend<'_> {
     /// Adds in one's complement to a variable of 16 bits: what is carried out comes in at the other end.
-    pub(super) fn add_ones_complement(&mut self, sum: &Expr, addend: &Expr, span: Span) {
+    pub(in super::super) fn add_ones_complement(&mut self, sum: &Expr, addend: &Expr, span: Span) {
         let wide = Type::bit(32);
         let whole = self.temp(&wide, span);
         let [a, b] = [sum, addend].map(|e| e.clone().cast(wide.clone()));
