@@ -122,16 +122,11 @@ impl Filter {
         self
     }
 
-    /// Lets MAC control frames pass as well, or no longer. A socket takes them only if the filter
-    /// that it is opened with lets them pass.
+    /// Lets MAC control frames pass as well, or no longer.
     #[must_use]
     pub fn with_mac_control(mut self, pass: bool) -> Self {
         self.mac_control = pass;
         self
-    }
-
-    pub(crate) fn has_mac_control(&self) -> bool {
-        self.mac_control
     }
 
     fn program(&self) -> Vec<libc::sock_filter> {

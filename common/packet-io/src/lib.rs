@@ -34,13 +34,15 @@ mod send;
 mod socket;
 mod system;
 mod wait;
+mod withhold;
 
 pub use filter::{Bits, Filter, PortOffset};
 pub use offload::{Offload, Segmentation};
 pub use receive::{
     Batch, MAX_FRAME_BYTES, MAX_OFFLOADED_FRAME_BYTES, ReceiveBuffers, Received, ReceivedFrame,
 };
-pub use ring::{RING_SLOT_BYTES, ReceiveRing};
+pub use ring::{RING_FRAME_BYTES, RING_SLOT_BYTES, ReceiveRing};
 pub use send::{MAX_SEND_BATCH, OutgoingFrame, SendError};
 pub use socket::{Audience, FULL_FRAME_BYTES, PacketSocket, SocketOptions, interface_index};
 pub use wait::{PollFd, run_in_real_time, wait, wake_up_on_time};
+pub use withhold::{Withheld, Withholding};

@@ -17,6 +17,8 @@ use crate::{MAX_FRAME_BYTES, PacketSocket, ReceiveBuffers, Received, ReceivedFra
 
 /// Bytes of a slot: a full Ethernet frame and what the kernel says about it.
 pub const RING_SLOT_BYTES: usize = 2048;
+/// Bytes of the longest frame, without a VLAN tag, that fits into a slot for certain.
+pub const RING_FRAME_BYTES: usize = 1900;
 /// Bytes that the kernel allocates at a time for the ring.
 const BLOCK_BYTES: usize = 1 << 16;
 

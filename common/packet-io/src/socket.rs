@@ -104,11 +104,8 @@ impl PacketSocket {
             filter.attach(fd)?;
         }
         self.join(options.audience)?;
-        let only_ip = |filter: &Filter| !filter.has_mac_control();
-        self.bind(match options.filter.as_ref().is_some_and(only_ip) {
-            true => libc::ETH_P_IP,
-            false => libc::ETH_P_ALL,
-        })
+        // Whoever takes frames of one type gets them after programs at the interface have dropped some.
+        self.bind(libc::ETH_P_ALL)
     }
 
     fn join(&self, audience: Audience) -> io::Result<()> {
@@ -210,6 +207,10 @@ impl PacketSocket {
             libc::getsockname(self.fd.as_raw_fd(), address, &raw mut size)
         };
         result == 0 && address.sll_ifindex == self.index
+    }
+
+    pub(crate) fn index(&self) -> libc::c_int {
+        self.index
     }
 
     pub(crate) fn offloads(&self) -> bool {

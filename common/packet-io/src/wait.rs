@@ -41,6 +41,11 @@ impl<'a> PollFd<'a> {
         self
     }
 
+    /// Whether the last [`wait`] found an error, see [`PacketSocket::take_error`](crate::PacketSocket::take_error).
+    pub fn has_failed(&self) -> bool {
+        self.raw.revents & libc::POLLERR != 0
+    }
+
     /// Whether the last [`wait`] found something to read.
     pub fn is_readable(&self) -> bool {
         self.raw.revents & libc::POLLIN != 0

@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use ebb_packet_io::{
     Bits, Filter, MAX_FRAME_BYTES, MAX_SEND_BATCH, Offload, OutgoingFrame, PacketSocket,
-    PortOffset, ReceiveBuffers, SendError, SocketOptions, interface_index,
+    PortOffset, ReceiveBuffers, SendError, SocketOptions, Withheld, interface_index,
 };
 use ebb_testkit::{Namespace, Need, PATIENCE, wait_until};
 
@@ -135,6 +135,67 @@ fn mac_control_frames_pass_if_they_are_asked_for() {
         let mut buffers = ReceiveBuffers::new(32, MAX_FRAME_BYTES);
         assert_eq!(receive(&b, &mut buffers, 3), expected);
     }
+}
+
+/// Packets that IP has received in this namespace.
+fn received_by_ip() -> u64 {
+    let table = std::fs::read_to_string("/proc/thread-self/net/snmp").unwrap();
+    let mut lines = table.lines().filter_map(|line| line.strip_prefix("Ip: "));
+    let (names, values) = (lines.next().unwrap(), lines.next().unwrap());
+    let place = names.split(' ').position(|name| name == "InReceives");
+    values
+        .split(' ')
+        .nth(place.unwrap())
+        .unwrap()
+        .parse()
+        .unwrap()
+}
+
+fn the_kernel_does_not_get_what_is_withheld_and_packet_sockets_do() {
+    let _space = veth();
+    let a = open("va", &everyone());
+    let filter =
+        Filter::new()
+            .or(6, PortOffset::TCP, 7002..=7999)
+            .or(253, PortOffset(6), 7000..=7000);
+    let options = SocketOptions {
+        filter: Some(filter),
+        ..SocketOptions::default()
+    };
+    let b = open("vb", &options);
+    let to = |last: u8, mut frame: Vec<u8>| {
+        frame[20..22].fill(0);
+        frame[30..34].copy_from_slice(&[10, 9, 8, last]);
+        frame
+    };
+    let mut fragment = to(7, packet(253, 0, 6, 7000));
+    fragment[20] = 0x20;
+    // Each with whether the kernel gets it nevertheless.
+    let packets = [
+        (to(7, packet(253, 0, 6, 7000)), false),
+        (to(7, packet(6, 0, 2, 7005)), false),
+        (to(7, packet(6, 9, 2, 7010)), false),
+        (to(7, packet(6, 0, 2, 7011)), true),
+        (to(7, packet(6, 0, 2, 7004)), true),
+        (to(8, packet(253, 0, 6, 7000)), true),
+        (fragment, true),
+    ];
+    let mut buffers = ReceiveBuffers::new(32, MAX_FRAME_BYTES);
+    let mut pass = |frame: &Vec<u8>| {
+        let before = received_by_ip();
+        send(&a, std::slice::from_ref(frame));
+        assert_eq!(receive(&b, &mut buffers, 1), [frame.clone()]);
+        received_by_ip() - before
+    };
+    let withheld = Withheld::to([10, 9, 8, 7].into())
+        .or(253)
+        .or_ports(6, 7005..=7010);
+    let withholding = b.withhold(&withheld).unwrap();
+    for (number, (frame, reaches_kernel)) in packets.iter().enumerate() {
+        assert_eq!(pass(frame), u64::from(*reaches_kernel), "packet {number}");
+    }
+    drop(withholding);
+    assert_eq!(pass(&packets[0].0), 1);
 }
 
 fn a_filter_that_keeps_the_headers_tells_how_long_the_frame_was() {
@@ -364,6 +425,9 @@ ebb_testkit::tests! {
         down_is_reported_and_up_works_again_but_deleted_is_for_ever,
         what_overflows_the_socket_buffer_is_counted,
         offloads_need_a_socket_that_knows_them,
+    ],
+    Need::RootOnLinux(6, 6) => [
+        the_kernel_does_not_get_what_is_withheld_and_packet_sockets_do,
     ],
     Need::Nothing => [
         an_interface_that_does_not_exist_is_an_error,

@@ -30,6 +30,8 @@ pub enum Need {
     Nothing,
     /// Network namespaces and packet sockets.
     Root,
+    /// The same, on Linux of at least this version.
+    RootOnLinux(u32, u32),
     /// A command on PATH that knows `--version`.
     Command(&'static str),
     /// An environment variable.
@@ -43,12 +45,23 @@ impl Need {
             Self::Nothing => None,
             Self::Root if rustix::process::geteuid().is_root() => None,
             Self::Root => Some("needs root for network namespaces".into()),
+            Self::RootOnLinux(major, minor) => match linux() {
+                Some(version) if version >= (major, minor) => Self::Root.missing(),
+                _ => Some(format!("needs Linux {major}.{minor}")),
+            },
             Self::Command(name) if starts(name) => None,
             Self::Command(name) => Some(format!("needs {name} on PATH")),
             Self::Variable(name) if std::env::var_os(name).is_some() => None,
             Self::Variable(name) => Some(format!("needs the environment variable {name}")),
         }
     }
+}
+
+/// Version of the kernel, if it is Linux.
+fn linux() -> Option<(u32, u32)> {
+    let release = std::fs::read_to_string("/proc/sys/kernel/osrelease").ok()?;
+    let mut numbers = release.split(['.', '-']).map(str::parse);
+    Some((numbers.next()?.ok()?, numbers.next()?.ok()?))
 }
 
 fn starts(command: &str) -> bool {
@@ -105,6 +118,9 @@ mod tests {
     fn what_is_missing_is_named() {
         assert_eq!(Need::Nothing.missing(), None);
         assert_eq!(Need::Command("cargo").missing(), None);
+        assert_eq!(Need::RootOnLinux(3, 2).missing(), Need::Root.missing());
+        let linux = Need::RootOnLinux(1000, 0).missing();
+        assert_eq!(linux.as_deref(), Some("needs Linux 1000.0"));
         let command = Need::Command("no-such-command").missing();
         assert_eq!(command.as_deref(), Some("needs no-such-command on PATH"));
         let variable = Need::Variable("EBB_NOBODY_SETS_THIS").missing();

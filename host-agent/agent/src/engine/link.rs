@@ -1,5 +1,6 @@
 //! The host's link: packets come and go, Ethernet is added and removed here.
 
+use std::cell::Cell;
 use std::io;
 use std::net::Ipv4Addr;
 use std::os::fd::AsFd;
@@ -7,11 +8,12 @@ use std::os::fd::AsFd;
 use anyhow::Context;
 use ebb_packet_io::{
     Bits, Filter, MAX_FRAME_BYTES, MAX_SEND_BATCH, PacketSocket, PollFd, PortOffset,
-    ReceiveBuffers, SendError, SocketOptions, wait,
+    RING_FRAME_BYTES, ReceiveBuffers, ReceiveRing, Received, ReceivedFrame, SendError,
+    SocketOptions, Withheld, Withholding, wait,
 };
-use ebb_transport::Condition;
+use ebb_transport::{Condition, Selector};
 use ebb_units::{Duration, Instant};
-use ebb_wire::{EthernetFrame, EthernetHeader, MacAddress, PfcFrame};
+use ebb_wire::{EthernetFrame, EthernetHeader, MacAddress, PfcFrame, Protocol};
 
 use crate::engine::faults::Faults;
 use crate::engine::params::Params;
@@ -22,6 +24,8 @@ use crate::machine::waker::Waker;
 
 /// The most frames that one system call sends or receives.
 const BATCH_FRAMES: usize = 64;
+/// Memory of the ring: 2048 frames, 240 ms of full ones at 100 Mbit/s.
+const RING_BYTES: usize = 4 << 20;
 /// Wait before a frame is sent again for which the interface's queue had no room; no event of the kernel says when it
 /// has.
 const QUEUE_PAUSE: Duration = Duration::from_micros(100);
@@ -61,7 +65,13 @@ pub struct Link {
     socket: PacketSocket,
     /// Whether MAC control frames are let through.
     obeys_pfc: bool,
+    /// Where frames come from. `None`: from the queue of the socket, by system calls into the buffers.
+    ring: Option<ReceiveRing>,
     received: ReceiveBuffers,
+    /// The socket has an error to tell, which a ring does not.
+    failed: Cell<bool>,
+    /// Keeps our packets from the kernel. `None`: the kernel drops them where it routes them.
+    withholding: Option<Withholding>,
     outgoing: Outgoing,
     /// Faults made on purpose. `None`: there are none in this direction.
     leaving: Option<Faults>,
@@ -119,12 +129,22 @@ impl Link {
             anyhow::Error::from(error)
                 .context(format!("cannot open a packet socket on `{name}`{hint}"))
         })?;
+        // Frames of virtual machines have times of arrival; long frames would take slots for many short ones.
+        let fits = usize::from(interface.mtu_bytes) + EthernetHeader::BYTES <= RING_FRAME_BYTES;
+        let ring = (fits && !options.timestamps)
+            .then(|| ReceiveRing::map(&socket, RING_BYTES))
+            .transpose()
+            .inspect_err(|error| tracing::debug!("frames are read by system calls: {error}"))
+            .unwrap_or_default();
         Ok(Link {
             interface,
+            ring,
+            failed: Cell::new(false),
             hops,
             socket,
             obeys_pfc: params.nic.pfc,
             received: ReceiveBuffers::new(BATCH_FRAMES, MAX_FRAME_BYTES),
+            withholding: None,
             outgoing: Outgoing::default(),
             leaving: Faults::leaving(&params.faults, params.dscp),
             arriving: Faults::arriving(&params.faults, params.dscp),
@@ -156,7 +176,7 @@ impl Link {
 
     /// Lets only these packets through from now on, and MAC control frames if the NIC obeys them. A DSCP
     /// is left to whom they are handed to.
-    pub fn filter(&self, packets: &[OurPackets]) -> anyhow::Result<()> {
+    pub fn filter(&mut self, packets: &[OurPackets]) -> anyhow::Result<()> {
         let control = Filter::new().with_mac_control(self.obeys_pfc);
         let filter = packets.iter().fold(control, |filter, ours| {
             let protocol = ours.selector.protocol.0;
@@ -171,7 +191,15 @@ impl Link {
         });
         self.socket
             .set_filter(&filter)
-            .context("cannot filter what arrives at the packet socket")
+            .context("cannot filter what arrives at the packet socket")?;
+        let withheld = withheld(self.interface.address, packets);
+        match self.socket.withhold(&withheld) {
+            Ok(withholding) => self.withholding = Some(withholding),
+            Err(error) => {
+                tracing::debug!("the kernel routes our packets before it drops them: {error}")
+            }
+        }
+        Ok(())
     }
 
     /// Hands what arrived to `handle`, a bounded number of packets and frames. True: there may be
@@ -186,49 +214,57 @@ impl Link {
                 handle(late(&packet));
             }
         }
-        let batch = match self.socket.receive_batch(&mut self.received) {
-            Ok(batch) => batch,
-            // It may come up again; until then flows time out. One that was deleted will not.
-            Err(error)
-                if error.kind() == io::ErrorKind::NetworkDown && self.socket.interface_exists() =>
-            {
-                tracing::warn!("interface `{}` is down", self.interface.name);
-                return Ok(false);
-            }
-            Err(error) => {
-                let name = &self.interface.name;
-                return Err(error)
-                    .with_context(|| format!("cannot receive on `{name}`; does it still exist?"));
-            }
-        };
-        for received in batch.iter() {
+        let (interface, hops, last_source) = (&self.interface, &self.hops, &mut self.last_source);
+        let arriving = &mut self.arriving;
+        let take = |received: ReceivedFrame<'_>| {
             let realtime_ns = received.realtime_ns;
             let Ok(frame) = EthernetHeader::parse(received.bytes) else {
-                continue;
+                return;
             };
-            if frame.header.dst != self.interface.mac && !frame.header.dst.is_group() {
-                continue;
+            if frame.header.dst != interface.mac && !frame.header.dst.is_group() {
+                return;
             }
             if frame.header.ethertype == PfcFrame::ETHERTYPE {
-                handle(Arrived::Control(&frame));
-                continue;
+                return handle(Arrived::Control(&frame));
             }
             let source = address_at(frame.payload, IPV4_SOURCE_AT);
             if let Some(source) = source.map(|source| (source, frame.header.src))
-                && self.last_source != Some(source)
+                && *last_source != Some(source)
             {
-                self.last_source = Some(source);
-                self.hops.learn(source.0, source.1);
+                *last_source = Some(source);
+                hops.learn(source.0, source.1);
             }
-            match &mut self.arriving {
+            match arriving {
                 None => handle(Arrived::Packet {
                     bytes: frame.payload,
                     realtime_ns,
                 }),
                 Some(faults) => faults.pass(now, frame.payload, |packet| handle(late(packet))),
             }
+        };
+        let received = match (self.failed.take(), &mut self.ring) {
+            (true, _) => self.socket.take_error().and_then(|error| match error {
+                Some(error) => Err(error),
+                None => Ok(Received::default()),
+            }),
+            (false, Some(ring)) => ring.receive(&self.socket, BATCH_FRAMES, take),
+            (false, None) => self.socket.receive(&mut self.received, 1, take),
+        };
+        match received {
+            Ok(received) => Ok(!received.drained),
+            // It may come up again; until then flows time out. One that was deleted will not.
+            Err(error)
+                if error.kind() == io::ErrorKind::NetworkDown && self.socket.interface_exists() =>
+            {
+                tracing::warn!("interface `{}` is down", self.interface.name);
+                Ok(false)
+            }
+            Err(error) => {
+                let name = &self.interface.name;
+                Err(error)
+                    .with_context(|| format!("cannot receive on `{name}`; does it still exist?"))
+            }
         }
-        Ok(!batch.drained)
     }
 
     /// Takes a packet to be sent with the next [`flush`](Self::flush).
@@ -346,11 +382,29 @@ impl Link {
             PollFd::readable(waker.as_fd()),
         ];
         wait(&mut fds, patience.map(std::time::Duration::from))?;
+        self.failed.set(fds[0].has_failed());
         if fds[1].is_readable() {
             waker.drain();
         }
         Ok(())
     }
+}
+
+/// Packets that the kernel would drop for its rules ([`crate::machine::kernel_rules`]).
+fn withheld(address: Ipv4Addr, packets: &[OurPackets]) -> Withheld {
+    let mut withheld = Withheld::to(address);
+    if packets
+        .iter()
+        .any(|ours| ours.selector.protocol == Protocol::EBB)
+    {
+        withheld = withheld.or(Protocol::EBB.0);
+    }
+    let of_tcp = packets
+        .iter()
+        .filter(|ours| ours.selector == Selector::any(Protocol::TCP, PortOffset::TCP.0));
+    of_tcp.fold(withheld, |withheld, ours| {
+        withheld.or_ports(Protocol::TCP.0, ours.ports.first..=ours.ports.last)
+    })
 }
 
 /// A packet that a fault has held up, or may have.
