@@ -65,7 +65,7 @@ pub(crate) struct Native {
     ingress: Option<Generated>,
     egress: Option<Generated>,
     deparse: Generated,
-    /// Of Tofino, ingress and egress of each pipeline; those above are of the first one then. Empty for v1model.
+    /// Ingress and egress of each pipeline of Tofino; the functions above are of the first one then. Empty for v1model.
     halves: Vec<[HalfCode; 2]>,
     /// Owns the memory; `None` once it is dropped.
     module: Option<JITModule>,
@@ -77,7 +77,7 @@ struct HalfCode<F = Generated> {
     parser: F,
     /// `None` if the control graph has a cycle.
     control: Option<F>,
-    /// What the deparser asks for.
+    /// Requests of the deparser: headers, copies.
     deparser: F,
     /// Writes headers into the frame; `None` where the deparser does not always emit the same ones.
     write: Option<F>,
