@@ -17,6 +17,7 @@ mod action;
 mod bits;
 mod by_id;
 mod calculation;
+mod drop_reason;
 mod error;
 mod expr;
 mod filter;
@@ -54,6 +55,7 @@ mod tofino;
 pub mod trace;
 mod wire;
 
+pub use drop_reason::DropReason;
 pub use error::LoadError;
 pub use frames::Frames;
 pub use ids::*;

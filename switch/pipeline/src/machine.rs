@@ -8,9 +8,9 @@ use rand::Rng;
 
 use crate::action::{Primitive, StackRef, Target};
 use crate::bits::low_mask;
+use crate::drop_reason::DropReason;
 use crate::expr::{Number, Scope, UnionRef};
 use crate::layout::NO_HOME;
-use crate::outcome::DropReason;
 use crate::packet::{CloneCall, Packet};
 use crate::program::Program;
 use crate::slot::{Slot, store, store_big};

@@ -1,9 +1,9 @@
 //! A packet in the pipeline: its headers as words, and its bytes.
 
+use crate::drop_reason::DropReason;
 use crate::frames::Frames;
 use crate::free_list::FreeList;
 use crate::journey::Journey;
-use crate::outcome::DropReason;
 use crate::program::Place;
 
 /// A field that every packet of a program has.

@@ -7,6 +7,7 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
 use crate::control::{CloneSession, Replica};
+use crate::drop_reason::DropReason;
 use crate::error::LoadError;
 use crate::machine::Machine;
 use crate::native::Native;

@@ -12,6 +12,7 @@ use ebb_bmv2_json as json;
 use ebb_units::Instant;
 
 use crate::Pipeline;
+use crate::drop_reason::DropReason;
 use crate::error::LoadError;
 use crate::layout::Layout;
 use crate::outcome::*;

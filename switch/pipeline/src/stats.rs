@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use crate::outcome::DropReason;
+use crate::drop_reason::DropReason;
 
 /// Counts of a pipeline since it was loaded.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]

@@ -14,6 +14,7 @@ use ebb_units::Instant;
 use crate::Pipeline;
 use crate::action::{Primitive, TofinoPrimitive};
 use crate::control::Replica;
+use crate::drop_reason::DropReason;
 use crate::error::LoadError;
 use crate::generator::Generator;
 use crate::layout::Layout;

@@ -13,9 +13,9 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 
 use super::rows::View;
 use crate::action::Primitive;
+use crate::drop_reason::DropReason;
 use crate::expr::{Condition, Number};
 use crate::machine::Machine;
-use crate::outcome::DropReason;
 use crate::parser::{Op, State};
 use crate::profile::BoundAction;
 use crate::program::Emit;
