@@ -168,9 +168,13 @@ def _containers(containers: list[Json]) -> Section:
 
 
 def _graphs(folder: Path) -> Iterator[Json]:
-    """Graphs of tables, whatever their file is called."""
+    """Graphs of tables, whatever their file is called. p4c's log of events, which is none, has a
+    document in each line."""
     for path in sorted(folder.rglob("*.json")):
-        read = json.loads(path.read_text())
+        try:
+            read = json.loads(path.read_text())
+        except json.JSONDecodeError:
+            continue
         if isinstance(read, dict):
             yield from read.get("graphs") or []
 

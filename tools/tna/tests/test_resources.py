@@ -126,6 +126,12 @@ def test_page_and_text_have_every_section(tmp_path: Path) -> None:
     assert text[at + 2].startswith("I.<acl>  0       0      1")
 
 
+def test_a_log_with_a_document_in_each_line_is_no_graph(tmp_path: Path) -> None:
+    folder = logs(tmp_path)
+    (folder / "events.json").write_text('{"schema_version": "1.2.0"}\n{"file_id": 0}\n')
+    assert len(resources.sections(folder)) == 4
+
+
 def test_without_logs_there_is_no_page(tmp_path: Path) -> None:
     with pytest.raises(ValueError, match=r"neither resources\.json nor phv\.json"):
         resources.write("fabric", tmp_path, tmp_path / "out")
