@@ -61,7 +61,7 @@ fn a_stopped_receiver_fails_the_sender_and_leaves_no_file() {
     for transport in ["ndp", "scdp"] {
         let dir = hosts.dir.make_dir("received");
         let receiving = hosts.receive(&format!("--transport {transport} --dir {}", dir.display()));
-        let sender = hosts.start_send(&format!("--transport {transport} --generate 20000000"));
+        let sender = hosts.start_send(&format!("--transport {transport} --generate 100000000"));
         wait_for_bytes(&dir);
         receiving.signal(Signal::TERM);
         let (records, _) = receiving.records();
@@ -81,7 +81,7 @@ fn a_file_that_shrinks_while_it_is_sent_fails_the_flow() {
     let file = hosts.dir.join("file.bin");
     let dir = hosts.dir.make_dir("received");
     for transport in ["ndp", "scdp", "dctcp"] {
-        write_random(&file, 4_000_000);
+        write_random(&file, 20_000_000);
         let receiving = hosts.receive(&format!(
             "--transport {transport} --count 1 --dir {}",
             dir.display()
@@ -108,7 +108,7 @@ fn a_killed_receiver_fails_the_sender_and_the_next_one_cleans_up() {
     let dir = hosts.dir.make_dir("received");
     let args = format!("--transport ndp --dir {}", dir.display());
     let receiving = hosts.receive(&args);
-    let sender = hosts.start_send("--transport ndp --generate 20000000");
+    let sender = hosts.start_send("--transport ndp --generate 100000000");
     wait_for_bytes(&dir);
     drop(receiving);
     let (code, sent, _) = sender.outcome();
@@ -167,7 +167,7 @@ fn a_receiver_outlives_its_link() {
             dir.display()
         );
         let receiving = Running::ready(hosts.agent("b", &receive), 1);
-        let send = format!("send --transport {transport} --generate 20000000 10.0.0.3");
+        let send = format!("send --transport {transport} --generate 200000000 10.0.0.3");
         let sender = Running::start(hosts.agent("a", &send));
         wait_for_bytes(&dir);
         (transport, receiving, sender)
