@@ -201,7 +201,7 @@ fn mistakes_are_named() {
             "the targets are bmv2, tofino and tofino2",
         ),
         (
-            "ebb-p4c --arch psa f.p4",
+            "ebb-p4c --arch pna f.p4",
             "the architectures are v1model, tna",
         ),
         ("ebb-p4c --std p4-14 f.p4", "only language is p4-16"),
