@@ -40,7 +40,7 @@ LINK_BPS = 100_000_000
 RATE_BPS = 20_000_000
 BURST_BYTES = 15_380
 PEAK_BPS = 40_000_000
-LATE_NS = 20_000_000
+LATE_NS = 40_000_000
 """How late frames may leave the pacer on a busy machine before the meter notices it."""
 CONFORMING_BYTES = BURST_BYTES + RATE_BPS * LATE_NS // 8_000_000_000
 """Bytes above the guarantee that the meter lets pass: the burst, and frames that come late."""
