@@ -21,7 +21,10 @@ pub struct Withheld {
 
 /// A program that is attached to an interface. Dropping it detaches the program, as does the end of the process.
 #[derive(Debug)]
-pub struct Withholding(#[allow(dead_code)] OwnedFd); // what counts is that it is open
+pub struct Withholding {
+    /// The program stays attached as long as this is open.
+    _link: OwnedFd,
+}
 
 impl Withheld {
     /// Nothing to `address`.
@@ -106,8 +109,8 @@ impl PacketSocket {
             flags: 0,
         };
         // SAFETY: no pointers.
-        let link = unsafe { bpf(CREATE_LINK, &link) }?;
-        Ok(Withholding(link))
+        let _link = unsafe { bpf(CREATE_LINK, &link) }?;
+        Ok(Withholding { _link })
     }
 }
 
