@@ -282,7 +282,9 @@ def test_objects_cross_the_kernels_tcp_and_both_ends_tell(tmp_path: Path) -> Non
     for line in ends.values():
         flows.append(line)
     (row,) = flows.table()
-    assert (row["status"], row["retransmitted"], row["bytes"]) == ("finished", 0, 200_000)
+    assert (row["status"], row["bytes"]) == ("finished", 200_000)
+    # A busy machine may make the kernel's loss probe send a segment twice.
+    assert row["retransmitted"] == ends["sender"]["retransmitted"]
 
 
 def test_what_the_kernel_cannot_play_is_said(tmp_path: Path) -> None:
