@@ -2,7 +2,7 @@
 
 use crate::draws::Draws;
 use crate::error::Error;
-use crate::patterns::{Resolved, check_count};
+use crate::patterns::{JobPattern, check_count};
 use crate::spec::{Arrivals, Traffic};
 
 /// Who starts a job at an arrival.
@@ -45,7 +45,7 @@ enum Clock {
 impl ArrivalTimes {
     pub fn new(
         traffic: &Traffic,
-        pattern: &Resolved,
+        pattern: &dyn JobPattern,
         place: &str,
         seed: u64,
         link_rate_bps: f64,

@@ -1,4 +1,4 @@
-use super::*;
+use crate::hosts::{HostId, Hosts};
 use crate::testing::{fat_tree, schedule, star};
 use crate::transfer::Transfer;
 use crate::transfer::{Kind, Moment};

@@ -7,7 +7,7 @@ use std::sync::Arc;
 use crate::arrivals::{ArrivalTimes, Starters};
 use crate::error::Error;
 use crate::hosts::Hosts;
-use crate::patterns::{Draft, PatternDraws, Resolved};
+use crate::patterns::{self, Draft, JobDraws, JobPattern, PatternDraws};
 use crate::sizes::SizeDistribution;
 use crate::spec::{Traffic, Workload};
 use crate::transfer::{After, Moment, Transfer};
@@ -42,7 +42,7 @@ struct Part {
     times: ArrivalTimes,
     /// Who starts the arrival that is in the queue.
     starters: Starters,
-    pattern: Resolved,
+    pattern: Box<dyn JobPattern>,
     size: SizeDistribution,
     draws: PatternDraws,
     priority: u8,
@@ -62,16 +62,16 @@ impl Part {
             ));
         }
         traffic.size.check(&format!("{place} size"))?;
-        let pattern = Resolved::new(&traffic.pattern, hosts, &traffic.name, workload.seed)?;
+        let pattern = patterns::resolve(&traffic.pattern, hosts, &traffic.name, workload.seed)?;
         let times = ArrivalTimes::new(
             traffic,
-            &pattern,
+            &*pattern,
             place,
             workload.seed,
             workload.link_rate_bps,
             workload.duration_ns,
         )?;
-        check_transfers(place, &pattern, &times)?;
+        check_transfers(place, &*pattern, &times)?;
         Ok(Self {
             name: traffic.name.as_str().into(),
             times,
@@ -85,7 +85,11 @@ impl Part {
 }
 
 /// A digit too many in a count or a time would fill the memory, or never end.
-fn check_transfers(place: &str, pattern: &Resolved, times: &ArrivalTimes) -> Result<(), Error> {
+fn check_transfers(
+    place: &str,
+    pattern: &dyn JobPattern,
+    times: &ArrivalTimes,
+) -> Result<(), Error> {
     let per_job = pattern.transfers_per_job() as f64;
     for (number, most, of_what) in [
         (times.jobs_at_once(), MOST_AT_ONCE, "at one instant"),
@@ -174,9 +178,14 @@ impl Schedule {
     /// `before`: the transfer whose end it waits for. Returns the id of its first transfer.
     fn start_job(&mut self, at_ns: u64, index: usize, starter: usize, before: Option<u64>) -> u64 {
         let part = &mut self.parts[index];
-        let drafts = part
-            .pattern
-            .job(&self.hosts, starter, &part.size, &mut part.draws);
+        let drafts = part.pattern.job(
+            starter,
+            &mut JobDraws {
+                hosts: &self.hosts,
+                size: &part.size,
+                draws: &mut part.draws,
+            },
+        );
         let job = self.next_id;
         let job_transfers = drafts.len() as u64;
         self.next_id += job_transfers;

@@ -1,0 +1,108 @@
+//! A transfer of a job before it has an id and a time, and the random numbers that it is drawn with.
+
+use crate::draws::Draws;
+use crate::hosts::{HostId, Hosts};
+use crate::placement;
+use crate::sizes::SizeDistribution;
+use crate::transfer::{Kind, Moment};
+
+/// A transfer before it has an id and a time.
+pub struct Draft {
+    /// After the arrival of the job.
+    pub offset_ns: u64,
+    pub kind: Kind,
+    pub sources: Vec<HostId>,
+    pub destinations: Vec<HostId>,
+    pub bytes: u64,
+    pub connection: Option<u32>,
+    pub after: Option<DraftAfter>,
+}
+
+pub struct DraftAfter {
+    /// Which transfer of the same job.
+    pub index: usize,
+    pub moment: Moment,
+    pub delay_ns: u64,
+    pub serial: bool,
+}
+
+impl Draft {
+    pub fn new(kind: Kind, source: HostId, destination: HostId, bytes: u64) -> Self {
+        Self {
+            offset_ns: 0,
+            kind,
+            sources: vec![source],
+            destinations: vec![destination],
+            bytes,
+            connection: None,
+            after: None,
+        }
+    }
+
+    pub fn send(source: HostId, destination: HostId, bytes: u64) -> Self {
+        Self::new(Kind::SendOneToOne, source, destination, bytes)
+    }
+}
+
+impl DraftAfter {
+    pub fn end_of(index: usize) -> Self {
+        Self {
+            index,
+            moment: Moment::Finished,
+            delay_ns: 0,
+            serial: false,
+        }
+    }
+}
+
+/// The random numbers of one part of the workload, by purpose: another size distribution leaves the
+/// places as they were.
+pub struct PatternDraws {
+    places: Draws,
+    sizes: Draws,
+    pub service: Draws,
+}
+
+impl PatternDraws {
+    pub fn new(seed: u64, name: &str) -> Self {
+        Self {
+            places: Draws::new(seed, name, "places"),
+            sizes: Draws::new(seed, name, "sizes"),
+            service: Draws::new(seed, name, "service"),
+        }
+    }
+}
+
+/// The distributions that a job is drawn from.
+pub struct JobDraws<'a> {
+    pub hosts: &'a Hosts,
+    pub size: &'a SizeDistribution,
+    pub draws: &'a mut PatternDraws,
+}
+
+impl JobDraws<'_> {
+    pub fn bytes(&mut self) -> u64 {
+        self.size.draw_bytes(&mut self.draws.sizes)
+    }
+
+    pub fn places(&mut self) -> &mut Draws {
+        &mut self.draws.places
+    }
+
+    /// One of those that fit.
+    pub fn one(&mut self, from: &[HostId], fits: impl Fn(HostId) -> bool) -> HostId {
+        placement::choose(from, self.places(), fits).expect("checked for every host at the start")
+    }
+
+    /// Different ones while there are any, then the same again.
+    pub fn several(
+        &mut self,
+        from: &[HostId],
+        count: usize,
+        fits: impl Fn(HostId) -> bool,
+    ) -> Vec<HostId> {
+        let mut candidates: Vec<HostId> = from.iter().copied().filter(|&id| fits(id)).collect();
+        self.places().shuffle(&mut candidates);
+        candidates.into_iter().cycle().take(count).collect()
+    }
+}
