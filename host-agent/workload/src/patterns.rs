@@ -1,7 +1,7 @@
 //! Patterns of jobs, a file each: a pattern knows its hosts, knows that they suffice, and draws its jobs.
 
-mod draft;
 mod incast;
+mod job;
 mod outcast;
 mod pairs;
 mod partition_aggregate;
@@ -10,8 +10,8 @@ mod scope;
 mod sequence;
 mod storage;
 
-pub use draft::{Draft, JobDraws, PatternDraws};
 use incast::Incast;
+pub use job::{Draft, JobDraws, JobPattern, PatternDraws};
 use outcast::Outcast;
 use pairs::{AllToAll, Random, Ring};
 use partition_aggregate::PartitionAggregate;
@@ -19,32 +19,11 @@ use requests::Requests;
 use scope::Scope;
 pub(crate) use scope::check_count;
 use sequence::Sequence;
-use storage::{StorageRead, StorageWrite};
+use storage::{Storage, StorageRead, StorageWrite};
 
 use crate::error::Error;
 use crate::hosts::Hosts;
 use crate::spec::Pattern;
-
-/// A pattern whose hosts are known, and known to suffice: drawing a job cannot fail.
-pub trait JobPattern: Send + Sync {
-    /// How many hosts start jobs, in turn or by chance. 1 where a job concerns all of them.
-    fn starters(&self) -> usize;
-
-    /// Whether a job is one transfer, so that the next can wait for its end.
-    fn is_single(&self) -> bool {
-        false
-    }
-
-    /// How many transfers a job has, at most.
-    fn transfers_per_job(&self) -> usize;
-
-    /// Basis of a load: how many times the mean size a job brings to the loaded links, and how many such links
-    /// there are.
-    fn loaded_links(&self) -> (f64, usize);
-
-    /// One job, started by the host of that number below [`starters`](Self::starters).
-    fn job(&mut self, starter: usize, draws: &mut JobDraws) -> Vec<Draft>;
-}
 
 /// The pattern with its hosts; `name` is that of the part of the workload.
 pub fn resolve(
@@ -114,7 +93,7 @@ pub fn resolve(
             clients,
             servers,
         } => {
-            let storage = scope.storage(clients, servers, *replicas, *placement)?;
+            let storage = Storage::new(&scope, [clients, servers], *replicas, *placement)?;
             Box::new(StorageRead::new(&scope, storage, *mode, *blocks)?)
         }
         Pattern::StorageWrite {
@@ -124,7 +103,7 @@ pub fn resolve(
             clients,
             servers,
         } => {
-            let storage = scope.storage(clients, servers, *replicas, *placement)?;
+            let storage = Storage::new(&scope, [clients, servers], *replicas, *placement)?;
             Box::new(StorageWrite::new(storage, *mode))
         }
     })

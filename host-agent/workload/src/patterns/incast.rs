@@ -1,7 +1,7 @@
 //! Several hosts send to one, which is drawn anew for each job.
 
-use super::draft::{Draft, JobDraws};
-use super::{JobPattern, Scope};
+use super::job::{Draft, JobDraws, JobPattern};
+use super::scope::Scope;
 use crate::error::Error;
 use crate::hosts::HostId;
 use crate::spec::Counts;
@@ -17,7 +17,7 @@ pub struct Incast {
 }
 
 impl Incast {
-    /// Of its transfers; `fetch`: the receiver asks for the bytes.
+    /// The kind of its transfers; `fetch`: the receiver asks for the bytes.
     pub fn kind(fetch: bool) -> Kind {
         match fetch {
             true => Kind::FetchOneToOne,

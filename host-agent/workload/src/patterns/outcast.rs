@@ -1,7 +1,7 @@
 //! Two receivers in one rack: one gets few flows from its pod, the other many from other pods.
 
-use super::draft::{Draft, JobDraws};
-use super::{JobPattern, Scope};
+use super::job::{Draft, JobDraws, JobPattern};
+use super::scope::Scope;
 use crate::error::Error;
 use crate::hosts::{HostId, Hosts};
 

@@ -1,7 +1,7 @@
 //! Transfers from one host to another: to random ones, around a ring, between all.
 
-use super::draft::{Draft, JobDraws};
-use super::{JobPattern, Scope};
+use super::job::{Draft, JobDraws, JobPattern};
+use super::scope::Scope;
 use crate::draws::Draws;
 use crate::error::Error;
 use crate::hosts::HostId;

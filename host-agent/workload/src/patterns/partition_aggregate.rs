@@ -1,7 +1,7 @@
 //! A client asks several servers at once, each of which works and answers.
 
-use super::draft::{Draft, DraftAfter, JobDraws};
-use super::{JobPattern, Scope};
+use super::job::{Draft, DraftAfter, JobDraws, JobPattern};
+use super::scope::Scope;
 use crate::error::Error;
 use crate::hosts::HostId;
 use crate::times::TimeDistribution;

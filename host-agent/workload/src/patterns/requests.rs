@@ -1,7 +1,7 @@
 //! A client asks a server for bytes, over one of several permanent connections to it.
 
-use super::draft::{Draft, JobDraws};
-use super::{JobPattern, Scope};
+use super::job::{Draft, JobDraws, JobPattern};
+use super::scope::Scope;
 use crate::error::Error;
 use crate::hosts::HostId;
 use crate::spec::ConnectionChoice;

@@ -1,9 +1,7 @@
 //! Checks that several patterns make of their hosts.
 
-use super::storage::Storage;
 use crate::error::Error;
 use crate::hosts::{HostId, Hosts};
-use crate::placement::ReplicaPlacement;
 
 /// More than any experiment has, in 100 MB: a waiting transfer takes about 100 bytes.
 const MOST_OF_A_COUNT: u32 = 1_000_000;
@@ -66,17 +64,6 @@ impl Scope<'_> {
         let (clients, servers) = (self.group(clients)?, self.group(servers)?);
         self.need_others(&clients, &servers, needed, distinct)?;
         Ok([clients, servers])
-    }
-
-    pub fn storage(
-        &self,
-        clients: &Option<String>,
-        servers: &Option<String>,
-        replicas: u32,
-        placement: ReplicaPlacement,
-    ) -> Result<Storage, Error> {
-        let groups = [self.group(clients)?, self.group(servers)?];
-        Storage::new(self, groups, replicas, placement)
     }
 }
 

@@ -1,7 +1,7 @@
 //! A client asks one server after another for bytes, each as soon as it has those of the one before.
 
-use super::draft::{Draft, DraftAfter, JobDraws};
-use super::{JobPattern, Scope};
+use super::job::{Draft, DraftAfter, JobDraws, JobPattern};
+use super::scope::Scope;
 use crate::error::Error;
 use crate::hosts::HostId;
 use crate::transfer::Kind;

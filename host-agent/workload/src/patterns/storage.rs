@@ -1,7 +1,7 @@
 //! A client reads an object that several servers have, or writes one to several.
 
-use super::draft::{Draft, DraftAfter, JobDraws};
-use super::{JobPattern, Scope};
+use super::job::{Draft, DraftAfter, JobDraws, JobPattern};
+use super::scope::Scope;
 use crate::error::Error;
 use crate::hosts::HostId;
 use crate::placement::ReplicaPlacement;
@@ -19,7 +19,7 @@ pub struct Storage {
 impl Storage {
     pub fn new(
         scope: &Scope,
-        [clients, servers]: [Vec<HostId>; 2],
+        [clients, servers]: [&Option<String>; 2],
         replicas: u32,
         placement: ReplicaPlacement,
     ) -> Result<Self, Error> {
@@ -28,6 +28,7 @@ impl Storage {
             return Err(scope.error(format!("replicas is {replicas}, expected 1 to 15")));
         }
         let replicas = replicas as usize;
+        let (clients, servers) = (scope.group(clients)?, scope.group(servers)?);
         placement.check(scope.hosts, &clients, &servers, replicas, scope.place)?;
         Ok(Self {
             clients,

@@ -1,10 +1,31 @@
-//! A transfer of a job before it has an id and a time, and the random numbers that it is drawn with.
+//! Jobs of a pattern, as transfers that have no id and no time yet.
 
 use crate::draws::Draws;
 use crate::hosts::{HostId, Hosts};
 use crate::placement;
 use crate::sizes::SizeDistribution;
 use crate::transfer::{Kind, Moment};
+
+/// A pattern whose hosts are known, and known to suffice: drawing a job cannot fail.
+pub trait JobPattern: Send + Sync {
+    /// How many hosts start jobs, in turn or by chance. 1 where a job concerns all of them.
+    fn starters(&self) -> usize;
+
+    /// Whether a job is one transfer, so that the next can wait for its end.
+    fn is_single(&self) -> bool {
+        false
+    }
+
+    /// How many transfers a job has, at most.
+    fn transfers_per_job(&self) -> usize;
+
+    /// Basis of a load: how many times the mean size a job brings to the loaded links, and how many such links
+    /// there are.
+    fn loaded_links(&self) -> (f64, usize);
+
+    /// One job, started by the host of that number below [`starters`](Self::starters).
+    fn job(&mut self, starter: usize, draws: &mut JobDraws) -> Vec<Draft>;
+}
 
 /// A transfer before it has an id and a time.
 pub struct Draft {
