@@ -35,6 +35,22 @@ pub(crate) struct Calculation {
     pub usual: Option<Usual>,
 }
 
+/// The calculations of a program with their algorithms, by number.
+#[derive(Default)]
+pub(crate) struct Calculations {
+    pub all: Vec<Calculation>,
+    pub algorithms: Vec<Algorithm>,
+}
+
+impl Calculations {
+    /// Returns its number.
+    pub fn add(&mut self, (calculation, algorithm): (Calculation, Algorithm)) -> u32 {
+        self.all.push(calculation);
+        self.algorithms.push(algorithm);
+        self.all.len() as u32 - 1
+    }
+}
+
 /// The layout of the inputs while all their headers are valid and all variable-length fields empty.
 #[derive(Clone, Debug)]
 pub(crate) struct Usual {

@@ -34,6 +34,7 @@ mod journey;
 mod layout;
 mod machine;
 mod math_unit;
+mod names;
 mod native;
 #[cfg(test)]
 mod oracle_tests;

@@ -4,7 +4,7 @@ use crate::drop_reason::DropReason;
 use crate::frames::Frames;
 use crate::free_list::FreeList;
 use crate::journey::Journey;
-use crate::program::Place;
+use crate::slot::Place;
 
 /// A field that every packet of a program has.
 #[derive(Clone, Copy, Debug)]

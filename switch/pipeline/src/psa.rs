@@ -18,7 +18,8 @@ use crate::layout::Layout;
 use crate::outcome::*;
 use crate::packet::{Packet, Preserved};
 use crate::pipeline::{preserve, restore};
-use crate::program::{Other, Place, Program};
+use crate::program::{Other, Program};
+use crate::slot::Place;
 use crate::tofino::{Blocks, place};
 
 /// Parts of a program for PSA that v1model does not have.

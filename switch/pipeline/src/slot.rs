@@ -3,6 +3,7 @@
 use num_bigint::{BigInt, Sign};
 
 use crate::bits::low_mask;
+use crate::error::LoadError;
 
 /// Where a field lies. It is small and copied into the compiled program.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -101,5 +102,44 @@ pub(crate) fn store_big(words: &mut [u64], slot: Slot, value: &BigInt) {
     words.fill(0);
     for (word, digit) in words.iter_mut().rev().zip(low.iter_u64_digits()) {
         *word = digit;
+    }
+}
+
+/// A field of one word, for fast access.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Place {
+    /// Its word in the packet.
+    pub at: u32,
+    /// Ones in the bits of the field.
+    pub mask: u64,
+}
+
+impl Place {
+    /// The place of a field, or an error with its `name` if it is too wide.
+    pub fn of(name: &str, slot: Slot) -> Result<Place, LoadError> {
+        match slot {
+            Slot {
+                at, words: 1, bits, ..
+            } => Ok(Place {
+                at,
+                mask: low_mask(bits),
+            }),
+            _ => Err(LoadError::new(
+                name,
+                format!("it has {} bits, v1model's has at most 64", slot.bits),
+            )),
+        }
+    }
+
+    /// Sets the field.
+    #[inline]
+    pub fn set(self, words: &mut [u64], value: u64) {
+        words[self.at as usize] = value & self.mask;
+    }
+
+    /// The value of the field.
+    #[inline]
+    pub fn get(self, words: &[u64]) -> u64 {
+        words[self.at as usize]
     }
 }

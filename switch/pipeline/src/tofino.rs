@@ -21,7 +21,8 @@ use crate::layout::Layout;
 use crate::machine::Machine;
 use crate::outcome::*;
 use crate::packet::{Packet, Preserved};
-use crate::program::{Emit, Next, Place};
+use crate::program::{Emit, Next};
+use crate::slot::Place;
 
 /// Parts of a program for Tofino that v1model does not have.
 #[derive(Debug)]

@@ -5,7 +5,7 @@ use std::sync::atomic::Ordering;
 use std::collections::HashMap;
 
 use crate::packet::Packet;
-use crate::program::Place;
+use crate::slot::Place;
 
 use super::{ActionInfo, ControlError, KeyFieldInfo, Result, TableInfo};
 use crate::{

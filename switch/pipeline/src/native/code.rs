@@ -10,8 +10,8 @@ use cranelift_codegen::isa::CallConv;
 use cranelift_frontend::FunctionBuilder;
 
 use super::calls::{Context, offset};
-use crate::program::{Place, Program};
-use crate::slot::Slot;
+use crate::program::Program;
+use crate::slot::{Place, Slot};
 
 /// A function that is being generated.
 pub(super) struct Code<'p, 'f> {

@@ -6,10 +6,11 @@ use ebb_bmv2_json as json;
 use ebb_bmv2_json::{Expression, ParserOpKind, ParserParameter, TransitionKind, Value};
 
 use super::{Case, ExtractTo, KeyPart, Op, Parser, ShortSelect, State, Test};
-use crate::action::{ActionCompiler, Target};
+use crate::action::Target;
 use crate::error::LoadError;
 use crate::expr::Compiler;
 use crate::layout::{Layout, Stack};
+use crate::program::ActionCompiler;
 use crate::slot::Slot;
 
 /// Loads one parser.

@@ -1,5 +1,8 @@
 //! A loaded program: everything that does not change while packets pass.
 
+mod actions;
+mod architecture;
+mod arrays;
 mod load;
 mod tables;
 mod usage;
@@ -10,20 +13,21 @@ use std::sync::Arc;
 use ebb_bmv2_json as json;
 
 use crate::action::{Action, Primitive};
-use crate::bits::low_mask;
 use crate::calculation::Calculation;
 use crate::error::LoadError;
 use crate::expr::Condition;
 use crate::hash::Algorithm;
 use crate::layout::Layout;
+use crate::names::Names;
 use crate::native::Native;
 use crate::parser::{ErrorCodes, Parser};
 use crate::psa::Psa;
-use crate::slot::Slot;
+use crate::slot::{Place, Slot};
 use crate::state::Blueprint;
 use crate::table::TableSpec;
 use crate::tofino::Tofino;
 use crate::trace::Source;
+pub(crate) use actions::ActionCompiler;
 use load::load;
 pub(crate) use usage::Usage;
 
@@ -70,7 +74,7 @@ pub struct Program {
     /// Numbers of value sets by name.
     pub(crate) value_set_names: HashMap<String, u32>,
     /// Arrays and calculations by name.
-    pub(crate) names: crate::action::Names,
+    pub(crate) names: Names,
     /// State that every switch with this program starts with.
     pub(crate) blueprint: Blueprint,
     /// Its second parser and its deparsers, if it is for another architecture; `None` for v1model.
@@ -284,45 +288,6 @@ pub(crate) struct StandardMetadata {
     pub deq_timedelta: Option<Place>,
     pub deq_qdepth: Option<Place>,
     pub qid: Option<Place>,
-}
-
-/// A field of one word, for fast access.
-#[derive(Clone, Copy, Debug)]
-pub(crate) struct Place {
-    /// Its word in the packet.
-    pub at: u32,
-    /// Ones in the bits of the field.
-    pub mask: u64,
-}
-
-impl Place {
-    /// The place of a field, or an error with its `name` if it is too wide.
-    pub fn of(name: &str, slot: Slot) -> Result<Place, LoadError> {
-        match slot {
-            Slot {
-                at, words: 1, bits, ..
-            } => Ok(Place {
-                at,
-                mask: low_mask(bits),
-            }),
-            _ => Err(LoadError::new(
-                name,
-                format!("it has {} bits, v1model's has at most 64", slot.bits),
-            )),
-        }
-    }
-
-    /// Sets the field.
-    #[inline]
-    pub fn set(self, words: &mut [u64], value: u64) {
-        words[self.at as usize] = value & self.mask;
-    }
-
-    /// The value of the field.
-    #[inline]
-    pub fn get(self, words: &[u64]) -> u64 {
-        words[self.at as usize]
-    }
 }
 
 impl StandardMetadata {

@@ -6,17 +6,17 @@ use ebb_bmv2_json as json;
 use ebb_bmv2_json::{EntryKey, HexStr, KeyTarget, MatchType, TableKind};
 use ebb_units::Instant;
 
-use super::load::{add_calculation, unit};
+use super::arrays::unit;
 use super::{Next, Node, TableNode};
-use crate::action::{Action, Names};
+use crate::action::Action;
 use crate::bits::from_bytes;
-use crate::calculation::Calculation;
+use crate::calculation::{Calculation, Calculations};
 use crate::control::{ActionCall, MatchKey, MatchKind, TableAction, TableEntry, bind};
 use crate::error::LoadError;
 use crate::expr::Compiler;
-use crate::hash::Algorithm;
 use crate::ids::{ActionId, ProfileId};
 use crate::layout::Layout;
+use crate::names::Names;
 use crate::profile::{ProfileSpec, Resolved};
 use crate::table::{DefaultEntry, DirectMeter, KeyField, Table, TableSpec, needs_priority};
 use crate::trace::Source;
@@ -32,8 +32,13 @@ pub(crate) struct Builder<'a> {
     pub names: &'a Names,
     pub source: &'a json::Program,
     pub actions: &'a [Action],
-    pub calculations: &'a mut Vec<Calculation>,
-    pub algorithms: &'a mut Vec<Algorithm>,
+    pub calculations: &'a mut Calculations,
+    pub built: Built,
+}
+
+/// The tables of all pipelines, their action profiles, and the nodes in which they are applied.
+#[derive(Default)]
+pub(crate) struct Built {
     pub tables: Vec<Table>,
     pub table_names: HashMap<String, u32>,
     pub profiles: Vec<ProfileSpec>,
@@ -58,7 +63,7 @@ impl Builder<'_> {
             .map(|t| &t.name)
             .chain(pipeline.conditionals.iter().map(|c| &c.name))
             .chain(pipeline.action_calls.iter().map(|c| &c.name));
-        for (number, name) in (self.nodes.len() as u32..).zip(names) {
+        for (number, name) in (self.built.nodes.len() as u32..).zip(names) {
             if numbers.insert(name.as_str(), number).is_some() {
                 return Err(LoadError::new(
                     format!("pipeline {}", pipeline.name),
@@ -80,7 +85,7 @@ impl Builder<'_> {
             let node = self
                 .table(table, &go)
                 .map_err(|e| e.within(format_args!("table {}", table.name)))?;
-            self.nodes.push(node);
+            self.built.nodes.push(node);
         }
         let expr = Compiler {
             layout: self.layout,
@@ -91,7 +96,7 @@ impl Builder<'_> {
             let condition = expr
                 .condition(&c.expression)
                 .map_err(|e| e.within(format_args!("condition {}", c.name)))?;
-            self.nodes.push(Node::Condition {
+            self.built.nodes.push(Node::Condition {
                 source: Source::from(&c.source_info).or_name(&c.name),
                 condition,
                 then: go(&c.true_next)?,
@@ -106,7 +111,7 @@ impl Builder<'_> {
                     "its action has parameters, which only a table can give",
                 ));
             }
-            self.nodes.push(Node::Call {
+            self.built.nodes.push(Node::Call {
                 action: action.0,
                 next: go(&call.next_node)?,
             });
@@ -127,10 +132,10 @@ impl Builder<'_> {
             None => None,
             Some(s) => {
                 let loaded = Calculation::load_selector(self.layout, &profile.name, s)?;
-                Some(add_calculation(self.calculations, self.algorithms, loaded))
+                Some(self.calculations.add(loaded))
             }
         };
-        self.profiles.push(ProfileSpec {
+        self.built.profiles.push(ProfileSpec {
             name: profile.name.clone(),
             max_size: profile.max_size,
             selector,
@@ -159,16 +164,13 @@ impl Builder<'_> {
         if let Some(entries) = &source.entries {
             self.initial_entries(&mut table, entries)?;
         }
-        let number = self.tables.len() as u32;
-        if self
-            .table_names
-            .insert(source.name.clone(), number)
-            .is_some()
-        {
+        let number = self.built.tables.len() as u32;
+        let name = source.name.clone();
+        if self.built.table_names.insert(name, number).is_some() {
             return Err(LoadError::new("name", "another table has it too"));
         }
         let fixed = fixed_action(&table).filter(|_| self.layout.shortcuts);
-        self.tables.push(table);
+        self.built.tables.push(table);
         let by_hit = match (
             source.next_tables.get("__HIT__"),
             source.next_tables.get("__MISS__"),
@@ -246,13 +248,14 @@ impl Builder<'_> {
             }
             (_, Some(name)) => {
                 let i = self
+                    .built
                     .profiles
                     .iter()
                     .position(|p| p.name == *name)
                     .ok_or_else(|| LoadError::missing("action profile", name))?;
                 for action in actions {
-                    if !self.profiles[i].actions.contains(action) {
-                        self.profiles[i].actions.push(*action);
+                    if !self.built.profiles[i].actions.contains(action) {
+                        self.built.profiles[i].actions.push(*action);
                     }
                 }
                 Some(ProfileId(i as u32))
