@@ -4,10 +4,12 @@
 //! While the clock stands still, before the first run and between two runs, every switch serves
 //! P4Runtime at its address, as it would under the wall clock.
 
+mod build;
 mod catalog;
 mod departures;
 mod feed;
 mod host;
+mod hosts;
 mod lines;
 mod machine;
 mod network;

@@ -29,78 +29,70 @@
 use std::collections::BTreeMap;
 use std::net::{Ipv4Addr, SocketAddr};
 use std::path::{Path, PathBuf};
-use std::sync::Arc;
-use std::sync::atomic::AtomicU64;
 
 use anyhow::{Context, Result, anyhow, bail, ensure};
-use ebb_engine::simulation::{NodeId, NodePort, Simulation};
+use ebb_engine::simulation::{NodeId, NodePort};
 use ebb_engine::{Switch, SwitchOptions};
 use ebb_host::TrafficTransports;
 use ebb_p4runtime::ProgramFiles;
-use ebb_p4runtime::proto::p4::ForwardingPipelineConfig;
 use ebb_traffic_manager::TrafficManagerConfig;
-use ebb_transport::nic::NicParams;
+use ebb_transport::TransportKind;
 use ebb_transport::tenant::{HypervisorEntry, VmEntry};
-use ebb_transport::{Suite, TransportKind};
-use ebb_units::{BitRate, Duration, Instant};
+use ebb_units::Duration;
 use ebb_wire::MacAddress;
 use ebb_workload::{HostId, PlacedHost};
 use serde::Deserialize;
 use serde::de::IgnoredAny;
 
 use crate::catalog::{Catalog, Content};
-use crate::departures::Noted;
-use crate::feed::Place;
-use crate::host::{Forgery, Identity, Overheard, Parts, SimHost, Transports};
-use crate::machine::Machine;
-use crate::node::Node;
-use crate::workload::{Plan, Survey, TransferEntry};
+use crate::host::Identity;
+use crate::workload::{Plan, TransferEntry};
 
 /// The content of a network file; the table above has the keys.
 #[derive(Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Network {
     #[serde(alias = "scheme")]
-    transport: TransportKind,
+    pub transport: TransportKind,
     #[serde(default)]
-    transport_of: BTreeMap<String, TransportKind>,
+    pub transport_of: BTreeMap<String, TransportKind>,
     #[serde(default)]
-    params: Params,
-    seed: u64,
-    switches: Vec<SwitchEntry>,
+    pub params: Params,
+    pub seed: u64,
+    pub switches: Vec<SwitchEntry>,
     #[serde(default)]
-    program: Option<ProgramFiles>,
-    hosts: Vec<HostEntry>,
+    pub program: Option<ProgramFiles>,
+    pub hosts: Vec<HostEntry>,
     #[serde(default)]
-    hypervisor: Option<HypervisorEntry>,
-    links: Vec<[End; 2]>,
+    pub hypervisor: Option<HypervisorEntry>,
+    pub links: Vec<[End; 2]>,
     #[serde(default)]
-    workload: Option<PathBuf>,
+    pub workload: Option<PathBuf>,
     #[serde(default)]
-    transfers: Vec<TransferEntry>,
+    pub transfers: Vec<TransferEntry>,
     #[serde(default)]
-    content: Content,
+    pub content: Content,
     #[serde(default)]
-    coding_bps: u64,
+    pub coding_bps: u64,
     #[serde(default)]
-    packet_ns: u64,
+    pub packet_ns: u64,
     #[serde(default = "sixteen")]
-    packets_at_once: u16,
+    pub packets_at_once: u16,
     #[serde(default)]
-    forgeries: Vec<ForgeryEntry>,
+    pub forgeries: Vec<ForgeryEntry>,
     #[serde(default = "ten_seconds")]
-    patience_ns: u64,
+    pub patience_ns: u64,
     #[serde(default)]
-    fabric_socket: Option<PathBuf>,
+    pub fabric_socket: Option<PathBuf>,
     #[serde(default = "captures")]
-    captures: PathBuf,
+    pub captures: PathBuf,
     #[serde(default)]
-    ends_with: Vec<String>,
+    pub ends_with: Vec<String>,
     #[serde(default)]
-    arrivals_every_ns: u64,
+    pub arrivals_every_ns: u64,
     /// The folder of the network file, which its relative paths start from.
     #[serde(skip)]
-    folder: PathBuf,
+    pub folder: PathBuf,
 }
 
 fn captures() -> PathBuf {
@@ -116,142 +108,64 @@ fn ten_seconds() -> u64 {
 }
 
 /// Simulated hosts use no machine and make no mistakes.
-type Params = ebb_transport::Params<IgnoredAny, IgnoredAny>;
+pub type Params = ebb_transport::Params<IgnoredAny, IgnoredAny>;
 
 /// A switch of the network file.
 #[derive(Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
-struct SwitchEntry {
-    name: String,
-    device_id: u64,
-    grpc_server_addr: SocketAddr,
-    cpu_port: Option<u16>,
-    drop_port: u16,
+pub struct SwitchEntry {
+    pub name: String,
+    pub device_id: u64,
+    pub grpc_server_addr: SocketAddr,
+    pub cpu_port: Option<u16>,
+    pub drop_port: u16,
     /// Configuration until the controller sets another one.
-    traffic_manager: TrafficManagerConfig,
+    pub traffic_manager: TrafficManagerConfig,
 }
 
 /// A host of the network file.
 #[derive(Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
-struct HostEntry {
-    name: String,
-    ip: Ipv4Addr,
-    mac: String,
-    gateway_mac: String,
+pub struct HostEntry {
+    pub name: String,
+    pub ip: Ipv4Addr,
+    pub mac: String,
+    pub gateway_mac: String,
     #[serde(default)]
-    rack: Option<String>,
+    pub rack: Option<String>,
     #[serde(default)]
-    pod: Option<String>,
+    pub pod: Option<String>,
     #[serde(default)]
-    rate_bps: Option<u64>,
+    pub rate_bps: Option<u64>,
     #[serde(default)]
-    vms: Vec<VmEntry>,
+    pub vms: Vec<VmEntry>,
 }
 
 /// A host of the network file that makes up notifications.
 #[derive(Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
-struct ForgeryEntry {
-    host: String,
-    targets: Vec<String>,
-    every_ns: u64,
+pub struct ForgeryEntry {
+    pub host: String,
+    pub targets: Vec<String>,
+    pub every_ns: u64,
     #[serde(default)]
-    start_ns: u64,
-    stop_ns: u64,
-    dscp: u8,
+    pub start_ns: u64,
+    pub stop_ns: u64,
+    pub dscp: u8,
     /// It names packets that its target has sent so long ago, at least the longest delay of a link. None:
     /// packets of flows that do not exist.
     #[serde(default)]
-    overhears_after_ns: Option<u64>,
+    pub overhears_after_ns: Option<u64>,
 }
 
 /// One end of a link.
 #[derive(Clone, Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
-struct End {
-    node: String,
+pub struct End {
+    pub node: String,
     /// Port of a switch; a host has only port 0.
     #[serde(default)]
-    port: u16,
-}
-
-/// A switch of the simulation and how controllers reach it.
-pub struct SimSwitch {
-    /// Its number in the simulation.
-    pub node: NodeId,
-    /// Its P4Runtime device id.
-    pub device_id: u64,
-    /// Where P4Runtime is served for it.
-    pub grpc_address: SocketAddr,
-}
-
-/// A simulation whose clock has not run yet, and what belongs to it.
-pub struct Built {
-    /// The network.
-    pub simulation: Simulation<Node>,
-    /// The switches, in the order of the file.
-    pub switches: Vec<SimSwitch>,
-    /// Program that they start with; `None`: none.
-    pub program: Option<ForwardingPipelineConfig>,
-    /// The hosts, in the order of the file.
-    pub hosts: Vec<NodeId>,
-    /// The links, in the order of the file.
-    pub links: Vec<[NodePort; 2]>,
-    /// Socket of the fabric service; `None` if it is not served.
-    pub fabric_socket: Option<PathBuf>,
-    /// Folder for packet captures.
-    pub captures: PathBuf,
-    /// The transfers.
-    pub plan: Plan,
-    /// The hosts that take part in transfers, by their numbers there, with their names.
-    pub planned: Vec<(Place, String)>,
-    /// Properties of the transfers that are known in advance.
-    pub survey: Survey,
-    /// Parts of the workload with which a run ends; empty means all.
-    pub ends_with: Vec<String>,
-    /// Counts the transfers that have ended.
-    pub ended: Arc<AtomicU64>,
-}
-
-/// Packets that hosts forge, and the hosts that a forger overhears, by name.
-type Forgeries = (BTreeMap<String, Forgery>, BTreeMap<String, Arc<Overheard>>);
-
-fn forgeries(entries: &[ForgeryEntry], hosts: &[HostEntry]) -> Result<Forgeries> {
-    let address = |name: &String| {
-        let found = hosts.iter().find(|host| host.name == *name);
-        found
-            .map(|host| host.ip)
-            .ok_or_else(|| anyhow!("forgeries: there is no host {name}"))
-    };
-    let mut forgeries = BTreeMap::new();
-    let mut seen: BTreeMap<String, Arc<Overheard>> = BTreeMap::new();
-    for entry in entries {
-        let mut targets = Vec::new();
-        for name in &entry.targets {
-            let overheard = entry.overhears_after_ns.map(|after| {
-                let new = || Arc::new(Overheard::new(Duration::from_nanos(after)));
-                seen.entry(name.clone()).or_insert_with(new).clone()
-            });
-            targets.push((address(name)?, overheard));
-        }
-        address(&entry.host)?;
-        ensure!(
-            entry.every_ns > 0 && entry.dscp < 64 && !entry.targets.is_empty(),
-            "forgeries of {}: every_ns must be above 0, dscp at most 63, and targets not empty",
-            entry.host
-        );
-        let forgery = Forgery {
-            targets,
-            every: Duration::from_nanos(entry.every_ns),
-            start: Instant::from_nanos(entry.start_ns),
-            stop: Instant::from_nanos(entry.stop_ns),
-            dscp: entry.dscp,
-        };
-        let other = forgeries.insert(entry.host.clone(), forgery);
-        ensure!(other.is_none(), "forgeries: two of {}", entry.host);
-    }
-    Ok((forgeries, seen))
+    pub port: u16,
 }
 
 impl Network {
@@ -267,136 +181,8 @@ impl Network {
         })
     }
 
-    /// Builds the simulation, or says what in the file makes no sense.
-    pub fn build(mut self) -> Result<Built> {
-        let mut suite = self.params.suite();
-        // Nobody wakes up late in virtual time.
-        suite.nic.catch_up_packets = 0;
-        suite.validate().map_err(anyhow::Error::msg)?;
-        self.check_names()?;
-        let plan = self.plan()?;
-        let catalog = Arc::new(self.catalog(&plan)?);
-        let survey = plan.survey(&catalog.transports, &catalog.addresses)?;
-        survey.check_names("ends_with", self.ends_with.iter())?;
-        survey.check_names("transport_of", self.transport_of.keys())?;
-        let program = self.program.take();
-        let program = program.map(|files| files.within(&self.folder).read());
-        let program = program.transpose()?;
-        let mut simulation = Simulation::new();
-        simulation.set_seed(self.seed);
-        let mut ids = BTreeMap::new();
-        let mut switches = Vec::new();
-        for entry in self.switches {
-            let (name, grpc_address) = (entry.name.clone(), entry.grpc_server_addr);
-            let device_id = entry.device_id;
-            let node = simulation.add_switch(entry.build()?);
-            ids.insert(name, node);
-            switches.push(SimSwitch {
-                node,
-                device_id,
-                grpc_address,
-            });
-        }
-        let labels = labels(&self.hosts);
-        let numbers = (0..).zip(plan.hosts(&labels));
-        let numbers: BTreeMap<String, HostId> = numbers
-            .map(|(number, host)| (host.name.clone(), HostId(number)))
-            .collect();
-        let (mut forgeries, mut seen) = forgeries(&self.forgeries, &self.hosts)?;
-        let ended = Arc::<AtomicU64>::default();
-        let vms = self.hosts.iter().flat_map(|host| &host.vms);
-        let departures = Arc::new(Noted::of(vms.map(|vm| vm.ip)));
-        let mut hosts = Vec::new();
-        let mut planned = vec![None; numbers.len()];
-        let mut seeds = self.seed..;
-        for mut entry in self.hosts {
-            let vms = std::mem::take(&mut entry.vms);
-            let mut nic = suite.nic;
-            nic.rate_bps = entry.rate_bps.unwrap_or(nic.rate_bps);
-            // `own`: the interface that a host has by itself; transports know that of the link.
-            let mut make = |name: &str, ip: Ipv4Addr, own: NicParams| -> Result<SimHost> {
-                let seed = seeds.next().unwrap_or_default();
-                let suite = Suite {
-                    nic,
-                    ..suite.clone()
-                };
-                let transports = Transports::new(&catalog.transports, ip, &suite, seed);
-                let parts = Parts {
-                    transports: transports.map_err(anyhow::Error::msg)?,
-                    nic: own,
-                    coding: BitRate::from_bps(self.coding_bps),
-                    processing: (
-                        Duration::from_nanos(self.packet_ns),
-                        usize::from(self.packets_at_once),
-                    ),
-                    forgery: forgeries.remove(name),
-                    overheard: seen.remove(name),
-                    catalog: catalog.clone(),
-                    seed,
-                    ended: ended.clone(),
-                    arrivals_every: Duration::from_nanos(self.arrivals_every_ns),
-                };
-                let number = numbers.get(name).copied();
-                SimHost::new(entry.identity(name, ip, number)?, parts)
-            };
-            let (node, members) = if vms.is_empty() {
-                let host = make(&entry.name, entry.ip, nic)?;
-                (Node::Host(host), vec![entry.name.clone()])
-            } else {
-                let names = vms.iter().map(|vm| vm.name.clone()).collect();
-                let hypervisor = self.hypervisor;
-                let hypervisor =
-                    hypervisor.context("hypervisor: it is missing, and there are VMs")?;
-                let params = hypervisor.params(catalog.transports.all(), &nic);
-                let params = params.map_err(anyhow::Error::msg)?;
-                let virtual_nic = NicParams {
-                    rate_bps: 0,
-                    pfc: false,
-                    ..nic
-                };
-                let guest = |vm: VmEntry| -> Result<_> {
-                    let guest = vm.guest(&nic, &params).map_err(anyhow::Error::msg)?;
-                    Ok((make(&vm.name, vm.ip, virtual_nic)?, guest))
-                };
-                let guests = vms.into_iter().map(guest).collect::<Result<_>>()?;
-                let identity = entry.identity(&entry.name, entry.ip, None)?;
-                let machine = Machine::new(identity, nic, params, guests, departures.clone());
-                (Node::Machine(Box::new(machine)), names)
-            };
-            let node = simulation.add_host(node);
-            for (member, name) in members.into_iter().enumerate() {
-                if let Some(number) = numbers.get(&name) {
-                    planned[number.index()] = Some((Place { node, member }, name));
-                }
-            }
-            ids.insert(entry.name, node);
-            hosts.push(node);
-        }
-        let mut links = Vec::new();
-        for [a, b] in self.links {
-            let ends = [a.find(&ids)?, b.find(&ids)?];
-            simulation.connect(ends[0], ends[1])?;
-            links.push(ends);
-        }
-        Ok(Built {
-            simulation,
-            switches,
-            program,
-            hosts,
-            links,
-            fabric_socket: self.fabric_socket.map(|socket| self.folder.join(socket)),
-            captures: self.folder.join(self.captures),
-            plan,
-            // `catalog` has found all of them, so none is missing.
-            planned: planned.into_iter().flatten().collect(),
-            survey,
-            ends_with: self.ends_with,
-            ended,
-        })
-    }
-
     /// Checks that names and addresses are unique.
-    fn check_names(&self) -> Result<()> {
+    pub fn check_names(&self) -> Result<()> {
         let switches = self.switches.iter().map(|switch| &switch.name);
         let hosts = self.hosts.iter().map(|host| &host.name);
         let vms = self.hosts.iter().flat_map(|host| &host.vms);
@@ -414,7 +200,7 @@ impl Network {
     }
 
     /// The transfers: drawn from a workload file, or those of the network file.
-    fn plan(&mut self) -> Result<Plan> {
+    pub fn plan(&mut self) -> Result<Plan> {
         let labels = labels(&self.hosts);
         match (&self.workload, std::mem::take(&mut self.transfers)) {
             (None, transfers) => Plan::listed(transfers, &labels),
@@ -426,7 +212,7 @@ impl Network {
     }
 
     /// Common knowledge of the hosts.
-    fn catalog(&self, plan: &Plan) -> Result<Catalog> {
+    pub fn catalog(&self, plan: &Plan) -> Result<Catalog> {
         let all = labels(&self.hosts);
         let addresses = self.hosts.iter().flat_map(HostEntry::addresses);
         let addresses: BTreeMap<_, _> = addresses.collect();
@@ -450,7 +236,7 @@ impl Network {
 
 impl SwitchEntry {
     /// The switch, which has no program yet.
-    fn build(self) -> Result<Switch> {
+    pub fn build(self) -> Result<Switch> {
         let place = format!("traffic manager of {}", self.name);
         let options = SwitchOptions {
             name: self.name,
@@ -464,13 +250,13 @@ impl SwitchEntry {
 
 impl HostEntry {
     /// Names and addresses of the host and its VMs.
-    fn addresses(&self) -> impl Iterator<Item = (&str, Ipv4Addr)> {
+    pub fn addresses(&self) -> impl Iterator<Item = (&str, Ipv4Addr)> {
         let vms = self.vms.iter().map(|vm| (&*vm.name, vm.ip));
         std::iter::once((&*self.name, self.ip)).chain(vms)
     }
 
     /// How the host, or a VM of it, is attached; `id` is its number in the workload.
-    fn identity(&self, name: &str, ip: Ipv4Addr, id: Option<HostId>) -> Result<Identity> {
+    pub fn identity(&self, name: &str, ip: Ipv4Addr, id: Option<HostId>) -> Result<Identity> {
         let address = |what, text: &str| {
             let parsed = text.parse::<MacAddress>();
             parsed.with_context(|| format!("{what} of host {}", self.name))
@@ -487,7 +273,7 @@ impl HostEntry {
 
 impl End {
     /// The port that is meant, among the nodes of the network.
-    fn find(&self, nodes: &BTreeMap<String, NodeId>) -> Result<NodePort> {
+    pub fn find(&self, nodes: &BTreeMap<String, NodeId>) -> Result<NodePort> {
         let node = nodes.get(&self.node);
         let node = node.with_context(|| format!("link to {}: there is no such node", self.node))?;
         Ok(NodePort {
@@ -499,7 +285,7 @@ impl End {
 
 /// Those who take part in transfers, as a workload sees them: hosts, and instead of hosts with VMs
 /// these.
-fn labels(hosts: &[HostEntry]) -> Vec<PlacedHost> {
+pub fn labels(hosts: &[HostEntry]) -> Vec<PlacedHost> {
     let members = |host: &HostEntry| -> Vec<PlacedHost> {
         let own = host.addresses().skip(usize::from(!host.vms.is_empty()));
         let own = own.take(host.vms.len().max(1));

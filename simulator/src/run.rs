@@ -8,11 +8,11 @@ use ebb_transport::nic::NicStatistics;
 use ebb_units::{Duration, Instant};
 use ebb_workload::Open;
 
+use crate::build::{Built, SimSwitch};
 use crate::feed::Feed;
 use crate::host::{Notice, SimHost, Unfinished};
 use crate::lines::Done;
 use crate::machine::Machine;
-use crate::network::{Built, SimSwitch};
 use crate::node::Node;
 
 /// About how many events happen between two checks whether all transfers of a run have ended; the

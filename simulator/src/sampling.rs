@@ -6,8 +6,8 @@ use anyhow::{Context, Result, ensure};
 use ebb_engine::simulation::{NodeId, Simulation};
 use ebb_units::{Duration, Instant};
 
+use crate::build::SimSwitch;
 use crate::lines::{Line, QueueName, SampleOrder, say};
-use crate::network::SimSwitch;
 use crate::node::Node;
 
 /// After how many instants samples are written.

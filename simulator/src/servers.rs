@@ -10,7 +10,7 @@ use ebb_p4runtime::{Device, Layout, LinkEnd, Node, Server, SwitchInfo};
 use ebb_serve::{EngineDevice, EngineFabric};
 use tokio::sync::oneshot;
 
-use crate::network::Built;
+use crate::build::Built;
 
 /// Serves P4Runtime for every switch, which starts with the network's program, and the fabric service if it has a
 /// socket. The servers end when something is sent through the result, or when that is dropped.

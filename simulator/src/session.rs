@@ -11,8 +11,9 @@ use ebb_engine::simulation::Host;
 use ebb_engine::{ControlHandle, ControlReceiver, control_channel};
 use ebb_units::Instant;
 
+use crate::build::{Built, SimSwitch};
 use crate::lines::{Group, Line, Order, SampleOrder, say};
-use crate::network::{Built, Network, SimSwitch};
+use crate::network::Network;
 use crate::run::Run;
 use crate::sampling::Sampling;
 use crate::servers;

@@ -24,8 +24,9 @@ use ebb_transport::Role;
 use ebb_units::Instant;
 use serde_json::{Value, json};
 
+use crate::build::Built;
 use crate::host::{Arrivals, Ended, Notice};
-use crate::network::{Built, Network};
+use crate::network::Network;
 use crate::run::Run;
 
 const RATE_BPS: u64 = 1_000_000_000;

@@ -1,0 +1,121 @@
+//! Builds the simulation that a network file describes.
+
+use std::collections::BTreeMap;
+use std::net::SocketAddr;
+use std::path::PathBuf;
+use std::sync::Arc;
+use std::sync::atomic::AtomicU64;
+
+use anyhow::Result;
+use ebb_engine::simulation::{NodeId, NodePort, Simulation};
+use ebb_p4runtime::proto::p4::ForwardingPipelineConfig;
+
+use crate::feed::Place;
+use crate::hosts::HostBuilder;
+use crate::network::Network;
+use crate::node::Node;
+use crate::workload::{Plan, Survey};
+
+/// A switch of the simulation and how controllers reach it.
+pub struct SimSwitch {
+    /// Its number in the simulation.
+    pub node: NodeId,
+    /// Its P4Runtime device id.
+    pub device_id: u64,
+    /// Where P4Runtime is served for it.
+    pub grpc_address: SocketAddr,
+}
+
+/// A simulation whose clock has not run yet, and what belongs to it.
+pub struct Built {
+    /// The network.
+    pub simulation: Simulation<Node>,
+    /// The switches, in the order of the file.
+    pub switches: Vec<SimSwitch>,
+    /// Program that they start with; `None`: none.
+    pub program: Option<ForwardingPipelineConfig>,
+    /// The hosts, in the order of the file.
+    pub hosts: Vec<NodeId>,
+    /// The links, in the order of the file.
+    pub links: Vec<[NodePort; 2]>,
+    /// Socket of the fabric service; `None` if it is not served.
+    pub fabric_socket: Option<PathBuf>,
+    /// Folder for packet captures.
+    pub captures: PathBuf,
+    /// The transfers.
+    pub plan: Plan,
+    /// The hosts that take part in transfers, by their numbers there, with their names.
+    pub planned: Vec<(Place, String)>,
+    /// Properties of the transfers that are known in advance.
+    pub survey: Survey,
+    /// Parts of the workload with which a run ends; empty means all.
+    pub ends_with: Vec<String>,
+    /// Counts the transfers that have ended.
+    pub ended: Arc<AtomicU64>,
+}
+
+impl Network {
+    /// Builds the simulation, or says what in the file makes no sense.
+    pub fn build(mut self) -> Result<Built> {
+        self.check_names()?;
+        let plan = self.plan()?;
+        let (program, switch_entries) = (self.program.take(), std::mem::take(&mut self.switches));
+        let mut builder = HostBuilder::new(&self, &plan)?;
+        let survey = plan.survey(&builder.catalog.transports, &builder.catalog.addresses)?;
+        survey.check_names("ends_with", self.ends_with.iter())?;
+        survey.check_names("transport_of", self.transport_of.keys())?;
+        let program = program.map(|files| files.within(&self.folder).read());
+        let program = program.transpose()?;
+        let mut simulation = Simulation::new();
+        simulation.set_seed(self.seed);
+        let mut ids = BTreeMap::new();
+        let mut switches = Vec::new();
+        for entry in switch_entries {
+            let (name, grpc_address) = (entry.name.clone(), entry.grpc_server_addr);
+            let device_id = entry.device_id;
+            let node = simulation.add_switch(entry.build()?);
+            ids.insert(name, node);
+            switches.push(SimSwitch {
+                node,
+                device_id,
+                grpc_address,
+            });
+        }
+        let mut hosts = Vec::new();
+        let mut planned = Vec::new();
+        for entry in &self.hosts {
+            let (node, members) = builder.node(entry)?;
+            let node = simulation.add_host(node);
+            for (member, name) in members.into_iter().enumerate() {
+                if let Some(number) = builder.number(&name) {
+                    planned.push((number, (Place { node, member }, name)));
+                }
+            }
+            ids.insert(entry.name.clone(), node);
+            hosts.push(node);
+        }
+        // `catalog` has found all of them, so none is missing.
+        planned.sort_by_key(|(number, _)| *number);
+        let ended = builder.ended;
+        let mut links = Vec::new();
+        for [a, b] in &self.links {
+            let ends = [a.find(&ids)?, b.find(&ids)?];
+            simulation.connect(ends[0], ends[1])?;
+            links.push(ends);
+        }
+        Ok(Built {
+            simulation,
+            switches,
+            program,
+            hosts,
+            links,
+            fabric_socket: self.fabric_socket.map(|socket| self.folder.join(socket)),
+            captures: self.folder.join(&self.captures),
+            plan,
+            planned: planned.into_iter().map(|(_, place)| place).collect(),
+            survey,
+            ends_with: self.ends_with,
+            ended,
+        })
+    }
+}
