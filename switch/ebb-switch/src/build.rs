@@ -77,18 +77,39 @@ pub fn build(
     }
     let mut driver = Driver::new(network, driver)?;
     if let Some(directory) = captures {
-        fs::create_dir_all(directory)
-            .with_context(|| format!("--pcap: cannot create {}", directory.display()))?;
-        for (at, name) in port_names(settings) {
-            let files = capture::to_files(directory.join(name), driver.epoch_ns());
-            driver.network_mut().start_capture(end(at), files)?;
-        }
+        start_captures(&mut driver, directory, settings, &end)?;
     }
-    let addresses: Vec<_> = settings
-        .switches
-        .iter()
-        .map(|s| s.grpc_server_addr)
-        .collect();
+    let mut server = bind_server(settings)?;
+    if let Some(socket) = &settings.fabric_socket {
+        let inner = settings.links.iter().map(|ends| ends.map(end));
+        let outer = settings.hosts.iter();
+        let outer = outer.filter_map(|(_, at)| Some([end(*at), *outside.get(at)?]));
+        let fabric = EngineFabric {
+            layout: layout(settings),
+            links: inner.chain(outer).collect(),
+            switches: switches.clone(),
+            captures: settings.captures.clone(),
+            epoch_ns: driver.epoch_ns(),
+            handle: driver.handle(),
+        };
+        server = server.with_fabric(socket, Arc::new(fabric))?;
+    }
+    let mut ports = vec![Vec::new(); switches.len()];
+    for ((switch, port), name) in port_names(settings) {
+        ports[switch].push((port, name));
+    }
+    Ok(Built {
+        driver,
+        server,
+        interfaces,
+        ports,
+    })
+}
+
+/// The server of all switches, with the programs that they start with.
+fn bind_server(settings: &Settings) -> Result<Server> {
+    let addresses = settings.switches.iter().map(|s| s.grpc_server_addr);
+    let addresses: Vec<_> = addresses.collect();
     let mut server = Server::bind(&addresses)?
         .interpreted(settings.interpreted)
         .with_arbitration(settings.arbitration)
@@ -116,30 +137,23 @@ pub fn build(
             server = server.preload(index..index + 1, read_config(program, p4info)?)?;
         }
     }
-    if let Some(socket) = &settings.fabric_socket {
-        let inner = settings.links.iter().map(|ends| ends.map(end));
-        let outer = settings.hosts.iter();
-        let outer = outer.filter_map(|(_, at)| Some([end(*at), *outside.get(at)?]));
-        let fabric = EngineFabric {
-            layout: layout(settings),
-            links: inner.chain(outer).collect(),
-            switches: switches.clone(),
-            captures: settings.captures.clone(),
-            epoch_ns: driver.epoch_ns(),
-            handle: driver.handle(),
-        };
-        server = server.with_fabric(socket, Arc::new(fabric))?;
+    Ok(server)
+}
+
+/// Captures every port into a file of its name.
+fn start_captures(
+    driver: &mut Driver,
+    directory: &Path,
+    settings: &Settings,
+    end: &dyn Fn(PortAt) -> NodePort,
+) -> Result<()> {
+    fs::create_dir_all(directory)
+        .with_context(|| format!("--pcap: cannot create {}", directory.display()))?;
+    for (at, name) in port_names(settings) {
+        let files = capture::to_files(directory.join(name), driver.epoch_ns());
+        driver.network_mut().start_capture(end(at), files)?;
     }
-    let mut ports = vec![Vec::new(); switches.len()];
-    for ((switch, port), name) in port_names(settings) {
-        ports[switch].push((port, name));
-    }
-    Ok(Built {
-        driver,
-        server,
-        interfaces,
-        ports,
-    })
+    Ok(())
 }
 
 fn reception(io: FrameIo, ports: usize) -> Reception {
