@@ -14,7 +14,7 @@ use std::collections::HashMap;
 
 use ebb_bmv2_json as json;
 
-use super::{Backend, hex_value};
+use super::backend::{Backend, hex_value};
 use crate::elaborate::flat::{FlatKind, FlatStmt, Label};
 use crate::source::Span;
 

@@ -3,8 +3,8 @@
 use ebb_bmv2_json as json;
 use num_bigint::BigInt;
 
+use super::backend::{Backend, hex_value};
 use super::layout::Place;
-use super::{Backend, hex_value};
 use crate::elaborate::flat::{FlatKind, FlatStmt};
 use crate::eval;
 use crate::ir::{BinaryOp, Expr, ExprKind, same};

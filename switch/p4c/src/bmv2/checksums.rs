@@ -2,7 +2,7 @@
 
 use ebb_bmv2_json as json;
 
-use super::{Backend, numbered};
+use super::backend::{Backend, numbered};
 use crate::elaborate::flat::{FlatKind, FlatStmt};
 use crate::ir::{BinaryOp, Expr, ExprKind, UnaryOp};
 use crate::types::Type;

@@ -8,7 +8,7 @@ use std::collections::HashMap;
 use ebb_bmv2_json as json;
 use indexmap::IndexMap;
 
-use super::Backend;
+use super::backend::Backend;
 use super::successors::{Applied, Successors};
 use crate::elaborate::flat::{Branches, FlatControl, FlatKind, FlatStmt, Label};
 use crate::ir::Expr;

@@ -6,7 +6,7 @@ use std::collections::HashSet;
 use ebb_bmv2_json as json;
 
 use super::assignments::root;
-use super::{Backend, Stage};
+use super::backend::{Backend, Stage};
 use crate::elaborate::flat::{FlatKind, FlatStmt, Label};
 use crate::ir::{Expr, ExprKind};
 use crate::types::{StructKind, Type};

@@ -2,7 +2,7 @@
 
 use ebb_bmv2_json::Value as Json;
 
-use super::Backend;
+use super::backend::Backend;
 use crate::ir::{BinaryOp, Expr, ExprKind};
 use crate::types::{StructKind, Type};
 

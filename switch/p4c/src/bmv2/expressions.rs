@@ -6,7 +6,8 @@
 use ebb_bmv2_json::Value as Json;
 use num_bigint::BigInt;
 
-use super::{Backend, hex_value, layout::Place};
+use super::backend::{Backend, hex_value};
+use super::layout::Place;
 use crate::eval::{self, Value};
 use crate::ir::{BinaryOp, Callee, Expr, ExprKind, UnaryOp};
 use crate::types::Type;

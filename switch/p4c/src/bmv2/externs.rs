@@ -3,8 +3,8 @@
 use ebb_bmv2_json::{self as json, Value as Json};
 use num_bigint::BigInt;
 
+use super::backend::{Backend, Stage, hex_value, numbered};
 use super::layout::{Place, STANDARD};
-use super::{Backend, Stage, hex_value, numbered};
 use crate::annotations;
 use crate::diagnostics::Diagnostic;
 use crate::elaborate::flat::{Object, Role};

@@ -14,8 +14,8 @@ use ebb_bmv2_json::{self as json, Value as Json};
 use num_bigint::BigInt;
 use num_traits::One;
 
+use super::backend::{Backend, Stage, hex, hex_value};
 use super::layout::Place;
-use super::{Backend, Stage, hex, hex_value};
 use crate::elaborate::flat::{FlatKind, FlatParser, FlatStmt, FlatTarget, FlatTransition, Label};
 use crate::eval;
 use crate::ir::{self, BinaryOp, Callee, Expr, ExprKind};

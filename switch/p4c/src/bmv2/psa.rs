@@ -5,8 +5,8 @@
 
 use ebb_bmv2_json::{self as json, Value as Json};
 
+use super::backend::{Backend, hex_value};
 use super::tofino::values::{choose, compare, concatenated, number};
-use super::{Backend, hex_value};
 use crate::elaborate::flat::Psa;
 use crate::eval::Value;
 use crate::ir::{BinaryOp, Expr, ExprKind, UnaryOp};
@@ -134,20 +134,11 @@ impl Backend<'_> {
             // The table counts its hits by itself.
             ("DirectCounter", "count", []) => {}
             ("Meter", "execute", [cell, before @ ..]) => {
-                let colour = self.temp(&Type::bit(8), span);
-                let parameters = vec![
-                    Json::MeterArray(array),
-                    self.argument(cell),
-                    self.argument(&colour),
-                ];
-                self.emit("execute_meter", parameters, span);
+                let colour = self.indexed_colour(array, cell, span);
                 self.give_psa_colour(colour, before.first(), result, span);
             }
             ("DirectMeter", "execute", before) => {
-                let colour = self.kept(index, &Type::bit(8), span);
-                if let Some(field) = self.field_of(&colour) {
-                    self.meter_result(index, field, span);
-                }
+                let colour = self.direct_colour(index, span);
                 self.give_psa_colour(colour, before.first(), result, span);
             }
             ("Register", "read", [cell]) => self.read_register(array, index, cell, result, span),
@@ -168,11 +159,7 @@ impl Backend<'_> {
                 self.psa_checksum(index, name, args, result, span);
             }
             ("Checksum", ..) => self.missing("Checksum but of ONES_COMPLEMENT16", span),
-            ("Digest", "pack", [data]) => {
-                let id = self.digest_list(&array, data, span);
-                let parameters = vec![hex_value(0, 8), hex_value(id, 32)];
-                self.emit("generate_digest", parameters, span);
-            }
+            ("Digest", "pack", [data]) => self.pack_digest(&array, data, span),
             _ => self.missing(&format!("{extern_name}.{name}"), span),
         }
     }

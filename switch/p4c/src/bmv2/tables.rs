@@ -4,10 +4,10 @@ use ebb_bmv2_json as json;
 use num_bigint::BigInt;
 use num_traits::{One, Zero};
 
+use super::backend::{Backend, hex};
 use super::controls::{DEFAULT_SIZE, Pipeline};
 use super::psa;
 use super::successors::Successors;
-use super::{Backend, hex};
 use crate::diagnostics::Diagnostic;
 use crate::elaborate::flat::{FlatEntry, FlatTable};
 use crate::eval::{self, Value};

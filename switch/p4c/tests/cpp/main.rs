@@ -219,7 +219,7 @@ fn programs(folder: &Path) -> Vec<PathBuf> {
                 .unwrap_or_default();
             if path.is_symlink()
                 || name.starts_with('.')
-                || ["target", "node_modules"].contains(&name)
+                || ["build", "target", "node_modules"].contains(&name)
             {
                 continue;
             }

@@ -3,9 +3,9 @@
 use ebb_bmv2_json::{self as json, Value as Json};
 use num_bigint::BigInt;
 
+use super::super::backend::Backend;
+use super::super::backend::{Stage, hex_value};
 use super::super::layout::Place;
-use super::super::{Stage, hex_value};
-use super::Backend;
 use super::values::{choose, compare, concatenated, number, slice};
 use crate::eval;
 use crate::ir::{BinaryOp, Expr, ExprKind, UnaryOp};
@@ -133,20 +133,11 @@ impl Backend<'_> {
             // The table counts its hits by itself.
             ("DirectCounter", "count", _) => {}
             ("Meter", "execute", [cell, others @ ..]) => {
-                let colour = self.temp(&Type::bit(8), span);
-                let parameters = vec![
-                    Json::MeterArray(array),
-                    self.argument(cell),
-                    self.argument(&colour),
-                ];
-                self.emit("execute_meter", parameters, span);
+                let colour = self.indexed_colour(array, cell, span);
                 self.give_colour(index, colour, others, result, span);
             }
             ("DirectMeter", "execute", others) => {
-                let colour = self.kept(index, &Type::bit(8), span);
-                if let Some(field) = self.field_of(&colour) {
-                    self.meter_result(index, field, span);
-                }
+                let colour = self.direct_colour(index, span);
                 self.give_colour(index, colour, others, result, span);
             }
             ("Register", "read", [cell]) => self.read_register(array, index, cell, result, span),
@@ -210,23 +201,10 @@ impl Backend<'_> {
             }
             ("Digest", "pack", [data]) => {
                 self.deparser_request(index, "digest", "digest_type", span, |b| {
-                    let id = b.digest_list(&array, data, span);
-                    b.emit(
-                        "generate_digest",
-                        vec![hex_value(0, 8), hex_value(id, 32)],
-                        span,
-                    );
+                    b.pack_digest(&array, data, span);
                 });
             }
             _ => self.missing(&format!("{extern_name}.{name}"), span),
-        }
-    }
-
-    /// Emits the headers of a value.
-    pub(in super::super) fn emit_headers(&mut self, headers: &Expr, span: Span) {
-        self.check_emitted(headers);
-        for header in self.layout.header_instances(headers) {
-            self.emit("emit", vec![Json::Header(header)], span);
         }
     }
 
@@ -282,47 +260,6 @@ impl Backend<'_> {
             hex_value(u64::from(width), 8),
         ];
         self.emit("math_unit", parameters, span);
-    }
-
-    pub(in super::super) fn read_register(
-        &mut self,
-        array: String,
-        register: usize,
-        cell: &Expr,
-        result: Option<&Expr>,
-        span: Span,
-    ) {
-        let Some(result) = result else { return };
-        let ty = self.flat.objects[register].type_args.first();
-        let width = ty.and_then(Type::width).unwrap_or(0);
-        let whole = self.temp(&Type::bit(width), span);
-        // Beyond the end nothing is read.
-        self.assign(&whole, &number(0, width, span), span);
-        let parameters = vec![
-            self.argument(&whole),
-            Json::RegisterArray(array),
-            self.argument(cell),
-        ];
-        self.emit("register_read", parameters, span);
-        self.unpack(&whole, result, span);
-    }
-
-    pub(in super::super) fn write_register(
-        &mut self,
-        array: String,
-        cell: &Expr,
-        value: &Expr,
-        span: Span,
-    ) {
-        let Some(whole) = concatenated(value) else {
-            return;
-        };
-        let parameters = vec![
-            Json::RegisterArray(array),
-            self.argument(cell),
-            self.argument(&whole),
-        ];
-        self.emit("register_write", parameters, span);
     }
 
     /// The cell of a direct register: the index of the entry whose action runs.

@@ -10,7 +10,7 @@ pub(super) mod values;
 
 use ebb_bmv2_json as json;
 
-use super::{Backend, Stage};
+use super::backend::{Backend, Stage};
 use crate::architecture::Architecture;
 use crate::elaborate::flat::{FlatControl, FlatKind, FlatStmt, Pipe, Tofino};
 use crate::ir::{Expr, ExprKind};

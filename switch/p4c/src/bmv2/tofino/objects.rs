@@ -2,8 +2,9 @@
 
 use ebb_bmv2_json as json;
 
-use super::super::hex;
-use super::{Backend, values};
+use super::super::backend::Backend;
+use super::super::backend::hex;
+use super::values;
 use crate::elaborate::flat::Object;
 use crate::eval::Value;
 use crate::ir::{Expr, ExprKind};

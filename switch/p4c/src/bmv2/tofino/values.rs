@@ -4,7 +4,7 @@ use crate::ir::{BinaryOp, Expr, ExprKind};
 use crate::source::Span;
 use crate::types::Type;
 
-use super::Backend;
+use super::super::backend::Backend;
 
 /// A number of a width.
 pub(in super::super) fn number(value: u64, bits: u32, span: Span) -> Expr {
@@ -67,7 +67,7 @@ impl Backend<'_> {
     }
 
     /// A cell of a register as one number, whose first part is the most significant one.
-    pub(super) fn unpack(&mut self, cell: &Expr, target: &Expr, span: Span) {
+    pub(in super::super) fn unpack(&mut self, cell: &Expr, target: &Expr, span: Span) {
         let mut above = cell.ty.width().unwrap_or(0);
         for leaf in target.leaves() {
             let width = leaf.ty.width().unwrap_or(0);
