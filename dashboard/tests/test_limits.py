@@ -34,7 +34,7 @@ from test_simulated import Told, watch
 
 SERVER = "switch/p4runtime/src/server.rs"
 GNMI = "switch/p4runtime/src/gnmi/mod.rs"
-ARRAYS = "switch/pipeline/src/program/load.rs"
+ARRAYS = "switch/pipeline/src/program/arrays.rs"
 PAGE_CONNECTIONS = 7
 """Connections of a browser to one origin: six at once, and the stream of the live view."""
 COUNTER_BYTES = 16
