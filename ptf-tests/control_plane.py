@@ -234,9 +234,9 @@ class TnaControlPlane(ControlPlane):
         if table in (TRIMMING.name, DROP_NOTIFICATION.name) and not self._has_session:
             self._has_session = True
             super().insert(trim_session(args.get("size", Trimming().size)))
-        if table == PHANTOM_QUEUE.name and args["drain_rate"] not in self._rates:
-            self._rates.add(args["drain_rate"])
-            for drained in phantom_drain(args["drain_rate"]):
+        if table == PHANTOM_QUEUE.name and args["drain_bytes_per_65536_us"] not in self._rates:
+            self._rates.add(args["drain_bytes_per_65536_us"])
+            for drained in phantom_drain(args["drain_bytes_per_65536_us"]):
                 super().insert(drained)
         if table == OCCUPANCY_LIMIT.name:
             assert entry.match is not None

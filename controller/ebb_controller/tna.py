@@ -287,18 +287,20 @@ def intervals() -> Iterator[tuple[int, int, int]]:
         exact, length = 2 * exact, 2 * length
 
 
-def drained_bytes(drain_rate: int, first: int, length: int) -> int:
-    """Bytes that drain until the middle of an interval, at `drain_rate` bytes per 2^16 us."""
+def drained_bytes(drain_bytes_per_65536_us: int, first: int, length: int) -> int:
+    """Bytes that drain until the middle of an interval."""
     twice_the_middle = 2 * first + length - 1
     divisor = 2 * DRAIN_WINDOW_US * 1000
-    return min((drain_rate * twice_the_middle + divisor // 2) // divisor, MOST_DRAINED)
+    return min(
+        (drain_bytes_per_65536_us * twice_the_middle + divisor // 2) // divisor, MOST_DRAINED
+    )
 
 
 def _phantom_drain(site: Site[FabricParameters]) -> Iterator[P4TableEntry]:
     rates: set[int] = set()
     for entry in phantom_queue.entries(site):
         assert isinstance(entry.action, P4TableAction)
-        rates.add(entry.action.args["drain_rate"])
+        rates.add(entry.action.args["drain_bytes_per_65536_us"])
     for rate in sorted(rates):
         yield from phantom_drain(rate)
 
@@ -307,7 +309,7 @@ def phantom_drain(rate: int) -> Iterator[P4TableEntry]:
     """Entries for the bytes that drain in each interval of time, at `rate` bytes per 2^16 us."""
     for first, mask, length in intervals():
         yield PHANTOM_DRAIN.entry(
-            {"drain_rate": rate, "elapsed_ns": (first, mask)},
+            {"drain_bytes_per_65536_us": rate, "elapsed_ns": (first, mask)},
             priority=1,
             bytes=drained_bytes(rate, first, length),
         )

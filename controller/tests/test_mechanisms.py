@@ -398,7 +398,7 @@ class TestReturnToSender:
 class TestPhantomQueue:
     def rate(self, topology: Topology) -> int:
         found = rows(phantom_queue.entries(site("c0", topology, phantom_queue=PhantomQueue())))
-        (rate,) = {a["drain_rate"] for _, _, a in found}
+        (rate,) = {a["drain_bytes_per_65536_us"] for _, _, a in found}
         return int(rate)
 
     def test_the_drain_is_gamma_c_in_bytes_per_65536_us(self) -> None:
@@ -425,12 +425,12 @@ class TestPhantomQueue:
             (
                 {"egress_port": 1},
                 "set_phantom_queue",
-                {"drain_rate": 32768, "threshold_bytes": 3000, "count_self": 1},
+                {"drain_bytes_per_65536_us": 32768, "threshold_bytes": 3000, "count_self": 1},
             ),
             (
                 {"egress_port": 2},
                 "set_phantom_queue",
-                {"drain_rate": 327680, "threshold_bytes": 3000, "count_self": 1},
+                {"drain_bytes_per_65536_us": 327680, "threshold_bytes": 3000, "count_self": 1},
             ),
         ]
 

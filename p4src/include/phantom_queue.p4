@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // Phantom queue (HULL, NSDI 2012, section 2.1): a counter of the bytes that would be queued if the link ran at
-// drain_rate, a little below its real speed. It grows by the length of every packet that leaves the port,
-// drains with time, and stores nothing. Above the threshold packets get a CE mark (ECT only), so senders back
-// off before the real queue grows. Applied in egress, last before the link.
+// a drain rate a little below its real speed. It grows by the length of every packet that leaves the port, drains with
+// time, and stores nothing. Above the threshold packets get a CE mark (ECT only), so senders back off before the real
+// queue grows. Applied in egress, last before the link.
 //
-//   backlog := max(0, backlog - drain_rate * (now - last)) + length;   mark if backlog > threshold
+//   backlog := max(0, backlog - drain rate * (now - last)) + length;   mark if backlog > threshold
 //
 // count_self says whether this packet's own length is in the number compared: 1 as in the NetFPGA (a packet of
 // 1500 bytes alone then exceeds the paper's 1 KB), 0 what was there before it.
@@ -24,7 +24,7 @@ control PhantomQueue(inout headers_t hdr, in metadata_t meta, in standard_metada
 
     bool congested = false;
 
-    action set_phantom_queue(bit<32> drain_rate,             // bytes per 2^16 us
+    action set_phantom_queue(bit<32> drain_bytes_per_65536_us,  // per 2^16 us, so that no division is needed
                              bit<32> threshold_bytes,
                              bit<1> count_self) {
         bit<32> port = (bit<32>)standard_metadata.egress_port;
@@ -34,7 +34,7 @@ control PhantomQueue(inout headers_t hdr, in metadata_t meta, in standard_metada
         phantom_backlog.read(backlog, port);
         phantom_updated.read(last, port);
 
-        bit<64> drained = (bit<64>)(now - last) * (bit<64>)drain_rate;
+        bit<64> drained = (bit<64>)(now - last) * (bit<64>)drain_bytes_per_65536_us;
         bit<64> before = backlog > drained ? backlog - drained : 0;
         bit<64> after = before + ((bit<64>)meta.frame_bytes << 16);
         congested = (count_self == 1 ? after : before) > (bit<64>)threshold_bytes << 16;

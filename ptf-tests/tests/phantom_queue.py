@@ -22,7 +22,7 @@ class PhantomTest(FabricTest):
         self.control.insert(
             PHANTOM_QUEUE.entry(
                 {"egress_port": port},
-                drain_rate=drain,
+                drain_bytes_per_65536_us=drain,
                 threshold_bytes=threshold,
                 count_self=count_self,
             )

@@ -49,7 +49,7 @@ def entries(site: Site[WithPhantomQueue]) -> Iterator[P4TableEntry]:
         bytes_per_us = phantom.drain_fraction * port.rate_bps / 8e6
         yield PHANTOM_QUEUE.entry(
             {"egress_port": port.number},
-            drain_rate=round(bytes_per_us * DRAIN_WINDOW_US),
+            drain_bytes_per_65536_us=round(bytes_per_us * DRAIN_WINDOW_US),
             threshold_bytes=phantom.threshold_bytes,
             count_self=int(phantom.count_self),
         )

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // Phantom queue (HULL), as ../../include/phantom_queue.p4: a counter of the bytes that would be queued if the link ran
-// at drain_rate. Applied in egress, last before the link.
+// at the drain rate. Applied in egress, last before the link.
 //
-//   drained := phantom_drain[drain_rate, now - last]                      instead of the product: TNA has no multiplier
+//   drained := phantom_drain[drain rate, now - last]                      instead of the product: TNA has no multiplier
 //   before  := max(0, backlog + length of the packet before - drained);   mark if before (+ length) > threshold
 //
 // `phantom_drain` has an entry per drain rate and interval of time. An interval is a prefix, 1/64 of the power of two
@@ -68,10 +68,10 @@ control PhantomQueue(inout egress_headers_t hdr,
         phantom_marked.count(eg_intr_md.egress_port);
     }
 
-    action set_phantom_queue(bit<32> drain_rate,             // bytes per 2^16 us
+    action set_phantom_queue(bit<32> drain_bytes_per_65536_us,
                              bit<32> threshold_bytes,
                              bit<1> count_self) {
-        rate = drain_rate;
+        rate = drain_bytes_per_65536_us;
         threshold = threshold_bytes;
         with_own = count_self;
     }
@@ -96,8 +96,8 @@ control PhantomQueue(inout egress_headers_t hdr,
     @brief("bytes that a phantom queue drains in an interval of time, by its drain rate")
     table phantom_drain {
         key = {
-            rate    : ternary @name("drain_rate");           // 32 bits
-            elapsed : ternary @name("elapsed_ns");           // 32 bits
+            rate    : ternary @name("drain_bytes_per_65536_us");   // 32 bits
+            elapsed : ternary @name("elapsed_ns");                 // 32 bits
         }
         actions = {
             set_drained;
