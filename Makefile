@@ -4,6 +4,7 @@
 #            [P4=tna: the programs for Tofino]
 #            [CLI=1: the prompt at once; CLI=after: after all schemes] [SCHEME=ndp: one alone]
 #            [SCENARIO=experiments/scenarios/link-failure.toml] [FUSED=0: a process per switch] [THREADS=2]
+#            [HOST_LINKS=auto|shared|veth: how agents reach their switch]
 #            [VOLUME=1: bytes and packets of every port per ms] [WEB=1: live in the browser]
 #   make compare [A=2026-11-23T08-15-02] [B=latest]: two of results/runs, without names the last two
 #   make experiments [STALE=1|CHECK=1]
@@ -45,6 +46,7 @@ THREADS ?=
 SCENARIO ?=
 P4 ?=
 VOLUME ?=
+HOST_LINKS ?=
 
 # The P4 compiler: ours, or the reference one if it is on PATH and the switch is the reference one.
 # Each has an output directory of its own, because either's output runs on either switch.
@@ -95,13 +97,13 @@ endif
 # A variable that nothing reads would be ignored without a word: a typo is refused.
 blank := $() $()
 GIVEN := $(foreach word,$(subst \$(blank),_,$(MAKEOVERRIDES)),$(firstword $(subst =, ,$(word))))
-OPTIONS := K SCHEMES SCHEME DILATION SWITCH P4 P4C CLI FUSED THREADS SCENARIO VOLUME A B NAME SIZE SET STALE CHECK \
-  CLUSTER FABRIC BENCH BASE PREFIX DESTDIR ALIASES STUDY CTL WEB BUILD CARGO PYTHON
+OPTIONS := K SCHEMES SCHEME DILATION SWITCH P4 P4C CLI FUSED THREADS SCENARIO VOLUME HOST_LINKS A B NAME SIZE SET \
+  STALE CHECK CLUSTER FABRIC BENCH BASE PREFIX DESTDIR ALIASES STUDY CTL WEB BUILD CARGO PYTHON
 ifneq ($(filter-out $(OPTIONS),$(GIVEN)),)
   $(error $(call nearest,variable of this Makefile,$(firstword $(filter-out $(OPTIONS),$(GIVEN))),$(OPTIONS)))
 endif
 # So would be an option of `make run` that says nothing to a simulation.
-NOT_OF_SIM := $(filter K DILATION SWITCH P4C CLI WEB FUSED,$(GIVEN))
+NOT_OF_SIM := $(filter K DILATION SWITCH P4C CLI WEB FUSED HOST_LINKS,$(GIVEN))
 ifeq ($(MAKECMDGOALS)$(if $(NOT_OF_SIM),,-),sim)
   $(error make sim does not take $(NOT_OF_SIM): SCENARIO has all but SCHEMES, SCHEME, THREADS, P4 and VOLUME)
 endif
@@ -189,7 +191,7 @@ run: build $(WANTED_TNA) $(if $(WEB),.venv/.web-installed) ## fat-tree up, every
 	  $(if $(SCHEMES)$(SCHEME),--schemes '$(or $(SCHEMES),$(SCHEME))') \
 	  $(if $(DILATION),--dilation '$(DILATION)') $(if $(filter-out 0,$(CLI)),--cli '$(CLI)') \
 	  $(if $(P4),--p4 '$(P4)') $(if $(filter 0,$(FUSED)),--no-fused) $(if $(THREADS),--threads '$(THREADS)') \
-	  $(if $(filter-out 0,$(VOLUME)),--volume '$(VOLUME)')
+	  $(if $(filter-out 0,$(VOLUME)),--volume '$(VOLUME)') $(if $(HOST_LINKS),--host-links '$(HOST_LINKS)')
 
 A ?=
 B ?=

@@ -29,7 +29,7 @@ from ebb_topologies.mininet_net import FabricNet
 from ebb_topologies.model import Topology, from_table
 from ebb_topologies.own_folder import keep_from_others
 from ebb_topologies.processes import ENDING_SIGNALS, ProcessDied
-from ebb_topologies.targets import FabricTarget, target
+from ebb_topologies.targets import EbbFabricTarget, FabricTarget, Target, target
 from rich.console import Console
 from rich.status import Status
 
@@ -76,6 +76,11 @@ INSIST_SECONDS = 0.1
 CALIBRATIONS = 3
 """How many calibrations there may be. The fabric is brought up again after each that finds that it
 has to be slower."""
+HOST_LINKS = ("auto", "shared", "veth")
+HOST_LINKS_HELP = (
+    "over memory shared with it, or through a veth, as all others do; auto: shared, but veth at "
+    "the prompt and with --pcap, where somebody may look at interfaces"
+)
 EXPECTED = (InputError, ControllerError, ControlError, AgentError, ProcessDied, TimeoutError)
 """Errors with a message for people; anything else is a bug and shows its traceback."""
 
@@ -112,6 +117,12 @@ def arguments(argv: Sequence[str] | None) -> argparse.Namespace:
         const="now",
         choices=("now", "1", "after"),
         help="the Mininet prompt: at once with the first scheme, or after all have been run",
+    )
+    parser.add_argument(
+        "--host-links",
+        choices=HOST_LINKS,
+        default="auto",
+        help="how agents reach their switch: " + HOST_LINKS_HELP,
     )
     parser.add_argument("--pcap", action="store_true", help="write a pcap per switch port")
     parser.add_argument("--version", action=Version)
@@ -180,6 +191,7 @@ def run(options: argparse.Namespace, console: Console, spectator: Spectator) -> 
     if not options.threads.isdecimal():
         raise InputError(f"THREADS must be a whole number from 0, not '{options.threads}'")
     chosen = target(options.switch, BUILD, fused=not options.no_fused, threads=int(options.threads))
+    rings = shares_rings(options, chosen)
     if not chosen.has_traffic_manager and any(s.fabric.volume for s in loaded.schemes.values()):
         raise InputError(
             f"volume: {options.switch} does not tell its registers and time over gRPC; "
@@ -202,7 +214,9 @@ def run(options: argparse.Namespace, console: Console, spectator: Spectator) -> 
     say(console, started, _headline(loaded))
     factor = given or USUAL_DILATION
     calibrations = 0 if given or at_once else CALIBRATIONS
-    setup = FabricSetup(chosen, program, binaries, RUN_DIR, pcap=options.pcap, watch=True)
+    setup = FabricSetup(
+        chosen, program, binaries, RUN_DIR, pcap=options.pcap, rings=rings, watch=True
+    )
     # One loop for all: grpcio's is bound to the first.
     with LoopThread() as loop:
         while True:
@@ -225,6 +239,19 @@ def run(options: argparse.Namespace, console: Console, spectator: Spectator) -> 
                     wall.net.check()  # a switch that has died explains everything else
                     raise
             factor, calibrations = found.dilation, calibrations - 1
+
+
+def shares_rings(options: argparse.Namespace, chosen: Target) -> bool:
+    """Whether agents share rings with the switches. Raises `InputError` where they cannot."""
+    possible = isinstance(chosen, EbbFabricTarget)
+    if options.host_links == "shared" and not possible:
+        raise InputError(
+            "HOST_LINKS=shared: only switches of ours in one process share memory with agents, "
+            "SWITCH=ebb without FUSED=0"
+        )
+    if options.host_links == "auto":
+        return possible and options.cli is None and not options.pcap
+    return bool(options.host_links == "shared")
 
 
 def _program(options: argparse.Namespace, loaded: Loaded) -> Program:

@@ -19,13 +19,16 @@ def fabric_file(
     config_for: Callable[[Switch], Path | None] = lambda _switch: None,
     socket: Path = Path(FABRIC_SOCKET),
     program: Mapping[str, Any] | None = None,
+    rings: Path | None = None,
 ) -> dict[str, Any]:
     """Content of the file: links between switches are inside the process, links to hosts are
     network interfaces. `socket` is relative to the folder of the file, or absolute; `program`:
-    what the switches start with, as `ebb_controller.Program.files` gives it; none: nothing."""
+    what the switches start with, as `ebb_controller.Program.files` gives it; none: nothing.
+    `rings`: the folder of the sockets where agents get shared rings; none: they get none."""
     return {
         **({"program": dict(program)} if program is not None else {}),
         "fabric_socket": str(socket),
+        **({"rings": str(rings)} if rings is not None else {}),
         "captures": CAPTURES,
         "switch": [_switch(topology, s, config_for(s)) for s in topology.switches],
         "host": [{"name": h.name, "at": _at(topology.attachment(h))} for h in topology.hosts],

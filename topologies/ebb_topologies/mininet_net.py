@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import json
 import logging
+import shutil
 import socket
 import subprocess
 import time
@@ -29,7 +30,13 @@ from ebb_topologies.files import InputError, link_to
 from ebb_topologies.mininet_cli import FabricCLI, PromptContext
 from ebb_topologies.mininet_links import ControlError, FabricControl, InnerLink, ServedLink
 from ebb_topologies.processes import Process, ProcessTable, claim, end_recorded, uninterrupted
-from ebb_topologies.run_state import FABRIC_SOCKET, Claim, made_state_folder, state_folder
+from ebb_topologies.run_state import (
+    FABRIC_SOCKET,
+    RINGS,
+    Claim,
+    made_state_folder,
+    state_folder,
+)
 from ebb_topologies.targets import FabricTarget, Target
 from ebb_topologies.traffic_manager import PortParameters, traffic_manager_config
 
@@ -102,15 +109,18 @@ class FabricNet:
         config_for: Callable[[model.Switch], Path | None] = lambda _switch: None,
         pcap: bool = False,
         program: Mapping[str, Any] | None = None,
+        rings: bool = False,
     ) -> None:
         """`config_for` gives the traffic-manager file of a switch; none: the switch has its
-        default. `program`: what the switches of one process start with, as in `fabric_file`."""
+        default. `program`: what the switches of one process start with, as in `fabric_file`.
+        `rings`: agents share rings with the process of a fabric, beside the interfaces."""
         self.topology = topology
         self.target = target
         self.run_dir = run_dir
         self.config_for = config_for
         self.pcap = pcap
         self.program = program
+        self.rings = rings
         self._claim: Claim | None = None
         self.processes = ProcessTable(run_dir)
         self.switch_processes: dict[str, Process] = {}
@@ -230,7 +240,10 @@ class FabricNet:
 
     def _start_fabric(self, target: FabricTarget) -> None:
         file, served = self.run_dir / FABRIC_FILE, self.fabric_socket
-        content = fabric_file(self.topology, self._fabric_config, served, self.program)
+        if self.rings:
+            self._ring_folder.mkdir(0o700, exist_ok=True)
+        rings = self._ring_folder if self.rings else None
+        content = fabric_file(self.topology, self._fabric_config, served, self.program, rings)
         file.write_text(json.dumps(content, indent=1))
         link_to(self.run_dir / FABRIC_SOCKET, str(served))
         for switch in self.topology.switches:
@@ -243,6 +256,17 @@ class FabricNet:
     def fabric_socket(self) -> Path:
         """Where a fabric of one process serves its links and captures."""
         return state_folder(self.run_dir) / FABRIC_SOCKET
+
+    @property
+    def _ring_folder(self) -> Path:
+        return state_folder(self.run_dir) / RINGS
+
+    def ring_of(self, host: str) -> Path | None:
+        """The socket where an agent of a host gets a ring that it shares with the switches; none:
+        its frames go over the interface."""
+        if not (self.rings and self.fused):
+            return None
+        return self._ring_folder / self.topology.attachment(self.topology.host(host)).interface
 
     def _fabric_config(self, switch: model.Switch) -> Path:
         """The traffic-manager file of a switch: the one it is given, or else one with the delays of
@@ -370,6 +394,7 @@ class FabricNet:
             finally:
                 for path in (self.run_dir / FABRIC_SOCKET, self.fabric_socket):
                     path.unlink(missing_ok=True)
+                shutil.rmtree(self._ring_folder, ignore_errors=True)
                 remove_interfaces(self.topology, self.run_dir)
                 claim.close()
                 self._claim = None

@@ -26,6 +26,9 @@ LOCK_FILE = "lock"
 FABRIC_SOCKET = "fabric.sock"
 """Name of the socket where the process of a fabric serves its links and captures
 (`ebb.fabric.v1`)."""
+RINGS = "rings"
+"""Folder of the sockets where agents get the rings that they share with the process of a fabric:
+one for each interface, by its name."""
 DIGITS = 16
 """Length of the hash that names the folder of a run: no two runs of a machine share one."""
 ATTEMPTS = 100

@@ -34,3 +34,9 @@ def test_the_program_to_start_with_is_named_once() -> None:
     content = fabric_file(topology, program=program)
     assert content["program"] == program
     assert not any("program" in switch for switch in content["switch"])
+
+
+def test_rings_are_given_only_if_they_are_asked_for() -> None:
+    topology = from_table({"single_rack": {"hosts": 1}}, "test")
+    assert "rings" not in fabric_file(topology)
+    assert fabric_file(topology, rings=Path("/run/ebb/x/rings"))["rings"] == "/run/ebb/x/rings"

@@ -1,6 +1,10 @@
 //! Which frames a socket sees: classic BPF over IPv4 protocol, a port, and bits beside it; and MAC
 //! control frames.
 
+mod message;
+
+pub(crate) use message::MAX_FILTER_BYTES;
+
 use std::io;
 use std::ops::RangeInclusive;
 use std::os::fd::BorrowedFd;
@@ -127,6 +131,47 @@ impl Filter {
     pub fn with_mac_control(mut self, pass: bool) -> Self {
         self.mac_control = pass;
         self
+    }
+
+    /// How many bytes of a frame are handed over, or `None` if it does not pass: what the kernel does at a packet
+    /// socket, for frames that come another way. Frames with a VLAN tag do not pass here; the kernel takes the tag off
+    /// before it looks.
+    pub fn kept(&self, frame: &[u8]) -> Option<usize> {
+        let half = |at: usize| Some(u16::from_be_bytes([*frame.get(at)?, *frame.get(at + 1)?]));
+        let kept = frame.len().min(self.keep_bytes as usize);
+        let ethertype = u32::from(half(ETHERTYPE_AT as usize)?);
+        if self.mac_control && ethertype == MAC_CONTROL {
+            return Some(kept);
+        }
+        if ethertype != libc::ETH_P_IP as u32 {
+            return None;
+        }
+        let ip = ETHERNET_BYTES as usize;
+        let payload = ip + 4 * usize::from(frame.get(ip)? & 0x0f);
+        for rule in &self.rules {
+            if *frame.get(PROTOCOL_AT as usize)? != rule.protocol {
+                continue;
+            }
+            if let Some(bits) = rule.bits
+                && frame.get(payload + usize::from(bits.at))? & bits.mask == 0
+            {
+                continue;
+            }
+            if rule
+                .ports
+                .contains(&half(payload + usize::from(rule.port_at.0))?)
+            {
+                return Some(kept);
+            }
+        }
+        None
+    }
+
+    /// Whether a frame is one of MAC control, and these pass.
+    pub fn wants_mac_control(&self, frame: &[u8]) -> bool {
+        let ethertype = (MAC_CONTROL as u16).to_be_bytes();
+        self.mac_control
+            && frame.get(ETHERTYPE_AT as usize..ETHERNET_BYTES as usize) == Some(&ethertype[..])
     }
 
     fn program(&self) -> Vec<libc::sock_filter> {

@@ -1,9 +1,11 @@
-//! Ethernet frames on a Linux interface, in batches, through AF_PACKET.
+//! Ethernet frames in batches: on a Linux interface, through AF_PACKET, or over memory shared with the switch.
 //!
 //! ```text
 //!  PacketSocket::receive_batch ──recvmmsg──► ReceiveBuffers ──► ReceivedFrame (a slice, and what the kernel says)
 //!  ReceiveRing::receive      ──mapped────► slots of the ring ──► the same, lent to a closure
 //!  PacketSocket::send_batch    ◄──────────── slices (and, with offloads, what is left to the kernel)
+//!  HostRing ◄──memfd──► SwitchRing           frames between a host and its switch, without the kernel
+//!  FrameIo                                   what packet sockets and rings of a host have in common
 //!  wait                        ──ppoll─────► packet sockets and other descriptors
 //! ```
 //!
@@ -27,22 +29,26 @@
 //! missing, and can hand the same back to the kernel when it sends.
 
 mod filter;
+mod frame_io;
 mod offload;
 mod receive;
 mod ring;
 mod send;
+mod shared;
 mod socket;
 mod system;
 mod wait;
 mod withhold;
 
 pub use filter::{Bits, Filter, PortOffset};
+pub use frame_io::{FrameIo, PacketIo};
 pub use offload::{Offload, Segmentation};
 pub use receive::{
     Batch, MAX_FRAME_BYTES, MAX_OFFLOADED_FRAME_BYTES, ReceiveBuffers, Received, ReceivedFrame,
 };
 pub use ring::{RING_FRAME_BYTES, RING_SLOT_BYTES, ReceiveRing};
 pub use send::{MAX_SEND_BATCH, OutgoingFrame, SendError};
+pub use shared::{HostRing, RingListener, SwitchRing};
 pub use socket::{Audience, FULL_FRAME_BYTES, PacketSocket, SocketOptions, interface_index};
 pub use wait::{PollFd, run_in_real_time, wait, wake_up_on_time};
 pub use withhold::{Withheld, Withholding};

@@ -17,7 +17,7 @@ from urllib.parse import urlsplit
 from ebb_topologies.files import InputError
 
 from ebb_experiments.bench.fabric import LINE_BPS, PACKET_BYTES, PARAMETERS
-from ebb_experiments.bench.fabric_net import BenchFabric, Load
+from ebb_experiments.bench.fabric_net import BenchFabric, Kind, Load
 from ebb_experiments.bench.fabric_transports import permutation
 from ebb_experiments.bench.section import Cell, Context, Section
 from ebb_experiments.run.usage import Usage
@@ -148,7 +148,7 @@ class Pairs:
 def run(context: Context) -> Section:
     """Loads the fabric, alone and watched in turn."""
     seconds, pairs = (2.0, 2) if context.quick else (5.0, PAIRS)
-    with BenchFabric(context, "ebb", True, permutation(LINE_BPS, 1.0)) as fabric:
+    with BenchFabric(context, Kind("ebb", "ebb"), permutation(LINE_BPS, 1.0)) as fabric:
         fabric.configure(PARAMETERS)
         loads = [_pairs(fabric, bps, seconds, pairs) for bps in LOADS_BPS]
     return Section(

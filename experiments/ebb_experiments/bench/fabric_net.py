@@ -34,6 +34,7 @@ from ebb_experiments.run.players import AgentWorkloads, Plan, Player
 from ebb_experiments.run.run import Binaries
 from ebb_experiments.run.usage import Usage
 from ebb_experiments.run.wall import FabricSetup, Wall
+from ebb_experiments.scenario.faults import file_name
 from ebb_experiments.scenario.loaded import Loaded
 
 COALESCE_US = 1000
@@ -112,6 +113,20 @@ class Load:
         return dataclasses.asdict(self) | {"delivered": self.delivered}
 
 
+@dataclass(frozen=True, slots=True)
+class Kind:
+    """Switches that are measured."""
+
+    name: str
+    """Name in the table."""
+    switch: str
+    """As `SWITCH` of `make run`."""
+    fused: bool = True
+    """One process for all switches."""
+    rings: bool = False
+    """Hosts share memory with the switches."""
+
+
 @dataclass(frozen=True)
 class TunedFabric(EbbFabricTarget):
     """One process for all switches, which wakes up for all that came within `COALESCE_US`."""
@@ -150,15 +165,15 @@ class BenchFabric(Wall):
     metered: Metered
     """Processor time of the last task."""
 
-    def __init__(self, context: Context, switch: str, fused: bool, loaded: Loaded) -> None:
+    def __init__(self, context: Context, kind: Kind, loaded: Loaded) -> None:
         binaries = Binaries(context.root / "build")
-        chosen = target(switch, binaries.directory, fused)
+        chosen = target(kind.switch, binaries.directory, kind.fused)
         if isinstance(chosen, EbbFabricTarget):
             chosen = TunedFabric(chosen.binary)
-        directory = context.directory / f"fabric-{switch}"
+        directory = context.directory / f"fabric-{file_name(kind.name)}"
         first = realtime(context)
         program = binaries.program(loaded.topology)
-        setup = FabricSetup(chosen, program, binaries, directory, runner=first)
+        setup = FabricSetup(chosen, program, binaries, directory, runner=first, rings=kind.rings)
         super().__init__(loaded, setup, LoopThread())
         self.context = context
         self.pairs = ring(self.topology)
@@ -213,7 +228,10 @@ class BenchFabric(Wall):
             (port,) = self.topology.neighbours[source.name]
             own = ("--interface", f"{source.name}-eth{port}")
             name = f"{agents.prefix}-{source.name}"
-            by_host[source.name] = agents.start(source.name, name, "load", to.ip, *arguments, *own)
+            by_host[source.name] = agents.start(
+                *(source.name, name, "load", to.ip, *arguments, *own),
+                *agents.ring(source.name),
+            )
         for agent in by_host.values():  # they must listen before the first one sends
             agent.wait_ready((start_ns - time.monotonic_ns()) / 1e9)
         with self._on_time():

@@ -193,6 +193,12 @@ class Agents:
         self.started.append(agent)
         return agent
 
+    def ring(self, host: str) -> tuple[str, ...]:
+        """Options of an agent with an engine: the ring that it shares with the switches, if there
+        are any."""
+        path = self.net.ring_of(host)
+        return () if path is None else ("--ring", str(path))
+
     def stop(self) -> None:
         """Ends all agents."""
         self.net.processes.stop([agent.process for agent in self.started])

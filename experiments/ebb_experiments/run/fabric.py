@@ -37,6 +37,7 @@ class Fabric:
         loop: LoopThread,
         *,
         pcap: bool = False,
+        rings: bool = False,
         config_file: Callable[[Switch], Path | None] = lambda _switch: None,
     ) -> None:
         self.topology = topology
@@ -48,6 +49,8 @@ class Fabric:
         self.loop = loop
         """Fabrics of one process share it, because grpcio's is bound to the first."""
         self.pcap = pcap
+        self.rings = rings
+        """Whether agents share rings with the switches, where these are one process of ours."""
         self.config_file = config_file
         """Makes the traffic-manager file that a switch starts with; none: the usual one."""
         self._stack = ExitStack()
@@ -76,6 +79,7 @@ class Fabric:
             self.config_file,
             pcap=self.pcap,
             program=self.program.files(),
+            rings=self.rings,
         )
         self.net = stack.enter_context(net)
         self.managers = None

@@ -168,11 +168,11 @@ class AgentWorkloads:
 
     def _played(self, host: str) -> tuple[str, ...]:
         """Options that say whose shares the agent of a host plays: its own, or those of its virtual
-        machines."""
+        machines, whose frames go over the interface."""
         tenancy = self.plan.task.loaded.tenancy
         if tenancy is not None and host in tenancy.by_host:
             return ("--vms", str(self.plan.file(f"vms-{host}")))
-        return ("--self", host)
+        return ("--self", host, *self.plan.agents.ring(host))
 
     def start(self) -> int:
         """Starts an agent on each host. Returns the start of the traffic, on CLOCK_MONOTONIC."""
@@ -372,6 +372,7 @@ class Commands:
             *("--protocol-seed", str(self.plan.task.seed + index)),
             *("--dir", str(self._folder("received", host))),
             *("--serve", str(self._folder("served", host))),
+            *self.plan.agents.ring(host),
         )
 
     def _send(self, line: Line) -> None:

@@ -75,6 +75,9 @@ class FabricSetup:
     """Run directory of the fabric: `FabricNet` keeps logs and process ids there."""
     pcap: bool = False
     """Whether each switch port has a pcap file."""
+    rings: bool = False
+    """Whether agents share rings with the switches, where these are one process of ours, instead of
+    sending through the kernel."""
     runner: Sequence[str] = ()
     """Command that starts each agent, such as `chrt`; empty: none."""
     watch: bool = False
@@ -106,6 +109,7 @@ class Wall(Fabric):
             setup.directory,
             loop,
             pcap=setup.pcap,
+            rings=setup.rings,
         )
         self.loaded = loaded
         self.setup = setup

@@ -1,12 +1,15 @@
 //! An external port: a Linux interface as a host of the network.
 
 use std::io;
+use std::os::fd::{AsFd, BorrowedFd};
+use std::path::Path;
 use std::sync::Arc;
 
 use ebb_engine::drive::Late;
 use ebb_engine::{DropReason, Host, Network, NodeId, NodePort};
 use ebb_packet_io::{
-    Audience, MAX_FRAME_BYTES, PacketSocket, ReceiveRing, ReceivedFrame, SocketOptions,
+    Audience, MAX_FRAME_BYTES, PacketSocket, ReceiveRing, ReceivedFrame, RingListener,
+    SocketOptions,
 };
 use ebb_pipeline::Frames;
 use ebb_units::Instant;
@@ -18,10 +21,13 @@ use crate::clock::{Clock, RealtimeOffset};
 use crate::inbox::Inbox;
 use crate::line::Line;
 use crate::pressure::{Credit, Pressure};
+use crate::ring::Ring;
 use crate::sender::Addressed;
 
 /// Most frames that are read from one interface before the others have their turn.
 const FRAMES_PER_TURN: usize = 256;
+/// Most rings at one interface: each is a process of its host.
+const MOST_RINGS: usize = 16;
 
 /// A Linux interface as a host of the network. What it receives enters the network at the time at
 /// which the kernel received it; what arrives at it is sent in batches.
@@ -34,6 +40,12 @@ pub struct Interface {
     reception: Reception,
     /// The mapped ring through which frames come; `None` if they come by system calls.
     ring: Option<ReceiveRing>,
+    /// Where processes of the host get rings; `None`: nowhere.
+    listener: Option<RingListener>,
+    /// Rings of processes of the host, which get the frames that they want; all others go through the interface.
+    rings: Vec<Ring>,
+    /// The number of the last ring.
+    last_ring: u32,
     /// Frames that have arrived at the interface and are to be sent.
     to_send: Batch,
     /// Frames that came before `to_send` and that the kernel did not take.
@@ -85,6 +97,18 @@ impl Interface {
         interface: &str,
         reception: Reception,
     ) -> Result<NodeId, DriverError> {
+        Self::attach_with_rings(network, at, interface, reception, None)
+    }
+
+    /// The same; processes of the host may also share rings with this process, which they get at a socket of the
+    /// interface's name in the folder `rings`.
+    pub fn attach_with_rings(
+        network: &mut Network<Interface>,
+        at: NodePort,
+        interface: &str,
+        reception: Reception,
+        rings: Option<&Path>,
+    ) -> Result<NodeId, DriverError> {
         let switch = network.name(at.node);
         let label = format!("{switch}, port {}, interface {interface}", at.port);
         let (socket, ring) =
@@ -95,11 +119,19 @@ impl Interface {
                 remedy: remedy(&reason),
                 reason,
             })?;
+        let listen = |folder: &Path| {
+            let path = folder.join(interface);
+            RingListener::bind(&path).map_err(|reason| DriverError::Rings { path, reason })
+        };
+        let listener = rings.map(listen).transpose()?;
         let node = network.add_host(Self {
             name: interface.into(),
             line: Arc::new(Line::new(label, socket)),
             reception,
             ring,
+            listener,
+            rings: Vec::new(),
+            last_ring: 0,
             to_send: Batch::default(),
             held: Batch::default(),
             handed_over: 0,
@@ -153,8 +185,97 @@ impl Interface {
         true
     }
 
+    /// Where processes of the host get rings; `None`: nowhere.
+    pub(crate) fn listener(&self) -> Option<&RingListener> {
+        self.listener.as_ref()
+    }
+
+    /// Gives a process that waits for one a ring; returns its number, and the descriptor that becomes readable when
+    /// there is something in it.
+    pub(crate) fn accept(&mut self, now: Instant) -> Option<(u32, BorrowedFd<'_>)> {
+        let ring = match self.listener.as_ref()?.accept() {
+            Ok(ring) => ring?,
+            Err(error) => {
+                warn!("{}: no ring for a process: {error}", self.line.label());
+                if error.kind() != io::ErrorKind::PermissionDenied {
+                    // Want of descriptors or memory: the next ones would not get any either.
+                    self.listener = None;
+                }
+                return None;
+            }
+        };
+        if self.rings.len() == MOST_RINGS {
+            warn!(
+                "{}: no ring for a further process, {MOST_RINGS} have one",
+                self.line.label()
+            );
+            return None;
+        }
+        self.last_ring += 1;
+        self.rings.push(Ring::new(ring, self.last_ring, now));
+        let ring = self.rings.last()?;
+        Some((ring.number(), ring.as_fd()))
+    }
+
+    /// Obeys what a process says about its ring, that of this number.
+    pub(crate) fn note_ring(&mut self, number: u32) {
+        let mut rings = self.rings.iter_mut();
+        if let Some(ring) = rings.find(|ring| ring.number() == number) {
+            ring.read_messages();
+        }
+        self.close_failed_rings();
+    }
+
+    /// Closes the rings whose processes have ended or broken their rules. What was for them goes through the
+    /// interface from then on.
+    fn close_failed_rings(&mut self) {
+        let label = self.line.label();
+        self.rings.retain(|ring| match ring.failure() {
+            None => true,
+            Some(error) if error.kind() == io::ErrorKind::InvalidData => {
+                warn!("{label}: the ring of a process is closed: {error}");
+                false
+            }
+            // It has ended.
+            Some(_) => false,
+        });
+    }
+
+    /// Has processes wake this thread with their next frames.
+    pub(crate) fn want_wake_up(&self) {
+        self.rings.iter().for_each(Ring::want_wake_up);
+    }
+
+    /// Whether a process of the host has a ring.
+    pub(crate) fn has_rings(&self) -> bool {
+        !self.rings.is_empty()
+    }
+
+    /// Whether frames wait in a ring.
+    pub(crate) fn ring_has_frames(&self) -> bool {
+        self.rings.iter().any(Ring::has_frames)
+    }
+
     /// Reads frames into `inbox`. Returns the time up to which everything has been read.
     pub(crate) fn read(
+        &mut self,
+        now: Instant,
+        realtime: RealtimeOffset,
+        inbox: &mut Inbox,
+    ) -> Instant {
+        let mut read_until = self.read_interface(now, realtime, inbox);
+        if self.rings.is_empty() {
+            return read_until;
+        }
+        for ring in &mut self.rings {
+            let until = ring.read(now, realtime, inbox, &mut self.late.wakeup);
+            read_until = read_until.min(until);
+        }
+        self.close_failed_rings();
+        read_until
+    }
+
+    fn read_interface(
         &mut self,
         now: Instant,
         realtime: RealtimeOffset,
@@ -225,6 +346,17 @@ impl Interface {
             );
         }
         self.drop_frames(DropReason::FrameTooLong, frames as u64, 0);
+    }
+
+    /// Writes what is for rings.
+    pub(crate) fn send_to_rings(&mut self, memory: &mut Frames, clock: Clock) {
+        if self.rings.is_empty() {
+            return;
+        }
+        for ring in &mut self.rings {
+            ring.send(memory, clock, &mut self.late.departures);
+        }
+        self.close_failed_rings();
     }
 
     /// How many frames are to be sent.
@@ -409,7 +541,19 @@ impl Host for Interface {
     }
 
     fn receive(&mut self, now: Instant, frame: Vec<u8>) {
-        self.to_send.push(now, frame);
+        let mut rings = self.rings.iter_mut();
+        match rings.find(|ring| ring.wants(&frame)) {
+            None => self.to_send.push(now, frame),
+            Some(ring) if !ring.wants_mac_control(&frame) => ring.push(now, frame),
+            // It is for all who listen, at the interface too.
+            Some(_) => {
+                let rings = self.rings.iter_mut();
+                for ring in rings.filter(|ring| ring.wants_mac_control(&frame)) {
+                    ring.push(now, frame.clone());
+                }
+                self.to_send.push(now, frame);
+            }
+        }
     }
 
     fn wake(&mut self, _: Instant) {}

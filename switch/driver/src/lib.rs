@@ -9,6 +9,7 @@
 //!  worker     one thread: sleeps, reads, lets its partition run, sends
 //!  interface  a Linux interface as a host of the network
 //!  line       what both directions of it share
+//!  ring       another way to a host: memory shared with a process of it
 //!  pressure   how an interface slower than the switch holds back its port
 //!  batch      frames for an interface, and what became of them
 //!  inbox      what a thread has read, and the memory for it
@@ -30,11 +31,13 @@ mod line;
 mod outbox;
 mod pressure;
 mod progress;
+mod ring;
 mod sender;
 mod wake;
 mod worker;
 
 use std::io;
+use std::path::PathBuf;
 use std::sync::Arc;
 use std::thread;
 
@@ -73,6 +76,9 @@ pub enum DriverError {
         reason: io::Error,
         remedy: &'static str,
     },
+    /// Processes of a host cannot get rings.
+    #[error("{path}: cannot listen there for processes that share rings: {reason}", path = path.display())]
+    Rings { path: PathBuf, reason: io::Error },
     /// The network refused a link to an interface.
     #[error(transparent)]
     Network(#[from] NetworkError),

@@ -59,8 +59,10 @@ impl Outbox {
         Ok(())
     }
 
-    /// Sends what the interfaces have, or hands it to the sending thread.
+    /// Sends what the interfaces have, or hands it to the sending thread. What is for rings costs only a copy, and is
+    /// written here.
     pub fn send(&mut self, mut interfaces: Interfaces<'_>) {
+        interfaces.for_each(Interface::send_to_rings);
         let Some(sender) = &mut self.sender else {
             return interfaces.for_each(Interface::send);
         };

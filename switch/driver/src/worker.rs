@@ -4,6 +4,7 @@ use std::io;
 use std::mem::MaybeUninit;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::sync::Arc;
+use std::sync::atomic::{Ordering, fence};
 
 use ebb_engine::ControlReceiver;
 use ebb_engine::drive::{Late, Partition};
@@ -28,8 +29,39 @@ const STRETCH: Duration = Duration::from_millis(1);
 const TURNS_PER_ROUND: usize = 64;
 /// Most descriptors that are handled after one sleep.
 const MAX_EVENTS: usize = 64;
-/// Number that epoll reports for the waker, where it reports the index of an interface otherwise.
+/// Number that epoll reports for the waker, where it reports a [`Source`] otherwise.
 const WAKE: u64 = u64::MAX;
+
+/// A descriptor of an interface: the index of the interface in the low half, and which one it is in the high half.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Source {
+    Socket,
+    Listener,
+    /// A ring by its number, from 1.
+    Ring(u32),
+}
+
+impl Source {
+    /// Number that epoll reports for it at an interface.
+    fn at(self, index: u32) -> u64 {
+        let source = match self {
+            Source::Socket => 0,
+            Source::Listener => u32::MAX - 1,
+            Source::Ring(number) => number,
+        };
+        u64::from(index) | u64::from(source) << 32
+    }
+
+    /// The source, and the index of its interface.
+    fn of(number: u64) -> (Self, u32) {
+        let source = match (number >> 32) as u32 {
+            0 => Source::Socket,
+            n if n == u32::MAX - 1 => Source::Listener,
+            n => Source::Ring(n),
+        };
+        (source, number as u32)
+    }
+}
 
 /// A thread's partition and what it needs to run it.
 pub(crate) struct Worker<'a> {
@@ -95,7 +127,11 @@ impl<'a> Worker<'a> {
     ) -> io::Result<Self> {
         let mut interfaces = Vec::new();
         for (index, interface) in partition.hosts() {
-            add(&epoll, interface.line().socket().as_fd(), index.into())?;
+            let socket = interface.line().socket().as_fd();
+            add(&epoll, socket, Source::Socket.at(index))?;
+            if let Some(listener) = interface.listener() {
+                add(&epoll, listener.as_fd(), Source::Listener.at(index))?;
+            }
             interfaces.push(index);
         }
         if let Some(exchange) = &mut exchange {
@@ -199,7 +235,9 @@ impl<'a> Worker<'a> {
         let now = self.clock.now();
         let next = self.partition.next_event().unwrap_or(Instant::FAR_FUTURE);
         let mut patience = next.since(now);
-        if self.hurry {
+        // Before the others know that this thread sleeps: until then they wait for what it has read.
+        let frames_wait = self.want_wake_ups();
+        if self.hurry || frames_wait {
             patience = Duration::ZERO;
         } else if let Some(exchange) = &mut self.exchange {
             let partition = &mut *self.partition;
@@ -217,6 +255,26 @@ impl<'a> Worker<'a> {
             exchange.wake_up(self.partition, self.read_until);
         }
         self.note_events(events)
+    }
+
+    /// Has the rings wake this thread with their next frames; true: there are frames already.
+    fn want_wake_ups(&mut self) -> bool {
+        let mut any = false;
+        for index in &self.interfaces {
+            if let Some(interface) = self.partition.host_mut(*index) {
+                interface.want_wake_up();
+                any |= interface.has_rings();
+            }
+        }
+        if !any {
+            return false;
+        }
+        // A process publishes frames and then looks whether it is to wake somebody.
+        fence(Ordering::SeqCst);
+        self.interfaces.iter().any(|index| {
+            let interface = self.partition.host_mut(*index);
+            interface.is_some_and(|interface| interface.ring_has_frames())
+        })
     }
 
     /// Waits for events. Those that do not fit into `events` are reported the next time.
@@ -244,9 +302,24 @@ impl<'a> Worker<'a> {
                 self.commands.waker.acknowledge();
                 continue;
             }
-            let Some(interface) = self.partition.host_mut(event.data.u64() as u32) else {
+            let (source, index) = Source::of(event.data.u64());
+            let Some(interface) = self.partition.host_mut(index) else {
                 continue;
             };
+            match source {
+                Source::Socket => {}
+                Source::Listener => {
+                    if let Some((number, ring)) = interface.accept(self.clock.now()) {
+                        add(&self.epoll, ring, Source::Ring(number).at(index))?;
+                    }
+                    continue;
+                }
+                // Closing its descriptor takes it from epoll.
+                Source::Ring(number) => {
+                    interface.note_ring(number);
+                    continue;
+                }
+            }
             let (flags, failure) = (event.flags, epoll::EventFlags::ERR | epoll::EventFlags::HUP);
             interface.note_events(
                 flags.contains(epoll::EventFlags::IN),
@@ -395,7 +468,7 @@ impl<'a> Worker<'a> {
             // its end before.
             let _ = epoll::delete(&self.epoll, before.socket().as_fd());
             let socket = interface.line().socket().as_fd();
-            add(&self.epoll, socket, index.into())?;
+            add(&self.epoll, socket, Source::Socket.at(index))?;
         }
         Ok(())
     }
@@ -416,7 +489,7 @@ impl<'a> Worker<'a> {
             false => epoll::EventFlags::IN,
         };
         let socket = interface.line().socket().as_fd();
-        let data = epoll::EventData::new_u64(index.into());
+        let data = epoll::EventData::new_u64(Source::Socket.at(index));
         Ok(epoll::modify(&self.epoll, socket, data, flags)?)
     }
 

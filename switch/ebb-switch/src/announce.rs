@@ -29,6 +29,10 @@ pub fn log(settings: &Settings) {
         let socket = socket.display();
         tracing::info!("fabric service on {socket}: root and the user of this process");
     }
+    if let Some(rings) = &settings.rings {
+        let rings = rings.display();
+        tracing::info!("shared rings for hosts in {rings}: root and the user of this process");
+    }
 }
 
 /// Programs and ports: a line for each switch, or one for all of a fabric.

@@ -70,7 +70,9 @@ pub fn build(
     for (index, entry) in settings.switches.iter().enumerate() {
         for (port, interface) in &entry.interfaces {
             let at = (index, *port);
-            let node = Interface::attach(&mut network, end(at), interface, reception)?;
+            let (at_end, rings) = (end(at), settings.rings.as_deref());
+            let node =
+                Interface::attach_with_rings(&mut network, at_end, interface, reception, rings)?;
             outside.insert(at, NodePort { node, port: 0 });
             interfaces.push((switches[index], *port, interface.clone()));
         }

@@ -45,6 +45,8 @@ pub struct Settings {
     pub program: Option<ProgramFiles>,
     /// Folder of captures that are requested over the fabric service.
     pub captures: PathBuf,
+    /// Folder of the sockets where processes of hosts get rings; without one there are none.
+    pub rings: Option<PathBuf>,
     /// Programs are interpreted instead of compiled to native code.
     pub interpreted: bool,
     /// For all gRPC servers; `None`: without TLS.
@@ -153,6 +155,7 @@ impl Settings {
             hosts,
             fabric_socket: file.fabric_socket.map(|socket| directory.join(socket)),
             captures: directory.join(file.captures),
+            rings: file.rings.map(|folder| directory.join(folder)),
             ..Self::default()
         })
     }
@@ -208,6 +211,9 @@ struct FabricFile {
     /// The folder for its captures, relative to this file.
     #[serde(default = "pcaps")]
     captures: PathBuf,
+    /// The folder where each interface has a Unix socket for processes that share rings with this one, relative to this
+    /// file. It is there, and for this user alone.
+    rings: Option<PathBuf>,
 }
 
 fn pcaps() -> PathBuf {
@@ -301,6 +307,7 @@ mod tests {
 
     const TWO: &str = r#"
         fabric_socket = "fabric.sock"
+        rings = "rings"
         [[switch]]
         name = "s1"
         device_id = 1
@@ -330,6 +337,7 @@ mod tests {
         assert_eq!(settings.hosts, [("h1".to_owned(), (0, 1))]);
         assert_eq!(settings.fabric_socket, Some(folder.join("fabric.sock")));
         assert_eq!(settings.captures, folder.join("pcaps"));
+        assert_eq!(settings.rings, Some(folder.join("rings")));
         assert_eq!(settings.switches[0].interfaces, [(1, "s1-eth1".to_owned())]);
         let program = settings.switches[1].program.as_ref().expect("a program");
         assert_eq!(*program, folder.join("fabric.json"));

@@ -11,6 +11,10 @@ pub struct EngineArgs {
     /// Interface of the host, e.g. h1-eth1; not needed if there is only one with an IPv4 address
     #[arg(long)]
     pub interface: Option<String>,
+    /// Share a ring with the switch at the other end of the interface, instead of sending frames through
+    /// the kernel: the Unix socket that the switch has for the interface (docs/agent.md)
+    #[arg(long, value_name = "PATH")]
+    pub ring: Option<PathBuf>,
     /// Parameters (JSON, or TOML by its extension); defaults for what is not in it
     #[arg(long)]
     pub params: Option<PathBuf>,

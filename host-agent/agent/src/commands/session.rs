@@ -54,7 +54,10 @@ pub fn daemon(args: &EngineArgs) -> anyhow::Result<Client> {
 
 /// Connects to the daemon, if it is there and has the interface and the parameters asked for.
 fn connect(args: &EngineArgs, needs: Needs<'_>) -> anyhow::Result<Option<Client>> {
-    let own = args.params.is_some() || args.protocol_seed.is_some() || needs.own_port;
+    let own = args.params.is_some()
+        || args.protocol_seed.is_some()
+        || args.ring.is_some()
+        || needs.own_port;
     if own && args.socket.is_none() {
         return Ok(None);
     }
@@ -135,7 +138,7 @@ pub fn open(args: &EngineArgs) -> anyhow::Result<Runtime> {
         Some(interface) => interface.clone(),
         None => Interface::only()?,
     };
-    Runtime::open(&interface, params, args.protocol_seed)
+    Runtime::open(&interface, params, args.protocol_seed, args.ring.as_deref())
 }
 
 /// Runs the engine in this thread, `work` as a client in another, and `with` before both.

@@ -1,15 +1,14 @@
 //! The host's link: packets come and go, Ethernet is added and removed here.
 
-use std::cell::Cell;
 use std::io;
 use std::net::Ipv4Addr;
-use std::os::fd::AsFd;
+use std::path::Path;
 
 use anyhow::Context;
 use ebb_packet_io::{
-    Bits, Filter, MAX_FRAME_BYTES, MAX_SEND_BATCH, PacketSocket, PollFd, PortOffset,
-    RING_FRAME_BYTES, ReceiveBuffers, ReceiveRing, Received, ReceivedFrame, SendError,
-    SocketOptions, Withheld, Withholding, wait,
+    Bits, Filter, MAX_FRAME_BYTES, MAX_SEND_BATCH, PacketIo, PacketSocket, PortOffset,
+    RING_FRAME_BYTES, ReceiveBuffers, ReceiveRing, ReceivedFrame, SendError, SocketOptions,
+    Withheld, Withholding,
 };
 use ebb_transport::{Condition, Selector};
 use ebb_units::{Duration, Instant};
@@ -18,6 +17,7 @@ use ebb_wire::{EthernetFrame, EthernetHeader, MacAddress, PfcFrame, Protocol};
 use crate::engine::faults::Faults;
 use crate::engine::params::Params;
 use crate::engine::transports::OurPackets;
+use crate::engine::ways::{Way, Ways};
 use crate::machine::interface::Interface;
 use crate::machine::next_hop::NextHops;
 use crate::machine::waker::Waker;
@@ -26,8 +26,7 @@ use crate::machine::waker::Waker;
 const BATCH_FRAMES: usize = 64;
 /// Memory of the ring: 2048 frames, 240 ms of full ones at 100 Mbit/s.
 const RING_BYTES: usize = 4 << 20;
-/// Wait before a frame is sent again for which the interface's queue had no room; no event of the kernel says when it
-/// has.
+/// Wait before a frame is sent again for which the interface's queue, or a ring, had no room; nothing says when it has.
 const QUEUE_PAUSE: Duration = Duration::from_micros(100);
 const IPV4_SOURCE_AT: usize = 12;
 const IPV4_DESTINATION_AT: usize = 16;
@@ -58,18 +57,13 @@ pub enum Arrived<'a> {
     Control(&'a EthernetFrame<'a>),
 }
 
-/// The packet socket of the interface, with what stands between it and the transports.
+/// The ways to the switch, with what stands between them and the transports.
 pub struct Link {
     interface: Interface,
     hops: NextHops,
-    socket: PacketSocket,
+    ways: Ways,
     /// Whether MAC control frames are let through.
     obeys_pfc: bool,
-    /// Where frames come from. `None`: from the queue of the socket, by system calls into the buffers.
-    ring: Option<ReceiveRing>,
-    received: ReceiveBuffers,
-    /// The socket has an error to tell, which a ring does not.
-    failed: Cell<bool>,
     /// Keeps our packets from the kernel. `None`: the kernel drops them where it routes them.
     withholding: Option<Withholding>,
     outgoing: Outgoing,
@@ -88,15 +82,21 @@ pub struct Link {
 enum Stuck {
     /// The socket's buffer is full; it becomes writable when it is not.
     Socket,
-    /// The interface's queue is full; frames are tried again at this time.
+    /// The interface's queue, or the ring, is full; frames are tried again at this time.
     Queue(Instant),
 }
 
 impl Link {
-    pub fn open(interface: Interface, hops: NextHops, params: &Params) -> anyhow::Result<Self> {
+    /// `ring`: the socket where the switch gives a ring, if it shall.
+    pub fn open(
+        interface: Interface,
+        hops: NextHops,
+        params: &Params,
+        ring: Option<&Path>,
+    ) -> anyhow::Result<Self> {
         // Nothing else passes until a transport is open.
         let filter = Filter::new().with_mac_control(params.nic.pfc);
-        Self::open_with(interface, hops, params, Some(filter))
+        Self::open_with(interface, hops, params, Some(filter), ring)
     }
 
     /// A link of virtual machines, whose addresses are not those of the interface: every frame passes,
@@ -106,7 +106,7 @@ impl Link {
         hops: NextHops,
         params: &Params,
     ) -> anyhow::Result<Self> {
-        Self::open_with(interface, hops, params, None)
+        Self::open_with(interface, hops, params, None, None)
     }
 
     fn open_with(
@@ -114,6 +114,7 @@ impl Link {
         hops: NextHops,
         params: &Params,
         filter: Option<Filter>,
+        ring: Option<&Path>,
     ) -> anyhow::Result<Self> {
         let options = SocketOptions {
             timestamps: filter.is_none(),
@@ -131,19 +132,17 @@ impl Link {
         })?;
         // Frames of virtual machines have times of arrival; long frames would take slots for many short ones.
         let fits = usize::from(interface.mtu_bytes) + EthernetHeader::BYTES <= RING_FRAME_BYTES;
-        let ring = (fits && !options.timestamps)
+        let mapped = (fits && !options.timestamps)
             .then(|| ReceiveRing::map(&socket, RING_BYTES))
             .transpose()
             .inspect_err(|error| tracing::debug!("frames are read by system calls: {error}"))
             .unwrap_or_default();
+        let buffers = ReceiveBuffers::new(BATCH_FRAMES, MAX_FRAME_BYTES);
         Ok(Link {
             interface,
-            ring,
-            failed: Cell::new(false),
             hops,
-            socket,
+            ways: Ways::open(PacketIo::new(socket, mapped, buffers), ring)?,
             obeys_pfc: params.nic.pfc,
-            received: ReceiveBuffers::new(BATCH_FRAMES, MAX_FRAME_BYTES),
             withholding: None,
             outgoing: Outgoing::default(),
             leaving: Faults::leaving(&params.faults, params.dscp),
@@ -170,7 +169,7 @@ impl Link {
 
     /// The counters since the last call.
     pub fn take_counters(&mut self) -> LinkCounters {
-        self.counters.overrun += self.socket.take_kernel_drops().unwrap_or(0);
+        self.counters.overrun += self.ways.take_drops();
         std::mem::take(&mut self.counters)
     }
 
@@ -189,11 +188,11 @@ impl Link {
                 Some(Condition::Dscp(_)) | None => filter.or(protocol, port_at, ports),
             }
         });
-        self.socket
+        self.ways
             .set_filter(&filter)
             .context("cannot filter what arrives at the packet socket")?;
         let withheld = withheld(self.interface.address, packets);
-        match self.socket.withhold(&withheld) {
+        match self.ways.socket().withhold(&withheld) {
             Ok(withholding) => self.withholding = Some(withholding),
             Err(error) => {
                 tracing::debug!("the kernel routes our packets before it drops them: {error}")
@@ -216,7 +215,7 @@ impl Link {
         }
         let (interface, hops, last_source) = (&self.interface, &self.hops, &mut self.last_source);
         let arriving = &mut self.arriving;
-        let take = |received: ReceivedFrame<'_>| {
+        let take = |received: ReceivedFrame<'_>, way: Way| {
             let realtime_ns = received.realtime_ns;
             let Ok(frame) = EthernetHeader::parse(received.bytes) else {
                 return;
@@ -225,7 +224,10 @@ impl Link {
                 return;
             }
             if frame.header.ethertype == PfcFrame::ETHERTYPE {
-                return handle(Arrived::Control(&frame));
+                return match way {
+                    Way::BesideRing => {}
+                    Way::Interface | Way::Ring => handle(Arrived::Control(&frame)),
+                };
             }
             let source = address_at(frame.payload, IPV4_SOURCE_AT);
             if let Some(source) = source.map(|source| (source, frame.header.src))
@@ -242,19 +244,12 @@ impl Link {
                 Some(faults) => faults.pass(now, frame.payload, |packet| handle(late(packet))),
             }
         };
-        let received = match (self.failed.take(), &mut self.ring) {
-            (true, _) => self.socket.take_error().and_then(|error| match error {
-                Some(error) => Err(error),
-                None => Ok(Received::default()),
-            }),
-            (false, Some(ring)) => ring.receive(&self.socket, BATCH_FRAMES, take),
-            (false, None) => self.socket.receive(&mut self.received, 1, take),
-        };
-        match received {
-            Ok(received) => Ok(!received.drained),
+        match self.ways.receive(BATCH_FRAMES, take) {
+            Ok(more) => Ok(more),
             // It may come up again; until then flows time out. One that was deleted will not.
             Err(error)
-                if error.kind() == io::ErrorKind::NetworkDown && self.socket.interface_exists() =>
+                if error.kind() == io::ErrorKind::NetworkDown
+                    && self.ways.socket().interface_exists() =>
             {
                 tracing::warn!("interface `{}` is down", self.interface.name);
                 Ok(false)
@@ -324,10 +319,14 @@ impl Link {
         }
         self.stuck = None;
         while self.outgoing.len() > 0 {
-            match self.socket.send_batch(self.outgoing.frames()) {
+            match self.ways.send(self.outgoing.frames()) {
                 Ok(sent) => self.outgoing.advance(sent),
-                Err(SendError::Full) => {
+                Err(SendError::Full) if self.ways.says_when_there_is_room() => {
                     self.stuck = Some(Stuck::Socket);
+                    return Ok(false);
+                }
+                Err(SendError::Full) => {
+                    self.stuck = Some(Stuck::Queue(now + QUEUE_PAUSE));
                     return Ok(false);
                 }
                 Err(SendError::QueueFull) => {
@@ -375,18 +374,10 @@ impl Link {
 
     /// Sleeps until a frame arrives, there is room for those that wait, the waker is called, or
     /// `patience` is over (`None`: no limit).
-    pub fn wait(&self, patience: Option<Duration>, waker: &Waker) -> io::Result<()> {
-        let for_room = self.stuck == Some(Stuck::Socket);
-        let mut fds = [
-            PollFd::readable(self.socket.as_fd()).or_writable(for_room),
-            PollFd::readable(waker.as_fd()),
-        ];
-        wait(&mut fds, patience.map(std::time::Duration::from))?;
-        self.failed.set(fds[0].has_failed());
-        if fds[1].is_readable() {
-            waker.drain();
-        }
-        Ok(())
+    pub fn wait(&mut self, patience: Option<Duration>, waker: &Waker) -> io::Result<()> {
+        let stuck = self.stuck == Some(Stuck::Socket);
+        let patience = patience.map(std::time::Duration::from);
+        self.ways.wait(patience, stuck, waker)
     }
 }
 

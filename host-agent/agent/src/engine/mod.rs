@@ -10,4 +10,5 @@ pub mod params;
 pub mod pauses;
 pub mod runtime;
 pub mod transports;
+pub mod ways;
 pub mod workers;

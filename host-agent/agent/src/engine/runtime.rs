@@ -11,6 +11,7 @@
 
 use std::net::Ipv4Addr;
 use std::ops::ControlFlow;
+use std::path::Path;
 
 use anyhow::Context;
 use ebb_transport::nic::Nic;
@@ -125,13 +126,18 @@ pub struct Runtime {
 
 impl Runtime {
     /// Opens the engine on `interface`, without any transport yet. `seed` is that of session ids
-    /// and path entropy; `None`: drawn by chance.
-    pub fn open(interface: &str, mut params: Params, seed: Option<u64>) -> anyhow::Result<Self> {
+    /// and path entropy; `None`: drawn by chance. `ring`: the socket where the switch gives a ring, if it shall.
+    pub fn open(
+        interface: &str,
+        mut params: Params,
+        seed: Option<u64>,
+        ring: Option<&Path>,
+    ) -> anyhow::Result<Self> {
         let interface = Interface::find(interface)?;
         let address = interface.address;
         params.nic.mtu_bytes = params.nic.mtu_bytes.min(interface.mtu_bytes);
         let hops = NextHops::read(&interface)?;
-        let link = Link::open(interface, hops, &params)?;
+        let link = Link::open(interface, hops, &params, ring)?;
         let waker = Waker::new().context("cannot create a pipe")?;
         let signals = Signals::install(&waker).context("cannot handle signals")?;
         let workers = Workers::start(params.engine.worker_threads(), &waker)

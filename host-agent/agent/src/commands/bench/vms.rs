@@ -34,6 +34,10 @@ struct VmsFile {
 pub fn run(args: &BenchArgs, workload: &Path, vms: &Path) -> anyhow::Result<bool> {
     let file: VmsFile = params::read_file(vms, "virtual machines")?;
     let engine = &args.common.engine;
+    ensure!(
+        engine.ring.is_none(),
+        "--ring: frames of virtual machines go through the interface; leave it out"
+    );
     let params = params::read(engine.params.as_deref())?;
     let in_file =
         |error: String| anyhow!("in the virtual machines file {}: {error}", vms.display());

@@ -1,5 +1,7 @@
 //! `ebb-agent load` and `ebb-agent sink`: their command lines.
 
+use std::path::PathBuf;
+
 use clap::Args;
 
 use super::packet::MIN_PACKET_BYTES;
@@ -69,6 +71,10 @@ pub struct ReceiveArgs {
     /// Interface of the host; not needed if there is only one with an IPv4 address
     #[arg(long)]
     pub interface: Option<String>,
+    /// Share a ring with the switch at the other end of the interface, instead of sending frames through
+    /// the kernel: the Unix socket that the switch has for the interface (docs/agent.md)
+    #[arg(long, value_name = "PATH")]
+    pub ring: Option<PathBuf>,
     /// UDP port to receive on
     #[arg(long, default_value_t = PORT, value_parser = clap::value_parser!(u16).range(1..))]
     pub port: u16,

@@ -1,7 +1,7 @@
 //! A constant rate of packets from host to host, and what arrives of it: `docs/agent.md`.
 //!
 //! ```text
-//!  schedule ──► sender ──sendmmsg──► fabric ──ring──► sink: a tally per stream
+//!  schedule ──► sender ──► interface or ring ──► fabric ──► interface or ring ──► sink: a tally per stream
 //! ```
 //!
 //! One process per host does both, and wakes at most once per lateness budget: it does not wait for
@@ -15,10 +15,12 @@ mod sender;
 mod stream;
 
 use std::net::SocketAddrV4;
-use std::os::fd::AsFd;
 
 use anyhow::Context;
-use ebb_packet_io::{Filter, PacketSocket, PollFd, PortOffset, ReceiveRing, SocketOptions, wait};
+use ebb_packet_io::{
+    Filter, MAX_FRAME_BYTES, PacketIo, PacketSocket, PortOffset, ReceiveBuffers, ReceiveRing,
+    SocketOptions,
+};
 use ebb_units::{Duration, Instant};
 use ebb_wire::EthernetHeader;
 use serde_json::json;
@@ -26,6 +28,7 @@ use serde_json::json;
 pub use args::{LoadArgs, SinkArgs};
 
 use crate::commands::output::Output;
+use crate::engine::ways::Ways;
 use crate::machine::clock;
 use crate::machine::interface::Interface;
 use crate::machine::kernel_rules::KernelRule;
@@ -80,7 +83,7 @@ pub fn run_sink(args: &SinkArgs) -> anyhow::Result<bool> {
 struct LoadSocket {
     interface: Interface,
     local: SocketAddrV4,
-    socket: PacketSocket,
+    ways: Ways,
     /// Held until the end; the rule, which comes first, is dropped before the lock.
     _rule: KernelRule,
     _port: PortLock,
@@ -100,24 +103,30 @@ impl LoadSocket {
             .or(packet::UDP.0, PortOffset::UDP, args.port..=args.port)
             .keeping(packet::HEADERS_BYTES);
         let options = SocketOptions {
-            filter: Some(filter),
+            filter: Some(filter.clone()),
             timestamps: true,
             bypass_qdisc: true,
             ..SocketOptions::default()
         };
         let socket = PacketSocket::open(&name, &options)
             .with_context(|| format!("cannot open a packet socket on `{name}`"))?;
+        let ring = ReceiveRing::map(&socket, RING_BYTES).context("no receive ring")?;
+        let buffers = ReceiveBuffers::new(1, MAX_FRAME_BYTES);
+        let socket = PacketIo::new(socket, Some(ring), buffers);
+        let mut ways = Ways::open(socket, args.ring.as_deref())?;
+        ways.set_filter(&filter)
+            .context("cannot filter what arrives")?;
         Ok(LoadSocket {
             local: SocketAddrV4::new(interface.address, args.port),
             interface,
-            socket,
+            ways,
             _port: port,
             _rule: rule,
         })
     }
 
     fn run(
-        self,
+        mut self,
         mut sender: Option<Sender>,
         count: Option<u64>,
         args: &ReceiveArgs,
@@ -126,8 +135,7 @@ impl LoadSocket {
         let output = Output::new(args.json);
         let waker = Waker::new().context("cannot create a pipe")?;
         let signals = Signals::install(&waker).context("cannot handle signals")?;
-        let ring = ReceiveRing::map(&self.socket, RING_BYTES).context("no receive ring")?;
-        let mut receiver = Receiver::new(self.interface.mac, ring);
+        let mut receiver = Receiver::new(self.interface.mac);
         ebb_packet_io::wake_up_on_time();
         output.report("ready", [json!({"local": self.local})], || {
             format!("receiving on {}", self.local)
@@ -137,9 +145,9 @@ impl LoadSocket {
         loop {
             let now = clock::now();
             if let Some(sender) = &mut sender {
-                sender.turn(now, &self.socket)?;
+                sender.turn(now, &mut self.ways)?;
             }
-            let received = receiver.receive(&self.socket)?;
+            let received = receiver.receive(&mut self.ways)?;
             receiver.end_streams(now, |peer, counts| show(&output, peer, counts));
             let over = match (&sender, count) {
                 (Some(sender), _) => sender.is_over(now),
@@ -156,7 +164,7 @@ impl LoadSocket {
         }
         receiver.end_all(|peer, counts| show(&output, peer, counts));
         let cpu_ns = clock::process_cpu_ns() - cpu_before_ns;
-        let kernel_drops = self.socket.take_kernel_drops().unwrap_or(0);
+        let kernel_drops = self.ways.take_drops();
         if let Some(sender) = &sender {
             output.report("load", [sender.to_json()], || sender.to_text());
         }
@@ -179,7 +187,7 @@ impl LoadSocket {
     /// Sleeps until something is due or arrives; while packets come, only until it is time to look for
     /// more of them.
     fn sleep(
-        &self,
+        &mut self,
         now: Instant,
         deadline: Option<Instant>,
         received: bool,
@@ -188,19 +196,12 @@ impl LoadSocket {
     ) -> anyhow::Result<()> {
         let patience = deadline.map(|deadline| deadline.since(now));
         let coalesced = received && !lateness.is_zero();
-        let patience = match coalesced {
-            true => Some(patience.map_or(lateness, |patience| patience.min(lateness))),
-            false => patience,
+        let slept = match coalesced {
+            true => waker.wait(patience.map_or(lateness, |patience| patience.min(lateness))),
+            false if patience == Some(Duration::ZERO) => Ok(()),
+            false => self.ways.wait(patience.map(Into::into), false, waker),
         };
-        if patience == Some(Duration::ZERO) {
-            return Ok(());
-        }
-        let mut fds = [
-            PollFd::readable(waker.as_fd()),
-            PollFd::readable(self.socket.as_fd()),
-        ];
-        let polled = if coalesced { &mut fds[..1] } else { &mut fds };
-        wait(polled, patience.map(std::time::Duration::from)).context("cannot sleep")
+        slept.context("cannot sleep")
     }
 }
 

@@ -1,15 +1,17 @@
 //! The receiving half of a host under load.
 
 use std::collections::BTreeMap;
+use std::io::ErrorKind;
 use std::net::Ipv4Addr;
 
 use anyhow::Context;
-use ebb_packet_io::{PacketSocket, ReceiveRing, ReceivedFrame};
+use ebb_packet_io::ReceivedFrame;
 use ebb_units::{Duration, Instant};
 use ebb_wire::{EthernetHeader, MacAddress};
 
 use super::packet::{self, Arrival, Kind};
 use super::stream::StreamCounts;
+use crate::engine::ways::{Way, Ways};
 use crate::machine::clock;
 
 /// Frames that are counted before the sender has its turn again.
@@ -37,18 +39,16 @@ struct Stream {
 
 pub struct Receiver {
     mac: MacAddress,
-    ring: ReceiveRing,
     streams: BTreeMap<Peer, Stream>,
     ended: u64,
     ignored: u64,
 }
 
 impl Receiver {
-    /// With the ring of the socket that it receives from.
-    pub fn new(mac: MacAddress, ring: ReceiveRing) -> Self {
+    /// `mac`: that of the host.
+    pub fn new(mac: MacAddress) -> Self {
         Receiver {
             mac,
-            ring,
             streams: BTreeMap::new(),
             ended: 0,
             ignored: 0,
@@ -56,9 +56,11 @@ impl Receiver {
     }
 
     /// Counts what has arrived. True: something has.
-    pub fn receive(&mut self, socket: &PacketSocket) -> anyhow::Result<bool> {
+    pub fn receive(&mut self, ways: &mut Ways) -> anyhow::Result<bool> {
         let (mac, streams, ignored) = (self.mac, &mut self.streams, &mut self.ignored);
-        let take = |frame: ReceivedFrame<'_>| {
+        let mut any = false;
+        let take = |frame: ReceivedFrame<'_>, _: Way| {
+            any = true;
             let Some(arrival) = packet::parse(frame.bytes, mac) else {
                 *ignored += 1;
                 return;
@@ -66,17 +68,16 @@ impl Receiver {
             let at_ns = frame.realtime_ns.unwrap_or_else(clock::realtime_ns);
             count(streams, &arrival, at_ns, frame.wire_bytes, ignored);
         };
-        let received = self.ring.receive(socket, FRAMES_PER_TURN, take);
-        let any = received.context("cannot receive")?.frames > 0;
-        // Unless it is read, an error wakes the process again and again.
-        if !any && let Some(error) = socket.take_error().context("cannot receive")? {
-            let down = error.kind() == std::io::ErrorKind::NetworkDown;
-            if !down || !socket.interface_exists() {
-                return Err(error).context("cannot receive");
-            }
+        match ways.receive(FRAMES_PER_TURN, take) {
+            Ok(_) => Ok(any),
             // It may come up again.
+            Err(error)
+                if error.kind() == ErrorKind::NetworkDown && ways.socket().interface_exists() =>
+            {
+                Ok(any)
+            }
+            Err(error) => Err(error).context("cannot receive"),
         }
-        Ok(any)
     }
 
     /// Calls `report` for each stream that is over and has not been reported.

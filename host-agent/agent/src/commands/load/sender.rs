@@ -3,7 +3,7 @@
 use std::net::SocketAddrV4;
 
 use anyhow::Context;
-use ebb_packet_io::{MAX_SEND_BATCH, PacketSocket, SendError};
+use ebb_packet_io::{MAX_SEND_BATCH, SendError};
 use ebb_units::{Duration, Instant};
 use rand::rngs::SmallRng;
 use rand::{Rng, SeedableRng};
@@ -12,6 +12,7 @@ use serde_json::{Value, json};
 use super::args::{LoadArgs, SOURCE_PORTS};
 use super::packet::{Frame, Kind, Path};
 use super::schedule::{Plan, Schedule};
+use crate::engine::ways::Ways;
 use crate::machine::clock;
 
 /// The first source port: the range ends with the last dynamic port (RFC 6335).
@@ -84,7 +85,7 @@ impl Sender {
     }
 
     /// Sends what is due.
-    pub fn turn(&mut self, now: Instant, socket: &PacketSocket) -> anyhow::Result<()> {
+    pub fn turn(&mut self, now: Instant, ways: &mut Ways) -> anyhow::Result<()> {
         if self.full_until.is_some_and(|until| now < until) {
             return Ok(());
         }
@@ -100,7 +101,7 @@ impl Sender {
                 frame.stamp(Kind::Data, port, self.sent + packet as u64, realtime_ns);
             }
             let frames = self.frames[..due as usize].iter().map(Frame::bytes);
-            let sent = match socket.send_batch(frames) {
+            let sent = match ways.send(frames) {
                 Ok(sent) => sent as u64,
                 Err(SendError::Full) => {
                     self.full_until = Some(now + FULL_PAUSE);
@@ -120,12 +121,12 @@ impl Sender {
             self.next_end = now + END_PAUSE;
         }
         if self.schedule.next_deadline().is_none() && self.ends_left > 0 && now >= self.next_end {
-            self.say_end(now, socket);
+            self.say_end(now, ways);
         }
         Ok(())
     }
 
-    fn say_end(&mut self, now: Instant, socket: &PacketSocket) {
+    fn say_end(&mut self, now: Instant, ways: &mut Ways) {
         self.end.stamp(
             Kind::End,
             FIRST_SOURCE_PORT,
@@ -133,7 +134,7 @@ impl Sender {
             clock::realtime_ns(),
         );
         // Its fate is as uncertain as on the way.
-        let _ = socket.send_batch([self.end.bytes()]);
+        let _ = ways.send([self.end.bytes()].into_iter());
         self.ends_left -= 1;
         self.next_end = now + END_PAUSE;
     }
