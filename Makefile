@@ -181,7 +181,7 @@ $(BUILD)/.bytecode: $(shell find $(PY_PACKAGES) -name '*.py' 2>/dev/null) $(PROT
 	@$(PYTHON) -m compileall -q $(PY_PACKAGES)
 	@touch $@
 
-build: $(BUILD)/.binaries $(OURS) $(THEIRS) $(WANTED_TNA) $(PROTO_MODULES) $(BUILD)/.bytecode ## compile everything; with P4=tna the programs for Tofino, too
+build: $(BUILD)/.binaries $(OURS) $(THEIRS) $(WANTED_TNA) $(PROTO_MODULES) $(BUILD)/.bytecode ## compile everything
 
 run: build $(if $(WEB),.venv/.web-installed) ## fat-tree up, every scheme run and compared (90 s)
 	@$(PYTHON) -m $(if $(WEB),ebb_dashboard run,ebb_experiments.cli) --switch '$(SWITCH)' --program '$(PROGRAM)' \
