@@ -183,9 +183,9 @@ $(BUILD)/.bytecode: $(shell find $(PY_PACKAGES) -name '*.py' 2>/dev/null) $(PROT
 	@$(PYTHON) -m compileall -q $(PY_PACKAGES)
 	@touch $@
 
-build: $(BUILD)/.binaries $(OURS) $(THEIRS) $(PROTO_MODULES) $(BUILD)/.bytecode ## compile everything
+build: $(BUILD)/.binaries $(OURS) $(THEIRS) $(WANTED_TNA) $(PROTO_MODULES) $(BUILD)/.bytecode ## compile everything
 
-run: build $(WANTED_TNA) $(if $(WEB),.venv/.web-installed) ## fat-tree up, every scheme run and compared (90 s)
+run: build $(if $(WEB),.venv/.web-installed) ## fat-tree up, every scheme run and compared (90 s)
 	@$(PYTHON) -m $(if $(WEB),ebb_dashboard run,ebb_experiments.cli) --switch '$(SWITCH)' --program '$(PROGRAM)' \
 	  $(if $(SCENARIO),--scenario '$(SCENARIO)') $(if $(K),--k '$(K)') \
 	  $(if $(SCHEMES)$(SCHEME),--schemes '$(or $(SCHEMES),$(SCHEME))') \
@@ -199,7 +199,7 @@ B ?=
 compare: .venv/.run-installed ## two runs side by side: A and B of results/runs, or the last two
 	@$(PYTHON) -m ebb_experiments.tour.compare $(if $(A),--a '$(A)') $(if $(B),--b '$(B)')
 
-sim: .venv/.study-installed build $(WANTED_TNA) ## SCENARIO in virtual time; SCHEMES, THREADS, P4, VOLUME
+sim: .venv/.study-installed build ## SCENARIO in virtual time; SCHEMES, THREADS, P4, VOLUME
 	@$(PYTHON) -m ebb_experiments.sim.cli '$(or $(SCENARIO),experiments/scenarios/sim/permutation.toml)' \
 	  $(if $(SCHEMES)$(SCHEME),--schemes '$(or $(SCHEMES),$(SCHEME))') $(if $(THREADS),--threads '$(THREADS)') \
 	  $(if $(P4),--p4 '$(P4)') $(if $(filter-out 0,$(VOLUME)),--volume '$(VOLUME)')

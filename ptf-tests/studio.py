@@ -1,13 +1,14 @@
 # SPDX-License-Identifier: Apache-2.0
 """Runs the tests of P4 Studio's example programs, unchanged, against ebb-switch over BF Runtime.
 
-    python ptf-tests/studio.py [--checkout DIR] [PROGRAM[:TEST,..] ...]
+    python ptf-tests/studio.py [--checkout DIR] [--programs FOLDER] [PROGRAM[:TEST,..] ...]
 
 DIR (or EBB_OPEN_P4STUDIO) has p4lang/open-p4studio; without it the run is skipped, and says so.
 Each PROGRAM of pkgsrc/p4-examples/p4_16_programs (default: all with a test.py) is compiled, its
 switch started, and its test.py run by PTF with the client of the checkout: all of its tests, or
-those that are named. Prints a row for each and the totals (docs/tofino-lab.md). Exit code 0 unless
-a run was impossible.
+those that are named. FOLDER has programs of the same form in their place, as `p4testgen_tna --ptf`
+of tools makes it. Prints a row for each and the totals (docs/tofino-lab.md). Exit code 0 unless a
+run was impossible.
 """
 
 from __future__ import annotations
@@ -296,6 +297,7 @@ def main() -> int:
     """Returns the exit code."""
     parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
     parser.add_argument("--checkout", type=Path, help=f"of p4lang/open-p4studio ({VARIABLE})")
+    parser.add_argument("--programs", type=Path, help="folder of other programs with test.py")
     parser.add_argument("--keep", type=Path, help="folder for logs; none: they are removed")
     parser.add_argument(
         "--seconds", type=int, default=PROGRAM_SECONDS, help="of a program (default: %(default)s)"
@@ -310,7 +312,9 @@ def main() -> int:
         return 0
     checkout = Path(given).resolve()
     signal.signal(signal.SIGTERM, signal.default_int_handler)
-    all_of_them = sorted(path.parent for path in (checkout / EXAMPLES).glob("*/test.py"))
+    all_of_them = sorted(
+        path.parent for path in (options.programs or checkout / EXAMPLES).glob("*/test.py")
+    )
     named = dict(word.partition(":")[::2] for word in options.program)
     chosen = [path for path in all_of_them if not named or path.name in named]
     print("| program | tests passed | first failure |\n|---|--:|---|", flush=True)

@@ -13,7 +13,7 @@ from functools import cached_property, partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from ebb_topologies.installation import remedy
+from ebb_topologies.installation import TOFINO, remedy
 from ebb_topologies.model import Switch, Topology
 from ebb_topologies.traffic_manager import PortParameters, traffic_manager_config
 
@@ -54,7 +54,7 @@ class Program:
         from ebb_controller import tna
 
         composition = tna.composition_of(topology, *parameters)
-        path = directory / "tna" / composition.name
+        path = directory / TOFINO / composition.name
         info = path.with_name(f"{path.name}.p4info.txtpb")
         return cls(info, path.with_name(f"{path.name}.json"), composition.chip)
 
@@ -128,7 +128,7 @@ def _read(path: Path) -> bytes:
     try:
         return path.read_bytes()
     except FileNotFoundError as error:
-        raise ControllerError(f"{path} is not there: {remedy()}") from error
+        raise ControllerError(f"{path} is not there: {remedy(path)}") from error
     except OSError as error:
         raise ControllerError(f"{path}: cannot be read: {error.strerror}") from error
 

@@ -389,6 +389,9 @@ async def test_a_program_with_another_key_is_told(program: Program) -> None:
 def test_a_missing_program_is_told(tmp_path: Path) -> None:
     with pytest.raises(ControllerError, match="is not there: run `make build`"):
         Controller(TOPOLOGY, Program(tmp_path / "p4info", tmp_path / "json"))
+    of_tofino = Program.of_tofino(tmp_path, TOPOLOGY, DCTCP)
+    with pytest.raises(ControllerError, match="is not there: run `make build P4=tna`"):
+        Controller(TOPOLOGY, of_tofino)
 
 
 async def test_a_switch_that_dies_while_it_is_configured_is_waited_for(program: Program) -> None:

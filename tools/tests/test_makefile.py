@@ -39,6 +39,9 @@ def test_a_dry_run_removes_nothing_and_makes_what_is_missing(tmp_path: Path) -> 
     said = make("-n", "build", f"BUILD={tmp_path}").stdout
     assert "build --locked --workspace --exclude ebb-p4-generator --bins" in said
     assert f"-o {tmp_path}/fabric.json" in said
+    assert f"-o {tmp_path}/tna/" not in said
+    said = make("-n", "build", "P4=tna", f"BUILD={tmp_path}").stdout
+    assert f"-o {tmp_path}/tna/fabric_marking.json" in said
 
 
 def test_a_simulation_has_the_schemes_that_are_given() -> None:

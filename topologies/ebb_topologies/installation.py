@@ -24,6 +24,8 @@ RESULTS_VARIABLE = "EBB_RESULTS"
 """Environment variable that names the folder of the results."""
 DATA_FOLDER = "data"
 """Folder of the installed package with what setup.py copies there."""
+TOFINO = "tna"
+"""Folder of the programs for Tofino, beside the others."""
 COMMIT_FILE = "COMMIT"
 """The commit of an installed package, in its data."""
 DIFFERING = ("status", "--porcelain", "--untracked-files=no", "--", ".", ":!docs/results")
@@ -84,10 +86,10 @@ def results() -> Path:
     return Path("results") if root is None else root / "results"
 
 
-def remedy() -> str:
-    """Advice about a program that is missing."""
+def remedy(missing: Path) -> str:
+    """Advice about a program that is missing; those for Tofino are in a folder of their own."""
     if work_tree() is not None:
-        return "run `make build`"
+        return "run `make build P4=tna`" if missing.parent.name == TOFINO else "run `make build`"
     return (
         f"put Ebb's programs on PATH (`make install` does), or name their folder: "
         f"{PROGRAMS_VARIABLE}=DIR"

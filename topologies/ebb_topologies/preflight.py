@@ -53,7 +53,7 @@ def findings(topology: Topology, target: Target, files: Iterable[Path]) -> list[
         )
     for file in (target.binary, *files):
         if not file.exists():
-            found.append(f"{file} is not there: {remedy()}")
+            found.append(f"{file} is not there: {remedy(file)}")
     busy: dict[str, dict[int, str]] = {}
     for switch in topology.switches:
         for purpose, port in target.listens(switch).items():

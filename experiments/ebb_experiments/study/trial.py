@@ -59,7 +59,7 @@ def parts(build: Path | None = None, fabric: Fabric = "virtual") -> dict[str, st
     found = {}
     for path in paths:
         if not path.exists():
-            raise InputError(f"{path} is missing: {remedy()}")
+            raise InputError(f"{path} is missing: {remedy(path)}")
         about = path.stat()
         found[path.name] = _of_file(path, about.st_mtime_ns, about.st_size)
     for package, paths in _sources(fabric).items():
