@@ -555,7 +555,7 @@ class _CounterRead:
             request.entities.extend([_cell(every, port) for port in ports] if by_port else [every])
         return cls(names, lengths, request, ids)
 
-    async def read(self, switch: finsy.Switch) -> Counters:
+    async def read(self, switch: Session) -> Counters:
         """Counters of a switch."""
         cells = {number: [NOTHING] * length for number, length in self.lengths.items()}
         try:
@@ -578,7 +578,7 @@ class _CounterRead:
 
 
 async def _registers(
-    switch: finsy.Switch, wanted: Mapping[str, Sequence[int]]
+    switch: Session, wanted: Mapping[str, Sequence[int]]
 ) -> dict[str, dict[int, tuple[int, ...]]]:
     """Reads cells of registers of bits, or of structs of bits, in one request."""
     names: dict[int, str] = {}

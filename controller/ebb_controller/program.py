@@ -102,11 +102,9 @@ class Program:
     @cached_property
     def schema(self) -> P4Schema:
         """Both files, checked, with the cookie by which switches know the program."""
-        from finsy.p4schema import P4Schema
+        from ebb_controller.schema import ProgramSchema
 
-        schema = P4Schema(self.check(), self.json.read_bytes())
-        schema._p4cookie = self.cookie  # finsy's own cannot be had without finsy
-        return schema
+        return ProgramSchema(self.check(), self.json.read_bytes(), self.cookie)
 
     @cached_property
     def cookie(self) -> int:

@@ -23,11 +23,11 @@ from finsy import (
     P4MeterConfig,
     P4MulticastGroupEntry,
     P4TableEntry,
-    Switch,
 )
 from finsy.p4entity import P4Entity, encode_entities
 from finsy.proto import U128, p4r
 
+from ebb_controller.channel import ChannelSwitch
 from ebb_controller.encoding import Encoded, Encoder, describe
 from ebb_controller.errors import ControllerError
 from ebb_controller.mechanism import Entity
@@ -78,7 +78,7 @@ class Change:
 
 
 async def reconcile(
-    switch: Switch,
+    switch: ChannelSwitch,
     wanted: Sequence[Entity],
     encoder: Encoder,
     held: Held | None = None,
@@ -123,7 +123,9 @@ async def reconcile(
     return change, present
 
 
-def _target(switch: Switch, wanted: Sequence[Entity], encoder: Encoder) -> dict[bytes, Encoded]:
+def _target(
+    switch: ChannelSwitch, wanted: Sequence[Entity], encoder: Encoder
+) -> dict[bytes, Encoded]:
     """The plan by key; what the program cannot express is an error that names it."""
     schema = switch.p4info
     try:
@@ -157,7 +159,7 @@ def _by_key(entities: Sequence[Encoded]) -> dict[bytes, Encoded]:
     return dict(zip(map(_key, entities), entities, strict=True))
 
 
-def _verify(switch: Switch, target: Held, present: Held) -> None:
+def _verify(switch: ChannelSwitch, target: Held, present: Held) -> None:
     if present == target:
         return  # the very same objects, as the encoder knows those that it has seen
     schema = switch.p4info
@@ -195,7 +197,7 @@ _NO_METER = P4MeterConfig(cir=0, cburst=0, pir=0, pburst=0)
 """In a read: the meters of the entries, too."""
 
 
-def _all(wanted: Sequence[Entity], switch: Switch, encoder: Encoder) -> p4r.ReadRequest:
+def _all(wanted: Sequence[Entity], switch: ChannelSwitch, encoder: Encoder) -> p4r.ReadRequest:
     """Reads of everything that matters to a plan, which are the same of most plans. Clone sessions
     only if it has some: without, no packet takes one. Default entries by name: a wildcard read
     gives entries only, and of the default entries only those of the plan matter."""
@@ -234,7 +236,9 @@ def _question(encoded: Encoded) -> p4r.Entity:
     return asked
 
 
-async def _read(switch: Switch, request: p4r.ReadRequest, encoder: Encoder) -> dict[bytes, Encoded]:
+async def _read(
+    switch: ChannelSwitch, request: p4r.ReadRequest, encoder: Encoder
+) -> dict[bytes, Encoded]:
     """Entities of a switch that match those of the request, by key."""
     schema = switch.p4info
 
@@ -259,7 +263,7 @@ async def _read(switch: Switch, request: p4r.ReadRequest, encoder: Encoder) -> d
 
 
 async def messages(
-    switch: Switch, request: Sequence[P4Entity | p4r.Entity]
+    switch: ChannelSwitch, request: Sequence[P4Entity | p4r.Entity]
 ) -> AsyncIterator[p4r.Entity]:
     """Answer of a switch to a read, undecoded."""
     message = p4r.ReadRequest(entities=encode_entities(request, switch.p4info))
@@ -268,7 +272,9 @@ async def messages(
             yield entity
 
 
-async def replies(switch: Switch, request: p4r.ReadRequest) -> AsyncIterator[p4r.ReadResponse]:
+async def replies(
+    switch: ChannelSwitch, request: p4r.ReadRequest
+) -> AsyncIterator[p4r.ReadResponse]:
     """The answers of a switch to a request that names none, as they come; finsy's `switch.read`
     would decode every entity."""
     async for reply in _encoded_replies(switch, request):
@@ -278,7 +284,7 @@ async def replies(switch: Switch, request: p4r.ReadRequest) -> AsyncIterator[p4r
 _entities = splitter(p4r.ReadResponse.ENTITIES_FIELD_NUMBER)
 
 
-async def _encoded_replies(switch: Switch, request: p4r.ReadRequest) -> AsyncIterator[bytes]:
+async def _encoded_replies(switch: ChannelSwitch, request: p4r.ReadRequest) -> AsyncIterator[bytes]:
     call = _channel(switch, "reading from").unary_stream(_READ)
     head = p4r.ReadRequest(device_id=switch.device_id, role=switch.role_name)
     message = head.SerializeToString() + request.SerializeToString()
@@ -289,14 +295,14 @@ async def _encoded_replies(switch: Switch, request: p4r.ReadRequest) -> AsyncIte
         raise P4ClientError(error, "ReadRequest") from None
 
 
-def _channel(switch: Switch, what: str) -> grpc.aio.Channel:
-    client = switch._p4client
-    if client is None or client.channel is None:
+def _channel(switch: ChannelSwitch, what: str) -> grpc.aio.Channel:
+    channel = switch.channel
+    if channel is None:
         raise ControllerError(f"switch {switch.name}: connection lost while {what} it")
-    return client.channel
+    return channel
 
 
-async def _write(switch: Switch, operation: str, entities: Sequence[Encoded]) -> None:
+async def _write(switch: ChannelSwitch, operation: str, entities: Sequence[Encoded]) -> None:
     """Writes as finsy's `switch.write` does, which would make an object of each update."""
     # An entity may name one of an earlier request, but no entry names another.
     room = asyncio.Semaphore(UNDER_WAY if all(e.is_entry for e in entities) else 1)
@@ -312,7 +318,7 @@ async def _write(switch: Switch, operation: str, entities: Sequence[Encoded]) ->
     await together(write(entities[start : start + BATCH]) for start in starts)
 
 
-async def _request(switch: Switch, operation: str, entities: Sequence[Encoded]) -> None:
+async def _request(switch: ChannelSwitch, operation: str, entities: Sequence[Encoded]) -> None:
     call = _channel(switch, "writing to").unary_unary(_WRITE)
     head = p4r.WriteRequest(
         device_id=switch.device_id,
@@ -344,7 +350,7 @@ def _done(operation: str, encoded: Encoded) -> str:
 
 
 def _explain(
-    switch: Switch, operation: str, entities: Sequence[Encoded], error: P4ClientError
+    switch: ChannelSwitch, operation: str, entities: Sequence[Encoded], error: P4ClientError
 ) -> str:
     """In words, the first update of a batch that failed, and why."""
     schema = switch.p4info

@@ -16,10 +16,10 @@ from collections.abc import Callable, Coroutine
 from dataclasses import dataclass, field
 from typing import Any, TypeVar
 
-import finsy
 from finsy import GRPCStatusCode, P4ClientError, P4RuntimeVersion, SwitchOptions
 from finsy.p4schema import P4Schema
 
+from ebb_controller.channel import ChannelSwitch
 from ebb_controller.patience import patiently
 
 T = TypeVar("T")
@@ -46,7 +46,7 @@ class OneProcess:
     """Held by the switch that is asked for its program, while others wait for the answer."""
 
 
-class Session(finsy.Switch):  # type: ignore[misc]  # final only for those who read types
+class Session(ChannelSwitch):  # type: ignore[misc]  # final only for those who read types
     """A session with one switch, which runs one program."""
 
     def __init__(

@@ -16,6 +16,7 @@ from typing import Any
 
 import finsy
 import grpc
+from ebb_controller.channel import ChannelSwitch
 from ebb_controller.encoding import Encoder
 from ebb_controller.reconcile import reconcile
 from ebb_topologies.files import InputError
@@ -225,16 +226,16 @@ def _serve(context: Context, name: str, command: list[str]) -> Iterator[Server]:
 Program = tuple[bytes, Path]
 
 
-Write = Callable[[finsy.Switch, list[finsy.P4TableEntry]], Coroutine[Any, Any, None]]
+Write = Callable[[ChannelSwitch, list[finsy.P4TableEntry]], Coroutine[Any, Any, None]]
 
 
-async def _insert(switch: finsy.Switch, entries: list[finsy.P4TableEntry]) -> None:
+async def _insert(switch: ChannelSwitch, entries: list[finsy.P4TableEntry]) -> None:
     """As any controller with finsy does it."""
     for first in range(0, len(entries), BATCH):
         await switch.insert(entries[first : first + BATCH])
 
 
-async def _install(switch: finsy.Switch, entries: list[finsy.P4TableEntry]) -> None:
+async def _install(switch: ChannelSwitch, entries: list[finsy.P4TableEntry]) -> None:
     """As ebb-controller does it: all of them are read back, too."""
     await reconcile(switch, entries, Encoder(), {})
 
@@ -252,7 +253,7 @@ async def _finsy(
     options = finsy.SwitchOptions(
         p4info=p4info, p4blob=json, device_id=DEVICE_ID, ready_handler=primary
     )
-    switch = finsy.Switch(server.name, server.address, options)
+    switch = ChannelSwitch(server.name, server.address, options)
     running = asyncio.create_task(switch.run())
     try:
         await asyncio.wait_for(ready.wait(), START_SECONDS)
