@@ -97,7 +97,9 @@ pub struct TcpSummary {
     pub window_bytes: u64,
     /// Loss episodes that SACK or duplicate ACKs found, each one reduction of the window.
     pub loss_episodes: u64,
-    /// DCTCP's estimate of the fraction of marked bytes.
+    /// Estimate of the fraction of marked bytes, 0 to 1 (alpha of DCTCP); `None` for a congestion control without one.
+    pub marked_fraction: Option<f64>,
+    /// The same by its former key, until the next release.
     pub dctcp_alpha: Option<f64>,
 }
 

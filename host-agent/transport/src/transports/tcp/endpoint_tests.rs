@@ -267,7 +267,8 @@ fn an_object_is_delivered_with_its_events_and_records() {
         summary.srtt_ns.is_some_and(|rtt| rtt > 40_000),
         "{summary:?}"
     );
-    assert!(summary.dctcp_alpha.is_some_and(|alpha| alpha < 1.0));
+    assert!(summary.marked_fraction.is_some_and(|share| share < 1.0));
+    assert_eq!(summary.dctcp_alpha, summary.marked_fraction);
     let receiver = rack.records(Role::Receiver)[0];
     assert_eq!(
         (receiver.stream_bytes, receiver.session),

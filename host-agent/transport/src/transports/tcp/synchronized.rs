@@ -199,6 +199,7 @@ impl Synchronized {
                 srtt_ns: self.sender.rtt().smoothed().map(Duration::as_nanos),
                 window_bytes: congestion.window().bytes(),
                 loss_episodes: sender.loss_episodes,
+                marked_fraction: congestion.marked_fraction(),
                 dctcp_alpha: congestion.marked_fraction(),
             },
             threshold_packets: self.sender.threshold_packets(),

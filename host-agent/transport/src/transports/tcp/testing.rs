@@ -366,7 +366,7 @@ impl Network {
         if let Some(pair) = self.pairs.first() {
             let statistics = pair.left.statistics();
             let entry = (
-                statistics.summary.dctcp_alpha,
+                statistics.summary.marked_fraction,
                 statistics.summary.window_bytes,
             );
             if self
