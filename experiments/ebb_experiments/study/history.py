@@ -5,7 +5,7 @@ from __future__ import annotations
 
 import subprocess
 import tomllib
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
@@ -28,6 +28,8 @@ INPUTS = (
 WITHOUT = (":!**/tests/**", ":!**/*.md")
 WITHOUT_REASON = ("0745dc3a", "15686046", "905bf4b2", "b6832042")
 """Commits that changed bands before a reason was asked for, and do not name them."""
+COMMIT = "\x1e"
+"""In front of each commit, or content, that git prints."""
 REASON = "band"
 """The word that the body of a commit has which changes one."""
 
@@ -57,13 +59,26 @@ class Git:
 
     def __init__(self, root: Path) -> None:
         self.root = root
+        self._bands: dict[str, dict[str, Any]] = {}
 
-    def __call__(self, *command: str) -> str:
-        """Output of a git command in the repository; empty if it fails."""
+    def __call__(self, *command: str, given: str = "") -> str:
+        """Output of a git command in the repository that reads `given`; empty if it fails."""
         done = subprocess.run(
-            ["git", "-C", str(self.root), *command], capture_output=True, check=False
+            ["git", "-C", str(self.root), *command],
+            input=given.encode(),
+            capture_output=True,
+            check=False,
         )
         return done.stdout.decode(errors="replace") if done.returncode == 0 else ""
+
+    def bands(self, blobs: Iterable[str]) -> Mapping[str, dict[str, Any]]:
+        """Bands of these versions of experiments' files, by the text of the claim."""
+        new = sorted(set(blobs) - self._bands.keys())
+        # After each content a line of its own, which no file has.
+        told = self("cat-file", f"--batch={COMMIT}", given="\n".join(new) + "\n")
+        contents = told.split(f"{COMMIT}\n")[1:]
+        self._bands |= zip(new, map(_bands, contents), strict=True)
+        return self._bands
 
     @property
     def whole(self) -> bool:
@@ -99,23 +114,22 @@ def git() -> Git | None:
 def changes(repository: Git, since: str = "") -> list[Change]:
     """Bands that commits changed, oldest first. A claim is known by its text."""
     span = [f"{since}..HEAD"] if since else []
-    told = repository("log", "--reverse", "--no-merges", "-G", "^ *band *=", "-z",
-                      "--date=short", "--format=%H%x1f%ad%x1f%s%x1f%b",
-                      *span, "--", PAPERS)  # fmt: skip
-    found = []
-    for entry in filter(None, told.split("\0")):
-        commit, date, subject, body = entry.strip("\n").split("\x1f")
-        for path in repository("diff-tree", "--no-commit-id", "--name-only", "-r",
-                               "--diff-filter=M", commit, "--", PAPERS).split():  # fmt: skip
-            before, after = (
-                _bands(repository("show", f"{at}:{path}")) for at in (f"{commit}^", commit)
-            )
-            found += [
-                Change(commit[:12], date, subject, body, Path(path).stem, text, before[text], band)
-                for text, band in after.items()
-                if text in before and before[text] != band
-            ]
-    return found
+    # Of each commit its files with other lines of bands, and the contents before and after.
+    told = repository("log", "--reverse", "--no-merges", "-G", "^ *band *=", "--diff-filter=M",
+                      "--raw", "--no-abbrev", "--date=short", *span,
+                      f"--format={COMMIT}%H%x1f%ad%x1f%s%x1f%b%x1f", "--", PAPERS)  # fmt: skip
+    commits = [entry.split("\x1f") for entry in told.split(COMMIT)[1:]]
+    files = [[(*line.split()[2:4], line.split("\t")[1]) for line in raw.split("\n") if line]
+             for *_about, raw in commits]  # fmt: skip
+    bands = repository.bands({blob for each in files for *both, _path in each for blob in both})
+    return [
+        Change(commit[:12], date, subject, body.strip(), Path(path).stem, text,
+               bands[before][text], band)
+        for (commit, date, subject, body, _raw), each in zip(commits, files, strict=True)
+        for before, after, path in each
+        for text, band in bands[after].items()
+        if text in bands[before] and bands[before][text] != band
+    ]  # fmt: skip
 
 
 def _bands(text: str) -> dict[str, Any]:
