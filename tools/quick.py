@@ -17,6 +17,7 @@ import time
 import tomllib
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
+from functools import cache
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parents[1]
@@ -116,11 +117,18 @@ def _importing(modules: set[str], root: Path) -> dict[str, set[str]]:
     """Tests that import a module themselves, by its name."""
     settings = tomllib.loads((root / "pyproject.toml").read_text())["tool"]["pytest"]["ini_options"]
     found: dict[str, set[str]] = {module: set() for module in modules}
+    if not modules:
+        return found
     for folder in settings["testpaths"]:
         for path in sorted((root / folder).glob("**/test_*.py")):
-            for module in imported(path.read_text()) & modules:
+            for module in _imported_by(path) & modules:
                 found[module].add(str(path.relative_to(root)))
     return found
+
+
+@cache
+def _imported_by(path: Path) -> set[str]:
+    return imported(path.read_text())
 
 
 def imported(source: str) -> set[str]:
