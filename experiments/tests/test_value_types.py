@@ -106,7 +106,7 @@ def shipped(name: str) -> str:
 
 
 def shortened(name: str) -> str:
-    """Of figures and claims only those with a key that the ones before do not have."""
+    """The file with only those figures and claims that have a key which the ones before lack."""
     table = tomllib.loads(shipped(name))
     for entries in (table["figure"], table["claim"]):
         known: set[str] = set()

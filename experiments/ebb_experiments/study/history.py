@@ -114,7 +114,7 @@ def git() -> Git | None:
 def changes(repository: Git, since: str = "") -> list[Change]:
     """Bands that commits changed, oldest first. A claim is known by its text."""
     span = [f"{since}..HEAD"] if since else []
-    # Of each commit its files with other lines of bands, and the contents before and after.
+    # Each commit with its files in which bands changed, and their contents before and after.
     told = repository("log", "--reverse", "--no-merges", "-G", "^ *band *=", "--diff-filter=M",
                       "--raw", "--no-abbrev", "--date=short", *span,
                       f"--format={COMMIT}%H%x1f%ad%x1f%s%x1f%b%x1f", "--", PAPERS)  # fmt: skip
