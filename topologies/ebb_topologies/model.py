@@ -114,7 +114,7 @@ class ThreeTierSpec(TierRates):
     pods: Annotated[int, Field(ge=1, le=64)] = 4
     """Groups of edge and aggregation switches."""
     edges_per_pod: Annotated[int, Field(ge=1, le=64)] = 4
-    """Edge switches of each pod, on which hosts hang."""
+    """Edge switches of each pod, those with hosts."""
     aggregations_per_pod: Annotated[int, Field(ge=1, le=64)] = 4
     """Aggregation switches of each pod, each with a link to every edge switch of it."""
     cores: Annotated[int, Field(ge=1, le=1024)] = 8
@@ -137,7 +137,7 @@ class LeafSpineSpec(Spec):
     """Two tiers of switches, each of one with a link to each of the other."""
 
     leaves: Annotated[int, Field(ge=1, le=64)] = 4
-    """Switches that hosts hang on."""
+    """Switches with hosts."""
     spines: Annotated[int, Field(ge=1, le=64)] = 2
     """Switches above, each with a link to every leaf."""
     hosts_per_leaf: Annotated[int, Field(ge=1, le=250)] = 4

@@ -95,7 +95,7 @@ class PfcParameters(BaseModel):
     """The neighbour is asked to pause a queue when more bytes than this count (DeTail, for 8 queues
     at 1 Gbit/s: 8,192); none: the switch computes both from `ingress_bytes` and its links."""
     resume_bytes: Annotated[int, Field(ge=0, lt=2**32)] | None = None
-    """It is asked to go on when no more than this count (DeTail: 4,557); given together with
+    """It is asked to resume when no more than this count (DeTail: 4,557); given together with
     `pause_bytes`."""
     accounting: Literal["drain", "class"] = "drain"
     """Which bytes count for a queue: its own and those of the queues above, or its own."""

@@ -31,8 +31,8 @@ class DropNotification(Parameters):
     """Who notices that a packet does not fit: the traffic manager, or the program's own counter,
     which then keeps notifications to their share as well."""
     occupancy_limit_bytes: Annotated[int, Field(gt=0, lt=2**32)] = 48_000
-    """Bytes queued on a port above which the `occupancy` trigger tells of a drop: half of the 64
-    full packets of a queue of stock BMv2."""
+    """Bytes queued on a port above which the `occupancy` trigger notifies: half of the 64 full
+    packets of a queue of stock BMv2."""
 
 
 FRAME_BITS = 64 * 8

@@ -62,7 +62,7 @@ class _Search:
         self.algorithm = algorithm
         self.constraint: Constraint = CONSTRAINTS[algorithm] if request.guarantee else "none"
         self.enough = request.hosts if request.hosts > 1 else 0
-        """On how many hosts the VMs must be; 0: it does not matter."""
+        """Least number of hosts for the VMs; 0: any."""
         self.full = (1 << (request.vms + 1)) - 1
         self.kinds = [network.kinds(tier) for tier in range(len(network.tree.tiers) + 1)]
         self.blocks: dict[int, list[int]] = {}

@@ -72,7 +72,7 @@ class TenantSpec(Spec):
     delay_ns: Annotated[int, Field(gt=0, le=10_000_000_000)] | None = None
     """d: longest delay of a conforming packet, ns; none: no guarantee of delay."""
     hosts: Annotated[int, Field(ge=1, le=MAX_FAULT_DOMAINS)] = 1
-    """On how many hosts its VMs must be at least, so that not all fail together."""
+    """Least number of hosts that its VMs are placed on, so that not all fail together."""
 
     @model_validator(mode="after")
     def _consistent(self) -> TenantSpec:

@@ -71,7 +71,7 @@ class Sample(Spec):
     queues: list[Annotated[int, Field(ge=0, le=7)]] | None = None
     """Ids of the queues; none: all that the scheme has."""
     every_ns: Annotated[int, Field(gt=0, le=MAX_TIME_NS)]
-    """Nominal time between two looks, ns."""
+    """Nominal time between two samples, ns."""
 
 
 class Override(Spec):
@@ -132,17 +132,16 @@ class Forgery(Spec):
     targets: Annotated[list[str], Field(min_length=1)]
     """Hosts that get them."""
     rate_hz: Annotated[float, Field(ge=0, le=1e9)]
-    """Nominal; how many a second. 0: none."""
+    """Nominal rate, notifications per second. 0: none."""
     start_ns: Annotated[int, Field(ge=0, le=MAX_TIME_NS)] = 0
-    """Nominal; when it begins."""
+    """Nominal start."""
     stop_ns: Annotated[int, Field(ge=0, le=MAX_TIME_NS)]
-    """Nominal; when it stops."""
+    """Nominal end."""
     dscp: Annotated[int, Field(ge=0, le=63)] = 56
     """Class of notifications."""
     overhears_after_ns: Annotated[int, Field(gt=0, le=MAX_TIME_NS)] | None = None
-    """Nominal, at least the longest delay of a link: each claims that the packet was dropped which
-    its target has sent so long ago, as somebody on the path could. None: of flows that do not
-    exist."""
+    """Nominal, at least the longest delay of a link: each names a packet that its target sent that
+    long before, as a host on the path could; none: flows that do not exist."""
 
 
 class ScenarioFile(FaultKeys, Spec):
@@ -160,8 +159,8 @@ class ScenarioFile(FaultKeys, Spec):
     single_rack: SingleRack | None = None
     """Instead of a file: `{ hosts, rate_bps, delay_ns }`."""
     link_override: Annotated[list[LinkOverride], Field(max_length=1_000)] = []
-    """Links that are slower, longer or absent here, from the beginning; what breaks on the way is
-    an `[[event]]`."""
+    """Links that are slower, longer or absent from the beginning; changes during the run are
+    `[[event]]`."""
     schemes: list[str]
     """Names of files in experiments/schemes, files of your own, or names in `override`."""
     override: dict[str, Override] = {}
@@ -182,41 +181,41 @@ class ScenarioFile(FaultKeys, Spec):
     dilation: Annotated[float, Field(ge=MIN_DILATION, le=MAX_DILATION)] | None = None
     """How many times slower than nominal everything runs. None: in virtual time, where it costs
     nothing, 10 for 1 Gbit/s and in proportion for faster links, so that v1model's microseconds stay
-    fine enough; under the wall clock 50, or as much more as this machine needs, which a phase
-    before the schemes tells."""
+    fine enough; under the wall clock 50, or more if the calibration before the schemes shows that
+    this machine needs it."""
     seed: Seed | Annotated[list[Seed], Field(max_length=10_000)] = 1
     """Seed of session ids and path entropy, and of a workload that has none of its own. Several:
     each scheme runs with each (only in virtual time)."""
     mtu_bytes: Annotated[int, Field(ge=576, le=9000)] = 1500
     """Longest IP packet of the hosts, bytes."""
     coding_bps: Annotated[int, Field(ge=0, le=MAX_RATE_BPS)] = 0
-    """How fast a host codes a block of SCDP where symbols were lost, bit/s, in virtual time; 0: in
-    no time."""
+    """Rate at which a host codes a block of SCDP where symbols were lost, bit/s, in virtual time;
+    0: instantly."""
     packet_ns: Annotated[int, Field(ge=0, le=MAX_TIME_NS)] = 0
-    """Nominal; what a host takes for each packet that arrives, in virtual time."""
+    """Nominal processing time of a host for each packet that arrives, in virtual time."""
     packets_at_once: Annotated[int, Field(ge=1, le=65_535)] = 16
-    """How many packets a host works on at a time; of no effect without `packet_ns`."""
+    """Packets that a host processes concurrently; of no effect without `packet_ns`."""
     forgery: Annotated[list[Forgery], Field(max_length=1_000)] = []
     """Hosts that make up notifications of drops, in virtual time."""
     content: Literal["zeros", "pattern"] = "zeros"
     """Content of the objects in virtual time; pattern: different bytes everywhere, compared at the
     receiver."""
     limit_ns: Annotated[int, Field(gt=0, le=MAX_TIME_NS)] = 1_000_000_000
-    """Nominal time after which a phase is given up, flows open or not."""
+    """Nominal time limit of a phase; flows that are open then count as unfinished."""
     ends_with: list[str] = []
     """Parts of the workload: a phase ends with the last of their transfers, whatever the others do.
     None: with all."""
     arrivals_every_ns: Annotated[int, Field(ge=0, le=MAX_TIME_NS)] = 0
-    """Nominal; how often it is noted how much of every object has arrived, in virtual time. 0:
-    never."""
+    """Nominal period at which the bytes of every object that have arrived are recorded, in virtual
+    time. 0: never."""
     volume_slot_ns: Annotated[int, Field(ge=0, le=MAX_TIME_NS)] = 0
     """Nominal; length of the time slots in which the bytes and packets are counted that leave every
-    port (docs/volume-counters.md). 0: as the schemes say, which is not at all as a rule."""
+    port (docs/volume-counters.md). 0: as the scheme says; most count none."""
     warm_up_ns: Annotated[int, Field(ge=0, le=MAX_TIME_NS)] = 0
-    """Nominal time from which on the switches' queues and ports count; flows and the program's
-    counters tell of everything."""
+    """Nominal time from which on statistics of queues and ports count; flows and the program's
+    counters cover the whole run."""
     sample: list[Sample] = []
-    """Queues that are looked at again and again, in virtual time."""
+    """Queues whose depths are sampled, in virtual time."""
 
     @model_validator(mode="after")
     def _one_fabric(self) -> Self:

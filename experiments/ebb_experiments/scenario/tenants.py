@@ -73,9 +73,9 @@ class Messages(Spec):
     count: Annotated[int, Field(ge=1, le=10_000_000)] | None = None
     """How many arrivals; none: as long as `stop_ns` says."""
     start_ns: Annotated[int, Field(ge=0, le=MAX_DELAY_NS)] = 0
-    """From when on."""
+    """Nominal time of the first arrivals, ns."""
     stop_ns: Annotated[int, Field(gt=0, le=MAX_DELAY_NS)] | None = None
-    """Until when; none: until the workload ends."""
+    """End of the arrivals, ns; none: that of the workload."""
     query_bytes: Annotated[int, Field(ge=1, le=MAX_BYTES)] = 100
     """Size of a question of an aggregator."""
 
@@ -98,12 +98,12 @@ class Tenant(Spec):
     delay_ns: Annotated[int, Field(gt=0, le=MAX_DELAY_NS)] | None = None
     """d: longest delay of a conforming packet, ns; none: no guarantee of delay."""
     hosts: Annotated[int, Field(ge=1, le=16)] = 1
-    """On how many hosts its VMs must be at least."""
+    """Least number of hosts that its VMs are placed on."""
     at: list[str] | None = None
     """The host of each VM, placed by hand; none: the controller places them."""
     conforms: bool = True
-    """Whether its VMs are paced where the scheme paces. If not, they send in the class that they
-    were guaranteed as fast as they can."""
+    """Whether its VMs are paced where the scheme paces. If not, they send as fast as they
+    can, in the guaranteed class."""
     messages: list[Messages] = []
     """Traffic of its VMs."""
 
