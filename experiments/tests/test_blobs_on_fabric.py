@@ -25,7 +25,7 @@ from ebb_topologies.targets import target
 
 pytestmark = [needs_root, needs_switches]
 
-RATE_BPS = 100_000_000
+RATE_BPS = 40_000_000
 REPLICAS = ("r2", "r3", "r4")
 # Names of its own, so that no fabric that runs at the same time is touched.
 TOPOLOGY = {
@@ -39,7 +39,8 @@ TOPOLOGY = {
         )
     ],
 }  # fmt: skip
-BYTES = 5_000_000
+BYTES = 2_000_000
+"""Length of a blob: 0.4 s at the rate, so that a replica can be killed while it is written."""
 
 
 class Stored:
