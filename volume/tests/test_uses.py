@@ -193,7 +193,7 @@ def test_traffic_of_the_law_is_rarely_flagged(correlation: float) -> None:
     rng = np.random.default_rng(3)
     flagged = 0
     for _ in range(200):
-        values = synthetic.lognormal(3_000, 1e6, 0.45, rng, correlation)
+        values = synthetic.lognormal(1_500, 1e6, 0.45, rng, correlation)
         found = anomalies.find(synthetic.series(values, "a"))
         flagged += bool(found.flags)
         assert not found.findings

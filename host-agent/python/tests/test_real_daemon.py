@@ -193,7 +193,7 @@ def test_a_server_that_dies(hosts: list[Host]) -> None:
 
 def test_a_reader_that_sleeps_holds_up_its_own_flow_only(hosts: list[Host]) -> None:
     a, b, _ = hosts
-    size = 60_000_000
+    size = 25_000_000
     with a.agent() as sender, b.agent() as receiver:
         for scheme in ["ndp", "scdp", "dctcp"]:
             with receiver.listen(scheme) as listener:
