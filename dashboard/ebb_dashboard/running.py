@@ -110,7 +110,7 @@ class RunWatch(Spectator, RunObserver):
         self._tell_objects(task, written(flows.table(), schedule, now - start_ns))
 
     def _tell_objects(self, task: Task, objects: Sequence[StoredObject]) -> None:
-        head = {"scheme": task.scheme, "phase": task.play.traffic.name}
+        head = {"scheme": task.scheme, "phase": task.phase_round.traffic.name}
         told_now = told(objects, **head)
         if objects and told_now != self._objects:
             self._objects = told_now
@@ -122,7 +122,7 @@ class RunWatch(Spectator, RunObserver):
         if results.run["needed_dilation"] > task.loaded.dilation.factor:
             load = Load.of(results.run["load"])
             text = f"this machine did not keep up: the numbers are not valid ({load})"
-            self._feed.tell("line", {"text": f"{task.scheme}, {task.play.label}: {text}"})
+            self._feed.tell("line", {"text": f"{task.scheme}, {task.phase_round.label}: {text}"})
         # One port is looked at more often than the others, that of the receiver.
         for phase, curve in curves(results.tables.get("samples", ())).items():
             head = {"scheme": task.scheme, "phase": phase}
@@ -196,5 +196,5 @@ def _hello(wall: Wall, controls: Sequence[str]) -> dict[str, Any]:
 
 
 def _phase(task: Task) -> dict[str, Any]:
-    play = task.play
-    return {"scheme": task.scheme, "phase": play.traffic.name, "round": play.round}
+    phase_round = task.phase_round
+    return {"scheme": task.scheme, "phase": phase_round.traffic.name, "round": phase_round.round}

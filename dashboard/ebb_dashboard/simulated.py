@@ -125,19 +125,21 @@ class Simulated:
         directory.mkdir(exist_ok=True)
         watch = Watch(step=self._step, look=self._look, look_every_ns=self.look_every_ns)
         clock = Virtual(self.binaries, self.threads, watch)
-        run = Run(self.loaded, name, self.loaded.spec.seeds[0], clock, directory).plays()
+        run = Run(self.loaded, name, self.loaded.spec.seeds[0], clock, directory).rounds()
         done: list[Results] = []
-        for play in self.loaded.plays(name):
-            head = {"scheme": name, "phase": play.traffic.name, "round": play.round}
+        for phase_round in self.loaded.rounds(name):
+            head = {"scheme": name, "phase": phase_round.traffic.name, "round": phase_round.round}
             self.feed.tell("play", head | {"running": True})
             done.append(next(run))
             self._runs = False
             self.feed.tell("play", head | {"running": False})
             ports = self.picture.ports
             self._volumes.add(done[-1].tables["volume"])
-            self.feed.tell("result", summary(name, play.traffic.name, done[-1], ports))
+            self.feed.tell("result", summary(name, phase_round.traffic.name, done[-1], ports))
             if objects := written(done[-1].flows):
-                self.feed.tell("objects", told(objects, scheme=name, phase=play.traffic.name))
+                self.feed.tell(
+                    "objects", told(objects, scheme=name, phase=phase_round.traffic.name)
+                )
         Results.together(done).write(directory)
         folders.name_latest(self.directory)
 

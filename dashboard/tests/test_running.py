@@ -98,8 +98,8 @@ def watch() -> tuple[RunWatch, Feed]:
 
 
 def task_of(each: Loaded) -> Task:
-    (play,) = each.plays("ndp")
-    return Task(each, "ndp", 1, play, Path("unused"))
+    (phase_round,) = each.rounds("ndp")
+    return Task(each, "ndp", 1, phase_round, Path("unused"))
 
 
 def test_a_phase_is_told_from_the_start_of_its_traffic_to_its_results() -> None:
@@ -124,9 +124,9 @@ def test_a_phase_is_told_from_the_start_of_its_traffic_to_its_results() -> None:
             port = hello["picture"]["ports"].index(["s1", 1, 0, 1])
             assert look["queue"][port] == 7
             assert look["utilisation"][port] > 950
-            row = {"phase": task.play.traffic.name, "fct_ns": 5.0, "status": "finished"}
+            row = {"phase": task.phase_round.traffic.name, "fct_ns": 5.0, "status": "finished"}
             tables = {name: Rows(name) for name in ("queues", "ports", "drops", "counters")}
-            head = {"phase": task.play.traffic.name, "round": 0, "depth_bytes": 9}
+            head = {"phase": task.phase_round.traffic.name, "round": 0, "depth_bytes": 9}
             tables["samples"] = Rows("samples", [head | {"at_ns": at} for at in (1.0, 2.0)])
             load = asdict(Load(Late(9, 2e6, 3e6), None, 0.99))
             about = {"needed_dilation": 20.0, "load": load}
@@ -172,7 +172,7 @@ def test_replicas_are_told_while_a_phase_goes_on_and_at_its_end() -> None:
     first, second = (told["objects"][0]["replicas"] for told in feed.of("objects"))
     assert [of["state"] for of in first] == ["part", "part"]
     assert [of["state"] for of in second] == ["whole", "part"]
-    assert feed.of("objects")[0]["phase"] == task.play.traffic.name
+    assert feed.of("objects")[0]["phase"] == task.phase_round.traffic.name
 
 
 def test_switches_that_tell_nothing_show_results_only() -> None:

@@ -376,14 +376,14 @@ def _scheme(wall: Wall, name: str, status: Status, folder: Path) -> tuple[Scheme
 
     done: list[Results] = []
     again: list[str] = []
-    for play in loaded.plays(name):
-        status.update(f"{name}: {play.title}")
+    for phase_round in loaded.rounds(name):
+        status.update(f"{name}: {phase_round.title}")
         # A fault on the way is not to happen twice.
-        repeats = 0 if play.traffic.steps else REPEATS
-        measured = measure(partial(run.play, play), needed, factor, repeats)
+        repeats = 0 if phase_round.traffic.steps else REPEATS
+        measured = measure(partial(run.run_round, phase_round), needed, factor, repeats)
         done.append(measured.results)
         if len(measured.loads) > 1:
-            again.append(f"{name}, {play.title}: {measured}")
+            again.append(f"{name}, {phase_round.title}: {measured}")
     Results.together(done).write(folder / file_name(name))
     # For agents that one starts oneself, as in the Mininet prompt (README.md).
     write_parameters(RUN_DIR / "params", name, done[0].run["parameters"]["params"])

@@ -23,9 +23,9 @@ TOUR = ROOT / "experiments" / "scenarios" / "tour.toml"
 
 def plan(directory: Path, scheme: str, label: str, file: Path = TOUR) -> Plan:
     loaded = load_scenario(file, [scheme])
-    (play,) = (play for play in loaded.plays(scheme) if play.label == label)
+    (phase_round,) = (one for one in loaded.rounds(scheme) if one.label == label)
     agents: Any = Agents(None, BINARIES.agent, directory / "records", "test")  # type: ignore[arg-type]
-    return Plan.of(Task(loaded, scheme, 1, play, directory), agents)
+    return Plan.of(Task(loaded, scheme, 1, phase_round, directory), agents)
 
 
 @needs_agent
@@ -59,9 +59,9 @@ def test_what_waits_for_others_takes_agents_that_play_by_themselves(tmp_path: Pa
     phase = {"name": "search", "objects": "files", "workload": {"traffic": [traffic]}}
     table = {"single_rack": {"hosts": 4}, "schemes": ["ndp"], "phase": [phase]}
     loaded = scenario(table, "test")
-    (play,) = loaded.plays("ndp")
+    (phase_round,) = loaded.rounds("ndp")
     agents: Any = Agents(None, BINARIES.agent, tmp_path / "records", "test")  # type: ignore[arg-type]
-    made = Plan.of(Task(loaded, "ndp", 1, play, tmp_path), agents)
+    made = Plan.of(Task(loaded, "ndp", 1, phase_round, tmp_path), agents)
     with pytest.raises(InputError, match=r"'search' has a query .* \"generated\" can"):
         Commands(made).prepare()
 

@@ -34,7 +34,7 @@ def phase(name: str, **keys: Any) -> dict[str, Any]:
 def test_every_scenario_of_the_tree_loads(path: Path) -> None:
     loaded = load_scenario(path)
     assert list(loaded.schemes) == loaded.spec.schemes
-    assert all(list(loaded.plays(scheme)) for scheme in loaded.schemes)
+    assert all(list(loaded.rounds(scheme)) for scheme in loaded.schemes)
 
 
 def test_an_inline_fabric_has_its_rates_and_is_slowed_in_proportion(tmp_path: Path) -> None:
@@ -70,7 +70,7 @@ def test_a_part_of_the_traffic_has_a_transport_of_its_own(tmp_path: Path) -> Non
         workload=None,
         override={"ndp": {"transport_of": {"storage": "reno"}}},
     )
-    tasks = [Task(loaded, "ndp", 1, play, tmp_path) for play in loaded.plays("ndp")]
+    tasks = [Task(loaded, "ndp", 1, one, tmp_path) for one in loaded.rounds("ndp")]
     assert [task.transport_of for task in tasks] == [{"storage": "reno"}, {}]
     wrong = {"ndp": {"transport_of": {"storrage": "reno"}}}
     with pytest.raises(InputError, match=r"transport_of\.storrage: no phase has .* 'storage'"):
@@ -221,10 +221,10 @@ def test_phases_are_run_in_order_by_those_whom_they_concern(tmp_path: Path) -> N
     seeded = {"name": "b", "workload": {"seed": 7, "traffic": []}, "transports": ["scdp"]}
     phases = [phase("a", repeat=2), seeded]
     loaded = load(tmp_path, workload=None, phase=phases, schemes=["ndp", "scdp"])
-    assert [play.label for play in loaded.plays("ndp")] == ["a0", "a1"]
-    assert [play.label for play in loaded.plays("scdp")] == ["a0", "a1", "b"]
+    assert [one.label for one in loaded.rounds("ndp")] == ["a0", "a1"]
+    assert [one.label for one in loaded.rounds("scdp")] == ["a0", "a1", "b"]
     # Each round has a seed of its own, and a workload may have one.
-    seeds = [play.workload(1)["seed"] for play in loaded.plays("scdp")]
+    seeds = [one.workload(1)["seed"] for one in loaded.rounds("scdp")]
     assert seeds == [1, 1001, 7]
 
 

@@ -97,8 +97,8 @@ def scenario(path: Path) -> None:
     loaded = load_scenario(path)
     for name, scheme in loaded.schemes.items():
         json.dumps(scheme.agent, allow_nan=False)
-        for play in loaded.plays(name):
-            json.dumps(play.workload(1), allow_nan=False)
+        for phase_round in loaded.rounds(name):
+            json.dumps(phase_round.workload(1), allow_nan=False)
 
 
 def shipped(name: str) -> str:

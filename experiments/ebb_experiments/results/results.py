@@ -39,18 +39,18 @@ class Results:
         return list(self.tables[name])
 
     @classmethod
-    def together(cls, plays: Sequence[Results]) -> Results:
+    def together(cls, rounds: Sequence[Results]) -> Results:
         """Results of a scheme in all its phases."""
-        if len(plays) == 1:
-            return plays[0]
+        if len(rounds) == 1:
+            return rounds[0]
         tables: dict[str, Rows] = {}
-        for name, rows in (item for each in plays for item in each.tables.items()):
+        for name, rows in (item for each in rounds for item in each.tables.items()):
             tables.setdefault(name, type(rows)(name)).join(rows)
         same = ("scenario", "scheme", "seed", "clock", "dilation", "parameters", "versions")
-        run = {key: plays[0].run[key] for key in same}
-        run["wall_seconds"] = sum(each.run["wall_seconds"] for each in plays)
+        run = {key: rounds[0].run[key] for key in same}
+        run["wall_seconds"] = sum(each.run["wall_seconds"] for each in rounds)
         run["phases"] = [
-            {key: value for key, value in each.run.items() if key not in same} for each in plays
+            {key: value for key, value in each.run.items() if key not in same} for each in rounds
         ]
         return cls(tables, run)
 

@@ -234,7 +234,7 @@ class KernelHosts:
 
     def prepare(self) -> None:
         """Checks that the kernel can run the transport and the schedule."""
-        transport, label = self.plan.transport, self.plan.task.play.title
+        transport, label = self.plan.transport, self.plan.task.phase_round.title
         if missing := lacking(transport):
             raise InputError(f"phase {label}: " + "; ".join(missing))
         for line in self.plan.schedule:
@@ -283,7 +283,7 @@ class KernelHosts:
 
     def _sent(self, line: Line, to: str) -> Line:
         about = {key: line[key] for key in ("id", "job", "traffic", "kind", "bytes", "start_ns")}
-        content = f"{self.plan.task.seed}-{self.plan.task.play.label}-{line['id']}"
+        content = f"{self.plan.task.seed}-{self.plan.task.phase_round.label}-{line['id']}"
         return about | {"to": self._address(to), "port": PORT, "content": content}
 
     def _address(self, host: str) -> str:

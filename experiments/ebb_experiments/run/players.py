@@ -62,7 +62,7 @@ class Plan:
         task.directory.mkdir(parents=True, exist_ok=True)
         dilation, nominal = task.loaded.dilation, task_parameters(agents.binary, task)
         plan = cls(task, agents, dilation.slow(nominal))
-        workload = within(task.play.workload(task.seed), task.loaded.spec.limit_ns)
+        workload = within(task.phase_round.workload(task.seed), task.loaded.spec.limit_ns)
         write(plan.file("params"), json.dumps(plan.parameters, indent=1))
         write(plan.file("workload"), json.dumps(dilation.slow(workload)))
         write(plan.file("hosts"), json.dumps(host_list(task.loaded.topology)))
@@ -101,7 +101,7 @@ class Plan:
         command += ["--hosts", str(self.file("hosts"))]
         done = subprocess.run(command, capture_output=True, text=True, check=False)
         if done.returncode != 0:
-            told = done.stderr.strip().replace(command[2], self.task.play.traffic.place)
+            told = done.stderr.strip().replace(command[2], self.task.phase_round.traffic.place)
             raise AgentError(f"the workload: {told}")
         return [json.loads(line) for line in done.stdout.splitlines()]
 
@@ -249,7 +249,7 @@ class Commands:
 
     def prepare(self) -> None:
         """Checks that the schedule can be made of commands."""
-        label = self.plan.task.play.title
+        label = self.plan.task.phase_round.title
         for line in self.plan.schedule:
             if line["kind"] not in (*SENDS, *FETCHES) or line.get("after"):
                 raise InputError(
@@ -345,7 +345,7 @@ class Commands:
         return (*line["sources"], *line["destinations"])
 
     def _name(self, line: Line) -> str:
-        return f"{self.plan.task.play.label}-{line['id']}.bin"
+        return f"{self.plan.task.phase_round.label}-{line['id']}.bin"
 
     def _source(self, line: Line) -> Path:
         return self._folder("files") / self._name(line)

@@ -60,7 +60,7 @@ class Task:
     scheme: str
     """Name of the scheme in the scenario."""
     seed: int
-    play: PhaseRound
+    phase_round: PhaseRound
     directory: Path
     """Folder for everything that it leaves but the tables, which `Results.write` writes."""
 
@@ -70,14 +70,14 @@ class Task:
         return {
             "scheme": self.scheme,
             "seed": self.seed,
-            "phase": self.play.traffic.name,
-            "round": self.play.round,
+            "phase": self.phase_round.traffic.name,
+            "round": self.phase_round.round,
         }
 
     @property
     def transport_of(self) -> dict[str, str]:
         """Transports of parts of this phase's traffic that have another than the rest."""
-        names = self.play.traffic.names
+        names = self.phase_round.traffic.names
         given = self.loaded.schemes[self.scheme].transport_of
         return {name: transport for name, transport in given.items() if name in names}
 
@@ -126,20 +126,20 @@ class Run:
     clock: Clock
     directory: Path
 
-    def plays(self) -> Iterator[Results]:
+    def rounds(self) -> Iterator[Results]:
         """Runs all rounds of all phases, one after another; gives the results of each."""
-        return map(self.play, self.loaded.plays(self.name))
+        return map(self.run_round, self.loaded.rounds(self.name))
 
-    def play(self, play: PhaseRound) -> Results:
+    def run_round(self, phase_round: PhaseRound) -> Results:
         """Runs one round of a phase, perhaps not for the first time: its files are written anew."""
-        alone = len(list(self.loaded.plays(self.name))) == 1
-        own = self.directory if alone else self.directory / play.label
+        alone = len(list(self.loaded.rounds(self.name))) == 1
+        own = self.directory if alone else self.directory / phase_round.label
         own.mkdir(parents=True, exist_ok=True)
-        return self.clock.carry_out(Task(self.loaded, self.name, self.seed, play, own))
+        return self.clock.carry_out(Task(self.loaded, self.name, self.seed, phase_round, own))
 
     def go(self) -> Results:
         """Runs everything and returns the results of all phases together."""
-        return Results.together(list(self.plays()))
+        return Results.together(list(self.rounds()))
 
 
 def versions(binaries: Binaries) -> dict[str, str | None]:

@@ -137,8 +137,8 @@ class _Simulation:
         spec, dilation, head = self.loaded.spec, self.loaded.dilation, self.task.head
         slowed = dilation.topology(self.loaded.topology)
         nominal = task_parameters(self.binaries.agent, self.task)
-        traffic = self.task.play.traffic
-        workload = self.task.play.workload(self.task.seed)
+        traffic = self.task.phase_round.traffic
+        workload = self.task.phase_round.workload(self.task.seed)
         program = self.binaries.program(slowed, self._fabric)
         simulator = Simulator(
             self.binaries.simulator,
@@ -312,7 +312,7 @@ class _Simulation:
 
         self._look(paused, 0)
         warm_up_ns = self.loaded.spec.warm_up_ns
-        steps = self.task.play.traffic.steps
+        steps = self.task.phase_round.traffic.steps
         for step in steps:
             if step.at_ns >= limit:
                 break

@@ -169,7 +169,7 @@ class Wall(Fabric):
 
     def carry_out(self, task: Task) -> Results:
         """Runs a task. Raises what the parts of the fabric raise, with the reason."""
-        prefix = file_name(f"{task.scheme}-{task.play.label}")
+        prefix = file_name(f"{task.scheme}-{task.phase_round.label}")
         plan = Plan.of(task, self.agents(task.directory / "records", prefix))
         results = _Phase(self, task, plan, self.player(plan)).go()
         self.observer.ended(task, results)
@@ -187,7 +187,7 @@ class Wall(Fabric):
             "generated": AgentWorkloads,
             "kernel": KernelHosts,
         }
-        return players[plan.task.play.traffic.objects](plan)
+        return players[plan.task.phase_round.traffic.objects](plan)
 
 
 @dataclass(frozen=True)
@@ -228,7 +228,7 @@ class _Phase:
         wall.observer.begins(self.task, start_ns)
         processors = Processors()
         processors.begin(start_ns)
-        steps, label = self.task.play.traffic.steps, self.task.play.label
+        steps, label = self.task.phase_round.traffic.steps, self.task.phase_round.label
         watches, counting = self._watches(), self._counting()
         with (
             wall.faults.during(steps, self.task.scheme, label, start_ns),

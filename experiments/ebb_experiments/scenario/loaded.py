@@ -72,7 +72,7 @@ class Loaded:
     """Tenants, where their virtual machines are, and the bounds of their packets; none: there are
     no tenants."""
 
-    def plays(self, scheme: str) -> Iterator[PhaseRound]:
+    def rounds(self, scheme: str) -> Iterator[PhaseRound]:
         """Rounds of a scheme, in order."""
         transport = self.schemes[scheme].transport
         for traffic in self.phases:

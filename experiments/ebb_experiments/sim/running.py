@@ -112,32 +112,32 @@ def _all(
     pictures: Pictures | None = None
     commit: str | None = None
     for name in loaded.schemes:
-        several = len(list(loaded.plays(name))) > 1
+        several = len(list(loaded.rounds(name))) > 1
         of_seeds: dict[str, list[list[str]]] = {}
         for seed in seeds:
             label = name if len(seeds) == 1 else f"{name}, seed {seed}"
             directory = folder / file_name(name)
             if label != name:
                 directory /= f"seed-{seed}"
-            plays = []
+            rounds = []
             with Files(directory) as files, _Bar(console, label, loaded) as bar:
                 watch = Watch(bar.step, bar.progress, beside=_get_pictures)
                 if not several:
                     watch = replace(watch, told=files.begin)
                 clock = Virtual(Binaries(options.build, options.p4), options.threads, watch)
-                for play, results in zip(
-                    loaded.plays(name),
-                    Run(loaded, name, seed, clock, directory).plays(),
+                for phase_round, results in zip(
+                    loaded.rounds(name),
+                    Run(loaded, name, seed, clock, directory).rounds(),
                     strict=True,
                 ):
-                    phase = f", {play.title}" if several else ""
+                    phase = f", {phase_round.title}" if several else ""
                     rows[label + phase] = _row(results)
                     of_seeds.setdefault(phase, []).append(rows[label + phase])
-                    plays.append(results)
+                    rounds.append(results)
                 if seed == seeds[0]:
                     pictures = pictures or _pictures(loaded, folder)
-                    pictures.add(name, plays[0])
-                together = Results.together(plays)
+                    pictures.add(name, rounds[0])
+                together = Results.together(rounds)
                 files.end(together)
             commit = together.run["versions"]["commit"]
             failed += together.reasons

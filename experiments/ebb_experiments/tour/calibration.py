@@ -97,9 +97,10 @@ def calibrate(wall: Wall, directory: Path) -> Calibration:
     time.sleep(IDLE_SECONDS)
     others = processors.share()
     loaded = wall.loaded
-    name, play = probe(loaded)
-    play = replace(play, traffic=replace(play.traffic, steps=()))
-    task, at = Task(loaded, name, loaded.spec.seeds[0], play, directory), loaded.dilation.factor
+    name, phase_round = probe(loaded)
+    phase_round = replace(phase_round, traffic=replace(phase_round.traffic, steps=()))
+    task = Task(loaded, name, loaded.spec.seeds[0], phase_round, directory)
+    at = loaded.dilation.factor
 
     def needed(load: Load) -> float:
         return load.needed(at, loaded.packet_ns, busiest=CALM)
@@ -115,8 +116,8 @@ def probe(loaded: Loaded) -> tuple[str, PhaseRound]:
     many packets in a short time."""
     pulling = [name for name, scheme in loaded.schemes.items() if scheme.fabric.trimming]
     name = [*pulling, *loaded.schemes][0]
-    plays = list(loaded.plays(name))
-    return name, next((play for play in plays if play.traffic.name == PHASE), plays[0])
+    rounds = list(loaded.rounds(name))
+    return name, next((one for one in rounds if one.traffic.name == PHASE), rounds[0])
 
 
 @dataclass(frozen=True, slots=True)
