@@ -41,7 +41,7 @@ WRITE = {
                 "servers": "replicas",
             },
             "arrivals": {"type": "once"},
-            "size": {"type": "fixed", "bytes": 500_000},
+            "size": {"type": "fixed", "bytes": 200_000},
         }
     ],
 }
