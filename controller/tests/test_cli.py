@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import logging
 import shutil
 import signal
 import socket
@@ -15,6 +16,7 @@ from pathlib import Path
 
 import pytest
 from built import NEEDS_PROGRAM, PROGRAM
+from ebb_controller import cli
 from ebb_controller.mechanisms import FABRIC, of_program
 
 pytestmark = NEEDS_PROGRAM
@@ -165,9 +167,17 @@ def tell_a_row(path: Path) -> None:
         ([], "--scheme"),
     ],
 )
-def test_errors_are_one_line(files: list[str], arguments: list[str], message: str) -> None:
-    code, output = run("1,1", *files, *arguments)
-    assert code == 1
+def test_errors_are_one_line(
+    files: list[str],
+    arguments: list[str],
+    message: str,
+    capsys: pytest.CaptureFixture[str],
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    # The level that the command sets is taken back afterwards.
+    monkeypatch.setattr(logging.getLogger("finsy"), "level", logging.NOTSET)
+    assert cli.main([*files, *arguments]) == 1
+    output = capsys.readouterr().out
     assert message in output
     assert len(output.splitlines()) == 1
 
