@@ -36,7 +36,7 @@ from ebb_experiments.study.spec import (
 )
 from ebb_experiments.study.store import Store
 from ebb_experiments.study.trial import inputs, parts
-from ebb_experiments.study.trials import Trial, on_mininet, trials
+from ebb_experiments.study.trials import Trial, combinations, on_mininet, trials
 
 QUICK = (
     "The quick size runs shorter and with fewer seeds than the papers; some claims hold only at "
@@ -70,9 +70,9 @@ def main(options: argparse.Namespace) -> int:
 def _list(console: Console) -> int:
     table = Table("experiment", "what", "source", "trials quick", "full", box=None)
     for name in known_experiments():
-        experiment, path = _load(name)
+        experiment, _path = _load(name)
         counts = (
-            str(len(trials(experiment, name, size, path.parent)))
+            str(sum(1 for _ in combinations(experiment, name, size)))
             if size in experiment.size
             else "-"
             for size in SIZES

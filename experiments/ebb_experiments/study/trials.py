@@ -87,17 +87,26 @@ class Trial:
         return " ".join((self.scheme, *points, f"seed={self.seed}"))
 
 
-def trials(experiment: Experiment, name: str, size: str, folder: Path) -> list[Trial]:
-    """All trials; seeds are outermost, so that after a while everything has been seen once."""
+def combinations(
+    experiment: Experiment, name: str, size: str
+) -> Iterator[tuple[int, str, dict[str, Scalar]]]:
+    """Seed, scheme and points of each trial; seeds are outermost, so that after a while everything
+    has been seen once."""
     if size not in experiment.size:
         raise InputError(f"{name} has no size '{size}'; it has {', '.join(experiment.size)}")
     chosen: Size = experiment.size[size]
     seeds = chosen.seeds if isinstance(chosen.seeds, list) else range(1, chosen.seeds + 1)
+    for seed in seeds:
+        for scheme in experiment.schemes(size):
+            for labels in points(experiment, size, scheme):
+                yield seed, scheme, labels
+
+
+def trials(experiment: Experiment, name: str, size: str, folder: Path) -> list[Trial]:
+    """All trials, each with its whole scenario."""
     return [
         _trial(experiment, name, size, scheme, seed, labels, folder)
-        for seed in seeds
-        for scheme in experiment.schemes(size)
-        for labels in points(experiment, size, scheme)
+        for seed, scheme, labels in combinations(experiment, name, size)
     ]
 
 
