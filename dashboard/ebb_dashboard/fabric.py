@@ -33,7 +33,7 @@ from ebb_dashboard.orders import (
     Trace,
 )
 from ebb_dashboard.picture import Picture, Place, Trees
-from ebb_dashboard.statistics_delta import StatisticsDelta
+from ebb_dashboard.statistics_delta import StatisticsDelta, lost
 
 TRACE_SECONDS = 5.0
 """Time that a trace waits for packets."""
@@ -282,6 +282,6 @@ def _queue(queue: tm.QueueStats, dilation: Dilation) -> dict[str, Any]:
         "sent": queue.transmitted.packets,
         "marked": queue.ecn_ce.packets,
         "refused": queue.deflected.packets,
-        "dropped": queue.egress_dropped.packets + sum(d.count.packets for d in queue.drops),
+        "dropped": lost(queue),
         "pauses": queue.pauses_received,
     }

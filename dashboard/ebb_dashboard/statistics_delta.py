@@ -7,14 +7,21 @@ from dataclasses import dataclass
 from typing import Any
 
 from ebb_controller import ebb_tm_pb2 as tm
+from ebb_experiments.results.results import NO_LOSS
 
 from ebb_dashboard.picture import Port
 
+
+def lost(queue: tm.QueueStats) -> int:
+    """Packets that a queue, or the program after it, dropped; without replicas at the port by which
+    their packet came in, which nobody lacks."""
+    packets: int = queue.egress_dropped.packets - queue.pruned.packets
+    packets += sum(drop.count.packets for drop in queue.drops)
+    return packets
+
+
 KINDS: dict[str, Callable[[tm.PortStats], int]] = {
-    "drop": lambda port: sum(
-        queue.egress_dropped.packets + sum(drop.count.packets for drop in queue.drops)
-        for queue in port.queues
-    ),
+    "drop": lambda port: sum(map(lost, port.queues)),
     "trim": lambda port: sum(queue.deflected.packets for queue in port.queues),
     "mark": lambda port: sum(queue.ecn_ce.packets for queue in port.queues),
     "pause": lambda port: sum(queue.pauses_received for queue in port.queues),
@@ -24,7 +31,7 @@ deflected to the program (which trims them or answers), packets that left with C
 neighbour requested."""
 PER_MILLE = 1000
 OUTSIDE = "outside"
-"""Kind of drops at a port outside of its queues, whose counts a reset leaves; shown as `drop`."""
+"""Kind of losses at a port outside of its queues, whose counts a reset leaves; shown as `drop`."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -79,10 +86,12 @@ class StatisticsDelta:
 
 
 def _outside(statistics: Mapping[str, tm.Stats]) -> dict[tuple[str, int], int]:
-    """Packets dropped outside of queues, by switch and port."""
+    """Packets lost outside of queues, by switch and port."""
     found: dict[tuple[str, int], int] = {}
     for switch, stats in statistics.items():
         for drop in stats.drops:
+            if drop.reason in NO_LOSS:
+                continue
             key = (switch, drop.port)
             found[key] = found.get(key, 0) + drop.count.packets
     return found

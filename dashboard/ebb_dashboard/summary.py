@@ -8,7 +8,7 @@ from typing import Any
 
 from ebb_controller.mechanisms.trimming import TRIMMED
 from ebb_experiments.results.numbers import percentile
-from ebb_experiments.results.results import Results
+from ebb_experiments.results.results import NO_LOSS, Results
 from ebb_experiments.results.tables import Row, Rows
 from ebb_experiments.results.tenants import slowest
 
@@ -63,7 +63,7 @@ def summary(scheme: str, phase: str, results: Results, ports: Sequence[Port]) ->
         ],
         "utilisation": _by_port(results.tables.get("ports", ()), ports, _share, _mean),
         "queue": _by_port(results.tables.get("queues", ()), ports, _longest, max),
-        "dropped": _by_port(results.tables.get("drops", ()), ports, _packets, sum),
+        "dropped": _by_port(_losses(results.tables.get("drops", ())), ports, _packets, sum),
     }
 
 
@@ -108,6 +108,10 @@ def _longest(row: Row) -> int:
 
 def _packets(row: Row) -> int:
     return int(row["packets"] or 0)
+
+
+def _losses(drops: Iterable[Row]) -> Iterator[Row]:
+    return (row for row in drops if row["reason"] not in NO_LOSS)
 
 
 def _mean(values: Sequence[int]) -> int:

@@ -106,6 +106,18 @@ def test_a_run_that_is_watched_is_the_same_run(tmp_path: Path) -> None:
 
 
 @needs_simulator
+def test_copies_that_would_go_back_are_no_drops(tmp_path: Path) -> None:
+    told = Told()
+    watched = simulated(told, tmp_path, 10_000, workload=WRITE, schemes=["scdp"])  # type: ignore[arg-type]
+    watched.run(stay=False)
+    queues = read_rows(tmp_path / "scdp", "queues")
+    assert sum(row["egress_dropped_packets"] for row in queues) > 0
+    events = [event for look in told.of("look") for event in look["events"]]
+    assert [event for event in events if event[1] == "drop"] == []
+    assert told.of("result")[0]["drop"] == 0
+
+
+@needs_simulator
 def test_what_can_be_asked_and_done(tmp_path: Path) -> None:
     told = Told()
     watched = watch(told, tmp_path, looks_hz=0)

@@ -15,12 +15,15 @@ def stats(time_ns: int, busy_ns: int = 0, depth: int = 0, **counts: int) -> tm.S
     queue.deflected.packets = counts.get("deflected", 0)
     queue.ecn_ce.packets = counts.get("ecn_ce", 0)
     queue.egress_dropped.packets = counts.get("egress_dropped", 0)
+    queue.pruned.packets = counts.get("pruned", 0)
     queue.pauses_received = counts.get("pauses", 0)
     queue.drops.add(reason="queue-full").count.packets = counts.get("full", 0)
     message = tm.Stats(time_ns=time_ns)
     message.ports.add(port=1, busy_ns=busy_ns).queues.append(queue)
     if counts.get("outside"):
         message.drops.add(port=1, reason="link-down").count.packets = counts["outside"]
+    if counts.get("corrupt"):
+        message.drops.add(port=1, reason="link-corrupt").count.packets = counts["corrupt"]
     return message
 
 
@@ -42,6 +45,13 @@ def test_a_look_tells_what_was_counted_since_the_last() -> None:
     assert look["utilisation"] == [750, 0, 0]
     assert look["queue"] == [3000, 0, 0]
     assert look["events"] == [[0, "drop", 4], [0, "trim", 7], [0, "pause", 2]]
+
+
+def test_replicas_at_their_packets_port_and_flipped_bits_are_no_losses() -> None:
+    looks = StatisticsDelta(PORTS)
+    looks.take({"s1": stats(1000, egress_dropped=2, pruned=2)})
+    look = looks.take({"s1": stats(2000, egress_dropped=9, pruned=6, corrupt=5)})
+    assert look["events"] == [[0, "drop", 3]]
 
 
 def test_a_reset_is_no_event_and_hides_none() -> None:

@@ -609,6 +609,9 @@ impl Switch {
                     reason: reason.name(),
                 });
                 self.manager.egress_dropped(port, queue, departure.len);
+                if journey.egress_rid != 0 && port == journey.ingress_port {
+                    self.manager.pruned(port, queue, departure.len);
+                }
             }
         }
     }

@@ -251,6 +251,7 @@ fn queue(queue: &QueueStatistics) -> tm::QueueStats {
         deflected: count(queue.deflected),
         drops: drops.collect(),
         egress_dropped: count(queue.egress_dropped),
+        pruned: count(queue.pruned),
         transmitted: count(queue.transmitted),
         ecn_ce: count(queue.ecn_ce),
         depth_packets: queue.depth_packets,

@@ -212,6 +212,13 @@ impl<P> TrafficManager<P> {
         }
     }
 
+    /// Says of a packet that egress dropped that it is a replica at the port by which its packet came in.
+    pub fn pruned(&mut self, port: PortId, queue: u8, len: u64) {
+        if let Some(port) = self.ports.get_mut(port) {
+            port.pruned(queue, len);
+        }
+    }
+
     /// Pauses or resumes a queue, as priority flow control does (IEEE 802.1Qbb). The frame that is
     /// being serialised still goes out.
     pub fn set_paused(&mut self, now: Instant, port: PortId, queue: u8, paused: bool) {

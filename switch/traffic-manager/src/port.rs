@@ -315,6 +315,11 @@ impl<P> Port<P> {
         self.recorder_of(queue).rare().egress_dropped.add(len);
     }
 
+    /// Counts a replica of `len` bytes that egress dropped at the port by which its packet came in.
+    pub(crate) fn pruned(&mut self, queue: u8, len: u64) {
+        self.recorder_of(queue).rare().pruned.add(len);
+    }
+
     /// The counters of the queue with this id, of which the three low bits count.
     fn recorder_of(&mut self, queue: u8) -> &mut Recorder {
         self.buffer.recorder(usize::from(queue) % MAX_QUEUES)

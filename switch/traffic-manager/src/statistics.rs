@@ -103,6 +103,8 @@ pub struct QueueStatistics {
     pub dropped: BTreeMap<DropReason, Count>,
     /// Packets that were dequeued and then dropped by egress.
     pub egress_dropped: Count,
+    /// Replicas among them at the port by which their packet came in, which are no losses.
+    pub pruned: Count,
     /// Packets that were sent, with the length that egress left them.
     pub transmitted: Count,
     /// Packets that were sent with "congestion experienced" in their ECN field.
@@ -207,6 +209,7 @@ pub(crate) struct Rare {
     /// Dropped packets, indexed by [`DropReason`].
     dropped: [Count; DropReason::ALL.len()],
     pub(crate) egress_dropped: Count,
+    pub(crate) pruned: Count,
     /// Depth when the counters were last reset; the balance starts from it.
     initial: Depth,
     /// Those of `dropped` and `deflected` that had waited in the queue.
@@ -381,6 +384,7 @@ impl Recorder {
             deflected: rare.deflected,
             dropped,
             egress_dropped: rare.egress_dropped,
+            pruned: rare.pruned,
             transmitted: self.transmitted,
             ecn_ce: self.ecn_ce,
             pauses_sent: rare.pauses_sent,

@@ -248,6 +248,10 @@ pub struct QueueStats {
     /// Packets that were dequeued and then dropped by the egress pipeline.
     #[prost(message, optional, tag = "6")]
     pub egress_dropped: ::core::option::Option<Count>,
+    /// Of these, replicas at the port by which their packet came in: a program drops them so that nothing goes back, and
+    /// nothing is lost.
+    #[prost(message, optional, tag = "28")]
+    pub pruned: ::core::option::Option<Count>,
     /// Packets that left, with the length that the egress pipeline left them.
     #[prost(message, optional, tag = "7")]
     pub transmitted: ::core::option::Option<Count>,
