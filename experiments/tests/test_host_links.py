@@ -3,6 +3,12 @@ schemes of each kind, objects as files and made by the agents; and veths stay fo
 
 from __future__ import annotations
 
+import json
+import mmap
+import os
+import socket
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
 from pathlib import Path
 
 import pytest
@@ -65,24 +71,31 @@ def test_memory_is_shared_unless_somebody_may_look_at_interfaces() -> None:
         chosen("--host-links", "shared", "--no-fused")
 
 
-def play(tmp_path: Path, *, rings: bool) -> dict[str, tuple[Results, int]]:
-    """Results by scheme, with the frames that came in at the switches' interfaces meanwhile."""
-    scenario, found = loaded(), {}
+@contextmanager
+def fabric(tmp_path: Path, *, rings: bool) -> Iterator[Wall]:
+    scenario = loaded()
     program = Program.of(BINARIES.directory, *(s.fabric for s in scenario.schemes.values()))
     chosen = target("ebb", BINARIES.directory, fused=True)
     setup = FabricSetup(chosen, program, BINARIES, tmp_path / "fabric", rings=rings)
     setup.directory.mkdir()
     with LoopThread() as loop, Wall(scenario, setup, loop) as wall:
-        folder = state_folder(setup.directory) / RINGS
+        wall.configure(next(iter(scenario.schemes.values())).fabric)
+        yield wall
+
+
+def play(tmp_path: Path, *, rings: bool) -> dict[str, tuple[Results, int]]:
+    """Results by scheme, with the frames that came in at the switches' interfaces meanwhile."""
+    found = {}
+    with fabric(tmp_path, rings=rings) as wall:
+        folder = state_folder(wall.directory) / RINGS
         assert folder.exists() == rings
         if rings:
             assert folder.stat().st_mode & 0o777 == 0o700
-        wall.configure(next(iter(scenario.schemes.values())).fabric)
         for name in SCHEMES:
             pings = wall.ping_all()
             assert (pings.pairs, pings.lost) == (len(PAIRS), [])
             before, _ = wall.net.switched_frames()
-            results = Run(scenario, name, 1, wall, tmp_path / name).go()
+            results = Run(wall.loaded, name, 1, wall, tmp_path / name).go()
             after, _ = wall.net.switched_frames()
             found[name] = (results, after - before)
     assert not folder.exists()
@@ -103,3 +116,71 @@ def test_all_pairs_reach_each_other(tmp_path: Path, rings: bool) -> None:
         # Twice 12 objects of 41 packets, and as many ACKs or pulls, over memory or not.
         packets = 2 * len(PAIRS) * BYTES // 1500
         assert (frames < packets // 10) if rings else (frames > packets), (name, frames)
+
+
+class Attacker:
+    """A process that has got a ring, and its memory."""
+
+    def __init__(self, path: Path) -> None:
+        self.socket = socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET)
+        self.socket.connect(str(path))
+        greeting, (self.file,), _flags, _address = socket.recv_fds(self.socket, 64, 1)
+        assert greeting.startswith(b"EbbRing1")
+        self.memory = mmap.mmap(self.file, os.fstat(self.file).st_size)
+
+    def fill(self, byte: bytes) -> None:
+        """Writes over all of it, and has the switch look, if it has not already."""
+        self.memory[:] = byte * len(self.memory)
+        with suppress(BrokenPipeError):
+            self.socket.send(b"\0")
+
+    def say(self, message: bytes) -> None:
+        """Sends a message."""
+        self.socket.send(message)
+
+    def wait_until_closed(self) -> None:
+        """Raises TimeoutError if the switch does not close the ring."""
+        self.socket.settimeout(20)
+        while self.socket.recv(64):
+            pass
+
+    def close(self) -> None:
+        """Goes."""
+        self.socket.close()
+        os.close(self.file)
+
+
+@needs_root
+@needs_switches
+@pytest.mark.usefixtures("own_ports")
+def test_who_breaks_the_rules_of_a_ring_loses_it_and_nobody_else_does(tmp_path: Path) -> None:
+    with fabric(tmp_path, rings=True) as wall:
+        path = wall.net.ring_of("rh1")
+        assert path is not None
+        for byte in (b"\xff", b"\x11", b"\x10"):
+            attacker = Attacker(path)
+            attacker.fill(byte)
+            attacker.wait_until_closed()
+            attacker.close()
+        for nonsense in (b"\x01", b"\x09" * 60, b"\x01" * 5000):
+            attacker = Attacker(path)
+            attacker.say(nonsense)
+            attacker.wait_until_closed()
+            attacker.close()
+        # The memory cannot be made shorter, and who only wakes the switch, or goes, harms nobody.
+        attacker = Attacker(path)
+        for length in (0, 4096):
+            with pytest.raises(PermissionError):
+                os.ftruncate(attacker.file, length)
+        for _ in range(1000):
+            attacker.say(b"\0")
+        many = [Attacker(path) for _ in range(20)]
+        wall.net.check()
+        assert wall.ping_all().lost == []
+        for each in (attacker, *many):
+            each.close()
+        results = Run(wall.loaded, "ndp", 1, wall, tmp_path / "ndp").go()
+        assert results.unfinished == 0
+        # And over a ring to the same port.
+        _, routes = wall.net.run_on("rh1", ["ip", "-s", "-j", "link", "show", "rh1-eth1"], 5)
+        assert json.loads(routes)[0]["stats64"]["tx"]["packets"] < 100
