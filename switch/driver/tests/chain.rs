@@ -1,6 +1,7 @@
 //! A chain of switches between two interfaces, under a driver in a network namespace of its own.
 
 use std::ops::Deref;
+use std::path::Path;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::thread;
 
@@ -73,6 +74,11 @@ pub fn send(socket: &PacketSocket, frames: &[Vec<u8>]) {
 /// A chain of switches between the interfaces; MAC 1 is behind p1, MAC 2 behind p2. Port 1 leads to
 /// the first, port 2 to the last.
 pub fn chain(delay_ns: u64) -> (Network<Interface>, Vec<NodeId>) {
+    chain_with_rings(delay_ns, None)
+}
+
+/// The same, with sockets in a folder where processes get rings.
+pub fn chain_with_rings(delay_ns: u64, rings: Option<&Path>) -> (Network<Interface>, Vec<NodeId>) {
     let mut network = Network::new();
     let switches: Vec<NodeId> = (0..SWITCHES)
         .map(|i| {
@@ -90,14 +96,14 @@ pub fn chain(delay_ns: u64) -> (Network<Interface>, Vec<NodeId>) {
             .connect(at(pair[0], 2), at(pair[1], 1))
             .expect("free ports");
     }
-    Interface::attach(&mut network, at(switches[0], 1), "p1", Reception::Calls).expect("attached");
-    Interface::attach(
-        &mut network,
-        at(switches[SWITCHES - 1], 2),
-        "p2",
-        Reception::Ring { bytes: 8 << 20 },
-    )
-    .expect("attached");
+    let ring = Reception::Ring { bytes: 8 << 20 };
+    let ends = [
+        (at(switches[0], 1), "p1", Reception::Calls),
+        (at(switches[SWITCHES - 1], 2), "p2", ring),
+    ];
+    for (end, name, reception) in ends {
+        Interface::attach_with_rings(&mut network, end, name, reception, rings).expect("attached");
+    }
     (network, switches)
 }
 

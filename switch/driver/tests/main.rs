@@ -5,8 +5,9 @@ mod chain;
 mod switches;
 
 mod driver;
+mod rings;
 mod slow_interface;
 
 fn main() -> std::process::ExitCode {
-    ebb_testkit::run_trials([driver::trials(), slow_interface::trials()])
+    ebb_testkit::run_trials([driver::trials(), rings::trials(), slow_interface::trials()])
 }
