@@ -834,7 +834,7 @@ impl Machine<'_> {
             e if e == errors.packet_too_short => 0x2,
             e if e == errors.parser_timeout => 0x10,
             e if e == errors.stack_out_of_bounds => 0x40,
-            // No case of a select matched, or `reject`.
+            // No case of a select matched.
             _ => 0x1,
         }
     }

@@ -186,14 +186,11 @@ impl Backend<'_> {
             }
             End::Program(transition) => transition,
         };
-        // BMv2 has no reject: the packet goes on, with the error that `verify` or `extract` set. On Tofino it is as if
-        // no case matched.
-        let reject = (self.flat.tofino.is_some() && may_reject(transition))
-            .then(|| self.no_match_state(states));
+        // BMv2 has no reject: the packet goes on, with the error that `verify` or `extract` set. So it does on Tofino,
+        // whose compiler makes accept of it.
         let target = |states: &States, t: FlatTarget| match t {
             FlatTarget::State(s) => Some(states.list[s].name.clone()),
-            FlatTarget::Accept => None,
-            FlatTarget::Reject => reject.clone(),
+            FlatTarget::Accept | FlatTarget::Reject => None,
         };
         match transition {
             FlatTransition::Direct(t) => {
@@ -530,15 +527,6 @@ impl Backend<'_> {
             offset += width;
         }
         ops
-    }
-}
-
-fn may_reject(transition: &FlatTransition) -> bool {
-    match transition {
-        FlatTransition::Direct(target) => *target == FlatTarget::Reject,
-        FlatTransition::Select { cases, .. } => cases
-            .iter()
-            .any(|(_, target)| *target == FlatTarget::Reject),
     }
 }
 

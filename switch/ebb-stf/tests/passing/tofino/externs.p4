@@ -78,6 +78,9 @@ control I(inout headers hdr, inout metadata md, in ingress_intrinsic_metadata_t 
     Hash<bit<32>>(HashAlgorithm_t.CRC32) crc;
     Hash<bit<64>>(HashAlgorithm_t.CRC64) long;
     Hash<bit<8>>(HashAlgorithm_t.XOR8) xor;
+    Hash<bit<32>>(HashAlgorithm_t.CRC16) twice;
+    Hash<bit<24>>(HashAlgorithm_t.CRC16) once_and_a_half;
+    Hash<bit<32>>(HashAlgorithm_t.CUSTOM, ccitt) once;
     Hash<bit<12>>(HashAlgorithm_t.IDENTITY) same;
     Random<bit<4>>() dice;
     Counter<bit<32>, bit<8>>(4, CounterType_t.PACKETS_AND_BYTES) counted;
@@ -205,6 +208,12 @@ control I(inout headers hdr, inout metadata md, in ingress_intrinsic_metadata_t 
         } else if (hdr.request.what == 27) {
             bit<64> all_of_it = long.get({ hdr.request.what, hdr.request.index });
             hdr.request.result = all_of_it[63:32];
+        } else if (hdr.request.what == 28) {
+            hdr.request.result = twice.get({ 8w0x31, 8w0x32, 8w0x33, 8w0x34, 8w0x35, 8w0x36, 8w0x37, 8w0x38, 8w0x39 });
+        } else if (hdr.request.what == 29) {
+            hdr.request.result = (bit<32>)once_and_a_half.get({ 8w0x31, 8w0x32, 8w0x33, 8w0x34, 8w0x35, 8w0x36, 8w0x37, 8w0x38, 8w0x39 });
+        } else if (hdr.request.what == 30) {
+            hdr.request.result = once.get({ 8w0x31, 8w0x32, 8w0x33, 8w0x34, 8w0x35, 8w0x36, 8w0x37, 8w0x38, 8w0x39 });
         } else if (hdr.request.what == 20) {
             hdr.request.index = hdr.options[0].next;
         }

@@ -38,8 +38,8 @@ parser IP(packet_in p, out headers hdr, out metadata md, out ingress_intrinsic_m
     state request {
         p.extract(hdr.request);
         transition select(hdr.request.what) {
-            0xff: reject;
-            default: accept;
+            0x00 &&& 0x80: accept;
+            0x83: reject;
         }
     }
 }
@@ -57,7 +57,7 @@ control I(inout headers hdr, inout metadata md, in ingress_intrinsic_metadata_t 
     }
     apply {
         front();
-        if (hdr.request.what == 1) {
+        if (hdr.request.what == 1 || hdr.request.what == 0x83) {
             send(hdr.request.port);
             tm.qid = 3;
         } else if (hdr.request.what == 2) {

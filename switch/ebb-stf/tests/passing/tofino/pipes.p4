@@ -65,7 +65,7 @@ control ED(packet_out p, inout headers hdr, in metadata md, in egress_intrinsic_
     apply { p.emit(hdr); }
 }
 
-// The second pipeline rejects what has a zero for a port, and reads the error: the packet goes on.
+// The parser of the second pipeline has no case for a zero for a port, and it reads the error: the packet goes on.
 parser IPB(packet_in p, out headers hdr, out metadata md, out ingress_intrinsic_metadata_t ig) {
     state start {
         p.extract(ig);
@@ -73,8 +73,7 @@ parser IPB(packet_in p, out headers hdr, out metadata md, out ingress_intrinsic_
         md.of_port = of_port.value;
         p.extract(hdr.request);
         transition select (hdr.request.port) {
-            0 : reject;
-            default : accept;
+            6 : accept;
         }
     }
 }

@@ -3,10 +3,9 @@
 use ebb_bmv2_json::{self as json, Value as Json};
 use num_bigint::BigInt;
 
-use super::super::backend::Backend;
-use super::super::backend::{Stage, hex_value};
+use super::super::backend::{Backend, Stage, hex_value};
 use super::super::layout::Place;
-use super::values::{choose, compare, concatenated, number, slice};
+use super::values::{choose, compare, concatenated, number, repeated, slice};
 use crate::eval;
 use crate::ir::{BinaryOp, Expr, ExprKind, UnaryOp};
 use crate::source::Span;
@@ -343,7 +342,12 @@ impl Backend<'_> {
         }
         let leaves = self.symmetric(index, data.leaves(), span);
         let input = self.fields_of_leaves(leaves, span);
-        self.emit_hash(result, None, (&algorithm, input), None, span);
+        let Some(bits) = self.repeated_bits(index).filter(|bits| *bits < width) else {
+            return self.emit_hash(result, None, (&algorithm, input), None, span);
+        };
+        let once = self.temp(&Type::bit(bits), span);
+        self.emit_hash(&once, None, (&algorithm, input), None, span);
+        self.give(Some(result), repeated(&once, width.div_ceil(bits)), span);
     }
 
     /// Puts `base + hash modulo max` into a variable of up to 64 bits; without `max` as much of the hash as it holds.

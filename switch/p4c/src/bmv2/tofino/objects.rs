@@ -176,6 +176,33 @@ impl Backend<'_> {
         })
     }
 
+    /// Bits of a CRC that fills a wider result by being repeated, lowest bits first; `None`: zeros fill it.
+    pub(super) fn repeated_bits(&self, hash: usize) -> Option<u32> {
+        fn arg<'a>(object: &'a Object, name: &str) -> Option<&'a Expr> {
+            let found = object.args.iter().find(|(n, _)| n == name);
+            found.map(|(_, value)| value)
+        }
+        let object = &self.flat.objects[hash];
+        let Some(Value::Member(algo)) = arg(object, "algo").and_then(Expr::as_value) else {
+            return None;
+        };
+        match algo.as_str() {
+            "CRC8" => Some(8),
+            "CRC16" => Some(16),
+            "CRC32" => Some(32),
+            "CUSTOM" => {
+                let ExprKind::Instance(index) = arg(object, "poly")?.kind else {
+                    return None;
+                };
+                let polynomial = &self.flat.objects[index];
+                let extended = arg(polynomial, "extended")?.as_value()?;
+                let width = polynomial.type_args.first().and_then(Type::width);
+                width.filter(|_| matches!(extended, Value::Bool(true)))
+            }
+            _ => None,
+        }
+    }
+
     /// A polynomial of the program as an algorithm.
     fn polynomial(&self, index: usize) -> Option<String> {
         let object = &self.flat.objects[index];

@@ -53,6 +53,21 @@ pub(in super::super) fn concatenated(value: &Expr) -> Option<Expr> {
     })
 }
 
+/// The bits of a value so many times.
+pub(in super::super) fn repeated(value: &Expr, times: u32) -> Expr {
+    let width = value.ty.width().unwrap_or(0);
+    (1..times).fold(value.clone(), |high, count| {
+        let (low, span) = (value.clone(), value.span);
+        Expr::binary(
+            BinaryOp::Concat,
+            high,
+            low,
+            Type::bit(width * (count + 1)),
+            span,
+        )
+    })
+}
+
 impl Backend<'_> {
     /// Adds in one's complement to a variable of 16 bits: what is carried out comes in at the other end.
     pub(in super::super) fn add_ones_complement(&mut self, sum: &Expr, addend: &Expr, span: Span) {
