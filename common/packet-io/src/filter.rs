@@ -1,10 +1,6 @@
 //! Which frames a socket sees: classic BPF over IPv4 protocol, a port, and bits beside it; and MAC
 //! control frames.
 
-mod message;
-
-pub(crate) use message::MAX_FILTER_BYTES;
-
 use std::io;
 use std::ops::RangeInclusive;
 use std::os::fd::BorrowedFd;
@@ -55,11 +51,11 @@ pub struct Bits {
 /// nothing passes. The kernel wakes a process only for frames that pass.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Filter {
-    rules: Vec<Rule>,
+    pub(crate) rules: Vec<Rule>,
     /// Whether MAC control frames pass.
-    mac_control: bool,
+    pub(crate) mac_control: bool,
     /// How many bytes of a frame that passes are handed over, at most.
-    keep_bytes: u32,
+    pub(crate) keep_bytes: u32,
 }
 
 impl Default for Filter {
@@ -74,12 +70,12 @@ impl Default for Filter {
 
 /// Packets that pass.
 #[derive(Clone, Debug, PartialEq, Eq)]
-struct Rule {
-    protocol: u8,
-    port_at: PortOffset,
-    ports: RangeInclusive<u16>,
+pub(crate) struct Rule {
+    pub(crate) protocol: u8,
+    pub(crate) port_at: PortOffset,
+    pub(crate) ports: RangeInclusive<u16>,
     /// Bits of which one must be set. `None`: the port alone decides.
-    bits: Option<Bits>,
+    pub(crate) bits: Option<Bits>,
 }
 
 impl Filter {

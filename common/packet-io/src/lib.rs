@@ -29,6 +29,7 @@
 //! missing, and can hand the same back to the kernel when it sends.
 
 mod filter;
+mod filter_message;
 mod frame_io;
 mod offload;
 mod receive;

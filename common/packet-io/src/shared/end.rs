@@ -7,10 +7,10 @@ use std::sync::Arc;
 use std::sync::atomic::{Ordering, fence};
 use std::time::{SystemTime, UNIX_EPOCH};
 
-use super::listener::{self, Greeting};
 use super::memory::{SharedMemory, refused};
+use super::socket::{self, Greeting};
 use super::spsc::{Broken, Consumer, Direction, Producer};
-use crate::filter::MAX_FILTER_BYTES;
+use crate::filter_message::MAX_FILTER_BYTES;
 use crate::{Filter, FrameIo, MAX_FRAME_BYTES, Received, ReceivedFrame, SendError};
 
 /// The shortest frame: an Ethernet header.
@@ -120,7 +120,7 @@ impl HostRing {
     /// Connects to the socket of a [`RingListener`], which root or the user of this process must have made. Nothing
     /// arrives before [`set_filter`](FrameIo::set_filter).
     pub fn connect(path: &Path) -> io::Result<Self> {
-        let (connection, greeting, file) = listener::connect(path)?;
+        let (connection, greeting, file) = socket::connect(path)?;
         let memory = Arc::new(SharedMemory::map(&file, greeting.total_bytes())?);
         let [to_host, to_switch] = greeting.directions(&memory);
         Ok(HostRing(End::new(connection, to_switch, to_host)))

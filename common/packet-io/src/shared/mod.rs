@@ -13,6 +13,7 @@
 mod end;
 mod listener;
 mod memory;
+mod socket;
 mod spsc;
 
 pub use end::{HostRing, SwitchRing};

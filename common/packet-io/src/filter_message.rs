@@ -6,7 +6,7 @@
 //! ```
 //! Numbers in network byte order.
 
-use super::{Bits, Filter, PortOffset, Rule};
+use crate::filter::{Bits, Filter, PortOffset, Rule};
 
 /// The most rules that a filter of another process may have: each may be looked at for each frame.
 const MAX_RULES: usize = 256;
