@@ -50,4 +50,4 @@ def test_every_option_of_the_help_is_one() -> None:
     (options,) = re.findall(r"^OPTIONS := ((?:.*\\\n)*.*)$", MAKEFILE, re.MULTILINE)
     known = set(options.replace("\\", " ").split())
     head = MAKEFILE.partition("\n\n")[0]
-    assert set(re.findall(r"\[?([A-Z][A-Z0-9]*)=", head)) <= known
+    assert set(re.findall(r"\[?([A-Z][A-Z0-9_]*)=", head)) <= known

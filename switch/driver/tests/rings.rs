@@ -157,7 +157,7 @@ fn frames_of_a_ring_cross_and_all_others_take_the_interface() {
 fn bare(folder: &Path) -> (OwnedFd, File) {
     let kind = SocketType::SEQPACKET;
     let socket = rustix::net::socket(AddressFamily::UNIX, kind, None).expect("a socket");
-    let address = SocketAddrUnix::new(&folder.join("p1")).expect("an address");
+    let address = SocketAddrUnix::new(folder.join("p1")).expect("an address");
     rustix::net::connect(&socket, &address).expect("connected");
     let mut space = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(1))];
     let mut control = RecvAncillaryBuffer::new(&mut space);
