@@ -6,13 +6,12 @@
 //! the socket, in its turn.
 
 use std::io;
-use std::os::fd::AsRawFd;
 use std::ptr::NonNull;
 use std::sync::atomic::{AtomicU32, Ordering};
 
 use crate::offload::Offload;
 use crate::receive::{MAC_ADDRESSES, VLAN_TAG, vlan_tag};
-use crate::system::set_option;
+use crate::system::{map_shared, set_option};
 use crate::{MAX_FRAME_BYTES, PacketSocket, ReceiveBuffers, Received, ReceivedFrame};
 
 /// Bytes of a slot: a full Ethernet frame and what the kernel says about it.
@@ -68,21 +67,7 @@ impl ReceiveRing {
             libc::PACKET_RX_RING,
             &request,
         )?;
-        // SAFETY: a new mapping at a place of the kernel's choice; the result is checked.
-        let base = unsafe {
-            libc::mmap(
-                std::ptr::null_mut(),
-                bytes,
-                libc::PROT_READ | libc::PROT_WRITE,
-                libc::MAP_SHARED,
-                socket.fd().as_raw_fd(),
-                0,
-            )
-        };
-        if base == libc::MAP_FAILED {
-            return Err(io::Error::last_os_error());
-        }
-        let base = NonNull::new(base.cast()).ok_or(io::ErrorKind::OutOfMemory)?;
+        let base = map_shared(socket.fd(), bytes)?;
         Ok(ReceiveRing {
             base,
             slots,

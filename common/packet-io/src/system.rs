@@ -2,6 +2,7 @@
 
 use std::io;
 use std::os::fd::{AsRawFd, BorrowedFd};
+use std::ptr::NonNull;
 
 pub(crate) fn check(result: libc::c_int) -> io::Result<libc::c_int> {
     if result < 0 {
@@ -53,4 +54,23 @@ pub(crate) unsafe fn get_option<T: Copy>(
         )
     })?;
     Ok(())
+}
+
+/// Maps the first bytes of a file, to be read and written, and shared with whoever maps it too. The caller unmaps them.
+pub(crate) fn map_shared(file: BorrowedFd<'_>, bytes: usize) -> io::Result<NonNull<u8>> {
+    // SAFETY: a new mapping at a place of the kernel's choice; the result is checked.
+    let base = unsafe {
+        libc::mmap(
+            std::ptr::null_mut(),
+            bytes,
+            libc::PROT_READ | libc::PROT_WRITE,
+            libc::MAP_SHARED,
+            file.as_raw_fd(),
+            0,
+        )
+    };
+    if base == libc::MAP_FAILED {
+        return Err(io::Error::last_os_error());
+    }
+    NonNull::new(base.cast()).ok_or_else(|| io::ErrorKind::OutOfMemory.into())
 }

@@ -197,8 +197,8 @@ impl Interface {
             Ok(ring) => ring?,
             Err(error) => {
                 warn!("{}: no ring for a process: {error}", self.line.label());
-                if error.kind() != io::ErrorKind::PermissionDenied {
-                    // Want of descriptors or memory: the next ones would not get any either.
+                if is_want(&error) {
+                    // The process still waits, and would wake this thread without end.
                     self.listener = None;
                 }
                 return None;
@@ -533,6 +533,13 @@ impl Interface {
     pub(crate) fn take_drops(&mut self) -> Vec<Dropped> {
         std::mem::take(&mut self.drops)
     }
+}
+
+/// Whether this process or the machine has no descriptor or memory left.
+fn is_want(error: &io::Error) -> bool {
+    use rustix::io::Errno;
+    let wants = [Errno::MFILE, Errno::NFILE, Errno::NOMEM, Errno::NOBUFS];
+    Errno::from_io_error(error).is_some_and(|error| wants.contains(&error))
 }
 
 impl Host for Interface {

@@ -220,6 +220,14 @@ fn who_breaks_the_rules_of_its_ring_loses_it_and_nobody_else_does() {
         send(&h2, &[udp(1, OURS, round)]);
         assert_eq!(from_ring(&mut ring, 1), [(OURS, round)]);
     }
+    // Who goes before it is greeted takes the way to a ring from nobody.
+    for _ in 0..50 {
+        let kind = SocketType::SEQPACKET;
+        let socket = rustix::net::socket(AddressFamily::UNIX, kind, None).expect("a socket");
+        let address = SocketAddrUnix::new(folder.join("p1")).expect("an address");
+        rustix::net::connect(&socket, &address).expect("connected");
+    }
+    drop(connect(&folder));
     // And there are only so many.
     let many: Vec<_> = (0..40)
         .map(|_| HostRing::connect(&folder.join("p1")))

@@ -4,10 +4,10 @@
 //! given one looks for the seals and the length before it maps it.
 
 use std::io;
-use std::os::fd::{AsRawFd, BorrowedFd, FromRawFd, OwnedFd};
+use std::os::fd::{AsFd, AsRawFd, BorrowedFd, FromRawFd, OwnedFd};
 use std::ptr::NonNull;
 
-use crate::system::check;
+use crate::system::{check, map_shared};
 
 /// Seals that a file of a peer must have, and that one of ours has.
 const SEALS: libc::c_int = libc::F_SEAL_SHRINK | libc::F_SEAL_GROW | libc::F_SEAL_SEAL;
@@ -63,21 +63,7 @@ impl SharedMemory {
     }
 
     fn map_checked(file: &OwnedFd, bytes: usize) -> io::Result<Self> {
-        // SAFETY: a new mapping at a place of the kernel's choice; the result is checked.
-        let base = unsafe {
-            libc::mmap(
-                std::ptr::null_mut(),
-                bytes,
-                libc::PROT_READ | libc::PROT_WRITE,
-                libc::MAP_SHARED,
-                file.as_raw_fd(),
-                0,
-            )
-        };
-        if base == libc::MAP_FAILED {
-            return Err(io::Error::last_os_error());
-        }
-        let base = NonNull::new(base.cast()).ok_or(io::ErrorKind::OutOfMemory)?;
+        let base = map_shared(file.as_fd(), bytes)?;
         Ok(SharedMemory { base, bytes })
     }
 

@@ -248,7 +248,7 @@ pub struct QueueStats {
     /// Packets that were dequeued and then dropped by the egress pipeline.
     #[prost(message, optional, tag = "6")]
     pub egress_dropped: ::core::option::Option<Count>,
-    /// Of these, replicas at the port by which their packet came in: a program drops them so that nothing goes back, and
+    /// Replicas among these at the port by which their packet came in: a program drops them so that nothing goes back, and
     /// nothing is lost.
     #[prost(message, optional, tag = "28")]
     pub pruned: ::core::option::Option<Count>,
