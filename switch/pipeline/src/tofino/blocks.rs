@@ -1,0 +1,271 @@
+//! The blocks of a program for Tofino, the fields of intrinsic metadata, and what its deparsers ask for.
+
+use std::collections::BTreeMap;
+
+use ebb_units::Instant;
+
+use crate::action::{Primitive, TofinoPrimitive};
+use crate::error::LoadError;
+use crate::layout::Layout;
+use crate::program::{Emit, Next};
+use crate::slot::Place;
+
+/// Parts of a program for Tofino that v1model does not have.
+#[derive(Debug)]
+pub(crate) struct Tofino {
+    /// Generation of the chip, 1 or 2.
+    pub generation: u8,
+    /// Its pipelines; one at least.
+    pub pipes: Vec<Blocks>,
+    /// The fields of intrinsic metadata.
+    pub(super) fields: Fields,
+}
+
+/// The blocks of a pipeline. Those of two gresses are in the order ingress, egress.
+#[derive(Debug)]
+pub(crate) struct Blocks {
+    /// Where the parsers begin.
+    pub parsers: [Option<u32>; 2],
+    /// Where the controls begin.
+    pub controls: [Next; 2],
+    /// The primitives of the deparsers.
+    pub deparsers: [Vec<Primitive>; 2],
+    /// How many primitives are in front of the headers that a deparser always emits at its end, and these; `None` if
+    /// it does not always emit the same ones.
+    pub tails: [Option<(usize, Vec<Emit>)>; 2],
+    /// Where the control of the ghost thread begins; `None` if there is none.
+    pub ghost: Next,
+    /// The errors of the parser of ingress. Programs that do not look at them have no field for them, and their
+    /// packets are dropped.
+    pub ingress_errors: Option<Place>,
+}
+
+impl Blocks {
+    /// The headers that a deparser always emits at its end, valid or not; `None` if it does not always emit the
+    /// same ones.
+    pub fn emits(&self, gress: Gress) -> Option<&[Emit]> {
+        let (_, emits) = self.tails[gress as usize].as_ref()?;
+        Some(emits)
+    }
+
+    /// Primitives of a deparser in front of [`emits`](Self::emits); all without.
+    pub fn before_emits(&self, gress: Gress) -> &[Primitive] {
+        let body = &self.deparsers[gress as usize];
+        match &self.tails[gress as usize] {
+            Some((start, _)) => &body[..*start],
+            None => body,
+        }
+    }
+}
+
+/// Fields of intrinsic metadata; `None` if no block of the program has them.
+#[derive(Debug)]
+pub(super) struct Fields {
+    pub(super) egress_port: Option<Place>,
+    pub(super) bypass_egress: Option<Place>,
+    pub(super) deflect_on_drop: Option<Place>,
+    pub(super) group_a: Option<Place>,
+    pub(super) group_b: Option<Place>,
+    pub(super) exclusion: Option<Place>,
+    pub(super) copy_to_cpu: Option<Place>,
+    pub(super) rid: Option<Place>,
+    pub(super) ingress_drop: Option<Place>,
+    pub(super) egress_drop: Option<Place>,
+    /// The time of arrival, by gress.
+    pub(super) times: [Option<Place>; 2],
+    /// The errors of the parser of egress.
+    pub(super) egress_errors: Option<Place>,
+    /// Fields of a report to the ghost thread: the queue and its length.
+    pub(super) reported: [Option<Place>; 2],
+    /// By gress: what deparsers choose by, `mirror_type`, `resubmit_type` and `digest_type`. One that nothing has
+    /// written is not valid on the chip, and chooses nothing; here it has the largest number until then.
+    pub(super) selectors: [[Option<Place>; 3]; 2],
+}
+
+/// Requests of a deparser, what primitives need besides, and what the control plane sets.
+#[derive(Debug, Default)]
+pub(crate) struct Requests {
+    /// The headers that it emits, in order, whether valid or not.
+    pub emitted: Vec<u32>,
+    /// A copy: the session, and the header in front of it.
+    pub mirror: Option<(u32, Option<u32>)>,
+    /// A resubmission, and the header in the place of port metadata.
+    pub resubmit: Option<Option<u32>>,
+    /// The entry that the table has hit whose action runs, for its direct registers.
+    pub entry: Option<u32>,
+    /// The table that was applied last.
+    pub table: usize,
+    /// Counters of the bytes that leave, which have counted the packet before these are known.
+    pub departing: Vec<Departing>,
+    /// The port to which `copy_to_cpu` sends; `None`: nowhere.
+    pub cpu_port: Option<u16>,
+    /// Bytes behind the metadata of packets of a port, by port; zeros for the others.
+    pub port_metadata: BTreeMap<u16, Vec<u8>>,
+}
+
+/// A counter of Tofino 2 that counts the bytes of a packet that leave the deparser.
+#[derive(Clone, Copy, Debug)]
+pub(crate) enum Departing {
+    /// A cell of an array.
+    Cell(u32, u64),
+    /// The entry of a table; none: its default entry.
+    Entry(usize, Option<u32>),
+}
+
+/// The port that is none, in `ucast_egress_port`.
+pub(super) const NO_PORT: u16 = 0x1ff;
+/// Pipes of a chip, each of which has 128 numbers of ports.
+pub(crate) const MAX_PIPES: usize = 4;
+/// Bytes of the frame check sequence, which the chip counts.
+pub(super) const FCS_BYTES: u32 = 4;
+/// The list that [`Preserved`] has for the bytes of a resubmission.
+pub(super) const RESUBMITTED_BYTES: u32 = u32::MAX;
+/// Bits of `drop_ctl`: unicast, multicast and resubmission; the copy to the CPU; mirroring.
+pub(super) const DROP_PACKET: u64 = 1;
+pub(super) const DROP_CPU_COPY: u64 = 2;
+pub(super) const DROP_MIRROR: u64 = 4;
+
+/// Most headers that a deparser emits: one that jumps back without end is cut off.
+pub(super) const MAX_EMITTED: usize = 1024;
+
+/// Which half of the pipeline.
+#[derive(Clone, Copy)]
+pub(crate) enum Gress {
+    Ingress,
+    Egress,
+}
+
+/// A half of a pipeline with this number.
+#[derive(Clone, Copy)]
+pub(crate) struct Half {
+    pub pipe: usize,
+    pub gress: Gress,
+}
+
+impl Tofino {
+    /// Finds the fields of a program.
+    pub fn load(layout: &Layout, generation: u8, pipes: Vec<Blocks>) -> Result<Tofino, LoadError> {
+        let known = |ty: &str, field: &str| place(layout, &format!("{ty}.{field}"));
+        let queueing = |field| known("ingress_intrinsic_metadata_for_tm_t", field);
+        let parsed = |field: &str| -> Result<[Option<Place>; 2], LoadError> {
+            Ok([
+                known("ingress_intrinsic_metadata_from_parser_t", field)?,
+                known("egress_intrinsic_metadata_from_parser_t", field)?,
+            ])
+        };
+        let selectors = |gress: &str| -> Result<[Option<Place>; 3], LoadError> {
+            let ty = format!("{gress}_intrinsic_metadata_for_deparser_t");
+            Ok([
+                known(&ty, "mirror_type")?,
+                known(&ty, "resubmit_type")?,
+                known(&ty, "digest_type")?,
+            ])
+        };
+        Ok(Tofino {
+            generation,
+            pipes,
+            fields: Fields {
+                egress_port: queueing("ucast_egress_port")?,
+                bypass_egress: queueing("bypass_egress")?,
+                deflect_on_drop: queueing("deflect_on_drop")?,
+                group_a: queueing("mcast_grp_a")?,
+                group_b: queueing("mcast_grp_b")?,
+                exclusion: queueing("level2_exclusion_id")?,
+                copy_to_cpu: queueing("copy_to_cpu")?,
+                rid: queueing("rid")?,
+                ingress_drop: known("ingress_intrinsic_metadata_for_deparser_t", "drop_ctl")?,
+                egress_drop: known("egress_intrinsic_metadata_for_deparser_t", "drop_ctl")?,
+                times: parsed("global_tstamp")?,
+                egress_errors: known("egress_intrinsic_metadata_from_parser_t", "parser_err")?,
+                reported: [
+                    known("ghost_intrinsic_metadata_t", "qid")?,
+                    known("ghost_intrinsic_metadata_t", "qlength")?,
+                ],
+                selectors: [selectors("ingress")?, selectors("egress")?],
+            },
+        })
+    }
+
+    /// The number of the pipeline that a port belongs to. Of Tofino, neighbouring pipes run different ones, and of
+    /// Tofino 2 both halves of the chip, as in switches with 32 ports, whose outer pipes run the first.
+    pub fn pipe_of(&self, port: u16) -> usize {
+        let (pipe, count) = (usize::from(port >> 7), self.pipes.len());
+        match self.generation {
+            1 => pipe % count,
+            _ => pipe * count / MAX_PIPES % count,
+        }
+    }
+
+    /// The port that leads back to ingress in the first pipe, and in the others behind the number of the pipe.
+    pub(super) fn recirculation_port(&self) -> u16 {
+        if self.generation == 1 { 68 } else { 6 }
+    }
+
+    /// Bytes of port metadata behind those of ingress.
+    pub(super) fn port_metadata_bytes(&self) -> usize {
+        if self.generation == 1 { 8 } else { 24 }
+    }
+
+    /// Bytes of a cell of the buffer.
+    pub(super) fn cell_bytes(&self) -> u64 {
+        if self.generation == 1 { 80 } else { 176 }
+    }
+}
+
+/// Where the last primitives of a deparser begin, if these are all of its `emit`, and every packet comes to them; and
+/// their headers.
+pub(crate) fn tail(body: &[Primitive], layout: &Layout) -> Option<(usize, Vec<Emit>)> {
+    let emitted = |primitive: &Primitive| match primitive {
+        Primitive::Tofino(TofinoPrimitive::Emit(header)) => Some(*header),
+        _ => None,
+    };
+    let start = body.iter().rposition(|p| emitted(p).is_none());
+    let start = start.map_or(0, |last| last + 1);
+    let (front, emits) = body.split_at(start);
+    let leads_past = |primitive: &Primitive| match primitive {
+        Primitive::Jump(to) | Primitive::JumpUnless(_, to) => {
+            to.constant().is_none_or(|to| to > start as u64)
+        }
+        Primitive::Exit => true,
+        other => emitted(other).is_some(),
+    };
+    if emits.len() > MAX_EMITTED || front.iter().any(leads_past) {
+        return None;
+    }
+    let emits = emits.iter().filter_map(emitted);
+    Some((start, emits.map(|h| Emit::new(layout, h)).collect()))
+}
+
+/// The place of a field by its alias; `None` if the program has none.
+pub(crate) fn place(layout: &Layout, name: &str) -> Result<Option<Place>, LoadError> {
+    let slot = layout.known(name);
+    slot.map(|slot| Place::of(name, slot)).transpose()
+}
+
+pub(super) fn nanoseconds(time: Instant) -> u64 {
+    time.as_picos() / 1000
+}
+
+pub(super) fn low(bits: u32) -> u64 {
+    crate::bits::low_mask(bits)
+}
+
+impl Fields {
+    /// Takes the port and the groups of a packet away.
+    pub(super) fn leave_no_way(&self, words: &mut [u64]) {
+        let none = [
+            (self.egress_port, u64::from(NO_PORT)),
+            (self.group_a, 0),
+            (self.group_b, 0),
+        ];
+        for (place, value) in none {
+            if let Some(place) = place {
+                place.set(words, value);
+            }
+        }
+    }
+
+    pub(super) fn get(words: &[u64], place: Option<Place>) -> u64 {
+        place.map_or(0, |place| place.get(words))
+    }
+}
