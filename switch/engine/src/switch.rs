@@ -111,6 +111,8 @@ pub struct Switch {
     flow_control: FlowControl,
     /// The registers of the program that show the state of queues.
     exports: Exports,
+    /// Whether packets of the program may stop queues (advanced flow control of Tofino 2).
+    pauses_queues: bool,
     /// The fields of its packets that queues with ranks go by; `None`: there are none.
     ranks: Option<Ranks>,
     /// Memory for the copies of a multicast group.
@@ -146,6 +148,7 @@ impl Switch {
             agenda: Agenda::default(),
             flow_control: FlowControl::default(),
             exports: Exports::default(),
+            pauses_queues: false,
             ranks: None,
             replicas: Vec::new(),
             tally: Tally::default(),
@@ -201,6 +204,7 @@ impl Switch {
         for port in self.links.down() {
             pipeline.set_port_up(port.into(), false);
         }
+        self.pauses_queues = pipeline.has_flow_control();
         self.pipeline = Some(pipeline);
         self.export_all();
         self.run();
@@ -238,6 +242,7 @@ impl Switch {
         self.agenda.clear();
         self.flow_control = FlowControl::default();
         self.exports = Exports::default();
+        self.pauses_queues = false;
         self.ranks = None;
         self.effects.forget_services();
         self.tally = Tally::default();
@@ -509,6 +514,9 @@ impl Switch {
         };
         let outcome = pipeline.ingress(self.now, frame, &input);
         self.collect_trace();
+        if self.pauses_queues {
+            self.obey_program();
+        }
         if let Some(clone) = outcome.clone {
             self.clone_packet(clone, &mut journey);
         }
@@ -593,6 +601,9 @@ impl Switch {
         };
         let outcome = pipeline.egress(start, packet, &input);
         self.collect_trace();
+        if self.pauses_queues {
+            self.obey_program();
+        }
         if let Some(clone) = outcome.clone {
             self.clone_packet(clone, &mut journey);
         }

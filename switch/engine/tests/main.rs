@@ -5,6 +5,7 @@ mod full;
 mod outside;
 mod switches;
 
+mod advanced_flow_control;
 mod codel;
 mod export;
 mod fabric;

@@ -115,6 +115,17 @@ pub struct CloneRequest {
     pub packet: Box<Packet>,
 }
 
+/// Advanced flow control: a program for Tofino 2 stops a queue or lets it resume.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct QueuePause {
+    /// The port that the queue is of.
+    pub port: u16,
+    /// Its number, 0 to 15.
+    pub queue: u8,
+    /// Whether it is to stop; otherwise it resumes.
+    pub paused: bool,
+}
+
 /// A message for the control plane: the values of a learn list.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Digest {

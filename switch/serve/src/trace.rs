@@ -100,9 +100,10 @@ fn kind(event: &Event) -> Kind {
         Event::PausesObeyedAgain { port } => {
             Kind::FlowControl(pauses(Pause::ObeyedAgain, *port, []))
         }
-        Event::Digest { .. } | Event::Resubmitted | Event::Recirculated => {
-            Kind::Other(proto::Empty {})
-        }
+        Event::Digest { .. }
+        | Event::QueuePaused { .. }
+        | Event::Resubmitted
+        | Event::Recirculated => Kind::Other(proto::Empty {}),
     }
 }
 

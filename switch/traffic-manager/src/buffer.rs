@@ -8,7 +8,7 @@ use crate::depth::Depth;
 use crate::limits::MAX_QUEUES;
 use crate::port_id::PortId;
 use crate::pushed_out::PushedOut;
-use crate::queue::{Item, Limit, Queue};
+use crate::queue::{Item, Limit, PausedBy, Queue};
 use crate::scheduler::QueueSet;
 use crate::statistics::{DropReason, Recorder};
 
@@ -283,9 +283,9 @@ impl<P> Buffer<P> {
         })
     }
 
-    /// Pauses or resumes a queue.
-    pub(crate) fn set_paused(&mut self, now: Instant, id: usize, paused: bool) {
-        self.queues[id].set_paused(now, paused);
+    /// Pauses a queue, or lets it resume unless somebody else pauses it.
+    pub(crate) fn set_paused(&mut self, now: Instant, id: usize, by: PausedBy, paused: bool) {
+        self.queues[id].set_paused(now, by, paused);
     }
 
     /// Sets the statistics to zero.

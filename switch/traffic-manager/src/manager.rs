@@ -11,6 +11,7 @@ use crate::port::{Ahead, Port};
 use crate::port_id::{PauseChange, PortId};
 use crate::ports::Ports;
 use crate::pushed_out::PushedOut;
+use crate::queue::PausedBy;
 use crate::serialiser::Transmission;
 use crate::statistics::PortStatistics;
 
@@ -64,7 +65,7 @@ impl<P> TrafficManager<P> {
         Ok(())
     }
 
-    /// Drops all packets that wait, because the program they belong to is replaced.
+    /// Drops all packets that wait, because the program they belong to is replaced; queues that it paused resume.
     pub fn clear(&mut self, now: Instant) {
         for (_, port) in self.ports.iter_mut() {
             port.clear(now);
@@ -222,7 +223,14 @@ impl<P> TrafficManager<P> {
     /// Pauses or resumes a queue, as priority flow control does (IEEE 802.1Qbb). The frame that is
     /// being serialised still goes out.
     pub fn set_paused(&mut self, now: Instant, port: PortId, queue: u8, paused: bool) {
-        self.ports.open(now, port).set_paused(now, queue, paused);
+        let port = self.ports.open(now, port);
+        port.set_paused(now, queue, PausedBy::Neighbour, paused);
+    }
+
+    /// The same as the program asks, by advanced flow control. A queue that both pause resumes when both let it.
+    pub fn set_paused_by_program(&mut self, now: Instant, port: PortId, queue: u8, paused: bool) {
+        let port = self.ports.open(now, port);
+        port.set_paused(now, queue, PausedBy::Program, paused);
     }
 
     /// Delay configured for frames that arrive on the port from outside.

@@ -11,7 +11,7 @@ use crate::depth::Depth;
 use crate::limits::MAX_QUEUES;
 use crate::port_id::PortId;
 use crate::pushed_out::PushedOut;
-use crate::queue::{Item, Queue};
+use crate::queue::{Item, PausedBy, Queue};
 use crate::scheduler::QueueSet;
 use crate::serialiser::{Serialiser, Transmission};
 use crate::statistics::{Count, DropReason, PortStatistics, Recorder};
@@ -330,10 +330,10 @@ impl<P> Port<P> {
         drain(std::array::from_fn(|id| self.buffer.queue(id).depth.bytes))
     }
 
-    /// Pauses or resumes a queue.
-    pub(crate) fn set_paused(&mut self, now: Instant, queue: u8, paused: bool) {
+    /// Pauses a queue, or lets it resume unless somebody else pauses it.
+    pub(crate) fn set_paused(&mut self, now: Instant, queue: u8, by: PausedBy, paused: bool) {
         let id = usize::from(queue) % MAX_QUEUES;
-        self.buffer.set_paused(now, id, paused);
+        self.buffer.set_paused(now, id, by, paused);
         self.note_head(id);
     }
 

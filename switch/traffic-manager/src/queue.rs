@@ -116,8 +116,8 @@ pub(crate) struct Queue<P> {
     pub(crate) pool_exempt: bool,
     /// Treatment of a packet that does not fit.
     pub(crate) on_full: OnFull,
-    /// Whether the queue is paused.
-    pub(crate) paused: bool,
+    /// Who pauses the queue, a set of [`PausedBy`]; 0: nobody.
+    paused: u8,
     /// Whether the queue serves by rank.
     pub(crate) ranked: bool,
     /// Whether the queue records rank, flow or deflection of each packet that joins.
@@ -128,6 +128,15 @@ pub(crate) struct Queue<P> {
     pub(crate) recorder: Recorder,
     /// Rank and flow of each packet that waits, if the queue serves by rank.
     ranks: VecDeque<Rank>,
+}
+
+/// Who pauses a queue; each is a bit of a set.
+#[derive(Clone, Copy, Debug)]
+pub(crate) enum PausedBy {
+    /// The switch or host at the other end of the link, by priority flow control.
+    Neighbour = 1,
+    /// The program, by advanced flow control.
+    Program = 2,
 }
 
 /// Key by which a queue that serves by rank chooses a packet.
@@ -152,7 +161,7 @@ impl<P> Queue<P> {
             pooled: false,
             pool_exempt: false,
             on_full: OnFull::TailDrop,
-            paused: false,
+            paused: 0,
             ranked: false,
             notes: false,
             ranks: VecDeque::new(),
@@ -295,13 +304,14 @@ impl<P> Queue<P> {
         Some((item, deflects))
     }
 
-    /// Drops all packets that wait.
+    /// Drops all packets that wait; the program pauses the queue no more.
     pub(crate) fn clear(&mut self, now: Instant) {
         self.ranks.clear();
         while let Some(item) = self.items.pop_front() {
             self.removed(now, Some(DropReason::Flushed), item.len());
         }
         self.check();
+        self.set_paused(now, PausedBy::Program, false);
     }
 
     /// A packet that waited was dropped for a reason, or deflected.
@@ -317,7 +327,7 @@ impl<P> Queue<P> {
 
     /// Earliest time at which the head may leave; `None` if the queue is empty or paused.
     pub(crate) fn ready_at(&self) -> Option<Instant> {
-        let head = self.items.front().filter(|_| !self.paused)?;
+        let head = self.items.front().filter(|_| self.paused == 0)?;
         Some(head.joined.max(self.resumed_at))
     }
 
@@ -326,17 +336,19 @@ impl<P> Queue<P> {
         self.on_full.deflects() && arrival.deflections < MAX_DEFLECTIONS
     }
 
-    /// Pauses or resumes the queue.
-    pub(crate) fn set_paused(&mut self, now: Instant, paused: bool) {
-        match (self.paused, paused) {
-            (false, true) => self.recorder.paused(now),
-            (true, false) => {
+    /// Pauses the queue, or lets it resume unless somebody else pauses it.
+    pub(crate) fn set_paused(&mut self, now: Instant, by: PausedBy, paused: bool) {
+        let others = self.paused & !(by as u8);
+        let pausing = others | if paused { by as u8 } else { 0 };
+        match (self.paused, pausing) {
+            (0, 1..) => self.recorder.paused(now),
+            (1.., 0) => {
                 self.recorder.resumed(now);
                 self.resumed_at = now;
             }
             _ => {}
         }
-        self.paused = paused;
+        self.paused = pausing;
     }
 
     /// Checks in debug builds that no packet was lost or counted twice.

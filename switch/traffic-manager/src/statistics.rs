@@ -112,7 +112,7 @@ pub struct QueueStatistics {
     /// How often the neighbour at this port was asked to pause the queue.
     #[serde(default, skip_serializing_if = "is_zero")]
     pub pauses_sent: u64,
-    /// How often the neighbour at this port paused the queue.
+    /// How often the queue was paused, by the neighbour at this port or by the program.
     #[serde(default, skip_serializing_if = "is_zero")]
     pub pauses_received: u64,
     /// How often such a pause ended because it was not renewed.
@@ -121,7 +121,7 @@ pub struct QueueStatistics {
     /// How often such a pause lasted for longer than the watchdog allows.
     #[serde(default, skip_serializing_if = "is_zero")]
     pub pause_storms: u64,
-    /// How long the neighbour kept the queue paused, in nanoseconds.
+    /// How long the neighbour or the program kept the queue paused, in nanoseconds.
     #[serde(default, skip_serializing_if = "is_zero")]
     pub paused_ns: u64,
     /// Packets that wait now.
@@ -339,14 +339,14 @@ impl Recorder {
         }
     }
 
-    /// The neighbour pauses the queue.
+    /// The queue is paused.
     pub(crate) fn paused(&mut self, now: Instant) {
         let pauses = &mut self.rare().pauses;
         pauses.count += 1;
         pauses.since = Some(now);
     }
 
-    /// The neighbour lets the queue resume.
+    /// The queue resumes.
     pub(crate) fn resumed(&mut self, now: Instant) {
         let pauses = &mut self.rare().pauses;
         if let Some(since) = pauses.since.take() {

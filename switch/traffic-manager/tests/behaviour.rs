@@ -275,6 +275,21 @@ fn a_paused_queue_waits_and_others_pass() {
 }
 
 #[test]
+fn a_queue_that_the_program_pauses_too_resumes_when_both_let_it() {
+    let mut tm = manager(gigabit());
+    accept(&mut tm, us(0), 1, 1);
+    tm.set_paused(us(0), PORT, 1, true);
+    tm.set_paused_by_program(us(1), PORT, 1, true);
+    tm.set_paused(us(2), PORT, 1, false);
+    assert_eq!(run(&mut tm, us(50)), []);
+    tm.set_paused_by_program(us(60), PORT, 1, false);
+    assert_eq!(run(&mut tm, us(100)), [(us(60), 1)]);
+    let paused = &tm.statistics(us(100))[0].queues;
+    let of = paused.iter().find(|q| q.queue == 1).expect("the queue");
+    assert_eq!((of.pauses_received, of.paused_ns), (1, 60_000));
+}
+
+#[test]
 fn averages_and_delays() {
     let mut tm = manager(gigabit());
     for id in 0..3 {

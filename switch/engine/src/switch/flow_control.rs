@@ -1,9 +1,11 @@
 //! Priority-based flow control (IEEE 802.1Qbb) between the traffic manager, which says whom to
-//! stop and is asked what to stop, and the links of the switch.
+//! stop and is asked what to stop, and the links of the switch; advanced flow control of programs for
+//! Tofino 2, which stop queues by themselves.
 //!
 //! MAC control frames belong to the link: they never reach the program, wait in no queue and are
 //! not packets of the switch.
 
+use ebb_pipeline::{Pipeline, QueuePause};
 use ebb_traffic_manager::{Pfc, Profile, Watchdog};
 use ebb_units::Duration;
 use ebb_wire::{EthernetHeader, MacAddress, ParseError, PfcFrame};
@@ -172,6 +174,29 @@ impl Switch {
         if let Some(at) = self.flow_control.link(port).next_review(watch) {
             self.agenda.add(at, Task::Review { port });
         }
+    }
+
+    /// Stops a queue or lets it resume, as the packet asks that has just left ingress or egress. This comes before
+    /// the packet is queued or sent; a frame that is being serialised still goes out.
+    #[cold]
+    pub(super) fn obey_program(&mut self) {
+        let pause = self.pipeline.as_mut().and_then(Pipeline::take_queue_pause);
+        let Some(QueuePause {
+            port,
+            queue,
+            paused,
+        }) = pause
+        else {
+            return;
+        };
+        self.tracer.note(|| Event::QueuePaused {
+            port,
+            queue,
+            paused,
+        });
+        self.manager
+            .set_paused_by_program(self.now, port, queue, paused);
+        self.schedule(port);
     }
 
     /// Stops these queues of a port, or lets them resume.

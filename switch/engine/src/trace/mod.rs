@@ -109,6 +109,15 @@ pub enum Event {
         /// Depth of the queue.
         depth: Depth,
     },
+    /// The packet stopped a queue or let it resume, by advanced flow control.
+    QueuePaused {
+        /// Port of the queue.
+        port: PortId,
+        /// Number of the queue.
+        queue: u8,
+        /// Whether it stops.
+        paused: bool,
+    },
     /// The packet left a queue, in which `depth` stays, and egress begins.
     Dequeued {
         /// Port of the queue.

@@ -82,6 +82,14 @@ impl Display for Event {
                 "deflected by queue {queue} of port {port}, in which are {}",
                 Waiting(*depth)
             ),
+            Event::QueuePaused {
+                port,
+                queue,
+                paused,
+            } => {
+                let does = if *paused { "stops" } else { "resumes" };
+                write!(f, "{does} queue {queue} of port {port}")
+            }
             Event::Refused {
                 port,
                 queue,

@@ -7,6 +7,7 @@ use ebb_units::Instant;
 use crate::action::{Primitive, TofinoPrimitive};
 use crate::error::LoadError;
 use crate::layout::Layout;
+use crate::outcome::QueuePause;
 use crate::program::{Emit, Next};
 use crate::slot::Place;
 
@@ -75,6 +76,8 @@ pub(super) struct Fields {
     pub(super) times: [Option<Place>; 2],
     /// The errors of the parser of egress.
     pub(super) egress_errors: Option<Place>,
+    /// By gress: the message of advanced flow control.
+    pub(super) flow_control: [Option<Place>; 2],
     /// Fields of a report to the ghost thread: the queue and its length.
     pub(super) reported: [Option<Place>; 2],
     /// By gress: what deparsers choose by, `mirror_type`, `resubmit_type` and `digest_type`. One that nothing has
@@ -89,6 +92,8 @@ pub(crate) struct Requests {
     pub emitted: Vec<u32>,
     /// A copy: the session, and the header in front of it.
     pub mirror: Option<(u32, Option<u32>)>,
+    /// A queue to stop, or to let resume.
+    pub pause: Option<QueuePause>,
     /// A resubmission, and the header in the place of port metadata.
     pub resubmit: Option<Option<u32>>,
     /// The entry that the table has hit whose action runs, for its direct registers.
@@ -177,6 +182,10 @@ impl Tofino {
                 egress_drop: known("egress_intrinsic_metadata_for_deparser_t", "drop_ctl")?,
                 times: parsed("global_tstamp")?,
                 egress_errors: known("egress_intrinsic_metadata_from_parser_t", "parser_err")?,
+                flow_control: [
+                    known("ingress_intrinsic_metadata_for_deparser_t", "adv_flow_ctl")?,
+                    known("egress_intrinsic_metadata_for_deparser_t", "adv_flow_ctl")?,
+                ],
                 reported: [
                     known("ghost_intrinsic_metadata_t", "qid")?,
                     known("ghost_intrinsic_metadata_t", "qlength")?,
@@ -267,5 +276,43 @@ impl Fields {
 
     pub(super) fn get(words: &[u64], place: Option<Place>) -> u64 {
         place.map_or(0, |place| place.get(words))
+    }
+
+    /// What a packet asks of a queue at the end of a gress.
+    pub(super) fn queue_pause(&self, words: &[u64], gress: Gress) -> Option<QueuePause> {
+        queue_pause(Self::get(words, self.flow_control[gress as usize]))
+    }
+}
+
+/// The message in `adv_flow_ctl`, from its highest bit on: whether it is of a queue (1), pipe (2), MAC (4), unused (3),
+/// queue of the MAC's eight channels (7), credit (15). Queues are in the mode XOFF: a credit stops, none resumes.
+fn queue_pause(message: u64) -> Option<QueuePause> {
+    let bits = |from: u32, width: u32| message >> from & low(width);
+    let (pipe, mac, queue) = (bits(29, 2), bits(25, 4), bits(15, 7));
+    (bits(31, 1) == 1).then_some(QueuePause {
+        port: (pipe << 7 | mac << 3 | queue >> 4) as u16,
+        queue: (queue & 0xf) as u8,
+        paused: bits(0, 15) != 0,
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_message_names_pipe_mac_and_queue() {
+        // Pipe 1, MAC 1, queue 16 of the MAC, which is queue 0 of its second channel: port 137.
+        let message = 1 << 31 | 1 << 29 | 1 << 25 | 16 << 15;
+        let pause = |paused| QueuePause {
+            port: 137,
+            queue: 0,
+            paused,
+        };
+        assert_eq!(queue_pause(message | 1), Some(pause(true)));
+        assert_eq!(queue_pause(message), Some(pause(false)));
+        assert_eq!(queue_pause(message & !(1 << 31)), None);
+        let last = queue_pause(u64::from(u32::MAX)).unwrap();
+        assert_eq!((last.port, last.queue, last.paused), (511, 15, true));
     }
 }

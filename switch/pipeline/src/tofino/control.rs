@@ -21,6 +21,16 @@ impl Pipeline {
             .is_some_and(|t| t.pipes.iter().any(|pipe| pipe.ghost.is_some()))
     }
 
+    /// Whether packets of the program may stop queues: [`take_queue_pause`](Self::take_queue_pause).
+    pub fn has_flow_control(&self) -> bool {
+        self.program.tofino().is_some_and(|t| t.generation == 2)
+    }
+
+    /// What the packet asks of a queue that has just left ingress or egress; `None`: nothing.
+    pub fn take_queue_pause(&mut self) -> Option<QueuePause> {
+        self.state.tofino.pause.take()
+    }
+
     /// Reports the length of a queue in cells to the ghost thread. The number of the queue is `port * 8 + queue`.
     pub fn report_length(&mut self, now: Instant, port: u16, queue: u8, cells: u64) {
         let program = self.program.clone();

@@ -230,6 +230,7 @@ impl Pipeline {
             Some(native) => machine.half_native(native, half, goes_on),
             None => machine.half_interpreted(blocks, gress, goes_on),
         };
+        self.state.tofino.pause = tofino.fields.queue_pause(&packet.words, gress);
         if error != no_error {
             self.state.stats.parser_error(error);
         }
