@@ -278,7 +278,7 @@ impl Fields {
         place.map_or(0, |place| place.get(words))
     }
 
-    /// What a packet asks of a queue at the end of a gress.
+    /// The request of a packet to a queue, at the end of a gress.
     pub(super) fn queue_pause(&self, words: &[u64], gress: Gress) -> Option<QueuePause> {
         queue_pause(Self::get(words, self.flow_control[gress as usize]))
     }

@@ -26,7 +26,7 @@ impl Pipeline {
         self.program.tofino().is_some_and(|t| t.generation == 2)
     }
 
-    /// What the packet asks of a queue that has just left ingress or egress; `None`: nothing.
+    /// The request to a queue of the packet that has just left ingress or egress; `None`: there is none.
     pub fn take_queue_pause(&mut self) -> Option<QueuePause> {
         self.state.tofino.pause.take()
     }
