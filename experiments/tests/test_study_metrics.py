@@ -110,7 +110,7 @@ def test_tenants_are_counted_by_the_names_of_their_messages(tmp_path: Path, rack
 
 
 def test_percentiles_of_tenants_are_nearest_ranks(tmp_path: Path, rack: Topology) -> None:
-    """Of 100 messages the 99th, not the longest."""
+    """The 99th of 100 messages, not the longest."""
     rows = [flow(i, took=1_000 * (i + 1), traffic="a1") for i in range(100)]
     found = tables(tmp_path, flows=rows)
     keys = {"of": "tenants-beyond", "traffic": "a*", **COMMON}

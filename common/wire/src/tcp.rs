@@ -141,7 +141,7 @@ impl TcpOptions {
                 (KIND_WINDOW_SCALE, &[shift]) => options.window_scale = Some(shift),
                 (KIND_SACK_PERMITTED, []) => options.sack_permitted = true,
                 (KIND_SACK, edges) if edges.len() % 8 == 0 => {
-                    // 40 bytes of options hold no more blocks than there is room for.
+                    // No more blocks fit into 40 bytes of options.
                     options.sack_blocks = edges
                         .chunks_exact(8)
                         .map(|e| (be32(e, 0), be32(e, 4)))

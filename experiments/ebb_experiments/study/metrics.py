@@ -173,7 +173,7 @@ def _named(pattern: str) -> pl.Expr:
 
 
 def _of_messages(metric: TenantMessages, flows: pl.LazyFrame) -> float | None:
-    """Share of tenants, among those with messages. Percentiles are nearest ranks ("equiprobable")."""
+    """Share of tenants, among those with messages; percentiles are nearest ranks."""
     flows = flows.filter(_named(metric.traffic))
     if metric.of == "tenants-beyond":
         took = pl.when(ENDED).then(pl.col("fct_ns")).otherwise(math.inf)
