@@ -163,7 +163,7 @@ class Running:
         self._lines.put(None)
 
     def show(self) -> Level:
-        """Prints what there is and what comes, until the level has ended; returns its counts."""
+        """Prints its output until the level has ended; returns its counts."""
         print(f"\n== {self.name}", flush=True)
         lines: list[durations.Line] = []
         while (timed := self._lines.get()) is not None:

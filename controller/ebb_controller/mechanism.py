@@ -3,7 +3,7 @@
 Names are those of P4Info (aliases). Each is written in one place, the module of its mechanism in
 `mechanisms`, and looked up in the P4Info of the program before anything is installed.
 
-finsy is imported with the first entry: parameters are read and checked without it, in a tenth of a
+finsy is imported with the first entry, so that reading and checking parameters takes a tenth of a
 second less.
 """
 
@@ -39,8 +39,8 @@ Action: TypeAlias = "P4TableAction | P4IndirectAction"
 Named = tuple[tuple[str, Any], ...]
 """Values by name."""
 SHARED_ENTRIES = 4096
-"""How many entities of a kind are remembered, a kilobyte each. Most entries of a fabric are those
-of every switch: they are made once, and so encoded once (`encoding`)."""
+"""Entities of a kind that are cached, a kilobyte each. Most entries of a fabric are the same on
+every switch, so they are made, and encoded (`encoding`), once."""
 
 
 @dataclass(frozen=True)

@@ -1,4 +1,4 @@
-"""Work on many switches beside each other."""
+"""Concurrent work on many switches."""
 
 from __future__ import annotations
 
@@ -10,8 +10,8 @@ T = TypeVar("T")
 
 
 async def together(work: Iterable[Coroutine[Any, Any, T]]) -> list[T]:
-    """Results of all, in their order. Raises what the first raises that fails, once all others
-    have ended."""
+    """Results of all, in their order. Raises the exception of the first that fails, after all
+    others have ended."""
     tasks = [asyncio.create_task(each) for each in work]
     try:
         return await asyncio.gather(*tasks)

@@ -66,7 +66,7 @@ def value(node: ast.expr) -> int:
 def said() -> Iterator[tuple[str, int, int]]:
     """The table of the page: limit, its number, our largest use."""
     page = (ROOT / "docs" / "security.md").read_text()
-    table = page.split("| limit | number | of ours, at most |")[1].split("\n\n")[0]
+    table = page.split("| limit | number | our largest use |")[1].split("\n\n")[0]
     for line in table.splitlines()[2:]:
         name, number, use, _of = (cell.strip() for cell in line.strip("|").split(" | "))
         yield name, amount(number), amount(use)

@@ -109,6 +109,16 @@ def test_tenants_are_counted_by_the_names_of_their_messages(tmp_path: Path, rack
     assert value(mean, found, rack, 1500) == pytest.approx(9_000 / 5)
 
 
+def test_percentiles_of_tenants_are_nearest_ranks(tmp_path: Path, rack: Topology) -> None:
+    """The 99th of 100 messages, not the longest."""
+    rows = [flow(i, took=1_000 * (i + 1), traffic="a1") for i in range(100)]
+    found = tables(tmp_path, flows=rows)
+    keys = {"of": "tenants-beyond", "traffic": "a*", **COMMON}
+    for limit, share in ((98_999, 1), (99_000, 0)):
+        metric = TenantMessages.model_validate({**keys, "limit": limit})
+        assert value(metric, found, rack, 1500) == share
+
+
 def test_slowdown_is_one_for_a_flow_alone(tmp_path: Path, rack: Topology) -> None:
     # One packet of 1054 bytes over two links of 10 us.
     alone = 2 * (1_054 * 8 + 10_000)

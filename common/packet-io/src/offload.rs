@@ -64,7 +64,7 @@ impl Offload {
         }
     }
 
-    /// Segments that the kernel is to make of the frame.
+    /// Segmentation that the kernel has left to the interface.
     pub fn segmentation(&self) -> Segmentation {
         match self.gso_type & !GSO_ECN {
             0 => Segmentation::None,
@@ -74,15 +74,15 @@ impl Offload {
         }
     }
 
-    /// Where the bytes to be summed start and where, as an offset from there, the sum goes; the
-    /// field holds the sum of the pseudo header. `None`: the checksum is complete.
+    /// Start of the checksummed bytes, and offset of the checksum from there, which holds the sum of
+    /// the pseudo header. `None`: the checksum is complete.
     pub fn partial_checksum(&self) -> Option<(usize, usize)> {
         (self.flags & NEEDS_CHECKSUM != 0)
             .then(|| (self.checksum_start.into(), self.checksum_offset.into()))
     }
 
-    /// Puts the checksum in that was left out; false if the offsets point outside the frame. The
-    /// frame must not be one that is still to be cut.
+    /// Completes a partial checksum; false if the offsets point outside of the frame. Not for frames
+    /// that are still to be segmented.
     pub(crate) fn complete_checksum(&self, frame: &mut [u8]) -> bool {
         let Some((start, offset)) = self.partial_checksum() else {
             return true;
@@ -102,7 +102,7 @@ impl Offload {
         true
     }
 
-    /// A VLAN tag was put in front of what the offsets point to.
+    /// Moves the offsets, after a VLAN tag has been inserted before the bytes that they point to.
     pub(crate) fn shift(&mut self, bytes: u16) {
         if self.flags & NEEDS_CHECKSUM != 0 {
             self.checksum_start = self.checksum_start.saturating_add(bytes);

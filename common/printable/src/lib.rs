@@ -7,19 +7,19 @@
 use std::borrow::Cow;
 use std::fmt::Write;
 
-/// `text` in which whatever does not print is written as `\u{1b}`. What has been through it once stays as it is: a
-/// message may quote another one.
+/// `text` with unprintable characters as escapes such as `\u{1b}`. Escapes stay as they are, since a message may quote
+/// another one.
 pub fn printable(text: &str) -> Cow<'_, str> {
     escaped(text, prints, |out, c| out.extend(c.escape_unicode()))
 }
 
-/// The same, but lines stay lines.
+/// The same, except that line breaks stay.
 pub fn printable_lines(text: &str) -> Cow<'_, str> {
     let stays = |c| c == '\n' || prints(c);
     escaped(text, stays, |out, c| out.extend(c.escape_unicode()))
 }
 
-/// The same for JSON, in which the escapes of JSON say it: what is read is what was written.
+/// The same for JSON, with the escapes of JSON: it is parsed to the same values.
 pub fn printable_json(json: &str) -> Cow<'_, str> {
     escaped(json, prints, |out, c| {
         for unit in c.encode_utf16(&mut [0; 2]) {
@@ -47,8 +47,8 @@ fn escaped(
     Cow::Owned(out)
 }
 
-/// Whether a terminal shows the character and does nothing else. What `char::escape_debug` leaves alone prints, and so
-/// do the characters that it escapes for the sake of Rust's syntax, and accents.
+/// Whether a terminal shows the character and does nothing else: those that `char::escape_debug` leaves alone, those
+/// that it escapes for Rust's syntax only, and accents.
 pub fn prints(c: char) -> bool {
     match c {
         '\'' | '"' | '\\' => true,

@@ -1,7 +1,7 @@
 //! The version that a program prints: that of the packages, and the commit that it was built from.
 //!
-//! `cargo install` compiles the commit in. What make builds reads it from a file: it would otherwise be linked again
-//! after every commit, and be another program for those who look for a result that they have by what made it.
+//! `cargo install` compiles the commit in. Programs built by make read it from a file: compiled in, it would change the
+//! programs with every commit, and stored results are looked up by the programs that made them.
 
 use std::io::Read;
 use std::path::Path;

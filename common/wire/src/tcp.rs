@@ -68,8 +68,8 @@ pub struct TcpOptions {
     pub sack_blocks: SackBlocks,
     /// TSval and TSecr.
     pub timestamps: Option<(u32, u32)>,
-    /// Version of the connections that stay open for several objects, in SYN and SYN-ACK
-    /// (`docs/wire-format.md`). None: the connection carries one.
+    /// Version of persistent connections, in SYN and SYN-ACK (`docs/wire-format.md`).
+    /// None: the connection carries one object.
     pub stays_open: Option<u8>,
     /// Bytes that have arrived beyond the cumulative acknowledgment, at receivers of FastLane
     /// (`docs/fastlane.md`).
@@ -113,7 +113,7 @@ const KIND_SACK: u8 = 5;
 const KIND_TIMESTAMPS: u8 = 8;
 /// An experiment (RFC 4727), named by the first two bytes of the body (RFC 6994).
 const KIND_EXPERIMENT: u8 = 253;
-/// The experiment of connections that stay open.
+/// The experiment of persistent connections.
 const EXPERIMENT_STAYS_OPEN: [u8; 2] = [0xeb, 0xb0];
 /// The experiment of FastLane's bytes out of order.
 const EXPERIMENT_OUT_OF_ORDER: [u8; 2] = [0xeb, 0xb1];
@@ -141,7 +141,7 @@ impl TcpOptions {
                 (KIND_WINDOW_SCALE, &[shift]) => options.window_scale = Some(shift),
                 (KIND_SACK_PERMITTED, []) => options.sack_permitted = true,
                 (KIND_SACK, edges) if edges.len() % 8 == 0 => {
-                    // 40 bytes of options hold no more blocks than there is room for.
+                    // No more blocks fit into 40 bytes of options.
                     options.sack_blocks = edges
                         .chunks_exact(8)
                         .map(|e| (be32(e, 0), be32(e, 4)))

@@ -142,7 +142,7 @@ def _place(options: argparse.Namespace) -> Place:
 def _do(client: Client, options: argparse.Namespace) -> None:
     answer = options.command.run(client, options)
     if isinstance(answer, Generator):
-        # Its changes at the switch are taken back also where nobody reads on.
+        # Closing it undoes its changes at the switch, also where the reader of the output has gone.
         with closing(answer):
             for item in answer:
                 text = as_json(item) if options.json else printable(options.command.line(item))
@@ -156,18 +156,18 @@ def _do(client: Client, options: argparse.Namespace) -> None:
 
 
 class _LineParser(Parser):
-    """Parser of a line at the prompt: `--help` prints and goes on."""
+    """Parser of a line at the prompt: `--help` does not end the process."""
 
     def exit(self, status: int = 0, message: str | None = None) -> NoReturn:
         raise _Shown
 
 
 class _Shown(Exception):
-    """Prints the result of a command."""
+    """The parser has printed a help text."""
 
 
 def _lines(client: Client, options: argparse.Namespace) -> int:
-    """Commands from the prompt, or from the input; there the first error ends it."""
+    """Runs commands from the prompt, or from standard input, where the first error ends them."""
     is_prompt = sys.stdin.isatty()
     for number, line in enumerate(_prompted(client) if is_prompt else sys.stdin, start=1):
         try:

@@ -34,9 +34,9 @@ IPV4_ROUTE = Table("ipv4_route", ("set_next_hop", SET_MULTICAST_GROUP), SELECTOR
 REPLICATED = Counter("replicated", index="multicast group")
 
 FIRST_SHARED = 1000
-"""Groups of several ports have numbers from here on, above every port."""
+"""First number of groups of several ports, above that of every port."""
 SHARED = 2**24
-"""How many numbers there are for them: two groups of a switch hardly ever want the same."""
+"""Count of these numbers, such that two groups of a switch hardly ever hash to the same."""
 
 
 class WithHashSeed(Parameters):
@@ -52,8 +52,8 @@ def next_hop(port: int, mac: str, peer_mac: str) -> P4TableAction:
 
 
 def mac_number(mac: str) -> int:
-    """Value of a MAC address. finsy takes its text, too, and parses that octet by octet: a third of
-    the time in which the members of a large fabric are encoded."""
+    """Value of a MAC address. finsy accepts its text, too, but parsing it octet by octet takes a
+    third of the time of encoding the members of a large fabric."""
     return int(mac.replace(":", ""), 16)
 
 

@@ -1,4 +1,4 @@
-"""Runs schemes in virtual time, writes results, prints what became of flows."""
+"""Runs schemes in virtual time, writes results, prints the outcome of flows."""
 
 from __future__ import annotations
 
@@ -49,7 +49,7 @@ if TYPE_CHECKING:
 TABLE_WIDTH = 132
 """Columns that the table needs."""
 REASONS = 5
-"""Reasons of flows that did not end well that are shown."""
+"""Most reasons of failed or unfinished flows that are printed."""
 EXPECTED = (InputError, ControllerError, AgentError, simulator.SimulatorError, OSError)
 
 

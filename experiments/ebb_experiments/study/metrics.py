@@ -173,11 +173,11 @@ def _named(pattern: str) -> pl.Expr:
 
 
 def _of_messages(metric: TenantMessages, flows: pl.LazyFrame) -> float | None:
-    """Share of tenants, of those with messages."""
+    """Share of tenants, among those with messages; percentiles are nearest ranks."""
     flows = flows.filter(_named(metric.traffic))
     if metric.of == "tenants-beyond":
         took = pl.when(ENDED).then(pl.col("fct_ns")).otherwise(math.inf)
-        number = took.mean() if metric.stat == "mean" else took.quantile(0.99, "higher")
+        number = took.mean() if metric.stat == "mean" else took.quantile(0.99, "equiprobable")
     else:
         number = ((pl.col("timeouts").fill_null(0) > 0) | ~ENDED).mean()
     tenants = flows.group_by("traffic").agg(number=number)

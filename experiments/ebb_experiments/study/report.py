@@ -303,7 +303,7 @@ class Maker:
 def valid(
     trials: list[tuple[Trial, Tables]],
 ) -> tuple[list[tuple[Trial, Tables]], list[str]]:
-    """The trials whose machine kept up, and what is to be said of the others."""
+    """The trials whose machine kept up, and a line about each of the others."""
     why = [too_busy(tables.meta) for _trial, tables in trials]
     good = [each for each, reason in zip(trials, why, strict=True) if reason is None]
     told = zip(trials, why, strict=True)
@@ -311,7 +311,8 @@ def valid(
 
 
 def beside(experiment: Experiment, wall: Sequence[Row], virtual: Sequence[Row]) -> list[list[str]]:
-    """The table of those on Mininet, in parentheses what the same seeds gave in virtual time."""
+    """The table of trials on Mininet, with the values of the same seeds in virtual time in
+    parentheses."""
     points = [(each["scheme"], each["seed"], each["labels"]) for each in wall]
     same = [row for row in virtual if (row["scheme"], row["seed"], row["labels"]) in points]
     first = len(experiment.axis) + 2
@@ -332,7 +333,7 @@ def beside(experiment: Experiment, wall: Sequence[Row], virtual: Sequence[Row]) 
 
 
 def counted(experiment: Experiment, rows: Sequence[Row]) -> str:
-    """How many flows a trial has, and the least share that ended of those that metrics count."""
+    """Number of flows of a trial, and the least share that ended among those that metrics count."""
     sizes = sorted(each["flows"] for each in rows if each["flows"])
     told = []
     if sizes:

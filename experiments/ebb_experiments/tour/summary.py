@@ -27,7 +27,7 @@ LINK_DROPS = ("link-down", "link-loss", "port-down")
 @dataclass(frozen=True, slots=True)
 class FabricCounts:
     """Sums over every port of the fabric during a phase; queues are those of the bottleneck, and
-    None where the switches tell nothing of their queues (BMv2)."""
+    None where switches report no queues (BMv2)."""
 
     max_queue_bytes: int | None
     average_queue_bytes: float | None
@@ -38,10 +38,10 @@ class FabricCounts:
     trim_dropped_packets: int
     """Headers that reached neither the receiver nor, where they are returned, the sender."""
     returned_packets: int
-    """Headers turned round to their sender."""
+    """Headers returned to their sender."""
     ce_marks: int
     link_lost_packets: int = 0
-    """Packets lost on faulty links, as far as the switches tell: BMv2 does not."""
+    """Packets lost on faulty links, as far as switches report them: BMv2 does not."""
 
     @classmethod
     def of(cls, results: Results) -> FabricCounts:

@@ -1,5 +1,5 @@
-"""Workflows of requests that each take one random round-trip time: no server works, nothing is
-lost.
+"""Workflows of requests that each take one random round-trip time: servers take none, and nothing
+is lost.
 
 A parallel workflow asks N workers at once and discards what comes after a deadline. A sequential
 one asks one after the other and ends with the last. Zats, "Achieving Consistent Latencies in
@@ -23,7 +23,7 @@ Draw = Callable[[np.random.Generator, int], Times]
 RUNS = 10_000
 """Workflows per configuration, as in the thesis."""
 WORKER_DEADLINE_US = 10_000.0
-"""After it a worker's answer is not waited for."""
+"""Time after which a worker's answer is discarded."""
 PAGE_DEADLINE_US = 200_000.0
 """Delay that a user does not notice."""
 MEASURED = ((61.0, 0.0), (334.0, 0.5), (1_000.0, 0.9), (10_000.0, 0.985), (13_950.0, 1.0))

@@ -153,8 +153,8 @@ fn ebb(u: &mut Unstructured<'_>, transport: TransportKind) -> Result<EbbHeader> 
     })
 }
 
-/// Notification of a switch that drops a packet that was on the wire, with some of the fields
-/// changed that no checksum protects, cut anywhere.
+/// A switch's notification that it has dropped `packet`, truncated anywhere, with random values in
+/// some of the fields that no checksum protects.
 pub fn notification(u: &mut Unstructured<'_>, packet: &[u8]) -> Result<Vec<u8>> {
     let Ok(ip) = Ipv4Header::parse(packet) else {
         return Ok(packet.to_vec());

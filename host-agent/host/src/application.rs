@@ -269,7 +269,7 @@ impl<S: Storage> HostApplication<S> {
         self.answer_all(call);
     }
 
-    /// Takes what comes to a port. Returns the number of the listener.
+    /// Accepts flows that come to a port. Returns the number of the listener.
     pub fn listen(
         &mut self,
         client: ClientId,

@@ -352,7 +352,7 @@ impl<S: Storage> HostApplication<S> {
         result
     }
 
-    /// The next port for `kind` of the range from `first` to `last` that nobody waits on.
+    /// The next port of the range from `first` to `last` at which no reply is awaited and nobody listens.
     pub(crate) fn next_port(
         &mut self,
         kind: TransportKind,

@@ -5,15 +5,15 @@ use serde::{Deserialize, Serialize};
 
 use crate::classes::Classes;
 
-/// How packets wait for the link.
+/// Queueing discipline of a host's link.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum QueueKind {
-    /// They do not: a packet is asked for when the link is free, of the flows in turn.
+    /// No queue: when the link is free, the next packet is requested from the flows in turn.
     #[default]
     RoundRobin,
-    /// In the order in which transports had them, as in the queue of a driver: flows fill it ahead
-    /// of time, and the packets of one wait behind those of the others.
+    /// First in, first out, as in the queue of a driver: flows fill it ahead of time, and the
+    /// packets of one wait behind those of the others.
     Fifo,
 }
 
@@ -36,18 +36,18 @@ pub struct NicParams {
     pub classes: Classes,
     /// Whether PFC frames of the neighbour stop classes. Without it they are ignored.
     pub pfc: bool,
-    /// From the last bit of a PFC frame until it takes effect.
+    /// Time from the last bit of a PFC frame until it takes effect.
     pub pfc_response_ns: u64,
-    /// How packets wait for the link.
+    /// Queueing discipline.
     pub queue: QueueKind,
     /// Packets of each class that a FIFO holds; 0: no limit. Linux has 1000 (`txqueuelen`).
     pub queue_packets: u32,
     /// Bytes of IPv4 packets of each class that a FIFO holds; 0: no limit.
     pub queue_bytes: u32,
-    /// Number of arrived packets that are handed over together, those of a flow of TCP as one segment.
-    /// 0 or 1: each is handed over when it arrives.
+    /// Arrived packets that transports get together, those of a TCP flow as one segment. 0 or 1: they
+    /// get each as it arrives.
     pub coalesce_packets: u32,
-    /// How long a packet that arrived waits for others.
+    /// Longest time that an arrived packet waits for others.
     pub coalesce_ns: u64,
 }
 

@@ -62,9 +62,9 @@ class Agent:
     ) -> tuple[Flow, ...]:
         """Sends a file (by its path) or bytes to one host or several ("IP" or "IP:PORT").
 
-        `connection` is the number of one of the connections that stay open (`tcp.connections`), by
-        default any. Returns when it has arrived everywhere. Raises `RequestError` if it cannot be
-        tried, `TransferError` if it failed, `TimedOutError` after `timeout` seconds.
+        `connection` is the number of a persistent connection (`tcp.connections`), by default any.
+        Returns when it has arrived everywhere. Raises `RequestError` if it cannot be tried,
+        `TransferError` if it failed, `TimedOutError` after `timeout` seconds.
         """
         transfer = self.start_send(
             source,

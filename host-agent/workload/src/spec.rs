@@ -201,7 +201,7 @@ pub enum Pattern {
         /// Servers that have each block.
         #[serde(default = "three")]
         replicas: u32,
-        /// The object in this many blocks, each with replicas of its own, all read at once.
+        /// Blocks of the object, each with replicas of its own; all are read at once.
         #[serde(default = "one_block")]
         blocks: u32,
         /// Where the replicas are.
@@ -234,7 +234,7 @@ pub enum Pattern {
     },
 }
 
-/// How many of something: always the same, or drawn anew for each job.
+/// A count: fixed, or drawn for each job.
 #[derive(Clone, PartialEq, Eq, Debug, Deserialize, Serialize)]
 #[serde(untagged)]
 pub enum Counts {

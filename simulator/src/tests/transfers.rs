@@ -318,7 +318,7 @@ fn priorities_are_served_first() {
     }
 }
 
-/// The network with connections that stay open.
+/// The network with persistent connections.
 fn run_open(topology: &Topology, transport: TransportKind, transfers: Value) -> Outcome {
     let mut network = with(topology.network(transport.name()), "transfers", transfers);
     network["params"]["tcp"] = json!({"connections": "open"});

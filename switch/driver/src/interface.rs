@@ -552,7 +552,7 @@ impl Host for Interface {
         match rings.find(|ring| ring.wants(&frame)) {
             None => self.to_send.push(now, frame),
             Some(ring) if !ring.wants_mac_control(&frame) => ring.push(now, frame),
-            // It is for all who listen, at the interface too.
+            // MAC control frames go to all rings that want them, and to the interface.
             Some(_) => {
                 let rings = self.rings.iter_mut();
                 for ring in rings.filter(|ring| ring.wants_mac_control(&frame)) {

@@ -19,7 +19,7 @@ pub(crate) struct Line {
     socket: PacketSocket,
     /// Number of the [`State`].
     state: AtomicU8,
-    /// Whether the kernel took no more: then frames wait, and so do those after them.
+    /// Whether the kernel has refused a frame for lack of room: it waits, and so do those after it.
     full: AtomicBool,
 }
 

@@ -1,4 +1,4 @@
-//! The far end of a switch port: sends what it is given, and hands over what it gets.
+//! The far end of a switch port: sends the frames of a script, and collects those that leave the switch.
 
 use std::collections::VecDeque;
 use std::sync::{Arc, Mutex};

@@ -55,13 +55,13 @@ pub struct Settings {
     pub bf_rt_schema: Option<PathBuf>,
     /// Whether clients have to win the arbitration before they change a switch.
     pub arbitration: Arbitration,
-    /// Packets that come in here are printed.
+    /// Ports whose arriving packets are printed.
     pub trace: Vec<TracePoint>,
-    /// How many packets each switch prints at most.
+    /// Most packets that each switch prints.
     pub trace_packets: u64,
     /// How many bytes of each packet are logged. 0: packets are not logged.
     pub dump_packet_data: usize,
-    /// Length of the longest request that is taken.
+    /// Length of the longest request that is accepted.
     pub max_message_bytes: usize,
 }
 

@@ -235,7 +235,7 @@ impl Controllers<'_> {
         Ok(())
     }
 
-    /// The code that a request of this role and election id gets before it is looked into.
+    /// Error code that role and election id alone cause, whatever the request contains. None: no error.
     fn expected(&self, role: &str, election: Option<u128>) -> Option<Code> {
         match self.roles.get(role) {
             None if !role.is_empty() => Some(Code::NotFound),
@@ -271,7 +271,7 @@ impl Controllers<'_> {
         Ok(())
     }
 
-    /// The fixture, or what is left of it. What is refused does not reach the switch.
+    /// Pushes the program of the fixture, or one with a damaged P4Info. A refused push does not reach the switch.
     fn push(&mut self, input: &mut Unstructured) -> Result<()> {
         let role = *input.choose(&ROLES)?;
         let election = election(input)?;
@@ -284,7 +284,7 @@ impl Controllers<'_> {
             }
             config.p4info = P4Info::decode(wire.as_slice()).ok();
         }
-        // The saved config would take the writes, and the model above has none.
+        // Not VERIFY_AND_SAVE: writes then go to the saved config, which the model does not have.
         let actions = [
             Action::Verify,
             Action::VerifyAndCommit,

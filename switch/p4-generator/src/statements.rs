@@ -329,7 +329,7 @@ impl Generator {
         }
         let at = self.dice.below(self.controls.len());
         let control = self.controls[at].clone();
-        // A table cannot be applied at two places that go on differently.
+        // A table cannot be applied at two places with different statements behind them.
         if control.name.starts_with("Tabled") {
             self.controls.remove(at);
         }

@@ -44,7 +44,7 @@ pub(crate) enum Target {
     Last(u32, Box<[Slot]>),
     /// In a cell of a register array.
     Register(RegisterRef, Box<Number>),
-    /// Nowhere: the target cannot be written, or would never be seen again.
+    /// Nowhere: the target cannot be written, or is never read afterwards.
     Nowhere,
 }
 

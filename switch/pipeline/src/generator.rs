@@ -74,7 +74,7 @@ pub struct Application {
     pub counts: [u64; 3],
 }
 
-/// How a port takes part.
+/// Role of a port in the generation of packets.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct PortRole {
     /// Whether its pipe generates packets at it.
@@ -83,12 +83,12 @@ pub struct PortRole {
     pub looks_for_patterns: bool,
 }
 
-/// A trigger that is being worked off.
+/// A trigger whose packets are being generated.
 #[derive(Clone, Copy, Debug)]
 struct Run {
     /// The port that went down, or the first bytes of the packet, which its packets have in their header.
     cause: u128,
-    /// Where the present batch began.
+    /// Start of the present batch.
     batch_at: Instant,
     /// The next packet.
     batch: u16,
@@ -105,11 +105,11 @@ pub struct Generator {
     generation: u8,
     applications: Vec<Application>,
     buffer: Vec<u8>,
-    /// By port; those that are not there take no part.
+    /// Roles by port; ports without an entry have none.
     ports: BTreeMap<u16, PortRole>,
-    /// The ports of a pipe whose going down counts, on Tofino 2.
+    /// The ports of a pipe that are triggers when they go down, on Tofino 2.
     masks: [u128; 2],
-    /// Ports that set applications off when they go down next.
+    /// Ports that trigger applications when they go down next.
     armed: BTreeSet<u16>,
     /// When the timer of an application ends.
     timers: BTreeSet<(Instant, u8)>,

@@ -1,7 +1,6 @@
-//! Where hosts get a ring: a Unix socket for root and for the user of the process.
+//! The Unix socket from which hosts get a ring; for root and for the user of the process.
 //!
-//! It lies in a folder that only this user can enter, and its name is that of the interface that it stands beside:
-//! peers choose no path.
+//! It lies in a folder that only this user can enter, and is named after its interface: peers choose no path.
 
 use std::fs::{self, Permissions};
 use std::io;
@@ -15,12 +14,13 @@ use super::memory::SharedMemory;
 use super::socket::{Greeting, check_peer, new_socket, send_with, try_connect, with_address};
 use crate::system::check;
 
-/// Frames to a host: 2700 full ones, 330 ms at 100 Mbit/s, for a process that waits for the CPU.
+/// Bytes of a ring to a host: 2700 full frames, or 330 ms at 100 Mbit/s, while its process waits for the CPU.
 const TO_HOST_BYTES: usize = 4 << 20;
-/// Frames from a host, which waits when there is no room.
+/// Bytes of a ring from a host, which waits while it is full.
 const TO_SWITCH_BYTES: usize = 1 << 20;
 /// Hosts that may wait to be accepted.
 const BACKLOG: libc::c_int = 16;
+
 /// The socket of one interface. Its file goes when this is dropped.
 #[derive(Debug)]
 pub struct RingListener {

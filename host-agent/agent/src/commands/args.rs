@@ -5,7 +5,7 @@ use std::path::PathBuf;
 use clap::Args;
 use ebb_transport::TransportKind;
 
-/// How to reach or make an engine.
+/// Options of the engine, or of the daemon that has one.
 #[derive(Args, Debug)]
 pub struct EngineArgs {
     /// Interface of the host, e.g. h1-eth1; not needed if there is only one with an IPv4 address
@@ -15,19 +15,19 @@ pub struct EngineArgs {
     /// the kernel: the Unix socket that the switch has for the interface (docs/agent.md)
     #[arg(long, value_name = "PATH")]
     pub ring: Option<PathBuf>,
-    /// Parameters (JSON, or TOML by its extension); defaults for what is not in it
+    /// Parameters (JSON, or TOML by its extension); those that are not in it have their defaults
     #[arg(long)]
     pub params: Option<PathBuf>,
     /// Seed of session ids and path entropy; drawn by chance if not given
     #[arg(long)]
     pub protocol_seed: Option<u64>,
-    /// Socket of the daemon instead of the one that every host has
+    /// Socket of the daemon; by default the one that every host has
     #[arg(long, value_name = "PATH")]
     pub socket: Option<PathBuf>,
     /// One JSON object per line, also on a terminal
     #[arg(long)]
     pub json: bool,
-    /// Tell in a last line how late the engine of this process was (docs/agent-records.md)
+    /// Report in a last line how late the engine of this process was (docs/agent-records.md)
     #[arg(long)]
     pub lateness: bool,
 }
@@ -44,10 +44,10 @@ pub struct CommonArgs {
 /// Treatment of objects that others send or ask for.
 #[derive(Args, Debug)]
 pub struct DirectoryArgs {
-    /// Directory for what arrives; made if it is not there
+    /// Directory for objects that arrive; created if it is missing
     #[arg(long)]
     pub dir: Option<PathBuf>,
-    /// Let what arrives replace files of the same names; without it such objects are refused
+    /// Let objects that arrive replace files of the same names; without it they are refused
     #[arg(long, requires = "dir")]
     pub overwrite: bool,
     /// Directory whose files other hosts may fetch

@@ -19,7 +19,7 @@ use clap::{Parser, Subcommand};
 #[derive(Parser, Debug)]
 #[command(
     version = ebb_version::text(),
-    about = "Sends and receives objects over NDP, SCDP and the TCP family"
+    about = "Sends and receives objects over NDP, SCDP, Trevi and the TCP family"
 )]
 pub struct Cli {
     #[command(subcommand)]

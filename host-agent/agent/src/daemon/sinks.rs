@@ -191,12 +191,12 @@ struct Open {
     blocked: bool,
 }
 
-/// One thread. It ends with the process: a write that hangs must not keep that from ending.
+/// A thread that writes. Nothing waits for it, so that a write that hangs does not keep the process from ending.
 struct Worker {
     shared: Arc<Shared>,
     open: BTreeMap<Key, Open>,
     orders: VecDeque<Order>,
-    /// Sinks that got something since they were last written.
+    /// Sinks with bytes that are not written yet.
     touched: Vec<Key>,
     last_work: Instant,
 }

@@ -8,8 +8,9 @@ use crate::name::{Stamp, TractName};
 
 /// Blobs in one page of a list.
 const PAGE: usize = 500;
-/// Most blobs, and most tracts of all blobs: what the memory of the locator is to hold.
+/// Most blobs; bounds the memory of the locator, with the next one.
 const MAX_BLOBS: usize = 100_000;
+/// Most tracts of all blobs together.
 const MAX_ALL_TRACTS: usize = 1 << 20;
 
 pub struct Catalog {
@@ -17,7 +18,7 @@ pub struct Catalog {
     /// The names by the writes that made their content.
     writes: BTreeMap<Stamp, String>,
     tracts: usize,
-    /// Changes with every content.
+    /// Counts changes of contents.
     revision: Stamp,
 }
 
@@ -55,7 +56,7 @@ impl Catalog {
         self.get(name).map_or(0, |blob| blob.version)
     }
 
-    /// Whether there is room for a blob of so many tracts.
+    /// Checks that there is room for a blob of this many tracts.
     pub fn check_room(&self, name: &str, tracts: usize) -> Result<(), String> {
         let replaced = self.get(name).map(|blob| blob.tracts.len());
         let blobs = self.blobs.len() + usize::from(replaced.is_none());

@@ -63,7 +63,7 @@ impl Switch {
         }
     }
 
-    /// Sends a packet that a queue of this depth does not keep back to ingress.
+    /// Returns a packet that a queue of this depth has refused to ingress.
     pub(super) fn deflect(
         &mut self,
         port: PortId,
@@ -97,7 +97,7 @@ impl Switch {
         self.entering.push_back(entering);
     }
 
-    /// Offers a packet of Tofino that a queue does not keep to the deflection port, or drops it if it has not asked for
+    /// Sends a refused packet of a Tofino program to the deflection port, or drops it if its metadata does not ask for
     /// that.
     fn deflect_to_port(&mut self, port: PortId, queue: u8, depth: Depth, mut packet: Box<Packet>) {
         let Some(pipeline) = &mut self.pipeline else {

@@ -11,7 +11,7 @@ use crate::lateness::Lateness;
 pub(super) struct Tally {
     /// Drops inside the switch.
     inside: DropLedger,
-    /// Drops of frames that never got in, or that had been sent.
+    /// Drops of frames that had not entered the switch, or had left it.
     outside: DropLedger,
     /// Balance of packets, so that none is lost without being counted.
     pub(super) ledger: Ledger,
@@ -25,7 +25,7 @@ impl Tally {
         self.inside.add(port, reason, 1, bytes);
     }
 
-    /// Counts frames that never got in, or that were lost after they had been sent.
+    /// Counts frames that were lost before they entered the switch, or after they had left it.
     pub(super) fn drop_outside(
         &mut self,
         port: PortId,

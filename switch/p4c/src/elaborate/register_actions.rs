@@ -1,4 +1,4 @@
-//! Register actions of Tofino. The call becomes what it does, which no other packet comes between:
+//! Register actions of Tofino. A call is replaced by its effect, which packets do not interleave with:
 //!
 //! ```text
 //! x = count.execute(i);   ==>   value = seen.read(i);  <body of apply>;  seen.write(i, value);  x = rv;
@@ -12,7 +12,7 @@ use crate::source::Span;
 
 /// A register action that is executed.
 pub(super) struct RegisterAction<'p> {
-    /// The method that the program has written.
+    /// The program's `apply` method.
     apply: &'p Function,
     /// The register, as index of the flat program's objects.
     register: usize,

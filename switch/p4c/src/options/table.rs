@@ -95,8 +95,8 @@ pub const OPTIONS: &[OptionSpec] = &[
     option(&["--nocpp", "-e"], NO, Nothing("a program without directives goes through the preprocessor unchanged"), "no preprocessor"),
     option(&["--std", "-x"], Value("p4-16"), Does(language), "the language"),
     option(&["--p4v"], Value("16"), Does(language), "the language"),
-    option(&["--target", "-b"], Value("bmv2|tofino|tofino2"), Does(target), "bmv2; programs for Tofino have no JSON"),
-    option(&["--arch", "-a"], Value("v1model|tna|t2na"), Does(architecture), "the architecture, which the included file tells, too"),
+    option(&["--target", "-b"], Value("bmv2|tofino|tofino2"), Does(target), "the target; programs for Tofino get JSON for ebb-switch"),
+    option(&["--arch", "-a"], Value("v1model|tna|t2na|psa"), Does(architecture), "the architecture; by default that of the included file"),
     option(&["--Wdisable"], Maybe("NAME"), Does(|a, v| { a.diagnose(v, Action::Ignore); Ok(()) }), "leaves a warning out, or all"),
     option(&["--Winfo"], Maybe("NAME"), Does(|a, v| { if !v.is_empty() { a.diagnose(v, Action::Info); } Ok(()) }), "shows a warning as a remark"),
     option(&["--Wwarn"], Maybe("NAME"), Does(|a, v| { if !v.is_empty() { a.diagnose(v, Action::Warn); } Ok(()) }), "shows a warning as one"),
@@ -312,7 +312,7 @@ fn version() -> String {
 /// The text of `--help`.
 pub fn help() -> String {
     let mut text = String::from(
-        "Compiles P4_16 programs for v1model, TNA and T2NA to BMv2 JSON and P4Info.\n\n\
+        "Compiles P4_16 programs for v1model, PSA, TNA and T2NA to BMv2 JSON and P4Info.\n\n\
          Usage: ebb-p4c [OPTIONS] FILE.p4      (FILE.p4 may be - for standard input)\n\
          \x20      p4c [OPTIONS] FILE.p4          (another name of the same program: -o is a folder)\n\n\
          Options:\n",

@@ -1,8 +1,8 @@
 //! Batches that are done as a whole or not at all (spec, "Batch Atomicity"). A batch runs between
-//! two packets, so what can be undone there no packet has seen: ROLLBACK_ON_ERROR and
+//! two packets, so that no packet sees an update that is undone later: ROLLBACK_ON_ERROR and
 //! DATAPLANE_ATOMIC are the same here.
 //!
-//! Not brought back: tokens of meters, counters of their colours, and which of several entries of
+//! Not restored: tokens of meters, counters of their colours, and which of several entries of
 //! one priority is the oldest.
 
 use tonic::Code;
@@ -13,8 +13,8 @@ use crate::proto::p4;
 use crate::proto::p4::packet_replication_engine_entry::Type as Replication;
 use crate::proto::p4::update::Type;
 
-/// How many cells are remembered beyond one for each update. It is enough to set all of a counter with a million
-/// cells once.
+/// Most cells whose old values are kept, beyond one for each update: enough to set all cells of a counter with a
+/// million once.
 const MOST_KEPT: usize = 1 << 20;
 
 /// The results of all updates. After one that failed, none is in force.
@@ -22,7 +22,7 @@ pub fn write_all_or_nothing(ctx: &mut Context, updates: &[p4::Update]) -> Vec<Re
     let mut done = Vec::new();
     let mut kept = 0;
     for (number, update) in updates.iter().enumerate() {
-        // The present state must be looked at before it changes.
+        // The present state has to be read before it changes.
         let before = inverse(ctx, update);
         kept += before.len();
         let written = match kept > updates.len() + MOST_KEPT {
@@ -37,7 +37,7 @@ pub fn write_all_or_nothing(ctx: &mut Context, updates: &[p4::Update]) -> Vec<Re
             continue;
         };
         for update in done.iter().rev().flatten() {
-            // It is what was there a moment ago.
+            // It restores a state that was valid, so it is not expected to fail.
             if let Err(error) = write(ctx, update) {
                 tracing::error!(%error, "an update of a batch could not be undone");
             }

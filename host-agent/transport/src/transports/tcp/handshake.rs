@@ -18,7 +18,7 @@ use crate::rtt::RttEstimator;
 const TIMESTAMP_OPTION_BYTES: u64 = 12;
 /// MSS of a peer that sends no option (RFC 9293, 3.7.1), in bytes.
 const DEFAULT_MSS: u16 = 536;
-/// Version of the connections that stay open (`docs/wire-format.md`). Another is none.
+/// Version of persistent connections (`docs/wire-format.md`). Another is none.
 pub(crate) const KEPT_VERSION: u8 = 1;
 /// RFC 7323 2.3.
 const MAX_WINDOW_SCALE: u8 = 14;

@@ -55,7 +55,7 @@ pub struct TcpParams {
     pub restart_after_idle: bool,
     /// Whether a connection carries one object or stays open for more.
     pub connections: Connections,
-    /// Connections that stay open to one peer, for each of the two classes of priority.
+    /// Persistent connections to one peer, for each of the two classes of priority.
     pub max_connections_per_peer: u32,
     /// How long one of them may carry nothing before the side that opened it closes it.
     pub keep_open_ns: u64,

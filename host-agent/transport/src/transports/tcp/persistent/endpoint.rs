@@ -1,4 +1,4 @@
-//! Objects over connections that stay open, as an endpoint chooses, opens and leaves them.
+//! Objects over persistent connections, as an endpoint chooses, opens and leaves them.
 
 use std::net::SocketAddrV4;
 use std::sync::Arc;

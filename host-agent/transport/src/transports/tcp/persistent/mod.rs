@@ -1,5 +1,5 @@
 //! A persistent connection: objects one after another, in both directions
-//! (`docs/tcp.md`, "Connections that stay open").
+//! (`docs/tcp.md`, "Persistent connections").
 //!
 //! ```text
 //! waiting ─fill─► in flight ─TAKEN, REFUSED─► reported          objects that this host sends

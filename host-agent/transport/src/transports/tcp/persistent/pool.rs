@@ -14,7 +14,7 @@ struct OfPeer {
     accepted: Vec<FlowId>,
 }
 
-/// All connections that stay open and can take one more object.
+/// All persistent connections that can take one more object.
 #[derive(Debug, Default)]
 pub(crate) struct Pool {
     /// By peer and DSCP.
