@@ -298,6 +298,12 @@ def test_what_is_decided_is_graded() -> None:
     assert graded(rows({"ndp": [9, 9.1, 9], "dctcp": [2, 2, 2.1]})) == ("not reproduced", [])
 
 
+def test_equal_trials_at_the_edge_are_inside() -> None:
+    """Means of thirds are not exact."""
+    third = rows({"ndp": [0.1 + 0.2, 0.3, 0.3], "dctcp": [0.3, 0.3, 0.3]})
+    assert graded(third, published=1, band=[1, 4]) == ("within 25 %", [])
+
+
 def test_an_interval_across_the_edge_is_undecided() -> None:
     wide = rows({"ndp": [2, 4, 8], "dctcp": [2, 2, 2]})
     assert graded(wide) == ("undecided", ["its interval reaches out of the band"])

@@ -19,6 +19,7 @@ from ebb_experiments.study.estimates import (
     enough,
     jackknife,
     possible,
+    without_rounding,
 )
 from ebb_experiments.study.expression import DividedByZeroError, Expression, Term
 from ebb_experiments.study.grades import HOLDS, Grade, Meaning, Range, grade, inside, wrong_sign
@@ -258,7 +259,8 @@ def evaluate(
         whole = numbers.value(numbers.seeds)
     except DividedByZeroError as error:
         return Evaluated(None, [str(error), *doubts], numbers.samples, numbers.ended)
-    ours = possible(numbers.estimate(whole, doubts), *_limits(expression, metrics))
+    ours = without_rounding(numbers.estimate(whole, doubts))
+    ours = possible(ours, *_limits(expression, metrics))
     return Evaluated(ours, doubts, numbers.samples, numbers.ended, numbers.enough_samples)
 
 

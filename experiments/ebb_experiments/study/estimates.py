@@ -72,6 +72,22 @@ def possible(ours: Estimate, least: float | None, largest: float | None) -> Esti
     return Estimate(ours.mean, low, high, ours.trials)
 
 
+ROUNDING = 1e-12
+"""Relative error that sums of floating-point numbers have at most."""
+
+
+def without_rounding(ours: Estimate) -> Estimate:
+    """The same with the mean for ends of the interval that differ from it by rounding errors only,
+    as of trials that all have the same number."""
+    if ours.low is None or ours.high is None:
+        return ours
+    low, high = (
+        ours.mean if math.isclose(end, ours.mean, rel_tol=ROUNDING) else end
+        for end in (ours.low, ours.high)
+    )
+    return Estimate(ours.mean, low, high, ours.trials)
+
+
 MOST_TRIALS = 10_000
 """Number of trials beyond which nobody would try to decide a claim."""
 
