@@ -64,10 +64,14 @@ def arguments(argv: Sequence[str] | None) -> argparse.Namespace:
     sim.add_argument("--schemes", help="comma-separated, instead of the scenario's")
     sim.add_argument("--volume", help=VOLUME_HELP)
     sim.add_argument(
-        "--every-us", type=_factor, default=100.0, help="nominal time between looks (%(default)g)"
+        "--every-us", type=_factor, default=100.0, help="nominal time between samples (%(default)g)"
     )
     sim.add_argument(
-        "--looks", type=_factor, default=10.0, metavar="N", help="at most, per second (%(default)g)"
+        *("--samples", "--looks"),
+        type=_factor,
+        default=10.0,
+        metavar="N",
+        help="at most, per second (%(default)g); --looks is its old spelling",
     )
     sim.add_argument("--threads", type=int, default=0, help="0: one per processor")
     sim.add_argument(
@@ -145,7 +149,7 @@ def _sim(options: argparse.Namespace, serving: Serving) -> int:
         folders.begin(options.out / loaded.name),
         serving.feed,
         look_every_ns=max(1, round(options.every_us * 1000)),
-        looks_hz=options.looks,
+        samples_hz=options.samples,
         threads=options.threads,
     )
     serving.handler = simulated
@@ -162,7 +166,7 @@ def _fabric(options: argparse.Namespace, serving: Serving) -> int:
         serving.feed.tell(
             "hello",
             {
-                "version": 1,
+                "version": 2,
                 "title": fabric.picture.name,
                 "clock": "wall",
                 "dilation": options.dilation,

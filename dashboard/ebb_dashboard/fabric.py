@@ -105,7 +105,7 @@ class Fabric:
     # -- looking ------------------------------------------------------------------------------
 
     async def look(self) -> dict[str, Any]:
-        """Keys of `look` but the time."""
+        """Keys of `sample` but the time."""
         return self._delta.take(await self._managers.statistics())
 
     async def groups(self) -> list[dict[str, Any]]:

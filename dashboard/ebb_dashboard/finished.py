@@ -81,7 +81,7 @@ class Finished:
         feed.tell(
             "hello",
             {
-                "version": 1,
+                "version": 2,
                 "title": printable(first.get("scenario", self.directory.name)),
                 "clock": "finished",
                 "dilation": first.get("dilation", 1),

@@ -113,8 +113,8 @@ class Watcher:
         """Faults, as they were reported."""
 
     def begin(self, phase: dict[str, Any], start_ns: int) -> None:
-        """From this time of CLOCK_MONOTONIC on, which is about to come, looks belong to a phase:
-        `scheme`, `phase`, `round` of `play`. From any thread."""
+        """From this time of CLOCK_MONOTONIC on, which is about to come, samples belong to a phase:
+        `scheme`, `phase`, `round` of the event `phase`. From any thread."""
         self._phase = (start_ns, phase)
 
     async def run(self) -> None:
@@ -150,9 +150,9 @@ class Watcher:
         now = time.monotonic_ns()
         if self._phase is not None and now >= self._phase[0]:
             (self._since, phase), self._phase = self._phase, None
-            self._feed.tell("play", phase | {"running": True})
+            self._feed.tell("phase", phase | {"running": True})
         at_ns = self._fabric.dilation.nominal_time(now - self._since)
-        self._feed.tell("look", {"at_ns": at_ns} | seen)
+        self._feed.tell("sample", {"at_ns": at_ns} | seen)
 
     async def look_at_links(self) -> None:
         """Tells the states of the links if they have changed."""

@@ -62,8 +62,8 @@ class Pace(Order):
     """How fast the clock of a simulation goes."""
 
     do: Literal["pace"]
-    looks_hz: Annotated[float, Field(ge=0, le=1000)]
-    """At most this many looks per second; 0: it stands still."""
+    samples_hz: Annotated[float, Field(ge=0, le=1000)]
+    """At most this many samples per second; 0: it stands still."""
 
 
 class Queues(Order):

@@ -90,7 +90,7 @@ class RunWatch(Spectator, RunObserver):
         if self._watcher is not None:
             self._watcher.begin(_phase(task), start_ns)
         else:
-            self._feed.tell("play", _phase(task) | {"running": True})
+            self._feed.tell("phase", _phase(task) | {"running": True})
 
     def goes_on(self, task: Task, player: Player, start_ns: int) -> None:
         """Reports the replicas of the objects that are being written."""
@@ -118,7 +118,7 @@ class RunWatch(Spectator, RunObserver):
 
     def ended(self, task: Task, results: Results) -> None:
         """A phase has ended."""
-        self._feed.tell("play", _phase(task) | {"running": False})
+        self._feed.tell("phase", _phase(task) | {"running": False})
         if results.run["needed_dilation"] > task.loaded.dilation.factor:
             load = Load.of(results.run["load"])
             text = f"this machine did not keep up: the numbers are not valid ({load})"
@@ -185,7 +185,7 @@ def _hello(wall: Wall, controls: Sequence[str]) -> dict[str, Any]:
     """`controls`: what can be done to the fabric."""
     loaded = wall.loaded
     return {
-        "version": 1,
+        "version": 2,
         "title": loaded.name,
         "clock": "wall",
         "dilation": loaded.dilation.factor,

@@ -1,4 +1,4 @@
-"""A scenario in virtual time that people watch: the clock stands for every look, and for orders."""
+"""A scenario in virtual time that people watch: the clock stands for samples and for orders."""
 
 from __future__ import annotations
 
@@ -48,9 +48,9 @@ class Simulated:
     """Folder of the results, of this run alone."""
     feed: Feed
     look_every_ns: int
-    """Nominal time from one look to the next."""
-    looks_hz: float
-    """At most this many looks per second; 0: the clock stands."""
+    """Nominal time from one sample to the next."""
+    samples_hz: float
+    """At most this many samples per second; 0: the clock stands."""
     threads: int = 0
     _orders: queue.SimpleQueue[tuple[AnyOrder, Future[Any]]] = field(
         default_factory=queue.SimpleQueue
@@ -62,7 +62,7 @@ class Simulated:
     _runs: bool = False
     """Whether it runs."""
     _volumes: VolumesToTell = field(default_factory=VolumesToTell)
-    _looks: int = 0
+    _samples: int = 0
     _next: float = 0.0
     _ended: bool = False
 
@@ -102,7 +102,7 @@ class Simulated:
         self.feed.tell(
             "hello",
             {
-                "version": 1,
+                "version": 2,
                 "title": self.loaded.name,
                 "clock": "virtual",
                 "dilation": self.loaded.dilation.factor,
@@ -118,7 +118,7 @@ class Simulated:
                 ],
             },
         )
-        self.feed.tell("pace", {"looks_hz": self.looks_hz})
+        self.feed.tell("pace", {"samples_hz": self.samples_hz})
 
     def _run_scheme(self, name: str) -> None:
         directory = self.directory / file_name(name)
@@ -129,10 +129,10 @@ class Simulated:
         done: list[Results] = []
         for phase_round in self.loaded.rounds(name):
             head = {"scheme": name, "phase": phase_round.traffic.name, "round": phase_round.round}
-            self.feed.tell("play", head | {"running": True})
+            self.feed.tell("phase", head | {"running": True})
             done.append(next(run))
             self._runs = False
-            self.feed.tell("play", head | {"running": False})
+            self.feed.tell("phase", head | {"running": False})
             ports = self.picture.ports
             self._volumes.add(done[-1].tables["volume"])
             self.feed.tell("result", summary(name, phase_round.traffic.name, done[-1], ports))
@@ -153,9 +153,9 @@ class Simulated:
             self.feed.tell("groups", {"groups": paused.loop.run(self._fabric.groups())})
         assert self._fabric is not None
         seen = paused.loop.run(self._fabric.look())
-        self.feed.tell("look", {"at_ns": paused.at_ns} | seen)
-        self._looks += 1
-        if self._looks % LINKS_EVERY == 0:
+        self.feed.tell("sample", {"at_ns": paused.at_ns} | seen)
+        self._samples += 1
+        if self._samples % LINKS_EVERY == 0:
             self._tell_links(paused)
         self._wait(paused)
 
@@ -192,9 +192,9 @@ class Simulated:
             with self._paced:
                 if self._ended:
                     raise _Ended
-                wait = None if not self.looks_hz else self._next - time.monotonic()
+                wait = None if not self.samples_hz else self._next - time.monotonic()
                 if wait is not None and wait <= 0:
-                    self._next = time.monotonic() + 1 / self.looks_hz
+                    self._next = time.monotonic() + 1 / self.samples_hz
                     return
                 if self._orders.empty():
                     self._paced.wait(wait)
@@ -226,14 +226,14 @@ class Simulated:
                 return {"text": f"{order.scheme} runs after what runs now"}
             case Pace():
                 with self._paced:
-                    self.looks_hz = order.looks_hz
+                    self.samples_hz = order.samples_hz
                     self._paced.notify()
-                self.feed.tell("pace", {"looks_hz": order.looks_hz})
+                self.feed.tell("pace", {"samples_hz": order.samples_hz})
                 return {}
             case Volume():
                 return self._volumes.of(self.picture.link(order.link))
             case Queues() if self._fabric is not None:
-                return await self._fabric.do(order)  # from the last look
+                return await self._fabric.do(order)  # from the last sample
         if not self._runs:
             raise ControllerError("no fabric runs just now: run a scheme")
         answer: Future[Any] = Future()

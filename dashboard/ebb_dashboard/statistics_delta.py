@@ -55,7 +55,7 @@ class StatisticsDelta:
         """Last statistics of each switch."""
 
     def take(self, statistics: Mapping[str, tm.Stats]) -> dict[str, Any]:
-        """The keys `utilisation`, `queue`, `events` of `look` (docs/dashboard.md)."""
+        """The keys `utilisation`, `queue`, `events` of `sample` (docs/dashboard.md)."""
         self.latest.update(statistics)
         by_place = {
             (switch, port.port): (stats, port)
@@ -98,7 +98,7 @@ def _outside(statistics: Mapping[str, tm.Stats]) -> dict[tuple[str, int], int]:
 
 
 def _busy(before: _Seen, now: _Seen) -> int:
-    """Share of the time between two looks in which the port sent, in thousandths. Counters that
+    """Share of the time between two samples in which the port sent, in thousandths. Counters that
     went back have been reset, or the switch was restarted: they count from zero."""
     time_ns = now.time_ns - before.time_ns
     busy_ns = now.busy_ns - before.busy_ns if now.busy_ns >= before.busy_ns else now.busy_ns
@@ -106,7 +106,7 @@ def _busy(before: _Seen, now: _Seen) -> int:
 
 
 def _peak(before: _Seen, now: _Seen) -> int:
-    """The longest that a queue of the port is known to have been between two looks: where it was
+    """The longest that a queue of the port is known to have been between two samples: where it was
     longer than ever, or than since a reset; else 0."""
     return max(
         (size for queue, size in now.longest.items() if size != before.longest.get(queue)),

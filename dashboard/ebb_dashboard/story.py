@@ -13,11 +13,11 @@ Message = tuple[str, Data]
 """Name of the event, and what it tells (docs/dashboard.md)."""
 
 RECENT_CELLS = 60_000
-"""How many numbers of ports are kept of looks: 750 looks of a fat-tree of 20 switches."""
+"""Most numbers of ports that are kept of samples: 750 samples of a fat-tree of 20 switches."""
 MAX_RECENT = 750
 LINES = 200
 """How many lines of what was done are kept."""
-MAX_PLAYS = 200
+MAX_PHASES = 200
 """How many phases of schemes are kept; the oldest ones go."""
 CURVE_POINTS = 4000
 """Points of the queue of one phase; beyond that every second one is left out."""
@@ -66,16 +66,16 @@ class Story:
                 self._curves.clear()
                 self._results.clear()
                 self._latest = {event: data}
-            case "play":
+            case "phase":
                 self._latest[event] = data
                 if data["running"]:
                     self._curves.pop(_of(data), None)
                     self._recent.clear()
-            case "look":
+            case "sample":
                 self._recent.append(data)
-                play = self._latest.get("play")
-                if play is not None and play["running"]:
-                    curve = _kept(self._curves, _of(play), Curve())
+                phase = self._latest.get("phase")
+                if phase is not None and phase["running"]:
+                    curve = _kept(self._curves, _of(phase), Curve())
                     curve.add(data["at_ns"], max(data["queue"], default=0))
             case "curve":
                 self._curves[_of(data)] = Curve(list(data["t_ns"]), list(data["bytes"]))
@@ -100,7 +100,7 @@ class Story:
             yield "curve", head | {"t_ns": curve.t_ns, "bytes": curve.bytes}
         for result in self._results.values():
             yield "result", result
-        yield "past", {"looks": list(self._recent)}
+        yield "samples", {"samples": list(self._recent)}
         for line in self._lines:
             yield "line", line
 
@@ -112,7 +112,7 @@ def _of(data: Data) -> tuple[str, str]:
 def _kept(kept: dict[tuple[str, str], Value], key: tuple[str, str], new: Value) -> Value:
     """The value of the key, which is a new one if there is none; the oldest make room."""
     if key not in kept:
-        while len(kept) >= MAX_PLAYS:
+        while len(kept) >= MAX_PHASES:
             del kept[next(iter(kept))]
         kept[key] = new
     return kept[key]

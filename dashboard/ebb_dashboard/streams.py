@@ -1,4 +1,4 @@
-"""Statistics that switches send by themselves: that costs less than to ask all for every look."""
+"""Statistics that switches send by themselves: that costs less than to ask all for every sample."""
 
 from __future__ import annotations
 

@@ -48,11 +48,11 @@ WRITE = {
 """An object to three replicas."""
 
 
-def simulated(feed: Feed, directory: Path, looks_hz: float, **keys: Any) -> Simulated:
+def simulated(feed: Feed, directory: Path, samples_hz: float, **keys: Any) -> Simulated:
     """A scenario on a fat-tree of 20 switches, unless the keys say another one."""
     table = {"schemes": ["ndp"], "workload": INCAST, "fat_tree": {"k": 4}, **keys}
     loaded = scenario(table, "watched", ROOT)
-    return Simulated(loaded, BINARIES, directory, feed, look_every_ns=50_000, looks_hz=looks_hz)
+    return Simulated(loaded, BINARIES, directory, feed, look_every_ns=50_000, samples_hz=samples_hz)
 
 
 @contextmanager

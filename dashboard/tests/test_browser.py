@@ -43,7 +43,7 @@ def serving(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[Serving,
     """Everybody sends; the clock stands until a test lets it go."""
     with Serving(port=0) as served:
         directory = tmp_path_factory.mktemp("simulated")
-        watched = simulated(served.feed, directory, looks_hz=0, workload=EVERYBODY)
+        watched = simulated(served.feed, directory, samples_hz=0, workload=EVERYBODY)
         served.handler = watched
         with running(watched):
             yield served, watched
@@ -65,9 +65,9 @@ def page(browser: Any, serving: tuple[Serving, Simulated]) -> Iterator[Any]:
 
 
 @contextmanager
-def going(page: Any, looks_hz: int = 10) -> Iterator[None]:
+def going(page: Any, samples_hz: int = 10) -> Iterator[None]:
     """Lets the clock run while the block lasts."""
-    page.select_option("[aria-label='looks per second']", str(looks_hz))
+    page.select_option("[aria-label='samples per second']", str(samples_hz))
     page.get_by_role("button", name="Go").click()
     yield
     page.get_by_role("button", name="Halt").click()
@@ -87,7 +87,7 @@ def test_the_fabric_is_there_and_moves(page: Any) -> None:
     assert page.locator("[data-host]").count() == 16
     assert page.locator("[data-link]").count() == 48
     with going(page):
-        until(page, "Number(document.body.dataset.looks) > 5")
+        until(page, "Number(document.body.dataset.samples) > 5")
         # Somebody sends, and somewhere packets wait.
         until(
             page,
@@ -138,9 +138,9 @@ def test_a_switch_tells_its_tables_and_a_packet_its_trace(page: Any) -> None:
 
 
 def test_completion_times_come_with_the_end(page: Any, serving: tuple[Serving, Simulated]) -> None:
-    with going(page, looks_hz=100):
+    with going(page, samples_hz=100):
         page.wait_for_selector("[data-scheme=ndp] >> text=FCT p50", timeout=60_000)
-    assert page.locator("#play").text_content().endswith("ended")
+    assert page.locator("#phase").text_content().endswith("ended")
 
 
 def test_without_the_token_it_only_shows(browser: Any, serving: tuple[Serving, Simulated]) -> None:
@@ -214,7 +214,7 @@ def test_groups_and_their_replicas_are_drawn(
             assert page.locator(".wire.tree").count() == 9
             choice = page.locator("[aria-label='multicast group']")
             assert choice.locator("option").all_text_contents()[1].endswith(": h5 h9 h13")
-            page.select_option("[aria-label='looks per second']", "100")
+            page.select_option("[aria-label='samples per second']", "100")
             page.get_by_role("button", name="Go").click()
             page.wait_for_selector("#replicas .replica.whole", timeout=60_000)
             replicas = page.locator("#replicas td .replica").all_text_contents()

@@ -231,7 +231,7 @@ def test_a_controller_and_two_who_look_take_few_connections_of_a_switch(tmp_path
     (number, documented) = next((n, use) for name, n, use in said() if name == CONNECTIONS)
     assert number == constant(SERVER, "MIN_CONNECTIONS")
     told = Told()
-    watched = watch(told, tmp_path, looks_hz=0)
+    watched = watch(told, tmp_path, samples_hz=0)
     with running(watched):
         told.until(lambda: told.of("links"))
         most: Counter[str] = Counter()

@@ -42,14 +42,14 @@ class Feed:
 
 
 class Store:
-    """A blob store whose locator is there at the second look."""
+    """A blob store whose locator is there at the second question."""
 
     def __init__(self) -> None:
-        self.looks = 0
+        self.questions = 0
 
     async def look(self, _hosts: Any) -> dict[str, Any]:
-        self.looks += 1
-        if self.looks == 1:
+        self.questions += 1
+        if self.questions == 1:
             raise LocatorError("locator at x: no answer")
         return {"objects": [], "servers": []}
 
@@ -114,7 +114,7 @@ async def test_a_fabric_is_found_by_its_socket(fabric: Path) -> None:
         watcher: Any = Watcher(shown, streams, feed, store)  # type: ignore[arg-type]
         watching = asyncio.create_task(watcher.run())
         try:
-            await _until(lambda: len(feed.of("look")) > 2)
+            await _until(lambda: len(feed.of("sample")) > 2)
             assert feed.of("links")[-1]["states"] == ["up"] * 4
             assert {"text": "locator at x: no answer"} in feed.of("line")
             await _until(lambda: feed.of("objects"))

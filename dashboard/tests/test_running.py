@@ -115,15 +115,15 @@ def test_a_phase_is_told_from_the_start_of_its_traffic_to_its_results() -> None:
             task = task_of(wall.loaded)
             start_ns = time.monotonic_ns() + 300_000_000
             wall.observer.begins(task, start_ns)
-            feed.until(lambda: feed.of("play"))
+            feed.until(lambda: feed.of("phase"))
             assert time.monotonic_ns() >= start_ns
-            feed.until(lambda: feed.of("look")[-1]["at_ns"] > 10_000_000)
-            look = feed.of("look")[-1]
+            feed.until(lambda: feed.of("sample")[-1]["at_ns"] > 10_000_000)
+            sample = feed.of("sample")[-1]
             # Nominal time: ten times as short as it took.
-            assert look["at_ns"] <= (time.monotonic_ns() - start_ns) / 10
+            assert sample["at_ns"] <= (time.monotonic_ns() - start_ns) / 10
             port = hello["picture"]["ports"].index(["s1", 1, 0, 1])
-            assert look["queue"][port] == 7
-            assert look["utilisation"][port] > 950
+            assert sample["queue"][port] == 7
+            assert sample["utilisation"][port] > 950
             row = {"phase": task.phase_round.traffic.name, "fct_ns": 5.0, "status": "finished"}
             tables = {name: Rows(name) for name in ("queues", "ports", "drops", "counters")}
             head = {"phase": task.phase_round.traffic.name, "round": 0, "depth_bytes": 9}
@@ -133,13 +133,13 @@ def test_a_phase_is_told_from_the_start_of_its_traffic_to_its_results() -> None:
             wall.observer.ended(task, Results({"flows": Rows("flows", [row]), **tables}, about))
             (line,) = feed.of("line")
             assert "did not keep up: the numbers are not valid (agents 2 ms late" in line["text"]
-            assert feed.of("play")[-1]["running"] is False
+            assert feed.of("phase")[-1]["running"] is False
             assert feed.of("result")[0]["fct_ns"] == [5.0]
             (curve,) = feed.of("curve")
             assert (curve["t_ns"], curve["bytes"]) == ([1.0, 2.0], [9, 9])
-        looks = len(feed.of("look"))
+        samples = len(feed.of("sample"))
         time.sleep(0.4)
-        assert len(feed.of("look")) == looks
+        assert len(feed.of("sample")) == samples
     with pytest.raises(InputError, match="needs a fabric that runs"):
         asyncio.run(watched.do(parsed({"do": "queues", "link": 0})))
 
@@ -182,8 +182,8 @@ def test_switches_that_tell_nothing_show_results_only() -> None:
         with watched.watching(wall):
             assert feed.of("hello")[0]["controls"] == ["scheme"]
             wall.observer.begins(task_of(wall.loaded), time.monotonic_ns())
-            assert feed.of("play")[0]["running"] is True
-    assert feed.of("look") == []
+            assert feed.of("phase")[0]["running"] is True
+    assert feed.of("sample") == []
 
 
 def test_schemes_run_again_until_the_end(capsys: pytest.CaptureFixture[str]) -> None:

@@ -172,7 +172,7 @@ def test_what_a_switch_says_is_written_so_that_nothing_obeys_it(serving: Serving
 def test_a_page_is_told_from_the_beginning(serving: Serving) -> None:
     serving.feed.tell("hello", HELLO)
     with stream(serving) as page:
-        assert read_until(page, b"event: past").startswith(b"HTTP/1.1 200")
+        assert read_until(page, b"event: samples").startswith(b"HTTP/1.1 200")
         serving.feed.tell("line", {"text": "a\nb</script>"})
         assert b'data: {"text":"a\\nb</script>"}' in read_until(page, b"script")
 
@@ -181,7 +181,7 @@ def test_pages_are_counted_and_closed_ones_make_room(serving: Serving) -> None:
     serving.feed.tell("hello", HELLO)
     pages = [stream(serving) for _ in range(MAX_PAGES)]
     for page in pages:
-        read_until(page, b"event: past")
+        read_until(page, b"event: samples")
     assert ask(serving, "/stream")[0] == 503
     for page in pages:
         page.close()
@@ -194,7 +194,7 @@ def test_pages_are_counted_and_closed_ones_make_room(serving: Serving) -> None:
 def test_a_page_that_does_not_read_is_cut_off(serving: Serving) -> None:
     serving.feed.tell("hello", HELLO)
     with stream(serving) as page:
-        read_until(page, b"event: past")
+        read_until(page, b"event: samples")
         # More than the buffers of the kernel and what may wait.
         for _ in range(4 * WAITING):
             serving.feed.tell("line", {"text": "x" * 60_000})

@@ -52,8 +52,8 @@ def do(watched: Simulated, **order: Any) -> Any:
     return asyncio.run(ask())
 
 
-def watch(told: Told, directory: Path, looks_hz: float, **keys: Any) -> Simulated:
-    return simulated(told, directory, looks_hz, **(LEAF_SPINE | keys))  # type: ignore[arg-type]
+def watch(told: Told, directory: Path, samples_hz: float, **keys: Any) -> Simulated:
+    return simulated(told, directory, samples_hz, **(LEAF_SPINE | keys))  # type: ignore[arg-type]
 
 
 def test_volume_is_counted_where_the_command_line_asks_for_it(
@@ -84,7 +84,7 @@ def test_volume_is_counted_where_the_command_line_asks_for_it(
 @needs_simulator
 def test_a_run_that_is_watched_is_the_same_run(tmp_path: Path) -> None:
     told = Told()
-    watched = watch(told, tmp_path, looks_hz=10_000)
+    watched = watch(told, tmp_path, samples_hz=10_000)
     watched.run(stay=False)
     alone = Run(watched.loaded, "ndp", 1, Virtual(BINARIES), tmp_path / "alone").go()
     stored = list(read_rows(tmp_path / "ndp", "flows"))
@@ -95,14 +95,14 @@ def test_a_run_that_is_watched_is_the_same_run(tmp_path: Path) -> None:
     (result,) = told.of("result")
     assert result["fct_ns"] == sorted(row["fct_ns"] for row in alone.flows)
     assert result["trim"] > 0
-    looks = told.of("look")
-    assert [look["at_ns"] for look in looks[:3]] == [0, 50_000, 100_000]
-    assert max(max(look["queue"]) for look in looks) > 1500
-    # Trims between two looks are all trims.
-    seen = sum(n for look in looks for _port, kind, n in look["events"] if kind == "trim")
+    samples = told.of("sample")
+    assert [sample["at_ns"] for sample in samples[:3]] == [0, 50_000, 100_000]
+    assert max(max(sample["queue"]) for sample in samples) > 1500
+    # Trims between two samples are all trims.
+    seen = sum(n for sample in samples for _port, kind, n in sample["events"] if kind == "trim")
     assert seen == result["trim"]
-    assert max(max(look["utilisation"]) for look in looks) > 900
-    assert [play["running"] for play in told.of("play")] == [True, False]
+    assert max(max(sample["utilisation"]) for sample in samples) > 900
+    assert [phase["running"] for phase in told.of("phase")] == [True, False]
 
 
 @needs_simulator
@@ -112,7 +112,7 @@ def test_copies_that_would_go_back_are_no_drops(tmp_path: Path) -> None:
     watched.run(stay=False)
     queues = read_rows(tmp_path / "scdp", "queues")
     assert sum(row["egress_dropped_packets"] for row in queues) > 0
-    events = [event for look in told.of("look") for event in look["events"]]
+    events = [event for sample in told.of("sample") for event in sample["events"]]
     assert [event for event in events if event[1] == "drop"] == []
     assert told.of("result")[0]["drop"] == 0
 
@@ -120,7 +120,7 @@ def test_copies_that_would_go_back_are_no_drops(tmp_path: Path) -> None:
 @needs_simulator
 def test_what_can_be_asked_and_done(tmp_path: Path) -> None:
     told = Told()
-    watched = watch(told, tmp_path, looks_hz=0)
+    watched = watch(told, tmp_path, samples_hz=0)
     links = [(str(link.a), str(link.b)) for link in watched.picture.links]
     spine = next(n for n, ends in enumerate(links) if ends == ("l0:5", "s0:1"))
     with pytest.raises(ControllerError, match="no fabric runs"):
@@ -150,11 +150,11 @@ def test_what_can_be_asked_and_done(tmp_path: Path) -> None:
             do(watched, do="scheme", scheme="x")
         trace = in_background(watched, parsed({"do": "trace", "switch": "l1", "packets": 2}))
         time.sleep(0.2)  # until the switch knows of it
-        do(watched, do="pace", looks_hz=50)
+        do(watched, do="pace", samples_hz=50)
         visits = trace()["visits"]
         assert len({visit["packet"] for visit in visits}) == 2
         assert any("ipv4_route" in line for visit in visits for line in visit["lines"])
-        do(watched, do="pace", looks_hz=10_000 / 10)
+        do(watched, do="pace", samples_hz=10_000 / 10)
 
 
 @needs_simulator
@@ -177,7 +177,7 @@ def test_the_switches_hold_the_groups_that_are_told_and_replicas_follow(tmp_path
         assert fabric is not None
         read = asyncio.run(InstalledGroups(fabric.picture, fabric._addresses).look())
         assert read.groups == [group]
-        do(watched, do="pace", looks_hz=1000)
+        do(watched, do="pace", samples_hz=1000)
         told.until(lambda: told.of("objects"))
     (written,) = told.of("objects")[-1]["objects"]
     assert [(each["host"], each["state"]) for each in written["replicas"]] == [
@@ -204,7 +204,7 @@ async def ask(watched: Simulated, order: AnyOrder) -> Any:
 @needs_simulator
 def test_a_scheme_runs_again_when_asked(tmp_path: Path) -> None:
     told = Told()
-    watched = watch(told, tmp_path, looks_hz=1000)
+    watched = watch(told, tmp_path, samples_hz=1000)
     with running(watched):
         told.until(lambda: told.of("result"))
         do(watched, do="scheme", scheme="ndp")

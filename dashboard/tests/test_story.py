@@ -4,17 +4,17 @@ from __future__ import annotations
 
 from typing import Any
 
-from ebb_dashboard.story import CURVE_POINTS, MAX_PLAYS, Curve, Story
+from ebb_dashboard.story import CURVE_POINTS, MAX_PHASES, Curve, Story
 
 HELLO = {"picture": {"ports": [["s1", 1, 0, 0]]}}
 
 
-def look(at_ns: float, queue: int) -> dict[str, Any]:
+def sample(at_ns: float, queue: int) -> dict[str, Any]:
     return {"at_ns": at_ns, "utilisation": [0], "queue": [queue], "events": []}
 
 
-def play(phase: str, running: bool = True) -> dict[str, Any]:
-    return {"scheme": "ndp", "phase": phase, "round": 0, "running": running}
+def phase(name: str, running: bool = True) -> dict[str, Any]:
+    return {"scheme": "ndp", "phase": name, "round": 0, "running": running}
 
 
 def test_nothing_is_told_before_there_is_something_to_draw() -> None:
@@ -24,59 +24,59 @@ def test_nothing_is_told_before_there_is_something_to_draw() -> None:
 def test_the_beginning_of_a_late_page() -> None:
     story = Story()
     story.add("hello", HELLO)
-    story.add("play", play("file"))
-    story.add("look", look(0, 10))
-    story.add("look", look(5, 30))
-    story.add("play", play("file", running=False))
-    story.add("look", look(7, 99))
+    story.add("phase", phase("file"))
+    story.add("sample", sample(0, 10))
+    story.add("sample", sample(5, 30))
+    story.add("phase", phase("file", running=False))
+    story.add("sample", sample(7, 99))
     story.add("result", {"scheme": "ndp", "phase": "file", "flows": 1})
     story.add("links", {"states": ["up"]})
     story.add("links", {"states": ["down"]})
     story.add("line", {"text": "a link went down"})
     told = list(story.beginning())
     assert [event for event, _ in told] == [
-        *("hello", "play", "links", "curve", "result", "past", "line"),
+        *("hello", "phase", "links", "curve", "result", "samples", "line"),
     ]
     of = dict(told)
-    assert of["play"] == play("file", running=False)
+    assert of["phase"] == phase("file", running=False)
     assert of["links"] == {"states": ["down"]}
     # Samples between two phases belong to none.
     assert of["curve"] == {"scheme": "ndp", "phase": "file", "t_ns": [0, 5], "bytes": [10, 30]}
-    assert [each["at_ns"] for each in of["past"]["looks"]] == [0, 5, 7]
+    assert [each["at_ns"] for each in of["samples"]["samples"]] == [0, 5, 7]
 
 
 def test_a_phase_that_runs_again_begins_anew() -> None:
     story = Story()
     story.add("hello", HELLO)
-    story.add("play", play("file"))
-    story.add("look", look(9, 10))
-    story.add("play", play("file"))
-    story.add("look", look(1, 20))
+    story.add("phase", phase("file"))
+    story.add("sample", sample(9, 10))
+    story.add("phase", phase("file"))
+    story.add("sample", sample(1, 20))
     of = dict(story.beginning())
     assert of["curve"]["t_ns"] == [1]
-    assert of["past"]["looks"] == [look(1, 20)]
+    assert of["samples"]["samples"] == [sample(1, 20)]
 
 
 def test_another_fabric_forgets_the_looks_at_the_one_before() -> None:
     story = Story()
     story.add("hello", HELLO)
-    story.add("look", look(1, 1))
+    story.add("sample", sample(1, 1))
     story.add("hello", {"picture": {"ports": []}})
-    assert dict(story.beginning())["past"] == {"looks": []}
+    assert dict(story.beginning())["samples"] == {"samples": []}
 
 
 def test_all_is_bounded() -> None:
     story = Story()
     story.add("hello", HELLO)
-    for number in range(3 * MAX_PLAYS):
-        story.add("play", play(f"phase {number}"))
+    for number in range(3 * MAX_PHASES):
+        story.add("phase", phase(f"phase {number}"))
         for at in range(20):
-            story.add("look", look(at, at))
+            story.add("sample", sample(at, at))
         story.add("result", {"scheme": "ndp", "phase": f"phase {number}"})
         story.add("line", {"text": "x"})
     told = [event for event, _ in story.beginning()]
-    assert told.count("curve") == told.count("result") == MAX_PLAYS
-    assert told.count("line") == MAX_PLAYS
+    assert told.count("curve") == told.count("result") == MAX_PHASES
+    assert told.count("line") == MAX_PHASES
 
 
 def test_a_long_curve_keeps_its_ends_and_its_shape() -> None:

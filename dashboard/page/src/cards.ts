@@ -25,7 +25,7 @@ export class Cards {
   get phase(): string | null {
     const phases = this.state.phases();
     if (this.chosen !== null && phases.includes(this.chosen)) return this.chosen;
-    return this.state.play?.phase ?? phases[0] ?? null;
+    return this.state.phase?.phase ?? phases[0] ?? null;
   }
 
   /** Begins anew: other schemes. */
@@ -51,7 +51,7 @@ export class Cards {
       const card = this.cards.get(name);
       if (card === undefined) return;
       const [curve, result] = [curves[index], results[index]];
-      card.element.classList.toggle("running", this.state.play?.running === true && this.state.play.scheme === name);
+      card.element.classList.toggle("running", this.state.phase?.running === true && this.state.phase.scheme === name);
       card.curve.hidden = latest === 0;
       card.queue.show(
         [(curve?.t_ns ?? []).map((ns) => ns / 1e6), (curve?.bytes ?? []).map((size) => size / 1e3)],

@@ -4,14 +4,14 @@ import "./page.css";
 import { Cards } from "./cards";
 import { byId, fill, html } from "./dom";
 import { FabricPicture, type Selection } from "./fabric";
-import type { Look } from "./messages";
+import type { Sample } from "./messages";
 import { ask, mayControl } from "./orders";
 import { Panel } from "./panel";
 import { showReplicas } from "./replicas";
 import { KINDS, State, key } from "./state";
 import { bytes, count, duration } from "./units";
 
-const EVENTS = ["hello", "play", "look", "past", "curve", "result", "links", "groups", "objects", "pace", "line"];
+const EVENTS = ["hello", "phase", "sample", "samples", "curve", "result", "links", "groups", "objects", "pace", "line"];
 const PACES = [1, 5, 10, 30, 100];
 /** A queue of so many bytes is drawn largest, unless there is a longer one. */
 const LONG_QUEUE = 30_000;
@@ -85,7 +85,7 @@ function showGroups(): void {
 
 /** The replicas of what the phase that is shown writes, and of a store. */
 function showObjects(): void {
-  const scheme = state.hello?.clock === "finished" ? shownScheme() : (state.play?.scheme ?? "");
+  const scheme = state.hello?.clock === "finished" ? shownScheme() : (state.phase?.scheme ?? "");
   const written = state.objects.get(key({ scheme, phase: cards.phase ?? "" }));
   const store = state.objects.get(key({ scheme: "", phase: "" }));
   showReplicas(byId("replicas"), [written, store].filter((each) => each !== undefined));
@@ -95,36 +95,36 @@ function showObjects(): void {
 function pace(order: (what: Record<string, unknown>) => () => void): HTMLElement[] {
   const choice = html(
     "select",
-    { "aria-label": "looks per second", change: () => order({ do: "pace", looks_hz: Number(choice.value) })() },
-    ...PACES.map((hz) => html("option", { value: hz, selected: hz === state.looksHz }, `${hz} looks/s`)),
+    { "aria-label": "samples per second", change: () => order({ do: "pace", samples_hz: Number(choice.value) })() },
+    ...PACES.map((hz) => html("option", { value: hz, selected: hz === state.samplesHz }, `${hz} samples/s`)),
   );
-  const halt = html("button", { click: order({ do: "pace", looks_hz: 0 }) }, "Halt");
-  const go = html("button", { click: () => order({ do: "pace", looks_hz: Number(choice.value) })() }, "Go");
+  const halt = html("button", { click: order({ do: "pace", samples_hz: 0 }) }, "Halt");
+  const go = html("button", { click: () => order({ do: "pace", samples_hz: Number(choice.value) })() }, "Go");
   return [halt, go, choice];
 }
 
 /** Shows everything that has changed since it was last shown. */
 function show(): void {
   due = false;
-  const { play, look } = state;
-  const label = play === null ? "" : `${play.scheme}: ${play.phase}${play.round > 0 ? ` ${play.round + 1}` : ""}`;
-  byId("play").textContent = play?.running ? label : play === null ? "" : `${label}, ended`;
-  byId("time").textContent = look === null ? "" : duration(look.at_ns);
+  const { phase, sample } = state;
+  const label = phase === null ? "" : `${phase.scheme}: ${phase.phase}${phase.round > 0 ? ` ${phase.round + 1}` : ""}`;
+  byId("phase").textContent = phase?.running ? label : phase === null ? "" : `${label}, ended`;
+  byId("time").textContent = sample === null ? "" : duration(sample.at_ns);
   fill(byId("totals"), ...legend());
-  showPicture(look);
+  showPicture(sample);
   cards.show();
   panel.show();
   showObjects();
   fill(byId("lines"), ...state.lines.slice(-8).reverse().map((text) => html("li", {}, text)));
 }
 
-function showPicture(look: Look | null): void {
+function showPicture(sample: Sample | null): void {
   if (picture === null) return;
   if (state.links !== null) picture.states(state.links);
   const { hello } = state;
   const phase = cards.phase;
   const result = phase === null ? undefined : state.results.get(key({ scheme: shownScheme(), phase }));
-  const of = hello?.clock === "finished" ? result : (look ?? result);
+  const of = hello?.clock === "finished" ? result : (sample ?? result);
   if (of === undefined) return;
   longest = Math.max(longest, ...of.queue);
   picture.show(of.utilisation, of.queue, longest);
@@ -190,10 +190,10 @@ function connect(): void {
       const data: unknown = JSON.parse((message as MessageEvent<string>).data);
       state.take(event, data);
       if (event === "hello") begin();
-      if (event === "look") picture?.happened((data as Look).events);
+      if (event === "sample") picture?.happened((data as Sample).events);
       if (event === "pace" || event === "hello") showControls();
       if (event === "groups" || event === "hello") showGroups();
-      document.body.dataset["looks"] = String(Number(document.body.dataset["looks"] ?? 0) + Number(event === "look"));
+      document.body.dataset["samples"] = String(Number(document.body.dataset["samples"] ?? 0) + Number(event === "sample"));
       later();
     });
   }

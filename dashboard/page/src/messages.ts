@@ -55,7 +55,7 @@ export interface Objects {
 
 export type Kind = "drop" | "trim" | "mark" | "pause";
 
-export interface Look {
+export interface Sample {
   at_ns: number;
   /** Thousandths of the time in which a port sent, by port. */
   utilisation: number[];
@@ -65,7 +65,7 @@ export interface Look {
   events: [number, Kind, number][];
 }
 
-export interface Play {
+export interface Phase {
   scheme: string;
   phase: string;
   round: number;

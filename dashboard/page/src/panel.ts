@@ -182,11 +182,11 @@ export class Panel {
     place.dataset["points"] = "0";
     return {
       show: () => {
-        const looks = this.state.history;
-        place.dataset["points"] = String(looks.length);
+        const samples = this.state.history;
+        place.dataset["points"] = String(samples.length);
         plot.show([
-          looks.map((look) => look.at_ns / 1e6),
-          ...ports.map((port) => looks.map((look) => (look.queue[port.index] ?? 0) / 1e3)),
+          samples.map((sample) => sample.at_ns / 1e6),
+          ...ports.map((port) => samples.map((sample) => (sample.queue[port.index] ?? 0) / 1e3)),
         ]);
       },
     };

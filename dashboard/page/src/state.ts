@@ -1,22 +1,22 @@
 // State received so far, as far as it is shown.
 
-import type { Curve, Group, Hello, Kind, Look, Objects, Play, Result } from "./messages";
+import type { Curve, Group, Hello, Kind, Sample, Objects, Phase, Result } from "./messages";
 
-/** Looks of the phase that runs; of more, the oldest go. */
+/** Samples of the phase that runs; of more, the oldest go. */
 const MAX_HISTORY = 1500;
 const MAX_LINES = 200;
 export const KINDS: Kind[] = ["drop", "trim", "mark", "pause"];
 
 export class State {
   hello: Hello | null = null;
-  play: Play | null = null;
+  phase: Phase | null = null;
   links: string[] | null = null;
   groups: Group[] = [];
   /** Replicas by phase of a scheme, and those of a store. */
   objects = new Map<string, Objects>();
-  look: Look | null = null;
-  looksHz: number | null = null;
-  history: Look[] = [];
+  sample: Sample | null = null;
+  samplesHz: number | null = null;
+  history: Sample[] = [];
   totals: Record<Kind, number> = { drop: 0, trim: 0, mark: 0, pause: 0 };
   curves = new Map<string, Curve>();
   results = new Map<string, Result>();
@@ -28,14 +28,14 @@ export class State {
       case "hello":
         this.begin(data as Hello);
         break;
-      case "play":
-        this.played(data as Play);
+      case "phase":
+        this.changed(data as Phase);
         break;
-      case "look":
-        this.looked(data as Look);
+      case "sample":
+        this.sampled(data as Sample);
         break;
-      case "past":
-        for (const look of (data as { looks: Look[] }).looks) this.remember(look);
+      case "samples":
+        for (const sample of (data as { samples: Sample[] }).samples) this.remember(sample);
         break;
       case "curve": {
         const curve = data as Curve;
@@ -59,7 +59,7 @@ export class State {
         break;
       }
       case "pace":
-        this.looksHz = (data as { looks_hz: number }).looks_hz;
+        this.samplesHz = (data as { samples_hz: number }).samples_hz;
         break;
       case "line":
         this.lines.push((data as { text: string }).text);
@@ -68,10 +68,10 @@ export class State {
     }
   }
 
-  /** Phases that were played or have results, in order. */
+  /** Phases that ran or have results, in order. */
   phases(): string[] {
     const all = [...this.results.values(), ...this.curves.values()].map((each) => each.phase);
-    if (this.play !== null) all.push(this.play.phase);
+    if (this.phase !== null) all.push(this.phase.phase);
     return [...new Set(all)];
   }
 
@@ -80,18 +80,18 @@ export class State {
     this.hello = hello;
   }
 
-  private played(play: Play): void {
-    this.play = play;
-    if (!play.running) return;
+  private changed(phase: Phase): void {
+    this.phase = phase;
+    if (!phase.running) return;
     this.forget();
-    this.curves.set(key(play), { scheme: play.scheme, phase: play.phase, t_ns: [], bytes: [] });
+    this.curves.set(key(phase), { scheme: phase.scheme, phase: phase.phase, t_ns: [], bytes: [] });
   }
 
-  private looked(look: Look): void {
-    this.remember(look);
-    const curve = this.play?.running ? this.curves.get(key(this.play)) : undefined;
-    curve?.t_ns.push(look.at_ns);
-    curve?.bytes.push(Math.max(0, ...look.queue));
+  private sampled(sample: Sample): void {
+    this.remember(sample);
+    const curve = this.phase?.running ? this.curves.get(key(this.phase)) : undefined;
+    curve?.t_ns.push(sample.at_ns);
+    curve?.bytes.push(Math.max(0, ...sample.queue));
   }
 
   /** What was counted and seen of the phase before. */
@@ -100,13 +100,13 @@ export class State {
     this.totals = { drop: 0, trim: 0, mark: 0, pause: 0 };
   }
 
-  private remember(look: Look): void {
+  private remember(sample: Sample): void {
     const last = this.history.at(-1);
-    if (last !== undefined && look.at_ns < last.at_ns) this.forget();
-    this.history.push(look);
+    if (last !== undefined && sample.at_ns < last.at_ns) this.forget();
+    this.history.push(sample);
     if (this.history.length > MAX_HISTORY) this.history.shift();
-    this.look = look;
-    for (const [, kind, n] of look.events) this.totals[kind] += n;
+    this.sample = sample;
+    for (const [, kind, n] of sample.events) this.totals[kind] += n;
   }
 }
 

@@ -28,8 +28,8 @@ CARRIED = 0.97
 """Share of what is sent that arrives where the machine carries a load. One that it does not carry
 takes all of its processors, whoever looks."""
 THROUGHPUT = 0.95
-"""Share of the packets that must arrive while somebody looks, of those that arrive else."""
-LOOKS_HZ = 5.0
+"""Share of the packets that must arrive while somebody watches, of those that arrive else."""
+SAMPLES_HZ = 5.0
 """Least rate of updates of the page, under a load that is carried."""
 PAIRS = 4
 """Loads alone and watched, in turn."""
@@ -40,7 +40,7 @@ class Watched:
     """A load under which the fabric was looked at."""
 
     load: Load
-    looks_hz: float
+    samples_hz: float
     viewer_seconds: float
     """Processor time of `ebb-dashboard`."""
 
@@ -48,7 +48,7 @@ class Watched:
 class Viewer:
     """`ebb-dashboard` with one page, which is a reader of its stream."""
 
-    looks = 0
+    samples = 0
 
     def __init__(self, socket: Path) -> None:
         command = [sys.executable, "-m", "ebb_dashboard", "fabric", "--port", "0"]
@@ -83,7 +83,7 @@ class Viewer:
 
     def _read(self, reply: http.client.HTTPResponse) -> None:
         for line in reply:
-            self.looks += line == b"event: look\n"
+            self.samples += line == b"event: sample\n"
 
 
 @dataclass(frozen=True, slots=True)
@@ -102,23 +102,23 @@ class Pairs:
 
     @property
     def throughput(self) -> float:
-        """Packets that arrive while somebody looks, over those that arrive else."""
+        """Packets that arrive while somebody watches, over those that arrive else."""
         watched = median(each.load.received for each in self.watched)
         return watched / median(load.received for load in self.alone)
 
     @property
     def slowest_hz(self) -> float:
-        """Looks per second where they were fewest."""
-        return min(each.looks_hz for each in self.watched)
+        """Samples per second where they were fewest."""
+        return min(each.samples_hz for each in self.watched)
 
     def rows(self) -> list[tuple[Cell, ...]]:
         """For the table."""
         name = f"{self.bps / 1e6:g} Mbit/s"
         viewer = median(each.viewer_seconds / each.load.cpu.clock for each in self.watched)
-        looks = median(each.looks_hz for each in self.watched)
+        samples = median(each.samples_hz for each in self.watched)
         return [
             _row(f"{name}, alone", self.alone, None, None),
-            _row(f"{name}, watched", [each.load for each in self.watched], viewer, looks),
+            _row(f"{name}, watched", [each.load for each in self.watched], viewer, samples),
         ]
 
     def verdicts(self) -> list[str]:
@@ -131,10 +131,13 @@ class Pairs:
             + _reached(throughput >= THROUGHPUT),
             f"{name}: {100 * cost:.1f} % more processor time for the same packets",
         ]
-        looks = f"{name}: {self.slowest_hz:.1f} looks per second at the slowest"
+        samples = f"{name}: {self.slowest_hz:.1f} samples per second at the slowest"
         if not self.is_carried:
-            return [*found, f"{looks}; more than this machine carries, so no target"]
-        return [*found, f"{looks}; at least {LOOKS_HZ:g}: {_reached(self.slowest_hz >= LOOKS_HZ)}"]
+            return [*found, f"{samples}; more than this machine carries, so no target"]
+        return [
+            *found,
+            f"{samples}; at least {SAMPLES_HZ:g}: {_reached(self.slowest_hz >= SAMPLES_HZ)}",
+        ]
 
     def as_json(self) -> dict[str, Any]:
         """Every load."""
@@ -154,7 +157,7 @@ def run(context: Context) -> Section:
     return Section(
         title="k=4 fat-tree in real time, alone and watched by ebb-dashboard (medians)",
         parameters={"line_bps": LINE_BPS, "seconds": seconds, "pairs": pairs},
-        columns=("", "delivered %", "packets/s", "CPUs: switches", "agents", "viewer", "looks/s"),
+        columns=("", "delivered %", "packets/s", "CPUs: switches", "agents", "viewer", "samples/s"),
         rows=[row for load in loads for row in load.rows()],
         verdicts=[verdict for load in loads for verdict in load.verdicts()],
         details={"loads": [load.as_json() for load in loads]},
@@ -175,13 +178,13 @@ def _reached(reached: bool) -> str:
 
 
 def _watched(fabric: BenchFabric, viewer: Viewer, bps: int, seconds: float) -> Watched:
-    began, looks, cpu = time.monotonic(), viewer.looks, viewer.cpu_seconds
+    began, samples, cpu = time.monotonic(), viewer.samples, viewer.cpu_seconds
     load = fabric.load(bps, seconds, PACKET_BYTES)
     lasted = time.monotonic() - began
     return Watched(
         load=load,
-        looks_hz=(viewer.looks - looks) / lasted,
-        # It looks as often before and after the hosts send.
+        samples_hz=(viewer.samples - samples) / lasted,
+        # The viewer works as often before and after the hosts send.
         viewer_seconds=(viewer.cpu_seconds - cpu) * load.cpu.clock / lasted,
     )
 
@@ -195,7 +198,7 @@ def _cost(alone: Load, watched: Watched) -> float:
 
 
 def _row(
-    name: str, loads: list[Load], viewer: float | None, looks: float | None
+    name: str, loads: list[Load], viewer: float | None, samples: float | None
 ) -> tuple[Cell, ...]:
     return (
         name,
@@ -204,5 +207,5 @@ def _row(
         median(load.cpu.switches / load.cpu.clock for load in loads),
         median(load.cpu.agents / load.cpu.clock for load in loads),
         viewer,
-        looks,
+        samples,
     )
