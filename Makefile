@@ -10,6 +10,7 @@
 #   make experiments [STALE=1|CHECK=1]
 #   make experiment NAME=hull-dynamic [SIZE=quick|full] [CLUSTER=tcp://..] [FABRIC=mininet]
 #   make report | results
+#   make pgo
 #   make bench [BENCH="goodput codec_overlap --quick"] [BASE=COMMIT: ratios to it, in pairs]
 #   make install | install-p4 | uninstall [PREFIX=/usr/local] [DESTDIR=] [ALIASES=1: p4c etc. too] [STUDY=1] [CTL=0]
 #   make wheels | deb | image
@@ -108,7 +109,7 @@ ifeq ($(MAKECMDGOALS)$(if $(NOT_OF_SIM),,-),sim)
   $(error make sim does not take $(NOT_OF_SIM): SCENARIO has all but SCHEMES, SCHEME, THREADS, P4 and VOLUME)
 endif
 
-TARGETS := help setup build run compare sim experiments experiment report results pages page p4-proto bench \
+TARGETS := help setup build run compare sim experiments experiment report results pages page p4-proto bench pgo \
   test test-quick test-build test-rust test-long test-python test-ptf test-instructions test-e2e lint check-tna wheels \
   install install-p4 uninstall deb image clean
 .PHONY: $(TARGETS)
@@ -236,6 +237,9 @@ page: ## the page of the live view, built of dashboard/page (node 20)
 
 bench: .venv/.study-installed build ## what agent, fabric and simulator achieve on this machine (docs/bench.md)
 	@$(PYTHON) -m ebb_experiments.bench $(BENCH) $(if $(BASE),--base '$(BASE)')
+
+pgo: .venv/.study-installed build ## the programs compiled by a profile of how they run: faster simulations (docs/bench.md)
+	@$(PYTHON) tools/profile_guided.py
 
 # Each level is run whatever became of the others; the last lines are one table of all.
 test: .venv/.run-installed ## every test, and what was skipped
