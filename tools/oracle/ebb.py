@@ -1,9 +1,11 @@
-"""ebb-stf on commands: what leaves our switch, and which commands it refuses."""
+"""ebb-stf: on commands, the packets that leave our switch and the commands that it refuses; on a
+folder of STF tests, the verdicts."""
 
 from __future__ import annotations
 
 import subprocess
 import tempfile
+from itertools import pairwise
 from pathlib import Path
 
 from .bmv2 import Run, Split, split
@@ -48,3 +50,17 @@ def call(program: Program, text: str, build: Path) -> tuple[int, str, str]:
         except subprocess.TimeoutExpired:
             return -1, "", f"it was not done after {TIMEOUT_S} s"
     return done.returncode, done.stdout, done.stderr
+
+
+def failures(text: str) -> dict[str, str]:
+    """Verdicts of ebb-stf on the tests that did not pass, by the name of their script. Of a single
+    test the reason is the line after its verdict."""
+    found = {}
+    lines = [*text.splitlines(), ""]
+    for line, after in pairwise(lines):
+        verdict, path, reason = line[:15].strip(), *line[15:].partition(".json")[::2]
+        if line.startswith(" ") or ".json" not in line:
+            continue
+        told = reason.removeprefix(": ") or after.strip()
+        found[f"{Path(path).name}.stf"] = f"{verdict}: {told}"
+    return found

@@ -23,6 +23,7 @@ from pathlib import Path
 
 from . import bmv2, compilers, stf
 from .compilers import OURS, THEIRS
+from .ebb import failures
 from .fourway import programs
 from .model import Program
 
@@ -148,25 +149,21 @@ def run(folder: Path, ours: Path, theirs: Path | None, options: Options, count: 
     done = subprocess.run(
         [options.build / "ebb-stf", "-j", "1", folder], capture_output=True, text=True, check=False
     )
-    failed = {}
-    for line in done.stdout.splitlines():
-        before, found, reason = line.partition(".json: ")
-        if found:
-            failed[Path(before[15:] + ".stf")] = f"{before[:15].strip()}: {reason}"
+    failed = failures(done.stdout)
     count.passed = len(scripts) - len(failed)
     if done.returncode not in (0, 1) or f" {count.passed} passed" not in done.stdout:
         count.problem = f"ebb-stf: {done.stderr.strip() or done.stdout.strip()}"
         count.unknown, count.passed = len(scripts), 0
         return
     program = Program(theirs) if theirs and bmv2.is_there() else None
-    for script, reason in failed.items():
-        verdict = on_bmv2(script, program)
+    for name, reason in failed.items():
+        verdict = on_bmv2(folder / name, program)
         if verdict == "":
             count.ours += 1
-            count.failures.append(f"{script.name}: {reason}")
+            count.failures.append(f"{name}: {reason}")
         elif verdict is None:
             count.unknown += 1
-            count.failures.append(f"{script.name}: {reason} (BMv2 was not asked)")
+            count.failures.append(f"{name}: {reason} (BMv2 was not asked)")
         else:
             count.shared += 1
 

@@ -22,8 +22,9 @@ from collections import Counter
 from collections.abc import Iterable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
-from itertools import pairwise
 from pathlib import Path
+
+from oracle.ebb import failures
 
 from .check import include_folders
 from .chip import ARCHITECTURES, TESTGEN
@@ -199,20 +200,6 @@ def run(scripts: list[Path], made: Path, outcome: Outcome) -> None:
     if done.returncode not in (0, 1) or f" {outcome.passed} passed" not in done.stdout:
         told = (done.stderr.strip() or done.stdout.strip() or "no message").splitlines()[-1]
         outcome.passed, outcome.problem = 0, f"ebb-stf: {told}"
-
-
-def failures(text: str) -> dict[str, str]:
-    """Verdicts of ebb-stf on the tests that did not pass, by the name of their script. Of a single
-    test the reason is the line after its verdict."""
-    found = {}
-    lines = [*text.splitlines(), ""]
-    for line, after in pairwise(lines):
-        verdict, path, reason = line[:15].strip(), *line[15:].partition(".json")[::2]
-        if line.startswith(" ") or ".json" not in line:
-            continue
-        told = reason.removeprefix(": ") or after.strip()
-        found[f"{Path(path).name}.stf"] = f"{verdict}: {told}"
-    return found
 
 
 def keep(outcome: Outcome, scripts: list[Path], made: Path, target: Path) -> None:

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from oracle import bmv2, compilers, fourway, pcap, testgen
+from oracle import bmv2, compilers, ebb, fourway, pcap, testgen
 from oracle.bmv2 import Run, Split, split
 from oracle.commands import Add, Call, Command, Control, CreateMember, Mirror, Packet, Remove
 from oracle.fourway import OUR_SWITCH, THEIR_SWITCH, FourWay, Options, Way
@@ -310,3 +310,43 @@ def what_is_told(
             return self.result
 
     return Told(tmp_path, {}).run(), told
+
+
+def test_verdicts_are_read_by_script() -> None:
+    said = (
+        "mismatch       tests/a_1.json: line 9: nothing left port 3\n"
+        "bad test       tests/a_2.json: line 60: there is no table `x`\n\n2 failed, 1 passed\n"
+    )
+    assert ebb.failures(said) == {
+        "a_1.stf": "mismatch: line 9: nothing left port 3",
+        "a_2.stf": "bad test: line 60: there is no table `x`",
+    }
+    alone = (
+        "mismatch       tests/a_1.json\n    line 57: port 45: this packet did not leave\n"
+        "      expected 00\n\n1 tests: 0 passed, failed: 1 mismatch\n"
+    )
+    assert ebb.failures(alone) == {
+        "a_1.stf": "mismatch: line 57: port 45: this packet did not leave"
+    }
+
+
+@pytest.mark.parametrize("also_passes", [False, True])
+def test_a_test_that_fails_is_counted_also_where_it_is_the_only_one(
+    tmp_path: Path, also_passes: bool
+) -> None:
+    """ebb-stf prints all differences of a single test, each in a line of its own."""
+    tests, runner = tmp_path / "tests", tmp_path / "build" / "ebb-stf"
+    said = f"mismatch       {tests}/a_1.json"
+    said += ": line 9: byte 3 differs\n" if also_passes else "\n    line 9: byte 3 differs\n"
+    said += f"\n{1 + also_passes} tests: {int(also_passes)} passed, failed: 1 mismatch\n"
+    tests.mkdir()
+    runner.parent.mkdir()
+    runner.write_text(f"#!/bin/sh\nprintf '%s' '{said}'\nexit 1\n")
+    runner.chmod(0o755)
+    for name in ("a_1", "a_2")[: 1 + also_passes]:
+        (tests / f"{name}.stf").touch()
+    count = testgen.Count()
+    testgen.run(tests, tmp_path / "a.json", None, testgen.Options(build=runner.parent), count)
+    assert (count.tests, count.passed, count.unknown) == (1 + also_passes, int(also_passes), 1)
+    assert count.problem == ""
+    assert count.failures == ["a_1.stf: mismatch: line 9: byte 3 differs (BMv2 was not asked)"]

@@ -32,24 +32,6 @@ def test_p4cs_programs_come_after_ours_each_for_its_generations(tmp_path: Path) 
     assert theirs == ["both (tna)", "first (tna)", "both (t2na)", "second (t2na)"]
 
 
-def test_verdicts_are_read_by_script() -> None:
-    said = (
-        "mismatch       tests/a_1.json: line 9: nothing left port 3\n"
-        "bad test       tests/a_2.json: line 60: there is no table `x`\n\n2 failed, 1 passed\n"
-    )
-    assert testgen.failures(said) == {
-        "a_1.stf": "mismatch: line 9: nothing left port 3",
-        "a_2.stf": "bad test: line 60: there is no table `x`",
-    }
-    alone = (
-        "mismatch       tests/a_1.json\n    line 57: port 45: this packet did not leave\n"
-        "      expected 00\n\n1 tests: 0 passed, failed: 1 mismatch\n"
-    )
-    assert testgen.failures(alone) == {
-        "a_1.stf": "mismatch: line 57: port 45: this packet did not leave"
-    }
-
-
 def test_the_first_error_is_without_the_folders_before_it() -> None:
     said = "warning: w\n/a/b/tofino.p4(7): [--Werror] error: x: not supported\nerror: y\n"
     assert testgen.first_error(said) == "tofino.p4(7): [--Werror] error: x: not supported"
