@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from textwrap import fill
@@ -112,12 +112,17 @@ def draw(figure: Figure, data: Data, directory: Path, kinds: Sequence[str]) -> l
                 fontsize=8,
             )
         directory.mkdir(parents=True, exist_ok=True)
-        paths = [directory / f"{figure.name}.{kind}" for kind in kinds]
-        for path in paths:
-            metadata = {"Date": None} if path.suffix == ".svg" else None
-            with replacing(path) as part:
-                drawn.savefig(part, format=path.suffix[1:], bbox_inches="tight", metadata=metadata)
-        plt.close(drawn)
+        return save(drawn, directory / figure.name, kinds)
+
+
+def save(drawn: MplFigure, to: Path, kinds: Sequence[str]) -> list[Path]:
+    """Writes a drawing to a file of each kind, and closes it. The files are the same every time."""
+    paths = [to.with_name(f"{to.name}.{kind}") for kind in kinds]
+    for path in paths:
+        metadata = {"Date": None} if path.suffix == ".svg" else None
+        with replacing(path) as part:
+            drawn.savefig(part, format=path.suffix[1:], bbox_inches="tight", metadata=metadata)
+    plt.close(drawn)
     return paths
 
 
@@ -249,28 +254,35 @@ def _apart(place: Axes, steps: float) -> Transform:
     return place.transData + sidewards
 
 
-def _bars(figure: Figure, data: Data, place: Axes, where: dict[str, Any]) -> None:
-    points = _points(data, figure.x)
-    schemes = _schemes(figure, data)
+def _side_by_side(
+    figure: Figure, data: Data, place: Axes, where: dict[str, Any]
+) -> Iterator[tuple[str, PlotStyle, float, float, dict[str, Any]]]:
+    """For each scheme and point of the x axis, which is labelled: scheme, its style, centre and
+    width of its place beside the other schemes, and the point."""
+    points, schemes = _points(data, figure.x), _schemes(figure, data)
     width = BARS_WIDTH / len(schemes)
-    for number, (scheme, look) in enumerate(schemes):
+    for number, (scheme, style) in enumerate(schemes):
         for index, point in enumerate(points):
-            at = where | ({figure.x: point} if figure.x else {})
-            values = _values(data, figure.metric, scheme, at)
-            if values:
-                ours = estimate(values)
-                interval = drawn_interval(ours, log="y" in figure.log)
-                place.bar(
-                    index + (number - (len(schemes) - 1) / 2) * width, ours.mean, width * 0.92,
-                    yerr=None if interval is None else np.transpose([interval]),
-                    color=look.colour, label=look.label, capsize=2,
-                    error_kw={"elinewidth": 0.9, "ecolor": "#555555"},
-                )  # fmt: skip
-                if ours.mean == 0:  # which has no bar
-                    x = index + (number - (len(schemes) - 1) / 2) * width
-                    place.annotate("0", (x, 0), color=look.colour, ha="center", va="bottom",
-                                   fontsize=8, xycoords=("data", "axes fraction"))  # fmt: skip
+            centre = index + (number - (len(schemes) - 1) / 2) * width
+            yield scheme, style, centre, width, where | ({figure.x: point} if figure.x else {})
     place.set_xticks(range(len(points)), [_text(p) if figure.x else "" for p in points])
+
+
+def _bars(figure: Figure, data: Data, place: Axes, where: dict[str, Any]) -> None:
+    for scheme, style, x, width, at in _side_by_side(figure, data, place, where):
+        values = _values(data, figure.metric, scheme, at)
+        if values:
+            ours = estimate(values)
+            interval = drawn_interval(ours, log="y" in figure.log)
+            place.bar(
+                x, ours.mean, width * 0.92,
+                yerr=None if interval is None else np.transpose([interval]),
+                color=style.colour, label=style.label, capsize=2,
+                error_kw={"elinewidth": 0.9, "ecolor": "#555555"},
+            )  # fmt: skip
+            if ours.mean == 0:  # which has no bar
+                place.annotate("0", (x, 0), color=style.colour, ha="center", va="bottom",
+                               fontsize=8, xycoords=("data", "axes fraction"))  # fmt: skip
     place.grid(visible=False, axis="x")
 
 
@@ -341,25 +353,18 @@ def claimed(figure: Figure, experiment: Experiment) -> list[Published]:
 
 def _boxes(figure: Figure, data: Data, place: Axes, where: dict[str, Any]) -> None:
     """Boxes from quartile to quartile, whiskers of 1.5 of their height, outliers as points."""
-    points = _points(data, figure.x)
-    schemes = _schemes(figure, data)
-    width = BARS_WIDTH / len(schemes)
-    for number, (scheme, look) in enumerate(schemes):
-        for index, point in enumerate(points):
-            at = where | ({figure.x: point} if figure.x else {})
-            pooled = _pooled(data, figure.metric, scheme, at)
-            if pooled is not None:
-                place.boxplot(
-                    np.repeat(pooled.values, pooled.weights),
-                    positions=[index + (number - (len(schemes) - 1) / 2) * width],
-                    widths=width * 0.8, patch_artist=True, manage_ticks=False,
-                    boxprops={"facecolor": look.colour, "alpha": 0.55},
-                    medianprops={"color": "black"},
-                    flierprops={"marker": "_", "markersize": 4, "alpha": 0.25,
-                                "markeredgecolor": look.colour},
-                )  # fmt: skip
-                place.plot([], [], color=look.colour, linewidth=6, alpha=0.55, label=look.label)
-    place.set_xticks(range(len(points)), [_text(p) if figure.x else "" for p in points])
+    for scheme, style, x, width, at in _side_by_side(figure, data, place, where):
+        pooled = _pooled(data, figure.metric, scheme, at)
+        if pooled is not None:
+            place.boxplot(
+                np.repeat(pooled.values, pooled.weights), positions=[x],
+                widths=width * 0.8, patch_artist=True, manage_ticks=False,
+                boxprops={"facecolor": style.colour, "alpha": 0.55},
+                medianprops={"color": "black"},
+                flierprops={"marker": "_", "markersize": 4, "alpha": 0.25,
+                            "markeredgecolor": style.colour},
+            )  # fmt: skip
+            place.plot([], [], color=style.colour, linewidth=6, alpha=0.55, label=style.label)
 
 
 def _times(figure: Figure, data: Data, place: Axes, where: dict[str, Any]) -> None:

@@ -11,14 +11,13 @@ from textwrap import shorten
 
 import matplotlib as mpl
 import matplotlib.pyplot as plt
-from ebb_topologies.files import replacing
 from ebb_topologies.palette import BLUE, GREEN, GREY, ORANGE, RED
 from matplotlib.axes import Axes
 from matplotlib.lines import Line2D
 from matplotlib.ticker import FuncFormatter, NullFormatter
 
 from ebb_experiments.study.claims import Checked
-from ebb_experiments.study.figures import STYLE
+from ebb_experiments.study.figures import STYLE, save
 from ebb_experiments.study.grades import CLOSE, NEAR, Grade
 
 NAME = "paper-and-ours"
@@ -101,13 +100,7 @@ def draw_overview(checked: Sequence[Checked], directory: Path, kinds: Sequence[s
         place.set_xlabel("ours over the paper's number, 95 % confidence")
         place.grid(visible=False, axis="y")
         _legend(drawn, rows)
-        paths = [directory / f"{NAME}.{kind}" for kind in kinds]
-        for path in paths:
-            metadata = {"Date": None} if path.suffix == ".svg" else None
-            with replacing(path) as part:
-                drawn.savefig(part, format=path.suffix[1:], bbox_inches="tight", metadata=metadata)
-        plt.close(drawn)
-    return paths
+        return save(drawn, directory / NAME, kinds)
 
 
 def _draw(place: Axes, y: int, row: Place) -> None:
