@@ -289,7 +289,7 @@ def test_objects_cross_the_kernels_tcp_and_both_ends_tell(tmp_path: Path) -> Non
 
 def test_what_the_kernel_cannot_play_is_said(tmp_path: Path) -> None:
     assert lacking("reno") == []
-    assert lacking("ndp") == ["the kernel has no 'ndp'; it plays reno, dctcp, hull"]
+    assert lacking("ndp") == ["the kernel has no 'ndp'; it has reno, dctcp, hull"]
     console = Console(file=io.StringIO())
     loaded = playable(load_scenario(SCENARIO, ["ndp", "tcp-droptail"]), console)
     assert list(loaded.schemes) == ["tcp-droptail"]

@@ -55,7 +55,7 @@ ATTACH_SECONDS = 10.0
 def lacking(transport: str) -> list[str]:
     """Why this machine's kernel cannot play hosts of this transport; empty: it can."""
     if transport not in ALGORITHMS:
-        return [f"the kernel has no '{transport}'; it plays {', '.join(ALGORITHMS)}"]
+        return [f"the kernel has no '{transport}'; it has {', '.join(ALGORITHMS)}"]
     if ALGORITHMS[transport] != NAME:
         return []
     found = [

@@ -232,7 +232,7 @@ def _tenants(results: Mapping[str, SchemeResult]) -> Iterator[Check]:
     """Silo: a packet that conforms is never later than its bound, whatever others send; without
     guarantees it is, if somebody does not conform."""
     for name, result in results.items():
-        told = list(tenants.kept(result))
+        told = list(tenants.bounds(result))
         sent, dropped = (sum(each.voids[n] for each in result.rounds) for n in (0, 1))
         if sent:
             # Hosts send some after the switches have been asked.

@@ -21,8 +21,8 @@ CAPTION = (
 
 
 @dataclass(frozen=True)
-class Kept:
-    """The packets of a tenant in a run of a scheme."""
+class TenantBound:
+    """The slowest packet of a tenant in a run of a scheme, beside its bound."""
 
     slowest: Slowest
     late_ns: float
@@ -53,12 +53,12 @@ class Kept:
         )
 
 
-def kept(result: SchemeResult) -> Iterator[Kept]:
-    """Each tenant that is guaranteed something, by name, in all rounds together."""
+def bounds(result: SchemeResult) -> Iterator[TenantBound]:
+    """Bounds of tenants with a guarantee, by name, over all rounds."""
     rows = [row for each in result.rounds for row in each.tenants]
     late_ns = max((each.late_ns for each in result.rounds), default=0.0)
     for each in slowest(rows):
-        yield Kept(each, late_ns)
+        yield TenantBound(each, late_ns)
 
 
 def pacing(scheme: str) -> str:
@@ -72,11 +72,11 @@ def rows(results: Mapping[str, SchemeResult]) -> list[list[str]]:
     return [
         _cells(name, each, each.slowest)
         for name, result in results.items()
-        for each in kept(result)
+        for each in bounds(result)
     ]
 
 
-def _cells(scheme: str, each: Kept, told: Slowest) -> list[str]:
+def _cells(scheme: str, each: TenantBound, told: Slowest) -> list[str]:
     times = (told.longest_ns, told.bound_ns, each.late_ns)
     return [
         scheme,
