@@ -122,4 +122,4 @@ class Session(ChannelSwitch):  # type: ignore[misc]  # final only for those who 
         self._p4schema.set_p4runtime_version(self._process.version)
 
     async def _start_gnmi(self) -> None:
-        """Nothing."""
+        """Does not read the ports over gNMI: the topology has them."""
