@@ -205,14 +205,15 @@ impl<P> TrafficManager<P> {
         self.pushed_out.pop()
     }
 
-    /// Counts a dequeued packet of `len` bytes that egress dropped.
+    /// Counts a dequeued packet of `len` bytes that egress dropped, other than a [pruned](Self::pruned) one.
     pub fn egress_dropped(&mut self, port: PortId, queue: u8, len: u64) {
         if let Some(port) = self.ports.get_mut(port) {
             port.egress_dropped(queue, len);
         }
     }
 
-    /// Says of a packet that egress dropped that it is a replica at the port by which its packet came in.
+    /// Counts a dequeued replica of `len` bytes that egress dropped at the port by which its packet came in. It is no
+    /// loss.
     pub fn pruned(&mut self, port: PortId, queue: u8, len: u64) {
         if let Some(port) = self.ports.get_mut(port) {
             port.pruned(queue, len);
