@@ -13,9 +13,8 @@ from ebb_dashboard.picture import Port
 
 
 def lost(queue: tm.QueueStats) -> int:
-    """Packets that a queue, or the program after it, dropped; without replicas at the port by which
-    their packet came in, which nobody lacks."""
-    packets: int = queue.egress_dropped.packets - queue.pruned.packets
+    """Packets that a queue, or the program after it, dropped."""
+    packets: int = queue.egress_dropped.packets
     packets += sum(drop.count.packets for drop in queue.drops)
     return packets
 

@@ -11,6 +11,7 @@ from types import SimpleNamespace
 from typing import Any, cast
 
 import pytest
+from ebb_controller.drop_reason import named
 from ebb_controller.errors import ControllerError
 from ebb_dashboard import cli
 from ebb_dashboard.installed import InstalledGroups
@@ -110,8 +111,11 @@ def test_copies_that_would_go_back_are_no_drops(tmp_path: Path) -> None:
     told = Told()
     watched = simulated(told, tmp_path, 10_000, workload=WRITE, schemes=["scdp"])  # type: ignore[arg-type]
     watched.run(stay=False)
+    reasons = {row["reason"] for row in read_rows(tmp_path / "scdp", "counters")}
+    assert {*named("replica-to-source")} <= reasons
     queues = read_rows(tmp_path / "scdp", "queues")
-    assert sum(row["egress_dropped_packets"] for row in queues) > 0
+    assert sum(row["egress_dropped_packets"] for row in queues) == 0
+    assert "egress" not in {row["reason"] for row in read_rows(tmp_path / "scdp", "drops")}
     events = [event for sample in told.of("sample") for event in sample["events"]]
     assert [event for event in events if event[1] == "drop"] == []
     assert told.of("result")[0]["drop"] == 0

@@ -54,7 +54,7 @@ class TenantBound:
 
 
 def bounds(result: SchemeResult) -> Iterator[TenantBound]:
-    """Of each tenant with a guarantee, by name, in all rounds together."""
+    """Bounds of tenants with a guarantee, by name, over all rounds."""
     rows = [row for each in result.rounds for row in each.tenants]
     late_ns = max((each.late_ns for each in result.rounds), default=0.0)
     for each in slowest(rows):

@@ -425,6 +425,7 @@ impl Switch {
             passes: 0,
             deflections: 0,
             egress_rid: 0,
+            is_replica: false,
             watches: self.tracer.admit(port),
             lineage: Lineage::default(),
         };
@@ -619,9 +620,9 @@ impl Switch {
                 self.tracer.note(|| Event::Dropped {
                     reason: reason.name(),
                 });
-                self.manager.egress_dropped(port, queue, departure.len);
-                if journey.egress_rid != 0 && port == journey.ingress_port {
-                    self.manager.pruned(port, queue, departure.len);
+                match journey.is_replica && port == journey.ingress_port {
+                    true => self.manager.pruned(port, queue, departure.len),
+                    false => self.manager.egress_dropped(port, queue, departure.len),
                 }
             }
         }

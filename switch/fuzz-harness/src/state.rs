@@ -182,7 +182,7 @@ impl Operation {
                 Operation::Session(session, value) => p
                     .insert_clone_session(session, value.clone())
                     .or_else(|_| p.modify_clone_session(session, value)),
-                Operation::ValueSet(set, members) => p.set_value_set(set, members),
+                Operation::ValueSet(set, members) => p.set_value_set(set, &members),
                 Operation::Meter(meter, index, config) => {
                     p.set_meter_config(now, meter, index, Some(config))
                 }

@@ -23,6 +23,8 @@ pub struct Journey {
     pub ingress_port: u16,
     /// v1model's `egress_rid`: the number of the copy, 0 if it is none.
     pub egress_rid: u16,
+    /// Whether it is a replica of another packet, or was one in a pass before.
+    pub is_replica: bool,
     /// Passes it owes to resubmission, recirculation, cloning and deflection.
     pub passes: u8,
     /// How often it has been deflected; a recirculation starts anew.

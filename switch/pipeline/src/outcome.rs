@@ -16,8 +16,6 @@ pub mod instance_type {
     pub const INGRESS_CLONE: u32 = 1;
     /// It is a clone made by egress.
     pub const EGRESS_CLONE: u32 = 2;
-    /// BMv2 reserves this value.
-    pub const COALESCED: u32 = 3;
     /// It was recirculated after egress.
     pub const RECIRCULATED: u32 = 4;
     /// It is a replica of a multicast packet.

@@ -7,7 +7,7 @@ use std::sync::atomic::AtomicBool;
 use rand::SeedableRng;
 use rand::rngs::SmallRng;
 
-use crate::control::{CloneSession, MatchKey, ProtectedReplica, Replica};
+use crate::control::{CloneSession, ProtectedReplica, Replica};
 use crate::filter::{FilterSpec, Filters};
 use crate::generator::Generator;
 use crate::ids::{ProfileId, TableId};
@@ -86,10 +86,8 @@ pub(crate) struct ValueSet {
     pub fields: Vec<u32>,
     /// Most members that it can have; `None` means no limit.
     pub max_size: Option<u32>,
-    /// Its members as the control plane gave them.
-    pub members: Vec<Vec<MatchKey>>,
-    /// Its members as the parser compares them.
-    pub compiled: CompiledMembers,
+    /// Its members, as the parser compares them.
+    pub members: CompiledMembers,
 }
 
 /// State that every switch with the same program starts with.

@@ -478,16 +478,18 @@ fn value_sets_steer_the_parser() {
         value: vec![0],
         mask: vec![1],
     };
-    p.set_value_set(vs, vec![vec![MatchKey::Exact(vec![1])], vec![even]])
+    p.set_value_set(vs, &[vec![MatchKey::Exact(vec![1])], vec![even]])
         .unwrap();
     assert!(extracted(&mut p, 1) && extracted(&mut p, 2) && !extracted(&mut p, 3));
     let wide = p
-        .set_value_set(vs, vec![vec![MatchKey::Exact(vec![1, 0])]])
+        .set_value_set(vs, &[vec![MatchKey::Exact(vec![1, 0])]])
         .unwrap_err();
     assert!(
         wide.to_string().contains("does not fit in 8 bits"),
         "{wide}"
     );
-    let full = p.set_value_set(vs, vec![vec![exact(1)]; 3]).unwrap_err();
+    let full = p
+        .set_value_set(vs, &[(); 3].map(|()| vec![exact(1)]))
+        .unwrap_err();
     assert!(matches!(full, ControlError::Full { size: 2, .. }));
 }

@@ -55,7 +55,7 @@ pub use delay_histogram::{DelayBucket, DelaySummary, DelayTally};
 pub use depth::Depth;
 pub use limits::{MAX_DEFLECTIONS, MAX_QUEUES};
 pub use manager::TrafficManager;
-pub use port::Ahead;
+pub use port::PrefetchSpan;
 pub use port_id::{PauseChange, PortId};
 pub use pushed_out::PushedOut;
 pub use serialiser::Transmission;

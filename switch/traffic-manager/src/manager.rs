@@ -7,7 +7,7 @@ use crate::config::{ConfigError, DepthUnit, TrafficManagerConfig};
 use crate::depth::Depth;
 use crate::ingress::Ingress;
 use crate::limits::MAX_QUEUES;
-use crate::port::{Ahead, Port};
+use crate::port::{Port, PrefetchSpan};
 use crate::port_id::{PauseChange, PortId};
 use crate::ports::Ports;
 use crate::pushed_out::PushedOut;
@@ -109,17 +109,17 @@ impl<P> TrafficManager<P> {
     /// fetched into the caches: the port itself. Once it is there,
     /// [`queues_ahead`](Self::queues_ahead) can tell where its queues lie, and these in turn where
     /// their packets lie ([`packets_ahead`](Self::packets_ahead)).
-    pub fn port_ahead(&self, port: PortId) -> Option<Ahead> {
+    pub fn port_ahead(&self, port: PortId) -> Option<PrefetchSpan> {
         Some(self.ports.get(port)?.ahead())
     }
 
     /// Memory of the queues of a port that arrivals and departures will touch.
-    pub fn queues_ahead(&self, port: PortId) -> Option<impl Iterator<Item = Ahead>> {
+    pub fn queues_ahead(&self, port: PortId) -> Option<impl Iterator<Item = PrefetchSpan>> {
         Some(self.ports.get(port)?.queues_ahead())
     }
 
     /// Memory of the first few packets in the queue that will be served next.
-    pub fn packets_ahead(&self, port: PortId) -> Option<Ahead> {
+    pub fn packets_ahead(&self, port: PortId) -> Option<PrefetchSpan> {
         self.ports.get(port)?.packets_ahead()
     }
 
@@ -206,14 +206,15 @@ impl<P> TrafficManager<P> {
         self.pushed_out.pop()
     }
 
-    /// Counts a dequeued packet of `len` bytes that egress dropped.
+    /// Counts a dequeued packet of `len` bytes that egress dropped, other than a [pruned](Self::pruned) one.
     pub fn egress_dropped(&mut self, port: PortId, queue: u8, len: u64) {
         if let Some(port) = self.ports.get_mut(port) {
             port.egress_dropped(queue, len);
         }
     }
 
-    /// Says of a packet that egress dropped that it is a replica at the port by which its packet came in.
+    /// Counts a dequeued replica of `len` bytes that egress dropped at the port by which its packet came in. It is no
+    /// loss.
     pub fn pruned(&mut self, port: PortId, queue: u8, len: u64) {
         if let Some(port) = self.ports.get_mut(port) {
             port.pruned(queue, len);

@@ -45,7 +45,7 @@ pub(crate) struct Port<P> {
 }
 
 /// Memory that a port is about to touch: its address and length in bytes.
-pub type Ahead = (*const u8, usize);
+pub type PrefetchSpan = (*const u8, usize);
 
 /// Bytes at the start of a port, before its queues, that every packet touches. They end after the
 /// first groups of the scheduler.
@@ -223,11 +223,11 @@ impl<P> Port<P> {
     }
 
     /// Memory of the port that every packet touches.
-    pub(crate) fn ahead(&self) -> Ahead {
+    pub(crate) fn ahead(&self) -> PrefetchSpan {
         (std::ptr::from_ref(self).cast(), HOT_BYTES)
     }
 
-    pub(crate) fn queues_ahead(&self) -> impl Iterator<Item = Ahead> {
+    pub(crate) fn queues_ahead(&self) -> impl Iterator<Item = PrefetchSpan> {
         // This leaves out what is rare at the end of the recorder.
         let bytes = std::mem::offset_of!(Queue<P>, recorder) + Recorder::OFTEN_BYTES;
         let queues = self.buffer.queues();
@@ -236,7 +236,7 @@ impl<P> Port<P> {
     }
 
     /// Memory of the first four packets in the queue that is probably served next.
-    pub(crate) fn packets_ahead(&self) -> Option<Ahead> {
+    pub(crate) fn packets_ahead(&self) -> Option<PrefetchSpan> {
         let first = self.buffer.queue(self.arbiter.likely()?).items().next()?;
         Some((std::ptr::from_ref(first).cast(), 4 * size_of_val(first)))
     }

@@ -101,9 +101,9 @@ pub struct QueueStatistics {
     pub deflected: Count,
     /// Dropped packets by reason; reasons that never occurred are absent.
     pub dropped: BTreeMap<DropReason, Count>,
-    /// Packets that were dequeued and then dropped by egress.
+    /// Packets that were dequeued and then dropped by egress, other than pruned ones.
     pub egress_dropped: Count,
-    /// Replicas among them at the port by which their packet came in, which are no losses.
+    /// Replicas that egress dropped at the port by which their packet came in, which are no losses.
     pub pruned: Count,
     /// Packets that were sent, with the length that egress left them.
     pub transmitted: Count,
@@ -316,10 +316,10 @@ impl Recorder {
         self.rare().dropped[reason as usize].add(len);
     }
 
-    /// Packets dropped for any reason, by egress too.
+    /// Packets dropped for any reason, by egress too, pruned ones included.
     pub(crate) fn dropped_packets(&self) -> u64 {
         let rare = self.rarely();
-        rare.dropped_packets() + rare.egress_dropped.packets
+        rare.dropped_packets() + rare.egress_dropped.packets + rare.pruned.packets
     }
 
     /// A packet that waited was dropped for a reason, or deflected; `before` is the depth with it.

@@ -125,6 +125,18 @@ fn a_packet_that_egress_drops_leaves_the_serialiser_free() {
 }
 
 #[test]
+fn a_pruned_replica_is_no_drop_and_is_not_lost_track_of() {
+    let mut tm = manager(gigabit());
+    accept(&mut tm, us(0), 0, 1);
+    let d = tm.dequeue(us(0), PORT).expect("due");
+    tm.pruned(PORT, d.queue, 1500);
+    let statistics = tm.statistics(Instant::FAR_FUTURE);
+    assert_eq!(statistics[0].queues[0].egress_dropped.packets, 0);
+    assert_eq!(statistics[0].queues[0].pruned.packets, 1);
+    assert_eq!(tm.dropped_packets(), 1);
+}
+
+#[test]
 fn egress_decides_the_length() {
     let mut tm = manager(gigabit());
     accept(&mut tm, us(0), 0, 1);

@@ -334,7 +334,7 @@ def test_verdicts_are_read_by_script() -> None:
 def test_a_test_that_fails_is_counted_also_where_it_is_the_only_one(
     tmp_path: Path, also_passes: bool
 ) -> None:
-    """Of a single test ebb-stf prints all differences, each in a line of its own."""
+    """ebb-stf prints all differences of a single test, each in a line of its own."""
     tests, runner = tmp_path / "tests", tmp_path / "build" / "ebb-stf"
     said = f"mismatch       {tests}/a_1.json"
     said += ": line 9: byte 3 differs\n" if also_passes else "\n    line 9: byte 3 differs\n"

@@ -4,6 +4,7 @@
 //! [`SessionTable`] owns the sessions and speaks the wire format; the transports supply the session state
 //! machines ([`SenderSession`], [`ReceiverSession`]) and never see an address or a port.
 
+mod audience;
 mod buffers;
 mod credit;
 mod ending;
@@ -29,6 +30,7 @@ mod tests;
 
 pub use session_table::{EPHEMERAL_PORTS, HostConfig, SessionTable};
 
+pub use audience::Audience;
 pub use buffers::{Buffers, is_zero, pieces};
 pub use credit::PullCredit;
 pub use retry::{Retry, RetryParams};

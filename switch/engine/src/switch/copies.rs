@@ -91,11 +91,13 @@ impl Switch {
             let mut copy = pipeline.clone_packet(&packet);
             copy.journey = Journey {
                 egress_rid: replica.instance,
+                is_replica: journey.is_replica || replica.instance != 0,
                 ..journey.clone()
             };
             self.offer(replica.port, queue, copy);
         }
         journey.egress_rid = last.instance;
+        journey.is_replica |= last.instance != 0;
         packet.journey = journey;
         self.offer(last.port, queue, packet);
     }

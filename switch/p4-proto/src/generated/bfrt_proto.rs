@@ -938,7 +938,7 @@ pub struct Subscribe {
     pub device_id: u32,
     #[prost(message, optional, tag = "3")]
     pub notifications: ::core::option::Option<subscribe::Notifications>,
-    /// Of the answer.
+    /// Status of the answer.
     #[prost(message, optional, tag = "4")]
     pub status: ::core::option::Option<Status>,
 }
@@ -1282,7 +1282,7 @@ impl ::prost::Name for GetForwardingPipelineConfigResponse {
 }
 #[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]
 pub struct Error {
-    /// Of google.rpc.Code.
+    /// A value of google.rpc.Code.
     #[prost(int32, tag = "1")]
     pub canonical_code: i32,
     #[prost(string, tag = "2")]

@@ -245,11 +245,11 @@ pub struct QueueStats {
     pub deflected: ::core::option::Option<Count>,
     #[prost(message, repeated, tag = "5")]
     pub drops: ::prost::alloc::vec::Vec<Drops>,
-    /// Packets that were dequeued and then dropped by the egress pipeline.
+    /// Packets that were dequeued and then dropped by the egress pipeline, other than pruned ones.
     #[prost(message, optional, tag = "6")]
     pub egress_dropped: ::core::option::Option<Count>,
-    /// Replicas among these at the port by which their packet came in: a program drops them so that nothing goes back, and
-    /// nothing is lost.
+    /// Replicas that the egress pipeline dropped at the port by which their packet came in, so that nothing goes back; no
+    /// losses.
     #[prost(message, optional, tag = "28")]
     pub pruned: ::core::option::Option<Count>,
     /// Packets that left, with the length that the egress pipeline left them.

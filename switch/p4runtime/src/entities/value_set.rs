@@ -63,10 +63,11 @@ fn write_members(
         keys.push(key);
     }
     let id = ctx.pipeline.value_set(set.name())?;
-    let members = keys
+    let members: Vec<Vec<_>> = keys
         .iter()
-        .map(|key| key.iter().cloned().map(FieldKey::into_pipeline).collect());
-    ctx.pipeline.set_value_set(id, members.collect())?;
+        .map(|key| key.iter().cloned().map(FieldKey::into_pipeline).collect())
+        .collect();
+    ctx.pipeline.set_value_set(id, &members)?;
     ctx.store.value_sets.insert(entry.value_set_id, kept);
     Ok(())
 }

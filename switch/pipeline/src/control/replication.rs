@@ -115,7 +115,7 @@ impl Pipeline {
 
     /// Replaces the members of a value set. Each has one key for every field of the `select` that
     /// uses the set.
-    pub fn set_value_set(&mut self, set: ValueSetId, members: Vec<Vec<MatchKey>>) -> Result<()> {
+    pub fn set_value_set(&mut self, set: ValueSetId, members: &[Vec<MatchKey>]) -> Result<()> {
         let s = &mut self.state.value_sets[set.index()];
         if let Some(size) = s.max_size
             && members.len() as u64 > u64::from(size)
@@ -126,19 +126,17 @@ impl Pipeline {
                 size,
             });
         }
-        let compiled = members
+        s.members = members
             .iter()
             .map(|m| member(&s.fields, m))
             .collect::<std::result::Result<_, _>>()
             .map_err(|problem| ControlError::invalid(format!("value set {}", s.name), problem))?;
-        s.members = members;
-        s.compiled = compiled;
         Ok(())
     }
 
-    /// The members of a value set.
-    pub fn value_set_members(&self, set: ValueSetId) -> &[Vec<MatchKey>] {
-        &self.state.value_sets[set.index()].members
+    /// Number of members of a value set.
+    pub fn value_set_len(&self, set: ValueSetId) -> usize {
+        self.state.value_sets[set.index()].members.len()
     }
 }
 

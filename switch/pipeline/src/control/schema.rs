@@ -165,9 +165,4 @@ impl Pipeline {
         all.filter(move |(_, d)| d.name == name)
             .map(|(i, _)| DigestId(i as u32))
     }
-
-    /// The name of a learn list.
-    pub fn digest_name(&self, digest: DigestId) -> &str {
-        &self.program.digests[digest.index()].name
-    }
 }

@@ -2,7 +2,7 @@
 
 use num_bigint::{BigInt, Sign};
 
-use super::{BinaryOp, Bool, Cast, Compare, HeaderRef, Num, Number, UnionRef};
+use super::{BinaryOp, Bool, Cast, HeaderRef, Num, Number, UnionRef};
 use crate::layout::Layout;
 use crate::slot::{Slot, load, load_big};
 use crate::stateful::Registers;
@@ -224,17 +224,6 @@ fn cast_big(cast: Cast, value: BigInt, width: u32) -> BigInt {
     }
 }
 
-fn compare<T: Ord>(op: Compare, a: T, b: T) -> bool {
-    match op {
-        Compare::Eq => a == b,
-        Compare::Ne => a != b,
-        Compare::Lt => a < b,
-        Compare::Le => a <= b,
-        Compare::Gt => a > b,
-        Compare::Ge => a >= b,
-    }
-}
-
 impl Bool {
     /// Whether the condition holds.
     pub fn eval(&self, scope: &Scope) -> bool {
@@ -253,8 +242,8 @@ impl Bool {
                     b.eval(scope)
                 }
             }
-            Bool::Compare(op, a, b) => compare(*op, a.eval(scope), b.eval(scope)),
-            Bool::CompareBig(op, a, b) => compare(*op, a.eval_big(scope), b.eval_big(scope)),
+            Bool::Compare(op, a, b) => op.holds(a.eval(scope), b.eval(scope)),
+            Bool::CompareBig(op, a, b) => op.holds(a.eval_big(scope), b.eval_big(scope)),
             Bool::Valid(h) => h
                 .resolve(scope)
                 .is_some_and(|h| scope.layout.header_at(h).is_valid(scope.words)),

@@ -140,6 +140,21 @@ pub(crate) enum Compare {
     Ge,
 }
 
+impl Compare {
+    /// Whether the comparison of `a` with `b` is true.
+    #[inline]
+    pub fn holds<T: Ord>(self, a: T, b: T) -> bool {
+        match self {
+            Compare::Eq => a == b,
+            Compare::Ne => a != b,
+            Compare::Lt => a < b,
+            Compare::Le => a <= b,
+            Compare::Gt => a > b,
+            Compare::Ge => a >= b,
+        }
+    }
+}
+
 /// An expression that is a condition.
 #[derive(Clone, Debug)]
 pub(crate) enum Bool {

@@ -245,18 +245,6 @@ fn compute(op: BinaryOp, a: u64, b: u64) -> u64 {
     }
 }
 
-#[inline]
-fn compare(op: Compare, a: u64, b: u64) -> bool {
-    match op {
-        Compare::Eq => a == b,
-        Compare::Ne => a != b,
-        Compare::Lt => a < b,
-        Compare::Le => a <= b,
-        Compare::Gt => a > b,
-        Compare::Ge => a >= b,
-    }
-}
-
 impl Test {
     /// The condition, in 64-bit arithmetic where that is enough.
     pub fn new(condition: &Bool, layout: &Layout) -> Test {
@@ -290,7 +278,7 @@ impl Test {
 
     fn compare(op: Compare, a: Word, b: Word) -> Test {
         match (a, b) {
-            (Word::Const(a), Word::Const(b)) => Test::Const(compare(op, a, b)),
+            (Word::Const(a), Word::Const(b)) => Test::Const(op.holds(a, b)),
             (Word::Field(a), Word::Const(b)) => Test::Field(op, a, b),
             (Word::Field(a), Word::Field(b)) => Test::Fields(op, a, b),
             (a, b) => Test::Compare(op, Box::new(a), Box::new(b)),
@@ -302,7 +290,7 @@ impl Test {
     pub fn eval(&self, scope: &Scope) -> bool {
         let field = |at: u32| scope.words[at as usize];
         match self {
-            Test::Field(op, a, b) => compare(*op, field(*a), *b),
+            Test::Field(op, a, b) => op.holds(field(*a), *b),
             inner => inner.eval_inner(scope),
         }
     }
@@ -311,8 +299,8 @@ impl Test {
         let field = |at: u32| scope.words[at as usize];
         match self {
             Test::Const(b) => *b,
-            Test::Fields(op, a, b) => compare(*op, field(*a), field(*b)),
-            Test::Compare(op, a, b) => compare(*op, a.eval(scope), b.eval(scope)),
+            Test::Fields(op, a, b) => op.holds(field(*a), field(*b)),
+            Test::Compare(op, a, b) => op.holds(a.eval(scope), b.eval(scope)),
             Test::Not(a) => !a.eval(scope),
             Test::And(a, b) => a.eval(scope) && b.eval(scope),
             Test::Or(a, b) => a.eval(scope) || b.eval(scope),

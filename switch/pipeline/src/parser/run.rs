@@ -229,7 +229,7 @@ impl Machine<'_> {
                     mask: Some(mask),
                 } => masked_equal(key, value, mask),
                 Test::ValueSet(set, mask) => self.state.value_sets[*set as usize]
-                    .compiled
+                    .members
                     .iter()
                     .any(|(value, member_mask)| match mask {
                         None => masked_equal(key, value, member_mask),

@@ -127,7 +127,6 @@ fn value_sets(source: &json::Program, fields: Vec<Vec<u32>>) -> Vec<ValueSet> {
         fields,
         max_size: set.max_size,
         members: Vec::new(),
-        compiled: Vec::new(),
     });
     sets.collect()
 }

@@ -348,7 +348,7 @@ async fn digests_and_value_sets_are_configured() {
     assert_eq!(read, [set(&[&[0x86, 0xdd], &[0x88, 0x47]])]);
     let installed = server.switch.on_pipeline(|p| {
         let id = p.value_set("MyParser.ip_types").unwrap();
-        p.value_set_members(id).len()
+        p.value_set_len(id)
     });
     assert_eq!(installed, 2);
     server.stop().await;

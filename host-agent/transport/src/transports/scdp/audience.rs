@@ -1,17 +1,18 @@
-//! Whom a sender serves: the receiver of a unicast session, or those of a multicast group
-//! (thesis, section III-D). A symbol leaves when all of them have pulled it.
+//! The receivers that a sender serves (thesis, section III-D). A symbol leaves when all of them have
+//! pulled it.
 
 use std::collections::BTreeMap;
 use std::ops::Range;
 
 use ebb_units::{Duration, Instant};
 
-use crate::record::GroupSummary;
+use crate::receiver_driven;
 
 /// Blocks of which one receiver may want repair symbols at a time. Honest ones want them of those
 /// that they have open; a forged pull must not make us remember more.
 const MAX_WANTED_BLOCKS: usize = 4096;
 
+/// A sender's state of one receiver.
 #[derive(Clone, Debug)]
 pub struct Listener {
     /// The highest pull counter seen.
@@ -24,49 +25,12 @@ pub struct Listener {
     first_wanted: u32,
     /// When it last pulled something new.
     last_progress: Instant,
-    state: State,
 }
 
-#[derive(Clone, Debug, PartialEq, Eq)]
-enum State {
-    Served,
-    Finished,
-    Detached,
-    /// Why it will never have everything. None: it still may.
-    Left(String),
-}
-
-#[derive(Debug)]
-pub struct Audience {
-    listeners: Vec<Listener>,
-}
+/// The receivers of one sender.
+pub type Audience = receiver_driven::Audience<Listener>;
 
 impl Audience {
-    pub fn new(now: Instant, listeners: usize) -> Self {
-        let listener = Listener {
-            pulled: 0,
-            finishing: false,
-            wanted: BTreeMap::new(),
-            first_wanted: 0,
-            last_progress: now,
-            state: State::Served,
-        };
-        Audience {
-            listeners: vec![listener; listeners],
-        }
-    }
-
-    /// The receivers that are still served.
-    fn served(&self) -> impl Iterator<Item = &Listener> {
-        self.listeners.iter().filter(|l| l.state == State::Served)
-    }
-
-    /// The receiver, if it is still served.
-    pub fn get_mut(&mut self, index: usize) -> Option<&mut Listener> {
-        let listener = self.listeners.get_mut(index);
-        listener.filter(|l| l.state == State::Served)
-    }
-
     /// Symbols that all of them have pulled together.
     pub fn pulled(&self) -> u32 {
         self.served().map(|l| l.pulled).min().unwrap_or(0)
@@ -114,44 +78,6 @@ impl Audience {
         self.served().map(|l| l.first_wanted).min().unwrap_or(0)
     }
 
-    pub fn finish(&mut self, index: usize) {
-        if let Some(listener) = self.get_mut(index) {
-            listener.state = State::Finished;
-        }
-    }
-
-    pub fn leave(&mut self, index: usize, reason: String) {
-        if let Some(listener) = self.get_mut(index) {
-            listener.state = State::Left(reason);
-        }
-    }
-
-    /// Nobody is left to be served: why somebody left, if so.
-    pub fn ended(&self) -> Option<Result<(), String>> {
-        if self.served().next().is_some() {
-            return None;
-        }
-        let left = self.listeners.iter().find_map(|l| match &l.state {
-            State::Left(reason) => Some(reason.clone()),
-            _ => None,
-        });
-        Some(left.map_or(Ok(()), Err))
-    }
-
-    /// How many receivers have everything.
-    pub fn finished(&self) -> u64 {
-        let finished = self.listeners.iter();
-        finished.filter(|l| l.state == State::Finished).count() as u64
-    }
-
-    /// The receivers that are still served.
-    pub fn unfinished(&self) -> Vec<usize> {
-        let all = self.listeners.iter().enumerate();
-        all.filter(|(_, l)| l.state == State::Served)
-            .map(|(index, _)| index)
-            .collect()
-    }
-
     /// When the first of those that keep the others waiting is to be detached. `since`: when the
     /// others began to wait.
     pub fn straggler_at(&self, since: Instant, patience: Duration) -> Option<Instant> {
@@ -163,8 +89,8 @@ impl Audience {
         behind.map(|l| l.last_progress.max(since) + patience).min()
     }
 
-    /// Takes a straggler out of the group. The audience of its own session comes back.
-    pub fn detach(
+    /// Takes a straggler out of the group; returns the audience of its own session.
+    pub fn detach_straggler(
         &mut self,
         now: Instant,
         since: Instant,
@@ -174,28 +100,22 @@ impl Audience {
             return None;
         }
         let least = self.pulled();
-        let index = self.listeners.iter().position(|l| {
-            let silent = l.last_progress.max(since) + patience <= now;
-            l.state == State::Served && l.pulled == least && silent
-        })?;
-        let alone = self.listeners[index].clone();
-        self.listeners[index].state = State::Detached;
-        let listeners = vec![alone];
-        Some((index, Audience { listeners }))
-    }
-
-    pub fn summary(&self) -> GroupSummary {
-        let count =
-            |state: State| self.listeners.iter().filter(|l| l.state == state).count() as u32;
-        GroupSummary {
-            receivers: self.listeners.len() as u32,
-            receivers_finished: count(State::Finished),
-            receivers_detached: count(State::Detached),
-        }
+        let is_silent = |l: &Listener| l.last_progress.max(since) + patience <= now;
+        self.detach(|l| l.pulled == least && is_silent(l), Listener::clone)
     }
 }
 
 impl Listener {
+    pub fn new(now: Instant) -> Self {
+        Listener {
+            pulled: 0,
+            finishing: false,
+            wanted: BTreeMap::new(),
+            first_wanted: 0,
+            last_progress: now,
+        }
+    }
+
     /// Notes a pull whose counter is not below that of the last one.
     pub fn advance(&mut self, now: Instant, counter: u32, finishing: bool) {
         if counter > self.pulled {

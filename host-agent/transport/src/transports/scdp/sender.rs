@@ -7,7 +7,7 @@ use std::sync::Arc;
 use ebb_units::{Duration, Instant};
 use ebb_wire::{EbbFlags, EbbHeader, PacketType};
 
-use super::audience::Audience;
+use super::audience::{Audience, Listener};
 use super::blocks::{Blocks, Share};
 use super::{DETACHED_REPAIR, Scdp, ScdpParams};
 use crate::code::{EncodeJob, EncodeResult, Encoders, MAX_ENCODERS, RaptorQ};
@@ -109,7 +109,7 @@ impl Sender {
         let mut sender = Sender {
             mode,
             share,
-            audience: Audience::new(now, receivers),
+            audience: Audience::new(vec![Listener::new(now); receivers]),
             straggler_timeout: Duration::from_nanos(straggler_timeout),
             source,
             blocks,
@@ -541,7 +541,7 @@ impl SenderSession for Sender {
         if !bare {
             self.bytes_sent += payload.len() as u64;
         }
-        self.counters.unneeded += self.audience.finished();
+        self.counters.unneeded += self.audience.finished() as u64;
         let repair = esi >= self.blocks.source_symbols(block).into();
         let flags = flags | EbbFlags::REPAIR.when(repair) | EbbFlags::TRIMMED.when(bare);
         let mut header = self.header(flags, level, (block, esi));
@@ -609,7 +609,7 @@ impl SenderSession for Sender {
         self.straggler_at()?;
         let (index, audience) =
             self.audience
-                .detach(now, self.last_sent, self.straggler_timeout)?;
+                .detach_straggler(now, self.last_sent, self.straggler_timeout)?;
         let detached = Sender {
             mode: Mode::Detached,
             share: Share::ALL,

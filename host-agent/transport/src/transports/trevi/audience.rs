@@ -1,13 +1,12 @@
-//! Whom a sender serves: the receiver of a unicast session, or those of a multicast group. Any symbol
-//! is of use to all who want one of its block, so one symbol answers a request of each.
+//! The receivers that a sender serves. Any symbol is of use to all that want one of its block, so one
+//! symbol answers a request of each.
 
 use std::collections::VecDeque;
 
 use ebb_units::{Duration, Instant};
 
 use super::params::MAX_REQUESTS;
-use crate::receiver_driven::Retry;
-use crate::record::GroupSummary;
+use crate::receiver_driven::{self, Retry};
 
 /// A sender's state of one receiver.
 #[derive(Clone, Debug)]
@@ -27,24 +26,10 @@ pub struct Listener {
     echoed: u32,
     /// Since when the others wait for it. None: they do not.
     behind_since: Option<Instant>,
-    state: State,
 }
 
-#[derive(Clone, Debug, PartialEq, Eq)]
-enum State {
-    Served,
-    Finished,
-    Detached,
-    /// Its host ended the session, or has gone; the reason names it.
-    Left(String),
-    /// This sender gave it up.
-    GivenUp(String),
-}
-
-#[derive(Debug)]
-pub struct Audience {
-    listeners: Vec<Listener>,
-}
+/// The receivers of one sender.
+pub type Audience = receiver_driven::Audience<Listener>;
 
 /// Reaction to a timeout.
 #[derive(Clone, Copy, Default, Debug)]
@@ -56,7 +41,7 @@ pub struct Asked {
 }
 
 impl Listener {
-    fn new(retry: Retry) -> Self {
+    pub fn new(retry: Retry) -> Self {
         Listener {
             requested: VecDeque::new(),
             wanted: 0,
@@ -66,12 +51,7 @@ impl Listener {
             retry,
             echoed: 0,
             behind_since: None,
-            state: State::Served,
         }
-    }
-
-    fn is_served(&self) -> bool {
-        self.state == State::Served
     }
 
     /// Notes a request for a symbol of `block`. False: no honest receiver has so many pending.
@@ -115,25 +95,6 @@ impl Listener {
 }
 
 impl Audience {
-    pub fn new(listeners: usize, retry: &Retry) -> Self {
-        Audience {
-            listeners: vec![Listener::new(retry.clone()); listeners],
-        }
-    }
-
-    pub fn served(&self) -> impl Iterator<Item = &Listener> {
-        self.listeners.iter().filter(|l| l.is_served())
-    }
-
-    pub fn served_mut(&mut self) -> impl Iterator<Item = &mut Listener> {
-        self.listeners.iter_mut().filter(|l| l.is_served())
-    }
-
-    /// The receiver, if it is still served.
-    pub fn get_mut(&mut self, index: usize) -> Option<&mut Listener> {
-        self.listeners.get_mut(index).filter(|l| l.is_served())
-    }
-
     /// The lowest block whose symbols anybody wants pushed. None: nobody wants any.
     pub fn wanted(&self) -> Option<u32> {
         let wanting = self.served().filter(|l| !l.is_quiet);
@@ -174,7 +135,7 @@ impl Audience {
     /// that of the receiver whose labels have come back least.
     pub fn answer(&mut self, block: u32) -> u32 {
         let mut chosen: Option<(u32, &mut u32)> = None;
-        for listener in self.listeners.iter_mut().filter(|l| l.is_served()) {
+        for listener in self.served_mut() {
             let at = listener.requested.iter().position(|r| r.1 == block);
             let Some((label, _)) = at.and_then(|at| listener.requested.remove(at)) else {
                 continue;
@@ -190,48 +151,9 @@ impl Audience {
         })
     }
 
-    pub fn finish(&mut self, index: usize) {
-        if let Some(listener) = self.get_mut(index) {
-            listener.state = State::Finished;
-        }
-    }
-
-    /// Whether the receiver has said that it has everything.
-    pub fn has_finished(&self, index: usize) -> bool {
-        let listener = self.listeners.get(index);
-        listener.is_some_and(|l| l.state == State::Finished)
-    }
-
-    /// The receiver's host has ended the session.
-    pub fn leave(&mut self, index: usize, reason: String) {
-        if let Some(listener) = self.get_mut(index) {
-            listener.state = State::Left(reason);
-        }
-    }
-
-    /// Nobody is left to be served: why one did not finish, if so.
-    pub fn ended(&self) -> Option<Result<(), String>> {
-        if self.served().next().is_some() {
-            return None;
-        }
-        let lost = self.listeners.iter().find_map(|l| match &l.state {
-            State::Left(reason) | State::GivenUp(reason) => Some(reason.clone()),
-            _ => None,
-        });
-        Some(lost.map_or(Ok(()), Err))
-    }
-
-    /// The receivers that are served or were given up.
-    pub fn unfinished(&self) -> Vec<usize> {
-        let all = self.listeners.iter().enumerate();
-        all.filter(|(_, l)| matches!(l.state, State::Served | State::GivenUp(_)))
-            .map(|(index, _)| index)
-            .collect()
-    }
-
     /// Whether any receiver has everything.
     pub fn some_finished(&self) -> bool {
-        self.listeners.iter().any(|l| l.state == State::Finished)
+        self.finished() > 0
     }
 
     /// Whether one receiver is served and the others have everything.
@@ -241,15 +163,10 @@ impl Audience {
 
     /// Gives up those for whom the others have waited for too long.
     pub fn give_up_stragglers(&mut self, now: Instant, patience: Duration) {
-        for listener in self.served_mut() {
-            if listener
-                .behind_since
-                .is_some_and(|since| since + patience <= now)
-            {
-                let reason = format!("it was behind all others for {patience}");
-                listener.state = State::GivenUp(reason);
-            }
-        }
+        self.give_up(|listener| {
+            let since = listener.behind_since?;
+            (since + patience <= now).then(|| format!("it was behind all others for {patience}"))
+        });
     }
 
     /// Counts a timeout of each receiver whose question is due, and gives up who was silent for too
@@ -257,23 +174,23 @@ impl Audience {
     pub fn time_out(&mut self, now: Instant, is_pushed: bool) -> Asked {
         let mut asked = Asked::default();
         let some_finished = self.some_finished();
-        for listener in self.served_mut() {
+        self.give_up(|listener| {
             if listener.question_at(is_pushed, some_finished) > now {
-                continue;
+                return None;
             }
             asked.again += u64::from(listener.retry.silent() > 0);
             if listener.retry.expired(now) {
                 asked.anybody = true;
-            } else {
-                listener.state = State::GivenUp(listener.retry.gave_up_reason(now));
+                return None;
             }
-        }
+            Some(listener.retry.gave_up_reason(now))
+        });
         asked
     }
 
     /// Notes for whom the others wait.
     pub fn note_behind(&mut self, now: Instant, is_behind: impl Fn(&Listener) -> bool) {
-        for listener in self.listeners.iter_mut().filter(|l| l.is_served()) {
+        for listener in self.served_mut() {
             listener.behind_since = match is_behind(listener) {
                 true => listener.behind_since.or(Some(now)),
                 false => None,
@@ -287,36 +204,19 @@ impl Audience {
         since.map(|since| since + patience)
     }
 
-    /// Takes a straggler out of the group. The audience of its own session comes back.
-    pub fn detach(&mut self, now: Instant, patience: Duration) -> Option<(usize, Audience)> {
-        let index = self.listeners.iter().position(|l| {
-            let since = l.behind_since.filter(|_| l.is_served());
-            since.is_some_and(|since| since + patience <= now)
-        })?;
-        let listener = &mut self.listeners[index];
-        let alone = Listener {
+    /// Takes a straggler out of the group; returns the audience of its own session.
+    pub fn detach_straggler(
+        &mut self,
+        now: Instant,
+        patience: Duration,
+    ) -> Option<(usize, Audience)> {
+        let is_straggler = |l: &Listener| l.behind_since.is_some_and(|at| at + patience <= now);
+        self.detach(is_straggler, |listener| Listener {
             retry: listener.retry.restarted(now),
             behind_since: None,
             // Nothing is pushed to it until it is heard again.
             is_verified: false,
             ..listener.clone()
-        };
-        listener.state = State::Detached;
-        let listeners = vec![alone];
-        Some((index, Audience { listeners }))
-    }
-
-    pub fn is_group(&self) -> bool {
-        self.listeners.len() > 1
-    }
-
-    pub fn summary(&self) -> GroupSummary {
-        let count =
-            |state: State| self.listeners.iter().filter(|l| l.state == state).count() as u32;
-        GroupSummary {
-            receivers: self.listeners.len() as u32,
-            receivers_finished: count(State::Finished),
-            receivers_detached: count(State::Detached),
-        }
+        })
     }
 }

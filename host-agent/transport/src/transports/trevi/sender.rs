@@ -7,7 +7,7 @@ use ebb_units::{Duration, Instant};
 use ebb_wire::{EbbFlags, EbbHeader, Ipv4Header, PacketType};
 
 use super::DETACHED;
-use super::audience::Audience;
+use super::audience::{Audience, Listener};
 use super::blocks::{Blocks, MAX_OPEN, with_overhead};
 use super::params::{Mode, Stragglers, TreviParams};
 use super::rate::Rate;
@@ -81,7 +81,7 @@ impl Sender {
             Cast::Part(part) => (EbbFlags::MULTI_SOURCE, 1, (part.sender, part.senders)),
         };
         let retry = Retry::new(now, params.retry());
-        let audience = Audience::new(receivers, &retry);
+        let audience = Audience::new(vec![Listener::new(retry.clone()); receivers]);
         let new = Sender {
             params: *params,
             cast,
@@ -510,7 +510,9 @@ impl SenderSession for Sender {
         if self.params.stragglers != Stragglers::Drop {
             return None;
         }
-        let (index, audience) = self.audience.detach(now, self.straggler_timeout())?;
+        let (index, audience) = self
+            .audience
+            .detach_straggler(now, self.straggler_timeout())?;
         // It may have been the last one.
         self.end_if_nobody_is_left();
         self.note_behind(now);

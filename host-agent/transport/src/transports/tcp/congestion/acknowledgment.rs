@@ -22,3 +22,20 @@ pub struct Acknowledgment {
     /// The window, not the application or the peer's buffer, is what holds the sender back.
     pub window_limited: bool,
 }
+
+#[cfg(test)]
+impl Acknowledgment {
+    /// An acknowledgment of this many bytes, outside of recovery, at a sender that its window limits.
+    pub(crate) fn of(acked_bytes: u64) -> Self {
+        Acknowledgment {
+            acked_bytes,
+            una: 0,
+            next: 0,
+            flight_bytes: 0,
+            ece: false,
+            in_recovery: false,
+            after_timeout: false,
+            window_limited: true,
+        }
+    }
+}

@@ -116,14 +116,11 @@ mod tests {
         for i in 0..segments {
             *una += MSS;
             dctcp.on_ack(&Acknowledgment {
-                acked_bytes: MSS,
                 una: *una,
                 next: *una + (segments - 1) * MSS,
                 flight_bytes: segments * MSS,
                 ece: i < marked,
-                in_recovery: false,
-                after_timeout: false,
-                window_limited: true,
+                ..Acknowledgment::of(MSS)
             });
         }
     }
@@ -134,14 +131,10 @@ mod tests {
         let mut una = 1;
         // RFC 8257 3.3 starts WindowEnd at SND.UNA: the first ACK is a window of its own.
         dctcp.on_ack(&Acknowledgment {
-            acked_bytes: MSS,
             una: 1 + MSS,
             next: 1 + 10 * MSS,
             flight_bytes: 10 * MSS,
-            ece: false,
-            in_recovery: false,
-            after_timeout: false,
-            window_limited: true,
+            ..Acknowledgment::of(MSS)
         });
         una += MSS;
         let mut alpha = 1.0 - G;
@@ -168,14 +161,11 @@ mod tests {
             let (acked, flight) = (ack[0].as_u64().unwrap(), ack[2].as_u64().unwrap());
             una += acked;
             dctcp.observe(&Acknowledgment {
-                acked_bytes: acked,
                 una,
                 next: una + flight,
                 flight_bytes: flight,
                 ece: ack[1].as_bool().unwrap(),
-                in_recovery: false,
-                after_timeout: false,
-                window_limited: true,
+                ..Acknowledgment::of(acked)
             });
             let error = dctcp.alpha - ack[3].as_f64().unwrap();
             assert!(error.abs() < 1e-9, "ACK {i}: {error}");
@@ -190,14 +180,11 @@ mod tests {
             ..dctcp()
         };
         let mark = Acknowledgment {
-            acked_bytes: MSS,
             una: 1001,
             next: 10_001,
             flight_bytes: 10 * MSS,
             ece: true,
-            in_recovery: false,
-            after_timeout: false,
-            window_limited: true,
+            ..Acknowledgment::of(MSS)
         };
         assert!(dctcp.on_ack(&mark));
         assert_eq!(dctcp.window().bytes(), 7500);

@@ -209,25 +209,12 @@ mod tests {
         }
     }
 
-    fn ack(acked_bytes: u64) -> Acknowledgment {
-        Acknowledgment {
-            acked_bytes,
-            una: 0,
-            next: 0,
-            flight_bytes: 0,
-            ece: false,
-            in_recovery: false,
-            after_timeout: false,
-            window_limited: true,
-        }
-    }
-
     #[test]
     fn a_flow_begins_with_what_the_path_holds_and_adds_a_segment_per_window() {
         let mut flow = start();
         assert_eq!(flow.window().bytes(), 12 * MSS);
         for _ in 0..12 {
-            flow.on_ack(&ack(MSS));
+            flow.on_ack(&Acknowledgment::of(MSS));
         }
         assert_eq!(flow.window().bytes(), 13 * MSS);
     }
@@ -245,10 +232,10 @@ mod tests {
         flow.on_timeout(3 * MSS, 0, true);
         assert_eq!(state(&flow), (1, 6), "whatever is in flight");
         for _ in 0..5 {
-            flow.on_ack(&ack(MSS));
+            flow.on_ack(&Acknowledgment::of(MSS));
         }
         assert_eq!(state(&flow), (6, 6));
-        flow.on_ack(&ack(MSS));
+        flow.on_ack(&Acknowledgment::of(MSS));
         assert_eq!(state(&flow), (6, 6), "a segment per window from here on");
         flow.on_timeout(MSS, 0, true);
         assert_eq!(state(&flow), (1, 3));

@@ -94,14 +94,11 @@ mod tests {
 
     fn ack(una: u64, next: u64, ece: bool) -> Acknowledgment {
         Acknowledgment {
-            acked_bytes: MSS,
             una,
             next,
             flight_bytes: next - una + MSS,
             ece,
-            in_recovery: false,
-            after_timeout: false,
-            window_limited: true,
+            ..Acknowledgment::of(MSS)
         }
     }
 

@@ -117,29 +117,16 @@ mod tests {
         Window::new(&TcpParams::default(), MSS)
     }
 
-    fn acked(acked_bytes: u64) -> Acknowledgment {
-        Acknowledgment {
-            acked_bytes,
-            una: 0,
-            next: 0,
-            flight_bytes: 0,
-            ece: false,
-            in_recovery: false,
-            after_timeout: false,
-            window_limited: true,
-        }
-    }
-
     #[test]
     fn after_a_timeout_slow_start_counts_one_segment_per_ack() {
         let mut w = window();
         w.collapse(20 * MSS, true);
         w.grow(&Acknowledgment {
             after_timeout: true,
-            ..acked(5 * MSS)
+            ..Acknowledgment::of(5 * MSS)
         });
         assert_eq!(w.bytes(), 2 * MSS);
-        w.grow(&acked(5 * MSS));
+        w.grow(&Acknowledgment::of(5 * MSS));
         assert_eq!(w.bytes(), 4 * MSS);
     }
 
@@ -161,7 +148,7 @@ mod tests {
     fn slow_start_doubles_per_window_even_with_delayed_acks() {
         let mut w = window();
         for _ in 0..5 {
-            w.grow(&acked(2 * MSS));
+            w.grow(&Acknowledgment::of(2 * MSS));
         }
         assert_eq!(w.bytes(), 20 * MSS);
     }
@@ -171,14 +158,14 @@ mod tests {
         let mut w = window();
         w.reduce_to(10 * MSS);
         for _ in 0..5 {
-            w.grow(&acked(2 * MSS));
+            w.grow(&Acknowledgment::of(2 * MSS));
         }
         assert_eq!(w.bytes(), 11 * MSS);
         for _ in 0..5 {
-            w.grow(&acked(2 * MSS));
+            w.grow(&Acknowledgment::of(2 * MSS));
         }
         assert_eq!(w.bytes(), 11 * MSS);
-        w.grow(&acked(MSS));
+        w.grow(&Acknowledgment::of(MSS));
         assert_eq!(w.bytes(), 12 * MSS);
     }
 
@@ -193,7 +180,7 @@ mod tests {
         assert_eq!(w.slow_start_threshold_bytes(), 50 * MSS);
         let mut w = window();
         for _ in 0..10_000 {
-            w.grow(&acked(2 * MSS));
+            w.grow(&Acknowledgment::of(2 * MSS));
         }
         assert_eq!(w.bytes(), 1256 * MSS);
     }
