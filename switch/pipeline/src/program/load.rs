@@ -51,6 +51,7 @@ pub(crate) fn load(source: &json::Program, shortcuts: bool) -> Result<Program> {
         source,
         actions: &actions,
         calculations: &mut calculations,
+        filled: architecture.filled(),
         built: tables::Built::default(),
     };
     let ingress = builder.pipeline("ingress")?;
@@ -113,7 +114,8 @@ fn calculations(
 ) -> Result<Calculations> {
     let mut calculations = Calculations::default();
     for c in &source.calculations {
-        let number = calculations.add(Calculation::load(layout, c)?);
+        let filled = Architecture::of(source)?.filled();
+        let number = calculations.add(Calculation::load(layout, c, filled)?);
         names.calculations.insert(c.name.clone(), number);
     }
     Ok(calculations)
