@@ -11,6 +11,7 @@ use super::architecture::Architecture;
 use super::arrays::Arrays;
 use super::{Checksum, DigestSpec, FieldList, Program, StandardMetadata, tables};
 use crate::calculation::{Calculation, Calculations};
+use crate::dynamic_hash::Configurable;
 use crate::error::LoadError;
 use crate::expr::Compiler;
 use crate::layout::Layout;
@@ -71,6 +72,7 @@ pub(crate) fn load(source: &json::Program, shortcuts: bool) -> Result<Program> {
             .into_iter()
             .map(|(name, code)| (code, name))
             .collect(),
+        hashes: Configurable::load(source, &calculations)?,
         calculations: calculations.all,
         algorithms: calculations.algorithms,
         parser,
