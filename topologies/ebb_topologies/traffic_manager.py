@@ -25,8 +25,8 @@ class QueueParameters(BaseModel):
 
     model_config = ConfigDict(extra="forbid", frozen=True)
 
-    id: Annotated[int, Field(ge=0, le=7)]
-    """Queue id, v1model's `priority`: 0 lowest."""
+    id: Annotated[int, Field(ge=0, le=31)]
+    """Queue id: v1model's `priority` (to 7) or Tofino's `qid`; 0 lowest."""
     capacity_packets: Count | None = None
     """Packets it holds; none: no limit of its own."""
     capacity_bytes: Count | None = None
@@ -59,7 +59,7 @@ class GroupParameters(BaseModel):
 
     model_config = ConfigDict(extra="forbid", frozen=True)
 
-    queues: list[Annotated[int, Field(ge=0, le=7)]]
+    queues: list[Annotated[int, Field(ge=0, le=31)]]
     """Ids of the queues."""
     order: Literal["priority", "arrival"] = "priority"
     """Inside the group: strict priority, or order of arrival, as if it were one queue."""
@@ -125,7 +125,7 @@ class PfcParameters(BaseModel):
 @dataclass(frozen=True, kw_only=True, config=ConfigDict(extra="forbid"))
 class ExportParameters:
     """State of all queues that the switch writes into a register of the program; the cell of a
-    queue is `port * 8 + queue`."""
+    queue, of the first eight, is `port * 8 + queue`."""
 
     register: Annotated[str, Field(min_length=1)]
     """Name of the register in the program."""
@@ -196,6 +196,8 @@ class PortParameters(BaseModel):
         if self.egress_per_queue and self.egress_bytes is None:
             raise ValueError("egress_per_queue needs egress_bytes")
         lossless = [queue.id for queue in self.queue if queue.lossless]
+        if any(number > 7 for number in lossless):
+            raise ValueError(f"lossless queues {lossless}: flow control has the classes 0 to 7")
         if (self.pfc is None) != (not lossless):
             raise ValueError(f"lossless queues {lossless} and pfc must be given together")
         ranked = [queue.id for queue in self.queue if queue.rank]

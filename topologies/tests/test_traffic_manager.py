@@ -108,3 +108,16 @@ def test_what_does_not_go_together_is_refused(given: dict[str, Any], message: st
 def test_a_group_with_a_share_needs_no_weight() -> None:
     group = GroupParameters(queues=[7], share=0.01, burst_bytes=3_277)
     assert group.weight == 1
+
+
+def test_queues_are_numbered_to_31_and_lossless_ones_to_7() -> None:
+    ids = [0, 8, 31]
+    groups = [GroupParameters(queues=[number]) for number in ids]
+    told = config(PortParameters(queue=[QueueParameters(id=n) for n in ids], group=groups))
+    for profile in told["profile"]:
+        assert [queue["id"] for queue in profile["queue"]] == ids
+    with pytest.raises(ValidationError, match="less than or equal to 31"):
+        QueueParameters(id=32)
+    lossless = QueueParameters(id=8, lossless=True)
+    with pytest.raises(ValueError, match=r"lossless queues \[8\]: .* classes 0 to 7"):
+        PortParameters(queue=[lossless], pfc=PfcParameters(pause_bytes=1, resume_bytes=1))

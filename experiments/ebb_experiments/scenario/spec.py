@@ -68,7 +68,7 @@ class Sample(Spec):
 
     ports: list[str]
     """Ports of switches, as in `s1:3`; `*`, `?` and `[..]` stand for what they do in a shell."""
-    queues: list[Annotated[int, Field(ge=0, le=7)]] | None = None
+    queues: list[Annotated[int, Field(ge=0, le=31)]] | None = None
     """Ids of the queues; none: all that the scheme has."""
     every_ns: Annotated[int, Field(gt=0, le=MAX_TIME_NS)]
     """Nominal time between two samples, ns."""

@@ -149,6 +149,20 @@ pub struct Calculation {
     /// Fields and constants in order.
     #[serde(default)]
     pub input: Vec<CalculationInput>,
+    /// How the control plane can set it at run time, on Tofino; a key of our own. None: it cannot.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub configurable: Option<Configurable>,
+}
+
+/// A hash that the control plane can set.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Configurable {
+    /// Name of the hash in the program.
+    pub name: String,
+    /// Bits of its result.
+    pub bits: u32,
+    /// Names of its inputs, in their order.
+    pub fields: Vec<String>,
 }
 
 /// A field or constant of a calculation.

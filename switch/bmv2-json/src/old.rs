@@ -90,5 +90,6 @@ fn of_ipv4_header(program: &Program, checksum: usize) -> Calculation {
         input: others
             .map(|f| Value::Field(FieldRef::new(target.header(), &f.name)).into())
             .collect(),
+        configurable: None,
     }
 }

@@ -14,9 +14,10 @@ use crate::port::{Port, Received};
 
 /// The drop port of simple_switch without options.
 const DROP_PORT: u16 = 511;
+/// Queues of a port; of Tofino's programs as many as they can name.
 const PRIORITY_QUEUES: u8 = 1;
-/// Queues of ports where programs choose them by a number of their own: on Tofino, and in PSA by class of service.
-const CHOSEN_QUEUES: u8 = 8;
+/// Queues of ports of PSA, where programs choose them by class of service.
+const CLASSES_OF_SERVICE: u8 = 8;
 /// The time between two packets: long enough for everything that a packet starts, since links have no delay.
 const BETWEEN_PACKETS: Duration = Duration::from_millis(1);
 
@@ -42,10 +43,10 @@ impl Bench {
             drop_port: DROP_PORT,
         };
         let recirculating: Vec<bool> = (0..=DROP_PORT).map(|p| pipeline.recirculates(p)).collect();
-        let queues = if pipeline.is_v1model() {
+        let queues = if pipeline.is_v1model() || pipeline.cell_bytes().is_some() {
             PRIORITY_QUEUES
         } else {
-            CHOSEN_QUEUES
+            CLASSES_OF_SERVICE
         };
         let config = TrafficManagerConfig::like_bmv2(queues);
         let mut switch = in_words(Switch::new(options, config))?;

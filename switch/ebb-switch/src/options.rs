@@ -111,8 +111,8 @@ pub struct Options {
     #[arg(long, value_name = "PORT", default_value_t = 511, value_parser = clap::value_parser!(u16).range(0..=511))]
     pub drop_port: u16,
 
-    /// Queues per port where no traffic manager configuration says otherwise
-    #[arg(long, value_name = "N", default_value_t = 1, value_parser = clap::value_parser!(u8).range(1..=8))]
+    /// Queues per port where no traffic manager configuration says otherwise; 1 with a program for Tofino: all 32
+    #[arg(long, value_name = "N", default_value_t = 1, value_parser = clap::value_parser!(u8).range(1..=32))]
     pub priority_queues: u8,
 
     /// Traffic manager configuration, .toml or .json
@@ -446,7 +446,7 @@ mod tests {
         for (line, expected) in [
             ("ebb-switch -i veth0", "expected PORT@INTERFACE"),
             ("ebb-switch -i 512@veth0", "from 0 to 511"),
-            ("ebb-switch --priority-queues 9", "1..=8"),
+            ("ebb-switch --priority-queues 33", "1..=32"),
             ("ebb-switch --grpc-server-addr 9559", "socket address"),
         ] {
             let message = parse(line).expect_err("refused").to_string();

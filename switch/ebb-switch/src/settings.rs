@@ -269,8 +269,8 @@ impl SwitchEntry {
     fn resolve(self, file: &Path, directory: &Path) -> Result<SwitchSettings, FileError> {
         let fail =
             |problem: &str| FileError::new(file, format!("switch \"{}\": {problem}", self.name));
-        if !(1..=8).contains(&self.priority_queues) {
-            return Err(fail("priority_queues must be 1 to 8"));
+        if !(1..=32).contains(&self.priority_queues) {
+            return Err(fail("priority_queues must be 1 to 32"));
         }
         if self.p4info.is_some() && self.program.is_none() {
             return Err(fail("p4info needs a program"));

@@ -198,6 +198,7 @@ impl Switch {
     pub fn install(&mut self, mut pipeline: Pipeline) -> Result<(), ConfigError> {
         (self.exports, self.ranks) = self.bind(self.manager.config(), &pipeline)?;
         self.manager.clear(self.now);
+        (self.manager).fit_queues(self.now, pipeline.cell_bytes().is_some());
         self.tracer.flush();
         pipeline.set_drop_port(self.options.drop_port);
         pipeline.set_cpu_port(self.options.cpu_port);
@@ -281,6 +282,8 @@ impl Switch {
             None => Default::default(),
         };
         self.manager.reconfigure(self.now, config)?;
+        let tofino = (self.pipeline.as_ref()).is_some_and(|p| p.cell_bytes().is_some());
+        self.manager.fit_queues(self.now, tofino);
         (self.exports, self.ranks) = bound;
         self.export_all();
         self.revise_pauses();

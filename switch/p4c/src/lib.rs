@@ -22,6 +22,7 @@ mod digests;
 pub mod elaborate;
 pub mod eval;
 mod fold;
+mod hashes;
 pub mod ir;
 pub mod lex;
 pub mod limits;

@@ -283,6 +283,37 @@ fn comparable(value: &Value) -> Value {
     }
 }
 
+/// A hash with one call has three tables, numbered by its name; one with several calls has none.
+#[test]
+fn a_hash_has_tables_for_inputs_algorithm_and_value() {
+    let schema = schema(
+        "",
+        "Hash<bit<16>>(HashAlgorithm_t.CRC16) single;
+         Hash<bit<16>>(HashAlgorithm_t.CRC16) twice;",
+        "hdr.h.b = single.get({ hdr.h.a, 8w5, hdr.h.b[7:0] });
+         hdr.h.b = hdr.h.b ^ twice.get({ hdr.h.a });
+         hdr.h.b = hdr.h.b ^ twice.get({ hdr.h.b });",
+    );
+    let tables = tables(&schema);
+    let [configure, algorithm, compute] = ["configure", "algorithm", "compute"]
+        .map(|end| tables[&format!("pipe.I.single.{end}")].clone());
+    assert!(!tables.contains_key("pipe.I.twice.compute"));
+    let names = ["hdr.h.a", "constant0_8_8w5", "hdr.h.b[7:0]"];
+    assert_eq!(data(&configure), names);
+    let slice = &configure["data"][0]["singleton"]["container"];
+    let of_slice = [0, 1, 2].map(|at| slice[at]["singleton"]["name"].clone());
+    assert_eq!(of_slice, ["start_bit", "length", "order"]);
+    let actions = [0, 1].map(|at| algorithm["action_specs"][at]["name"].clone());
+    assert_eq!(actions, ["pre_defined", "user_defined"]);
+    assert_eq!(algorithm["depends_on"], json!([configure["id"]]));
+    let key = [0, 1].map(|at| compute["key"][at]["name"].clone());
+    assert_eq!(key, [names[0], names[2]]);
+    assert_eq!(data(&compute), ["hash_value"]);
+    let ids = [&configure, &compute, &algorithm].map(|table| table["id"].as_u64());
+    let kinds = ids.map(|id| id.map(|id| id >> 24));
+    assert_eq!(kinds, [Some(0x95), Some(0x96), Some(0x97)]);
+}
+
 #[test]
 fn a_direct_register_is_fields_of_its_table() {
     let schema = schema(

@@ -26,11 +26,22 @@ pub(crate) enum Input {
     Payload,
 }
 
+/// Where inputs that are no whole bytes are filled up with zeros.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Filled {
+    /// As on BMv2.
+    AtTheEnd,
+    /// As on Tofino.
+    InFront,
+}
+
 /// The bytes to hash. The algorithm, which may have state, is kept elsewhere.
 #[derive(Clone, Debug)]
 pub(crate) struct Calculation {
     /// Values that are hashed, in order.
     pub inputs: Vec<Input>,
+    /// Zeros in front of them: Tofino fills up there to whole bytes, and BMv2 at the end.
+    pub front: u32,
     /// A faster way for the common case; `None` if there is none.
     pub usual: Option<Usual>,
 }
@@ -64,7 +75,7 @@ pub(crate) struct Usual {
 
 impl Usual {
     /// The layout of fields and headers; `None` if other inputs take part.
-    fn new(inputs: &[Input], layout: &Layout) -> Option<Usual> {
+    fn new(inputs: &[Input], front: u32, layout: &Layout) -> Option<Usual> {
         let (mut slots, mut valid, mut lengths) = (Vec::new(), Vec::new(), Vec::new());
         let mut field = |slot: Slot, length_at: Option<u32>| match length_at {
             Some(at) => lengths.push(at),
@@ -90,7 +101,7 @@ impl Usual {
         valid.sort_unstable();
         valid.dedup();
         Some(Usual {
-            pieces: Pieces::new(slots),
+            pieces: Pieces::behind(front, slots),
             valid: valid.into(),
             lengths: lengths.into(),
         })
@@ -108,9 +119,10 @@ impl Calculation {
     pub fn load(
         layout: &Layout,
         calculation: &json::Calculation,
+        filled: Filled,
     ) -> Result<(Calculation, Algorithm), LoadError> {
         let inputs = calculation.input.iter().map(|i| (&i.value, i.bitwidth));
-        Self::of_inputs(layout, &calculation.algo, inputs)
+        Self::of_inputs(layout, &calculation.algo, inputs, filled)
             .map_err(|e| e.within(format_args!("calculation {}", calculation.name)))
     }
 
@@ -119,9 +131,10 @@ impl Calculation {
         layout: &Layout,
         profile: &str,
         selector: &json::Selector,
+        filled: Filled,
     ) -> Result<(Calculation, Algorithm), LoadError> {
         let inputs = selector.input.iter().map(|value| (value, None));
-        Self::of_inputs(layout, &selector.algo, inputs)
+        Self::of_inputs(layout, &selector.algo, inputs, filled)
             .map_err(|e| e.within(format_args!("selector of action profile {profile}")))
     }
 
@@ -130,20 +143,22 @@ impl Calculation {
         layout: &Layout,
         algorithm: &str,
         inputs: impl Iterator<Item = (&'a Value, Option<u32>)>,
+        filled: Filled,
     ) -> Result<(Calculation, Algorithm), LoadError> {
         let algorithm = Algorithm::by_name(algorithm)?;
         let inputs = inputs.map(|(value, bitwidth)| input(layout, value, bitwidth));
-        Ok((
-            Calculation::new(inputs.collect::<Result<_, _>>()?, layout),
-            algorithm,
-        ))
-    }
-
-    fn new(inputs: Vec<Input>, layout: &Layout) -> Calculation {
-        Calculation {
-            usual: Usual::new(&inputs, layout).filter(|_| layout.shortcuts),
+        let inputs: Vec<Input> = inputs.collect::<Result<_, _>>()?;
+        let front = match filled {
+            Filled::InFront => missing_bits(&inputs, layout, &algorithm),
+            Filled::AtTheEnd => 0,
+        };
+        let usual = Usual::new(&inputs, front, layout).filter(|_| layout.shortcuts);
+        let calculation = Calculation {
+            usual,
             inputs,
-        }
+            front,
+        };
+        Ok((calculation, algorithm))
     }
 
     /// Whether the payload takes part.
@@ -164,6 +179,7 @@ impl Calculation {
 
     fn lay_out_each(&self, layout: &Layout, packet: &Packet, out: &mut Vec<u8>) {
         let mut writer = BitWriter::new(out);
+        writer.append(self.front, &[0]);
         for input in &self.inputs {
             match input {
                 Input::Field(slot, valid_at, length_at) => {
@@ -190,6 +206,26 @@ impl Calculation {
         }
         writer.finish();
     }
+}
+
+/// Bits that inputs lack to whole bytes, or to whole words of what is combined by XOR.
+fn missing_bits(inputs: &[Input], layout: &Layout, algorithm: &Algorithm) -> u32 {
+    let unit = match algorithm {
+        Algorithm::Csum16 | Algorithm::RoundRobin => return 0,
+        Algorithm::Xor(bytes) => 8 * *bytes as u32,
+        Algorithm::Crc(_) | Algorithm::Identity => 8,
+    };
+    let bits = |input: &Input| match input {
+        Input::Field(slot, ..) => slot.bits,
+        Input::Constant(_, bits) => *bits,
+        Input::Header(header) => {
+            let fields = layout.header_at(*header).fields.iter();
+            fields.map(|field| field.slot.bits).sum()
+        }
+        Input::Payload => 0,
+    };
+    let all: u32 = inputs.iter().map(bits).sum();
+    all.next_multiple_of(unit) - all
 }
 
 /// Appends a field at its current width.

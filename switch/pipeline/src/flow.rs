@@ -4,7 +4,7 @@ use crate::action::Primitive;
 use crate::bits::write_words;
 use crate::layout::Header;
 use crate::machine::Machine;
-use crate::profile::{BoundAction, Profile, Resolved};
+use crate::profile::{BoundAction, Profile, Resolved, bucket};
 use crate::program::{Checksum, Emit, Next, Node};
 use crate::slot::store;
 use crate::trace::TraceEvent;
@@ -258,16 +258,6 @@ impl Machine<'_> {
             .filter(|emit| emit.is_valid(words))
             .map(|emit| emit.bits(words) / 8)
             .sum();
-    }
-}
-
-/// `hash` modulo `n`, without the slow division where possible.
-#[inline]
-fn bucket(hash: u64, n: usize) -> usize {
-    match (u32::try_from(hash), u32::try_from(n)) {
-        _ if n.is_power_of_two() => hash as usize & (n - 1),
-        (Ok(hash), Ok(n)) => (hash % n) as usize,
-        _ => (hash % n as u64) as usize,
     }
 }
 

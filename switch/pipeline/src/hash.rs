@@ -110,7 +110,8 @@ impl Crc {
         Some(Crc::new(bits, polynomial, init, xor_out, reversed != 0))
     }
 
-    fn new(bits: u32, polynomial: u64, init: u64, xor_out: u64, reflect: bool) -> Crc {
+    /// The check with these parameters, which have `bits` bits each.
+    pub fn new(bits: u32, polynomial: u64, init: u64, xor_out: u64, reflect: bool) -> Crc {
         let mask = u64::MAX >> (64 - bits);
         let mut table = Box::new([0; 256]);
         for (i, entry) in table.iter_mut().enumerate() {
@@ -139,7 +140,8 @@ impl Crc {
         }
     }
 
-    fn compute(&self, bytes: &[u8]) -> u64 {
+    /// The checksum of these bytes.
+    pub fn compute(&self, bytes: &[u8]) -> u64 {
         let mask = u64::MAX >> (64 - self.bits);
         let (start, bytes) = match &self.sliced {
             Some(tables) => {

@@ -29,6 +29,8 @@ ids! {
     RegisterId,
     /// An array of filters.
     FilterId,
+    /// A hash that can be set at run time.
+    HashId,
     /// A parser value set.
     ValueSetId,
     /// A learn list: the fields of a digest.

@@ -17,7 +17,9 @@ mod action;
 mod bits;
 mod by_id;
 mod calculation;
+mod crc_catalogue;
 mod drop_reason;
+mod dynamic_hash;
 mod error;
 mod expr;
 mod filter;
@@ -57,6 +59,7 @@ pub mod trace;
 mod wire;
 
 pub use drop_reason::DropReason;
+pub use dynamic_hash::{HashConfig, HashField, HashFunction, HashSlice};
 pub use error::LoadError;
 pub use frames::Frames;
 pub use ids::*;

@@ -133,7 +133,7 @@ impl Pipeline {
         let initial = &self.program.layout.initial;
         let pool = &mut self.state.pool;
         let native = self.program.native.as_ref();
-        let all = self.state.trace.is_some() || self.state.sets_all.load(Ordering::Relaxed);
+        let all = self.state.interprets || self.state.sets_all.load(Ordering::Relaxed);
         match native.filter(|_| !all) {
             None => pool.packet(initial, frame),
             Some(native) => {
@@ -459,10 +459,12 @@ impl Pipeline {
     /// From now on interprets packets and notes what happens to them.
     pub fn start_trace(&mut self) {
         self.state.trace.get_or_insert_default();
+        self.state.interprets = true;
     }
 
     /// Ends tracing and returns what was noted since [`start_trace`](Self::start_trace).
     pub fn take_trace(&mut self) -> Vec<TraceEvent> {
+        self.state.interprets = !self.state.hashes.is_empty();
         self.state.trace.take().unwrap_or_default()
     }
 
@@ -484,9 +486,12 @@ impl Pipeline {
 
 impl<'a> Machine<'a> {
     /// The native code; `None` if there is none, or if the packet is traced, because only the
-    /// interpreter can note steps.
+    /// interpreter can note steps, or a hash is set at run time.
     pub fn native(&self) -> Option<&'a Native> {
-        self.program.native.as_ref().filter(|_| !self.is_traced())
+        self.program
+            .native
+            .as_ref()
+            .filter(|_| !self.state.interprets)
     }
 
     /// Parses the packet, verifies its checksums and runs the ingress pipeline.

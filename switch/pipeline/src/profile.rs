@@ -111,6 +111,16 @@ pub(crate) struct GroupState {
     pub buckets: Vec<u32>,
 }
 
+/// `hash` modulo `n`, without the slow division where possible.
+#[inline]
+pub(crate) fn bucket(hash: u64, n: usize) -> usize {
+    match (u32::try_from(hash), u32::try_from(n)) {
+        _ if n.is_power_of_two() => hash as usize & (n - 1),
+        (Ok(hash), Ok(n)) => (hash % n) as usize,
+        _ => (hash % n as u64) as usize,
+    }
+}
+
 /// One-shot sets that were written lately. Most routes of a switch lead over the same few sets of
 /// links. With one copy of each for all entries, they fit into the caches.
 #[derive(Debug, Default)]

@@ -8,6 +8,7 @@ use rand::SeedableRng;
 use rand::rngs::SmallRng;
 
 use crate::control::{CloneSession, ProtectedReplica, Replica};
+use crate::dynamic_hash::Dynamic;
 use crate::filter::{FilterSpec, Filters};
 use crate::generator::Generator;
 use crate::ids::{ProfileId, TableId};
@@ -39,6 +40,8 @@ pub(crate) struct State {
     pub filters: Vec<Filters>,
     /// A counter for each calculation; see [`Algorithm::compute`](crate::hash::Algorithm::compute).
     pub turns: Vec<u64>,
+    /// Configurations of its hashes, by their number in the program; `None`: as in the program. Empty: all are.
+    pub hashes: Vec<Option<Box<Dynamic>>>,
     /// Its parser value sets.
     pub value_sets: Vec<ValueSet>,
     /// Replicas in use of each multicast group.
@@ -72,6 +75,8 @@ pub(crate) struct State {
     pub generator: Option<Box<Generator>>,
     /// Steps of the packet so far; `None` if it is not traced.
     pub trace: Option<Vec<crate::trace::TraceEvent>>,
+    /// Whether packets are interpreted: for a trace, and where a hash is set at run time.
+    pub interprets: bool,
     /// Whether packets begin with all their words initialised: others than the program may read
     /// them.
     pub sets_all: AtomicBool,
@@ -130,6 +135,7 @@ impl State {
             },
             filters: start.filters.iter().map(Filters::new).collect(),
             turns: vec![0; program.algorithms.len()],
+            hashes: Vec::new(),
             value_sets: start.value_sets.clone(),
             multicast: BTreeMap::new(),
             protected: BTreeMap::new(),
@@ -146,6 +152,7 @@ impl State {
             tofino: Default::default(),
             generator: None,
             trace: None,
+            interprets: false,
             sets_all: AtomicBool::new(false),
         }
     }

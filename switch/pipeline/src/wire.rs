@@ -15,9 +15,8 @@ struct Cut {
     bits: u32,
 }
 
-/// The words of fields that follow each other. A field of no bits has none.
-fn cuts(fields: impl IntoIterator<Item = Slot>) -> Vec<Cut> {
-    let mut bit = 0;
+/// The words of fields that follow each other from a bit on. A field of no bits has none.
+fn cuts(mut bit: u32, fields: impl IntoIterator<Item = Slot>) -> Vec<Cut> {
     let mut all = Vec::new();
     for slot in fields.into_iter().filter(|s| s.bits > 0) {
         let mut bits = first_word_bits(slot.bits);
@@ -58,8 +57,14 @@ pub(crate) struct Piece {
 }
 
 impl Pieces {
+    /// The fields from the first bit on.
     pub fn new(fields: impl IntoIterator<Item = Slot>) -> Pieces {
-        let cuts = cuts(fields);
+        Pieces::behind(0, fields)
+    }
+
+    /// The fields behind this many zeros.
+    pub fn behind(zeros: u32, fields: impl IntoIterator<Item = Slot>) -> Pieces {
+        let cuts = cuts(zeros, fields);
         let mut pieces = Vec::new();
         for cut in &cuts {
             let free = 64 - cut.bit % 64;

@@ -2,22 +2,38 @@
 //! ask of the neighbour at that port.
 
 use crate::config::{Accounting, Thresholds};
-use crate::limits::MAX_QUEUES;
-use crate::scheduler::QueueSet;
+use crate::limits::CLASSES;
 
 /// The account of one port.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct Account {
-    /// Bytes by queue.
-    pub(crate) bytes: [u64; MAX_QUEUES],
-    /// The queues that the neighbour was asked to pause.
-    pub(crate) asked: QueueSet,
+    /// Bytes by queue, in the last place those of all queues that are no class of flow control.
+    bytes: [u64; CLASSES + 1],
+    /// The queues that the neighbour was asked to pause, a bit each.
+    pub(crate) asked: u8,
 }
 
 impl Account {
+    /// Counts bytes of a queue.
+    #[inline]
+    pub(crate) fn add(&mut self, queue: usize, bytes: u64) {
+        self.bytes[queue.min(CLASSES)] += bytes;
+    }
+
+    /// Counts bytes of a queue no more.
+    #[inline]
+    pub(crate) fn remove(&mut self, queue: usize, bytes: u64) {
+        self.bytes[queue.min(CLASSES)] -= bytes;
+    }
+
+    /// Counts nothing that came so far.
+    pub(crate) fn clear(&mut self) {
+        self.bytes = [0; CLASSES + 1];
+    }
+
     /// The queues of these that the neighbour is to pause from now on. A queue that it was asked to
     /// pause resumes at the lower threshold.
-    pub(crate) fn wanted(&self, thresholds: Thresholds, lossless: QueueSet) -> QueueSet {
+    pub(crate) fn wanted(&self, thresholds: Thresholds, lossless: u8) -> u8 {
         let counted = match thresholds.accounting {
             Accounting::Drain => drain(self.bytes),
             Accounting::Class => self.bytes,
@@ -29,14 +45,14 @@ impl Account {
             };
             lossless & 1 << id != 0 && counted[*id] > threshold
         };
-        let paused = (0..MAX_QUEUES).filter(pauses);
+        let paused = (0..CLASSES).filter(pauses);
         paused.fold(0, |set, id| set | 1 << id)
     }
 }
 
 /// The bytes of each queue and those above it, which a new packet of the queue finds before it.
-pub(crate) fn drain(mut bytes: [u64; MAX_QUEUES]) -> [u64; MAX_QUEUES] {
-    for id in (0..MAX_QUEUES - 1).rev() {
+pub(crate) fn drain<const N: usize>(mut bytes: [u64; N]) -> [u64; N] {
+    for id in (0..N - 1).rev() {
         bytes[id] += bytes[id + 1];
     }
     bytes

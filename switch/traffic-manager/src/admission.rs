@@ -11,7 +11,7 @@ use crate::statistics::DropReason;
 pub struct Arrival {
     /// Port on which the packet came in, for flow control and the ingress stage.
     pub ingress_port: PortId,
-    /// Value of v1model's `standard_metadata.priority`; only its three low bits count.
+    /// Value of v1model's `standard_metadata.priority` or Tofino's `qid`; its five low bits count.
     pub queue: u8,
     /// Length of the packet in bytes.
     pub len: u64,
@@ -54,7 +54,7 @@ pub enum Admission<P> {
 pub struct Departure<P> {
     /// The packet.
     pub packet: P,
-    /// Id of the queue it comes from, 0 to 7.
+    /// Id of the queue it comes from, 0 to 31.
     pub queue: u8,
     /// Port on which it came in.
     pub ingress_port: PortId,

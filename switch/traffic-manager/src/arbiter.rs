@@ -6,7 +6,6 @@ use ebb_units::{BitRate, Instant};
 use crate::buffer::Buffer;
 use crate::config::Profile;
 use crate::eligible_times::EligibleTimes;
-use crate::limits::MAX_QUEUES;
 use crate::queue::Queue;
 use crate::scheduler::{QueueSet, Scheduler};
 use crate::serialiser::Serialiser;
@@ -16,12 +15,12 @@ use crate::shares::Shares;
 #[derive(Debug)]
 #[repr(C)]
 pub(crate) struct Arbiter {
-    /// From when on the head of each queue may leave.
-    eligible: EligibleTimes,
     /// Groups with a share of the link; `None` if there are none.
     shares: Option<Box<Shares>>,
     /// Groups by weight.
     scheduler: Scheduler,
+    /// From when on the head of each queue may leave.
+    eligible: EligibleTimes,
 }
 
 impl Arbiter {
@@ -123,7 +122,7 @@ impl Arbiter {
 
     /// Whether the heads are those of the queues, as far as no cap delays them.
     pub(crate) fn agrees<P>(&self, buffer: &Buffer<P>) -> bool {
-        (0..MAX_QUEUES)
-            .all(|id| self.is_capped(id) || self.eligible.get(id) == buffer.queue(id).ready_at())
+        let mut queues = buffer.queues();
+        queues.all(|(id, queue)| self.is_capped(id) || self.eligible.get(id) == queue.ready_at())
     }
 }

@@ -6,10 +6,11 @@ use crate::admission::{Admission, Arrival};
 use crate::config::{OnFull, Profile};
 use crate::depth::Depth;
 use crate::limits::MAX_QUEUES;
+use crate::per_queue::PerQueue;
 use crate::port_id::PortId;
 use crate::pushed_out::PushedOut;
 use crate::queue::{Item, Limit, PausedBy, Queue};
-use crate::scheduler::QueueSet;
+use crate::scheduler::{QueueSet, ids};
 use crate::statistics::{DropReason, Recorder};
 
 /// The buffer of a port.
@@ -22,8 +23,9 @@ pub(crate) struct Buffer<P> {
     pool: Depth,
     /// Behind an ingress stage, the limit of the pool is that of each queue.
     room_per_queue: bool,
-    /// All queues that a port can have; those that are not listed admit nothing.
-    queues: [Queue<P>; MAX_QUEUES],
+    /// The queues, of which those beyond the first eight have to be reached; those that are not listed
+    /// admit nothing.
+    queues: PerQueue<Queue<P>>,
 }
 
 impl<P> Buffer<P> {
@@ -33,7 +35,7 @@ impl<P> Buffer<P> {
             pool_limit: Limit::default(),
             pool: Depth::default(),
             room_per_queue: false,
-            queues: std::array::from_fn(|_| Queue::new()),
+            queues: PerQueue::new(Queue::new),
         }
     }
 
@@ -47,6 +49,7 @@ impl<P> Buffer<P> {
         };
         self.pool = Depth::default();
         self.room_per_queue = profile.egress_per_queue;
+        profile.queue.iter().for_each(|q| self.reach(q.id.into()));
         for (id, queue) in self.queues.iter_mut().enumerate() {
             queue.configure(profile.queue.iter().find(|q| usize::from(q.id) == id));
             if !queue.exists {
@@ -71,7 +74,19 @@ impl<P> Buffer<P> {
         listed.fold(0, |set, (id, _)| set | 1 << id)
     }
 
-    /// A queue, which need not be listed.
+    /// Makes sure that a queue is there, whether listed or not.
+    #[inline]
+    pub(crate) fn reach(&mut self, id: usize) {
+        self.queues.reach(id, Queue::new);
+    }
+
+    /// A queue if it is there.
+    pub(crate) fn known(&self, id: usize) -> Option<&Queue<P>> {
+        self.queues.get(id)
+    }
+
+    /// A queue that has been reached, which need not be listed.
+    #[inline]
     pub(crate) fn queue(&self, id: usize) -> &Queue<P> {
         &self.queues[id]
     }
@@ -107,16 +122,9 @@ impl<P> Buffer<P> {
     }
 
     /// Adds a packet to a queue, whether there is room or not. True: it is the head of the queue.
-    #[inline]
+    #[inline(always)]
     pub(crate) fn push(&mut self, now: Instant, id: usize, item: Item<P>) -> bool {
-        let queue = &mut self.queues[id];
-        let len = item.len();
-        queue.push(now, item);
-        let (is_head, pooled) = (queue.depth.packets == 1, queue.pooled);
-        if pooled {
-            self.pool.add(len);
-        }
-        is_head
+        push(&mut self.queues[id], &mut self.pool, now, item)
     }
 
     /// Notes of the packet that was just pushed what its queue has to know of it.
@@ -198,7 +206,7 @@ impl<P> Buffer<P> {
             return false;
         }
         let nothing = Depth::default();
-        for giving in (0..MAX_QUEUES).filter(|other| giving & 1 << other != 0) {
+        for giving in ids(giving) {
             while !self.fits(id, arrival.len, nothing, nothing)
                 && let Some((item, deflected)) = self.queues[giving].push_out(now)
             {
@@ -248,7 +256,7 @@ impl<P> Buffer<P> {
 
     /// The queues below this one that give way to it in the pool.
     fn below(&self, id: usize) -> QueueSet {
-        let lower = self.queues[..id].iter().enumerate();
+        let lower = self.queues().take(id);
         // No lossless queue is in a pool.
         let giving = lower.filter(|(_, queue)| queue.pooled);
         giving.fold(0, |set, (id, _)| set | 1 << id)
@@ -256,8 +264,7 @@ impl<P> Buffer<P> {
 
     /// How much waits in these queues.
     fn depth_of(&self, queues: QueueSet) -> Depth {
-        let queues = (0..MAX_QUEUES).filter(|id| queues & 1 << id != 0);
-        queues.fold(Depth::default(), |sum, id| sum.plus(self.queues[id].depth))
+        ids(queues).fold(Depth::default(), |sum, id| sum.plus(self.queues[id].depth))
     }
 
     /// Whether there is room for a packet of `len` bytes of a queue behind an ingress stage. A
@@ -290,8 +297,19 @@ impl<P> Buffer<P> {
 
     /// Sets the statistics to zero.
     pub(crate) fn reset_statistics(&mut self, now: Instant) {
-        for queue in &mut self.queues {
+        for queue in self.queues.iter_mut() {
             queue.recorder = queue.recorder.restart(now, queue.depth);
         }
     }
+}
+
+/// Adds a packet to a queue and to the pool if the queue is in it. True: it is the head of the queue.
+fn push<P>(queue: &mut Queue<P>, pool: &mut Depth, now: Instant, item: Item<P>) -> bool {
+    let len = item.len();
+    queue.push(now, item);
+    let (is_head, pooled) = (queue.depth.packets == 1, queue.pooled);
+    if pooled {
+        pool.add(len);
+    }
+    is_head
 }

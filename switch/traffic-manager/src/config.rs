@@ -10,7 +10,7 @@ use std::collections::BTreeMap;
 use ebb_units::BitRate;
 use serde::{Deserialize, Serialize};
 
-use crate::limits::MAX_QUEUES;
+use crate::limits::{CLASSES, MAX_QUEUES};
 
 pub(crate) use headroom::{Need, Thresholds};
 pub use validation::ConfigError;
@@ -20,6 +20,8 @@ pub(crate) use validation::SHARE_STEPS;
 const BMV2_QUEUE_CAPACITY_PACKETS: u64 = 64;
 /// The key of `[ports]` that covers every port not listed.
 const DEFAULT_PORT: &str = "default";
+/// Beginning of the name of the profile of a port that is no link; its number follows.
+const UNLIMITED_PORT: &str = "unlimited-port-";
 
 /// Configuration of the traffic manager of one switch.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
@@ -121,7 +123,8 @@ pub struct Profile {
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct QueueConfig {
-    /// Value of v1model's `standard_metadata.priority` that selects the queue: 0 (lowest) to 7.
+    /// Value of v1model's `standard_metadata.priority` that selects the queue, 0 (lowest) to 7, or of
+    /// Tofino's `qid`, to 31.
     pub id: u8,
     /// Most packets that may wait; none means no limit.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -371,18 +374,39 @@ impl TrafficManagerConfig {
 
     /// Gives a port that is no link (the CPU port) eight queues like BMv2's and no rate limit.
     pub fn set_unlimited(&mut self, port: u16) {
-        let profile = Profile::like_bmv2(MAX_QUEUES as u8);
-        let name = format!("unlimited-port-{port}");
+        let profile = Profile::like_bmv2(CLASSES as u8);
+        let name = format!("{UNLIMITED_PORT}{port}");
         self.ports.insert(port.to_string(), name.clone());
         self.profile.retain(|p| p.name != name);
         self.profile.push(Profile { name, ..profile });
+    }
+
+    /// Gives ports whose queues nobody has configured as many as programs of an architecture can name:
+    /// all of them for Tofino, and otherwise one, as BMv2 without options, and eight to a port that is
+    /// no link. True: something has changed.
+    pub(crate) fn fit(&mut self, all: bool) -> bool {
+        let mut changed = false;
+        for profile in &mut self.profile {
+            let few = match &*profile.name {
+                Profile::LIKE_BMV2 => 1,
+                name if name.starts_with(UNLIMITED_PORT) => CLASSES as u8,
+                _ => continue,
+            };
+            let [few, many] = [few, MAX_QUEUES as u8].map(|count| Profile::like_bmv2(count).queue);
+            let (wanted, other) = if all { (many, few) } else { (few, many) };
+            if profile.queue == other {
+                profile.queue = wanted;
+                changed = true;
+            }
+        }
+        changed
     }
 }
 
 impl Profile {
     const LIKE_BMV2: &str = "like-bmv2";
 
-    /// Profile of a port with this many queues (1 to 8) as in [`TrafficManagerConfig::like_bmv2`].
+    /// Profile of a port with this many queues (1 to 32) as in [`TrafficManagerConfig::like_bmv2`].
     pub fn like_bmv2(priority_queues: u8) -> Self {
         let count = priority_queues.clamp(1, MAX_QUEUES as u8);
         let queue = |id| QueueConfig {
@@ -400,8 +424,6 @@ impl Profile {
     /// The lossless queues: bit i stands for queue i.
     pub fn lossless(&self) -> u8 {
         let lossless = self.queue.iter().filter(|queue| queue.lossless);
-        lossless.fold(0, |set, queue| {
-            set | 1 << (usize::from(queue.id) % MAX_QUEUES)
-        })
+        lossless.fold(0, |set, queue| set | 1 << (usize::from(queue.id) % CLASSES))
     }
 }

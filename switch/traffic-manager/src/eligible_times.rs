@@ -4,10 +4,11 @@
 use ebb_units::Instant;
 
 use crate::limits::MAX_QUEUES;
-use crate::scheduler::{QueueSet, highest};
+use crate::scheduler::{QueueSet, highest, ids, ids_from_highest};
 
 /// The queues with a packet that may leave, each with the time from which it may.
 #[derive(Debug, Default)]
+#[repr(C)]
 pub(crate) struct EligibleTimes {
     /// Queues with a packet that may leave: not empty, not paused.
     present: QueueSet,
@@ -22,7 +23,7 @@ impl EligibleTimes {
         match since {
             Some(since) => {
                 self.present |= 1 << queue;
-                self.since[queue] = since;
+                self.since[queue % MAX_QUEUES] = since;
             }
             None => self.present &= !(1 << queue),
         }
@@ -37,7 +38,7 @@ impl EligibleTimes {
     /// The earliest time at which any head may leave; `None` if there is no head.
     #[inline]
     pub(crate) fn earliest(&self) -> Option<Instant> {
-        self.queues().map(|queue| self.since[queue]).min()
+        ids(self.present).map(|queue| self.since[queue]).min()
     }
 
     /// The queue with the highest id among those with a head.
@@ -49,26 +50,14 @@ impl EligibleTimes {
     /// The queues whose heads may leave at this time.
     #[inline]
     pub(crate) fn ready(&self, at: Instant) -> QueueSet {
-        let ready = self.queues().filter(|queue| self.since[*queue] <= at);
+        let ready = ids(self.present).filter(|queue| self.since[*queue] <= at);
         ready.fold(0, |set, queue| set | 1 << queue)
     }
 
     /// The queue whose head has the earliest departure, among these, which all have heads; of several
     /// the one with the highest id.
     pub(crate) fn earliest_of(&self, queues: QueueSet) -> Option<usize> {
-        let queues = (0..MAX_QUEUES).rev().filter(|id| queues & 1 << id != 0);
-        queues.min_by_key(|queue| self.since[*queue])
-    }
-
-    /// Ids of the queues with a head, lowest first.
-    fn queues(&self) -> impl Iterator<Item = usize> + use<> {
-        let mut left = self.present;
-        std::iter::from_fn(move || {
-            let queue = left.trailing_zeros() as usize;
-            // This clears the lowest bit.
-            left &= left.checked_sub(1)?;
-            Some(queue)
-        })
+        ids_from_highest(queues).min_by_key(|queue| self.since[*queue])
     }
 }
 
@@ -96,5 +85,11 @@ mod tests {
         times.set(2, None);
         times.set(0, None);
         assert_eq!((times.earliest(), times.get(0)), (Some(us(5)), None));
+        times.set(31, Some(us(4)));
+        times.set(8, Some(us(6)));
+        assert_eq!(times.earliest(), Some(us(4)));
+        assert_eq!(times.ready(us(5)), 1 << 31 | 1 << 7);
+        assert_eq!((times.highest(), times.get(8)), (Some(31), Some(us(6))));
+        assert_eq!(times.earliest_of(1 << 31 | 1 << 8 | 1 << 7), Some(31));
     }
 }

@@ -18,7 +18,6 @@ use std::collections::{BTreeSet, VecDeque};
 
 use ebb_units::Instant;
 
-use crate::account::Account;
 use crate::admission::{Admission, Arrival, Departure};
 use crate::config::{OnFull, Thresholds, TrafficManagerConfig};
 use crate::limits::MAX_QUEUES;
@@ -27,7 +26,7 @@ use crate::port_id::{PauseChange, PortId};
 use crate::ports::Ports;
 use crate::pushed_out::PushedOut;
 use crate::queue::Item;
-use crate::scheduler::QueueSet;
+use crate::scheduler::{QueueSet, ids};
 use crate::statistics::DropReason;
 use input::Input;
 use output::Output;
@@ -134,13 +133,13 @@ impl<P> Ingress<P> {
 
     /// A packet of `len` bytes joined a queue of a port without an ingress stage.
     fn joined(&mut self, from: PortId, id: usize, len: u64) {
-        self.inputs[usize::from(from)].account.bytes[id] += len;
+        self.inputs[usize::from(from)].account.add(id, len);
         self.touch(from);
     }
 
     /// A packet that had joined a queue like this is gone.
     fn left(&mut self, from: PortId, id: usize, len: u64) {
-        self.inputs[usize::from(from)].account.bytes[id] -= len;
+        self.inputs[usize::from(from)].account.remove(id, len);
         self.touch(from);
     }
 
@@ -169,6 +168,7 @@ impl<P> Ingress<P> {
         } = arrival;
         let id = queue_id(arrival);
         let port = ports.open(now, to);
+        port.reach(id);
         let depth = port.buffer().queue(id).depth;
         port.recorder(id).offered(depth);
         if !port.buffer().queue(id).exists {
@@ -185,7 +185,7 @@ impl<P> Ingress<P> {
         }
         let mut open = BTreeSet::from([to]);
         if excess > 0 {
-            let lower = !input.lossless & ((1u16 << id) - 1) as QueueSet;
+            let lower = !QueueSet::from(input.lossless) & ((1 << id) - 1);
             let pushes_out = port.buffer().queue(id).on_full == OnFull::PushOut;
             if !pushes_out || input.held(lower) < excess {
                 return port.refuse(DropReason::IngressFull, arrival, packet);
@@ -297,7 +297,7 @@ impl<P> Ingress<P> {
         mut excess: u64,
     ) -> Vec<PushedOut<P>> {
         let mut gone = Vec::new();
-        for id in (0..MAX_QUEUES).filter(|id| lower & 1 << id != 0) {
+        for id in ids(lower) {
             while excess > 0
                 && let Some((to, item)) = self.take_back(from, id)
             {
@@ -323,7 +323,7 @@ impl<P> Ingress<P> {
             }
             input.account.asked = wanted;
             let paused = wanted & changed;
-            for id in (0..MAX_QUEUES).filter(|id| paused & 1 << id != 0) {
+            for id in ids(paused.into()) {
                 ports.open(at, port).recorder(id).rare().pauses_sent += 1;
             }
             self.pauses.push_back(PauseChange {
@@ -352,12 +352,9 @@ impl<P> Ingress<P> {
         let waiting = self.take_all();
         self.thresholds = ports.config.thresholds();
         for (port, input) in (0..).zip(&mut self.inputs) {
-            let account = Account {
-                asked: input.account.asked,
-                ..Account::default()
-            };
+            let asked = input.account.asked;
             *input = Input::new(&ports.config, port);
-            input.account = account;
+            input.account.asked = asked;
             self.touched.push(port);
         }
         for (_, port) in ports.iter().filter(|(_, port)| !port.staged()) {
@@ -392,7 +389,7 @@ impl<P> Ingress<P> {
             recorder.dropped(DropReason::Flushed, item.len());
         }
         for (port, input) in (0..).zip(&mut self.inputs) {
-            input.account.bytes = [0; MAX_QUEUES];
+            input.account.clear();
             self.touched.push(port);
         }
         self.settle(now, ports);

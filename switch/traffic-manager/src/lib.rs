@@ -36,6 +36,7 @@ mod eligible_times;
 mod ingress;
 mod limits;
 mod manager;
+mod per_queue;
 mod port;
 mod port_id;
 mod ports;
@@ -53,7 +54,7 @@ pub use config::{
 };
 pub use delay_histogram::{DelayBucket, DelaySummary, DelayTally};
 pub use depth::Depth;
-pub use limits::{MAX_DEFLECTIONS, MAX_QUEUES};
+pub use limits::{CLASSES, MAX_DEFLECTIONS, MAX_QUEUES};
 pub use manager::TrafficManager;
 pub use port::PrefetchSpan;
 pub use port_id::{PauseChange, PortId};

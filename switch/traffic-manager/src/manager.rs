@@ -6,7 +6,7 @@ use crate::admission::{Admission, Arrival, Departure};
 use crate::config::{ConfigError, DepthUnit, TrafficManagerConfig};
 use crate::depth::Depth;
 use crate::ingress::Ingress;
-use crate::limits::MAX_QUEUES;
+use crate::limits::CLASSES;
 use crate::port::{Port, PrefetchSpan};
 use crate::port_id::{PauseChange, PortId};
 use crate::ports::Ports;
@@ -63,6 +63,12 @@ impl<P> TrafficManager<P> {
             None => self.ingress = Ingress::started(now, &mut self.ports),
         }
         Ok(())
+    }
+
+    /// Gives ports whose queues nobody has configured as many as the program can name: all of them for Tofino, and
+    /// otherwise as many as in BMv2 without options. Nothing waits.
+    pub fn fit_queues(&mut self, now: Instant, all: bool) {
+        self.ports.fit(now, all);
     }
 
     /// Drops all packets that wait, because the program they belong to is replaced; queues that it paused resume.
@@ -287,12 +293,10 @@ impl<P> TrafficManager<P> {
         port.map_or(0, |port| port.quarters(queue, depth))
     }
 
-    /// Bytes that wait for a port in each queue and in those above it; with an ingress stage, only
+    /// Bytes that wait for a port in each of the first eight queues and in those above it; with an ingress stage, only
     /// those in the queues of the port itself.
-    pub fn drain_bytes(&self, port: PortId) -> [u64; MAX_QUEUES] {
-        self.ports
-            .get(port)
-            .map_or([0; MAX_QUEUES], Port::drain_bytes)
+    pub fn drain_bytes(&self, port: PortId) -> [u64; CLASSES] {
+        self.ports.get(port).map_or([0; CLASSES], Port::drain_bytes)
     }
 
     /// How much waits in all queues of all ports, and in ingress buffers for them.

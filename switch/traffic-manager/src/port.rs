@@ -8,11 +8,11 @@ use crate::arbiter::Arbiter;
 use crate::buffer::Buffer;
 use crate::config::Profile;
 use crate::depth::Depth;
-use crate::limits::MAX_QUEUES;
+use crate::limits::{CLASSES, MAX_QUEUES};
 use crate::port_id::PortId;
 use crate::pushed_out::PushedOut;
 use crate::queue::{Item, PausedBy, Queue};
-use crate::scheduler::QueueSet;
+use crate::scheduler::{FIRST, QueueSet, ids};
 use crate::serialiser::{Serialiser, Transmission};
 use crate::statistics::{Count, DropReason, PortStatistics, Recorder};
 
@@ -48,8 +48,8 @@ pub(crate) struct Port<P> {
 pub type PrefetchSpan = (*const u8, usize);
 
 /// Bytes at the start of a port, before its queues, that every packet touches. They end after the
-/// first groups of the scheduler.
-const HOT_BYTES: usize = 4 * 64;
+/// first heads.
+const HOT_BYTES: usize = 6 * 64;
 
 impl<P> Port<P> {
     pub(crate) fn new(now: Instant, profile: &Profile) -> Self {
@@ -81,7 +81,7 @@ impl<P> Port<P> {
         self.arbiter.configure(now, profile);
         self.buffer.configure(now, profile);
         self.listed = self.buffer.listed();
-        (0..MAX_QUEUES).for_each(|id| self.note_head(id));
+        self.note_heads();
     }
 
     /// Drops all packets that wait.
@@ -94,11 +94,7 @@ impl<P> Port<P> {
     pub(crate) fn limit_rate(&mut self, now: Instant, limit: Option<BitRate>) {
         self.arbiter.fill(now, self.line.rate());
         self.line.limit_rate(limit);
-        for id in 0..MAX_QUEUES {
-            if self.arbiter.is_capped(id) {
-                self.note_head(id);
-            }
-        }
+        self.note_heads();
     }
 
     /// See [`TrafficManager::set_credit`](crate::TrafficManager::set_credit).
@@ -113,13 +109,14 @@ impl<P> Port<P> {
 
     /// Packets and bytes in a queue.
     pub(crate) fn depth(&self, queue: u8) -> Depth {
-        self.buffer.queue(usize::from(queue) % MAX_QUEUES).depth
+        let queue = self.buffer.known(usize::from(queue) % MAX_QUEUES);
+        queue.map_or(Depth::default(), |queue| queue.depth)
     }
 
     /// How many quarters of its own capacity a queue with this depth fills, 0 to 3.
     pub(crate) fn quarters(&self, queue: u8, depth: Depth) -> u8 {
-        let queue = self.buffer.queue(usize::from(queue) % MAX_QUEUES);
-        queue.limit.quarters(depth)
+        let queue = self.buffer.known(usize::from(queue) % MAX_QUEUES);
+        queue.map_or(0, |queue| queue.limit.quarters(depth))
     }
 
     /// Delay added to frames that arrive from outside.
@@ -147,8 +144,38 @@ impl<P> Port<P> {
         packet: P,
         pushed_out: &mut Vec<PushedOut<P>>,
     ) -> Admission<P> {
+        match usize::from(arrival.queue) % MAX_QUEUES {
+            id @ 0..CLASSES => self.enqueue_at(now, port, (id, arrival), packet, pushed_out),
+            id => self.enqueue_further(now, port, (id, arrival), packet, pushed_out),
+        }
+    }
+
+    /// The same for a queue beyond the first eight.
+    #[cold]
+    #[inline(never)]
+    fn enqueue_further(
+        &mut self,
+        now: Instant,
+        port: PortId,
+        (id, arrival): (usize, Arrival),
+        packet: P,
+        pushed_out: &mut Vec<PushedOut<P>>,
+    ) -> Admission<P> {
+        self.buffer.reach(id);
+        self.enqueue_at(now, port, (id, arrival), packet, pushed_out)
+    }
+
+    /// The same for a queue that has been reached. Inlined, so that the first queues need no checks.
+    #[inline(always)]
+    fn enqueue_at(
+        &mut self,
+        now: Instant,
+        port: PortId,
+        (id, arrival): (usize, Arrival),
+        packet: P,
+        pushed_out: &mut Vec<PushedOut<P>>,
+    ) -> Admission<P> {
         let Arrival { len, .. } = arrival;
-        let id = usize::from(arrival.queue) % MAX_QUEUES;
         let depth = self.buffer.queue(id).depth;
         self.buffer.recorder(id).offered(depth);
         if let Some(reason) = self.buffer.objection(id, len) {
@@ -165,8 +192,13 @@ impl<P> Port<P> {
         Admission::Enqueued { depth }
     }
 
-    /// Adds a packet to a queue, whether there is room or not.
-    #[inline]
+    /// Makes sure that a queue is there, whether listed or not.
+    pub(crate) fn reach(&mut self, id: usize) {
+        self.buffer.reach(id);
+    }
+
+    /// Adds a packet to a queue that has been reached, whether there is room or not.
+    #[inline(always)]
     pub(crate) fn accept(&mut self, now: Instant, id: usize, item: Item<P>) {
         if self.buffer.push(now, id, item) {
             self.note_head(id);
@@ -183,7 +215,15 @@ impl<P> Port<P> {
         self.buffer.refuse(reason, arrival, packet)
     }
 
+    /// Notes from when on the heads of all queues may leave.
+    fn note_heads(&mut self) {
+        for id in 0..self.buffer.queues().count() {
+            self.note_head(id);
+        }
+    }
+
     /// Notes from when on the head of a queue may leave.
+    #[inline(always)]
     fn note_head(&mut self, id: usize) {
         (self.arbiter).note(id, self.buffer.queue(id), &self.line);
     }
@@ -230,9 +270,9 @@ impl<P> Port<P> {
     pub(crate) fn queues_ahead(&self) -> impl Iterator<Item = PrefetchSpan> {
         // This leaves out what is rare at the end of the recorder.
         let bytes = std::mem::offset_of!(Queue<P>, recorder) + Recorder::OFTEN_BYTES;
-        let queues = self.buffer.queues();
-        let listed = queues.filter(|(id, _)| self.listed & 1 << id != 0);
-        listed.map(move |(_, queue)| (std::ptr::from_ref(queue).cast(), bytes))
+        // Others are rare.
+        let listed = ids(self.listed & FIRST);
+        listed.map(move |id| (std::ptr::from_ref(self.buffer.queue(id)).cast(), bytes))
     }
 
     /// Memory of the first four packets in the queue that is probably served next.
@@ -320,19 +360,27 @@ impl<P> Port<P> {
         self.recorder_of(queue).rare().pruned.add(len);
     }
 
-    /// The counters of the queue with this id, of which the three low bits count.
+    /// The counters of the queue with this id, of which the five low bits count, and from which packets came.
     fn recorder_of(&mut self, queue: u8) -> &mut Recorder {
         self.buffer.recorder(usize::from(queue) % MAX_QUEUES)
     }
 
-    /// Bytes in each queue and in those above it.
-    pub(crate) fn drain_bytes(&self) -> [u64; MAX_QUEUES] {
-        drain(std::array::from_fn(|id| self.buffer.queue(id).depth.bytes))
+    /// Bytes in each of the first eight queues and in those above it.
+    pub(crate) fn drain_bytes(&self) -> [u64; CLASSES] {
+        let mut queues = self.buffer.queues();
+        let mut bytes = [0; CLASSES + 1];
+        for (sum, (_, queue)) in bytes.iter_mut().zip(queues.by_ref().take(CLASSES)) {
+            *sum = queue.depth.bytes;
+        }
+        bytes[CLASSES] = queues.map(|(_, queue)| queue.depth.bytes).sum();
+        let drained = drain(bytes);
+        std::array::from_fn(|id| drained[id])
     }
 
     /// Pauses a queue, or lets it resume unless somebody else pauses it.
     pub(crate) fn set_paused(&mut self, now: Instant, queue: u8, by: PausedBy, paused: bool) {
         let id = usize::from(queue) % MAX_QUEUES;
+        self.buffer.reach(id);
         self.buffer.set_paused(now, id, by, paused);
         self.note_head(id);
     }

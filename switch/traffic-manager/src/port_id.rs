@@ -5,7 +5,7 @@ use ebb_units::Instant;
 /// Number of a port in the data plane, as in v1model's `egress_spec`.
 pub type PortId = u16;
 
-/// Request to the neighbour at a port, by a PFC frame. Bit i stands for queue i.
+/// Request to the neighbour at a port, by a PFC frame. Bit i stands for queue i, which is a class.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct PauseChange {
     /// When the bytes that came in on the port crossed a threshold; this may be before the time of

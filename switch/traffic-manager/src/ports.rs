@@ -3,7 +3,7 @@
 use ebb_units::Instant;
 
 use crate::config::{Profile, TrafficManagerConfig};
-use crate::limits::MAX_QUEUES;
+use crate::limits::{CLASSES, MAX_QUEUES};
 use crate::port::Port;
 use crate::port_id::PortId;
 
@@ -35,8 +35,19 @@ impl<P> Ports<P> {
     pub(crate) fn new(config: TrafficManagerConfig) -> Self {
         Self {
             config,
-            fallback: Profile::like_bmv2(MAX_QUEUES as u8),
+            fallback: Profile::like_bmv2(CLASSES as u8),
             ports: Vec::new(),
+        }
+    }
+
+    /// Gives ports that have no profile as many queues as programs of an architecture can name.
+    pub(crate) fn fit(&mut self, now: Instant, all: bool) {
+        let count = if all { MAX_QUEUES } else { CLASSES };
+        let fallback = Profile::like_bmv2(count as u8);
+        let mut config = self.config.clone();
+        if config.fit(all) || fallback != self.fallback {
+            self.fallback = fallback;
+            self.configure(now, config);
         }
     }
 

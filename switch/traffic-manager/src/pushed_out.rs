@@ -10,7 +10,7 @@ pub struct PushedOut<P> {
     pub packet: P,
     /// The port that it waited for.
     pub port: PortId,
-    /// Id of the queue that it waited in or for, 0 to 7.
+    /// Id of the queue that it waited in or for, 0 to 31.
     pub queue: u8,
     /// Port on which it came in.
     pub ingress_port: PortId,

@@ -2,14 +2,39 @@
 //! strict priority or order of arrival inside a group. Groups with a share of the link are elsewhere (`shares`).
 
 use crate::config::{self, Order, Profile};
-use crate::limits::MAX_QUEUES;
+use crate::limits::{CLASSES, MAX_QUEUES};
+use crate::per_queue::PerQueue;
 
 /// A set of queues: bit i stands for queue i.
-pub(crate) type QueueSet = u8;
+pub(crate) type QueueSet = u32;
+
+/// The first eight queues, which lie in one piece of memory with the port.
+pub(crate) const FIRST: QueueSet = (1 << CLASSES) - 1;
 
 /// The set of queues with these ids.
 pub(crate) fn set_of(ids: &[u8]) -> QueueSet {
     ids.iter().fold(0, |set, id| set | 1 << id)
+}
+
+/// The queues of a set, lowest first.
+#[inline]
+pub(crate) fn ids(mut set: QueueSet) -> impl Iterator<Item = usize> {
+    std::iter::from_fn(move || {
+        // This has the lowest bit cleared.
+        let rest = set & set.checked_sub(1)?;
+        let queue = set.trailing_zeros() as usize;
+        set = rest;
+        Some(queue)
+    })
+}
+
+/// The queues of a set, highest first.
+pub(crate) fn ids_from_highest(mut set: QueueSet) -> impl Iterator<Item = usize> {
+    std::iter::from_fn(move || {
+        let queue = highest(set)?;
+        set &= !(1 << queue);
+        Some(queue)
+    })
 }
 
 /// The highest queue of a set; `None` if it is empty.
@@ -19,13 +44,14 @@ pub(crate) fn highest(queues: QueueSet) -> Option<usize> {
 
 /// The groups of a port and whose turn it is.
 #[derive(Debug)]
+#[repr(C)]
 pub(crate) struct Scheduler {
     /// Index of the group whose turn it is.
     current: usize,
     /// How many groups there are.
     len: usize,
-    /// The groups; only the first `len` are used. An array keeps the port in one piece of memory.
-    groups: [Group; MAX_QUEUES],
+    /// The groups; only the first `len` are used.
+    groups: PerQueue<Group>,
 }
 
 /// One group of queues.
@@ -55,20 +81,21 @@ impl Group {
 impl Scheduler {
     /// The scheduler of a profile. Without groups, one group holds all queues.
     pub(crate) fn new(profile: &Profile) -> Self {
-        let mut groups = [Group::default(); MAX_QUEUES];
+        let mut groups = PerQueue::new(Group::default);
         groups[0] = Group {
             queues: QueueSet::MAX,
             by_arrival: false,
             weight: 1,
             credit: 1,
         };
-        // Each queue is in one group, so eight groups are enough; groups without queues are left
-        // out.
+        // Each queue is in one group, so there are no more groups than queues; groups without queues
+        // are left out.
         let by_weight = profile.group.iter().filter(|g| g.share.is_none());
         let with_queues = by_weight.filter(|g| !g.queues.is_empty());
         let mut len = 0;
-        for (place, g) in groups.iter_mut().zip(with_queues) {
-            *place = Group::new(g);
+        for g in with_queues.take(MAX_QUEUES) {
+            groups.reach(len, Group::default);
+            groups[len] = Group::new(g);
             len += 1;
         }
         Self {

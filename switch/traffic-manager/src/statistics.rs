@@ -91,7 +91,7 @@ fn is_zero(value: &u64) -> bool {
 /// Counters of one queue since the last reset.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct QueueStatistics {
-    /// Id of the queue, 0 to 7.
+    /// Id of the queue, 0 to 31.
     pub queue: u8,
     /// Packets that were queued.
     pub enqueued: Count,

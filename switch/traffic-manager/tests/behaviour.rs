@@ -176,6 +176,83 @@ fn a_full_queue_drops_with_its_reason() {
     assert_eq!(ids, [0, 1, 5]);
 }
 
+/// A port with 32 queues.
+fn wide(group: Vec<Group>) -> Profile {
+    Profile {
+        queue: (0..32).map(queue).collect(),
+        group,
+        ..gigabit()
+    }
+}
+
+#[test]
+fn the_highest_of_32_queues_is_served_first() {
+    let mut tm = manager(wide(Vec::new()));
+    let order = [5, 31, 8, 0, 30, 7, 16];
+    for id in order {
+        accept(&mut tm, us(0), id, id.into());
+    }
+    let depths = (0..32).map(|id| tm.depth(PORT, id).packets);
+    assert_eq!(depths.sum::<u64>(), 7);
+    let order: Vec<_> = run(&mut tm, us(1000)).into_iter().map(|s| s.1).collect();
+    assert_eq!(order, [31, 30, 16, 8, 7, 5, 0]);
+    let statistics = tm.statistics(Instant::FAR_FUTURE);
+    let sent = |q: &ebb_traffic_manager::QueueStatistics| q.transmitted.packets;
+    let sent: Vec<_> = statistics[0].queues.iter().map(sent).collect();
+    assert_eq!((sent.len(), sent[31], sent[16], sent[15]), (32, 1, 1, 0));
+}
+
+#[test]
+fn thirty_two_groups_share_a_link_by_weight() {
+    let group = |id: u8| Group {
+        queues: vec![id],
+        weight: 1 + u32::from(id / 16),
+        ..Group::default()
+    };
+    let mut tm = manager(wide((0..32).map(group).collect()));
+    for id in (0..32).flat_map(|id| [id; 10]) {
+        accept(&mut tm, us(0), id, id.into());
+    }
+    // 96 packets are two rounds, and each takes 12 us.
+    let mut sent = [0; 32];
+    for (_, id) in run(&mut tm, us(96 * 12 - 1)) {
+        sent[id as usize] += 1;
+    }
+    assert_eq!((&sent[..16], &sent[16..]), (&[2; 16][..], &[4; 16][..]));
+}
+
+#[test]
+fn a_queue_beyond_the_first_eight_that_is_not_listed_takes_nothing() {
+    let mut tm = manager(gigabit());
+    let reason = DropReason::NoSuchQueue;
+    assert_eq!(
+        offer(&mut tm, us(0), 20, 3),
+        Admission::Dropped { packet: 3, reason }
+    );
+    assert_eq!(tm.depth(PORT, 20), Depth::default());
+    let statistics = tm.statistics(Instant::FAR_FUTURE);
+    let ids: Vec<_> = statistics[0].queues.iter().map(|q| q.queue).collect();
+    assert_eq!(ids, [0, 1, 20]);
+}
+
+#[test]
+fn ports_that_nobody_has_configured_have_all_queues_for_tofino() {
+    let mut tm = TrafficManager::<u32>::new(TrafficManagerConfig::like_bmv2(1)).expect("valid");
+    let taken = |tm: &mut TrafficManager<u32>, queue| {
+        matches!(offer(tm, us(0), queue, 1), Admission::Enqueued { .. })
+    };
+    assert!(!taken(&mut tm, 1));
+    tm.fit_queues(us(0), true);
+    assert!(taken(&mut tm, 1) && taken(&mut tm, 31));
+    tm.clear(us(0));
+    tm.fit_queues(us(0), false);
+    assert!(taken(&mut tm, 0) && !taken(&mut tm, 1) && !taken(&mut tm, 31));
+    // Those of a file stay.
+    let mut tm = manager(gigabit());
+    tm.fit_queues(us(0), true);
+    assert!(taken(&mut tm, 1) && !taken(&mut tm, 2));
+}
+
 fn again(queue: u8, deflections: u8) -> Arrival {
     Arrival {
         queue,

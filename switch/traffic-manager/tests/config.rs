@@ -55,6 +55,25 @@ fn the_examples_with_flow_control_are_accepted() {
 }
 
 #[test]
+fn queues_have_numbers_up_to_31_and_lossless_ones_up_to_7() {
+    let complaint = |queue: &str| {
+        let text = format!("[[profile]]\nname = \"a\"\n[[profile.queue]]\n{queue}");
+        parse(&text).validate().err().map(|e| e.to_string())
+    };
+    assert_eq!(complaint("id = 31"), None);
+    let error = complaint("id = 32").expect("a refusal");
+    assert!(
+        error.contains("queue ids are 0 (lowest priority) to 31"),
+        "{error}"
+    );
+    let error = complaint("id = 8\nlossless = true").expect("a refusal");
+    assert!(
+        error.contains("flow control has the classes 0 to 7"),
+        "{error}"
+    );
+}
+
+#[test]
 fn json_round_trip() {
     let config = TrafficManagerConfig::like_bmv2(2);
     let text = serde_json::to_string(&config).expect("serialisable");
@@ -331,8 +350,8 @@ fn complaints_name_the_place() {
             "[pfc]: watchdog_ns = 9000000000000000000 is above",
         ),
         (
-            "[[profile]]\nname = \"a\"\n[[profile.queue]]\nid = 8",
-            "profile \"a\", queue 8: queue ids are 0",
+            "[[profile]]\nname = \"a\"\n[[profile.queue]]\nid = 32",
+            "profile \"a\", queue 32: queue ids are 0",
         ),
         (
             "[[profile]]\nname = \"a\"\n[[profile.queue]]\nid = 1\n[[profile.queue]]\nid = 1",

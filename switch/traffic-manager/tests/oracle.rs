@@ -243,7 +243,12 @@ proptest! {
     #![proptest_config(ProptestConfig { failure_persistence: None, ..ProptestConfig::default() })]
 
     #[test]
-    fn behaves_like_the_reference(profile in profiles(), offers in offers()) {
+    fn behaves_like_the_reference(mut profile in profiles(), offers in offers(), far in any::<bool>()) {
+        // Queues 0, 12, 18 and 30 in place of 0, 2, 3 and 5.
+        let place = |id: u8| if far { 6 * id } else { id };
+        profile.queue.iter_mut().for_each(|queue| queue.id = place(queue.id));
+        let grouped = profile.group.iter_mut().flat_map(|group| &mut group.queues);
+        grouped.for_each(|id| *id = place(*id));
         let config = TrafficManagerConfig {
             ports: BTreeMap::from([("default".into(), "p".into())]),
             profile: vec![profile.clone()],
@@ -256,7 +261,7 @@ proptest! {
         for (id, offer) in offers.iter().enumerate() {
             now += Duration::from_nanos(offer.gap_ns);
             let arrival = Arrival {
-                queue: offer.queue,
+                queue: place(offer.queue),
                 len: offer.len,
                 deflections: offer.deflections,
                 ..Arrival::default()

@@ -15,7 +15,7 @@ pub struct QueueSample {
     pub switch: NodeId,
     /// Its port.
     pub port: PortId,
-    /// The queue of the port, 0 to 7.
+    /// The queue of the port, 0 to 31.
     pub queue: u8,
     /// How much waited there.
     pub depth: Depth,

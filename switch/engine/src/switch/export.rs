@@ -3,12 +3,13 @@
 //!
 //! A ghost thread of the program itself (Tofino 2) is notified of every queue whose depth in cells has changed.
 //!
-//! The cell of a queue is `port * 8 + queue`. An export without a period is always exact. One with
-//! a period shows the counters as they were at the last multiple of it, after what arrived and departed at that time.
+//! The cell of a queue is `port * 8 + queue`, of the first eight of a port. An export without a period is always exact.
+//! One with a period shows the counters as they were at the last multiple of it, after what arrived and departed at
+//! that time.
 
 use ebb_pipeline::{Packet, Pipeline, RegisterId};
 use ebb_traffic_manager::{
-    ConfigError, Depth, MAX_QUEUES, Profile, QueueConfig, QueueState, TrafficManager,
+    CLASSES, ConfigError, Depth, Profile, QueueConfig, QueueState, TrafficManager,
     TrafficManagerConfig,
 };
 use ebb_units::{Duration, Instant};
@@ -122,7 +123,7 @@ impl Exports {
 impl Export {
     /// Shows the counters of a port to the program.
     fn show(&self, port: PortId, manager: &TrafficManager<Box<Packet>>, pipeline: &mut Pipeline) {
-        let depths = || -> [Depth; MAX_QUEUES] {
+        let depths = || -> [Depth; CLASSES] {
             std::array::from_fn(|queue| manager.depth(port, queue as u8))
         };
         let values = match self.what {
@@ -146,11 +147,11 @@ fn tell_ghost(
     manager: &TrafficManager<Box<Packet>>,
     pipeline: &mut Pipeline,
 ) {
-    let first = usize::from(port) * MAX_QUEUES;
-    if known.len() < first + MAX_QUEUES {
-        known.resize(first + MAX_QUEUES, 0);
+    let first = usize::from(port) * CLASSES;
+    if known.len() < first + CLASSES {
+        known.resize(first + CLASSES, 0);
     }
-    for (queue, known) in (0u8..).zip(&mut known[first..first + MAX_QUEUES]) {
+    for (queue, known) in (0u8..).zip(&mut known[first..first + CLASSES]) {
         let cells = manager.depth(port, queue).bytes.div_ceil(bytes);
         if *known != cells {
             *known = cells;
@@ -160,7 +161,7 @@ fn tell_ghost(
 }
 
 /// Cells that each port has.
-const QUEUES: u64 = MAX_QUEUES as u64;
+const QUEUES: u64 = CLASSES as u64;
 /// Length of the longest packet, by which a capacity in packets is one in bytes.
 const LONGEST_PACKET_BYTES: u64 = u16::MAX as u64;
 /// Capacity that a queue without one is taken to have, in bytes or in packets. Where it holds more,

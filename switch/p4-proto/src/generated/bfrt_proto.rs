@@ -842,7 +842,7 @@ impl ::prost::Name for TableData {
 pub struct DataField {
     #[prost(uint32, tag = "1")]
     pub field_id: u32,
-    #[prost(oneof = "data_field::Value", tags = "2, 3, 4, 5, 6, 8")]
+    #[prost(oneof = "data_field::Value", tags = "2, 3, 4, 5, 6, 7, 8")]
     pub value: ::core::option::Option<data_field::Value>,
 }
 /// Nested message and enum types in `DataField`.
@@ -877,6 +877,39 @@ pub mod data_field {
             "/bfrt_proto.DataField.BoolArray".into()
         }
     }
+    #[derive(Clone, PartialEq, ::prost::Message)]
+    pub struct ContainerArray {
+        #[prost(message, repeated, tag = "1")]
+        pub container: ::prost::alloc::vec::Vec<container_array::Container>,
+    }
+    /// Nested message and enum types in `ContainerArray`.
+    pub mod container_array {
+        #[derive(Clone, PartialEq, ::prost::Message)]
+        pub struct Container {
+            #[prost(message, repeated, tag = "1")]
+            pub val: ::prost::alloc::vec::Vec<super::super::DataField>,
+        }
+        impl ::prost::Name for Container {
+            const NAME: &'static str = "Container";
+            const PACKAGE: &'static str = "bfrt_proto";
+            fn full_name() -> ::prost::alloc::string::String {
+                "bfrt_proto.DataField.ContainerArray.Container".into()
+            }
+            fn type_url() -> ::prost::alloc::string::String {
+                "/bfrt_proto.DataField.ContainerArray.Container".into()
+            }
+        }
+    }
+    impl ::prost::Name for ContainerArray {
+        const NAME: &'static str = "ContainerArray";
+        const PACKAGE: &'static str = "bfrt_proto";
+        fn full_name() -> ::prost::alloc::string::String {
+            "bfrt_proto.DataField.ContainerArray".into()
+        }
+        fn type_url() -> ::prost::alloc::string::String {
+            "/bfrt_proto.DataField.ContainerArray".into()
+        }
+    }
     #[derive(Clone, PartialEq, ::prost::Oneof)]
     pub enum Value {
         #[prost(bytes, tag = "2")]
@@ -889,6 +922,8 @@ pub mod data_field {
         IntArrVal(IntArray),
         #[prost(message, tag = "6")]
         BoolArrVal(BoolArray),
+        #[prost(message, tag = "7")]
+        ContainerArrVal(ContainerArray),
         #[prost(bool, tag = "8")]
         BoolVal(bool),
     }

@@ -53,7 +53,17 @@ pub(super) const WRED_THRESHOLDS: [Fixed; 2] = [
 pub(super) const WRED_PROBABILITY: Fixed = Fixed(65574, "$WRED_SPEC_MAX_PROBABILITY");
 pub(super) const PORT_METADATA_PORT: Fixed = Fixed(65575, "ig_intr_md.ingress_port");
 pub(super) const PORT_METADATA_DEFAULT: Fixed = Fixed(65576, "$DEFAULT_FIELD");
+pub(super) const HASH_ROTATE: Fixed = Fixed(65577, "rotate");
+pub(super) const HASH_SEED: Fixed = Fixed(65578, "seed");
+pub(super) const HASH_MSB: Fixed = Fixed(65579, "msb");
+pub(super) const HASH_EXTEND: Fixed = Fixed(65580, "extend");
+/// Numbers of the two actions that give a hash its algorithm.
+pub(super) const HASH_PRE_DEFINED: u32 = 65581;
+pub(super) const HASH_USER_DEFINED: u32 = 65582;
 pub(super) const HASH_VALUE: Fixed = Fixed(65583, "hash_value");
+pub(super) const HASH_START_BIT: Fixed = Fixed(65584, "start_bit");
+pub(super) const HASH_LENGTH: Fixed = Fixed(65585, "length");
+pub(super) const HASH_ORDER: Fixed = Fixed(65586, "order");
 
 /// A field of a key.
 pub(super) fn key(Fixed(id, name): Fixed, mandatory: bool, kind: &str, ty: Value) -> Value {
@@ -115,6 +125,24 @@ pub(super) fn named(
             "id": id, "name": name, "repeated": false, "annotations": annotations, "type": ty,
         }),
     )
+}
+
+/// A data field that is only read.
+pub(super) fn read_only(field: Fixed, ty: Value) -> Value {
+    json!({ "mandatory": false, "read_only": true, "singleton": plain(field, false, ty) })
+}
+
+/// A data field that the program names, of values that are groups of fields.
+pub(super) fn containers(
+    id: u32,
+    name: &str,
+    annotations: Vec<Value>,
+    fields: Vec<Value>,
+) -> Value {
+    let container = json!({
+        "id": id, "name": name, "repeated": true, "annotations": annotations, "container": fields,
+    });
+    singleton(false, container)
 }
 
 fn singleton(mandatory: bool, field: Value) -> Value {

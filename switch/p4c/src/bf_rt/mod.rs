@@ -2,10 +2,10 @@
 //!
 //! It is [`P4Info`] in another form: everything is a table, with key and data fields that have numbers of their own.
 //! Names of tables begin with that of the pipeline, and the first byte of an id is that of the kind in BF Runtime.
-//! Left out are tables that describe the chip: snapshots, dynamic hashing (`.configure`, `.algorithm`, `.compute`) and
-//! the debug counter.
+//! Left out are tables that describe the chip: snapshots and the debug counter.
 
 mod field;
+mod hashes;
 mod match_tables;
 mod objects;
 
@@ -27,6 +27,9 @@ enum Prefix {
     RegisterParam = 0x8D,
     Digest = 0x8E,
     PortMetadata = 0x90,
+    HashConfigure = 0x95,
+    HashCompute = 0x96,
+    HashAlgorithm = 0x97,
     SelectorGetMember = 0x9A,
     ValueSet = 0xFE,
 }
@@ -64,6 +67,7 @@ pub fn schema(flat: &Flat, info: &P4Info) -> Value {
     let mut tables = source.match_tables();
     tables.extend(source.objects());
     tables.extend(source.port_metadata());
+    tables.extend(source.hashes());
     json!({
         "schema_version": "1.0.0",
         "tables": tables,

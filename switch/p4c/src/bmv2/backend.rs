@@ -1,6 +1,6 @@
 //! State of the conversion, and the means that all parts of it use.
 
-use std::collections::{HashMap, HashSet};
+use std::collections::{BTreeMap, HashMap, HashSet};
 
 use ebb_bmv2_json as json;
 use num_bigint::BigInt;
@@ -10,6 +10,7 @@ use super::layout::{Layout, Place};
 use crate::diagnostics::Diagnostics;
 use crate::digests::{self, Digests};
 use crate::elaborate::flat::Flat;
+use crate::hashes::{self, HashCall};
 use crate::ir::{Expr, Program};
 use crate::names::Names;
 use crate::source::{SourceMap, Span};
@@ -52,6 +53,8 @@ pub(super) struct Backend<'a> {
     /// Variables that objects of Tofino keep while a packet passes, by the index of the object: the sum of a checksum,
     /// the value of a parser counter, the colour of a direct meter.
     pub(super) kept: HashMap<usize, Expr>,
+    /// Hashes that can be set at run time, by the index of the object.
+    pub(super) hashes: BTreeMap<usize, HashCall>,
 }
 
 impl<'a> Backend<'a> {
@@ -80,6 +83,7 @@ impl<'a> Backend<'a> {
             digests: digests::digests(flat),
             learn_lists: HashMap::new(),
             kept: HashMap::new(),
+            hashes: hashes::of(flat),
         }
     }
 }

@@ -347,6 +347,7 @@ impl Backend<'_> {
             source_info,
             algo: algo.to_owned(),
             input,
+            configurable: None,
         });
         name
     }

@@ -6,12 +6,12 @@ use tonic::Code;
 use super::answer;
 use super::chip;
 use super::entries::{change, everything, no_entry, only, read_part, with_resources};
-use super::filters;
 use super::groups;
 use super::request::{self, has_counter, is_fixed};
 use super::schema::{Kind, Schema, Table, fixed};
 use super::state::{ALL_PIPES, Counts, DEFAULT_ENTRY, State, canonical_key, check_supported};
 use super::tables;
+use super::{filters, hashes};
 use crate::entities::{self, Context, Position};
 use crate::error::{EntityError, Result};
 use crate::proto::bf_runtime as bf;
@@ -226,6 +226,7 @@ fn written(ctx: &mut Context, table: &Table, kind: Type, entry: &bf::TableEntry)
         Kind::PortMetadata => return tables::write_port_metadata(ctx, table, kind, entry),
         Kind::RegisterParam => return tables::write_register_param(ctx, table, kind, entry),
         Kind::Filter => return filters::write(ctx, table, kind, entry),
+        Kind::HashInputs | Kind::HashAlgorithm => return hashes::write(ctx, table, kind, entry),
         _ => {}
     }
     let lasting = is_fixed(table) || entry.is_default_entry;
@@ -511,6 +512,17 @@ impl Reading {
             Kind::ValueSet => (tables::value_set(ctx, table, &self.entry)?, true),
             Kind::PortMetadata => (tables::port_metadata(ctx, table, &self.entry)?, true),
             Kind::RegisterParam => (vec![tables::register_param(ctx, table)?], true),
+            Kind::HashInputs | Kind::HashAlgorithm => (vec![hashes::read(ctx, table)?], true),
+            Kind::SelectedMember => (
+                vec![groups::selected_member(
+                    ctx,
+                    scope.schema,
+                    table,
+                    &self.entry,
+                )?],
+                true,
+            ),
+            Kind::HashValue => (vec![hashes::compute(ctx, table, &self.entry)?], true),
             Kind::Filter => {
                 let part = (self.cells, limit);
                 let (cells, ended) = filters::read(ctx, table, &self.entry, part)?;

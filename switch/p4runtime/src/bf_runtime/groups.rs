@@ -1,4 +1,5 @@
-//! A rule of Tofino's selectors beyond P4Runtime: a group that entries use has an active member.
+//! Rules of Tofino's selectors beyond P4Runtime: a group that entries use has an active member, and clients may ask
+//! for the member that a hash selects.
 
 use super::entries::{everything, only};
 use super::request;
@@ -6,6 +7,7 @@ use super::schema::{Kind, Schema, Table, fixed};
 use super::state::{ALL_PIPES, State};
 use crate::entities::Context;
 use crate::error::{EntityError, Result};
+use crate::p4info::Object;
 use crate::proto::bf_runtime as bf;
 use crate::proto::bf_runtime::data_field::Value;
 use crate::proto::p4::entity::Entity;
@@ -122,4 +124,44 @@ fn groups_of<'a>(schema: &'a Schema, table: &Table) -> Option<&'a Table> {
 fn is_empty(group: &bf::TableEntry) -> bool {
     let data = group.data.clone().unwrap_or_default();
     request::active_members(&data).is_empty()
+}
+
+/// The member of a group that a hash selects.
+pub fn selected_member(
+    ctx: &Context,
+    schema: &Schema,
+    table: &Table,
+    entry: &bf::TableEntry,
+) -> Result<bf::TableEntry> {
+    let name = &table.name;
+    let (Some(key), [of_group, of_hash]) = (&entry.key, &table.key[..]) else {
+        return Err(EntityError::invalid(format!(
+            "{name} has a key of group and hash"
+        )));
+    };
+    request::check_fields(table, key)?;
+    let number = |id| request::exact(key, id).map_or(Ok(0), request::to_number);
+    let (group, hash) = (number(of_group.id)?, number(of_hash.id)?);
+    let groups = table.depends_on.first().copied().unwrap_or(0);
+    let profile = ctx.info.action_profile(schema.table(groups)?.p4_id())?;
+    let profile = ctx.pipeline.profile(profile.name())?;
+    let p4_group = u32::try_from(group).map_or(0, request::swapped_id);
+    let member = ctx.pipeline.selected_member(profile, p4_group, hash);
+    let member = member.ok_or_else(|| {
+        EntityError::not_found(format!("group {group} of {name} has no active member"))
+    })?;
+    let member = u64::from(request::swapped_id(member)).to_be_bytes();
+    let fields = table.fields().map(|field| bf::DataField {
+        field_id: field.id,
+        value: Some(Value::Stream(member.into())),
+    });
+    Ok(bf::TableEntry {
+        table_id: table.id,
+        key: Some(key.clone()),
+        data: Some(bf::TableData {
+            action_id: 0,
+            fields: fields.collect(),
+        }),
+        ..bf::TableEntry::default()
+    })
 }

@@ -11,6 +11,7 @@ mod entries;
 mod filters;
 mod generator;
 mod groups;
+mod hashes;
 mod idle;
 mod notices;
 mod request;

@@ -42,15 +42,27 @@ pub fn entity(table: &Table, entry: &TableEntry) -> Result<Entity> {
             index: cell(table, key)?,
             data: data.map(|data| register_data(table, data)).transpose()?,
         }),
-        Kind::ValueSet | Kind::PortMetadata | Kind::RegisterParam | Kind::Filter | Kind::Other => {
-            return Err(of_the_chip(table));
-        }
+        Kind::ValueSet
+        | Kind::PortMetadata
+        | Kind::RegisterParam
+        | Kind::Filter
+        | Kind::SelectedMember
+        | Kind::HashInputs
+        | Kind::HashAlgorithm
+        | Kind::HashValue
+        | Kind::Other => return Err(of_the_chip(table)),
     })
 }
 
 /// The refusal of tables that have no object in this switch.
 fn of_the_chip(table: &Table) -> EntityError {
     let name = &table.name;
+    if name.contains("snapshot.") {
+        return EntityError::unimplemented(format!(
+            "{name}: a snapshot is of the fields at a stage of the chip, and this switch has no stages; the trace of a \
+             packet shows its fields after each table (ebb-ctl trace)"
+        ));
+    }
     EntityError::unimplemented(format!(
         "{name} describes the chip; this switch has no such table"
     ))

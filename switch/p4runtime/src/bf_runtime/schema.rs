@@ -166,6 +166,14 @@ pub enum Kind {
     RegisterParam,
     #[serde(rename = "Lpf", alias = "Wred")]
     Filter,
+    #[serde(rename = "SelectorGetMember")]
+    SelectedMember,
+    #[serde(rename = "DynHashConfigure")]
+    HashInputs,
+    #[serde(rename = "DynHashAlgorithm")]
+    HashAlgorithm,
+    #[serde(rename = "DynHashCompute")]
+    HashValue,
     /// None: it describes the chip.
     #[serde(other)]
     Other,
@@ -195,7 +203,7 @@ pub enum Match {
     Other,
 }
 
-#[derive(Debug, Deserialize)]
+#[derive(Debug, Default, Deserialize)]
 struct Type {
     /// Bits; none: a number of the type's own size.
     width: Option<usize>,
@@ -226,7 +234,8 @@ struct Data {
 pub struct Field {
     pub id: u32,
     pub name: String,
-    #[serde(rename = "type")]
+    /// Its type; values that are groups of fields have none.
+    #[serde(rename = "type", default)]
     ty: Type,
     #[serde(default)]
     annotations: Vec<Annotation>,
@@ -272,9 +281,15 @@ impl Table {
     pub fn p4_id(&self) -> u32 {
         let with = |prefix: u32, id: u32| prefix << 24 | id & 0x00ff_ffff;
         match self.kind {
-            Kind::Match | Kind::PortMetadata | Kind::RegisterParam | Kind::Filter | Kind::Other => {
-                self.id
-            }
+            Kind::Match
+            | Kind::PortMetadata
+            | Kind::RegisterParam
+            | Kind::Filter
+            | Kind::SelectedMember
+            | Kind::HashInputs
+            | Kind::HashAlgorithm
+            | Kind::HashValue
+            | Kind::Other => self.id,
             Kind::Member => with(0x11, self.id),
             // A group is one of the profile that the selector is made of.
             Kind::Group => with(0x11, self.depends_on.first().copied().unwrap_or(self.id)),

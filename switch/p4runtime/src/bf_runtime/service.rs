@@ -111,7 +111,8 @@ impl Service {
     fn check_config(&self, configs: &[bf::ForwardingPipelineConfig]) -> Result<(), Status> {
         let [config] = configs else {
             return Err(Status::invalid_argument(format!(
-                "the request has {} configs; a switch has one program",
+                "the request has {} configs; a switch has one program, whose pipelines may differ: Switch(a, b) of one \
+                 P4 file",
                 configs.len()
             )));
         };

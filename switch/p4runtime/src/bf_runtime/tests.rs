@@ -2,6 +2,7 @@
 
 mod batches;
 mod calls;
+mod dynamic_hash;
 mod low_pass;
 mod own_rules;
 mod packet_generator;
@@ -447,12 +448,31 @@ fn cells_are_set_read_and_reset() {
 
 #[test]
 fn what_there_is_not_is_refused_by_name() {
+    let chip = r#"{ "tables": [
+        { "name": "pipe.snapshot.cfg", "id": 7, "table_type": "SnapshotCfg", "key": [] },
+        { "name": "tbl_dbg_counter", "id": 8, "table_type": "DbgCounter", "key": [] } ] }"#;
+    let program = Program {
+        schema: Schema::parse("entities", chip.into()).unwrap(),
+        ..Program::new()
+    };
+    let beginnings = [
+        (
+            7,
+            "pipe.snapshot.cfg: a snapshot is of the fields at a stage",
+        ),
+        (8, "tbl_dbg_counter describes the chip"),
+    ];
+    for (table_id, beginning) in beginnings {
+        let entry = of_table(table_id, None, None);
+        let read = program.read(entry.clone()).unwrap_err();
+        let written = program.write(Type::Insert, &entry).unwrap_err();
+        for refused in [read, written] {
+            assert_eq!(refused.code, Code::Unimplemented);
+            assert!(refused.message.starts_with(beginning), "{refused}");
+        }
+    }
     let program = Program::new();
-    let get = program.entry("ecmp_sel_get_member");
-    let refused = program.read(get.clone()).unwrap_err();
-    assert_eq!(refused.code, Code::Unimplemented);
-    assert!(refused.message.contains("ecmp_sel_get_member"), "{refused}");
-    let unknown = bf::TableEntry { table_id: 1, ..get };
+    let unknown = of_table(1, None, None);
     assert_eq!(
         program.write(Type::Insert, &unknown).unwrap_err().code,
         Code::NotFound
@@ -658,6 +678,17 @@ fn multicast_and_mirroring_take_effect_as_groups_and_sessions() {
     assert_eq!(length(), Some((0, 4)));
     program.write(Type::Delete, &session(&[0])).unwrap();
     assert_eq!(length(), None);
+    // Programs for Tofino have more queues.
+    let tofino = Program::of("filters");
+    let to_queue = |program: &Program, queue: u8| {
+        let mut fields = vec![(5, Value::BoolVal(true)), (7, bytes(&[2]))];
+        fields.extend([(8, Value::BoolVal(true)), (9, bytes(&[queue]))]);
+        let done = program.write(Type::Insert, &row(sessions, 4, &fields));
+        done.map_err(|error| error.code)
+    };
+    assert_eq!(to_queue(&program, 8), Err(Code::InvalidArgument));
+    assert_eq!(to_queue(&tofino, 32), Err(Code::InvalidArgument));
+    assert_eq!(to_queue(&tofino, 31), Ok(()));
 }
 
 #[test]

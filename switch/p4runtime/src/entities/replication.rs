@@ -20,6 +20,8 @@ const MAX_SESSION: u32 = 0x7fff;
 const MAX_PORT: u64 = 0x1ff;
 /// v1model: `bit<3> priority`.
 const MAX_CLASS: u32 = 7;
+/// Tofino: `bit<5> qid`.
+const MAX_CLASS_OF_TOFINO: u32 = 31;
 
 pub fn write(
     ctx: &mut Context,
@@ -99,9 +101,13 @@ fn write_session(ctx: &mut Context, change: Change, entry: &p4::CloneSessionEntr
             "backup replicas are for multicast groups",
         ));
     }
-    if entry.class_of_service > MAX_CLASS {
+    let most = match ctx.pipeline.cell_bytes() {
+        Some(_) => MAX_CLASS_OF_TOFINO,
+        None => MAX_CLASS,
+    };
+    if entry.class_of_service > most {
         return Err(EntityError::invalid(format!(
-            "class_of_service {}; allowed: 0 to {MAX_CLASS}",
+            "class_of_service {}; allowed: 0 to {most}",
             entry.class_of_service
         )));
     }

@@ -4,6 +4,7 @@
 //! turned into a handle once; everything else takes the handle.
 
 mod error;
+mod hashes;
 mod liveness;
 mod profiles;
 mod replication;

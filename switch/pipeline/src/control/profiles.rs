@@ -189,6 +189,17 @@ impl Pipeline {
             .map(|(id, g)| (*id, &g.group))
     }
 
+    /// The member of a group that a hash selects; `None`: the group has none, or is not there.
+    pub fn selected_member(&self, profile: ProfileId, group: u32, hash: u64) -> Option<u32> {
+        let buckets = &self.state.profiles()[profile.index()]
+            .groups
+            .get(&group)?
+            .buckets;
+        let is_some = !buckets.is_empty();
+        let chosen = is_some.then(|| crate::profile::bucket(hash, buckets.len()))?;
+        buckets.get(chosen).copied()
+    }
+
     /// Binds an action that the profile allows.
     fn bind_for_profile(&self, profile: ProfileId, call: &ActionCall) -> Result<BoundAction> {
         let p = &self.state.profiles()[profile.index()];

@@ -7,6 +7,7 @@ use super::actions::ActionCompiler;
 use super::tables::Builder;
 use super::{Emit, Next, Other};
 use crate::action::Primitive;
+use crate::calculation::Filled;
 use crate::error::LoadError;
 use crate::parser::{Parser, ParserLoader};
 use crate::psa::Psa;
@@ -34,6 +35,15 @@ impl Architecture {
                 format!("architecture {other:?}"),
                 "it is not known; the architectures are tna, t2na and psa, and v1model, which has no key",
             )),
+        }
+    }
+
+    /// Where inputs of hashes that are no whole bytes are filled up. P4 Studio and p4c's back end for Tofino have it in
+    /// the library that makes the chip's matrices of a CRC, which extends the input with zeros above its highest bit.
+    pub fn filled(self) -> Filled {
+        match self {
+            Architecture::Tofino(_) => Filled::InFront,
+            Architecture::V1model | Architecture::Psa => Filled::AtTheEnd,
         }
     }
 

@@ -11,6 +11,7 @@ use super::architecture::Architecture;
 use super::arrays::Arrays;
 use super::{Checksum, DigestSpec, FieldList, Program, StandardMetadata, tables};
 use crate::calculation::{Calculation, Calculations};
+use crate::dynamic_hash::Configurable;
 use crate::error::LoadError;
 use crate::expr::Compiler;
 use crate::layout::Layout;
@@ -51,6 +52,7 @@ pub(crate) fn load(source: &json::Program, shortcuts: bool) -> Result<Program> {
         source,
         actions: &actions,
         calculations: &mut calculations,
+        filled: architecture.filled(),
         built: tables::Built::default(),
     };
     let ingress = builder.pipeline("ingress")?;
@@ -70,6 +72,7 @@ pub(crate) fn load(source: &json::Program, shortcuts: bool) -> Result<Program> {
             .into_iter()
             .map(|(name, code)| (code, name))
             .collect(),
+        hashes: Configurable::load(source, &calculations)?,
         calculations: calculations.all,
         algorithms: calculations.algorithms,
         parser,
@@ -113,7 +116,8 @@ fn calculations(
 ) -> Result<Calculations> {
     let mut calculations = Calculations::default();
     for c in &source.calculations {
-        let number = calculations.add(Calculation::load(layout, c)?);
+        let filled = Architecture::of(source)?.filled();
+        let number = calculations.add(Calculation::load(layout, c, filled)?);
         names.calculations.insert(c.name.clone(), number);
     }
     Ok(calculations)

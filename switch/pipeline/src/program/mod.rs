@@ -14,6 +14,7 @@ use ebb_bmv2_json as json;
 
 use crate::action::{Action, Primitive};
 use crate::calculation::Calculation;
+use crate::dynamic_hash::Configurable;
 use crate::error::LoadError;
 use crate::expr::Condition;
 use crate::hash::Algorithm;
@@ -49,6 +50,8 @@ pub struct Program {
     pub(crate) calculations: Vec<Calculation>,
     /// The algorithm of each calculation.
     pub(crate) algorithms: Vec<Algorithm>,
+    /// Hashes that the control plane can set at run time.
+    pub(crate) hashes: Vec<Configurable>,
     /// The parser.
     pub(crate) parser: Parser,
     /// The checksums to verify.

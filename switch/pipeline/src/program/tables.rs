@@ -10,7 +10,7 @@ use super::arrays::unit;
 use super::{Next, Node, TableNode};
 use crate::action::Action;
 use crate::bits::from_bytes;
-use crate::calculation::{Calculation, Calculations};
+use crate::calculation::{Calculation, Calculations, Filled};
 use crate::control::{ActionCall, MatchKey, MatchKind, TableAction, TableEntry, bind};
 use crate::error::LoadError;
 use crate::expr::Compiler;
@@ -33,6 +33,7 @@ pub(crate) struct Builder<'a> {
     pub source: &'a json::Program,
     pub actions: &'a [Action],
     pub calculations: &'a mut Calculations,
+    pub filled: Filled,
     pub built: Built,
 }
 
@@ -131,7 +132,8 @@ impl Builder<'_> {
         let selector = match &profile.selector {
             None => None,
             Some(s) => {
-                let loaded = Calculation::load_selector(self.layout, &profile.name, s)?;
+                let (layout, filled) = (self.layout, self.filled);
+                let loaded = Calculation::load_selector(layout, &profile.name, s, filled)?;
                 Some(self.calculations.add(loaded))
             }
         };

@@ -8,7 +8,7 @@ use super::{
     DEFAULT_PORT, Group, Need, OnFull, Order, Pfc, Profile, QueueConfig, Thresholds,
     TrafficManagerConfig,
 };
-use crate::limits::MAX_QUEUES;
+use crate::limits::{CLASSES, MAX_QUEUES};
 
 /// Longest time that a key may give: the clock of the switch counts picoseconds in 64 bits, which
 /// are 213 days.
@@ -267,7 +267,10 @@ impl Profile {
         let place = format!("profile \"{}\", queue {}", self.name, queue.id);
         let fail = |problem: &str| Err(ConfigError::new(place.clone(), problem));
         if usize::from(queue.id) >= MAX_QUEUES {
-            return fail("queue ids are 0 (lowest priority) to 7");
+            return fail("queue ids are 0 (lowest priority) to 31, of v1model to 7");
+        }
+        if queue.lossless && usize::from(queue.id) >= CLASSES {
+            return fail("is lossless: flow control has the classes 0 to 7");
         }
         if queue.capacity_packets == Some(0) || queue.capacity_bytes == Some(0) {
             return fail("a capacity of 0 holds nothing; omit it for no limit");

@@ -7,19 +7,21 @@ use crate::config::{Need, TrafficManagerConfig};
 use crate::limits::MAX_QUEUES;
 use crate::port_id::PortId;
 use crate::queue::Item;
-use crate::scheduler::QueueSet;
+use crate::scheduler::{QueueSet, ids};
 
 /// One port on the side where packets come in.
 #[derive(Debug)]
 pub(super) struct Input<P> {
     /// Bytes that count for flow control.
     pub(super) account: Account,
-    /// The lossless queues of the port.
-    pub(super) lossless: QueueSet,
+    /// The lossless queues of the port, a bit each.
+    pub(super) lossless: u8,
     /// Size of the ingress buffer; `None` if the port has none, such as the CPU port.
     limit: Option<u64>,
     /// Part of it that is kept for lossless queues.
     reserved: u64,
+    /// The queues with packets in the ingress buffer.
+    filled: QueueSet,
     /// Bytes in the ingress buffer, by queue.
     bytes: [u64; MAX_QUEUES],
     /// The packets in the ingress buffer by queue, oldest first, each with the port that it goes to.
@@ -34,6 +36,7 @@ impl<P> Input<P> {
             lossless: 0,
             limit: None,
             reserved: 0,
+            filled: 0,
             bytes: [0; MAX_QUEUES],
             fifos: std::array::from_fn(|_| VecDeque::new()),
         };
@@ -50,7 +53,8 @@ impl<P> Input<P> {
     /// Adds a packet to the end of a queue, with the port that it goes to. True if it is the first.
     pub(super) fn push(&mut self, to: PortId, id: usize, item: Item<P>) -> bool {
         self.bytes[id] += item.len();
-        self.account.bytes[id] += item.len();
+        self.account.add(id, item.len());
+        self.filled |= 1 << id;
         self.fifos[id].push_back((to, item));
         self.fifos[id].len() == 1
     }
@@ -78,6 +82,7 @@ impl<P> Input<P> {
     /// Takes all packets, with their ports and queues. The account keeps them.
     pub(super) fn take_all(&mut self) -> impl Iterator<Item = (PortId, usize, Item<P>)> {
         self.bytes = [0; MAX_QUEUES];
+        self.filled = 0;
         let fifos = self.fifos.iter_mut().enumerate();
         fifos.flat_map(|(id, fifo)| fifo.drain(..).map(move |(to, item)| (to, id, item)))
     }
@@ -85,13 +90,15 @@ impl<P> Input<P> {
     /// A packet of `len` bytes left the ingress buffer.
     fn removed(&mut self, id: usize, len: u64) {
         self.bytes[id] -= len;
-        self.account.bytes[id] -= len;
+        self.account.remove(id, len);
+        if self.fifos[id].is_empty() {
+            self.filled &= !(1 << id);
+        }
     }
 
     /// Bytes in these queues of the ingress buffer.
     pub(super) fn held(&self, queues: QueueSet) -> u64 {
-        let held = (0..MAX_QUEUES).filter(|id| queues & 1 << id != 0);
-        held.map(|id| self.bytes[id]).sum()
+        ids(queues & self.filled).map(|id| self.bytes[id]).sum()
     }
 
     /// Bytes that are too many for another packet of `len` bytes in a queue. `limit` is the size of
@@ -99,10 +106,11 @@ impl<P> Input<P> {
     pub(super) fn excess(&self, id: usize, len: u64, limit: u64) -> u64 {
         let limit = self.limit.unwrap_or(limit);
         let all = (self.held(QueueSet::MAX) + len).saturating_sub(limit);
-        if self.lossless & 1 << id != 0 {
+        let lossless = QueueSet::from(self.lossless);
+        if lossless & 1 << id != 0 {
             return all;
         }
         let rest = limit.saturating_sub(self.reserved);
-        all.max((self.held(!self.lossless) + len).saturating_sub(rest))
+        all.max((self.held(!lossless) + len).saturating_sub(rest))
     }
 }

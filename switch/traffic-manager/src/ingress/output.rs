@@ -4,7 +4,7 @@ use std::collections::BTreeSet;
 
 use crate::limits::MAX_QUEUES;
 use crate::port_id::PortId;
-use crate::scheduler::QueueSet;
+use crate::scheduler::{QueueSet, ids_from_highest};
 
 /// One port on the side where packets go out.
 #[derive(Debug, Default)]
@@ -34,8 +34,7 @@ impl Output {
 
     /// The queues for which inputs wait, the highest first, each with the input whose turn it is.
     pub(super) fn turns(&self) -> impl Iterator<Item = (usize, PortId)> {
-        let queues = (0..MAX_QUEUES).rev();
-        queues.filter_map(|id| {
+        ids_from_highest(self.queues).filter_map(|id| {
             let waiting = &self.waiting[id];
             let after = waiting.range(self.turn[id]..).next();
             Some((id, *after.or(waiting.first())?))

@@ -82,6 +82,7 @@ control I(inout headers hdr, inout metadata md, in ingress_intrinsic_metadata_t 
     Hash<bit<24>>(HashAlgorithm_t.CRC16) once_and_a_half;
     Hash<bit<32>>(HashAlgorithm_t.CUSTOM, ccitt) once;
     Hash<bit<12>>(HashAlgorithm_t.IDENTITY) same;
+    Hash<bit<16>>(HashAlgorithm_t.CRC16) no_whole_bytes;
     Random<bit<4>>() dice;
     Counter<bit<32>, bit<8>>(4, CounterType_t.PACKETS_AND_BYTES) counted;
     Meter<bit<8>>(4, MeterType_t.PACKETS) limit;
@@ -214,6 +215,8 @@ control I(inout headers hdr, inout metadata md, in ingress_intrinsic_metadata_t 
             hdr.request.result = (bit<32>)once_and_a_half.get({ 8w0x31, 8w0x32, 8w0x33, 8w0x34, 8w0x35, 8w0x36, 8w0x37, 8w0x38, 8w0x39 });
         } else if (hdr.request.what == 30) {
             hdr.request.result = once.get({ 8w0x31, 8w0x32, 8w0x33, 8w0x34, 8w0x35, 8w0x36, 8w0x37, 8w0x38, 8w0x39 });
+        } else if (hdr.request.what == 31) {
+            hdr.request.result = (bit<32>)no_whole_bytes.get({ hdr.request.value[11:0] });
         } else if (hdr.request.what == 20) {
             hdr.request.index = hdr.options[0].next;
         }

@@ -107,6 +107,9 @@ control I(inout headers hdr, inout metadata md, in ingress_intrinsic_metadata_t 
             } else {
                 send(md.resubmitted);
             }
+        } else if (hdr.request.what == 13) {
+            send(hdr.request.port);
+            tm.qid = (bit<5>)hdr.request.value;
         } else {
             send(hdr.request.port);
         }
@@ -145,6 +148,8 @@ control E(inout headers hdr, inout metadata md, in egress_intrinsic_metadata_t e
         hdr.request.port = (bit<8>)eg.egress_rid;
         if (hdr.request.what == 1) {
             hdr.request.port = (bit<8>)eg.egress_qid;
+        } else if (hdr.request.what == 13) {
+            hdr.front.from = (bit<8>)eg.egress_qid;
         }
         if (hdr.front.from == 9) {
             dprsr.drop_ctl = 1;

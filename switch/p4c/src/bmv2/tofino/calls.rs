@@ -343,11 +343,27 @@ impl Backend<'_> {
         let leaves = self.symmetric(index, data.leaves(), span);
         let input = self.fields_of_leaves(leaves, span);
         let Some(bits) = self.repeated_bits(index).filter(|bits| *bits < width) else {
-            return self.emit_hash(result, None, (&algorithm, input), None, span);
+            self.emit_hash(result, None, (&algorithm, input), None, span);
+            return self.make_configurable(index, width);
         };
         let once = self.temp(&Type::bit(bits), span);
         self.emit_hash(&once, None, (&algorithm, input), None, span);
+        self.make_configurable(index, bits);
         self.give(Some(result), repeated(&once, width.div_ceil(bits)), span);
+    }
+
+    /// Says of the calculation that was made last how the control plane can set the hash that it belongs to.
+    fn make_configurable(&mut self, hash: usize, bits: u32) {
+        let (Some(call), Some(last)) = (self.hashes.get(&hash), self.json.calculations.last_mut())
+        else {
+            return;
+        };
+        let fields = call.fields.iter().map(|field| field.name.clone());
+        last.configurable = Some(json::Configurable {
+            name: self.flat.objects[hash].name.clone(),
+            bits,
+            fields: fields.collect(),
+        });
     }
 
     /// Puts `base + hash modulo max` into a variable of up to 64 bits; without `max` as much of the hash as it holds.
