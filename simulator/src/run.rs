@@ -21,8 +21,8 @@ use crate::skipping::{Skipping, Skips, Told, World};
 /// clock stops only at such checks. Events are counted, not real time, so that a run always stops
 /// at the same point.
 const EVENTS_PER_SLICE: u64 = 100_000;
-/// The same where rounds are compared at each of them.
-const EVENTS_TO_COMPARE: u64 = 10_000;
+/// The same for each host where rounds are compared at each check, and the least for all.
+const EVENTS_TO_COMPARE: (u64, u64) = (1_000, 10_000);
 /// Length of the first stretch; later ones follow from the number of events.
 const FIRST_SLICE: Duration = Duration::from_micros(10);
 
@@ -60,7 +60,10 @@ impl Run {
             false => None,
         };
         let events_per_slice = match built.skip {
-            true => EVENTS_TO_COMPARE,
+            true => {
+                let (of_host, least) = EVENTS_TO_COMPARE;
+                (of_host * built.hosts.len() as u64).clamp(least, EVENTS_PER_SLICE)
+            }
             false => EVENTS_PER_SLICE,
         };
         let run = Run {
