@@ -186,6 +186,8 @@ def run(options: argparse.Namespace, console: Console, spectator: Spectator) -> 
     at_once = options.cli in ("now", "1")
     if len(loaded.spec.seeds) > 1:
         raise InputError("seed: several seeds take virtual time (make sim); give one")
+    if loaded.spec.skip:
+        raise InputError("skip: time is skipped in virtual time only (make sim)")
     if loaded.spec.forgery:
         raise InputError("forgery: notifications are made up in virtual time only (make sim)")
     if not options.threads.isdecimal():

@@ -91,7 +91,7 @@ loss, corruption, rates and captures need the fabric in one process.
 |---|---|
 | `sample`, `arrivals_every_ns`, `coding_bps`, `packet_ns`, `packets_at_once`, `content` | without \
 effect |
-| `forgery` | refused |
+| `forgery`, `skip` | refused |
 | `seed` | one |
 | `objects` | without effect in virtual time |
 

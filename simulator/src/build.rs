@@ -52,12 +52,15 @@ pub struct Built {
     pub ends_with: Vec<String>,
     /// Counts the transfers that have ended.
     pub ended: Arc<AtomicU64>,
+    /// Whether rounds that repeat each other are skipped.
+    pub skip: bool,
 }
 
 impl Network {
     /// Builds the simulation, or says what in the file makes no sense.
     pub fn build(mut self) -> Result<Built> {
         self.check_names()?;
+        self.check_skip()?;
         let plan = self.plan()?;
         let (program, switch_entries) = (self.program.take(), std::mem::take(&mut self.switches));
         let mut builder = HostBuilder::new(&self, &plan)?;
@@ -116,6 +119,7 @@ impl Network {
             survey,
             ends_with: self.ends_with,
             ended,
+            skip: self.skip,
         })
     }
 }

@@ -6,7 +6,7 @@ use std::iter::Peekable;
 use std::sync::Arc;
 
 use ebb_engine::simulation::{NodeId, Simulation};
-use ebb_units::Instant;
+use ebb_units::{Duration, Instant};
 use ebb_workload::HostId;
 
 use crate::host::SimHost;
@@ -23,7 +23,12 @@ pub struct Place {
 }
 
 impl Place {
-    /// Gives access to the host.
+    /// The host. None: there is none.
+    pub fn host(self, simulation: &Simulation<Node>) -> Option<&SimHost> {
+        simulation.host(self.node)?.members().get(self.member)
+    }
+
+    /// Gives access to the host, to change it.
     pub fn with_host(self, simulation: &mut Simulation<Node>, change: impl FnOnce(&mut SimHost)) {
         simulation.with_host(self.node, |node| {
             change(&mut node.members_mut()[self.member])
@@ -39,6 +44,8 @@ pub struct Feed {
     hosts: Vec<Place>,
     /// How many transfers are left, by part of the workload.
     left: BTreeMap<String, u64>,
+    /// By how much they start earlier than they say, since so much time has been skipped.
+    nearer: Duration,
 }
 
 impl Feed {
@@ -48,6 +55,7 @@ impl Feed {
             transfers: transfers.peekable(),
             hosts,
             left: counts,
+            nearer: Duration::ZERO,
         }
     }
 
@@ -69,7 +77,12 @@ impl Feed {
     /// When the next transfer starts; `None` if there is none.
     pub fn next_start(&mut self) -> Option<Instant> {
         let next = self.transfers.peek()?;
-        Some(Instant::from_nanos(next.start_ns))
+        Some(Instant::from_nanos(next.start_ns - self.nearer.as_nanos()))
+    }
+
+    /// All transfers that are left start earlier by a time, before which none of them would.
+    pub fn come_nearer(&mut self, by: Duration) {
+        self.nearer += by;
     }
 
     /// Tells the hosts what starts before `end`: both ends of it, because a receiver may have to
@@ -77,8 +90,9 @@ impl Feed {
     pub fn advance(&mut self, simulation: &mut Simulation<Node>, end: Instant) {
         let now = simulation.now();
         while self.next_start().is_some_and(|start| start < end)
-            && let Some(transfer) = self.transfers.next()
+            && let Some(mut transfer) = self.transfers.next()
         {
+            transfer.start_ns -= self.nearer.as_nanos();
             if let Some(left) = self.left.get_mut(&*transfer.traffic) {
                 *left = left.saturating_sub(1);
             }

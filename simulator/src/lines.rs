@@ -13,6 +13,7 @@ use ebb_workload::{Open, OpenFields};
 use serde::{Deserialize, Serialize};
 
 use crate::host::{Arrivals, Ended, Notice, Unfinished};
+use crate::skipping::Skips;
 
 /// An order, which is a line on stdin.
 #[derive(Debug, Deserialize)]
@@ -90,6 +91,8 @@ pub enum Line<'a> {
     Delays(DelaysLine<'a>),
     /// Counters of the hypervisor of a host with VMs.
     Hypervisor(HypervisorLine<'a>),
+    /// Rounds of a part of the workload that have been skipped.
+    Skipping(SkippingLine<'a>),
     /// The queues to which the numbers of the samples that follow belong.
     Sampling {
         every_ns: u64,
@@ -125,6 +128,25 @@ pub struct Done {
     pub ended: u64,
     /// Transfers that have not ended, those yet to start included.
     pub unfinished: u64,
+    /// Time that has been skipped, which is part of the time that it is.
+    #[serde(skip_serializing_if = "is_zero")]
+    pub skipped_ns: u64,
+}
+
+fn is_zero(value: &u64) -> bool {
+    *value == 0
+}
+
+/// Rounds of a part of the workload that have been skipped.
+#[derive(Serialize)]
+pub struct SkippingLine<'a> {
+    traffic: &'a str,
+    jumps: u64,
+    rounds: u64,
+    transfers: u64,
+    bytes: u64,
+    skipped_ns: u64,
+    refused: Option<&'a str>,
 }
 
 /// A flow that has ended, as one of its hosts sees it.
@@ -135,6 +157,9 @@ pub struct FlowLine<'a> {
     transfer: Option<OpenFields<'a>>,
     #[serde(flatten)]
     flow: FlowFields<'a>,
+    /// It has been skipped, and its line is made of that of an earlier round.
+    #[serde(skip_serializing_if = "std::ops::Not::not")]
+    skipped: bool,
 }
 
 /// A transfer, as the host that starts it sees it.
@@ -209,6 +234,19 @@ impl<'a> Line<'a> {
         }
     }
 
+    /// The line about what has been skipped of a part of the workload.
+    pub fn skipping(traffic: &'a str, skips: &'a Skips) -> Self {
+        Line::Skipping(SkippingLine {
+            traffic,
+            jumps: skips.jumps,
+            rounds: skips.rounds,
+            transfers: skips.transfers,
+            bytes: skips.bytes,
+            skipped_ns: skips.time.as_nanos(),
+            refused: skips.refused.as_deref(),
+        })
+    }
+
     /// The line about arrivals of an object.
     pub fn arrivals(host: &'a str, transfer: u64, arrivals: &'a Arrivals) -> Self {
         Line::Arrivals(ArrivalsLine {
@@ -254,7 +292,7 @@ impl<'a> Line<'a> {
     }
 
     /// The line about an object that is not complete.
-    pub fn open(host: &'a str, flow: &Unfinished<'a>) -> Self {
+    pub fn open(host: &'a str, flow: &'a Unfinished<'a>) -> Self {
         Line::Open(OpenLine {
             host,
             peer: flow.peer,
@@ -289,6 +327,7 @@ impl<'a> FlowLine<'a> {
             host,
             transfer: open.map(|open| open.fields(ended.started_at_ns, finished_at_ns)),
             flow: FlowFields::new(ended.header.as_ref(), ended.intact, record),
+            skipped: ended.skipped,
         }
     }
 }

@@ -18,6 +18,7 @@ mod run;
 mod sampling;
 mod servers;
 mod session;
+mod skipping;
 #[cfg(test)]
 mod tests;
 mod workload;

@@ -22,6 +22,7 @@
 //! | `captures` | `captures` | the folder for the captures that somebody asks it for; relative to this file |
 //! | `ends_with` | [] | parts of the workload: a run that is to end with its transfers ends with those of these, whatever the others do; none: with all |
 //! | `arrivals_every_ns` | 0 | how often it is noted how much of every object has arrived, from so long after the start on; 0: never |
+//! | `skip` | false | whether rounds that repeat each other are skipped (`docs/simulation.md`) |
 //! | `patience_ns` | 10 s | how long a fetch waits for its first byte |
 //!
 //! Times and rates are those of the simulation: whoever writes the file has slowed them down.
@@ -90,6 +91,8 @@ pub struct Network {
     pub ends_with: Vec<String>,
     #[serde(default)]
     pub arrivals_every_ns: u64,
+    #[serde(default)]
+    pub skip: bool,
     /// The folder of the network file, which its relative paths start from.
     #[serde(skip)]
     pub folder: PathBuf,
@@ -195,6 +198,27 @@ impl Network {
             if let Some(other) = addresses.insert(ip, name) {
                 bail!("{other} and {name} have the address {ip}");
             }
+        }
+        Ok(())
+    }
+
+    /// Checks that nothing is asked for that skipping would falsify.
+    pub fn check_skip(&self) -> Result<()> {
+        for (given, what) in [
+            (
+                self.arrivals_every_ns > 0,
+                "arrivals_every_ns: arrivals over time",
+            ),
+            (!self.forgeries.is_empty(), "forgeries: their times"),
+            (
+                self.hypervisor.is_some(),
+                "hypervisor: the delays of its messages",
+            ),
+        ] {
+            ensure!(
+                !(self.skip && given),
+                "skip: not with {what} cannot be skipped; leave one of them away"
+            );
         }
         Ok(())
     }

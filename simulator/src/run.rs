@@ -1,5 +1,6 @@
 //! Lets the clock of a network run, and collects the notices of its transfers.
 
+use std::borrow::Cow;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
@@ -14,11 +15,14 @@ use crate::host::{Notice, SimHost, Unfinished};
 use crate::lines::Done;
 use crate::machine::Machine;
 use crate::node::Node;
+use crate::skipping::{Skipping, Skips, Told, World};
 
 /// About how many events happen between two checks whether all transfers of a run have ended; the
 /// clock stops only at such checks. Events are counted, not real time, so that a run always stops
 /// at the same point.
 const EVENTS_PER_SLICE: u64 = 100_000;
+/// The same for each host where rounds are compared at each check, and the least for all.
+const EVENTS_TO_COMPARE: (u64, u64) = (1_000, 10_000);
 /// Length of the first stretch; later ones follow from the number of events.
 const FIRST_SLICE: Duration = Duration::from_micros(10);
 
@@ -38,6 +42,12 @@ pub struct Run {
     ended: Arc<AtomicU64>,
     /// Length of the next stretch.
     slice: Duration,
+    /// About how many events it is to have.
+    events_per_slice: u64,
+    /// Until when the clock was last to run, in time that is told.
+    until: Instant,
+    /// Skips rounds. None: none are to be.
+    skipping: Option<Skipping>,
 }
 
 impl Run {
@@ -45,6 +55,17 @@ impl Run {
     pub fn new(built: Built) -> anyhow::Result<(Self, Vec<SimSwitch>)> {
         let planned = built.planned.iter().map(|(place, _)| *place);
         let counts = built.survey.of_traffic;
+        let skipping = match built.skip {
+            true => Some(Skipping::new(built.plan.transfers()?, built.plan.names())),
+            false => None,
+        };
+        let events_per_slice = match built.skip {
+            true => {
+                let (of_host, least) = EVENTS_TO_COMPARE;
+                (of_host * built.hosts.len() as u64).clamp(least, EVENTS_PER_SLICE)
+            }
+            false => EVENTS_PER_SLICE,
+        };
         let run = Run {
             simulation: built.simulation,
             hosts: built.hosts,
@@ -53,8 +74,27 @@ impl Run {
             ends_with: built.ends_with,
             ended: built.ended,
             slice: FIRST_SLICE,
+            events_per_slice,
+            until: Instant::ZERO,
+            skipping,
         };
         Ok((run, built.switches))
+    }
+
+    /// The time that it is, with what has been skipped.
+    pub fn now(&self) -> Instant {
+        self.simulation.now() + self.skipped()
+    }
+
+    /// Time that has been skipped.
+    pub fn skipped(&self) -> Duration {
+        let skipping = self.skipping.as_ref();
+        skipping.map_or(Duration::ZERO, Skipping::skipped)
+    }
+
+    /// Rounds that have been skipped, by part of the workload; empty if none are to be.
+    pub fn skips(&self) -> impl Iterator<Item = (&str, &Skips)> {
+        self.skipping.iter().flat_map(Skipping::skips)
     }
 
     /// Runs for one stretch, at most until `until`. `progress` gets now and then what has been
@@ -64,23 +104,27 @@ impl Run {
         until: Instant,
         mut progress: impl FnMut(Instant, Done) -> bool + Send,
     ) {
+        self.until = until;
+        let skipped = self.skipped();
         let (begin, before) = (self.simulation.now(), self.simulation.work().events);
-        let end = (begin + self.slice).min(until);
+        let end = (begin + self.slice).min(own(until, skipped));
         self.feed.advance(&mut self.simulation, end);
         let (ended, transfers) = (&self.ended, self.transfers);
-        self.simulation
-            .run_until(end, |at, work| progress(at, done(work, ended, transfers)));
+        self.simulation.run_until(end, |at, work| {
+            progress(at + skipped, done(work, ended, transfers, skipped))
+        });
         let events = self.simulation.work().events - before;
-        if events < EVENTS_PER_SLICE / 2 && end.since(begin) == self.slice {
+        if events < self.events_per_slice / 2 && end.since(begin) == self.slice {
             self.slice = self.slice * 2;
-        } else if events > EVENTS_PER_SLICE * 2 {
+        } else if events > self.events_per_slice * 2 {
             self.slice = self.slice.mul_div(1, 2).max(FIRST_SLICE);
         }
     }
 
     /// Progress of the run.
     pub fn done(&self) -> Done {
-        done(self.simulation.work(), &self.ended, self.transfers)
+        let (work, skipped) = (self.simulation.work(), self.skipped());
+        done(work, &self.ended, self.transfers, skipped)
     }
 
     /// Whether all transfers with which the run ends have ended, at all hosts that send.
@@ -96,6 +140,47 @@ impl Run {
         mut report: impl FnMut(&str, Notice) -> Result<(), E>,
     ) -> Result<(), E> {
         self.pass_failures_on();
+        if self.skipping.is_some() {
+            return self
+                .skip()
+                .into_iter()
+                .try_for_each(|(host, notice)| report(&host, notice));
+        }
+        self.report_all(report)
+    }
+
+    /// Notices that are held back until others of the same transfer come.
+    pub fn take_held(&mut self) -> Vec<Told> {
+        let skipping = self.skipping.as_mut();
+        skipping.map(Skipping::take_held).unwrap_or_default()
+    }
+
+    /// Takes the notices since the last call, and skips what it can. Returns what is to be told.
+    fn skip(&mut self) -> Vec<Told> {
+        let (mut notices, mut out) = (Vec::new(), Vec::new());
+        let _ = self.report_all(|host, notice| {
+            notices.push((host.to_owned(), notice));
+            Ok::<(), std::convert::Infallible>(())
+        });
+        if let Some(skipping) = &mut self.skipping {
+            for told in notices {
+                skipping.take(told, &mut out);
+            }
+            let world = World {
+                until: own(self.until, skipping.skipped()),
+                simulation: &mut self.simulation,
+                feed: &mut self.feed,
+            };
+            skipping.jump(world, &mut out);
+        }
+        out
+    }
+
+    /// Passes the notices of all hosts to `report`, in the simulation's own time.
+    fn report_all<E>(
+        &mut self,
+        mut report: impl FnMut(&str, Notice) -> Result<(), E>,
+    ) -> Result<(), E> {
         for id in &self.hosts {
             let all = |node: &mut Node| -> Vec<_> {
                 let members = node.members_mut().iter_mut();
@@ -124,8 +209,14 @@ impl Run {
             };
             self.simulation.with_host(*id, all);
         }
-        let hosts = members(&self.simulation);
-        hosts.flat_map(|host| host.incomplete().map(|open| (host.name(), open)))
+        let (hosts, skipping) = (members(&self.simulation), self.skipping.as_ref());
+        hosts.flat_map(move |host| {
+            let open = host.incomplete().map(move |flow| Unfinished {
+                open: shown(skipping, flow.open),
+                ..flow
+            });
+            open.map(|open| (host.name(), open))
+        })
     }
 
     /// Statistics of the NICs of hosts that obey PFC, with the names of the hosts.
@@ -145,9 +236,12 @@ impl Run {
     }
 
     /// Transfers that have been given to the hosts that start them and have not ended, with the names of the hosts.
-    pub fn rest(&self) -> impl Iterator<Item = (&str, &Open)> {
-        let hosts = members(&self.simulation);
-        hosts.flat_map(|host| host.rest().map(|open| (host.name(), open)))
+    pub fn rest(&self) -> impl Iterator<Item = (&str, Cow<'_, Open>)> {
+        let (hosts, skipping) = (members(&self.simulation), self.skipping.as_ref());
+        hosts.flat_map(move |host| {
+            let rest = host.rest();
+            rest.map(move |open| (host.name(), shown(skipping, Cow::Borrowed(open))))
+        })
     }
 
     /// The hosts with VMs.
@@ -187,13 +281,27 @@ fn members(simulation: &Simulation<Node>) -> impl Iterator<Item = &SimHost> {
     simulation.hosts().flat_map(|(_, node)| node.members())
 }
 
+/// A transfer as it is told.
+fn shown<'a>(skipping: Option<&Skipping>, open: Cow<'a, Open>) -> Cow<'a, Open> {
+    match skipping {
+        Some(skipping) => Cow::Owned(skipping.shown(&open)),
+        None => open,
+    }
+}
+
+/// A time in the simulation's own time.
+fn own(told: Instant, skipped: Duration) -> Instant {
+    Instant::ZERO + told.since(Instant::ZERO + skipped)
+}
+
 /// The counts of a run as a line shows them.
-fn done(work: Work, ended: &AtomicU64, transfers: u64) -> Done {
+fn done(work: Work, ended: &AtomicU64, transfers: u64, skipped: Duration) -> Done {
     let ended = ended.load(Ordering::Relaxed);
     Done {
         packet_hops: work.packet_hops,
         events: work.events,
         ended,
         unfinished: transfers.saturating_sub(ended),
+        skipped_ns: skipped.as_nanos(),
     }
 }

@@ -72,11 +72,17 @@ impl Sampling {
     }
 
     /// Writes the samples since the last call.
-    pub fn write(&self, simulation: &mut Simulation<Node>, out: &mut impl Write) -> Result<()> {
+    /// `skipped`: time that has been skipped before.
+    pub fn write(
+        &self,
+        simulation: &mut Simulation<Node>,
+        skipped: Duration,
+        out: &mut impl Write,
+    ) -> Result<()> {
         let samples = simulation.take_queue_samples();
         for instant in samples.chunk_by(|a, b| a.at == b.at) {
             let line = Line::Sample {
-                at_ns: instant[0].at.as_nanos(),
+                at_ns: (instant[0].at + skipped).as_nanos(),
                 packets: instant.iter().map(|sample| sample.depth.packets).collect(),
                 bytes: instant.iter().map(|sample| sample.depth.bytes).collect(),
             };

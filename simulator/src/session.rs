@@ -129,9 +129,9 @@ impl Session {
         let until = Instant::from_nanos(until_ns);
         let started = WallClock::now();
         let mut last_progress = started;
-        while self.run.simulation.now() < until {
+        while self.run.now() < until {
             let mut broken = None;
-            let now = self.run.simulation.now();
+            let now = self.run.now();
             let horizon = self.sampling.as_ref().map(|s| s.horizon(now));
             let end = until.min(horizon.unwrap_or(until));
             self.run.advance(end, |at, done| {
@@ -154,7 +154,7 @@ impl Session {
         }
         self.seconds += started.elapsed().as_secs_f64();
         write_line(&Line::Paused {
-            at_ns: self.run.simulation.now().as_nanos(),
+            at_ns: self.run.now().as_nanos(),
             done: self.run.done(),
             seconds: self.seconds,
         })
@@ -176,7 +176,8 @@ impl Session {
     fn tell_notices(&mut self) -> Result<()> {
         let mut out = BufWriter::new(io::stdout().lock());
         if let Some(sampling) = &self.sampling {
-            sampling.write(&mut self.run.simulation, &mut out)?;
+            let skipped = self.run.skipped();
+            sampling.write(&mut self.run.simulation, skipped, &mut out)?;
         }
         self.run
             .report(|host, notice| say(&mut out, &Line::notice(host, &notice)))?;
@@ -186,13 +187,16 @@ impl Session {
     /// Prints what has not ended, what neighbours did to NICs and hypervisors did, and the hash of the trace.
     fn report(&mut self) -> Result<()> {
         let mut out = BufWriter::new(io::stdout().lock());
+        for (host, notice) in self.run.take_held() {
+            say(&mut out, &Line::notice(&host, &notice))?;
+        }
         for (host, flow) in self.run.incomplete() {
             say(&mut out, &Line::open(host, &flow))?;
             let id = flow.open.transfer.id;
             say(&mut out, &Line::arrivals(host, id, flow.arrivals))?;
         }
         for (host, open) in self.run.rest() {
-            let line = Line::transfer(host, open, "unfinished", open.unfinished());
+            let line = Line::transfer(host, &open, "unfinished", open.unfinished());
             say(&mut out, &line)?;
         }
         for (host, statistics) in self.run.nics() {
@@ -204,6 +208,9 @@ impl Session {
             }
             let line = Line::hypervisor(machine.name(), machine.counters());
             say(&mut out, &line)?;
+        }
+        for (traffic, skips) in self.run.skips() {
+            say(&mut out, &Line::skipping(traffic, skips))?;
         }
         let trace_hash = format!("{:016x}", self.run.simulation.trace_hash());
         say(&mut out, &Line::End { trace_hash })?;

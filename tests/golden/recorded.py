@@ -21,8 +21,9 @@ ROOT = Path(__file__).resolve().parents[2]
 BUILD = ROOT / "build"
 SCENARIOS = ROOT / "experiments" / "scenarios" / "sim"
 
-NOT_RECORDED = ("phase", "round", "payload_bytes_sent")
-"""Columns of tables: what a scenario calls the run, and what follows from the trace."""
+NOT_RECORDED = ("phase", "round", "payload_bytes_sent", "skipped", "skipped_ns")
+"""Columns of tables: what a scenario calls the run, what follows from the trace, and what is empty
+unless rounds are skipped."""
 
 Golden = dict[str, Any]
 

@@ -59,6 +59,8 @@ class End:
     """Counts of `BY_SENDER` or `BY_RECEIVER`, in their order."""
     payload: int
     """`PAYLOAD`, which only a sender counts."""
+    skipped: bool
+    """Whether it has been skipped (docs/simulation.md)."""
     senders: tuple[str, ...]
     """Addresses of the senders, at the receiver of an object from several; otherwise empty."""
 
@@ -85,6 +87,7 @@ class End:
             intact=line.get("sha256_ok"),
             counts=tuple(line[key] for key in (BY_SENDER if role == "sender" else BY_RECEIVER)),
             payload=line[PAYLOAD] if role == "sender" else 0,
+            skipped="skipped" in line,
             senders=tuple(each["peer"] for each in line.get("senders", ())),
         )
 
@@ -223,6 +226,7 @@ def _flow_row(
         "reason": dilation.nominal_text("; ".join(reasons)) or None,
         **(dict(zip(BY_SENDER, by_sender, strict=True)) if sent else {}),
         **(dict(zip(BY_RECEIVER, received.counts, strict=True)) if received else {}),
+        **({"skipped": 1} if told.skipped else {}),
     }
 
 

@@ -28,6 +28,8 @@ _RUN = (
     ("round", SMALL),
 )
 """Columns that every table has; rounds of a phase count from 0."""
+_SKIPPED = "skipped_ns"
+"""Nominal time that a row does not count because it has been skipped; none: nothing may be."""
 _PORT = (("switch", TEXT), ("port", SMALL), ("peer", TEXT))
 _QUEUE = (*_PORT, ("queue", SMALL))
 
@@ -48,11 +50,12 @@ COLUMNS: dict[str, dict[str, str]] = {
             *_columns(INTEGER, *BY_SENDER, PAYLOAD, *BY_RECEIVER),
             *_columns(INTEGER, "arrived_bytes"),
             *_columns(NUMBER, "open_ns"),
+            *_columns(SMALL, "skipped"),
         ),
         "ports": (
             *_PORT,
             *_columns(INTEGER, "rate_bps", "transmitted_packets", "transmitted_bytes"),
-            *_columns(NUMBER, "busy_ns", "utilisation"),
+            *_columns(NUMBER, "busy_ns", "utilisation", _SKIPPED),
         ),
         "queues": (
             *_QUEUE,
@@ -68,10 +71,15 @@ COLUMNS: dict[str, dict[str, str]] = {
                 NUMBER,
                 *("average_depth_packets", "average_depth_bytes"),
                 *("arrival_depth_packets", "arrival_depth_bytes"),
-                *("average_delay_ns", "max_delay_ns"),
+                *("average_delay_ns", "max_delay_ns", _SKIPPED),
             ),
         ),
-        "drops": (*_QUEUE, ("reason", TEXT), *_columns(INTEGER, "packets", "bytes")),
+        "drops": (
+            *_QUEUE,
+            ("reason", TEXT),
+            *_columns(INTEGER, "packets", "bytes"),
+            (_SKIPPED, NUMBER),
+        ),
         "delays": (
             *_QUEUE,
             *_columns(NUMBER, "from_ns", "below_ns"),
@@ -82,6 +90,7 @@ COLUMNS: dict[str, dict[str, str]] = {
             *_columns(SMALL, "port"),
             *_columns(TEXT, "reason"),
             *_columns(INTEGER, "packets", "bytes"),
+            (_SKIPPED, NUMBER),
         ),
         "samples": (
             ("at_ns", NUMBER),

@@ -63,6 +63,8 @@ class Progress:
     """How many transfers have ended, well or not."""
     unfinished: int
     """How many have not, those yet to start included."""
+    skipped_ns: int = field(default=0, kw_only=True)
+    """Time that has been skipped, which is part of `at_ns`."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -104,6 +106,8 @@ class Simulator:
     host_keys: Mapping[str, Any] = field(default_factory=dict[str, Any])
     """Keys of the network file about hosts that take their time or make things up."""
     content: str = "zeros"
+    skip: bool = False
+    """Whether rounds that repeat each other are skipped."""
     faults: bool = False
     """Whether links, restarts and captures are served (`ebb.fabric.v1`)."""
     loopback: str = "127.0.0.1"
@@ -125,6 +129,8 @@ class Simulator:
     """At the report, gets `delays` lines, of packets between virtual machines."""
     hypervisors: list[Line] = field(default_factory=list)
     """At the report, what the hypervisor of each host with virtual machines did."""
+    skips: list[Line] = field(default_factory=list)
+    """At the report, what has been skipped of each part of the workload, if anything may be."""
     meanwhile: Callable[[], None] = lambda: None
     """Called while it starts."""
     groups: list[Group] = field(default_factory=list)
@@ -183,6 +189,7 @@ class Simulator:
             "workload": WORKLOAD,
             **self.host_keys,
             **({"ends_with": list(self.ends_with)} if self.ends_with else {}),
+            **({"skip": True} if self.skip else {}),
             **({"arrivals_every_ns": n} if (n := self.arrivals_every_ns) else {}),
             **({"fabric_socket": str(self.fabric_socket)} if self.faults else {}),
         }
@@ -265,8 +272,11 @@ class Simulator:
         self._order({"do": "report"})
         for line in self._lines():
             match line["event"]:
-                case "transfer" | "open":
+                case "flow" | "transfer" | "open":
                     self.records.append(line)
+                case "skipping":
+                    del line["event"]
+                    self.skips.append(line)
                 case "arrivals":
                     self.arrivals.append(line)
                 case "sampling" | "sample":

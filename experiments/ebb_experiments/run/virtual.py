@@ -157,6 +157,7 @@ class _Simulation:
             vms=machines(self.loaded, self.task.scheme),
             host_keys=host_keys(spec, dilation) | hypervisor(self.loaded),
             content=spec.content,
+            skip=spec.skip,
             loopback=own_loopback(),
             faults=self.watch.look is not None
             or any(not isinstance(step, Reroute | Reinstall) for step in traffic.steps),
@@ -214,8 +215,10 @@ class _Simulation:
                 after = Usage.of(simulator.pid)
                 trace_hash = simulator.report()
                 statistics = loop.run(managers.statistics())
-                counted = pause.at_ns - dilation.time(spec.warm_up_ns)
-                switches = SwitchTables(statistics, topology, dilation, counted, head, _batches)
+                counted = pause.at_ns - pause.skipped_ns - dilation.time(spec.warm_up_ns)
+                skipped_ns = dilation.nominal_time(pause.skipped_ns)
+                counting = head | ({"skipped_ns": skipped_ns} if spec.skip else {})
+                switches = SwitchTables(statistics, topology, dilation, counted, counting, _batches)
                 delays = {"delays": switches.delays()}
                 self.watch.told(delays)
                 counters = loop.run(read_counters(controller, is_reported))
@@ -227,7 +230,7 @@ class _Simulation:
                     "flows": told,
                     **switches.tables(),
                     **delays,
-                    "counters": _batches("counters", counter_rows(counters, head)),
+                    "counters": _batches("counters", counter_rows(counters, counting)),
                     "samples": samples.table(),
                     "arrivals": arrivals.table(),
                     "tenants": tenants.table(),
@@ -241,6 +244,7 @@ class _Simulation:
             "clock_cpu_seconds": after.cpu_seconds - before.cpu_seconds,
             "peak_bytes": after.peak_bytes,
             **self._nics(simulator),
+            **self._skips(simulator),
             **({"hypervisors": simulator.hypervisors} if simulator.hypervisors else {}),
             **({} if volumes is None else {"volume": volumes.about(dilation)}),
             "versions": told_versions.result(),
@@ -264,6 +268,12 @@ class _Simulation:
             for nic in simulator.nics
         ]
         return {"nics": nics} if nics else {}
+
+    def _skips(self, simulator: Simulator) -> dict[str, Any]:
+        """Rounds skipped of each part of the workload, in nominal time, if they may be."""
+        nominal = self.loaded.dilation.nominal_time
+        told = [each | {"skipped_ns": nominal(each["skipped_ns"])} for each in simulator.skips]
+        return {"skipping": told} if told else {}
 
     def _volumes(self, controller: Controller) -> Volumes | None:
         """Reader of the volume of the ports, from the beginning on; none: it is not counted."""

@@ -80,10 +80,20 @@ class Loaded:
                 for number in range(traffic.repeat):
                     yield PhaseRound(traffic, number)
 
+    def skipping(self) -> Loaded:
+        """The same with rounds skipped that repeat each other. Raises `InputError` if something is
+        asked for that this would falsify."""
+        spec = validate(
+            ScenarioFile, self.spec.model_dump(by_alias=True) | {"skip": True}, self.name
+        )
+        return replace(self, spec=spec)
+
     def counting(self, slot_ns: int) -> Loaded:
         """The same with the volume of every port counted in slots of this many nominal ns. Raises
         `InputError` if the switches cannot count in such."""
         least_ns = 1e3 / self.dilation.factor
+        if self.spec.skip:
+            raise InputError("skip: not with a volume that is counted, which is by absolute time")
         if slot_ns < least_ns:
             raise InputError(
                 f"volume_slot_ns = {slot_ns}: expected at least {least_ns:g}, which is the "
@@ -252,6 +262,11 @@ def resolve(
         dilation=Dilation(spec.dilation or automatic_dilation(topology)),
         tenancy=tenancy,
     )
+    counting = [each.label for each in chosen.values() if each.fabric.volume is not None]
+    if spec.skip and counting:
+        raise InputError(
+            f"skip: not with scheme {counting[0]}, which counts volume by absolute time"
+        )
     return loaded.counting(spec.volume_slot_ns) if spec.volume_slot_ns else loaded
 
 

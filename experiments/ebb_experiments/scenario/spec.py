@@ -211,6 +211,10 @@ class ScenarioFile(FaultKeys, Spec):
     volume_slot_ns: Annotated[int, Field(ge=0, le=MAX_TIME_NS)] = 0
     """Nominal; length of the time slots in which the bytes and packets are counted that leave every
     port (docs/volume-counters.md). 0: as the scheme says; most count none."""
+    skip: bool = False
+    """Whether rounds of a part of the workload that repeat each other are skipped, in virtual time
+    (docs/simulation.md). Not with `arrivals_every_ns`, `warm_up_ns`, `[[forgery]]`, `[[tenant]]`,
+    captures, or a volume that is counted."""
     warm_up_ns: Annotated[int, Field(ge=0, le=MAX_TIME_NS)] = 0
     """Nominal time from which on statistics of queues and ports count; flows and the program's
     counters cover the whole run."""
@@ -236,6 +240,22 @@ class ScenarioFile(FaultKeys, Spec):
                 raise ValueError(
                     f"two phases '{one.name}' for one transport; `repeat` runs one several times"
                 )
+        return self
+
+    @model_validator(mode="after")
+    def _nothing_that_skipping_falsifies(self) -> Self:
+        events = [*self.event, *(event for phase in self.phase for event in phase.event)]
+        beside = {
+            "arrivals_every_ns": self.arrivals_every_ns,
+            "volume_slot_ns": self.volume_slot_ns,
+            "warm_up_ns": self.warm_up_ns,
+            "[[forgery]]": self.forgery,
+            "[[tenant]]": self.tenant,
+            'do = "capture"': any(event.do == "capture" for event in events),
+        }
+        for key, given in beside.items():
+            if self.skip and given:
+                raise ValueError(f"skip: not with {key}, which would leave out what is skipped")
         return self
 
     @field_validator("tenant")

@@ -29,6 +29,11 @@ def arguments(argv: Sequence[str] | None) -> argparse.Namespace:
     )
     parser.add_argument("--schemes", help="comma-separated, instead of the scenario's")
     parser.add_argument("--threads", type=int, default=0, help="0: one per processor")
+    parser.add_argument(
+        "--skip",
+        action="store_true",
+        help="skip rounds that repeat each other, as the scenario's key (docs/simulation.md)",
+    )
     parser.add_argument("--volume", help=VOLUME_HELP)
     parser.add_argument("--p4", choices=ARCHITECTURES, default="v1model", help=P4_HELP)
     parser.add_argument(

@@ -6,11 +6,11 @@ import argparse
 import logging
 import time
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from importlib import import_module
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from ebb_controller.errors import ControllerError
 from ebb_controller.mechanisms.trimming import TRIMMED
@@ -73,6 +73,8 @@ def run(options: argparse.Namespace, console: Console) -> int:
     """Simulates every scheme and prints the tables. Returns the exit code."""
     names = [name.strip() for name in options.schemes.split(",")] if options.schemes else None
     loaded = load_scenario(installation.scenario(options.scenario), names)
+    if options.skip:
+        loaded = loaded.skipping()
     if options.volume is not None:
         loaded = loaded.counting(volume_slot_ns(options.volume))
     check_inputs(Binaries(options.build).agent, [loaded])
@@ -141,6 +143,11 @@ def _all(
                 files.end(together)
             commit = together.run["versions"]["commit"]
             failed += together.reasons
+            told += [
+                f"{label}: {skip}"
+                for each in rounds
+                for skip in _skips(each.run.get("skipping", []))
+            ]
             for kept in promises(together.rows("tenants")):
                 told.append(f"{label}: {kept}")
         if len(seeds) > 1:
@@ -155,6 +162,19 @@ def _all(
         console.print(line, markup=False, soft_wrap=True)
     _summarise(loaded, rows, commit, folder)
     return failed
+
+
+def _skips(skips: Iterable[Mapping[str, Any]]) -> Iterator[str]:
+    """Rounds skipped of each part of the workload, or why none were, for people."""
+    for each in skips:
+        if each["jumps"]:
+            yield (
+                f"{each['rounds']} rounds of {each['traffic']} skipped ({each['transfers']} "
+                f"transfers, {each['bytes'] / 1e6:.0f} MB, {each['skipped_ns'] / 1e6:.2f} ms) in "
+                f"{each['jumps']} jumps"
+            )
+        else:
+            yield f"nothing of {each['traffic']} skipped: {each['refused']}"
 
 
 def _get_pictures() -> None:

@@ -47,6 +47,8 @@ def unfit(trial: Trial) -> str | None:
         return f"{len(topology.hosts)} hosts; here are at most {MOST_HOSTS}, as in a fat-tree(4)"
     if spec.mtu_bytes > MTU_BYTES:
         return f"packets of {spec.mtu_bytes} bytes; the interfaces of the hosts take {MTU_BYTES}"
+    if spec.skip:
+        return "time is skipped in virtual time only"
     if spec.forgery:
         return "notifications are made up in virtual time only"
     seconds = trial.loaded.dilation.time(spec.limit_ns) / 1e9

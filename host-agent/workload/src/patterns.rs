@@ -6,6 +6,7 @@ mod outcast;
 mod pairs;
 mod partition_aggregate;
 mod requests;
+mod ring_all_reduce;
 mod scope;
 mod sequence;
 mod storage;
@@ -16,6 +17,7 @@ use outcast::Outcast;
 use pairs::{AllToAll, Random, Ring};
 use partition_aggregate::PartitionAggregate;
 use requests::Requests;
+use ring_all_reduce::RingAllReduce;
 use scope::Scope;
 pub(crate) use scope::check_count;
 use sequence::Sequence;
@@ -42,6 +44,9 @@ pub fn resolve(
         } => Box::new(Random::new(&scope, from, to, *placement)?),
         Pattern::Permutation { hosts } => Box::new(Ring::new(&scope, hosts, name, seed)?),
         Pattern::AllToAll { hosts } => Box::new(AllToAll::new(&scope, hosts)?),
+        Pattern::RingAllReduce { hosts, step_ns } => {
+            Box::new(RingAllReduce::new(&scope, hosts, *step_ns)?)
+        }
         Pattern::Incast {
             senders,
             stagger_ns,

@@ -66,6 +66,34 @@ fn all_to_all_is_every_ordered_pair() {
     assert!(transfers.iter().all(|transfer| transfer.job == 0));
 }
 
+/// Patarasuk and Yuan 2009: 2 (n - 1) rounds of an n-th of the vector, which is the least that a host can send.
+#[test]
+fn a_ring_all_reduce_passes_each_part_twice_round_the_ring() {
+    let (_, transfers) = run(
+        "[[traffic]]\nname = 'r'\npattern = { type = 'ring-all-reduce', step_ns = 5 }
+         arrivals = { type = 'once' }\nsize = { type = 'fixed', bytes = 61 }",
+        &star(6),
+    );
+    assert_eq!(transfers.len(), 2 * 5 * 6);
+    assert!(transfers.iter().all(|t| (t.bytes, t.job) == (11, 0)));
+    for transfer in &transfers {
+        let (from, to) = (transfer.sources[0].0, transfer.destinations[0].0);
+        assert_eq!(to, (from + 1) % 6);
+        // A host sends on what the one before it has sent to it in the round before.
+        let Some(after) = transfer.after else {
+            assert!(transfer.id < 6);
+            continue;
+        };
+        let cause = &transfers[after.transfer as usize];
+        assert_eq!(cause.destinations, transfer.sources);
+        let (before, moment) = (cause.id / 6, after.moment);
+        assert_eq!(
+            (before + 1, moment, after.delay_ns),
+            (transfer.id / 6, Moment::Finished, 5)
+        );
+    }
+}
+
 #[test]
 fn an_incast_has_one_receiver_and_uses_all_hosts_before_one_twice() {
     let (_, transfers) = run(

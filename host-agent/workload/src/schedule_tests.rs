@@ -318,6 +318,7 @@ fn any_pattern() -> impl Strategy<Value = String> {
          \\{ type = 'exponential', mean_ns = 100 \\}",
         Just("type = 'permutation'".to_owned()),
         Just("type = 'all-to-all'".to_owned()),
+        Just("type = 'ring-all-reduce'".to_owned()),
     ]
 }
 
@@ -378,7 +379,8 @@ proptest! {
         for (index, (pattern, arrivals, count)) in parts.iter().enumerate() {
             let name = format!("t{index}");
             let found = jobs.keys().filter(|(traffic, _)| **traffic == *name).count() as u64;
-            let one_job = ["incast", "outcast", "all-to-all"].iter().any(|n| pattern.contains(n));
+            let of_all = ["incast", "outcast", "all-to-all", "ring-all-reduce"];
+            let one_job = of_all.iter().any(|n| pattern.contains(n));
             let per_arrival = match arrivals.contains("periodic") && !one_job {
                 true => 16,
                 false => 1,

@@ -301,6 +301,14 @@ impl Share {
         Some(open)
     }
 
+    /// Takes off a transfer that waits for another one, as if it had not been added. Nothing may wait for it.
+    pub fn take_off(&mut self, id: u64) {
+        if let Some(open) = self.open.remove(&id) {
+            self.to_end -= usize::from(open.part == Part::Start);
+            self.forget_waiting(&open);
+        }
+    }
+
     /// A transfer to this host has failed, or will never start, at the host that starts it.
     pub fn handle_failed_elsewhere(&mut self, now_ns: u64, id: u64) {
         let before = self.not_started.len();
@@ -310,12 +318,11 @@ impl Share {
         }
     }
 
-    /// A transfer of another host has ended here, whatever became of what it waited for.
+    /// A transfer has ended here, or is not to come, whatever became of what it waited for.
     fn forget_waiting(&mut self, ended: &Open) {
-        if ended.part != Part::Start
-            && let Some(After {
-                transfer: cause, ..
-            }) = ended.transfer.after
+        if let Some(After {
+            transfer: cause, ..
+        }) = ended.transfer.after
             && let Some(ids) = self.waiting.get_mut(&cause)
         {
             ids.retain(|id| *id != ended.transfer.id);

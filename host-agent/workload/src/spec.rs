@@ -120,6 +120,17 @@ pub enum Pattern {
         #[serde(default, skip_serializing_if = "Option::is_none")]
         hosts: Option<String>,
     },
+    /// All hosts add up a vector that each has: in each of 2 (n - 1) rounds every host sends an n-th of it to the next
+    /// in one ring, in the order of the hosts, once it has what the one before it sent in the round before. All of
+    /// this is one job, and `size` the vector.
+    RingAllReduce {
+        /// Group of the hosts.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        hosts: Option<String>,
+        /// Time from what has come to what is sent on, to add and to copy.
+        #[serde(default)]
+        step_ns: u64,
+    },
     /// Several hosts send to one, which is drawn anew for each job.
     Incast {
         /// One number, or several of which each is as likely. More than there are hosts: hosts have several.

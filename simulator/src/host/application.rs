@@ -2,6 +2,7 @@
 //! collects the notices. `docs/workloads.md` says when things start, `docs/agent-records.md` what
 //! the notices hold.
 
+use std::borrow::Cow;
 use std::net::Ipv4Addr;
 use std::sync::Arc;
 
@@ -23,6 +24,7 @@ use crate::catalog::Catalog;
 const CLIENT: u64 = 1;
 
 /// A flow that has ended, as one of its ends sees it.
+#[derive(Clone)]
 pub struct Ended {
     /// The transfer it belongs to, in its last state before the end; `None` if it belongs to none.
     pub open: Option<Open>,
@@ -35,6 +37,8 @@ pub struct Ended {
     pub intact: Option<bool>,
     /// Record of the transport.
     pub record: FlowRecord,
+    /// It has been skipped, and this is said of it because it was so of the same transfer of an earlier round.
+    pub skipped: bool,
 }
 
 /// Something that has ended.
@@ -125,6 +129,17 @@ impl Application {
             .share
             .handle_failed_elsewhere(now.as_nanos(), id);
         self.give_up();
+    }
+
+    /// Whether a transfer that this host starts waits for another one.
+    pub fn is_waiting(&self, id: u64) -> bool {
+        let open = self.player.share.open(id);
+        open.is_some_and(|open| open.part == Part::Start && open.offered_at_ns.is_none())
+    }
+
+    /// Takes a transfer off that waits for another one.
+    pub fn take_off(&mut self, id: u64) {
+        self.player.share.take_off(id);
     }
 
     /// Transfers that this host has started, or is to start, and what it sends because others have
@@ -262,6 +277,8 @@ impl Application {
         if let Some(flow) = ended {
             self.samples.remove((transport, flow));
         }
+        // Transfers that waited for this start now, not when the host is next woken.
+        self.plan(now, transports);
     }
 
     /// Takes the samples of arrivals that are due. To be called before anything happens at `now`.
@@ -280,7 +297,7 @@ impl Application {
             let transfer = self.player.names.transfer(&object.header?.name)?;
             let (transport, flow) = (object.transport, object.flow);
             Some(Unfinished {
-                open: self.player.share.open(transfer)?,
+                open: Cow::Borrowed(self.player.share.open(transfer)?),
                 peer: object.peer,
                 arrived_bytes: transports.progress(transport, flow)?.arrived_bytes,
                 arrivals: self.samples.of((transport, flow)),
@@ -341,6 +358,7 @@ impl Application {
                     header,
                     intact: sha256_ok,
                     record: *record,
+                    skipped: false,
                 };
                 self.notices.push(Notice::Flow(Box::new(ended)));
             }

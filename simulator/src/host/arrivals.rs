@@ -1,6 +1,7 @@
 //! Bytes of every object that have arrived over time, sampled at exact instants, before the events
 //! at them.
 
+use std::borrow::Cow;
 use std::collections::BTreeMap;
 use std::net::SocketAddrV4;
 
@@ -36,7 +37,7 @@ pub struct Clock {
 /// An object that has arrived in part.
 pub struct Unfinished<'a> {
     /// Its transfer.
-    pub open: &'a Open,
+    pub open: Cow<'a, Open>,
     /// Its sender; of several the one that got the first request.
     pub peer: SocketAddrV4,
     /// Bytes that have arrived.

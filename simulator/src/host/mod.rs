@@ -174,6 +174,17 @@ impl SimHost {
         self.count_ended();
     }
 
+    /// Whether a transfer that this host starts waits for another one.
+    pub fn is_waiting(&self, id: u64) -> bool {
+        self.application.is_waiting(id)
+    }
+
+    /// Takes a transfer off that waits for another one, as if it had ended.
+    pub fn take_off(&mut self, id: u64) {
+        self.application.take_off(id);
+        self.count_ended();
+    }
+
     /// How many transfers of this host, and how many sends for others, have not ended; only those
     /// in the named parts of the workload, unless none is named.
     pub fn unfinished(&self, traffic: &[String]) -> usize {

@@ -9,6 +9,7 @@ mod hosts;
 mod machines;
 mod nics;
 mod scavenger;
+mod skipping;
 mod transfers;
 mod transports;
 mod unended;

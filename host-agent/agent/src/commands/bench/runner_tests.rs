@@ -114,6 +114,7 @@ fn every_transfer_is_started_once_and_by_its_initiator() {
         "type = 'random'",
         "type = 'permutation'",
         "type = 'all-to-all'",
+        "type = 'ring-all-reduce'",
         "type = 'incast', senders = 3",
         "type = 'incast', senders = 3, fetch = true",
         "type = 'requests'",
