@@ -238,7 +238,7 @@ page: ## the page of the live view, built of dashboard/page (node 20)
 bench: .venv/.study-installed build ## what agent, fabric and simulator achieve on this machine (docs/bench.md)
 	@$(PYTHON) -m ebb_experiments.bench $(BENCH) $(if $(BASE),--base '$(BASE)')
 
-pgo: .venv/.study-installed build ## the programs compiled by a profile of how they run: faster simulations (docs/bench.md)
+pgo: .venv/.study-installed build ## the programs compiled by a profile of runs: faster simulations (docs/bench.md)
 	@$(PYTHON) tools/profile_guided.py
 
 # Each level is run whatever became of the others; the last lines are one table of all.

@@ -3,9 +3,10 @@
 use ebb_engine::simulation::Simulation;
 use ebb_units::{Duration, Instant};
 
+use super::parts::{Course, Shift, Skipping, Told};
 use super::steadiness::{Lane, Steady, judge};
-use super::{Course, Notice, Shift, Skipping, Told};
 use crate::feed::Feed;
+use crate::host::Notice;
 use crate::node::Node;
 
 /// Rounds at the end, and before anything from outside, that are always simulated.

@@ -4,7 +4,7 @@
 use serde_json::{Value, json};
 
 use super::field::{self, data, defaulted, mandatory, ty};
-use super::{Prefix, Source, Table, annotations};
+use super::table::{Prefix, Source, Table, annotations};
 use crate::hashes::{self, HashCall};
 
 /// Names of the algorithms that need no parameters.

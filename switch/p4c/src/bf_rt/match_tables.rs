@@ -8,7 +8,7 @@ use serde_json::{Map, Value, json};
 
 use super::field;
 use super::objects::{counter_fields, lpf_fields, meter_fields, register_fields, wred_fields};
-use super::{Prefix, Source, Table, annotations};
+use super::table::{Prefix, Source, Table, annotations};
 
 /// Annotation of tables whose keys the control plane masks.
 const KEY_MASKS: &str = "@dynamic_table_key_masks(1)";

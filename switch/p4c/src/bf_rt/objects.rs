@@ -8,7 +8,7 @@ use num_traits::ToPrimitive;
 use serde_json::{Value, json};
 
 use super::field::{self, Fixed, data, defaulted, mandatory, ty};
-use super::{Prefix, Source, Table, annotations};
+use super::table::{Prefix, Source, Table, annotations};
 use crate::elaborate::flat::{FlatKind, FlatParser, Object, Pipe};
 use crate::types::Type;
 

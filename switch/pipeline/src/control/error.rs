@@ -1,6 +1,9 @@
 //! The reasons for which requests of the control plane are refused. Each corresponds to one
 //! P4Runtime code.
 
+/// The answer to a request of the control plane.
+pub(crate) type Result<T> = std::result::Result<T, ControlError>;
+
 /// A request that was refused.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[allow(missing_docs, reason = "the messages say what each is")]

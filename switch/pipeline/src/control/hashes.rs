@@ -1,9 +1,9 @@
 //! Hashes of Tofino that are set at run time.
 
-use crate::dynamic_hash::{Configurable, Dynamic};
-use crate::{HashConfig, HashField, HashId, Pipeline};
-
-use super::{ControlError, Result};
+use super::error::{ControlError, Result};
+use crate::dynamic_hash::{Configurable, Dynamic, HashConfig, HashField};
+use crate::ids::HashId;
+use crate::pipeline::Pipeline;
 
 impl Pipeline {
     /// The hash with this name that can be set.

@@ -16,5 +16,3 @@ mod types;
 pub use error::*;
 pub(crate) use profiles::bind;
 pub use types::*;
-
-type Result<T> = std::result::Result<T, ControlError>;
