@@ -86,7 +86,10 @@ fn slices(
         };
         for slice in &list.container {
             let number = |id: u32| {
-                let found = slice.val.iter().find(|field| field.field_id == id);
+                // The public client sends fields that it is not given, without a value.
+                let is_given =
+                    |field: &&bf::DataField| field.field_id == id && field.value.is_some();
+                let found = slice.val.iter().find(is_given);
                 found.map(|field| number(&field.value)).transpose()
             };
             let order = number(id::ORDER)?.ok_or_else(|| {

@@ -152,6 +152,25 @@ fn inputs_take_part_as_they_are_ordered() {
         without[2].clone(),
     ];
     assert_eq!(shown(), default_of(hash.configure, 0, &cut));
+    // Fields without a value, which the public client sends, are left out.
+    let no_value = |field_id| bf::DataField {
+        field_id,
+        value: None,
+    };
+    let val = vec![
+        no_value(START_BIT),
+        no_value(LENGTH),
+        bf::DataField {
+            field_id: ORDER,
+            value: Some(wide(1)),
+        },
+    ];
+    let container = vec![Container { val }];
+    let whole = Value::ContainerArrVal(ContainerArray { container });
+    let last = [without[1].clone(), without[2].clone()];
+    hash.configure(&[(A, whole), last[0].clone(), last[1].clone()])
+        .unwrap();
+    assert_eq!(hash.computed(), 0xcbf4_3926);
     // Order 0 takes no part.
     hash.configure(&[(A, slices(&[[0, 32, 0]])), (C, slices(&[[0, 8, 1]]))])
         .unwrap();
