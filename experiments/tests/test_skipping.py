@@ -83,17 +83,17 @@ def test_a_random_ring_is_skipped_as_it_runs_in_full_or_not_at_all(
 
 @needs_simulator
 def test_most_of_a_long_ring_is_skipped_and_said_to_be(tmp_path: Path) -> None:
-    table = ring(40_000_000, 20_000)
+    table = ring(100_000_000, 20_000)
     one = simulate(tmp_path / "1", "ndp", table, skip=True)
     (skip,) = one.run["skipping"]
     assert skip["rounds"] >= 15
-    assert skip["bytes"] == skip["transfers"] * 2_500_000
+    assert skip["bytes"] == skip["transfers"] * 6_250_000
     assert {row["skipped_ns"] for row in one.rows("ports")} == {skip["skipped_ns"]}
     assert max(row["utilisation"] for row in one.rows("ports")) < 1.0
-    event = {"at_ns": 3_000_000, "do": "reroute"}
+    event = {"at_ns": 9_000_000, "do": "reroute"}
     other = simulate(tmp_path / "2", "ndp", table, skip=True, event=[event])
     (step,) = other.run["steps"]
-    assert (step["at_ns"], other.run["skipping"][0]["jumps"] >= 2) == (3_000_000, True)
+    assert (step["at_ns"], other.run["skipping"][0]["jumps"] >= 2) == (9_000_000, True)
 
 
 @pytest.mark.parametrize(

@@ -17,6 +17,10 @@ const SHIFTED: f64 = 0.0005;
 /// Part of a round within which all pairs begin it, if they shift against each other.
 const TOGETHER: f64 = 0.05;
 
+/// How many times as long as its confirmation is under way a transfer takes at least, if pairs shift against each other:
+/// other packets at the host may then meet it that did not before, and cost it about that time.
+const LONG: f64 = 100.0;
+
 /// A transfer of one round that has ended well; times in ns.
 #[derive(Clone, Copy, PartialEq, Eq, Default, Debug)]
 pub struct Observed {
@@ -187,6 +191,12 @@ impl Window<'_> {
     fn until_overlap(&self, period: f64, most: usize) -> usize {
         let overlap = |pair: &[Observed]| pair[1].started_ns < pair[0].confirmed_ns;
         if self.0.iter().any(|lane| lane.ended.windows(2).any(overlap)) {
+            return 0;
+        }
+        let confirmation =
+            self.means(|pair| pair[1].confirmed_ns as f64 - pair[1].finished_ns as f64);
+        let takes = self.means(|pair| pair[1].duration_ns());
+        if mean(&takes) < LONG * mean(&confirmation) {
             return 0;
         }
         let of = |lane: &Lane<'_>, value: fn(&Observed) -> f64| {
