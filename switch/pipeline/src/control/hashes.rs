@@ -1,9 +1,11 @@
 //! Hashes of Tofino that are set at run time.
 
-use crate::dynamic_hash::{Configurable, Dynamic};
-use crate::{HashConfig, HashField, HashId, Pipeline};
+use super::error::ControlError;
+use crate::dynamic_hash::{Configurable, Dynamic, HashConfig, HashField};
+use crate::ids::HashId;
+use crate::pipeline::Pipeline;
 
-use super::{ControlError, Result};
+type Result<T> = std::result::Result<T, ControlError>;
 
 impl Pipeline {
     /// The hash with this name that can be set.
