@@ -62,6 +62,11 @@ ADDRESS = "127.0.0.1:50052"
 PIPES = {"tna_port_metadata": 2, "tna_port_metadata_extern": 2, "tna_32q_2pipe": 4}
 """How many pipes a test is told of: two choose 100 ports, more than one pipe has, one is about two
 outer and two inner pipes. Others: 1."""
+LOAD_BYTES = """
+from scapy.packet import Packet
+Packet.load_bytes = lambda packet, frame: type(packet)(frame)
+"""
+"""A method that packets of P4 Studio's own library have, and Scapy's have not."""
 PROGRAM_SECONDS = 1500
 """How long the tests of a program may take unless the command line says otherwise: selectors get
 members and packets by the thousand."""
@@ -107,6 +112,7 @@ def python_path(checkout: Path, scratch: Path) -> Path:
     # Other parts of `google` are installed, and would hide these.
     (folder / "sitecustomize.py").write_text(
         f"import google\ngoogle.__path__ = [*google.__path__, {str(folder / 'google')!r}]\n"
+        + LOAD_BYTES
     )
     return folder
 

@@ -1,7 +1,7 @@
 //! Cyclic redundancy checks by the names that BF Runtime has for them, with the parameters of Cook's catalogue of
 //! parametrised CRC algorithms.
 
-use crate::HashFunction;
+use crate::dynamic_hash::HashFunction;
 
 const ONES_16: u64 = 0xffff;
 const ONES_32: u64 = 0xffff_ffff;

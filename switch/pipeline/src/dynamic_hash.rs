@@ -45,8 +45,8 @@ pub struct HashSlice {
     pub start_bit: u32,
     /// How many bits, at least one.
     pub bits: u32,
-    /// Place among the slices: the least is hashed first. Of slices with equal places the smaller value comes first, so
-    /// that their values may be exchanged.
+    /// Place among the slices: the least is hashed first. Of two slices with equal places the smaller
+    /// value comes first, so that their values may be exchanged.
     pub order: u64,
 }
 
@@ -109,7 +109,16 @@ impl HashConfig {
                     end.saturating_sub(1)
                 ));
             }
-            for other in &slices[..place] {
+            let before = &slices[..place];
+            if before
+                .iter()
+                .filter(|other| other.order == slice.order)
+                .count()
+                > 1
+            {
+                return Some(format!("more than two slices with order {}", slice.order));
+            }
+            for other in before {
                 let apart = end <= other.start_bit || other.start_bit + other.bits <= start;
                 if other.field == slice.field && !apart {
                     return Some(format!("slices of {} overlap", field.name));
@@ -412,5 +421,7 @@ mod tests {
         assert_eq!(beyond, "a has bits 0 to 31; bits 30 to 32 were given");
         let unequal = problem(&[slice(0, 0, 3, 1), slice(1, 0, 4, 1)]);
         assert_eq!(unequal, "slices with order 1 have different lengths");
+        let three = problem(&[slice(0, 0, 3, 1), slice(1, 0, 3, 1), slice(2, 0, 3, 1)]);
+        assert_eq!(three, "more than two slices with order 1");
     }
 }
