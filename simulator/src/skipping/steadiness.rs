@@ -16,9 +16,8 @@ const MOST: usize = 16;
 const SHIFTED: f64 = 0.0005;
 /// Part of a round within which all pairs begin it, if they shift against each other.
 const TOGETHER: f64 = 0.05;
-
-/// How many times as long as its confirmation is under way a transfer takes at least, if pairs shift against each other:
-/// other packets at the host may then meet it that did not before, and cost it about that time.
+/// How many times as long as its confirmation is under way a transfer takes at least, if pairs shift against each
+/// other: other packets at the host may then meet it that did not before, and cost it about that time.
 const LONG: f64 = 100.0;
 
 /// A transfer of one round that has ended well; times in ns.
