@@ -68,7 +68,7 @@ def train(simulator: Path) -> dict[str, str]:
         (programs / simulator.name).symlink_to(simulator)
         for scenario, schemes in TRAINING:
             options = ("--schemes", schemes, "--build", programs, "--out", results)
-            command = [SIMULATE, scenario, *options]
+            command: list[str | Path] = [SIMULATE, scenario, *options]
             subprocess.run(command, cwd=ROOT, stdout=subprocess.DEVNULL, check=True)
         return {
             str(run.parent.relative_to(results)): json.loads(run.read_text())["trace_hash"]
