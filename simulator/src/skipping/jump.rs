@@ -4,8 +4,9 @@ use ebb_engine::simulation::Simulation;
 use ebb_units::{Duration, Instant};
 
 use super::steadiness::{Lane, Steady, judge};
-use super::{Course, Notice, Shift, Skipping, Told};
+use super::telling::{Course, Shift, Skipping, Told};
 use crate::feed::Feed;
+use crate::host::Notice;
 use crate::node::Node;
 
 /// Rounds at the end, and before anything from outside, that are always simulated.
@@ -95,7 +96,11 @@ impl Course {
         });
         let lanes: Vec<_> = lanes.collect();
         let steady = judge(&lanes, self.rounds.count()).map_err(|why| why.to_string())?;
-        let Steady { period_ns, reach } = steady;
+        let Steady {
+            period_ns,
+            reach,
+            exact,
+        } = steady;
         let period = Duration::from_nanos(period_ns as u64);
         let end = self.rounds.count() - taken_off;
         let first_waiting = self.first_waiting(end, world);
@@ -137,6 +142,10 @@ impl Course {
             return Err("something is due from outside: a transfer, an event, or the end".into());
         }
         let rounds = left.min(reach).min(until_then);
+        // It matters at what point of a round the other meets it.
+        if until_then < left && exact < rounds {
+            return Err("something is due, and when it meets a round cannot be said".into());
+        }
         match rounds >= FEWEST {
             true => Ok(Jump { rounds, period }),
             false => Err("rounds become longer or shorter".into()),
