@@ -3,8 +3,8 @@
 use ebb_engine::simulation::Simulation;
 use ebb_units::{Duration, Instant};
 
-use super::parts::{Course, Shift, Skipping, Told};
 use super::steadiness::{Lane, Steady, judge};
+use super::telling::{Course, Shift, Skipping, Told};
 use crate::feed::Feed;
 use crate::host::Notice;
 use crate::node::Node;
@@ -96,7 +96,11 @@ impl Course {
         });
         let lanes: Vec<_> = lanes.collect();
         let steady = judge(&lanes, self.rounds.count()).map_err(|why| why.to_string())?;
-        let Steady { period_ns, reach } = steady;
+        let Steady {
+            period_ns,
+            reach,
+            exact,
+        } = steady;
         let period = Duration::from_nanos(period_ns as u64);
         let end = self.rounds.count() - taken_off;
         let first_waiting = self.first_waiting(end, world);
@@ -138,6 +142,10 @@ impl Course {
             return Err("something is due from outside: a transfer, an event, or the end".into());
         }
         let rounds = left.min(reach).min(until_then);
+        // It matters at what point of a round the other meets it.
+        if until_then < left && exact < rounds {
+            return Err("something is due, and when it meets a round cannot be said".into());
+        }
         match rounds >= FEWEST {
             true => Ok(Jump { rounds, period }),
             false => Err("rounds become longer or shorter".into()),

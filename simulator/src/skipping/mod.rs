@@ -6,9 +6,9 @@
 //! has been skipped. Rounds that have been skipped are told as the last one that was simulated, each a period later.
 
 mod jump;
-mod parts;
 mod rounds;
 mod steadiness;
+mod telling;
 
 pub use jump::World;
-pub use parts::{Skipping, Skips, Told};
+pub use telling::{Skipping, Skips, Told};

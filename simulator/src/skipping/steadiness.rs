@@ -16,6 +16,7 @@ const MOST: usize = 16;
 const SHIFTED: f64 = 0.0005;
 /// Part of a round within which all pairs begin it, if they shift against each other.
 const TOGETHER: f64 = 0.05;
+
 /// How many times as long as its confirmation is under way a transfer takes at least, if pairs shift against each
 /// other: other packets at the host may then meet it that did not before, and cost it about that time.
 const LONG: f64 = 100.0;
@@ -53,6 +54,8 @@ pub struct Steady {
     pub period_ns: f64,
     /// For how many more rounds this can be said.
     pub reach: usize,
+    /// For how many more their times are known by a small part of what a transfer takes.
+    pub exact: usize,
 }
 
 /// Why rounds cannot be said to repeat each other.
@@ -170,6 +173,7 @@ impl Window<'_> {
             _ => Ok(Steady {
                 period_ns: period,
                 reach: trend.min(overlaps).min(most),
+                exact: rounds(ALIKE * duration, spread(&distances)),
             }),
         }
     }
@@ -264,10 +268,10 @@ fn spread(values: &[f64]) -> f64 {
 }
 
 /// In how many rounds something that changes by this much in each has changed by `allowed`.
-fn rounds(allowed: f64, slope: f64) -> usize {
-    match slope {
+fn rounds(allowed: f64, change: f64) -> usize {
+    match change {
         0.0 => usize::MAX,
-        _ => (allowed / slope.abs()) as usize,
+        _ => (allowed / change.abs()) as usize,
     }
 }
 

@@ -1,4 +1,5 @@
-//! The parts of a workload that come in rounds, and what has been seen and skipped of them.
+//! Notices of a run that skips rounds: later numbers and times for what has not been skipped, and made-up notices
+//! for what has.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
