@@ -54,7 +54,7 @@ pub struct Steady {
     pub period_ns: f64,
     /// For how many more rounds this can be said.
     pub reach: usize,
-    /// For how many more their times are known by a small part of what a transfer takes.
+    /// For how many more it is known when each pair begins them, by a small part of what a transfer takes.
     pub exact: usize,
 }
 
@@ -164,16 +164,15 @@ impl Window<'_> {
         // Skipped rounds are said to take as long as those that were seen, and its distances add up.
         let trend = rounds(ALIKE * duration, slope(&durations))
             .min(rounds(ALIKE * period, slope(&distances) / 2.0));
-        let overlaps = self
-            .until_shifted(duration)
-            .max(self.until_overlap(period, most));
+        let shifted = self.until_shifted(duration);
+        let overlaps = shifted.max(self.until_overlap(period, most));
         match (trend, overlaps) {
             (0, _) => Err(Unsteady::Trend),
             (_, 0) => Err(Unsteady::Overlaps),
             _ => Ok(Steady {
                 period_ns: period,
                 reach: trend.min(overlaps).min(most),
-                exact: rounds(ALIKE * duration, spread(&distances)),
+                exact: rounds(SHIFTED * duration, spread(&distances)).min(shifted),
             }),
         }
     }
