@@ -21,7 +21,7 @@ def test_without_checkouts_it_skips_and_says_so(
 
 def test_the_list_has_each_program_once() -> None:
     names = [program.name for program in public.programs()]
-    assert len(set(names)) == len(names) == 214
+    assert len(set(names)) == len(names) == 254
 
 
 def test_frames_are_those_of_the_seed() -> None:
