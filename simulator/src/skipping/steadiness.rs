@@ -21,6 +21,9 @@ const TOGETHER: f64 = 0.05;
 /// other: other packets at the host may then meet it that did not before, and cost it about that time.
 const LONG: f64 = 100.0;
 
+/// The fewest packets of a transfer of which one packet of another flow more or less is not much.
+const MANY: f64 = 200.0;
+
 /// A transfer of one round that has ended well; times in ns.
 #[derive(Clone, Copy, PartialEq, Eq, Default, Debug)]
 pub struct Observed {
@@ -153,7 +156,7 @@ impl Window<'_> {
             return Err(Unsteady::Apart);
         }
         let packets = self.means(|pair| pair[1].packets as f64);
-        let slack = ALIKE_COUNTS * mean(&packets);
+        let (slack, per_transfer) = (ALIKE_COUNTS * mean(&packets), mean(&packets));
         let kinds = (0..4).map(|kind| self.means(|pair| pair[1].events[kind] as f64));
         if std::iter::once(packets)
             .chain(kinds)
@@ -172,7 +175,10 @@ impl Window<'_> {
             _ => Ok(Steady {
                 period_ns: period,
                 reach: trend.min(overlaps).min(most),
-                exact: rounds(SHIFTED * duration, spread(&distances)).min(shifted),
+                exact: match per_transfer < MANY {
+                    true => 0,
+                    false => rounds(SHIFTED * duration, spread(&distances)).min(shifted),
+                },
             }),
         }
     }

@@ -237,8 +237,8 @@ fn star(transport: &str, others: &[Value]) -> (Topology, Value) {
     let topology = Topology::star(4);
     let ring = Ring {
         hosts: 4,
-        rounds: 60,
-        bytes: 100_000,
+        rounds: 30,
+        bytes: 300_000,
         delay_ns: 100_000,
     };
     let mut transfers = ring.transfers();
@@ -249,13 +249,13 @@ fn star(transport: &str, others: &[Value]) -> (Topology, Value) {
 
 #[test]
 fn a_flow_that_starts_in_the_middle_of_what_would_be_skipped_is_met_in_full() {
-    // A round takes 0.85 ms.
-    let (topology, network) = star("ndp", &[beside(240, 25_000_000)]);
+    // A round takes 2.6 ms.
+    let (topology, network) = star("ndp", &[beside(240, 45_000_000)]);
     let full = run(&topology, network.clone(), 1, None);
     let ours = run(&topology, skipping(&network), 1, None);
     ours.assert_like(&full, "a flow in the middle");
     assert!(ours.skips["ring"].jumps >= 1, "{:?}", ours.skips);
-    assert_eq!(ours.transfers[&240].0, 25_000_000);
+    assert_eq!(ours.transfers[&240].0, 45_000_000);
     // It meets rounds that are simulated, and they it.
     let meets = |tale: &Tale| {
         let (start, end, _) = tale.transfers[&240];
@@ -288,7 +288,7 @@ fn a_fault_that_is_due_is_met_in_full() {
                 .expect("it is there");
         }
     };
-    let at_ns = 20_000_000;
+    let at_ns = 40_000_000;
     let (topology, network) = star("ndp", &[]);
     let full = run(&topology, network.clone(), 1, Some((at_ns, slow)));
     let ours = run(&topology, skipping(&network), 1, Some((at_ns, slow)));
@@ -329,7 +329,7 @@ fn a_link_that_loses_at_random_is_no_steady_state() {
 
 #[test]
 fn threads_skip_alike() {
-    let (topology, network) = star("dctcp", &[beside(240, 25_000_000)]);
+    let (topology, network) = star("dctcp", &[beside(240, 45_000_000)]);
     let network = skipping(&network);
     let one = run(&topology, network.clone(), 1, None);
     assert!(one.skipped_rounds() > 0);
@@ -343,9 +343,9 @@ fn what_is_told_of_rounds_has_their_names_and_times() {
     let ours = run(&topology, skipping(&network), 1, None);
     let skips = &ours.skips["ring"];
     assert_eq!(skips.transfers, skips.rounds * 4);
-    assert_eq!(skips.bytes, skips.transfers * 100_000);
+    assert_eq!(skips.bytes, skips.transfers * 300_000);
     assert!(
-        skips.time > Duration::from_millis(20) && skips.rounds > 40,
+        skips.time > Duration::from_millis(20) && skips.rounds >= 20,
         "{skips:?}"
     );
     // Each host begins a round when the one before has sent it what it has to pass on.
