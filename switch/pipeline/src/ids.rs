@@ -33,8 +33,10 @@ ids! {
     HashId,
     /// A parser value set.
     ValueSetId,
-    /// A learn list: the fields of a digest.
-    DigestId,
     /// An entry of a table, until it is deleted.
     EntryId,
 }
+
+/// A learn list: the fields of a digest.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub struct DigestId(pub(crate) u32);
