@@ -4,6 +4,7 @@ must."""
 from __future__ import annotations
 
 from fractions import Fraction
+from math import exp, factorial
 from pathlib import Path
 
 import numpy as np
@@ -13,7 +14,7 @@ from ebb_experiments.study.spec import load_experiment
 from ebb_experiments.study.store import Store
 from ebb_experiments.study.trial import run_tenants
 from ebb_experiments.study.trials import trials
-from ebb_experiments.tenants.messages import late_share, simulated_late_share
+from ebb_experiments.tenants.messages import simulated_late_share
 from ebb_experiments.tenants.model import DataCentre
 from ebb_experiments.tenants.sharing import max_min
 from ebb_experiments.tenants.simulation import simulate
@@ -37,6 +38,20 @@ CLASSES = {
     "a": {"share": 0.5, "rate_bps": 250_000_000, "burst_bytes": 15_000, "peak_bps": 10**9},
     "b": {"share": 0.5, "rate_bps": 2_000_000_000, "burst_bytes": 1_500},
 }
+
+
+def late_share(overprovisioning: Fraction, burst_messages: int) -> float:
+    """The share of messages that are late, exactly (Erlang's distribution of the waiting time in
+    M/D/1). `overprovisioning`: r; without any (r = 1) no queue is stable, and all are late."""
+    if overprovisioning <= 1:
+        return 1.0
+    load = 1 / overprovisioning
+    allowed = burst_messages - 1
+    total = 0.0
+    for k in range(allowed + 1):
+        ahead = load * (k - allowed)
+        total += float(ahead**k / factorial(k)) * exp(-float(ahead))
+    return 1 - (1 - float(load)) * total
 
 
 @pytest.mark.parametrize("burst", TABLE)

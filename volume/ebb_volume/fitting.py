@@ -79,14 +79,6 @@ class Fit:
         """Laws that none beats."""
         return comparison.leading(self.comparisons, list(self.laws))
 
-    def quantile_bps(self, law: Law, share: float) -> float:
-        """The rate that `share` of all bins are not above, the empty ones included."""
-        within = (share - self.zero_share) / (1 - self.zero_share)
-        if within <= 0:
-            return 0.0
-        found = float(law.quantile(np.array([within]))[0])
-        return max(found, 0.0) * 8e9 / self.series.slot_ns
-
 
 def usable(series: Series) -> Numbers:
     """Bytes of the bins with traffic. Raises `Unfit`."""

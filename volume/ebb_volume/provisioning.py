@@ -34,11 +34,6 @@ class Provision:
     bins: int
     """Bins of which `achieved` is a share."""
 
-    @property
-    def certainty(self) -> float:
-        """Standard error of a share of `bins` independent bins at epsilon."""
-        return sqrt(self.epsilon * (1 - self.epsilon) / self.bins)
-
 
 def meent_bps(rates: Numbers, epsilon: float, base10: bool = False) -> float:
     """mean + sqrt(-2 ln(epsilon) variance): a bound by Chernoff for normal traffic (Pras et al.

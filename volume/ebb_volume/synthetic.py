@@ -78,16 +78,6 @@ def on_off(
     return found
 
 
-def diurnal(days: int, rng: np.random.Generator) -> Series:
-    """Five-minute bins of a link whose traffic at night is a fifth of that in the evening."""
-    slot_ns = 300 * 10**9
-    per_day = 86_400 * 10**9 // slot_ns
-    hours = np.arange(days * per_day) / per_day
-    cycle = np.exp(0.8 * np.sin(2 * np.pi * (hours - 0.5)))
-    noise = lognormal(len(hours), 1, 0.15, rng, 0.5)
-    return series(4e9 * cycle * noise, "diurnal", slot_ns)
-
-
 def outage(count: int, rng: np.random.Generator) -> Series:
     """A link of 100 Mbit/s that is full for a while, and another while down: the anomalous traces
     of the thesis (figure 3a)."""

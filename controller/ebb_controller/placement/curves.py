@@ -6,7 +6,7 @@ amount that a rate gives in a time is a whole number, and sums are exact.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Literal
 
@@ -31,17 +31,6 @@ class Guarantee:
     delay_ns: int | None = None
     """d: most that a conforming packet takes from the sender's interface to the receiver's, ns;
     none: only bandwidth and burst are guaranteed."""
-
-    def message_latency_ns(self, message_bytes: int) -> int | None:
-        """Longest time that a message takes whose sender has its whole burst left (Moncaster
-        section 5.4.1.2), ns; none without a delay guarantee."""
-        if self.delay_ns is None:
-            return None
-        burst = min(message_bytes, self.burst_bytes)
-        rest = message_bytes - burst
-        return _ceil(burst * NANOBITS_PER_BYTE, self.peak_bps) + (
-            _ceil(rest * NANOBITS_PER_BYTE, self.rate_bps) + self.delay_ns
-        )
 
 
 @dataclass(frozen=True, slots=True)
@@ -105,40 +94,9 @@ def backlog_nb(curves: Iterable[Curve], service_bps: int) -> int | None:
     return None if slope > 0 else bound
 
 
-def queue_bound_ns(curves: Iterable[Curve], service_bps: int) -> int | None:
-    """Longest time from a packet's arrival at a port until its last bit is sent, ns, rounded up:
-    the largest horizontal distance between the curves. None: it has no limit."""
-    bound = backlog_nb(curves, service_bps)
-    return None if bound is None else _ceil(bound, service_bps)
-
-
-def busy_period_ns(curves: Iterable[Curve], service_bps: int) -> int | None:
-    """Within how long the port's queue is empty at least once, ns, rounded up: where the sum of
-    the curves meets the service curve. None: it never does."""
-    curves = list(curves)
-    knees = sorted({0, *(curve.knee_ns for curve in curves)})
-    for start, end in zip(knees, [*knees[1:], None], strict=True):
-        above = sum(curve.at(start) for curve in curves) - service_bps * start
-        if above <= 0:
-            return start
-        slope = service_bps - sum(
-            curve.peak_bps if start < curve.knee_ns else curve.rate_bps for curve in curves
-        )
-        if slope > 0 and (end is None or above <= slope * (end - start)):
-            return start + _ceil(above, slope)
-    return None
-
-
 def send_ns(data_bytes: int, rate_bps: int) -> int:
     """Time to send so much at a rate, ns, rounded up."""
     return _ceil(data_bytes * NANOBITS_PER_BYTE, rate_bps)
-
-
-def batch_packets(rates_bps: Sequence[int], link_bps: int, packets: int) -> tuple[list[int], int]:
-    """How many packets of a batch that fills the link are each VM's, and how many are void: so
-    every VM has its rate (Moncaster figure 5.6)."""
-    data = [packets * rate_bps // link_bps for rate_bps in rates_bps]
-    return data, packets - sum(data)
 
 
 def _ceil(numerator: int, denominator: int) -> int:

@@ -7,30 +7,14 @@ an M/D/1 queue with load 1/r, in which a message may wait until b - 1 others hav
 
 from __future__ import annotations
 
-from fractions import Fraction
-from math import exp, factorial
-
 import numpy as np
-
-
-def late_share(overprovisioning: Fraction, burst_messages: int) -> float:
-    """The share of messages that are late, exactly (Erlang's distribution of the waiting time in
-    M/D/1). `overprovisioning`: r; without any (r = 1) no queue is stable, and all are late."""
-    if overprovisioning <= 1:
-        return 1.0
-    load = 1 / overprovisioning
-    allowed = burst_messages - 1
-    total = 0.0
-    for k in range(allowed + 1):
-        ahead = load * (k - allowed)
-        total += float(ahead**k / factorial(k)) * exp(-float(ahead))
-    return 1 - (1 - float(load)) * total
 
 
 def simulated_late_share(
     overprovisioning: float, burst_messages: int, messages: int, rng: np.random.Generator
 ) -> float:
-    """The same of a token bucket that is full at first, over so many messages."""
+    """The share of messages that are late, over a run of this many, whose token bucket is full at
+    first. `overprovisioning`: r; `burst_messages`: b."""
     gaps = rng.exponential(1.0, messages)
     gaps[0] = 0.0
     # Tokens that are missing, in messages: each takes one, and time gives r of them per mean gap.
