@@ -147,6 +147,26 @@ fn it_stops_when_asked_and_goes_on() {
 }
 
 #[test]
+fn each_stretch_with_events_asks_however_short() {
+    for parts in [1, 2] {
+        let (mut simulation, hosts) = chain(2);
+        simulation.spread(parts);
+        for n in 0..5u64 {
+            let sent = (Instant::from_micros(1_000 * n), frame(1, 100));
+            simulation.with_host(hosts[0], |h| h.to_send.push_back(sent));
+        }
+        for n in 0..5 {
+            let mut asked = 0;
+            simulation.run_until(Instant::from_micros(1_000 * n + 500), |_, _| {
+                asked += 1;
+                false
+            });
+            assert!(asked > 0, "{parts} threads, stretch {n}");
+        }
+    }
+}
+
+#[test]
 fn a_port_has_one_link() {
     let (mut simulation, hosts) = chain(2);
     let error = simulation.connect(at(hosts[0], 0), at(NodeId(0), 7));

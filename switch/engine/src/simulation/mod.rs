@@ -47,7 +47,7 @@ impl<H: Host> Simulation<H> {
     }
 
     /// Lets everything happen that is due before `end`, or until `stop` returns true. `stop` is
-    /// asked now and then, with the time reached and the work done. The clock then shows `end`, or
+    /// asked first, and then now and then, with the time reached and the work done. The clock then shows `end`, or
     /// where it stopped.
     pub fn run_until(&mut self, end: Instant, stop: impl FnMut(Instant, Work) -> bool + Send) {
         self.network.deliver();
@@ -68,13 +68,13 @@ impl<H: Host> Simulation<H> {
     fn run_alone(&mut self, end: Instant, mut stop: impl FnMut(Instant, Work) -> bool) -> Instant {
         let mut rounds = 0u64;
         while let Some(next) = self.network.next_event().filter(|next| *next < end) {
+            if rounds.is_multiple_of(ASK_EVERY) && stop(next, self.network.work()) {
+                return next;
+            }
             for partition in self.network.partitions() {
                 partition.take_turn(next, end);
             }
             rounds += 1;
-            if rounds.is_multiple_of(ASK_EVERY) && stop(next, self.network.work()) {
-                return next;
-            }
         }
         end
     }
