@@ -60,6 +60,10 @@ pub struct Application {
     pub(super) player: Player,
     /// Fetches that are due, and since when.
     due: Vec<(Instant, Arc<Transfer>)>,
+    /// When [`act`](Self::act) has something to do; `None` if nothing is known.
+    next_deadline: Option<Instant>,
+    /// Whether there may be something to do at once, because something has happened since.
+    touched: bool,
     samples: Samples,
     pub(super) notices: Vec<Notice>,
     /// Transfers that this host starts and that have failed, or will never start, since they were last taken.
@@ -101,6 +105,8 @@ impl Application {
             catalog,
             host,
             due: Vec::new(),
+            next_deadline: None,
+            touched: true,
             samples: Samples::default(),
             notices: Vec::new(),
             failed: Vec::new(),
@@ -111,6 +117,7 @@ impl Application {
     pub fn add(&mut self, now: Instant, transfer: Arc<Transfer>, transports: &mut Transports) {
         self.player.share.add(transfer);
         self.plan(now, transports);
+        self.note_deadline();
     }
 
     /// The notices since the last call.
@@ -129,6 +136,7 @@ impl Application {
             .share
             .handle_failed_elsewhere(now.as_nanos(), id);
         self.give_up();
+        self.note_deadline();
     }
 
     /// Whether a transfer that this host starts waits for another one.
@@ -140,6 +148,7 @@ impl Application {
     /// Takes a transfer off that waits for another one.
     pub fn take_off(&mut self, id: u64) {
         self.player.share.take_off(id);
+        self.note_deadline();
     }
 
     /// Transfers that this host has started, or is to start, and what it sends because others have
@@ -168,30 +177,42 @@ impl Application {
 
     /// When [`act`](Self::act) has something to do; `None` if nothing is known.
     pub fn next_deadline(&self) -> Option<Instant> {
-        let fetch = self
-            .player
-            .share
-            .next_deadline_ns()
-            .map(Instant::from_nanos);
-        let due = self.due.first().map(|(at, _)| *at);
-        Instant::earliest([self.host.next_deadline(), fetch, due])
+        self.next_deadline
     }
 
-    /// Starts what is due at `now`.
-    pub fn act(&mut self, now: Instant, transports: &mut Transports) {
-        self.plan(now, transports);
-        if !self.due.is_empty() {
-            for (_, transfer) in std::mem::take(&mut self.due) {
-                self.fetch(now, &transfer, transports);
-            }
+    /// Takes note that something has happened, and when something is due now.
+    fn note_deadline(&mut self) {
+        self.touched = true;
+        let fetch = self.player.share.next_deadline_ns();
+        let fetch = fetch.map(Instant::from_nanos);
+        let due = self.due.first().map(|(at, _)| *at);
+        self.next_deadline = Instant::earliest([self.host.next_deadline(), fetch, due]);
+    }
+
+    /// Starts what is due at `now`. True if there may have been anything.
+    pub fn act(&mut self, now: Instant, transports: &mut Transports) -> bool {
+        let is_due = self.next_deadline.is_some_and(|at| at <= now);
+        if !is_due && !self.touched {
+            return false;
+        }
+        self.touched = false;
+        let mut any = self.plan(now, transports);
+        for (_, transfer) in std::mem::take(&mut self.due) {
+            self.fetch(now, &transfer, transports);
         }
         self.host.handle_timeout(now, transports);
-        self.take_outputs(now);
+        any |= self.take_outputs(now);
+        self.note_deadline();
+        self.touched = any || is_due;
+        true
     }
 
-    /// Does what this host's share of the workload asks for. What must be fetched is due now.
-    fn plan(&mut self, now: Instant, transports: &mut Transports) {
+    /// Does what this host's share of the workload asks for. What must be fetched is due now. True if there was
+    /// anything.
+    fn plan(&mut self, now: Instant, transports: &mut Transports) -> bool {
+        let mut any = false;
         while let Some(action) = self.player.share.poll_action(now.as_nanos()) {
+            any = true;
             match action {
                 Action::Send { transfer, at_ns } => self.send(now, transfer, at_ns, transports),
                 Action::Fetch { transfer } => self.due.push((now, transfer)),
@@ -204,7 +225,7 @@ impl Application {
                 }
             }
         }
-        self.take_outputs(now);
+        self.take_outputs(now) || any
     }
 
     /// Starts to send a transfer at its time.
@@ -279,6 +300,7 @@ impl Application {
         }
         // Transfers that waited for this start now, not when the host is next woken.
         self.plan(now, transports);
+        self.note_deadline();
     }
 
     /// Takes the samples of arrivals that are due. To be called before anything happens at `now`.
@@ -305,9 +327,11 @@ impl Application {
         })
     }
 
-    /// Processes the outputs of the host logic.
-    fn take_outputs(&mut self, now: Instant) {
+    /// Processes the outputs of the host logic. True if there were any.
+    fn take_outputs(&mut self, now: Instant) -> bool {
+        let mut any = false;
         while let Some(output) = self.host.poll_output() {
+            any = true;
             match output {
                 Output::Reply {
                     request, result, ..
@@ -320,6 +344,7 @@ impl Application {
             }
         }
         self.give_up();
+        any
     }
 
     /// Takes note of transfers that will never start. Others report what they were to send.

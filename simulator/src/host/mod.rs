@@ -104,6 +104,8 @@ pub struct SimHost {
     frames: Frames,
     /// When it wants to be woken; `None` if only by a frame.
     wake: Option<Instant>,
+    /// When a transport has something to do, as of the last event; `None` if none has.
+    deadline: Option<Instant>,
     /// How many transfers that it starts it has been given.
     starts: u64,
     /// Counts the ended transfers of all hosts.
@@ -140,6 +142,7 @@ impl SimHost {
             packet: Vec::new(),
             frames: Frames::default(),
             wake: forger.as_ref().and_then(Forger::due),
+            deadline: None,
             forger,
             overheard: parts.overheard,
             starts: 0,
@@ -154,7 +157,8 @@ impl SimHost {
         self.starts += u64::from(Some(transfer.initiator()) == self.identity.id);
         self.application.add(now, transfer, &mut self.transports);
         let due = self.application.next_deadline();
-        self.wake = self.wake.into_iter().chain(due).min();
+        self.wake = Instant::earliest([self.wake, due]);
+        self.deadline = self.transports.next_deadline();
     }
 
     /// Flows and transfers that have ended since the last call.
@@ -282,6 +286,7 @@ impl SimHost {
     /// Sets when to be woken, once nothing more can leave now.
     fn plan(&mut self, now: Instant) {
         let deadline = self.transports.next_deadline();
+        self.deadline = deadline;
         let start = self.nic.next_start(now);
         let wake = match start {
             // A packet that is due by now waits for the link, or for a class that is stopped.
@@ -321,13 +326,15 @@ impl Host for SimHost {
     }
 
     fn wake(&mut self, now: Instant) {
-        self.application.act(now, &mut self.transports);
+        let acted = self.application.act(now, &mut self.transports);
         let (transports, processing) = (&mut self.transports, &mut self.processing);
         self.nic.release(now, |packet| {
             processing.take(now, packet, |packet| transports.handle_packet(now, packet));
         });
         processing.release(now, |packet| transports.handle_packet(now, packet));
-        self.transports.handle_timeout(now);
+        if acted || self.deadline.is_some_and(|at| at <= now) {
+            self.transports.handle_timeout(now);
+        }
         self.take_events(now);
     }
 

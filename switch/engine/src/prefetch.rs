@@ -21,8 +21,8 @@ pub(crate) fn prefetch<T>(slice: &[T], lines: usize) {
 #[inline]
 pub(crate) fn prefetch_at(memory: Option<(*const u8, usize)>) {
     let Some((start, bytes)) = memory else { return };
-    for at in (0..bytes).step_by(LINE_BYTES) {
-        prefetch_line(start.wrapping_add(at).cast());
+    for line in 0..bytes.div_ceil(LINE_BYTES) {
+        prefetch_line(start.wrapping_add(line * LINE_BYTES).cast());
     }
 }
 

@@ -24,8 +24,8 @@ use std::collections::VecDeque;
 
 pub use ebb_pipeline::MAX_COPIES;
 use ebb_pipeline::{
-    Digest, EgressInput, EgressVerdict, EntryId, IngressVerdict, Journey, Lineage, Packet,
-    Pipeline, Pool, Preserved, TableId, control::Replica, instance_type,
+    Digest, EgressInput, EgressVerdict, EntryId, IngressInput, IngressVerdict, Journey, Lineage,
+    Packet, Pipeline, Pool, Preserved, TableId, control::Replica, instance_type,
 };
 use ebb_traffic_manager::{
     ConfigError, Count, Departure, Depth, PortStatistics, TrafficManager, TrafficManagerConfig,
@@ -354,6 +354,7 @@ impl Switch {
     }
 
     /// Moves the clock on. To be called before anything else at that time.
+    #[inline]
     pub(crate) fn advance(&mut self, now: Instant) {
         self.now = self.now.max(now);
     }
@@ -391,6 +392,7 @@ impl Switch {
 
     /// When the switch has something to do by itself, other than to send what waits; `None` if it
     /// has not.
+    #[inline]
     pub(crate) fn next_task(&self) -> Option<Instant> {
         let generated = self.pipeline.as_ref().and_then(Pipeline::next_generated);
         match generated {
@@ -433,7 +435,8 @@ impl Switch {
             lineage: Lineage::default(),
         };
         // No other packet waits for ingress, because `run` leaves none.
-        self.ingress(Entering::new(frame, journey, instance_type::NORMAL));
+        let input = Entering::input(&journey, instance_type::NORMAL);
+        self.ingress(frame, &input, journey);
         self.run();
     }
 
@@ -481,7 +484,7 @@ impl Switch {
             if !self.entering.is_empty()
                 && let Some(entering) = self.entering.pop_front()
             {
-                self.ingress(entering);
+                self.ingress(entering.frame, &entering.input, entering.journey);
             } else if let Some(port) = self.effects.pop_due() {
                 self.start(port);
             } else {
@@ -503,12 +506,7 @@ impl Switch {
 
     /// Passes a packet through ingress and on to the queues.
     #[inline]
-    fn pass_ingress(&mut self, entering: Entering) {
-        let Entering {
-            frame,
-            input,
-            mut journey,
-        } = entering;
+    fn pass_ingress(&mut self, frame: Vec<u8>, input: &IngressInput, mut journey: Journey) {
         let (port, len) = (journey.ingress_port, frame.len() as u64);
         if journey.passes >= MAX_PASSES {
             return self.drop_one(port, DropReason::PassLimit.as_str(), len);
@@ -516,7 +514,7 @@ impl Switch {
         let Some(pipeline) = &mut self.pipeline else {
             return self.drop_one(port, DropReason::NoProgram.as_str(), len);
         };
-        let outcome = pipeline.ingress(self.now, frame, &input);
+        let outcome = pipeline.ingress(self.now, frame, input);
         self.collect_trace();
         if self.pauses_queues {
             self.obey_program();
@@ -547,7 +545,7 @@ impl Switch {
                 mut packet,
             } => {
                 packet.journey = journey;
-                self.offer(egress_spec, priority, packet);
+                self.forward(egress_spec, priority, packet);
             }
             IngressVerdict::Dropped(reason) => self.drop_one(port, reason.name(), len),
         }

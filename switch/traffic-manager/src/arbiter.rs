@@ -99,6 +99,18 @@ impl Arbiter {
         self.scheduler.pick(ready, oldest)
     }
 
+    /// Whether a packet that comes now is the only one that may leave, and no group has a share of the link.
+    #[inline]
+    pub(crate) fn is_idle(&self) -> bool {
+        self.shares.is_none() && self.eligible.is_empty()
+    }
+
+    /// Chooses a queue with the only packet, and charges its group. False: no group has the queue.
+    #[inline]
+    pub(crate) fn pick_only(&mut self, id: usize) -> bool {
+        self.scheduler.pick(1 << id, |_| Some(id)).is_some()
+    }
+
     /// Chooses among the `ready` queues where groups have a share of the link.
     fn pick_with_shares<P>(
         &mut self,

@@ -108,6 +108,7 @@ impl<P> Buffer<P> {
     }
 
     /// Reason to refuse a packet of `len` bytes that is offered to a queue; `None` if there is room.
+    #[inline]
     pub(crate) fn objection(&self, id: usize, len: u64) -> Option<DropReason> {
         let queue = &self.queues[id];
         if !queue.exists {
@@ -125,6 +126,20 @@ impl<P> Buffer<P> {
     #[inline(always)]
     pub(crate) fn push(&mut self, now: Instant, id: usize, item: Item<P>) -> bool {
         push(&mut self.queues[id], &mut self.pool, now, item)
+    }
+
+    /// Whether a packet of `len` bytes that is offered to an empty queue may leave it at once.
+    #[inline]
+    pub(crate) fn passes(&self, now: Instant, id: usize, len: u64) -> bool {
+        self.queues[id].is_open(now) && self.objection(id, len).is_none()
+    }
+
+    /// Takes a packet that leaves the empty queue at once.
+    #[inline]
+    pub(crate) fn pass(&mut self, now: Instant, id: usize, len: u64) {
+        let queue = &mut self.queues[id];
+        queue.recorder.passed(now, len);
+        queue.check();
     }
 
     /// Notes of the packet that was just pushed what its queue has to know of it.

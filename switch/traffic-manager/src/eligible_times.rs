@@ -38,7 +38,17 @@ impl EligibleTimes {
     /// The earliest time at which any head may leave; `None` if there is no head.
     #[inline]
     pub(crate) fn earliest(&self) -> Option<Instant> {
-        ids(self.present).map(|queue| self.since[queue]).min()
+        let mut first = Instant::FAR_FUTURE;
+        for queue in ids(self.present) {
+            first = first.min(self.since[queue % MAX_QUEUES]);
+        }
+        (self.present != 0).then_some(first)
+    }
+
+    /// Whether no queue has a head that may leave.
+    #[inline]
+    pub(crate) fn is_empty(&self) -> bool {
+        self.present == 0
     }
 
     /// The queue with the highest id among those with a head.
@@ -50,8 +60,11 @@ impl EligibleTimes {
     /// The queues whose heads may leave at this time.
     #[inline]
     pub(crate) fn ready(&self, at: Instant) -> QueueSet {
-        let ready = ids(self.present).filter(|queue| self.since[*queue] <= at);
-        ready.fold(0, |set, queue| set | 1 << queue)
+        let mut ready = 0;
+        for queue in ids(self.present) {
+            ready |= QueueSet::from(self.since[queue % MAX_QUEUES] <= at) << queue;
+        }
+        ready
     }
 
     /// The queue whose head has the earliest departure, among these, which all have heads; of several

@@ -106,6 +106,15 @@ impl<P> TrafficManager<P> {
         }
     }
 
+    /// Takes a packet that need not wait, as [`enqueue`](Self::enqueue) and [`dequeue`](Self::dequeue) would at once: the
+    /// link of the port is free, and the queue takes the packet and has the only one that may leave. True: the caller
+    /// has the [`Departure`]; it starts now, and finds and leaves an empty queue. False: nothing was done.
+    #[inline]
+    pub fn pass(&mut self, now: Instant, port: PortId, arrival: &Arrival) -> bool {
+        let port = self.ports.get_mut(port).filter(|_| self.ingress.is_none());
+        port.is_some_and(|port| port.pass(now, arrival))
+    }
+
     /// When the port's next transmission starts, or `None` if it has nothing to send.
     pub fn next_deadline(&self, port: PortId) -> Option<Instant> {
         self.ports.get(port)?.next_deadline()
@@ -190,6 +199,13 @@ impl<P> TrafficManager<P> {
     pub fn rate(&self, port: PortId) -> BitRate {
         let port = self.ports.get(port);
         port.map_or(BitRate::default(), Port::effective_rate)
+    }
+
+    /// Whether [`take_pause`](Self::take_pause), [`take_woken`](Self::take_woken) and
+    /// [`take_pushed_out`](Self::take_pushed_out) have nothing: nearly always, without flow control.
+    #[inline]
+    pub fn is_settled(&self) -> bool {
+        self.ingress.is_none() && self.pushed_out.is_empty()
     }
 
     /// The next request to a neighbour, after a packet came, left or was moved. Call it after

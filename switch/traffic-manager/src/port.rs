@@ -150,6 +150,21 @@ impl<P> Port<P> {
         }
     }
 
+    /// Takes a packet that leaves at once; see [`TrafficManager::pass`](crate::TrafficManager::pass).
+    #[inline]
+    pub(crate) fn pass(&mut self, now: Instant, arrival: &Arrival) -> bool {
+        let id = usize::from(arrival.queue) % MAX_QUEUES;
+        let passes = id < CLASSES
+            && self.line.is_free(now)
+            && self.arbiter.is_idle()
+            && self.buffer.passes(now, id, arrival.len)
+            && self.arbiter.pick_only(id);
+        if passes {
+            self.buffer.pass(now, id, arrival.len);
+        }
+        passes
+    }
+
     /// The same for a queue beyond the first eight.
     #[cold]
     #[inline(never)]

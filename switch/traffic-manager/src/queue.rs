@@ -325,6 +325,12 @@ impl<P> Queue<P> {
         self.items.iter()
     }
 
+    /// Whether a packet that joins now may leave now, and nothing is recorded of it.
+    #[inline]
+    pub(crate) fn is_open(&self, now: Instant) -> bool {
+        self.paused == 0 && !self.notes && self.resumed_at <= now
+    }
+
     /// Earliest time at which the head may leave; `None` if the queue is empty or paused.
     pub(crate) fn ready_at(&self) -> Option<Instant> {
         let head = self.items.front().filter(|_| self.paused == 0)?;

@@ -93,6 +93,12 @@ impl Serialiser {
         self.credit != Some(0)
     }
 
+    /// Whether a frame that is there at this time leaves at once.
+    #[inline]
+    pub(crate) fn is_free(&self, now: Instant) -> bool {
+        self.free_at <= now && self.has_credit()
+    }
+
     /// The earliest start of a frame that is there from `ready` on, if the link accepts it.
     #[inline]
     pub(crate) fn start_of(&self, ready: Instant) -> Instant {

@@ -311,6 +311,18 @@ impl Recorder {
         self.delays.add(delay);
     }
 
+    /// A packet of `len` bytes was offered to the empty queue and left at once.
+    #[inline]
+    pub(crate) fn passed(&mut self, now: Instant, len: u64) {
+        self.offered(Depth::default());
+        self.enqueued(now, Depth::default(), len);
+        let alone = Depth {
+            packets: 1,
+            bytes: len,
+        };
+        self.dequeued(now, alone, len, Duration::ZERO);
+    }
+
     /// An offered packet was dropped.
     pub(crate) fn dropped(&mut self, reason: DropReason, len: u64) {
         self.rare().dropped[reason as usize].add(len);

@@ -7,6 +7,7 @@ mod flow_control;
 mod headroom;
 mod notifications;
 mod oracle;
+mod passing;
 mod pfabric;
 mod scavenger;
 mod slots;

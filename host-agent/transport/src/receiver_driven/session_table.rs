@@ -250,21 +250,28 @@ impl<S: ReceiverDriven> SessionTable<S> {
         };
         let out = &mut self.out;
         let ending = open.state.ending();
-        let answers = out.control.drain(..);
-        let answers = answers.map(|header| (open.path_of(&header), header));
         let finished = ending == Some(Ending::Finished);
         let is_held = self.holds && finished && !self.closing.contains(&flow);
+        let answers = out.control.drain(..);
         if is_held {
             // The last words of a session are what confirms it.
+            let answers = answers.map(|header| (open.path_of(&header), header));
             self.held.insert(flow, answers.collect());
         } else {
-            let answers = answers.map(|(path, header)| (flow, path, header));
-            self.control.extend(answers);
+            for header in answers {
+                let path = open.path_of(&header);
+                self.control.push_back((flow, path, header));
+            }
         }
-        self.jobs.extend(out.jobs.drain(..));
-        let delivered = out.delivered.drain(..);
-        self.events
-            .extend(delivered.map(|bytes| Event::Delivered { flow, bytes }));
+        // Most packets bring neither.
+        if !out.jobs.is_empty() {
+            self.jobs.extend(out.jobs.drain(..));
+        }
+        if !out.delivered.is_empty() {
+            let delivered = out.delivered.drain(..);
+            self.events
+                .extend(delivered.map(|bytes| Event::Delivered { flow, bytes }));
+        }
         let pulls = std::mem::take(&mut out.pulls);
         let confirmed = open.state.is_confirmed();
         if is_held {

@@ -3,27 +3,22 @@
 //! timers come between them ([`goes_before`](EventQueue::goes_before)).
 //!
 //! All that arrives in a turn of the node was sent before it. So arrivals are gathered as they come,
-//! and put into order together when the node looks for its next event. A port has at most one departure
-//! to come; these compete in a tree of winners, whose leaves are the ports in order, so that the
+//! and put into order together when the node looks for its next event ([`Arrivals`]). A port has at most one
+//! departure to come; these compete in a tree of winners, whose leaves are the ports in order, so that the
 //! first leaf with the winning time is the one whose turn it is.
-
-use std::collections::VecDeque;
 
 use ebb_units::{Duration, Instant};
 
+use super::arrivals::Arrivals;
 use super::event::Event;
-use crate::prefetch::{HEADER_LINES, prefetch, prefetch_at};
 use crate::switch::PortId;
 
 /// The pending events of one node.
 #[derive(Debug)]
+#[repr(C, align(64))]
 pub(crate) struct EventQueue {
-    /// Arrivals to come that are in order, the next one first.
-    arrivals: VecDeque<(Instant, Event)>,
-    /// Arrivals to come that are not in order yet, as they were added.
-    fresh: Vec<(Instant, Event)>,
-    /// Time of the first of these; [`NEVER`] without any.
-    fresh_from: Instant,
+    /// Arrivals to come.
+    arrivals: Arrivals,
     /// The slot of each port, by port number; `None` for ports that never had a departure.
     slots: Vec<Option<u16>>,
     /// The port of each slot, in ascending order.
@@ -32,10 +27,6 @@ pub(crate) struct EventQueue {
     /// second half are the leaves, one for each slot; [`NEVER`] where there is none.
     winners: Vec<Instant>,
 }
-
-/// How many arrivals ahead of the next one the headers of a frame are fetched. Meanwhile the node
-/// works off as many events, which takes longer than to fetch them.
-const AHEAD: usize = 4;
 
 /// Root of the tree of departures.
 const ROOT: usize = 1;
@@ -47,9 +38,7 @@ impl EventQueue {
     /// A queue without events or ports.
     pub(crate) fn new() -> Self {
         Self {
-            arrivals: VecDeque::new(),
-            fresh: Vec::new(),
-            fresh_from: NEVER,
+            arrivals: Arrivals::default(),
             slots: Vec::new(),
             ports: Vec::new(),
             winners: vec![NEVER; 2],
@@ -59,8 +48,7 @@ impl EventQueue {
     /// Adds something that arrives.
     #[inline]
     pub(crate) fn push_arrival(&mut self, at: Instant, event: Event) {
-        self.fresh_from = self.fresh_from.min(at);
-        self.fresh.push((at, event));
+        self.arrivals.push(at, event);
     }
 
     /// Adds a departure. If a port has several, only the earliest counts.
@@ -76,34 +64,25 @@ impl EventQueue {
     /// Time of the next event; `None` if there is none.
     #[inline]
     pub(crate) fn next_time(&self) -> Option<Instant> {
-        let first = self.next_arrival().min(self.winners[ROOT]);
+        let first = self.arrivals.next_time().min(self.winners[ROOT]);
         (first != NEVER).then_some(first)
     }
 
-    /// Time of the next arrival; [`NEVER`] if there is none.
-    #[inline]
-    fn next_arrival(&self) -> Instant {
-        let first = self.arrivals.front().map_or(NEVER, |(at, _)| *at);
-        first.min(self.fresh_from)
-    }
-
-    /// Whether an arrival is due until then, or a departure before.
+    /// Whether an arrival is due until then, or a departure before, as far as arrivals are [in order](Self::prepare).
     pub(crate) fn goes_before(&self, then: Instant) -> bool {
-        self.next_arrival() <= then || self.winners[ROOT] < then
+        self.arrivals.next_in_order() <= then || self.winners[ROOT] < then
     }
 
     /// The next event, if its time is not after `now`.
     pub(crate) fn pop_due(&mut self, now: Instant) -> Option<(Instant, Event)> {
+        self.arrivals.settle();
         self.pop_before(now + Duration::from_picos(1))
     }
 
-    /// The next event, if its time is before `horizon`.
+    /// The next event, if its time is before `horizon`, as far as arrivals are [in order](Self::prepare).
     #[inline]
     pub(crate) fn pop_before(&mut self, horizon: Instant) -> Option<(Instant, Event)> {
-        if !self.fresh.is_empty() {
-            self.settle();
-        }
-        let arrival = self.arrivals.front().map_or(NEVER, |(at, _)| *at);
+        let arrival = self.arrivals.next_in_order();
         let departure = self.winners[ROOT];
         if arrival.min(departure) >= horizon {
             return None;
@@ -114,59 +93,19 @@ impl EventQueue {
             let port = self.ports[leaf - self.capacity()];
             return Some((departure, Event::Serve(port)));
         }
-        if let Some((_, ahead)) = self.arrivals.get(AHEAD) {
-            prefetch_headers(ahead);
-        }
-        let event = self.arrivals.pop_front();
-        if self.arrivals.is_empty() {
-            // This moves an empty deque back to the start of its memory, which is in the caches.
-            self.arrivals.clear();
-        }
-        event
-    }
-
-    /// Puts all arrivals into order. At the same time and port those stay first that were added
-    /// first, which is the order of the link.
-    #[inline(never)]
-    fn settle(&mut self) {
-        let key = |(at, event): &(Instant, Event)| (*at, event.port());
-        self.fresh.sort_by_key(key);
-        // Arrivals that go before none of those in order, as on long links, are added behind them.
-        let behind = self.arrivals.back().map_or(0, |last| {
-            self.fresh.partition_point(|each| key(each) < key(last))
-        });
-        let tail = self.fresh.drain(behind..);
-        self.arrivals.extend(tail);
-        if let Some(last) = self.fresh.last() {
-            // The ones already in order move only as far as they are before the last of the others.
-            let moved = self.arrivals.partition_point(|each| key(each) <= key(last));
-            let added = self.fresh.len();
-            self.fresh.extend(self.arrivals.drain(..moved));
-            self.fresh.rotate_left(added);
-            self.fresh.sort_by_key(key);
-            self.fresh
-                .drain(..)
-                .rev()
-                .for_each(|each| self.arrivals.push_front(each));
-        }
-        self.fresh_from = NEVER;
+        Some((arrival, self.arrivals.pop()?))
     }
 
     /// Puts all arrivals into order and fetches the headers of the first ones into the caches.
     pub(crate) fn prepare(&mut self) {
-        if !self.fresh.is_empty() {
-            self.settle();
-        }
-        for (_, event) in self.arrivals.iter().take(AHEAD) {
-            prefetch_headers(event);
-        }
+        self.arrivals.settle();
+        self.arrivals.prefetch_first();
     }
 
     /// Whether at least this many arrivals come before `horizon`, as far as they are
     /// [in order](Self::prepare).
     pub(crate) fn has_arrivals(&self, count: usize, horizon: Instant) -> bool {
-        let last = self.arrivals.get(count.saturating_sub(1));
-        last.is_some_and(|(at, _)| *at < horizon)
+        self.arrivals.has(count, horizon)
     }
 
     /// The ports that have had departures.
@@ -185,8 +124,7 @@ impl EventQueue {
 
     /// Fetches the place of the next arrival that is added into the caches.
     pub(crate) fn prefetch_end(&self) {
-        let end = self.fresh.as_ptr_range().end;
-        prefetch_at(Some((end.cast(), size_of::<(Instant, Event)>())));
+        self.arrivals.prefetch_end();
     }
 
     /// How many slots the tree has leaves for, which is the index of the first leaf.
@@ -248,14 +186,6 @@ impl EventQueue {
             self.set(self.capacity() + slot, departure);
         }
         place
-    }
-}
-
-/// Starts to fetch the headers of a frame that arrives.
-#[inline]
-fn prefetch_headers(event: &Event) {
-    if let Event::Receive { frame, .. } = event {
-        prefetch(frame, HEADER_LINES);
     }
 }
 

@@ -145,33 +145,33 @@ impl Link {
     }
 
     /// Carries a frame that leaves the sender at this time, or arrives then if the sender has added
-    /// the delay. What happens at the other end is added to `out`. Returns what the link did to the
+    /// the delay. `deliver` gets what happens at the other end. Returns what the link did to the
     /// frame, if the sender has to count it.
-    #[inline]
+    #[inline(always)]
     pub fn send(
         &mut self,
         at: Instant,
         frame: Vec<u8>,
         sender: Sender,
-        out: &mut Vec<Crossing>,
+        mut deliver: impl FnMut(Crossing),
     ) -> Option<DropReason> {
         self.sent += 1;
         if self.faults.is_some() {
-            return self.send_faulty(at, frame, sender, out);
+            return self.send_faulty(at, frame, sender, &mut deliver);
         }
         let port = self.peer.port;
-        self.carry(at, Event::Receive { port, frame }, out);
+        deliver(self.crossing(at, Event::Receive { port, frame }));
         None
     }
 
-    /// Has something happen at the other end for what leaves the sender at this time.
+    /// An event at the other end, for what leaves the sender at this time.
     #[inline]
-    fn carry(&self, at: Instant, event: Event, out: &mut Vec<Crossing>) {
-        out.push(Crossing {
+    fn crossing(&self, at: Instant, event: Event) -> Crossing {
+        Crossing {
             to: self.to,
             at: at + self.delay,
             event,
-        });
+        }
     }
 
     /// Carries the frame that was counted last over a link that is not in the default state.
@@ -181,7 +181,7 @@ impl Link {
         mut at: Instant,
         mut frame: Vec<u8>,
         sender: Sender,
-        out: &mut Vec<Crossing>,
+        deliver: &mut dyn FnMut(Crossing),
     ) -> Option<DropReason> {
         let mut fault = None;
         if let Some(faults) = &mut self.faults {
@@ -191,7 +191,7 @@ impl Link {
             fault = faults.strike(self.sent - 1, &mut frame);
         }
         let (port, bytes) = (self.peer.port, frame.len() as u64);
-        let mut carry = |event| self.carry(at, event, out);
+        let mut carry = |event| deliver(self.crossing(at, event));
         if fault.is_none_or(|reason| reason == DropReason::LinkCorrupt) {
             carry(Event::Receive { port, frame });
         }
@@ -280,7 +280,10 @@ mod tests {
         let mut link = link(state, key);
         let mut out = Vec::new();
         (0..FRAMES)
-            .map(|_| link.send(Instant::ZERO, vec![0; 100], Sender::Switch, &mut out))
+            .map(|_| {
+                let frame = vec![0; 100];
+                link.send(Instant::ZERO, frame, Sender::Switch, |c| out.push(c))
+            })
             .collect()
     }
 
@@ -309,7 +312,8 @@ mod tests {
         let mut hit = [false; 800];
         for _ in 0..FRAMES {
             let mut out = Vec::new();
-            let fault = link.send(Instant::ZERO, vec![0; 100], Sender::Switch, &mut out);
+            let frame = vec![0; 100];
+            let fault = link.send(Instant::ZERO, frame, Sender::Switch, |c| out.push(c));
             assert_eq!(fault, Some(DropReason::LinkCorrupt));
             let [
                 Crossing {
@@ -341,7 +345,8 @@ mod tests {
         let mut link = link(state, 1);
         let mut out = Vec::new();
         for _ in 0..2 {
-            let fault = link.send(Instant::ZERO, vec![0; 100], Sender::Host, &mut out);
+            let frame = vec![0; 100];
+            let fault = link.send(Instant::ZERO, frame, Sender::Host, |c| out.push(c));
             assert_eq!(fault, None);
         }
         let times: Vec<_> = out.iter().map(|crossing| crossing.at).collect();

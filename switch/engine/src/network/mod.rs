@@ -10,7 +10,8 @@
 //! the clock: [`simulation`](crate::simulation), or a user of [`drive`](crate::drive).
 
 mod access;
-
+mod arrivals;
+mod calendar;
 mod event;
 mod event_queue;
 mod host;
@@ -28,6 +29,7 @@ use crate::capture::OpenSink;
 use crate::control::{Command, NodeControl, Request};
 use crate::switch::{PortId, Switch};
 use access::{Access, Settings};
+use event_queue::EventQueue;
 use node::Node;
 use plan::Edge;
 use samples::Sampler;
@@ -135,7 +137,7 @@ impl<H: Host> Network<H> {
     /// A network without nodes, at time zero.
     pub fn new() -> Self {
         Self {
-            partitions: vec![Partition::default()],
+            partitions: vec![Partition::new(0, 1)],
             addresses: Vec::new(),
             now: Instant::ZERO,
             settings: Settings::default(),
@@ -169,7 +171,7 @@ impl<H: Host> Network<H> {
     /// Adds a node to the first partition. This must happen before the nodes are spread.
     fn add(&mut self, node: Node<H>) -> NodeId {
         let id = node.id();
-        let index = self.partitions[0].add(node);
+        let index = self.partitions[0].add(node, EventQueue::new());
         self.addresses.push(Address {
             partition: 0,
             index,
@@ -242,6 +244,12 @@ impl<H: Host> Network<H> {
     fn node_mut(&mut self, id: NodeId) -> &mut Node<H> {
         let address = self.addresses[id.0];
         &mut self.partitions[address.partition as usize].nodes[address.index as usize]
+    }
+
+    /// Takes a node, with its events, out of its partition.
+    fn take(&mut self, id: NodeId) -> (Node<H>, EventQueue) {
+        let address = self.addresses[id.0];
+        self.partitions[address.partition as usize].take(address.index)
     }
 
     /// Gives access to a switch at the present time; what it then wants to send is sent.
@@ -350,20 +358,19 @@ impl<H: Host> Network<H> {
         let edges: Vec<Edge> = self.edges(cut).collect();
         let part_of = plan::plan(self.addresses.len(), &edges, parts);
         let parts = part_of.iter().max().map_or(1, |last| last + 1);
-        let nodes: Vec<Node<H>> = self
-            .ids()
-            .map(|id| std::mem::take(self.node_mut(id)))
+        let nodes: Vec<_> = self.ids().map(|id| self.take(id)).collect();
+        let mut moved: Vec<Partition<H>> = (0..parts)
+            .map(|number| Partition::new(number as u32, parts))
             .collect();
-        let mut moved: Vec<Partition<H>> = (0..parts).map(|_| Partition::default()).collect();
-        for (node, part) in nodes.into_iter().zip(part_of) {
+        for ((node, events), part) in nodes.into_iter().zip(part_of) {
             let id = node.id();
             self.addresses[id.0] = Address {
                 partition: part as u32,
-                index: moved[part].add(node),
+                index: moved[part].add(node, events),
             };
         }
-        for (number, partition) in moved.iter_mut().enumerate() {
-            partition.prepare(number as u32, parts, &self.addresses);
+        for partition in &mut moved {
+            partition.prepare(&self.addresses);
         }
         self.partitions = moved;
         self.set(self.settings);

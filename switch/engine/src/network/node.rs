@@ -5,10 +5,11 @@ use std::io;
 use ebb_pipeline::Pool;
 use ebb_units::{Duration, Instant};
 
+use super::calendar::Calendar;
 use super::event::Event;
 use super::event_queue::EventQueue;
 use super::host::Host;
-use super::link::{Crossing, Link, LinkInfo, LinkState, Sender};
+use super::link::{Link, LinkInfo, LinkState, Sender};
 use super::samples::Sampler;
 use super::trace::{Trace, mix};
 use super::{Address, NetworkError, NodeId, NodePort};
@@ -31,16 +32,12 @@ pub(super) struct Node<H> {
     id: NodeId,
     /// The switch or the host.
     kind: Kind<H>,
-    /// Events to come at it.
-    pending: EventQueue,
     /// The link of each port, by port number; `None` for ports without one.
     links: Vec<Option<Link>>,
     /// The capture of each port, by port number; `None` for ports without one.
     captures: Vec<Option<Box<dyn FrameSink>>>,
     /// Samples its queues; `None` if nobody wants that.
     pub sampler: Option<Box<Sampler>>,
-    /// When the partition has it on its list of nodes to run, by the earliest entry.
-    pub listed: Instant,
     /// Hash of what happens at it; `None` if nobody wants it.
     trace: Option<Trace>,
     /// Frames that arrived at it so far, if it is a switch.
@@ -54,11 +51,9 @@ impl<H> Default for Node<H> {
         Self {
             id: NodeId(usize::MAX),
             kind: Kind::Nobody,
-            pending: EventQueue::new(),
             links: Vec::new(),
             captures: Vec::new(),
             sampler: None,
-            listed: Instant::FAR_FUTURE,
             trace: Some(Trace::default()),
             packet_hops: 0,
             events: 0,
@@ -282,19 +277,10 @@ impl<H: Host> Node<H> {
     /// Makes what captures have recorded visible to their readers.
     pub fn flush_captures(&mut self) {
         for port in 0..self.captures.len() {
-            self.record(port as PortId, |sink| sink.flush());
-        }
-    }
-
-    /// Passes something to the capture of a port. A capture that fails ends; the switch goes on.
-    fn record(&mut self, port: PortId, f: impl FnOnce(&mut dyn FrameSink) -> io::Result<()>) {
-        let Some(slot) = self.captures.get_mut(usize::from(port)) else {
-            return;
-        };
-        if let Some(Err(error)) = slot.as_mut().map(|sink| f(sink.as_mut())) {
-            *slot = None;
-            let name = self.name();
-            tracing::warn!("{name}, port {port}: packet capture stopped: {error}");
+            let name = self.name().to_owned();
+            record(&mut self.captures, &name, port as PortId, |sink| {
+                sink.flush()
+            });
         }
     }
 
@@ -323,25 +309,14 @@ impl<H: Host> Node<H> {
         link.delay + propagation.unwrap_or_default()
     }
 
-    /// Its pending events.
-    pub fn pending(&self) -> &EventQueue {
-        &self.pending
-    }
-
-    /// Adds something that arrives.
-    #[inline]
-    pub fn push_arrival(&mut self, at: Instant, event: Event) {
-        self.pending.push_arrival(at, event);
-    }
-
-    /// When something happens at it next; `None` if nothing is known to.
-    pub fn next_event(&self) -> Option<Instant> {
+    /// When something happens at it next, these being its pending events; `None` if nothing is known to.
+    pub fn next_event(&self, pending: &EventQueue) -> Option<Instant> {
         let own = match &self.kind {
             Kind::Nobody => None,
             Kind::Switch(switch) => switch.next_task(),
             Kind::Host(host) => host.next_wake(),
         };
-        self.pending.next_time().into_iter().chain(own).min()
+        Instant::earliest([pending.next_time(), own])
     }
 
     /// Hash of what happened at it so far.
@@ -349,21 +324,21 @@ impl<H: Host> Node<H> {
         self.trace.unwrap_or_default().value()
     }
 
-    /// Works off all events before `horizon`. `pool` is the thread's memory for packets.
-    pub fn run(&mut self, horizon: Instant, out: &mut Vec<Crossing>, pool: &mut Pool) {
-        self.prefetch(horizon);
+    /// Works off all events of the node with this index before `horizon`. `pool` is the thread's memory for packets.
+    pub fn run(&mut self, index: u32, horizon: Instant, calendar: &mut Calendar, pool: &mut Pool) {
+        self.prefetch(index, horizon, calendar);
         match &mut self.kind {
             Kind::Nobody => {}
             Kind::Switch(switch) => {
                 switch.exchange_pool(pool);
-                self.run_switch(horizon, out);
+                self.run_switch(index, horizon, calendar);
                 if let Kind::Switch(switch) = &mut self.kind {
                     switch.exchange_pool(pool);
                 }
             }
             Kind::Host(host) => {
                 host.exchange_frames(pool.frames());
-                self.run_host(horizon, out);
+                self.run_host(index, horizon, calendar);
                 if let Kind::Host(host) = &mut self.kind {
                     host.exchange_frames(pool.frames());
                 }
@@ -372,17 +347,18 @@ impl<H: Host> Node<H> {
     }
 
     /// Works off all events of a switch before `horizon`.
-    fn run_switch(&mut self, horizon: Instant, out: &mut Vec<Crossing>) {
+    fn run_switch(&mut self, index: u32, horizon: Instant, calendar: &mut Calendar) {
         loop {
             let task = self.as_switch().and_then(Switch::next_task);
-            if let Some(at) = task.filter(|at| *at < horizon && !self.pending.goes_before(*at)) {
+            let pending = calendar.of(index);
+            if let Some(at) = task.filter(|at| *at < horizon && !pending.goes_before(*at)) {
                 self.do_tasks(at);
-            } else if let Some((at, event)) = self.pending.pop_before(horizon) {
+            } else if let Some((at, event)) = pending.pop_before(horizon) {
                 self.do_event(at, event);
             } else {
                 return;
             }
-            self.collect(out);
+            self.collect(index, calendar);
         }
     }
 
@@ -400,14 +376,16 @@ impl<H: Host> Node<H> {
     fn do_event(&mut self, now: Instant, event: Event) {
         self.note(now, &event);
         self.sample(now);
-        if let Event::Receive { port, frame, .. } = &event
-            && !self.captures.is_empty()
-        {
-            self.record(*port, |sink| sink.record(Direction::In, now, frame));
-        }
         let Kind::Switch(switch) = &mut self.kind else {
             return;
         };
+        if let Event::Receive { port, frame, .. } = &event
+            && !self.captures.is_empty()
+        {
+            record(&mut self.captures, switch.name(), *port, |sink| {
+                sink.record(Direction::In, now, frame)
+            });
+        }
         switch.advance(now);
         match event {
             Event::Receive { port, frame, .. } => {
@@ -425,15 +403,19 @@ impl<H: Host> Node<H> {
 
     /// Fetches what the events before `horizon` will touch into the caches, as far as that is
     /// known, all at once: else the processor would wait for each in turn.
-    fn prefetch(&mut self, horizon: Instant) {
-        self.pending.prepare();
+    fn prefetch(&self, index: u32, horizon: Instant, calendar: &mut Calendar) {
+        let pending = calendar.of(index);
+        pending.prepare();
         if let Kind::Switch(switch) = &self.kind {
             // It is unknown which way frames go. If they are few, fetching all ports would be in
             // vain.
-            let ports = self.pending.ports();
-            match self.pending.has_arrivals(ports.len(), horizon) {
-                true => switch.prefetch_ports(|| ports.iter().copied(), horizon),
-                false => switch.prefetch_ports(|| self.pending.departures(horizon), horizon),
+            let ports = pending.ports();
+            match pending.has_arrivals(ports.len(), horizon) {
+                true => {
+                    switch.prefetch_ports(|| ports.iter().copied(), horizon);
+                    calendar.prefetch(self.links.iter().flatten().map(|link| &link.to));
+                }
+                false => switch.prefetch_ports(|| pending.departures(horizon), horizon),
             }
         }
     }
@@ -446,50 +428,53 @@ impl<H: Host> Node<H> {
     }
 
     /// Schedules what the switch wants to happen, and passes on what it has sent.
-    pub fn collect(&mut self, out: &mut Vec<Crossing>) {
-        if let Kind::Switch(switch) = &mut self.kind {
-            while let Some((at, port)) = switch.next_service() {
-                self.pending.push_departure(at, port);
-            }
-        }
-        while let Kind::Switch(switch) = &mut self.kind
-            && let Some(Sent { at, port, frame }) = switch.next_sent()
-        {
-            self.send(at, port, frame, out);
-        }
-    }
-
-    /// Sends a frame of the switch that arrives at this time, unless the link delays it more.
-    fn send(&mut self, at: Instant, port: PortId, frame: Vec<u8>, out: &mut Vec<Crossing>) {
-        if !self.captures.is_empty() {
-            let delay = self.as_switch().map(|s| s.tx_delay(port));
-            let left = at - delay.unwrap_or_default();
-            self.record(port, |sink| sink.record(Direction::Out, left, &frame));
-        }
+    #[inline]
+    pub fn collect(&mut self, index: u32, calendar: &mut Calendar) {
         let Kind::Switch(switch) = &mut self.kind else {
             return;
         };
-        // A switch sends only to connected ports and to its CPU port.
-        let Some(Some(link)) = self.links.get_mut(usize::from(port)) else {
-            return switch.packet_in(frame);
-        };
-        let bytes = frame.len() as u64;
-        if let Some(fault) = link.send(at, frame, Sender::Switch, out) {
-            switch.count_interface_drop(port, fault, 1, bytes);
+        while let Some((at, port)) = switch.next_service() {
+            calendar.of(index).push_departure(at, port);
+        }
+        while let Some(Sent { at, port, frame }) = switch.next_sent() {
+            if !self.captures.is_empty() {
+                let left = at - switch.tx_delay(port);
+                let name = switch.name();
+                record(&mut self.captures, name, port, |sink| {
+                    sink.record(Direction::Out, left, &frame)
+                });
+            }
+            // A switch sends only to connected ports and to its CPU port.
+            let Some(Some(link)) = self.links.get_mut(usize::from(port)) else {
+                switch.packet_in(frame);
+                continue;
+            };
+            // The frame arrives at this time, unless the link delays it more.
+            let bytes = frame.len() as u64;
+            let deliver = |crossing| calendar.deliver(crossing);
+            if let Some(fault) = link.send(at, frame, Sender::Switch, deliver) {
+                switch.count_interface_drop(port, fault, 1, bytes);
+            }
         }
     }
 
     /// Sends a frame of the host whose last bit leaves it at this time.
-    pub fn inject(&mut self, at: Instant, frame: Vec<u8>, out: &mut Vec<Crossing>) {
+    pub fn inject(&mut self, at: Instant, frame: Vec<u8>, calendar: &mut Calendar) {
         if let Some(Some(link)) = self.links.first_mut() {
-            link.send(at, frame, Sender::Host, out);
+            link.send(at, frame, Sender::Host, |crossing| {
+                calendar.deliver(crossing)
+            });
         }
     }
 
     /// Works off all events of a host before `horizon`.
-    fn run_host(&mut self, horizon: Instant, out: &mut Vec<Crossing>) {
-        while let Some(now) = self.next_event().filter(|next| *next < horizon) {
-            let arrival = self.pending.pop_due(now);
+    fn run_host(&mut self, index: u32, horizon: Instant, calendar: &mut Calendar) {
+        loop {
+            let pending = calendar.of(index);
+            let Some(now) = self.next_event(pending).filter(|next| *next < horizon) else {
+                return;
+            };
+            let arrival = pending.pop_due(now);
             match &arrival {
                 Some((at, event)) => self.note(*at, event),
                 None => self.events += 1,
@@ -503,7 +488,9 @@ impl<H: Host> Node<H> {
             }
             while let Some((at, frame)) = host.poll_transmit(now) {
                 if let Some(Some(link)) = self.links.first_mut() {
-                    link.send(at, frame, Sender::Host, out);
+                    link.send(at, frame, Sender::Host, |crossing| {
+                        calendar.deliver(crossing)
+                    });
                 }
             }
         }
@@ -515,6 +502,24 @@ impl<H: Host> Node<H> {
         if let Some(trace) = &mut self.trace {
             trace.note(at, event);
         }
+    }
+}
+
+/// Passes something to the capture of a port of the switch with this name. A capture that fails ends; the switch goes
+/// on.
+#[cold]
+fn record(
+    captures: &mut [Option<Box<dyn FrameSink>>],
+    name: &str,
+    port: PortId,
+    f: impl FnOnce(&mut dyn FrameSink) -> io::Result<()>,
+) {
+    let Some(slot) = captures.get_mut(usize::from(port)) else {
+        return;
+    };
+    if let Some(Err(error)) = slot.as_mut().map(|sink| f(sink.as_mut())) {
+        *slot = None;
+        tracing::warn!("{name}, port {port}: packet capture stopped: {error}");
     }
 }
 

@@ -1,12 +1,10 @@
 //! A partition: the nodes that one thread runs.
 
-use std::cmp::Reverse;
-use std::collections::BinaryHeap;
-
 use ebb_pipeline::{Frames, Pool};
 use ebb_units::{Duration, Instant};
 
 use super::access::{Access, Settings};
+use super::calendar::Calendar;
 use super::event_queue::EventQueue;
 use super::host::Host;
 use super::link::Crossing;
@@ -15,24 +13,16 @@ use super::{Address, NodeId, Work};
 use crate::control::{Command, NodeControl, Request};
 use crate::drops::DropReason;
 use crate::lateness::Late;
-use crate::prefetch::prefetch;
 use crate::switch::{PortId, Switch};
 
 /// The nodes that one thread runs, with the time of each one's next event.
 pub struct Partition<H> {
-    /// Number of the partition.
-    number: u32,
     /// The nodes, ordered by id.
     pub(super) nodes: Vec<Node<H>>,
     /// Settings of all nodes of the network.
     pub(super) settings: Settings,
-    /// Next events of nodes, by time and index. An entry counts only if its time is that
-    /// of the node's `listed`.
-    list: BinaryHeap<Reverse<(Instant, u32)>>,
-    /// For each partition, the frames that go to its nodes.
-    crossing: Vec<Vec<Crossing>>,
-    /// Memory for what a node sends in its turn.
-    sent: Vec<Crossing>,
+    /// What is to come at the nodes.
+    calendar: Calendar,
     /// Memory for the packets of all switches, used in turn.
     pool: Pool,
     /// The shortest delay of a link between two of the nodes, without links of passive hosts.
@@ -43,37 +33,37 @@ pub struct Partition<H> {
     ran_until: Instant,
 }
 
-impl<H> Default for Partition<H> {
-    fn default() -> Self {
+impl<H: Host> Partition<H> {
+    /// Partition `number` of so many, without nodes.
+    pub(super) fn new(number: u32, partitions: usize) -> Self {
         Self {
-            number: 0,
             nodes: Vec::new(),
             settings: Settings::default(),
-            list: BinaryHeap::new(),
-            crossing: vec![Vec::new()],
-            sent: Vec::new(),
+            calendar: Calendar::new(number, partitions),
             pool: Pool::default(),
             window: Duration::ZERO,
-            lookahead: vec![Duration::MAX],
+            lookahead: vec![Duration::MAX; partitions],
             ran_until: Instant::ZERO,
         }
     }
-}
 
-impl<H: Host> Partition<H> {
-    /// Adds a node and returns its index.
-    pub(super) fn add(&mut self, node: Node<H>) -> u32 {
+    /// Adds a node with its pending events and returns its index.
+    pub(super) fn add(&mut self, node: Node<H>, events: EventQueue) -> u32 {
         self.nodes.push(node);
+        self.calendar.add(events);
         (self.nodes.len() - 1) as u32
     }
 
+    /// Takes a node, with its events, to another partition.
+    pub(super) fn take(&mut self, index: u32) -> (Node<H>, EventQueue) {
+        let node = std::mem::take(&mut self.nodes[index as usize]);
+        (node, self.calendar.take(index))
+    }
+
     /// Takes the partition of every node. To be called when the nodes of all partitions are in place.
-    pub(super) fn prepare(&mut self, number: u32, partitions: usize, addresses: &[Address]) {
-        self.number = number;
-        self.crossing = (0..partitions).map(|_| Vec::new()).collect();
+    pub(super) fn prepare(&mut self, addresses: &[Address]) {
         for index in 0..self.nodes.len() {
             self.nodes[index].relocate(addresses);
-            self.nodes[index].listed = Instant::FAR_FUTURE;
             self.enlist(index as u32);
         }
     }
@@ -82,10 +72,10 @@ impl<H: Host> Partition<H> {
     pub fn measure(&mut self) {
         self.measure_host_links();
         self.window = Duration::MAX;
-        self.lookahead = vec![Duration::MAX; self.crossing.len()];
+        self.lookahead = vec![Duration::MAX; self.calendar.partitions()];
         for node in &self.nodes {
             for (port, link) in node.ports() {
-                let least = match link.to.partition == self.number {
+                let least = match link.to.partition == self.calendar.number() {
                     true if node.is_passive()
                         || self.nodes[link.to.index as usize].is_passive() =>
                     {
@@ -107,7 +97,7 @@ impl<H: Host> Partition<H> {
                 continue;
             };
             // If the switch is elsewhere, the network sets the delay.
-            if link.to.partition == self.number {
+            if link.to.partition == self.calendar.number() {
                 let switch = self.nodes[link.to.index as usize].as_switch();
                 let delay = switch.map_or(Duration::ZERO, |s| s.rx_delay(link.peer.port));
                 self.nodes[index].set_delay(0, delay);
@@ -130,17 +120,14 @@ impl<H: Host> Partition<H> {
 
     /// When the next event happens at a node; `None` if none is pending.
     pub fn next_event(&self) -> Option<Instant> {
-        Some(self.list.peek()?.0.0)
+        self.calendar.next_time()
     }
 
     /// Puts a node on the list for its next event, unless it is there for that time or earlier.
     fn enlist(&mut self, index: u32) {
-        let node = &mut self.nodes[index as usize];
-        if let Some(next) = node.next_event()
-            && next < node.listed
-        {
-            node.listed = next;
-            self.list.push(Reverse((next, index)));
+        let node = &self.nodes[index as usize];
+        if let Some(next) = node.next_event(self.calendar.of(index)) {
+            self.calendar.enlist(index, next);
         }
     }
 
@@ -176,18 +163,10 @@ impl<H: Host> Partition<H> {
         // Even where a link has no delay, the window must hold the next event.
         let window = self.window.max(Duration::from_picos(1));
         let horizon = horizon.min(next + window);
-        while let Some(&Reverse((at, index))) = self.list.peek()
-            && at < horizon
-        {
-            self.list.pop();
+        while let Some(index) = self.calendar.pop_before(horizon) {
             let node = &mut self.nodes[index as usize];
-            if node.listed != at {
-                continue;
-            }
-            node.listed = Instant::FAR_FUTURE;
-            node.run(horizon, &mut self.sent, &mut self.pool);
+            node.run(index, horizon, &mut self.calendar, &mut self.pool);
             self.enlist(index);
-            self.dispatch();
         }
     }
 
@@ -196,57 +175,16 @@ impl<H: Host> Partition<H> {
         self.ran_until
     }
 
-    /// Passes on what a node sent, within the partition or to another one.
-    fn dispatch(&mut self) {
-        let mut sent = std::mem::take(&mut self.sent);
-        // For a single frame there is nothing that the wait could overlap with.
-        if sent.len() > 1 {
-            self.prefetch_places(&sent);
-        }
-        for crossing in sent.drain(..) {
-            if crossing.to.partition == self.number {
-                self.place(crossing);
-            } else {
-                self.crossing[crossing.to.partition as usize].push(crossing);
-            }
-        }
-        self.sent = sent;
-    }
-
-    /// Fetches the places where frames go into the caches, since they were last touched a turn ago.
-    /// Each step is done for all frames, so that the waiting overlaps.
-    fn prefetch_places(&self, sent: &[Crossing]) {
-        let here = || {
-            let here = sent.iter().filter(|c| c.to.partition == self.number);
-            here.map(|c| self.nodes[c.to.index as usize].pending())
-        };
-        for queue in here() {
-            prefetch(std::slice::from_ref(queue), 2);
-        }
-        here().for_each(EventQueue::prefetch_end);
-    }
-
-    /// Adds a frame to the events of a node of this partition.
-    fn place(&mut self, crossing: Crossing) {
-        let Crossing { to, at, event } = crossing;
-        let node = &mut self.nodes[to.index as usize];
-        node.push_arrival(at, event);
-        if at < node.listed {
-            node.listed = at;
-            self.list.push(Reverse((at, to.index)));
-        }
-    }
-
     /// The frames that go to nodes of another partition.
     pub fn take_crossing(&mut self, to: usize) -> Vec<Crossing> {
-        std::mem::take(&mut self.crossing[to])
+        self.calendar.take_crossing(to)
     }
 
     /// Takes frames from another partition.
     pub fn accept(&mut self, crossing: impl IntoIterator<Item = Crossing>) {
-        for crossing in crossing {
-            self.place(crossing);
-        }
+        crossing
+            .into_iter()
+            .for_each(|each| self.calendar.deliver(each));
     }
 
     /// Takes frames from another partition that may come after their time; those arrive at the time
@@ -258,15 +196,14 @@ impl<H: Host> Partition<H> {
                 crossing.at = self.ran_until;
                 late += 1;
             }
-            self.place(crossing);
+            self.calendar.deliver(crossing);
         }
         late
     }
 
     /// Sends a frame of a host whose last bit leaves it at this time.
     pub fn inject(&mut self, host: u32, at: Instant, frame: Vec<u8>) {
-        self.nodes[host as usize].inject(at, frame, &mut self.sent);
-        self.dispatch();
+        self.nodes[host as usize].inject(at, frame, &mut self.calendar);
     }
 
     /// Gives access to a node at this time; what it then wants to send is sent.
@@ -286,9 +223,8 @@ impl<H: Host> Partition<H> {
             now,
             settings: self.settings,
         });
-        node.collect(&mut self.sent);
+        node.collect(index, &mut self.calendar);
         self.enlist(index);
-        self.dispatch();
         result
     }
 

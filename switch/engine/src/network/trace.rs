@@ -51,20 +51,62 @@ const KEYS: [[u64; 2]; WORD_PAIRS] = {
     keys
 };
 
-/// A hash of the headers of a frame. Blocks are multiplied independently of each other, as in
-/// wyhash; one after the other would take longer than the switch needs to queue the frame.
+/// The hash of blocks from each one on that are all zeros.
+const ZEROS: [u64; WORD_PAIRS + 1] = {
+    let mut zeros = [0; WORD_PAIRS + 1];
+    let mut i = WORD_PAIRS;
+    while i > 0 {
+        i -= 1;
+        zeros[i] = zeros[i + 1] ^ fold_block(0, KEYS[i]);
+    }
+    zeros
+};
+
+/// The hash of one block.
+const fn fold_block(block: u128, keys: [u64; 2]) -> u64 {
+    let product = (block as u64 ^ keys[0]) as u128 * ((block >> 64) as u64 ^ keys[1]) as u128;
+    product as u64 ^ (product >> 64) as u64
+}
+
+/// A hash of the headers of a frame, with zeros behind a short one. Blocks are multiplied independently of each other,
+/// as in wyhash; one after the other would take longer than the switch needs to queue the frame.
 fn fold(frame: &[u8]) -> u64 {
-    let Some(headers) = frame.first_chunk::<HEADERS_BYTES>() else {
-        let mut padded = [0; HEADERS_BYTES];
-        padded[..frame.len()].copy_from_slice(frame);
-        return fold(&padded);
+    let (blocks, rest) = frame.as_chunks::<16>();
+    if let Some(headers) = blocks.first_chunk() {
+        return fold_blocks::<WORD_PAIRS>(headers);
+    }
+    let whole = match (blocks.first_chunk(), blocks.first_chunk()) {
+        // Packets without payload have so many.
+        (_, Some(blocks)) => fold_blocks::<5>(blocks),
+        (Some(blocks), _) => fold_blocks::<4>(blocks),
+        _ => {
+            let keyed = blocks.iter().zip(&KEYS);
+            keyed.fold(0, |sum, (block, keys)| {
+                sum ^ fold_block(u128::from_le_bytes(*block), *keys)
+            })
+        }
     };
-    let (pairs, _) = headers.as_chunks::<16>();
-    pairs.iter().zip(&KEYS).fold(0, |sum, (pair, keys)| {
-        let pair = u128::from_le_bytes(*pair);
-        let product = u128::from(pair as u64 ^ keys[0]) * u128::from((pair >> 64) as u64 ^ keys[1]);
-        sum ^ (product as u64) ^ (product >> 64) as u64
-    })
+    let last = match frame.last_chunk::<16>() {
+        // The last bytes of the frame, without those that are in whole blocks.
+        Some(last) if !rest.is_empty() => u128::from_le_bytes(*last) >> (8 * (16 - rest.len())),
+        Some(_) => 0,
+        None => {
+            let mut padded = [0; 16];
+            padded[..rest.len()].copy_from_slice(rest);
+            u128::from_le_bytes(padded)
+        }
+    };
+    whole ^ fold_block(last, KEYS[blocks.len()]) ^ ZEROS[blocks.len() + 1]
+}
+
+/// The hash of so many whole blocks. A loop without a count takes a third less.
+#[inline]
+fn fold_blocks<const N: usize>(blocks: &[[u8; 16]; N]) -> u64 {
+    let mut sum = 0;
+    for i in 0..N {
+        sum ^= fold_block(u128::from_le_bytes(blocks[i]), KEYS[i]);
+    }
+    sum
 }
 
 #[cfg(test)]
@@ -101,6 +143,16 @@ mod tests {
             let base = hash(1, receive(1, &short));
             short[len - 1] ^= 1;
             assert_ne!(base, hash(1, receive(1, &short)), "length {len}");
+        }
+    }
+
+    #[test]
+    fn a_short_frame_has_the_hash_of_one_with_zeros_behind_it() {
+        let frame: Vec<u8> = (1..=HEADERS_BYTES as u8).collect();
+        for len in 0..HEADERS_BYTES {
+            let mut padded = frame.clone();
+            padded[len..].fill(0);
+            assert_eq!(fold(&frame[..len]), fold(&padded), "length {len}");
         }
     }
 

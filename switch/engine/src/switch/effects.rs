@@ -22,8 +22,10 @@ const NEVER: Instant = Instant::FAR_FUTURE;
 /// Frames and wishes that nobody has taken, and when each port will be served.
 #[derive(Debug, Default)]
 pub(super) struct Effects {
-    /// Frames that were sent, in this order.
-    sent: VecDeque<Sent>,
+    /// The frame that was sent first. Most events send one at most.
+    sent: Option<Sent>,
+    /// Frames that were sent after it, in this order.
+    sent_later: VecDeque<Sent>,
     /// Ports that want to be served at a time, as a transmission may start then.
     services: Vec<(Instant, PortId)>,
     /// Time at which each port will be served, because it was in `services` or is in `due`;
@@ -37,11 +39,12 @@ impl Effects {
     /// The next frame that was sent.
     #[inline]
     pub(super) fn next_sent(&mut self) -> Option<Sent> {
-        // Most events send one frame at most. To see that there is no other takes less than to ask for it.
-        if self.sent.is_empty() {
-            return None;
+        let sent = self.sent.take()?;
+        // To see that there is no other takes less than to ask for it.
+        if !self.sent_later.is_empty() {
+            self.sent = self.sent_later.pop_front();
         }
-        self.sent.pop_front()
+        Some(sent)
     }
 
     /// A port that wants to be served, and when. Those of one call have no order.
@@ -53,7 +56,11 @@ impl Effects {
     /// Asks for a frame to be at the far end of a port's link.
     #[inline]
     pub(super) fn send(&mut self, at: Instant, port: PortId, frame: Vec<u8>) {
-        self.sent.push_back(Sent { at, port, frame });
+        let sent = Sent { at, port, frame };
+        match self.sent {
+            None => self.sent = Some(sent),
+            Some(_) => self.sent_later.push_back(sent),
+        }
     }
 
     /// Makes sure that a port is served at its deadline, or now if that is past.
@@ -78,6 +85,12 @@ impl Effects {
     #[inline]
     pub(super) fn served(&mut self, port: PortId) {
         self.serve_at[usize::from(port)] = NEVER;
+    }
+
+    /// Whether a transmission starts now at a port.
+    #[inline]
+    pub(super) fn is_due(&self) -> bool {
+        !self.due.is_empty()
     }
 
     /// A port with a transmission that starts now.

@@ -19,18 +19,23 @@ pub(super) struct Entering {
 impl Entering {
     /// A packet with this v1model's `instance_type`, which says why it enters. It was not deflected
     /// and keeps no user metadata from its last pass.
-    #[inline]
     pub(super) fn new(frame: Vec<u8>, journey: Journey, instance_type: u32) -> Self {
         Self {
             frame,
-            input: IngressInput {
-                ingress_port: journey.ingress_port,
-                packet_id: journey.packet_id,
-                instance_type,
-                preserved: None,
-                deflect: None,
-            },
+            input: Self::input(&journey, instance_type),
             journey,
+        }
+    }
+
+    /// All that ingress must know of such a packet but its bytes.
+    #[inline]
+    pub(super) fn input(journey: &Journey, instance_type: u32) -> IngressInput {
+        IngressInput {
+            ingress_port: journey.ingress_port,
+            packet_id: journey.packet_id,
+            instance_type,
+            preserved: None,
+            deflect: None,
         }
     }
 }

@@ -2,7 +2,7 @@
 //! leave it.
 
 use ebb_pipeline::{Deflect, Packet, instance_type};
-use ebb_traffic_manager::{Admission, Arrival, Depth, DropReason};
+use ebb_traffic_manager::{Admission, Arrival, Departure, Depth, DropReason, MAX_QUEUES};
 use ebb_units::Instant;
 
 use super::{Entering, Journey, MAX_DEPTH, PortId, Switch};
@@ -22,6 +22,39 @@ const PACKET_LINES: usize = 3;
 const FIELD_LINES: usize = 14;
 
 impl Switch {
+    /// Passes the only packet that there is to do something for to egress if it need not wait, and offers it to the
+    /// traffic manager otherwise.
+    #[inline]
+    pub(super) fn forward(&mut self, port: PortId, queue: u8, packet: Box<Packet>) {
+        // Others would come before its egress, and find it in the queue. Who watches sees it there.
+        let is_alone = self.entering.is_empty() && !self.effects.is_due();
+        let is_seen = packet.journey.watches != 0 || !self.exports.is_empty();
+        let arrival = Arrival {
+            ingress_port: packet.journey.ingress_port,
+            queue,
+            len: packet.wire_len() as u64,
+            deflections: packet.journey.deflections,
+            rank: 0,
+            flow: 0,
+        };
+        if !is_alone || is_seen || !self.manager.pass(self.now, port, &arrival) {
+            return self.offer(port, queue, packet);
+        }
+        self.egress(
+            port,
+            Departure {
+                packet,
+                queue: queue % MAX_QUEUES as u8,
+                ingress_port: arrival.ingress_port,
+                enqueued_at: self.now,
+                start: self.now,
+                depth_at_enqueue: Depth::default(),
+                depth_at_dequeue: Depth::default(),
+                len: arrival.len,
+            },
+        );
+    }
+
     /// Offers a packet to the traffic manager, and sends it back to ingress if it is deflected.
     pub(super) fn offer(&mut self, port: PortId, priority: u8, packet: Box<Packet>) {
         let (rank, flow) = match (self.ranks, &self.pipeline) {
@@ -123,7 +156,16 @@ impl Switch {
 
     /// Does what follows from packets that came, left or were moved since the last call. MAC control
     /// frames go before all that waits, so this comes before any transmission.
+    #[inline]
     pub(super) fn settle(&mut self) {
+        if self.manager.is_settled() {
+            return;
+        }
+        self.settle_all();
+    }
+
+    #[inline(never)]
+    fn settle_all(&mut self) {
         while let Some(port) = self.manager.take_woken() {
             self.export(port);
             self.schedule(port);

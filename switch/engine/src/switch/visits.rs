@@ -1,9 +1,9 @@
 //! Tracing of watched packets, wrapped around their passes through ingress and egress.
 
-use ebb_pipeline::{Packet, instance_type};
+use ebb_pipeline::{IngressInput, Packet, instance_type};
 use ebb_traffic_manager::{Departure, DropReason, PushedOut};
 
-use super::{Entering, Journey, PortId, Switch};
+use super::{Journey, PortId, Switch};
 use crate::trace::{Cause, Event, Visit, Watch};
 
 impl Switch {
@@ -43,29 +43,30 @@ impl Switch {
     }
 
     /// Passes a packet through ingress, traced if it is watched.
-    pub(super) fn ingress(&mut self, entering: Entering) {
-        let watched = entering.journey.watches != 0;
+    #[inline]
+    pub(super) fn ingress(&mut self, frame: Vec<u8>, input: &IngressInput, journey: Journey) {
+        let watched = journey.watches != 0;
         if watched {
-            self.visit_ingress(&entering);
+            self.visit_ingress(&frame, input, &journey);
         }
-        self.pass_ingress(entering);
+        self.pass_ingress(frame, input, journey);
         if watched {
             self.end_visit();
         }
     }
 
     #[cold]
-    fn visit_ingress(&mut self, entering: &Entering) {
-        self.begin_visit(&entering.journey);
+    fn visit_ingress(&mut self, frame: &[u8], input: &IngressInput, journey: &Journey) {
+        self.begin_visit(journey);
         self.tracer.note(|| Event::Enters {
-            port: entering.journey.ingress_port,
-            cause: match entering.input.instance_type {
+            port: journey.ingress_port,
+            cause: match input.instance_type {
                 instance_type::RESUBMITTED => Cause::Resubmitted,
                 instance_type::RECIRCULATED => Cause::Recirculated,
                 instance_type::DEFLECTED => Cause::Deflected,
                 _ => Cause::Arrived,
             },
-            frame: entering.frame.clone(),
+            frame: frame.to_vec(),
         });
     }
 

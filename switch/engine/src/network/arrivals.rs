@@ -1,0 +1,289 @@
+//! What arrives at a node, in order: by time, at the same time by port, and then as it was added, which
+//! is the order of the link.
+//!
+//! What leaves a node for another one is added in one go, and what passes a link comes in order. So all that was added
+//! consists of few runs that are in order. Their keys are merged; what arrives stays in its place.
+
+use ebb_units::Instant;
+
+use super::event::Event;
+use crate::prefetch::{HEADER_LINES, prefetch, prefetch_at};
+use crate::switch::PortId;
+
+/// How many arrivals ahead of the next one the headers of a frame are fetched. Meanwhile the node
+/// works off as many events, which takes longer than to fetch them.
+const AHEAD: usize = 4;
+
+/// Time in place of an arrival, where there is none.
+const NEVER: Instant = Instant::FAR_FUTURE;
+
+/// By what arrivals are ordered: time, port and, in the order of being added, place; from the highest bit on.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
+struct Key(u128);
+
+impl Key {
+    /// Bits of a place. More arrivals than that have no memory.
+    const PLACE_BITS: u32 = u128::BITS - u64::BITS - PortId::BITS;
+
+    #[inline]
+    fn new(at: Instant, port: PortId, place: usize) -> Self {
+        let low = u64::from(port) << Self::PLACE_BITS | place as u64;
+        Self(u128::from(at.as_picos()) << u64::BITS | u128::from(low))
+    }
+
+    #[inline]
+    fn at(self) -> Instant {
+        Instant::from_picos((self.0 >> u64::BITS) as u64)
+    }
+
+    #[inline]
+    fn place(self) -> usize {
+        (self.0 as u64 & ((1 << Self::PLACE_BITS) - 1)) as usize
+    }
+
+    /// The key of the same arrival at another place.
+    #[inline]
+    fn moved(self, place: usize) -> Self {
+        Self(self.0 >> Self::PLACE_BITS << Self::PLACE_BITS | place as u128)
+    }
+}
+
+/// The arrivals at a node that are to come. What is added touches the fields in front.
+#[derive(Debug)]
+#[repr(C)]
+pub(crate) struct Arrivals {
+    /// Time of the first of those that are not in order yet; [`NEVER`] without any.
+    fresh_from: Instant,
+    /// Their keys, as they were added.
+    fresh: Vec<Key>,
+    /// What arrives, each at the place that its key has; `None` where it was taken out.
+    events: Vec<Option<Event>>,
+    /// Time of the next one of those in order; [`NEVER`] without any.
+    next_at: Instant,
+    /// Keys in order. The first ones are of arrivals that have been taken out.
+    keys: Vec<Key>,
+    /// How many these are.
+    taken: usize,
+    /// Memory for merging and moving.
+    spare: Spare,
+}
+
+/// Memory that is used again and again.
+#[derive(Debug, Default)]
+struct Spare {
+    keys: Vec<Key>,
+    ends: Vec<usize>,
+    events: Vec<Option<Event>>,
+}
+
+impl Default for Arrivals {
+    fn default() -> Self {
+        Self {
+            fresh_from: NEVER,
+            fresh: Vec::new(),
+            events: Vec::new(),
+            next_at: NEVER,
+            keys: Vec::new(),
+            taken: 0,
+            spare: Spare::default(),
+        }
+    }
+}
+
+impl Arrivals {
+    /// Adds something that arrives.
+    #[inline]
+    pub(crate) fn push(&mut self, at: Instant, event: Event) {
+        if self.fresh.is_empty() {
+            self.forget_taken();
+        }
+        self.fresh_from = self.fresh_from.min(at);
+        let key = Key::new(at, event.port(), self.events.len());
+        self.fresh.push(key);
+        self.events.push(Some(event));
+    }
+
+    /// Time of the next arrival; far in the future if there is none.
+    #[inline]
+    pub(crate) fn next_time(&self) -> Instant {
+        self.next_at.min(self.fresh_from)
+    }
+
+    /// The same of those that are [in order](Self::settle).
+    #[inline]
+    pub(crate) fn next_in_order(&self) -> Instant {
+        self.next_at
+    }
+
+    /// The next arrival, as far as they are [in order](Self::settle).
+    #[inline]
+    pub(crate) fn pop(&mut self) -> Option<Event> {
+        let ahead = &self.keys[self.taken..];
+        let event = self.events[ahead.first()?.place()].take();
+        self.next_at = ahead.get(1).map_or(NEVER, |next| next.at());
+        if let Some(ahead) = ahead.get(AHEAD) {
+            self.prefetch_headers(*ahead);
+        }
+        self.taken += 1;
+        event
+    }
+
+    /// Puts all arrivals into order.
+    #[inline]
+    pub(crate) fn settle(&mut self) {
+        if !self.fresh.is_empty() {
+            self.merge();
+        }
+    }
+
+    /// Whether at least this many arrivals come before `horizon`, as far as they are
+    /// [in order](Self::settle).
+    pub(crate) fn has(&self, count: usize, horizon: Instant) -> bool {
+        let last = self.keys.get(self.taken + count.saturating_sub(1));
+        last.is_some_and(|key| key.at() < horizon)
+    }
+
+    /// Fetches the headers of the first ones into the caches, as far as they are [in order](Self::settle).
+    pub(crate) fn prefetch_first(&self) {
+        for key in self.keys[self.taken..].iter().take(AHEAD) {
+            self.prefetch_headers(*key);
+        }
+    }
+
+    /// Fetches the place of the next arrival that is added into the caches.
+    pub(crate) fn prefetch_end(&self) {
+        prefetch_at(Some((
+            self.fresh.as_ptr_range().end.cast(),
+            size_of::<Key>(),
+        )));
+        let end = self.events.as_ptr_range().end;
+        prefetch_at(Some((end.cast(), size_of::<Option<Event>>())));
+    }
+
+    /// Starts to fetch the headers of a frame that arrives.
+    #[inline]
+    fn prefetch_headers(&self, key: Key) {
+        if let Some(Event::Receive { frame, .. }) = &self.events[key.place()] {
+            prefetch(frame, HEADER_LINES);
+        }
+    }
+
+    /// Merges all runs of keys that are in order: neighbours in pairs, until there is one run.
+    #[inline(never)]
+    fn merge(&mut self) {
+        self.keys.drain(..self.taken);
+        self.taken = 0;
+        self.keys.append(&mut self.fresh);
+        let Self { keys, spare, .. } = self;
+        let ends = &mut spare.ends;
+        ends.clear();
+        let pairs = keys.windows(2).enumerate();
+        ends.extend(pairs.filter_map(|(i, pair)| (pair[1] < pair[0]).then_some(i + 1)));
+        ends.push(keys.len());
+        spare.keys.resize(keys.len(), Key::default());
+        while ends.len() > 1 {
+            let (mut start, mut runs) = (0, 0);
+            for first in (0..ends.len()).step_by(2) {
+                let middle = ends[first];
+                let end = ends.get(first + 1).copied().unwrap_or(middle);
+                let (left, right) = (&keys[start..middle], &keys[middle..end]);
+                merge_two(left, right, &mut spare.keys[start..end]);
+                ends[runs] = end;
+                (start, runs) = (end, runs + 1);
+            }
+            ends.truncate(runs);
+            std::mem::swap(keys, &mut spare.keys);
+        }
+        self.next_at = self.keys.first().map_or(NEVER, |key| key.at());
+        self.fresh_from = NEVER;
+    }
+
+    /// Gives what is to come the first places, unless it is more than what was taken out.
+    #[inline(never)]
+    fn forget_taken(&mut self) {
+        if self.taken < self.keys.len() - self.taken {
+            return;
+        }
+        self.keys.drain(..self.taken);
+        self.taken = 0;
+        self.spare.events.clear();
+        for (place, key) in self.keys.iter_mut().enumerate() {
+            self.spare.events.push(self.events[key.place()].take());
+            *key = key.moved(place);
+        }
+        std::mem::swap(&mut self.events, &mut self.spare.events);
+    }
+}
+
+/// Merges two runs into `into`, which is as long as both.
+#[inline]
+fn merge_two(left: &[Key], right: &[Key], into: &mut [Key]) {
+    let (mut l, mut r) = (0, 0);
+    // Which run goes on is a matter of chance, so the processor is not to guess.
+    while l < left.len() && r < right.len() {
+        let (a, b) = (left[l], right[r]);
+        let goes_left = a < b;
+        into[l + r] = if goes_left { a } else { b };
+        l += usize::from(goes_left);
+        r += usize::from(!goes_left);
+    }
+    let rest = if l < left.len() {
+        &left[l..]
+    } else {
+        &right[r..]
+    };
+    into[l + r..].copy_from_slice(rest);
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn pop_all(arrivals: &mut Arrivals) -> Vec<(u64, PortId)> {
+        arrivals.settle();
+        std::iter::from_fn(|| {
+            let at = arrivals.next_time().as_picos();
+            arrivals.pop().map(|event| (at, event.port()))
+        })
+        .collect()
+    }
+
+    fn push(arrivals: &mut Arrivals, at: u64, port: PortId) {
+        let frame = Vec::new();
+        arrivals.push(Instant::from_picos(at), Event::Receive { port, frame });
+    }
+
+    #[test]
+    fn runs_of_any_length_are_merged() {
+        for seed in 0..200u64 {
+            let mut arrivals = Arrivals::default();
+            let mut expected = Vec::new();
+            let mut draw = seed;
+            for port in 0..(seed % 7) as PortId {
+                let mut at = 0;
+                for _ in 0..seed % (u64::from(port) + 3) {
+                    draw = draw.wrapping_mul(0x5851_f42d_4c95_7f2d).wrapping_add(seed);
+                    at += draw >> 62;
+                    push(&mut arrivals, at, port);
+                    expected.push((at, port));
+                }
+            }
+            expected.sort_unstable();
+            assert_eq!(pop_all(&mut arrivals), expected, "seed {seed}");
+        }
+    }
+
+    #[test]
+    fn places_of_what_was_taken_out_are_used_again() {
+        let mut arrivals = Arrivals::default();
+        for at in 0..1000 {
+            push(&mut arrivals, at, 1);
+            push(&mut arrivals, at + 3, 2);
+            arrivals.settle();
+            arrivals.pop();
+            arrivals.pop();
+        }
+        assert!(arrivals.events.len() < 20, "{}", arrivals.events.len());
+        assert!(arrivals.keys.len() < 20, "{}", arrivals.keys.len());
+    }
+}
