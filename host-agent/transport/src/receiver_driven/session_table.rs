@@ -101,6 +101,8 @@ pub struct SessionTable<S: ReceiverDriven> {
     /// None: the host stays.
     pub(super) leaving: Option<Leaving>,
     pub(super) control: VecDeque<(FlowId, Path, EbbHeader)>,
+    /// When a receiver session last gave an answer.
+    answered_at: Instant,
     pub(super) pulls: PullQueue,
     /// Senders with a packet to send, next one first.
     pub(super) ready: VecDeque<FlowId>,
@@ -148,6 +150,7 @@ impl<S: ReceiverDriven> SessionTable<S> {
             closing: BTreeSet::new(),
             ports: BTreeSet::new(),
             control: VecDeque::new(),
+            answered_at: Instant::ZERO,
             ready: VecDeque::new(),
             timers: Timers::default(),
             events: VecDeque::new(),
@@ -258,8 +261,14 @@ impl<S: ReceiverDriven> SessionTable<S> {
             // The last words of a session are what confirms it.
             self.held.insert(flow, answers.collect());
         } else {
-            let answers = answers.map(|(path, header)| (flow, path, header));
-            self.control.extend(answers);
+            for (path, header) in answers {
+                let last = self.control.back_mut();
+                let last = last.filter(|(of, ..)| *of == flow && self.answered_at == now);
+                if last.is_none_or(|(.., last)| !S::join(last, &header)) {
+                    self.control.push_back((flow, path, header));
+                    self.answered_at = now;
+                }
+            }
         }
         self.jobs.extend(out.jobs.drain(..));
         let delivered = out.delivered.drain(..);
