@@ -47,7 +47,7 @@ pub use offload::{Offload, Segmentation};
 pub use receive::{
     Batch, MAX_FRAME_BYTES, MAX_OFFLOADED_FRAME_BYTES, ReceiveBuffers, Received, ReceivedFrame,
 };
-pub use ring::{RING_FRAME_BYTES, RING_SLOT_BYTES, ReceiveRing};
+pub use ring::{RING_SLOT_BYTES, ReceiveRing};
 pub use send::{MAX_SEND_BATCH, OutgoingFrame, SendError};
 pub use shared::{HostRing, RingListener, SwitchRing};
 pub use socket::{Audience, FULL_FRAME_BYTES, PacketSocket, SocketOptions, interface_index};

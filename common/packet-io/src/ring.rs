@@ -14,10 +14,10 @@ use crate::receive::{MAC_ADDRESSES, VLAN_TAG, vlan_tag};
 use crate::system::{map_shared, set_option};
 use crate::{MAX_FRAME_BYTES, PacketSocket, ReceiveBuffers, Received, ReceivedFrame};
 
-/// Bytes of a slot: a full Ethernet frame and what the kernel says about it.
+/// Bytes of a slot for frames of the usual length: a full Ethernet frame and what the kernel says about it.
 pub const RING_SLOT_BYTES: usize = 2048;
-/// Bytes of the longest frame, without a VLAN tag, that fits into a slot for certain.
-pub const RING_FRAME_BYTES: usize = 1900;
+/// Bytes of the longest frame, without a VLAN tag, that fits into such a slot for certain.
+const RING_FRAME_BYTES: usize = 1900;
 /// Bytes that the kernel allocates at a time for the ring.
 const BLOCK_BYTES: usize = 1 << 16;
 
@@ -26,6 +26,7 @@ pub struct ReceiveRing {
     /// The beginning of the mapped memory.
     base: NonNull<u8>,
     slots: usize,
+    slot_bytes: usize,
     /// The slot that is read next.
     next: usize,
     /// Buffers for frames that are too long for a slot.
@@ -37,20 +38,33 @@ unsafe impl Send for ReceiveRing {}
 
 impl ReceiveRing {
     /// Has all further frames of the socket come through a ring of `bytes` (or a little more), which
-    /// the kernel allocates at once. What is in the socket's queue is lost.
+    /// the kernel allocates at once, in slots of [`RING_SLOT_BYTES`]. What is in the socket's queue is lost.
     ///
     /// `EINVAL`: the socket has offloads, or a ring already. `ENOMEM`: there is no memory.
     pub fn map(socket: &PacketSocket, bytes: usize) -> io::Result<Self> {
+        Self::map_slots(socket, bytes, RING_SLOT_BYTES)
+    }
+
+    /// The same with slots for frames of `frame_bytes`, at most [`MAX_FRAME_BYTES`], which is rounded up to a power of
+    /// two with what the kernel says about a frame.
+    pub fn map_for(socket: &PacketSocket, bytes: usize, frame_bytes: usize) -> io::Result<Self> {
+        let notes = RING_SLOT_BYTES - RING_FRAME_BYTES;
+        let slot_bytes = (frame_bytes.min(MAX_FRAME_BYTES) + notes).next_power_of_two();
+        Self::map_slots(socket, bytes, slot_bytes.max(RING_SLOT_BYTES))
+    }
+
+    /// `slot_bytes`: a power of two, at most [`BLOCK_BYTES`].
+    fn map_slots(socket: &PacketSocket, bytes: usize, slot_bytes: usize) -> io::Result<Self> {
         if socket.offloads() {
             return Err(io::Error::from_raw_os_error(libc::EINVAL));
         }
         let blocks = bytes.div_ceil(BLOCK_BYTES).max(1);
         let bytes = blocks * BLOCK_BYTES;
-        let slots = bytes / RING_SLOT_BYTES;
+        let slots = bytes / slot_bytes;
         let request = libc::tpacket_req {
             tp_block_size: BLOCK_BYTES as libc::c_uint,
             tp_block_nr: blocks as libc::c_uint,
-            tp_frame_size: RING_SLOT_BYTES as libc::c_uint,
+            tp_frame_size: slot_bytes as libc::c_uint,
             tp_frame_nr: slots as libc::c_uint,
         };
         let version = libc::tpacket_versions::TPACKET_V2 as libc::c_int;
@@ -71,6 +85,7 @@ impl ReceiveRing {
         Ok(ReceiveRing {
             base,
             slots,
+            slot_bytes,
             next: 0,
             long: ReceiveBuffers::new(1, MAX_FRAME_BYTES),
         })
@@ -114,23 +129,30 @@ impl ReceiveRing {
 
     fn slot(&mut self) -> Slot {
         // SAFETY: `next` is below `slots`, all of which are in the mapping.
-        Slot(unsafe { self.base.add(self.next * RING_SLOT_BYTES) })
+        let begin = unsafe { self.base.add(self.next * self.slot_bytes) };
+        Slot {
+            begin,
+            bytes: self.slot_bytes,
+        }
     }
 }
 
 impl Drop for ReceiveRing {
     fn drop(&mut self) {
         // SAFETY: the mapping is ours, and no slice of it is left: `receive` lends them to a closure.
-        unsafe { libc::munmap(self.base.as_ptr().cast(), self.slots * RING_SLOT_BYTES) };
+        unsafe { libc::munmap(self.base.as_ptr().cast(), self.slots * self.slot_bytes) };
     }
 }
 
 /// A slot of the ring. The kernel wrote its header and leaves it alone until it is given back.
-struct Slot(NonNull<u8>);
+struct Slot {
+    begin: NonNull<u8>,
+    bytes: usize,
+}
 
 impl Slot {
     fn status(&self) -> &AtomicU32 {
-        let header = self.0.as_ptr().cast::<libc::tpacket2_hdr>();
+        let header = self.begin.as_ptr().cast::<libc::tpacket2_hdr>();
         // SAFETY: inside the mapping, aligned, and written by both sides as a whole word.
         unsafe { AtomicU32::from_ptr(&raw mut (*header).tp_status) }
     }
@@ -141,15 +163,15 @@ impl Slot {
         // SAFETY: the slot is ours until its status changes, and so are all its bytes; the header is
         // plain data. Nothing else refers to them: `&mut self`.
         let (header, slot) = unsafe {
-            let header = self.0.cast::<libc::tpacket2_hdr>().read();
-            let slot = std::slice::from_raw_parts_mut(self.0.as_ptr(), RING_SLOT_BYTES);
+            let header = self.begin.cast::<libc::tpacket2_hdr>().read();
+            let slot = std::slice::from_raw_parts_mut(self.begin.as_ptr(), self.bytes);
             (header, slot)
         };
         let (mut start, end) = (
             usize::from(header.tp_mac),
             usize::from(header.tp_mac) + header.tp_snaplen as usize,
         );
-        if end == RING_SLOT_BYTES && header.tp_snaplen < header.tp_len {
+        if end == self.bytes && header.tp_snaplen < header.tp_len {
             return None;
         }
         let mut wire_bytes = header.tp_len as usize;

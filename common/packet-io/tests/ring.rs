@@ -87,6 +87,29 @@ fn long_frames_that_find_the_queue_full_are_counted_and_those_after_them_good() 
     assert_eq!(lengths.last(), Some(&60));
 }
 
+fn slots_for_long_frames_take_them() {
+    let space = veth();
+    space.ip("link set va mtu 9000");
+    space.ip("link set vb mtu 9000");
+    let a = open("va", &everyone());
+    let options = SocketOptions {
+        // The queue of the socket has no room for a long frame.
+        buffer_bytes: 4096,
+        ..everyone()
+    };
+    let b = open("vb", &options);
+    // A slot has 16 KB.
+    let mut ring = ReceiveRing::map_for(&b, RING_BYTES, 9014).unwrap();
+    for round in 0..3 {
+        let frames = [9014, 60, 1514, 9000].map(|len| frame(len, round));
+        send(&a, &frames);
+        assert!(receive(&b, &mut ring, 4) == frames, "round {round}");
+    }
+    send(&a, &vec![frame(9014, 1); 6]);
+    assert_eq!(receive(&b, &mut ring, 6).len(), 4);
+    assert_eq!(b.take_kernel_drops().unwrap(), 2);
+}
+
 fn a_vlan_tag_is_where_the_sender_put_it_and_the_time_is_that_of_arrival() {
     let _space = veth();
     let (a, b, mut ring) = ends();
@@ -144,6 +167,7 @@ ebb_testkit::tests! {
         frames_arrive_whole_and_in_order_while_the_ring_goes_round,
         a_frame_longer_than_a_slot_keeps_its_place,
         long_frames_that_find_the_queue_full_are_counted_and_those_after_them_good,
+        slots_for_long_frames_take_them,
         a_vlan_tag_is_where_the_sender_put_it_and_the_time_is_that_of_arrival,
         what_overflows_the_ring_is_counted_and_what_comes_later_arrives,
         it_outlives_an_interface_that_is_down_for_a_while,

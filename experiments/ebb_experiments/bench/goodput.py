@@ -12,6 +12,11 @@ from ebb_experiments.bench.section import Context, Section
 SCHEMES = ("ndp", "scdp", "reno", "dctcp", "hull")
 TARGET_MBPS = 1000.0
 TARGET_SCHEMES = ("ndp", "scdp")
+AIM_MBPS = {
+    1500: {"ndp": 3000.0, "scdp": 4000.0},
+    9000: {"ndp": 10_000.0, "scdp": 10_000.0},
+}
+"""More than the target, by MTU."""
 OBJECT_BYTES = 200_000_000
 REPEATS = 3
 
@@ -24,8 +29,8 @@ PACKETS_PER_S = 833_000
 """Rate of the NIC: 10 Gbit/s of 1500 bytes, more than two processes reach. No limit at all would
 take away the pacing of pulls."""
 PARAMETERS: dict[str, dict[str, Any]] = {
-    # Waking a process of the other processor takes longer than the next packet.
-    "engine": {"spin_microseconds": 50},
+    # Waking a process for each packet costs both ends more than the packet.
+    "engine": {"coalesce_microseconds": 50},
     "ndp": {"initial_window_packets": WINDOW_PACKETS, "rto_ns": 50_000_000},
     "scdp": {"initial_window_packets": WINDOW_PACKETS, "rto_ns": 50_000_000},
 }
@@ -65,11 +70,8 @@ def run(context: Context) -> Section:
                 median(float(transfer.sent["retransmitted"]) for transfer in done),
             )
         )
-    verdicts = [
-        f"{scheme}: {medians[scheme]:.0f} Mbit/s; the target is {TARGET_MBPS:.0f}: "
-        + ("reached" if medians[scheme] >= TARGET_MBPS else "missed")
-        for scheme in TARGET_SCHEMES
-    ]
+    aims = AIM_MBPS.get(context.mtu_bytes, {})
+    verdicts = [_verdict(scheme, medians[scheme], aims.get(scheme)) for scheme in TARGET_SCHEMES]
     return Section(
         title=f"Goodput over one veth, both agents on this machine (median of {repeats})",
         parameters={"object_bytes": OBJECT_BYTES, **parameters},
@@ -85,3 +87,12 @@ def run(context: Context) -> Section:
         verdicts=verdicts,
         details={s: [asdict(transfer) for transfer in done] for s, done in transfers.items()},
     )
+
+
+def _verdict(scheme: str, mbps: float, aim_mbps: float | None) -> str:
+    goals = [("target", TARGET_MBPS)] + ([("aim", aim_mbps)] if aim_mbps is not None else [])
+    reached = [
+        f"the {name} is {goal:.0f}: " + ("reached" if mbps >= goal else "missed")
+        for name, goal in goals
+    ]
+    return f"{scheme}: {mbps:.0f} Mbit/s; " + "; ".join(reached)

@@ -1,8 +1,11 @@
 //! A load from host to host is counted packet by packet. Needs root.
 
+use std::fs::{Permissions, set_permissions};
 use std::io::{BufRead, Read};
+use std::os::unix::fs::PermissionsExt;
 
-use ebb_testkit::{Need, Process};
+use ebb_packet_io::RingListener;
+use ebb_testkit::{Folder, Need, Process, wait_until};
 use serde_json::Value;
 
 use crate::hosts::{Hosts, lines, parse, stderr};
@@ -95,6 +98,31 @@ fn what_is_lost_late_or_comes_twice_is_told() {
     assert_eq!(lines.last().unwrap()["ignored"], 1, "{lines:?}");
 }
 
+/// Whoever is to read a ring gets the processor: it is tried again once per budget of lateness.
+fn a_ring_that_nobody_reads_costs_a_wake_up_per_budget() {
+    let hosts = Hosts::pair();
+    let folder = Folder::new("load-ring");
+    set_permissions(&*folder, Permissions::from_mode(0o700)).unwrap();
+    let path = folder.join("a");
+    let listener = RingListener::bind(&path).unwrap();
+    let load = format!(
+        "load 10.0.0.3 --rate-bps 10G --seconds 0.5 --settle-seconds 0 --lateness-us 5000 --json --ring {}",
+        path.display()
+    );
+    let child = hosts.client("a", &load).spawn().unwrap();
+    let mut ring = None;
+    wait_until("the host has its ring", || {
+        ring = listener.accept().unwrap();
+        ring.is_some()
+    });
+    let lines = lines(&child.wait_with_output().unwrap());
+    let sent = told(&lines, "sent");
+    assert!(sent["skipped"].as_u64().unwrap() > 100_000, "{sent}");
+    let wakeups = lines.last().unwrap()["wakeups"].as_u64().unwrap();
+    // A hundred budgets, and what comes at the end.
+    assert!(wakeups <= 150, "{wakeups}");
+}
+
 fn a_packet_that_does_not_fit_is_refused_before_anything_is_sent() {
     let hosts = Hosts::pair();
     let output = hosts
@@ -110,6 +138,7 @@ ebb_testkit::tests! {
     Need::Root => [
         every_packet_of_both_directions_is_counted,
         what_is_lost_late_or_comes_twice_is_told,
+        a_ring_that_nobody_reads_costs_a_wake_up_per_budget,
         a_packet_that_does_not_fit_is_refused_before_anything_is_sent,
     ],
 }

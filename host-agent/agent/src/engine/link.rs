@@ -7,8 +7,7 @@ use std::path::Path;
 use anyhow::Context;
 use ebb_packet_io::{
     Bits, Filter, MAX_FRAME_BYTES, MAX_SEND_BATCH, PacketIo, PacketSocket, PortOffset,
-    RING_FRAME_BYTES, ReceiveBuffers, ReceiveRing, ReceivedFrame, SendError, SocketOptions,
-    Withheld, Withholding,
+    ReceiveBuffers, ReceiveRing, ReceivedFrame, SendError, SocketOptions, Withheld, Withholding,
 };
 use ebb_transport::{Condition, Selector};
 use ebb_units::{Duration, Instant};
@@ -26,8 +25,11 @@ use crate::machine::waker::Waker;
 const BATCH_FRAMES: usize = 64;
 /// Memory of the ring: 2048 frames, 240 ms of full ones at 100 Mbit/s.
 const RING_BYTES: usize = 4 << 20;
+/// Memory of a ring for frames that are longer than Ethernet's: 1024 of 9000 bytes.
+const LONG_RING_BYTES: usize = 16 << 20;
 /// Wait before a frame is sent again for which the interface's queue, or a ring, had no room; nothing says when it has.
 const QUEUE_PAUSE: Duration = Duration::from_micros(100);
+const ETHERNET_MTU_BYTES: u16 = 1500;
 const IPV4_SOURCE_AT: usize = 12;
 const IPV4_DESTINATION_AT: usize = 16;
 
@@ -130,10 +132,14 @@ impl Link {
             anyhow::Error::from(error)
                 .context(format!("cannot open a packet socket on `{name}`{hint}"))
         })?;
-        // Frames of virtual machines have times of arrival; long frames would take slots for many short ones.
-        let fits = usize::from(interface.mtu_bytes) + EthernetHeader::BYTES <= RING_FRAME_BYTES;
-        let mapped = (fits && !options.timestamps)
-            .then(|| ReceiveRing::map(&socket, RING_BYTES))
+        let frame_bytes = usize::from(interface.mtu_bytes) + EthernetHeader::BYTES;
+        let bytes = match interface.mtu_bytes {
+            ..=ETHERNET_MTU_BYTES => RING_BYTES,
+            _ => LONG_RING_BYTES,
+        };
+        // Frames of virtual machines have times of arrival.
+        let mapped = (!options.timestamps)
+            .then(|| ReceiveRing::map_for(&socket, bytes, frame_bytes))
             .transpose()
             .inspect_err(|error| tracing::debug!("frames are read by system calls: {error}"))
             .unwrap_or_default();

@@ -27,6 +27,8 @@ mod conformance_tests;
 mod dead_path_tests;
 #[cfg(test)]
 mod tests;
+#[cfg(test)]
+mod together_tests;
 
 pub use session_table::{EPHEMERAL_PORTS, HostConfig, SessionTable};
 

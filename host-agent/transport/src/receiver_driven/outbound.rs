@@ -11,6 +11,11 @@ use super::session::{Ending, ReceiverDriven, ReceiverSession, SenderSession};
 use super::session_table::SessionTable;
 use crate::transport::{FlowId, PacketKind, TxInfo};
 
+/// Whether a pull says all that an earlier one of its session says: to the same sender, and about the same block.
+fn says_all_of(pull: &EbbHeader, earlier: &EbbHeader) -> bool {
+    (pull.sender, pull.block) == (earlier.sender, earlier.block)
+}
+
 impl<S: ReceiverDriven> SessionTable<S> {
     /// The next packet of a class that is wanted: answers first, then pulls at the pace of the link,
     /// then data. A bare packet of a sender leaves when data may, and waits in the NIC for its class.
@@ -43,7 +48,8 @@ impl<S: ReceiverDriven> SessionTable<S> {
         }
     }
 
-    /// The next pull that is due and that its session still wants.
+    /// The next pull that is due and that its session still wants. Where the driver is late several are due at a time:
+    /// those of a session are one packet then, as its counter is cumulative.
     fn poll_pull(&mut self, now: Instant, packet: &mut Vec<u8>) -> Option<TxInfo> {
         while let Some(flow) = self.pulls.pop(now) {
             let Some(open) = self.receivers.get_mut(&flow) else {
@@ -52,16 +58,22 @@ impl<S: ReceiverDriven> SessionTable<S> {
             let header = open.state.next_pull(now);
             open.state.counters().pulls_sent += u64::from(header.is_some());
             self.timers.set(open.timer, flow, open.state.deadline());
-            if let Some(header) = header {
-                let path = open.path_of(&header);
-                self.emit(&path, header, false, packet);
-                return Some(TxInfo {
-                    flow,
-                    kind: PacketKind::Control,
-                });
+            let Some(header) = header else { continue };
+            let mut of_flow = self.control.iter_mut().rev().filter(|(of, ..)| *of == flow);
+            match of_flow.next() {
+                Some((.., last)) if says_all_of(&header, last) => *last = header,
+                _ => {
+                    let path = open.path_of(&header);
+                    self.control.push_back((flow, path, header));
+                }
             }
         }
-        None
+        let (flow, path, header) = self.control.pop_front()?;
+        self.emit(&path, header, false, packet);
+        Some(TxInfo {
+            flow,
+            kind: PacketKind::Control,
+        })
     }
 
     /// A packet of the sender whose turn it is.

@@ -233,4 +233,9 @@ pub trait ReceiverDriven {
     /// Answer to `late`, a packet for a finished session whose closing header is `closing`. None:
     /// there is none.
     fn answer_late(closing: &EbbHeader, late: &EbbHeader) -> Option<EbbHeader>;
+    /// Has `answer`, which has not left yet, say what `next`, of the same session and time, says too. False: it cannot,
+    /// and both leave.
+    fn join(_answer: &mut EbbHeader, _next: &EbbHeader) -> bool {
+        false
+    }
 }

@@ -101,6 +101,8 @@ pub struct SessionTable<S: ReceiverDriven> {
     /// None: the host stays.
     pub(super) leaving: Option<Leaving>,
     pub(super) control: VecDeque<(FlowId, Path, EbbHeader)>,
+    /// When a receiver session last gave an answer.
+    answered_at: Instant,
     pub(super) pulls: PullQueue,
     /// Senders with a packet to send, next one first.
     pub(super) ready: VecDeque<FlowId>,
@@ -148,6 +150,7 @@ impl<S: ReceiverDriven> SessionTable<S> {
             closing: BTreeSet::new(),
             ports: BTreeSet::new(),
             control: VecDeque::new(),
+            answered_at: Instant::ZERO,
             ready: VecDeque::new(),
             timers: Timers::default(),
             events: VecDeque::new(),
@@ -259,8 +262,13 @@ impl<S: ReceiverDriven> SessionTable<S> {
             self.held.insert(flow, answers.collect());
         } else {
             for header in answers {
-                let path = open.path_of(&header);
-                self.control.push_back((flow, path, header));
+                let last = self.control.back_mut();
+                let last = last.filter(|(of, ..)| *of == flow && self.answered_at == now);
+                if last.is_none_or(|(.., last)| !S::join(last, &header)) {
+                    let path = open.path_of(&header);
+                    self.control.push_back((flow, path, header));
+                    self.answered_at = now;
+                }
             }
         }
         // Most packets bring neither.

@@ -20,7 +20,7 @@ const FIRST_SOURCE_PORT: u16 = u16::MAX - SOURCE_PORTS + 1;
 /// The end of a stream is announced several times: one of them may be lost.
 const ENDS: u8 = 3;
 const END_PAUSE: Duration = Duration::from_millis(10);
-/// Pause after which datagrams that did not fit into the kernel's buffer are tried again.
+/// Shortest pause after which datagrams that did not fit into the kernel's buffer, or a ring, are tried again.
 const FULL_PAUSE: Duration = Duration::from_micros(100);
 
 pub struct Sender {
@@ -43,6 +43,8 @@ pub struct Sender {
     last: Instant,
     /// When packets that did not fit into the kernel's buffer are tried again. `None`: all did fit.
     full_until: Option<Instant>,
+    /// Pause until then: the budget of lateness, as whoever is to make room may need the processor for it.
+    full_pause: Duration,
     /// Number of announcements of the end that are left.
     ends_left: u8,
     /// When the end is announced next.
@@ -78,6 +80,7 @@ impl Sender {
             first: None,
             last: start,
             full_until: None,
+            full_pause: FULL_PAUSE.max(Duration::from_micros(args.receive.lateness_us.into())),
             ends_left: ENDS,
             next_end: start,
             settle: Duration::from_secs_f64(args.settle_seconds),
@@ -104,7 +107,7 @@ impl Sender {
             let sent = match ways.send(frames) {
                 Ok(sent) => sent as u64,
                 Err(SendError::Full) => {
-                    self.full_until = Some(now + FULL_PAUSE);
+                    self.full_until = Some(now + self.full_pause);
                     break;
                 }
                 Err(SendError::QueueFull | SendError::Down) => {

@@ -144,6 +144,11 @@ impl Flight {
         true
     }
 
+    /// The oldest packet that is not acknowledged, if there is one.
+    pub fn base(&self) -> u32 {
+        self.base
+    }
+
     /// A packet has arrived. False: that was known, or it was never sent.
     pub fn acknowledge(&mut self, number: u32) -> bool {
         if self.delist(number).is_none() {

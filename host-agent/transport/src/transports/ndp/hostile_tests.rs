@@ -149,7 +149,12 @@ fn a_sender_that_never_finishes_costs_bounded_memory() {
     };
     net.run_until(Instant::from_micros(20_000));
     // Packets 1..=99 found room in the buffer, in four chunks.
-    assert_eq!(answers(&net, PacketType::Ack), 99);
+    let acks = net.log.iter().map(|(_, _, h)| h);
+    let acks = acks.filter(|h| h.packet_type == PacketType::Ack);
+    assert_eq!(
+        acks.map(|h| 1 + u32::from(h.block_symbols)).sum::<u32>(),
+        99
+    );
     assert_eq!(answers(&net, PacketType::Nack), 9_900);
     net.run();
     let (_, why) = failure(&net);
@@ -391,4 +396,30 @@ fn a_peer_is_heard_once_and_by_what_only_it_can_answer() {
         net.run();
         assert_eq!(net.heard, []);
     }
+}
+
+/// An ACK that names more packets than there are acknowledges those in flight, at once.
+#[test]
+fn an_ack_of_more_packets_than_were_sent_is_one_of_those() {
+    let mut net = network(2);
+    net.fate = Box::new(|_, header| match header.packet_type {
+        PacketType::Data => Fate::Pass,
+        _ => Fate::Drop,
+    });
+    net.send(0, 1, 40 * SYMBOL);
+    net.run_until(Instant::from_micros(500));
+    let data = sent_data(&net);
+    assert_eq!(data.len() as u64, WINDOW);
+    let forged = EbbHeader {
+        symbol: WINDOW as u32 - 1,
+        block_symbols: u16::MAX,
+        ..answer(&data[0], PacketType::Ack)
+    };
+    let forged = packet(address(1), address(0), 46, &forged, &[]);
+    net.inject(0, &forged);
+    net.inject(0, &forged);
+    net.run();
+    let (_, _, record) = net.records.iter().find(|(host, ..)| *host == 0).unwrap();
+    assert_eq!(record.counters.acks, WINDOW + 1);
+    assert_eq!(record.counters.duplicates, 1);
 }

@@ -106,4 +106,8 @@ impl ReceiverDriven for Ndp {
         let number = number::number_of(late);
         Some(receiver::acknowledgment(PacketType::Ack, number))
     }
+
+    fn join(answer: &mut EbbHeader, next: &EbbHeader) -> bool {
+        receiver::join(answer, next)
+    }
 }

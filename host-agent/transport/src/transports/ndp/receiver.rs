@@ -44,6 +44,25 @@ pub fn acknowledgment(packet_type: PacketType, number: u32) -> EbbHeader {
     header_of(packet_type, number)
 }
 
+/// Has an ACK acknowledge what the next one does, whose packet comes right after its own.
+pub fn join(ack: &mut EbbHeader, next: &EbbHeader) -> bool {
+    let plain = |header: &EbbHeader| {
+        header.packet_type == PacketType::Ack && header.flags == EbbFlags::default()
+    };
+    let joins = plain(ack)
+        && plain(next)
+        && number_of(ack).checked_add(1) == Some(number_of(next))
+        && ack.block_symbols < u16::MAX;
+    if joins {
+        let block_symbols = ack.block_symbols + 1;
+        *ack = EbbHeader {
+            block_symbols,
+            ..*next
+        };
+    }
+    joins
+}
+
 impl Receiver {
     /// `window`: the sender's initial window, as its packets say. `None`: the object has more
     /// packets than can be numbered.

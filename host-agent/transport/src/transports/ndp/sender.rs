@@ -199,12 +199,14 @@ impl SenderSession for Sender {
         match header.packet_type {
             PacketType::Pull => self.handle_pull(header.pull),
             PacketType::Ack if number < self.flight.next() => {
-                self.counters.acks += 1;
                 self.held = header.flags.contains(HELD);
+                let before = number.saturating_sub(header.block_symbols.into());
+                let first = before.max(self.flight.base()).min(number);
+                self.counters.acks += u64::from(number - first) + 1;
                 if self.held {
                     self.futile = 0;
                 } else {
-                    self.handle_ack(number);
+                    (first..=number).for_each(|number| self.handle_ack(number));
                 }
             }
             PacketType::Nack if number < self.flight.next() => self.handle_nack(number),
