@@ -21,7 +21,7 @@ pub struct Partition<H> {
     pub(super) nodes: Vec<Node<H>>,
     /// Settings of all nodes of the network.
     pub(super) settings: Settings,
-    /// What is to come at the nodes.
+    /// Events to come at the nodes.
     calendar: Calendar,
     /// Memory for the packets of all switches, used in turn.
     pool: Pool,
