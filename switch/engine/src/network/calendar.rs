@@ -5,11 +5,30 @@ use std::collections::BinaryHeap;
 
 use ebb_units::Instant;
 
-use super::Address;
 use super::arrivals::Spare;
+use super::event::Event;
 use super::event_queue::EventQueue;
-use super::link::Crossing;
 use crate::prefetch::prefetch;
+
+/// Where a node is.
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct Address {
+    /// Number of the partition that runs it.
+    pub partition: u32,
+    /// Its index in that partition.
+    pub index: u32,
+}
+
+/// A frame on its way to another node.
+#[derive(Debug)]
+pub struct Crossing {
+    /// The node it goes to.
+    pub(crate) to: Address,
+    /// When it arrives.
+    pub at: Instant,
+    /// Event at the node.
+    pub(crate) event: Event,
+}
 
 /// The pending events of the nodes of a partition, by their index.
 #[derive(Debug)]

@@ -3,7 +3,7 @@
 use ebb_units::{BitRate, Duration, Instant};
 use thiserror::Error;
 
-use super::calendar::Calendar;
+use super::calendar::{Calendar, Crossing};
 use super::event::Event;
 use super::trace::mix;
 use super::{Address, NodePort};
@@ -75,17 +75,6 @@ pub struct LinkInfo {
     pub to: NodePort,
     /// Faults and limits of the link.
     pub state: LinkState,
-}
-
-/// A frame on its way to another node.
-#[derive(Debug)]
-pub struct Crossing {
-    /// The node it goes to.
-    pub(crate) to: Address,
-    /// When it arrives.
-    pub at: Instant,
-    /// Event at the node.
-    pub(crate) event: Event,
 }
 
 /// One direction of a link, kept by its sender.

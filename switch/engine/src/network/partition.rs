@@ -4,10 +4,9 @@ use ebb_pipeline::{Frames, Pool};
 use ebb_units::{Duration, Instant};
 
 use super::access::{Access, Settings};
-use super::calendar::Calendar;
+use super::calendar::{Calendar, Crossing};
 use super::event_queue::EventQueue;
 use super::host::Host;
-use super::link::Crossing;
 use super::node::Node;
 use super::{Address, NodeId, Work};
 use crate::control::{Command, NodeControl, Request};
