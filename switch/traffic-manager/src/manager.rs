@@ -106,9 +106,9 @@ impl<P> TrafficManager<P> {
         }
     }
 
-    /// Takes a packet that need not wait, as [`enqueue`](Self::enqueue) and [`dequeue`](Self::dequeue) would at once: the
-    /// link of the port is free, and the queue takes the packet and has the only one that may leave. True: the caller
-    /// has the [`Departure`]; it starts now, and finds and leaves an empty queue. False: nothing was done.
+    /// Takes a packet that need not wait, as [`enqueue`](Self::enqueue) and [`dequeue`](Self::dequeue) would: the link
+    /// of the port is free, and the queue takes the packet and has the only one that may leave. True: the caller has
+    /// the [`Departure`]; it starts now, and finds and leaves an empty queue. False: nothing was done.
     #[inline]
     pub fn pass(&mut self, now: Instant, port: PortId, arrival: &Arrival) -> bool {
         let port = self.ports.get_mut(port).filter(|_| self.ingress.is_none());

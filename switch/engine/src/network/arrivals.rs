@@ -1,7 +1,7 @@
-//! What arrives at a node, in order: by time, at the same time by port, and then as it was added, which
+//! Arrivals at a node, in order: by time, at the same time by port, and then as it was added, which
 //! is the order of the link.
 //!
-//! What leaves a node for another one is added in one go, and what passes a link comes in order. So all that was added
+//! All that a node has for another one is added in one go, and frames on a link come in order. So all that was added
 //! consists of few runs that are in order. Their keys are merged; what arrives stays in its place.
 
 use ebb_units::Instant;
@@ -56,7 +56,7 @@ pub(crate) struct Arrivals {
     fresh_from: Instant,
     /// Their keys, as they were added.
     fresh: Vec<Key>,
-    /// What arrives, each at the place that its key has; `None` where it was taken out.
+    /// The arrivals, each at the place that its key has; `None` where it was taken out.
     events: Vec<Option<Event>>,
     /// Time of the next one of those in order; [`NEVER`] without any.
     next_at: Instant,
@@ -64,14 +64,13 @@ pub(crate) struct Arrivals {
     keys: Vec<Key>,
     /// How many these are.
     taken: usize,
-    /// Memory for merging and moving.
-    spare: Spare,
 }
 
-/// Memory that is used again and again.
+/// Memory for merging and moving. The nodes of a partition use it in turn, so that it stays in the caches.
 #[derive(Debug, Default)]
-struct Spare {
+pub(crate) struct Spare {
     keys: Vec<Key>,
+    merged: Vec<Key>,
     ends: Vec<usize>,
     events: Vec<Option<Event>>,
 }
@@ -85,7 +84,6 @@ impl Default for Arrivals {
             next_at: NEVER,
             keys: Vec::new(),
             taken: 0,
-            spare: Spare::default(),
         }
     }
 }
@@ -94,9 +92,6 @@ impl Arrivals {
     /// Adds something that arrives.
     #[inline]
     pub(crate) fn push(&mut self, at: Instant, event: Event) {
-        if self.fresh.is_empty() {
-            self.forget_taken();
-        }
         self.fresh_from = self.fresh_from.min(at);
         let key = Key::new(at, event.port(), self.events.len());
         self.fresh.push(key);
@@ -130,9 +125,9 @@ impl Arrivals {
 
     /// Puts all arrivals into order.
     #[inline]
-    pub(crate) fn settle(&mut self) {
+    pub(crate) fn settle(&mut self, spare: &mut Spare) {
         if !self.fresh.is_empty() {
-            self.merge();
+            self.merge(spare);
         }
     }
 
@@ -170,48 +165,52 @@ impl Arrivals {
 
     /// Merges all runs of keys that are in order: neighbours in pairs, until there is one run.
     #[inline(never)]
-    fn merge(&mut self) {
-        self.keys.drain(..self.taken);
-        self.taken = 0;
-        self.keys.append(&mut self.fresh);
-        let Self { keys, spare, .. } = self;
-        let ends = &mut spare.ends;
+    fn merge(&mut self, spare: &mut Spare) {
+        let Spare {
+            keys, merged, ends, ..
+        } = spare;
+        keys.clear();
+        keys.extend_from_slice(&self.keys[self.taken..]);
+        keys.append(&mut self.fresh);
         ends.clear();
         let pairs = keys.windows(2).enumerate();
         ends.extend(pairs.filter_map(|(i, pair)| (pair[1] < pair[0]).then_some(i + 1)));
         ends.push(keys.len());
-        spare.keys.resize(keys.len(), Key::default());
+        merged.resize(keys.len(), Key::default());
         while ends.len() > 1 {
             let (mut start, mut runs) = (0, 0);
             for first in (0..ends.len()).step_by(2) {
                 let middle = ends[first];
                 let end = ends.get(first + 1).copied().unwrap_or(middle);
                 let (left, right) = (&keys[start..middle], &keys[middle..end]);
-                merge_two(left, right, &mut spare.keys[start..end]);
+                merge_two(left, right, &mut merged[start..end]);
                 ends[runs] = end;
                 (start, runs) = (end, runs + 1);
             }
             ends.truncate(runs);
-            std::mem::swap(keys, &mut spare.keys);
+            std::mem::swap(keys, merged);
         }
+        self.keys.clear();
+        self.keys.extend_from_slice(keys);
+        self.taken = 0;
         self.next_at = self.keys.first().map_or(NEVER, |key| key.at());
         self.fresh_from = NEVER;
     }
 
-    /// Gives what is to come the first places, unless it is more than what was taken out.
-    #[inline(never)]
-    fn forget_taken(&mut self) {
+    /// Puts all arrivals into order and gives them the first places, unless they are more than were taken out.
+    pub(crate) fn forget_taken(&mut self, spare: &mut Spare) {
+        self.settle(spare);
         if self.taken < self.keys.len() - self.taken {
             return;
         }
         self.keys.drain(..self.taken);
         self.taken = 0;
-        self.spare.events.clear();
         for (place, key) in self.keys.iter_mut().enumerate() {
-            self.spare.events.push(self.events[key.place()].take());
+            spare.events.push(self.events[key.place()].take());
             *key = key.moved(place);
         }
-        std::mem::swap(&mut self.events, &mut self.spare.events);
+        self.events.clear();
+        self.events.append(&mut spare.events);
     }
 }
 
@@ -240,7 +239,7 @@ mod tests {
     use super::*;
 
     fn pop_all(arrivals: &mut Arrivals) -> Vec<(u64, PortId)> {
-        arrivals.settle();
+        arrivals.settle(&mut Spare::default());
         std::iter::from_fn(|| {
             let at = arrivals.next_time().as_picos();
             arrivals.pop().map(|event| (at, event.port()))
@@ -275,13 +274,14 @@ mod tests {
 
     #[test]
     fn places_of_what_was_taken_out_are_used_again() {
-        let mut arrivals = Arrivals::default();
+        let (mut arrivals, mut spare) = (Arrivals::default(), Spare::default());
         for at in 0..1000 {
             push(&mut arrivals, at, 1);
             push(&mut arrivals, at + 3, 2);
-            arrivals.settle();
+            arrivals.settle(&mut spare);
             arrivals.pop();
             arrivals.pop();
+            arrivals.forget_taken(&mut spare);
         }
         assert!(arrivals.events.len() < 20, "{}", arrivals.events.len());
         assert!(arrivals.keys.len() < 20, "{}", arrivals.keys.len());

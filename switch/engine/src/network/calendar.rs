@@ -1,14 +1,34 @@
-//! What is to come at the nodes of a partition: the pending events of each, and when each runs next.
+//! All that is to come at the nodes of a partition: the pending events of each, and when each runs next.
 
 use std::cmp::Reverse;
 use std::collections::BinaryHeap;
 
 use ebb_units::Instant;
 
-use super::Address;
+use super::arrivals::Spare;
+use super::event::Event;
 use super::event_queue::EventQueue;
-use super::link::Crossing;
 use crate::prefetch::prefetch;
+
+/// Where a node is.
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct Address {
+    /// Number of the partition that runs it.
+    pub partition: u32,
+    /// Its index in that partition.
+    pub index: u32,
+}
+
+/// A frame on its way to another node.
+#[derive(Debug)]
+pub struct Crossing {
+    /// The node it goes to.
+    pub(crate) to: Address,
+    /// When it arrives.
+    pub at: Instant,
+    /// Event at the node.
+    pub(crate) event: Event,
+}
 
 /// The pending events of the nodes of a partition, by their index.
 #[derive(Debug)]
@@ -23,6 +43,8 @@ pub(super) struct Calendar {
     list: BinaryHeap<Reverse<(Instant, u32)>>,
     /// For each partition, the frames that go to its nodes.
     crossing: Vec<Vec<Crossing>>,
+    /// Memory for all queues.
+    spare: Spare,
 }
 
 impl Calendar {
@@ -34,6 +56,7 @@ impl Calendar {
             listed: Vec::new(),
             list: BinaryHeap::new(),
             crossing: (0..partitions).map(|_| Vec::new()).collect(),
+            spare: Spare::default(),
         }
     }
 
@@ -62,6 +85,16 @@ impl Calendar {
     #[inline]
     pub fn of(&mut self, index: u32) -> &mut EventQueue {
         &mut self.queues[index as usize]
+    }
+
+    /// Begins the turn of a node: [`EventQueue::prepare`].
+    pub fn prepare(&mut self, index: u32) {
+        self.queues[index as usize].prepare(&mut self.spare);
+    }
+
+    /// Ends the turn of a node.
+    pub fn end_turn(&mut self, index: u32) {
+        self.queues[index as usize].forget_taken(&mut self.spare);
     }
 
     /// When the next node is on the list; `None` if none is.

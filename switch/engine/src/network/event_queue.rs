@@ -9,7 +9,7 @@
 
 use ebb_units::{Duration, Instant};
 
-use super::arrivals::Arrivals;
+use super::arrivals::{Arrivals, Spare};
 use super::event::Event;
 use crate::switch::PortId;
 
@@ -68,14 +68,20 @@ impl EventQueue {
         (first != NEVER).then_some(first)
     }
 
+    /// Time of the next event, as far as arrivals are [in order](Self::prepare); `None` if there is none.
+    #[inline]
+    pub(crate) fn next_in_order(&self) -> Option<Instant> {
+        let first = self.arrivals.next_in_order().min(self.winners[ROOT]);
+        (first != NEVER).then_some(first)
+    }
+
     /// Whether an arrival is due until then, or a departure before, as far as arrivals are [in order](Self::prepare).
     pub(crate) fn goes_before(&self, then: Instant) -> bool {
         self.arrivals.next_in_order() <= then || self.winners[ROOT] < then
     }
 
-    /// The next event, if its time is not after `now`.
+    /// The next event, if its time is not after `now`, as far as arrivals are [in order](Self::prepare).
     pub(crate) fn pop_due(&mut self, now: Instant) -> Option<(Instant, Event)> {
-        self.arrivals.settle();
         self.pop_before(now + Duration::from_picos(1))
     }
 
@@ -97,9 +103,14 @@ impl EventQueue {
     }
 
     /// Puts all arrivals into order and fetches the headers of the first ones into the caches.
-    pub(crate) fn prepare(&mut self) {
-        self.arrivals.settle();
+    pub(crate) fn prepare(&mut self, spare: &mut Spare) {
+        self.arrivals.settle(spare);
         self.arrivals.prefetch_first();
+    }
+
+    /// To be called after events were taken out, before others are added.
+    pub(crate) fn forget_taken(&mut self, spare: &mut Spare) {
+        self.arrivals.forget_taken(spare);
     }
 
     /// Whether at least this many arrivals come before `horizon`, as far as they are
@@ -264,6 +275,7 @@ mod tests {
         #[test]
         fn as_a_list_searched_for_the_least(steps in prop::collection::vec(step(), 1..200)) {
             let (mut queue, mut list) = (EventQueue::new(), List::default());
+            let mut spare = Spare::default();
             let mut now = 0;
             for (number, step) in steps.into_iter().enumerate() {
                 let at = |after| Instant::from_picos(now + after);
@@ -279,9 +291,11 @@ mod tests {
                     }
                     Step::Pop { until } => {
                         prop_assert_eq!(queue.next_time(), list.0.iter().map(|e| e.0).min());
+                        queue.prepare(&mut spare);
                         let expected = list.pop_due(at(until));
                         prop_assert_eq!(queue.pop_due(at(until)).map(told), expected);
                         now = expected.map_or(now, |e| e.0.as_picos());
+                        queue.forget_taken(&mut spare);
                     }
                 }
             }

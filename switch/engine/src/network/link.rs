@@ -3,6 +3,7 @@
 use ebb_units::{BitRate, Duration, Instant};
 use thiserror::Error;
 
+use super::calendar::{Calendar, Crossing};
 use super::event::Event;
 use super::trace::mix;
 use super::{Address, NodePort};
@@ -76,17 +77,6 @@ pub struct LinkInfo {
     pub state: LinkState,
 }
 
-/// A frame on its way to another node.
-#[derive(Debug)]
-pub struct Crossing {
-    /// The node it goes to.
-    pub(crate) to: Address,
-    /// When it arrives.
-    pub at: Instant,
-    /// Event at the node.
-    pub(crate) event: Event,
-}
-
 /// One direction of a link, kept by its sender.
 #[derive(Clone, Debug)]
 pub(super) struct Link {
@@ -145,7 +135,7 @@ impl Link {
     }
 
     /// Carries a frame that leaves the sender at this time, or arrives then if the sender has added
-    /// the delay. `deliver` gets what happens at the other end. Returns what the link did to the
+    /// the delay. `calendar` gets what happens at the other end. Returns what the link did to the
     /// frame, if the sender has to count it.
     #[inline(always)]
     pub fn send(
@@ -153,14 +143,14 @@ impl Link {
         at: Instant,
         frame: Vec<u8>,
         sender: Sender,
-        mut deliver: impl FnMut(Crossing),
+        calendar: &mut Calendar,
     ) -> Option<DropReason> {
         self.sent += 1;
         if self.faults.is_some() {
-            return self.send_faulty(at, frame, sender, &mut deliver);
+            return self.send_faulty(at, frame, sender, calendar);
         }
         let port = self.peer.port;
-        deliver(self.crossing(at, Event::Receive { port, frame }));
+        calendar.deliver(self.crossing(at, Event::Receive { port, frame }));
         None
     }
 
@@ -181,7 +171,7 @@ impl Link {
         mut at: Instant,
         mut frame: Vec<u8>,
         sender: Sender,
-        deliver: &mut dyn FnMut(Crossing),
+        calendar: &mut Calendar,
     ) -> Option<DropReason> {
         let mut fault = None;
         if let Some(faults) = &mut self.faults {
@@ -191,7 +181,7 @@ impl Link {
             fault = faults.strike(self.sent - 1, &mut frame);
         }
         let (port, bytes) = (self.peer.port, frame.len() as u64);
-        let mut carry = |event| deliver(self.crossing(at, event));
+        let mut carry = |event| calendar.deliver(self.crossing(at, event));
         if fault.is_none_or(|reason| reason == DropReason::LinkCorrupt) {
             carry(Event::Receive { port, frame });
         }
@@ -278,12 +268,9 @@ mod tests {
     /// Which of the frames were struck, and how.
     fn strikes(state: LinkState, key: u64) -> Vec<Option<DropReason>> {
         let mut link = link(state, key);
-        let mut out = Vec::new();
+        let mut calendar = Calendar::new(1, 1);
         (0..FRAMES)
-            .map(|_| {
-                let frame = vec![0; 100];
-                link.send(Instant::ZERO, frame, Sender::Switch, |c| out.push(c))
-            })
+            .map(|_| link.send(Instant::ZERO, vec![0; 100], Sender::Switch, &mut calendar))
             .collect()
     }
 
@@ -309,12 +296,11 @@ mod tests {
             ..LinkState::default()
         };
         let mut link = link(state, 1);
-        let mut hit = [false; 800];
+        let (mut hit, mut calendar) = ([false; 800], Calendar::new(1, 1));
         for _ in 0..FRAMES {
-            let mut out = Vec::new();
-            let frame = vec![0; 100];
-            let fault = link.send(Instant::ZERO, frame, Sender::Switch, |c| out.push(c));
+            let fault = link.send(Instant::ZERO, vec![0; 100], Sender::Switch, &mut calendar);
             assert_eq!(fault, Some(DropReason::LinkCorrupt));
+            let out = calendar.take_crossing(0);
             let [
                 Crossing {
                     event: Event::Receive { frame, .. },
@@ -343,12 +329,12 @@ mod tests {
             ..LinkState::default()
         };
         let mut link = link(state, 1);
-        let mut out = Vec::new();
+        let mut calendar = Calendar::new(1, 1);
         for _ in 0..2 {
-            let frame = vec![0; 100];
-            let fault = link.send(Instant::ZERO, frame, Sender::Host, |c| out.push(c));
+            let fault = link.send(Instant::ZERO, vec![0; 100], Sender::Host, &mut calendar);
             assert_eq!(fault, None);
         }
+        let out = calendar.take_crossing(0);
         let times: Vec<_> = out.iter().map(|crossing| crossing.at).collect();
         assert_eq!(times, [100, 200].map(Instant::from_micros));
         let told = |crossing: &Crossing| {

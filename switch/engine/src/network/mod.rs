@@ -29,13 +29,15 @@ use crate::capture::OpenSink;
 use crate::control::{Command, NodeControl, Request};
 use crate::switch::{PortId, Switch};
 use access::{Access, Settings};
+use calendar::Address;
 use event_queue::EventQueue;
 use node::Node;
 use plan::Edge;
 use samples::Sampler;
 
+pub use calendar::Crossing;
 pub use host::Host;
-pub use link::{Crossing, LinkInfo, LinkState, LinkStateError};
+pub use link::{LinkInfo, LinkState, LinkStateError};
 pub use partition::Partition;
 pub use samples::QueueSample;
 
@@ -101,15 +103,6 @@ pub struct Work {
     pub packet_hops: u64,
     /// Events at all nodes.
     pub events: u64,
-}
-
-/// Where a node is.
-#[derive(Clone, Copy, Debug, Default)]
-pub(crate) struct Address {
-    /// Number of the partition that runs it.
-    pub partition: u32,
-    /// Its index in that partition.
-    pub index: u32,
 }
 
 /// Which links may lead from one partition to another.

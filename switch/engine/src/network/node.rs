@@ -344,6 +344,7 @@ impl<H: Host> Node<H> {
                 }
             }
         }
+        calendar.end_turn(index);
     }
 
     /// Works off all events of a switch before `horizon`.
@@ -404,8 +405,8 @@ impl<H: Host> Node<H> {
     /// Fetches what the events before `horizon` will touch into the caches, as far as that is
     /// known, all at once: else the processor would wait for each in turn.
     fn prefetch(&self, index: u32, horizon: Instant, calendar: &mut Calendar) {
+        calendar.prepare(index);
         let pending = calendar.of(index);
-        pending.prepare();
         if let Kind::Switch(switch) = &self.kind {
             // It is unknown which way frames go. If they are few, fetching all ports would be in
             // vain.
@@ -451,8 +452,7 @@ impl<H: Host> Node<H> {
             };
             // The frame arrives at this time, unless the link delays it more.
             let bytes = frame.len() as u64;
-            let deliver = |crossing| calendar.deliver(crossing);
-            if let Some(fault) = link.send(at, frame, Sender::Switch, deliver) {
+            if let Some(fault) = link.send(at, frame, Sender::Switch, calendar) {
                 switch.count_interface_drop(port, fault, 1, bytes);
             }
         }
@@ -461,9 +461,7 @@ impl<H: Host> Node<H> {
     /// Sends a frame of the host whose last bit leaves it at this time.
     pub fn inject(&mut self, at: Instant, frame: Vec<u8>, calendar: &mut Calendar) {
         if let Some(Some(link)) = self.links.first_mut() {
-            link.send(at, frame, Sender::Host, |crossing| {
-                calendar.deliver(crossing)
-            });
+            link.send(at, frame, Sender::Host, calendar);
         }
     }
 
@@ -471,7 +469,9 @@ impl<H: Host> Node<H> {
     fn run_host(&mut self, index: u32, horizon: Instant, calendar: &mut Calendar) {
         loop {
             let pending = calendar.of(index);
-            let Some(now) = self.next_event(pending).filter(|next| *next < horizon) else {
+            let wake = self.as_host().and_then(Host::next_wake);
+            let next = Instant::earliest([pending.next_in_order(), wake]);
+            let Some(now) = next.filter(|next| *next < horizon) else {
                 return;
             };
             let arrival = pending.pop_due(now);
@@ -488,9 +488,7 @@ impl<H: Host> Node<H> {
             }
             while let Some((at, frame)) = host.poll_transmit(now) {
                 if let Some(Some(link)) = self.links.first_mut() {
-                    link.send(at, frame, Sender::Host, |crossing| {
-                        calendar.deliver(crossing)
-                    });
+                    link.send(at, frame, Sender::Host, calendar);
                 }
             }
         }

@@ -4,10 +4,9 @@ use ebb_pipeline::{Frames, Pool};
 use ebb_units::{Duration, Instant};
 
 use super::access::{Access, Settings};
-use super::calendar::Calendar;
+use super::calendar::{Calendar, Crossing};
 use super::event_queue::EventQueue;
 use super::host::Host;
-use super::link::Crossing;
 use super::node::Node;
 use super::{Address, NodeId, Work};
 use crate::control::{Command, NodeControl, Request};
@@ -21,7 +20,7 @@ pub struct Partition<H> {
     pub(super) nodes: Vec<Node<H>>,
     /// Settings of all nodes of the network.
     pub(super) settings: Settings,
-    /// What is to come at the nodes.
+    /// Events to come at the nodes.
     calendar: Calendar,
     /// Memory for the packets of all switches, used in turn.
     pool: Pool,

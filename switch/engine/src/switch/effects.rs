@@ -39,6 +39,8 @@ impl Effects {
     /// The next frame that was sent.
     #[inline]
     pub(super) fn next_sent(&mut self) -> Option<Sent> {
+        // To take nothing takes as much as to take a frame.
+        self.sent.as_ref()?;
         let sent = self.sent.take()?;
         // To see that there is no other takes less than to ask for it.
         if !self.sent_later.is_empty() {
