@@ -119,7 +119,9 @@ impl Code<'_, '_> {
                 continue;
             } else if new.len() == chunk.len() {
                 self.joined(chunk)
-            } else if let Some((first, bytes)) = whole_bytes(&new).filter(|_| own.is_none()) {
+            } else if own.is_none()
+                && let Some((first, bytes)) = whole_bytes(&new)
+            {
                 let value = self.joined(new.iter().copied());
                 let value = self.b.ins().ushr_imm(value, 8 * (8 - first - bytes) as i64);
                 self.store_bytes(to, 8 * i + first, bytes, value);
