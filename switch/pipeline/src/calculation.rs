@@ -161,12 +161,6 @@ impl Calculation {
         Ok((calculation, algorithm))
     }
 
-    /// Whether the payload takes part.
-    pub fn has_payload(&self) -> bool {
-        let is_payload = |input: &Input| matches!(input, Input::Payload);
-        self.inputs.iter().any(is_payload)
-    }
-
     /// Writes the input bytes into `out`. As on BMv2, fields of invalid headers are left out, and
     /// bits follow each other without padding.
     pub fn lay_out(&self, layout: &Layout, packet: &Packet, out: &mut Vec<u8>) {

@@ -4,8 +4,9 @@ use crate::action::Primitive;
 use crate::bits::write_words;
 use crate::layout::Header;
 use crate::machine::Machine;
+use crate::packet::Packet;
 use crate::profile::{BoundAction, Profile, Resolved, bucket};
-use crate::program::{Checksum, Emit, Next, Node};
+use crate::program::{Checksum, Emit, Next, Node, Program};
 use crate::slot::store;
 use crate::trace::TraceEvent;
 
@@ -199,18 +200,22 @@ impl Machine<'_> {
     pub fn deparse(&mut self) {
         match self.native() {
             Some(native) => self.deparse_native(native),
-            None => self.interpret(Self::deparse_headers),
+            None => {
+                self.interpret(Self::deparse_headers);
+                if self.is_traced() {
+                    self.note_deparse();
+                }
+                let whole = self.packet.truncated_to;
+                self.packet.frame.truncate(whole);
+            }
         }
-        if self.is_traced() {
-            self.note_deparse();
-        }
-        let whole = self.packet.truncated_to;
-        self.packet.frame.truncate(whole);
     }
 
     /// Updates checksums and writes the headers, as the interpreter does it.
     fn deparse_headers(&mut self) {
         let program = self.program;
+        // Native code may have parsed the packet.
+        self.fetch_fields();
         let before = self.snapshot();
         for c in &program.update {
             if self.applies(c) {
@@ -250,14 +255,16 @@ impl Machine<'_> {
 
     /// Notes how long the headers are, for [`crate::Packet::wire_len`].
     pub fn measure(&mut self) {
-        let words = &self.packet.words;
-        self.packet.header_bytes = self
-            .program
-            .emit
-            .iter()
-            .filter(|emit| emit.is_valid(words))
-            .map(|emit| emit.bits(words) / 8)
-            .sum();
+        self.program.measure(self.packet);
+    }
+}
+
+impl Program {
+    /// Notes how long the headers of a packet are.
+    pub fn measure(&self, packet: &mut Packet) {
+        let words = &packet.words;
+        let valid = self.emit.iter().filter(|emit| emit.is_valid(words));
+        packet.header_bytes = valid.map(|emit| emit.bits(words) / 8).sum();
     }
 }
 

@@ -71,7 +71,7 @@ pub(crate) struct Header {
     pub siblings: Vec<u32>,
     /// Word that holds the place in the frame that the header was extracted from, in bytes, as long
     /// as it has nothing but the fields stored since that differs from the frame; else
-    /// [`NO_HOME`]. `None` for headers of which this is not kept.
+    /// [`NO_HOME`], as while its variable-length field is not empty. `None` for headers of which this is not kept.
     pub home_at: Option<u32>,
     /// The fixed fields as they lie while the variable-length field is empty.
     pub pieces: Pieces,
@@ -195,7 +195,9 @@ impl Layout {
             });
         }
         let headers = layout.headers.iter_mut().zip(&program.headers);
-        for (header, _) in headers.filter(|(header, h)| !h.metadata && header.has_fixed_bytes()) {
+        for (header, _) in
+            headers.filter(|(header, h)| !h.metadata && header.fixed_bits.is_multiple_of(8))
+        {
             header.home_at = Some(words.take(1));
         }
         layout.initial = vec![0; words.0 as usize];
@@ -360,11 +362,6 @@ impl Header {
             .and_then(|f| self.fields[f as usize].length_at)
             .map_or(0, |at| words[at as usize] as usize);
         self.fixed_bits as usize + variable
-    }
-
-    /// Whether it always has the same number of whole bytes.
-    fn has_fixed_bytes(&self) -> bool {
-        self.variable.is_none() && self.fixed_bits.is_multiple_of(8)
     }
 
     /// Whether the header is valid in the packet.

@@ -427,6 +427,27 @@ impl Machine<'_> {
         }
     }
 
+    /// Reads the fields that the parser has left in the frame, of headers that are where they were.
+    pub fn fetch_fields(&mut self) {
+        let (layout, left) = (&self.program.layout, &self.program.usage.left);
+        if !left.contains(&true) {
+            return;
+        }
+        let Packet { words, frame, .. } = &mut *self.packet;
+        for header in &layout.headers {
+            if !header.is_valid(words) {
+                continue;
+            }
+            let home = header.home_at.map_or(NO_HOME, |at| words[at as usize]);
+            if home != NO_HOME {
+                let data = &frame[home as usize..];
+                header
+                    .pieces
+                    .read_those(data, words, |at| left[at as usize]);
+            }
+        }
+    }
+
     /// P4's `setValid`: the fields are zero then. On Tofino they are what was written to them before, as validity is a
     /// bit of its own there.
     pub fn set_valid(&mut self, header: u32) {

@@ -89,8 +89,18 @@ impl Pipeline {
                 Other::Psa(_) => self.psa_ingress(now, frame, input),
             };
         }
-        let mut packet = self.arrive(now, frame, input);
-        self.machine(&mut packet, now).arrive();
+        let plain = input.preserved.is_some() || input.deflect.is_some() || self.sets_all();
+        let mut packet = match plain {
+            true => self.arrive(now, frame, input),
+            false => {
+                let words = self.program.layout.initial.len();
+                self.state.pool.unset_packet(words, frame)
+            }
+        };
+        packet.ingress_port = input.ingress_port;
+        packet.packet_id = input.packet_id;
+        let input = (!plain).then_some(input);
+        self.machine(&mut packet, now).arrive(input);
         match packet.requests.any() {
             true => self.after_ingress(now, packet),
             false => IngressOutcome {
@@ -101,12 +111,17 @@ impl Pipeline {
         }
     }
 
+    /// Whether all words of packets are set before anything runs: for the interpreter, or where somebody may read any
+    /// field. Otherwise native code sets those that the program reads.
+    fn sets_all(&self) -> bool {
+        let all = self.state.interprets || self.state.sets_all.load(Ordering::Relaxed);
+        all || self.program.native.is_none()
+    }
+
     /// The packet as it is before the parser runs.
     fn arrive(&mut self, now: Instant, frame: Vec<u8>, input: &IngressInput) -> Box<Packet> {
         let length = frame.len() as u64;
         let mut packet = self.new_packet(frame);
-        packet.ingress_port = input.ingress_port;
-        packet.packet_id = input.packet_id;
         if let Some(preserved) = &input.preserved {
             restore(&self.program, &mut packet, preserved);
         }
@@ -129,12 +144,11 @@ impl Pipeline {
 
     /// A packet with its words as the program needs them at the start. For a trace, or where somebody
     /// may read any field, these are all of them.
-    fn new_packet(&mut self, frame: Vec<u8>) -> Box<Packet> {
+    pub(crate) fn new_packet(&mut self, frame: Vec<u8>) -> Box<Packet> {
         let initial = &self.program.layout.initial;
+        let native = self.program.native.as_ref().filter(|_| !self.sets_all());
         let pool = &mut self.state.pool;
-        let native = self.program.native.as_ref();
-        let all = self.state.interprets || self.state.sets_all.load(Ordering::Relaxed);
-        match native.filter(|_| !all) {
+        match native {
             None => pool.packet(initial, frame),
             Some(native) => {
                 let mut packet = pool.unset_packet(initial.len(), frame);
@@ -268,6 +282,7 @@ impl Pipeline {
         }
         let preserved = preserve(&self.program, original, call.field_list);
         restore(&self.program, copy, &preserved);
+        self.program.measure(copy);
         let standard = &self.program.standard;
         set(
             &mut copy.words,
@@ -311,15 +326,27 @@ impl Pipeline {
                 Other::Psa(_) => self.psa_egress(now, packet, input),
             };
         }
-        self.depart(now, &mut packet, input);
-        self.machine(&mut packet, now).egress();
-        if packet.requests.any() {
-            return self.after_egress(now, packet);
+        let plain = self.sets_all() || self.program.usage.queueing_times;
+        if plain {
+            self.depart(now, &mut packet, input);
+        } else if let Some(instance_type) = input.instance_type {
+            let place = self.program.standard.instance_type;
+            set(&mut packet.words, place, u64::from(instance_type));
         }
-        packet.requests.exit = false;
+        let input = (!plain).then_some(input);
+        let is_written = self.machine(&mut packet, now).egress(input);
+        let verdict = match (is_written, packet.requests.any()) {
+            (true, false) => EgressVerdict::Transmit(self.state.pool.take_frame(packet)),
+            (true, true) => self.written(packet, None),
+            (false, true) => return self.after_egress(now, packet),
+            (false, false) => {
+                packet.requests.exit = false;
+                self.leave(now, packet, None)
+            }
+        };
         EgressOutcome {
             clone: None,
-            verdict: self.leave(now, packet, None),
+            verdict,
         }
     }
 
@@ -342,7 +369,6 @@ impl Pipeline {
 
     /// Turns a packet into a frame again, unless it is dropped. `recirculate` is the field list with
     /// which egress wants it to go to ingress.
-    #[inline]
     fn leave(
         &mut self,
         now: Instant,
@@ -355,6 +381,11 @@ impl Pipeline {
             return EgressVerdict::Dropped(reason);
         }
         self.machine(&mut packet, now).deparse();
+        self.written(packet, recirculate)
+    }
+
+    /// Fate of a packet after the deparser.
+    fn written(&mut self, packet: Box<Packet>, recirculate: Option<u32>) -> EgressVerdict {
         if let Some(reason) = packet.requests.failed {
             return EgressVerdict::Dropped(self.drop_packet(packet, reason));
         }
@@ -494,10 +525,12 @@ impl<'a> Machine<'a> {
             .filter(|_| !self.state.interprets)
     }
 
-    /// Parses the packet, verifies its checksums and runs the ingress pipeline.
-    fn arrive(&mut self) {
+    /// Parses the packet, verifies its checksums and runs the ingress pipeline. Native code sets the words from the
+    /// input first; `None`: they are set.
+    #[inline]
+    fn arrive(&mut self, input: Option<&IngressInput>) {
         match self.native() {
-            Some(native) => self.arrive_native(native),
+            Some(native) => self.arrive_native(native, input),
             None => {
                 self.begin_interpreted();
                 self.ingress_interpreted();
@@ -538,18 +571,26 @@ impl<'a> Machine<'a> {
     }
 
     pub fn ingress_interpreted(&mut self) {
+        self.fetch_fields();
         self.interpret(|machine| machine.pipeline(machine.program.ingress));
         self.measure();
     }
 
-    fn egress(&mut self) {
+    /// Runs the egress pipeline, and perhaps the deparser. Native code sets the words from the input first; `None`:
+    /// they are set. Returns whether the headers are written.
+    #[inline]
+    fn egress(&mut self, input: Option<&EgressInput>) -> bool {
         match self.native() {
-            Some(native) => self.egress_native(native),
-            None => self.egress_interpreted(),
+            Some(native) => self.egress_native(native, input),
+            None => {
+                self.egress_interpreted();
+                false
+            }
         }
     }
 
     pub fn egress_interpreted(&mut self) {
+        self.fetch_fields();
         self.interpret(|machine| machine.pipeline(machine.program.egress));
         self.measure();
     }

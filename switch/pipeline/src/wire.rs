@@ -104,12 +104,20 @@ impl Pieces {
 
     /// Reads the fields from the start of `data`, as if zeros followed it.
     #[inline]
-    pub fn read(&self, mut data: &[u8], words: &mut [u64]) {
+    pub fn read(&self, data: &[u8], words: &mut [u64]) {
+        self.read_those(data, words, |_| true);
+    }
+
+    /// Reads the words that `wanted` says yes to.
+    #[inline]
+    pub fn read_those(&self, mut data: &[u8], words: &mut [u64], wanted: impl Fn(u32) -> bool) {
         let mut chunk = take_chunk(&mut data);
         for piece in &self.pieces {
-            let word = &mut words[piece.at as usize];
-            let bits = chunk << piece.right >> piece.left & piece.mask;
-            *word = if piece.continues { *word | bits } else { bits };
+            if wanted(piece.at) {
+                let word = &mut words[piece.at as usize];
+                let bits = chunk << piece.right >> piece.left & piece.mask;
+                *word = if piece.continues { *word | bits } else { bits };
+            }
             if piece.ends {
                 chunk = take_chunk(&mut data);
             }

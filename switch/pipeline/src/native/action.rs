@@ -52,7 +52,16 @@ impl Code<'_, '_> {
                     self.branch_on(condition, data, on, to);
                     self.go_on_in(on);
                 }
-                other => self.primitive(other, data, exit),
+                other => {
+                    let changes = self.program.changes_headers(other);
+                    if changes {
+                        self.fetch_fields();
+                    }
+                    self.primitive(other, data, exit);
+                    if changes {
+                        self.headers_changed();
+                    }
+                }
             }
         }
         if reachable {
@@ -75,6 +84,20 @@ impl Code<'_, '_> {
         let on = self.block();
         self.branch(left, exit.block, on);
         self.go_on_in(on);
+    }
+
+    /// Reads the fields that the parser has left in the frame, before headers move.
+    fn fetch_fields(&mut self) {
+        if self.program.usage.left.contains(&true) {
+            self.call(calls::address::fetch_fields(), &[]);
+        }
+    }
+
+    /// Notes that headers may have become valid or invalid. The deparsers of Tofino measure them themselves.
+    pub fn headers_changed(&mut self) {
+        if self.program.other.is_none() {
+            self.call(calls::address::measure(), &[]);
+        }
     }
 
     /// One primitive that is no jump.

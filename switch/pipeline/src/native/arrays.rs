@@ -8,6 +8,7 @@ use cranelift_codegen::ir::{InstBuilder, Value};
 use super::calls::offset;
 use super::cells::Cells;
 use super::code::Code;
+use crate::packet::Packet;
 use crate::stateful::{Counters, RegisterArray};
 
 impl Code<'_, '_> {
@@ -25,7 +26,8 @@ impl Code<'_, '_> {
                 let packets = code.add_const(packets, 1);
                 code.store_cell(cell, 0, packets);
                 let bytes = code.load_cell(cell, 8);
-                let length = code.load_context(offset::INGRESS_LENGTH);
+                let packet = code.load_context(offset::PACKET);
+                let length = code.load_u32(packet, offset_of!(Packet, ingress_length));
                 let bytes = code.add(bytes, length);
                 code.store_cell(cell, 8, bytes);
             },

@@ -16,6 +16,7 @@ use crate::action::Primitive;
 use crate::drop_reason::DropReason;
 use crate::expr::{Condition, Number};
 use crate::machine::Machine;
+use crate::packet::Packet;
 use crate::parser::{Op, State};
 use crate::profile::BoundAction;
 use crate::program::Emit;
@@ -27,13 +28,13 @@ pub(super) struct Context {
     /// The packet's words, as many as `Layout::initial` has.
     pub words: *mut u64,
     /// The bytes of the frame.
-    pub frame: *const u8,
+    pub frame: *mut u8,
     /// How many bytes the frame has.
     pub frame_length: u64,
+    /// The packet that has these.
+    pub packet: *mut Packet,
     /// The value of `egress_spec` that means drop.
     pub drop_port: u64,
-    /// Length of the frame as it came in, which counters count.
-    pub ingress_length: u64,
     /// The views of all tables, by number.
     pub views: *const View,
     /// The counter arrays.
@@ -42,8 +43,11 @@ pub(super) struct Context {
     pub registers: *mut RegisterArray,
     /// The [`Machine`] of the run, whose lifetime is that of the run.
     pub machine: *mut (),
-    /// Where the payload starts; the parser sets it.
-    pub payload_at: u64,
+    /// The [`IngressInput`](crate::IngressInput) or [`EgressInput`](crate::EgressInput) that the words are to be set
+    /// from first; null: they are set.
+    pub input: *const (),
+    /// The time of the pass in microseconds.
+    pub now_us: u64,
 }
 
 pub(super) mod offset {
@@ -52,11 +56,12 @@ pub(super) mod offset {
     pub const FRAME: usize = std::mem::offset_of!(Context, frame);
     pub const FRAME_LENGTH: usize = std::mem::offset_of!(Context, frame_length);
     pub const DROP_PORT: usize = std::mem::offset_of!(Context, drop_port);
-    pub const INGRESS_LENGTH: usize = std::mem::offset_of!(Context, ingress_length);
+    pub const PACKET: usize = std::mem::offset_of!(Context, packet);
     pub const COUNTERS: usize = std::mem::offset_of!(Context, counters);
     pub const REGISTERS: usize = std::mem::offset_of!(Context, registers);
     pub const VIEWS: usize = std::mem::offset_of!(Context, views);
-    pub const PAYLOAD_AT: usize = std::mem::offset_of!(Context, payload_at);
+    pub const INPUT: usize = std::mem::offset_of!(Context, input);
+    pub const NOW_US: usize = std::mem::offset_of!(Context, now_us);
 }
 
 /// Results of the parser from here on are P4 errors, whose code is in the low half.
@@ -141,13 +146,17 @@ calls! {
     } or 1;
     /// Runs primitives with the action data. The result is not zero if the packet exits.
     fn run(machine, body: *const Primitive, length: usize, data: *const u64, words: usize) -> u64 {
+        machine.fetch_fields();
         machine.run(slice(body, length), slice(data, words));
+        machine.measure();
         u64::from(machine.packet.requests.exit)
     } or 1;
     /// Runs an action that its table did not announce, with its data.
     fn run_action(machine, action: usize, data: *const u64) -> u64 {
         let action = &machine.program.actions[action];
+        machine.fetch_fields();
         machine.run(&action.body, slice(data, action.data_words));
+        machine.measure();
         u64::from(machine.packet.requests.exit)
     } or 1;
     /// The value of a number as an index.
@@ -201,12 +210,6 @@ calls! {
     fn calculate(machine, calculation: u32) -> u64 {
         machine.calculate(calculation)
     } or 0;
-    /// Sets where the payload starts, for checksums that are verified before the parser's function
-    /// returns.
-    fn set_payload_at(machine, at: usize) -> u64 {
-        machine.packet.payload_at = at;
-        0
-    } or 0;
     /// The hash of these bytes by the algorithm of a calculation.
     fn hash(machine, calculation: u32, bytes: *const u8, length: usize) -> u64 {
         machine.hash(calculation, slice(bytes, length))
@@ -214,6 +217,16 @@ calls! {
     /// Header.
     fn set_valid(machine, header: u32) -> u64 {
         machine.set_valid(header);
+        0
+    } or 0;
+    /// Reads the fields that the parser has left in the frame.
+    fn fetch_fields(machine) -> u64 {
+        machine.fetch_fields();
+        0
+    } or 0;
+    /// Notes how long the headers are.
+    fn measure(machine) -> u64 {
+        machine.measure();
         0
     } or 0;
     /// Bytes of all headers: where in the frame they are to be written. Without room the code cannot go on; what

@@ -130,6 +130,18 @@ impl<'p, 'f> Code<'p, 'f> {
             .load(I64, constant_memory(), self.context, at as i32)
     }
 
+    /// Loads a member of the [`Packet`](crate::Packet) that calls may change.
+    pub fn load_packet(&mut self, at: usize) -> Value {
+        let packet = self.load_context(offset::PACKET);
+        self.load_changing(packet, at)
+    }
+
+    /// Stores a member of the [`Packet`](crate::Packet).
+    pub fn store_packet(&mut self, at: usize, value: Value) {
+        let packet = self.load_context(offset::PACKET);
+        self.b.ins().store(cells_memory(), value, packet, at as i32);
+    }
+
     /// Loads from memory that calls may change.
     pub fn load_changing(&mut self, base: Value, at: usize) -> Value {
         let flags = MemFlags::trusted().with_alias_region(Some(AliasRegion::Vmctx));
@@ -145,9 +157,26 @@ impl<'p, 'f> Code<'p, 'f> {
         self.b.ins().store(cells_memory(), value, cell, at);
     }
 
-    /// Loads a number of 32 bits from memory that does not change.
+    /// Loads a number of 32 bits from memory that does not change while the function runs.
     pub fn load_u32(&mut self, base: Value, at: usize) -> Value {
         self.b.ins().uload32(constant_memory(), base, at as i32)
+    }
+
+    /// The same as a value of 32 bits.
+    pub fn load_i32(&mut self, base: Value, at: usize) -> Value {
+        self.b.ins().load(I32, constant_memory(), base, at as i32)
+    }
+
+    /// Loads a number of 16 bits from memory that does not change while the function runs.
+    pub fn load_u16(&mut self, base: Value, at: usize) -> Value {
+        self.b
+            .ins()
+            .uload16(I64, constant_memory(), base, at as i32)
+    }
+
+    /// Loads a byte from memory that does not change while the function runs.
+    pub fn load_u8(&mut self, base: Value, at: usize) -> Value {
+        self.b.ins().uload8(I64, constant_memory(), base, at as i32)
     }
 
     /// Loads from memory that does not change while the function runs.
@@ -155,9 +184,9 @@ impl<'p, 'f> Code<'p, 'f> {
         self.b.ins().load(I64, constant_memory(), base, at as i32)
     }
 
-    pub fn store_context(&mut self, at: usize, value: Value) {
-        let flags = MemFlags::trusted().with_alias_region(Some(AliasRegion::Vmctx));
-        self.b.ins().store(flags, value, self.context, at as i32);
+    /// The address of the packet's words.
+    pub fn words(&self) -> Value {
+        self.words
     }
 
     pub fn is(&mut self, condition: IntCC, a: Value, b: u64) -> Value {
@@ -247,6 +276,21 @@ impl<'p, 'f> Code<'p, 'f> {
             });
         }
         sum.unwrap_or_else(|| self.constant(0))
+    }
+
+    /// Reads 1, 2, 4 or 8 bytes in the order of the processor.
+    pub fn load_little(&mut self, base: Value, at: usize, bytes: usize) -> Value {
+        let part = self
+            .b
+            .ins()
+            .load(int(bytes), bytes_memory(), base, at as i32);
+        self.widen(part, bytes)
+    }
+
+    /// Writes the low two bytes of a word in the order of the processor.
+    pub fn store_little(&mut self, base: Value, at: usize, value: Value) {
+        let value = self.b.ins().ireduce(I16, value);
+        self.b.ins().store(bytes_memory(), value, base, at as i32);
     }
 
     /// Writes the low 1 to 8 bytes of a word in network order.

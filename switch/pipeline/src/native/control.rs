@@ -11,12 +11,12 @@ use super::calls;
 use super::calls::offset;
 use super::code::{Code, Data};
 use super::rows::{self, Access, Choices, MEMO_FACTOR, Memo, Row, View, WordKey};
+use crate::action::Target;
 use crate::program::{Emit, Next, Node, TableNode};
 use crate::table::TableSpec;
 
 impl Code<'_, '_> {
-    /// A pipeline from `start`. The result is the length of the headers that
-    /// [`measure`](Self::measure) finds.
+    /// A pipeline from `start`. The result is 0.
     pub fn pipeline(&mut self, start: Next) -> Value {
         let program = self.program;
         let next = |node: u32| successors(&program.nodes[node as usize]);
@@ -50,7 +50,7 @@ impl Code<'_, '_> {
             }
         }
         self.go_on_in(end);
-        self.measure(&program.emit)
+        self.constant(0)
     }
 
     fn table(&mut self, node: &TableNode, to: &dyn Fn(Next) -> Block, end: Block) {
@@ -58,6 +58,10 @@ impl Code<'_, '_> {
         // The low half of the outcome is the action's number, or -1; the high half says whether an
         // entry was hit.
         let (outcome, pointer) = self.lookup(node.table);
+        let meter = program.blueprint.tables[node.table as usize].spec.meter;
+        if meter.is_some_and(|meter| program.sets_headers(&Target::Field(meter.target))) {
+            self.headers_changed();
+        }
         let hit = self.b.ins().ushr_imm(outcome, 32);
         let action = self.low(outcome, 32);
         let after = |code: &mut Self, action: Option<u32>| match node.by_hit {

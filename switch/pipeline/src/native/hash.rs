@@ -1,7 +1,7 @@
 //! Checksums and hashes over fields.
 
 use cranelift_codegen::ir::condcodes::IntCC;
-use cranelift_codegen::ir::types::I64;
+use cranelift_codegen::ir::types::{I32, I64};
 use cranelift_codegen::ir::{InstBuilder, StackSlotData, StackSlotKind, Value};
 
 use super::calls;
@@ -98,30 +98,35 @@ impl Code<'_, '_> {
             return self.constant(0);
         };
         let tables = self.address(&**tables);
-        let mut state = self.constant(crc.init);
+        let mut state = self.b.ins().iconst(I32, i64::from(crc.init as u32));
         for (i, chunk) in chunks.iter().enumerate() {
             let length = (bytes - 8 * i).min(8);
             // The first byte of the input meets the low byte of the state.
-            let swapped = self.b.ins().bswap(state);
+            let wide = self.b.ins().uextend(I64, state);
+            let swapped = self.b.ins().bswap(wide);
             let word = self.b.ins().bxor(*chunk, swapped);
             let mut sum = match length {
                 // This is what remains of the state after these bytes.
-                1..4 => self.b.ins().ushr_imm(state, 8 * length as i64),
-                _ => self.constant(0),
+                1..4 => Some(self.b.ins().ushr_imm(state, 8 * length as i64)),
+                _ => None,
             };
             for k in 0..length {
-                let byte = match 56 - 8 * k {
-                    0 => word,
-                    right => self.b.ins().ushr_imm(word, right as i64),
+                // Four times the byte, which is its place in a table.
+                let offset = match 56 - 8 * k {
+                    0 => self.b.ins().ishl_imm(word, 2),
+                    right => self.b.ins().ushr_imm(word, right as i64 - 2),
                 };
-                let byte = self.low(byte, 8);
-                let offset = self.b.ins().ishl_imm(byte, 2);
+                let offset = self.b.ins().band_imm(offset, 0xff << 2);
                 let place = self.add(tables, offset);
-                let part = self.load_u32(place, 1024 * (length - 1 - k));
-                sum = self.b.ins().bxor(sum, part);
+                let part = self.load_i32(place, 1024 * (length - 1 - k));
+                sum = Some(match sum {
+                    None => part,
+                    Some(sum) => self.b.ins().bxor(sum, part),
+                });
             }
-            state = sum;
+            state = sum.unwrap_or(state);
         }
+        let state = self.b.ins().uextend(I64, state);
         let xor_out = self.constant(crc.xor_out);
         self.b.ins().bxor(state, xor_out)
     }

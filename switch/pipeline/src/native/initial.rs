@@ -1,16 +1,22 @@
-//! The function that initialises the words of a packet.
+//! Initial values of the words of a packet.
 
 use cranelift_codegen::ir::types::{I64, I64X2};
-use cranelift_codegen::ir::{InstBuilder, MemFlags};
+use cranelift_codegen::ir::{InstBuilder, MemFlags, Value};
 use cranelift_frontend::FunctionBuilder;
 
-/// Stores the initial value in every word that must be initialised, and in others beside them where
-/// one instruction stores both. The only argument is the address of the words.
+/// A function of the address of the words that initialises them.
 pub(super) fn generate(b: &mut FunctionBuilder, initial: &[u64], unset: &[bool]) {
     let entry = b.create_block();
     b.append_block_params_for_function_params(entry);
     b.switch_to_block(entry);
     let words = b.block_params(entry)[0];
+    store(b, words, initial, unset);
+    b.ins().return_(&[]);
+}
+
+/// Stores the initial value in every word that must be initialised, and in others beside them where
+/// one instruction stores both.
+pub(super) fn store(b: &mut FunctionBuilder, words: Value, initial: &[u64], unset: &[bool]) {
     let flags = MemFlags::new().with_notrap();
     let zero = b.ins().iconst(I64, 0);
     let zeros = b.ins().splat(I64X2, zero);
@@ -28,5 +34,4 @@ pub(super) fn generate(b: &mut FunctionBuilder, initial: &[u64], unset: &[bool])
             at += 1;
         }
     }
-    b.ins().return_(&[]);
 }

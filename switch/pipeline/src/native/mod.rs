@@ -2,7 +2,7 @@
 //!
 //! ```text
 //!  Program ──compile──► begin    parser; of v1model also checksum verification ┐
-//!                       ingress  tables, conditions, actions; measure          ├─ functions of a `Context`
+//!                       ingress  tables, conditions, actions                   ├─ functions of a `Context`
 //!                       egress   the same                                      │
 //!                       deparse  checksum update, headers into bytes           ┘
 //!                                of Tofino: what the deparser asks for
@@ -34,6 +34,7 @@ mod hash;
 mod initial;
 mod parser;
 mod rows;
+mod standard;
 #[cfg(test)]
 mod tests;
 mod wire;
@@ -46,6 +47,7 @@ use cranelift_jit::{JITBuilder, JITModule};
 use cranelift_module::{FuncId, Module, default_libcall_names};
 
 use crate::machine::Machine;
+use crate::outcome::{EgressInput, IngressInput};
 use crate::program::{Next, Program};
 use crate::tofino::{Blocks, Gress, Half};
 use calls::Context;
@@ -232,8 +234,8 @@ impl<'a> Compiler<'a> {
     fn v1model(&mut self) -> Result<(FuncId, Option<FuncId>, Option<FuncId>, FuncId)> {
         let program = self.program;
         let begin = self.function(|code| code.begin())?;
-        let ingress = self.pipeline(program.ingress)?;
-        let egress = self.pipeline(program.egress)?;
+        let ingress = self.pipeline(program.ingress, |_| {})?;
+        let egress = self.pipeline(program.egress, |code| code.set_on_departure())?;
         let deparse = self.function(|code| code.deparse())?;
         Ok((begin, ingress, egress, deparse))
     }
@@ -241,22 +243,27 @@ impl<'a> Compiler<'a> {
     /// Half a pipeline of Tofino.
     fn half(&mut self, blocks: &Blocks, gress: Gress) -> Result<HalfCode<FuncId>> {
         let write = match blocks.emits(gress) {
-            Some(emits) => Some(self.function(|code| code.write_headers(emits))?),
+            Some(emits) => Some(self.function(|code| code.write_emitted(emits))?),
             None => None,
         };
         Ok(HalfCode {
-            parser: self.function(|code| code.parse(blocks.parsers[gress as usize]))?,
-            control: self.pipeline(blocks.controls[gress as usize])?,
+            parser: self.function(|code| code.parse(blocks.parsers[gress as usize]).0)?,
+            control: self.pipeline(blocks.controls[gress as usize], |_| {})?,
             deparser: self.function(|code| code.deparser_of(blocks.before_emits(gress)))?,
             write,
         })
     }
 
-    fn pipeline(&mut self, start: Next) -> Result<Option<FuncId>> {
+    /// A pipeline behind what `before` generates.
+    fn pipeline(&mut self, start: Next, before: fn(&mut Code)) -> Result<Option<FuncId>> {
         if control::is_cyclic(&self.program.nodes, start) {
             return Ok(None);
         }
-        self.function(|code| code.pipeline(start)).map(Some)
+        let generate = |code: &mut Code| {
+            before(code);
+            code.pipeline(start)
+        };
+        self.function(generate).map(Some)
     }
 
     /// The function that initialises the words that must be.
@@ -311,17 +318,19 @@ impl Machine<'_> {
             self.program.layout.initial.len(),
             "a packet of another program"
         );
+        let packet = std::ptr::from_mut(self.packet);
         Context {
             words: self.packet.words.as_mut_ptr(),
-            frame: self.packet.frame.as_ptr(),
+            frame: self.packet.frame.as_mut_ptr(),
             frame_length: self.packet.frame.len() as u64,
+            packet,
             drop_port: u64::from(self.state.drop_port),
-            ingress_length: u64::from(self.packet.ingress_length),
             views: self.state.tables.views(),
             counters: self.state.counters.as_mut_ptr(),
             registers: self.state.registers.arrays.as_mut_ptr(),
             machine: std::ptr::null_mut(),
-            payload_at: 0,
+            input: std::ptr::null(),
+            now_us: self.now.as_micros(),
         }
     }
 
@@ -343,13 +352,19 @@ impl Machine<'_> {
     #[inline]
     fn begin_in(&mut self, native: &Native, context: &mut Context) {
         let result = self.run_native(native.begin, context);
-        self.packet.payload_at = context.payload_at as usize;
+        if context.input.is_null() {
+            // Headers may have been valid before, and somebody may read any field.
+            self.measure();
+            self.fetch_fields();
+        }
         self.note_beginning(result as u32, result >> 32 != 0);
     }
 
-    /// Parser, checksum verification and ingress.
-    pub fn arrive_native(&mut self, native: &Native) {
+    /// Parser, checksum verification and ingress. The words are set from the input first; `None`: they are set.
+    #[inline]
+    pub fn arrive_native(&mut self, native: &Native, input: Option<&IngressInput>) {
         let mut context = self.context();
+        context.input = input.map_or(std::ptr::null(), |input| std::ptr::from_ref(input).cast());
         self.begin_in(native, &mut context);
         match native.ingress {
             Some(function) => self.pipeline_in(function, &mut context),
@@ -357,15 +372,24 @@ impl Machine<'_> {
         }
     }
 
-    /// Egress.
-    pub fn egress_native(&mut self, native: &Native) {
-        match native.egress {
-            Some(function) => {
-                let mut context = self.context();
-                self.pipeline_in(function, &mut context);
-            }
-            None => self.egress_interpreted(),
+    /// Egress, and the deparser, unless the packet is dropped or asks for something. The words are set from the input
+    /// first; `None`: they are set. Returns whether the headers are written.
+    #[inline]
+    pub fn egress_native(&mut self, native: &Native, input: Option<&EgressInput>) -> bool {
+        let Some(function) = native.egress else {
+            self.egress_interpreted();
+            return false;
+        };
+        let mut context = self.context();
+        context.input = input.map_or(std::ptr::null(), |input| std::ptr::from_ref(input).cast());
+        self.pipeline_in(function, &mut context);
+        let egress_spec = self.program.standard.egress_spec.get(&self.packet.words);
+        if self.packet.requests.any() || egress_spec == context.drop_port {
+            return false;
         }
+        self.packet.requests.exit = false;
+        self.deparse_in(native, &mut context);
+        true
     }
 
     #[inline]
@@ -374,8 +398,15 @@ impl Machine<'_> {
         if self.packet.requests.exit {
             self.measure();
         } else {
-            self.packet.header_bytes = self.run_native(function, context) as usize;
+            self.run_native(function, context);
         }
+    }
+
+    #[inline]
+    fn deparse_in(&mut self, native: &Native, context: &mut Context) {
+        self.run_native(native.deparse, context);
+        let whole = self.packet.truncated_to;
+        self.packet.frame.truncate(whole);
     }
 
     /// Parser, control and deparser of half a pipeline of Tofino. `goes_on` sees the error of the parser, and says
@@ -389,7 +420,6 @@ impl Machine<'_> {
         let code = native.halves[half.pipe][half.gress as usize];
         let mut context = self.context();
         let error = self.run_native(code.parser, &mut context) as u32;
-        self.packet.payload_at = context.payload_at as usize;
         if !goes_on(self, error) {
             return error;
         }
@@ -418,6 +448,6 @@ impl Machine<'_> {
     /// Updates checksums and writes the headers into the frame.
     pub fn deparse_native(&mut self, native: &Native) {
         let mut context = self.context();
-        self.run_native(native.deparse, &mut context);
+        self.deparse_in(native, &mut context);
     }
 }

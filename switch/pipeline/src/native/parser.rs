@@ -1,5 +1,7 @@
 //! The parser: a block of code for every state.
 
+use std::mem::offset_of;
+
 use cranelift_codegen::ir::condcodes::IntCC;
 use cranelift_codegen::ir::types::I64;
 use cranelift_codegen::ir::{Block, InstBuilder, Value};
@@ -11,6 +13,7 @@ use super::code::Code;
 use super::control::{has_circle, reachable};
 use crate::action::Target;
 use crate::expr::Number;
+use crate::packet::Packet;
 use crate::parser::{ExtractTo, MAX_STATES, Op, State};
 use crate::slot::Slot;
 
@@ -38,8 +41,9 @@ impl Walk {
 }
 
 impl Code<'_, '_> {
-    /// Parses the frame from a state and notes where the payload starts. The result is the P4 error code.
-    pub fn parse(&mut self, start: Option<u32>) -> Value {
+    /// Parses the frame from a state and notes where the payload starts. The results are the P4 error code, and how
+    /// many bytes were parsed.
+    pub fn parse(&mut self, start: Option<u32>) -> (Value, Value) {
         let program = self.program;
         let states = &program.parser.states;
         let at = self.b.declare_var(I64);
@@ -79,13 +83,8 @@ impl Code<'_, '_> {
         }
         self.go_on_in(end);
         let at = self.b.use_var(at);
-        self.store_context(offset::PAYLOAD_AT, at);
-        let calculations = &self.program.calculations;
-        let mut verified = self.program.verify.iter().map(|c| c.calculation as usize);
-        if verified.any(|c| calculations[c].has_payload()) {
-            self.call(calls::address::set_payload_at(), &[at]);
-        }
-        error
+        self.store_packet(offset_of!(Packet, payload_at), at);
+        (error, at)
     }
 
     fn go_to_state(&mut self, walk: &Walk, next: Option<u32>) {

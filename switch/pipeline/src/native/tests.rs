@@ -391,11 +391,15 @@ fn forward(pipeline: &mut Pipeline, now: u64, frame: &[u8]) -> (String, String) 
 }
 
 impl Program {
-    /// The words of a packet, without the homes of headers, which only native code keeps.
+    /// The words of a packet, without the homes of headers, which only native code keeps, and without checksums, which
+    /// it may make of bytes.
     pub(crate) fn without_homes(&self, words: &[u64]) -> Vec<u64> {
         let mut words = words.to_vec();
         for home_at in self.layout.headers.iter().filter_map(|h| h.home_at) {
             words[home_at as usize] = 0;
+        }
+        for checksum in &self.update {
+            words[checksum.target.at as usize] = 0;
         }
         words
     }

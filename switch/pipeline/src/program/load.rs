@@ -9,11 +9,12 @@ use ebb_bmv2_json::Value;
 use super::actions::ActionCompiler;
 use super::architecture::Architecture;
 use super::arrays::Arrays;
-use super::{Checksum, DigestSpec, FieldList, Program, StandardMetadata, tables};
+use super::{Checksum, DigestSpec, FieldList, OwnChecksum, Program, StandardMetadata, tables};
 use crate::calculation::{Calculation, Calculations};
 use crate::dynamic_hash::Configurable;
 use crate::error::LoadError;
-use crate::expr::Compiler;
+use crate::expr::{Compare, Compiler, Condition};
+use crate::hash::Algorithm;
 use crate::layout::Layout;
 use crate::names::Names;
 use crate::parser::{ErrorCodes, ParserLoader, with_core_errors};
@@ -45,7 +46,7 @@ pub(crate) fn load(source: &json::Program, shortcuts: bool) -> Result<Program> {
     };
     let (parser, starts) = architecture.parsers(source, &mut loader)?;
     let (emit, deparser_calls) = architecture.deparser(source, &compiler)?;
-    let (verify, update) = checksums(source, &layout, &names)?;
+    let (verify, update) = checksums(source, &layout, &names, &calculations)?;
     let mut builder = tables::Builder {
         layout: &layout,
         names: &names,
@@ -175,6 +176,7 @@ fn checksums(
     source: &json::Program,
     layout: &Layout,
     names: &Names,
+    calculations: &Calculations,
 ) -> Result<(Vec<Checksum>, Vec<Checksum>)> {
     let (mut verify, mut update) = (Vec::new(), Vec::new());
     let expr = Compiler {
@@ -185,14 +187,31 @@ fn checksums(
     for c in &source.checksums {
         let one = || -> Result<Checksum> {
             let header = layout.header(c.target.header())?;
+            let target = layout.slot(&c.target)?;
+            let valid_at = layout.header_at(header).valid_at;
+            let number = *names
+                .calculations
+                .get(&c.calculation)
+                .ok_or_else(|| LoadError::missing("calculation", &c.calculation))?;
+            let condition = c.if_cond.as_ref().map(|v| expr.condition(v)).transpose()?;
+            let always = match &condition {
+                None | Some(Condition::Const(true)) => true,
+                Some(Condition::Field(Compare::Ne, at, 0)) => *at == valid_at,
+                Some(_) => false,
+            };
+            let own = match calculations.algorithms[number as usize] {
+                Algorithm::Csum16 if always => {
+                    let inputs = &calculations.all[number as usize].inputs;
+                    OwnChecksum::of(layout, header, target, inputs)
+                }
+                _ => None,
+            };
             Ok(Checksum {
-                target: layout.slot(&c.target)?,
-                target_valid_at: layout.header_at(header).valid_at,
-                calculation: *names
-                    .calculations
-                    .get(&c.calculation)
-                    .ok_or_else(|| LoadError::missing("calculation", &c.calculation))?,
-                condition: c.if_cond.as_ref().map(|v| expr.condition(v)).transpose()?,
+                target,
+                target_valid_at: valid_at,
+                calculation: number,
+                condition,
+                own,
             })
         };
         let owner = || format!("checksum {}", c.name);

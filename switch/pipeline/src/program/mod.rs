@@ -13,12 +13,12 @@ use std::sync::Arc;
 use ebb_bmv2_json as json;
 
 use crate::action::{Action, Primitive};
-use crate::calculation::Calculation;
+use crate::calculation::{Calculation, Input};
 use crate::dynamic_hash::Configurable;
 use crate::error::LoadError;
 use crate::expr::Condition;
 use crate::hash::Algorithm;
-use crate::layout::Layout;
+use crate::layout::{Field, Layout};
 use crate::names::Names;
 use crate::native::Native;
 use crate::parser::{ErrorCodes, Parser};
@@ -96,10 +96,19 @@ impl Program {
     /// machine.
     pub fn load(program: &json::Program) -> Result<Arc<Program>, LoadError> {
         let mut program = load(program, true)?;
-        program.usage = match program.other {
+        program.usage = match &program.other {
             None => Usage::of(&program),
-            // Two parsers and two deparsers are not followed.
-            Some(_) => Usage::all(&program),
+            Some(Other::Tofino(tofino)) => {
+                let halves = tofino.pipes.iter().flat_map(|blocks| {
+                    [0, 1].map(|gress| usage::Half {
+                        parser: blocks.parsers[gress],
+                        control: blocks.controls[gress],
+                        deparser: &blocks.deparsers[gress],
+                    })
+                });
+                Usage::of_tofino(&program, tofino.places(), halves)
+            }
+            Some(Other::Psa(_)) => Usage::all(&program),
         };
         // Programs for PSA are interpreted.
         if !matches!(program.other, Some(Other::Psa(_))) {
@@ -250,6 +259,42 @@ pub(crate) struct Checksum {
     pub calculation: u32,
     /// When it applies; `None` means always.
     pub condition: Option<Condition>,
+    /// Where it lies, if it is the Internet checksum of its own header and applies whenever that is valid.
+    pub own: Option<OwnChecksum>,
+}
+
+/// The Internet checksum of all fields of a header but itself.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct OwnChecksum {
+    /// Number of the header.
+    pub header: u32,
+    /// Its first byte there.
+    pub byte: u32,
+}
+
+impl OwnChecksum {
+    /// `None` if the checksum of a field has other inputs, or does not lie in two bytes of its own.
+    fn of(layout: &Layout, header: u32, target: Slot, inputs: &[Input]) -> Option<OwnChecksum> {
+        let h = layout.header_at(header);
+        let fields = h.fields.iter();
+        let others = fields.clone().filter(|field| field.slot != target);
+        let is_input = |(field, input): (&Field, &Input)| match input {
+            Input::Field(slot, valid_at, length_at) => {
+                (*slot, *valid_at, *length_at) == (field.slot, h.valid_at, field.length_at)
+            }
+            _ => false,
+        };
+        let same = others.clone().count() == inputs.len() && others.zip(inputs).all(is_input);
+        let before = fields.clone().take_while(|field| field.slot != target);
+        let is_last = |field: &Field| field.length_at.is_none();
+        let fixed = h.fields.iter().rev().skip(1).all(is_last);
+        let bit: u32 = before.map(|field| field.slot.bits).sum();
+        (same && fixed && h.home_at.is_some() && target.bits == 16 && bit.is_multiple_of(16))
+            .then_some(OwnChecksum {
+                header,
+                byte: bit / 8,
+            })
+    }
 }
 
 /// The metadata to carry over to another pass.
@@ -294,6 +339,32 @@ pub(crate) struct StandardMetadata {
 }
 
 impl StandardMetadata {
+    /// The fields that the program has.
+    fn places(&self) -> impl Iterator<Item = Place> {
+        let required = [
+            self.ingress_port,
+            self.egress_spec,
+            self.egress_port,
+            self.instance_type,
+            self.packet_length,
+        ];
+        let others = [
+            self.mcast_grp,
+            self.egress_rid,
+            self.priority,
+            self.parser_error,
+            self.checksum_error,
+            self.ingress_global_timestamp,
+            self.egress_global_timestamp,
+            self.enq_timestamp,
+            self.enq_qdepth,
+            self.deq_timedelta,
+            self.deq_qdepth,
+            self.qid,
+        ];
+        required.into_iter().chain(others.into_iter().flatten())
+    }
+
     fn load(layout: &Layout) -> Result<StandardMetadata, LoadError> {
         let known = |name: &str| {
             let slot = layout.known(name);

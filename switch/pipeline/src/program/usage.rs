@@ -8,8 +8,8 @@
 //! all; so what is read only of valid headers (emitting, calculations) is no such reading. Programs
 //! with operations that are not followed (stacks, unions) have all words initialised.
 
-use super::{Checksum, Next, Node, Place, Program, TableNode};
-use crate::action::{Primitive, Target};
+use super::{Checksum, Emit, Next, Node, Place, Program, TableNode};
+use crate::action::{Primitive, Target, TofinoPrimitive};
 use crate::calculation::Input;
 use crate::expr::{Bool, Condition, HeaderRef, Num, Number, Word};
 use crate::parser::{ExtractTo, KeyPart, Op, State};
@@ -25,6 +25,19 @@ pub(crate) struct Usage {
     pub unset: Vec<bool>,
     /// By word of the packet, whether anything but an operation on a whole header writes it.
     pub stored: Vec<bool>,
+    /// By word of the packet, whether anything reads it but checksums of its own header, the deparser, and operations
+    /// on whole headers.
+    pub read: Vec<bool>,
+    /// By word of the packet, whether the parser leaves it in the frame, since only the deparser needs it.
+    pub left: Vec<bool>,
+    /// Whether the parser extracts just the headers that the deparser emits, each once and in that order.
+    pub in_order: bool,
+    /// Whether anything reads the times that a packet was in its queue.
+    pub queueing_times: bool,
+    /// By checksum to verify, whether it can be computed of the bytes in the frame.
+    pub verified_in_frame: Vec<bool>,
+    /// By checksum to update, whether it can be computed of the bytes of its header as they are written.
+    pub updated_in_frame: Vec<bool>,
 }
 
 impl Usage {
@@ -34,28 +47,90 @@ impl Usage {
         Usage {
             unset: vec![true; words],
             stored: vec![true; words],
+            read: vec![true; words],
+            left: vec![false; words],
+            in_order: false,
+            queueing_times: true,
+            verified_in_frame: vec![false; program.verify.len()],
+            updated_in_frame: vec![false; program.update.len()],
+        }
+    }
+
+    /// Whether anything reads a field of the standard metadata.
+    pub fn reads(&self, place: impl Into<Option<Place>>) -> bool {
+        place
+            .into()
+            .is_some_and(|place| self.read[place.at as usize])
+    }
+
+    /// Words that must be initialised of a program for Tofino, which parses packets in each gress. The others count as
+    /// read and written.
+    /// The target sets and reads the fields at `places` itself.
+    pub(super) fn of_tofino<'a>(
+        program: &'a Program,
+        places: impl Iterator<Item = Place>,
+        halves: impl Iterator<Item = Half<'a>>,
+    ) -> Usage {
+        let mut follower = Follower::new(program);
+        follower.follow_tofino(places, halves);
+        let all = Usage::all(program);
+        match follower.lost {
+            true => all,
+            false => Usage {
+                unset: follower.unset,
+                ..all
+            },
         }
     }
 
     /// Words that this program reads and writes.
     pub(super) fn of(program: &Program) -> Usage {
         let words = program.layout.initial.len();
-        let mut follower = Follower {
-            program,
-            unset: vec![false; words],
-            stored: vec![false; words],
-            lost: false,
-        };
+        let mut follower = Follower::new(program);
         follower.follow();
+        let (verified_in_frame, updated_in_frame) = follower.own_checksums();
         if follower.lost {
-            follower.unset.fill(true);
-            follower.stored.fill(true);
+            return Usage {
+                in_order: program.parses_as_it_emits(),
+                ..Usage::all(program)
+            };
         }
-        Usage {
+        let mut usage = Usage {
             unset: follower.unset,
             stored: follower.stored,
+            read: follower.read,
+            left: vec![false; words],
+            in_order: program.parses_as_it_emits(),
+            queueing_times: false,
+            verified_in_frame,
+            updated_in_frame,
+        };
+        let standard = &program.standard;
+        usage.queueing_times =
+            usage.reads(standard.enq_timestamp) || usage.reads(standard.deq_timedelta);
+        if usage.in_order {
+            usage.leave(program);
+        }
+        usage
+    }
+
+    /// Notes the fields that stay in the frame.
+    fn leave(&mut self, program: &Program) {
+        let headers = program.layout.headers.iter();
+        for header in headers.filter(|header| header.home_at.is_some()) {
+            for piece in &header.pieces.pieces {
+                let at = piece.at as usize;
+                self.left[at] = !self.stored[at] && !self.read[at];
+            }
         }
     }
+}
+
+/// Half a pipeline of Tofino: where parser and control begin, and the deparser.
+pub(super) struct Half<'a> {
+    pub parser: Option<u32>,
+    pub control: Next,
+    pub deparser: &'a [Primitive],
 }
 
 /// Follows a program.
@@ -65,6 +140,10 @@ struct Follower<'a> {
     unset: Vec<bool>,
     /// The words that are written one by one, as far as is known.
     stored: Vec<bool>,
+    /// Those of them that the parser writes.
+    parsed: Vec<bool>,
+    /// The words that are read, as far as is known.
+    read: Vec<bool>,
     /// Whether there is something that cannot be followed.
     lost: bool,
 }
@@ -95,24 +174,57 @@ fn set_slot(written: &mut Written, slot: Slot) {
     written[slot.at as usize..(slot.at + slot.words) as usize].fill(true);
 }
 
-impl Follower<'_> {
+impl<'a> Follower<'a> {
+    /// Knows nothing yet but which words say what headers there are, and where.
+    fn new(program: &'a Program) -> Follower<'a> {
+        let layout = &program.layout;
+        let words = layout.initial.len();
+        let mut unset = vec![false; words];
+        for header in &layout.headers {
+            let known = [Some(header.valid_at), header.home_at];
+            known
+                .iter()
+                .flatten()
+                .for_each(|at| unset[*at as usize] = true);
+        }
+        Follower {
+            program,
+            unset,
+            stored: vec![false; words],
+            parsed: Vec::new(),
+            read: vec![false; words],
+            lost: !(layout.stacks.is_empty() && layout.unions.is_empty()),
+        }
+    }
+
+    fn follow_tofino(
+        &mut self,
+        places: impl Iterator<Item = Place>,
+        halves: impl Iterator<Item = Half<'a>>,
+    ) {
+        let program = self.program;
+        let nothing = vec![false; self.unset.len()];
+        for place in program.standard.places().chain(places) {
+            self.read_place(place, &nothing);
+        }
+        for half in halves {
+            let parsed = self.parser(half.parser, nothing.clone());
+            let done = self.pipeline(half.control, parsed);
+            self.body(half.deparser, done, &mut None);
+        }
+        self.requested(&nothing);
+    }
+
     fn follow(&mut self) {
         let program = self.program;
-        let (layout, standard) = (&program.layout, &program.standard);
-        for header in &layout.headers {
-            self.unset[header.valid_at as usize] = true;
-            header
-                .home_at
-                .iter()
-                .for_each(|at| self.unset[*at as usize] = true);
-        }
-        self.lost = !(layout.stacks.is_empty() && layout.unions.is_empty());
+        let standard = &program.standard;
         let mut written = vec![false; self.unset.len()];
         set(&mut written, standard.ingress_port);
         set(&mut written, standard.packet_length);
         set(&mut written, standard.instance_type);
         set(&mut written, standard.ingress_global_timestamp);
-        let mut parsed = self.parser(written);
+        let mut parsed = self.parser(program.parser.start, written);
+        self.parsed.clone_from(&self.stored);
         for checksum in &program.verify {
             self.checksum(checksum, &parsed);
         }
@@ -148,20 +260,26 @@ impl Follower<'_> {
             set_slot(&mut self.stored, checksum.target);
         }
         self.body(&program.deparser_calls, deparsed, &mut None);
-        // Whatever asks for one of these, it may be read wherever a pipeline ends.
-        let nothing = vec![false; self.unset.len()];
+        self.requested(&vec![false; self.unset.len()]);
+    }
+
+    /// Fields that packets may take along, and digests: whatever asks for them, they may be read
+    /// wherever a pipeline ends.
+    fn requested(&mut self, nothing: &Written) {
+        let program = self.program;
         for list in program.field_lists.values() {
             for (at, words) in &list.ranges {
-                (*at..*at + *words).for_each(|at| self.read(at, &nothing));
+                (*at..*at + *words).for_each(|at| self.read(at, nothing));
             }
         }
         for digest in &program.digests {
-            self.read_slots(&digest.fields, &nothing);
+            self.read_slots(&digest.fields, nothing);
         }
     }
 
     /// A word is read.
     fn read(&mut self, at: u32, written: &Written) {
+        self.read[at as usize] = true;
         self.unset[at as usize] |= !written[at as usize];
     }
 
@@ -174,6 +292,17 @@ impl Follower<'_> {
     fn read_slots(&mut self, slots: &[Slot], written: &Written) {
         for slot in slots {
             (slot.at..slot.at + slot.words).for_each(|at| self.read(at, written));
+        }
+    }
+
+    /// All fields of a header are copied, by an operation that reads those before which are left in the frame.
+    fn copy_header(&mut self, header: &HeaderRef, written: &Written) {
+        let HeaderRef::Fixed(header) = header else {
+            return self.lost = true;
+        };
+        let header = self.program.layout.header_at(*header);
+        for at in header.first..header.first + header.words {
+            self.unset[at as usize] |= !written[at as usize];
         }
     }
 
@@ -205,11 +334,11 @@ impl Follower<'_> {
     }
 
     /// Words that the parser has written wherever it may end.
-    fn parser(&mut self, entry: Written) -> Written {
+    fn parser(&mut self, start: Option<u32>, entry: Written) -> Written {
         let parser = &self.program.parser;
         let mut states: Vec<Option<Written>> = vec![None; parser.states.len()];
         let (mut end, mut open) = (None, Vec::new());
-        match parser.start {
+        match start {
             Some(start) => {
                 states[start as usize] = Some(entry.clone());
                 open.push(start);
@@ -433,7 +562,7 @@ impl Follower<'_> {
             }
             Primitive::AssignHeader(to, from) => {
                 if !self.is_copied_if_written(from) {
-                    self.read_header(from, written);
+                    self.copy_header(from, written);
                 }
                 match to {
                     HeaderRef::Fixed(to) => {
@@ -444,10 +573,15 @@ impl Follower<'_> {
                 }
             }
             Primitive::SetValid(HeaderRef::Fixed(header)) => {
+                // On Tofino they stay what they were.
+                if self.program.tofino().is_some() {
+                    self.read_header(&HeaderRef::Fixed(*header), written);
+                }
                 let header = self.program.layout.header_at(*header);
                 let fields = header.first as usize..(header.first + header.words) as usize;
                 written[fields].fill(true);
             }
+            Primitive::Tofino(primitive) => self.tofino(primitive, written),
             Primitive::Assert(condition) | Primitive::Assume(condition) => {
                 self.condition(condition, written);
             }
@@ -506,8 +640,43 @@ impl Follower<'_> {
             | Primitive::SetInvalid(_)
             | Primitive::Jump(_)
             | Primitive::JumpUnless(..)
-            | Primitive::Exit
-            | Primitive::Tofino(_) => self.lost = true,
+            | Primitive::Exit => self.lost = true,
+        }
+    }
+
+    fn tofino(&mut self, primitive: &TofinoPrimitive, written: &mut Written) {
+        let mut header_of = |header: &Option<u32>| {
+            if let Some(header) = header {
+                self.read_header(&HeaderRef::Fixed(*header), written);
+            }
+        };
+        match primitive {
+            // Fields of valid headers are written.
+            TofinoPrimitive::Emit(_) | TofinoPrimitive::CountDeparting(None) => {}
+            TofinoPrimitive::Mirror(session, header) => {
+                header_of(header);
+                self.number(session, written);
+            }
+            TofinoPrimitive::Resubmit(header) => header_of(header),
+            TofinoPrimitive::CountDeparting(Some((_, index))) => self.number(index, written),
+            TofinoPrimitive::CountLess(_, index, less) => {
+                self.number(index, written);
+                self.number(less, written);
+            }
+            TofinoPrimitive::WholeHash(to, calculation) => {
+                self.calculation(*calculation, written);
+                self.store(to, true, written);
+            }
+            TofinoPrimitive::EntryIndex(to) => self.store(to, true, written),
+            TofinoPrimitive::Filter { to, index, of, .. } => {
+                self.number(index, written);
+                self.number(of, written);
+                self.store(to, true, written);
+            }
+            TofinoPrimitive::Math { to, of, .. } => {
+                self.number(of, written);
+                self.store(to, true, written);
+            }
         }
     }
 
@@ -534,28 +703,66 @@ impl Follower<'_> {
         if let Some(condition) = &checksum.condition {
             self.condition(condition, written);
         }
-        self.calculation(checksum.calculation, written);
+        if checksum.own.is_none() {
+            self.calculation(checksum.calculation, written);
+            self.read_slots(&[checksum.target], &vec![true; self.unset.len()]);
+        }
+    }
+
+    /// Which checksums to verify, and which to update, can be computed of bytes; the others read the words.
+    fn own_checksums(&mut self) -> (Vec<bool>, Vec<bool>) {
+        let program = self.program;
+        let written = vec![true; self.unset.len()];
+        let in_frame = |follower: &mut Self, checksum: &Checksum, can_be: bool| {
+            if !can_be {
+                follower.calculation(checksum.calculation, &written);
+                follower.read_slots(&[checksum.target], &written);
+            }
+            can_be
+        };
+        let mut verified = Vec::new();
+        for checksum in &program.verify {
+            let can_be = checksum.own.is_some_and(|own| {
+                let pieces = &program.layout.header_at(own.header).pieces.pieces;
+                !pieces.iter().any(|piece| self.parsed[piece.at as usize])
+            });
+            verified.push(in_frame(self, checksum, can_be));
+        }
+        let mut updated = Vec::new();
+        for checksum in &program.update {
+            let can_be = checksum.own.is_some_and(|own| {
+                let same = |c: &&Checksum| c.own.is_some_and(|other| other.header == own.header);
+                let emitted = |emit: &&Emit| emit.header == own.header;
+                program.update.iter().filter(same).count() == 1
+                    && program.emit.iter().filter(emitted).count() == 1
+                    && program.deparser_calls.is_empty()
+                    && !self.read[checksum.target.at as usize]
+            });
+            updated.push(in_frame(self, checksum, can_be));
+        }
+        (verified, updated)
     }
 
     /// The inputs of a calculation. Those of headers count only where these are valid.
     fn calculation(&mut self, calculation: u32, written: &Written) {
         let layout = &self.program.layout;
+        let all = vec![true; self.unset.len()];
+        let written_if = |valid_at: u32| match layout.initial[valid_at as usize] {
+            0 => &all,
+            _ => written,
+        };
         for input in &self.program.calculations[calculation as usize].inputs {
             match input {
-                Input::Field(slot, valid_at, length_at)
-                    if layout.initial[*valid_at as usize] != 0 =>
-                {
+                Input::Field(slot, valid_at, length_at) => {
+                    let written = written_if(*valid_at);
                     self.read_slots(&[*slot], written);
                     length_at.iter().for_each(|at| self.read(*at, written));
                 }
                 Input::Header(header) => {
-                    let is_metadata =
-                        layout.initial[layout.header_at(*header).valid_at as usize] != 0;
-                    if is_metadata {
-                        self.read_header(&HeaderRef::Fixed(*header), written);
-                    }
+                    let written = written_if(layout.header_at(*header).valid_at);
+                    self.read_header(&HeaderRef::Fixed(*header), written);
                 }
-                Input::Field(..) | Input::Constant(..) | Input::Payload => {}
+                Input::Constant(..) | Input::Payload => {}
             }
         }
     }

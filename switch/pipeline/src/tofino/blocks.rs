@@ -195,6 +195,30 @@ impl Tofino {
         })
     }
 
+    /// The fields of intrinsic metadata that the program has.
+    pub fn places(&self) -> impl Iterator<Item = Place> {
+        let fields = &self.fields;
+        let single = [
+            fields.egress_port,
+            fields.bypass_egress,
+            fields.deflect_on_drop,
+            fields.group_a,
+            fields.group_b,
+            fields.exclusion,
+            fields.copy_to_cpu,
+            fields.rid,
+            fields.ingress_drop,
+            fields.egress_drop,
+            fields.egress_errors,
+        ];
+        let errors = self.pipes.iter().map(|blocks| blocks.ingress_errors);
+        let places = single.into_iter().chain(errors).chain(fields.times);
+        let places = places.chain(fields.flow_control).chain(fields.reported);
+        places
+            .chain(fields.selectors.into_iter().flatten())
+            .flatten()
+    }
+
     /// The number of the pipeline that a port belongs to. Of Tofino, neighbouring pipes run different ones, and of
     /// Tofino 2 both halves of the chip, as in switches with 32 ports, whose outer pipes run the first.
     pub fn pipe_of(&self, port: u16) -> usize {

@@ -195,7 +195,7 @@ impl Pipeline {
         frame.resize(front.length + length, 0);
         frame.copy_within(..length, front.length);
         frame[..front.length].copy_from_slice(&front.bytes[..front.length]);
-        self.state.pool.packet(&self.program.layout.initial, frame)
+        self.new_packet(frame)
     }
 
     /// Parses a packet, and runs the control and the deparser of a gress. Returns the error of the parser.
