@@ -40,6 +40,7 @@ mod names;
 mod native;
 #[cfg(test)]
 mod oracle_tests;
+mod order;
 mod outcome;
 mod packet;
 #[cfg(test)]

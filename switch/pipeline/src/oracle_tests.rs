@@ -106,7 +106,7 @@ fn what_nothing_reads_is_left_alone() {
     let ebb = layout.header_at(layout.header("ebb").unwrap());
     let words = ebb.first as usize..(ebb.first + ebb.words) as usize;
     assert!(!usage.stored[words].contains(&true));
-    // Of what stays, the parser reads only what the program reads, and the checksum is made of bytes.
+    // The parser reads only fields that the program reads, and the checksum is made of bytes.
     let left = |field: &str| usage.left[ebb.field(field).unwrap().slot.at as usize];
     assert!(left("payload_crc") && left("block") && !left("entropy"));
     assert!(

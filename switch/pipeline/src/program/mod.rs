@@ -4,7 +4,6 @@ mod actions;
 mod architecture;
 mod arrays;
 mod load;
-mod order;
 mod tables;
 mod usage;
 
@@ -99,7 +98,16 @@ impl Program {
         let mut program = load(program, true)?;
         program.usage = match &program.other {
             None => Usage::of(&program),
-            Some(Other::Tofino(tofino)) => Usage::of_tofino(&program, tofino),
+            Some(Other::Tofino(tofino)) => {
+                let halves = tofino.pipes.iter().flat_map(|blocks| {
+                    [0, 1].map(|gress| usage::Half {
+                        parser: blocks.parsers[gress],
+                        control: blocks.controls[gress],
+                        deparser: &blocks.deparsers[gress],
+                    })
+                });
+                Usage::of_tofino(&program, tofino.places(), halves)
+            }
             Some(Other::Psa(_)) => Usage::all(&program),
         };
         // Programs for PSA are interpreted.

@@ -14,7 +14,6 @@ use crate::calculation::Input;
 use crate::expr::{Bool, Condition, HeaderRef, Num, Number, Word};
 use crate::parser::{ExtractTo, KeyPart, Op, State};
 use crate::slot::Slot;
-use crate::tofino::{Gress, Tofino};
 
 /// By word of the packet, whether it is written on all ways to a place.
 type Written = Vec<bool>;
@@ -66,9 +65,14 @@ impl Usage {
 
     /// Words that must be initialised of a program for Tofino, which parses packets in each gress. The others count as
     /// read and written.
-    pub(super) fn of_tofino(program: &Program, tofino: &Tofino) -> Usage {
+    /// The target sets and reads the fields at `places` itself.
+    pub(super) fn of_tofino<'a>(
+        program: &'a Program,
+        places: impl Iterator<Item = Place>,
+        halves: impl Iterator<Item = Half<'a>>,
+    ) -> Usage {
         let mut follower = Follower::new(program);
-        follower.follow_tofino(tofino);
+        follower.follow_tofino(places, halves);
         let all = Usage::all(program);
         match follower.lost {
             true => all,
@@ -120,6 +124,13 @@ impl Usage {
             }
         }
     }
+}
+
+/// Half a pipeline of Tofino: where parser and control begin, and the deparser.
+pub(super) struct Half<'a> {
+    pub parser: Option<u32>,
+    pub control: Next,
+    pub deparser: &'a [Primitive],
 }
 
 /// Follows a program.
@@ -186,20 +197,20 @@ impl<'a> Follower<'a> {
         }
     }
 
-    /// Both gresses of each pipeline of Tofino. The target sets and reads its own fields.
-    fn follow_tofino(&mut self, tofino: &Tofino) {
+    fn follow_tofino(
+        &mut self,
+        places: impl Iterator<Item = Place>,
+        halves: impl Iterator<Item = Half<'a>>,
+    ) {
         let program = self.program;
         let nothing = vec![false; self.unset.len()];
-        for place in program.standard.places().chain(tofino.places()) {
+        for place in program.standard.places().chain(places) {
             self.read_place(place, &nothing);
         }
-        for blocks in &tofino.pipes {
-            for gress in [Gress::Ingress, Gress::Egress] {
-                let gress = gress as usize;
-                let parsed = self.parser(blocks.parsers[gress], nothing.clone());
-                let done = self.pipeline(blocks.controls[gress], parsed);
-                self.body(&blocks.deparsers[gress], done, &mut None);
-            }
+        for half in halves {
+            let parsed = self.parser(half.parser, nothing.clone());
+            let done = self.pipeline(half.control, parsed);
+            self.body(half.deparser, done, &mut None);
         }
         self.requested(&nothing);
     }
@@ -252,7 +263,8 @@ impl<'a> Follower<'a> {
         self.requested(&vec![false; self.unset.len()]);
     }
 
-    /// What packets may take along, and digests: whatever asks for it, it may be read wherever a pipeline ends.
+    /// Fields that packets may take along, and digests: whatever asks for them, they may be read
+    /// wherever a pipeline ends.
     fn requested(&mut self, nothing: &Written) {
         let program = self.program;
         for list in program.field_lists.values() {

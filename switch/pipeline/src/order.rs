@@ -1,13 +1,13 @@
 //! Which headers a packet has: whether the deparser emits what the parser extracts, and what changes that.
 
-use super::Program;
 use crate::action::{Primitive, Target};
 use crate::parser::{ExtractTo, Op, State};
+use crate::program::Program;
 
 impl Program {
     /// Whether the parser of v1model extracts the headers that the deparser emits and no others, each once and in that
     /// order, so that together they are as long as what was parsed, and each has its place in the frame.
-    pub(super) fn parses_as_it_emits(&self) -> bool {
+    pub(crate) fn parses_as_it_emits(&self) -> bool {
         let emitted: Vec<u32> = self.emit.iter().map(|emit| emit.header).collect();
         let is_known = |header: &u32| {
             let h = self.layout.header_at(*header);
