@@ -1,8 +1,9 @@
 //! Processes of tests.
 
 use std::io::{BufReader, Read};
-use std::net::{SocketAddr, TcpListener};
+use std::net::{Ipv4Addr, SocketAddr, TcpListener};
 use std::process::{Child, ChildStderr, ChildStdout, Command, ExitStatus};
+use std::sync::atomic::{AtomicU32, Ordering};
 
 use rustix::process::{Pid, kill_process};
 
@@ -98,10 +99,20 @@ impl Drop for Process {
     }
 }
 
-/// A loopback address at which nobody listens.
+/// A loopback address at which nobody listens, another one each time. Its port is below those that Linux gives to
+/// connections (`ip_local_port_range`), one of which could take it before the test does.
 pub fn free_address() -> SocketAddr {
-    let listener = TcpListener::bind("127.0.0.1:0").expect("a port");
-    listener.local_addr().expect("bound")
+    static ASKED: AtomicU32 = AtomicU32::new(0);
+    // Processes that run side by side begin at different ports.
+    let first = std::process::id().wrapping_mul(97);
+    loop {
+        let number = first.wrapping_add(ASKED.fetch_add(1, Ordering::Relaxed));
+        let port = 10_000 + (number % 22_000) as u16;
+        let address = SocketAddr::from((Ipv4Addr::LOCALHOST, port));
+        if TcpListener::bind(address).is_ok() {
+            return address;
+        }
+    }
 }
 
 #[cfg(test)]

@@ -106,7 +106,7 @@ fn a_ring_that_nobody_reads_costs_a_wake_up_per_budget() {
     let path = folder.join("a");
     let listener = RingListener::bind(&path).unwrap();
     let load = format!(
-        "load 10.0.0.3 --rate-bps 10G --seconds 0.5 --settle-seconds 0 --lateness-us 5000 --json --ring {}",
+        "load 10.0.0.3 --rate-bps 10G --seconds 0.5 --settle-seconds 0.001 --lateness-us 5000 --json --ring {}",
         path.display()
     );
     let child = hosts.client("a", &load).spawn().unwrap();
