@@ -3,9 +3,11 @@
 mod actions;
 mod architecture;
 mod arrays;
+mod follower;
 mod load;
 mod tables;
 mod usage;
+mod written;
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -100,7 +102,7 @@ impl Program {
             None => Usage::of(&program),
             Some(Other::Tofino(tofino)) => {
                 let halves = tofino.pipes.iter().flat_map(|blocks| {
-                    [0, 1].map(|gress| usage::Half {
+                    [0, 1].map(|gress| follower::Half {
                         parser: blocks.parsers[gress],
                         control: blocks.controls[gress],
                         deparser: &blocks.deparsers[gress],
