@@ -12,7 +12,7 @@ use crate::clock::{Clock, RealtimeOffset};
 use crate::inbox::Inbox;
 
 /// Most frames that are read from one ring before others have their turn.
-const FRAMES_PER_TURN: usize = 256;
+const FRAMES_PER_TURN: usize = 128;
 
 /// A ring and what is to be sent over it.
 pub(crate) struct Ring {

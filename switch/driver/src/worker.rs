@@ -83,6 +83,8 @@ pub(crate) struct Worker<'a> {
     outbox: Outbox,
     /// Everything that came from outside before this time has been read.
     read_until: Instant,
+    /// Whether more waited to be read than was read in one turn.
+    more_to_read: bool,
     /// When the interfaces are to be looked after next.
     routine_due: Instant,
     /// How long what comes waits for more.
@@ -147,6 +149,7 @@ impl<'a> Worker<'a> {
             inbox: Inbox::new(),
             outbox: Outbox::default(),
             read_until: Instant::ZERO,
+            more_to_read: false,
             routine_due: Instant::ZERO,
             coalesce: Duration::ZERO,
             awake_since: Instant::ZERO,
@@ -201,7 +204,9 @@ impl<'a> Worker<'a> {
         loop {
             self.gather()?;
             self.sleep()?;
-            self.read();
+            if !self.lags() {
+                self.read();
+            }
             self.advance();
             let stop = self.obey();
             self.relieve()?;
@@ -219,12 +224,13 @@ impl<'a> Worker<'a> {
         }
     }
 
-    /// Waits for more of what comes and of what is due, unless the partition lags behind what was
-    /// read: then threads wait for each other.
+    /// Waits for more of what comes and of what is due, unless there is more already, or the partition lags behind
+    /// what was read: then threads wait for each other.
     fn gather(&mut self) -> io::Result<()> {
         let now = self.clock.now();
         let rest = (self.awake_since + self.coalesce).since(now);
-        if !rest.is_zero() && self.partition.ran_until() >= self.read_until {
+        let busy = self.more_to_read || self.partition.ran_until() < self.read_until;
+        if !rest.is_zero() && !busy {
             wait(&mut [], Some(rest.into()))?;
         }
         Ok(())
@@ -351,6 +357,7 @@ impl<'a> Worker<'a> {
             }
         }
         self.partition.exchange_frames(&mut self.inbox.memory);
+        self.more_to_read = read_until < now;
         // The clock of the frames may be stepped back, but time must not.
         self.read_until = self.read_until.max(read_until);
     }
@@ -368,11 +375,17 @@ impl<'a> Worker<'a> {
         self.partition.run_some(horizon, TURNS_PER_ROUND);
     }
 
+    /// Whether something is still to be done that happened before `read_until`. What comes in the meantime waits in
+    /// the kernel and in rings, which have bounds, as network cards have.
+    fn lags(&self) -> bool {
+        let next = self.partition.next_event();
+        next.is_some_and(|next| next < self.read_until)
+    }
+
     /// The time at which commands of other threads take effect. A partition with nothing to do
     /// gets no limit up to which it may run, but its time advances as well.
     fn now(&self) -> Instant {
-        let next = self.partition.next_event();
-        match next.is_some_and(|next| next < self.read_until) {
+        match self.lags() {
             true => self.partition.ran_until(),
             false => self.read_until,
         }

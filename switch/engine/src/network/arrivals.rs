@@ -4,6 +4,8 @@
 //! All that a node has for another one is added in one go, and frames on a link come in order. So all that was added
 //! consists of few runs that are in order. Their keys are merged; what arrives stays in its place.
 
+use std::iter::repeat_n;
+
 use ebb_units::Instant;
 
 use super::event::Event;
@@ -60,10 +62,10 @@ pub(crate) struct Arrivals {
     events: Vec<Option<Event>>,
     /// Time of the next one of those in order; [`NEVER`] without any.
     next_at: Instant,
-    /// Keys in order. The first ones are of arrivals that have been taken out.
+    /// Keys in order, behind room for such that come earlier.
     keys: Vec<Key>,
-    /// How many these are.
-    taken: usize,
+    /// Index of the first of them.
+    first: usize,
 }
 
 /// Memory for merging and moving. The nodes of a partition use it in turn, so that it stays in the caches.
@@ -83,7 +85,7 @@ impl Default for Arrivals {
             events: Vec::new(),
             next_at: NEVER,
             keys: Vec::new(),
-            taken: 0,
+            first: 0,
         }
     }
 }
@@ -113,13 +115,13 @@ impl Arrivals {
     /// The next arrival, as far as they are [in order](Self::settle).
     #[inline]
     pub(crate) fn pop(&mut self) -> Option<Event> {
-        let ahead = &self.keys[self.taken..];
+        let ahead = &self.keys[self.first..];
         let event = self.events[ahead.first()?.place()].take();
         self.next_at = ahead.get(1).map_or(NEVER, |next| next.at());
         if let Some(ahead) = ahead.get(AHEAD) {
             self.prefetch_headers(*ahead);
         }
-        self.taken += 1;
+        self.first += 1;
         event
     }
 
@@ -134,13 +136,13 @@ impl Arrivals {
     /// Whether at least this many arrivals come before `horizon`, as far as they are
     /// [in order](Self::settle).
     pub(crate) fn has(&self, count: usize, horizon: Instant) -> bool {
-        let last = self.keys.get(self.taken + count.saturating_sub(1));
+        let last = self.in_order().get(count.saturating_sub(1));
         last.is_some_and(|key| key.at() < horizon)
     }
 
     /// Fetches the headers of the first ones into the caches, as far as they are [in order](Self::settle).
     pub(crate) fn prefetch_first(&self) {
-        for key in self.keys[self.taken..].iter().take(AHEAD) {
+        for key in self.in_order().iter().take(AHEAD) {
             self.prefetch_headers(*key);
         }
     }
@@ -163,14 +165,22 @@ impl Arrivals {
         }
     }
 
-    /// Merges all runs of keys that are in order: neighbours in pairs, until there is one run.
+    /// Keys of the arrivals in order.
+    #[inline]
+    fn in_order(&self) -> &[Key] {
+        &self.keys[self.first..]
+    }
+
+    /// Merges all runs of keys that are in order: neighbours in pairs, until there is one run. What comes later than
+    /// all that is added keeps its place, so that a backlog costs nothing.
     #[inline(never)]
     fn merge(&mut self, spare: &mut Spare) {
         let Spare {
             keys, merged, ends, ..
         } = spare;
+        let end = self.end_of_earlier();
         keys.clear();
-        keys.extend_from_slice(&self.keys[self.taken..]);
+        keys.extend_from_slice(&self.keys[self.first..end]);
         keys.append(&mut self.fresh);
         ends.clear();
         let pairs = keys.windows(2).enumerate();
@@ -190,21 +200,50 @@ impl Arrivals {
             ends.truncate(runs);
             std::mem::swap(keys, merged);
         }
-        self.keys.clear();
-        self.keys.extend_from_slice(keys);
-        self.taken = 0;
-        self.next_at = self.keys.first().map_or(NEVER, |key| key.at());
+        self.put_before(end, keys);
+        self.next_at = self.in_order().first().map_or(NEVER, |key| key.at());
         self.fresh_from = NEVER;
+    }
+
+    /// Index behind the keys that come before the last of those not in order yet.
+    #[inline]
+    fn end_of_earlier(&self) -> usize {
+        let last = match self.in_order().last() {
+            None => None,
+            Some(_) => self.fresh.iter().max(),
+        };
+        let earlier = last.map(|last| self.in_order().partition_point(|key| key < last));
+        self.first + earlier.unwrap_or_default()
+    }
+
+    /// Replaces the keys in order up to index `end` by these.
+    #[inline]
+    fn put_before(&mut self, mut end: usize, keys: &[Key]) {
+        if end == self.keys.len() {
+            self.keys.clear();
+            self.keys.extend_from_slice(keys);
+            self.first = 0;
+            return;
+        }
+        if keys.len() > end {
+            // As much as there is, so that room is seldom made.
+            let room = self.keys.len().max(keys.len());
+            self.keys.splice(..0, repeat_n(Key::default(), room));
+            end += room;
+        }
+        self.first = end - keys.len();
+        self.keys[self.first..end].copy_from_slice(keys);
     }
 
     /// Puts all arrivals into order and gives them the first places, unless they are more than were taken out.
     pub(crate) fn forget_taken(&mut self, spare: &mut Spare) {
         self.settle(spare);
-        if self.taken < self.keys.len() - self.taken {
+        let ahead = self.in_order().len();
+        if self.events.len() - ahead < ahead {
             return;
         }
-        self.keys.drain(..self.taken);
-        self.taken = 0;
+        self.keys.drain(..self.first);
+        self.first = 0;
         for (place, key) in self.keys.iter_mut().enumerate() {
             spare.events.push(self.events[key.place()].take());
             *key = key.moved(place);
@@ -269,6 +308,60 @@ mod tests {
             }
             expected.sort_unstable();
             assert_eq!(pop_all(&mut arrivals), expected, "seed {seed}");
+        }
+    }
+
+    #[test]
+    fn what_comes_later_than_all_that_is_added_keeps_its_place() {
+        let (mut arrivals, mut spare) = (Arrivals::default(), Spare::default());
+        for at in 0..1000 {
+            push(&mut arrivals, 10_000 + at, 1);
+        }
+        arrivals.settle(&mut spare);
+        push(&mut arrivals, 0, 2);
+        arrivals.settle(&mut spare);
+        let latest = arrivals.keys.as_ptr_range().end;
+        for at in 0..500 {
+            arrivals.forget_taken(&mut spare);
+            push(&mut arrivals, at, 2);
+            arrivals.settle(&mut spare);
+            assert_eq!(arrivals.pop().map(|event| event.port()), Some(2));
+            assert_eq!(arrivals.keys.as_ptr_range().end, latest);
+        }
+    }
+
+    #[test]
+    fn a_backlog_is_merged_with_what_comes_between() {
+        for seed in 0..100u64 {
+            let (mut arrivals, mut spare) = (Arrivals::default(), Spare::default());
+            let (mut draw, mut expected) = (seed, Vec::new());
+            let mut next = |below: u64| {
+                draw = draw
+                    .wrapping_mul(0x5851_f42d_4c95_7f2d)
+                    .wrapping_add(seed | 1);
+                (draw >> 33) % below
+            };
+            let (mut now, mut popped) = (0, Vec::new());
+            for _ in 0..60 {
+                let mut at = now + 1;
+                let port = next(4) as PortId;
+                for _ in 0..next(20) {
+                    let most = 1 << next(12);
+                    at += next(most);
+                    push(&mut arrivals, at, port);
+                    expected.push((at, port));
+                }
+                arrivals.settle(&mut spare);
+                for _ in 0..next(15) {
+                    now = arrivals.next_time().as_picos().max(now);
+                    popped.extend(arrivals.pop().map(|event| (now, event.port())));
+                }
+                now = popped.last().map_or(0, |(at, _)| *at);
+                arrivals.forget_taken(&mut spare);
+            }
+            popped.extend(pop_all(&mut arrivals));
+            expected.sort_unstable();
+            assert_eq!(popped, expected, "seed {seed}");
         }
     }
 
