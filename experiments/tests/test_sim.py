@@ -105,6 +105,34 @@ def test_a_host_takes_its_time_for_each_packet(tmp_path: Path) -> None:
 
 
 @needs_simulator
+def test_an_answer_may_wait_behind_others_for_as_long_as_the_run_lasts(tmp_path: Path) -> None:
+    """Two requests of 20 MB at 10 Mbit/s over one connection: 32 s."""
+    clients = [{"name": "client", "hosts": ["h1"]}, {"name": "server", "hosts": ["h2"]}]
+    requests = {
+        "name": "requests",
+        "pattern": {
+            "type": "requests",
+            "clients": "client",
+            "servers": "server",
+            "connections": 1,
+        },
+        "arrivals": {"type": "periodic", "period_ns": 1_000_000},
+        "size": {"type": "fixed", "bytes": 20_000_000},
+        "count": 2,
+    }
+    results = simulate(
+        tmp_path,
+        "tcp-droptail",
+        single_rack={"hosts": 2, "rate_bps": 10_000_000, "delay_ns": 40_000},
+        workload={"group": clients, "traffic": [requests], "duration_ns": 2_000_000_000},
+        override={"tcp-droptail": {"agent": {"tcp": {"connections": "open"}}}},
+        limit_ns=60_000_000_000,
+        dilation=1,
+    )
+    assert [flow["status"] for flow in results.flows] == ["finished", "finished"]
+
+
+@needs_simulator
 def test_made_up_notifications(tmp_path: Path) -> None:
     """Those of flows that do not exist have nothing sent again, those of packets that somebody has
     seen do; however many threads there are."""

@@ -104,7 +104,7 @@ class Simulator:
     vms: Mapping[str, Sequence[Line]] = field(default_factory=dict[str, list[Line]])
     """Virtual machines of hosts, by name, as the network file has them."""
     host_keys: Mapping[str, Any] = field(default_factory=dict[str, Any])
-    """Keys of the network file about hosts that take their time or make things up."""
+    """Keys of the network file about hosts: how long they wait, take and what they make up."""
     content: str = "zeros"
     skip: bool = False
     """Whether rounds that repeat each other are skipped."""

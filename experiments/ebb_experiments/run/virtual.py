@@ -94,8 +94,9 @@ class Virtual:
 
 
 def host_keys(spec: ScenarioFile, dilation: Dilation) -> dict[str, Any]:
-    """Keys of the network file about hosts that take their time or make things up."""
-    keys: dict[str, Any] = {}
+    """Keys of the network file about hosts that take their time or make things up, and about how
+    long they wait for an answer: as long as the run may last."""
+    keys: dict[str, Any] = {"patience_ns": round(dilation.time(spec.limit_ns))}
     if spec.packet_ns:
         keys["packet_ns"] = round(dilation.time(spec.packet_ns))
         keys["packets_at_once"] = spec.packets_at_once
