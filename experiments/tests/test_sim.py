@@ -104,32 +104,48 @@ def test_a_host_takes_its_time_for_each_packet(tmp_path: Path) -> None:
     assert second["fct_ns"] == first["fct_ns"] + 5_000
 
 
+def requests(count: int, size: int, connections: int) -> dict[str, Any]:
+    """A workload: `h1` fetches so many objects of this size from `h2`, one each millisecond."""
+    pattern = {"type": "requests", "clients": "client", "servers": "server"}
+    traffic = {
+        "name": "requests",
+        "pattern": pattern | {"connections": connections},
+        "arrivals": {"type": "periodic", "period_ns": 1_000_000},
+        "size": {"type": "fixed", "bytes": size},
+        "count": count,
+    }
+    groups = [{"name": "client", "hosts": ["h1"]}, {"name": "server", "hosts": ["h2"]}]
+    return {"group": groups, "traffic": [traffic], "duration_ns": 2_000_000_000}
+
+
 @needs_simulator
 def test_an_answer_may_wait_behind_others_for_as_long_as_the_run_lasts(tmp_path: Path) -> None:
     """Two requests of 20 MB at 10 Mbit/s over one connection: 32 s."""
-    clients = [{"name": "client", "hosts": ["h1"]}, {"name": "server", "hosts": ["h2"]}]
-    requests = {
-        "name": "requests",
-        "pattern": {
-            "type": "requests",
-            "clients": "client",
-            "servers": "server",
-            "connections": 1,
-        },
-        "arrivals": {"type": "periodic", "period_ns": 1_000_000},
-        "size": {"type": "fixed", "bytes": 20_000_000},
-        "count": 2,
-    }
     results = simulate(
         tmp_path,
         "tcp-droptail",
         single_rack={"hosts": 2, "rate_bps": 10_000_000, "delay_ns": 40_000},
-        workload={"group": clients, "traffic": [requests], "duration_ns": 2_000_000_000},
+        workload=requests(2, 20_000_000, connections=1),
         override={"tcp-droptail": {"agent": {"tcp": {"connections": "open"}}}},
         limit_ns=60_000_000_000,
         dilation=1,
     )
     assert [flow["status"] for flow in results.flows] == ["finished", "finished"]
+
+
+@needs_simulator
+def test_a_host_serves_as_many_as_ask(tmp_path: Path) -> None:
+    """Requests of 1 MB that come eight times as fast as they are answered."""
+    results = simulate(
+        tmp_path,
+        "tcp-droptail",
+        single_rack={"hosts": 2, "rate_bps": 1_000_000_000, "delay_ns": 1_000},
+        workload=requests(80, 1_000_000, connections=1),
+        limit_ns=5_000_000_000,
+    )
+    assert [flow["status"] for flow in results.flows] == ["finished"] * 80
+    waits = [flow["started_at_ns"] - flow["offered_at_ns"] for flow in results.flows]
+    assert max(waits) < 100_000_000
 
 
 @needs_simulator

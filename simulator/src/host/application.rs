@@ -81,8 +81,12 @@ impl Application {
     ) -> Result<Self, Error> {
         let limits = Limits {
             patience: catalog.patience,
-            // The only client is the workload. How much of it is prepared ahead depends on how far the
-            // clock runs at a time.
+            // Nobody forges requests, and load is what a run is to show. The only client is the workload; how
+            // much of it is prepared ahead depends on how far the clock runs at a time.
+            serves_per_peer: usize::MAX,
+            serves: usize::MAX,
+            waiting_per_peer: usize::MAX,
+            waiting: usize::MAX,
             transfers_per_client: usize::MAX,
             ..Limits::CAREFUL
         };
