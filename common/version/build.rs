@@ -14,11 +14,11 @@ fn main() {
 /// The commit with + if files differ from it; none: there is no git, or no repository.
 fn commit() -> Option<String> {
     // It is written at every commit, checkout and rebase.
-    let log = said(&["rev-parse", "--git-path", "logs/HEAD"])?;
+    let log = git(&["rev-parse", "--git-path", "logs/HEAD"])?;
     if Path::new(&log).exists() {
         println!("cargo::rerun-if-changed={log}");
     }
-    said(&[
+    git(&[
         "describe",
         "--always",
         "--abbrev=40",
@@ -27,7 +27,8 @@ fn commit() -> Option<String> {
     ])
 }
 
-fn said(arguments: &[&str]) -> Option<String> {
+/// Output of a command of git; none: it failed.
+fn git(arguments: &[&str]) -> Option<String> {
     let output = Command::new("git").args(arguments).output().ok()?;
     let text = String::from_utf8(output.stdout).ok()?;
     output.status.success().then(|| text.trim().to_owned())

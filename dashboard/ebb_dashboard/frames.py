@@ -19,7 +19,7 @@ FRAME_HEADER_BYTES = 16
 ETHERNET_BYTES = 14
 IPV4_TYPE = 0x0800
 IPV4_BYTES = 20
-PROTOCOLS = {1: "ICMP", 6: "TCP", 17: "UDP", 253: "NDP or SCDP"}
+PROTOCOLS = {1: "ICMP", 6: "TCP", 17: "UDP", 253: "NDP, SCDP or Trevi"}
 """Names of IPv4's protocols; 253 is that of docs/wire-format.md."""
 ECN = ("-", "ECT(1)", "ECT(0)", "CE")
 """The ECN field in words (RFC 3168, section 5)."""

@@ -39,7 +39,7 @@ def test_frames_in_a_line_each(tmp_path: Path, order: str) -> None:
         "text": "10.0.0.2 > 10.0.1.3 TCP, dscp 10, ecn CE, ttl 62",
     }
     assert (second["at_ns"], second["bytes"]) == (7_000_001_000, 1434)
-    assert "NDP or SCDP, dscp 0, ecn ECT(0)" in second["text"]
+    assert "NDP, SCDP or Trevi, dscp 0, ecn ECT(0)" in second["text"]
     assert third["text"] == "Ethernet type 0x0806"
     assert short["text"] == "no whole Ethernet header"
 

@@ -85,7 +85,7 @@ impl Feed {
         self.nearer += by;
     }
 
-    /// Tells the hosts what starts before `end`: both ends of it, because a receiver may have to
+    /// Gives the hosts the transfers that start before `end`: both ends of them, because a receiver may have to
     /// act on what it gets, and servers on what is fetched.
     pub fn advance(&mut self, simulation: &mut Simulation<Node>, end: Instant) {
         let now = simulation.now();

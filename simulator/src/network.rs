@@ -1,4 +1,4 @@
-//! Input of a simulation: a JSON file that the runner (`ebb_experiments.sim`) makes from a scenario.
+//! Input of a simulation: a JSON file that the runner (`ebb_experiments.run.simulator`) makes from a scenario.
 //!
 //! | key | default | meaning |
 //! |---|---|---|
@@ -15,13 +15,13 @@
 //! | `workload` | | a workload file (`docs/workloads.md`), relative to this one; its hosts are those above unless it has its own `[[host]]`, with their names |
 //! | `transfers` | [] | instead of a workload: objects as `ebb-agent workload` prints them. `id`, `start_ns`, `sources`, `destinations`, `bytes`; `kind` (`send-one-to-one`), `priority` (0), `after` (of another with the same start) .. |
 //! | `content` | `zeros` | of the objects; `pattern`: different bytes everywhere, compared at the receiver |
-//! | `coding_bps` | 0 | how fast a host codes a source block of SCDP, one after the other; 0: in no time |
-//! | `packet_ns`, `packets_at_once` | 0, 16 | what a host takes for each packet that arrives, and how many it works on at a time |
-//! | `forgeries` | [] | hosts that make up notifications of drops: `host`, `targets` (names), `every_ns`, `start_ns` (0), `stop_ns`, `dscp` |
+//! | `coding_bps` | 0 | rate at which a host codes blocks of SCDP and Trevi, one after the other; 0: instantly |
+//! | `packet_ns`, `packets_at_once` | 0, 16 | processing time of a host per arriving packet, and how many it processes at a time |
+//! | `forgeries` | [] | hosts that make up notifications of drops: `host`, `targets` (names), `every_ns`, `start_ns` (0), `stop_ns`, `dscp`, `overhears_after_ns` (none: they are about flows that do not exist) |
 //! | `fabric_socket` | | serves `ebb.fabric.v1.Fabric` at this Unix socket: faults, restarts, captures; relative to this file |
 //! | `captures` | `captures` | the folder for the captures that somebody asks it for; relative to this file |
-//! | `ends_with` | [] | parts of the workload: a run that is to end with its transfers ends with those of these, whatever the others do; none: with all |
-//! | `arrivals_every_ns` | 0 | how often it is noted how much of every object has arrived, from so long after the start on; 0: never |
+//! | `ends_with` | [] | parts of the workload, by name: a run with `flows` ends with the last of their transfers, even if others are still under way; none: with all |
+//! | `arrivals_every_ns` | 0 | period of the samples of how much of every object has arrived, the first one period after the start; 0: none |
 //! | `skip` | false | whether rounds that repeat each other are skipped (`docs/simulation.md`) |
 //! | `patience_ns` | 10 s | how long a fetch waits for its first byte |
 //!
@@ -155,7 +155,7 @@ pub struct ForgeryEntry {
     pub start_ns: u64,
     pub stop_ns: u64,
     pub dscp: u8,
-    /// It names packets that its target has sent so long ago, at least the longest delay of a link. None:
+    /// It names packets that its target sent this long before, at least the longest delay of a link. None:
     /// packets of flows that do not exist.
     #[serde(default)]
     pub overhears_after_ns: Option<u64>,

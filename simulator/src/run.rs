@@ -15,7 +15,7 @@ use crate::host::{Notice, SimHost, Unfinished};
 use crate::lines::Done;
 use crate::machine::Machine;
 use crate::node::Node;
-use crate::skipping::{Skipping, Skips, Told, World};
+use crate::skipping::{HostNotice, Skipping, Skips, World};
 
 /// About how many events happen between two checks whether all transfers of a run have ended; the
 /// clock stops only at such checks. Events are counted, not real time, so that a run always stops
@@ -44,7 +44,7 @@ pub struct Run {
     slice: Duration,
     /// About how many events it is to have.
     events_per_slice: u64,
-    /// Until when the clock was last to run, in time that is told.
+    /// Until when the clock was last to run, with what has been skipped.
     until: Instant,
     /// Skips rounds. None: none are to be.
     skipping: Option<Skipping>,
@@ -150,21 +150,21 @@ impl Run {
     }
 
     /// Notices that are held back until others of the same transfer come.
-    pub fn take_held(&mut self) -> Vec<Told> {
+    pub fn take_held(&mut self) -> Vec<HostNotice> {
         let skipping = self.skipping.as_mut();
         skipping.map(Skipping::take_held).unwrap_or_default()
     }
 
-    /// Takes the notices since the last call, and skips what it can. Returns what is to be told.
-    fn skip(&mut self) -> Vec<Told> {
+    /// Takes the notices since the last call, and skips what it can. Returns the notices to report.
+    fn skip(&mut self) -> Vec<HostNotice> {
         let (mut notices, mut out) = (Vec::new(), Vec::new());
         let _ = self.report_all(|host, notice| {
             notices.push((host.to_owned(), notice));
             Ok::<(), std::convert::Infallible>(())
         });
         if let Some(skipping) = &mut self.skipping {
-            for told in notices {
-                skipping.take(told, &mut out);
+            for notice in notices {
+                skipping.take(notice, &mut out);
             }
             let world = World {
                 until: own(self.until, skipping.skipped()),
@@ -281,7 +281,7 @@ fn members(simulation: &Simulation<Node>) -> impl Iterator<Item = &SimHost> {
     simulation.hosts().flat_map(|(_, node)| node.members())
 }
 
-/// A transfer as it is told.
+/// A transfer as it is reported.
 fn shown<'a>(skipping: Option<&Skipping>, open: Cow<'a, Open>) -> Cow<'a, Open> {
     match skipping {
         Some(skipping) => Cow::Owned(skipping.shown(&open)),
@@ -289,9 +289,9 @@ fn shown<'a>(skipping: Option<&Skipping>, open: Cow<'a, Open>) -> Cow<'a, Open> 
     }
 }
 
-/// A time in the simulation's own time.
-fn own(told: Instant, skipped: Duration) -> Instant {
-    Instant::ZERO + told.since(Instant::ZERO + skipped)
+/// A time of a run that has skipped `skipped`, in the simulation's own time.
+fn own(reported: Instant, skipped: Duration) -> Instant {
+    Instant::ZERO + reported.since(Instant::ZERO + skipped)
 }
 
 /// The counts of a run as a line shows them.

@@ -1,8 +1,9 @@
 """Random entries and other state for a program, from its P4Info.
 
-Values are drawn from few: what the program compares a field with, borders, and a handful of random
-ones that packets use too, so that entries are hit. What an action sets in one table, the keys of
-others find, and actions that drop are chosen less often: else nothing gets through many tables.
+Values are drawn from few: what the program compares a field with, smallest and largest ones, and a
+handful of random ones that packets use too, so that entries are hit. Keys are drawn from what the
+actions of other tables set, and actions that drop are chosen less often: else hardly a packet would
+get through many tables.
 """
 
 from __future__ import annotations
@@ -38,9 +39,11 @@ DROP_PORT = 511
 GROUPS = 4
 """Multicast groups and clone sessions that are set, besides those that the program names."""
 MOST_ENTRIES = 8
+"""Most entries of a table in a state."""
 LARGEST_REGISTER_BITS = 63
 """Widest value of a register that BMv2's control plane takes, in bits."""
-GROUP_MEMBERS = 5
+MOST_MEMBERS = 5
+"""Most members of an action profile."""
 DROPPING_WEIGHT = 5
 """How many times rarer an action that drops is than each of the others."""
 
@@ -114,7 +117,8 @@ def compared(program: Program) -> dict[Field, list[int]]:
                 value = int(other["value"], 16)
                 if value >= 0:
                     header, name = this["value"]
-                    # Equality mostly leads on, inequality to a drop.
+                    # Programs mostly drop what differs from the constant: it is drawn more often
+                    # than its neighbours.
                     times = 4 if node["op"] in ("==", "!=") else 1
                     found[header, name] += [value] * times + [value + 1, max(value - 1, 0)]
     return found
@@ -172,7 +176,7 @@ class States:
                 break
             kinds = zip(table.keys, info.kinds, strict=True)
             keys = tuple(self.match(key, kind) for key, kind in kinds)
-            # Different priorities: which of two equal ones wins is nobody's business.
+            # Different priorities, since no specification says which of two equal ones wins.
             priority = number + 1 if table.has_priorities else None
             if keys in seen:
                 continue
@@ -265,7 +269,7 @@ class States:
             actions = sorted(set.intersection(*common)) if common else []
             if not actions:
                 continue
-            members = min(self.rng.randint(2, GROUP_MEMBERS), profile.size or GROUP_MEMBERS)
+            members = min(self.rng.randint(2, MOST_MEMBERS), profile.size or MOST_MEMBERS)
             for _ in range(members):
                 commands.append(CreateMember(profile.name, self.call(self.one_of(actions))))
             groups = 2 if profile.with_selector else 0

@@ -1,11 +1,11 @@
 //! Numbers of buckets whose width is a fixed share of their values, as in HdrHistogram: each octave
-//! of values is cut into `PARTS` equal buckets, a power of two, and values below `PARTS` have a
+//! of values is cut into `PARTS` (a power of two) equal buckets, and values below `PARTS` have a
 //! bucket each. A percentile that is read from such buckets is off by at most 1 / `PARTS`.
 
 /// Number of the bucket that holds a value.
 #[inline]
 pub fn bucket<const PARTS: u64>(value: u64) -> usize {
-    // Octave 0 begins at PARTS.
+    // Octave n has the values from PARTS << n on, in buckets 1 << n wide; smaller ones count as octave 0.
     let octave = value.max(PARTS).ilog2() - PARTS.ilog2();
     (u64::from(octave) * PARTS + (value >> octave)) as usize
 }

@@ -158,7 +158,7 @@ impl BitRate {
     pub const fn as_bps(self) -> u64 {
         self.0
     }
-    /// Whether nothing is sent at this rate.
+    /// Whether it is zero, which is no limit where a limit is configured.
     pub const fn is_zero(self) -> bool {
         self.0 == 0
     }

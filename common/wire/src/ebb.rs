@@ -7,7 +7,7 @@ use crate::{Layer, ParseError};
 
 const VERSION: u8 = 1;
 
-/// The type of a packet of NDP or SCDP, 4 bits of the first byte.
+/// The type of a packet of NDP, SCDP or Trevi, 4 bits of the first byte.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
 pub enum PacketType {
     /// NDP: bytes of an object.

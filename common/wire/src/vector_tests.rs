@@ -290,13 +290,13 @@ proptest! {
 
     #[test]
     fn ebb_headers_survive_the_wire(
-        kind in 0u8..6, flags: u8, ports: (u16, u16), session: u32, block: u32,
+        kind in 0u8..9, flags: u8, ports: (u16, u16), session: u32, block: u32,
         symbol in 0u32..EbbHeader::SYMBOL_LIMIT, pull: u32, entropy: u16, object_bytes: u64,
         sizes: (u16, u16), payload in prop::collection::vec(any::<u8>(), 0..100), level: u8,
         sender in 0u8..16, senders in 0u8..16, multicast_group: u16, priority: u8,
     ) {
         let types = [PacketType::Data, PacketType::Symbol, PacketType::Pull, PacketType::Ack,
-            PacketType::Nack, PacketType::Reset];
+            PacketType::Nack, PacketType::Reset, PacketType::Request, PacketType::Coded, PacketType::Stop];
         let header = EbbHeader {
             packet_type: types[usize::from(kind)],
             flags: EbbFlags(flags & !EbbFlags::TRIMMED.0),

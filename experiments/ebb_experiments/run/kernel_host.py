@@ -3,7 +3,8 @@
 Stands alone: it runs in the namespace of a host. It accepts objects on a port of its own and sends
 those of its share when they are due, one connection each, and prints the lines that an agent would
 (docs/agent-records.md). An object is its number, its size and its SHA-256, then its content; the
-receiver answers with one byte, and the sender tells how many packets it was told to be marked.
+receiver answers with one byte, and the sender then sends the number of its packets that ACKs
+reported as marked.
 """
 
 from __future__ import annotations
@@ -26,7 +27,8 @@ CHUNK = 1 << 16
 # Places in the kernel's `struct tcp_info` (linux/tcp.h), which only grows at its end.
 INFO_BYTES = 248
 RETRANSMITTED = struct.Struct("100xI")
-ACKS_RECEIVED = struct.Struct("140xI")
+SEGMENTS_RECEIVED = struct.Struct("140xI")
+"""Segments that came in: at a sender the ACKs, with the handshake and the answer."""
 DATA_SEGMENTS_RECEIVED = struct.Struct("152xI")
 DATA_SEGMENTS_SENT = struct.Struct("156xI")
 DELIVERED_MARKED = struct.Struct("196xI")
@@ -44,13 +46,13 @@ def tell(line: dict[str, Any]) -> None:
 
 def info(connection: socket.socket) -> bytes:
     """`struct tcp_info`, filled up with zeros where the kernel is older."""
-    told = connection.getsockopt(socket.IPPROTO_TCP, socket.TCP_INFO, INFO_BYTES)
-    return told.ljust(INFO_BYTES, b"\0")
+    tcp_info = connection.getsockopt(socket.IPPROTO_TCP, socket.TCP_INFO, INFO_BYTES)
+    return tcp_info.ljust(INFO_BYTES, b"\0")
 
 
-def number(place: struct.Struct, told: bytes) -> int:
+def number(place: struct.Struct, tcp_info: bytes) -> int:
     """A number of `TCP_INFO`."""
-    (value,) = place.unpack_from(told)
+    (value,) = place.unpack_from(tcp_info)
     return int(value)
 
 
@@ -135,14 +137,14 @@ def receive(connection: socket.socket, peer: tuple[str, int], known: dict[int, A
     for part in parts:
         digest.update(part)
     intact = digest.digest() == sha256
-    told = info(connection)
+    tcp_info = info(connection)
     connection.sendall(INTACT if intact else DAMAGED)
     (marked,) = MARKS.unpack(exactly(connection, MARKS.size))
     record.tell(
         finished_ns,
         peer,
         sha256_ok=intact,
-        packets_received=number(DATA_SEGMENTS_RECEIVED, told),
+        packets_received=number(DATA_SEGMENTS_RECEIVED, tcp_info),
         ce_marks=marked,
         trimmed=0,
         duplicates=0,
@@ -163,20 +165,20 @@ def send(transfer: dict[str, Any], algorithm: str, body: bytes) -> None:
             connection.connect(peer)
             connection.sendall(head + body)
             intact = exactly(connection, 1) == INTACT
-            finished_ns, told = time.monotonic_ns(), info(connection)
-            connection.sendall(MARKS.pack(number(DELIVERED_MARKED, told)))
+            finished_ns, tcp_info = time.monotonic_ns(), info(connection)
+            connection.sendall(MARKS.pack(number(DELIVERED_MARKED, tcp_info)))
             failed = {} if intact else {"status": "failed", "reason": "not what was sent"}
         except OSError as error:
-            finished_ns, told = time.monotonic_ns(), info(connection)
+            finished_ns, tcp_info = time.monotonic_ns(), info(connection)
             failed = {"status": "failed", "reason": str(error)}
         record.tell(
             finished_ns,
             peer,
-            packets_sent=number(DATA_SEGMENTS_SENT, told),
-            retransmitted=number(RETRANSMITTED, told),
-            timeouts=number(TIMEOUTS, told),
-            payload_bytes_sent=number(BYTES_SENT, told),
-            acks=number(ACKS_RECEIVED, told),
+            packets_sent=number(DATA_SEGMENTS_SENT, tcp_info),
+            retransmitted=number(RETRANSMITTED, tcp_info),
+            timeouts=number(TIMEOUTS, tcp_info),
+            payload_bytes_sent=number(BYTES_SENT, tcp_info),
+            acks=number(SEGMENTS_RECEIVED, tcp_info),
             returned=0,
             **failed,
         )

@@ -223,7 +223,7 @@ class Tenants(_Common):
 
 
 class Volume(_Common):
-    """The law of the bytes that arrive per bin (docs/traffic-volume.md), bins without any left out.
+    """The law of the bytes that arrive per bin (docs/traffic-volume.md), without empty bins.
     `best`: 1 if `law` beats every other law, else 0; `beaten`: 1 if one beats it; `correlation`:
     of its probability plot; `variation`: standard deviation of the bytes over their mean, `empty`:
     share of bins without any. Needs `arrivals_every_ns` of the scenario, of which a bin is a

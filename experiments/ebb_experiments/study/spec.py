@@ -108,7 +108,7 @@ class OnMininet(Spec):
 
 
 class Published(Spec):
-    """A number of the paper, drawn as a star where ours is to be compared with it."""
+    """A number of the paper, drawn as a hollow diamond where ours is to be compared with it."""
 
     scheme: str
     value: float
@@ -130,7 +130,7 @@ class Figure(Spec):
     kind: Literal["line", "bars", "cdf", "rank", "box", "time"]
     metric: str
     """`line`, `bars`: its value over the trials; `cdf`, `rank`, `box`: what it is computed from,
-    of all seeds together; `time`: one of kind `samples`."""
+    of all seeds together; `time`: one of kind `samples` or `rates`."""
     x: str | None = None
     """Axis of `line`, `bars` and `box`."""
     panels: str | None = None
@@ -173,7 +173,7 @@ class Claim(Spec):
     """`{AXIS}` stands for the point of `each`."""
     expression: str
     """Metrics as functions of a scheme and of points of the axes:
-    `fct("tcp", load=0.4) / fct("hull", load=0.4)`; numbers, + - * /, min(), max()."""
+    `fct("tcp", load=0.4) / fct("hull", load=0.4)`; numbers, + - * /, min(), max(), on_mininet()."""
     published: float | str | list[float | str]
     """The paper's number, or its words; with `each` one for each point."""
     band: tuple[float | None, float | None] | list[tuple[float | None, float | None]]

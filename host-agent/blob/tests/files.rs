@@ -26,7 +26,8 @@ pub struct Files {
     names: BTreeMap<String, usize>,
     durable: BTreeMap<String, usize>,
     since: Vec<Renaming>,
-    /// The host crashes in the operation after so many. `None`: not yet.
+    /// The host crashes in the operation of this number, counted from 1 for the next one; 0: it has. `None`: it does
+    /// not crash by itself.
     pub fuse: Option<u32>,
     pub full: bool,
     /// Syncing does nothing.

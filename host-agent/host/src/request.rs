@@ -75,7 +75,7 @@ impl fmt::Display for Peer {
 pub struct SendObject {
     /// Transport that carries it.
     pub transport: TransportKind,
-    /// Receivers; several are one group where the transport has groups.
+    /// Receivers; several are one group, unless `unicast`.
     pub to: Vec<Peer>,
     /// Name of the object at the receivers.
     pub name: String,

@@ -34,7 +34,7 @@ impl<Key: Ord> Tally<Key> {
         self.sum += 1;
     }
 
-    /// Counts a key once less; a count of 0 stays.
+    /// Counts a key once less, unless its count is 0.
     pub fn subtract(&mut self, key: &Key) {
         if let Some(count) = self.counts.get_mut(key) {
             *count -= 1;

@@ -2,13 +2,17 @@
 
 use ebb_units::Duration;
 
-/// SRTT, RTTVAR and the backed-off RTO.
+/// SRTT, RTTVAR, and the RTO with its backoff.
 #[derive(Clone, Debug)]
 pub(crate) struct RttEstimator {
+    /// SRTT. None: nothing has been measured.
     smoothed: Option<Duration>,
     minimum: Option<Duration>,
+    /// RTTVAR.
     variation: Duration,
+    /// The RTO without backoff; `max_rto` bounds it where it is read ([`Self::doubled`]).
     rto: Duration,
+    /// How often the timer has expired since the last measurement.
     backoffs: u32,
     min_rto: Duration,
     max_rto: Duration,

@@ -19,7 +19,7 @@ pub struct Workload {
     /// Rate of a host's link: what a load is a fraction of.
     #[serde(default = "gigabit")]
     pub link_rate_bps: f64,
-    /// Nothing arrives at this time or later. Parts of their own end need none.
+    /// Nothing arrives at this time or later. A part with an end of its own needs none.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub duration_ns: Option<u64>,
     /// May be left to a file of hosts.
@@ -77,14 +77,14 @@ pub enum Arrivals {
         #[serde(default, skip_serializing_if = "Option::is_none")]
         load: Option<f64>,
     },
-    /// Each host one job, all at `start_ns`.
+    /// Each starting host one job, all at `start_ns`.
     Once {},
-    /// Each host one job, every `period_ns`, from `start_ns` on.
+    /// Each starting host one job every `period_ns`, from `start_ns` on.
     Periodic {
         /// Time between two jobs of a host.
         period_ns: u64,
     },
-    /// Each host `rounds` jobs, each of which starts when the one before it has finished.
+    /// Each starting host `rounds` jobs, each of which starts when the one before it has finished.
     BackToBack {
         /// Jobs of each host.
         rounds: u32,
@@ -127,7 +127,7 @@ pub enum Pattern {
         /// Group of the hosts.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         hosts: Option<String>,
-        /// Time from what has come to what is sent on, to add and to copy.
+        /// Time from the arrival of a part to the start of the next send, to add and to copy.
         #[serde(default)]
         step_ns: u64,
     },

@@ -3,8 +3,8 @@
 use ebb_engine::simulation::Simulation;
 use ebb_units::{Duration, Instant};
 
+use super::notices::{Course, HostNotice, Shift, Skipping};
 use super::steadiness::{Lane, Steady, judge};
-use super::telling::{Course, Shift, Skipping, Told};
 use crate::feed::Feed;
 use crate::host::Notice;
 use crate::node::Node;
@@ -33,8 +33,8 @@ struct Jump {
 }
 
 impl Skipping {
-    /// Skips as many rounds as certainly repeat the last ones. Adds to `out` what is to be told of them.
-    pub fn jump(&mut self, mut world: World<'_>, out: &mut Vec<Told>) {
+    /// Skips as many rounds as certainly repeat the last ones. Adds the notices of their transfers to `out`.
+    pub fn jump(&mut self, mut world: World<'_>, out: &mut Vec<HostNotice>) {
         for (name, part) in &mut self.parts {
             let Some(course) = &mut part.course else {
                 continue;
@@ -56,7 +56,7 @@ impl Skipping {
                     rounds: taken_off + round,
                     time: self.skipped + jump.period * round as u64,
                 };
-                course.tell_skipped(&shift, out);
+                course.report_skipped(&shift, out);
             }
             part.skips.bytes += course.take_off(taken_off, jump.rounds, &mut world);
             let time = jump.period * jump.rounds as u64;
@@ -85,7 +85,7 @@ impl Course {
         due
     }
 
-    /// How far a jump can go now; or why there can be none. `taken_off`: rounds that have been.
+    /// How far a jump can go now; or why there can be none. `taken_off`: rounds that have been removed already.
     fn plan(&self, name: &str, taken_off: usize, world: &mut World<'_>) -> Result<Jump, String> {
         if self.failed {
             return Err("a transfer has failed".into());
@@ -167,8 +167,8 @@ impl Course {
             .find(|round| *round == end || waits(round))
     }
 
-    /// Tells of a round that is skipped as of the last one.
-    fn tell_skipped(&self, shift: &Shift<'_>, out: &mut Vec<Told>) {
+    /// Adds the notices of a skipped round: those of the last one, shifted.
+    fn report_skipped(&self, shift: &Shift<'_>, out: &mut Vec<HostNotice>) {
         for (host, ended) in self.lanes.iter().flat_map(|lane| &lane.last) {
             let mut ended = Box::new(ended.clone());
             ended.skipped = true;
@@ -179,7 +179,7 @@ impl Course {
         }
     }
 
-    /// Takes the last rounds off the shares of the hosts. Returns the bytes of their content.
+    /// Removes the last rounds from the schedules of the hosts. Returns the bytes of their content.
     fn take_off(&self, taken_off: usize, rounds: usize, world: &mut World<'_>) -> u64 {
         let end = self.rounds.count() - taken_off;
         let mut bytes = 0;

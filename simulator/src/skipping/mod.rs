@@ -1,14 +1,15 @@
 //! Skips rounds of a workload that repeat each other (`docs/simulation.md`, Skipping).
 //!
-//! The state of the network is never changed: its clock, packets, queues and registers go on as if nothing had
-//! happened. What is taken off is the last rounds of the workload, and the rest of the world comes nearer by the time
-//! that they would have taken: what has not ended is from then on told as later rounds, at times that are later by what
-//! has been skipped. Rounds that have been skipped are told as the last one that was simulated, each a period later.
+//! A jump changes no state of the network: clock, packets, queues and registers stay as they are. It removes the last
+//! rounds of the workload from the schedule, and everything that is still due from outside is due earlier by the time
+//! that these rounds would have taken. Transfers that end later are then reported with the numbers of later rounds, at
+//! times that are later by what has been skipped; skipped rounds are reported as copies of the last one that was
+//! simulated, each a period later.
 
 mod jump;
+mod notices;
 mod rounds;
 mod steadiness;
-mod telling;
 
 pub use jump::World;
-pub use telling::{Skipping, Skips, Told};
+pub use notices::{HostNotice, Skipping, Skips};

@@ -49,7 +49,7 @@ fn beside(id: u64, start_ns: u64) -> Value {
     })
 }
 
-/// A run as it is told.
+/// A run as it is reported.
 #[derive(Default)]
 struct Tale {
     /// Request, end and whether it was skipped, in ns, by transfer.

@@ -113,7 +113,7 @@ pub fn inject(fabric: &mut Simulation<Outside>, when: Instant, port: NodePort, f
     fabric.with_host(id, add).expect("a host");
 }
 
-/// So many equal frames arrive 1 ns apart, the first at time 0.
+/// `count` equal frames arrive 1 ns apart, the first at time 0.
 pub fn inject_burst(fabric: &mut Simulation<Outside>, count: u64, port: NodePort, frame: &[u8]) {
     for number in 0..count {
         inject(fabric, Instant::from_nanos(number), port, frame.to_vec());

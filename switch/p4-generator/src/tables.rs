@@ -177,7 +177,7 @@ impl Generator {
 
     fn table(&mut self) {
         let name = self.fresh("table");
-        // Actions with a direction are called, or have their arguments in the table; the latter is tried rarely.
+        // Actions whose parameters have directions would take arguments in the table's list; here they are only called.
         let plain = self
             .actions
             .iter()

@@ -61,10 +61,9 @@ const MIN_CONNECTIONS: usize = 8;
 const OTHER_FILES: usize = 256;
 /// Window of one stream, in bytes. A batch of 500 updates is about 30 KB; it should not wait for the window.
 const WINDOW_BYTES: u32 = 1 << 20;
-/// Window of all streams of a connection, in bytes. The HTTP/2 library ends a connection
-/// (`too_many_data_frames`) on which small messages wait whose sizes, each taken as 256 bytes short
-/// of itself, add up to half of this: with the window of one stream a burst of 3,500 packet-outs
-/// did it.
+/// Window of all streams of a connection, in bytes. The HTTP/2 library adds up, over the DATA frames that wait, the
+/// bytes that each is shorter than 256, and ends the connection (`too_many_data_frames`) when the sum exceeds half of
+/// this: with the window of one stream a burst of 3,500 packet-outs did that.
 const CONNECTION_WINDOW_BYTES: u32 = 16 << 20;
 /// Calls of a connection that may be open at once for each of the devices at its address; more wait.
 const STREAMS_OF_DEVICE: u32 = 64;

@@ -7,8 +7,8 @@
 //! ```
 //! A record is contiguous: one of the length [`PADDING`] fills the end of the data where the next one does not fit.
 //!
-//! Neither side believes the other. Each keeps its own count to itself, takes the other's only if that is possible, and
-//! copies a record out before it looks at it. A peer that writes nonsense gives garbage for frames, as it may anyway,
+//! Neither side believes the other. Each keeps its own count to itself, accepts the other's only in its possible range,
+//! and copies a record out before it parses it. A peer that writes nonsense gives garbage for frames, as it may anyway,
 //! or [`Broken`]. No call loops for longer than the data that were there when it began.
 
 use std::sync::Arc;
@@ -50,7 +50,7 @@ pub(crate) struct Direction {
 }
 
 impl Direction {
-    /// Bytes that a direction with so much data takes.
+    /// Bytes of memory of a direction: its counters and this much data.
     pub fn total_bytes(data_bytes: usize) -> usize {
         COUNTERS_BYTES + data_bytes
     }
@@ -242,7 +242,7 @@ pub(crate) struct Consumer {
     direction: Direction,
     /// Bytes read.
     tail: u64,
-    /// The count of lost frames that was already told.
+    /// The count of lost frames that has been reported already.
     lost: u64,
     /// A copy of the frame that is handed over.
     frame: Box<[u8]>,

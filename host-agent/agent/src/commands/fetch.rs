@@ -20,7 +20,7 @@ pub struct FetchArgs {
     pub common: CommonArgs,
     /// Name of the object at the server
     pub name: String,
-    /// The server, IP or IP:PORT; from several at once with scdp
+    /// The server, IP or IP:PORT; from several at once with scdp or trevi
     #[arg(long, value_name = "HOST", num_args = 1.., required = true)]
     pub from: Vec<Peer>,
     /// File to write or replace, `-` for stdout; by default a new one of the object's name

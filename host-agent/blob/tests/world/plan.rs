@@ -77,7 +77,7 @@ impl World {
                 let host = &mut self.hosts[number];
                 if let Some(replica) = host.replica.take() {
                     let mut files = replica.disk;
-                    // Those that were deleted or have rotted are not meant.
+                    // A tract that was deleted, or damaged by `rot`, is not lost by the crash.
                     host.confirmed.retain(|name| is_sound(&files, name));
                     files.crash(&mut self.rng);
                     if !host.confirmed.iter().all(|name| is_sound(&files, name)) {
@@ -172,7 +172,7 @@ impl World {
                 replica.disk.fuse = None;
             }
         }
-        // All are heard.
+        // The locator hears of all replicas.
         self.run_until(self.now + Duration::from_secs(10));
     }
 }

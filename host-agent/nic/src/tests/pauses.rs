@@ -1,4 +1,4 @@
-//! When a class stops and goes on: exact times, at 1 Gbit/s, where a quantum takes 512 ns.
+//! When a class is paused and resumes: exact times, at 1 Gbit/s, where a quantum takes 512 ns.
 
 use ebb_units::Duration;
 use proptest::prelude::*;
@@ -40,7 +40,7 @@ fn the_response_time_counts_from_the_reception_and_the_pause_from_its_end() {
     // Frames start until 120 us; the one of 112 us is out at 124. Stopped until 120 + 51.2.
     let sent = starts(&mut nic, us(100), us(180), &[0]);
     assert_eq!(sent, [(0, us(100)), (0, us(112)), (0, ns(171_200))]);
-    // Letting it go on takes as long.
+    // The resume takes effect after the same response time.
     pause(&mut nic, us(200), 1, 0xffff);
     pause(&mut nic, us(230), 1, 0);
     let sent = starts(&mut nic, us(221), us(260), &[0]);
@@ -58,10 +58,10 @@ fn a_refresh_prolongs_a_shorter_time_shortens_and_zero_ends() {
     pause(&mut nic, us(152), 1, 0);
     assert_eq!(nic.next_start(us(152)), None);
     assert_eq!(starts(&mut nic, us(152), us(153), &[0]), [(0, us(152))]);
-    let told = nic.statistics(us(200));
-    assert_eq!(told.paused[0], Duration::from_micros(52));
-    assert_eq!(told.pauses_received[0], 3);
-    assert_eq!(told.paused[1], Duration::ZERO);
+    let statistics = nic.statistics(us(200));
+    assert_eq!(statistics.paused[0], Duration::from_micros(52));
+    assert_eq!(statistics.pauses_received[0], 3);
+    assert_eq!(statistics.paused[1], Duration::ZERO);
 }
 
 #[test]
@@ -80,9 +80,9 @@ fn a_neighbour_that_never_ends_a_pause_shows_in_the_statistics() {
     for n in 0..60 {
         pause(&mut nic, us(16_776 * n), 0b100, 0xffff);
     }
-    let told = nic.statistics(us(1_000_000));
-    assert_eq!(told.paused[2], Duration::from_secs(1));
-    assert_eq!(told.pauses_received[2], 60);
+    let statistics = nic.statistics(us(1_000_000));
+    assert_eq!(statistics.paused[2], Duration::from_secs(1));
+    assert_eq!(statistics.pauses_received[2], 60);
     assert!(starts(&mut nic, us(1_000_000), us(1_000_100), &[2]).is_empty());
     assert_eq!(
         starts(&mut nic, us(1_000_000), us(1_000_012), &[1]).len(),
@@ -130,7 +130,7 @@ fn without_pfc_no_frame_stops_anything() {
     assert_eq!(nic.statistics(us(200)), crate::NicStatistics::default());
 }
 
-/// The neighbour sends more frames within the response time than are kept.
+/// The neighbour sends more PFC frames within the response time than the NIC keeps.
 #[test]
 fn a_flood_of_frames_takes_no_memory_and_the_last_one_counts() {
     let mut nic = Nic::new(NicParams {

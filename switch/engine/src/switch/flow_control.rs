@@ -1,6 +1,6 @@
-//! Priority-based flow control (IEEE 802.1Qbb) between the traffic manager, which says whom to
-//! stop and is asked what to stop, and the links of the switch; advanced flow control of programs for
-//! Tofino 2, which stop queues by themselves.
+//! Priority-based flow control (IEEE 802.1Qbb): PFC frames to the neighbours that the traffic manager
+//! wants to pause, and pauses of its queues by the frames of neighbours; advanced flow control of
+//! programs for Tofino 2, which stop queues by themselves.
 //!
 //! MAC control frames belong to the link: they never reach the program, wait in no queue and are
 //! not packets of the switch.

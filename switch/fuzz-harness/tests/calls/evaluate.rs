@@ -25,7 +25,7 @@ enum Found {
 #[derive(Clone, Copy)]
 struct FoundPlace {
     whole: Found,
-    /// Which half of it, if it is not all: the upper one?
+    /// The half of it that is meant: true the upper, false the lower; none: all of it.
     half: Option<bool>,
 }
 

@@ -32,7 +32,7 @@ async fn messages_of_unknown_types_are_answered_with_themselves() {
     let other = Some(strange);
     let details = Details::Other(p4::StreamOtherError { other });
     assert_eq!(error.details, Some(details));
-    // The stream goes on.
+    // The stream stays open.
     c.arbitrate(DEVICE_ID, 1).await;
     assert_eq!(c.arbitration().await, Code::Ok);
     server.stop().await;
@@ -84,7 +84,7 @@ async fn whoever_has_not_arbitrated_is_nobody() {
     let mut primary = server.ready().await;
     server.switch.packet_in(&[0; 60]);
     assert!(matches!(primary.receive().await, Update::Packet(_)));
-    // It hears of itself only.
+    // The other stream got no packet, and no notice but that of its own arbitration.
     silent.arbitrate(DEVICE_ID, 0).await;
     assert_eq!(silent.arbitration().await, Code::AlreadyExists);
     server.stop().await;
@@ -184,7 +184,8 @@ async fn an_idle_entry_is_named_with_its_notes_and_not_after_it_has_gone() {
 /// More packets at once than the switch takes at once: the stream waits, and does not end.
 #[tokio::test(flavor = "multi_thread", worker_threads = 3)]
 async fn a_burst_of_packets_out_arrives_whole() {
-    // Each in a frame of its own, 230 bytes short of 256: more than half of a window of 1 MiB.
+    // Each message has an HTTP/2 frame of its own, 230 bytes shorter than 256: together 690,000 bytes, more than half
+    // of 1 MiB, at which the library would end a connection with that window (`CONNECTION_WINDOW_BYTES`).
     const BURST: usize = 3_000;
     let server = Running::start().await;
     let c = server.ready().await;

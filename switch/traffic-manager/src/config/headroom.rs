@@ -25,8 +25,8 @@ impl TrafficManagerConfig {
     ///
     /// XON is then the least that keeps a queue from running empty, the largest headroom H, and
     /// XOFF the middle between that and the most that loses nothing, which of B bytes for N queues
-    /// is B / N - H: so B / 2N. Below that most is also room for the frame that crosses it, and for
-    /// what arrives during the PFC frame.
+    /// is B / N - H: so B / 2N. It is lower where that would not leave room for the frame that crosses
+    /// it and for what arrives during the PFC frame as well.
     pub(crate) fn thresholds(&self) -> Option<Thresholds> {
         let pfc = self.pfc.as_ref()?;
         let lossless = || {

@@ -1,5 +1,5 @@
-//! Notices of a run that skips rounds: later numbers and times for what has not been skipped, and made-up notices
-//! for what has.
+//! Notices of a run that skips rounds: transfers that were simulated get the numbers and times of later rounds, and
+//! those that were skipped get notices of their own.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -14,7 +14,7 @@ use super::steadiness::Observed;
 use crate::host::{Ended, Notice};
 
 /// A notice with the name of its host.
-pub type Told = (String, Notice);
+pub type HostNotice = (String, Notice);
 
 /// Skips rounds of a run.
 pub struct Skipping {
@@ -65,10 +65,10 @@ pub(super) struct Course {
 /// The transfers of a pair of hosts.
 #[derive(Default)]
 pub(super) struct Lane {
-    /// Those that have ended and been told, by round.
+    /// Those that have ended and been reported, by round.
     pub(super) ended: Vec<Observed>,
     /// Notices of transfers of which others are to come, by round.
-    pub(super) held: BTreeMap<usize, Vec<Told>>,
+    pub(super) held: BTreeMap<usize, Vec<HostNotice>>,
     /// Notices of the last one that has ended.
     pub(super) last: Vec<(String, Ended)>,
 }
@@ -103,8 +103,8 @@ impl Skipping {
         parts.map(|(name, part)| (&**name, &part.skips))
     }
 
-    /// Takes a notice of a host, and adds to `out` what is to be told.
-    pub fn take(&mut self, (host, mut notice): Told, out: &mut Vec<Told>) {
+    /// Takes a notice of a host, and adds to `out` the notices that can be reported now.
+    pub fn take(&mut self, (host, mut notice): HostNotice, out: &mut Vec<HostNotice>) {
         let transfer = notice.open().map(|open| open.transfer.clone());
         if let Some(transfer) = transfer
             && let Some(part) = self.parts.get_mut(&transfer.traffic)
@@ -125,7 +125,7 @@ impl Skipping {
     }
 
     /// Notices that are held back, of transfers that have not ended at both ends.
-    pub fn take_held(&mut self) -> Vec<Told> {
+    pub fn take_held(&mut self) -> Vec<HostNotice> {
         let mut out = Vec::new();
         for part in self.parts.values_mut() {
             let Some(course) = &mut part.course else {
@@ -144,7 +144,7 @@ impl Skipping {
         out
     }
 
-    /// A transfer that has not ended, as it is told.
+    /// A transfer that has not ended, as it is reported.
     pub fn shown(&self, open: &Open) -> Open {
         let mut open = open.clone();
         let part = self.parts.get(&open.transfer.traffic);
@@ -169,11 +169,17 @@ impl Course {
         }
     }
 
-    fn take(&mut self, place: Place, told: Told, shift: &Shift<'_>, out: &mut Vec<Told>) {
+    fn take(
+        &mut self,
+        place: Place,
+        notice: HostNotice,
+        shift: &Shift<'_>,
+        out: &mut Vec<HostNotice>,
+    ) {
         let lane = &mut self.lanes[place.lane];
-        self.failed |= !told.1.is_good();
-        lane.held.entry(place.round).or_default().push(told);
-        // Rounds are told in their order, each at once.
+        self.failed |= !notice.1.is_good();
+        lane.held.entry(place.round).or_default().push(notice);
+        // Rounds are reported in their order, both ends of a transfer together.
         while let Some(held) = lane.held.get(&lane.ended.len())
             && let Some(observed) = observed(held)
         {
@@ -197,7 +203,7 @@ impl Course {
 }
 
 /// The transfer that these notices are of. None: they are not all there.
-fn observed(notices: &[Told]) -> Option<Observed> {
+fn observed(notices: &[HostNotice]) -> Option<Observed> {
     let of = |role: Role| {
         notices.iter().find_map(|(_, notice)| match notice {
             Notice::Flow(ended) if ended.record.role == role => Some(ended),
@@ -223,7 +229,7 @@ fn observed(notices: &[Told]) -> Option<Observed> {
     })
 }
 
-/// By how much what is told of a transfer differs from what happened in the simulation.
+/// By how much a report of a transfer differs from what happened in the simulation.
 pub(super) struct Shift<'a> {
     pub(super) names: &'a ObjectNames,
     pub(super) rounds: usize,
