@@ -90,6 +90,13 @@ pub fn wake_up_on_time() {
     let _ = rustix::thread::set_current_timer_slack(NonZeroU64::new(1));
 }
 
+/// Whether this thread runs before all that have no real-time priority.
+pub fn runs_in_real_time() -> bool {
+    // SAFETY: no pointers; 0 is the calling thread.
+    let policy = unsafe { libc::sched_getscheduler(0) } & !libc::SCHED_RESET_ON_FORK;
+    policy == libc::SCHED_FIFO || policy == libc::SCHED_RR
+}
+
 /// Lets this thread run before all others of the machine (SCHED_FIFO), with priority 1 (lowest) to
 /// 99; threads that it starts do not. Needs CAP_SYS_NICE. A thread that never sleeps then starves
 /// the rest of its processor.

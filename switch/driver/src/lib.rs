@@ -43,7 +43,7 @@ use std::thread;
 
 use ebb_engine::drive::{Cut, Wake, control_channels};
 use ebb_engine::{ControlHandle, Network, NetworkError};
-use ebb_packet_io::run_in_real_time;
+use ebb_packet_io::{run_in_real_time, runs_in_real_time};
 use ebb_units::{Duration, Instant};
 use thiserror::Error;
 
@@ -254,9 +254,12 @@ impl Driver {
     }
 }
 
-/// Gives the calling thread real-time priority, if it should have it.
+/// Gives the calling thread real-time priority, if it should have it and has none (`chrt`).
 fn go_first(realtime: bool) {
-    if realtime && let Err(error) = run_in_real_time(REALTIME_PRIORITY) {
+    if realtime
+        && !runs_in_real_time()
+        && let Err(error) = run_in_real_time(REALTIME_PRIORITY)
+    {
         tracing::info!("packets wait for their turn on the processors: {error}");
     }
 }

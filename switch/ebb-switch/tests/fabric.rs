@@ -1,5 +1,4 @@
-//! `ebb-switch --fabric` and its service: two switches and the link between them, no interfaces, so
-//! no root.
+//! `ebb-switch --fabric` and its service: two switches and the link between them, no interfaces.
 
 use std::net::SocketAddr;
 use std::path::Path;
@@ -18,7 +17,7 @@ use tonic::transport::Channel;
 use crate::server::{SWITCH, connect};
 
 struct Fabric {
-    _process: Process,
+    process: Process,
     folder: Folder,
     client: FabricClient<Channel>,
 }
@@ -29,7 +28,12 @@ impl Fabric {
     }
 
     /// `more`: what the file has beside two switches and their link.
-    async fn start_with(more: &str, [s1, s2]: [SocketAddr; 2]) -> Self {
+    async fn start_with(more: &str, addresses: [SocketAddr; 2]) -> Self {
+        Self::start_by(Command::new(SWITCH), more, addresses).await
+    }
+
+    /// The same by a command to which the arguments are added.
+    async fn start_by(mut command: Command, more: &str, [s1, s2]: [SocketAddr; 2]) -> Self {
         let folder = Folder::new("fabric");
         let text = format!(
             r#"
@@ -49,13 +53,12 @@ impl Fabric {
             "#
         );
         let file = folder.write("fabric.toml", text);
-        let mut command = Command::new(SWITCH);
         command.arg("--fabric").arg(file).args(["-L", "warn"]);
         let process = Process::start(command.current_dir(&folder).stderr(Stdio::null()));
         let socket = folder.join("fabric.sock");
         let channel = connect(format!("unix:{}", socket.display())).await;
         Self {
-            _process: process,
+            process,
             folder,
             client: FabricClient::new(channel),
         }
@@ -191,7 +194,28 @@ async fn switches_start_with_the_program_of_the_file_by_its_cookie() {
     drop(fabric);
 }
 
+#[tokio::main(flavor = "current_thread")]
+async fn a_higher_real_time_priority_is_kept() {
+    let mut command = Command::new("chrt");
+    command.args(["--rr", "10", SWITCH, "--realtime", "on"]);
+    let fabric = Fabric::start_by(command, "", [free_address(), free_address()]).await;
+    let tasks = format!("/proc/{}/task", fabric.process.id());
+    let priorities: Vec<_> = std::fs::read_dir(tasks)
+        .expect("a process")
+        .map(|task| std::fs::read_to_string(task.expect("a thread").path().join("stat")))
+        .map(|stat| stat.expect("readable"))
+        .filter(|stat| stat.contains("(packets-"))
+        .map(|stat| {
+            let (_, fields) = stat.split_once(") ").expect("a name");
+            // Field 40 of proc(5), the third being the first after the name.
+            fields.split(' ').nth(37).expect("a priority").to_owned()
+        })
+        .collect();
+    assert_eq!(priorities, ["10"]);
+}
+
 ebb_testkit::tests! {
+    Need::Root => [a_higher_real_time_priority_is_kept],
     Need::Nothing => [
         the_state_of_a_link_inside_is_set_and_told,
         ports_inside_are_captured,
