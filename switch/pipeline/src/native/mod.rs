@@ -29,6 +29,7 @@ mod cells;
 mod code;
 mod control;
 mod deparser;
+mod entries;
 mod expr;
 mod hash;
 mod initial;

@@ -126,6 +126,10 @@ pub fn install(pipeline: &mut Pipeline) -> Result<(), ControlError> {
             &[155_648, 1000, 1],
         ),
     ] {
+        // Not all programs for Tofino have a phantom queue.
+        if pipeline.table(table).is_err() {
+            continue;
+        }
         for port in 0..PORTS {
             let action = TableAction::Direct(call(pipeline, table, action, params)?);
             let key = MatchKey::Exact(port.to_be_bytes().to_vec());
