@@ -27,7 +27,12 @@ fn read(path: &Path) -> Result<String, String> {
 }
 
 pub fn program() -> Result<Program, String> {
-    let text = read(&in_repository("build/fabric.json"))?;
+    built("fabric")
+}
+
+/// A program that `make` has compiled.
+pub fn built(name: &str) -> Result<Program, String> {
+    let text = read(&in_repository(&format!("build/{name}.json")))?;
     Program::from_json(text.as_bytes()).map_err(|e| e.to_string())
 }
 
