@@ -1,6 +1,6 @@
 """Runs a scheme's simulation under Callgrind, which counts from the first event to the last one.
 
-    python tools/instructions/simulated.py SCHEME K BYTES FOLDER
+    python tools/instructions/simulated.py SCHEME K BYTES FOLDER ARCHITECTURE
 
 A permutation on a fat-tree with that k, an object of so many bytes from each host. It leaves
 FOLDER/profile and prints how many packet-hops there were. The simulator's set-up runs
@@ -14,9 +14,11 @@ import shlex
 import subprocess
 import sys
 from pathlib import Path
+from typing import cast
 
 from ebb_experiments.run.run import Binaries, Run
 from ebb_experiments.run.virtual import PausedSimulation, Virtual, Watch
+from ebb_experiments.scenario.architecture import Architecture
 from ebb_experiments.scenario.loaded import all_at_once, scenario
 
 BUILD = Path(__file__).resolve().parents[2] / "build"
@@ -30,9 +32,9 @@ exec valgrind --quiet --tool=callgrind --instr-atstart=no --toggle-collect='{cou
 """
 
 
-def main(scheme: str, k: int, size_bytes: int, folder: Path) -> None:
+def main(scheme: str, k: int, size_bytes: int, folder: Path, architecture: Architecture) -> None:
     watch = Watch(look=lambda paused: begin(folder, paused), look_every_ns=10**12)
-    clock = Virtual(binaries(folder), threads=1, watch=watch)
+    clock = Virtual(binaries(folder, architecture), threads=1, watch=watch)
     loaded = scenario(table(scheme, k, size_bytes), "instructions")
     results = Run(loaded, scheme, 1, clock, folder / "run").go()
     if results.unfinished:
@@ -55,7 +57,7 @@ def table(scheme: str, k: int, size_bytes: int) -> dict[str, object]:
     }
 
 
-def binaries(folder: Path) -> Binaries:
+def binaries(folder: Path, architecture: Architecture) -> Binaries:
     """Products of `make build`, with a simulator that runs under Callgrind."""
     for file in BUILD.iterdir():
         if file.name != "ebb-simulator":
@@ -65,7 +67,7 @@ def binaries(folder: Path) -> Binaries:
     place = shlex.quote(str(folder))
     wrapper.write_text(WRAPPER.format(simulator=simulator, folder=place, counted=COUNTED))
     wrapper.chmod(0o755)
-    return Binaries(folder)
+    return Binaries(folder, architecture)
 
 
 def begin(folder: Path, paused: PausedSimulation) -> None:
@@ -80,4 +82,5 @@ def begin(folder: Path, paused: PausedSimulation) -> None:
 
 
 if __name__ == "__main__":
-    main(sys.argv[1], int(sys.argv[2]), int(sys.argv[3]), Path(sys.argv[4]))
+    scheme, k, size_bytes, folder, architecture = sys.argv[1:]
+    main(scheme, int(k), int(size_bytes), Path(folder), cast("Architecture", architecture))

@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
+from ebb_experiments.scenario.architecture import Architecture
 from instructions.counts import Count
 from instructions.profile import functions
 
@@ -48,12 +49,16 @@ class Simulation:
     """Ports of a switch; there are k^3 / 4 hosts."""
     object_bytes: int = 200_000
     """Transfers of each host."""
+    architecture: Architecture = "v1model"
+    """Architecture of the switches' programs."""
 
     def count(self) -> Count:
         with TemporaryDirectory(prefix="ebb-instructions-") as folder:
             simulated = Path(__file__).parent / "simulated.py"
             network = (str(self.k), str(self.object_bytes))
-            hops = _run(sys.executable, str(simulated), self.scheme, *network, folder)
+            hops = _run(
+                sys.executable, str(simulated), self.scheme, *network, folder, self.architecture
+            )
             return _read("packet-hop", int(hops), Path(folder) / "profile")
 
 
@@ -63,6 +68,8 @@ SUBJECTS: dict[str, Example | Simulation] = {
     "simulation-scdp": Simulation("scdp"),
     "simulation-dctcp": Simulation("dctcp"),
     "simulation-detail": Simulation("detail"),
+    "simulation-ndp-tna": Simulation("ndp", architecture="tna"),
+    "simulation-hull-tna": Simulation("hull", architecture="tna"),
     "pipeline-fabric": Example("pipeline_instructions", ("fabric",)),
     "pipeline-router": Example("pipeline_instructions", ("router",)),
     "traffic-manager": Example("traffic_manager_instructions"),

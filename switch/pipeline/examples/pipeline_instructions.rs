@@ -1,7 +1,8 @@
 //! Packets through the native code of a program, for Callgrind to count (`tools/instructions`).
 //!
-//! `cargo run -p ebb-pipeline --example pipeline_instructions fabric | router`: `fabric.p4` with routes, classes, ECN
-//! threshold and phantom queue, or a small IPv4 router (`tests/common/router.p4`). Prints how many packets are counted.
+//! `cargo run -p ebb-pipeline --example pipeline_instructions fabric | tofino | router`: `fabric.p4` or
+//! `tna/fabric_marking.p4` with routes, classes, ECN threshold and phantom queue, or a small IPv4 router
+//! (`tests/common/router.p4`). Prints how many packets are counted.
 
 #[path = "../tests/common/fabric.rs"]
 mod fabric;
@@ -26,8 +27,9 @@ const BATCHES: u64 = 100;
 fn main() -> Result<(), String> {
     let (program, install): (_, fn(&mut Pipeline) -> _) = match std::env::args().nth(1).as_deref() {
         Some("fabric") => (fabric::program()?, fabric::install),
+        Some("tofino") => (fabric::built("tna/fabric_marking")?, fabric::install),
         Some("router") => (router::program()?, router::install),
-        _ => return Err("usage: pipeline_instructions fabric | router".to_owned()),
+        _ => return Err("usage: pipeline_instructions fabric | tofino | router".to_owned()),
     };
     let mut forwarding = Forwarding::new(&program, "native", BATCH)?;
     install(&mut forwarding.pipeline).map_err(|e| e.to_string())?;

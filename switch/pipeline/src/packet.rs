@@ -5,6 +5,7 @@ use crate::frames::Frames;
 use crate::free_list::FreeList;
 use crate::journey::Journey;
 use crate::slot::Place;
+use crate::tofino::Front;
 
 /// A field that every packet of a program has.
 #[derive(Clone, Copy, Debug)]
@@ -18,6 +19,10 @@ pub struct Packet {
     pub(crate) words: Vec<u64>,
     /// The frame as it came in, until it is deparsed.
     pub(crate) frame: Vec<u8>,
+    /// On Tofino, bytes in front of the frame that are apart from it; without meaning on other architectures.
+    pub(crate) front: Front,
+    /// On Tofino, how many bytes of metadata the frame begins with.
+    pub(crate) metadata_bytes: usize,
     /// Where the payload starts in the frame.
     pub(crate) payload_at: usize,
     /// Requests of the program so far.
@@ -124,9 +129,24 @@ impl Packet {
         (self.frame.len() - self.payload_at).min(room)
     }
 
-    /// Notes that headers are written, so that all of the frame is payload for who looks at it next.
+    /// Notes that headers are written, so that all of the frame is payload for who looks at it next, behind a header
+    /// that is apart.
     pub(crate) fn note_whole(&mut self) {
-        (self.header_bytes, self.payload_at) = (0, 0);
+        (self.header_bytes, self.payload_at) = (self.front.header_bytes(), 0);
+    }
+
+    /// Puts the bytes in front of the frame into it.
+    pub(crate) fn join_front(&mut self) {
+        let front = self.front.all();
+        if !front.is_empty() {
+            let bytes = front.len();
+            let length = self.frame.len();
+            self.frame.resize(bytes + length, 0);
+            self.frame.copy_within(..length, bytes);
+            self.frame[..bytes].copy_from_slice(front);
+            self.metadata_bytes = self.front.metadata_bytes();
+            self.front.clear();
+        }
     }
 
     /// Moves the payload, as far as truncation leaves it, behind room for this many bytes of
@@ -184,6 +204,8 @@ impl Pool {
         let Packet {
             words,
             frame: place,
+            front: _,
+            metadata_bytes: _,
             payload_at,
             requests,
             ingress_port,
@@ -210,6 +232,7 @@ impl Pool {
     pub(crate) fn copy(&mut self, packet: &Packet) -> Box<Packet> {
         let frame = self.copy_frame(&packet.frame);
         let mut copy = self.packet(&packet.words, frame);
+        copy.front = packet.front.clone();
         copy.payload_at = packet.payload_at;
         copy.ingress_port = packet.ingress_port;
         copy.packet_id = packet.packet_id;
@@ -233,12 +256,18 @@ impl Pool {
         self.packets.last().map(|packet| packet.words.as_slice())
     }
 
-    /// The frame of a packet that ends here.
-    pub(crate) fn take_frame(&mut self, mut packet: Box<Packet>) -> Vec<u8> {
-        #[cfg(test)]
+    /// Leaves in the words of a packet what packets that are gone do.
+    #[cfg(test)]
+    pub(crate) fn leave_rest(&self, packet: &mut Packet) {
         if let Some(rest) = self.rest {
             packet.words.fill(rest);
         }
+    }
+
+    /// The frame of a packet that ends here.
+    pub(crate) fn take_frame(&mut self, mut packet: Box<Packet>) -> Vec<u8> {
+        #[cfg(test)]
+        self.leave_rest(&mut packet);
         let frame = std::mem::take(&mut packet.frame);
         if self.packets.len() < PACKETS {
             self.packets.give(packet);

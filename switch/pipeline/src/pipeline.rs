@@ -158,6 +158,19 @@ impl Pipeline {
         }
     }
 
+    /// Makes a packet one that has not been parsed, with its words as [`new_packet`](Self::new_packet) has them.
+    pub(crate) fn begin_again(&mut self, packet: &mut Packet) {
+        let native = self.program.native.as_ref().filter(|_| !self.sets_all());
+        #[cfg(test)]
+        self.state.pool.leave_rest(packet);
+        match native {
+            None => packet.words.copy_from_slice(&self.program.layout.initial),
+            Some(native) => native.initialise(&self.program, &mut packet.words),
+        }
+        packet.requests = Default::default();
+        packet.truncated_to = usize::MAX;
+    }
+
     /// Fate of a packet after ingress that has requests, in the order of BMv2.
     #[cold]
     fn after_ingress(&mut self, now: Instant, mut packet: Box<Packet>) -> IngressOutcome {

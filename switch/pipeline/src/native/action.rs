@@ -8,6 +8,7 @@ use super::calls;
 use super::code::{Code, Data};
 use crate::action::{Primitive, Target};
 use crate::expr::{Condition, HeaderRef, Number, Word};
+use crate::layout::NO_HOME;
 use crate::slot::Slot;
 
 /// Continuation behind an action.
@@ -54,7 +55,7 @@ impl Code<'_, '_> {
                 }
                 other => {
                     let changes = self.program.changes_headers(other);
-                    if changes {
+                    if changes && self.needs_fields(other) {
                         self.fetch_fields();
                     }
                     self.primitive(other, data, exit);
@@ -86,8 +87,21 @@ impl Code<'_, '_> {
         self.go_on_in(on);
     }
 
+    /// Whether fields that the parser has left in the frame are to be read before a primitive that changes headers. The
+    /// deparsers of Tofino read them themselves; a header that becomes valid there has the fields that it had, so none
+    /// of them are left in the frame.
+    fn needs_fields(&self, primitive: &Primitive) -> bool {
+        let changes_validity = matches!(
+            primitive,
+            Primitive::SetValid(HeaderRef::Fixed(_))
+                | Primitive::SetInvalid(HeaderRef::Fixed(_))
+                | Primitive::Tofino(_)
+        );
+        !(changes_validity && self.program.tofino().is_some())
+    }
+
     /// Reads the fields that the parser has left in the frame, before headers move.
-    fn fetch_fields(&mut self) {
+    pub fn fetch_fields(&mut self) {
         if self.program.usage.left.contains(&true) {
             self.call(calls::address::fetch_fields(), &[]);
         }
@@ -154,6 +168,16 @@ impl Code<'_, '_> {
                 calculation,
                 size,
             } if slot.words == 1 => self.hash(*slot, base, *calculation, size, data),
+            Primitive::SetValid(HeaderRef::Fixed(h)) if self.program.tofino().is_some() => {
+                // Its fields are what they were; the length of the headers is measured by the deparser.
+                self.mark_valid(*h);
+                if let Some(home_at) = self.program.layout.header_at(*h).home_at {
+                    self.set_word_to(home_at, NO_HOME);
+                }
+            }
+            Primitive::SetInvalid(HeaderRef::Fixed(h)) if self.program.tofino().is_some() => {
+                self.set_word_to(self.program.layout.header_at(*h).valid_at, 0);
+            }
             Primitive::SetValid(HeaderRef::Fixed(h)) => self.set_valid(*h),
             Primitive::Exit | Primitive::Assert(_) | Primitive::Assume(_) => {
                 if let Primitive::Assert(condition) | Primitive::Assume(condition) = primitive {

@@ -236,6 +236,13 @@ calls! {
         machine.packet.make_room(header_bytes);
         machine.packet.frame.as_mut_ptr()
     } or std::process::abort();
+    /// Puts the bytes that are apart from the frame into it: its address and its length. Without it the code cannot go
+    /// on.
+    fn join_front(machine) -> Pair {
+        machine.packet.join_front();
+        let frame = &mut machine.packet.frame;
+        Pair(frame.as_mut_ptr() as u64, frame.len() as u64)
+    } or std::process::abort();
     /// Header of the deparser, where in the frame to write it: how many bytes it is.
     fn emit(machine, emit: *const Emit, at: usize) -> u64 {
         machine.emit(&*emit, at) as u64

@@ -98,15 +98,21 @@ impl Code<'_, '_> {
 
     /// Applies a table: the outcome, and the data of the action.
     fn lookup(&mut self, table: u32) -> (Value, Value) {
-        let number = self.constant(u64::from(table));
-        let spec = &self.program.blueprint.tables[table as usize].spec;
-        let hash = self.selector_of(spec).map(|s| self.calculate(s));
+        let of_program = &self.program.blueprint.tables[table as usize];
+        let spec = &of_program.spec;
         let (ask, done) = (self.block(), self.block());
         let outcome = self.b.append_block_param(done, I64);
         let data = self.b.append_block_param(done, I64);
-        let row = match rows::access(spec) {
+        let (access, noted) = (rows::access(spec), self.program.notes_entry(spec));
+        if !noted && !matches!(access, Access::Rows(_)) && self.try_constants(of_program, done) {
+            self.go_on_in(done);
+            return (outcome, data);
+        }
+        let number = self.constant(u64::from(table));
+        let hash = self.selector_of(spec).map(|s| self.calculate(s));
+        let row = match access {
             // The interpreter notes the entry.
-            _ if self.program.notes_entry(spec) => None,
+            _ if noted => None,
             Access::Rows(key) => Some(self.row_of_key(table, &key, ask)),
             Access::Memos(key) if hash.is_some() || spec.profile.is_none() => {
                 Some(self.row_of_memo(table, &key, hash, ask))

@@ -75,14 +75,8 @@ impl<'p> Code<'p, '_> {
         self.write_headers(&program.emit, header_bytes)
     }
 
-    /// Writes those of these headers that are valid into the frame, whatever that takes. The result is 0.
-    pub fn write_emitted(&mut self, emits: &[Emit]) -> Value {
-        let header_bytes = self.measure(emits);
-        self.write_headers(emits, header_bytes)
-    }
-
     /// Where in the frame headers of this length are to be written, with the payload behind them.
-    fn make_room(&mut self, header_bytes: Value) -> Value {
+    pub fn make_room(&mut self, header_bytes: Value) -> Value {
         let (same, move_it, done) = (self.block(), self.block(), self.block());
         let out = self.b.append_block_param(done, I64);
         self.b.set_cold_block(move_it);
@@ -110,7 +104,14 @@ impl<'p> Code<'p, '_> {
     /// Writes those of these headers that are valid into the frame, `header_bytes` in all. The result is 0.
     fn write_headers(&mut self, emits: &[Emit], header_bytes: Value) -> Value {
         let out = self.make_room(header_bytes);
-        let mut position = self.constant(0);
+        let start = self.constant(0);
+        self.write_from(emits, out, start);
+        self.constant(0)
+    }
+
+    /// Writes those of these headers that are valid, from a position of the frame on.
+    pub fn write_from(&mut self, emits: &[Emit], out: Value, start: Value) {
+        let mut position = start;
         for emit in emits {
             let (present, done) = (self.block(), self.block());
             let end = self.b.append_block_param(done, I64);
@@ -124,7 +125,6 @@ impl<'p> Code<'p, '_> {
             self.go_on_in(done);
             position = end;
         }
-        self.constant(0)
     }
 
     /// Writes a header to this position of the frame. The result is where it ends.

@@ -23,12 +23,14 @@
 //! * Memory that can be executed cannot be written (`cranelift-jit`).
 
 mod action;
+mod apart;
 mod arrays;
 mod calls;
 mod cells;
 mod code;
 mod control;
 mod deparser;
+mod entries;
 mod expr;
 mod hash;
 mod initial;
@@ -38,6 +40,8 @@ mod standard;
 #[cfg(test)]
 mod tests;
 mod wire;
+
+use std::sync::atomic::Ordering;
 
 use cranelift_codegen::ir::{Function, UserFuncName, Value};
 use cranelift_codegen::isa::CallConv;
@@ -79,6 +83,8 @@ struct HalfCode<F = Generated> {
     parser: F,
     /// `None` if the control graph has a cycle.
     control: Option<F>,
+    /// Whether the parser reads bytes apart from the frame.
+    apart: bool,
     /// Requests of the deparser: headers, copies.
     deparser: F,
     /// Writes headers into the frame; `None` where the deparser does not always emit the same ones.
@@ -90,6 +96,7 @@ impl<F> HalfCode<F> {
         HalfCode {
             parser: f(self.parser),
             control: self.control.map(&f),
+            apart: self.apart,
             deparser: f(self.deparser),
             write: self.write.map(&f),
         }
@@ -246,8 +253,15 @@ impl<'a> Compiler<'a> {
             Some(emits) => Some(self.function(|code| code.write_emitted(emits))?),
             None => None,
         };
+        let start = blocks.parsers[gress as usize];
+        let apart = Code::parses_apart(self.program, start);
+        let parser = self.function(|code| match apart {
+            true => code.parse_apart(start).0,
+            false => code.parse(start).0,
+        })?;
         Ok(HalfCode {
-            parser: self.function(|code| code.parse(blocks.parsers[gress as usize]).0)?,
+            parser,
+            apart,
             control: self.pipeline(blocks.controls[gress as usize], |_| {})?,
             deparser: self.function(|code| code.deparser_of(blocks.before_emits(gress)))?,
             write,
@@ -418,17 +432,31 @@ impl Machine<'_> {
         goes_on: impl FnOnce(&mut Self, u32) -> bool,
     ) -> u32 {
         let code = native.halves[half.pipe][half.gress as usize];
+        if !code.apart {
+            self.packet.join_front();
+        }
         let mut context = self.context();
         let error = self.run_native(code.parser, &mut context) as u32;
+        if self.packet.metadata_bytes > 0 {
+            // The parser may have put them into the frame.
+            context = self.context();
+        }
         if !goes_on(self, error) {
             return error;
+        }
+        if self.state.sets_all.load(Ordering::Relaxed) {
+            // Others than the program may read any field.
+            self.fetch_fields();
         }
         match code.control {
             Some(function) if !self.packet.requests.exit => {
                 self.run_native(function, &mut context);
             }
             Some(_) => {}
-            None => self.interpret(|m| m.control(half)),
+            None => {
+                self.fetch_fields();
+                self.interpret(|m| m.control(half));
+            }
         }
         self.end_control();
         self.run_native(code.deparser, &mut context);

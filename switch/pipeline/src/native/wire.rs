@@ -15,8 +15,17 @@ impl Code<'_, '_> {
     /// Reads fields from bytes, all of which exist, but for those that the parser leaves in the frame.
     pub fn read_pieces(&mut self, pieces: &Pieces, from: Value) {
         let left = &self.program.usage.left;
+        self.read_those(pieces, from, |piece| !left[piece.at as usize]);
+    }
+
+    /// Reads all fields from bytes, all of which exist.
+    pub fn read_all_pieces(&mut self, pieces: &Pieces, from: Value) {
+        self.read_those(pieces, from, |_| true);
+    }
+
+    fn read_those(&mut self, pieces: &Pieces, from: Value, is_wanted: impl Fn(&Piece) -> bool) {
         for (i, chunk) in pieces.chunks().enumerate() {
-            let mut wanted = chunk.iter().filter(|p| !left[p.at as usize]).peekable();
+            let mut wanted = chunk.iter().filter(|p| is_wanted(p)).peekable();
             if wanted.peek().is_none() {
                 continue;
             }

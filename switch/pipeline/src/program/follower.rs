@@ -20,9 +20,8 @@ impl Usage {
         Usage::all_words(words, program.verify.len(), program.update.len())
     }
 
-    /// Words that must be initialised of a program for Tofino, which parses packets in each gress. The others count as
-    /// read and written.
-    /// The target sets and reads the fields at `places` itself.
+    /// Words that a program for Tofino reads and writes, which parses packets in each gress. The target sets and reads
+    /// the fields at `places` itself.
     pub(super) fn of_tofino<'a>(
         program: &'a Program,
         places: impl Iterator<Item = Place>,
@@ -31,13 +30,17 @@ impl Usage {
         let mut follower = Follower::new(program);
         follower.follow_tofino(places, halves);
         let all = Usage::all(program);
-        match follower.lost {
-            true => all,
-            false => Usage {
-                unset: follower.unset,
-                ..all
-            },
+        if follower.lost {
+            return all;
         }
+        let mut usage = Usage {
+            unset: follower.unset,
+            stored: follower.stored,
+            read: follower.read,
+            ..all
+        };
+        usage.leave(&program.layout.headers);
+        usage
     }
 
     /// Words that this program reads and writes.

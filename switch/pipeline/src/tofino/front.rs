@@ -1,26 +1,91 @@
-//! Metadata in front of a packet, which the parsers of ingress and egress read.
+//! Bytes in front of a frame, apart from it: metadata, which the parsers of ingress and egress read, and the header that
+//! ingress has put in front of the packet. So the frame stays where it is.
+//!
+//! ```text
+//!  bytes  0 ───── start ─── METADATA_END ─── end ───── MOST
+//!                   metadata            header
+//! ```
 
 use ebb_units::Instant;
 
 use super::blocks::{RESUBMITTED_BYTES, Tofino, low, nanoseconds};
 use crate::outcome::*;
 
+/// Where metadata end and a header begins; as many bytes of metadata there are at most.
+pub(crate) const METADATA_END: usize = 32;
+/// The longest header that is kept apart from the frame, in bytes.
+pub(crate) const MAX_HEADER: usize = 64;
+const MOST: usize = METADATA_END + MAX_HEADER;
+/// Bytes of metadata of egress; those of Tofino 2 have one more.
+const EGRESS_BYTES: usize = 27;
+
+/// Bytes in front of a frame.
+#[derive(Clone, Debug)]
+pub(crate) struct Front {
+    pub bytes: [u8; MOST],
+    /// Where the metadata begin.
+    pub start: usize,
+    /// Where the header ends.
+    pub end: usize,
+}
+
+impl Default for Front {
+    fn default() -> Front {
+        Front {
+            bytes: [0; MOST],
+            start: METADATA_END,
+            end: METADATA_END,
+        }
+    }
+}
+
+impl Front {
+    /// Takes all bytes away.
+    pub fn clear(&mut self) {
+        (self.start, self.end) = (METADATA_END, METADATA_END);
+    }
+
+    /// The bytes.
+    pub fn all(&self) -> &[u8] {
+        &self.bytes[self.start..self.end]
+    }
+
+    /// How many bytes of a header there are.
+    pub fn header_bytes(&self) -> usize {
+        self.end - METADATA_END
+    }
+
+    /// How many bytes of metadata there are.
+    pub fn metadata_bytes(&self) -> usize {
+        METADATA_END - self.start
+    }
+
+    /// Room for so many bytes of metadata, at most as many as there can be: zeros.
+    fn metadata(&mut self, bytes: usize) -> &mut [u8] {
+        self.bytes[..METADATA_END].fill(0);
+        self.start = METADATA_END - bytes;
+        &mut self.bytes[self.start..METADATA_END]
+    }
+}
+
 impl Tofino {
-    /// Bytes in front of a packet at the parser of ingress.
+    /// Puts bytes in front of a packet at the parser of ingress, and no others.
     pub(super) fn ingress_front(
         &self,
         now: Instant,
         input: &IngressInput,
         of_port: &[u8],
-    ) -> Front {
+        front: &mut Front,
+    ) {
         let resubmitted = input.preserved.as_ref();
         let resubmitted = resubmitted.filter(|p| p.field_list == RESUBMITTED_BYTES);
         let flag = u64::from(resubmitted.is_some()) << 63;
         let port = u64::from(input.ingress_port & 0x1ff) << 48;
-        let mut front = Front::default();
-        front.put(flag | port | nanoseconds(now) & low(48), 8);
-        let most = self.port_metadata_bytes();
-        let behind = &mut front.bytes[8..8 + most];
+        front.clear();
+        let (first, behind) = front
+            .metadata(8 + self.port_metadata_bytes())
+            .split_at_mut(8);
+        put(first, flag | port | nanoseconds(now) & low(48));
         match resubmitted {
             Some(p) => behind
                 .iter_mut()
@@ -28,53 +93,42 @@ impl Tofino {
                 .for_each(|(to, word)| *to = *word as u8),
             None => behind.iter_mut().zip(of_port).for_each(|(to, b)| *to = *b),
         }
-        front.length += most;
-        front
     }
 
-    /// Bytes in front of a packet at the parser of egress. `arrived` is its length at ingress in bytes, with FCS.
-    pub(super) fn egress_front(&self, input: &EgressInput, deflected: bool, arrived: u32) -> Front {
+    /// Puts metadata in front of a packet at the parser of egress. `arrived` is its length at ingress in bytes, with
+    /// FCS.
+    pub(super) fn egress_front(
+        &self,
+        input: &EgressInput,
+        deflected: bool,
+        arrived: u32,
+        front: &mut Front,
+    ) {
         let (depth, time) = match self.generation {
             1 => (low(19), low(18)),
             _ => (low(19), low(32)),
         };
-        let mut front = Front::default();
-        front.put(u64::from(input.egress_port & 0x1ff), 2);
-        front.put(u64::from(input.enq_qdepth) & depth, 3);
-        front.put(u64::from(input.congestion[0] & 3), 1);
-        front.put(nanoseconds(input.enq_timestamp) & time, 4);
-        front.put(u64::from(input.deq_qdepth) & depth, 3);
-        front.put(u64::from(input.congestion[1] & 3), 1);
-        front.put(0, 1);
-        front.put(input.deq_timedelta.as_nanos() & time, 4);
-        front.put(u64::from(input.egress_rid), 2);
-        front.put(0, 1);
-        front.put(u64::from(input.queue_id), 1);
-        front.put(0, 1);
-        front.put(u64::from(deflected), 1);
-        front.put(u64::from(arrived) & low(16), 2);
-        if self.generation == 2 {
-            front.put(0, 1);
-        }
-        front
+        let more = usize::from(self.generation == 2);
+        let (b, _) = front
+            .metadata(EGRESS_BYTES + more)
+            .split_at_mut(EGRESS_BYTES);
+        put(&mut b[..2], u64::from(input.egress_port & 0x1ff));
+        put(&mut b[2..5], u64::from(input.enq_qdepth) & depth);
+        b[5] = input.congestion[0] & 3;
+        put(&mut b[6..10], nanoseconds(input.enq_timestamp) & time);
+        put(&mut b[10..13], u64::from(input.deq_qdepth) & depth);
+        put(&mut b[13..15], u64::from(input.congestion[1] & 3) << 8);
+        put(&mut b[15..19], input.deq_timedelta.as_nanos() & time);
+        put(&mut b[19..22], u64::from(input.egress_rid) << 8);
+        put(&mut b[22..24], u64::from(input.queue_id) << 8);
+        b[24] = u8::from(deflected);
+        put(&mut b[25..27], u64::from(arrived) & low(16));
     }
 }
 
-/// Most bytes of metadata in front of a packet.
-const MAX_FRONT_BYTES: usize = 32;
-
-/// Metadata in front of a packet.
-#[derive(Default)]
-pub(super) struct Front {
-    pub bytes: [u8; MAX_FRONT_BYTES],
-    pub length: usize,
-}
-
-impl Front {
-    /// Adds the low bytes of a number.
-    fn put(&mut self, value: u64, bytes: usize) {
-        let end = self.length + bytes;
-        self.bytes[self.length..end].copy_from_slice(&value.to_be_bytes()[8 - bytes..]);
-        self.length = end;
-    }
+/// Sets bytes to the low bytes of a number.
+#[inline]
+fn put(to: &mut [u8], value: u64) {
+    let bytes = value.to_be_bytes();
+    to.copy_from_slice(&bytes[bytes.len() - to.len()..]);
 }

@@ -3,7 +3,6 @@
 use ebb_units::Instant;
 
 use super::blocks::*;
-use super::front::Front;
 use crate::Pipeline;
 use crate::control::Replica;
 use crate::drop_reason::DropReason;
@@ -24,11 +23,10 @@ impl Pipeline {
             unreachable!("the program is for Tofino")
         };
         let length = frame.len() as u32;
+        let mut packet = self.new_packet(frame);
         let of_port = self.state.tofino.port_metadata.get(&input.ingress_port);
         let of_port = of_port.map_or(&[][..], Vec::as_slice);
-        let front = tofino.ingress_front(now, input, of_port);
-        let front_bytes = front.length;
-        let mut packet = self.with_front(&front, frame);
+        tofino.ingress_front(now, input, of_port, &mut packet.front);
         packet.ingress_port = input.ingress_port;
         packet.packet_id = input.packet_id;
         packet.ingress_length = length + FCS_BYTES;
@@ -56,7 +54,7 @@ impl Pipeline {
             .mirror
             .filter(|_| drops & DROP_MIRROR == 0);
         let clone = mirror.and_then(|(session, header)| {
-            let original = packet.frame[front_bytes..].to_vec();
+            let original = packet.frame[packet.metadata_bytes..].to_vec();
             self.mirror(session, header, &packet, &original)
         });
         let is_dropped = drops & DROP_PACKET != 0;
@@ -68,12 +66,13 @@ impl Pipeline {
         } else if let Some(header) = self.state.tofino.resubmit.filter(|_| !is_dropped) {
             self.state.stats.resubmits += 1;
             let bytes = self.header_bytes(&packet, header);
+            let behind = packet.metadata_bytes;
             IngressVerdict::Resubmit {
                 preserved: Preserved {
                     field_list: RESUBMITTED_BYTES,
                     words: bytes.into_iter().map(u64::from).collect(),
                 },
-                frame: self.state.pool.take_frame(packet).split_off(front_bytes),
+                frame: self.state.pool.take_frame(packet).split_off(behind),
             }
         } else {
             self.write_headers(now, &mut packet, half);
@@ -137,6 +136,7 @@ impl Pipeline {
         };
         let fields = &tofino.fields;
         if Fields::get(&packet.words, fields.bypass_egress) != 0 {
+            packet.join_front();
             let frame = self.state.pool.take_frame(packet);
             return EgressOutcome {
                 clone: None,
@@ -145,14 +145,14 @@ impl Pipeline {
         }
         let kind = program.standard.instance_type.get(&packet.words);
         let deflected = kind == u64::from(instance_type::DEFLECTED);
-        let whole = packet.truncated_to;
-        packet.frame.truncate(whole);
-        let length = packet.frame.len();
-        let front = tofino.egress_front(input, deflected, packet.ingress_length);
-        let (port, id) = (packet.ingress_port, packet.packet_id);
-        let frame = self.state.pool.take_frame(packet);
-        let mut packet = self.with_front(&front, frame);
-        (packet.ingress_port, packet.packet_id) = (port, id);
+        let length = packet.wire_len();
+        if length == packet.truncated_to {
+            packet.join_front();
+            packet.frame.truncate(length);
+        }
+        let arrived = packet.ingress_length;
+        self.begin_again(&mut packet);
+        tofino.egress_front(input, deflected, arrived, &mut packet.front);
         packet.ingress_length = length as u32 + FCS_BYTES;
         let half = Half {
             pipe: tofino.pipe_of(input.egress_port),
@@ -168,6 +168,7 @@ impl Pipeline {
         }
         let drops = Fields::get(&packet.words, fields.egress_drop);
         self.write_headers(now, &mut packet, half);
+        packet.join_front();
         if drops & DROP_PACKET == 0 {
             self.count_departing(&packet);
         }
@@ -189,15 +190,6 @@ impl Pipeline {
         EgressOutcome { clone, verdict }
     }
 
-    /// A packet that has not been parsed, with bytes in front of its frame.
-    fn with_front(&mut self, front: &Front, mut frame: Vec<u8>) -> Box<Packet> {
-        let length = frame.len();
-        frame.resize(front.length + length, 0);
-        frame.copy_within(..length, front.length);
-        frame[..front.length].copy_from_slice(&front.bytes[..front.length]);
-        self.new_packet(frame)
-    }
-
     /// Parses a packet, and runs the control and the deparser of a gress. Returns the error of the parser.
     fn pass(&mut self, now: Instant, packet: &mut Packet, half: Half, tofino: &Tofino) -> u32 {
         let Half { pipe, gress } = half;
@@ -215,6 +207,7 @@ impl Pipeline {
         self.state.tofino.emitted.clear();
         self.state.tofino.departing.clear();
         (self.state.tofino.mirror, self.state.tofino.resubmit) = (None, None);
+        packet.metadata_bytes = 0;
         let no_error = self.program.errors.no_error;
         // Without a field for errors ingress drops a packet that has one.
         let goes_on = |m: &mut Machine, error| match errors {
@@ -228,8 +221,12 @@ impl Pipeline {
         let mut machine = self.machine(packet, now);
         let error = match machine.native() {
             Some(native) => machine.half_native(native, half, goes_on),
-            None => machine.half_interpreted(blocks, gress, goes_on),
+            None => {
+                machine.packet.join_front();
+                machine.half_interpreted(blocks, gress, goes_on)
+            }
         };
+        packet.front.clear();
         self.state.tofino.pause = tofino.fields.queue_pause(&packet.words, gress);
         if error != no_error {
             self.state.stats.parser_error(error);
@@ -251,6 +248,7 @@ impl Pipeline {
     pub(crate) fn write_emitted(&mut self, now: Instant, packet: &mut Packet) {
         let emitted = std::mem::take(&mut self.state.tofino.emitted);
         let mut machine = self.machine(packet, now);
+        machine.fetch_fields();
         machine.interpret(|m| m.write_headers_of(&emitted));
         self.state.tofino.emitted = emitted;
         packet.note_whole();
@@ -290,6 +288,7 @@ impl Pipeline {
             frame.truncate(most);
         }
         let mut copy = self.state.pool.packet(&self.program.layout.initial, frame);
+        copy.front.clear();
         copy.ingress_length += FCS_BYTES;
         copy.ingress_port = packet.ingress_port;
         copy.packet_id = packet.packet_id;
