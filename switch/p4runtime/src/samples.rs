@@ -13,7 +13,7 @@ use crate::device::{Device, Switch, call};
 
 /// How many times as long as a look took there is none after it.
 const REST: u32 = 9;
-/// Longest rest. A look that took longer than a ninth of it was none: the machine did something else meanwhile.
+/// Longest rest. A look that took longer than a ninth of it is taken to have waited for a processor itself.
 const LONGEST_REST: Duration = Duration::from_millis(200);
 
 /// When the next look may be, for all switches of a server: one thread may run them all.
