@@ -2,6 +2,6 @@
 
 import sys
 
-from ebb_dashboard.cli import main
+from ebb_dashboard.commands import main
 
 sys.exit(main())

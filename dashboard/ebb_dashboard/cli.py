@@ -102,13 +102,13 @@ class _Ended(Exception):
 
 def main(argv: Sequence[str] | None = None) -> int:
     """Runs `ebb-dashboard`; returns the exit code."""
-    options = arguments(argv)
     keep_from_others()
     logging.basicConfig(level=logging.ERROR, format="%(message)s")
     logging.getLogger("finsy").setLevel(logging.CRITICAL + 1)
     for number in (signal.SIGINT, signal.SIGTERM):
         signal.signal(number, _end)
     try:
+        options = arguments(argv)
         with Serving(options.port) as serving:
             return COMMANDS[options.command](options, serving)
     except EXPECTED as error:

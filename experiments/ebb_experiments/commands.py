@@ -10,6 +10,8 @@ import sys
 from importlib import import_module
 from typing import Any
 
+from ebb_topologies.interruption import interruptible
+
 MININET = "apt-get install mininet, and let Python see the distribution's packages"
 STUDY = "install Ebb with its extra, as `pip install 'dist/ebb-VERSION-py3-none-any.whl[study]'`"
 WEB = "pip install tornado, or Ebb with its extra `web`"
@@ -37,6 +39,10 @@ def experiment() -> Any:
 
 def command(name: str, module: str, function: str = "main") -> Any:
     """Runs a function of a module; 1 if it cannot be imported for want of a package."""
+    return interruptible(name, lambda: _imported(name, module, function))
+
+
+def _imported(name: str, module: str, function: str) -> Any:
     try:
         main = getattr(import_module(module), function)
     except ModuleNotFoundError as error:

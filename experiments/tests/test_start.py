@@ -70,3 +70,35 @@ def test_tables_do_without_pandas() -> None:
     code = "from ebb_experiments.results.arrow import Batches; Batches('flows').append({'seed': 1})"
     assert "pyarrow" in loaded(code)
     assert "pandas" not in loaded(f"{code}; Batches('flows', [{{'seed': 1}}]).table()")
+
+
+@pytest.mark.parametrize(
+    ("command", "where", "late", "words"),
+    [
+        ("ebb-sim", "ebb_experiments.commands:sim", "ebb_experiments.sim.running", ["smoke"]),
+        ("ebb-experiment", "ebb_experiments.commands:experiment", "rich", ["list"]),
+        ("ebb-run", "ebb_experiments.commands:run", "ebb_experiments.cli", []),
+        ("ebb-volume", "ebb_volume.commands:main", "ebb_volume.cli", []),
+        ("ebb-dashboard", "ebb_dashboard.commands:main", "ebb_dashboard.cli", []),
+        ("ebb-ctl", "ebb_controller.commands:ctl", "grpc", []),
+        ("ebb-fabric", "ebb_controller.commands:fabric", "grpc", []),
+        ("ebb-controller", "ebb_controller.commands:controller", "finsy", []),
+    ],
+)
+def test_an_interrupt_while_modules_are_imported_is_a_line(
+    command: str, where: str, late: str, words: list[str]
+) -> None:
+    module, _, function = where.partition(":")
+    code = f"""
+import sys
+class Interrupt:
+    def find_spec(self, name, path=None, target=None):
+        if name == {late!r}:
+            raise KeyboardInterrupt
+sys.meta_path.insert(0, Interrupt())
+from {module} import {function}
+sys.exit({function}())
+"""
+    line = [sys.executable, "-c", code, *words]
+    done = subprocess.run(line, capture_output=True, text=True, check=False)
+    assert (done.returncode, done.stderr) == (130, f"{command}: interrupted\n")

@@ -89,10 +89,10 @@ def line(cells: Sequence[str]) -> str:
 def main(argv: Sequence[str] | None = None) -> int:
     """Prints the table row by row, and writes it if that is asked for; returns the exit code."""
     logging.getLogger("finsy").setLevel(logging.CRITICAL + 1)
-    options = arguments(argv)
     table = [line(COLUMNS), line(["---", "---", "---", *["--:"] * (len(COLUMNS) - 3)])]
-    print("\n".join(table), flush=True)
     try:
+        options = arguments(argv)
+        print("\n".join(table), flush=True)
         for cells in rows(options.scenarios.split(","), options.schemes.split(",")):
             table.append(line(cells))
             print(table[-1], flush=True)

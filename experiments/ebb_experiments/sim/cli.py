@@ -14,6 +14,7 @@ from typing import NoReturn
 from ebb_topologies import installation
 from ebb_topologies.arguments import Parser
 from ebb_topologies.errors import InputError
+from ebb_topologies.interruption import interruptible
 from ebb_topologies.own_folder import keep_from_others
 from ebb_topologies.processes import interrupted_by_all
 
@@ -77,7 +78,7 @@ def main(argv: Sequence[str] | None = None) -> int:
 def command() -> NoReturn:
     """`ebb-sim`, which ends as soon as it has done its work: Python would take apart first what it
     has imported, one object after the other."""
-    code = main()
+    code = interruptible("ebb-sim", main)
     for thread in threading.enumerate():
         if not (thread.daemon or thread is threading.main_thread()):
             thread.join()

@@ -11,6 +11,7 @@ from pathlib import Path
 from ebb_topologies.arguments import Parser
 from ebb_topologies.errors import InputError
 from ebb_topologies.installation import Version, data, results
+from ebb_topologies.interruption import interruptible
 from ebb_topologies.own_folder import keep_from_others
 from ebb_topologies.processes import interrupted_by_all
 from ebb_topologies.text import printable
@@ -104,4 +105,4 @@ def main(argv: Sequence[str] | None = None) -> int:
 
 
 if __name__ == "__main__":
-    sys.exit(main())
+    sys.exit(interruptible("ebb-experiment", main))

@@ -85,8 +85,12 @@ pub fn batch_status(
 }
 
 /// Likewise, with the details of BF Runtime.
-pub fn bf_runtime_status(results: &[Result<()>], elements: &str) -> Result<(), Status> {
-    status_of(results, elements, 0, BF_RUNTIME_ERROR_TYPE_URL)
+pub fn bf_runtime_status(
+    results: &[Result<()>],
+    elements: &str,
+    left_alone: usize,
+) -> Result<(), Status> {
+    status_of(results, elements, left_alone, BF_RUNTIME_ERROR_TYPE_URL)
 }
 
 /// One error of BF Runtime for each element, without a code where it succeeded.

@@ -8,6 +8,7 @@ use std::collections::BTreeMap;
 
 use serde_json::{Value as Json, json};
 
+use super::copies::Copies;
 use super::entries::change;
 use super::generator;
 use super::request::bytes_of;
@@ -210,6 +211,7 @@ pub struct Chip {
     /// By table, then by key.
     rows: BTreeMap<u32, BTreeMap<u64, Row>>,
     ports: Vec<Port>,
+    copies: Copies,
     /// Whether the program is for Tofino 2.
     pub is_second: bool,
 }
@@ -235,6 +237,7 @@ impl Chip {
             rows: BTreeMap::new(),
             is_second: false,
             ports,
+            copies: Copies::default(),
         };
         let rows = chip.ports.iter().map(|port| {
             let fields = [
@@ -386,9 +389,11 @@ impl Chip {
         Ok(())
     }
 
-    fn set_group(&self, ctx: &mut Context, group: u64, row: Option<&Row>) -> Result<()> {
+    fn set_group(&mut self, ctx: &mut Context, group: u64, row: Option<&Row>) -> Result<()> {
         let Some(row) = row else {
-            return set_group(ctx, group, None);
+            set_group(ctx, group, None)?;
+            self.copies.remove(group);
+            return Ok(());
         };
         let limits = [
             (column::GROUP_ECMP, "ECMP groups of nodes"),
@@ -402,46 +407,64 @@ impl Chip {
             }
         }
         let nodes = numbers(row, column::GROUP_NODES);
-        let mut replicas = Vec::new();
-        for node in nodes {
-            let found = self.rows.get(&NODE).and_then(|rows| rows.get(&node));
-            let found = found.ok_or_else(|| {
+        let found = |node: &u64| {
+            let found = self.rows.get(&NODE).and_then(|rows| rows.get(node));
+            found.ok_or_else(|| {
                 EntityError::not_found(format!("node {node} does not exist; insert it first"))
-            })?;
-            replicas.extend(copies(found));
-        }
-        set_group(ctx, group, Some(replicas))
+            })
+        };
+        let found: Vec<&Row> = nodes.iter().map(found).collect::<Result<_>>()?;
+        let lengths = found
+            .iter()
+            .map(|row| numbers(row, column::NODE_PORTS).len());
+        let count = self.copies.counted(group, lengths)?;
+        let replicas = found.into_iter().flat_map(copies).collect();
+        set_group(ctx, group, Some(replicas))?;
+        self.copies.set(group, nodes, count);
+        Ok(())
     }
 
-    /// Changes all groups that have the node.
+    /// Changes all groups that have the node, or none.
     fn set_node(&mut self, ctx: &mut Context, node: u64, row: Option<&Row>) -> Result<()> {
         if row.is_some_and(|row| !numbers(row, column::NODE_LAGS).is_empty()) {
             return Err(EntityError::unimplemented(
                 "there are no LAGs in nodes here; name the ports",
             ));
         }
-        let groups = self.rows.get(&MGID).cloned().unwrap_or_default();
-        let has_node = |row: &Row| numbers(row, column::GROUP_NODES).contains(&node);
-        let with_node: Vec<_> = groups.iter().filter(|(_, row)| has_node(row)).collect();
+        let groups = self.copies.groups_with(node);
         let Some(row) = row else {
-            return match with_node.first() {
+            return match groups.first() {
                 None => Ok(()),
-                Some((group, _)) => Err(EntityError::failed_precondition(format!(
+                Some(group) => Err(EntityError::failed_precondition(format!(
                     "group {group} has node {node}; take it out first"
                 ))),
             };
         };
-        let nodes = self.rows.entry(NODE).or_default();
-        let old = nodes.insert(node, row.clone());
-        for (group, row) in with_node {
-            if let Err(error) = self.set_group(ctx, *group, Some(row)) {
-                if let (Some(nodes), Some(old)) = (self.rows.get_mut(&NODE), old) {
-                    nodes.insert(node, old);
-                }
-                return Err(error);
+        let old = self.put_node(node, row.clone());
+        for (changed, group) in groups.iter().enumerate() {
+            let Err(error) = self.renew_group(ctx, *group) else {
+                continue;
+            };
+            if let Some(old) = old {
+                self.put_node(node, old);
             }
+            for group in &groups[..changed] {
+                self.renew_group(ctx, *group)?;
+            }
+            return Err(error);
         }
         Ok(())
+    }
+
+    fn put_node(&mut self, node: u64, row: Row) -> Option<Row> {
+        self.rows.entry(NODE).or_default().insert(node, row)
+    }
+
+    /// Has a group make the copies of its nodes as they are now.
+    fn renew_group(&mut self, ctx: &mut Context, group: u64) -> Result<()> {
+        let row = self.rows.get(&MGID).and_then(|rows| rows.get(&group));
+        let row = row.cloned().unwrap_or_default();
+        self.set_group(ctx, group, Some(&row))
     }
 
     /// The entries that an entry of a request selects.

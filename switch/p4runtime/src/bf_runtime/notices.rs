@@ -38,6 +38,8 @@ const DIGEST_TIMEOUT_NS: i64 = 500_000;
 
 /// How often a client that wants to know of it is told of idle entries that were hit.
 const LOOK_INTERVAL: Duration = Duration::from_millis(100);
+/// How many entries are looked at between two packets.
+const LOOKS_BETWEEN_PACKETS: usize = 200;
 /// How many idle entries of a client are remembered; with more all are forgotten, and told of once more.
 const MOST_ASLEEP: usize = 1 << 16;
 
@@ -228,13 +230,21 @@ impl Client {
         let Ok(forwarding) = self.host.active() else {
             return Vec::new();
         };
-        let hits = self.host.on(&forwarding, move |ctx| {
-            let hits = entries
-                .iter()
-                .map(|entry| entities::last_hit(ctx, entry).ok()?);
-            hits.collect()
-        });
-        hits.await.unwrap_or_default()
+        let mut all = Vec::with_capacity(entries.len());
+        for some in entries.chunks(LOOKS_BETWEEN_PACKETS) {
+            let some = some.to_vec();
+            let hits = self.host.on(&forwarding, move |ctx| -> Vec<_> {
+                let hits = some
+                    .iter()
+                    .map(|entry| entities::last_hit(ctx, entry).ok()?);
+                hits.collect()
+            });
+            let Ok(hits) = hits.await else {
+                return all;
+            };
+            all.extend(hits);
+        }
+        all
     }
 
     fn idle(&self, idle: &p4::IdleTimeoutNotification) -> Vec<Told> {

@@ -5,7 +5,7 @@ use std::pin::Pin;
 use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 
-use tokio::sync::broadcast;
+use tokio::sync::{Semaphore, broadcast};
 use tokio_stream::Stream;
 use tokio_stream::wrappers::ReceiverStream;
 use tonic::metadata::MetadataMap;
@@ -30,8 +30,14 @@ use crate::served_device::ServedDevice;
 
 /// Bytes in which Tofino 2 counts the depth of queues.
 const CELL_BYTES_OF_TOFINO_2: u64 = 176;
-/// How many updates of a batch are done between two packets.
+/// How many updates of a batch are done between two packets,
 const UPDATES_BETWEEN_PACKETS: usize = 100;
+/// and how long, unless a single one takes longer.
+const UPDATING_BETWEEN_PACKETS: Duration = Duration::from_millis(1);
+/// Elements of a read that fail before the others are left alone, as in P4Runtime: clients limit the size of errors.
+const FAILED_REQUESTS: usize = 100;
+/// How many streams a device serves at once.
+const MOST_STREAMS: usize = 64;
 /// How many entries of a read are looked up between two packets.
 const ENTRIES_BETWEEN_PACKETS: usize = 200;
 
@@ -44,6 +50,7 @@ pub struct Service {
     state: Arc<Mutex<State>>,
     /// Steps of warm starts, for all clients.
     starts: broadcast::Sender<Step>,
+    streams: Arc<Semaphore>,
 }
 
 /// Wishes of a client besides the request, which it sends as metadata of the call.
@@ -75,21 +82,33 @@ impl Wishes {
         }
     }
 
-    /// Errors for the answer, unless the call fails.
-    fn judge(self, results: &[Outcome<()>], elements: &str) -> Result<Vec<bf::Error>, Status> {
+    /// Whether the result of an element has the call fail.
+    fn is_failure(self, result: &Outcome<()>) -> bool {
+        let is_ignored =
+            |error: &EntityError| self.ignore_not_found && error.code == Code::NotFound;
+        let failed = result.as_ref().is_err_and(|error| !is_ignored(error));
+        failed && !self.errors_in_response
+    }
+
+    /// Errors for the answer, unless the call fails. `left_alone` is how many more elements there were.
+    fn judge(
+        self,
+        results: &[Outcome<()>],
+        elements: &str,
+        left_alone: usize,
+    ) -> Result<Vec<bf::Error>, Status> {
         if self.errors_in_response {
             return Ok(bf_runtime_errors(results));
         }
         if self.ignore_not_found {
-            let is_missing = |error: &EntityError| error.code == Code::NotFound;
-            let failed = results.iter().cloned().map(|result| match result {
-                Err(error) if is_missing(&error) => Ok(()),
-                result => result,
+            let failed = results.iter().map(|result| match self.is_failure(result) {
+                true => result.clone(),
+                false => Ok(()),
             });
-            bf_runtime_status(&failed.collect::<Vec<_>>(), elements)?;
+            bf_runtime_status(&failed.collect::<Vec<_>>(), elements, left_alone)?;
             return Ok(bf_runtime_errors(results));
         }
-        bf_runtime_status(results, elements)?;
+        bf_runtime_status(results, elements, left_alone)?;
         Ok(Vec::new())
     }
 }
@@ -104,6 +123,7 @@ impl Service {
             schema,
             state,
             starts,
+            streams: Arc::new(Semaphore::new(MOST_STREAMS)),
         }
     }
 
@@ -205,28 +225,34 @@ impl BfRuntime for Service {
                     updates.len()
                 )));
             }
-            let count = match is_whole {
-                true => updates.len(),
-                false => updates.len().min(UPDATES_BETWEEN_PACKETS),
-            };
-            let some: Vec<_> = updates.drain(..count).collect();
+            let mut left = std::mem::take(&mut updates);
             let (schema, state) = (self.schema.clone(), self.state.clone());
-            let write = move |ctx: &mut crate::entities::Context| -> Vec<_> {
+            let write = move |ctx: &mut crate::entities::Context| {
                 let scope = Scope {
                     schema: &schema,
                     target: target.as_ref(),
                 };
                 let mut state = lock(&state);
                 if is_whole {
-                    return transaction::write_all_or_nothing(ctx, scope, &mut state, &some);
+                    let all = left.make_contiguous();
+                    let done = transaction::write_all_or_nothing(ctx, scope, &mut state, all);
+                    return (done, VecDeque::new());
                 }
-                some.iter()
-                    .map(|update| batch::write(ctx, scope, &mut state, update))
-                    .collect()
+                let begun = Instant::now();
+                let mut done = Vec::new();
+                while done.len() < UPDATES_BETWEEN_PACKETS
+                    && (done.is_empty() || begun.elapsed() < UPDATING_BETWEEN_PACKETS)
+                    && let Some(update) = left.pop_front()
+                {
+                    done.push(batch::write(ctx, scope, &mut state, &update));
+                }
+                (done, left)
             };
-            results.extend(self.host.on(&forwarding, write).await?);
+            let (done, left) = self.host.on(&forwarding, write).await?;
+            results.extend(done);
+            updates = left;
         }
-        let status = wishes.judge(&results, "updates")?;
+        let status = wishes.judge(&results, "updates", 0)?;
         Ok(Response::new(bf::WriteResponse { status }))
     }
 
@@ -327,17 +353,24 @@ impl BfRuntime for Service {
         &self,
         request: Request<Streaming<bf::StreamMessageRequest>>,
     ) -> Result<Response<Self::StreamChannelStream>, Status> {
+        let place = self.streams.clone().try_acquire_owned();
+        let place = place.map_err(|_| {
+            Status::resource_exhausted(format!(
+                "{MOST_STREAMS} clients of BF Runtime have a stream to this switch; end one of them first"
+            ))
+        })?;
         let (told, messages) = tokio::sync::mpsc::channel(notices::WAITING);
-        tokio::spawn(notices::serve(
-            notices::Client {
-                host: self.host.clone(),
-                schema: self.schema.clone(),
-                state: self.state.clone(),
-                starts: self.starts.subscribe(),
-                told,
-            },
-            request.into_inner(),
-        ));
+        let client = notices::Client {
+            host: self.host.clone(),
+            schema: self.schema.clone(),
+            state: self.state.clone(),
+            starts: self.starts.subscribe(),
+            told,
+        };
+        tokio::spawn(async move {
+            notices::serve(client, request.into_inner()).await;
+            drop(place);
+        });
         Ok(Response::new(Box::pin(ReceiverStream::new(messages))))
     }
 }
@@ -365,14 +398,19 @@ async fn read_entities(
     answer: &Answer<bf::ReadResponse>,
 ) -> Result<(), Status> {
     let mut results = Vec::with_capacity(elements.len());
+    let mut failed = 0;
     for element in &elements {
         let done = match Reading::new(element) {
             Ok(reading) => read_element(host, source, reading, answer).await?,
             Err(error) => Err(error),
         };
+        failed += usize::from(wishes.is_failure(&done));
         results.push(done);
+        if failed >= FAILED_REQUESTS {
+            break;
+        }
     }
-    let status = wishes.judge(&results, "requests")?;
+    let status = wishes.judge(&results, "requests", elements.len() - results.len())?;
     if !status.is_empty() {
         answer.part(bf::ReadResponse {
             entities: Vec::new(),

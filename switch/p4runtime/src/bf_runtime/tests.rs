@@ -4,6 +4,7 @@ mod batches;
 mod calls;
 mod dynamic_hash;
 mod low_pass;
+mod multicast;
 mod own_rules;
 mod packet_generator;
 

@@ -1,0 +1,81 @@
+//! Groups and nodes of multicast: their limits, and what one change costs.
+
+use super::*;
+
+const GROUPS: u32 = 0xff02_0001;
+const NODES: u32 = 0xff02_0002;
+
+fn row(table_id: u32, id: u16, fields: &[(u32, Value)]) -> bf::TableEntry {
+    bf::TableEntry {
+        table_id,
+        key: key(vec![exact(1, &id.to_be_bytes())]),
+        data: data(0, fields),
+        ..bf::TableEntry::default()
+    }
+}
+
+fn node(id: u16, ports: &[u32]) -> bf::TableEntry {
+    row(
+        NODES,
+        id,
+        &[(1, bytes(&id.to_be_bytes())), (3, numbers(ports))],
+    )
+}
+
+fn group(id: u16, nodes: &[u32]) -> bf::TableEntry {
+    row(GROUPS, id, &[(1, numbers(nodes))])
+}
+
+/// Ports of the copies of a group.
+fn ports(program: &Program, group: u32) -> Vec<u8> {
+    let of = program.forwarding.with_detached(Instant::ZERO, |ctx| {
+        let group = ctx.store.multicast_groups.get(&group).cloned();
+        let replicas = group.map(|group| group.replicas).unwrap_or_default();
+        let port = |kind| match kind {
+            Some(crate::proto::p4::replica::PortKind::Port(port)) => port[0],
+            other => panic!("{other:?}"),
+        };
+        replicas.into_iter().map(|r| port(r.port_kind)).collect()
+    });
+    of.unwrap()
+}
+
+/// 80 kB of nodes and groups would make 10^8 copies.
+#[test]
+fn short_requests_do_not_make_endless_copies() {
+    let program = Program::new();
+    let many: Vec<u32> = (0..10_000).map(|port| port % 256).collect();
+    program.write(Type::Insert, &node(1, &many)).unwrap();
+    let refused = program.write(Type::Insert, &group(1, &[1; 10_000]));
+    let refused = refused.unwrap_err();
+    assert_eq!(refused.code, Code::ResourceExhausted);
+    assert_eq!(
+        refused.message,
+        "$pre.mgid: group 1 would have the groups make more than 1048576 copies in all; take nodes out of it, or \
+         ports out of its nodes"
+    );
+    assert!(ports(&program, 1).is_empty());
+}
+
+#[test]
+fn a_node_that_one_of_its_groups_refuses_stays_as_it_was_in_all() {
+    let program = Program::new();
+    let write = |kind, entry| program.write(kind, &entry);
+    write(Type::Insert, node(1, &[1])).unwrap();
+    let same_instance = row(NODES, 2, &[(1, bytes(&[1])), (3, numbers(&[2]))]);
+    write(Type::Insert, same_instance).unwrap();
+    write(Type::Insert, group(1, &[1])).unwrap();
+    write(Type::Insert, group(2, &[1, 2])).unwrap();
+    // In group 2 port 2 would be there twice.
+    write(Type::Modify, node(1, &[2])).unwrap_err();
+    assert_eq!(ports(&program, 1), [1]);
+    assert_eq!(ports(&program, 2), [1, 2]);
+    write(Type::Modify, node(1, &[3])).unwrap();
+    assert_eq!(ports(&program, 1), [3]);
+    assert_eq!(ports(&program, 2), [3, 2]);
+    // It is in group 1 no more.
+    write(Type::Modify, group(1, &[])).unwrap();
+    write(Type::Delete, node(1, &[])).unwrap_err();
+    write(Type::Delete, group(2, &[])).unwrap();
+    write(Type::Delete, node(1, &[])).unwrap();
+}

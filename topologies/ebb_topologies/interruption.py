@@ -1,0 +1,19 @@
+"""The end of a command that is interrupted before it can see to that itself."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Callable
+
+INTERRUPTED = 130
+"""As of a command that SIGINT ends."""
+
+
+def interruptible(name: str, run: Callable[[], int]) -> int:
+    """Runs a command, which takes a while to import what it needs: Ctrl-C meanwhile ends it with a
+    line, and not with a traceback of these imports."""
+    try:
+        return run()
+    except KeyboardInterrupt:
+        print(f"{name}: interrupted", file=sys.stderr)
+        return INTERRUPTED
