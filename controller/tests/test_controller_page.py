@@ -54,5 +54,5 @@ def test_the_program_of_the_page_configures_a_fabric(tmp_path: Path) -> None:
     changes, trimmed, depths = done.stdout.splitlines()
     assert f'print(changes["p0e0"])  # {changes}\n' in program
     assert trimmed == "(0, 0)"
-    # Ports 1 and 2 lead to hosts.
-    assert set(literal_eval(depths)) == {3, 4}
+    # Ports 3 and 4 lead to switches. Others are there if something was sent to them.
+    assert {3, 4} <= literal_eval(depths).keys()

@@ -15,7 +15,7 @@ enum bit<8> DropReason {
     IPV4_TOTAL_LENGTH    = 4,   // the IPv4 packet ends beyond the frame, or inside its own header
     IPV4_CHECKSUM        = 5,   // the checksum of the IPv4 header is wrong
     TTL_EXPIRED          = 6,   // the TTL was 0 or 1 on arrival
-    EBB_VERSION          = 7,   // the version of the header of NDP and SCDP is not 1
+    EBB_VERSION          = 7,   // the version of the header of NDP, SCDP and Trevi is not 1
     UNKNOWN_ETHERTYPE    = 8,   // the frame is neither IPv4 nor ARP
     NO_ROUTE             = 9,   // no entry matches the destination
     ROUTE_DROP           = 10,  // the entry of the destination says drop

@@ -90,7 +90,7 @@ header udp_t {
     bit<16> checksum;
 }
 
-// The header of NDP and SCDP; docs/wire-format.md has every field.
+// The header of NDP, SCDP and Trevi; docs/wire-format.md has every field.
 header ebb_t {
     bit<4>  version;
     bit<4>  type;
@@ -119,7 +119,7 @@ header ebb_t {
 struct flow_t {
     bit<16> src_port;
     bit<16> dst_port;
-    bit<32> session;               // of NDP and SCDP; 0 for other protocols
+    bit<32> session;               // of NDP, SCDP and Trevi; 0 for other protocols
     bit<1>  starts;                // the packet is a TCP segment with SYN
 }
 

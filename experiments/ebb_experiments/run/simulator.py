@@ -100,7 +100,7 @@ class Simulator:
     workload_place: str = WORKLOAD
     """Name for people of the file that the workload comes from."""
     coding_bps: int = 0
-    """How fast a host codes a block of SCDP, bit/s; 0: in no time."""
+    """Rate at which a host codes a block of SCDP or Trevi, bit/s; 0: instantly."""
     vms: Mapping[str, Sequence[Line]] = field(default_factory=dict[str, list[Line]])
     """Virtual machines of hosts, by name, as the network file has them."""
     host_keys: Mapping[str, Any] = field(default_factory=dict[str, Any])

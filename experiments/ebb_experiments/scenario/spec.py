@@ -189,8 +189,8 @@ class ScenarioFile(FaultKeys, Spec):
     mtu_bytes: Annotated[int, Field(ge=576, le=9000)] = 1500
     """Longest IP packet of the hosts, bytes."""
     coding_bps: Annotated[int, Field(ge=0, le=MAX_RATE_BPS)] = 0
-    """Rate at which a host codes a block of SCDP where symbols were lost, bit/s, in virtual time;
-    0: instantly."""
+    """Rate at which a host codes a block of Trevi, or of SCDP where symbols were lost, bit/s, in
+    virtual time; 0: instantly."""
     packet_ns: Annotated[int, Field(ge=0, le=MAX_TIME_NS)] = 0
     """Nominal processing time of a host for each packet that arrives, in virtual time."""
     packets_at_once: Annotated[int, Field(ge=1, le=65_535)] = 16

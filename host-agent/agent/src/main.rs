@@ -1,4 +1,4 @@
-//! `ebb-agent`: sends and receives objects over NDP, SCDP and the TCP family, on a raw socket.
+//! `ebb-agent`: sends and receives objects over NDP, SCDP, Trevi and the TCP family, on a raw socket.
 //! Command line and files: `docs/architecture.md`; what it prints: `docs/agent-records.md`;
 //! what applications can ask of it: `docs/agent-api.md`.
 

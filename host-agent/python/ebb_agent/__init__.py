@@ -1,4 +1,4 @@
-"""Transfers over NDP, SCDP and the TCP family, by the `ebb-agent run` of this host.
+"""Transfers over NDP, SCDP, Trevi and the TCP family, by the `ebb-agent run` of this host.
 
     with Agent() as agent:
         agent.send("model.bin", to="10.0.0.3", scheme="ndp")

@@ -122,7 +122,7 @@ class Agent:
         connection: int | None = None,
         timeout: float | None = None,
     ) -> bytes | None:
-        """Gets the object `name` from one host, or from several at once (only scdp).
+        """Gets the object `name` from one host, or from several at once (scdp, trevi).
 
         Without `into` it comes back as bytes. With a path it is in that file when this returns; in
         a file of its name, if `into` is a directory, where no file is replaced without

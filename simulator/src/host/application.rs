@@ -438,7 +438,7 @@ impl Application {
 
 impl Catalog {
     /// Whether a transfer goes to a multicast group: one to several hosts does if its transport is
-    /// SCDP. With other transports each host gets a flow of its own, as with `ebb-agent send
+    /// SCDP or Trevi. With other transports each host gets a flow of its own, as with `ebb-agent send
     /// --unicast`.
     pub fn is_grouped(&self, transfer: &Transfer) -> bool {
         self.transports.of(&transfer.traffic).entry().groups
