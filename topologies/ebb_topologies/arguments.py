@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import argparse
 import re
+from collections.abc import Callable
 from typing import Any, NoReturn
 
 from ebb_topologies.errors import InputError
@@ -39,3 +40,14 @@ class Parser(argparse.ArgumentParser):
         option = UNKNOWN_OPTION.match(message)
         near = option and nearest(option["given"], re.findall(r"--[a-z0-9-]+", self.format_help()))
         raise InputError(f"{message} ({f'did you mean {near}?' if near else 'see --help'})")
+
+
+def whole_from(least: int) -> Callable[[str], int]:
+    """The type of an argument that is a whole number, `least` or more."""
+
+    def whole(text: str) -> int:
+        if not (text.isascii() and text.isdecimal() and len(text) < 19 and int(text) >= least):
+            raise argparse.ArgumentTypeError(f"expected a whole number from {least}, not '{text}'")
+        return int(text)
+
+    return whole
