@@ -51,3 +51,14 @@ def whole_from(least: int) -> Callable[[str], int]:
         return int(text)
 
     return whole
+
+
+def address(text: str) -> str:
+    """The type of an argument that is the address of a gRPC server. gRPC itself takes a port modulo
+    65536, which is another server."""
+    host, _, port = text.rpartition(":")
+    named = text.startswith(("unix:", "dns:"))
+    digits = port.isascii() and port.isdecimal() and len(port) < 6
+    if not named and not (host and digits and 0 < int(port) < 65536):
+        raise argparse.ArgumentTypeError(f"expected HOST:PORT, with a port to 65535, not '{text}'")
+    return text
