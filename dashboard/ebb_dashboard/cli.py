@@ -22,7 +22,7 @@ from ebb_experiments.run.run import Binaries
 from ebb_experiments.run.simulator import SimulatorError
 from ebb_experiments.scenario.loaded import load_scenario
 from ebb_experiments.scenario.volume import VOLUME_HELP, volume_slot_ns
-from ebb_topologies.arguments import Parser
+from ebb_topologies.arguments import Parser, whole_from
 from ebb_topologies.dilation import Dilation
 from ebb_topologies.files import InputError
 from ebb_topologies.installation import Version, programs, results, scenario
@@ -73,7 +73,7 @@ def arguments(argv: Sequence[str] | None) -> argparse.Namespace:
         metavar="N",
         help="at most, per second (%(default)g); --looks is its old spelling",
     )
-    sim.add_argument("--threads", type=int, default=0, help="0: one per processor")
+    sim.add_argument("--threads", type=whole_from(0), default=0, help="0: one per processor")
     sim.add_argument(
         "--out",
         type=Path,

@@ -131,3 +131,13 @@ def test_a_wrong_path_of_an_axis_is_one_line_before_any_trial(
     said = capsys.readouterr().err
     assert said.count(told) == 1, said
     assert not (tmp_path / "report").exists()
+
+
+def test_a_folder_without_programs_is_told_before_anything_is_written(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    words = ["sim/incast", "--build", str(tmp_path), "--out", str(tmp_path / "out")]
+    assert sim.main(words) == 1
+    told = f"ebb-sim: {tmp_path / 'ebb-agent'} is missing: run `make build`"
+    assert capsys.readouterr().err.replace("\n", "").startswith(told)
+    assert not (tmp_path / "out").exists()

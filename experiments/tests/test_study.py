@@ -173,6 +173,16 @@ def test_an_unknown_experiment_is_told_in_a_line(capsys: pytest.CaptureFixture[s
     assert "unknown experiment 'nothing'; known: " in capsys.readouterr().err
 
 
+def test_a_report_on_a_file_is_refused_before_it_is_made(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    (file := tmp_path / "file").touch()
+    assert cli.main(["report", "--results", str(file), "--out", str(tmp_path / "out")]) == 1
+    told = f"ebb-experiment: {file}: expected the folder of the results of `run`"
+    assert told in capsys.readouterr().err.replace("\n", "")
+    assert not (tmp_path / "out").exists()
+
+
 @needs_simulator
 def test_from_a_file_to_the_report_and_again_from_the_store(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
@@ -247,7 +257,9 @@ def test_from_a_file_to_the_report_and_again_from_the_store(
     elsewhere = [*command[1:3], str(tmp_path / "none"), *command[4:], "--markdown"]
     (tmp_path / "rep" / "small" / "cdf.png").unlink()
     assert cli.main(["report", *elsewhere]) == 0
-    assert re.search(r"small, quick +0 +0 +0 +2 +0 +1 +2/2", capsys.readouterr().out)
+    told = capsys.readouterr().out
+    assert re.search(r"small, quick +0 +0 +0 +2 +0 +1 +2/2", told)
+    assert f"{tmp_path / 'none'} does not exist: pages are made of the archives" in told
     after = {name: (tmp_path / "rep" / "small" / name).read_bytes() for name in names}
     assert after == before
     # Without that, too, it stays.

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import argparse
 import re
+from collections.abc import Callable
 from typing import Any, NoReturn
 
 from ebb_topologies.errors import InputError
@@ -39,3 +40,25 @@ class Parser(argparse.ArgumentParser):
         option = UNKNOWN_OPTION.match(message)
         near = option and nearest(option["given"], re.findall(r"--[a-z0-9-]+", self.format_help()))
         raise InputError(f"{message} ({f'did you mean {near}?' if near else 'see --help'})")
+
+
+def whole_from(least: int) -> Callable[[str], int]:
+    """The type of an argument that is a whole number, `least` or more."""
+
+    def whole(text: str) -> int:
+        if not (text.isascii() and text.isdecimal() and len(text) < 19 and int(text) >= least):
+            raise argparse.ArgumentTypeError(f"expected a whole number from {least}, not '{text}'")
+        return int(text)
+
+    return whole
+
+
+def address(text: str) -> str:
+    """The type of an argument that is the address of a gRPC server. gRPC itself takes a port modulo
+    65536, which is another server."""
+    host, _, port = text.rpartition(":")
+    named = text.startswith(("unix:", "dns:"))
+    digits = port.isascii() and port.isdecimal() and len(port) < 6
+    if not named and not (host and digits and 0 < int(port) < 65536):
+        raise argparse.ArgumentTypeError(f"expected HOST:PORT, with a port to 65535, not '{text}'")
+    return text

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+import re
 from pathlib import Path
 from typing import Annotated, Literal
 
 import pytest
-from ebb_topologies.arguments import Parser
+from ebb_topologies.arguments import Parser, address, whole_from
 from ebb_topologies.errors import InputError
 from ebb_topologies.files import load, validate
 from ebb_topologies.installation import scenario
@@ -94,3 +95,25 @@ def test_findings_in_files_are_in_the_words_of_toml(table: dict[str, object], to
     with pytest.raises(InputError) as caught:
         validate(Page, table, "page.toml")
     assert str(caught.value).startswith(f"page.toml: {told}")
+
+
+@pytest.mark.parametrize("given", ["0", "-1", "two", "1.5", "9" * 5000, "\u0661"])
+def test_numbers_of_command_lines_are_checked_before_anything_runs(given: str) -> None:
+    found = Parser(prog="tool")
+    found.add_argument("--workers", type=whole_from(1))
+    assert found.parse_args(["--workers", "7"]).workers == 7
+    with pytest.raises(InputError) as caught:
+        found.parse_args([f"--workers={given}"])
+    told = f"argument --workers: expected a whole number from 1, not '{given}' (see --help)"
+    assert str(caught.value) == told
+
+
+@pytest.mark.parametrize("given", ["switch", "127.0.0.1:99999", "127.0.0.1:0", ":9559", "h:x"])
+def test_an_address_has_a_host_and_a_port(given: str) -> None:
+    found = Parser(prog="tool")
+    found.add_argument("--addr", type=address)
+    for right in ("127.0.0.1:9559", "[::1]:1", "switch:65535", "unix:/run/switch"):
+        assert found.parse_args(["--addr", right]).addr == right
+    told = f"argument --addr: expected HOST:PORT, with a port to 65535, not '{given}'"
+    with pytest.raises(InputError, match=re.escape(told)):
+        found.parse_args([f"--addr={given}"])

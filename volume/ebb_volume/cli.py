@@ -16,7 +16,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from ebb_controller.ctl import tls
-from ebb_topologies.arguments import Parser
+from ebb_topologies.arguments import Parser, address
 from ebb_topologies.errors import InputError
 from ebb_topologies.installation import Version
 from ebb_topologies.text import printable
@@ -175,12 +175,22 @@ def _input(found: argparse.ArgumentParser) -> None:
         help="added to each packet: 24 are FCS, preamble and gap of Ethernet",
     )
     add("--point", metavar="NAME", help="captures are parts of one, of this name")
-    add("--p4runtime", metavar="HOST:PORT", help="counters of a switch, a reading per bin")
+    add(
+        "--p4runtime",
+        type=address,
+        metavar="HOST:PORT",
+        help="counters of a switch, a reading per bin",
+    )
     add("--device-id", type=int, default=0, metavar="N", help="of the switch (default %(default)s)")
     add(
         "--counter", default="port_out", metavar="NAME", help="of its program (default %(default)s)"
     )
-    add("--gnmi", metavar="HOST:PORT", help="counters of interfaces, a reading per bin")
+    add(
+        "--gnmi",
+        type=address,
+        metavar="HOST:PORT",
+        help="counters of interfaces, a reading per bin",
+    )
     tls.add_options(found)
     add(
         "--for",

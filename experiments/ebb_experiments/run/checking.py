@@ -11,6 +11,7 @@ from tempfile import TemporaryDirectory
 from ebb_controller.scheme import Scheme
 from ebb_topologies.files import InputError
 from ebb_topologies.hosts import host_list
+from ebb_topologies.installation import remedy
 from ebb_topologies.model import Topology
 
 from ebb_experiments.run.agents import agent_parameters, check_transports, transports
@@ -20,6 +21,8 @@ from ebb_experiments.scenario.loaded import Loaded, Traffic
 def check_inputs(agent: Path, scenarios: Iterable[Loaded]) -> None:
     """Has the agent read the parameters of every scheme and the workload of every phase, each
     content once. Raises `InputError`, which names the file and the key."""
+    if not agent.is_file():
+        raise InputError(f"{agent} is missing: {remedy(agent)}")
     read: set[str] = set()
 
     def new(*content: object) -> bool:

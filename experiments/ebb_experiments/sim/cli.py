@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import NoReturn
 
 from ebb_topologies import installation
-from ebb_topologies.arguments import Parser
+from ebb_topologies.arguments import Parser, whole_from
 from ebb_topologies.errors import InputError
 from ebb_topologies.interruption import interruptible
 from ebb_topologies.own_folder import keep_from_others
@@ -29,7 +29,7 @@ def arguments(argv: Sequence[str] | None) -> argparse.Namespace:
         "scenario", type=Path, help="file, or name as sim/incast (docs/simulation.md)"
     )
     parser.add_argument("--schemes", help="comma-separated, instead of the scenario's")
-    parser.add_argument("--threads", type=int, default=0, help="0: one per processor")
+    parser.add_argument("--threads", type=whole_from(0), default=0, help="0: one per processor")
     parser.add_argument(
         "--skip",
         action="store_true",

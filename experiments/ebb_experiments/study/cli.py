@@ -8,7 +8,7 @@ import tomllib
 from collections.abc import Sequence
 from pathlib import Path
 
-from ebb_topologies.arguments import Parser
+from ebb_topologies.arguments import Parser, whole_from
 from ebb_topologies.errors import InputError
 from ebb_topologies.installation import Version, data, results
 from ebb_topologies.interruption import interruptible
@@ -39,7 +39,9 @@ def arguments(argv: Sequence[str] | None) -> argparse.Namespace:
         )
     for each in (running, checking):
         each.add_argument("--cluster", help="address of a Dask scheduler; none: this machine")
-        each.add_argument("--workers", type=int, help="of this machine; none: one per processor")
+        each.add_argument(
+            "--workers", type=whole_from(1), help="of this machine; none: one per processor"
+        )
     for each in (running, reporting):
         each.add_argument("--results", type=Path, default=results() / "experiments")
         each.add_argument("--out", type=Path, default=results() / "report", help="of the report")

@@ -129,6 +129,11 @@ def _run(options: argparse.Namespace, console: Console) -> int:
 
 
 def _report(options: argparse.Namespace, console: Console) -> int:
+    if not options.results.exists():
+        told = f"{options.results} does not exist: pages are made of the archives in {options.out}"
+        console.print(told, soft_wrap=True, markup=False)
+    elif not options.results.is_dir():
+        raise InputError(f"{options.results}: expected the folder of the results of `run`")
     _write(options, console, options.size)
     return 0
 

@@ -1,5 +1,7 @@
 //! `ebb-p4c`, also under the name `p4c`: see [`ebb_p4c`] for the stages and [`ebb_p4c::options`] for the command line.
 
+mod outputs;
+
 use std::io::{IsTerminal, Read, Write};
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
@@ -11,6 +13,7 @@ use ebb_p4c::p4info;
 use ebb_p4c::preprocess::{self, Preprocessed, preprocess};
 use ebb_p4c::source::SourceMap;
 use ebb_p4c::{dependencies, options, print};
+use outputs::Outputs;
 use prost::Name;
 
 /// p4c finds more included files in the folder that this variable names.
@@ -87,8 +90,9 @@ fn work(
     let file = sources.add(name.as_str(), text);
     let Preprocessed { text, tokens } =
         preprocess(file, sources, &arguments.preprocess, diagnostics);
+    let outputs = Outputs::of(sources);
     if !diagnostics.has_errors() {
-        write_preprocessed(arguments, &text, sources)?;
+        write_preprocessed(arguments, &outputs, &text, sources)?;
     }
     if arguments.preprocess_only || arguments.dependencies.only {
         return Ok(());
@@ -100,7 +104,7 @@ fn work(
         if stage == Stage::Ast
             && !diagnostics.has_errors()
             && let Some(file) = &arguments.pretty_print
-            && let Err(problem) = write(file, print::pretty(&tokens, sources).as_bytes())
+            && let Err(problem) = outputs.write(file, print::pretty(&tokens, sources).as_bytes())
         {
             diagnostics.report(*problem);
         }
@@ -114,8 +118,8 @@ fn work(
     if program.architecture != Architecture::V1model && arguments.output.is_none() {
         return match ebb_p4c::control_plane(&program, diagnostics, &mut dump) {
             Some(made) => {
-                write_control_plane(arguments, made.p4info)?;
-                write_bf_rt(arguments, &made.bf_rt)
+                write_control_plane(arguments, &outputs, made.p4info)?;
+                write_bf_rt(arguments, &outputs, &made.bf_rt)
             }
             None => Ok(()),
         };
@@ -123,9 +127,10 @@ fn work(
     let Some(compiled) = ebb_p4c::generate(&name, &program, sources, diagnostics, &mut dump) else {
         return Ok(());
     };
-    write_bf_rt(arguments, &compiled.bf_rt)?;
+    write_bf_rt(arguments, &outputs, &compiled.bf_rt)?;
     write_control_plane(
         arguments,
+        &outputs,
         p4info::Generated {
             p4info: compiled.p4info,
             problem: compiled.p4info_problem,
@@ -133,7 +138,7 @@ fn work(
         },
     )?;
     match arguments.json_output() {
-        Some(file) => write(&file, (compiled.json.to_json() + "\n").as_bytes()),
+        Some(file) => outputs.write(&file, (compiled.json.to_json() + "\n").as_bytes()),
         None => Ok(()),
     }
 }
@@ -168,6 +173,7 @@ fn read(input: &Path, name: &str) -> Result<String, Box<Diagnostic>> {
 /// Results of the preprocessor alone: the text, and the files that were read.
 fn write_preprocessed(
     arguments: &Arguments,
+    outputs: &Outputs,
     text: &str,
     sources: &SourceMap,
 ) -> Result<(), Box<Diagnostic>> {
@@ -180,7 +186,7 @@ fn write_preprocessed(
         })?;
     }
     match arguments.preprocessed_output() {
-        Some(file) if !arguments.dependencies.only => write(&file, text.as_bytes())?,
+        Some(file) if !arguments.dependencies.only => outputs.write(&file, text.as_bytes())?,
         None if arguments.preprocess_only => write_stdout(text)?,
         _ => {}
     }
@@ -190,9 +196,9 @@ fn write_preprocessed(
         let json = json.unwrap_or_else(|| arguments.input.with_extension("json"));
         let rule = dependencies::rule(wanted, &json.display().to_string(), sources);
         match &wanted.file {
-            Some(file) => write(file, rule.as_bytes())?,
+            Some(file) => outputs.write(file, rule.as_bytes())?,
             None if wanted.only => write_stdout(&rule)?,
-            None => write(&json.with_extension("d"), rule.as_bytes())?,
+            None => outputs.write(&json.with_extension("d"), rule.as_bytes())?,
         }
     }
     Ok(())
@@ -201,6 +207,7 @@ fn write_preprocessed(
 /// P4Info and entries, where they are asked for.
 fn write_control_plane(
     arguments: &Arguments,
+    outputs: &Outputs,
     made: p4info::Generated,
 ) -> Result<(), Box<Diagnostic>> {
     let info_files = arguments.info_outputs().map_err(output_problem)?;
@@ -210,21 +217,25 @@ fn write_control_plane(
         return Err(problem);
     }
     for (file, format) in info_files {
-        write(file, &serialised(&made.p4info, format))?;
+        outputs.write(file, &serialised(&made.p4info, format))?;
     }
     if !entries_files.is_empty() {
         let entries = made.entries?;
         for (file, format) in entries_files {
-            write(file, &serialised(&entries, format))?;
+            outputs.write(file, &serialised(&entries, format))?;
         }
     }
     Ok(())
 }
 
 /// The schema of BF Runtime, where it is asked for.
-fn write_bf_rt(arguments: &Arguments, schema: &serde_json::Value) -> Result<(), Box<Diagnostic>> {
+fn write_bf_rt(
+    arguments: &Arguments,
+    outputs: &Outputs,
+    schema: &serde_json::Value,
+) -> Result<(), Box<Diagnostic>> {
     match &arguments.bf_rt_schema {
-        Some(file) => write(file, format!("{schema:#}\n").as_bytes()),
+        Some(file) => outputs.write(file, format!("{schema:#}\n").as_bytes()),
         None => Ok(()),
     }
 }
@@ -235,11 +246,6 @@ fn serialised<M: Name>(message: &M, format: InfoFormat) -> Vec<u8> {
         InfoFormat::Json => format!("{:#}\n", p4info::to_json(message)).into_bytes(),
         InfoFormat::Binary => message.encode_to_vec(),
     }
-}
-
-fn write(file: &Path, bytes: &[u8]) -> Result<(), Box<Diagnostic>> {
-    std::fs::write(file, bytes)
-        .map_err(|error| output_problem(format!("cannot write `{}`: {error}", file.display())))
 }
 
 fn write_stdout(text: &str) -> Result<(), Box<Diagnostic>> {

@@ -48,6 +48,64 @@ impl Compilers {
     }
 }
 
+#[test]
+fn files_of_the_program_are_not_written_over() {
+    let folder = Compilers::new();
+    folder
+        .0
+        .write("with.p4", format!("#include \"inc/own.p4\"\n{PROGRAM}"));
+    std::os::unix::fs::symlink("with.p4", folder.0.join("link.json")).expect("a link");
+    for (option, file) in [
+        ("-o", "with.p4"),
+        ("-o", "inc/own.p4"),
+        ("-o", "link.json"),
+        ("--pp", "with.p4"),
+        ("-MD -MF", "with.p4"),
+        ("--bf-rt-schema", "./with.p4"),
+        ("--p4runtime-format text --p4runtime-file", "with.p4"),
+    ] {
+        let line = format!("p4c-bm2-ss -D OWNED {option} {file} with.p4");
+        let (before, output) = (folder.read(file), folder.run(&line));
+        let said = String::from_utf8_lossy(&output.stderr);
+        assert!(!output.status.success(), "{line}");
+        let told = format!("`{file}` is a file of the program, and not written over");
+        assert!(said.contains(&told), "{line}: {said}");
+        assert_eq!(folder.read(file), before, "{line}");
+    }
+}
+
+#[test]
+fn each_output_has_a_file_of_its_own() {
+    let folder = Compilers::new();
+    let output = folder.run("p4c-bm2-ss -o same.json --p4runtime-files same.json prog.p4");
+    let said = String::from_utf8_lossy(&output.stderr);
+    assert!(
+        !output.status.success() && said.contains("two outputs are to be written to `same.json`")
+    );
+    folder.quiet(
+        "p4c-bm2-ss -o /dev/null --p4runtime-format text --p4runtime-file /dev/null prog.p4",
+    );
+}
+
+/// On a full disk, here behind a limit of 512 or 1024 bytes. The signal of that limit is ignored.
+#[test]
+fn an_output_is_there_whole_or_not_at_all() {
+    let folder = Compilers::new();
+    folder.0.write("out.json", "of an earlier run");
+    let line = "trap '' XFSZ; ulimit -f 1; exec ./p4c-bm2-ss -o out.json prog.p4";
+    let mut command = Command::new("sh");
+    let output = command.args(["-c", line]).current_dir(&folder.0).output();
+    let output = output.expect("it runs");
+    let said = String::from_utf8_lossy(&output.stderr);
+    assert!(
+        !output.status.success() && said.contains("cannot write `out.json`: "),
+        "{said}"
+    );
+    assert!(!folder.has("out.json"));
+    let device = folder.run("p4c-bm2-ss -o /dev/full prog.p4");
+    assert!(!device.status.success() && std::path::Path::new("/dev/full").exists());
+}
+
 /// Names that only the control plane would mix up are a mistake where it is asked for.
 #[test]
 fn names_of_the_control_plane_count_with_its_files() {

@@ -24,6 +24,9 @@ use crate::proto::p4::entity::Entity;
 /// The operation that looks whether entries were hit; others are about counters and registers.
 const UPDATE_HIT_STATE: &str = "UpdateHitState";
 
+/// How many entries an operation looks at in a part, where all parts are done together.
+const ALL_AT_ONCE: usize = 1000;
+
 /// Program, state and target of a request.
 #[derive(Clone, Copy)]
 pub struct Scope<'a> {
@@ -40,6 +43,24 @@ impl Scope<'_> {
     }
 }
 
+/// Carries out one update, or a part of it: an operation on a table looks at about `limit` entries. None: there are
+/// more.
+pub fn write_part(
+    ctx: &mut Context,
+    scope: Scope,
+    state: &mut State,
+    update: &bf::Update,
+    (operation, limit): (&mut Operation, usize),
+) -> Option<Result<()>> {
+    match update.entity.as_ref().and_then(|e| e.entity.as_ref()) {
+        Some(Element::TableOperation(asked)) => {
+            let ended = operation.part(ctx, scope, state, asked, limit);
+            ended.map(|ended| ended.then_some(())).transpose()
+        }
+        _ => Some(write(ctx, scope, state, update)),
+    }
+}
+
 /// Carries out one update.
 pub fn write(
     ctx: &mut Context,
@@ -51,12 +72,10 @@ pub fn write(
     let schema = scope.schema;
     let entry = match entity {
         Some(Element::TableEntry(entry)) => entry,
-        Some(Element::TableOperation(operation)) => {
-            let table = schema.table(operation.table_id)?;
-            return match operation.table_operations_type == UPDATE_HIT_STATE {
-                true => update_hits(ctx, table, state),
-                false => synchronise(ctx, table, state),
-            };
+        Some(Element::TableOperation(asked)) => {
+            let mut operation = Operation::default();
+            while !operation.part(ctx, scope, state, asked, ALL_AT_ONCE)? {}
+            return Ok(());
         }
         Some(Element::TableAttribute(attribute)) => {
             let table = schema.table(attribute.table_id)?;
@@ -174,20 +193,46 @@ fn canonical(table: &Table, entry: &bf::TableEntry) -> Result<bf::TableEntry> {
     })
 }
 
-/// Notes which entries of a table were hit since this was last done.
-fn update_hits(ctx: &mut Context, table: &Table, state: &mut State) -> Result<()> {
-    let all = bf::TableEntry {
-        table_id: table.id,
-        ..bf::TableEntry::default()
-    };
-    let filter = with_resources(table, request::entity(table, &all)?);
-    for entity in everything(ctx, &filter)? {
-        let last_hit = last_hit(ctx, &entity);
-        if let (Some(last_hit), Some(entry)) = (last_hit, answer::entry(table, entity)) {
-            state.hits.update(ctx.now, &entry, last_hit);
+/// An operation on its way through the entries of a table.
+#[derive(Default)]
+pub struct Operation(Position);
+
+impl Operation {
+    /// Does the operation for about `limit` entries. True: there are no more.
+    pub fn part(
+        &mut self,
+        ctx: &mut Context,
+        scope: Scope,
+        state: &mut State,
+        asked: &bf::TableOperation,
+        limit: usize,
+    ) -> Result<bool> {
+        let table = scope.schema.table(asked.table_id)?;
+        let is_of_hits = asked.table_operations_type == UPDATE_HIT_STATE;
+        if !is_of_hits && !table.has_counts() {
+            // Registers are always those of the data plane.
+            return Ok(true);
         }
+        let all = bf::TableEntry {
+            table_id: table.id,
+            ..bf::TableEntry::default()
+        };
+        let filter = with_resources(table, request::entity(table, &all)?);
+        let mut found = Vec::new();
+        let ended = read_part(ctx, &filter, (&mut self.0, limit), &mut found)?;
+        for entity in found.into_iter().filter_map(|of| of.entity) {
+            let last_hit = last_hit(ctx, &entity);
+            let Some(entry) = answer::entry(table, entity) else {
+                continue;
+            };
+            match (is_of_hits, last_hit) {
+                (false, _) => state.keep_counts(table, &entry),
+                (true, Some(last_hit)) => state.hits.update(ctx.now, &entry, last_hit),
+                (true, None) => {}
+            }
+        }
+        Ok(ended)
     }
-    Ok(())
 }
 
 /// When an entry that was read was last hit; none: its table has no idle timeouts.
@@ -200,24 +245,6 @@ fn last_hit(ctx: &Context, entity: &Entity) -> Option<Instant> {
     Some(Instant::from_picos(
         ctx.now.as_picos().saturating_sub(elapsed.as_picos()),
     ))
-}
-
-/// Keeps the counts of all entries of a table. Registers are always those of the data plane.
-fn synchronise(ctx: &mut Context, table: &Table, state: &mut State) -> Result<()> {
-    if !table.has_counts() {
-        return Ok(());
-    }
-    let all = bf::TableEntry {
-        table_id: table.id,
-        ..bf::TableEntry::default()
-    };
-    let filter = with_resources(table, request::entity(table, &all)?);
-    for entity in everything(ctx, &filter)? {
-        if let Some(entry) = answer::entry(table, entity) {
-            state.keep_counts(table, &entry);
-        }
-    }
-    Ok(())
 }
 
 fn written(ctx: &mut Context, table: &Table, kind: Type, entry: &bf::TableEntry) -> Result<()> {

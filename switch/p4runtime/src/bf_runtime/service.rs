@@ -11,7 +11,7 @@ use tokio_stream::wrappers::ReceiverStream;
 use tonic::metadata::MetadataMap;
 use tonic::{Code, Request, Response, Status, Streaming};
 
-use super::batch::{self, Reading, Scope};
+use super::batch::{self, Operation, Reading, Scope};
 use super::chip::{Chip, Port};
 use super::notices;
 use super::schema::Schema;
@@ -38,7 +38,7 @@ const UPDATING_BETWEEN_PACKETS: Duration = Duration::from_millis(1);
 const FAILED_REQUESTS: usize = 100;
 /// How many streams a device serves at once.
 const MOST_STREAMS: usize = 64;
-/// How many entries of a read are looked up between two packets.
+/// How many entries of a read, or of an operation on a table, are looked up between two packets.
 const ENTRIES_BETWEEN_PACKETS: usize = 200;
 
 type BoxStream<T> = Pin<Box<dyn Stream<Item = Result<T, Status>> + Send>>;
@@ -215,6 +215,7 @@ impl BfRuntime for Service {
         let forwarding = self.host.active()?;
         let mut updates = VecDeque::from(request.updates);
         let mut results = Vec::with_capacity(updates.len());
+        let mut under_way = Operation::default();
         while !updates.is_empty() {
             if wishes
                 .deadline
@@ -226,6 +227,7 @@ impl BfRuntime for Service {
                 )));
             }
             let mut left = std::mem::take(&mut updates);
+            let mut operation = std::mem::take(&mut under_way);
             let (schema, state) = (self.schema.clone(), self.state.clone());
             let write = move |ctx: &mut crate::entities::Context| {
                 let scope = Scope {
@@ -236,21 +238,26 @@ impl BfRuntime for Service {
                 if is_whole {
                     let all = left.make_contiguous();
                     let done = transaction::write_all_or_nothing(ctx, scope, &mut state, all);
-                    return (done, VecDeque::new());
+                    return (done, VecDeque::new(), operation);
                 }
                 let begun = Instant::now();
                 let mut done = Vec::new();
                 while done.len() < UPDATES_BETWEEN_PACKETS
                     && (done.is_empty() || begun.elapsed() < UPDATING_BETWEEN_PACKETS)
-                    && let Some(update) = left.pop_front()
+                    && let Some(update) = left.front()
                 {
-                    done.push(batch::write(ctx, scope, &mut state, &update));
+                    let part = (&mut operation, ENTRIES_BETWEEN_PACKETS);
+                    let ended = batch::write_part(ctx, scope, &mut state, update, part);
+                    let Some(result) = ended else { break };
+                    done.push(result);
+                    left.pop_front();
+                    operation = Operation::default();
                 }
-                (done, left)
+                (done, left, operation)
             };
-            let (done, left) = self.host.on(&forwarding, write).await?;
+            let done;
+            (done, updates, under_way) = self.host.on(&forwarding, write).await?;
             results.extend(done);
-            updates = left;
         }
         let status = wishes.judge(&results, "updates", 0)?;
         Ok(Response::new(bf::WriteResponse { status }))

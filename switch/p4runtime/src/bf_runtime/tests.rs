@@ -14,7 +14,7 @@ use std::sync::{Arc, Mutex};
 use ebb_units::Instant;
 use tonic::Code;
 
-use super::batch::{self, Reading, Scope};
+use super::batch::{self, Operation, Reading, Scope};
 use super::chip::{Chip, Port};
 use super::schema::{Schema, fixed};
 use super::state::State;

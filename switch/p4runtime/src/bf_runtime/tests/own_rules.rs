@@ -123,6 +123,52 @@ fn counters_are_kept_until_they_are_synchronised() {
     assert_eq!(packets(true), of(10));
 }
 
+/// A table of a million entries would keep packets waiting for seconds.
+#[test]
+fn an_operation_on_a_table_is_done_in_parts() {
+    let program = Program::new();
+    let cell = |index: u8, count: Option<u8>| bf::TableEntry {
+        key: key(vec![exact(65556, &[0, 0, 0, index])]),
+        data: count.and_then(|count| data(0, &[(fixed::COUNTER_PACKETS, bytes(&[count]))])),
+        table_flags: Some(bf::TableFlags::default()),
+        ..program.entry("port_in")
+    };
+    let kept = |index| {
+        let found = program.read(cell(index, None)).unwrap();
+        found[0].data.as_ref().unwrap().fields[1].value.clone()
+    };
+    program
+        .forwarding
+        .with_detached(Instant::ZERO, |ctx| {
+            let id = ctx.pipeline.counter("MyIngress.port_in").unwrap();
+            let value = ebb_pipeline::control::CounterValue {
+                packets: 8,
+                bytes: 0,
+            };
+            for index in [1, 5] {
+                ctx.pipeline.set_counter_value(id, index, value).unwrap();
+            }
+        })
+        .unwrap();
+    let asked = bf::TableOperation {
+        table_id: program.entry("port_in").table_id,
+        table_operations_type: "Sync".into(),
+    };
+    let mut operation = Operation::default();
+    let mut part = || {
+        let mut state = program.state.lock().unwrap();
+        let part = program.forwarding.with_detached(Instant::ZERO, |ctx| {
+            operation.part(ctx, program.scope(), &mut state, &asked, 3)
+        });
+        part.unwrap().unwrap()
+    };
+    let of = |count| Some(bytes(&[0, 0, 0, 0, 0, 0, 0, count]));
+    assert!(!part());
+    assert_eq!((kept(1), kept(5)), (of(8), of(0)));
+    while !part() {}
+    assert_eq!((kept(1), kept(5)), (of(8), of(8)));
+}
+
 #[test]
 fn members_of_a_value_set_come_and_go() {
     let program = Program::new();
