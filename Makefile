@@ -280,7 +280,7 @@ test-python: .venv/.dev-installed build $(TNA_PROGRAMS) ## unit tests of topolog
 test-ptf: .venv/.dev-installed build ## packet tests of every mechanism against the switch
 	@$(PYTHON) ptf-tests/run.py --switch '$(SWITCH)' --compiler '$(P4C)'
 
-test-instructions: .venv/.dev-installed build $(BUILD)/.instructions ## what a packet costs, against what is recorded
+test-instructions: .venv/.dev-installed build $(TNA_PROGRAMS) $(BUILD)/.instructions ## what a packet costs, by record
 	@$(PYTHON) tools/count_instructions
 
 test-e2e: export EBB_RESULTS := $(BUILD)/results

@@ -10,6 +10,7 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 
 from ebb_experiments.scenario.architecture import Architecture
+
 from instructions.counts import Count
 from instructions.profile import functions
 
@@ -71,6 +72,7 @@ SUBJECTS: dict[str, Example | Simulation] = {
     "simulation-ndp-tna": Simulation("ndp", architecture="tna"),
     "simulation-hull-tna": Simulation("hull", architecture="tna"),
     "pipeline-fabric": Example("pipeline_instructions", ("fabric",)),
+    "pipeline-tofino": Example("pipeline_instructions", ("tofino",)),
     "pipeline-router": Example("pipeline_instructions", ("router",)),
     "traffic-manager": Example("traffic_manager_instructions"),
     "hosts-ndp": Example("transport_instructions", ("ndp",)),

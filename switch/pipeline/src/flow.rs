@@ -121,7 +121,10 @@ impl Machine<'_> {
 
     /// The action of an entry, or of a miss (`None`).
     pub fn action_of(&mut self, table: usize, entry: Option<u32>) -> Option<&BoundAction> {
-        let hash = self.selector_hash(table, entry);
+        let hash = match self.resolved(table, entry) {
+            Some(Resolved::Action(_)) => 0,
+            _ => self.selector_hash(table, entry),
+        };
         self.member_of(table, entry, hash)
     }
 

@@ -29,6 +29,7 @@ mod fixture;
 mod flow;
 mod frames;
 mod free_list;
+mod front;
 pub mod generator;
 mod hash;
 mod ids;

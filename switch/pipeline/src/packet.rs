@@ -3,9 +3,9 @@
 use crate::drop_reason::DropReason;
 use crate::frames::Frames;
 use crate::free_list::FreeList;
+use crate::front::Front;
 use crate::journey::Journey;
 use crate::slot::Place;
-use crate::tofino::Front;
 
 /// A field that every packet of a program has.
 #[derive(Clone, Copy, Debug)]

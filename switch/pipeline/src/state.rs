@@ -179,6 +179,9 @@ impl State {
     /// Brings what native code sees of a table up to date, for a packet that hit this entry, or
     /// none.
     pub fn refresh(&mut self, table: usize, words: &[u64], entry: Option<u32>) {
+        if !self.tables.is_viewed(table) {
+            return;
+        }
         let profile = self.tables[table].spec.profile;
         let profile = profile.map(|profile| &self.profiles[profile.index()]);
         self.tables.refresh(table, words, entry, profile);

@@ -14,4 +14,3 @@ mod passes;
 mod primitives;
 
 pub(crate) use blocks::{Blocks, Gress, Half, MAX_PIPES, Requests, Tofino, place, tail};
-pub(crate) use front::{Front, MAX_HEADER, METADATA_END};

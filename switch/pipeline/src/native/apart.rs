@@ -9,9 +9,9 @@ use cranelift_codegen::ir::{InstBuilder, Value};
 
 use super::calls::offset;
 use super::code::Code;
+use crate::front::{MAX_HEADER, METADATA_END};
 use crate::packet::Packet;
 use crate::program::Emit;
-use crate::tofino::{MAX_HEADER, METADATA_END};
 
 impl Code<'_, '_> {
     /// Writes those of these headers that are valid, whatever that takes. The result is 0.

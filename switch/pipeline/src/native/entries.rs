@@ -29,7 +29,7 @@ enum Test {
 }
 
 impl Test {
-    /// What an entry asks of a field of one word.
+    /// The comparisons that an entry asks of a field of one word.
     fn of(field: &KeyField, entry: &Entry) -> Vec<Test> {
         let (at, all) = (field.slot.at, crate::bits::low_mask(field.slot.bits));
         let range = entry.key.ranges.iter().find(|r| r.first == field.first);
@@ -87,8 +87,8 @@ fn constants(table: &Table) -> Option<Vec<Constant<'_>>> {
 }
 
 impl Code<'_, '_> {
-    /// Tries the constant entries of a table. A packet that hits one goes to `done` with the outcome and the data of the
-    /// action, as does one that hits none if it has the same default action for ever: then the result is true.
+    /// Tries the constant entries of a table. A packet that hits one goes to `done` with the outcome and the data of
+    /// the action, as does one that hits none if the default action is constant too: then the result is true.
     /// Otherwise the code goes on for those that hit none.
     pub fn try_constants(&mut self, table: &Table, done: Block) -> bool {
         let Some(entries) = constants(table) else {

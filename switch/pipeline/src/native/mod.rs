@@ -255,9 +255,16 @@ impl<'a> Compiler<'a> {
         };
         let start = blocks.parsers[gress as usize];
         let apart = Code::parses_apart(self.program, start);
-        let parser = self.function(|code| match apart {
-            true => code.parse_apart(start).0,
-            false => code.parse(start).0,
+        let program = self.program;
+        let selectors = program.tofino().map(|tofino| tofino.selectors(gress));
+        let parser = self.function(|code| {
+            for place in selectors.into_iter().flatten() {
+                code.set_word_to(place.at, place.mask);
+            }
+            match apart {
+                true => code.parse_apart(start).0,
+                false => code.parse(start).0,
+            }
         })?;
         Ok(HalfCode {
             parser,
@@ -424,14 +431,15 @@ impl Machine<'_> {
     }
 
     /// Parser, control and deparser of half a pipeline of Tofino. `goes_on` sees the error of the parser, and says
-    /// whether the packet is to be processed. Returns the error.
+    /// whether the packet is to be processed. Returns the error, and whether the headers are written: not if the
+    /// deparser does not always emit the same ones, or if the frame is wanted as it came in.
     pub fn half_native(
         &mut self,
         native: &Native,
         half: Half,
         goes_on: impl FnOnce(&mut Self, u32) -> bool,
-    ) -> u32 {
-        let code = native.halves[half.pipe][half.gress as usize];
+    ) -> (u32, bool) {
+        let code = &native.halves[half.pipe][half.gress as usize];
         if !code.apart {
             self.packet.join_front();
         }
@@ -442,7 +450,7 @@ impl Machine<'_> {
             context = self.context();
         }
         if !goes_on(self, error) {
-            return error;
+            return (error, false);
         }
         if self.state.sets_all.load(Ordering::Relaxed) {
             // Others than the program may read any field.
@@ -460,7 +468,14 @@ impl Machine<'_> {
         }
         self.end_control();
         self.run_native(code.deparser, &mut context);
-        error
+        match code.write {
+            Some(write) if !self.wants_original(half.gress) => {
+                self.packet.front.clear();
+                self.run_native(write, &mut context);
+                (error, true)
+            }
+            _ => (error, false),
+        }
     }
 
     /// Writes the headers that a deparser of Tofino always emits. False if it does not always emit the same ones.

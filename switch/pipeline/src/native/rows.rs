@@ -324,6 +324,11 @@ impl Tables {
         self.views.as_ptr()
     }
 
+    /// Whether generated code sees a table, and does not ask for each packet.
+    pub fn is_viewed(&self, table: usize) -> bool {
+        !matches!(self.views[table].access, Access::Ask)
+    }
+
     /// Brings the view up to date, for a packet that hit this entry, or none.
     pub fn refresh(
         &mut self,

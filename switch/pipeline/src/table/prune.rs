@@ -7,6 +7,7 @@
 //! the place of one for every tuple, and for a packet that matches nothing they are mostly all.
 
 use super::word_map::WordMap;
+use crate::bits::low_mask;
 
 /// A set of tuples, one bit each; more than 128 tuples share bits.
 pub(crate) type Candidates = u128;
@@ -41,6 +42,8 @@ struct Word {
 struct Masked {
     /// The mask.
     mask: u64,
+    /// Which lengths a word can have that has one of the values, see [`of_length`].
+    lengths: u64,
     /// Tuples that have this mask, and perhaps others.
     tuples: Candidates,
     /// From a value to its index in `values`.
@@ -66,13 +69,29 @@ fn bit(tuple: u32) -> Candidates {
     1 << (tuple % Candidates::BITS)
 }
 
+/// The bit of a word that has its highest one at this place, counted from 1; 0: it has none. Both greatest lengths have
+/// the same bit.
+fn of_length(length: u32) -> u64 {
+    1 << length.min(u64::BITS - 1)
+}
+
+/// Lengths of words that have a value under a mask; none has ones that are not among `ones`. They are as long as the
+/// value, or up to a bit above it that the mask leaves open. So of prefixes that begin with a one, a word can have only
+/// those of its own length.
+fn lengths(value: u64, mask: u64, ones: u64) -> u64 {
+    let length = u64::BITS - value.leading_zeros();
+    let open = ones & !mask & !low_mask(length);
+    of_length(length) | open << 1 | open & of_length(u64::BITS)
+}
+
 impl Pruning {
-    /// Adds an entry of a tuple.
-    pub fn insert(&mut self, value: &[u64], mask: &[u64], tuple: u32) {
+    /// Adds an entry of a tuple; `ones` are the bits that words of the key can have.
+    pub fn insert(&mut self, value: &[u64], mask: &[u64], ones: &[u64], tuple: u32) {
         self.words.resize_with(value.len(), Word::default);
         self.entries += 1;
-        for (word, (value, mask)) in self.words.iter_mut().zip(value.iter().zip(mask)) {
-            word.insert(*value, *mask, tuple);
+        let words = self.words.iter_mut().zip(ones);
+        for ((word, ones), (value, mask)) in words.zip(value.iter().zip(mask)) {
+            word.insert(*value, *mask, *ones, tuple);
         }
         self.order.clear();
         let asked = |at: &usize| !self.words[*at].masks.is_empty();
@@ -125,8 +144,9 @@ impl Word {
     #[inline]
     fn candidates(&self, word: u64, left: Candidates) -> Candidates {
         let mut right = self.any;
+        let length = of_length(u64::BITS - word.leading_zeros());
         for masked in &self.masks {
-            if masked.tuples & left & !right == 0 {
+            if masked.lengths & length == 0 || masked.tuples & left & !right == 0 {
                 continue;
             }
             if let Some(number) = masked.map.get(word & masked.mask) {
@@ -136,7 +156,7 @@ impl Word {
         right
     }
 
-    fn insert(&mut self, value: u64, mask: u64, tuple: u32) {
+    fn insert(&mut self, value: u64, mask: u64, ones: u64, tuple: u32) {
         if mask == 0 {
             self.any |= bit(tuple);
             return;
@@ -146,6 +166,7 @@ impl Word {
             None => {
                 self.masks.push(Masked {
                     mask,
+                    lengths: 0,
                     tuples: 0,
                     map: WordMap::default(),
                     values: Vec::new(),
@@ -157,6 +178,7 @@ impl Word {
         };
         let masked = &mut self.masks[at];
         masked.tuples |= bit(tuple);
+        masked.lengths |= lengths(value, mask, ones);
         if !masked.is_full && masked.values.len() - masked.free.len() >= MAX_VALUES {
             masked.is_full = true;
             self.any |= masked.values.iter().fold(0, |all, v| all | v.tuples);
@@ -208,5 +230,31 @@ impl Masked {
             self.map.remove(value);
             self.free.push(number);
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+
+    proptest! {
+        #[test]
+        fn every_word_with_the_value_has_one_of_the_lengths(
+            word: u64, others: u64, mask: u64, bits in 0u32..65,
+        ) {
+            let ones = low_mask(bits);
+            let (word, mask) = (word & others & ones, mask & ones);
+            let length = of_length(u64::BITS - word.leading_zeros());
+            prop_assert!(lengths(word & mask, mask, ones) & length != 0);
+        }
+    }
+
+    #[test]
+    fn a_prefix_that_begins_with_a_one_has_its_length() {
+        assert_eq!(lengths(0b101 << 8, 0xff00, 0xffff), of_length(11));
+        assert_eq!(lengths(0, 0xff00, 0xffff), (1 << 9) - 1);
+        assert_eq!(lengths(0, 0, u64::MAX), u64::MAX);
     }
 }

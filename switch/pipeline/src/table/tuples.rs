@@ -25,6 +25,7 @@ use super::hasher::WordHasher;
 use super::key::{CompiledKey, Range};
 use super::map::Map;
 use super::prune::{Candidates, Pruning};
+use crate::bits::ones;
 
 /// Marks the end of a list of rows.
 const NO_ROW: u32 = u32::MAX;
@@ -37,6 +38,8 @@ const FEW_TUPLES: usize = 2;
 pub(crate) struct Tuples {
     /// Widths of the key's fields in bits.
     widths: Box<[u32]>,
+    /// The bits that words of the key can have.
+    ones: Box<[u64]>,
     /// The tuples, by number.
     tuples: Vec<Tuple>,
     /// Numbers of tuples that are free.
@@ -104,8 +107,10 @@ impl Range {
 impl Tuples {
     /// A table without entries.
     pub fn new(widths: Box<[u32]>) -> Tuples {
+        let ones = widths.iter().flat_map(|bits| ones(*bits)).collect();
         Tuples {
             widths,
+            ones,
             tuples: Vec::new(),
             free: Vec::new(),
             by_mask: HashMap::default(),
@@ -129,7 +134,7 @@ impl Tuples {
     pub fn insert(&mut self, key: &CompiledKey, priority: i32, entry: u32) {
         let (value, mask) = place(key);
         let number = self.tuple(&mask);
-        self.pruning.insert(&value, &mask, number);
+        self.pruning.insert(&value, &mask, &self.ones, number);
         self.searches = self.pruning.searches();
         let tuple = &mut self.tuples[number as usize];
         let sequence = self.next_sequence;

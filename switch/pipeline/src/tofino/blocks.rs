@@ -195,6 +195,11 @@ impl Tofino {
         })
     }
 
+    /// The fields by which a deparser chooses, which have their largest number until something is written to them.
+    pub fn selectors(&self, gress: Gress) -> impl Iterator<Item = Place> + use<> {
+        self.fields.selectors[gress as usize].into_iter().flatten()
+    }
+
     /// The fields of intrinsic metadata that the program has.
     pub fn places(&self) -> impl Iterator<Item = Place> {
         let fields = &self.fields;

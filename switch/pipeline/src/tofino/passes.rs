@@ -38,7 +38,7 @@ impl Pipeline {
             pipe: tofino.pipe_of(input.ingress_port),
             gress: Gress::Ingress,
         };
-        let error = self.pass(now, &mut packet, half, tofino);
+        let (error, is_written) = self.pass(now, &mut packet, half, tofino);
         if let Some(reason) = packet.requests.failed {
             return IngressOutcome::dropped(self.drop_tofino(packet, reason));
         }
@@ -75,7 +75,9 @@ impl Pipeline {
                 frame: self.state.pool.take_frame(packet).split_off(behind),
             }
         } else {
-            self.write_headers(now, &mut packet, half);
+            if !is_written {
+                self.write_headers(now, &mut packet, half);
+            }
             if is_dropped {
                 fields.leave_no_way(&mut packet.words);
             }
@@ -158,7 +160,7 @@ impl Pipeline {
             pipe: tofino.pipe_of(input.egress_port),
             gress: Gress::Egress,
         };
-        self.pass(now, &mut packet, half, tofino);
+        let (_, is_written) = self.pass(now, &mut packet, half, tofino);
         if let Some(reason) = packet.requests.failed {
             let verdict = EgressVerdict::Dropped(self.drop_tofino(packet, reason));
             return EgressOutcome {
@@ -167,7 +169,9 @@ impl Pipeline {
             };
         }
         let drops = Fields::get(&packet.words, fields.egress_drop);
-        self.write_headers(now, &mut packet, half);
+        if !is_written {
+            self.write_headers(now, &mut packet, half);
+        }
         packet.join_front();
         if drops & DROP_PACKET == 0 {
             self.count_departing(&packet);
@@ -190,8 +194,15 @@ impl Pipeline {
         EgressOutcome { clone, verdict }
     }
 
-    /// Parses a packet, and runs the control and the deparser of a gress. Returns the error of the parser.
-    fn pass(&mut self, now: Instant, packet: &mut Packet, half: Half, tofino: &Tofino) -> u32 {
+    /// Parses a packet, and runs the control and the deparser of a gress. Returns the error of the parser, and whether
+    /// the headers are written, as they need not be if the packet ends here.
+    fn pass(
+        &mut self,
+        now: Instant,
+        packet: &mut Packet,
+        half: Half,
+        tofino: &Tofino,
+    ) -> (u32, bool) {
         let Half { pipe, gress } = half;
         let blocks = &tofino.pipes[pipe];
         let errors = match gress {
@@ -200,9 +211,6 @@ impl Pipeline {
         };
         if let Some(place) = tofino.fields.times[gress as usize] {
             place.set(&mut packet.words, nanoseconds(now));
-        }
-        for place in tofino.fields.selectors[gress as usize].iter().flatten() {
-            place.set(&mut packet.words, u64::MAX);
         }
         self.state.tofino.emitted.clear();
         self.state.tofino.departing.clear();
@@ -219,19 +227,25 @@ impl Pipeline {
             None => error == no_error || matches!(gress, Gress::Egress),
         };
         let mut machine = self.machine(packet, now);
-        let error = match machine.native() {
+        let (error, is_written) = match machine.native() {
             Some(native) => machine.half_native(native, half, goes_on),
             None => {
                 machine.packet.join_front();
-                machine.half_interpreted(blocks, gress, goes_on)
+                for place in tofino.selectors(gress) {
+                    place.set(&mut machine.packet.words, u64::MAX);
+                }
+                (machine.half_interpreted(blocks, gress, goes_on), false)
             }
         };
-        packet.front.clear();
+        match is_written {
+            true => packet.note_whole(),
+            false => packet.front.clear(),
+        }
         self.state.tofino.pause = tofino.fields.queue_pause(&packet.words, gress);
         if error != no_error {
             self.state.stats.parser_error(error);
         }
-        error
+        (error, is_written)
     }
 
     /// Puts the headers that the deparser emits in front of what the parser left.

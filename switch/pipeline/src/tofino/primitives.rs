@@ -35,6 +35,14 @@ impl Machine<'_> {
         }
     }
 
+    /// Whether the frame is wanted as it came in, behind the deparser: by a mirror or resubmission of ingress, or
+    /// because the packet has failed.
+    pub fn wants_original(&self, gress: Gress) -> bool {
+        let tofino = &self.state.tofino;
+        let copied = tofino.mirror.is_some() | tofino.resubmit.is_some();
+        copied && matches!(gress, Gress::Ingress) || self.packet.requests.failed.is_some()
+    }
+
     /// Ends a control: `exit` does not end the deparser as well.
     pub fn end_control(&mut self) {
         self.packet.requests.exit = self.packet.requests.failed.is_some();
