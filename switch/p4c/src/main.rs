@@ -2,7 +2,8 @@
 
 mod outputs;
 
-use std::io::{IsTerminal, Read, Write};
+use std::fs::File;
+use std::io::{IsTerminal, Write};
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
@@ -157,10 +158,9 @@ fn check_architecture(wanted: Architecture, found: Architecture) -> Result<(), B
 }
 
 fn read(input: &Path, name: &str) -> Result<String, Box<Diagnostic>> {
-    let mut bytes = Vec::new();
     let found = match name {
-        "-" => std::io::stdin().read_to_end(&mut bytes).map(|_| bytes),
-        _ => std::fs::read(input),
+        "-" => preprocess::read_to_end(std::io::stdin()),
+        _ => File::open(input).and_then(preprocess::read_to_end),
     };
     let bytes =
         found.map_err(|e| Diagnostic::global("input", format!("cannot read `{name}`: {e}")))?;

@@ -30,7 +30,7 @@ mod macros;
 mod output;
 mod token;
 
-pub use include::{library_with, text};
+pub use include::{library_with, read_to_end, text};
 
 use directives::Conditional;
 use expand::Context;

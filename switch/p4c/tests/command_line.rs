@@ -75,6 +75,14 @@ fn files_of_the_program_are_not_written_over() {
 }
 
 #[test]
+fn a_program_without_an_end_is_refused() {
+    let output = Compilers::new().run("p4c-bm2-ss /dev/zero");
+    let said = String::from_utf8_lossy(&output.stderr);
+    let told = "cannot read `/dev/zero`: it has more than 67108864 bytes";
+    assert!(!output.status.success() && said.contains(told), "{said}");
+}
+
+#[test]
 fn each_output_has_a_file_of_its_own() {
     let folder = Compilers::new();
     let output = folder.run("p4c-bm2-ss -o same.json --p4runtime-files same.json prog.p4");

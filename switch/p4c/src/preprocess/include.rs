@@ -128,10 +128,13 @@ fn read(path: &Path) -> Result<Vec<u8>, Error> {
     if !std::fs::metadata(path)?.is_file() {
         return Err(Error::other("it is not an ordinary file"));
     }
+    read_to_end(File::open(path)?)
+}
+
+/// All that a file or pipe has, unless that is more than a source may have.
+pub fn read_to_end(source: impl Read) -> Result<Vec<u8>, Error> {
     let mut bytes = Vec::new();
-    File::open(path)?
-        .take(MAX_BYTES + 1)
-        .read_to_end(&mut bytes)?;
+    source.take(MAX_BYTES + 1).read_to_end(&mut bytes)?;
     if bytes.len() as u64 > MAX_BYTES {
         return Err(Error::other(format!("it has more than {MAX_BYTES} bytes")));
     }
