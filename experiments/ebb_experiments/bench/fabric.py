@@ -81,6 +81,10 @@ def run(context: Context) -> Section:
             )
             if (found := best[switch]) is not None:
                 rows.append(_row(switch, "limit", found))
+            if kind.rings and not context.quick:
+                aim = fabric.load(SHARED_AIM_BPS, LONG_SECONDS, PACKET_BYTES)
+                rows.append(_row(switch, f"aim, {LONG_SECONDS:g} s", aim))
+                details["aim"] = aim.as_json()
             details[switch] = {
                 "line_rate": at_line[switch].as_json(),
                 "search": [load.as_json() for load in tried],

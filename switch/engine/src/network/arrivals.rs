@@ -208,12 +208,12 @@ impl Arrivals {
     /// Index behind the keys that come before the last of those not in order yet.
     #[inline]
     fn end_of_earlier(&self) -> usize {
-        let last = match self.in_order().last() {
-            None => None,
-            Some(_) => self.fresh.iter().max(),
-        };
-        let earlier = last.map(|last| self.in_order().partition_point(|key| key < last));
-        self.first + earlier.unwrap_or_default()
+        let in_order = self.in_order();
+        if in_order.is_empty() {
+            return self.first;
+        }
+        let last = self.fresh.iter().max();
+        self.first + last.map_or(0, |last| in_order.partition_point(|key| key < last))
     }
 
     /// Replaces the keys in order up to index `end` by these.

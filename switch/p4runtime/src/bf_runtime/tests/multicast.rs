@@ -79,3 +79,78 @@ fn a_node_that_one_of_its_groups_refuses_stays_as_it_was_in_all() {
     write(Type::Delete, group(2, &[])).unwrap();
     write(Type::Delete, node(1, &[])).unwrap();
 }
+
+#[test]
+fn multicast_and_mirroring_take_effect_as_groups_and_sessions() {
+    let program = Program::new();
+    let row = |table_id, id: u8, fields: &[(u32, Value)]| bf::TableEntry {
+        table_id,
+        key: key(vec![exact(1, &[0, id])]),
+        data: data(0, fields),
+        ..bf::TableEntry::default()
+    };
+    let (groups, nodes, sessions) = (0xff02_0001, 0xff02_0002, 0xff04_0001);
+    let node = |ports: &[u32]| row(nodes, 9, &[(1, bytes(&[7])), (3, numbers(ports))]);
+    program.write(Type::Insert, &node(&[1, 2])).unwrap();
+    let group = row(groups, 5, &[(1, numbers(&[9])), (2, flags(&[false]))]);
+    program.write(Type::Insert, &group).unwrap();
+    let replicas = || {
+        let of = program.forwarding.with_detached(Instant::ZERO, |ctx| {
+            let group = ctx.store.multicast_groups.get(&5).cloned();
+            let replicas = group.map(|group| group.replicas).unwrap_or_default();
+            let port = |kind| match kind {
+                Some(crate::proto::p4::replica::PortKind::Port(port)) => port,
+                other => panic!("{other:?}"),
+            };
+            let of = replicas
+                .into_iter()
+                .map(|r| (port(r.port_kind), r.instance));
+            of.collect::<Vec<_>>()
+        });
+        of.unwrap()
+    };
+    assert_eq!(replicas(), [(vec![1], 7), (vec![2], 7)]);
+    program.write(Type::Modify, &node(&[3])).unwrap();
+    assert_eq!(replicas(), [(vec![3], 7)]);
+    let used = program.write(Type::Delete, &node(&[3])).unwrap_err();
+    assert_eq!(used.code, Code::FailedPrecondition);
+    program.write(Type::Delete, &group).unwrap();
+    assert_eq!(replicas(), []);
+    let excluded = row(groups, 5, &[(1, numbers(&[9])), (2, flags(&[true]))]);
+    let refused = program.write(Type::Insert, &excluded).unwrap_err();
+    assert_eq!(refused.code, Code::Unimplemented);
+    let session = |length: &[u8]| {
+        let fields = [
+            (5, Value::BoolVal(true)),
+            (7, bytes(&[2])),
+            (8, Value::BoolVal(true)),
+            (9, bytes(&[4])),
+            (23, bytes(length)),
+        ];
+        row(sessions, 3, &fields)
+    };
+    let length = || {
+        let of = program.forwarding.with_detached(Instant::ZERO, |ctx| {
+            let session = ctx.store.clone_sessions.get(&3);
+            session.map(|s| (s.packet_length_bytes, s.class_of_service))
+        });
+        of.unwrap()
+    };
+    program.write(Type::Insert, &session(&[100])).unwrap();
+    assert_eq!(length(), Some((100, 4)));
+    program.write(Type::Modify, &session(&[255, 255])).unwrap();
+    assert_eq!(length(), Some((0, 4)));
+    program.write(Type::Delete, &session(&[0])).unwrap();
+    assert_eq!(length(), None);
+    // Programs for Tofino have more queues.
+    let tofino = Program::of("filters");
+    let to_queue = |program: &Program, queue: u8| {
+        let mut fields = vec![(5, Value::BoolVal(true)), (7, bytes(&[2]))];
+        fields.extend([(8, Value::BoolVal(true)), (9, bytes(&[queue]))]);
+        let done = program.write(Type::Insert, &row(sessions, 4, &fields));
+        done.map_err(|error| error.code)
+    };
+    assert_eq!(to_queue(&program, 8), Err(Code::InvalidArgument));
+    assert_eq!(to_queue(&tofino, 32), Err(Code::InvalidArgument));
+    assert_eq!(to_queue(&tofino, 31), Ok(()));
+}
