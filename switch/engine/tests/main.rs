@@ -13,6 +13,7 @@ mod faults;
 mod flow_control;
 mod garbage;
 mod generator;
+mod groups;
 mod lossless;
 mod policing;
 mod queueing;
