@@ -2,17 +2,18 @@
 
 use std::collections::BTreeMap;
 use std::net::SocketAddr;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::atomic::AtomicU64;
 
 use anyhow::Result;
 use ebb_engine::simulation::{NodeId, NodePort, Simulation};
 use ebb_p4runtime::proto::p4::ForwardingPipelineConfig;
+use ebb_p4runtime::{ProgramFiles, Schema};
 
 use crate::feed::Place;
 use crate::hosts::HostBuilder;
-use crate::network::Network;
+use crate::network::{Network, SwitchEntry};
 use crate::node::Node;
 use crate::workload::{Plan, Survey};
 
@@ -24,6 +25,8 @@ pub struct SimSwitch {
     pub device_id: u64,
     /// Where P4Runtime is served for it.
     pub grpc_address: SocketAddr,
+    /// Schema of BF Runtime. None: that is not served.
+    pub bf_rt_schema: Option<Schema>,
 }
 
 /// A simulation whose clock has not run yet, and what belongs to it.
@@ -32,8 +35,8 @@ pub struct Built {
     pub simulation: Simulation<Node>,
     /// The switches, in the order of the file.
     pub switches: Vec<SimSwitch>,
-    /// Program that they start with; `None`: none.
-    pub program: Option<ForwardingPipelineConfig>,
+    /// Programs that they start with, each with the switches that do, by their places in the file. Others wait for one.
+    pub programs: Vec<(Vec<usize>, ForwardingPipelineConfig)>,
     /// The hosts, in the order of the file.
     pub hosts: Vec<NodeId>,
     /// The links, in the order of the file.
@@ -54,6 +57,10 @@ pub struct Built {
     pub ended: Arc<AtomicU64>,
     /// Whether rounds that repeat each other are skipped.
     pub skip: bool,
+    /// Hosts that programs outside play, by name.
+    pub external: BTreeMap<String, NodeId>,
+    /// These are given what has arrived at multiples of this time, in ns.
+    pub reaction_ns: u64,
 }
 
 impl Network {
@@ -62,18 +69,20 @@ impl Network {
         self.check_names()?;
         self.check_skip()?;
         let plan = self.plan()?;
-        let (program, switch_entries) = (self.program.take(), std::mem::take(&mut self.switches));
+        let program = self.program.take();
+        let mut switch_entries = std::mem::take(&mut self.switches);
         let mut builder = HostBuilder::new(&self, &plan)?;
         let survey = plan.survey(&builder.catalog.transports, &builder.catalog.addresses)?;
         survey.check_names("ends_with", self.ends_with.iter())?;
         survey.check_names("transport_of", self.transport_of.keys())?;
-        let program = program.map(|files| files.within(&self.folder).read());
-        let program = program.transpose()?;
+        let programs = programs(program, &mut switch_entries, &self.folder)?;
         let mut simulation = Simulation::new();
         simulation.set_seed(self.seed);
         let mut ids = BTreeMap::new();
         let mut switches = Vec::new();
-        for entry in switch_entries {
+        for mut entry in switch_entries {
+            let schema = entry.bf_rt_schema.take();
+            let bf_rt_schema = schema.map(|schema| schema.within(&self.folder).read());
             let (name, grpc_address) = (entry.name.clone(), entry.grpc_server_addr);
             let device_id = entry.device_id;
             let node = simulation.add_switch(entry.build()?);
@@ -82,10 +91,12 @@ impl Network {
                 node,
                 device_id,
                 grpc_address,
+                bf_rt_schema: bf_rt_schema.transpose()?,
             });
         }
         let mut hosts = Vec::new();
         let mut planned = Vec::new();
+        let mut external = BTreeMap::new();
         for entry in &self.hosts {
             let (node, members) = builder.node(entry)?;
             let node = simulation.add_host(node);
@@ -95,6 +106,9 @@ impl Network {
                 }
             }
             ids.insert(entry.name.clone(), node);
+            if entry.external {
+                external.insert(entry.name.clone(), node);
+            }
             hosts.push(node);
         }
         // `catalog` has found all of them, so none is missing.
@@ -109,7 +123,7 @@ impl Network {
         Ok(Built {
             simulation,
             switches,
-            program,
+            programs,
             hosts,
             links,
             fabric_socket: self.fabric_socket.map(|socket| self.folder.join(socket)),
@@ -120,6 +134,28 @@ impl Network {
             ends_with: self.ends_with,
             ended,
             skip: self.skip,
+            external,
+            reaction_ns: self.reaction_ns,
         })
     }
+}
+
+/// The programs that switches start with: their own, or that of all.
+fn programs(
+    all: Option<ProgramFiles>,
+    switches: &mut [SwitchEntry],
+    folder: &Path,
+) -> Result<Vec<(Vec<usize>, ForwardingPipelineConfig)>> {
+    let read = |files: ProgramFiles| files.within(folder).read();
+    let (mut of_all, mut programs) = (Vec::new(), Vec::new());
+    for (index, switch) in switches.iter_mut().enumerate() {
+        match switch.program.take() {
+            Some(own) => programs.push((vec![index], read(own)?)),
+            None => of_all.push(index),
+        }
+    }
+    if let Some(files) = all {
+        programs.push((of_all, read(files)?));
+    }
+    Ok(programs)
 }
