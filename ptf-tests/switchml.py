@@ -1,13 +1,14 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Runs SwitchML's allreduce in a lab: its program and its controller, unchanged, and workers of ours.
+"""Runs SwitchML's allreduce in a lab: its program and controller, unchanged, and our workers.
 
     python ptf-tests/switchml.py [--checkout DIR] [--studio DIR] [--workers N] [--numbers N]
 
 DIR has p4lang/p4app-switchML (or EBB_SWITCHML), and p4lang/open-p4studio with the client of BF
-Runtime (or EBB_OPEN_P4STUDIO); without them the run is skipped, and says so. Each run adds up random
-numbers of all workers, in virtual time: without loss, with packets lost at random between workers
-and switch, and with the drops that the program itself simulates. Every worker's sums are compared
-with numpy's, bit for bit (docs/tofino-lab.md). Exit code 1 if any differs.
+Runtime (or EBB_OPEN_P4STUDIO); without them the run is skipped, and says so. Each run adds up
+random numbers of all workers, in virtual time, with packets of 64 numbers and of 256, which pass
+four pipes: without loss, with packets lost at random between workers and switch, and with the drops
+that the program itself simulates. Every worker's sums are compared with numpy's, bit for bit
+(docs/tofino-lab.md). Exit code 1 if any differs.
 """
 
 from __future__ import annotations
@@ -25,15 +26,17 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Protocol
 
-import google
 import numpy as np
 
 HERE = Path(__file__).resolve().parent
 sys.path.insert(0, str(HERE))
 
 import studio  # noqa: E402
+from ebb_experiments.lab.lab import Lab  # noqa: E402
+from ebb_experiments.run.conversation import SimulatorError  # noqa: E402
+from ebb_topologies.errors import InputError  # noqa: E402
 from run import RunError  # noqa: E402
-from switchml_worker import BASE_PORT, Address, Numbers, Settings, Worker  # noqa: E402
+from switchml_worker import BASE_PORT, SIZES, Address, Numbers, Settings, Worker  # noqa: E402
 
 VARIABLE = "EBB_SWITCHML"
 """Environment variable with the checkout."""
@@ -47,8 +50,9 @@ WORKER_PORT = 4800
 """UDP port of the workers."""
 LANES = 4
 """Ports of a connector."""
-SIZE_256 = 1
-"""Number of packets with 256 bytes of numbers, in requests for a session."""
+GENERATOR_PORTS = (192, 448)
+"""Ports of packet generators by which packets of 256 numbers come back to ingress. The controller
+asks an operator for them."""
 RATE_BPS = 25_000_000_000
 DELAY_NS = 1_000
 LIMIT_NS = 1_000_000_000
@@ -91,6 +95,8 @@ class Plan:
     """Share of packets that are lost between workers and switch, in each direction."""
     dropped: float = 0.0
     """Share that the program drops in each gress."""
+    goes_on: bool = False
+    """Whether it is the next job of the same session: the switch is as the last one left it."""
 
 
 @dataclass(slots=True)
@@ -172,6 +178,8 @@ class Control:
     theirs: Any
     messages: Any
     """Its requests."""
+    switch: Address | None = None
+    """The address that the session has been told."""
 
     @classmethod
     def connect(
@@ -188,6 +196,8 @@ class Control:
         (place / "tofino").symlink_to(client)
         os.environ["SDE_INSTALL"] = str(scratch / "sde")
         sys.path[:0] = [str(checkout / CONTROLLER), str(made), str(client)]
+        # Other parts of this package are installed, and would hide these.
+        google: Any = importlib.import_module("google")
         google.__path__ = [*google.__path__, str(client / "google")]
         # Another module is called like this one.
         path = checkout / CONTROLLER / "switchml.py"
@@ -207,34 +217,38 @@ class Control:
             f'    {lane(port)}: {{speed: "25G", mac: "{text_of(host.mac)}"}}\n'
             for port, host in enumerate(hosts, 1)
         ))  # fmt: skip
+        _fold(address)
         theirs = Controller()
         ip, _, port = address.rpartition(":")
         with warnings.catch_warnings():
             warnings.simplefilter("ignore", DeprecationWarning)
             asyncio.set_event_loop(asyncio.new_event_loop())
-            theirs.setup("switchml", SWITCH_MAC, SWITCH_IP, ip, int(port), str(ports))
+            theirs.setup("switchml", SWITCH_MAC, SWITCH_IP, ip, int(port), str(ports), True)
         theirs.grpc_server.reset = lambda: None
         theirs.grpc_server.ctrl = theirs
         return cls(theirs, importlib.import_module("switchml_pb2"))
 
-    def session(self, hosts: list[Address]) -> Address:
-        """Opens a session of all workers, as their clients do; the address of the switch."""
+    def open_session(self, hosts: list[Address], numbers: int) -> None:
+        """Opens a session of all workers, as their clients do, which clears the switch."""
         for rank, host in enumerate(hosts):
             request = self.messages.UdpSessionRequest(
-                session_id=0, rank=rank, num_workers=len(hosts), packet_size=SIZE_256,
+                session_id=0, rank=rank, num_workers=len(hosts), packet_size=SIZES[numbers],
                 mac=int.from_bytes(host.mac, "big"), ipv4=int.from_bytes(host.ip, "big"),
             )  # fmt: skip
             answer = self.theirs.grpc_server.UdpSession(request, None)
             if answer.mac == 0:
                 raise RunError(f"the controller refuses worker {rank}")
-        return Address(answer.mac.to_bytes(6, "big"), answer.ipv4.to_bytes(4, "big"), BASE_PORT)
+            mac, ip = answer.mac.to_bytes(6, "big"), answer.ipv4.to_bytes(4, "big")
+            self.switch = Address(mac, ip, BASE_PORT)
 
-    def drop(self, share: float) -> None:
-        """Has the program drop packets in ingress and in egress."""
+    def begin(self, share: float) -> None:
+        """Sets counters to 0, and has the program drop packets in ingress and in egress."""
         simulator = self.theirs.drop_simulator
         simulator.set_drop_probabilities(0, 0)
         simulator.reset_counter()
         self.theirs.next_step_selector.reset_counters()
+        self.theirs.udp_receiver.reset_counters()
+        self.theirs.udp_sender.reset_counters()
         if share > 0:
             done, error, _ = simulator.set_drop_probabilities(share, share)
             if not done:
@@ -254,6 +268,21 @@ class Control:
         simulated = self.theirs.drop_simulator.get_counter()
         counts["simulated"] = sum(of["packets"] for of in simulated)
         return counts
+
+
+def _fold(address: str) -> None:
+    """Has packets come back to ingress by ports of packet generators."""
+    client = importlib.import_module("bfrt_grpc.client")
+    interface = client.ClientInterface(address, client_id=1, device_id=0)
+    interface.bind_pipeline_config("switchml")
+    table = interface.bfrt_info_get("switchml").table_get("tf1.pktgen.port_cfg")
+    table.entry_add(
+        client.Target(device_id=0),
+        [table.make_key([client.KeyTuple("dev_port", port)]) for port in GENERATOR_PORTS],
+        [table.make_data([client.DataTuple("recirculation_enable", bool_val=True)])]
+        * len(GENERATOR_PORTS),
+    )
+    interface.tear_down_stream()
 
 
 def lane(port: int) -> str:
@@ -287,7 +316,7 @@ def topology(program: Path, workers: int) -> dict[str, Any]:
         "switch": [{"name": SWITCH}],
         "host": [{"name": host} for host in hosts],
         "link": [
-            {"ends": [host, SWITCH], "ports": [0, port], "rate_bps": RATE_BPS, "delay_ns": DELAY_NS}
+            {"ends": [host, SWITCH], "ports": [1, port], "rate_bps": RATE_BPS, "delay_ns": DELAY_NS}
             for port, host in enumerate(hosts, 1)
         ],
         "program": {SWITCH: {"p4": str(program), "arch": "tna", "device_id": 0}},
@@ -301,44 +330,58 @@ def random_numbers(count: int, dice: np.random.Generator) -> Numbers:
 
 
 HEAD = (
-    "| run | sent | sent again | lost | simulated drops | broadcast | retransmitted | ms | equal |\n"
-    "|---|--:|--:|--:|--:|--:|--:|--:|---|"
+    "| numbers of a packet | run | sent | sent again | lost | simulated drops | broadcast "
+    "| retransmitted | ms | equal |\n|--:|---|--:|--:|--:|--:|--:|--:|--:|---|"
 )
 
 
-def reduce(
-    network: Network, control: Control, plan: Plan, job: int, options: argparse.Namespace
-) -> bool:
-    """Runs an allreduce and prints its row; whether all is right."""
-    hosts = addresses(options.workers)
-    switch = control.session(hosts)
-    control.drop(plan.dropped)
-    dice = np.random.default_rng([options.seed, job])
-    settings = Settings(window=options.window, timeout_ns=options.timeout_us * 1000)
-    given = [random_numbers(options.numbers, dice) for _ in hosts]
-    workers = {
-        name_of(rank): Worker(host, switch, mine, job, settings)
-        for rank, (host, mine) in enumerate(zip(hosts, given, strict=True))
-    }
-    losses = Losses(plan.lost, random.Random(f"{options.seed} {job}"))
-    allreduce = Allreduce(network, workers, losses)
-    allreduce.run()
-    expected = np.sum(given, axis=0, dtype=np.int32)
-    of_all = workers.values()
-    equal = all(np.array_equal(of.result[: options.numbers], expected) for of in of_all)
-    counts = control.counts(settings.window)
-    sent, again = (sum(getattr(of.counts, name) for of in of_all) for name in ("sent", "again"))
-    packets = next(iter(of_all)).packets
-    # Each sum is made once.
-    right = counts["broadcast"] == packets and counts["received"] == sent - losses.to_switch
-    print(
-        f"| {plan.name} | {sent} | {again} | {losses.to_switch} + {losses.to_workers} "
-        f"| {counts['simulated']} | {counts['broadcast']} | {counts['retransmit']} "
-        f"| {allreduce.duration_ns / 1e6:.3f} | {'yes' if equal else 'NO'}"
-        f"{'' if right else f', but the switch counts {counts}'} |",
-        flush=True,
-    )
-    return equal and right
+@dataclass(slots=True)
+class Bench:
+    """Runs allreduces one after the other, and prints a row of each."""
+
+    network: Network
+    control: Control
+    options: argparse.Namespace
+    shift: int = 0
+    jobs: int = 0
+
+    def run(self, plan: Plan, numbers: int) -> bool:
+        """Runs an allreduce with packets of so many numbers; whether all is right."""
+        options, control = self.options, self.control
+        hosts = addresses(options.workers)
+        if not plan.goes_on:
+            control.open_session(hosts, numbers)
+            self.shift = 0
+        assert control.switch is not None, "a session is open"
+        control.begin(plan.dropped)
+        dice = np.random.default_rng([options.seed, self.jobs])
+        settings = Settings(numbers, options.window, options.timeout_us * 1000)
+        given = [random_numbers(options.numbers, dice) for _ in hosts]
+        workers = {
+            name_of(rank): Worker(host, control.switch, mine, self.jobs, settings, self.shift)
+            for rank, (host, mine) in enumerate(zip(hosts, given, strict=True))
+        }
+        losses = Losses(plan.lost, random.Random(f"{options.seed} {self.jobs}"))
+        allreduce = Allreduce(self.network, workers, losses)
+        allreduce.run()
+        of_all = list(workers.values())
+        self.shift, self.jobs = of_all[0].next_shift, self.jobs + 1
+        expected = np.sum(given, axis=0, dtype=np.int32)
+        equal = all(np.array_equal(of.result[: options.numbers], expected) for of in of_all)
+        counts = control.counts(settings.window)
+        sent, again = sum(of.counts.sent for of in of_all), sum(of.counts.again for of in of_all)
+        # Each sum is made once, and what has left the workers has come to the switch.
+        right = counts["broadcast"] == of_all[0].packets
+        right &= counts["received"] == sent - losses.to_switch
+        print(
+            f"| {numbers} | {plan.name} | {sent} | {again} "
+            f"| {losses.to_switch} + {losses.to_workers} | {counts['simulated']} "
+            f"| {counts['broadcast']} | {counts['retransmit']} "
+            f"| {allreduce.duration_ns / 1e6:.3f} | {'yes' if equal else 'NO'}"
+            f"{'' if right else f', but the switch counts {counts}'} |",
+            flush=True,
+        )
+        return equal and right
 
 
 def main() -> int:
@@ -357,7 +400,7 @@ def main() -> int:
     options = parser.parse_args()
     if not 2 <= options.workers <= 32:
         parser.error(f"{options.workers} workers; the program has 2 to 32")
-    found: list[Path] = []
+    found = []
     for given, variable, what, inside in (
         (options.checkout, VARIABLE, "p4lang/p4app-switchML", PROGRAM),
         (options.studio, studio.VARIABLE, "p4lang/open-p4studio", studio.CLIENT),
@@ -370,14 +413,16 @@ def main() -> int:
     share = f"{100 * options.loss:g} %"
     plans = [
         Plan("no loss"),
+        Plan("the next job", goes_on=True),
         Plan(f"{share} lost, each way", lost=options.loss),
         Plan(f"{share} dropped by the program, each gress", dropped=options.loss),
         Plan(f"{share} of both", lost=options.loss, dropped=options.loss),
     ]
     try:
         with tempfile.TemporaryDirectory(prefix="ebb-switchml-") as scratch:
-            return run(*found, Path(scratch), plans, options)
-    except RunError as error:
+            checkout, client = found
+            return run(checkout, client, Path(scratch), plans, options)
+    except (InputError, RunError, SimulatorError) as error:
         print(f"switchml: {error}", file=sys.stderr)
         return 2
 
@@ -386,17 +431,15 @@ def run(
     checkout: Path, client: Path, scratch: Path, plans: list[Plan], options: argparse.Namespace
 ) -> int:
     """Runs all plans in one lab."""
-    from ebb_experiments.lab import Lab
-
     modules = studio.python_path(client, scratch)
     with Lab.of(topology(checkout / PROGRAM, options.workers), scratch) as lab:
         control = Control.connect(
             checkout, modules, scratch, lab.addresses[SWITCH], addresses(options.workers)
         )
         print(f"{options.workers} workers, {options.numbers} numbers of 32 bits each, "
-              f"{options.window} slots, {Settings().numbers} numbers in a packet\n\n{HEAD}",
-              flush=True)  # fmt: skip
-        done = [reduce(lab, control, plan, job, options) for job, plan in enumerate(plans)]
+              f"{options.window} slots\n\n{HEAD}", flush=True)  # fmt: skip
+        bench = Bench(lab, control, options)
+        done = [bench.run(plan, numbers) for numbers in SIZES for plan in plans]
     return 0 if all(done) else 1
 
 

@@ -185,6 +185,6 @@ def frame_of(source: Address, target: Address, payload: bytes) -> bytes:
 
 def checksum_of(header: bytes) -> int:
     """The checksum of an IPv4 header whose checksum is 0."""
-    total = sum(struct.unpack(f"!{len(header) // 2}H", header))
+    total: int = sum(struct.unpack(f"!{len(header) // 2}H", header))
     total = (total & 0xFFFF) + (total >> 16)
     return 0xFFFF - ((total & 0xFFFF) + (total >> 16))

@@ -15,6 +15,7 @@ mod garbage;
 mod generator;
 mod groups;
 mod lossless;
+mod pipes;
 mod policing;
 mod queueing;
 mod ranks;
