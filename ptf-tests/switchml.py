@@ -53,6 +53,10 @@ LANES = 4
 GENERATOR_PORTS = (192, 448)
 """Ports of packet generators by which packets of 256 numbers come back to ingress. The controller
 asks an operator for them."""
+HARVEST3 = "Ingress.next_step_selector.recirculate_for_HARVEST3"
+HARVEST3_PORT = 324
+"""A port of pipe 2, from whose registers the program reads in this pass. The controller has 448,
+of pipe 3, whose numbers would be read twice."""
 RATE_BPS = 25_000_000_000
 DELAY_NS = 1_000
 LIMIT_NS = 1_000_000_000
@@ -228,6 +232,14 @@ class Control:
         theirs.grpc_server.ctrl = theirs
         return cls(theirs, importlib.import_module("switchml_pb2"))
 
+    def mend(self) -> None:
+        """Has the pass HARVEST3 take place in pipe 2."""
+        selector = self.theirs.next_step_selector
+        table, port = selector.table, selector.gc.DataTuple("recirc_port", HARVEST3_PORT)
+        for data, key in list(table.entry_get(self.theirs.target)):
+            if data.to_dict()["action_name"] == HARVEST3:
+                table.entry_mod(self.theirs.target, [key], [table.make_data([port], HARVEST3)])
+
     def open_session(self, hosts: list[Address], numbers: int) -> None:
         """Opens a session of all workers, as their clients do, which clears the switch."""
         for rank, host in enumerate(hosts):
@@ -397,6 +409,11 @@ def main() -> int:
     parser.add_argument("--timeout-us", type=int, default=200, help="(default: %(default)s)")
     parser.add_argument("--loss", type=float, default=0.01, help="share (default: %(default)s)")
     parser.add_argument("--seed", type=int, default=1, help="(default: %(default)s)")
+    parser.add_argument(
+        "--as-published",
+        action="store_true",
+        help=f"leave the controller's port of HARVEST3 (default: {HARVEST3_PORT}, of pipe 2)",
+    )
     options = parser.parse_args()
     if not 2 <= options.workers <= 32:
         parser.error(f"{options.workers} workers; the program has 2 to 32")
@@ -438,6 +455,8 @@ def run(
         )
         print(f"{options.workers} workers, {options.numbers} numbers of 32 bits each, "
               f"{options.window} slots\n\n{HEAD}", flush=True)  # fmt: skip
+        if not options.as_published:
+            control.mend()
         bench = Bench(lab, control, options)
         done = [bench.run(plan, numbers) for numbers in SIZES for plan in plans]
     return 0 if all(done) else 1

@@ -74,7 +74,7 @@ fn group_0_is_that_of_packets_that_have_written_0() {
         let to_group_0 = [2, 0, 0, 0, 0, 0];
         let to_both = [3, 3, 0, 0, 0, 0];
         let all = [none, to_1, to_group_0, to_both];
-        let mut seen = |fabric: &mut _| all.map(|request| left(fabric, id, request));
+        let seen = |fabric: &mut _| all.map(|request| left(fabric, id, request));
         let without = [vec![], vec![1], vec![], vec![3]];
         assert_eq!(seen(&mut fabric), without);
         let created = with(&mut fabric, id, |pipeline| {
