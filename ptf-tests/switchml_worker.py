@@ -53,7 +53,7 @@ class Settings:
     """Properties of an allreduce, the same for all workers."""
 
     numbers: int = 64
-    """Of a packet: 64 or 256."""
+    """Numbers of a packet: 64 or 256."""
     window: int = 64
     """Packets that a worker has on their way, which is the number of slots."""
     timeout_ns: int = 200_000
@@ -76,7 +76,7 @@ class Counts:
     sent: int = 0
     """All that it has sent."""
     again: int = 0
-    """Of these, those that a timer has sent again."""
+    """Those among them that a timer has sent again."""
     sums: int = 0
     """Sums that it has taken."""
     others: int = 0

@@ -4,7 +4,7 @@ use ebb_units::{Duration, Instant};
 use tonic::Code;
 
 use super::answer;
-use super::chip;
+use super::chip_tables;
 use super::entries::{change, everything, no_entry, only, read_part, with_resources};
 use super::groups;
 use super::request::{self, has_counter, is_fixed};
@@ -98,7 +98,7 @@ pub fn write(
             ));
         }
     };
-    if chip::has(entry.table_id) {
+    if chip_tables::has(entry.table_id) {
         return state.chip.write(ctx, update.r#type(), entry);
     }
     let table = schema.table(entry.table_id)?;
@@ -497,7 +497,7 @@ impl Reading {
         state: &mut State,
         (limit, found): (usize, &mut Vec<bf::Entity>),
     ) -> Result<bool> {
-        if chip::has(self.entry.table_id) {
+        if chip_tables::has(self.entry.table_id) {
             let entries = state.chip.read(ctx, &self.entry)?;
             match self.kind {
                 Asked::Entries => found.extend(entries.into_iter().map(of_entry)),

@@ -1,7 +1,7 @@
 //! The connectors of the front panel: which port of the chip each lane of one is (`$PORT_HDL_INFO`).
 //!
-//! Boards differ in this. Here connectors are numbered as the ports are, 16 of four lanes in each pipe, on Tofino 2 eight
-//! of eight lanes.
+//! Boards differ in this. Here connectors are numbered as the ports are, 16 of four lanes in each pipe, on Tofino 2
+//! eight of eight lanes.
 
 use super::rows::{Spec, answered, keys, row};
 use crate::error::{EntityError, Result};

@@ -326,8 +326,7 @@ fn write_port(ctx: &mut Context, spec: &Spec, key: &[u64], entry: &bf::TableEntr
         false => 64..72,
         true => 0..8,
     };
-    let generator = of(ctx)?;
-    let known = generator.ports().find(|(of, _)| *of == number);
+    let known = of(ctx)?.ports().find(|(of, _)| *of == number);
     let old = port_row(
         known.map_or(PortRole::default(), |(_, role)| role),
         leads_back,
@@ -336,7 +335,8 @@ fn write_port(ctx: &mut Context, spec: &Spec, key: &[u64], entry: &bf::TableEntr
     let is_set = |column| rows::number(&row, column) != 0;
     if is_set(port::LEADS_BACK) && !of_generator.contains(&(number & 0x7f)) {
         return Err(EntityError::invalid(format!(
-            "port {number} cannot lead back to ingress: ports 64 to 71 of each pipe can, on Tofino 2 ports 0 to 7;              others have $LOOPBACK_MODE"
+            "port {number} cannot lead back to ingress by this: ports 64 to 71 of each pipe can, on Tofino 2 ports 0 \
+             to 7; others have $LOOPBACK_MODE"
         )));
     }
     ctx.pipeline.set_loopback(number, is_set(port::LEADS_BACK));

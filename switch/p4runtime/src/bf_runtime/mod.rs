@@ -7,6 +7,7 @@
 mod answer;
 mod batch;
 mod chip;
+mod chip_tables;
 mod connectors;
 mod copies;
 mod entries;

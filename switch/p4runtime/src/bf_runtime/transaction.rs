@@ -2,7 +2,7 @@
 //! seen: ROLLBACK_ON_ERROR and DATAPLANE_ATOMIC are the same here, as in P4Runtime.
 
 use super::batch::{self, Scope};
-use super::chip;
+use super::chip_tables;
 use super::entries::everything;
 use super::filters;
 use super::request::{self, is_fixed};
@@ -61,7 +61,7 @@ fn inverse(ctx: &mut Context, scope: Scope, update: &bf::Update) -> Result<Vec<p
     else {
         return Err(refused("what is no entry of a table"));
     };
-    if chip::has(entry.table_id) {
+    if chip_tables::has(entry.table_id) {
         return Err(refused("tables that belong to no program"));
     }
     let table = scope.schema.table(entry.table_id)?;

@@ -251,19 +251,23 @@ fn a_port_with_an_interface_may_be_inserted_once() {
 fn ports_lead_back_to_ingress_where_a_client_wants_it() {
     let program = Program::of("filters");
     let leads_back = |port| {
-        let of = program.forwarding.with_detached(Instant::ZERO, |ctx| {
-            ctx.pipeline.recirculates(port)
-        });
+        let of = program
+            .forwarding
+            .with_detached(Instant::ZERO, |ctx| ctx.pipeline.recirculates(port));
         of.unwrap()
     };
     let mode = |mode: &str| row(0xff01_0001, 128, &[(6, Value::StrVal(mode.into()))]);
     assert!(!leads_back(128));
-    program.write(Type::Insert, &mode("BF_LPBK_MAC_NEAR")).unwrap();
+    program
+        .write(Type::Insert, &mode("BF_LPBK_MAC_NEAR"))
+        .unwrap();
     assert!(leads_back(128));
     program.write(Type::Modify, &mode("BF_LPBK_NONE")).unwrap();
     assert!(!leads_back(128));
     program.write(Type::Modify, &mode("BF_LPBK_PIPE")).unwrap();
-    program.write(Type::Delete, &row(0xff01_0001, 128, &[])).unwrap();
+    program
+        .write(Type::Delete, &row(0xff01_0001, 128, &[]))
+        .unwrap();
     assert!(!leads_back(128));
     // Those of packet generators have a table of their own.
     let generator = |port, enabled| row(0xff03_0001, port, &[(1, Value::BoolVal(enabled))]);
