@@ -2,17 +2,18 @@
 
 use std::collections::BTreeMap;
 use std::net::SocketAddr;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::atomic::AtomicU64;
 
 use anyhow::Result;
 use ebb_engine::simulation::{NodeId, NodePort, Simulation};
+use ebb_p4runtime::ProgramFiles;
 use ebb_p4runtime::proto::p4::ForwardingPipelineConfig;
 
 use crate::feed::Place;
 use crate::hosts::HostBuilder;
-use crate::network::Network;
+use crate::network::{Network, SwitchEntry};
 use crate::node::Node;
 use crate::workload::{Plan, Survey};
 
@@ -32,8 +33,8 @@ pub struct Built {
     pub simulation: Simulation<Node>,
     /// The switches, in the order of the file.
     pub switches: Vec<SimSwitch>,
-    /// Program that they start with; `None`: none.
-    pub program: Option<ForwardingPipelineConfig>,
+    /// Programs that they start with, each with the switches that do, by their places in the file. Others wait for one.
+    pub programs: Vec<(Vec<usize>, ForwardingPipelineConfig)>,
     /// The hosts, in the order of the file.
     pub hosts: Vec<NodeId>,
     /// The links, in the order of the file.
@@ -54,6 +55,10 @@ pub struct Built {
     pub ended: Arc<AtomicU64>,
     /// Whether rounds that repeat each other are skipped.
     pub skip: bool,
+    /// Hosts that programs outside play, by name.
+    pub external: BTreeMap<String, NodeId>,
+    /// These are given what has arrived at multiples of this time, in ns.
+    pub reaction_ns: u64,
 }
 
 impl Network {
@@ -62,13 +67,13 @@ impl Network {
         self.check_names()?;
         self.check_skip()?;
         let plan = self.plan()?;
-        let (program, switch_entries) = (self.program.take(), std::mem::take(&mut self.switches));
+        let program = self.program.take();
+        let mut switch_entries = std::mem::take(&mut self.switches);
         let mut builder = HostBuilder::new(&self, &plan)?;
         let survey = plan.survey(&builder.catalog.transports, &builder.catalog.addresses)?;
         survey.check_names("ends_with", self.ends_with.iter())?;
         survey.check_names("transport_of", self.transport_of.keys())?;
-        let program = program.map(|files| files.within(&self.folder).read());
-        let program = program.transpose()?;
+        let programs = programs(program, &mut switch_entries, &self.folder)?;
         let mut simulation = Simulation::new();
         simulation.set_seed(self.seed);
         let mut ids = BTreeMap::new();
@@ -86,6 +91,7 @@ impl Network {
         }
         let mut hosts = Vec::new();
         let mut planned = Vec::new();
+        let mut external = BTreeMap::new();
         for entry in &self.hosts {
             let (node, members) = builder.node(entry)?;
             let node = simulation.add_host(node);
@@ -95,6 +101,9 @@ impl Network {
                 }
             }
             ids.insert(entry.name.clone(), node);
+            if entry.external {
+                external.insert(entry.name.clone(), node);
+            }
             hosts.push(node);
         }
         // `catalog` has found all of them, so none is missing.
@@ -109,7 +118,7 @@ impl Network {
         Ok(Built {
             simulation,
             switches,
-            program,
+            programs,
             hosts,
             links,
             fabric_socket: self.fabric_socket.map(|socket| self.folder.join(socket)),
@@ -120,6 +129,28 @@ impl Network {
             ends_with: self.ends_with,
             ended,
             skip: self.skip,
+            external,
+            reaction_ns: self.reaction_ns,
         })
     }
+}
+
+/// The programs that switches start with: their own, or that of all.
+fn programs(
+    all: Option<ProgramFiles>,
+    switches: &mut [SwitchEntry],
+    folder: &Path,
+) -> Result<Vec<(Vec<usize>, ForwardingPipelineConfig)>> {
+    let read = |files: ProgramFiles| files.within(folder).read();
+    let (mut of_all, mut programs) = (Vec::new(), Vec::new());
+    for (index, switch) in switches.iter_mut().enumerate() {
+        match switch.program.take() {
+            Some(own) => programs.push((vec![index], read(own)?)),
+            None => of_all.push(index),
+        }
+    }
+    if let Some(files) = all {
+        programs.push((of_all, read(files)?));
+    }
+    Ok(programs)
 }

@@ -14,6 +14,7 @@ use ebb_workload::HostId;
 
 use crate::catalog::Catalog;
 use crate::departures::Noted;
+use crate::external::ExternalHost;
 use crate::host::{Forgery, Overheard, Parts, SimHost, Transports};
 use crate::machine::Machine;
 use crate::network::{ForgeryEntry, HostEntry, Network, labels};
@@ -68,6 +69,12 @@ impl<'a> HostBuilder<'a> {
     pub fn node(&mut self, entry: &HostEntry) -> Result<(Node, Vec<String>)> {
         let mut nic = self.suite.nic;
         nic.rate_bps = entry.rate_bps.unwrap_or(nic.rate_bps);
+        if entry.external {
+            let name = &entry.name;
+            ensure!(entry.vms.is_empty(), "host {name}: external, and with VMs");
+            let host = ExternalHost::new(entry.name.clone(), nic);
+            return Ok((Node::External(Box::new(host)), Vec::new()));
+        }
         if entry.vms.is_empty() {
             let host = self.host(entry, &entry.name, entry.ip, [nic, nic])?;
             return Ok((Node::Host(host), vec![entry.name.clone()]));

@@ -12,6 +12,7 @@ use ebb_units::Duration;
 use ebb_workload::{Open, OpenFields};
 use serde::{Deserialize, Serialize};
 
+use crate::exchange::TimedFrame;
 use crate::host::{Arrivals, Ended, Notice, Unfinished};
 use crate::skipping::Skips;
 
@@ -24,6 +25,14 @@ pub enum Order {
         until_ns: u64,
         #[serde(default)]
         flows: bool,
+        /// Or until something has arrived at external hosts and it is their turn.
+        #[serde(default)]
+        frames: bool,
+    },
+    /// Has an external host send frames.
+    Send {
+        host: String,
+        frames: Vec<TimedFrame>,
     },
     /// Prints the depths of these queues from now on, and of no others.
     Sample(SampleOrder),
@@ -103,6 +112,12 @@ pub enum Line<'a> {
         at_ns: u64,
         packets: Vec<u64>,
         bytes: Vec<u64>,
+    },
+    /// A frame that has arrived at an external host.
+    Frame {
+        host: &'a str,
+        #[serde(flatten)]
+        frame: TimedFrame,
     },
     /// The end of a report, with the hash of everything that happened.
     End { trace_hash: String },

@@ -2,11 +2,14 @@
 //! both as JSON objects, one per line. `ebb-sim` (Python) is the command for people.
 //!
 //! While the clock stands still, before the first run and between two runs, every switch serves
-//! P4Runtime at its address, as it would under the wall clock.
+//! P4Runtime at its address, as it would under the wall clock. Programs outside may play hosts: what arrives at them is
+//! written, and what they send is an order.
 
 mod build;
 mod catalog;
 mod departures;
+mod exchange;
+mod external;
 mod feed;
 mod host;
 mod hosts;

@@ -6,9 +6,9 @@
 //! | `transport_of` | {} | parts of the workload that another transport carries, by their names |
 //! | `params` | {} | as `ebb-agent params` prints them; `nic.catch_up_packets` is taken for 0, `engine` and `faults` are ignored |
 //! | `seed` | | of session ids, path entropy, and what links lose |
-//! | `switches` | | `name`, `device_id`, `grpc_server_addr`, `cpu_port`, `drop_port`, `traffic_manager` (its configuration until the controller says otherwise) |
+//! | `switches` | | `name`, `device_id`, `grpc_server_addr`, `cpu_port`, `drop_port`, `traffic_manager` (its configuration until the controller says otherwise), `program` (that of all) |
 //! | `program` | | the program that all switches start with, as if a controller had installed it: `json` and `p4info` (files, relative to this one), `cookie` (by which a controller knows it); none: they wait for one |
-//! | `hosts` | | `name`, `ip`, `mac`, `gateway_mac`; `rack`, `pod` (labels for workloads), `rate_bps` (`params.nic.rate_bps`); `vms` ([]: the host itself takes part in transfers, and otherwise these do) |
+//! | `hosts` | | `name`, `ip`, `mac`, `gateway_mac`; `rack`, `pod` (labels for workloads), `rate_bps` (`params.nic.rate_bps`); `vms` ([]: the host itself takes part in transfers, and otherwise these do), `external` (false; a program outside plays it, and it takes part in no transfer) |
 //! | `hosts.vms` | | `name`, `ip`, `dscp` (of all that it sends), `guarantee` (`rate_bps`, `burst_bytes`, `peak_bps`; none: it is not paced), `receive_bps` (what others may send to it, without messages; the rate of the guarantee) |
 //! | `hypervisor` | | if there are VMs: `batch_ns`, `hose_ns` (between messages), `message_ns` (the longest time of one) |
 //! | `links` | | pairs of `{node, port}`; a host has port 0 |
@@ -23,6 +23,7 @@
 //! | `ends_with` | [] | parts of the workload, by name: a run with `flows` ends with the last of their transfers, even if others are still under way; none: with all |
 //! | `arrivals_every_ns` | 0 | period of the samples of how much of every object has arrived, the first one period after the start; 0: none |
 //! | `skip` | false | whether rounds that repeat each other are skipped (`docs/simulation.md`) |
+//! | `reaction_ns` | 1000 | what arrives at external hosts is written at multiples of this time |
 //! | `patience_ns` | 10 s | how long a fetch waits for its first byte |
 //!
 //! Times and rates are those of the simulation: whoever writes the file has slowed them down.
@@ -93,6 +94,8 @@ pub struct Network {
     pub arrivals_every_ns: u64,
     #[serde(default)]
     pub skip: bool,
+    #[serde(default = "one_microsecond")]
+    pub reaction_ns: u64,
     /// The folder of the network file, which its relative paths start from.
     #[serde(skip)]
     pub folder: PathBuf,
@@ -104,6 +107,10 @@ fn captures() -> PathBuf {
 
 fn sixteen() -> u16 {
     16
+}
+
+fn one_microsecond() -> u64 {
+    1_000
 }
 
 fn ten_seconds() -> u64 {
@@ -124,6 +131,8 @@ pub struct SwitchEntry {
     pub drop_port: u16,
     /// Configuration until the controller sets another one.
     pub traffic_manager: TrafficManagerConfig,
+    #[serde(default)]
+    pub program: Option<ProgramFiles>,
 }
 
 /// A host of the network file.
@@ -142,6 +151,8 @@ pub struct HostEntry {
     pub rate_bps: Option<u64>,
     #[serde(default)]
     pub vms: Vec<VmEntry>,
+    #[serde(default)]
+    pub external: bool,
 }
 
 /// A host of the network file that makes up notifications.
@@ -213,6 +224,10 @@ impl Network {
             (
                 self.hypervisor.is_some(),
                 "hypervisor: the delays of its messages",
+            ),
+            (
+                self.hosts.iter().any(|host| host.external),
+                "external hosts: their times",
             ),
         ] {
             ensure!(
@@ -310,6 +325,7 @@ impl End {
 /// Those who take part in transfers, as a workload sees them: hosts, and instead of hosts with VMs
 /// these.
 pub fn labels(hosts: &[HostEntry]) -> Vec<PlacedHost> {
+    let taking_part = hosts.iter().filter(|host| !host.external);
     let members = |host: &HostEntry| -> Vec<PlacedHost> {
         let own = host.addresses().skip(usize::from(!host.vms.is_empty()));
         let own = own.take(host.vms.len().max(1));
@@ -321,5 +337,5 @@ pub fn labels(hosts: &[HostEntry]) -> Vec<PlacedHost> {
         });
         labels.collect()
     };
-    hosts.iter().flat_map(members).collect()
+    taking_part.flat_map(members).collect()
 }

@@ -4,6 +4,7 @@ use ebb_engine::simulation::Host;
 use ebb_pipeline::Frames;
 use ebb_units::{BitRate, Instant};
 
+use crate::external::ExternalHost;
 use crate::host::SimHost;
 use crate::machine::Machine;
 
@@ -15,14 +16,16 @@ use crate::machine::Machine;
 pub enum Node {
     Host(SimHost),
     Machine(Box<Machine>),
+    External(Box<ExternalHost>),
 }
 
 impl Node {
-    /// The hosts that applications run on: the host itself, or its VMs.
+    /// The hosts that applications run on: the host itself, or its VMs; none of an external host.
     pub fn members(&self) -> &[SimHost] {
         match self {
             Node::Host(host) => std::slice::from_ref(host),
             Node::Machine(machine) => machine.guests(),
+            Node::External(_) => &[],
         }
     }
 
@@ -31,14 +34,31 @@ impl Node {
         match self {
             Node::Host(host) => std::slice::from_mut(host),
             Node::Machine(machine) => machine.guests_mut(),
+            Node::External(_) => &mut [],
         }
     }
 
     /// The machine with VMs. None: it is none.
     pub fn machine(&self) -> Option<&Machine> {
         match self {
-            Node::Host(_) => None,
+            Node::Host(_) | Node::External(_) => None,
             Node::Machine(machine) => Some(machine),
+        }
+    }
+
+    /// The host, if a program outside plays it.
+    pub fn external(&self) -> Option<&ExternalHost> {
+        match self {
+            Node::External(host) => Some(host),
+            Node::Host(_) | Node::Machine(_) => None,
+        }
+    }
+
+    /// The same, to change it.
+    pub fn external_mut(&mut self) -> Option<&mut ExternalHost> {
+        match self {
+            Node::External(host) => Some(host),
+            Node::Host(_) | Node::Machine(_) => None,
         }
     }
 }
@@ -48,6 +68,7 @@ impl Host for Node {
         match self {
             Node::Host(host) => host.name(),
             Node::Machine(machine) => machine.name(),
+            Node::External(host) => host.name(),
         }
     }
 
@@ -56,6 +77,7 @@ impl Host for Node {
         match self {
             Node::Host(host) => host.receive(now, frame),
             Node::Machine(machine) => machine.receive(now, frame),
+            Node::External(host) => host.receive(now, frame),
         }
     }
 
@@ -64,6 +86,7 @@ impl Host for Node {
         match self {
             Node::Host(host) => host.wake(now),
             Node::Machine(machine) => machine.wake(now),
+            Node::External(host) => host.wake(now),
         }
     }
 
@@ -72,6 +95,7 @@ impl Host for Node {
         match self {
             Node::Host(host) => host.next_wake(),
             Node::Machine(machine) => machine.next_wake(),
+            Node::External(host) => host.next_wake(),
         }
     }
 
@@ -80,6 +104,7 @@ impl Host for Node {
         match self {
             Node::Host(host) => host.poll_transmit(now),
             Node::Machine(machine) => machine.poll_transmit(now),
+            Node::External(host) => host.poll_transmit(now),
         }
     }
 
@@ -88,6 +113,7 @@ impl Host for Node {
         match self {
             Node::Host(host) => host.exchange_frames(frames),
             Node::Machine(machine) => machine.exchange_frames(frames),
+            Node::External(host) => host.exchange_frames(frames),
         }
     }
 
@@ -95,6 +121,7 @@ impl Host for Node {
         match self {
             Node::Host(host) => host.limit_rate(rate),
             Node::Machine(machine) => machine.limit_rate(rate),
+            Node::External(host) => host.limit_rate(rate),
         }
     }
 }

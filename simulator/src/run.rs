@@ -97,6 +97,11 @@ impl Run {
         self.skipping.iter().flat_map(Skipping::skips)
     }
 
+    /// When the next event happens at the earliest; `None` if none is pending.
+    pub fn next_event(&mut self) -> Option<Instant> {
+        Instant::earliest([self.simulation.next_event(), self.feed.next_start()])
+    }
+
     /// Runs for one stretch, at most until `until`. `progress` gets now and then what has been
     /// done; if it returns true the run stops.
     pub fn advance(

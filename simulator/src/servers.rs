@@ -12,13 +12,13 @@ use tokio::sync::oneshot;
 
 use crate::build::Built;
 
-/// Serves P4Runtime for every switch, which starts with the network's program, and the fabric service if it has a
+/// Serves P4Runtime for every switch, which starts with the program that the network has for it, and the fabric service if it has a
 /// socket. The servers end when something is sent through the result, or when that is dropped.
 pub fn serve(built: &Built, handle: &ControlHandle) -> Result<oneshot::Sender<()>> {
     let addresses: Vec<_> = built.switches.iter().map(|s| s.grpc_address).collect();
     let mut server = Server::bind(&addresses)?.while_the_clock_stands();
-    if let Some(program) = built.program.clone() {
-        server = server.preload(0..addresses.len(), program)?;
+    for (switches, program) in &built.programs {
+        server = server.preload(switches.iter().copied(), program.clone())?;
     }
     if let Some(socket) = &built.fabric_socket {
         let fabric = EngineFabric {

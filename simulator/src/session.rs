@@ -12,6 +12,7 @@ use ebb_engine::{ControlHandle, ControlReceiver, control_channel};
 use ebb_units::Instant;
 
 use crate::build::{Built, SimSwitch};
+use crate::exchange::Exchange;
 use crate::lines::{Group, Line, Order, SampleOrder, say};
 use crate::network::Network;
 use crate::run::Run;
@@ -33,10 +34,12 @@ pub fn run(network: &Path, threads: usize) -> Result<()> {
     let stop = servers::serve(&built, &handle)?;
     let orders = read_orders(handle);
     write_line(&ready(&built, threads))?;
+    let exchange = Exchange::new(std::mem::take(&mut built.external), built.reaction_ns)?;
     let (run, switches) = Run::new(built)?;
     let mut session = Session {
         run,
         switches,
+        exchange,
         sampling: None,
         commands,
         seconds: 0.0,
@@ -90,6 +93,8 @@ struct Session {
     run: Run,
     /// The switches of the network.
     switches: Vec<SimSwitch>,
+    /// The hosts that programs outside play.
+    exchange: Exchange,
     /// The queues to sample; `None` if there are none.
     sampling: Option<Sampling>,
     /// Requests of the servers to the switches.
@@ -105,7 +110,15 @@ impl Session {
             self.serve_switches();
             match orders.try_recv() {
                 Ok(order) => match order? {
-                    Order::Run { until_ns, flows } => self.run(until_ns, flows)?,
+                    Order::Run {
+                        until_ns,
+                        flows,
+                        frames,
+                    } => self.run(until_ns, flows, frames)?,
+                    Order::Send { host, frames } => {
+                        self.exchange
+                            .send(&mut self.run.simulation, &host, frames)?;
+                    }
                     Order::Sample(order) => self.sample(order)?,
                     Order::Report => self.report()?,
                 },
@@ -124,8 +137,9 @@ impl Session {
         }
     }
 
-    /// Runs until a time or, if `flows` is true, until the transfers have ended.
-    fn run(&mut self, until_ns: u64, flows: bool) -> Result<()> {
+    /// Runs until a time or, if `flows` is true, until the transfers have ended or, if `frames` is true, until external
+    /// hosts react to something.
+    fn run(&mut self, until_ns: u64, flows: bool, frames: bool) -> Result<()> {
         let until = Instant::from_nanos(until_ns);
         let started = WallClock::now();
         let mut last_progress = started;
@@ -133,7 +147,11 @@ impl Session {
             let mut broken = None;
             let now = self.run.now();
             let horizon = self.sampling.as_ref().map(|s| s.horizon(now));
-            let end = until.min(horizon.unwrap_or(until));
+            let turn = match frames {
+                true => self.exchange.next_turn(now, self.run.next_event()),
+                false => None,
+            };
+            let end = Instant::earliest([Some(until), horizon, turn]).unwrap_or(until);
             self.run.advance(end, |at, done| {
                 if last_progress.elapsed() < PROGRESS_EVERY {
                     return false;
@@ -151,13 +169,25 @@ impl Session {
             if flows && self.run.is_over() {
                 break;
             }
+            let turn = frames && self.exchange.is_turn(self.run.now());
+            if turn && self.exchange.has_arrivals(&self.run.simulation) {
+                break;
+            }
         }
         self.seconds += started.elapsed().as_secs_f64();
+        self.tell_arrivals()?;
         write_line(&Line::Paused {
             at_ns: self.run.now().as_nanos(),
             done: self.run.done(),
             seconds: self.seconds,
         })
+    }
+
+    /// Prints what has arrived at external hosts.
+    fn tell_arrivals(&mut self) -> Result<()> {
+        let mut out = BufWriter::new(io::stdout().lock());
+        self.exchange.write(&mut self.run.simulation, &mut out)?;
+        out.flush().context("cannot write to stdout")
     }
 
     /// Changes the queues that are sampled.

@@ -51,10 +51,34 @@ fn names_that_are_not_there_or_there_twice() {
 }
 
 #[test]
+fn external_hosts_that_cannot_be() {
+    let told = refusal(|n| {
+        n["hosts"][0]["external"] = json!(true);
+        n["transfers"] = json!([transfer(json!({}))]);
+    });
+    assert_eq!(told, "transfer 0: there is no host h1");
+    let told = refusal(|n| {
+        n["hosts"][0]["external"] = json!(true);
+        n["hosts"][0]["vms"] = json!([{"name": "v1", "ip": "10.0.0.9", "dscp": 0}]);
+    });
+    assert_eq!(told, "host h1: external, and with VMs");
+    let told = refusal(|n| {
+        n["hosts"][0]["external"] = json!(true);
+        n["skip"] = json!(true);
+    });
+    assert!(told.contains("external hosts"), "{told}");
+}
+
+#[test]
 fn a_program_that_is_not_there() {
     let program = json!({"json": "no.json", "p4info": "no.txtpb", "cookie": u64::MAX});
-    let told = refusal(|n| n["program"] = program);
-    assert!(told.starts_with("cannot read no.txtpb: "), "{told}");
+    for of in ["/program", "/switches/1/program"] {
+        let told = refusal(|n| {
+            let (place, key) = of.rsplit_once('/').unwrap();
+            n.pointer_mut(place).unwrap()[key] = program.clone();
+        });
+        assert!(told.starts_with("cannot read no.txtpb: "), "{told}");
+    }
     let told = refusal(|n| n["program"] = json!({"json": "no.json", "p4info": "no.txtpb"}));
     assert!(told.contains("missing field `cookie`"), "{told}");
 }

@@ -3,6 +3,7 @@
 mod arrivals;
 mod closed_forms;
 mod determinism;
+mod external;
 mod faults;
 mod files;
 mod hosts;
