@@ -9,6 +9,7 @@ configuration of the lab.
 
 from __future__ import annotations
 
+import importlib
 import sys
 from dataclasses import dataclass
 from pathlib import Path
@@ -55,14 +56,10 @@ class Port:
 
 def client_of(modules: Path) -> ModuleType:
     """P4 Studio's client, from the folder that `studio.python_path` makes."""
-    import google
-
     sys.path.insert(0, str(modules))
+    google = importlib.import_module("google")
     google.__path__ = [*google.__path__, str(modules / "google")]
-    import bfrt_grpc.client
-
-    client: ModuleType = bfrt_grpc.client
-    return client
+    return importlib.import_module("bfrt_grpc.client")
 
 
 class Program:

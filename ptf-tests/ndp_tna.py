@@ -1,0 +1,422 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Has NDP's program for TNA, unchanged, trim in an incast on a switch in virtual time.
+
+    python ptf-tests/ndp_tna.py [--checkout DIR] [--studio DIR]
+
+DIR (or EBB_NDP_TNA) has research_projects/NDP of p4lang/p4-applications#92, the second one (or
+EBB_OPEN_P4STUDIO) p4lang/open-p4studio, whose client sets the program up; without one of them the
+run is skipped, and says so. Hosts send to one at 100 Gbit/s, and each packet that arrives is held
+against a model of the program's README (`ndp_tna_model.py`). Prints a row for each check
+(docs/tofino-lab.md). Exit code 1 if one fails.
+"""
+
+from __future__ import annotations
+
+import argparse
+import os
+import sys
+import tempfile
+from collections import Counter
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from pathlib import Path
+from types import ModuleType
+from typing import Any
+
+HERE = Path(__file__).resolve().parent
+sys.path.insert(0, str(HERE))
+
+from ebb_experiments.lab import Lab  # noqa: E402
+from ndp_tna_model import (  # noqa: E402
+    CONTROL,
+    DEFLECTED_BYTES,
+    FCS_BYTES,
+    NDP_UDP_PORT,
+    PS_PER_NS,
+    PS_PER_S,
+    T0_NS,
+    T1_NS,
+    TRIMMED,
+    TRIMMED_BYTES,
+    WIRE_BYTES,
+    Arrival,
+    Fate,
+    Host,
+    Kind,
+    Mode,
+    PortConfig,
+    Result,
+    ndp_frame,
+    other_frame,
+    received,
+)
+from ndp_tna_model import Port as PortModel  # noqa: E402
+from ndp_tna_setup import (  # noqa: E402
+    ADJUST_BYTES,
+    CPU_PORT,
+    QUEUE_DATA,
+    QUEUE_OTHERS,
+    QUEUE_PRIORITY,
+    Port,
+    Program,
+    client_of,
+)
+from run import RunError  # noqa: E402
+from studio import CLIENT, python_path  # noqa: E402
+from studio import VARIABLE as STUDIO_VARIABLE  # noqa: E402
+
+VARIABLE = "EBB_NDP_TNA"
+"""Environment variable with the checkout."""
+PROGRAM = "dev_root/ndp.p4"
+SENDER_PORTS = range(4, 36, 4)
+"""Eight senders; ports of 100 Gbit/s have four lanes."""
+RECEIVER_PORT = 36
+LINE_BPS = 100_000_000_000
+RATE_KBPS = 99_000_000
+BURST_KBITS = 960
+"""Of the meter, as in its sample for one pipe; the shaper of a port has the same rate."""
+RATE_BPS, BURST_BYTES = RATE_KBPS * 1000, BURST_KBITS * 125
+DEEP_BYTES, SHALLOW_BYTES = 4_500_000, 30_000
+"""`port_bufsize`: that of its sample for several pipes, and one much below the burst."""
+CELL_BYTES = 80
+DELAY_NS = 500
+DATA_BYTES, CONTROL_BYTES, OTHER_BYTES = 1500, 64, 300
+STAGGER_NS = 15
+"""Between the first packets of two senders, so that no two packets arrive at once."""
+START_NS = 1_000_000
+
+
+def queue_bytes(bufsize: int) -> int:
+    """Capacity of the queues of a port, in whole cells, as the program's control program has it."""
+    return (-(-bufsize // CELL_BYTES) + 3) * CELL_BYTES
+
+
+def host(port: int) -> Host:
+    """The host at a port."""
+    return Host(port, f"02:01:00:00:00:{port:02x}", f"10.0.{port}.2", f"02:02:00:00:00:{port:02x}")
+
+
+RECEIVER = host(RECEIVER_PORT)
+
+
+@dataclass(frozen=True, slots=True)
+class Sent:
+    """A packet on its way to the receiver."""
+
+    source: int
+    number: int
+    kind: Kind
+    at_ns: int
+    """When its first bit may leave."""
+    frame: bytes
+    arrival: Arrival
+
+    @property
+    def key(self) -> tuple[int, int]:
+        """By which it is found again: its source and its number."""
+        return self.source, self.number
+
+
+@dataclass(slots=True)
+class Seen:
+    """What a run of the lab showed."""
+
+    frames: list[tuple[int, bytes]] = field(default_factory=list)
+    """At the receiver, with the time in ns."""
+    notices: list[bytes] = field(default_factory=list)
+    """At the port of the CPU."""
+    counts: dict[str, int] = field(default_factory=dict)
+
+
+@dataclass(slots=True)
+class Table:
+    """The checks so far."""
+
+    rows: list[tuple[str, str, str, str, bool]] = field(default_factory=list)
+
+    def check(self, part: str, what: str, expected: object, seen: object, passed: bool) -> None:
+        """Prints and keeps a check."""
+        row = (part, what, str(expected), str(seen), passed)
+        self.rows.append(row)
+        print(f"| {' | '.join(row[:4])} | {'ok' if passed else 'FAILED'} |", flush=True)
+
+    def equal(self, part: str, what: str, expected: object, seen: object) -> None:
+        """Both are the same."""
+        self.check(part, what, expected, seen, expected == seen)
+
+    @property
+    def failed(self) -> int:
+        """Number of checks that failed."""
+        return sum(not passed for *_, passed in self.rows)
+
+
+def schedule(kinds: Callable[[int, int], Kind], packets: int, senders: int = 8) -> list[Sent]:
+    """Packets of each sender, one after the other; `kinds` says of what kind the n-th one of a
+    sender is. In order of arrival at the switch."""
+    sent = []
+    for place, port in enumerate(list(SENDER_PORTS)[:senders]):
+        at_ns = START_NS + place * STAGGER_NS
+        free_ps = at_ns * PS_PER_NS
+        for number in range(packets):
+            kind = kinds(place, number)
+            frame = frame_of(host(port), number, kind)
+            free_ps += wire_ps(len(frame), LINE_BPS)
+            arrival = Arrival(free_ps + DELAY_NS * PS_PER_NS, kind, len(frame))
+            sent.append(Sent(port, number, kind, at_ns, frame, arrival))
+    return sorted(sent, key=lambda each: each.arrival.at_ps)
+
+
+def frame_of(source: Host, number: int, kind: Kind) -> bytes:
+    """The frame of a packet to the receiver."""
+    match kind:
+        case Kind.DATA:
+            return ndp_frame(source, RECEIVER, number, DATA_BYTES)
+        case Kind.CONTROL:
+            return ndp_frame(source, RECEIVER, number, CONTROL_BYTES, CONTROL)
+        case Kind.OTHER:
+            return other_frame(source, RECEIVER, number, OTHER_BYTES)
+
+
+def wire_ps(length: int, rate_bps: int) -> int:
+    """How long a frame takes on a link, rounded up."""
+    return -(-(length + WIRE_BYTES) * 8 * PS_PER_S // rate_bps)
+
+
+def key_of(frame: bytes) -> tuple[int, int]:
+    """Source and number of a packet that has arrived, whole or not."""
+    is_ndp = int.from_bytes(frame[36:38]) == NDP_UDP_PORT
+    number = frame[44:46] if is_ndp else frame[46:48]
+    return frame[28], int.from_bytes(number)
+
+
+def lab_table(checkout: Path, bufsize: int) -> dict[str, Any]:
+    """The lab: a switch with the program, senders, the receiver, and the CPU."""
+    ports = [*SENDER_PORTS, RECEIVER_PORT, CPU_PORT]
+    capacity = queue_bytes(bufsize)
+    queues = [{"id": QUEUE_DATA, "capacity_bytes": capacity, "on_full": "deflect"},
+              {"id": QUEUE_PRIORITY},
+              {"id": QUEUE_OTHERS, "capacity_bytes": capacity}]  # fmt: skip
+    # Queue 1 before the others, which take turns.
+    groups = [{"queues": [QUEUE_PRIORITY], "share": 1.0, "burst_bytes": 10_000},
+              {"queues": [QUEUE_DATA]}, {"queues": [QUEUE_OTHERS]}]  # fmt: skip
+    shaped = {"name": "shaped", "rate_bps": RATE_BPS, "delay_ns": DELAY_NS,
+              "frame_overhead_bytes": WIRE_BYTES, "queue": queues, "group": groups}  # fmt: skip
+    others = {"name": "others", "rate_bps": LINE_BPS, "delay_ns": DELAY_NS,
+              "frame_overhead_bytes": WIRE_BYTES,
+              "queue": [{"id": number} for number in range(3)]}  # fmt: skip
+    of_ports = {"default": "others", str(RECEIVER_PORT): "shaped"}
+    return {
+        "name": "ndp-tna",
+        "link_defaults": {"rate_bps": LINE_BPS, "delay_ns": DELAY_NS},
+        "switch": [{"name": "s1"}],
+        "host": [{"name": f"h{port}", "ip": f"10.0.{port}.2"} for port in ports],
+        "link": [{"ends": [f"h{port}", "s1"], "ports": [1, port]} for port in ports],
+        "program": {"s1": {
+            "p4": str((checkout / PROGRAM).resolve()), "arch": "tna", "device_id": 0,
+            "traffic_manager": {"profile": [shaped, others], "ports": of_ports},
+        }},
+    }  # fmt: skip
+
+
+def observe(client: ModuleType, checkout: Path, bufsize: int, sent: list[Sent]) -> Seen:
+    """Sends packets in a new lab, until the last one has arrived."""
+    seen = Seen()
+    with (
+        tempfile.TemporaryDirectory(prefix="ebb-ndp-tna-") as scratch,
+        Lab.of(lab_table(checkout, bufsize), Path(scratch)) as lab,
+    ):
+        program = Program(client, lab.addresses["s1"])
+        program.set_up([port_of(port) for port in (*SENDER_PORTS, RECEIVER_PORT)])
+        lab.attach(f"h{RECEIVER_PORT}", lambda at_ns, frame: seen.frames.append((at_ns, frame)))
+        lab.attach(f"h{CPU_PORT}", lambda _, frame: seen.notices.append(frame))
+        for each in sorted(sent, key=lambda each: (each.at_ns, each.number)):
+            lab.send(f"h{each.source}", each.frame, each.at_ns)
+        rest_ns = (BURST_BYTES + sum(len(each.frame) for each in sent)) * 8 * 10**9 // RATE_BPS
+        lab.run(sent[-1].arrival.at_ps // PS_PER_NS + rest_ns + 100_000)
+        seen.counts = program.counts(RECEIVER_PORT)
+        program.close()
+    return seen
+
+
+def port_of(number: int) -> Port:
+    """A port as the program is set up for it."""
+    of = host(number)
+    return Port(number, of.port_mac, of.mac, of.address, RATE_KBPS, BURST_KBITS)
+
+
+def predict(bufsize: int, sent: list[Sent]) -> list[Result]:
+    """What the model makes of the packets."""
+    config = PortConfig(RATE_BPS, BURST_BYTES, queue_bytes(bufsize), ADJUST_BYTES)
+    return PortModel(config).run(each.arrival for each in sent)
+
+
+def fate_of(frame: bytes) -> Fate:
+    """How a packet of the receiver has passed, by length and flags."""
+    if int.from_bytes(frame[36:38]) != NDP_UDP_PORT or not frame[42] & TRIMMED:
+        return Fate.WHOLE
+    return {TRIMMED_BYTES: Fate.TRIMMED, DEFLECTED_BYTES: Fate.DEFLECTED}.get(
+        len(frame), Fate.WHOLE
+    )
+
+
+def below_burst(table: Table, client: ModuleType, checkout: Path) -> None:
+    """As many packets at once as the bucket of the meter holds."""
+    part = "below the burst"
+    cost = DATA_BYTES + FCS_BYTES + ADJUST_BYTES
+    most = BURST_BYTES // cost
+    sent = schedule(lambda place, number: Kind.DATA, -(-most // 8))[:most]
+    seen = observe(client, checkout, DEEP_BYTES, sent)
+    fates = Counter(fate_of(frame) for _, frame in seen.frames)
+    table.equal(part, f"{most} packets of {cost} bytes at once, of {BURST_BYTES}: whole",
+                {Fate.WHOLE.value: most}, {of.value: n for of, n in fates.items()})  # fmt: skip
+    table.equal(part, "`meter_chop`", 0, seen.counts["meter_chop"])
+    table.equal(part, "`per_port_counter`, `nr_opti`", (most, most),
+                (seen.counts["per_port_counter"], seen.counts["nr_opti"]))  # fmt: skip
+
+
+def each_packet(
+    table: Table, part: str, sent: list[Sent], results: list[Result], seen: Seen
+) -> None:
+    """Every packet arrives once, as the model says, byte for byte and in the order of its queue."""
+    expected = {each.key: received(each.frame, RECEIVER, result.fate)
+                for each, result in zip(sent, results, strict=True)}  # fmt: skip
+    got = {key_of(frame): frame for _, frame in seen.frames}
+    table.equal(part, "packets sent, arrived, different ones", (len(sent), len(sent), len(sent)),
+                (len(sent), len(seen.frames), len(got)))  # fmt: skip
+    for fate in Fate:
+        keys = [each.key for each, result in zip(sent, results, strict=True)
+                if result.fate is fate and each.kind is Kind.DATA]  # fmt: skip
+        as_said = sum(fate_of(got.get(key, b"").ljust(48)) is fate for key in keys)
+        table.equal(part, f"data {fate.value}: of those of the model", len(keys), as_said)
+    same = sum(got.get(key) == frame for key, frame in expected.items())
+    table.equal(part, "frames equal byte for byte", len(expected), same)
+    for queue in (QUEUE_DATA, QUEUE_PRIORITY, QUEUE_OTHERS):
+        of_queue = {each.key: result for each, result in zip(sent, results, strict=True)
+                    if result.queue == queue}  # fmt: skip
+        order = sorted(of_queue, key=lambda key: of_queue[key].left_ps)
+        arrived = [key for _, frame in seen.frames if (key := key_of(frame)) in of_queue]
+        differs = sum(a != b for a, b in zip(order, arrived, strict=False))
+        table.equal(part, f"queue {queue}: of {len(order)}, out of order", 0,
+                    differs + abs(len(order) - len(arrived)))  # fmt: skip
+
+
+def counters(table: Table, part: str, sent: list[Sent], results: list[Result], seen: Seen) -> None:
+    """The program's own counters agree with the model."""
+    fates = Counter(result.fate for result in results)
+    modes = Counter(result.mode for result in results)
+    deflected = fates[Fate.DEFLECTED]
+    for name, expected in {
+        "per_port_counter": len(sent),
+        "meter_chop": fates[Fate.TRIMMED], "ig_chopped": fates[Fate.TRIMMED],
+        "dod_chop": deflected, "trim_metas": deflected, "return_chop": deflected,
+        "nr_arm": deflected, "nr_opti": modes[Mode.OPTIMISTIC],
+        "nr_pesi": modes[Mode.PESSIMISTIC], "nr_half": modes[Mode.HALFTIMISTIC],
+    }.items():  # fmt: skip
+        table.equal(part, f"`{name}`", expected, seen.counts[name])
+    table.equal(part, "notices at the port of the CPU", deflected, len(seen.notices))
+
+
+def incast(table: Table, client: ModuleType, checkout: Path) -> None:
+    """Eight senders at once into a deep queue: the meter alone trims."""
+    part = "incast"
+
+    def kind(place: int, number: int) -> Kind:
+        if number % 16 == 2 * place:
+            return Kind.CONTROL
+        return Kind.OTHER if number % 40 == 5 * place else Kind.DATA
+
+    sent = schedule(kind, 160)
+    results = predict(DEEP_BYTES, sent)
+    seen = observe(client, checkout, DEEP_BYTES, sent)
+    each_packet(table, part, sent, results, seen)
+    counters(table, part, sent, results, seen)
+    overtaking(table, part, sent, seen)
+
+
+def overtaking(table: Table, part: str, sent: list[Sent], seen: Seen) -> None:
+    """Control waits for the frame that is being sent and for what came before it in its queue,
+    which is less than another such frame; data waits for all data."""
+    at_switch = {each.key: each for each in sent}
+    waits: dict[Kind, int] = {}
+    for at_ns, frame in seen.frames:
+        each = at_switch[key_of(frame)]
+        if fate_of(frame) is Fate.WHOLE:
+            took = at_ns * PS_PER_NS - each.arrival.at_ps - DELAY_NS * PS_PER_NS
+            took -= wire_ps(len(frame), RATE_BPS)
+            waits[each.kind] = max(waits.get(each.kind, 0), took)
+    bound = 2 * wire_ps(DATA_BYTES, RATE_BPS)
+    table.check(part, "longest wait of control, ns", f"at most {bound // 1000}",
+                waits[Kind.CONTROL] // 1000, waits[Kind.CONTROL] <= bound)  # fmt: skip
+    table.check(part, "longest wait of data, ns", f"above {10 * bound // 1000}",
+                waits[Kind.DATA] // 1000, waits[Kind.DATA] > 10 * bound)  # fmt: skip
+
+
+def shallow_queue(table: Table, client: ModuleType, checkout: Path) -> None:
+    """Eight senders for 60 us into a queue that is full before the bucket is empty."""
+    part = "shallow queue"
+    sent = schedule(
+        lambda place, number: Kind.CONTROL if number % 32 == 4 * place else Kind.DATA, 500
+    )
+    results = predict(SHALLOW_BYTES, sent)
+    seen = observe(client, checkout, SHALLOW_BYTES, sent)
+    each_packet(table, part, sent, results, seen)
+    counters(table, part, sent, results, seen)
+    periods(table, part, sent, seen)
+
+
+def periods(table: Table, part: str, sent: list[Sent], seen: Seen) -> None:
+    """How many packets pass whole in each mode, without the model of the port.
+
+    Under overload a bucket that is empty at the beginning of a period of D lets through R * D bytes
+    and no more; it may hold less than a packet at either end, and less than what comes until the
+    next packet: two packets in all.
+    """
+    at_switch = {each.key: each.arrival.at_ps for each in sent}
+    fates = {key_of(frame): fate_of(frame) for _, frame in seen.frames}
+    is_data = {each.key for each in sent if each.kind is Kind.DATA}
+    told_ps = max(at_switch[key] for key, fate in fates.items() if fate is Fate.DEFLECTED)
+    cost_bits = (DATA_BYTES + FCS_BYTES + ADJUST_BYTES) * 8
+    edges = [told_ps, told_ps + T0_NS * PS_PER_NS, told_ps + T1_NS * PS_PER_NS,
+             sent[-1].arrival.at_ps]  # fmt: skip
+    modes = (Mode.PESSIMISTIC, Mode.HALFTIMISTIC, Mode.OPTIMISTIC)
+    for mode, begin, end in zip(modes, edges, edges[1:], strict=False):
+        whole = sum(begin < at_switch[key] <= end
+                    for key in is_data if fates[key] is Fate.WHOLE)  # fmt: skip
+        expected = RATE_BPS // mode.value * (end - begin) / PS_PER_S / cost_bits
+        share = whole * (DATA_BYTES + WIRE_BYTES) * 8 * PS_PER_S / (end - begin) / LINE_BPS
+        name = mode.name.lower()
+        table.check(part, f"{name}, {(end - begin) / 1e6:.1f} us: packets that pass whole",
+                    f"{expected:.1f} +- 2", f"{whole}, {share:.3f} of the line",
+                    abs(whole - expected) <= 2)  # fmt: skip
+
+
+def main() -> int:
+    """Returns the exit code."""
+    parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
+    parser.add_argument("--checkout", type=Path, help=f"research_projects/NDP ({VARIABLE})")
+    parser.add_argument("--studio", type=Path, help=f"p4lang/open-p4studio ({STUDIO_VARIABLE})")
+    options = parser.parse_args()
+    checkout = options.checkout or os.environ.get(VARIABLE)
+    if checkout is None or not (Path(checkout) / PROGRAM).is_file():
+        print(f"skipped: no checkout of NDP's program: --checkout or {VARIABLE} names one")
+        return 0
+    studio = options.studio or os.environ.get(STUDIO_VARIABLE)
+    if studio is None or not (Path(studio) / CLIENT).is_dir():
+        print(f"skipped: no checkout of P4 Studio: --studio or {STUDIO_VARIABLE} names one")
+        return 0
+    table = Table()
+    try:
+        with tempfile.TemporaryDirectory(prefix="ebb-ndp-tna-") as scratch:
+            client = client_of(python_path(Path(studio).resolve(), Path(scratch)))
+            print("| part | check | expected | seen | |\n|---|---|---|---|---|", flush=True)
+            for part in (below_burst, incast, shallow_queue):
+                part(table, client, Path(checkout).resolve())
+    except RunError as error:
+        print(f"ndp_tna: {error}", file=sys.stderr)
+        return 2
+    print(f"\n{len(table.rows) - table.failed} of {len(table.rows)} checks pass")
+    return 1 if table.failed else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
