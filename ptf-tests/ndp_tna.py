@@ -17,7 +17,7 @@ import os
 import sys
 import tempfile
 from collections import Counter
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from types import ModuleType
@@ -26,7 +26,7 @@ from typing import Any
 HERE = Path(__file__).resolve().parent
 sys.path.insert(0, str(HERE))
 
-from ebb_experiments.lab import Lab  # noqa: E402
+from ebb_experiments.lab.lab import Lab  # noqa: E402
 from ndp_tna_model import (  # noqa: E402
     CONTROL,
     DEFLECTED_BYTES,
@@ -68,8 +68,9 @@ from studio import VARIABLE as STUDIO_VARIABLE  # noqa: E402
 VARIABLE = "EBB_NDP_TNA"
 """Environment variable with the checkout."""
 PROGRAM = "dev_root/ndp.p4"
-SENDER_PORTS = range(4, 36, 4)
-"""Eight senders; ports of 100 Gbit/s have four lanes."""
+SENDERS = 8
+SENDER_PORTS = range(4, 4 + 4 * SENDERS, 4)
+"""Ports of 100 Gbit/s have four lanes."""
 RECEIVER_PORT = 36
 LINE_BPS = 100_000_000_000
 RATE_KBPS = 99_000_000
@@ -150,20 +151,30 @@ class Table:
         return sum(not passed for *_, passed in self.rows)
 
 
-def schedule(kinds: Callable[[int, int], Kind], packets: int, senders: int = 8) -> list[Sent]:
-    """Packets of each sender, one after the other; `kinds` says of what kind the n-th one of a
-    sender is. In order of arrival at the switch."""
+def schedule(counts: Sequence[int], kind_of: Callable[[int, int], Kind]) -> list[Sent]:
+    """As many packets of each sender, one after the other; `kind_of` says of what kind the n-th one
+    of a sender is. In order of arrival at the switch."""
     sent = []
-    for place, port in enumerate(list(SENDER_PORTS)[:senders]):
+    for place, (port, count) in enumerate(zip(SENDER_PORTS, counts, strict=False)):
         at_ns = START_NS + place * STAGGER_NS
         free_ps = at_ns * PS_PER_NS
-        for number in range(packets):
-            kind = kinds(place, number)
+        for number in range(count):
+            kind = kind_of(place, number)
             frame = frame_of(host(port), number, kind)
             free_ps += wire_ps(len(frame), LINE_BPS)
             arrival = Arrival(free_ps + DELAY_NS * PS_PER_NS, kind, len(frame))
             sent.append(Sent(port, number, kind, at_ns, frame, arrival))
     return sorted(sent, key=lambda each: each.arrival.at_ps)
+
+
+def data_and_control(place: int, number: int) -> Kind:
+    """Mostly data, and now and then a packet of control, of senders one after the other."""
+    return Kind.CONTROL if number % 32 == 4 * place else Kind.DATA
+
+
+def all_kinds(place: int, number: int) -> Kind:
+    """The same with packets of others in between."""
+    return Kind.OTHER if number % 40 == 5 * place + 2 else data_and_control(place, number)
 
 
 def frame_of(source: Host, number: int, kind: Kind) -> bytes:
@@ -191,29 +202,24 @@ def key_of(frame: bytes) -> tuple[int, int]:
 
 def lab_table(checkout: Path, bufsize: int) -> dict[str, Any]:
     """The lab: a switch with the program, senders, the receiver, and the CPU."""
-    ports = [*SENDER_PORTS, RECEIVER_PORT, CPU_PORT]
     capacity = queue_bytes(bufsize)
-    queues = [{"id": QUEUE_DATA, "capacity_bytes": capacity, "on_full": "deflect"},
-              {"id": QUEUE_PRIORITY},
-              {"id": QUEUE_OTHERS, "capacity_bytes": capacity}]  # fmt: skip
-    # Queue 1 before the others, which take turns.
-    groups = [{"queues": [QUEUE_PRIORITY], "share": 1.0, "burst_bytes": 10_000},
-              {"queues": [QUEUE_DATA]}, {"queues": [QUEUE_OTHERS]}]  # fmt: skip
-    shaped = {"name": "shaped", "rate_bps": RATE_BPS, "delay_ns": DELAY_NS,
-              "frame_overhead_bytes": WIRE_BYTES, "queue": queues, "group": groups}  # fmt: skip
-    others = {"name": "others", "rate_bps": LINE_BPS, "delay_ns": DELAY_NS,
-              "frame_overhead_bytes": WIRE_BYTES,
-              "queue": [{"id": number} for number in range(3)]}  # fmt: skip
-    of_ports = {"default": "others", str(RECEIVER_PORT): "shaped"}
+    rates = dict.fromkeys((*SENDER_PORTS, CPU_PORT), LINE_BPS) | {RECEIVER_PORT: RATE_BPS}
     return {
-        "name": "ndp-tna",
-        "link_defaults": {"rate_bps": LINE_BPS, "delay_ns": DELAY_NS},
         "switch": [{"name": "s1"}],
-        "host": [{"name": f"h{port}", "ip": f"10.0.{port}.2"} for port in ports],
-        "link": [{"ends": [f"h{port}", "s1"], "ports": [1, port]} for port in ports],
+        "host": [{"name": f"h{port}", "ip": f"10.0.{port}.2"} for port in rates],
+        "link": [{"ends": [f"h{port}", "s1"], "ports": [1, port], "rate_bps": rate,
+                  "delay_ns": DELAY_NS} for port, rate in rates.items()],
         "program": {"s1": {
-            "p4": str((checkout / PROGRAM).resolve()), "arch": "tna", "device_id": 0,
-            "traffic_manager": {"profile": [shaped, others], "ports": of_ports},
+            "p4": str(checkout / PROGRAM), "arch": "tna", "device_id": 0,
+            "ports": {
+                "frame_overhead_bytes": WIRE_BYTES,
+                "queue": [{"id": QUEUE_DATA, "capacity_bytes": capacity, "on_full": "deflect"},
+                          {"id": QUEUE_PRIORITY},
+                          {"id": QUEUE_OTHERS, "capacity_bytes": capacity}],
+                # Queue 1 goes before the others, which take turns.
+                "group": [{"queues": [QUEUE_PRIORITY], "share": 0.9, "burst_bytes": 100_000},
+                          {"queues": [QUEUE_DATA]}, {"queues": [QUEUE_OTHERS]}],
+            },
         }},
     }  # fmt: skip
 
@@ -264,7 +270,7 @@ def below_burst(table: Table, client: ModuleType, checkout: Path) -> None:
     part = "below the burst"
     cost = DATA_BYTES + FCS_BYTES + ADJUST_BYTES
     most = BURST_BYTES // cost
-    sent = schedule(lambda place, number: Kind.DATA, -(-most // 8))[:most]
+    sent = schedule([-(-most // SENDERS)] * SENDERS, lambda *_: Kind.DATA)[:most]
     seen = observe(client, checkout, DEEP_BYTES, sent)
     fates = Counter(fate_of(frame) for _, frame in seen.frames)
     table.equal(part, f"{most} packets of {cost} bytes at once, of {BURST_BYTES}: whole",
@@ -320,12 +326,7 @@ def incast(table: Table, client: ModuleType, checkout: Path) -> None:
     """Eight senders at once into a deep queue: the meter alone trims."""
     part = "incast"
 
-    def kind(place: int, number: int) -> Kind:
-        if number % 16 == 2 * place:
-            return Kind.CONTROL
-        return Kind.OTHER if number % 40 == 5 * place else Kind.DATA
-
-    sent = schedule(kind, 160)
+    sent = schedule([160] * SENDERS, all_kinds)
     results = predict(DEEP_BYTES, sent)
     seen = observe(client, checkout, DEEP_BYTES, sent)
     each_packet(table, part, sent, results, seen)
@@ -352,16 +353,26 @@ def overtaking(table: Table, part: str, sent: list[Sent], seen: Seen) -> None:
 
 
 def shallow_queue(table: Table, client: ModuleType, checkout: Path) -> None:
-    """Eight senders for 60 us into a queue that is full before the bucket is empty."""
+    """Eight senders for 2 us into a queue that is full before the bucket is empty; two of them go
+    on for 60 us."""
     part = "shallow queue"
-    sent = schedule(
-        lambda place, number: Kind.CONTROL if number % 32 == 4 * place else Kind.DATA, 500
-    )
+    sent = schedule([500, 500, *[16] * (SENDERS - 2)], data_and_control)
     results = predict(SHALLOW_BYTES, sent)
     seen = observe(client, checkout, SHALLOW_BYTES, sent)
     each_packet(table, part, sent, results, seen)
     counters(table, part, sent, results, seen)
     periods(table, part, sent, seen)
+
+
+def lasting_incast(table: Table, client: ModuleType, checkout: Path) -> None:
+    """Eight senders for 60 us: what is trimmed takes a third of the link, so that a port that is
+    optimistic again deflects once more."""
+    part = "lasting incast"
+    sent = schedule([500] * SENDERS, data_and_control)
+    results = predict(SHALLOW_BYTES, sent)
+    seen = observe(client, checkout, SHALLOW_BYTES, sent)
+    each_packet(table, part, sent, results, seen)
+    counters(table, part, sent, results, seen)
 
 
 def periods(table: Table, part: str, sent: list[Sent], seen: Seen) -> None:
@@ -409,7 +420,7 @@ def main() -> int:
         with tempfile.TemporaryDirectory(prefix="ebb-ndp-tna-") as scratch:
             client = client_of(python_path(Path(studio).resolve(), Path(scratch)))
             print("| part | check | expected | seen | |\n|---|---|---|---|---|", flush=True)
-            for part in (below_burst, incast, shallow_queue):
+            for part in (below_burst, incast, shallow_queue, lasting_incast):
                 part(table, client, Path(checkout).resolve())
     except RunError as error:
         print(f"ndp_tna: {error}", file=sys.stderr)
