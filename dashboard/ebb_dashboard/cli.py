@@ -17,9 +17,9 @@ from ebb_controller.errors import ControllerError
 from ebb_controller.tracts import check_address
 from ebb_experiments.results import folders
 from ebb_experiments.run.agents import AgentError
+from ebb_experiments.run.conversation import SimulatorError
 from ebb_experiments.run.loop import LoopThread
 from ebb_experiments.run.run import Binaries
-from ebb_experiments.run.simulator import SimulatorError
 from ebb_experiments.scenario.loaded import load_scenario
 from ebb_experiments.scenario.volume import VOLUME_HELP, volume_slot_ns
 from ebb_topologies.arguments import Parser, whole_from

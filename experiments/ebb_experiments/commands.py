@@ -32,6 +32,11 @@ def sim() -> Any:
     return command("ebb-sim", "ebb_experiments.sim.cli", "command")
 
 
+def lab() -> Any:
+    """`ebb-lab`."""
+    return command("ebb-lab", "ebb_experiments.lab.cli")
+
+
 def experiment() -> Any:
     """`ebb-experiment`."""
     return command("ebb-experiment", "ebb_experiments.study.cli")

@@ -23,8 +23,8 @@ from ebb_controller.mechanisms.trimming import TRIMMED
 from ebb_experiments.results.arrow import SCHEMAS
 from ebb_experiments.results.results import Results
 from ebb_experiments.results.tables import Rows
+from ebb_experiments.run.conversation import SimulatorError
 from ebb_experiments.run.run import Binaries, Run
-from ebb_experiments.run.simulator import SimulatorError
 from ebb_experiments.run.virtual import Virtual, check_told
 from ebb_experiments.scenario.loaded import all_at_once, scenario
 from ebb_experiments.sim import running

@@ -8,8 +8,8 @@ use std::sync::atomic::AtomicU64;
 
 use anyhow::Result;
 use ebb_engine::simulation::{NodeId, NodePort, Simulation};
-use ebb_p4runtime::ProgramFiles;
 use ebb_p4runtime::proto::p4::ForwardingPipelineConfig;
+use ebb_p4runtime::{ProgramFiles, Schema};
 
 use crate::feed::Place;
 use crate::hosts::HostBuilder;
@@ -25,6 +25,8 @@ pub struct SimSwitch {
     pub device_id: u64,
     /// Where P4Runtime is served for it.
     pub grpc_address: SocketAddr,
+    /// Schema of BF Runtime. None: that is not served.
+    pub bf_rt_schema: Option<Schema>,
 }
 
 /// A simulation whose clock has not run yet, and what belongs to it.
@@ -78,7 +80,9 @@ impl Network {
         simulation.set_seed(self.seed);
         let mut ids = BTreeMap::new();
         let mut switches = Vec::new();
-        for entry in switch_entries {
+        for mut entry in switch_entries {
+            let schema = entry.bf_rt_schema.take();
+            let bf_rt_schema = schema.map(|schema| schema.within(&self.folder).read());
             let (name, grpc_address) = (entry.name.clone(), entry.grpc_server_addr);
             let device_id = entry.device_id;
             let node = simulation.add_switch(entry.build()?);
@@ -87,6 +91,7 @@ impl Network {
                 node,
                 device_id,
                 grpc_address,
+                bf_rt_schema: bf_rt_schema.transpose()?,
             });
         }
         let mut hosts = Vec::new();

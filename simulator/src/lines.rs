@@ -71,6 +71,9 @@ pub enum Line<'a> {
         transfers: u64,
         /// The multicast groups that the network must know before the clock runs.
         groups: Vec<Group<'a>>,
+        /// Why switches start without the programs that the file has for them.
+        #[serde(skip_serializing_if = "Vec::is_empty")]
+        refused: Vec<String>,
     },
     /// The clock runs; printed now and then.
     Progress {

@@ -6,7 +6,7 @@
 //! | `transport_of` | {} | parts of the workload that another transport carries, by their names |
 //! | `params` | {} | as `ebb-agent params` prints them; `nic.catch_up_packets` is taken for 0, `engine` and `faults` are ignored |
 //! | `seed` | | of session ids, path entropy, and what links lose |
-//! | `switches` | | `name`, `device_id`, `grpc_server_addr`, `cpu_port`, `drop_port`, `traffic_manager` (its configuration until the controller says otherwise), `program` (that of all) |
+//! | `switches` | | `name`, `device_id`, `grpc_server_addr`, `cpu_port`, `drop_port`, `traffic_manager` (its configuration until the controller says otherwise), `program` (that of all), `bf_rt_schema` (`file`, `name` of the program for clients; none: BF Runtime is not served) |
 //! | `program` | | the program that all switches start with, as if a controller had installed it: `json` and `p4info` (files, relative to this one), `cookie` (by which a controller knows it); none: they wait for one |
 //! | `hosts` | | `name`, `ip`, `mac`, `gateway_mac`; `rack`, `pod` (labels for workloads), `rate_bps` (`params.nic.rate_bps`); `vms` ([]: the host itself takes part in transfers, and otherwise these do), `external` (false; a program outside plays it, and it takes part in no transfer) |
 //! | `hosts.vms` | | `name`, `ip`, `dscp` (of all that it sends), `guarantee` (`rate_bps`, `burst_bytes`, `peak_bps`; none: it is not paced), `receive_bps` (what others may send to it, without messages; the rate of the guarantee) |
@@ -36,7 +36,7 @@ use anyhow::{Context, Result, anyhow, bail, ensure};
 use ebb_engine::simulation::{NodeId, NodePort};
 use ebb_engine::{Switch, SwitchOptions};
 use ebb_host::TrafficTransports;
-use ebb_p4runtime::ProgramFiles;
+use ebb_p4runtime::{ProgramFiles, Schema};
 use ebb_traffic_manager::TrafficManagerConfig;
 use ebb_transport::TransportKind;
 use ebb_transport::tenant::{HypervisorEntry, VmEntry};
@@ -133,6 +133,33 @@ pub struct SwitchEntry {
     pub traffic_manager: TrafficManagerConfig,
     #[serde(default)]
     pub program: Option<ProgramFiles>,
+    #[serde(default)]
+    pub bf_rt_schema: Option<SchemaFile>,
+}
+
+/// The schema of BF Runtime of a program.
+#[derive(Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct SchemaFile {
+    /// The file that `--bf-rt-schema` of ebb-p4c wrote.
+    pub file: PathBuf,
+    /// Name of the program for clients.
+    pub name: String,
+}
+
+impl SchemaFile {
+    /// The same file, whose path is relative to this folder.
+    pub fn within(self, folder: &Path) -> Self {
+        Self {
+            file: folder.join(self.file),
+            ..self
+        }
+    }
+
+    /// The schema.
+    pub fn read(&self) -> Result<Schema> {
+        Ok(Schema::read(&self.name, &self.file)?)
+    }
 }
 
 /// A host of the network file.

@@ -14,11 +14,25 @@ use crate::build::Built;
 
 /// Serves P4Runtime for every switch, which starts with the program that the network has for it, and the fabric service if it has a
 /// socket. The servers end when something is sent through the result, or when that is dropped.
-pub fn serve(built: &Built, handle: &ControlHandle) -> Result<oneshot::Sender<()>> {
+///
+/// `loaded` is called when the switches have their programs, with the reasons of those that have refused them; until
+/// then somebody must obey what comes of `handle`.
+pub fn serve(
+    built: &mut Built,
+    handle: &ControlHandle,
+    loaded: impl FnOnce(Vec<String>) + Send + 'static,
+) -> Result<oneshot::Sender<()>> {
     let addresses: Vec<_> = built.switches.iter().map(|s| s.grpc_address).collect();
-    let mut server = Server::bind(&addresses)?.while_the_clock_stands();
+    let mut server = Server::bind(&addresses)?
+        .while_the_clock_stands()
+        .when_loaded(loaded);
     for (switches, program) in &built.programs {
         server = server.preload(switches.iter().copied(), program.clone())?;
+    }
+    for (index, switch) in built.switches.iter_mut().enumerate() {
+        if let Some(schema) = switch.bf_rt_schema.take() {
+            server = server.with_bf_runtime([index], schema);
+        }
     }
     if let Some(socket) = &built.fabric_socket {
         let fabric = EngineFabric {

@@ -31,9 +31,23 @@ pub fn run(network: &Path, threads: usize) -> Result<()> {
     };
     built.simulation.spread(threads);
     let (handle, commands) = control_channel();
-    let stop = servers::serve(&built, &handle)?;
+    let (told, loaded) = mpsc::channel();
+    let told_and_stopped = {
+        let handle = handle.clone();
+        move |refusals| {
+            let _ = told.send(refusals);
+            handle.stop();
+        }
+    };
+    let stop = servers::serve(&mut built, &handle, told_and_stopped)?;
+    while let Some(command) = commands.wait() {
+        if !built.simulation.obey(command) {
+            break;
+        }
+    }
+    let refused = loaded.recv().unwrap_or_default();
     let orders = read_orders(handle);
-    write_line(&ready(&built, threads))?;
+    write_line(&ready(&built, threads, refused))?;
     let exchange = Exchange::new(std::mem::take(&mut built.external), built.reaction_ns)?;
     let (run, switches) = Run::new(built)?;
     let mut session = Session {
@@ -71,7 +85,7 @@ fn read_orders(handle: ControlHandle) -> mpsc::Receiver<Result<Order>> {
 }
 
 /// The first line.
-fn ready(built: &Built, threads: usize) -> Line<'_> {
+fn ready(built: &Built, threads: usize, refused: Vec<String>) -> Line<'_> {
     let survey = &built.survey;
     let groups = survey.groups.iter().map(|(address, receivers)| {
         let names = receivers.iter().map(|host| &*built.planned[host.index()].1);
@@ -84,6 +98,7 @@ fn ready(built: &Built, threads: usize) -> Line<'_> {
         threads,
         transfers: survey.transfers,
         groups: groups.collect(),
+        refused,
     }
 }
 

@@ -21,7 +21,7 @@ from ebb_experiments.bench import machine
 from ebb_experiments.bench.section import Context, Section
 from ebb_experiments.results.load import MOST_OF_OTHERS, Others
 from ebb_experiments.run.agents import AgentError
-from ebb_experiments.run.simulator import SimulatorError
+from ebb_experiments.run.conversation import SimulatorError
 
 EXPECTED = (InputError, ControllerError, SimulatorError, AgentError, ProcessDied)
 """Errors with a message for people."""

@@ -7,10 +7,7 @@ them as it does on Mininet. Everything here is in the simulator's units: slowed 
 from __future__ import annotations
 
 import json
-import signal
-import subprocess
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import suppress
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from tempfile import TemporaryDirectory
@@ -25,7 +22,7 @@ from ebb_topologies.model import Topology
 from ebb_topologies.run_state import FABRIC_SOCKET
 from ebb_topologies.targets import CPU_PORT, DROP_PORT
 
-Line = dict[str, Any]
+from ebb_experiments.run.conversation import Conversation, Line, SimulatorError
 
 
 class Sink(Protocol):
@@ -38,10 +35,6 @@ class Sink(Protocol):
 
 WORKLOAD = "workload.json"
 """Name of the workload file, which lies beside the network file."""
-
-
-class SimulatorError(Exception):
-    """The simulator ended or said something unexpected; the message has its last words."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -139,7 +132,7 @@ class Simulator:
     """How many transfers are to come."""
     used_threads: int = 0
     _sockets: TemporaryDirectory[str] | None = None
-    _process: subprocess.Popen[str] | None = None
+    _conversation: Conversation | None = None
 
     def network(self) -> dict[str, Any]:
         """Content of the network file."""
@@ -205,19 +198,12 @@ class Simulator:
         file = self.directory / "network.json"
         write(file, json.dumps(self.network()))
         write(self.directory / WORKLOAD, json.dumps(self.workload))
-        with self._log.open("w") as log:
-            # It must not go on with a run when whoever started it is killed.
-            dies_with_us = ["setpriv", "--pdeathsig", "KILL", "--"]
-            self._process = subprocess.Popen(
-                [*dies_with_us, str(self.binary), "--threads", str(self.threads), str(file)],
-                stdin=subprocess.PIPE,
-                stdout=subprocess.PIPE,
-                stderr=log,
-                text=True,
-            )
+        log = self.directory / "simulator.log"
+        places = {str(self.directory / WORKLOAD): self.workload_place}
+        self._conversation = Conversation(self.binary, file, log, self.threads, places)
         try:
             self.meanwhile()
-            ready = self._next("ready")
+            ready = self._running.next("ready")
         except BaseException:
             self._end(patience=0.0)
             raise
@@ -243,8 +229,8 @@ class Simulator:
         on_progress: Callable[[Progress], None] = lambda _: None,
     ) -> Pause:
         """Lets the clock run until then, or until shortly after the last flow has ended."""
-        self._order({"do": "run", "until_ns": until_ns, "flows": until_flows_end})
-        for line in self._lines():
+        self._running.order({"do": "run", "until_ns": until_ns, "flows": until_flows_end})
+        for line in self._running.lines():
             match line["event"]:
                 case "progress":
                     del line["event"]
@@ -260,17 +246,17 @@ class Simulator:
                     return Pause(**line)
                 case other:
                     raise SimulatorError(f"the simulator said `{other}` while it was running")
-        raise self._died()
+        raise self._running.died()
 
     def sample(self, every_ns: int, queues: Sequence[tuple[str, int, int]]) -> None:
         """Looks at (switch, port, queue) every so often from now on."""
         names = [{"switch": s, "port": port, "queue": queue} for s, port, queue in queues]
-        self._order({"do": "sample", "every_ns": every_ns, "queues": names})
+        self._running.order({"do": "sample", "every_ns": every_ns, "queues": names})
 
     def report(self) -> str:
         """Ends all samples, and tells what has not ended and the hash of the trace."""
-        self._order({"do": "report"})
-        for line in self._lines():
+        self._running.order({"do": "report"})
+        for line in self._running.lines():
             match line["event"]:
                 case "flow" | "transfer" | "open":
                     self.records.append(line)
@@ -293,15 +279,12 @@ class Simulator:
                     return str(line["trace_hash"])
                 case other:
                     raise SimulatorError(f"the simulator said `{other}` instead of a report")
-        raise self._died()
+        raise self._running.died()
 
     def finish(self) -> None:
         """Lets it end by itself: there are no more orders, and nobody uses its services any more.
         To leave the context waits until it has: the next one may be at the same address."""
-        stdin = self._running.stdin
-        assert stdin is not None
-        with suppress(BrokenPipeError):
-            stdin.close()
+        self._running.finish()
 
     @property
     def fabric_socket(self) -> Path:
@@ -317,70 +300,16 @@ class Simulator:
         return self._running.pid
 
     @property
-    def _log(self) -> Path:
-        return self.directory / "simulator.log"
-
-    @property
-    def _running(self) -> subprocess.Popen[str]:
-        if self._process is None:
+    def _running(self) -> Conversation:
+        if self._conversation is None:
             raise SimulatorError("the simulator has not been started")
-        return self._process
+        return self._conversation
 
-    def _order(self, order: dict[str, Any]) -> None:
-        stdin = self._running.stdin
-        assert stdin is not None
-        try:
-            stdin.write(json.dumps(order) + "\n")
-            stdin.flush()
-        except BrokenPipeError:
-            raise self._died() from None
-
-    def _lines(self) -> Iterator[Line]:
-        stdout = self._running.stdout
-        assert stdout is not None
-        for text in stdout:
-            yield json.loads(text)
-
-    def _next(self, event: str) -> Line:
-        for line in self._lines():
-            if line.get("event") == event:
-                return line
-            raise SimulatorError(f"the simulator said {line} instead of `{event}`")
-        raise self._died()
-
-    def _died(self) -> SimulatorError:
-        code = self._end()
-        how = f" by {signal.Signals(-code).name}" if code is not None and code < 0 else ""
-        words = _last_words(self._log.read_text(errors="replace"))
-        ours = str(self.directory / WORKLOAD)
-        return SimulatorError(
-            f"the simulator ended{how}: {words.replace(ours, self.workload_place)}"
-        )
-
-    def _end(self, patience: float = 5.0) -> int | None:
-        """Ends the simulator; returns its exit code, or none if it had ended before."""
+    def _end(self, patience: float = 5.0) -> None:
+        """Ends the simulator, if it has not ended."""
         sockets, self._sockets = self._sockets, None
         if sockets is not None:
             sockets.cleanup()
-        process, self._process = self._process, None
-        if process is None:
-            return None
-        if process.stdin is not None:
-            with suppress(BrokenPipeError):
-                process.stdin.close()
-        try:
-            process.wait(timeout=patience)
-        except subprocess.TimeoutExpired:
-            process.kill()
-            process.wait()
-        if process.stdout is not None:
-            process.stdout.close()
-        return process.returncode
-
-
-def _last_words(log: str) -> str:
-    """The simulator's own error, or else all that it said last: the reason may not be the last
-    line."""
-    lines = [line.strip() for line in log.splitlines() if line.strip()]
-    own = [line for line in lines if line.startswith("ebb-simulator: ")]
-    return own[-1] if own else " | ".join(lines[-3:]) or "no last words"
+        conversation, self._conversation = self._conversation, None
+        if conversation is not None:
+            conversation.end(patience)

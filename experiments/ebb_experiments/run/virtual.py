@@ -23,8 +23,9 @@ from ebb_experiments.results.series import ArrivalTable, SampleTable
 from ebb_experiments.results.switches import SwitchTables, counter_rows, is_reported
 from ebb_experiments.results.tables import Row, Rows
 from ebb_experiments.run.agents import task_parameters
+from ebb_experiments.run.conversation import SimulatorError
 from ebb_experiments.run.run import Binaries, Task, read_counters, versions
-from ebb_experiments.run.simulator import Pause, Progress, Simulator, SimulatorError
+from ebb_experiments.run.simulator import Pause, Progress, Simulator
 from ebb_experiments.run.tenants import TenantTable, hypervisor, machines
 from ebb_experiments.run.usage import Usage
 from ebb_experiments.scenario.faults import Reinstall, Reroute, Step, carry_out

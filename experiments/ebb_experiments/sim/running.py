@@ -36,6 +36,7 @@ from ebb_experiments.results.terminal import print_error, print_whole
 from ebb_experiments.run import simulator
 from ebb_experiments.run.agents import AgentError
 from ebb_experiments.run.checking import check_inputs
+from ebb_experiments.run.conversation import SimulatorError
 from ebb_experiments.run.run import Binaries, Run
 from ebb_experiments.run.virtual import Virtual, Watch
 from ebb_experiments.scenario.architecture import check_ported
@@ -50,7 +51,7 @@ TABLE_WIDTH = 132
 """Columns that the table needs."""
 REASONS = 5
 """Most reasons of failed or unfinished flows that are printed."""
-EXPECTED = (InputError, ControllerError, AgentError, simulator.SimulatorError, OSError)
+EXPECTED = (InputError, ControllerError, AgentError, SimulatorError, OSError)
 
 
 def main(options: argparse.Namespace) -> int:

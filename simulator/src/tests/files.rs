@@ -79,6 +79,9 @@ fn a_program_that_is_not_there() {
         });
         assert!(told.starts_with("cannot read no.txtpb: "), "{told}");
     }
+    let schema = json!({"file": "no-bf-rt.json", "name": "no"});
+    let told = refusal(|n| n["switches"][0]["bf_rt_schema"] = schema);
+    assert!(told.contains("no-bf-rt.json"), "{told}");
     let told = refusal(|n| n["program"] = json!({"json": "no.json", "p4info": "no.txtpb"}));
     assert!(told.contains("missing field `cookie`"), "{told}");
 }

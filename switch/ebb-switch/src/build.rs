@@ -127,7 +127,8 @@ fn bind_server(settings: &Settings) -> Result<Server> {
         let name = program
             .and_then(|program| program.file_stem())
             .unwrap_or_default();
-        server = server.with_bf_runtime(Schema::read(&name.to_string_lossy(), path)?);
+        let schema = Schema::read(&name.to_string_lossy(), path)?;
+        server = server.with_bf_runtime(0..addresses.len(), schema);
     }
     if let Some(files) = &settings.program {
         let switches = settings.switches.iter().enumerate();

@@ -110,12 +110,17 @@ pub struct Server {
     preloads: HashMap<usize, Forwarding>,
     tls: Option<ServerTlsConfig>,
     arbitration: Arbitration,
-    bf_runtime: Option<Arc<Schema>>,
+    /// By index of the device.
+    bf_runtime: HashMap<usize, Arc<Schema>>,
+    /// Is told when the devices have their programs, with what those say that refuse theirs.
+    loaded: Option<Loaded>,
     max_message_bytes: usize,
     packets_wait: bool,
 }
 
 type Endpoint = (TcpListener, SocketAddr);
+/// Takes reasons why devices start without their programs.
+type Loaded = Box<dyn FnOnce(Vec<String>) + Send>;
 
 impl Server {
     /// Takes the address of each device, so that a failure shows before anything else has started. Port 0 is any free
@@ -144,7 +149,8 @@ impl Server {
             preloads: HashMap::new(),
             tls: None,
             arbitration: Arbitration::default(),
-            bf_runtime: None,
+            bf_runtime: HashMap::new(),
+            loaded: None,
             max_message_bytes: MAX_MESSAGE_BYTES,
             packets_wait: true,
         })
@@ -181,9 +187,23 @@ impl Server {
         self
     }
 
-    /// Also serves BF Runtime, for a program with this schema, to clients that need not win any arbitration.
-    pub fn with_bf_runtime(mut self, schema: Schema) -> Self {
-        self.bf_runtime = Some(Arc::new(schema));
+    /// Also serves BF Runtime for some devices, by their index among the addresses given to `bind`, for a program with
+    /// this schema, to clients that need not win any arbitration.
+    pub fn with_bf_runtime(
+        mut self,
+        devices: impl IntoIterator<Item = usize>,
+        schema: Schema,
+    ) -> Self {
+        let schema = Arc::new(schema);
+        let of = devices.into_iter().map(|index| (index, schema.clone()));
+        self.bf_runtime.extend(of);
+        self
+    }
+
+    /// `loaded` is called when all devices that start with a program have it, before anything is served, with the
+    /// reasons of those that have refused it.
+    pub fn when_loaded(mut self, loaded: impl FnOnce(Vec<String>) + Send + 'static) -> Self {
+        self.loaded = Some(Box::new(loaded));
         self
     }
 
@@ -262,21 +282,29 @@ impl Server {
         };
         let mut hosts = Vec::new();
         let mut served = vec![Vec::new(); self.endpoints.len()];
+        let mut schemas = vec![None; self.endpoints.len()];
+        let mut refusals = Vec::new();
         for (index, (at, device)) in self.at.into_iter().zip(devices).enumerate() {
             let host = ServedDevice::new(device, self.programs.clone(), self.arbitration);
             if let Some(forwarding) = self.preloads.remove(&index)
                 && let Err(refused) = host.commit(Arc::new(forwarding), None).await
             {
                 let (address, why) = (self.endpoints[at].1, refused.message());
-                tracing::warn!("{address}: the switch starts without its program: {why}");
+                refusals.push(format!(
+                    "{address}: the switch starts without its program: {why}"
+                ));
             }
+            schemas[at] = self.bf_runtime.remove(&index).or(schemas[at].take());
             served[at].push(host.clone());
             hosts.push(host);
         }
-        for (endpoint, hosts) in self.endpoints.into_iter().zip(served) {
+        refusals.iter().for_each(|why| tracing::warn!("{why}"));
+        if let Some(loaded) = self.loaded.take() {
+            loaded(refusals);
+        }
+        for ((endpoint, hosts), schema) in self.endpoints.into_iter().zip(served).zip(schemas) {
             let grpc = grpc(endpoint.1, self.tls.as_ref())?;
             let stop = is_true(stopped.clone());
-            let schema = self.bf_runtime.clone();
             let limits = limits.clone();
             servers.spawn(serve_endpoint(grpc, endpoint, hosts, schema, limits, stop));
         }

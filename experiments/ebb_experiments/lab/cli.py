@@ -1,0 +1,73 @@
+"""`ebb-lab FILE [SCRIPT ..]`: switches with your programs and hosts in Python, in virtual time.
+
+SCRIPT, a Python program, finds the lab as `lab`; what follows it are its arguments. Without one,
+commands are read from the terminal.
+"""
+
+from __future__ import annotations
+
+import argparse
+import code
+import runpy
+import sys
+import time
+from collections.abc import Sequence
+from pathlib import Path
+
+from ebb_topologies import installation
+from ebb_topologies.arguments import Parser, whole_from
+from ebb_topologies.errors import InputError
+
+from ebb_experiments.lab.lab import FIRST_PORT, Lab
+from ebb_experiments.run.conversation import SimulatorError
+
+BANNER = """\
+lab.run(UNTIL_NS)  lab.send(HOST, FRAME)  lab.attach(HOST, f): f(AT_NS, FRAME)  lab.call(AT_NS, f)
+help(lab) says more; Ctrl-D ends."""
+
+
+def arguments(argv: Sequence[str] | None) -> argparse.Namespace:
+    """Options of `ebb-lab`."""
+    parser = Parser(prog="ebb-lab", description=__doc__)
+    parser.add_argument("file", type=Path, help="file of the lab (docs/lab.md)")
+    parser.add_argument("script", nargs="?", type=Path, help="Python program")
+    parser.add_argument("args", nargs=argparse.REMAINDER, help="its arguments")
+    parser.add_argument(
+        "--first-port",
+        type=whole_from(1),
+        default=FIRST_PORT,
+        help="TCP port of the first switch, on 127.0.0.1; the others follow (default: %(default)s)",
+    )
+    parser.add_argument(
+        "--build", type=Path, default=installation.programs(), help="where ebb-simulator is"
+    )
+    parser.add_argument("--version", action=installation.Version)
+    return parser.parse_args(argv)
+
+
+def main(argv: Sequence[str] | None = None) -> int:
+    """Starts the lab and hands it to the script, or to who sits at the terminal."""
+    options = arguments(argv)
+    started = time.monotonic()
+    try:
+        with Lab.open(options.file, first_port=options.first_port, build=options.build) as lab:
+            for switch, address in lab.addresses.items():
+                print(f"{switch:9} {address}")
+            print(f"up in {time.monotonic() - started:.1f} s", flush=True)
+            play(lab, options.script, options.args)
+    except (InputError, SimulatorError, OSError) as error:
+        print(f"ebb-lab: {error}", file=sys.stderr)
+        return 1
+    return 0
+
+
+def play(lab: Lab, script: Path | None, args: Sequence[str]) -> None:
+    """Runs the script with the lab, or a prompt where there is none."""
+    if script is not None:
+        if not script.is_file():
+            raise InputError(f"{script} is no file")
+        sys.argv = [str(script), *args]
+        sys.path.insert(0, str(script.parent))
+        runpy.run_path(str(script), init_globals={"lab": lab}, run_name="__main__")
+    elif sys.stdin.isatty():
+        code.interact(BANNER, local={"lab": lab}, exitmsg="")

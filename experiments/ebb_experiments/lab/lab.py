@@ -1,0 +1,229 @@
+"""A lab that runs: the clock stands still but for `Lab.run`."""
+
+from __future__ import annotations
+
+import heapq
+import itertools
+import json
+from base64 import b64decode, b64encode
+from collections.abc import Callable
+from pathlib import Path
+from tempfile import TemporaryDirectory
+from types import TracebackType
+from typing import Any
+
+from ebb_topologies import installation
+from ebb_topologies.errors import InputError
+from ebb_topologies.model import Switch, Topology
+from ebb_topologies.nearest import hint
+from ebb_topologies.targets import DROP_PORT
+from ebb_topologies.traffic_manager import (
+    PortParameters,
+    QueueParameters,
+    traffic_manager_config,
+)
+
+from ebb_experiments.lab import file
+from ebb_experiments.lab.file import LabSpec
+from ebb_experiments.lab.programs import Compiled, compiled
+from ebb_experiments.run.conversation import Conversation, Line
+
+FIRST_PORT = 9559
+"""TCP port at which the first switch serves; the others have the ones after it."""
+MAX_PORT = 65_535
+QUEUE_PACKETS = 250
+"""Packets of each queue for which a lab does not say more."""
+Receive = Callable[[int, bytes], object]
+"""Takes a frame without FCS, and when its last bit arrived, ns."""
+
+
+class Lab:
+    """A network of switches and hosts, as a context manager.
+
+    The switches serve P4Runtime and BF Runtime while the clock stands still: before, between and
+    after runs, and while a callback of a run works.
+    """
+
+    def __init__(
+        self,
+        topology: Topology,
+        spec: LabSpec,
+        folder: Path,
+        *,
+        first_port: int = FIRST_PORT,
+        build: Path | None = None,
+    ) -> None:
+        """`folder`: paths of `spec` are relative to it. `build`: folder of Ebb's programs; none:
+        the usual one."""
+        self.topology = topology
+        self.now_ns = 0
+        """Time on the clock."""
+        ports = itertools.count(first_port)
+        self.addresses = {s.name: f"127.0.0.1:{next(ports)}" for s in topology.switches}
+        """Where each switch serves P4Runtime and BF Runtime."""
+        if (last := next(ports) - 1) > MAX_PORT:
+            raise InputError(f"switches would serve at ports {first_port} to {last}, of {MAX_PORT}")
+        self._spec = spec
+        self._folder = folder.absolute()
+        self._build = build or installation.programs()
+        self._receivers: dict[str, Receive] = {}
+        self._calls: list[tuple[int, int, Callable[[], object]]] = []
+        self._numbers = itertools.count()
+        self._scratch = TemporaryDirectory[str](prefix="ebb-lab-")
+        self._conversation: Conversation | None = None
+
+    @classmethod
+    def open(cls, path: Path, *, first_port: int = FIRST_PORT, build: Path | None = None) -> Lab:
+        """The lab of a file. Raises `InputError` for what is wrong in it."""
+        topology, spec = file.read(path)
+        return cls(topology, spec, path.parent, first_port=first_port, build=build)
+
+    @classmethod
+    def of(cls, table: dict[str, Any], folder: Path, *, first_port: int = FIRST_PORT) -> Lab:
+        """The lab of a table with the keys of a file, whose paths are relative to `folder`."""
+        topology, spec = file.split(table, "lab", "lab")
+        return cls(topology, spec, folder, first_port=first_port)
+
+    def __enter__(self) -> Lab:
+        try:
+            scratch = Path(self._scratch.name)
+            compiler, simulator = (self._program(name) for name in ("ebb-p4c", "ebb-simulator"))
+            programs = compiled(self._spec.program, self._folder, compiler, scratch)
+            network = scratch / "network.json"
+            network.write_text(json.dumps(self._network(programs)))
+            self._conversation = Conversation(simulator, network, scratch / "simulator.log")
+            ready = self._conversation.next("ready")
+            if refused := ready.get("refused"):
+                raise InputError("; ".join(refused))
+        except BaseException:
+            self._end(patience=0.0)
+            raise
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        # In the middle of a run it would not look whether there are orders.
+        self._end(patience=5.0 if error is None else 0.0)
+
+    def attach(self, host: str, receive: Receive) -> None:
+        """Has `receive` called for each frame that arrives at a host. Those that arrive at a host
+        without one are lost."""
+        self._receivers[self._host(host)] = receive
+
+    def send(self, host: str, frame: bytes, at_ns: int | None = None) -> None:
+        """Has a host send a frame without FCS, whose first bit leaves at `at_ns` (none: now), or
+        after the frames that are due before."""
+        at_ns = self.now_ns if at_ns is None else at_ns
+        if at_ns < self.now_ns:
+            raise InputError(f"{host} cannot send at {at_ns} ns: it is {self.now_ns} ns by now")
+        frames = [{"at_ns": at_ns, "frame": b64encode(frame).decode()}]
+        self._running.order({"do": "send", "host": self._host(host), "frames": frames})
+
+    def call(self, at_ns: int, function: Callable[[], object]) -> None:
+        """Has `function` called in the run in which the clock shows `at_ns`: at once if that is
+        over. Calls of the same time are in order."""
+        heapq.heappush(self._calls, (max(at_ns, self.now_ns), next(self._numbers), function))
+
+    def run(self, until_ns: int) -> None:
+        """Lets the clock run until it shows `until_ns`, frames of that time excluded. Calls of that
+        time are made."""
+        while True:
+            due = self._calls[0][0] if self._calls else until_ns
+            if due > self.now_ns and self.now_ns < until_ns:
+                self._advance(min(due, until_ns))
+            elif due <= self.now_ns and self._calls:
+                heapq.heappop(self._calls)[2]()
+            else:
+                return
+
+    def _advance(self, until_ns: int) -> None:
+        """Runs until then or until frames have arrived, which receivers are given."""
+        self._running.order({"do": "run", "until_ns": until_ns, "frames": True})
+        arrived: list[Line] = []
+        for line in self._running.lines():
+            match line["event"]:
+                case "frame":
+                    arrived.append(line)
+                case "paused":
+                    self.now_ns = line["at_ns"]
+                    break
+        else:
+            raise self._running.died()
+        for line in arrived:
+            if (receive := self._receivers.get(line["host"])) is not None:
+                receive(line["at_ns"], b64decode(line["frame"]))
+
+    def _network(self, programs: dict[str, Compiled]) -> Line:
+        """Content of the network file."""
+        topology = self.topology
+        return {
+            "transport": "ndp",  # of hosts that are not external: there is none
+            "seed": 1,
+            "reaction_ns": self._spec.reaction_ns,
+            "switches": [self._switch(each, programs[each.name]) for each in topology.switches],
+            "hosts": [
+                {
+                    "name": host.name,
+                    "ip": host.ip,
+                    "mac": host.mac,
+                    "gateway_mac": host.gateway_mac,
+                    "rate_bps": topology.link(host).rate_bps,
+                    "external": True,
+                }
+                for host in topology.hosts
+            ],
+            "links": [
+                [
+                    {"node": end.node, "port": 0 if topology.is_host(end.node) else end.port}
+                    for end in link.ends
+                ]
+                for link in topology.links
+            ],
+        }
+
+    def _switch(self, switch: Switch, program: Compiled) -> Line:
+        spec = self._spec.program[switch.name]
+        ports = spec.ports or PortParameters(
+            queue=[
+                QueueParameters(id=number, capacity_packets=QUEUE_PACKETS)
+                for number in range(program.queues)
+            ]
+        )
+        device_id = switch.device_id if spec.device_id is None else spec.device_id
+        return {
+            "name": switch.name,
+            "device_id": device_id,
+            "grpc_server_addr": self.addresses[switch.name],
+            "cpu_port": spec.cpu_port,
+            "drop_port": DROP_PORT,
+            "traffic_manager": traffic_manager_config(self.topology, switch, ports),
+            **program.files,
+        }
+
+    def _host(self, name: str) -> str:
+        known = [host.name for host in self.topology.hosts]
+        if name not in known:
+            raise InputError(f"there is no host '{name}'; {hint(name, known)}")
+        return name
+
+    def _program(self, name: str) -> Path:
+        path = self._build / name
+        if not path.exists():
+            raise InputError(f"{path} is missing: {installation.remedy(path)}")
+        return path
+
+    @property
+    def _running(self) -> Conversation:
+        if self._conversation is None:
+            raise InputError("the lab does not run: use it as `with Lab.open(..) as lab:`")
+        return self._conversation
+
+    def _end(self, patience: float) -> None:
+        conversation, self._conversation = self._conversation, None
+        if conversation is not None:
+            conversation.end(patience)
+        self._scratch.cleanup()

@@ -1,0 +1,251 @@
+"""Labs: files, programs of switches, hosts that Python plays."""
+
+from __future__ import annotations
+
+import socket
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+from binaries import BINARIES, ROOT, needs
+from ebb_experiments.lab import cli, file
+from ebb_experiments.lab.lab import MAX_PORT, Lab
+from ebb_experiments.run.conversation import SimulatorError
+from ebb_topologies.errors import InputError
+
+needs_compiler = needs("ebb-simulator", "ebb-p4c")
+
+# A wire between ports 1 and 2, which marks what passes it.
+V1MODEL = """
+#include <core.p4>
+#include <v1model.p4>
+header ethernet_t { bit<48> dst; bit<48> src; bit<16> type; }
+struct headers { ethernet_t ethernet; }
+struct metadata {}
+parser P(packet_in b, out headers h, inout metadata m, inout standard_metadata_t s) {
+    state start { b.extract(h.ethernet); transition accept; }
+}
+control V(inout headers h, inout metadata m) { apply {} }
+control I(inout headers h, inout metadata m, inout standard_metadata_t s) {
+    apply { h.ethernet.type = MARK; s.egress_spec = s.ingress_port ^ 3; }
+}
+control E(inout headers h, inout metadata m, inout standard_metadata_t s) { apply {} }
+control D(packet_out b, in headers h) { apply { b.emit(h.ethernet); } }
+V1Switch(P(), V(), I(), E(), V(), D()) main;
+"""
+TNA = """
+#include <core.p4>
+#include <tna.p4>
+header ethernet_t { bit<48> dst; bit<48> src; bit<16> type; }
+struct headers { ethernet_t ethernet; }
+struct metadata {}
+parser IP(packet_in b, out headers h, out metadata m, out ingress_intrinsic_metadata_t i) {
+    state start {
+        b.extract(i);
+        b.advance(PORT_METADATA_SIZE);
+        b.extract(h.ethernet);
+        transition accept;
+    }
+}
+control I(inout headers h, inout metadata m, in ingress_intrinsic_metadata_t i,
+          in ingress_intrinsic_metadata_from_parser_t p,
+          inout ingress_intrinsic_metadata_for_deparser_t d,
+          inout ingress_intrinsic_metadata_for_tm_t t) {
+    apply { h.ethernet.type = 0x88b6; t.ucast_egress_port = i.ingress_port ^ 3; t.qid = 31; }
+}
+control ID(packet_out b, inout headers h, in metadata m,
+           in ingress_intrinsic_metadata_for_deparser_t d) { apply { b.emit(h); } }
+parser EP(packet_in b, out headers h, out metadata m, out egress_intrinsic_metadata_t e) {
+    state start { b.extract(e); transition accept; }
+}
+control E(inout headers h, inout metadata m, in egress_intrinsic_metadata_t e,
+          in egress_intrinsic_metadata_from_parser_t p,
+          inout egress_intrinsic_metadata_for_deparser_t d,
+          inout egress_intrinsic_metadata_for_output_port_t o) { apply {} }
+control ED(packet_out b, inout headers h, in metadata m,
+           in egress_intrinsic_metadata_for_deparser_t d) { apply { b.emit(h); } }
+Pipeline(IP(), I(), ID(), EP(), E(), ED()) pipe;
+Switch(pipe) main;
+"""
+PAIR: dict[str, Any] = {
+    "link_defaults": {"rate_bps": 1_000_000_000, "delay_ns": 500},
+    "switch": [{"name": "s1"}, {"name": "s2"}],
+    "host": [{"name": "h1"}, {"name": "h2"}],
+    "link": [{"ends": ["h1", "s1"]}, {"ends": ["h2", "s2"]}, {"ends": ["s1", "s2"]}],
+    "program": {"s1": {"p4": "mark.p4", "define": ["MARK=0x88b5"]}, "s2": {"p4": "tofino.p4"}},
+}
+"""h1 - s1 - s2 - h2, at ports 1 and 2 of each switch."""
+FRAME = bytes(12) + b"\x12\x34" + bytes(86)
+
+
+@pytest.fixture
+def folder(tmp_path: Path) -> Path:
+    """With both programs."""
+    (tmp_path / "mark.p4").write_text(V1MODEL)
+    (tmp_path / "tofino.p4").write_text(TNA)
+    return tmp_path
+
+
+def free_port() -> int:
+    """The first of two TCP ports that nobody listens at."""
+    with socket.socket() as found:
+        found.bind(("127.0.0.1", 0))
+        return min(int(found.getsockname()[1]), MAX_PORT - 1)
+
+
+def lab_of(folder: Path, **changes: Any) -> Lab:
+    return Lab.of(PAIR | changes, folder, first_port=free_port())
+
+
+@needs_compiler
+def test_frames_pass_a_program_of_each_architecture_on_time(folder: Path) -> None:
+    arrived: list[tuple[str, int, bytes]] = []
+    with lab_of(folder) as lab:
+        lab.attach("h1", lambda now, frame: arrived.append(("h1", now, frame)))
+        lab.attach("h2", lambda now, frame: arrived.append(("h2", now, frame)))
+        lab.send("h1", FRAME, at_ns=2_000)
+        lab.send("h2", FRAME, at_ns=3_000)
+        lab.run(1_000_000)
+        assert lab.now_ns == 1_000_000
+    # Three links: 100 bytes at 1 Gbit/s and 500 ns each.
+    of = 3 * (800 + 500)
+    marks = {host: frame[12:14].hex() for host, _, frame in arrived}
+    assert [(host, now) for host, now, _ in arrived] == [("h2", 2_000 + of), ("h1", 3_000 + of)]
+    assert marks == {"h2": "88b6", "h1": "88b5"}
+    assert {frame[14:] for _, _, frame in arrived} == {FRAME[14:]}
+
+
+@needs_compiler
+def test_a_host_answers_at_the_multiple_and_calls_come_in_order(folder: Path) -> None:
+    events: list[tuple[str, int]] = []
+
+    def answer(now: int, frame: bytes) -> None:
+        events.append((f"arrived {now}", lab.now_ns))
+        lab.send("h2", frame)
+        lab.call(lab.now_ns + 10, lambda: events.append(("later", lab.now_ns)))
+        lab.call(0, lambda: events.append(("at once", lab.now_ns)))
+
+    with lab_of(folder, reaction_ns=700) as lab:
+        lab.attach("h2", answer)
+        lab.attach("h1", lambda now, _: events.append(("answer", now)))
+        lab.send("h1", FRAME)
+        lab.call(100, lambda: events.append(("early", lab.now_ns)))
+        lab.run(50_000)
+    assert events == [
+        ("early", 100),
+        ("arrived 3900", 4_200),
+        ("at once", 4_200),
+        ("later", 4_210),
+        ("answer", 4_200 + 3_900),
+    ]
+
+
+@needs_compiler
+def test_each_switch_has_a_controller_while_the_clock_stands_still(folder: Path) -> None:
+    router = {"p4": str(ROOT / "examples/router/router.p4"), "device_id": 7}
+    table = {"single_rack": {"hosts": 2}, "program": {"s1": router}}
+    ipv4 = bytes.fromhex("4500002000000000401165c40a0000010a000109") + bytes(12)
+    arrived: list[bytes] = []
+    with Lab.of(table, folder, first_port=free_port()) as lab:
+        lab.attach("h2", lambda _, frame: arrived.append(frame))
+        lab.send("h1", bytes(12) + b"\x08\x00" + ipv4)
+        lab.run(1_000_000)
+        ctl = [str(Path(sys.executable).parent / "ebb-ctl"), "-a", lab.addresses["s1"], "-d", "7"]
+        entry = "table add routes 10.0.1.0/24 do forward port=2 next_hop=2"
+        subprocess.run([*ctl, *entry.split()], check=True, cwd=ROOT)
+        lab.send("h1", bytes(12) + b"\x08\x00" + ipv4)
+        lab.run(2_000_000)
+    assert [frame[:6].hex() for frame in arrived] == ["000000000002"]
+
+
+@needs_compiler
+def test_queues_are_those_of_the_file(folder: Path) -> None:
+    """Of a burst that comes twice as fast as it leaves, two packets wait and one is sent."""
+    slow = [{"ends": ["h1", "s1"], "rate_bps": 100_000_000_000}, *PAIR["link"][1:]]
+    program = PAIR["program"] | {
+        "s1": PAIR["program"]["s1"] | {"ports": {"queue": [{"id": 0, "capacity_packets": 2}]}}
+    }
+    arrived: list[int] = []
+    with lab_of(folder, link=slow, program=program) as lab:
+        lab.attach("h2", lambda now, _: arrived.append(now))
+        for _ in range(10):
+            lab.send("h1", FRAME)
+        lab.run(1_000_000)
+    assert len(arrived) == 3
+
+
+@needs_compiler
+def test_what_goes_wrong_is_told_in_a_line(folder: Path) -> None:
+    (folder / "bad.p4").write_text(V1MODEL.replace("MARK", "mark"))
+    bad = PAIR["program"] | {"s1": {"p4": "bad.p4"}}
+    with pytest.raises(InputError, match=r"program of s1: .*bad\.p4 is not compiled:\n.*mark"):
+        lab_of(folder, program=bad).__enter__()
+    absent = PAIR["program"] | {"s1": {"json": "none.json", "p4info": "none.txtpb"}}
+    with pytest.raises(InputError, match=r"none\.json: cannot be read"):
+        lab_of(folder, program=absent).__enter__()
+    exported = {"queue": [{"id": 0}], "export": [{"register": "r", "what": "depth-bytes"}]}
+    lacks = PAIR["program"] | {"s1": PAIR["program"]["s1"] | {"ports": exported}}
+    with pytest.raises(InputError, match=r"without its program: .*register \"r\": the program has"):
+        lab_of(folder, program=lacks).__enter__()
+    with pytest.raises(InputError, match="the lab does not run"):
+        lab_of(folder).send("h1", FRAME)
+    with lab_of(folder) as lab:
+        with pytest.raises(InputError, match="there is no host 'h3'; known: h1, h2"):
+            lab.attach("h3", print)
+        with pytest.raises(InputError, match="there is no host 's1'"):
+            lab.send("s1", FRAME)
+        lab.run(10)
+        with pytest.raises(InputError, match="h1 cannot send at 9 ns: it is 10 ns"):
+            lab.send("h1", FRAME, at_ns=9)
+        lab.send("h1", bytes(13))
+        with pytest.raises(SimulatorError, match="a frame of h1 has 13 bytes; 14 to 10000"):
+            lab.run(20)
+
+
+@pytest.mark.parametrize(
+    ("change", "words"),
+    [
+        ({"program": {"s1": {"p4": "a.p4"}}}, r"switch s2 has no program: add \[program.s2\]"),
+        ({"program": {"s9": {"p4": "a.p4"}}}, "'program.s9': no switch has this name; known"),
+        ({"program": {"s1": {}}}, "give p4, or else json and p4info"),
+        ({"program": {"s1": {"json": "a"}}}, "give json and p4info together"),
+        ({"program": {"s1": {"json": "a", "p4info": "b", "arch": "tna"}}}, "arch, include and"),
+        ({"program": {"s1": {"p4": "a", "arch": "pna"}}}, "arch"),
+        ({"reaction_ns": 0}, "reaction_ns"),
+        ({"reation_ns": 5}, "reation_ns"),
+        ({"link": []}, "host"),
+    ],
+)
+def test_files_that_make_no_sense(change: dict[str, Any], words: str) -> None:
+    with pytest.raises(InputError, match=words):
+        file.split(PAIR | change, "lab.toml", "lab")
+
+
+def test_ports_end_somewhere(folder: Path) -> None:
+    with pytest.raises(InputError, match="at ports 65535 to 65536, of 65535"):
+        Lab.of(PAIR, folder, first_port=MAX_PORT)
+
+
+@needs_compiler
+def test_the_command_runs_a_script(folder: Path, capfd: pytest.CaptureFixture[str]) -> None:
+    lab = folder / "pair.toml"
+    lab.write_text(
+        "[single_rack]\nhosts = 2\n[program.s1]\np4 = 'mark.p4'\ndefine = ['MARK=0x88b5']\n"
+    )
+    script = folder / "script.py"
+    script.write_text(
+        "import sys\n"
+        "lab.attach('h2', lambda now, frame: print(sys.argv[1], now, len(frame)))\n"
+        "lab.send('h1', bytes(100))\n"
+        "lab.run(1_000_000)\n"
+    )
+    options = ["--first-port", str(free_port()), "--build", str(BINARIES.directory)]
+    assert cli.main([*options, str(lab), str(script), "arrived"]) == 0
+    out = capfd.readouterr().out
+    assert out.startswith("s1        127.0.0.1:")
+    # Two links: 100 bytes at 1 Gbit/s and 10 us each.
+    assert out.endswith(f"arrived {2 * (800 + 10_000)} 100\n")
+    assert cli.main([*options, str(lab), str(folder / "nowhere.py")]) == 1
+    assert "nowhere.py is no file" in capfd.readouterr().err
