@@ -59,7 +59,9 @@ def client_of(modules: Path) -> ModuleType:
     sys.path.insert(0, str(modules))
     google = importlib.import_module("google")
     google.__path__ = [*google.__path__, str(modules / "google")]
-    return importlib.import_module("bfrt_grpc.client")
+    client = importlib.import_module("bfrt_grpc.client")
+    client.logger.setLevel("WARNING")
+    return client
 
 
 class Program:
