@@ -58,7 +58,7 @@ class Fate(Enum):
 
 
 class Mode(Enum):
-    """Of a port: the part of its rate up to which packets pass whole."""
+    """Mode of a port; the value divides its rate, to that up to which packets pass whole."""
 
     OPTIMISTIC = 1
     HALFTIMISTIC = 2
@@ -167,11 +167,11 @@ class PortConfig:
     """A port of the switch: its meter, its shaper, the queue of its data."""
 
     rate_bps: int
-    """Of the meter and of the link."""
+    """Rate of the meter and of the link."""
     burst_bytes: int
     queue_bytes: int
     adjust_bytes: int
-    """What meters add to the length of a frame with its FCS."""
+    """Bytes that meters add to the length of a frame with its FCS."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -181,12 +181,12 @@ class Arrival:
     at_ps: int
     kind: Kind
     length: int
-    """Of the frame without FCS."""
+    """Bytes of the frame without FCS."""
 
 
 @dataclass(slots=True)
 class Result:
-    """What became of a packet."""
+    """End of a packet."""
 
     arrival: Arrival
     mode: Mode
@@ -231,7 +231,7 @@ class Port:
         return Mode.HALFTIMISTIC if since_ns <= T1_NS else Mode.OPTIMISTIC
 
     def run(self, arrivals: Iterable[Arrival]) -> list[Result]:
-        """What becomes of packets, which come in order."""
+        """Passes packets, which come in order."""
         results = [self._arrive(arrival) for arrival in arrivals]
         self._send_until(None)
         return results

@@ -26,7 +26,7 @@ SESSION_PACKET_BYTES = 67
 control program has it. They are cut with the header that the program puts in front."""
 QUEUE_DATA, QUEUE_PRIORITY, QUEUE_OTHERS = range(3)
 ADJUST_BYTES = 1 + 12 + 8 + 4
-"""What meters add to the length of a packet."""
+"""Bytes that meters add to the length of a packet."""
 AGAIN_FLAGS = 1 << 4 | 1 << 7
 """Flags of a packet that was deflected."""
 ALL_PIPES = 4
@@ -46,11 +46,11 @@ class Port:
 
     number: int
     mac: str
-    """Of the port."""
+    """Address of the port itself."""
     host_mac: str
     host_address: str
     rate_kbps: int
-    """Of the meter of what leaves by the port."""
+    """Rate of the meter for what leaves by the port."""
     burst_kbits: int
 
 
