@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import errno
+import subprocess
+import sys
 from pathlib import Path
 from typing import Any
 
@@ -126,3 +128,17 @@ def test_a_stored_result_that_was_cut_short_is_named(
     assert damage is not None
     assert damage.startswith(str(store.path(trial(), "id") / name))
     assert "\n" not in damage
+
+
+@pytest.mark.parametrize("command", ["ebb-ctl", "ebb-sim", "ebb-lab", "ebb-experiment"])
+def test_help_on_a_full_disk_is_a_line(command: str) -> None:
+    with open("/dev/full", "w") as full:
+        said = subprocess.run(
+            [Path(sys.executable).parent / command, "--help"],
+            stdout=full,
+            stderr=subprocess.PIPE,
+            text=True,
+            check=False,
+        )
+    assert said.returncode == 1
+    assert said.stderr == f"{command}: [Errno 28] No space left on device\n"

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import os
+import re
 import socket
 import subprocess
 import sys
@@ -162,7 +164,7 @@ def test_each_switch_has_a_controller_while_the_clock_stands_still(folder: Path)
 
 @needs_compiler
 def test_queues_are_those_of_the_file(folder: Path) -> None:
-    """Of a burst that comes twice as fast as it leaves, two packets wait and one is sent."""
+    """A burst comes much faster than it leaves: two packets wait and one is sent."""
     slow = [{"ends": ["h1", "s1"], "rate_bps": 100_000_000_000}, *PAIR["link"][1:]]
     program = PAIR["program"] | {
         "s1": PAIR["program"]["s1"] | {"ports": {"queue": [{"id": 0, "capacity_packets": 2}]}}
@@ -228,6 +230,34 @@ def test_ports_end_somewhere(folder: Path) -> None:
         Lab.of(PAIR, folder, first_port=MAX_PORT)
 
 
+def test_the_page_has_every_key() -> None:
+    page = (ROOT / "docs/lab.md").read_text()
+    fields = [*file.ProgramSpec.model_fields.items(), *file.LabSpec.model_fields.items()]
+    names = [field.alias or name for name, field in fields]
+    assert len(names) == 13
+    for name in names:
+        assert re.search(rf"`(\.?){name}(\.SWITCH)?`", page), name
+
+
+@needs_compiler
+def test_the_example_marks_more_with_a_lower_threshold(
+    monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
+) -> None:
+    """Two hosts fill a queue to 60 packets: the one that leaves first makes room for one more."""
+    monkeypatch.setenv("PATH", f"{Path(sys.executable).parent}:{os.environ['PATH']}")
+    example = ROOT / "examples/ecn_marking"
+    options = ["--first-port", str(free_port()), "--build", str(BINARIES.directory)]
+    marked = []
+    for threshold in ("20", "5"):
+        files = [str(example / name) for name in ("lab.toml", "lab.py")]
+        assert cli.main([*options, *files, threshold]) == 0
+        said = re.search(r"(\d+) of 120 packets arrived, (\d+) of", capfd.readouterr().out)
+        assert said is not None
+        assert int(said[1]) == 120
+        marked.append(int(said[2]))
+    assert marked == [81, 111]
+
+
 @needs_compiler
 def test_the_command_runs_a_script(folder: Path, capfd: pytest.CaptureFixture[str]) -> None:
     lab = folder / "pair.toml"
@@ -236,10 +266,10 @@ def test_the_command_runs_a_script(folder: Path, capfd: pytest.CaptureFixture[st
     )
     script = folder / "script.py"
     script.write_text(
-        "import sys\n"
-        "lab.attach('h2', lambda now, frame: print(sys.argv[1], now, len(frame)))\n"
-        "lab.send('h1', bytes(100))\n"
-        "lab.run(1_000_000)\n"
+        "def main(lab, word):\n"
+        "    lab.attach('h2', lambda now, frame: print(word, now, len(frame)))\n"
+        "    lab.send('h1', bytes(100))\n"
+        "    lab.run(1_000_000)\n"
     )
     options = ["--first-port", str(free_port()), "--build", str(BINARIES.directory)]
     assert cli.main([*options, str(lab), str(script), "arrived"]) == 0
@@ -249,3 +279,6 @@ def test_the_command_runs_a_script(folder: Path, capfd: pytest.CaptureFixture[st
     assert out.endswith(f"arrived {2 * (800 + 10_000)} 100\n")
     assert cli.main([*options, str(lab), str(folder / "nowhere.py")]) == 1
     assert "nowhere.py is no file" in capfd.readouterr().err
+    script.write_text("print('no main')\n")
+    assert cli.main([*options, str(lab), str(script)]) == 1
+    assert "script.py has no function main(lab, ..)" in capfd.readouterr().err

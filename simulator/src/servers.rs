@@ -12,8 +12,8 @@ use tokio::sync::oneshot;
 
 use crate::build::Built;
 
-/// Serves P4Runtime for every switch, which starts with the program that the network has for it, and the fabric service if it has a
-/// socket. The servers end when something is sent through the result, or when that is dropped.
+/// Serves P4Runtime for every switch, which starts with the program that the network has for it, and the fabric service
+/// if it has a socket. The servers end when something is sent through the result, or when that is dropped.
 ///
 /// `loaded` is called when the switches have their programs, with the reasons of those that have refused them; until
 /// then somebody must obey what comes of `handle`.

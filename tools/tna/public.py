@@ -5,13 +5,15 @@ repository, and the one that its build names besides, loaded, and run on random 
 interpreted and as native code, which must send the same frames; the table counts what became of
 them.
 DIR (or EBB_TNA_PROGRAMS) has a folder OWNER/NAME or OWNER+NAME of each repository; without it the
-run is skipped, and says so. docs/tofino-lab.md.
+run is skipped, and says so. With `--lab FILE` nothing is run, but a file for `ebb-lab` written, in
+which each program is on a switch of its own. docs/tofino-lab.md.
 """
 
 from __future__ import annotations
 
 import argparse
 import csv
+import json
 import os
 import random
 import re
@@ -58,6 +60,17 @@ class Program:
     @property
     def name(self) -> str:
         return f"{self.repository}: {self.path}"
+
+    @property
+    def macro(self) -> str:
+        """Macro by which it knows the generation."""
+        return f"__TARGET_TOFINO__={self.generation}"
+
+    def folders(self, root: Path) -> list[Path]:
+        """Folders of the files that it includes, below the root of its repository."""
+        parents = (root / self.path).parents
+        found = [parent for parent in parents if parent.is_relative_to(root)]
+        return found + [root / self.folder] * bool(self.folder)
 
 
 @dataclass(frozen=True, slots=True)
@@ -116,15 +129,12 @@ def examine(program: Program, folder: Path, stf: Path, scratch: Path) -> Outcome
     root = checkout(folder, program)
     if root is None:
         return Outcome(program, ABSENT)
-    source = root / program.path
-    folders = [parent for parent in source.parents if parent.is_relative_to(root)]
-    folders += [root / program.folder] * bool(program.folder)
     made = scratch / "program.json"
     made.unlink(missing_ok=True)
     command = [
         str(COMPILER), "--error-format=short", "--Wdisable",
-        f"-D__TARGET_TOFINO__={program.generation}", *(f"-I{each}" for each in folders),
-        "-o", str(made), str(source),
+        f"-D{program.macro}", *(f"-I{each}" for each in program.folders(root)),
+        "-o", str(made), str(root / program.path),
     ]  # fmt: skip
     try:
         compiled = subprocess.run(
@@ -176,6 +186,25 @@ def refusal(program: Program, text: str) -> Outcome:
     return Outcome(program, verdict, code, what)
 
 
+def lab_file(programs: list[Program], folder: Path) -> str:
+    """A lab (docs/lab.md) with a switch for each program that there is a checkout of, in a row:
+    hosts are at its ports 1 and 2, its neighbours at 3 and 4."""
+    here = [(p, root) for p in programs if (root := checkout(folder, p)) is not None]
+    lines = []
+    for number, (program, root) in enumerate(here, 1):
+        switch, hosts = f"s{number}", (f"h{2 * number - 1}", f"h{2 * number}")
+        lines += [f"# {program.name}", "[[switch]]", f'name = "{switch}"']
+        for port, host in enumerate(hosts, 1):
+            lines += ["[[host]]", f'name = "{host}"']
+            lines += ["[[link]]", f'ends = ["{host}", "{switch}"]', f"ports = [1, {port}]"]
+        if number > 1:
+            lines += ["[[link]]", f'ends = ["s{number - 1}", "{switch}"]', "ports = [4, 3]"]
+        source, folders = str(root / program.path), list(map(str, program.folders(root)))
+        lines += [f"[program.{switch}]", "device_id = 0", f"p4 = {json.dumps(source)}"]
+        lines += [f"include = {json.dumps(folders)}", f'define = ["{program.macro}"]', ""]
+    return "\n".join(lines)
+
+
 def table(outcomes: list[Outcome]) -> str:
     """Counts by verdict, and those that did not survive by the code of their first error."""
     verdicts = Counter(each.verdict for each in outcomes)
@@ -196,6 +225,7 @@ def main(arguments: list[str] | None = None) -> int:
         "--packets", type=int, default=PACKETS, help="of each (default: %(default)s)"
     )
     parser.add_argument("--seed", type=int, default=1, help="of the packets (default: %(default)s)")
+    parser.add_argument("--lab", type=Path, help="file for `ebb-lab`, with a switch of each")
     parser.add_argument("name", nargs="*", help="parts of names (default: all)")
     options = parser.parse_args(arguments)
     folder = options.checkouts or Path(os.environ.get(VARIABLE, ""))
@@ -205,6 +235,11 @@ def main(arguments: list[str] | None = None) -> int:
         )
         return 0
     wanted = [p for p in programs() if not options.name or any(n in p.name for n in options.name)]
+    if options.lab is not None:
+        options.lab.write_text(lab_file(wanted, folder.resolve()))
+        for program in (p for p in wanted if checkout(folder, p) is None):
+            print(f"{program.name}: {ABSENT}")
+        return 0
     outcomes = []
     with tempfile.TemporaryDirectory(prefix="ebb-tna-programs-") as scratch:
         stf = Path(scratch) / "packets.stf"

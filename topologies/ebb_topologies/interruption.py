@@ -1,4 +1,4 @@
-"""The end of a command that is interrupted before it can see to that itself."""
+"""The end of a command that is interrupted, or fails, before it can see to that itself."""
 
 from __future__ import annotations
 
@@ -11,9 +11,12 @@ INTERRUPTED = 130
 
 def interruptible(name: str, run: Callable[[], int]) -> int:
     """Runs a command, which takes a while to import what it needs: Ctrl-C meanwhile ends it with a
-    line, and not with a traceback of these imports."""
+    line, and not with a traceback of these imports. So does an output that takes no more."""
     try:
         return run()
     except KeyboardInterrupt:
         print(f"{name}: interrupted", file=sys.stderr)
         return INTERRUPTED
+    except OSError as error:
+        print(f"{name}: {error}", file=sys.stderr)
+        return 1

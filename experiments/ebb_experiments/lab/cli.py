@@ -1,7 +1,7 @@
 """`ebb-lab FILE [SCRIPT ..]`: switches with your programs and hosts in Python, in virtual time.
 
-SCRIPT, a Python program, finds the lab as `lab`; what follows it are its arguments. Without one,
-commands are read from the terminal.
+SCRIPT, a Python program, has a function main(lab, ..), which is given the lab and the arguments
+that follow. Without one, a terminal gets a prompt.
 """
 
 from __future__ import annotations
@@ -62,12 +62,14 @@ def main(argv: Sequence[str] | None = None) -> int:
 
 
 def play(lab: Lab, script: Path | None, args: Sequence[str]) -> None:
-    """Runs the script with the lab, or a prompt where there is none."""
+    """Calls the script's `main`, or has a prompt where there is no script."""
     if script is not None:
         if not script.is_file():
             raise InputError(f"{script} is no file")
-        sys.argv = [str(script), *args]
         sys.path.insert(0, str(script.parent))
-        runpy.run_path(str(script), init_globals={"lab": lab}, run_name="__main__")
+        function = runpy.run_path(str(script)).get("main")
+        if function is None:
+            raise InputError(f"{script} has no function main(lab, ..)")
+        function(lab, *args)
     elif sys.stdin.isatty():
         code.interact(BANNER, local={"lab": lab}, exitmsg="")

@@ -39,6 +39,8 @@ class ProgramSpec(Spec):
     have 0."""
     cpu_port: Annotated[int, Field(ge=1, le=510)] | None = None
     """Port whose packets are those of controllers; none: there is no such port."""
+    depth_unit: Literal["packets", "bytes"] = "packets"
+    """Unit of the depths that programs for v1model read, as on BMv2; for Tofino these are cells."""
     ports: PortParameters | None = None
     """Queues of every port with a link; none: all of the architecture, 250 packets each, under
     strict priority."""

@@ -193,6 +193,7 @@ class Lab:
                 for number in range(program.queues)
             ]
         )
+        queues = traffic_manager_config(self.topology, switch, ports)
         device_id = switch.device_id if spec.device_id is None else spec.device_id
         return {
             "name": switch.name,
@@ -200,7 +201,7 @@ class Lab:
             "grpc_server_addr": self.addresses[switch.name],
             "cpu_port": spec.cpu_port,
             "drop_port": DROP_PORT,
-            "traffic_manager": traffic_manager_config(self.topology, switch, ports),
+            "traffic_manager": queues | {"depth_unit": spec.depth_unit},
             **program.files,
         }
 

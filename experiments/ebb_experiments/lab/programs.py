@@ -34,7 +34,7 @@ class Compiled:
 
     @property
     def files(self) -> dict[str, Any]:
-        """What the network file says of it."""
+        """Its keys of the network file."""
         program = {"json": str(self.json), "p4info": str(self.p4info), "cookie": COOKIE}
         if self.schema is None:
             return {"program": program}

@@ -60,8 +60,8 @@ class Conversation:
             raise self.died() from None
 
     def lines(self) -> Iterator[Line]:
-        """What it says, until it ends: an order that ends with a certain line has been answered
-        when that has come."""
+        """Its lines, until it ends: an order that ends with a certain line has been answered when
+        that has come."""
         stdout = self._process.stdout
         assert stdout is not None
         for text in stdout:

@@ -1,6 +1,6 @@
 //! Reading configuration files: TOML from humans, JSON from programs, by extension.
 
-use std::fs;
+use std::{fs, io};
 use std::path::{Path, PathBuf};
 
 use ebb_traffic_manager::TrafficManagerConfig;
@@ -25,9 +25,13 @@ impl FileError {
 
 /// Reads a `.toml` or `.json` file.
 pub fn read_config<T: DeserializeOwned>(path: &Path) -> Result<T, FileError> {
-    let text = fs::read_to_string(path)
-        .map_err(|e| FileError::new(path, format!("cannot be read: {e}")))?;
-    match path.extension().and_then(|e| e.to_str()) {
+    let extension = path.extension().and_then(|e| e.to_str());
+    let text = match extension {
+        Some("json" | "toml") => read(path),
+        _ => Ok(String::new()),
+    };
+    let text = text.map_err(|e| FileError::new(path, format!("cannot be read: {e}")))?;
+    match extension {
         Some("json") => serde_json::from_str(&text).map_err(|e| FileError::new(path, e)),
         Some("toml") => toml::from_str(&text).map_err(|e| {
             let start = e.span().map_or(0, |span| span.start);
@@ -39,6 +43,14 @@ pub fn read_config<T: DeserializeOwned>(path: &Path) -> Result<T, FileError> {
             "the name must end in .toml or .json, which says how to read it",
         )),
     }
+}
+
+/// The text of an ordinary file: a device may have no end.
+fn read(path: &Path) -> io::Result<String> {
+    if !fs::metadata(path)?.is_file() {
+        return Err(io::Error::other("it is not an ordinary file"));
+    }
+    fs::read_to_string(path)
 }
 
 /// Reads and checks a traffic manager configuration.

@@ -406,4 +406,16 @@ mod tests {
             assert!(message.contains(expected), "{message}\nlacks {expected}");
         }
     }
+
+    #[test]
+    fn a_device_is_no_fabric_file() {
+        let folder = Folder::new("settings");
+        let zeros = folder.join("zeros.toml");
+        std::os::unix::fs::symlink("/dev/zero", &zeros).unwrap();
+        let device = Path::new("/dev/zero");
+        for (file, problem) in [(&*zeros, "not an ordinary file"), (device, "must end in")] {
+            let told = Settings::from_fabric_file(file).expect_err("refused");
+            assert!(told.to_string().contains(problem), "{told}");
+        }
+    }
 }

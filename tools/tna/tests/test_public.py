@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import tomllib
 from pathlib import Path
 
 import pytest
@@ -44,6 +45,31 @@ def test_a_program_that_is_not_taken_counts_by_its_first_error(
 ) -> None:
     outcome = public.refusal(PROGRAM, text)
     assert (outcome.verdict, outcome.code) == (verdict, code)
+
+
+def test_a_lab_has_a_switch_of_each_program(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Those without a checkout are named."""
+    listed = [PROGRAM, public.Program("owner/other", "two.p4", 2, "common"),
+              public.Program("else/where", "a.p4", 1)]  # fmt: skip
+    monkeypatch.setattr(public, "programs", lambda: listed)
+    for each in listed[:2]:
+        source = tmp_path / each.repository.replace("/", "+") / each.path
+        source.parent.mkdir(parents=True)
+        source.touch()
+    assert public.main(["--checkouts", str(tmp_path), "--lab", str(tmp_path / "lab.toml")]) == 0
+    assert capsys.readouterr().out == f"else/where: a.p4: {public.ABSENT}\n"
+    lab = tomllib.loads((tmp_path / "lab.toml").read_text())
+    assert [switch["name"] for switch in lab["switch"]] == ["s1", "s2"]
+    assert [link["ends"] for link in lab["link"] if "h" not in link["ends"][0]] == [["s1", "s2"]]
+    other = tmp_path / "owner+other"
+    assert lab["program"]["s2"] == {
+        "device_id": 0,
+        "p4": str(other / "two.p4"),
+        "include": [str(other), str(other / "common")],
+        "define": ["__TARGET_TOFINO__=2"],
+    }
 
 
 @BUILT
