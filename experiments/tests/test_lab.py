@@ -192,7 +192,7 @@ def test_what_goes_wrong_is_told_in_a_line(folder: Path) -> None:
     with pytest.raises(InputError, match=r"without its program: .*register \"r\": the program has"):
         lab_of(folder, program=lacks).__enter__()
     with pytest.raises(InputError, match="the lab does not run"):
-        lab_of(folder).send("h1", FRAME)
+        lab_of(folder).run(10)
     with lab_of(folder) as lab:
         with pytest.raises(InputError, match="there is no host 'h3'; known: h1, h2"):
             lab.attach("h3", print)

@@ -31,6 +31,8 @@ from ebb_experiments.run.conversation import Conversation, Line
 FIRST_PORT = 9559
 """TCP port at which the first switch serves; the others have the ones after it."""
 MAX_PORT = 65_535
+THREADS = 1
+"""Hosts interrupt the clock so often that more would wait for each other."""
 QUEUE_PACKETS = 250
 """Packets of each queue for which a lab does not say more."""
 Receive = Callable[[int, bytes], object]
@@ -63,10 +65,12 @@ class Lab:
         """Where each switch serves P4Runtime and BF Runtime."""
         if (last := next(ports) - 1) > MAX_PORT:
             raise InputError(f"switches would serve at ports {first_port} to {last}, of {MAX_PORT}")
+        self._hosts = frozenset(host.name for host in topology.hosts)
         self._spec = spec
         self._folder = folder.absolute()
         self._build = build or installation.programs()
         self._receivers: dict[str, Receive] = {}
+        self._leaving: dict[str, list[Line]] = {}
         self._calls: list[tuple[int, int, Callable[[], object]]] = []
         self._numbers = itertools.count()
         self._scratch = TemporaryDirectory[str](prefix="ebb-lab-")
@@ -91,7 +95,8 @@ class Lab:
             programs = compiled(self._spec.program, self._folder, compiler, scratch)
             network = scratch / "network.json"
             network.write_text(json.dumps(self._network(programs)))
-            self._conversation = Conversation(simulator, network, scratch / "simulator.log")
+            log = scratch / "simulator.log"
+            self._conversation = Conversation(simulator, network, log, THREADS)
             ready = self._conversation.next("ready")
             if refused := ready.get("refused"):
                 raise InputError("; ".join(refused))
@@ -120,8 +125,8 @@ class Lab:
         at_ns = self.now_ns if at_ns is None else at_ns
         if at_ns < self.now_ns:
             raise InputError(f"{host} cannot send at {at_ns} ns: it is {self.now_ns} ns by now")
-        frames = [{"at_ns": at_ns, "frame": b64encode(frame).decode()}]
-        self._running.order({"do": "send", "host": self._host(host), "frames": frames})
+        timed = {"at_ns": at_ns, "frame": b64encode(frame).decode()}
+        self._leaving.setdefault(self._host(host), []).append(timed)
 
     def call(self, at_ns: int, function: Callable[[], object]) -> None:
         """Has `function` called in the run in which the clock shows `at_ns`: at once if that is
@@ -142,6 +147,9 @@ class Lab:
 
     def _advance(self, until_ns: int) -> None:
         """Runs until then or until frames have arrived, which receivers are given."""
+        for host, frames in self._leaving.items():
+            self._running.order({"do": "send", "host": host, "frames": frames})
+        self._leaving.clear()
         self._running.order({"do": "run", "until_ns": until_ns, "frames": True})
         arrived: list[Line] = []
         for line in self._running.lines():
@@ -206,8 +214,8 @@ class Lab:
         }
 
     def _host(self, name: str) -> str:
-        known = [host.name for host in self.topology.hosts]
-        if name not in known:
+        if name not in self._hosts:
+            known = [host.name for host in self.topology.hosts]
             raise InputError(f"there is no host '{name}'; {hint(name, known)}")
         return name
 
