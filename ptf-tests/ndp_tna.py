@@ -87,9 +87,8 @@ DELAY_NS = 500
 DATA_BYTES, CONTROL_BYTES, OTHER_BYTES = 1500, 64, 300
 STAGGER_NS = 15
 """Between the first packets of two senders, so that no two packets arrive at once."""
-START_NS = 1_000_020
-"""The first packet arrives after a multiple of 32 ns, when the tokens that our meters have granted
-are whole bytes at all three rates; otherwise the last byte would be in doubt."""
+START_NS = 1_000_000
+"""Time of the first packet."""
 
 
 def queue_bytes(bufsize: int) -> int:
@@ -166,8 +165,7 @@ def schedule(counts: Sequence[int], kind_of: Callable[[int, int], Kind]) -> list
         for number in range(count):
             kind = kind_of(place, number)
             frame = frame_of(host(port), number, kind)
-            # Hosts of a lab send without preamble, FCS and gap.
-            free_ps += wire_ps(len(frame) - WIRE_BYTES, LINE_BPS)
+            free_ps += wire_ps(len(frame), LINE_BPS)
             arrival = Arrival(free_ps + DELAY_NS * PS_PER_NS, kind, len(frame))
             sent.append(Sent(port, number, kind, at_ns, frame, arrival))
     return sorted(sent, key=lambda each: each.arrival.at_ps)

@@ -2,7 +2,7 @@
 """A port of NDP's program for TNA, computed by hand: frames, meters, modes, queues.
 
 Written from the program's README and headers, with none of our switch. Times are integers of
-picoseconds, and levels of buckets exact, so that a packet that differs is an error and no rounding.
+picoseconds, and tokens whole bytes, so that a packet that differs is an error and no rounding.
 """
 
 from __future__ import annotations
@@ -129,36 +129,32 @@ def received(frame: bytes, to: Host, fate: Fate) -> bytes:
 
 @dataclass(slots=True)
 class Meter:
-    """One bucket of tokens of RFC 2698: committed and peak rate are the same, so nothing is yellow.
+    """A bucket of RFC 2698, which gets a token at a time; committed and peak rate are the same, so
+    nothing is yellow.
 
     A packet for which there are not enough tokens takes none.
     """
 
     rate_bps: int
     burst_bytes: int
-    _level: int = field(init=False)
-    """In bits times picoseconds of a second."""
+    _tokens: int = field(init=False)
+    """One of them is a byte."""
     _at_ps: int = 0
 
     def __post_init__(self) -> None:
-        self._level = self._full
+        self._tokens = self.burst_bytes
 
-    @property
-    def _full(self) -> int:
-        return self.burst_bytes * 8 * PS_PER_S
-
-    def tokens(self, now_ps: int) -> float:
-        """Bytes that it would let through."""
-        return min(self._full, self._level + self.rate_bps * (now_ps - self._at_ps)) / 8 / PS_PER_S
+    def tokens(self, now_ps: int) -> int:
+        """Bytes that it would let through: one more at each multiple of the time of a byte."""
+        granted = (self.rate_bps * at_ps // (8 * PS_PER_S) for at_ps in (self._at_ps, now_ps))
+        return min(self.burst_bytes, self._tokens - next(granted) + next(granted))
 
     def is_green(self, now_ps: int, length: int) -> bool:
         """Whether a packet finds enough tokens, which it takes."""
-        self._level = min(self._full, self._level + self.rate_bps * (now_ps - self._at_ps))
-        self._at_ps = now_ps
-        cost = length * 8 * PS_PER_S
-        if self._level < cost:
+        self._tokens, self._at_ps = self.tokens(now_ps), now_ps
+        if self._tokens < length:
             return False
-        self._level -= cost
+        self._tokens -= length
         return True
 
 
